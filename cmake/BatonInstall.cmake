@@ -1,0 +1,2 @@
+# Placeholder until the package files follow.
+install(TARGETS baton baton_static)

@@ -1,0 +1,97 @@
+# How everything of ours is compiled. Nothing here leaks to users of the installed package: flags
+# are set on our own targets by baton_target_defaults(), never globally.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(PROJECT_IS_TOP_LEVEL)
+  if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+  endif()
+  set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+  set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+  set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+  # -O2 as distributions build, not CMake's -O3: what we measure is what users get.
+  set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+  set(CMAKE_C_FLAGS_RELEASE "-O2 -DNDEBUG")
+  set(CMAKE_CXX_FLAGS_DEBUG "-Og -g")
+  set(CMAKE_C_FLAGS_DEBUG "-Og -g")
+
+  find_program(BATON_CCACHE ccache)
+  if(BATON_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${BATON_CCACHE})
+    set(CMAKE_C_COMPILER_LAUNCHER ${BATON_CCACHE})
+  endif()
+endif()
+
+# Executables are position independent; this asks for -pie at link time too.
+include(CheckPIESupported)
+check_pie_supported(LANGUAGES C CXX)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+set(BATON_WARNINGS -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wformat=2
+                   -Wimplicit-fallthrough -Werror)
+set(BATON_WARNINGS_CXX -Wnon-virtual-dtor)
+set(BATON_COMPILE_OPTIONS)
+set(BATON_LINK_OPTIONS)
+set(BATON_RELEASE_OPTIONS)
+set(BATON_RELEASE_DEFINITIONS)
+
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # The lock discipline of src/os/mutex.hpp is checked by clang alone; gcc ignores the annotations.
+  list(APPEND BATON_WARNINGS -Wthread-safety)
+elseif(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # gcc 12 reports overlapping copies inside std::string itself for `"text" + string`
+  # (gcc bug 105651, fixed in 13).
+  list(APPEND BATON_WARNINGS -Wno-restrict)
+endif()
+
+if(BATON_SANITIZE)
+  # -O1 keeps the trees quick to build and the stack traces honest.
+  list(APPEND BATON_COMPILE_OPTIONS -fsanitize=${BATON_SANITIZE} -fno-sanitize-recover=all
+       -fno-omit-frame-pointer -O1 -g1)
+  list(APPEND BATON_LINK_OPTIONS -fsanitize=${BATON_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # The sanitizers' own code splits the paths that these flow analyses follow, and gcc then
+    # reports variables and copies that are right (gcc manual, -fsanitize=; bugs 105562, 105616).
+    # The release build keeps all of them on.
+    list(APPEND BATON_WARNINGS -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow
+         -Wno-stringop-overread)
+  endif()
+else()
+  # Hardening as the OpenSSF's compiler guide has it, for release builds. Left out, with reason:
+  #   -ftrivial-auto-var-init=zero: it clears every buffer on the stack at each call, instructions
+  #     on the hot path; the sanitizers and -Wmaybe-uninitialized look for the same faults.
+  #   -fstrict-flex-arrays=3: gcc 13 and later.
+  #   -z nodlopen: the shared library is meant to be loaded at run time too (other languages).
+  # _FORTIFY_SOURCE needs optimisation and disturbs the sanitizers' interceptors: only here.
+  list(APPEND BATON_RELEASE_OPTIONS -fstack-protector-strong -fstack-clash-protection
+       -Werror=format-security)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(APPEND BATON_RELEASE_OPTIONS -fcf-protection=full)
+  endif()
+  list(APPEND BATON_RELEASE_OPTIONS -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
+  list(APPEND BATON_RELEASE_DEFINITIONS _GLIBCXX_ASSERTIONS)
+  if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    list(APPEND BATON_LINK_OPTIONS -Wl,-z,relro,-z,now,-z,noexecstack)
+  endif()
+endif()
+
+# baton_target_defaults(target): warnings, hardening, sanitizers and visibility for one of our
+# own targets.
+function(baton_target_defaults target)
+  target_compile_options(
+    ${target} PRIVATE ${BATON_WARNINGS} $<$<COMPILE_LANGUAGE:CXX>:${BATON_WARNINGS_CXX}>
+                      ${BATON_COMPILE_OPTIONS} $<$<CONFIG:Release>:${BATON_RELEASE_OPTIONS}>)
+  target_compile_definitions(${target}
+                             PRIVATE $<$<CONFIG:Release>:${BATON_RELEASE_DEFINITIONS}>)
+  get_target_property(type ${target} TYPE)
+  if(NOT type MATCHES "OBJECT_LIBRARY|STATIC_LIBRARY")
+    target_link_options(${target} PRIVATE ${BATON_LINK_OPTIONS})
+  endif()
+  set_target_properties(
+    ${target} PROPERTIES CXX_VISIBILITY_PRESET hidden C_VISIBILITY_PRESET hidden
+                         VISIBILITY_INLINES_HIDDEN ON)
+endfunction()
