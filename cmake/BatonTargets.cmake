@@ -24,23 +24,31 @@ function(baton_add_program)
   target_link_libraries(${ARG_NAME} PRIVATE baton_static ${ARG_LIBS} Threads::Threads)
 endfunction()
 
-# baton_add_test(NAME name SOURCES a.cpp... [LABELS l...] [LIBS lib...])
-# A GoogleTest program; each of its tests becomes a ctest test `name/Suite.Test`. Which tests exist
-# may depend on the machine (engines that are present) and on BATON_TEST_MATRIX, so they are
-# listed when ctest starts, not when the program is built.
+# baton_add_test(NAME name SOURCES a.cpp... [LABELS l...] [LIBS lib...] [TIMEOUT seconds] [SERIAL])
+# A GoogleTest program; each of its tests becomes a ctest test `name/Suite.Test`, with every label
+# given ("unit" if none). Which tests exist is asked when ctest starts. A test that runs longer than
+# TIMEOUT (120 s) has failed. SERIAL is for tests that measure time or load: they run alone.
 function(baton_add_test)
-  cmake_parse_arguments(ARG "" "NAME" "SOURCES;LABELS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL" "NAME;TIMEOUT" "SOURCES;LABELS;LIBS" ${ARGN})
   baton_add_program(NAME ${ARG_NAME} SOURCES ${ARG_SOURCES} LIBS ${ARG_LIBS} GTest::gtest
                     GTest::gtest_main FOLDER tests)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
-  # gtest_discover_tests flattens lists; one more level of quoting carries several labels through.
-  list(JOIN ARG_LABELS "\\;" labels)
-  gtest_discover_tests(
-    ${ARG_NAME}
-    TEST_PREFIX "${ARG_NAME}/"
-    DISCOVERY_MODE PRE_TEST
-    DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT 120 LABELS "${labels}")
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  set(list_file "${CMAKE_CURRENT_BINARY_DIR}/${ARG_NAME}_list.cmake")
+  file(
+    GENERATE
+    OUTPUT "${list_file}"
+    CONTENT
+      "set(test_program [==[$<TARGET_FILE:${ARG_NAME}>]==])
+set(test_prefix ${ARG_NAME})
+set(test_labels [==[${ARG_LABELS}]==])
+set(test_timeout ${ARG_TIMEOUT})
+set(test_serial ${ARG_SERIAL})
+include([==[${PROJECT_SOURCE_DIR}/cmake/BatonDiscoverTests.cmake]==])
+")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${list_file}")
 endfunction()
