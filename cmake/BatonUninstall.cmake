@@ -1,0 +1,29 @@
+# Removes the files of the last installation, and the folders that are ours and empty afterwards.
+# REQUIRES -D MANIFEST=<build>/install_manifest.txt; DESTDIR as at installation.
+
+if(NOT EXISTS "${MANIFEST}")
+  message(FATAL_ERROR "nothing to uninstall: ${MANIFEST} does not exist (install first)")
+endif()
+file(STRINGS "${MANIFEST}" files)
+set(folders)
+foreach(file IN LISTS files)
+  set(path "$ENV{DESTDIR}${file}")
+  if(EXISTS "${path}" OR IS_SYMLINK "${path}")
+    message(STATUS "removing ${path}")
+    file(REMOVE "${path}")
+  endif()
+  get_filename_component(folder "${path}" DIRECTORY)
+  list(APPEND folders "${folder}")
+endforeach()
+
+# Folders named after us only: lib, include and man belong to everybody.
+list(REMOVE_DUPLICATES folders)
+list(SORT folders ORDER DESCENDING)
+foreach(folder IN LISTS folders)
+  get_filename_component(name "${folder}" NAME)
+  file(GLOB rest "${folder}/*")
+  if(NOT rest AND IS_DIRECTORY "${folder}" AND name MATCHES "^[Bb]aton$")
+    file(REMOVE_RECURSE "${folder}")
+  endif()
+endforeach()
+file(REMOVE "${MANIFEST}")

@@ -1,0 +1,191 @@
+#!/usr/bin/env bash
+# consumer.sh STEP: one step of the consumer tests (see CMakeLists.txt beside this file).
+# Environment: BUILD_DIR and BUILD_TYPE (the tree that is installed), WORK_DIR (ours, temporary),
+# CMAKE, CC, CXX.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+prefix=$WORK_DIR/opt/baton
+manifest=$BUILD_DIR/install_manifest.txt
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+
+# The user may have installed from this build tree and want to uninstall later: their manifest is
+# put aside and put back.
+step_install() {
+  rm -rf "$WORK_DIR"
+  mkdir -p "$WORK_DIR"
+  if [ -e "$manifest" ]; then mv "$manifest" "$WORK_DIR/users_manifest.txt"; fi
+  "$CMAKE" --install "$BUILD_DIR" --prefix "$prefix"
+  cp "$manifest" "$WORK_DIR/manifest.txt"
+  local soname
+  soname=$(readelf -d "$prefix"/lib*/libbaton.so | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
+  [ "$soname" = libbaton.so.0 ] || fail "soname is '$soname', not libbaton.so.0"
+}
+
+step_uninstall() {
+  cp "$WORK_DIR/manifest.txt" "$manifest"
+  "$CMAKE" --build "$BUILD_DIR" --target uninstall
+  local left
+  left=$(find "$prefix" ! -type d)
+  [ -z "$left" ] || fail "left behind: $left"
+  left=$(find "$prefix" -mindepth 1 -type d -iname baton)
+  [ -z "$left" ] || fail "left behind: $left"
+  if [ -e "$WORK_DIR/users_manifest.txt" ]; then mv "$WORK_DIR/users_manifest.txt" "$manifest"; fi
+  rm -rf "$WORK_DIR"
+}
+
+build_with_cmake() {  # library folder prefix
+  "$CMAKE" -S "$here/program" -B "$2" -G Ninja -DCMAKE_CXX_COMPILER="$CXX" \
+    -DCMAKE_BUILD_TYPE="$BUILD_TYPE" -DCMAKE_PREFIX_PATH="$3" -DBATON_LIBRARY="$1"
+  "$CMAKE" --build "$2"
+  "$2/consumer"
+}
+
+step_cmake_shared() {
+  build_with_cmake Baton::baton "$WORK_DIR/shared" "$prefix"
+  ldd "$WORK_DIR/shared/consumer" | grep -q 'libbaton\.so\.0' || fail "not linked to libbaton.so.0"
+}
+
+step_cmake_static() {
+  build_with_cmake Baton::baton_static "$WORK_DIR/static" "$prefix"
+  if ldd "$WORK_DIR/static/consumer" | grep -q libbaton; then fail "linked to the shared library"; fi
+}
+
+package() {  # prefix, then arguments of pkg-config
+  local at=$1
+  shift
+  PKG_CONFIG_PATH=$(dirname "$(find "$at" -name baton.pc)") pkg-config "$@" baton
+}
+
+build_with_pkg_config() {  # prefix output
+  local lib
+  lib=$(package "$1" --variable=libdir)
+  # shellcheck disable=SC2046  # the flags are meant to be split
+  "$CXX" -std=c++20 -Wall -Wextra -Werror $(package "$1" --cflags) "$here/program/main.cpp" \
+    $(package "$1" --libs) -Wl,-rpath,"$lib" -o "$2"
+  "$2"
+}
+
+step_pkg_config() {
+  build_with_pkg_config "$prefix" "$WORK_DIR/by_pkg_config"
+}
+
+step_pkg_config_static() {
+  local lib
+  lib=$(package "$prefix" --variable=libdir)
+  # Only Baton is linked statically: the archive takes the place of -lbaton.
+  # shellcheck disable=SC2046
+  "$CXX" -std=c++20 $(package "$prefix" --cflags) "$here/program/main.cpp" \
+    $(package "$prefix" --static --libs | sed "s,-lbaton,$lib/libbaton.a,") \
+    -o "$WORK_DIR/by_pkg_config_static"
+  "$WORK_DIR/by_pkg_config_static"
+}
+
+# Nothing in the installed files may remember where they were installed first.
+step_moved_prefix() {
+  local moved=$WORK_DIR/moved/elsewhere
+  rm -rf "$moved"
+  mkdir -p "$(dirname "$moved")"
+  cp -a "$prefix" "$moved"
+  if grep -rIl -- "$prefix" "$moved"; then fail "these files name the first prefix"; fi
+  build_with_pkg_config "$moved" "$WORK_DIR/by_pkg_config_moved"
+  build_with_cmake Baton::baton "$WORK_DIR/shared_moved" "$moved"
+  rm -rf "$moved"
+}
+
+# Every public header can be included first and alone, under stricter warnings than most users'.
+step_headers_alone() {
+  local header count=0 flags
+  flags=$(package "$prefix" --cflags)
+  while IFS= read -r header; do
+    case $header in
+      *.h)
+        # shellcheck disable=SC2086
+        echo "#include <$header>" | "$CC" -x c -std=c11 -Wall -Wextra -Wpedantic -Werror $flags \
+          -fsyntax-only - || fail "<$header> does not compile alone as C"
+        ;;
+    esac
+    # shellcheck disable=SC2086
+    echo "#include <$header>" | "$CXX" -x c++ -std=c++20 -Wall -Wextra -Wpedantic -Wconversion \
+      -Wshadow -Werror $flags -fsyntax-only - || fail "<$header> does not compile alone"
+    count=$((count + 1))
+  done < <(cd "$prefix/include" && find . -name '*.h' -o -name '*.hpp' | sed 's,^\./,,' | sort)
+  [ "$count" -gt 0 ] || fail "no headers installed"
+  echo "$count headers"
+}
+
+# Links the program with the given flags against both libraries; the linker must name the tag.
+must_not_link() {  # symbol include-dir flags...
+  local symbol=$1 include=$2 lib library
+  shift 2
+  lib=$(package "$prefix" --variable=libdir)
+  for library in "$lib/libbaton.so" "$lib/libbaton.a"; do
+    if "$CXX" -std=c++20 "$@" -I"$include" "$here/program/main.cpp" "$library" -lpugixml -pthread \
+      -o "$WORK_DIR/mismatch" 2>"$WORK_DIR/mismatch.txt"; then
+      fail "linked to $library in spite of $*"
+    fi
+    grep -q "undefined reference to .$symbol'" "$WORK_DIR/mismatch.txt" || {
+      cat "$WORK_DIR/mismatch.txt" >&2
+      fail "the linker failed for another reason than $symbol"
+    }
+    echo "ok: $* does not link with $(basename "$library"): $symbol"
+  done
+}
+
+step_abi_mismatch() {
+  local include=$prefix/include lib
+  lib=$(package "$prefix" --variable=libdir)
+  # The control: the same command links when the settings agree.
+  "$CXX" -std=c++20 -O2 -I"$include" "$here/program/main.cpp" "$lib/libbaton.a" -lpugixml \
+    -pthread -o "$WORK_DIR/match"
+  "$WORK_DIR/match"
+  must_not_link baton_abi_v0_1_libstdcxx_cxx11_debug "$include" -D_GLIBCXX_DEBUG
+  must_not_link baton_abi_v0_1_libstdcxx_oldabi "$include" -D_GLIBCXX_USE_CXX11_ABI=0
+  # The reference survives the linker's garbage collection.
+  must_not_link baton_abi_v0_1_libstdcxx_cxx11_debug "$include" -D_GLIBCXX_DEBUG -O2 \
+    -ffunction-sections -fdata-sections -Wl,--gc-sections
+  # Headers of another version.
+  mkdir -p "$WORK_DIR/other"
+  cp -r "$include/." "$WORK_DIR/other"
+  sed -i 's/BATON_ABI_VERSION v0_1/BATON_ABI_VERSION v9_9/' "$WORK_DIR/other/baton/version.hpp"
+  must_not_link baton_abi_v9_9_libstdcxx_cxx11 "$WORK_DIR/other"
+}
+
+# The marks that the hardening flags leave in the ELF file. The library is judged as it is shipped,
+# so a debug tree has nothing to show.
+step_hardening() {
+  local library
+  library=$(find "$prefix" -name libbaton.so)
+  readelf -lW "$library" | grep -q GNU_RELRO || fail "no RELRO segment"
+  readelf -dW "$library" | grep -q 'BIND_NOW\|FLAGS_1.*NOW' || fail "not bound at load time"
+  if readelf -lW "$library" | grep GNU_STACK | grep -q RWE; then fail "executable stack"; fi
+  if readelf -dW "$library" | grep -q TEXTREL; then fail "text relocations"; fi
+  if readelf -dW "$library" | grep -q 'RPATH\|RUNPATH'; then fail "a search path is built in"; fi
+  # The linker keeps the control-flow mark only if the C run-time's start files have it too, which
+  # Debian's do not; so the members of the archive are asked.
+  if [ "$(uname -m)" = x86_64 ] && [ "$BUILD_TYPE" = Release ]; then
+    local archive members marked
+    archive=$(find "$prefix" -name libbaton.a)
+    members=$(ar t "$archive" | wc -l)
+    marked=$(readelf -nW "$archive" | grep -c 'IBT, SHSTK' || true)
+    [ "$marked" -eq "$members" ] || fail "$marked of $members objects have control-flow protection"
+  fi
+}
+
+# Hidden visibility: the shared library exports names of Baton and nothing of what it is made of.
+# Names of the standard library come from its templates, instantiated for our types.
+step_exported_names() {
+  local strange
+  strange=$(nm -DC --defined-only "$(find "$prefix" -name libbaton.so)" | cut -d' ' -f3- |
+    grep -v '^baton_\|baton::\|^std::\|^void std::\|__gnu_cxx::\|^operator' || true)
+  [ -z "$strange" ] || fail "exported without BATON_EXPORT: $strange"
+  if nm -DC --defined-only "$(find "$prefix" -name libbaton.so)" | grep 'pugi::'; then
+    fail "pugixml is visible"
+  fi
+}
+
+"step_$1"
