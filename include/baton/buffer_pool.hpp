@@ -1,0 +1,73 @@
+// BufferPool: equal blocks of memory that reads take only when data is there, so that an idle connection
+// with a read pending pins none (DESIGN section 8).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "baton/buffer.hpp"
+
+namespace baton {
+
+class BufferPool {
+ public:
+  /// `count` blocks of `block_size` bytes, allocated at once. Throws std::bad_alloc.
+  BufferPool(std::size_t block_size, std::size_t count);
+  ~BufferPool();  ///< REQUIRES: every block is back
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
+
+  [[nodiscard]] std::size_t block_size() const noexcept;
+  [[nodiscard]] std::size_t count() const noexcept;
+  /// Blocks not taken now. Any thread.
+  [[nodiscard]] std::size_t available() const noexcept;
+
+  /// A block, or null if none is free. Any thread.
+  [[nodiscard]] void* take() noexcept;
+  /// REQUIRES: `block` came from take() (or from a completed pooled read) and is given back once.
+  void give(void* block) noexcept;
+
+  /// For engines that let the kernel pick (provided buffers): the whole memory.
+  [[nodiscard]] MutableBuffer memory() const noexcept;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Returns a block when it goes out of scope.
+class PooledBuffer {
+ public:
+  PooledBuffer() noexcept = default;
+  PooledBuffer(BufferPool& pool, void* block, std::size_t bytes) noexcept
+      : pool_(&pool), block_(block), bytes_(bytes) {}
+  PooledBuffer(PooledBuffer&& other) noexcept
+      : pool_(other.pool_), block_(other.block_), bytes_(other.bytes_) {
+    other.block_ = nullptr;
+  }
+  PooledBuffer& operator=(PooledBuffer&& other) noexcept {
+    if (this != &other) {
+      reset();
+      pool_ = other.pool_, block_ = other.block_, bytes_ = other.bytes_;
+      other.block_ = nullptr;
+    }
+    return *this;
+  }
+  ~PooledBuffer() { reset(); }
+
+  void reset() noexcept {
+    if (block_ != nullptr) pool_->give(block_);
+    block_ = nullptr;
+  }
+  [[nodiscard]] std::span<std::byte> bytes() const noexcept {
+    return {static_cast<std::byte*>(block_), block_ != nullptr ? bytes_ : 0};
+  }
+
+ private:
+  BufferPool* pool_ = nullptr;
+  void* block_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace baton

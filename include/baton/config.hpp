@@ -1,0 +1,124 @@
+// Config: which engine, which strategies, which threads - as data (the paper's AIO_Config, 000 section 12;
+// P-33 to P-35). From code, from an XML file, from the environment, in order of rising precedence:
+//
+//   Config config;                                        // defaults: everything "auto", shared mode
+//   config.processors = {{.engine = "emulated", .wait = "epoll"}};
+//   Proactor proactor{Config::from_environment(config)};  // + BATON_CONFIG=file.xml + BATON=engine=...
+//
+// File and environment apply only through from_environment (read with secure_getenv, so that a setuid
+// program is not steered by its caller). Unknown names, unsuitable combinations and bad numbers are a
+// Failure that lists the valid ones; what is merely unsuitable is replaced by the engine's own
+// choice, visibly (Proactor::explain()).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "baton/error.hpp"
+#include "baton/fwd.hpp"
+#include "baton/limits.hpp"
+#include "baton/operation.hpp"
+#include "baton/result.hpp"
+
+namespace baton {
+
+/// Who leads a processor and who runs the handlers of its operations (DESIGN section 5).
+enum class Mode : std::uint8_t {
+  automatic,   ///< shared
+  shared,      ///< leader: one of the threads in run(), changing; handlers: any thread in run()
+  dedicated,   ///< leader: a thread of its own, always; handlers: the threads in run()
+  per_thread,  ///< one processor for each thread in run(); handlers on that thread, no lock on the way
+};
+const char* to_string(Mode mode) noexcept;
+
+/// Who may start an operation at the engine (P-17; paper 000 section 7, options a and b).
+enum class StartRule : std::uint8_t {
+  automatic,   ///< what the engine can
+  any_thread,  ///< at once, by the thread that calls start
+  leader_only  ///< others defer it and interrupt the leader
+};
+
+/// Groups of operation kinds, as an administrator names them.
+inline constexpr OperationKinds stream_operations{OperationKind::read_stream,
+                                                  OperationKind::write_stream,
+                                                  OperationKind::wait_ready,
+                                                  OperationKind::shutdown};
+inline constexpr OperationKinds file_operations{OperationKind::read_file, OperationKind::write_file,
+                                                OperationKind::sync_file};
+inline constexpr OperationKinds datagram_operations{OperationKind::read_datagram,
+                                                    OperationKind::write_datagram};
+inline constexpr OperationKinds accept_operations{OperationKind::accept};
+inline constexpr OperationKinds connect_operations{OperationKind::connect};
+
+/// One processor: an engine and how it is run.
+struct ProcessorConfig {
+  /// Kinds it takes; empty: everything its engine supports. An operation goes to the first processor of
+  /// the team that takes it (P-15).
+  OperationKinds operations{};
+  std::string engine = "auto";
+  std::string wait = "auto";
+  std::string interrupt = "auto";
+  Mode mode = Mode::automatic;
+  StartRule start = StartRule::automatic;
+  /// Started at once; beyond it starts are deferred. 0: the engine's own bound.
+  std::uint32_t started_max = 0;
+  /// Started and deferred together; beyond it start fails with errc::limit_reached. 0: the default.
+  std::uint32_t operations_max = 0;
+  /// per_thread: how many processors (= threads in run()). 0: the cores this process may use.
+  std::uint32_t threads = 0;
+  /// Workers for blocking file operations of a readiness engine; 0: limits::workers_max.
+  std::uint32_t workers = 0;
+  /// Signals of strategies that need one; 0: their own choice.
+  int wait_signal = 0;
+  int interrupt_signal = 0;
+  /// io_uring: entries of the submission ring, a power of two; 0: 256. The completion ring is 4 times
+  /// as large unless given.
+  std::uint32_t ring_entries = 0;
+  std::uint32_t completion_entries = 0;
+  /// io_uring: "auto", "any" or "pinned" (SINGLE_ISSUER with DEFER_TASKRUN).
+  std::string profile = "auto";
+};
+
+/// How accepted connections find their home processor in per_thread mode (DESIGN section 5).
+enum class AcceptPolicy : std::uint8_t {
+  round_robin,
+  least_loaded,  ///< the processor with the fewest open handles
+  same_thread    ///< the one that accepted; with a reuse-port listener per processor
+};
+
+struct Config {
+  /// In order: an operation goes to the first that takes it. Empty: one processor, all "auto".
+  std::vector<ProcessorConfig> processors;
+  /// Handles (descriptors) at once; 0: min(RLIMIT_NOFILE, limits::handles_max).
+  std::uint32_t handles_max = 0;
+  AcceptPolicy accept_policy = AcceptPolicy::round_robin;
+  /// Engines that must not be used, not even probed.
+  std::vector<std::string> forbid;
+  /// How long a leader may stay in one handler before the understudy takes its seat.
+  std::uint32_t understudy_look_us = 1'000;
+  /// The system-call table in place of the real one: for tests and simulation; null: the real one.
+  const os::System* system = nullptr;
+  /// Where log lines go; null: nowhere. Must outlive the proactor.
+  Log* log = nullptr;
+  /// Where each value came from, in order of precedence; filled by the functions below and shown
+  /// by explain().
+  std::vector<std::string> sources;
+
+  /// `base`, then the file that BATON_CONFIG names, then BATON, then BATON_FORBID. Ends with an exception
+  /// (std::system_error with the reason) if one of them is malformed; parse_environment does not throw.
+  static Config from_environment(Config base);
+  static Config from_environment();
+  static Result<Config, Failure> parse_environment(Config base);
+  /// "engine=emulated,wait=epoll,mode=shared": applied to all processors (or, with ';', one by one).
+  static Result<Config, Failure> parse(std::string_view text, Config base);
+  static Result<Config, Failure> parse_xml(std::string_view document, Config base);
+  static Result<Config, Failure> load_xml(const std::string& path, Config base);
+  /// The XML form that load_xml reads back.
+  [[nodiscard]] std::string to_xml() const;
+  /// Names, numbers and combinations; the Failure lists what would be valid.
+  [[nodiscard]] Result<void, Failure> validate() const;
+};
+
+}  // namespace baton

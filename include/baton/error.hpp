@@ -1,0 +1,53 @@
+// What can go wrong, as values. Expected failures are std::error_code; a failure to open something
+// (an engine, a configuration) is a Failure, which also says in words what is missing and where to
+// look. No exception crosses a completion (DESIGN section 4, rule 7).
+//
+// System errors keep the system's own number in std::system_category(), so that comparing with
+// std::errc works as everywhere: a cancelled operation compares equal to
+// std::errc::operation_canceled, one whose deadline passed to std::errc::timed_out.
+#pragma once
+
+#include <string>
+#include <system_error>
+
+namespace baton {
+
+/// Errors that only this library can have. Values are stable: they are part of the ABI.
+enum class errc {
+  operation_in_use = 1,   ///< start of an operation that is started, deferred, posted or queued
+  handle_closed = 2,      ///< the handle is closing or closed
+  limit_reached = 3,      ///< operations_max (or another configured bound) is exhausted
+  stopped = 4,            ///< the proactor is stopped, draining or being destroyed
+  not_supported = 5,      ///< no processor of the team supports this kind of operation
+  timed_out = 6,          ///< the operation's own deadline passed; bytes tells what was moved
+  end_of_stream = 7,      ///< the peer ended the stream before read_exactly or read_until was done
+  delimiter_not_found = 8,  ///< read_until filled the whole buffer without seeing the delimiter
+  wrong_thread = 9,       ///< a pinned processor was driven by a thread that does not own it
+  too_many_threads = 10,  ///< run() in per_thread mode found no free processor
+  descriptor_out_of_range = 11,  ///< select cannot watch a descriptor beyond FD_SETSIZE
+  no_free_handles = 12,   ///< the table of handles is full
+  pool_exhausted = 13,    ///< a buffer pool has no free buffer left
+  engine_unavailable = 14,  ///< the system lacks what the engine needs, or denies it
+  engine_forbidden = 15,  ///< policy forbids the engine (BATON_FORBID, Config::forbid)
+  unknown_name = 16,      ///< a configuration names something that is not registered
+  bad_configuration = 17,  ///< a configuration value is malformed or does not fit the others
+  after_fork = 18,        ///< the proactor was inherited by fork; only reopen and destroy are allowed
+};
+
+/// The category of errc; its name is "baton".
+const std::error_category& error_category() noexcept;
+
+inline std::error_code make_error_code(errc code) noexcept {
+  return {static_cast<int>(code), error_category()};
+}
+
+/// A failure to open or configure something, in a form fit for a person.
+struct Failure {
+  std::error_code code;
+  std::string reason;  ///< what is missing and what would help, one sentence, no newline
+};
+
+}  // namespace baton
+
+template <>
+struct std::is_error_code_enum<baton::errc> : std::true_type {};

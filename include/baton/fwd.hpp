@@ -1,0 +1,24 @@
+// Forward declarations of the public types, for headers that only name them.
+#pragma once
+
+namespace baton {
+
+class Operation;
+class OperationQueue;
+class Handle;
+class Engine;
+class WaitStrategy;
+class InterruptStrategy;
+class BufferPool;
+class Strand;
+class Proactor;
+class Log;
+struct Config;
+struct ProcessorConfig;
+struct SignalMask;  // the system's signal set; defined in src/os, opaque everywhere else
+
+namespace os {
+struct System;  // the table of system calls, clock, locks and threads; see src/os/system.hpp
+}
+
+}  // namespace baton

@@ -1,0 +1,67 @@
+// Handle: the proactor's record of one descriptor. It lives in the proactor's table at a stable address
+// from adoption until its close is complete; index and generation together name it for ever, so that an
+// event for a closed descriptor is never taken for one of its successor (DESIGN section 4, rule 6).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "baton/fwd.hpp"
+
+namespace baton {
+
+/// The system's name of an open file. On POSIX a small integer.
+using NativeHandle = int;
+inline constexpr NativeHandle invalid_handle = -1;
+
+enum class HandleKind : std::uint8_t {
+  stream_socket,
+  listener,
+  datagram_socket,
+  file,  ///< a regular file or block device: reads and writes have an offset
+  pipe,  ///< pipes, FIFOs, terminals, character devices: streams that are not sockets
+};
+
+/// Who may close the descriptor and change its flags (DESIGN section 4, rule 12).
+enum class Ownership : std::uint8_t {
+  owned,    ///< non-blocking, closed by Baton; its registration may be kept between operations
+  borrowed  ///< mode and flags untouched; registered only while an operation waits on it
+};
+
+class Handle {
+ public:
+  [[nodiscard]] NativeHandle native() const noexcept { return native_; }
+  /// Dense, reused number: engines index their own per-handle tables with it.
+  [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
+  /// Raised each time the index is reused.
+  [[nodiscard]] std::uint32_t generation() const noexcept { return generation_; }
+  [[nodiscard]] HandleKind kind() const noexcept { return kind_; }
+  [[nodiscard]] bool owned() const noexcept { return ownership_ == Ownership::owned; }
+  /// The descriptor itself is in non-blocking mode, so that a plain read or write cannot block.
+  [[nodiscard]] bool nonblocking() const noexcept { return nonblocking_; }
+  /// close(2) may block (SO_LINGER with a time, a file): do it on a worker or on the ring.
+  [[nodiscard]] bool close_may_block() const noexcept { return close_may_block_; }
+
+ private:
+  friend class HandleTable;  // src/core
+
+  NativeHandle native_ = invalid_handle;
+  std::uint32_t index_ = 0;
+  std::uint32_t generation_ = 0;
+  HandleKind kind_ = HandleKind::stream_socket;
+  Ownership ownership_ = Ownership::owned;
+  bool nonblocking_ = true;
+  bool close_may_block_ = false;
+
+  // The proactor's own bookkeeping; guarded as the lane that the handle is at home in.
+  enum class Phase : std::uint8_t { free, open, closing, closed };
+  std::atomic<Phase> phase_{Phase::free};
+  std::uint16_t lane_ = 0;
+  std::uint16_t attached_ = 0;       // bit per processor of the team
+  std::uint32_t pending_ = 0;        // operations started, deferred or in a mailbox
+  Operation* closing_ = nullptr;     // the close operation that waits for pending_ == 0, if any
+  Handle* next_free_ = nullptr;
+  friend class OperationAccess;
+};
+
+}  // namespace baton

@@ -1,0 +1,43 @@
+// Readiness vocabulary, shared by wait strategies, the demultiplexer, the emulated engine and the Reactor.
+#pragma once
+
+#include <cstdint>
+
+namespace baton {
+
+/// What to wait for, or what was found; a bit set. Errors and hang-ups are reported as both, so that the
+/// system call that follows finds the truth.
+enum class Interest : std::uint8_t { none = 0, in = 1, out = 2, both = 3 };
+
+constexpr Interest operator|(Interest a, Interest b) noexcept {
+  return static_cast<Interest>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));
+}
+constexpr Interest operator&(Interest a, Interest b) noexcept {
+  return static_cast<Interest>(static_cast<std::uint8_t>(a) & static_cast<std::uint8_t>(b));
+}
+constexpr Interest operator-(Interest a, Interest b) noexcept {
+  return static_cast<Interest>(static_cast<std::uint8_t>(a) & ~static_cast<std::uint8_t>(b));
+}
+constexpr bool any(Interest interest) noexcept { return interest != Interest::none; }
+
+/// When a strategy reports a descriptor that stays ready.
+enum class Trigger : std::uint8_t {
+  level,    ///< at every wait
+  edge,     ///< only when it becomes ready (again)
+  one_shot  ///< once; modify() arms it again
+};
+
+/// Chosen by the client, returned in reports: index and generation of a descriptor table.
+struct Token {
+  std::uint32_t index = 0;
+  std::uint32_t generation = 0;
+  friend constexpr bool operator==(Token, Token) noexcept = default;
+};
+
+/// A hint that a descriptor may be ready.
+struct Report {
+  Token token;
+  Interest ready = Interest::none;
+};
+
+}  // namespace baton

@@ -1,0 +1,60 @@
+// Every bound of the library, with its default, its unit and its reason.
+//
+// "A limit on everything": a queue, table, batch or loop without a bound is a fault. Where a bound is
+// configurable, the constant here is the default and Config carries the value in force.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace baton::limits {
+
+/// Bytes of private state that an engine may keep inside an operation (one cache line). What is
+/// larger (message headers, vectors of a partly written list) lives in the engine's own slab.
+inline constexpr std::size_t engine_state_size = 64;
+
+/// Bytes of a completion handler that are stored inside a caller-owned operation: two pointers.
+inline constexpr std::size_t inline_handler_size = 2 * sizeof(void*);
+
+/// Bytes of a completion handler that are stored inside an operation taken from the cache.
+inline constexpr std::size_t cached_handler_size = 64;
+
+/// Handles (descriptors) one proactor can know; the table grows in chunks up to the smaller of this
+/// and RLIMIT_NOFILE.
+inline constexpr std::uint32_t handles_max = 65'536;
+inline constexpr std::uint32_t handles_chunk = 256;
+
+/// Operations a cache keeps ready; it grows in chunks, and what exceeds the bound is freed.
+inline constexpr std::size_t operation_cache_chunk = 64;
+
+/// Started and deferred operations of one processor together, unless configured. Beyond it, start
+/// fails with errc::limit_reached and nothing is lost. 0 in a configuration means this default.
+inline constexpr std::uint32_t operations_max = 1'048'576;
+
+/// Readiness reports taken from a wait strategy in one wait, and completions reaped in one batch.
+inline constexpr std::size_t reports_max = 256;
+
+/// Handlers a thread runs before it looks at its engine again, so that posted work that posts
+/// itself cannot starve I/O, and I/O cannot starve timers.
+inline constexpr std::size_t handlers_per_look = 128;
+
+/// Buffers of a scatter/gather list (IOV_MAX on Linux). A longer list is an invalid argument.
+inline constexpr std::size_t buffers_max = 1'024;
+
+/// Bytes moved by one system call; what Linux itself clamps to (0x7ffff000).
+inline constexpr std::size_t transfer_max = 0x7fff'f000;
+
+/// Bytes of a delimiter of read_until.
+inline constexpr std::size_t delimiter_max = 64;
+
+/// Threads that do the blocking file work of a readiness engine.
+inline constexpr std::uint32_t workers_max = 4;
+
+/// Processors of one proactor (a team), and lanes of a per_thread processor.
+inline constexpr std::uint32_t processors_max = 16;
+inline constexpr std::uint32_t lanes_max = 256;
+
+/// Threads inside run() at once in shared and dedicated mode.
+inline constexpr std::uint32_t threads_max = 1'024;
+
+}  // namespace baton::limits

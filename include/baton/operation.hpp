@@ -1,0 +1,337 @@
+// Operation: one activation of one asynchronous request - what to do, on which handle, with which
+// memory, who is told, and what came of it (the papers' asynchronous result, paper 000 section 5.1).
+//
+// An operation is an intrusive, stateful object. Whoever owns its memory (the caller, a coroutine
+// frame, the proactor's cache) keeps it alive from start until its completion handler is entered;
+// from then on it may be started again, freed or kept. It never moves and allocates nothing: passing
+// it from one collection to the next only relinks two pointers (P-21).
+//
+// States (paper 000 section 5.1, P-20). Every move is asserted; the forbidden side, too.
+//
+//   INITIALIZED --start--> STARTED --engine finished--> RESULT_READY --handler entered--> COMPLETED
+//        |                  ^  |                             ^
+//        |                  |  +--engine refused-> START_ERROR (left at once: the error becomes
+//        |                  |                        the result, RESULT_READY)
+//        +--start-----> DEFERRED --cancelled-----------------+
+//        +--post------> POSTED --handler entered--> COMPLETED
+//   COMPLETED --start or post--> as from INITIALIZED (an operation is reusable at once)
+//
+// An operation is in exactly one collection at a time: deferred (of its processor), started (inside the
+// engine), completed (of the dispatcher).
+//
+// Thread rules: the setters and the start belong to one thread at a time, before the start. state(),
+// is_pending(), activation(), and - once state() is RESULT_READY or COMPLETED - error(), bytes() may be
+// read from any thread and from a signal handler without entering the library: the state is published
+// by a release store after the result. Everything under "For engines" belongs to whoever holds the
+// operation at that moment.
+#pragma once
+
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <new>
+#include <span>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+
+#include "baton/buffer.hpp"
+#include "baton/deadline.hpp"
+#include "baton/endpoint.hpp"
+#include "baton/error.hpp"
+#include "baton/fwd.hpp"
+#include "baton/limits.hpp"
+#include "baton/result.hpp"
+
+namespace baton {
+
+enum class OperationState : std::uint8_t {
+  initialized,
+  started,
+  deferred,
+  result_ready,
+  start_error,
+  posted,
+  completed,
+};
+
+/// What an operation does. The first eight are the paper's codes (000 section 5.1).
+enum class OperationKind : std::uint8_t {
+  read_stream,
+  write_stream,
+  read_file,
+  write_file,
+  read_datagram,
+  write_datagram,
+  accept,
+  connect,
+  sync_file,   ///< fsync, or fdatasync with Flag::data_only
+  wait_ready,  ///< until readable and/or writable; moves no bytes
+  shutdown,    ///< half close of the sending side, queued behind earlier writes
+  close,       ///< the last operation of a handle; driven by the proactor
+  timer,       ///< served by the proactor, never seen by an engine
+  user,        ///< posted work, never seen by an engine
+};
+inline constexpr std::size_t operation_kinds = 14;
+
+const char* to_string(OperationKind kind) noexcept;
+const char* to_string(OperationState state) noexcept;
+
+/// A set of operation kinds.
+class OperationKinds {
+ public:
+  constexpr OperationKinds() noexcept = default;
+  constexpr OperationKinds(std::initializer_list<OperationKind> kinds) noexcept {
+    for (OperationKind kind : kinds) add(kind);
+  }
+  constexpr void add(OperationKind kind) noexcept { bits_ |= bit(kind); }
+  [[nodiscard]] constexpr bool has(OperationKind kind) const noexcept {
+    return (bits_ & bit(kind)) != 0;
+  }
+  [[nodiscard]] constexpr bool empty() const noexcept { return bits_ == 0; }
+  constexpr OperationKinds& operator|=(OperationKinds other) noexcept {
+    bits_ |= other.bits_;
+    return *this;
+  }
+  friend constexpr bool operator==(OperationKinds, OperationKinds) noexcept = default;
+
+ private:
+  static constexpr std::uint32_t bit(OperationKind kind) noexcept {
+    return 1U << static_cast<unsigned>(kind);
+  }
+  std::uint32_t bits_ = 0;
+};
+
+/// Called when an operation is complete; the operation may be restarted or destroyed inside.
+using CompletionFunction = void (*)(Operation&);
+
+class Operation {
+ public:
+  /// How the transfer is to be done; a bit set.
+  enum Flag : std::uint16_t {
+    vectored = 1U << 0,    ///< buffers() is a list, else one buffer
+    exactly = 1U << 1,     ///< read_exactly, write_all: complete only when all bytes are moved
+    until = 1U << 2,       ///< read_until: complete when the delimiter is in the buffer
+    pooled = 1U << 3,      ///< take the buffer from pool() only when data is there
+    data_only = 1U << 4,   ///< sync_file: fdatasync
+    readable = 1U << 5,    ///< wait_ready: wait for input
+    writable = 1U << 6,    ///< wait_ready: wait for room
+    append = 1U << 7,      ///< file opened with O_APPEND or without position: order matters
+    internal = 1U << 8,    ///< belongs to the library itself; not counted, not delivered to users
+    // Set while in flight:
+    cancel_asked = 1U << 9,   ///< somebody asked to cancel it
+    deadline_hit = 1U << 10,  ///< its deadline passed: the cancellation becomes errc::timed_out
+    cached = 1U << 11,        ///< its memory goes back to the cache when the handler returns
+    timer_armed = 1U << 12,   ///< it stands in a timer queue
+  };
+
+  Operation() noexcept = default;
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  /// REQUIRES: not pending. Destroying an operation that the kernel may still write through would
+  /// corrupt memory later and elsewhere, so it ends the program here.
+  ~Operation();
+
+  // -- what a user reads ---------------------------------------------------------------------------
+
+  [[nodiscard]] OperationState state() const noexcept {
+    // acquire: pairs with the release store in publish(), so that the result is visible with it.
+    return state_.load(std::memory_order_acquire);
+  }
+  /// Started, deferred, posted or queued: its memory belongs to Baton.
+  [[nodiscard]] bool is_pending() const noexcept {
+    const OperationState now = state();
+    return now != OperationState::initialized && now != OperationState::completed;
+  }
+  /// The number of this activation; raised by every start and post, so that a late cancel of an earlier
+  /// use of the same object finds nothing (research/model/op.pml).
+  [[nodiscard]] std::uint32_t activation() const noexcept {
+    return activation_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] OperationKind kind() const noexcept { return kind_; }
+  [[nodiscard]] std::uint16_t flags() const noexcept { return flags_; }
+  [[nodiscard]] bool has(Flag flag) const noexcept { return (flags_ & flag) != 0; }
+  [[nodiscard]] Handle* handle() const noexcept { return handle_; }
+
+  /// Bytes moved so far, also when the operation failed, was cancelled or timed out.
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  /// The error, or a default-constructed code.
+  [[nodiscard]] std::error_code error() const noexcept;
+  [[nodiscard]] bool failed() const noexcept { return error_ != 0; }
+  /// bytes(), or error() if there is one.
+  [[nodiscard]] Result<std::size_t> result() const noexcept {
+    if (failed()) return unexpected{error()};
+    return bytes_;
+  }
+  /// The buffer; of a pooled read, after completion: what was taken from the pool (empty if none).
+  [[nodiscard]] MutableBuffer buffer() const noexcept { return {data_, size_}; }
+
+  // -- what a user sets, before start ----------------------------------------------------------------
+
+  /// The operation completes with errc::timed_out if it is not done by then; never() by default.
+  /// Kept for this activation only.
+  void set_deadline(Deadline deadline) noexcept { deadline_ = deadline; }
+  [[nodiscard]] Deadline deadline() const noexcept { return deadline_; }
+
+  /// Handlers with the same strand never overlap (DESIGN section 5). Null: no strand.
+  void set_strand(Strand* strand) noexcept { strand_ = strand; }
+  [[nodiscard]] Strand* strand() const noexcept { return strand_; }
+
+  /// A free word for the user: printed in reports of stuck operations.
+  void set_tag(std::uint32_t tag) noexcept { tag_ = tag; }
+  [[nodiscard]] std::uint32_t tag() const noexcept { return tag_; }
+
+  /// Sets a raw completion function and its context.
+  void set_completion(CompletionFunction function, void* context = nullptr) noexcept {
+    completion_ = function;
+    std::memcpy(inline_handler_, &context, sizeof(context));
+  }
+  [[nodiscard]] void* context() const noexcept {
+    void* context = nullptr;
+    std::memcpy(&context, inline_handler_, sizeof(context));
+    return context;
+  }
+
+  /// Sets a callable `void(Operation&)` as the handler. It is stored inside the operation: at most two
+  /// pointers, trivially copyable. Capture a pointer to your session; larger handlers go with the
+  /// overloads that take their operation from the cache.
+  template <class Handler>
+    requires std::invocable<Handler&, Operation&>
+  void set_handler(Handler handler) noexcept {
+    static_assert(sizeof(Handler) <= limits::inline_handler_size,
+                  "a caller-owned operation stores two pointers of handler: capture a pointer to "
+                  "your session object, or use the overload without an operation argument");
+    static_assert(std::is_trivially_copyable_v<Handler> &&
+                      std::is_trivially_destructible_v<Handler>,
+                  "a caller-owned operation stores its handler by plain copy: capture pointers or "
+                  "references, or use the overload without an operation argument");
+    ::new (static_cast<void*>(inline_handler_)) Handler(handler);
+    completion_ = [](Operation& operation) {
+      // Copied out first: the handler may start the operation again with another handler.
+      alignas(void*) std::byte copy[limits::inline_handler_size];
+      std::memcpy(copy, operation.inline_handler_, sizeof(copy));
+      (*std::launder(reinterpret_cast<Handler*>(copy)))(operation);
+    };
+  }
+
+  // -- what the I/O objects set: the request -----------------------------------------------------------
+
+  /// Begins a new request. REQUIRES: not pending. Clears what the last activation left, keeps handler,
+  /// strand, tag; the deadline is kept only if it was set since the last completion.
+  void prepare(OperationKind kind, Handle* handle, std::uint16_t flags = 0) noexcept {
+    kind_ = kind;
+    handle_ = handle;
+    flags_ = flags;
+    bytes_ = 0;
+    error_ = 0;
+    data_ = nullptr;
+    size_ = 0;
+    extra_ = 0;
+  }
+  void set_buffer(MutableBuffer buffer) noexcept { data_ = buffer.data, size_ = buffer.size; }
+  void set_buffer(ConstBuffer buffer) noexcept {
+    // Only ever read through: write operations pass it on as const.
+    data_ = const_cast<void*>(buffer.data), size_ = buffer.size;
+  }
+  void set_buffers(MutableBuffers list) noexcept {
+    flags_ |= vectored;
+    data_ = const_cast<MutableBuffer*>(list.data()), size_ = list.size();
+  }
+  void set_buffers(ConstBuffers list) noexcept {
+    flags_ |= vectored;
+    data_ = const_cast<ConstBuffer*>(list.data()), size_ = list.size();
+  }
+  void set_pool(BufferPool* pool) noexcept { flags_ |= pooled, data_ = pool, size_ = 0; }
+  void set_offset(std::uint64_t offset) noexcept { extra_ = offset; }
+  /// Where accept and read_datagram store the peer's address, where connect and write_datagram find it.
+  void set_endpoint(Endpoint* endpoint) noexcept {
+    extra_ = reinterpret_cast<std::uintptr_t>(endpoint);
+  }
+  /// read_until: `delimiter` must live until completion; `filled` bytes of the buffer are already data.
+  void set_until(const std::string_view* delimiter, std::size_t filled) noexcept {
+    flags_ |= until;
+    extra_ = reinterpret_cast<std::uintptr_t>(delimiter);
+    bytes_ = filled;
+  }
+
+  [[nodiscard]] std::uint64_t offset() const noexcept { return extra_; }
+  [[nodiscard]] Endpoint* endpoint() const noexcept {
+    return reinterpret_cast<Endpoint*>(static_cast<std::uintptr_t>(extra_));
+  }
+  [[nodiscard]] const std::string_view* delimiter() const noexcept {
+    return reinterpret_cast<const std::string_view*>(static_cast<std::uintptr_t>(extra_));
+  }
+  [[nodiscard]] BufferPool* pool() const noexcept { return static_cast<BufferPool*>(data_); }
+  /// The list of a vectored operation (as the kernel's iovec).
+  [[nodiscard]] std::span<const MutableBuffer> buffers() const noexcept {
+    return {static_cast<const MutableBuffer*>(data_), size_};
+  }
+  /// accept: the descriptor of the new connection (REQUIRES: completed without error).
+  [[nodiscard]] int accepted() const noexcept { return static_cast<int>(bytes_); }
+
+  // -- for engines ---------------------------------------------------------------------------------------
+  // Between submit and completion an operation belongs to its engine, which may use the links and the
+  // private state as it likes, records progress with add_bytes() and ends with finish().
+
+  /// The engine's private state inside the operation; uninitialised when submit is entered.
+  template <class State>
+  [[nodiscard]] State& engine_state() noexcept {
+    static_assert(sizeof(State) <= limits::engine_state_size && alignof(State) <= 8,
+                  "at most 64 bytes inside the operation; what is larger goes to the engine's slab");
+    static_assert(std::is_trivially_destructible_v<State>);
+    return *std::launder(reinterpret_cast<State*>(engine_state_));
+  }
+  void add_bytes(std::size_t count) noexcept { bytes_ += count; }
+  void set_bytes(std::size_t count) noexcept { bytes_ = count; }
+  /// Records the outcome; 0 is success, a positive value an errno, a negative one an errc. Does not
+  /// publish: the processor does, when it takes the operation back.
+  void finish(int error_value) noexcept { error_ = error_value; }
+  void finish(errc error) noexcept { error_ = -static_cast<int>(error); }
+  /// The raw form of the error: errno, or -errc.
+  [[nodiscard]] int error_value() const noexcept { return error_; }
+  void set_flag(Flag flag) noexcept { flags_ = static_cast<std::uint16_t>(flags_ | flag); }
+  void clear_flag(Flag flag) noexcept { flags_ = static_cast<std::uint16_t>(flags_ & ~flag); }
+  /// A pooled read found its buffer: from now on buffer() is that memory.
+  void set_taken_buffer(void* data, std::size_t size) noexcept { data_ = data, size_ = size; }
+
+ private:
+  friend class OperationQueue;   // links
+  friend class OperationAccess;  // src/core: state machine, timers, dispatch
+
+  // First cache line: what every hop touches.
+  Operation* next_ = nullptr;
+  Operation* previous_ = nullptr;
+  CompletionFunction completion_ = nullptr;
+  alignas(void*) std::byte inline_handler_[limits::inline_handler_size]{};
+  std::size_t bytes_ = 0;
+  std::atomic<OperationState> state_{OperationState::initialized};
+  OperationKind kind_ = OperationKind::user;
+  std::uint16_t flags_ = 0;
+  std::atomic<std::uint32_t> activation_{0};
+  int error_ = 0;
+  std::uint32_t processor_ = 0;  // which processor of the team has it
+
+  // Second: the request.
+  Handle* handle_ = nullptr;
+  void* data_ = nullptr;
+  std::size_t size_ = 0;
+  std::uint64_t extra_ = 0;  // offset, endpoint or delimiter, by kind
+  Strand* strand_ = nullptr;
+  Deadline deadline_;
+  std::uint32_t tag_ = 0;
+  std::uint32_t started_ms_ = 0;  // coarse start time, for reports of old operations
+  Operation* timer_child_ = nullptr;  // pairing heap of the timer queue
+  Operation* timer_sibling_ = nullptr;
+  Operation* timer_previous_ = nullptr;
+
+  // The engine's.
+  alignas(8) std::byte engine_state_[limits::engine_state_size];
+};
+
+// Sizes count: an idle connection with a read pending holds one of these.
+static_assert(sizeof(Operation) <= 208);
+
+}  // namespace baton

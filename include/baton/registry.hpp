@@ -1,0 +1,45 @@
+// The parts one can name in a configuration, and how to add one's own (P-04):
+//
+//   baton::registry().add("my_wait", my_factory, "why one would choose it");
+//
+// Built-in parts stand in order of preference; "auto" takes the first that opens. Added parts come
+// after them and are chosen only by name. The registry is process-wide and thread-safe; parts are never
+// removed, and a name is registered once.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "baton/engine.hpp"
+#include "baton/interrupt_strategy.hpp"
+#include "baton/wait_strategy.hpp"
+
+namespace baton {
+
+template <class Factory>
+struct RegistryEntry {
+  std::string name;
+  Factory factory;
+  std::string reason;           ///< why it stands where it stands in the order of preference
+  bool waits_by_strategy = false;  ///< engines only: takes a wait strategy (the emulated one)
+};
+
+class Registry {
+ public:
+  /// errc::bad_configuration if the name is taken or is not made of a-z, 0-9, '_' .
+  std::error_code add(std::string name, EngineFactory factory, std::string reason);
+  std::error_code add(std::string name, WaitStrategyFactory factory, std::string reason);
+  std::error_code add(std::string name, InterruptStrategyFactory factory, std::string reason);
+
+  /// Copies, in order of preference.
+  [[nodiscard]] std::vector<RegistryEntry<EngineFactory>> engines() const;
+  [[nodiscard]] std::vector<RegistryEntry<WaitStrategyFactory>> wait_strategies() const;
+  [[nodiscard]] std::vector<RegistryEntry<InterruptStrategyFactory>> interrupt_strategies() const;
+};
+
+/// The process's registry.
+Registry& registry() noexcept;
+
+}  // namespace baton

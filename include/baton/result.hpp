@@ -1,0 +1,88 @@
+// Result<T, E>: a value or an error. C++20 has no std::expected; this is the small part of it that the
+// library needs, with the same member names, so that a later change of the alias breaks nobody.
+#pragma once
+
+#include <cstdlib>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+namespace baton {
+
+/// Marks a value as the error of a Result: `return unexpected{code};`
+template <class E>
+struct unexpected {
+  E error;
+};
+template <class E>
+unexpected(E) -> unexpected<E>;
+
+template <class T, class E = std::error_code>
+class [[nodiscard]] Result {
+ public:
+  using value_type = T;
+  using error_type = E;
+
+  Result(T value) : storage_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: as expected
+  template <class G>
+    requires std::is_constructible_v<E, G>
+  Result(unexpected<G> failure)  // NOLINT: implicit, as std::expected
+      : storage_(std::in_place_index<1>, std::move(failure.error)) {}
+
+  [[nodiscard]] bool has_value() const noexcept { return storage_.index() == 0; }
+  explicit operator bool() const noexcept { return has_value(); }
+
+  /// REQUIRES: has_value(). Anything else ends the program: it is a bug of the caller.
+  T& value() & { return check(), *std::get_if<0>(&storage_); }
+  const T& value() const& { return check(), *std::get_if<0>(&storage_); }
+  T&& value() && { return check(), std::move(*std::get_if<0>(&storage_)); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+
+  template <class U>
+  T value_or(U&& other) const& {
+    return has_value() ? value() : static_cast<T>(std::forward<U>(other));
+  }
+
+  /// The error; a default-constructed E when there is a value.
+  [[nodiscard]] E error() const {
+    return has_value() ? E{} : *std::get_if<1>(&storage_);
+  }
+
+ private:
+  void check() const {
+    if (!has_value()) std::abort();
+  }
+  std::variant<T, E> storage_;
+};
+
+/// A Result without a value.
+template <class E>
+class [[nodiscard]] Result<void, E> {
+ public:
+  using value_type = void;
+  using error_type = E;
+
+  Result() = default;
+  template <class G>
+    requires std::is_constructible_v<E, G>
+  Result(unexpected<G> failure)  // NOLINT: implicit, as std::expected
+      : failed_(true), error_(std::move(failure.error)) {}
+
+  [[nodiscard]] bool has_value() const noexcept { return !failed_; }
+  explicit operator bool() const noexcept { return has_value(); }
+  void value() const {
+    if (failed_) std::abort();
+  }
+  [[nodiscard]] E error() const { return error_; }
+
+ private:
+  bool failed_ = false;
+  E error_{};
+};
+
+}  // namespace baton

@@ -1,0 +1,23 @@
+// Annotations for ThreadSanitizer, which does not see the kernel write through a ring or hand an operation
+// over by a signal: release before the operation is given to the kernel, acquire when it comes back.
+#pragma once
+
+#if defined(__SANITIZE_THREAD__)
+#define BATON_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define BATON_TSAN 1
+#endif
+#endif
+
+#ifdef BATON_TSAN
+extern "C" {
+void __tsan_acquire(void* address);
+void __tsan_release(void* address);
+}
+#define BATON_TSAN_RELEASE(address) __tsan_release(address)
+#define BATON_TSAN_ACQUIRE(address) __tsan_acquire(address)
+#else
+#define BATON_TSAN_RELEASE(address) static_cast<void>(address)
+#define BATON_TSAN_ACQUIRE(address) static_cast<void>(address)
+#endif

@@ -1,0 +1,111 @@
+// Demultiplexer: one wait strategy, one interrupt strategy and the descriptor table, with one semantics for
+// its two clients, the emulated engine and the Reactor. It knows neither operations nor handlers.
+//
+// What clients see
+//
+//   attach(index, fd)     the client's own dense index becomes known; nothing is registered yet
+//   watch(index, in)      from now on a report tells when `in` may be ready. Costs nothing when the
+//                         registration of an earlier watch still stands
+//   wait(reports)         reports, each a hint
+//   drop(index, in)       no more of it. Lazy use: a client whose operation is done leaves the registration
+//                         standing, and drops it only when a report comes that nobody wants; so a
+//                         connection that reads again and again is registered once
+//   detach(index)         gone; a stale report of it is dropped by its generation and counted
+//
+// Level, edge and one-shot strategies differ by what they declare (WaitStrategyInfo), and the difference
+// ends here: of an edge strategy the table remembers readiness that nobody watched for, and watch answers
+// `try_now`; after a one-shot report watch arms again.
+//
+// Threads. With `concurrent`, watch, drop, attach, detach and interrupt may be called while another thread is
+// inside wait. Calls for one direction of one descriptor are serialised by the client (it has a lock there
+// anyway), including its own handling of reports of that direction. wait is entered by one thread at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <system_error>
+
+#include "base/chunked_table.hpp"
+#include "baton/deadline.hpp"
+#include "baton/interest.hpp"
+#include "baton/interrupt_strategy.hpp"
+#include "baton/result.hpp"
+#include "baton/wait_strategy.hpp"
+#include "os/mutex.hpp"
+#include "os/system.hpp"
+
+namespace baton::demux {
+
+struct Options {
+  const os::System* system = nullptr;
+  std::string_view wait = "auto";       ///< a registered name, or auto
+  std::string_view interrupt = "auto";  ///< the same; replaced, visibly, if it does not fit the wait
+  std::uint32_t descriptors_max = 0;    ///< no index reaches this
+  int wait_signal = 0;
+  int interrupt_signal = 0;
+  bool concurrent = true;
+  bool one_thread_waits = false;  ///< always the same one: fit for strategies that need it
+  std::function<void(std::string_view)> explain;  ///< told what was replaced
+};
+
+enum class Watch : std::uint8_t {
+  armed,    ///< a report will tell
+  try_now,  ///< it may be ready already, no report will tell: try the system call first
+  failed    ///< the strategy cannot watch it; error() of the result tells
+};
+
+class Demultiplexer {
+ public:
+  static Result<std::unique_ptr<Demultiplexer>, Failure> open(const Options& options);
+  ~Demultiplexer();
+  Demultiplexer(const Demultiplexer&) = delete;
+  Demultiplexer& operator=(const Demultiplexer&) = delete;
+
+  [[nodiscard]] const WaitStrategyInfo& info() const noexcept { return strategy_->info(); }
+  [[nodiscard]] std::string_view interrupt_name() const noexcept { return interrupter_->name(); }
+  [[nodiscard]] std::uint64_t stale_reports() const noexcept {
+    return stale_.load(std::memory_order_relaxed);
+  }
+
+  std::error_code attach(std::uint32_t index, NativeHandle fd) noexcept;
+  void detach(std::uint32_t index) noexcept;
+
+  /// REQUIRES: attached. The error is set exactly when the answer is `failed`.
+  Watch watch(std::uint32_t index, Interest interest, std::error_code& error) noexcept;
+  void drop(std::uint32_t index, Interest interest) noexcept;
+
+  /// Token::index in the reports is the client's index. Sets `interrupted` when an interrupt was consumed.
+  std::size_t wait(std::span<Report> reports, Deadline deadline, bool& interrupted) noexcept;
+  void interrupt() noexcept { interrupter_->interrupt(); }
+
+  [[nodiscard]] NativeHandle descriptor() const noexcept;
+  /// In the child: abandons the parent's kernel objects; afterwards only destruction is allowed.
+  void after_fork_in_child() noexcept;
+
+ private:
+  struct Descriptor {
+    NativeHandle fd = invalid_handle;
+    std::uint32_t generation = 0;
+    std::atomic<std::uint8_t> armed{0};  // Interest bits the strategy reports; changed under mutex_
+    std::atomic<std::uint8_t> ready{0};  // edge: readiness nobody was watching for
+    bool registered = false;             // known to the strategy
+  };
+
+  Demultiplexer(const Options& options, std::unique_ptr<WaitStrategy> strategy,
+                std::unique_ptr<InterruptStrategy> interrupter);
+  std::error_code arm(std::uint32_t index, Descriptor& descriptor, Interest interest) noexcept;
+
+  const os::System& system_;
+  const bool concurrent_;
+  const std::unique_ptr<WaitStrategy> strategy_;
+  const std::unique_ptr<InterruptStrategy> interrupter_;
+  ChunkedTable<Descriptor> descriptors_;
+  os::Mutex mutex_;  // serialises changes of registrations
+  std::atomic<std::uint64_t> stale_{0};
+};
+
+}  // namespace baton::demux

@@ -1,0 +1,64 @@
+// Mutex: a lock of four bytes over the seam's futex, so that a simulator sees every acquisition, and so that
+// a descriptor can afford one for each direction.
+//
+// Word: 0 free, 1 held, 2 held and somebody may sleep (the three-state mutex of Drepper, "Futexes are
+// tricky", mutex 3). Spins a little first: sections are short, and on two cores the holder usually runs.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/thread_annotations.hpp"
+#include "os/system.hpp"
+
+namespace baton::os {
+
+class BATON_CAPABILITY("mutex") Mutex {
+ public:
+  Mutex() = default;
+  Mutex(const Mutex&) = delete;
+  Mutex& operator=(const Mutex&) = delete;
+
+  void lock(const System& system) noexcept BATON_ACQUIRE() {
+    if (system.lock_point != nullptr) system.lock_point();
+    std::uint32_t expected = 0;
+    // acquire: what the last holder wrote is visible inside.
+    if (!word_.compare_exchange_strong(expected, 1, std::memory_order_acquire,
+                                       std::memory_order_relaxed)) {
+      lock_slow(system);
+    }
+  }
+  [[nodiscard]] bool try_lock() noexcept BATON_TRY_ACQUIRE(true) {
+    std::uint32_t expected = 0;
+    return word_.compare_exchange_strong(expected, 1, std::memory_order_acquire,
+                                         std::memory_order_relaxed);
+  }
+  void unlock(const System& system) noexcept BATON_RELEASE() {
+    // release: pairs with the acquire of the next holder.
+    if (word_.exchange(0, std::memory_order_release) == 2) system.futex_wake(&word_, 1);
+  }
+
+ private:
+  void lock_slow(const System& system) noexcept;
+  std::atomic<std::uint32_t> word_{0};
+};
+
+/// Holds a mutex for a scope. `enabled` false: nothing is locked (one thread owns everything).
+class BATON_SCOPED_CAPABILITY LockGuard {
+ public:
+  LockGuard(Mutex& mutex, const System& system, bool enabled = true) noexcept BATON_ACQUIRE(mutex)
+      : mutex_(enabled ? &mutex : nullptr), system_(system) {
+    if (enabled) mutex.lock(system);
+  }
+  ~LockGuard() BATON_RELEASE() {
+    if (mutex_ != nullptr) mutex_->unlock(system_);
+  }
+  LockGuard(const LockGuard&) = delete;
+  LockGuard& operator=(const LockGuard&) = delete;
+
+ private:
+  Mutex* mutex_;
+  const System& system_;
+};
+
+}  // namespace baton::os

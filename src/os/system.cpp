@@ -1,0 +1,192 @@
+// The real system-call table.
+#include "os/system.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <limits>
+#include <memory>
+#include <new>
+
+namespace baton::os {
+namespace {
+
+constexpr std::int64_t ns_per_second = 1'000'000'000;
+constexpr std::int64_t never_ns = std::numeric_limits<std::int64_t>::max();
+
+std::int64_t monotonic_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * ns_per_second + now.tv_nsec;
+}
+
+std::int64_t realtime_us() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec * 1'000'000 + now.tv_nsec / 1'000;
+}
+
+bool futex_wait(std::atomic<std::uint32_t>* word, std::uint32_t expected,
+                std::int64_t deadline_ns) {
+  timespec deadline{};
+  timespec* timeout = nullptr;
+  if (deadline_ns != never_ns) {
+    deadline.tv_sec = deadline_ns / ns_per_second;
+    deadline.tv_nsec = deadline_ns % ns_per_second;
+    timeout = &deadline;
+  }
+  // FUTEX_WAIT_BITSET takes an absolute time of the monotonic clock, so that nothing is recomputed
+  // after a spurious wake-up.
+  const long result =
+      ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(word),
+                FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected, timeout, nullptr,
+                FUTEX_BITSET_MATCH_ANY);
+  return result == 0 || errno != ETIMEDOUT;
+}
+
+void futex_wake(std::atomic<std::uint32_t>* word, std::uint32_t count) {
+  ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(word), FUTEX_WAKE | FUTEX_PRIVATE_FLAG,
+            count, nullptr, nullptr, 0);
+}
+
+struct Entry {
+  void (*function)(void*);
+  void* argument;
+};
+
+void* run_entry(void* argument) {
+  const Entry entry = *std::unique_ptr<Entry>(static_cast<Entry*>(argument));
+  entry.function(entry.argument);
+  return nullptr;
+}
+
+int thread_start(std::uint64_t* thread, void (*function)(void*), void* argument) {
+  std::unique_ptr<Entry> entry{new (std::nothrow) Entry{function, argument}};
+  if (entry == nullptr) return ENOMEM;
+  // The library's own threads take no signal of the program: blocked before the thread exists, so that
+  // there is no moment in which one could be delivered to it.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t id{};
+  const int error = ::pthread_create(&id, nullptr, run_entry, entry.get());
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error != 0) return error;
+  static_cast<void>(entry.release());  // the thread owns it now
+  *thread = static_cast<std::uint64_t>(id);
+  return 0;
+}
+
+void thread_join(std::uint64_t thread) {
+  ::pthread_join(static_cast<pthread_t>(thread), nullptr);
+}
+
+// The kernel's thread number, cached: it is asked for before every wait that a signal may interrupt.
+std::uint64_t thread_self() {
+  static thread_local pid_t number = 0;
+  static thread_local pid_t process = 0;
+  if (process != ::getpid()) {  // also right in the child after fork
+    process = ::getpid();
+    number = static_cast<pid_t>(::syscall(SYS_gettid));
+  }
+  return static_cast<std::uint64_t>(number);
+}
+
+int kill_thread(std::uint64_t thread, int signal_number) {
+  return static_cast<int>(
+      ::syscall(SYS_tgkill, ::getpid(), static_cast<pid_t>(thread), signal_number));
+}
+
+int fcntl_long(int fd, int command, long argument) { return ::fcntl(fd, command, argument); }
+int open_mode(const char* path, int flags, mode_t mode) { return ::open(path, flags, mode); }
+int eventfd_unsigned(unsigned initial, int flags) { return ::eventfd(initial, flags); }
+
+int io_uring_setup(unsigned entries, void* parameters) {
+  return static_cast<int>(::syscall(SYS_io_uring_setup, entries, parameters));
+}
+int io_uring_enter(int ring, unsigned submit, unsigned complete, unsigned flags,
+                   const void* argument, size_t size) {
+  return static_cast<int>(
+      ::syscall(SYS_io_uring_enter, ring, submit, complete, flags, argument, size));
+}
+int io_uring_register(int ring, unsigned operation, const void* argument, unsigned count) {
+  return static_cast<int>(::syscall(SYS_io_uring_register, ring, operation, argument, count));
+}
+
+int sigaction_call(int number, const struct sigaction* action, struct sigaction* old) {
+  return ::sigaction(number, action, old);
+}
+
+System make_real() noexcept {
+  System system{};
+  system.monotonic_ns = monotonic_ns;
+  system.realtime_us = realtime_us;
+  system.futex_wait = futex_wait;
+  system.futex_wake = futex_wake;
+  system.lock_point = nullptr;
+  system.thread_start = thread_start;
+  system.thread_join = thread_join;
+  system.thread_self = thread_self;
+  system.kill_thread = kill_thread;
+  system.getpid = ::getpid;
+  system.read = ::read;
+  system.write = ::write;
+  system.readv = ::readv;
+  system.writev = ::writev;
+  system.preadv2 = ::preadv2;
+  system.pwritev2 = ::pwritev2;
+  system.open = open_mode;
+  system.close = ::close;
+  system.fcntl = fcntl_long;
+  system.fstat = ::fstat;
+  system.fsync = ::fsync;
+  system.fdatasync = ::fdatasync;
+  system.pipe2 = ::pipe2;
+  system.eventfd = eventfd_unsigned;
+  system.socket = ::socket;
+  system.bind = ::bind;
+  system.listen = ::listen;
+  system.accept4 = ::accept4;
+  system.connect = ::connect;
+  system.shutdown = ::shutdown;
+  system.recv = ::recv;
+  system.send = ::send;
+  system.recvmsg = ::recvmsg;
+  system.sendmsg = ::sendmsg;
+  system.getsockopt = ::getsockopt;
+  system.setsockopt = ::setsockopt;
+  system.getsockname = ::getsockname;
+  system.getpeername = ::getpeername;
+  system.pselect = ::pselect;
+  system.ppoll = ::ppoll;
+  system.epoll_create1 = ::epoll_create1;
+  system.epoll_ctl = ::epoll_ctl;
+  system.epoll_pwait = ::epoll_pwait;
+  system.io_uring_setup = io_uring_setup;
+  system.io_uring_enter = io_uring_enter;
+  system.io_uring_register = io_uring_register;
+  system.mmap = ::mmap;
+  system.munmap = ::munmap;
+  system.thread_sigmask = ::pthread_sigmask;
+  system.sigaction = sigaction_call;
+  system.signalfd = ::signalfd;
+  return system;
+}
+
+}  // namespace
+
+const System& real_system() noexcept {
+  static const System real = make_real();
+  return real;
+}
+
+}  // namespace baton::os
