@@ -52,3 +52,18 @@ include([==[${PROJECT_SOURCE_DIR}/cmake/BatonDiscoverTests.cmake]==])
 ")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${list_file}")
 endfunction()
+
+# Everything built in these folders and below, as one target: scripts/build builds the products
+# and leaves the tests alone.
+function(baton_add_products target)
+  set(folders ${ARGN})
+  while(folders)
+    list(POP_FRONT folders folder)
+    get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+    get_property(nested DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+    list(APPEND folders ${nested})
+    if(targets)
+      add_dependencies(${target} ${targets})
+    endif()
+  endwhile()
+endfunction()

@@ -47,12 +47,12 @@ build_with_cmake() {  # library folder prefix
 
 step_cmake_shared() {
   build_with_cmake Baton::baton "$WORK_DIR/shared" "$prefix"
-  ldd "$WORK_DIR/shared/consumer" | grep -q 'libbaton\.so\.0' || fail "not linked to libbaton.so.0"
+  ldd "$WORK_DIR/shared/consumer" | grep -q 'libbaton\.so\.0' || fail "not linked to libbaton.so"
 }
 
 step_cmake_static() {
   build_with_cmake Baton::baton_static "$WORK_DIR/static" "$prefix"
-  if ldd "$WORK_DIR/static/consumer" | grep -q libbaton; then fail "linked to the shared library"; fi
+  if ldd "$WORK_DIR/static/consumer" | grep -q libbaton; then fail "linked to libbaton.so"; fi
 }
 
 package() {  # prefix, then arguments of pkg-config
