@@ -23,7 +23,7 @@
 //
 // The races an engine must settle inside its own critical section:
 //   - cancel may arrive for an operation whose submit has not been entered yet, or is running. The processor
-//     has then set Operation::cancel_asked before; submit looks at it where it would make the operation
+//     has then set Operation::cancel_asked() before; submit looks at it where it would make the operation
 //     visible, and answers `completed` with ECANCELED.
 //   - cancel may arrive for an operation that is already complete but still in the leader's batch: answer
 //     too_late. (The processor guarantees that the operation's memory is alive during cancel.)

@@ -60,7 +60,8 @@ class Handle {
   std::uint16_t attached_ = 0;       // bit per processor of the team
   std::uint32_t pending_ = 0;        // operations started, deferred or in a mailbox
   Operation* closing_ = nullptr;     // the close operation that waits for pending_ == 0, if any
-  Handle* next_free_ = nullptr;
+  Operation* operations_ = nullptr;  // head of the list of its pending operations
+  Handle* next_ = nullptr;           // free list, or a list of handles to detach or to close
   friend class OperationAccess;
 };
 

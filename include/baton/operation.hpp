@@ -121,11 +121,7 @@ class Operation {
     writable = 1U << 6,    ///< wait_ready: wait for room
     append = 1U << 7,      ///< file opened with O_APPEND or without position: order matters
     internal = 1U << 8,    ///< belongs to the library itself; not counted, not delivered to users
-    // Set while in flight:
-    cancel_asked = 1U << 9,   ///< somebody asked to cancel it
-    deadline_hit = 1U << 10,  ///< its deadline passed: the cancellation becomes errc::timed_out
-    cached = 1U << 11,        ///< its memory goes back to the cache when the handler returns
-    timer_armed = 1U << 12,   ///< it stands in a timer queue
+    cached = 1U << 9,        ///< its memory goes back to the cache when the handler returns
   };
 
   Operation() noexcept = default;
@@ -230,6 +226,7 @@ class Operation {
     data_ = nullptr;
     size_ = 0;
     extra_ = 0;
+    cancel_asked_.store(false, std::memory_order_relaxed);
   }
   void set_buffer(MutableBuffer buffer) noexcept { data_ = buffer.data, size_ = buffer.size; }
   void set_buffer(ConstBuffer buffer) noexcept {
@@ -292,6 +289,10 @@ class Operation {
   void finish(errc error) noexcept { error_ = -static_cast<int>(error); }
   /// The raw form of the error: errno, or -errc.
   [[nodiscard]] int error_value() const noexcept { return error_; }
+  /// Somebody asked to cancel this activation. Ordered by the engine's own lock: see engine.hpp.
+  [[nodiscard]] bool cancel_asked() const noexcept {
+    return cancel_asked_.load(std::memory_order_relaxed);
+  }
   void set_flag(Flag flag) noexcept { flags_ = static_cast<std::uint16_t>(flags_ | flag); }
   void clear_flag(Flag flag) noexcept { flags_ = static_cast<std::uint16_t>(flags_ & ~flag); }
   /// A pooled read found its buffer: from now on buffer() is that memory.
@@ -312,7 +313,9 @@ class Operation {
   std::uint16_t flags_ = 0;
   std::atomic<std::uint32_t> activation_{0};
   int error_ = 0;
-  std::uint32_t processor_ = 0;  // which processor of the team has it
+  std::atomic<bool> cancel_asked_{false};
+  std::uint8_t core_flags_ = 0;    // the core's own, guarded as its collections are
+  std::uint16_t processor_ = 0;    // which processor of the team has it
 
   // Second: the request.
   Handle* handle_ = nullptr;
@@ -323,6 +326,8 @@ class Operation {
   Deadline deadline_;
   std::uint32_t tag_ = 0;
   std::uint32_t started_ms_ = 0;  // coarse start time, for reports of old operations
+  Operation* sibling_next_ = nullptr;  // the pending operations of its handle
+  Operation* sibling_previous_ = nullptr;
   Operation* timer_child_ = nullptr;  // pairing heap of the timer queue
   Operation* timer_sibling_ = nullptr;
   Operation* timer_previous_ = nullptr;
@@ -332,6 +337,6 @@ class Operation {
 };
 
 // Sizes count: an idle connection with a read pending holds one of these.
-static_assert(sizeof(Operation) <= 208);
+static_assert(sizeof(Operation) <= 224);
 
 }  // namespace baton
