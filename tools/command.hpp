@@ -1,0 +1,15 @@
+// The sub-commands of `baton`, one source file each.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace baton::tools {
+
+// What main runs once the command line is understood; returns the exit status. Each add_ function
+// declares its sub-command and arranges that `run` is set when the user chose it.
+using Run = std::function<int()>;
+
+void add_load_command(CLI::App& app, Run& run);
+
+}  // namespace baton::tools

@@ -1,0 +1,240 @@
+// The run as a whole: limits, addresses, threads, progress and report.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <barrier>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "options.hpp"
+#include "report.hpp"
+#include "worker.hpp"
+
+namespace baton::tools {
+namespace {
+
+constexpr std::size_t connecting_max = 256;
+constexpr std::size_t spare_descriptors = 32;
+
+// --- limits and addresses -----------------------------------------------------------------------
+
+// Raises the soft limit as far as it goes; the message when that is not enough.
+std::optional<std::string> make_room_for(std::size_t connections) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  const std::size_t needed = connections + spare_descriptors;
+  if (limit.rlim_max == RLIM_INFINITY || limit.rlim_max >= needed) return std::nullopt;
+  return fmt::format(
+      "{} connections need {} descriptors and the limit is {} - raise it with "
+      "'ulimit -n {}' as root, or use fewer --sessions and --idle",
+      connections, needed, limit.rlim_max, needed);
+}
+
+std::size_t ephemeral_port_count() {
+  std::size_t first = 32'768;
+  std::size_t last = 60'999;  // the kernel's own default, should the file be missing
+  if (std::FILE* file = std::fopen("/proc/sys/net/ipv4/ip_local_port_range", "re")) {
+    if (std::fscanf(file, "%zu %zu", &first, &last) != 2) {
+      first = 32'768;
+      last = 60'999;
+    }
+    std::fclose(file);
+  }
+  return last >= first ? last - first + 1 : 1;
+}
+
+std::optional<std::string> resolve(const LoadOptions& options, LoadTarget& target) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const std::string port = fmt::format("{}", options.port);
+  const int error = ::getaddrinfo(options.host.c_str(), port.c_str(), &hints, &found);
+  if (error != 0) {
+    return fmt::format("host '{}': {}", options.host, ::gai_strerror(error));
+  }
+  std::memcpy(&target.address, found->ai_addr, found->ai_addrlen);
+  target.address_size = found->ai_addrlen;
+  ::freeaddrinfo(found);
+  return std::nullopt;
+}
+
+// Half of the range is left to connections of others and to those still in TIME_WAIT.
+unsigned source_count_for(const LoadTarget& target, std::size_t connections) {
+  if (target.address.ss_family != AF_INET) return 0;
+  sockaddr_in v4{};
+  std::memcpy(&v4, &target.address, sizeof v4);
+  if (ntohl(v4.sin_addr.s_addr) >> 24 != IN_LOOPBACKNET) return 0;
+  const std::size_t a_source = std::max<std::size_t>(1, ephemeral_port_count() / 2);
+  const std::size_t sources = (connections + a_source - 1) / a_source;
+  return sources <= 1 ? 0 : static_cast<unsigned>(std::min<std::size_t>(sources, 250));
+}
+
+// --- the wish to stop ---------------------------------------------------------------------------
+
+int stop_descriptor = -1;
+
+extern "C" void request_stop(int) {
+  const int saved = errno;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(stop_descriptor, &one, sizeof one);
+  errno = saved;
+}
+
+// The first Ctrl-C ends the run early and still gives the report; a second one ends the process.
+bool watch_for_stop() {
+  stop_descriptor = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (stop_descriptor < 0) return false;
+  struct sigaction action{};
+  action.sa_handler = request_stop;
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+  return true;
+}
+
+// --- progress -----------------------------------------------------------------------------------
+
+using Workers = std::vector<std::unique_ptr<LoadWorker>>;
+
+// One line that rewrites itself, for a person who waits; nothing into a pipe or a log.
+class Progress {
+ public:
+  Progress(const LoadOptions& options, const Workers& workers)
+      : workers_(workers),
+        seconds_(options.seconds),
+        shown_(options.seconds > 2 && ::isatty(STDERR_FILENO) == 1) {}
+
+  // Returns when `ended` was called.
+  void show_until_ended() {
+    std::unique_lock lock(mutex_);
+    if (!shown_) {
+      ended_event_.wait(lock, [this] { return ended_; });
+      return;
+    }
+    const std::uint64_t start = monotonic_ns();
+    while (
+        !ended_event_.wait_for(lock, std::chrono::milliseconds(250), [this] { return ended_; })) {
+      print(static_cast<double>(monotonic_ns() - start) / 1e9);
+    }
+    fmt::print(stderr, "\r\033[K");
+  }
+
+  void ended() {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    ended_event_.notify_one();
+  }
+
+ private:
+  void print(double elapsed) const {
+    std::uint64_t messages = 0;
+    for (const auto& worker : workers_) messages += worker->messages_so_far();
+    const auto rate = static_cast<std::uint64_t>(static_cast<double>(messages) / elapsed);
+    fmt::print(stderr, "\rload: {:.1f} s left, {} messages/s\033[K",
+               std::max(0.0, seconds_ - elapsed), grouped(rate));
+    std::fflush(stderr);
+  }
+
+  const Workers& workers_;
+  const double seconds_;
+  const bool shown_;
+  std::mutex mutex_;
+  std::condition_variable ended_event_;
+  bool ended_ = false;
+};
+
+// --- the run ------------------------------------------------------------------------------------
+
+// An even share for each worker; the first ones take what is left over.
+LoadWorker::Share share_of(const LoadOptions& options, std::size_t worker) {
+  const auto part = [&](std::size_t whole, std::size_t index) {
+    return whole / options.threads + (index < whole % options.threads ? 1 : 0);
+  };
+  LoadWorker::Share share;
+  for (std::size_t i = 0; i < worker; ++i) share.session_first += part(options.sessions, i);
+  share.session_count = part(options.sessions, worker);
+  share.idle_count = part(options.idle, worker);
+  share.connecting_max = std::max<std::size_t>(1, connecting_max / options.threads);
+  return share;
+}
+
+LoadReport run_workers(const LoadOptions& options, Workers& workers) {
+  // Nobody starts before everybody is connected, and nobody closes before everybody has measured.
+  std::barrier<> connected(static_cast<std::ptrdiff_t>(workers.size()));
+  std::barrier<> measured(static_cast<std::ptrdiff_t>(workers.size()));
+  std::atomic<bool> all_connected{true};
+  std::atomic<std::size_t> running_count{workers.size()};
+  Progress progress(options, workers);
+
+  std::vector<std::thread> threads;
+  for (auto& worker : workers) {
+    threads.emplace_back([&] {
+      if (!worker->connect_all()) all_connected = false;
+      connected.arrive_and_wait();
+      if (all_connected) {
+        worker->run();
+        measured.arrive_and_wait();
+        worker->finish();
+      }
+      if (--running_count == 0) progress.ended();
+    });
+  }
+  progress.show_until_ended();
+  for (auto& thread : threads) thread.join();
+
+  LoadReport report;
+  for (const auto& worker : workers) report.add(worker->result());
+  report.compute();
+  return report;
+}
+
+int fail(const std::string& why) {
+  fmt::print(stderr, "baton load: {}\n", why);
+  return 1;
+}
+
+}  // namespace
+
+int run_network_load(const LoadOptions& wanted) {
+  LoadOptions options = wanted;
+  options.threads = std::clamp<std::size_t>(options.threads, 1, options.sessions);
+  const std::size_t connections = options.sessions + options.idle;
+  if (auto why = make_room_for(connections)) return fail(*why);
+  LoadTarget target;
+  if (auto why = resolve(options, target)) return fail(*why);
+  target.source_count = source_count_for(target, connections);
+  if (!watch_for_stop()) return fail(fmt::format("eventfd: {}", std::strerror(errno)));
+
+  const Pattern pattern;
+  Workers workers;
+  for (std::size_t i = 0; i < options.threads; ++i) {
+    workers.push_back(std::make_unique<LoadWorker>(options, target, pattern, share_of(options, i),
+                                                   stop_descriptor));
+  }
+  const LoadReport report = run_workers(options, workers);
+  if (report.messages_total == 0) {
+    // Nothing was measured; the reason is all there is to say.
+    for (const auto& text : report.errors.texts()) fmt::print(stderr, "baton load: {}\n", text);
+    if (!options.json) return 1;
+  }
+  std::fputs((options.json ? report.json(options) : report.text(options)).c_str(), stdout);
+  return report.passed() && report.messages_total > 0 ? 0 : 1;
+}
+
+}  // namespace baton::tools

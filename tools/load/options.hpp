@@ -1,0 +1,32 @@
+// What a network load run is asked to do; the command line fills it in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace baton::tools {
+
+struct LoadOptions {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 0;
+  std::size_t sessions = 1;
+  std::size_t block = 512;  // bytes of one message
+  std::size_t window = 0;   // bytes that may be outstanding beyond the block; 0: half duplex
+  double seconds = 1.0;     // length of the measured part
+  std::size_t idle = 0;     // connections that only connect
+  std::size_t threads = 1;
+  bool json = false;
+};
+
+inline constexpr std::size_t load_connections_max = 1'000'000;
+inline constexpr std::size_t load_block_bytes_max = std::size_t{1} << 30;
+inline constexpr std::size_t load_window_bytes_max = std::size_t{1} << 30;
+inline constexpr std::size_t load_threads_max = 256;
+
+// Runs the load and prints the report on standard output, errors and progress on standard error.
+// Returns the process's exit status: 0 when every byte was right, every connection worked and
+// every session got something; 1 otherwise.
+int run_network_load(const LoadOptions& options);
+
+}  // namespace baton::tools

@@ -1,0 +1,147 @@
+#include "report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace baton::tools {
+namespace {
+
+double microseconds(std::uint64_t ns) { return static_cast<double>(ns) / 1000.0; }
+
+std::string duration(std::uint64_t ns) {
+  const auto value = static_cast<double>(ns);
+  if (ns < 1'000'000) return fmt::format("{:.1f} us", value / 1e3);
+  if (ns < 1'000'000'000) return fmt::format("{:.2f} ms", value / 1e6);
+  return fmt::format("{:.2f} s", value / 1e9);
+}
+
+double jain_index(const std::vector<std::uint64_t>& counts) {
+  double sum = 0;
+  double squares = 0;
+  for (const std::uint64_t count : counts) {
+    const auto x = static_cast<double>(count);
+    sum += x;
+    squares += x * x;
+  }
+  return squares == 0 ? 0 : sum * sum / (static_cast<double>(counts.size()) * squares);
+}
+
+}  // namespace
+
+std::string grouped(std::uint64_t number) {
+  const std::string digits = fmt::format("{}", number);
+  std::string out;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) out += ',';
+    out += digits[i];
+  }
+  return out;
+}
+
+std::string json_string(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      quoted += '\\';
+      quoted += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      quoted += fmt::format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + '"';
+}
+
+void LoadReport::add(const WorkerResult& worker) {
+  messages += worker.messages;
+  messages_total += worker.messages_total;
+  bytes += worker.bytes;
+  elapsed_s = std::max(elapsed_s, worker.elapsed_s);
+  round_trips.merge(worker.round_trips);
+  silent += worker.silent;
+  wrong += worker.wrong;
+  generator_cpu_s += worker.cpu_s;
+  if (worker.elapsed_s > 0) {
+    generator_busy = std::max(generator_busy, worker.cpu_s / worker.elapsed_s);
+  }
+  errors.merge(worker.errors);
+  session_messages_.insert(session_messages_.end(), worker.session_messages.begin(),
+                           worker.session_messages.end());
+}
+
+void LoadReport::compute() {
+  if (elapsed_s > 0) {
+    messages_per_s = static_cast<double>(messages) / elapsed_s;
+    megabytes_per_s = static_cast<double>(bytes) / elapsed_s / 1e6;
+  }
+  if (session_messages_.empty()) return;
+  jain = jain_index(session_messages_);
+  const auto [least, most] =
+      std::minmax_element(session_messages_.begin(), session_messages_.end());
+  session_min = *least;
+  session_max = *most;
+}
+
+std::string LoadReport::text(const LoadOptions& options) const {
+  std::string out =
+      fmt::format("load: {} sessions, {} idle, block {}, window {}, {:.2f} s, {} thread{}\n",
+                  grouped(options.sessions), grouped(options.idle), options.block, options.window,
+                  elapsed_s, options.threads, options.threads == 1 ? "" : "s");
+  out += fmt::format("  rate        {} messages/s, {:.1f} MB/s in each direction\n",
+                     grouped(static_cast<std::uint64_t>(messages_per_s)), megabytes_per_s);
+  out += fmt::format("  round trip  p50 {}, p99 {}, p99.9 {}, longest {}\n",
+                     duration(round_trips.percentile(0.5)), duration(round_trips.percentile(0.99)),
+                     duration(round_trips.percentile(0.999)), duration(round_trips.max()));
+  out += fmt::format("  fairness    Jain index {:.3f}, {} to {} messages a session, {} silent\n",
+                     jain, grouped(session_min), grouped(session_max), silent);
+  out += fmt::format("  generator   {:.0f} % of a core{}\n", generator_busy * 100,
+                     generator_was_bottleneck()
+                         ? " - it was the bottleneck: the server can do more (try --threads)"
+                         : "");
+  for (const auto& text : errors.texts()) out += fmt::format("  error       {}\n", text);
+  if (errors.count() > errors.texts().size()) {
+    out += fmt::format("  error       … and {} more\n", errors.count() - errors.texts().size());
+  }
+  out += passed()
+             ? fmt::format("  passed      every byte of {} messages was right\n",
+                           grouped(messages_total))
+             : fmt::format("  FAILED      {} errors, {} sessions with wrong bytes, {} silent\n",
+                           errors.count(), wrong, silent);
+  return out;
+}
+
+std::string LoadReport::json(const LoadOptions& options) const {
+  std::string texts;
+  for (const auto& text : errors.texts()) {
+    texts += (texts.empty() ? "" : ", ") + json_string(text);
+  }
+  std::string out = "{";
+  out += fmt::format(
+      "\"kind\": \"network\", \"sessions\": {}, \"idle\": {}, \"block\": {}, "
+      "\"window\": {}, \"threads\": {}, \"seconds\": {:.6f}, ",
+      options.sessions, options.idle, options.block, options.window, options.threads, elapsed_s);
+  out += fmt::format(
+      "\"messages\": {}, \"messages_total\": {}, \"bytes\": {}, "
+      "\"messages_per_second\": {:.1f}, \"megabytes_per_second\": {:.3f}, ",
+      messages, messages_total, bytes, messages_per_s, megabytes_per_s);
+  out += fmt::format(
+      "\"round_trip_us\": {{\"p50\": {:.2f}, \"p99\": {:.2f}, \"p99_9\": {:.2f}, "
+      "\"max\": {:.2f}}}, ",
+      microseconds(round_trips.percentile(0.5)), microseconds(round_trips.percentile(0.99)),
+      microseconds(round_trips.percentile(0.999)), microseconds(round_trips.max()));
+  out += fmt::format(
+      "\"fairness\": {{\"jain\": {:.4f}, \"min\": {}, \"max\": {}, "
+      "\"silent\": {}}}, ",
+      jain, session_min, session_max, silent);
+  out += fmt::format(
+      "\"generator\": {{\"cpu_seconds\": {:.6f}, \"busy\": {:.4f}, "
+      "\"bottleneck\": {}}}, ",
+      generator_cpu_s, generator_busy, generator_was_bottleneck());
+  out += fmt::format("\"errors\": {}, \"wrong\": {}, \"error_texts\": [{}], \"passed\": {}}}\n",
+                     errors.count(), wrong, texts, passed());
+  return out;
+}
+
+}  // namespace baton::tools

@@ -1,0 +1,54 @@
+// The result of a network load run, for people and as one JSON object.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "errors.hpp"
+#include "histogram.hpp"
+#include "options.hpp"
+#include "worker.hpp"
+
+namespace baton::tools {
+
+// A thread that computes for more than this share of the time measures itself.
+inline constexpr double generator_busy_max = 0.95;
+
+struct LoadReport {
+  std::uint64_t messages = 0;
+  std::uint64_t messages_total = 0;
+  std::uint64_t bytes = 0;
+  double elapsed_s = 0;
+  double messages_per_s = 0;
+  double megabytes_per_s = 0;  // coming back; as much went out
+  Histogram round_trips;
+  double jain = 0;  // Jain's fairness index of the sessions' messages: 1 all equal, 1/n one has all
+  std::uint64_t session_min = 0;
+  std::uint64_t session_max = 0;
+  std::size_t silent = 0;
+  std::size_t wrong = 0;
+  double generator_cpu_s = 0;
+  double generator_busy = 0;  // of the busiest thread, a share of one core
+  LoadErrors errors;
+
+  void add(const WorkerResult& worker);
+  void compute();
+
+  bool passed() const { return errors.count() == 0 && silent == 0 && wrong == 0; }
+  bool generator_was_bottleneck() const { return generator_busy > generator_busy_max; }
+
+  std::string text(const LoadOptions& options) const;
+  std::string json(const LoadOptions& options) const;
+
+ private:
+  std::vector<std::uint64_t> session_messages_;
+};
+
+// 1234567 -> "1,234,567".
+std::string grouped(std::uint64_t number);
+
+// `text` with quotes, escaped for JSON.
+std::string json_string(const std::string& text);
+
+}  // namespace baton::tools

@@ -1,0 +1,171 @@
+#include "session.hpp"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+namespace baton::tools {
+namespace {
+
+constexpr std::size_t timed_messages_max = 1024;
+
+// One session may not keep the others waiting for longer than this many full buffers.
+constexpr int receives_max = 4;
+
+std::string byte_row(std::span<const std::byte> bytes) {
+  std::string row;
+  for (const std::byte b : bytes.first(std::min<std::size_t>(bytes.size(), 8))) {
+    row += fmt::format("{:02x} ", static_cast<unsigned>(b));
+  }
+  if (!row.empty()) row.pop_back();
+  return row;
+}
+
+}  // namespace
+
+Session::Session(std::size_t number, std::size_t block, std::size_t window)
+    : number_(number), phase_(Pattern::phase_of(number)), block_(block), window_(window) {
+  const std::uint64_t in_flight_max = window_ / block_ + 1;
+  time_stride_ = (in_flight_max + timed_messages_max - 1) / timed_messages_max;
+  // One place more than can be on the way: the message being released and the oldest one not yet
+  // completed never share a place.
+  const std::size_t places = std::bit_ceil(in_flight_max / time_stride_ + 2);
+  time_mask_ = places - 1;
+  release_times_ = std::make_unique<std::uint64_t[]>(places);
+}
+
+Session::Progress Session::visit(int descriptor, const Pattern& pattern,
+                                 std::span<std::byte> buffer, std::uint64_t now, bool readable,
+                                 bool closing, Histogram& round_trips) {
+  const Progress progress =
+      readable ? receive(descriptor, pattern, buffer, now, round_trips) : Progress::waiting;
+  if (progress == Progress::failed) return progress;
+  if (!closing) release(now);
+  if (!send(descriptor, pattern)) return Progress::failed;
+  return progress;
+}
+
+// The socket is watched edge-triggered, so it must be read until it is known to be empty. A
+// receive that does not fill the buffer has emptied it (epoll(7)), which saves the call that
+// would only answer EAGAIN.
+Session::Progress Session::receive(int descriptor, const Pattern& pattern,
+                                   std::span<std::byte> buffer, std::uint64_t now,
+                                   Histogram& round_trips) {
+  for (int i = 0; i < receives_max; ++i) {
+    const ssize_t count = ::recv(descriptor, buffer.data(), buffer.size(), 0);
+    if (count < 0) {
+      if (errno == EAGAIN) return Progress::waiting;
+      if (errno == EINTR) continue;
+      fail(fmt::format("receive failed: {}", std::strerror(errno)));
+      return Progress::failed;
+    }
+    if (count == 0) {
+      fail(
+          fmt::format("the server closed the connection after {} bytes, {} were still to come "
+                      "back",
+                      received_, outstanding()));
+      return Progress::failed;
+    }
+    const auto size = static_cast<std::size_t>(count);
+    if (!accept_bytes(pattern, buffer.first(size))) return Progress::failed;
+    complete(now, round_trips);
+    if (size < buffer.size()) return Progress::waiting;
+  }
+  return Progress::more;
+}
+
+bool Session::accept_bytes(const Pattern& pattern, std::span<const std::byte> bytes) {
+  const auto due =
+      static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), sent_ - received_));
+  const auto expected = pattern.piece(phase_, received_, due);
+  if (std::memcmp(bytes.data(), expected.data(), due) != 0) {
+    const auto different = std::mismatch(expected.begin(), expected.end(), bytes.begin()).first;
+    wrong_ = true;
+    fail(describe_difference(pattern, bytes,
+                             static_cast<std::size_t>(different - expected.begin())));
+    return false;
+  }
+  if (due < bytes.size()) {
+    wrong_ = true;
+    fail(fmt::format("{} bytes came back when only {} had been sent", received_ + bytes.size(),
+                     sent_));
+    return false;
+  }
+  received_ += due;
+  return true;
+}
+
+void Session::complete(std::uint64_t now, Histogram& round_trips) {
+  while (received_ - completed_count_ * block_ >= block_) {
+    if (completed_count_ % time_stride_ == 0) {
+      const auto place = static_cast<std::size_t>(completed_count_ / time_stride_) & time_mask_;
+      round_trips.record(now - release_times_[place]);
+    }
+    ++completed_count_;
+  }
+}
+
+void Session::release(std::uint64_t now) {
+  while (released_ - received_ <= window_) {
+    if (released_count_ % time_stride_ == 0) {
+      const auto place = static_cast<std::size_t>(released_count_ / time_stride_) & time_mask_;
+      release_times_[place] = now;
+    }
+    ++released_count_;
+    released_ += block_;
+  }
+}
+
+// Sends until all that is released has left or the socket is full; then the next event for the
+// descriptor comes when there is room. False: the session has failed.
+bool Session::send(int descriptor, const Pattern& pattern) {
+  while (sent_ < released_) {
+    const auto size = static_cast<std::size_t>(
+        std::min<std::uint64_t>(released_ - sent_, Pattern::piece_bytes_max));
+    const auto piece = pattern.piece(phase_, sent_, size);
+    const ssize_t count = ::send(descriptor, piece.data(), size, MSG_NOSIGNAL);
+    if (count >= 0) {
+      sent_ += static_cast<std::uint64_t>(count);
+    } else if (errno == EAGAIN) {
+      return true;
+    } else if (errno != EINTR) {
+      fail(fmt::format("send failed: {}", std::strerror(errno)));
+      return false;
+    }
+  }
+  return true;
+}
+
+// Says what arrived instead, as far as it can be told: the pattern of the same session from
+// another place means bytes lost or repeated, anything else another session's data or damage.
+std::string Session::describe_difference(const Pattern& pattern, std::span<const std::byte> bytes,
+                                         std::size_t at) const {
+  const auto wrong = bytes.subspan(at);
+  const std::uint64_t offset = received_ + at;
+  std::string text =
+      fmt::format("wrong byte at offset {}: expected {}, got {}", offset,
+                  byte_row(pattern.piece(phase_, offset, wrong.size())), byte_row(wrong));
+  if (const auto place = pattern.find(wrong)) {
+    const auto expected_place = static_cast<std::size_t>((phase_ + offset) % Pattern::period);
+    const std::size_t ahead = (*place + Pattern::period - expected_place) % Pattern::period;
+    const std::size_t behind = Pattern::period - ahead;
+    if (ahead <= outstanding()) {
+      text +=
+          fmt::format(" ({} bytes of this stream are missing, or another session's data)", ahead);
+    } else if (behind <= received_) {
+      text +=
+          fmt::format(" ({} bytes of this stream are repeated, or another session's data)", behind);
+    } else {
+      text += " (another session's data)";
+    }
+  } else if (wrong.size() >= 16 && pattern.find(wrong.subspan(8))) {
+    text += " (damaged byte; the stream goes on correctly behind it)";
+  }
+  return text;
+}
+
+}  // namespace baton::tools

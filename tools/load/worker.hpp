@@ -1,0 +1,118 @@
+// One thread of the load with its share of the connections and an epoll of its own.
+//
+// A plain epoll loop on purpose: a load generator that used the library it measures would hide
+// the library's faults from both sides at once.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "errors.hpp"
+#include "histogram.hpp"
+#include "options.hpp"
+#include "pattern.hpp"
+#include "session.hpp"
+
+namespace baton::tools {
+
+std::uint64_t monotonic_ns();
+
+// Where to connect to, and from which addresses.
+struct LoadTarget {
+  sockaddr_storage address{};
+  socklen_t address_size = 0;
+  // How many addresses 127.0.0.1, 127.0.0.2, … to connect from, in turn; 0: the system chooses.
+  // One address has as many ports as the ephemeral range towards one server.
+  unsigned source_count = 0;
+};
+
+struct WorkerResult {
+  std::uint64_t messages = 0;        // completed in the measured part
+  std::uint64_t bytes = 0;           // came back in the measured part
+  std::uint64_t messages_total = 0;  // with those that completed after its end
+  std::vector<std::uint64_t> session_messages;
+  std::size_t silent = 0;  // sessions that got no byte in the measured part
+  std::size_t wrong = 0;   // sessions that got a wrong byte
+  Histogram round_trips;
+  double elapsed_s = 0;
+  double cpu_s = 0;  // of this thread in the measured part
+  LoadErrors errors;
+};
+
+class LoadWorker {
+ public:
+  struct Share {
+    std::size_t session_first = 0;
+    std::size_t session_count = 0;
+    std::size_t idle_count = 0;
+    std::size_t connecting_max = 256;
+  };
+
+  // `stop_descriptor` becomes readable, and stays so, when the user wants the run to end.
+  LoadWorker(const LoadOptions& options, const LoadTarget& target, const Pattern& pattern,
+             Share share, int stop_descriptor);
+  ~LoadWorker();
+  LoadWorker(const LoadWorker&) = delete;
+  LoadWorker& operator=(const LoadWorker&) = delete;
+
+  // The three parts of a run, called in this order by the worker's own thread. When connect_all
+  // answers false, some connection failed and the rest is pointless.
+  bool connect_all();
+  void run();
+  void finish();
+
+  const WorkerResult& result() const { return result_; }
+
+  // For the progress line; any thread.
+  std::uint64_t messages_so_far() const { return messages_so_far_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Connection {
+    int descriptor = -1;
+    bool connected = false;
+  };
+
+  bool is_idle(std::size_t index) const { return index < share_.idle_count; }
+  void start_connect(std::size_t index);
+  void end_connect(std::size_t index);
+  void connect_failed(std::size_t index, int error);
+  bool serve(std::uint64_t until);
+  void serve_event(std::size_t index, std::uint32_t events);
+  void serve_again();
+  void serve_session(std::size_t index, bool readable);
+  void serve_idle(std::size_t index);
+  void stop_event();
+  void close(std::size_t index);
+
+  const LoadOptions& options_;
+  const LoadTarget& target_;
+  const Pattern& pattern_;
+  const Share share_;
+  const int stop_descriptor_;
+  int epoll_ = -1;
+
+  // Idle connections first: an index below idle_count is one, the others belong to the sessions.
+  // They are also connected first, so that the sessions meet a server that already has them.
+  std::vector<Connection> connections_;
+  std::vector<Session> sessions_;
+  std::vector<std::byte> buffer_;
+  std::vector<std::size_t> again_;  // sessions whose socket may hold more
+  std::vector<std::size_t> again_now_;
+
+  std::size_t connecting_count_ = 0;
+  std::size_t connected_count_ = 0;
+  bool stop_requested_ = false;
+  bool closing_ = false;  // no new blocks
+  std::uint64_t messages_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::size_t busy_count_ = 0;  // sessions with something on the way; kept while closing
+  std::atomic<std::uint64_t> messages_so_far_{0};
+  WorkerResult result_;
+};
+
+}  // namespace baton::tools
