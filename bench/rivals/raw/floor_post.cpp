@@ -1,0 +1,187 @@
+// What posting a handler costs when nothing stands between: an intrusive queue under a mutex and
+// an eventfd that is written only when the loop sleeps. The loop takes the whole queue at once.
+// bench/scenarios/post.cpp does the same on a Baton proactor.
+//
+//   floor_post [--rounds N]
+//
+// post_inside: a handler posts 1000 no-op handlers and returns; they run; the last one begins
+// again. post_other_thread: another thread posts a million while the loop runs them, never more
+// than 16,000 ahead of it: unbounded, a round measures who was scheduled first.
+// Prints one line of JSON: nanoseconds per post, median and least of the rounds.
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace {
+
+struct Post {
+  void (*handler)(Post*);
+  Post* next = nullptr;
+};
+
+class Loop {
+ public:
+  Loop() : wake_(::eventfd(0, EFD_CLOEXEC)) {}
+  ~Loop() { ::close(wake_); }
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  void post(Post* post) {
+    post->next = nullptr;
+    bool wake = false;
+    {
+      const std::lock_guard lock(mutex_);
+      *tail_ = post;
+      tail_ = &post->next;
+      // Only who finds the loop asleep wakes it, once.
+      wake = sleeping_;
+      sleeping_ = false;
+    }
+    if (wake) {
+      const std::uint64_t one = 1;
+      if (::write(wake_, &one, sizeof one) != sizeof one) std::abort();
+    }
+  }
+
+  void stop() { stopping_ = true; }  // from a handler
+
+  void run() {
+    stopping_ = false;
+    while (!stopping_) {
+      Post* list = take_all();
+      while (list != nullptr) {
+        Post* const post = list;
+        list = post->next;  // before the handler, which may post it again
+        post->handler(post);
+      }
+    }
+  }
+
+ private:
+  Post* take_all() {
+    for (;;) {
+      {
+        const std::lock_guard lock(mutex_);
+        if (head_ != nullptr) {
+          Post* const list = head_;
+          head_ = nullptr;
+          tail_ = &head_;
+          return list;
+        }
+        sleeping_ = true;
+      }
+      std::uint64_t count = 0;
+      if (::read(wake_, &count, sizeof count) != sizeof count) std::abort();
+    }
+  }
+
+  std::mutex mutex_;
+  Post* head_ = nullptr;
+  Post** tail_ = &head_;
+  bool sleeping_ = false;
+  bool stopping_ = false;
+  int wake_;
+};
+
+Loop loop;
+constexpr std::size_t batch_count = 1000;
+constexpr std::size_t batches_per_round = 1000;
+
+constexpr std::size_t posts_other_thread = 1'000'000;
+constexpr std::size_t ahead_max = 16'000;
+
+std::vector<Post> posts;
+std::size_t batches_left;
+std::atomic<std::size_t> run_count;  // written by the loop's thread only
+
+void no_op(Post*) {}
+
+void post_batch(Post*) {
+  if (batches_left-- == 0) return loop.stop();
+  for (std::size_t i = 0; i + 1 < batch_count; ++i) loop.post(&posts[i]);
+  loop.post(&posts[batch_count - 1]);  // whose handler is this function
+}
+
+void count_run(Post*) {
+  const std::size_t count = run_count.load(std::memory_order_relaxed) + 1;
+  // Release: the poster may use this post again once it sees the count.
+  run_count.store(count, std::memory_order_release);
+  if (count == posts_other_thread) loop.stop();
+}
+
+void post_all() {
+  for (std::size_t i = 0; i < posts_other_thread; ++i) {
+    // Looked at now and then only, so that the counter's cache line mostly stays where it is.
+    while (i % 1000 == 0 && i - run_count.load(std::memory_order_acquire) > ahead_max - 1000) {
+      std::this_thread::yield();
+    }
+    loop.post(&posts[i % ahead_max]);
+  }
+}
+
+double ns_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
+}
+
+double post_inside() {
+  posts.assign(batch_count, Post{no_op});
+  posts.back().handler = post_batch;
+  batches_left = batches_per_round;
+  Post first{post_batch};
+  const auto start = std::chrono::steady_clock::now();
+  loop.post(&first);
+  loop.run();
+  return ns_since(start) / static_cast<double>(batch_count * batches_per_round);
+}
+
+double post_other_thread() {
+  posts.assign(ahead_max, Post{count_run});
+  run_count = 0;
+  // The poster starts when the clock does: creating the thread is not part of the measure.
+  std::atomic<bool> go{false};
+  std::thread poster([&go] {
+    go.wait(false);
+    post_all();
+  });
+  const auto start = std::chrono::steady_clock::now();
+  go = true;
+  go.notify_one();
+  loop.run();
+  const double ns = ns_since(start) / static_cast<double>(posts_other_thread);
+  poster.join();
+  return ns;
+}
+
+template <typename Scenario>
+void measure(const char* name, const char* separator, std::size_t rounds, Scenario&& scenario) {
+  std::vector<double> times;
+  scenario();  // the caches and the clock rate warm up
+  for (std::size_t i = 0; i < rounds; ++i) times.push_back(scenario());
+  std::sort(times.begin(), times.end());
+  std::printf("\"%s\": {\"median_ns\": %.2f, \"least_ns\": %.2f}%s", name, times[times.size() / 2],
+              times.front(), separator);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::size_t rounds = 15;
+  for (int i = 1; i + 1 < argc; ++i) {
+    if (std::string_view(argv[i]) == "--rounds") rounds = std::strtoul(argv[i + 1], nullptr, 10);
+  }
+  rounds = std::max<std::size_t>(rounds, 1);
+  std::printf("{\"program\": \"floor_post\", ");
+  measure("post_inside", ", ", rounds, post_inside);
+  measure("post_other_thread", "}\n", rounds, post_other_thread);
+  return 0;
+}

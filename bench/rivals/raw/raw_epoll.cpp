@@ -1,0 +1,193 @@
+// The echo server that epoll allows when nothing stands between: level-triggered, one thread, one
+// receive buffer for all connections, answers written at once, and only what the socket did not
+// take is kept. This is the floor that an echo server on Baton's emulated engine is compared to.
+//
+//   raw_epoll [--port P] [--block B]
+//
+// Prints `listening PORT`, serves until SIGTERM or SIGINT, then prints one line of JSON.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+struct Connection {
+  int descriptor;
+  std::string unsent;  // empty almost always: then the socket took everything
+};
+
+struct Server {
+  int epoll = -1;
+  int listener = -1;
+  int signals = -1;
+  std::vector<char> buffer;
+  std::vector<std::unique_ptr<Connection>> connections;  // by descriptor
+  unsigned long long messages = 0;
+  unsigned long long bytes = 0;
+  unsigned long long accepted = 0;
+};
+
+[[noreturn]] void die(const char* what) {
+  std::fprintf(stderr, "raw_epoll: %s: %s\n", what, std::strerror(errno));
+  std::exit(1);
+}
+
+void watch(const Server& server, int operation, int descriptor, std::uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = descriptor;
+  if (::epoll_ctl(server.epoll, operation, descriptor, &event) != 0) die("epoll_ctl");
+}
+
+int listen_on(std::uint16_t port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int on = 1;
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  if (::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) die("bind");
+  if (::listen(fd, SOMAXCONN) != 0) die("listen");
+  socklen_t size = sizeof address;
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  std::printf("listening %u\n", static_cast<unsigned>(ntohs(address.sin_port)));
+  std::fflush(stdout);
+  return fd;
+}
+
+void accept_all(Server& server) {
+  for (;;) {
+    const int fd = ::accept4(server.listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) return;
+    const int on = 1;
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    const auto index = static_cast<std::size_t>(fd);
+    if (server.connections.size() <= index) server.connections.resize(index + 1);
+    server.connections[index] = std::make_unique<Connection>(Connection{fd, {}});
+    ++server.accepted;
+    watch(server, EPOLL_CTL_ADD, fd, EPOLLIN);
+  }
+}
+
+void drop(Server& server, Connection& connection) {
+  const int fd = connection.descriptor;
+  ::close(fd);
+  server.connections[static_cast<std::size_t>(fd)].reset();
+}
+
+// Sends what the socket takes and answers how much that was; -1: the connection is broken.
+ssize_t send_some(const Connection& connection, const char* data, std::size_t size) {
+  const ssize_t sent = ::send(connection.descriptor, data, size, MSG_NOSIGNAL);
+  return sent < 0 && errno == EAGAIN ? 0 : sent;
+}
+
+// While something is unsent nothing more is read: the peer that does not read its answers stops
+// being served and costs no more than one buffer.
+void on_readable(Server& server, Connection& connection) {
+  const ssize_t got = ::recv(connection.descriptor, server.buffer.data(), server.buffer.size(), 0);
+  if (got <= 0) {
+    if (got == 0 || errno != EAGAIN) drop(server, connection);
+    return;
+  }
+  const auto size = static_cast<std::size_t>(got);
+  ++server.messages;
+  server.bytes += size;
+  const ssize_t sent = send_some(connection, server.buffer.data(), size);
+  if (sent < 0) return drop(server, connection);
+  if (static_cast<std::size_t>(sent) < size) {
+    connection.unsent.assign(server.buffer.data() + sent, size - static_cast<std::size_t>(sent));
+    watch(server, EPOLL_CTL_MOD, connection.descriptor, EPOLLOUT);
+  }
+}
+
+void on_writable(Server& server, Connection& connection) {
+  const ssize_t sent = send_some(connection, connection.unsent.data(), connection.unsent.size());
+  if (sent < 0) return drop(server, connection);
+  connection.unsent.erase(0, static_cast<std::size_t>(sent));
+  if (connection.unsent.empty()) {
+    connection.unsent.shrink_to_fit();
+    watch(server, EPOLL_CTL_MOD, connection.descriptor, EPOLLIN);
+  }
+}
+
+void serve(Server& server) {
+  epoll_event events[256];
+  for (;;) {
+    const int count = ::epoll_wait(server.epoll, events, 256, -1);
+    if (count < 0 && errno != EINTR) die("epoll_wait");
+    for (int i = 0; i < count; ++i) {
+      const int fd = events[i].data.fd;
+      if (fd == server.listener) {
+        accept_all(server);
+      } else if (fd == server.signals) {
+        return;
+      } else if (Connection* const c = server.connections[static_cast<std::size_t>(fd)].get()) {
+        (c->unsent.empty() ? on_readable : on_writable)(server, *c);
+      }
+    }
+  }
+}
+
+void print_statistics(const Server& server) {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](timeval t) { return double(t.tv_sec) + double(t.tv_usec) * 1e-6; };
+  std::printf(
+      "{\"server\": \"raw_epoll\", \"messages\": %llu, \"bytes\": %llu, "
+      "\"accepted\": %llu, \"user_seconds\": %.6f, \"system_seconds\": %.6f, "
+      "\"voluntary_switches\": %ld, \"involuntary_switches\": %ld}\n",
+      server.messages, server.bytes, server.accepted, seconds(usage.ru_utime),
+      seconds(usage.ru_stime), usage.ru_nvcsw, usage.ru_nivcsw);
+}
+
+unsigned long number_option(int argc, char** argv, std::string_view name, unsigned long otherwise) {
+  for (int i = 1; i + 1 < argc; ++i) {
+    if (name == argv[i]) return std::strtoul(argv[i + 1], nullptr, 10);
+  }
+  return otherwise;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+
+  // A signal is one more readable descriptor, so the loop has one place where it ends.
+  sigset_t ending;
+  sigemptyset(&ending);
+  sigaddset(&ending, SIGTERM);
+  sigaddset(&ending, SIGINT);
+  sigprocmask(SIG_BLOCK, &ending, nullptr);
+
+  Server server;
+  server.buffer.resize(number_option(argc, argv, "--block", 512));
+  server.signals = ::signalfd(-1, &ending, SFD_NONBLOCK | SFD_CLOEXEC);
+  server.epoll = ::epoll_create1(EPOLL_CLOEXEC);
+  if (server.signals < 0 || server.epoll < 0 || server.buffer.empty()) die("start");
+  server.listener = listen_on(static_cast<std::uint16_t>(number_option(argc, argv, "--port", 0)));
+  watch(server, EPOLL_CTL_ADD, server.listener, EPOLLIN);
+  watch(server, EPOLL_CTL_ADD, server.signals, EPOLLIN);
+  serve(server);
+  print_statistics(server);
+  return 0;
+}
