@@ -1,0 +1,250 @@
+// Proactor: starts operations and runs the handlers of those that are complete. It puts together one or
+// more processors (an engine each), the threads that drive them, timers and the queue of completed
+// operations (paper 000 sections 6 and 7).
+//
+//   Proactor proactor{Config::from_environment()};
+//   ... start something ...
+//   proactor.run();   // in as many threads as you like (per_thread: as many as there are processors)
+//
+// The written contract, the same on every engine, is in docs/guide/contract.md (DESIGN section 4). In
+// short: a start that succeeds gives exactly one completion, never inside start; the operation and its
+// buffers belong to Baton until then; nothing is lost, and every limit answers with a clear error.
+//
+// Threads: everything here may be called from any thread at any time, from inside handlers too, unless a
+// line says otherwise. In per_thread mode a start from a foreign thread travels through the mailbox of
+// the handle's home lane.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "baton/config.hpp"
+#include "baton/deadline.hpp"
+#include "baton/endpoint.hpp"
+#include "baton/error.hpp"
+#include "baton/handle.hpp"
+#include "baton/operation.hpp"
+#include "baton/result.hpp"
+#include "baton/statistics.hpp"
+#include "baton/version.hpp"
+
+namespace baton {
+
+template <class T>
+class Task;
+
+/// How loudly posted work is announced (P-11; paper 000 section 6.1).
+enum class Notify : std::uint8_t {
+  none,      ///< only queue it: somebody will come by
+  follower,  ///< wake a sleeping follower, if there is one
+  strong     ///< and if there is none, interrupt a leader
+};
+
+/// What cancel answers. Only the completion tells which won, and how many bytes were moved.
+enum class CancelResult : std::uint8_t { requested, nothing_pending };
+
+/// What cancel_wait answers.
+enum class CancelWait : std::uint8_t {
+  cancelled,     ///< it completed as cancelled (its handler has been entered or will be)
+  done,          ///< it had completed, or completed otherwise
+  still_running  ///< not complete at the deadline
+};
+
+/// Where a handle (or posted work) is at home: in per_thread mode, a lane; elsewhere there is one lane.
+struct Home {
+  static constexpr std::uint32_t here_or_next = ~0U;   ///< the calling thread's lane, else round robin
+  static constexpr std::uint32_t by_policy = ~0U - 1;  ///< Config::accept_policy
+  std::uint32_t lane = here_or_next;
+};
+
+/// An operation from the proactor's cache, with room for an address and a handler of its own. Users meet
+/// it through the overloads that take no operation.
+class CachedOperation final : public Operation {
+ public:
+  Endpoint endpoint_storage;
+
+  /// Stores any callable void(Operation&) of at most limits::cached_handler_size bytes. It is destroyed
+  /// when it has run.
+  template <class Handler>
+  void emplace_handler(Handler&& handler) {
+    using Stored = std::decay_t<Handler>;
+    static_assert(std::invocable<Stored&, Operation&>);
+    static_assert(sizeof(Stored) <= limits::cached_handler_size &&
+                      alignof(Stored) <= alignof(std::max_align_t),
+                  "the handler is too large for a cached operation: capture a pointer");
+    ::new (static_cast<void*>(handler_)) Stored(std::forward<Handler>(handler));
+    destroy_ = [](CachedOperation& self) { self.stored<Stored>().~Stored(); };
+    set_completion([](Operation& operation) {
+      auto& self = static_cast<CachedOperation&>(operation);
+      self.stored<Stored>()(operation);
+    });
+  }
+  void destroy_handler() noexcept {
+    if (destroy_ != nullptr) std::exchange(destroy_, nullptr)(*this);
+  }
+
+ private:
+  template <class Stored>
+  Stored& stored() noexcept {
+    return *std::launder(reinterpret_cast<Stored*>(handler_));
+  }
+  void (*destroy_)(CachedOperation&) = nullptr;
+  alignas(std::max_align_t) std::byte handler_[limits::cached_handler_size];
+};
+
+class BATON_EXPORT Proactor {
+ public:
+  /// Opens everything the configuration names. Throws std::system_error whose text says what is missing;
+  /// open() returns it instead.
+  explicit Proactor(Config config = Config{});
+  static Result<std::unique_ptr<Proactor>, Failure> open(Config config);
+
+  /// REQUIRES: no thread inside run() and its kin. Cancels what is pending, runs the remaining
+  /// completions in this thread (starts inside them fail as stopped) and returns; nothing is called
+  /// afterwards.
+  ~Proactor();
+  Proactor(const Proactor&) = delete;
+  Proactor& operator=(const Proactor&) = delete;
+
+  // -- driving ---------------------------------------------------------------------------------------------
+
+  /// Runs handlers until stop(). An exception that a handler lets out leaves run() after the baton has been
+  /// handed over; run() may be called again. per_thread: the thread takes a free lane; one too many
+  /// throws std::system_error(errc::too_many_threads).
+  void run();
+  /// At most one handler, waiting until the deadline for one. True if one ran.
+  bool run_one(Deadline deadline = Deadline::never());
+  /// Runs what is complete now, without waiting; how many.
+  std::size_t poll();
+  /// The paper's call (000 section 6.2): helps with the queue, else leads a processor, else follows; returns
+  /// when handlers ran (how many), at the deadline, or on stop().
+  std::size_t handle_events(Deadline deadline = Deadline::never());
+
+  /// Makes every thread return from run() and its kin, after the handler it is in. Signal-safe: no.
+  void stop() noexcept;
+  [[nodiscard]] bool stopped() const noexcept;
+  /// After stop() or drain(): run() works again.
+  void restart() noexcept;
+  /// Stops accepting (pending accepts are cancelled, new ones refused), lets the rest finish and stops;
+  /// at the deadline everything left is cancelled, and stops when that is delivered. Returns at once:
+  /// it is run() that returns when the drain is complete.
+  void drain(Deadline deadline) noexcept;
+
+  // -- operations --------------------------------------------------------------------------------------------
+
+  /// Starts a prepared operation. An error means that nothing was started and no completion comes: it is in
+  /// use, its handle is closed, a limit is reached, the proactor is stopped, or no processor takes it.
+  /// Everything else, EBADF included, is a completion.
+  std::error_code start(Operation& operation) noexcept;
+
+  /// Asks for the early end of one activation. REQUIRES: the operation object is alive during the call.
+  CancelResult cancel(Operation& operation, std::uint32_t activation) noexcept;
+  CancelResult cancel(Operation& operation) noexcept {
+    return cancel(operation, operation.activation());
+  }
+  /// All operations of a handle, or of the proactor (posted work excepted).
+  CancelResult cancel(Handle& handle) noexcept;
+  void cancel_all() noexcept;
+  /// Cancels and waits until the operation is complete. Not from inside a handler.
+  CancelWait cancel_wait(Operation& operation, std::uint32_t activation, Deadline deadline) noexcept;
+
+  /// Queues an operation as complete: its handler runs on a thread in run(). Like start, refuses one in use.
+  std::error_code post(Operation& operation, Notify level = Notify::strong,
+                       Home home = {}) noexcept;
+  /// Posts a callable void(), in an operation from the cache.
+  template <class Function>
+    requires std::invocable<Function&>
+  std::error_code post(Function&& function) {
+    CachedOperation* operation = take_cached();
+    if (operation == nullptr) return std::make_error_code(std::errc::not_enough_memory);
+    operation->prepare(OperationKind::user, nullptr, Operation::cached);
+    operation->emplace_handler(
+        [call = std::forward<Function>(function)](Operation&) mutable { call(); });
+    return start_cached(*operation, [this](Operation& cached) { return post(cached); });
+  }
+
+  /// A timer without an object: completes without error at `when`; cancel(operation) ends it early.
+  std::error_code start_timer(Operation& operation, Deadline when) noexcept {
+    if (operation.is_pending()) return make_error_code(errc::operation_in_use);
+    operation.prepare(OperationKind::timer, nullptr);
+    operation.set_deadline(when);
+    return start(operation);
+  }
+
+  /// An operation from the cache, or null when memory is exhausted. Give it a handler with
+  /// emplace_handler, the flag Operation::cached by prepare, and start it with start_cached, which takes it
+  /// back if the start fails.
+  [[nodiscard]] CachedOperation* take_cached() noexcept;
+  void give_back(CachedOperation& operation) noexcept;
+  template <class Start>
+  std::error_code start_cached(CachedOperation& operation, Start&& begin) noexcept {
+    const std::error_code error = begin(operation);
+    if (error) {
+      operation.destroy_handler();
+      give_back(operation);
+    }
+    return error;
+  }
+
+  /// Starts a detached coroutine: it runs on the calling thread until its first suspension. An exception it
+  /// lets out goes to the handler below.
+  void spawn(Task<void> task);
+  /// Default: std::terminate.
+  void on_task_exception(std::function<void(std::exception_ptr)> handler);
+  void task_failed(std::exception_ptr exception) noexcept;
+
+  // -- handles ---------------------------------------------------------------------------------------------
+
+  /// Makes a descriptor known. Owned: set non-blocking and close-on-exec, closed by Baton. Borrowed:
+  /// untouched. Errors: errc::no_free_handles, errc::stopped, EBADF. On failure the caller keeps it.
+  Result<Handle*> adopt(NativeHandle native, HandleKind kind, Ownership ownership = Ownership::owned,
+                        Home home = {}) noexcept;
+
+  /// Close as an operation (DESIGN section 4, rule 6): refuses new work, cancels what is pending in every
+  /// processor, waits until the engines have let go, closes the descriptor (a borrowed one is only let
+  /// go) and completes last. The handle is invalid once it is complete. REQUIRES: kind close, prepared.
+  /// start() does the same for an operation of kind close.
+  std::error_code close(Handle& handle, Operation& operation) noexcept;
+  /// The same, and nobody waits for it. Never fails; does nothing if a close is under way.
+  void close_detached(Handle& handle) noexcept;
+  /// close(2) of this handle may block (SO_LINGER was set): it is done off the threads in run().
+  void set_close_may_block(Handle& handle, bool may_block) noexcept;
+
+  /// Lanes: how many completed queues there are (per_thread: the configured threads; else 1).
+  [[nodiscard]] std::uint32_t lanes() const noexcept;
+  /// The lane whose thread this is, or lanes() when it is no thread in run() of this proactor.
+  [[nodiscard]] std::uint32_t current_lane() const noexcept;
+  [[nodiscard]] std::uint32_t home_lane(const Handle& handle) const noexcept;
+
+  // -- what is going on --------------------------------------------------------------------------------------
+
+  [[nodiscard]] Deadline now() const noexcept;  ///< the proactor's clock, virtual under simulation
+  [[nodiscard]] Statistics statistics() const;
+  /// Which engine, strategies and modes were chosen, from which source, what was replaced and why.
+  [[nodiscard]] std::string explain() const;
+  [[nodiscard]] const Config& config() const noexcept;
+  [[nodiscard]] const os::System& system() const noexcept;
+
+  /// In the child after fork: the proactor inherited from the parent can only be destroyed or reopened.
+  /// Abandons the parent's kernel objects without disturbing them; operations pending in the parent are
+  /// complete with errc::after_fork here (their handlers do not run); handles are gone, borrowed
+  /// descriptors untouched, owned ones closed. Afterwards as newly opened.
+  Result<void, Failure> reopen();
+
+  class Core;  // src/core: for the library's own parts
+  [[nodiscard]] Core& core() noexcept { return *core_; }
+
+ private:
+  explicit Proactor(std::unique_ptr<Core> core) noexcept;
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace baton
