@@ -7,10 +7,11 @@
 #include <memory>
 
 #include "baton/buffer.hpp"
+#include "baton/export.hpp"
 
 namespace baton {
 
-class BufferPool {
+class BATON_EXPORT BufferPool {
  public:
   /// `count` blocks of `block_size` bytes, allocated at once. Throws std::bad_alloc.
   BufferPool(std::size_t block_size, std::size_t count);

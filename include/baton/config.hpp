@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "baton/error.hpp"
+#include "baton/export.hpp"
 #include "baton/fwd.hpp"
 #include "baton/limits.hpp"
 #include "baton/operation.hpp"
@@ -31,7 +32,7 @@ enum class Mode : std::uint8_t {
   dedicated,   ///< leader: a thread of its own, always; handlers: the threads in run()
   per_thread,  ///< one processor for each thread in run(); handlers on that thread, no lock on the way
 };
-const char* to_string(Mode mode) noexcept;
+BATON_EXPORT const char* to_string(Mode mode) noexcept;
 
 /// Who may start an operation at the engine (P-17; paper 000 section 7, options a and b).
 enum class StartRule : std::uint8_t {
@@ -88,7 +89,7 @@ enum class AcceptPolicy : std::uint8_t {
   same_thread    ///< the one that accepted; with a reuse-port listener per processor
 };
 
-struct Config {
+struct BATON_EXPORT Config {
   /// In order: an operation goes to the first that takes it. Empty: one processor, all "auto".
   std::vector<ProcessorConfig> processors;
   /// Handles (descriptors) at once; 0: min(RLIMIT_NOFILE, limits::handles_max).

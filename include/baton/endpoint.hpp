@@ -10,13 +10,14 @@
 #include <string_view>
 
 #include "baton/error.hpp"
+#include "baton/export.hpp"
 #include "baton/result.hpp"
 
 namespace baton {
 
 enum class AddressFamily : std::uint8_t { unspecified, ipv4, ipv6, unix_domain };
 
-class Endpoint {
+class BATON_EXPORT Endpoint {
  public:
   /// Room for the largest address of the three families (sockaddr_un), rounded up.
   static constexpr std::size_t capacity = 112;
@@ -47,7 +48,7 @@ class Endpoint {
   [[nodiscard]] std::uint32_t* size_pointer() noexcept { return &size_; }
   void set_size(std::uint32_t bytes) noexcept { size_ = bytes; }
 
-  friend bool operator==(const Endpoint& a, const Endpoint& b) noexcept;
+  BATON_EXPORT friend bool operator==(const Endpoint& a, const Endpoint& b) noexcept;
 
  private:
   alignas(8) std::byte storage_[capacity]{};

@@ -43,6 +43,7 @@
 
 #include "baton/config.hpp"
 #include "baton/deadline.hpp"
+#include "baton/export.hpp"
 #include "baton/fwd.hpp"
 #include "baton/handle.hpp"
 #include "baton/operation.hpp"
@@ -103,7 +104,7 @@ struct EngineOptions {
   std::function<void(std::string_view)> explain;
 };
 
-class Engine {
+class BATON_EXPORT Engine {
  public:
   Engine() = default;
   Engine(const Engine&) = delete;

@@ -10,6 +10,8 @@
 #include <string>
 #include <system_error>
 
+#include "baton/export.hpp"
+
 namespace baton {
 
 /// Errors that only this library can have. Values are stable: they are part of the ABI.
@@ -35,7 +37,7 @@ enum class errc {
 };
 
 /// The category of errc; its name is "baton".
-const std::error_category& error_category() noexcept;
+BATON_EXPORT const std::error_category& error_category() noexcept;
 
 inline std::error_code make_error_code(errc code) noexcept {
   return {static_cast<int>(code), error_category()};

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "baton/error.hpp"
+#include "baton/export.hpp"
 #include "baton/fwd.hpp"
 #include "baton/handle.hpp"
 #include "baton/result.hpp"
@@ -20,7 +21,7 @@ struct InterruptOptions {
   int signal_number = 0;  ///< for the signal strategy; 0: its own choice
 };
 
-class InterruptStrategy {
+class BATON_EXPORT InterruptStrategy {
  public:
   InterruptStrategy() = default;
   InterruptStrategy(const InterruptStrategy&) = delete;

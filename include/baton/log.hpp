@@ -5,12 +5,14 @@
 #include <string>
 #include <string_view>
 
+#include "baton/export.hpp"
+
 namespace baton {
 
 enum class LogLevel : std::uint8_t { debug, info, warning, error };
-const char* to_string(LogLevel level) noexcept;
+BATON_EXPORT const char* to_string(LogLevel level) noexcept;
 
-class Log {
+class BATON_EXPORT Log {
  public:
   Log() = default;
   Log(const Log&) = delete;
@@ -23,6 +25,6 @@ class Log {
 };
 
 /// The ISO 8601 form of a point of the system clock, given in microseconds since 1970.
-std::string iso_8601(std::int64_t unix_microseconds);
+BATON_EXPORT std::string iso_8601(std::int64_t unix_microseconds);
 
 }  // namespace baton

@@ -42,6 +42,7 @@
 #include "baton/deadline.hpp"
 #include "baton/endpoint.hpp"
 #include "baton/error.hpp"
+#include "baton/export.hpp"
 #include "baton/fwd.hpp"
 #include "baton/limits.hpp"
 #include "baton/result.hpp"
@@ -77,8 +78,8 @@ enum class OperationKind : std::uint8_t {
 };
 inline constexpr std::size_t operation_kinds = 14;
 
-const char* to_string(OperationKind kind) noexcept;
-const char* to_string(OperationState state) noexcept;
+BATON_EXPORT const char* to_string(OperationKind kind) noexcept;
+BATON_EXPORT const char* to_string(OperationState state) noexcept;
 
 /// A set of operation kinds.
 class OperationKinds {
@@ -108,7 +109,7 @@ class OperationKinds {
 /// Called when an operation is complete; the operation may be restarted or destroyed inside.
 using CompletionFunction = void (*)(Operation&);
 
-class Operation {
+class BATON_EXPORT Operation {
  public:
   /// How the transfer is to be done; a bit set.
   enum Flag : std::uint16_t {

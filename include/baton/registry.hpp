@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "baton/engine.hpp"
+#include "baton/export.hpp"
 #include "baton/interrupt_strategy.hpp"
 #include "baton/wait_strategy.hpp"
 
@@ -26,7 +27,7 @@ struct RegistryEntry {
   bool waits_by_strategy = false;  ///< engines only: takes a wait strategy (the emulated one)
 };
 
-class Registry {
+class BATON_EXPORT Registry {
  public:
   /// errc::bad_configuration if the name is taken or is not made of a-z, 0-9, '_' .
   std::error_code add(std::string name, EngineFactory factory, std::string reason);
@@ -40,6 +41,6 @@ class Registry {
 };
 
 /// The process's registry.
-Registry& registry() noexcept;
+BATON_EXPORT Registry& registry() noexcept;
 
 }  // namespace baton

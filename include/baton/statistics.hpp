@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <string>
 
+#include "baton/export.hpp"
+
 namespace baton {
 
-struct Statistics {
+struct BATON_EXPORT Statistics {
   // Operations
   std::uint64_t started = 0;            ///< starts that succeeded
   std::uint64_t completed = 0;          ///< handlers entered, posted work included

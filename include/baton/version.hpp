@@ -4,13 +4,11 @@
 
 #include <string_view>
 
+#include "baton/export.hpp"
+
 #define BATON_VERSION_MAJOR 0
 #define BATON_VERSION_MINOR 1
 #define BATON_VERSION_PATCH 0
-
-#ifndef BATON_EXPORT
-#define BATON_EXPORT __attribute__((visibility("default")))
-#endif
 
 namespace baton {
 

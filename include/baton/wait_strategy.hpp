@@ -12,6 +12,7 @@
 
 #include "baton/deadline.hpp"
 #include "baton/error.hpp"
+#include "baton/export.hpp"
 #include "baton/fwd.hpp"
 #include "baton/handle.hpp"
 #include "baton/interest.hpp"
@@ -46,7 +47,7 @@ struct WaitOptions {
   int signal_number = 0;              ///< for strategies that wait for signals; 0: their own choice
 };
 
-class WaitStrategy {
+class BATON_EXPORT WaitStrategy {
  public:
   WaitStrategy() = default;
   WaitStrategy(const WaitStrategy&) = delete;
