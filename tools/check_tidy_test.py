@@ -65,7 +65,7 @@ class Tidy(unittest.TestCase):
         self.assertEqual(check_tidy.Checker(self.root).check(), [])
 
     def test_requirements(self):
-        self.one("src/here.cpp", "// P-77 is nowhere.\n", ":1:", "P-77")
+        self.one("src/here.cpp", "// P-" "77 is nowhere.\n", ":1:", "P-" "77")
         self.put("src/here.cpp", "// P-01 is there.\n")
         self.one("docs/requirements.md", TABLE + "| P-02 | x | `src/gone.cpp` | - |\n", ":6:",
                  "src/gone.cpp does not exist")
