@@ -1,0 +1,105 @@
+// The category "baton": what each errc says to a person, and which of the system's conditions it
+// equals.
+#include "baton/error.hpp"
+
+namespace baton {
+namespace {
+
+const char* text_of(errc code) noexcept {
+  switch (code) {
+    case errc::operation_in_use:
+      return "the operation is already started, posted or queued";
+    case errc::handle_closed:
+      return "the handle is closing or closed";
+    case errc::limit_reached:
+      return "a configured limit is reached";
+    case errc::stopped:
+      return "the proactor is stopped, draining or being destroyed";
+    case errc::not_supported:
+      return "no processor of the team supports this kind of operation";
+    case errc::timed_out:
+      return "the operation's deadline passed";
+    case errc::end_of_stream:
+      return "the peer ended the stream before the operation was done";
+    case errc::delimiter_not_found:
+      return "the buffer is full and holds no delimiter";
+    case errc::wrong_thread:
+      return "the calling thread does not own this processor";
+    case errc::too_many_threads:
+      return "every processor has its thread already";
+    case errc::descriptor_out_of_range:
+      return "the descriptor is beyond what the wait strategy can watch (select: FD_SETSIZE)";
+    case errc::no_free_handles:
+      return "the table of handles is full";
+    case errc::pool_exhausted:
+      return "the buffer pool has no free buffer";
+    case errc::engine_unavailable:
+      return "the system lacks what the engine needs, or denies it";
+    case errc::engine_forbidden:
+      return "the configuration forbids the engine";
+    case errc::unknown_name:
+      return "the configuration names something that is not known";
+    case errc::bad_configuration:
+      return "a configuration value is malformed or does not fit the others";
+    case errc::after_fork:
+      return "the proactor was inherited by fork; it can only be reopened or destroyed";
+  }
+  return "unknown error of Baton";
+}
+
+class Category final : public std::error_category {
+ public:
+  [[nodiscard]] const char* name() const noexcept override { return "baton"; }
+  [[nodiscard]] std::string message(int value) const override {
+    return text_of(static_cast<errc>(value));
+  }
+
+  /// Only where a program that knows nothing of Baton would do the right thing with the system's
+  /// condition. `stopped`, for example, is not operation_canceled: nothing was started that could
+  /// be.
+  [[nodiscard]] std::error_condition default_error_condition(int value) const noexcept override {
+    switch (static_cast<errc>(value)) {
+      case errc::operation_in_use:
+        return std::errc::device_or_resource_busy;
+      case errc::handle_closed:
+        return std::errc::bad_file_descriptor;
+      case errc::limit_reached:
+      case errc::too_many_threads:
+        return std::errc::resource_unavailable_try_again;
+      case errc::not_supported:
+        return std::errc::operation_not_supported;
+      case errc::timed_out:
+        return std::errc::timed_out;
+      case errc::wrong_thread:
+      case errc::engine_forbidden:
+      case errc::after_fork:
+        return std::errc::operation_not_permitted;
+      case errc::descriptor_out_of_range:
+        return std::errc::value_too_large;
+      case errc::no_free_handles:
+        return std::errc::too_many_files_open;
+      case errc::pool_exhausted:
+        return std::errc::no_buffer_space;
+      case errc::engine_unavailable:
+        return std::errc::function_not_supported;
+      case errc::unknown_name:
+      case errc::bad_configuration:
+        return std::errc::invalid_argument;
+      case errc::stopped:
+      case errc::end_of_stream:
+      case errc::delimiter_not_found:
+        break;
+    }
+    return {value, *this};
+  }
+};
+
+}  // namespace
+
+const std::error_category& error_category() noexcept {
+  // Never destroyed: codes may be printed while the program's static objects are taken down.
+  static const Category& category = *new Category;
+  return category;
+}
+
+}  // namespace baton
