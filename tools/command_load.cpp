@@ -38,6 +38,9 @@ void add_load_command(CLI::App& app, Run& run) {
       ->capture_default_str()
       ->check(CLI::Range(std::size_t{1}, load_threads_max));
   command->add_flag("--json", network->json, "Print one JSON object");
+  command->add_flag("--hold", network->hold,
+                    "Print 'connected' and 'finished' around the measured part, each time waiting "
+                    "for a line on standard input");
 
   command->callback([&run, network] { run = [network] { return run_network_load(*network); }; });
 }

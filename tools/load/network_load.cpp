@@ -174,10 +174,28 @@ LoadWorker::Share share_of(const LoadOptions& options, std::size_t worker) {
   return share;
 }
 
+// Lets the program that started us look at the server between two parts of the run.
+void hold_for(const char* part) noexcept {
+  std::printf("%s\n", part);
+  std::fflush(stdout);
+  int c = 0;
+  while ((c = std::getchar()) != '\n' && c != EOF) {
+  }
+}
+
 LoadReport run_workers(const LoadOptions& options, Workers& workers) {
-  // Nobody starts before everybody is connected, and nobody closes before everybody has measured.
-  std::barrier<> connected(static_cast<std::ptrdiff_t>(workers.size()));
-  std::barrier<> measured(static_cast<std::ptrdiff_t>(workers.size()));
+  // Nobody starts before everybody is connected, and nobody closes before everybody has finished.
+  const auto worker_count = static_cast<std::ptrdiff_t>(workers.size());
+  const bool hold = options.hold;
+  const auto on_connected = [hold]() noexcept {
+    if (hold) hold_for("connected");
+  };
+  const auto on_finished = [hold]() noexcept {
+    if (hold) hold_for("finished");
+  };
+  std::barrier connected(worker_count, on_connected);
+  std::barrier<> measured(worker_count);
+  std::barrier finished(worker_count, on_finished);
   std::atomic<bool> all_connected{true};
   std::atomic<std::size_t> running_count{workers.size()};
   Progress progress(options, workers);
@@ -190,7 +208,8 @@ LoadReport run_workers(const LoadOptions& options, Workers& workers) {
       if (all_connected) {
         worker->run();
         measured.arrive_and_wait();
-        worker->finish();
+        worker->drain();
+        finished.arrive_and_wait();
       }
       if (--running_count == 0) progress.ended();
     });
@@ -228,6 +247,7 @@ int run_network_load(const LoadOptions& wanted) {
                                                    stop_descriptor));
   }
   const LoadReport report = run_workers(options, workers);
+  workers.clear();
   if (report.messages_total == 0) {
     // Nothing was measured; the reason is all there is to say.
     for (const auto& text : report.errors.texts()) fmt::print(stderr, "baton load: {}\n", text);

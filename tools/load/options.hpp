@@ -17,6 +17,9 @@ struct LoadOptions {
   std::size_t idle = 0;     // connections that only connect
   std::size_t threads = 1;
   bool json = false;
+  // For programs that measure the server: print `connected` before the measured part and
+  // `finished` when the last byte is back, and each time wait for a line on standard input.
+  bool hold = false;
 };
 
 inline constexpr std::size_t load_connections_max = 1'000'000;

@@ -276,7 +276,7 @@ void LoadWorker::serve_idle(std::size_t index) {
 // --- ending -------------------------------------------------------------------------------------
 
 // What was on the way at the end is waited for and compared too; it counts in no rate.
-void LoadWorker::finish() {
+void LoadWorker::drain() {
   closing_ = true;
   for (const Session& session : sessions_) {
     if (!session.failed() && !session.idle()) ++busy_count_;
@@ -299,7 +299,6 @@ void LoadWorker::finish() {
                                    session.number(), session.outstanding(),
                                    silence_ns_max / second_ns));
   }
-  for (std::size_t i = 0; i < connections_.size(); ++i) close(i);
 }
 
 }  // namespace baton::tools

@@ -60,11 +60,11 @@ class LoadWorker {
   LoadWorker(const LoadWorker&) = delete;
   LoadWorker& operator=(const LoadWorker&) = delete;
 
-  // The three parts of a run, called in this order by the worker's own thread. When connect_all
-  // answers false, some connection failed and the rest is pointless.
+  // The parts of a run, called in this order by the worker's own thread. When connect_all answers
+  // false, some connection failed and the rest is pointless. The destructor closes.
   bool connect_all();
   void run();
-  void finish();
+  void drain();
 
   const WorkerResult& result() const { return result_; }
 

@@ -1,0 +1,642 @@
+#!/usr/bin/env python3
+"""Compares two servers, or two programs, under the same load, and says whether they differ.
+
+    bench/compare.py epoll-cpu                 one of the project's numbers, with its goal
+    bench/compare.py all                       all of them
+    bench/compare.py pair --a CMD --b CMD      any two servers that print `listening PORT`
+
+Machines drift: the clock rate, the neighbours, the page cache. So A and B take turns in rounds,
+each round gives one ratio, and the verdict comes from the median of the ratios and its confidence
+interval, never from two numbers taken at different times. Server and load run on different cores.
+The table goes to standard output, everything else to bench/results/<date>-<name>.json.
+
+Exit status: 0 all goals met, 1 a goal was missed, 2 something could not be measured.
+"""
+
+import argparse
+import contextlib
+import datetime
+import json
+import math
+import os
+import platform
+import re
+import resource
+import select
+import shlex
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+START_TIMEOUT_S = 20
+STOP_TIMEOUT_S = 30
+
+
+class CannotMeasure(Exception):
+    pass
+
+
+# --- what is compared -----------------------------------------------------------------------------
+
+def echo(engine, wait=None, mode="per_thread", threads=1, block=512, more=()):
+    command = ["{build}/bin/baton", "echo", "--port", "0", "--threads", str(threads),
+               "--block", str(block), "--engine", engine, "--mode", mode]
+    return command + (["--wait", wait] if wait else []) + list(more)
+
+
+def raw(name, block=512):
+    return ["{build}/bench/" + name, "--port", "0", "--block", str(block)]
+
+
+BUSY_100 = {"sessions": 100, "block": 512, "window": 0}
+BUSY_100_IDLE = {**BUSY_100, "idle": 10_000}
+ONE = {"sessions": 1, "block": 512, "window": 0}
+
+# Each comparison: sides A (the candidate) and B (what it is held against), the load, and goals.
+# A goal is (what, of, relation, bound): `of` is "ratio" (A / B, median of the rounds) or "a".
+COMPARISONS = {
+    "epoll-cpu": [{
+        "title": "CPU and system calls per message, epoll, 100 sessions of 512 B half duplex",
+        "a": ("baton emulated/epoll", echo("emulated", "epoll"), BUSY_100),
+        "b": ("raw_epoll", raw("raw_epoll"), BUSY_100),
+        "goals": [("cpu_us", "ratio", "<=", 1.10), ("syscalls", "a", "<=", 2.1)],
+    }],
+    "uring-syscalls": [{
+        "title": "system calls per message, io_uring, 100 sessions of 512 B half duplex",
+        "a": ("baton io_uring", echo("io_uring"), BUSY_100),
+        "b": ("raw_uring", raw("raw_uring"), BUSY_100),
+        "goals": [("syscalls", "a", "<=", 0.2)],
+    }],
+    # Not pinned: whether the second thread is woken for nothing shows only where it has a core.
+    "two-threads-one-session": [{
+        "title": f"one session, 2 threads in run() against 1, {engine}",
+        "a": (f"baton {engine}, 2 threads", echo(engine, wait, "shared", 2), ONE),
+        "b": (f"baton {engine}, 1 thread", echo(engine, wait, "shared", 1), ONE),
+        "pinned": False,
+        "goals": [("rate", "ratio", ">=", 0.95)],
+    } for engine, wait in (("emulated", "epoll"), ("io_uring", None))],
+    "idle-10k": [{
+        "title": f"100 sessions beside 10,000 idle ones against without, {engine}",
+        "a": (f"baton {engine}, 10,000 idle", echo(engine, wait, more=["--pooled"]), BUSY_100_IDLE),
+        "b": (f"baton {engine}, none idle", echo(engine, wait, more=["--pooled"]), BUSY_100),
+        "memory": 10_000,
+        "goals": [("rate", "ratio", ">=", 0.95), ("idle_bytes", "a", "<=", 512)],
+    } for engine, wait in (("emulated", "epoll"), ("io_uring", None))],
+    "post": [{
+        "title": "nanoseconds per posted no-op handler",
+        "a": ("baton", ["{build}/bench/post"], None),
+        "b": ("floor_post", ["{build}/bench/floor_post"], None),
+        "goals": [("post_inside", "ratio", "<=", 2.0), ("post_other_thread", "ratio", "<=", 2.5)],
+    }],
+    "timer": [{
+        "title": "nanoseconds per timer",
+        "a": ("baton", ["{build}/bench/timer"], None),
+        "b": ("floor_timer", ["{build}/bench/floor_timer"], None),
+        "goals": [],
+    }],
+}
+
+# Names, and whether more is better.
+MEASURES = {
+    "rate": ("messages/s", True),
+    "cpu_us": ("CPU us/msg", False),
+    "switches": ("switches/msg", False),
+    "syscalls": ("system calls/msg", False),
+    "p50_us": ("p50 us", False),
+    "p99_us": ("p99 us", False),
+    "idle_bytes": ("bytes/idle connection", False),
+}
+
+
+# --- processes ------------------------------------------------------------------------------------
+
+def command_line(template, build):
+    command = [part.replace("{build}", str(build)) for part in template]
+    if not shutil.which(command[0]):
+        raise CannotMeasure(f"{shown(command[0])} is missing; build it with scripts/build")
+    return command
+
+
+def shown(path):
+    """A path as the repository knows it."""
+    return str(path).replace(str(REPOSITORY) + "/", "")
+
+
+def cores_for(pinned):
+    """The cores of the server and of the load: apart if there are two, the load on the last."""
+    cores = sorted(os.sched_getaffinity(0))
+    if not pinned or len(cores) < 2:
+        return set(cores), set(cores)
+    return set(cores[:-1]), {cores[-1]}
+
+
+def on_cores(cores):
+    return lambda: os.sched_setaffinity(0, cores)
+
+
+class Server:
+    """A server process from its `listening PORT` line to its last one."""
+
+    def __init__(self, command, cores):
+        self.command = command
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True,
+                                        preexec_fn=on_cores(cores))
+        self.port = self._wait_for_port()
+
+    def _wait_for_port(self):
+        ready, _, _ = select.select([self.process.stdout], [], [], START_TIMEOUT_S)
+        line = self.process.stdout.readline() if ready else ""
+        found = re.match(r"listening (\d+)", line)
+        if not found:
+            self.process.kill()
+            self.process.wait()
+            raise CannotMeasure(f"{shown(shlex.join(self.command))} did not say where it listens")
+        return int(found.group(1))
+
+    def _of_tasks(self, file, pick):
+        total = 0
+        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                total += pick((task / file).read_text())
+        return total
+
+    def cpu_ns(self):
+        # Exact, unlike the ticks of /proc/PID/stat, and with the kernel threads of a ring.
+        return self._of_tasks("schedstat", lambda text: int(text.split()[0]))
+
+    def switches(self):
+        return self._of_tasks("status", lambda text: sum(
+            int(n) for n in re.findall(r"voluntary_ctxt_switches:\s+(\d+)", text)))
+
+    def anonymous_bytes(self):
+        text = Path(f"/proc/{self.process.pid}/smaps_rollup").read_text()
+        return int(re.search(r"^Anonymous:\s+(\d+) kB", text, re.M).group(1)) * 1024
+
+    def descriptor_count(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def stop(self):
+        self.process.terminate()
+        try:
+            output, _ = self.process.communicate(timeout=STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
+            raise CannotMeasure(f"{shown(shlex.join(self.command))} did not stop in "
+                                f"{STOP_TIMEOUT_S} s") from None
+        if self.process.returncode != 0:
+            raise CannotMeasure(f"{shown(shlex.join(self.command))} ended with "
+                                f"{self.process.returncode}")
+        return output
+
+
+@contextlib.contextmanager
+def serving(command, cores):
+    server = Server(command, cores)
+    try:
+        yield server
+    except BaseException:
+        server.process.kill()
+        server.process.wait()
+        raise
+    server.stop()
+
+
+class Load:
+    """A run of `baton load` that holds before and after its measured part.
+
+    So what is read from the server in between belongs to the messages alone, not to accepting
+    10,000 connections or to closing them.
+    """
+
+    def __init__(self, options, load, port, seconds, cores):
+        command = [str(options.build / "bin" / "baton"), "load", "--json", "--hold", "--port",
+                   str(port), "--seconds", str(seconds)]
+        for name, value in load.items():
+            command += [f"--{name}", str(value)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, preexec_fn=on_cores(cores))
+        self._expect("connected")
+
+    def _expect(self, word):
+        line = self.process.stdout.readline()
+        if line.strip() != word:
+            self._end(line)
+
+    def _go_on(self):
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write("\n")
+            self.process.stdin.flush()
+
+    def run(self):
+        """The measured part."""
+        self._go_on()
+        self._expect("finished")
+
+    def finish(self):
+        """Closes the connections; the report."""
+        self._go_on()
+        return self._end("")
+
+    def _end(self, output):
+        rest, _ = self.process.communicate()
+        output += rest
+        report = json.loads(output) if output.startswith("{") else {"error_texts": ["no report"]}
+        if self.process.returncode != 0:
+            raise CannotMeasure("the load failed: " + "; ".join(report["error_texts"]))
+        return report
+
+
+# --- measuring ------------------------------------------------------------------------------------
+
+def measure_server(options, side, pinned, seconds):
+    """One round of one side: a fresh server, one load."""
+    _, template, wanted = side
+    server_cores, load_cores = cores_for(pinned)
+    with serving(command_line(template, options.build), server_cores) as server:
+        load = Load(options, wanted, server.port, seconds, load_cores)
+        cpu, switches = server.cpu_ns(), server.switches()
+        load.run()
+        cpu, switches = server.cpu_ns() - cpu, server.switches() - switches
+        report = load.finish()
+        messages = report["messages_total"]
+        return {
+            "rate": report["messages_per_second"],
+            "cpu_us": cpu / messages / 1000,
+            "switches": switches / messages,
+            "p50_us": report["round_trip_us"]["p50"],
+            "p99_us": report["round_trip_us"]["p99"],
+            "jain": report["fairness"]["jain"],
+            "generator_busy": report["generator"]["busy"],
+        }
+
+
+def measure_program(options, side):
+    """One round of a program that prints {"scenario": {"median_ns": …}, …}."""
+    command = command_line(side[1], options.build)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise CannotMeasure(f"{shown(shlex.join(command))} ended with {done.returncode}")
+    return {name: value["median_ns"] for name, value in json.loads(done.stdout).items()
+            if isinstance(value, dict)}
+
+
+def count_syscalls(options, side, pinned):
+    """System calls per message: (number, how it was counted, number by call).
+
+    perf counts at full speed. strace, the way where perf may not, slows the server so that each
+    wait finds more work and fewer calls are needed; its number is a lower one. It is asked in any
+    case for the names of the calls.
+    """
+    total, how, calls = None, None, {}
+    if options.syscalls in ("auto", "perf"):
+        # How much one wait brings differs from run to run, so one run is not enough.
+        counts = [traced(options, side, pinned, PerfTracer) for _ in range(3)]
+        if None not in counts:
+            total, how = statistics.median(counts), "perf"
+    if options.syscalls in ("auto", "strace"):
+        calls = traced(options, side, pinned, StraceTracer) or {}
+        if total is None and calls:
+            total, how = sum(calls.values()), "strace"
+    return total, how, dict(sorted(calls.items(), key=lambda item: -item[1]))
+
+
+def traced(options, side, pinned, tracer_type):
+    """What the tracer saw of the server during a short load, per message; None if it cannot."""
+    if not shutil.which(tracer_type.program):
+        return None
+    _, template, wanted = side
+    server_cores, load_cores = cores_for(pinned)
+    with serving(command_line(template, options.build), server_cores) as server:
+        load = Load(options, wanted, server.port, 0.7, load_cores)
+        with tracer_type(server.process.pid) as tracer:
+            load.run()
+        return tracer.result(load.finish()["messages_total"])
+
+
+class PerfTracer:
+    program = "perf"
+
+    def __init__(self, pid):
+        self.counts = tempfile.NamedTemporaryFile("r")
+        control, self.control = os.pipe()
+        self.answers, answers = os.pipe()
+        self.process = subprocess.Popen(
+            ["perf", "stat", "-x", ",", "-o", self.counts.name, "-e", "raw_syscalls:sys_enter",
+             "-D", "-1", "--control", f"fd:{control},{answers}", "-p", str(pid)],
+            stderr=subprocess.DEVNULL, pass_fds=[control, answers])
+        os.close(control)
+        os.close(answers)
+
+    def _tell(self, command):
+        # The answer says that it is done; without one (perf may not, perf is too old) the pipe ends.
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self.control, command)
+            return os.read(self.answers, 16) != b""
+        return False
+
+    def __enter__(self):
+        self.works = self._tell(b"enable\n")
+        return self
+
+    def __exit__(self, *_):
+        self._tell(b"disable\n")
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait()
+        os.close(self.control)
+        os.close(self.answers)
+
+    def result(self, messages):
+        found = re.search(r"^(\d+),,raw_syscalls:sys_enter", self.counts.read(), re.M)
+        return int(found.group(1)) / messages if found and self.works else None
+
+
+class StraceTracer:
+    program = "strace"
+
+    def __init__(self, pid):
+        self.counts = tempfile.NamedTemporaryFile("r")
+        self.process = subprocess.Popen(["strace", "-c", "-f", "-o", self.counts.name, "-p",
+                                         str(pid)], stderr=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        self.works = "attached" in self.process.stderr.readline()
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGINT)
+        self.process.communicate()
+
+    def result(self, messages):
+        if not self.works:
+            return None
+        rows = [line.split() for line in self.counts.read().splitlines()]
+        return {row[-1]: round(int(row[3]) / messages, 4) for row in rows
+                if len(row) >= 5 and row[3].isdigit() and row[-1] != "total"}
+
+
+def idle_bytes(options, side, count):
+    """User memory per connection that is accepted and has a read pending."""
+    server_cores, load_cores = cores_for(True)
+
+    def echo_once(server):
+        load = Load(options, ONE, server.port, 0.05, load_cores)
+        load.run()
+        load.finish()
+
+    with serving(command_line(side[1], options.build), server_cores) as server:
+        # A busy session first, so that what every server needs once is there already.
+        echo_once(server)
+        before, descriptors = server.anonymous_bytes(), server.descriptor_count()
+        with contextlib.ExitStack() as open_sockets:
+            for _ in range(count):
+                open_sockets.enter_context(
+                    socket.create_connection(("127.0.0.1", server.port), START_TIMEOUT_S))
+            end = time.monotonic() + START_TIMEOUT_S
+            while server.descriptor_count() < descriptors + count:
+                if time.monotonic() > end:
+                    raise CannotMeasure(f"the server did not accept {count} connections")
+                os.sched_yield()
+            # An answer on one more connection: the reads of all earlier ones were started.
+            echo_once(server)
+            return (server.anonymous_bytes() - before) / count
+
+
+# --- judging --------------------------------------------------------------------------------------
+
+def median_interval(values):
+    """The median's confidence interval (at least 90 %) from the order of the values alone.
+
+    No distribution is assumed: the k-th least and k-th greatest of n values enclose the median
+    with probability 1 - 2 * P(fewer than k of n coin tosses are heads).
+    """
+    ordered, n = sorted(values), len(values)
+    k, tail = 1, 2 * (1 / 2 ** n)
+    while k < n // 2:
+        tail += 2 * math.comb(n, k) / 2 ** n
+        if tail > 0.10:
+            break
+        k += 1
+    return ordered[k - 1], ordered[n - k]
+
+
+def judge(name, a, b):
+    """The paired ratio A / B of one measure and what it means."""
+    ratios = [x / y for x, y in zip(a, b) if y > 0]
+    if not ratios:
+        return None
+    low, high = median_interval(ratios)
+    more_is_better = MEASURES.get(name, (name, False))[1]
+    verdict = "no difference"
+    if low > 1 or high < 1:
+        verdict = "better" if (low > 1) == more_is_better else "worse"
+    return {"ratio": statistics.median(ratios), "low": low, "high": high, "verdict": verdict}
+
+
+def check_goal(goal, judged, medians_a):
+    name, of, relation, bound = goal
+    if of == "ratio":
+        value = judged[name]["ratio"] if judged.get(name) else None
+    else:
+        value = medians_a.get(name)
+    met = None if value is None else (value <= bound if relation == "<=" else value >= bound)
+    return {"measure": name, "of": of, "relation": relation, "bound": bound, "value": value,
+            "met": met}
+
+
+# --- one comparison -------------------------------------------------------------------------------
+
+def compare(options, comparison):
+    sides = {"a": comparison["a"], "b": comparison["b"]}
+    is_server = sides["a"][2] is not None
+    pinned = comparison.get("pinned", True) and not options.free
+    rounds = {"a": [], "b": []}
+    for number in range(-1, options.rounds):
+        # The order turns round by round, so that neither side always runs on a warmer machine.
+        for key in ("a", "b") if number % 2 == 0 else ("b", "a"):
+            progress(f"{comparison['title']}: round {max(number + 1, 0)} of {options.rounds}")
+            seconds = options.seconds if number >= 0 else min(options.seconds, 0.3)
+            result = measure_server(options, sides[key], pinned, seconds) if is_server else \
+                measure_program(options, sides[key])
+            if number >= 0:  # the first one only warms up
+                rounds[key].append(result)
+
+    measures = [m for m in rounds["a"][0] if m in rounds["b"][0]]
+    columns = {key: {m: [r[m] for r in rounds[key]] for m in measures} for key in sides}
+    medians = {key: {m: statistics.median(columns[key][m]) for m in measures} for key in sides}
+    spreads = {key: {m: spread(columns[key][m]) for m in measures} for key in sides}
+    judged = {m: judge(m, columns["a"][m], columns["b"][m]) for m in measures
+              if m in MEASURES or not is_server}
+    extra = {}
+    if is_server and options.syscalls != "none":
+        for key in sides:
+            progress(f"{comparison['title']}: system calls")
+            total, how, calls = count_syscalls(options, sides[key], pinned)
+            if total is not None:
+                medians[key]["syscalls"] = total
+            extra[key] = {"counted_by": how, "calls_per_message": calls}
+    if comparison.get("memory"):
+        progress(f"{comparison['title']}: memory")
+        medians["a"]["idle_bytes"] = idle_bytes(options, sides["a"], comparison["memory"])
+    progress("")
+    goals = [check_goal(goal, judged, medians["a"]) for goal in comparison["goals"]]
+    return {
+        "title": comparison["title"],
+        "pinned": pinned,
+        "sides": {key: {"name": sides[key][0], "load": sides[key][2],
+                        "command": shown(shlex.join(command_line(sides[key][1], options.build)))}
+                  for key in sides},
+        "rounds": rounds, "medians": medians, "spreads": spreads, "judged": judged,
+        "system_calls": extra, "goals": goals,
+    }
+
+
+def spread(values):
+    middle = statistics.median(values)
+    return (max(values) - min(values)) / middle if middle else 0.0
+
+
+# --- telling --------------------------------------------------------------------------------------
+
+def progress(text):
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def number(value):
+    if value is None:
+        return "-"
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 100 else f"{value:.3g}" if value >= 0.01 else f"{value:.4f}"
+
+
+def print_result(result):
+    a, b = result["sides"]["a"]["name"], result["sides"]["b"]["name"]
+    width = max(len(a), len(b), 12)
+    print(f"\n{result['title']}")
+    print(f"  {'':24} {a:>{width}} {b:>{width}}   ratio (interval)      verdict")
+    medians = result["medians"]
+    for name in [*medians["a"]]:
+        if name == "generator_busy" or name == "jain":
+            continue
+        label = MEASURES.get(name, (name, False))[0]
+        row = f"  {label:24} {number(medians['a'][name]):>{width}} " \
+              f"{number(medians['b'].get(name)):>{width}}"
+        judged = result["judged"].get(name)
+        if judged:
+            row += f"   {judged['ratio']:5.2f} ({judged['low']:.2f} to {judged['high']:.2f})   " \
+                   f"{judged['verdict']}"
+        elif medians["b"].get(name):
+            row += f"   {medians['a'][name] / medians['b'][name]:5.2f}"
+        print(row)
+    busy = max(medians[key].get("generator_busy", 0) for key in medians)
+    if busy > 0.95:
+        print("  note: the load generator was fully busy, so the rates are its own; "
+              "compare the CPU per message")
+    for goal in result["goals"]:
+        label = MEASURES.get(goal["measure"], (goal["measure"], False))[0]
+        of = "ratio of " if goal["of"] == "ratio" else ""
+        state = {True: "met", False: "MISSED", None: "NOT MEASURED"}[goal["met"]]
+        print(f"  goal: {of}{label} {goal['relation']} {goal['bound']}: "
+              f"{number(goal['value'])} - {state}")
+
+
+def output_of(*command):
+    with contextlib.suppress(OSError):
+        return subprocess.run(command, cwd=REPOSITORY, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True).stdout.strip()
+    return ""
+
+
+def surroundings():
+    model = "unknown"
+    with contextlib.suppress(OSError):
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.M)
+        model = found.group(1) if found else platform.machine()
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "machine": model, "cores": os.cpu_count(), "kernel": platform.release(),
+        "compiler": output_of("c++", "--version").split("\n")[0],
+        "commit": output_of("git", "rev-parse", "HEAD"),
+        "modified": output_of("git", "status", "--porcelain", "--untracked-files=no") != "",
+        "load_average": os.getloadavg()[0],
+        "command": shlex.join([shown(os.path.abspath(sys.argv[0])), *sys.argv[1:]]),
+    }
+
+
+def save(name, results):
+    folder = REPOSITORY / "bench" / "results"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{datetime.date.today().isoformat()}-{name}.json"
+    path.write_text(json.dumps({**surroundings(), "results": results}, indent=1) + "\n")
+    print(f"\n{shown(path)}")
+
+
+# --- command line ---------------------------------------------------------------------------------
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("name", choices=[*COMPARISONS, "all", "pair"])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of a round")
+    parser.add_argument("--build", type=Path, default=REPOSITORY / "build")
+    parser.add_argument("--syscalls", choices=["auto", "perf", "strace", "none"], default="auto")
+    parser.add_argument("--free", action="store_true", help="let the system place the processes")
+    parser.add_argument("--no-save", action="store_true", help="print the table only")
+    pair = parser.add_argument_group("pair")
+    pair.add_argument("--a", help="command of the candidate; {build} stands for the build folder")
+    pair.add_argument("--b", help="command of what it is held against")
+    for name, default in BUSY_100_IDLE.items():
+        pair.add_argument(f"--{name}", type=int, default=0 if name == "idle" else default)
+    options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error("--rounds must be at least 1")
+    if options.name == "pair" and not (options.a and options.b):
+        parser.error("pair needs --a and --b")
+    options.build = options.build.resolve()
+    return options
+
+
+def chosen(options):
+    if options.name == "pair":
+        load = {name: getattr(options, name) for name in BUSY_100_IDLE}
+        sides = {key: (Path(shlex.split(command)[0]).name, shlex.split(command), load)
+                 for key, command in (("a", options.a), ("b", options.b))}
+        return {"pair": [{"title": f"{options.a} against {options.b}", **sides, "goals": []}]}
+    return COMPARISONS if options.name == "all" else {options.name: COMPARISONS[options.name]}
+
+
+def main():
+    options = arguments()
+    # The idle connections of the memory measure are this process's own.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    status = 0
+    for name, comparisons in chosen(options).items():
+        results = []
+        for comparison in comparisons:
+            try:
+                results.append(compare(options, comparison))
+            except CannotMeasure as why:
+                progress("")
+                print(f"\n{comparison['title']}\n  not measured: {why}", file=sys.stderr)
+                status = 2
+                continue
+            print_result(results[-1])
+            if any(goal["met"] is not True for goal in results[-1]["goals"]):
+                status = max(status, 1)
+        if results and not options.no_save:
+            save(name, results)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
