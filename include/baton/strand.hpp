@@ -1,0 +1,70 @@
+// Strand: handlers that never overlap, without blocking a thread (DESIGN section 5).
+//
+//   Strand strand{proactor};
+//   reading.set_strand(&strand), writing.set_strand(&strand);   // these two handlers exclude each
+//   other
+//
+// An operation that carries a strand is handed to it when it is dispatched. Either the strand is
+// free, and the dispatching thread runs the handler and owns the strand until it leaves; or it is
+// not, and the operation is queued in it (by its own links: nothing is allocated) and run by the
+// owner when it leaves. So a thread is never blocked, and order of arrival is order of execution.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "baton/fwd.hpp"
+#include "baton/operation.hpp"
+#include "baton/operation_queue.hpp"
+#include "baton/version.hpp"
+
+namespace baton {
+
+class BATON_EXPORT Strand {
+ public:
+  explicit Strand(Proactor& proactor) noexcept;
+  /// REQUIRES: idle - no operation that carries it is pending, no handler of it is running. From
+  /// inside one of its own handlers use retire().
+  ~Strand();
+  Strand(const Strand&) = delete;
+  Strand& operator=(const Strand&) = delete;
+
+  /// Destroys a strand as soon as it is idle: at once, or when the handler that runs in it returns.
+  /// The way to end a strand from inside its own last handler. REQUIRES: no other operation that
+  /// carries it is pending.
+  static void retire(std::unique_ptr<Strand> strand) noexcept;
+
+  /// True inside a handler of this strand.
+  [[nodiscard]] bool running_in_this_thread() const noexcept;
+
+  // -- for the dispatcher
+  // -------------------------------------------------------------------------------- The route: if
+  // (strand.enter(op)) { run(op); while (next = strand.leave()) run(*next); }
+
+  /// True: the caller runs op's handler now and owns the strand until leave() answers null. False:
+  /// it was queued, somebody else will run it, and the caller must not touch it again.
+  bool enter(Operation& operation) noexcept;
+  /// After a handler (also one that threw): the next operation, which the caller runs or hands on;
+  /// or null: the strand is free, and may be gone.
+  [[nodiscard]] Operation* leave() noexcept;
+  /// The caller does not run what leave() gave it, but queues it as complete once more (it has run
+  /// enough of them in a row): the strand stays taken, and enter(operation) will succeed for this
+  /// one only.
+  void hand_on(Operation& operation) noexcept;
+
+ private:
+  const os::System* system_;
+  alignas(std::uint32_t) std::byte mutex_[4];  // os::Mutex; the header is private to the library
+  // Guarded by the mutex.
+  bool busy_ = false;
+  bool retired_ = false;
+  Operation* handed_on_ = nullptr;
+  OperationQueue queue_;
+  /// The thread inside, in a form of our own; 0: none. Written by that thread, compared by others
+  /// only with themselves: relaxed is enough.
+  std::atomic<std::uintptr_t> owner_{0};
+};
+
+}  // namespace baton

@@ -1,0 +1,88 @@
+// Strand: a queue, a bit, and who is inside.
+#include "baton/strand.hpp"
+
+#include <new>
+
+#include "base/assert.hpp"
+#include "baton/proactor.hpp"
+#include "os/mutex.hpp"
+
+namespace baton {
+namespace {
+
+static_assert(sizeof(os::Mutex) == 4 && alignof(os::Mutex) <= alignof(std::uint32_t));
+
+os::Mutex& mutex_in(std::byte* bytes) noexcept {
+  return *std::launder(reinterpret_cast<os::Mutex*>(bytes));
+}
+
+// The address of a thread-local names a thread for free; thread_self() of the seam asks the kernel.
+// Under a simulator (which is who sets lock_point) all fibers share one thread's storage, so there
+// it is asked.
+std::uintptr_t this_thread(const os::System& system) noexcept {
+  if (system.lock_point != nullptr) return static_cast<std::uintptr_t>(system.thread_self()) + 1;
+  static thread_local char place;
+  return reinterpret_cast<std::uintptr_t>(&place);
+}
+
+}  // namespace
+
+Strand::Strand(Proactor& proactor) noexcept : system_(&proactor.system()) {
+  ::new (static_cast<void*>(mutex_)) os::Mutex;
+}
+
+Strand::~Strand() {
+  BATON_ASSERT(!busy_);
+  BATON_ASSERT(queue_.empty());
+}
+
+void Strand::retire(std::unique_ptr<Strand> strand) noexcept {
+  if (strand == nullptr) return;
+  {
+    const os::LockGuard guard(mutex_in(strand->mutex_), *strand->system_);
+    strand->retired_ = true;
+    if (!strand->busy_) return;  // destroyed by the pointer, after the lock
+    // leave() does it: whoever is inside comes by.
+    static_cast<void>(strand.release());  // NOLINT: `guard` still refers to it, and that is alive
+  }
+}
+
+bool Strand::running_in_this_thread() const noexcept {
+  return owner_.load(std::memory_order_relaxed) == this_thread(*system_);
+}
+
+bool Strand::enter(Operation& operation) noexcept {
+  const os::LockGuard guard(mutex_in(mutex_), *system_);
+  if (handed_on_ == &operation) {
+    handed_on_ = nullptr;
+  } else if (busy_) {
+    queue_.push_back(operation);
+    return false;
+  }
+  busy_ = true;
+  owner_.store(this_thread(*system_), std::memory_order_relaxed);
+  return true;
+}
+
+Operation* Strand::leave() noexcept {
+  bool last = false;
+  {
+    const os::LockGuard guard(mutex_in(mutex_), *system_);
+    BATON_ASSERT(busy_);
+    if (!queue_.empty()) return &queue_.pop_front();
+    owner_.store(0, std::memory_order_relaxed);
+    busy_ = false;
+    last = retired_;
+  }
+  if (last) delete this;  // retire() gave it to us
+  return nullptr;
+}
+
+void Strand::hand_on(Operation& operation) noexcept {
+  const os::LockGuard guard(mutex_in(mutex_), *system_);
+  BATON_ASSERT(busy_ && handed_on_ == nullptr);
+  handed_on_ = &operation;
+  owner_.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace baton
