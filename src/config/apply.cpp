@@ -1,0 +1,86 @@
+// Settings into a Config, with the account of what came from where and what it replaced.
+#include "config/apply.hpp"
+
+#include <algorithm>
+
+namespace baton::config {
+namespace {
+
+Problem unknown_key(std::span<const std::string> valid) {
+  return {errc::unknown_name, "is no setting; valid: " + joined(valid)};
+}
+
+Failure not_a_key(std::string_view place, std::string_view name, const Problem& problem) {
+  return {make_error_code(problem.code),
+          std::string(place) + ": " + quoted(name) + " " + problem.what};
+}
+
+}  // namespace
+
+std::string processor_name(std::size_t index) { return "processor " + std::to_string(index + 1); }
+
+Result<void, Failure> Applier::set(std::string_view place, std::string_view name,
+                                   std::string_view value) {
+  const Key<Config>* key = find_key(proactor_keys(), name);
+  if (key == nullptr) {
+    return unexpected{not_a_key(place, name, unknown_key(names(proactor_keys())))};
+  }
+  const std::string before = key->get(config_);
+  if (const auto problem = key->set(config_, value)) {
+    return unexpected{failure(place, name, value, *problem)};
+  }
+  account("", name, std::string(value), before);
+  return {};
+}
+
+Result<void, Failure> Applier::set(std::string_view place, std::string_view name,
+                                   std::string_view value, std::size_t first, std::size_t last) {
+  const Key<ProcessorConfig>* key = find_key(processor_keys(), name);
+  if (key == nullptr) {
+    return unexpected{not_a_key(place, name, unknown_key(names(processor_keys())))};
+  }
+  std::vector<std::string> before;
+  for (std::size_t i = first; i < last; ++i) {
+    std::string old = key->get(config_.processors[i]);
+    if (const auto problem = key->set(config_.processors[i], value)) {
+      return unexpected{failure(place, name, value, *problem)};
+    }
+    const bool known = std::find(before.begin(), before.end(), old) != before.end();
+    if (!known && !old.empty()) before.push_back(std::move(old));
+  }
+  const bool one_of_several = last - first == 1 && config_.processors.size() > 1;
+  account(one_of_several ? processor_name(first) + ": " : "", name, std::string(value),
+          joined(before));
+  return {};
+}
+
+void Applier::account(std::string_view who, std::string_view name, const std::string& value,
+                      const std::string& before) {
+  std::string line(who);
+  line += name;
+  line += '=';
+  line += value;
+  line += " from ";
+  line += source_;
+  if (!before.empty() && before != value) line += ", instead of " + before;
+  config_.sources.push_back(std::move(line));
+}
+
+void account_for_program(Config& config) {
+  if (!config.sources.empty()) return;
+  for (const Key<Config>& key : proactor_keys()) {
+    const std::string value = key.get(config);
+    if (value.empty()) continue;
+    config.sources.push_back(std::string(key.name) + "=" + value + " from the program");
+  }
+  for (std::size_t i = 0; i < config.processors.size(); ++i) {
+    const std::string who = config.processors.size() > 1 ? processor_name(i) + ": " : "";
+    for (const Key<ProcessorConfig>& key : processor_keys()) {
+      const std::string value = key.get(config.processors[i]);
+      if (value.empty()) continue;
+      config.sources.push_back(who + std::string(key.name) + "=" + value + " from the program");
+    }
+  }
+}
+
+}  // namespace baton::config

@@ -1,0 +1,51 @@
+// Applier: puts the settings of one source (a file, a variable) into a Config and keeps the account
+// of where each came from. validate() and the notes for explain() look at the whole afterwards.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "baton/config.hpp"
+#include "config/keys.hpp"
+
+namespace baton::config {
+
+class Applier {
+ public:
+  /// `source` is named in Config::sources: "wait=epoll from BATON".
+  Applier(Config& config, std::string source) : config_(config), source_(std::move(source)) {}
+
+  /// A setting of the proactor as a whole; `place` is named in the Failure.
+  Result<void, Failure> set(std::string_view place, std::string_view name, std::string_view value);
+  /// A setting of the processors first to last (one behind).
+  Result<void, Failure> set(std::string_view place, std::string_view name, std::string_view value,
+                            std::size_t first, std::size_t last);
+  /// A line of the account that is no setting.
+  void note(std::string text) { config_.sources.push_back(std::move(text)); }
+  /// From now on settings come from there: "baton.xml:3".
+  void set_source(std::string source) { source_ = std::move(source); }
+
+ private:
+  void account(std::string_view who, std::string_view name, const std::string& value,
+               const std::string& before);
+
+  Config& config_;
+  std::string source_;
+};
+
+/// "processor 2", counted from one as people do.
+std::string processor_name(std::size_t index);
+
+/// Names and numbers of every setting, then what does not go together. `places` tells where each
+/// processor was described; where it is shorter, processors are named by their number.
+Result<void, Failure> check(const Config& config, std::string_view place,
+                            const std::vector<std::string>& places = {});
+
+/// Rewrites the "note:" lines of the account: settings that have no effect, operations nobody
+/// takes.
+void refresh_notes(Config& config);
+/// Begins the account with what the program itself set, if nothing is there yet.
+void account_for_program(Config& config);
+
+}  // namespace baton::config
