@@ -74,14 +74,15 @@ COMPARISONS = {
         "b": ("raw_uring", raw("raw_uring"), BUSY_100),
         "goals": [("syscalls", "a", "<=", 0.2)],
     }],
-    # Not pinned: whether the second thread is woken for nothing shows only where it has a core.
+    # Pinned, a thread woken for nothing costs its switches; free, it also costs a core its sleep.
     "two-threads-one-session": [{
-        "title": f"one session, 2 threads in run() against 1, {engine}",
+        "title": f"one session, 2 threads in run() against 1, {engine}, "
+                 f"{'pinned' if pinned else 'free'}",
         "a": (f"baton {engine}, 2 threads", echo(engine, wait, "shared", 2), ONE),
         "b": (f"baton {engine}, 1 thread", echo(engine, wait, "shared", 1), ONE),
-        "pinned": False,
+        "pinned": pinned,
         "goals": [("rate", "ratio", ">=", 0.95)],
-    } for engine, wait in (("emulated", "epoll"), ("io_uring", None))],
+    } for engine, wait in (("emulated", "epoll"), ("io_uring", None)) for pinned in (True, False)],
     "idle-10k": [{
         "title": f"100 sessions beside 10,000 idle ones against without, {engine}",
         "a": (f"baton {engine}, 10,000 idle", echo(engine, wait, more=["--pooled"]), BUSY_100_IDLE),
@@ -90,17 +91,17 @@ COMPARISONS = {
         "goals": [("rate", "ratio", ">=", 0.95), ("idle_bytes", "a", "<=", 512)],
     } for engine, wait in (("emulated", "epoll"), ("io_uring", None))],
     "post": [{
-        "title": "nanoseconds per posted no-op handler",
-        "a": ("baton", ["{build}/bench/post"], None),
+        "title": f"nanoseconds per posted no-op handler, {mode}",
+        "a": (f"baton {mode}", ["{build}/bench/post", "--mode", mode], None),
         "b": ("floor_post", ["{build}/bench/floor_post"], None),
         "goals": [("post_inside", "ratio", "<=", 2.0), ("post_other_thread", "ratio", "<=", 2.5)],
-    }],
+    } for mode in ("shared", "per_thread")],
     "timer": [{
-        "title": "nanoseconds per timer",
-        "a": ("baton", ["{build}/bench/timer"], None),
+        "title": f"nanoseconds per timer, {mode}",
+        "a": (f"baton {mode}", ["{build}/bench/timer", "--mode", mode], None),
         "b": ("floor_timer", ["{build}/bench/floor_timer"], None),
         "goals": [],
-    }],
+    } for mode in ("shared", "per_thread")],
 }
 
 # Names, and whether more is better.
@@ -146,8 +147,9 @@ class Server:
 
     def __init__(self, command, cores):
         self.command = command
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True,
-                                        preexec_fn=on_cores(cores))
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors,
+                                        text=True, preexec_fn=on_cores(cores))
         self.port = self._wait_for_port()
 
     def _wait_for_port(self):
@@ -155,10 +157,15 @@ class Server:
         line = self.process.stdout.readline() if ready else ""
         found = re.match(r"listening (\d+)", line)
         if not found:
-            self.process.kill()
-            self.process.wait()
-            raise CannotMeasure(f"{shown(shlex.join(self.command))} did not say where it listens")
+            self.kill()
+            raise CannotMeasure(self._why("did not say where it listens"))
         return int(found.group(1))
+
+    def _why(self, what):
+        """What went wrong, with the last words of the server if it left any."""
+        self.errors.seek(0)
+        words = self.errors.read().strip().split("\n")[-1]
+        return words or f"{shown(shlex.join(self.command))} {what}"
 
     def _of_tasks(self, file, pick):
         total = 0
@@ -183,18 +190,20 @@ class Server:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def stop(self):
+        """Asks it to end, as an administrator would, and returns what it printed."""
         self.process.terminate()
         try:
             output, _ = self.process.communicate(timeout=STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.communicate()
-            raise CannotMeasure(f"{shown(shlex.join(self.command))} did not stop in "
-                                f"{STOP_TIMEOUT_S} s") from None
+            self.kill()
+            raise CannotMeasure(self._why(f"did not stop in {STOP_TIMEOUT_S} s")) from None
         if self.process.returncode != 0:
-            raise CannotMeasure(f"{shown(shlex.join(self.command))} ended with "
-                                f"{self.process.returncode}")
+            raise CannotMeasure(self._why(f"ended with {self.process.returncode}"))
         return output
+
+    def kill(self):
+        self.process.kill()
+        self.process.communicate()
 
 
 @contextlib.contextmanager
@@ -203,8 +212,7 @@ def serving(command, cores):
     try:
         yield server
     except BaseException:
-        server.process.kill()
-        server.process.wait()
+        server.kill()
         raise
     server.stop()
 
@@ -216,9 +224,9 @@ class Load:
     10,000 connections or to closing them.
     """
 
-    def __init__(self, options, load, port, seconds, cores):
-        command = [str(options.build / "bin" / "baton"), "load", "--json", "--hold", "--port",
-                   str(port), "--seconds", str(seconds)]
+    def __init__(self, build, load, port, seconds, cores):
+        command = [str(build / "bin" / "baton"), "load", "--json", "--hold", "--port", str(port),
+                   "--seconds", str(seconds)]
         for name, value in load.items():
             command += [f"--{name}", str(value)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -256,12 +264,12 @@ class Load:
 
 # --- measuring ------------------------------------------------------------------------------------
 
-def measure_server(options, side, pinned, seconds):
+def measure_server(build, side, pinned, seconds):
     """One round of one side: a fresh server, one load."""
     _, template, wanted = side
     server_cores, load_cores = cores_for(pinned)
-    with serving(command_line(template, options.build), server_cores) as server:
-        load = Load(options, wanted, server.port, seconds, load_cores)
+    with serving(command_line(template, build), server_cores) as server:
+        load = Load(build, wanted, server.port, seconds, load_cores)
         cpu, switches = server.cpu_ns(), server.switches()
         load.run()
         cpu, switches = server.cpu_ns() - cpu, server.switches() - switches
@@ -315,7 +323,7 @@ def traced(options, side, pinned, tracer_type):
     _, template, wanted = side
     server_cores, load_cores = cores_for(pinned)
     with serving(command_line(template, options.build), server_cores) as server:
-        load = Load(options, wanted, server.port, 0.7, load_cores)
+        load = Load(options.build, wanted, server.port, 0.7, load_cores)
         with tracer_type(server.process.pid) as tracer:
             load.run()
         return tracer.result(load.finish()["messages_total"])
@@ -387,7 +395,7 @@ def idle_bytes(options, side, count):
     server_cores, load_cores = cores_for(True)
 
     def echo_once(server):
-        load = Load(options, ONE, server.port, 0.05, load_cores)
+        load = Load(options.build, ONE, server.port, 0.05, load_cores)
         load.run()
         load.finish()
 
@@ -463,7 +471,7 @@ def compare(options, comparison):
         for key in ("a", "b") if number % 2 == 0 else ("b", "a"):
             progress(f"{comparison['title']}: round {max(number + 1, 0)} of {options.rounds}")
             seconds = options.seconds if number >= 0 else min(options.seconds, 0.3)
-            result = measure_server(options, sides[key], pinned, seconds) if is_server else \
+            result = measure_server(options.build, sides[key], pinned, seconds) if is_server else \
                 measure_program(options, sides[key])
             if number >= 0:  # the first one only warms up
                 rounds[key].append(result)
