@@ -1,6 +1,7 @@
-// BATON_EXPORT marks what the shared library shows: every public class with members outside its header,
-// every class with virtual functions, every public function. All else is hidden (-fvisibility=hidden), so
-// that a program's own symbols cannot collide with the library's inner ones.
+// BATON_EXPORT marks what the shared library shows: every public class with members outside its
+// header, every class with virtual functions, every public function. All else is hidden
+// (-fvisibility=hidden), so that a program's own symbols cannot collide with the library's inner
+// ones.
 #pragma once
 
 #ifndef BATON_EXPORT

@@ -26,8 +26,7 @@ constexpr std::uint32_t completion_entries_end = 65'536;  // IORING_MAX_CQ_ENTRI
 constexpr std::uint32_t look_us_first = 10;  // below it, looking costs more than it can bring
 constexpr std::uint32_t look_us_end = 10'000'000;
 
-// -- numbers
-// ------------------------------------------------------------------------------------------------
+// -- numbers ----------------------------------------------------------------------------
 
 std::string range_text(std::uint32_t first, std::uint32_t last, bool zero_too) {
   const std::string range = std::to_string(first) + " to " + std::to_string(last);
@@ -82,8 +81,7 @@ constexpr Key<ProcessorConfig> power_key(std::string_view name) {
   return key;
 }
 
-// -- names
-// --------------------------------------------------------------------------------------------------
+// -- names ------------------------------------------------------------------------------
 
 Problem unknown_name(std::string_view what, std::span<const std::string> valid) {
   return {errc::unknown_name, "is no " + std::string(what) + "; valid: " + joined(valid)};
@@ -169,8 +167,7 @@ const char* word_of(const Word<Value> (&words)[Count], Value value) noexcept {
   return "unknown";
 }
 
-// -- lists
-// --------------------------------------------------------------------------------------------------
+// -- lists ------------------------------------------------------------------------------
 
 /// Items between blanks, commas and plus signs: in the BATON variable commas part the settings.
 std::vector<std::string_view> items(std::string_view text) {
@@ -279,8 +276,7 @@ Answer set_forbid(Config& config, std::string_view text) {
   return std::nullopt;
 }
 
-// -- signals
-// ------------------------------------------------------------------------------------------------
+// -- signals ----------------------------------------------------------------------------
 
 struct SignalName {
   std::string_view name;
@@ -361,8 +357,7 @@ constexpr Key<ProcessorConfig> signal_key(std::string_view name) {
       }};
 }
 
-// -- the tables
-// -----------------------------------------------------------------------------------------------
+// -- the tables -------------------------------------------------------------------------
 
 constexpr Key<ProcessorConfig> mode_key{
     "mode",

@@ -48,8 +48,7 @@ std::vector<std::string> names(std::span<const Key<Target>> keys) {
   return all;
 }
 
-// -- text
-// ------------------------------------------------------------------------------------------------------
+// -- text -------------------------------------------------------------------------------
 
 /// "a, b, c"
 std::string joined(std::span<const std::string> words, std::string_view between = ", ");
