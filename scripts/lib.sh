@@ -18,7 +18,8 @@ die() {
 }
 
 installed() {
-  [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null || true)" = installed ]
+  # One line for each architecture.
+  dpkg-query -W -f='${db:Status-Status}\n' "$1" 2>/dev/null | grep -x installed >/dev/null
 }
 
 # Installs the packages named that are missing, as root or through sudo, without questions.

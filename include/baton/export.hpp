@@ -4,6 +4,8 @@
 // ones.
 #pragma once
 
+#include "baton/version.hpp"  // the ABI tag comes along with everything that is exported
+
 #ifndef BATON_EXPORT
 #define BATON_EXPORT __attribute__((visibility("default")))
 #endif

@@ -1,10 +1,11 @@
 // The library's version, and the guard against programs built with other settings than the library.
+//
+// This is the header below all others: export.hpp includes it, so that nothing of the library can
+// be used without the guard. It cannot use BATON_EXPORT itself.
 
 #pragma once
 
 #include <string_view>
-
-#include "baton/export.hpp"
 
 #define BATON_VERSION_MAJOR 0
 #define BATON_VERSION_MINOR 1
@@ -14,13 +15,13 @@ namespace baton {
 
 // "0.1.0": the version of the library that is linked, which for the shared one may be newer than
 // the BATON_VERSION_ macros that the program was compiled with. Any thread.
-BATON_EXPORT std::string_view version() noexcept;
+[[gnu::visibility("default")]] std::string_view version() noexcept;
 
 }  // namespace baton
 
 // The ABI tag. Types of these headers are laid out by whoever compiles them: once in the library,
 // once in the program. If the two disagree, nothing notices until memory is corrupted at run time.
-// So every object file that includes Baton refers to one symbol whose name spells the settings
+// So every object file that uses Baton refers to one symbol whose name spells the settings
 // that layouts depend on, and the library defines the one symbol of its own settings:
 //
 //   undefined reference to `baton_abi_v0_1_libstdcxx_cxx11_debug'
@@ -36,8 +37,6 @@ BATON_EXPORT std::string_view version() noexcept;
 // There is no switch of Baton's own here, because none may change a layout: IPv4 and IPv6 are
 // always both on, and public headers do not look at NDEBUG. A switch that must change one adds its
 // part here.
-#define BATON_ABI_VERSION v0_1
-
 #if defined(_LIBCPP_VERSION)
 #define BATON_ABI_LIBRARY _libcxx
 #elif defined(_GLIBCXX_USE_CXX11_ABI) && !_GLIBCXX_USE_CXX11_ABI
@@ -52,11 +51,14 @@ BATON_EXPORT std::string_view version() noexcept;
 #define BATON_ABI_DEBUG
 #endif
 
-#define BATON_ABI_JOIN_EXPANDED(version, library, debug) baton_abi_##version##library##debug
-#define BATON_ABI_JOIN(version, library, debug) BATON_ABI_JOIN_EXPANDED(version, library, debug)
-#define BATON_ABI_TAG BATON_ABI_JOIN(BATON_ABI_VERSION, BATON_ABI_LIBRARY, BATON_ABI_DEBUG)
+#define BATON_ABI_JOIN_EXPANDED(major, minor, library, debug) \
+  baton_abi_v##major##_##minor##library##debug
+#define BATON_ABI_JOIN(major, minor, library, debug) \
+  BATON_ABI_JOIN_EXPANDED(major, minor, library, debug)
+#define BATON_ABI_TAG \
+  BATON_ABI_JOIN(BATON_VERSION_MAJOR, BATON_VERSION_MINOR, BATON_ABI_LIBRARY, BATON_ABI_DEBUG)
 
-extern "C" BATON_EXPORT void BATON_ABI_TAG() noexcept;
+extern "C" [[gnu::visibility("default")]] void BATON_ABI_TAG() noexcept;
 
 namespace baton::detail {
 
