@@ -69,7 +69,8 @@ OPERATION_HEADERS = re.compile(
 MECHANISMS = {
     "sys/epoll.h": r"epoll",
     "sys/select.h": r"select",
-    "poll.h": r"/poll|devpoll|event_ports",
+    # The ring takes poll masks; the merged wait over several engines is a poll() of its own.
+    "poll.h": r"/poll|devpoll|event_ports|io_uring|core/merged_wait",
     "sys/poll.h": r"/poll",
     "sys/eventfd.h": r"eventfd",
     "sys/signalfd.h": r"signal",

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Checks one model with Spin: every scenario of MODEL.rows must have the result that is written there.
+"""Checks one model with Spin: every scenario of MODEL.rows must have the result written there.
 
 usage: check.py MODEL [NAME...]       MODEL is lf, seat or op; NAME chooses scenarios
 
 A row is `ok|BAD quick|full name switches`. "ok" means that no state of the whole state space breaks
-an assertion, stops short of its goal or runs in circles; "BAD" that Spin must find a counterexample,
-which shows that the check would notice if the code had that fault. Rows marked "full" run only with
+an assertion, stops short of its goal or runs in circles; "BAD" that Spin must find a
+counterexample, which shows that the check would notice that fault. Rows marked "full" run only with
 BATON_MODEL_FULL=1. BATON_MODEL_TRAIL=1 prints the counterexamples.
 
 Exit status 0: all as written; 1: surprises; 77: Spin is not installed.
