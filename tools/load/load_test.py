@@ -179,14 +179,18 @@ class LoadTest(unittest.TestCase):
         self.assertIn("ulimit -n", done.stderr)
 
     def test_interrupt_still_reports(self):
-        with Server(lambda _, data: data) as server:
-            started = threading.Event()
-            spoil = server.spoil
-            server.spoil = lambda state, data: (started.set(), spoil(state, data))[1]
+        going = threading.Event()
+
+        def echo(state, data):
+            if state["count"] == 10:
+                going.set()
+            return data
+
+        with Server(echo) as server:
             process = subprocess.Popen(
                 [BATON, "load", "--port", str(server.port), "--seconds", "60", "--json"],
                 stdout=subprocess.PIPE, text=True)
-            self.assertTrue(started.wait(30))
+            self.assertTrue(going.wait(30))
             process.terminate()
             output, _ = process.communicate(timeout=30)
         self.assertTrue(json.loads(output)["passed"])
