@@ -1,0 +1,79 @@
+// What is wrong as a whole, and what is only noted.
+#include "support.hpp"
+
+namespace baton {
+namespace {
+
+TEST(ConfigValidate, TheDefaultIsValid) {
+  EXPECT_TRUE(Config{}.validate().has_value());
+  Config config;
+  config.processors.resize(2);
+  EXPECT_TRUE(config.validate().has_value());
+}
+
+TEST(ConfigValidate, LooksAtEveryValueThatCodeMaySet) {
+  const auto reason = [](auto&& change) {
+    Config config;
+    config.processors.resize(1);
+    change(config, config.processors[0]);
+    return reason_of(config.validate());
+  };
+  expect_words(reason([](Config&, ProcessorConfig& p) { p.engine = "uring"; }),
+               {"processor 1", "engine=\"uring\"", "io_uring"});
+  expect_words(reason([](Config&, ProcessorConfig& p) { p.wait = ""; }), {"empty", "auto"});
+  expect_words(reason([](Config&, ProcessorConfig& p) { p.mode = static_cast<Mode>(9); }),
+               {"mode", "unknown", "per_thread"});
+  expect_words(reason([](Config&, ProcessorConfig& p) { p.threads = 1'000; }), {"threads", "256"});
+  expect_words(reason([](Config&, ProcessorConfig& p) { p.ring_entries = 3; }), {"power of two"});
+  expect_words(reason([](Config&, ProcessorConfig& p) { p.wait_signal = -4; }), {"wait_signal"});
+  expect_words(reason([](Config&, ProcessorConfig& p) { p.interrupt_signal = 9; }), {"caught"});
+  expect_words(reason([](Config&, ProcessorConfig& p) { p.operations.add(OperationKind::timer); }),
+               {"operations", "\"timer\""});
+  expect_words(reason([](Config& c, ProcessorConfig&) { c.understudy_look_us = 1; }),
+               {"understudy_look_us", "10 to"});
+  expect_words(reason([](Config& c, ProcessorConfig&) { c.forbid = {"x"}; }), {"forbid", "\"x\""});
+  expect_words(reason([](Config& c, ProcessorConfig&) { c.processors.resize(17); }),
+               {"17 processors", "at most 16"});
+}
+
+TEST(ConfigValidate, TeamsThatWork) {
+  Config config;
+  config.processors = {{.operations = stream_operations, .mode = Mode::per_thread, .threads = 2},
+                       {.operations = file_operations, .mode = Mode::dedicated},
+                       {.mode = Mode::per_thread, .threads = 2}};
+  EXPECT_TRUE(config.validate().has_value()) << config.validate().error().reason;
+}
+
+TEST(ConfigNotes, WhatHasNoEffectIsNotedAndNoError) {
+  const Config config =
+      parse_ok("engine=io_uring,wait=epoll,threads=4,mode=shared,started_max=10,operations_max=5");
+  EXPECT_TRUE(
+      has_source(config, "note: wait=epoll is not used: engine io_uring waits in its own way"))
+      << account(config);
+  EXPECT_TRUE(has_source(config, "note: threads=4 is not used: it is for mode per_thread"))
+      << account(config);
+  EXPECT_TRUE(
+      has_source(config, "note: started_max=10 is never reached: operations_max=5 comes first"))
+      << account(config);
+}
+
+TEST(ConfigNotes, OperationsThatNobodyTakesAndProcessorsThatGetNone) {
+  const Config config = parse_ok("operations=stream+accept+connect+datagram;operations=accept");
+  EXPECT_TRUE(has_source(
+      config, "note: processor 2 is never used: those before it take all its operations"))
+      << account(config);
+  EXPECT_TRUE(has_source(config,
+                         "note: no processor takes read_file, write_file, sync_file: starting one "
+                         "fails with not_supported"))
+      << account(config);
+}
+
+TEST(ConfigNotes, AreWrittenAnewByEachSource) {
+  const Config first = parse_ok("operations=stream;operations=stream");
+  EXPECT_EQ(first.sources.back().substr(0, 5), "note:");
+  const Config second = parse_ok("operations=all", first);
+  for (const std::string& line : second.sources) EXPECT_NE(line.substr(0, 5), "note:") << line;
+}
+
+}  // namespace
+}  // namespace baton
