@@ -1,8 +1,8 @@
-// Memory to read into and to write from. A buffer is a borrowed view: from start until the operation's
-// own completion is delivered the memory belongs to Baton (DESIGN section 4, rule 2).
+// Memory to read into and to write from. A buffer is a borrowed view: from start until the
+// operation's own completion is delivered the memory belongs to Baton (DESIGN section 4, rule 2).
 //
-// MutableBuffer and ConstBuffer have the layout of the system's iovec (checked in src/os), so that a
-// list of them goes to the kernel as it is, without a copy.
+// MutableBuffer and ConstBuffer have the layout of the system's iovec (checked in src/os), so that
+// a list of them goes to the kernel as it is, without a copy.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,9 @@ struct MutableBuffer {
   constexpr MutableBuffer(void* memory, std::size_t bytes) noexcept : data(memory), size(bytes) {}
   /// From anything contiguous and writable: std::array, std::vector, std::span of bytes or chars.
   template <class Range>
-    requires requires(Range& range) { std::span{range}; } &&
-             (!std::is_const_v<typename decltype(std::span{std::declval<Range&>()})::element_type>)
+    requires requires(Range& range) {
+      std::span{range};
+    } && (!std::is_const_v<typename decltype(std::span{std::declval<Range&>()})::element_type>)
   constexpr MutableBuffer(Range&& range) noexcept  // NOLINT: a view, implicit on purpose
       : data(std::span{range}.data()), size(std::span{range}.size_bytes()) {}
 };
@@ -39,8 +40,8 @@ struct ConstBuffer {
       : data(text.data()), size(text.size()) {}
   template <class Range>
     requires requires(const Range& range) { std::span{range}; } &&
-             (!std::is_same_v<std::remove_cvref_t<Range>, MutableBuffer>) &&
-             (!std::is_same_v<std::remove_cvref_t<Range>, ConstBuffer>)
+                 (!std::is_same_v<std::remove_cvref_t<Range>, MutableBuffer>) &&
+                 (!std::is_same_v<std::remove_cvref_t<Range>, ConstBuffer>)
   constexpr ConstBuffer(const Range& range) noexcept  // NOLINT: a view, implicit on purpose
       : data(std::span{range}.data()), size(std::span{range}.size_bytes()) {}
 };

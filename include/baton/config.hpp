@@ -1,14 +1,15 @@
-// Config: which engine, which strategies, which threads - as data (the paper's AIO_Config, 000 section 12;
-// P-33 to P-35). From code, from an XML file, from the environment, in order of rising precedence:
+// Config: which engine, which strategies, which threads - as data (the paper's AIO_Config, 000
+// section 12; P-33 to P-35). From code, from an XML file, from the environment, in order of rising
+// precedence:
 //
-//   Config config;                                        // defaults: everything "auto", shared mode
-//   config.processors = {{.engine = "emulated", .wait = "epoll"}};
-//   Proactor proactor{Config::from_environment(config)};  // + BATON_CONFIG=file.xml + BATON=engine=...
+//   Config config;                                        // defaults: everything "auto", shared
+//   mode config.processors = {{.engine = "emulated", .wait = "epoll"}}; Proactor
+//   proactor{Config::from_environment(config)};  // + BATON_CONFIG=file.xml + BATON=engine=...
 //
-// File and environment apply only through from_environment (read with secure_getenv, so that a setuid
-// program is not steered by its caller). Unknown names, unsuitable combinations and bad numbers are a
-// Failure that lists the valid ones; what is merely unsuitable is replaced by the engine's own
-// choice, visibly (Proactor::explain()).
+// File and environment apply only through from_environment (read with secure_getenv, so that a
+// setuid program is not steered by its caller). Unknown names, unsuitable combinations and bad
+// numbers are a Failure that lists the valid ones; what is merely unsuitable is replaced by the
+// engine's own choice, visibly (Proactor::explain()).
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,8 @@ enum class Mode : std::uint8_t {
   automatic,   ///< shared
   shared,      ///< leader: one of the threads in run(), changing; handlers: any thread in run()
   dedicated,   ///< leader: a thread of its own, always; handlers: the threads in run()
-  per_thread,  ///< one processor for each thread in run(); handlers on that thread, no lock on the way
+  per_thread,  ///< one processor for each thread in run(); handlers on that thread, no lock on the
+               ///< way
 };
 BATON_EXPORT const char* to_string(Mode mode) noexcept;
 
@@ -42,10 +44,9 @@ enum class StartRule : std::uint8_t {
 };
 
 /// Groups of operation kinds, as an administrator names them.
-inline constexpr OperationKinds stream_operations{OperationKind::read_stream,
-                                                  OperationKind::write_stream,
-                                                  OperationKind::wait_ready,
-                                                  OperationKind::shutdown};
+inline constexpr OperationKinds stream_operations{
+    OperationKind::read_stream, OperationKind::write_stream, OperationKind::wait_ready,
+    OperationKind::shutdown};
 inline constexpr OperationKinds file_operations{OperationKind::read_file, OperationKind::write_file,
                                                 OperationKind::sync_file};
 inline constexpr OperationKinds datagram_operations{OperationKind::read_datagram,
@@ -55,8 +56,8 @@ inline constexpr OperationKinds connect_operations{OperationKind::connect};
 
 /// One processor: an engine and how it is run.
 struct ProcessorConfig {
-  /// Kinds it takes; empty: everything its engine supports. An operation goes to the first processor of
-  /// the team that takes it (P-15).
+  /// Kinds it takes; empty: everything its engine supports. An operation goes to the first
+  /// processor of the team that takes it (P-15).
   OperationKinds operations{};
   std::string engine = "auto";
   std::string wait = "auto";
@@ -74,8 +75,8 @@ struct ProcessorConfig {
   /// Signals of strategies that need one; 0: their own choice.
   int wait_signal = 0;
   int interrupt_signal = 0;
-  /// io_uring: entries of the submission ring, a power of two; 0: 256. The completion ring is 4 times
-  /// as large unless given.
+  /// io_uring: entries of the submission ring, a power of two; 0: 256. The completion ring is 4
+  /// times as large unless given.
   std::uint32_t ring_entries = 0;
   std::uint32_t completion_entries = 0;
   /// io_uring: "auto", "any" or "pinned" (SINGLE_ISSUER with DEFER_TASKRUN).
@@ -107,12 +108,14 @@ struct BATON_EXPORT Config {
   /// by explain().
   std::vector<std::string> sources;
 
-  /// `base`, then the file that BATON_CONFIG names, then BATON, then BATON_FORBID. Ends with an exception
-  /// (std::system_error with the reason) if one of them is malformed; parse_environment does not throw.
+  /// `base`, then the file that BATON_CONFIG names, then BATON, then BATON_FORBID. Ends with an
+  /// exception (std::system_error with the reason) if one of them is malformed; parse_environment
+  /// does not throw.
   static Config from_environment(Config base);
   static Config from_environment();
   static Result<Config, Failure> parse_environment(Config base);
-  /// "engine=emulated,wait=epoll,mode=shared": applied to all processors (or, with ';', one by one).
+  /// "engine=emulated,wait=epoll,mode=shared": applied to all processors (or, with ';', one by
+  /// one).
   static Result<Config, Failure> parse(std::string_view text, Config base);
   static Result<Config, Failure> parse_xml(std::string_view document, Config base);
   static Result<Config, Failure> load_xml(const std::string& path, Config base);

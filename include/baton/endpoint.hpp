@@ -1,4 +1,5 @@
-// Socket addresses: IPv4, IPv6 and UNIX, in one value type. Both IP versions are always built in (B-03).
+// Socket addresses: IPv4, IPv6 and UNIX, in one value type. Both IP versions are always built in
+// (B-03).
 //
 // The storage has the layout of the system's sockaddr family, opaque here because public headers
 // include no system header; engines hand data() to the kernel and let it write back.
@@ -30,16 +31,16 @@ class BATON_EXPORT Endpoint {
   static Endpoint any_v6(std::uint16_t port) noexcept;       ///< ::, dual stack when listened on
   /// A path of at most 107 bytes; a leading '@' means Linux's abstract namespace.
   static Result<Endpoint, Failure> unix_path(std::string_view path);
-  /// "127.0.0.1:80", "[::1]:80", "[fe80::1%2]:80", "*:80" (any_v6), "unix:/path", "unix:@name"; \xNN in
-  /// a path is that byte. Numeric only: names are resolved elsewhere. Anything else is a Failure that
-  /// shows the accepted forms.
+  /// "127.0.0.1:80", "[::1]:80", "[fe80::1%2]:80", "*:80" (any_v6), "unix:/path", "unix:@name";
+  /// \xNN in a path is that byte. Numeric only: names are resolved elsewhere. Anything else is a
+  /// Failure that shows the accepted forms.
   static Result<Endpoint, Failure> parse(std::string_view text);
 
   [[nodiscard]] AddressFamily family() const noexcept;
   [[nodiscard]] std::uint16_t port() const noexcept;  ///< 0 for UNIX addresses
   void set_port(std::uint16_t port) noexcept;
-  /// The form that parse() reads back; "unix:" for a socket without a name, "unspecified" for none, and
-  /// these two parse() refuses.
+  /// The form that parse() reads back; "unix:" for a socket without a name, "unspecified" for none,
+  /// and these two parse() refuses.
   [[nodiscard]] std::string to_string() const;
 
   // For engines: the system's view.

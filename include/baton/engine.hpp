@@ -1,37 +1,41 @@
-// Engine: turns started operations into completed ones (the paper's AIO_Provider, 000 section 8). This
-// header is all that somebody needs who wants to write one; registry.hpp tells how to make it
+// Engine: turns started operations into completed ones (the paper's AIO_Provider, 000 section 8).
+// This header is all that somebody needs who wants to write one; registry.hpp tells how to make it
 // selectable by name, and the conformance suite runs over whatever the registry holds.
 //
 // The life of an operation inside an engine
 //
-//   submit(op)   the engine takes it: `pending` (it will come out of wait), `completed` (done at once; the
-//                outcome is inside, the processor queues it) or `busy` (no room now: the processor keeps it
-//                deferred and offers it again after the next wait).
-//   wait(queue)  flushes what was submitted, blocks at most until the deadline, appends what is complete.
-//   cancel(op)   asks for an early end. However it is answered, the operation comes out exactly once.
+//   submit(op)   the engine takes it: `pending` (it will come out of wait), `completed` (done at
+//   once; the
+//                outcome is inside, the processor queues it) or `busy` (no room now: the processor
+//                keeps it deferred and offers it again after the next wait).
+//   wait(queue)  flushes what was submitted, blocks at most until the deadline, appends what is
+//   complete. cancel(op)   asks for an early end. However it is answered, the operation comes out
+//   exactly once.
 //
-// An outcome is recorded with op.add_bytes() / op.set_bytes() and op.finish(error). An engine never calls
-// upward, never runs a handler, never blocks in submit.
+// An outcome is recorded with op.add_bytes() / op.set_bytes() and op.finish(error). An engine never
+// calls upward, never runs a handler, never blocks in submit.
 //
-// Threads. info().start_from_any_thread tells whether submit, flush and cancel may be called by any thread
-// at any time, also while another one is inside wait. Then the engine brings its own locks (fine ones:
-// submit may enter the kernel, and must not be serialised with the whole engine). If not, they are called
-// only by the thread that waits. EngineOptions::concurrent == false promises that only one thread ever
-// touches the engine, and locks should cost nothing. wait is never entered by two threads at once.
-// interrupt may be called by any thread, also from a signal handler, and is sticky: an interrupt that
-// comes before wait makes the next wait return at once.
+// Threads. info().start_from_any_thread tells whether submit, flush and cancel may be called by any
+// thread at any time, also while another one is inside wait. Then the engine brings its own locks
+// (fine ones: submit may enter the kernel, and must not be serialised with the whole engine). If
+// not, they are called only by the thread that waits. EngineOptions::concurrent == false promises
+// that only one thread ever touches the engine, and locks should cost nothing. wait is never
+// entered by two threads at once. interrupt may be called by any thread, also from a signal
+// handler, and is sticky: an interrupt that comes before wait makes the next wait return at once.
 //
 // The races an engine must settle inside its own critical section:
-//   - cancel may arrive for an operation whose submit has not been entered yet, or is running. The processor
-//     has then set Operation::cancel_asked() before; submit looks at it where it would make the operation
-//     visible, and answers `completed` with ECANCELED.
-//   - cancel may arrive for an operation that is already complete but still in the leader's batch: answer
+//   - cancel may arrive for an operation whose submit has not been entered yet, or is running. The
+//   processor
+//     has then set Operation::cancel_asked() before; submit looks at it where it would make the
+//     operation visible, and answers `completed` with ECANCELED.
+//   - cancel may arrive for an operation that is already complete but still in the leader's batch:
+//   answer
 //     too_late. (The processor guarantees that the operation's memory is alive during cancel.)
 //
-// Order (DESIGN section 4, rule 3). Operations of the kinds read_stream, and write_stream together with
-// shutdown, on one handle are executed one after the other in the order of submit, reads and writes
-// independent of each other; so are file operations flagged `append`. An engine may merge queued writes.
-// All others may overtake each other.
+// Order (DESIGN section 4, rule 3). Operations of the kinds read_stream, and write_stream together
+// with shutdown, on one handle are executed one after the other in the order of submit, reads and
+// writes independent of each other; so are file operations flagged `append`. An engine may merge
+// queued writes. All others may overtake each other.
 #pragma once
 
 #include <cstddef>
@@ -73,10 +77,11 @@ struct EngineInfo {
   /// submit, flush and cancel may be called while another thread is inside wait.
   bool start_from_any_thread = true;
   /// A wait that has begun does not see operations submitted after (select, poll, aio_suspend): the
-  /// processor interrupts the leader after a submit from another thread. An engine whose wait adapts by
-  /// itself leaves this false.
+  /// processor interrupts the leader after a submit from another thread. An engine whose wait
+  /// adapts by itself leaves this false.
   bool start_interrupts_leader = false;
-  /// Operations it can hold at once; 0: as many as there is memory for. Beyond it submit answers busy.
+  /// Operations it can hold at once; 0: as many as there is memory for. Beyond it submit answers
+  /// busy.
   std::uint32_t operations_max = 0;
   /// The parts inside, for reports; empty when there is no choice.
   std::string_view wait_name;
@@ -86,20 +91,23 @@ struct EngineInfo {
 enum class Submission : std::uint8_t { pending, completed, busy };
 
 enum class CancelAnswer : std::uint8_t {
-  completed,  ///< the operation is out of the engine, finished as cancelled; the processor queues it
+  completed,  ///< the operation is out of the engine, finished as cancelled; the processor queues
+              ///< it
   requested,  ///< it will come out of wait, cancelled or not: its outcome tells
   too_late,   ///< it is already complete (or was never here)
 };
 
-/// Everything an engine is opened with. References are valid only during open, except system and log.
+/// Everything an engine is opened with. References are valid only during open, except system and
+/// log.
 struct EngineOptions {
   const os::System* system = nullptr;  ///< every system call goes through it (src/os/system.hpp)
   Log* log = nullptr;
   const ProcessorConfig* config = nullptr;  ///< wait, interrupt, limits, workers, flags
-  bool concurrent = true;   ///< false: only one thread will ever touch this engine
-  bool pinned_ok = false;   ///< one and the same thread will wait and submit: `pinned` is welcome
+  bool concurrent = true;                   ///< false: only one thread will ever touch this engine
+  bool pinned_ok = false;  ///< one and the same thread will wait and submit: `pinned` is welcome
   std::uint32_t handles_max = limits::handles_max;  ///< no Handle::index() reaches this
-  /// Out: what was replaced by the engine's own choice, one line each ("interrupt: signal -> eventfd:
+  /// Out: what was replaced by the engine's own choice, one line each ("interrupt: signal ->
+  /// eventfd:
   /// ..."), shown by Proactor::explain() (P-33).
   std::function<void(std::string_view)> explain;
 };
@@ -115,18 +123,19 @@ class BATON_EXPORT Engine {
   [[nodiscard]] virtual const EngineInfo& info() const noexcept = 0;
 
   /// Called once before the first operation on a handle, and once after the last one and before the
-  /// descriptor is closed. detach drops every registration; after it no operation names the handle, and
-  /// stale events are dropped by generation. Same thread rule as submit.
+  /// descriptor is closed. detach drops every registration; after it no operation names the handle,
+  /// and stale events are dropped by generation. Same thread rule as submit.
   virtual std::error_code attach(Handle&) noexcept { return {}; }
   virtual void detach(Handle&) noexcept {}
 
   virtual Submission submit(Operation& operation) noexcept = 0;
-  /// Hands what was submitted so far to the kernel, for starts from a thread that will not wait next.
+  /// Hands what was submitted so far to the kernel, for starts from a thread that will not wait
+  /// next.
   virtual void flush() noexcept {}
   virtual CancelAnswer cancel(Operation& operation) noexcept = 0;
 
-  /// Appends completed operations; returns when there is at least one, after an interrupt, or at the
-  /// deadline. May return early with nothing. Flushes first.
+  /// Appends completed operations; returns when there is at least one, after an interrupt, or at
+  /// the deadline. May return early with nothing. Flushes first.
   virtual void wait(OperationQueue& completed, Deadline deadline) noexcept = 0;
 
   virtual void interrupt() noexcept = 0;

@@ -16,24 +16,24 @@ namespace baton {
 
 /// Errors that only this library can have. Values are stable: they are part of the ABI.
 enum class errc {
-  operation_in_use = 1,   ///< start of an operation that is started, deferred, posted or queued
-  handle_closed = 2,      ///< the handle is closing or closed
-  limit_reached = 3,      ///< operations_max (or another configured bound) is exhausted
-  stopped = 4,            ///< the proactor is stopped, draining or being destroyed
-  not_supported = 5,      ///< no processor of the team supports this kind of operation
-  timed_out = 6,          ///< the operation's own deadline passed; bytes tells what was moved
-  end_of_stream = 7,      ///< the peer ended the stream before read_exactly or read_until was done
+  operation_in_use = 1,  ///< start of an operation that is started, deferred, posted or queued
+  handle_closed = 2,     ///< the handle is closing or closed
+  limit_reached = 3,     ///< operations_max (or another configured bound) is exhausted
+  stopped = 4,           ///< the proactor is stopped, draining or being destroyed
+  not_supported = 5,     ///< no processor of the team supports this kind of operation
+  timed_out = 6,         ///< the operation's own deadline passed; bytes tells what was moved
+  end_of_stream = 7,     ///< the peer ended the stream before read_exactly or read_until was done
   delimiter_not_found = 8,  ///< read_until filled the whole buffer without seeing the delimiter
-  wrong_thread = 9,       ///< a pinned processor was driven by a thread that does not own it
-  too_many_threads = 10,  ///< run() in per_thread mode found no free processor
+  wrong_thread = 9,         ///< a pinned processor was driven by a thread that does not own it
+  too_many_threads = 10,    ///< run() in per_thread mode found no free processor
   descriptor_out_of_range = 11,  ///< select cannot watch a descriptor beyond FD_SETSIZE
-  no_free_handles = 12,   ///< the table of handles is full
-  pool_exhausted = 13,    ///< a buffer pool has no free buffer left
-  engine_unavailable = 14,  ///< the system lacks what the engine needs, or denies it
-  engine_forbidden = 15,  ///< policy forbids the engine (BATON_FORBID, Config::forbid)
-  unknown_name = 16,      ///< a configuration names something that is not registered
-  bad_configuration = 17,  ///< a configuration value is malformed or does not fit the others
-  after_fork = 18,        ///< the proactor was inherited by fork; only reopen and destroy are allowed
+  no_free_handles = 12,          ///< the table of handles is full
+  pool_exhausted = 13,           ///< a buffer pool has no free buffer left
+  engine_unavailable = 14,       ///< the system lacks what the engine needs, or denies it
+  engine_forbidden = 15,         ///< policy forbids the engine (BATON_FORBID, Config::forbid)
+  unknown_name = 16,             ///< a configuration names something that is not registered
+  bad_configuration = 17,        ///< a configuration value is malformed or does not fit the others
+  after_fork = 18,  ///< the proactor was inherited by fork; only reopen and destroy are allowed
 };
 
 /// The category of errc; its name is "baton".

@@ -1,6 +1,7 @@
-// Handle: the proactor's record of one descriptor. It lives in the proactor's table at a stable address
-// from adoption until its close is complete; index and generation together name it for ever, so that an
-// event for a closed descriptor is never taken for one of its successor (DESIGN section 4, rule 6).
+// Handle: the proactor's record of one descriptor. It lives in the proactor's table at a stable
+// address from adoption until its close is complete; index and generation together name it for
+// ever, so that an event for a closed descriptor is never taken for one of its successor (DESIGN
+// section 4, rule 6).
 #pragma once
 
 #include <atomic>
@@ -34,7 +35,9 @@ class Handle {
   /// Dense, reused number: engines index their own per-handle tables with it.
   [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
   /// Raised each time the index is reused.
-  [[nodiscard]] std::uint32_t generation() const noexcept { return generation_; }
+  [[nodiscard]] std::uint32_t generation() const noexcept {
+    return generation_.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] HandleKind kind() const noexcept { return kind_; }
   [[nodiscard]] bool owned() const noexcept { return ownership_ == Ownership::owned; }
   /// The descriptor itself is in non-blocking mode, so that a plain read or write cannot block.
@@ -47,7 +50,7 @@ class Handle {
 
   NativeHandle native_ = invalid_handle;
   std::uint32_t index_ = 0;
-  std::uint32_t generation_ = 0;
+  std::atomic<std::uint32_t> generation_{0};
   HandleKind kind_ = HandleKind::stream_socket;
   Ownership ownership_ = Ownership::owned;
   bool nonblocking_ = true;
@@ -56,9 +59,9 @@ class Handle {
   // The proactor's own bookkeeping; guarded as the lane that the handle is at home in.
   enum class Phase : std::uint8_t { free, open, closing, closed };
   std::atomic<Phase> phase_{Phase::free};
-  std::uint16_t lane_ = 0;
+  std::atomic<std::uint16_t> lane_{0};
   std::uint16_t attached_ = 0;       // bit per processor of the team
-  std::uint32_t pending_ = 0;        // operations started, deferred or in a mailbox
+  std::uint32_t pending_ = 0;        // operations from start until their handler has returned
   Operation* closing_ = nullptr;     // the close operation that waits for pending_ == 0, if any
   Operation* operations_ = nullptr;  // head of the list of its pending operations
   Handle* next_ = nullptr;           // free list, or a list of handles to detach or to close

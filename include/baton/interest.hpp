@@ -1,12 +1,13 @@
-// Readiness vocabulary, shared by wait strategies, the demultiplexer, the emulated engine and the Reactor.
+// Readiness vocabulary, shared by wait strategies, the demultiplexer, the emulated engine and the
+// Reactor.
 #pragma once
 
 #include <cstdint>
 
 namespace baton {
 
-/// What to wait for, or what was found; a bit set. Errors and hang-ups are reported as both, so that the
-/// system call that follows finds the truth.
+/// What to wait for, or what was found; a bit set. Errors and hang-ups are reported as both, so
+/// that the system call that follows finds the truth.
 enum class Interest : std::uint8_t { none = 0, in = 1, out = 2, both = 3 };
 
 constexpr Interest operator|(Interest a, Interest b) noexcept {

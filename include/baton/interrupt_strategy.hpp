@@ -1,7 +1,7 @@
-// InterruptStrategy: how a wait is cut short (paper 000 section 10). Sticky: an interrupt that comes when
-// nobody waits makes the next wait return at once; coalescing: many are as good as one. Model checking
-// found that a plain signal, lost between unlock and wait, hangs the dispatcher (research/model, B1), so
-// a signal stays blocked outside the wait.
+// InterruptStrategy: how a wait is cut short (paper 000 section 10). Sticky: an interrupt that
+// comes when nobody waits makes the next wait return at once; coalescing: many are as good as one.
+// Model checking found that a plain signal, lost between unlock and wait, hangs the dispatcher
+// (research/model, B1), so a signal stays blocked outside the wait.
 #pragma once
 
 #include <functional>
@@ -33,9 +33,9 @@ class BATON_EXPORT InterruptStrategy {
   /// What becomes readable by an interrupt; invalid_handle when it works by a signal.
   [[nodiscard]] virtual NativeHandle descriptor() const noexcept = 0;
 
-  /// The mask to wait with, for the thread that calls (its own mask less the signal); null when it works by
-  /// a descriptor. Called by the leader before each wait; also tells the strategy whom to signal. The
-  /// first call of a thread blocks the signal in it.
+  /// The mask to wait with, for the thread that calls (its own mask less the signal); null when it
+  /// works by a descriptor. Called by the leader before each wait; also tells the strategy whom to
+  /// signal. The first call of a thread blocks the signal in it.
   virtual const SignalMask* signal_mask() noexcept { return nullptr; }
 
   /// Any thread, any time, also a signal handler.

@@ -1,10 +1,11 @@
 // Operation: one activation of one asynchronous request - what to do, on which handle, with which
-// memory, who is told, and what came of it (the papers' asynchronous result, paper 000 section 5.1).
+// memory, who is told, and what came of it (the papers' asynchronous result, paper 000
+// section 5.1).
 //
 // An operation is an intrusive, stateful object. Whoever owns its memory (the caller, a coroutine
 // frame, the proactor's cache) keeps it alive from start until its completion handler is entered;
-// from then on it may be started again, freed or kept. It never moves and allocates nothing: passing
-// it from one collection to the next only relinks two pointers (P-21).
+// from then on it may be started again, freed or kept. It never moves and allocates nothing:
+// passing it from one collection to the next only relinks two pointers (P-21).
 //
 // States (paper 000 section 5.1, P-20). Every move is asserted; the forbidden side, too.
 //
@@ -16,14 +17,14 @@
 //        +--post------> POSTED --handler entered--> COMPLETED
 //   COMPLETED --start or post--> as from INITIALIZED (an operation is reusable at once)
 //
-// An operation is in exactly one collection at a time: deferred (of its processor), started (inside the
-// engine), completed (of the dispatcher).
+// An operation is in exactly one collection at a time: deferred (of its processor), started (inside
+// the engine), completed (of the dispatcher).
 //
-// Thread rules: the setters and the start belong to one thread at a time, before the start. state(),
-// is_pending(), activation(), and - once state() is RESULT_READY or COMPLETED - error(), bytes() may be
-// read from any thread and from a signal handler without entering the library: the state is published
-// by a release store after the result. Everything under "For engines" belongs to whoever holds the
-// operation at that moment.
+// Thread rules: the setters and the start belong to one thread at a time, before the start.
+// state(), is_pending(), activation(), and - once state() is RESULT_READY or COMPLETED - error(),
+// bytes() may be read from any thread and from a signal handler without entering the library: the
+// state is published by a release store after the result. Everything under "For engines" belongs to
+// whoever holds the operation at that moment.
 #pragma once
 
 #include <atomic>
@@ -113,16 +114,16 @@ class BATON_EXPORT Operation {
  public:
   /// How the transfer is to be done; a bit set.
   enum Flag : std::uint16_t {
-    vectored = 1U << 0,    ///< buffers() is a list, else one buffer
-    exactly = 1U << 1,     ///< read_exactly, write_all: complete only when all bytes are moved
-    until = 1U << 2,       ///< read_until: complete when the delimiter is in the buffer
-    pooled = 1U << 3,      ///< take the buffer from pool() only when data is there
-    data_only = 1U << 4,   ///< sync_file: fdatasync
-    readable = 1U << 5,    ///< wait_ready: wait for input
-    writable = 1U << 6,    ///< wait_ready: wait for room
-    append = 1U << 7,      ///< file opened with O_APPEND or without position: order matters
-    internal = 1U << 8,    ///< belongs to the library itself; not counted, not delivered to users
-    cached = 1U << 9,        ///< its memory goes back to the cache when the handler returns
+    vectored = 1U << 0,   ///< buffers() is a list, else one buffer
+    exactly = 1U << 1,    ///< read_exactly, write_all: complete only when all bytes are moved
+    until = 1U << 2,      ///< read_until: complete when the delimiter is in the buffer
+    pooled = 1U << 3,     ///< take the buffer from pool() only when data is there
+    data_only = 1U << 4,  ///< sync_file: fdatasync
+    readable = 1U << 5,   ///< wait_ready: wait for input
+    writable = 1U << 6,   ///< wait_ready: wait for room
+    append = 1U << 7,     ///< file opened with O_APPEND or without position: order matters
+    internal = 1U << 8,   ///< belongs to the library itself; not counted, not delivered to users
+    cached = 1U << 9,     ///< its memory goes back to the cache when the handler returns
   };
 
   Operation() noexcept = default;
@@ -132,7 +133,8 @@ class BATON_EXPORT Operation {
   /// corrupt memory later and elsewhere, so it ends the program here.
   ~Operation();
 
-  // -- what a user reads ---------------------------------------------------------------------------
+  // -- what a user reads
+  // ---------------------------------------------------------------------------
 
   [[nodiscard]] OperationState state() const noexcept {
     // acquire: pairs with the release store in publish(), so that the result is visible with it.
@@ -143,8 +145,8 @@ class BATON_EXPORT Operation {
     const OperationState now = state();
     return now != OperationState::initialized && now != OperationState::completed;
   }
-  /// The number of this activation; raised by every start and post, so that a late cancel of an earlier
-  /// use of the same object finds nothing (research/model/op.pml).
+  /// The number of this activation; raised by every start and post, so that a late cancel of an
+  /// earlier use of the same object finds nothing (research/model/op.pml).
   [[nodiscard]] std::uint32_t activation() const noexcept {
     return activation_.load(std::memory_order_relaxed);
   }
@@ -166,7 +168,8 @@ class BATON_EXPORT Operation {
   /// The buffer; of a pooled read, after completion: what was taken from the pool (empty if none).
   [[nodiscard]] MutableBuffer buffer() const noexcept { return {data_, size_}; }
 
-  // -- what a user sets, before start ----------------------------------------------------------------
+  // -- what a user sets, before start
+  // ----------------------------------------------------------------
 
   /// The operation completes with errc::timed_out if it is not done by then; never() by default.
   /// Kept for this activation only.
@@ -192,19 +195,19 @@ class BATON_EXPORT Operation {
     return context;
   }
 
-  /// Sets a callable `void(Operation&)` as the handler. It is stored inside the operation: at most two
-  /// pointers, trivially copyable. Capture a pointer to your session; larger handlers go with the
-  /// overloads that take their operation from the cache.
+  /// Sets a callable `void(Operation&)` as the handler. It is stored inside the operation: at most
+  /// two pointers, trivially copyable. Capture a pointer to your session; larger handlers go with
+  /// the overloads that take their operation from the cache.
   template <class Handler>
     requires std::invocable<Handler&, Operation&>
   void set_handler(Handler handler) noexcept {
     static_assert(sizeof(Handler) <= limits::inline_handler_size,
                   "a caller-owned operation stores two pointers of handler: capture a pointer to "
                   "your session object, or use the overload without an operation argument");
-    static_assert(std::is_trivially_copyable_v<Handler> &&
-                      std::is_trivially_destructible_v<Handler>,
-                  "a caller-owned operation stores its handler by plain copy: capture pointers or "
-                  "references, or use the overload without an operation argument");
+    static_assert(
+        std::is_trivially_copyable_v<Handler> && std::is_trivially_destructible_v<Handler>,
+        "a caller-owned operation stores its handler by plain copy: capture pointers or "
+        "references, or use the overload without an operation argument");
     ::new (static_cast<void*>(inline_handler_)) Handler(handler);
     completion_ = [](Operation& operation) {
       // Copied out first: the handler may start the operation again with another handler.
@@ -214,10 +217,11 @@ class BATON_EXPORT Operation {
     };
   }
 
-  // -- what the I/O objects set: the request -----------------------------------------------------------
+  // -- what the I/O objects set: the request
+  // -----------------------------------------------------------
 
-  /// Begins a new request. REQUIRES: not pending. Clears what the last activation left, keeps handler,
-  /// strand, tag; the deadline is kept only if it was set since the last completion.
+  /// Begins a new request. REQUIRES: not pending. Clears what the last activation left, keeps
+  /// handler, strand, tag; the deadline is kept only if it was set since the last completion.
   void prepare(OperationKind kind, Handle* handle, std::uint16_t flags = 0) noexcept {
     kind_ = kind;
     handle_ = handle;
@@ -229,6 +233,8 @@ class BATON_EXPORT Operation {
     extra_ = 0;
     cancel_asked_.store(false, std::memory_order_relaxed);
   }
+  /// A close is complete: its handle is free for others, so the operation no longer names it.
+  void prepare_closed() noexcept { handle_ = nullptr; }
   void set_buffer(MutableBuffer buffer) noexcept { data_ = buffer.data, size_ = buffer.size; }
   void set_buffer(ConstBuffer buffer) noexcept {
     // Only ever read through: write operations pass it on as const.
@@ -244,11 +250,13 @@ class BATON_EXPORT Operation {
   }
   void set_pool(BufferPool* pool) noexcept { flags_ |= pooled, data_ = pool, size_ = 0; }
   void set_offset(std::uint64_t offset) noexcept { extra_ = offset; }
-  /// Where accept and read_datagram store the peer's address, where connect and write_datagram find it.
+  /// Where accept and read_datagram store the peer's address, where connect and write_datagram find
+  /// it.
   void set_endpoint(Endpoint* endpoint) noexcept {
     extra_ = reinterpret_cast<std::uintptr_t>(endpoint);
   }
-  /// read_until: `delimiter` must live until completion; `filled` bytes of the buffer are already data.
+  /// read_until: `delimiter` must live until completion; `filled` bytes of the buffer are already
+  /// data.
   void set_until(const std::string_view* delimiter, std::size_t filled) noexcept {
     flags_ |= until;
     extra_ = reinterpret_cast<std::uintptr_t>(delimiter);
@@ -270,15 +278,17 @@ class BATON_EXPORT Operation {
   /// accept: the descriptor of the new connection (REQUIRES: completed without error).
   [[nodiscard]] int accepted() const noexcept { return static_cast<int>(bytes_); }
 
-  // -- for engines ---------------------------------------------------------------------------------------
-  // Between submit and completion an operation belongs to its engine, which may use the links and the
+  // -- for engines
+  // --------------------------------------------------------------------------------------- Between
+  // submit and completion an operation belongs to its engine, which may use the links and the
   // private state as it likes, records progress with add_bytes() and ends with finish().
 
   /// The engine's private state inside the operation; uninitialised when submit is entered.
   template <class State>
   [[nodiscard]] State& engine_state() noexcept {
-    static_assert(sizeof(State) <= limits::engine_state_size && alignof(State) <= 8,
-                  "at most 64 bytes inside the operation; what is larger goes to the engine's slab");
+    static_assert(
+        sizeof(State) <= limits::engine_state_size && alignof(State) <= 8,
+        "at most 64 bytes inside the operation; what is larger goes to the engine's slab");
     static_assert(std::is_trivially_destructible_v<State>);
     return *std::launder(reinterpret_cast<State*>(engine_state_));
   }
@@ -315,8 +325,8 @@ class BATON_EXPORT Operation {
   std::atomic<std::uint32_t> activation_{0};
   int error_ = 0;
   std::atomic<bool> cancel_asked_{false};
-  std::uint8_t core_flags_ = 0;    // the core's own, guarded as its collections are
-  std::uint16_t processor_ = 0;    // which processor of the team has it
+  std::uint8_t core_flags_ = 0;  // the core's own, guarded as its collections are
+  std::uint16_t processor_ = 0;  // which processor of the team has it
 
   // Second: the request.
   Handle* handle_ = nullptr;
@@ -326,7 +336,7 @@ class BATON_EXPORT Operation {
   Strand* strand_ = nullptr;
   Deadline deadline_;
   std::uint32_t tag_ = 0;
-  std::uint32_t started_ms_ = 0;  // coarse start time, for reports of old operations
+  std::uint32_t started_ms_ = 0;       // coarse start time, for reports of old operations
   Operation* sibling_next_ = nullptr;  // the pending operations of its handle
   Operation* sibling_previous_ = nullptr;
   Operation* timer_child_ = nullptr;  // pairing heap of the timer queue

@@ -1,6 +1,6 @@
-// OperationQueue: an intrusive FIFO of operations with O(1) removal from the middle (P-21). Used for
-// deferred operations, for the per-handle queues of engines and for completed results. Not thread-safe:
-// each queue has one owner or one lock.
+// OperationQueue: an intrusive FIFO of operations with O(1) removal from the middle (P-21). Used
+// for deferred operations, for the per-handle queues of engines and for completed results. Not
+// thread-safe: each queue has one owner or one lock.
 #pragma once
 
 #include <cstddef>

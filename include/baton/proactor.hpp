@@ -1,18 +1,20 @@
-// Proactor: starts operations and runs the handlers of those that are complete. It puts together one or
-// more processors (an engine each), the threads that drive them, timers and the queue of completed
-// operations (paper 000 sections 6 and 7).
+// Proactor: starts operations and runs the handlers of those that are complete. It puts together
+// one or more processors (an engine each), the threads that drive them, timers and the queue of
+// completed operations (paper 000 sections 6 and 7).
 //
 //   Proactor proactor{Config::from_environment()};
 //   ... start something ...
-//   proactor.run();   // in as many threads as you like (per_thread: as many as there are processors)
+//   proactor.run();   // in as many threads as you like (per_thread: as many as there are
+//   processors)
 //
-// The written contract, the same on every engine, is in docs/guide/contract.md (DESIGN section 4). In
-// short: a start that succeeds gives exactly one completion, never inside start; the operation and its
-// buffers belong to Baton until then; nothing is lost, and every limit answers with a clear error.
+// The written contract, the same on every engine, is in docs/guide/contract.md (DESIGN section 4).
+// In short: a start that succeeds gives exactly one completion, never inside start; the operation
+// and its buffers belong to Baton until then; nothing is lost, and every limit answers with a clear
+// error.
 //
-// Threads: everything here may be called from any thread at any time, from inside handlers too, unless a
-// line says otherwise. In per_thread mode a start from a foreign thread travels through the mailbox of
-// the handle's home lane.
+// Threads: everything here may be called from any thread at any time, from inside handlers too,
+// unless a line says otherwise. In per_thread mode a start from a foreign thread travels through
+// the mailbox of the handle's home lane.
 #pragma once
 
 #include <concepts>
@@ -58,21 +60,23 @@ enum class CancelWait : std::uint8_t {
   still_running  ///< not complete at the deadline
 };
 
-/// Where a handle (or posted work) is at home: in per_thread mode, a lane; elsewhere there is one lane.
+/// Where a handle (or posted work) is at home: in per_thread mode, a lane; elsewhere there is one
+/// lane.
 struct Home {
-  static constexpr std::uint32_t here_or_next = ~0U;   ///< the calling thread's lane, else round robin
+  static constexpr std::uint32_t here_or_next =
+      ~0U;  ///< the calling thread's lane, else round robin
   static constexpr std::uint32_t by_policy = ~0U - 1;  ///< Config::accept_policy
   std::uint32_t lane = here_or_next;
 };
 
-/// An operation from the proactor's cache, with room for an address and a handler of its own. Users meet
-/// it through the overloads that take no operation.
+/// An operation from the proactor's cache, with room for an address and a handler of its own. Users
+/// meet it through the overloads that take no operation.
 class CachedOperation final : public Operation {
  public:
   Endpoint endpoint_storage;
 
-  /// Stores any callable void(Operation&) of at most limits::cached_handler_size bytes. It is destroyed
-  /// when it has run.
+  /// Stores any callable void(Operation&) of at most limits::cached_handler_size bytes. It is
+  /// destroyed when it has run.
   template <class Handler>
   void emplace_handler(Handler&& handler) {
     using Stored = std::decay_t<Handler>;
@@ -102,8 +106,8 @@ class CachedOperation final : public Operation {
 
 class BATON_EXPORT Proactor {
  public:
-  /// Opens everything the configuration names. Throws std::system_error whose text says what is missing;
-  /// open() returns it instead.
+  /// Opens everything the configuration names. Throws std::system_error whose text says what is
+  /// missing; open() returns it instead.
   explicit Proactor(Config config = Config{});
   static Result<std::unique_ptr<Proactor>, Failure> open(Config config);
 
@@ -114,18 +118,19 @@ class BATON_EXPORT Proactor {
   Proactor(const Proactor&) = delete;
   Proactor& operator=(const Proactor&) = delete;
 
-  // -- driving ---------------------------------------------------------------------------------------------
+  // -- driving
+  // ---------------------------------------------------------------------------------------------
 
-  /// Runs handlers until stop(). An exception that a handler lets out leaves run() after the baton has been
-  /// handed over; run() may be called again. per_thread: the thread takes a free lane; one too many
-  /// throws std::system_error(errc::too_many_threads).
+  /// Runs handlers until stop(). An exception that a handler lets out leaves run() after the baton
+  /// has been handed over; run() may be called again. per_thread: the thread takes a free lane; one
+  /// too many throws std::system_error(errc::too_many_threads).
   void run();
   /// At most one handler, waiting until the deadline for one. True if one ran.
   bool run_one(Deadline deadline = Deadline::never());
   /// Runs what is complete now, without waiting; how many.
   std::size_t poll();
-  /// The paper's call (000 section 6.2): helps with the queue, else leads a processor, else follows; returns
-  /// when handlers ran (how many), at the deadline, or on stop().
+  /// The paper's call (000 section 6.2): helps with the queue, else leads a processor, else
+  /// follows; returns when handlers ran (how many), at the deadline, or on stop().
   std::size_t handle_events(Deadline deadline = Deadline::never());
 
   /// Makes every thread return from run() and its kin, after the handler it is in. Signal-safe: no.
@@ -133,19 +138,21 @@ class BATON_EXPORT Proactor {
   [[nodiscard]] bool stopped() const noexcept;
   /// After stop() or drain(): run() works again.
   void restart() noexcept;
-  /// Stops accepting (pending accepts are cancelled, new ones refused), lets the rest finish and stops;
-  /// at the deadline everything left is cancelled, and stops when that is delivered. Returns at once:
-  /// it is run() that returns when the drain is complete.
+  /// Stops accepting (pending accepts are cancelled, new ones refused), lets the rest finish and
+  /// stops; at the deadline everything left is cancelled, and stops when that is delivered. Returns
+  /// at once: it is run() that returns when the drain is complete.
   void drain(Deadline deadline) noexcept;
 
-  // -- operations --------------------------------------------------------------------------------------------
+  // -- operations
+  // --------------------------------------------------------------------------------------------
 
-  /// Starts a prepared operation. An error means that nothing was started and no completion comes: it is in
-  /// use, its handle is closed, a limit is reached, the proactor is stopped, or no processor takes it.
-  /// Everything else, EBADF included, is a completion.
+  /// Starts a prepared operation. An error means that nothing was started and no completion comes:
+  /// it is in use, its handle is closed, a limit is reached, the proactor is stopped, or no
+  /// processor takes it. Everything else, EBADF included, is a completion.
   std::error_code start(Operation& operation) noexcept;
 
-  /// Asks for the early end of one activation. REQUIRES: the operation object is alive during the call.
+  /// Asks for the early end of one activation. REQUIRES: the operation object is alive during the
+  /// call.
   CancelResult cancel(Operation& operation, std::uint32_t activation) noexcept;
   CancelResult cancel(Operation& operation) noexcept {
     return cancel(operation, operation.activation());
@@ -154,9 +161,11 @@ class BATON_EXPORT Proactor {
   CancelResult cancel(Handle& handle) noexcept;
   void cancel_all() noexcept;
   /// Cancels and waits until the operation is complete. Not from inside a handler.
-  CancelWait cancel_wait(Operation& operation, std::uint32_t activation, Deadline deadline) noexcept;
+  CancelWait cancel_wait(Operation& operation, std::uint32_t activation,
+                         Deadline deadline) noexcept;
 
-  /// Queues an operation as complete: its handler runs on a thread in run(). Like start, refuses one in use.
+  /// Queues an operation as complete: its handler runs on a thread in run(). Like start, refuses
+  /// one in use.
   std::error_code post(Operation& operation, Notify level = Notify::strong,
                        Home home = {}) noexcept;
   /// Posts a callable void(), in an operation from the cache.
@@ -180,8 +189,8 @@ class BATON_EXPORT Proactor {
   }
 
   /// An operation from the cache, or null when memory is exhausted. Give it a handler with
-  /// emplace_handler, the flag Operation::cached by prepare, and start it with start_cached, which takes it
-  /// back if the start fails.
+  /// emplace_handler, the flag Operation::cached by prepare, and start it with start_cached, which
+  /// takes it back if the start fails.
   [[nodiscard]] CachedOperation* take_cached() noexcept;
   void give_back(CachedOperation& operation) noexcept;
   template <class Start>
@@ -194,24 +203,26 @@ class BATON_EXPORT Proactor {
     return error;
   }
 
-  /// Starts a detached coroutine: it runs on the calling thread until its first suspension. An exception it
-  /// lets out goes to the handler below.
+  /// Starts a detached coroutine: it runs on the calling thread until its first suspension. An
+  /// exception it lets out goes to the handler below.
   void spawn(Task<void> task);
   /// Default: std::terminate.
   void on_task_exception(std::function<void(std::exception_ptr)> handler);
   void task_failed(std::exception_ptr exception) noexcept;
 
-  // -- handles ---------------------------------------------------------------------------------------------
+  // -- handles
+  // ---------------------------------------------------------------------------------------------
 
-  /// Makes a descriptor known. Owned: set non-blocking and close-on-exec, closed by Baton. Borrowed:
-  /// untouched. Errors: errc::no_free_handles, errc::stopped, EBADF. On failure the caller keeps it.
-  Result<Handle*> adopt(NativeHandle native, HandleKind kind, Ownership ownership = Ownership::owned,
-                        Home home = {}) noexcept;
+  /// Makes a descriptor known. Owned: set non-blocking and close-on-exec, closed by Baton.
+  /// Borrowed: untouched. Errors: errc::no_free_handles, errc::stopped, EBADF. On failure the
+  /// caller keeps it.
+  Result<Handle*> adopt(NativeHandle native, HandleKind kind,
+                        Ownership ownership = Ownership::owned, Home home = {}) noexcept;
 
-  /// Close as an operation (DESIGN section 4, rule 6): refuses new work, cancels what is pending in every
-  /// processor, waits until the engines have let go, closes the descriptor (a borrowed one is only let
-  /// go) and completes last. The handle is invalid once it is complete. REQUIRES: kind close, prepared.
-  /// start() does the same for an operation of kind close.
+  /// Close as an operation (DESIGN section 4, rule 6): refuses new work, cancels what is pending in
+  /// every processor, waits until the engines have let go, closes the descriptor (a borrowed one is
+  /// only let go) and completes last. The handle is invalid once it is complete. REQUIRES: kind
+  /// close, prepared. start() does the same for an operation of kind close.
   std::error_code close(Handle& handle, Operation& operation) noexcept;
   /// The same, and nobody waits for it. Never fails; does nothing if a close is under way.
   void close_detached(Handle& handle) noexcept;
@@ -224,7 +235,8 @@ class BATON_EXPORT Proactor {
   [[nodiscard]] std::uint32_t current_lane() const noexcept;
   [[nodiscard]] std::uint32_t home_lane(const Handle& handle) const noexcept;
 
-  // -- what is going on --------------------------------------------------------------------------------------
+  // -- what is going on
+  // --------------------------------------------------------------------------------------
 
   [[nodiscard]] Deadline now() const noexcept;  ///< the proactor's clock, virtual under simulation
   [[nodiscard]] Statistics statistics() const;
@@ -233,10 +245,10 @@ class BATON_EXPORT Proactor {
   [[nodiscard]] const Config& config() const noexcept;
   [[nodiscard]] const os::System& system() const noexcept;
 
-  /// In the child after fork: the proactor inherited from the parent can only be destroyed or reopened.
-  /// Abandons the parent's kernel objects without disturbing them; operations pending in the parent are
-  /// complete with errc::after_fork here (their handlers do not run); handles are gone, borrowed
-  /// descriptors untouched, owned ones closed. Afterwards as newly opened.
+  /// In the child after fork: the proactor inherited from the parent can only be destroyed or
+  /// reopened. Abandons the parent's kernel objects without disturbing them; operations pending in
+  /// the parent are complete with errc::after_fork here (their handlers do not run); handles are
+  /// gone, borrowed descriptors untouched, owned ones closed. Afterwards as newly opened.
   Result<void, Failure> reopen();
 
   class Core;  // src/core: for the library's own parts

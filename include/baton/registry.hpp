@@ -3,8 +3,8 @@
 //   baton::registry().add("my_wait", my_factory, "why one would choose it");
 //
 // Built-in parts stand in order of preference; "auto" takes the first that opens. Added parts come
-// after them and are chosen only by name. The registry is process-wide and thread-safe; parts are never
-// removed, and a name is registered once.
+// after them and are chosen only by name. The registry is process-wide and thread-safe; parts are
+// never removed, and a name is registered once.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ template <class Factory>
 struct RegistryEntry {
   std::string name;
   Factory factory;
-  std::string reason;           ///< why it stands where it stands in the order of preference
+  std::string reason;              ///< why it stands where it stands in the order of preference
   bool waits_by_strategy = false;  ///< engines only: takes a wait strategy (the emulated one)
 };
 

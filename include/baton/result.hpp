@@ -1,5 +1,5 @@
-// Result<T, E>: a value or an error. C++20 has no std::expected; this is the small part of it that the
-// library needs, with the same member names, so that a later change of the alias breaks nobody.
+// Result<T, E>: a value or an error. C++20 has no std::expected; this is the small part of it that
+// the library needs, with the same member names, so that a later change of the alias breaks nobody.
 #pragma once
 
 #include <cstdlib>
@@ -49,9 +49,7 @@ class [[nodiscard]] Result {
   }
 
   /// The error; a default-constructed E when there is a value.
-  [[nodiscard]] E error() const {
-    return has_value() ? E{} : *std::get_if<1>(&storage_);
-  }
+  [[nodiscard]] E error() const { return has_value() ? E{} : *std::get_if<1>(&storage_); }
 
  private:
   void check() const {

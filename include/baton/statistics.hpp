@@ -18,29 +18,30 @@ struct BATON_EXPORT Statistics {
   std::uint64_t posted = 0;
   std::uint64_t cancelled = 0;
   std::uint64_t timed_out = 0;
-  std::uint64_t refused_limit = 0;      ///< starts refused by operations_max
-  std::uint64_t pending = 0;            ///< now: started and deferred
-  std::uint64_t handles = 0;            ///< now: open handles
+  std::uint64_t refused_limit = 0;  ///< starts refused by operations_max
+  std::uint64_t pending = 0;        ///< now: started and deferred
+  std::uint64_t handles = 0;        ///< now: open handles
 
   // Waiting and waking
-  std::uint64_t waits = 0;              ///< times an engine was waited on
-  std::uint64_t batch_total = 0;        ///< operations those waits brought; / waits = mean batch
+  std::uint64_t waits = 0;        ///< times an engine was waited on
+  std::uint64_t batch_total = 0;  ///< operations those waits brought; / waits = mean batch
   std::uint64_t batch_max = 0;
   std::uint64_t interrupts_sent = 0;
   std::uint64_t interrupts_suppressed = 0;  ///< not needed: the leader was awake or already asked
   std::uint64_t followers_woken = 0;
-  std::uint64_t wakes_suppressed = 0;   ///< not needed: a woken thread was still on its way
+  std::uint64_t wakes_suppressed = 0;  ///< not needed: a woken thread was still on its way
   std::uint64_t leader_changes = 0;
-  std::uint64_t seats_taken = 0;        ///< by the understudy, from a leader stuck in a handler
+  std::uint64_t seats_taken = 0;  ///< by the understudy, from a leader stuck in a handler
 
   // Handlers
-  std::uint64_t handler_ns_max = 0;     ///< longest handler seen (sampled: each batch's last)
-  std::uint64_t slow_handlers = 0;      ///< handlers that outlasted the understudy's look (per_thread: 1 ms)
-  std::uint64_t exceptions = 0;         ///< that left a handler
+  std::uint64_t handler_ns_max = 0;  ///< longest handler seen (sampled: each batch's last)
+  std::uint64_t slow_handlers =
+      0;  ///< handlers that outlasted the understudy's look (per_thread: 1 ms)
+  std::uint64_t exceptions = 0;  ///< that left a handler
 
   // Trouble survived
-  std::uint64_t accept_backoffs = 0;    ///< EMFILE, ENFILE, ENOBUFS, ENOMEM on accept
-  std::uint64_t stale_events = 0;       ///< for descriptors that were closed meanwhile
+  std::uint64_t accept_backoffs = 0;  ///< EMFILE, ENFILE, ENOBUFS, ENOMEM on accept
+  std::uint64_t stale_events = 0;     ///< for descriptors that were closed meanwhile
 
   [[nodiscard]] std::string to_string() const;  ///< "name value" lines
 };

@@ -18,7 +18,7 @@
 #include "baton/fwd.hpp"
 #include "baton/operation.hpp"
 #include "baton/operation_queue.hpp"
-#include "baton/version.hpp"
+#include "baton/export.hpp"
 
 namespace baton {
 

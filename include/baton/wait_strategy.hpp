@@ -1,6 +1,7 @@
-// WaitStrategy: how readiness is awaited (the paper's AIO_Wait_Strategy for readiness engines, 000 section
-// 9 and 11.3). Four verbs and a description; it returns reports and calls nobody. A new one is a file and a
-// registry line (docs/porting/wait_strategy.md); the Demultiplexer hides the differences that info() declares.
+// WaitStrategy: how readiness is awaited (the paper's AIO_Wait_Strategy for readiness engines, 000
+// section 9 and 11.3). Four verbs and a description; it returns reports and calls nobody. A new one
+// is a file and a registry line (docs/porting/wait_strategy.md); the Demultiplexer hides the
+// differences that info() declares.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +32,14 @@ struct WaitStrategyInfo {
   /// add, modify and remove take effect for a wait that is already running. If not, the client
   /// interrupts the wait after a change.
   bool changes_during_wait = false;
-  /// May be waited for by changing threads; if not, one thread must wait for ever (real-time signals).
+  /// May be waited for by changing threads; if not, one thread must wait for ever (real-time
+  /// signals).
   bool any_thread_waits = true;
-  /// wait can apply a signal mask atomically (pselect, ppoll, epoll_pwait), so that a signal can be the
-  /// interrupt.
+  /// wait can apply a signal mask atomically (pselect, ppoll, epoll_pwait), so that a signal can be
+  /// the interrupt.
   bool takes_signal_mask = false;
-  /// A closed descriptor drops out by itself (epoll); if not, remove before close is a must, which the
-  /// library does anyway.
+  /// A closed descriptor drops out by itself (epoll); if not, remove before close is a must, which
+  /// the library does anyway.
   bool forgets_closed = false;
 };
 
@@ -65,8 +67,8 @@ class BATON_EXPORT WaitStrategy {
   /// After return no new report names this token; one already taken is caught by its generation.
   virtual std::error_code remove(NativeHandle fd) noexcept = 0;
 
-  /// Fills `reports`; returns how many. EINTR is zero reports, time-outs round up. `unblocked`, when not
-  /// null, replaces the thread's signal mask for the time of the wait only.
+  /// Fills `reports`; returns how many. EINTR is zero reports, time-outs round up. `unblocked`,
+  /// when not null, replaces the thread's signal mask for the time of the wait only.
   virtual Result<std::size_t> wait(std::span<Report> reports, Deadline deadline,
                                    const SignalMask* unblocked) noexcept = 0;
 

@@ -1,5 +1,5 @@
-// Assertions: what only a bug can break. They stay on in release builds - an I/O library that goes on with
-// a broken state corrupts somebody's data later. One fact each.
+// Assertions: what only a bug can break. They stay on in release builds - an I/O library that goes
+// on with a broken state corrupts somebody's data later. One fact each.
 #pragma once
 
 namespace baton {

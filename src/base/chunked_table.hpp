@@ -1,5 +1,5 @@
-// ChunkedTable: records by dense index, at stable addresses, grown in chunks up to a bound. Looking up is
-// two loads and never locks; growing is for one thread at a time.
+// ChunkedTable: records by dense index, at stable addresses, grown in chunks up to a bound. Looking
+// up is two loads and never locks; growing is for one thread at a time.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ class ChunkedTable {
  public:
   /// No index will reach `bound`. Throws std::bad_alloc.
   explicit ChunkedTable(std::uint32_t bound)
-      : bound_(bound), chunks_(new std::atomic<Record*>[chunks(bound)]{}) {}
+      : bound_(bound), chunks_(new std::atomic<Record*>[chunks(bound)] {}) {}
   ~ChunkedTable() {
     for (std::uint32_t i = 0; i < chunks(bound_); ++i) delete[] chunks_[i].load();
   }

@@ -1,5 +1,6 @@
-// Annotations for ThreadSanitizer, which does not see the kernel write through a ring or hand an operation
-// over by a signal: release before the operation is given to the kernel, acquire when it comes back.
+// Annotations for ThreadSanitizer, which does not see the kernel write through a ring or hand an
+// operation over by a signal: release before the operation is given to the kernel, acquire when it
+// comes back.
 #pragma once
 
 #if defined(__SANITIZE_THREAD__)

@@ -1,5 +1,6 @@
-// Demultiplexer: one wait strategy, one interrupt strategy and the descriptor table, with one semantics for
-// its two clients, the emulated engine and the Reactor. It knows neither operations nor handlers.
+// Demultiplexer: one wait strategy, one interrupt strategy and the descriptor table, with one
+// semantics for its two clients, the emulated engine and the Reactor. It knows neither operations
+// nor handlers.
 //
 // What clients see
 //
@@ -7,18 +8,20 @@
 //   watch(index, in)      from now on a report tells when `in` may be ready. Costs nothing when the
 //                         registration of an earlier watch still stands
 //   wait(reports)         reports, each a hint
-//   drop(index, in)       no more of it. Lazy use: a client whose operation is done leaves the registration
+//   drop(index, in)       no more of it. Lazy use: a client whose operation is done leaves the
+//   registration
 //                         standing, and drops it only when a report comes that nobody wants; so a
 //                         connection that reads again and again is registered once
 //   detach(index)         gone; a stale report of it is dropped by its generation and counted
 //
-// Level, edge and one-shot strategies differ by what they declare (WaitStrategyInfo), and the difference
-// ends here: of an edge strategy the table remembers readiness that nobody watched for, and watch answers
-// `try_now`; after a one-shot report watch arms again.
+// Level, edge and one-shot strategies differ by what they declare (WaitStrategyInfo), and the
+// difference ends here: of an edge strategy the table remembers readiness that nobody watched for,
+// and watch answers `try_now`; after a one-shot report watch arms again.
 //
-// Threads. With `concurrent`, watch, drop, attach, detach and interrupt may be called while another thread is
-// inside wait. Calls for one direction of one descriptor are serialised by the client (it has a lock there
-// anyway), including its own handling of reports of that direction. wait is entered by one thread at a time.
+// Threads. With `concurrent`, watch, drop, attach, detach and interrupt may be called while another
+// thread is inside wait. Calls for one direction of one descriptor are serialised by the client (it
+// has a lock there anyway), including its own handling of reports of that direction. wait is
+// entered by one thread at a time.
 #pragma once
 
 #include <atomic>
@@ -42,9 +45,10 @@ namespace baton::demux {
 
 struct Options {
   const os::System* system = nullptr;
-  std::string_view wait = "auto";       ///< a registered name, or auto
-  std::string_view interrupt = "auto";  ///< the same; replaced, visibly, if it does not fit the wait
-  std::uint32_t descriptors_max = 0;    ///< no index reaches this
+  std::string_view wait = "auto";  ///< a registered name, or auto
+  std::string_view interrupt =
+      "auto";                         ///< the same; replaced, visibly, if it does not fit the wait
+  std::uint32_t descriptors_max = 0;  ///< no index reaches this
   int wait_signal = 0;
   int interrupt_signal = 0;
   bool concurrent = true;
@@ -78,7 +82,8 @@ class Demultiplexer {
   Watch watch(std::uint32_t index, Interest interest, std::error_code& error) noexcept;
   void drop(std::uint32_t index, Interest interest) noexcept;
 
-  /// Token::index in the reports is the client's index. Sets `interrupted` when an interrupt was consumed.
+  /// Token::index in the reports is the client's index. Sets `interrupted` when an interrupt was
+  /// consumed.
   std::size_t wait(std::span<Report> reports, Deadline deadline, bool& interrupted) noexcept;
   void interrupt() noexcept { interrupter_->interrupt(); }
 

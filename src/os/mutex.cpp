@@ -14,7 +14,7 @@ void cpu_relax() noexcept {
   asm volatile("yield");
 #endif
 }
-}
+}  // namespace
 
 void Mutex::lock_slow(const System& system) noexcept {
   // A simulator runs one thread: spinning there would only burn its schedule.

@@ -1,8 +1,9 @@
-// Mutex: a lock of four bytes over the seam's futex, so that a simulator sees every acquisition, and so that
-// a descriptor can afford one for each direction.
+// Mutex: a lock of four bytes over the seam's futex, so that a simulator sees every acquisition,
+// and so that a descriptor can afford one for each direction.
 //
-// Word: 0 free, 1 held, 2 held and somebody may sleep (the three-state mutex of Drepper, "Futexes are
-// tricky", mutex 3). Spins a little first: sections are short, and on two cores the holder usually runs.
+// Word: 0 free, 1 held, 2 held and somebody may sleep (the three-state mutex of Drepper, "Futexes
+// are tricky", mutex 3). Spins a little first: sections are short, and on two cores the holder
+// usually runs.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// ParkingSlot: one thread sleeps on it, others wake it - directed, sticky, without a condition variable
-// (glibc before 2.41 can lose the wake-up of one waiter, bug 25847).
+// ParkingSlot: one thread sleeps on it, others wake it - directed, sticky, without a condition
+// variable (glibc before 2.41 can lose the wake-up of one waiter, bug 25847).
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,8 @@ namespace baton::os {
 
 class ParkingSlot {
  public:
-  /// Sleeps until unpark() or the deadline; an unpark() that came before makes it return at once. True when
-  /// unparked. Only the owner calls it.
+  /// Sleeps until unpark() or the deadline; an unpark() that came before makes it return at once.
+  /// True when unparked. Only the owner calls it.
   bool park(const System& system, Deadline deadline) noexcept {
     while (word_.load(std::memory_order_acquire) == 0) {
       if (!system.futex_wait(&word_, 0, deadline.ns()) &&

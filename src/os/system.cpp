@@ -45,10 +45,9 @@ bool futex_wait(std::atomic<std::uint32_t>* word, std::uint32_t expected,
   }
   // FUTEX_WAIT_BITSET takes an absolute time of the monotonic clock, so that nothing is recomputed
   // after a spurious wake-up.
-  const long result =
-      ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(word),
-                FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected, timeout, nullptr,
-                FUTEX_BITSET_MATCH_ANY);
+  const long result = ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(word),
+                                FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected, timeout, nullptr,
+                                FUTEX_BITSET_MATCH_ANY);
   return result == 0 || errno != ETIMEDOUT;
 }
 
@@ -71,8 +70,8 @@ void* run_entry(void* argument) {
 int thread_start(std::uint64_t* thread, void (*function)(void*), void* argument) {
   std::unique_ptr<Entry> entry{new (std::nothrow) Entry{function, argument}};
   if (entry == nullptr) return ENOMEM;
-  // The library's own threads take no signal of the program: blocked before the thread exists, so that
-  // there is no moment in which one could be delivered to it.
+  // The library's own threads take no signal of the program: blocked before the thread exists, so
+  // that there is no moment in which one could be delivered to it.
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -86,11 +85,10 @@ int thread_start(std::uint64_t* thread, void (*function)(void*), void* argument)
   return 0;
 }
 
-void thread_join(std::uint64_t thread) {
-  ::pthread_join(static_cast<pthread_t>(thread), nullptr);
-}
+void thread_join(std::uint64_t thread) { ::pthread_join(static_cast<pthread_t>(thread), nullptr); }
 
-// The kernel's thread number, cached: it is asked for before every wait that a signal may interrupt.
+// The kernel's thread number, cached: it is asked for before every wait that a signal may
+// interrupt.
 std::uint64_t thread_self() {
   static thread_local pid_t number = 0;
   static thread_local pid_t process = 0;

@@ -1,14 +1,14 @@
-// The seam: every system call, the clock, waiting on a word, and threads, as one table of plain functions
-// (after SQLite's os_unix.c). A proactor holds a pointer to one table; tests fail the n-th call through it,
-// and a simulator runs the whole library on fibers and virtual time. Calls have the C library's
-// signatures, results and errno; the real table points straight at the C library, so that a call through
-// it costs what a call through the linker's table costs.
+// The seam: every system call, the clock, waiting on a word, and threads, as one table of plain
+// functions (after SQLite's os_unix.c). A proactor holds a pointer to one table; tests fail the
+// n-th call through it, and a simulator runs the whole library on fibers and virtual time. Calls
+// have the C library's signatures, results and errno; the real table points straight at the C
+// library, so that a call through it costs what a call through the linker's table costs.
 //
-// A table is immutable while somebody uses it. There is no context argument: a replacement that needs one
-// keeps it in a thread-local of its own (a simulator has one thread).
+// A table is immutable while somebody uses it. There is no context argument: a replacement that
+// needs one keeps it in a thread-local of its own (a simulator has one thread).
 //
-// Only types that every mechanism shares are complete here; epoll_event and the like are declared, and
-// defined by the header of the mechanism in the mechanism's own source file.
+// Only types that every mechanism shares are complete here; epoll_event and the like are declared,
+// and defined by the header of the mechanism in the mechanism's own source file.
 #pragma once
 
 #include <poll.h>
@@ -34,13 +34,14 @@ struct SignalMask {
 namespace os {
 
 struct System {
-  // -- time, waiting on a word, threads -----------------------------------------------------------------
+  // -- time, waiting on a word, threads
+  // -----------------------------------------------------------------
   /// CLOCK_MONOTONIC in nanoseconds.
   std::int64_t (*monotonic_ns)();
   /// CLOCK_REALTIME in microseconds since 1970, for log lines only.
   std::int64_t (*realtime_us)();
-  /// Sleeps while *word == expected, at most until deadline_ns of the monotonic clock (INT64_MAX: for
-  /// ever). Returns false when the deadline passed; may wake spuriously.
+  /// Sleeps while *word == expected, at most until deadline_ns of the monotonic clock (INT64_MAX:
+  /// for ever). Returns false when the deadline passed; may wake spuriously.
   bool (*futex_wait)(std::atomic<std::uint32_t>* word, std::uint32_t expected,
                      std::int64_t deadline_ns);
   void (*futex_wake)(std::atomic<std::uint32_t>* word, std::uint32_t count);
@@ -55,7 +56,8 @@ struct System {
   int (*kill_thread)(std::uint64_t thread, int signal_number);
   pid_t (*getpid)();
 
-  // -- descriptors ----------------------------------------------------------------------------------------
+  // -- descriptors
+  // ----------------------------------------------------------------------------------------
   ssize_t (*read)(int fd, void* buffer, size_t size);
   ssize_t (*write)(int fd, const void* buffer, size_t size);
   ssize_t (*readv)(int fd, const iovec* list, int count);
@@ -71,7 +73,8 @@ struct System {
   int (*pipe2)(int fds[2], int flags);
   int (*eventfd)(unsigned initial, int flags);
 
-  // -- sockets ----------------------------------------------------------------------------------------------
+  // -- sockets
+  // ----------------------------------------------------------------------------------------------
   int (*socket)(int domain, int type, int protocol);
   int (*bind)(int fd, const sockaddr* address, socklen_t size);
   int (*listen)(int fd, int backlog);
@@ -87,7 +90,8 @@ struct System {
   int (*getsockname)(int fd, sockaddr* address, socklen_t* size);
   int (*getpeername)(int fd, sockaddr* address, socklen_t* size);
 
-  // -- readiness ----------------------------------------------------------------------------------------------
+  // -- readiness
+  // ----------------------------------------------------------------------------------------------
   int (*pselect)(int end, fd_set* in, fd_set* out, fd_set* error, const timespec* timeout,
                  const sigset_t* mask);
   int (*ppoll)(pollfd* list, nfds_t count, const timespec* timeout, const sigset_t* mask);
@@ -96,7 +100,8 @@ struct System {
   /// Milliseconds, -1 for ever.
   int (*epoll_pwait)(int epoll, epoll_event* events, int count, int timeout, const sigset_t* mask);
 
-  // -- the ring -------------------------------------------------------------------------------------------------
+  // -- the ring
+  // -------------------------------------------------------------------------------------------------
   int (*io_uring_setup)(unsigned entries, void* parameters);
   int (*io_uring_enter)(int ring, unsigned submit, unsigned complete, unsigned flags,
                         const void* argument, size_t size);
@@ -104,7 +109,8 @@ struct System {
   void* (*mmap)(void* address, size_t size, int protection, int flags, int fd, off_t offset);
   int (*munmap)(void* address, size_t size);
 
-  // -- signals ----------------------------------------------------------------------------------------------------
+  // -- signals
+  // ----------------------------------------------------------------------------------------------------
   int (*thread_sigmask)(int how, const sigset_t* set, sigset_t* old);
   int (*sigaction)(int signal_number, const struct sigaction* action, struct sigaction* old);
   int (*signalfd)(int fd, const sigset_t* set, int flags);

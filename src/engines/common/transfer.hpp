@@ -1,6 +1,6 @@
-// What every engine that moves bytes must agree on: what is left of an operation's buffers, and whether it
-// is complete after so many bytes. Keeps read_exactly, write_all and read_until single operations on every
-// engine, short transfers or not.
+// What every engine that moves bytes must agree on: what is left of an operation's buffers, and
+// whether it is complete after so many bytes. Keeps read_exactly, write_all and read_until single
+// operations on every engine, short transfers or not.
 #pragma once
 
 #include <sys/uio.h>
@@ -15,17 +15,18 @@ namespace baton::engines {
 /// Pieces of a list that one system call is given; a longer list goes in several.
 inline constexpr std::size_t pieces_max = 64;
 
-/// The part of the operation's buffers not yet moved (after op.bytes()), as the kernel wants it: fills
-/// `pieces`, returns how many. Clamped to limits::transfer_max. Handles single and vectored operations.
+/// The part of the operation's buffers not yet moved (after op.bytes()), as the kernel wants it:
+/// fills `pieces`, returns how many. Clamped to limits::transfer_max. Handles single and vectored
+/// operations.
 std::size_t remaining(const Operation& operation, std::span<iovec> pieces) noexcept;
 
 /// Bytes not yet moved.
 std::size_t remaining_bytes(const Operation& operation) noexcept;
 
-/// Records `moved` more bytes, of a read or a write, and decides. True: the operation is complete, its
-/// outcome recorded with finish(). False: go on with the rest (exactly, until). `moved` == 0 of a stream or
-/// file read into a non-empty buffer is the end: success for a plain read, errc::end_of_stream for exactly
-/// and until.
+/// Records `moved` more bytes, of a read or a write, and decides. True: the operation is complete,
+/// its outcome recorded with finish(). False: go on with the rest (exactly, until). `moved` == 0 of
+/// a stream or file read into a non-empty buffer is the end: success for a plain read,
+/// errc::end_of_stream for exactly and until.
 bool advance(Operation& operation, std::size_t moved) noexcept;
 
 /// Complete before any system call: zero bytes to move, or read_until whose delimiter is already in

@@ -1,0 +1,225 @@
+// What `co_await socket.read(buffer)` is made of: an operation inside the awaitable, which lives in
+// the coroutine's frame, so that nothing is allocated. Awaiting starts the operation, its
+// completion resumes the coroutine, and a start that fails resumes it at once with the error.
+//
+//   co_await peer.read(buffer)                        // Result<std::size_t>
+//   co_await peer.read(buffer).timeout(5s)            // errc::timed_out if nothing came
+//   co_await peer.read(buffer).cancel_with(token)     // a CancellationToken or a std::stop_token
+//
+// An awaitable is used in the expression that makes it: it neither copies nor moves.
+#pragma once
+
+#include <atomic>
+#include <coroutine>
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <system_error>
+#include <utility>
+
+#include "baton/coro/cancellation.hpp"
+#include "baton/coro/task.hpp"
+#include "baton/deadline.hpp"
+#include "baton/operation.hpp"
+#include "baton/proactor.hpp"
+#include "baton/export.hpp"
+
+namespace baton::detail {
+
+class OperationAwaiter;
+
+/// Links one awaiter to a source of cancellation for the time that its operation runs.
+class CancellationHook {
+ public:
+  CancellationHook() = default;
+  CancellationHook(const CancellationHook&) = delete;
+  CancellationHook& operator=(const CancellationHook&) = delete;
+  /// Before the start; may call awaiter.request_cancel() at once.
+  virtual void arm(OperationAwaiter& awaiter) noexcept = 0;
+  /// After the completion, or when nothing was started. Afterwards nobody calls the awaiter.
+  virtual void disarm() noexcept = 0;
+
+ protected:
+  ~CancellationHook() = default;
+};
+
+/// The part of an awaitable that does not depend on the request.
+///
+/// Without cancellation it is a start and a resumption. With it three parties meet - the thread
+/// that starts, the one that completes, the one that cancels - and `phase_` settles it: until the
+/// starter has set `begun`, a canceller only leaves its wish and a completion only leaves word, and
+/// the starter acts for both; afterwards the canceller cancels, and the completion disarms (after
+/// which no canceller is inside) and resumes. So nobody touches an awaiter that is gone, and no
+/// lock is held during a start.
+class BATON_EXPORT OperationAwaiter {
+ public:
+  OperationAwaiter(Proactor* proactor, Operation& operation) noexcept
+      : proactor_(proactor), operation_(&operation), node_(*this) {}
+  OperationAwaiter(const OperationAwaiter&) = delete;
+  OperationAwaiter& operator=(const OperationAwaiter&) = delete;
+
+  [[nodiscard]] bool await_ready() const noexcept { return false; }
+
+  // For cancellation: any thread, between arm and disarm.
+  void request_cancel() noexcept;
+  void set_hook(CancellationHook& hook) noexcept { hook_ = &hook; }
+
+ protected:
+  ~OperationAwaiter() = default;
+
+  enum class Begin : std::uint8_t {
+    suspended,  ///< started; the awaiter may be gone
+    finished,   ///< started and complete
+    failed      ///< not started; the error is in the operation
+  };
+  /// Starts the prepared operation (posts one of kind user).
+  Begin begin(std::coroutine_handle<> waiter, const TaskContext* context) noexcept;
+  /// Records why nothing was started. REQUIRES: the operation is not pending.
+  void fail(std::error_code error) noexcept;
+
+  [[nodiscard]] Proactor* proactor() const noexcept { return proactor_; }
+  [[nodiscard]] Operation& operation() noexcept { return *operation_; }
+
+ private:
+  enum Phase : std::uint8_t { begun = 1U << 0, asked = 1U << 1, complete = 1U << 2 };
+  struct Node final : CancellationNode {
+    explicit Node(OperationAwaiter& owner) noexcept;
+    OperationAwaiter& awaiter;
+  };
+  Begin begin_cancellable() noexcept;
+  void disarm() noexcept;
+
+  Proactor* proactor_;
+  Operation* operation_;
+  std::coroutine_handle<> waiter_;
+  CancellationState* context_ = nullptr;  // the coroutine's own
+  CancellationHook* hook_ = nullptr;      // cancel_with()
+  Node node_;
+  std::atomic<std::uint8_t> phase_{0};
+};
+
+class BATON_EXPORT TokenHook final : public CancellationHook {
+ public:
+  explicit TokenHook(CancellationToken token) noexcept : token_(std::move(token)) {}
+  void arm(OperationAwaiter& awaiter) noexcept override;
+  void disarm() noexcept override;
+
+ private:
+  struct Node final : CancellationNode {
+    Node() noexcept;
+    OperationAwaiter* awaiter = nullptr;
+  };
+  CancellationToken token_;
+  Node node_;
+};
+
+class StopHook final : public CancellationHook {
+ public:
+  explicit StopHook(std::stop_token token) noexcept : token_(std::move(token)) {}
+  void arm(OperationAwaiter& awaiter) noexcept override { callback_.emplace(token_, Ask{awaiter}); }
+  // The callback's destructor waits for one that runs on another thread.
+  void disarm() noexcept override { callback_.reset(); }
+
+ private:
+  struct Ask {
+    OperationAwaiter& awaiter;
+    void operator()() const noexcept { awaiter.request_cancel(); }
+  };
+  std::stop_token token_;
+  std::optional<std::stop_callback<Ask>> callback_;
+};
+
+/// The result of `.cancel_with(token)`: the hook, and a reference to the awaitable, which lives as
+/// long as the expression.
+template <class Inner, class Hook>
+class [[nodiscard("nothing is started until it is awaited")]] Cancellable {
+ public:
+  template <class Token>
+  Cancellable(Inner& inner, Token&& token) noexcept
+      : inner_(inner), hook_(std::forward<Token>(token)) {
+    inner_.set_hook(hook_);
+  }
+  Cancellable(const Cancellable&) = delete;
+  Cancellable& operator=(const Cancellable&) = delete;
+
+  Cancellable&& deadline(Deadline when) && noexcept {
+    std::move(inner_).deadline(when);
+    return std::move(*this);
+  }
+  Cancellable&& timeout(Duration span) && noexcept {
+    std::move(inner_).timeout(span);
+    return std::move(*this);
+  }
+  Inner& operator co_await() && noexcept { return inner_; }
+
+ private:
+  Inner& inner_;
+  Hook hook_;
+};
+
+/// `.deadline()`, `.timeout()` and `.cancel_with()` of every awaitable.
+template <class Derived>
+class AwaiterModifiers : public OperationAwaiter {
+ public:
+  using OperationAwaiter::OperationAwaiter;
+
+  /// Completes with errc::timed_out if it is not done by then.
+  Derived&& deadline(Deadline when) && noexcept {
+    operation().set_deadline(when);
+    return std::move(self());
+  }
+  /// The same, counted from now by the proactor's clock.
+  Derived&& timeout(Duration span) && noexcept {
+    if (proactor() != nullptr) operation().set_deadline(Deadline::after(span, proactor()->now()));
+    return std::move(self());
+  }
+  /// Completes with std::errc::operation_canceled when the token's source is cancelled.
+  Cancellable<Derived, TokenHook> cancel_with(CancellationToken token) && noexcept {
+    return Cancellable<Derived, TokenHook>{self(), std::move(token)};
+  }
+  Cancellable<Derived, StopHook> cancel_with(std::stop_token token) && noexcept {
+    return Cancellable<Derived, StopHook>{self(), std::move(token)};
+  }
+
+ private:
+  Derived& self() noexcept { return static_cast<Derived&>(*this); }
+};
+
+/// A request that can be awaited. Request: `std::error_code fill(Operation&)` prepares the
+/// operation, `void undo(Operation&)` takes that back when it was not started. Finish: makes the
+/// result of a complete operation.
+template <class Request, class Finish>
+class [[nodiscard("nothing is started until it is awaited")]] Awaitable final
+    : public AwaiterModifiers<Awaitable<Request, Finish>> {
+  using Base = AwaiterModifiers<Awaitable>;
+
+ public:
+  Awaitable(Proactor* proactor, Request request, Finish finish) noexcept
+      : Base(proactor, operation_), request_(std::move(request)), finish_(std::move(finish)) {}
+
+  template <class Promise>
+  bool await_suspend(std::coroutine_handle<Promise> waiter) noexcept {
+    if (const std::error_code error = request_.fill(operation_)) {
+      this->fail(error);
+      return false;
+    }
+    switch (this->begin(waiter, context_of(waiter))) {
+      case Base::Begin::suspended:
+        return true;  // and *this may be gone
+      case Base::Begin::failed:
+        request_.undo(operation_);
+        return false;
+      case Base::Begin::finished:
+        break;
+    }
+    return false;
+  }
+  auto await_resume() { return finish_(operation_); }
+
+ private:
+  Operation operation_;
+  Request request_;
+  [[no_unique_address]] Finish finish_;
+};
+
+}  // namespace baton::detail

@@ -1,0 +1,146 @@
+// OperationAccess: the core's way to the private fields of operations and handles. Engines and
+// users do not include this; the moves of the state machine are all made and asserted here (P-20).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/assert.hpp"
+#include "baton/handle.hpp"
+#include "baton/operation.hpp"
+
+namespace baton {
+
+class OperationAccess {
+ public:
+  /// The core's own flags of an operation in flight; guarded as the collection it is in.
+  enum CoreFlag : std::uint8_t {
+    deadline_hit = 1U << 0,  ///< its deadline passed: the cancellation becomes errc::timed_out
+    timer_armed = 1U << 1,   ///< it stands in a timer queue
+    listed = 1U << 2,        ///< it stands in its handle's list, and counts as pending there
+    returned = 1U << 3,      ///< finished by a dedicated processor, on its way through a mailbox
+  };
+
+  static OperationState state(const Operation& operation) noexcept {
+    return operation.state_.load(std::memory_order_relaxed);
+  }
+
+  /// A new activation: from rest to `to` (started, deferred or posted). REQUIRES: at rest.
+  static void activate(Operation& operation, OperationState to) noexcept {
+    BATON_ASSERT(!operation.is_pending());
+    BATON_ASSERT(to == OperationState::started || to == OperationState::deferred ||
+                 to == OperationState::posted);
+    operation.activation_.store(operation.activation_.load(std::memory_order_relaxed) + 1,
+                                std::memory_order_relaxed);
+    operation.core_flags_ = 0;
+    operation.state_.store(to, std::memory_order_release);
+  }
+  /// The start was refused after all: back to rest, no completion.
+  static void deactivate(Operation& operation) noexcept {
+    BATON_ASSERT(state(operation) == OperationState::started);
+    operation.state_.store(OperationState::initialized, std::memory_order_release);
+  }
+  static void defer(Operation& operation) noexcept {
+    BATON_ASSERT(state(operation) == OperationState::started);
+    operation.state_.store(OperationState::deferred, std::memory_order_relaxed);
+  }
+  static void undefer(Operation& operation) noexcept {
+    BATON_ASSERT(state(operation) == OperationState::deferred);
+    operation.state_.store(OperationState::started, std::memory_order_relaxed);
+  }
+  /// STARTED or DEFERRED to RESULT_READY: publishes the result. An engine's refusal (START_ERROR)
+  /// comes here, too: its error is the result.
+  static void publish(Operation& operation) noexcept {
+    const OperationState now = state(operation);
+    BATON_ASSERT(now == OperationState::started || now == OperationState::deferred ||
+                 now == OperationState::start_error);
+    operation.deadline_ = Deadline::never();  // was for this activation only
+    // release: who reads the state reads the result (Operation::state() acquires).
+    operation.state_.store(OperationState::result_ready, std::memory_order_release);
+  }
+  /// RESULT_READY or POSTED to COMPLETED: the handler is entered next.
+  static void complete(Operation& operation) noexcept {
+    const OperationState now = state(operation);
+    BATON_ASSERT(now == OperationState::result_ready || now == OperationState::posted);
+    operation.state_.store(OperationState::completed, std::memory_order_release);
+  }
+  /// Back into the queue before its handler was entered: nothing changes.
+  static void requeued(const Operation& operation) noexcept {
+    BATON_ASSERT(state(operation) == OperationState::result_ready ||
+                 state(operation) == OperationState::posted);
+  }
+  /// Ends an operation whose handler will never run (destruction in a forked child).
+  static void abandon(Operation& operation) noexcept {
+    operation.state_.store(OperationState::completed, std::memory_order_release);
+  }
+
+  static std::uint8_t& flags(Operation& operation) noexcept { return operation.core_flags_; }
+  static bool has(const Operation& operation, CoreFlag flag) noexcept {
+    return (operation.core_flags_ & flag) != 0;
+  }
+  static void set(Operation& operation, CoreFlag flag) noexcept {
+    operation.core_flags_ = static_cast<std::uint8_t>(operation.core_flags_ | flag);
+  }
+  static void clear(Operation& operation, CoreFlag flag) noexcept {
+    operation.core_flags_ = static_cast<std::uint8_t>(operation.core_flags_ & ~flag);
+  }
+
+  static void ask_cancel(Operation& operation) noexcept {
+    operation.cancel_asked_.store(true, std::memory_order_relaxed);
+  }
+  static std::uint16_t& processor(Operation& operation) noexcept { return operation.processor_; }
+  static std::uint32_t& started_ms(Operation& operation) noexcept { return operation.started_ms_; }
+  static CompletionFunction completion(const Operation& operation) noexcept {
+    return operation.completion_;
+  }
+  static Operation*& next(Operation& operation) noexcept { return operation.next_; }
+
+  // The pairing heap of the timer queue.
+  static Operation*& child(Operation& operation) noexcept { return operation.timer_child_; }
+  static Operation*& sibling(Operation& operation) noexcept { return operation.timer_sibling_; }
+  static Operation*& previous(Operation& operation) noexcept { return operation.timer_previous_; }
+
+  // -- handles
+  // ---------------------------------------------------------------------------------------------
+
+  using Phase = Handle::Phase;
+  static Phase phase(const Handle& handle) noexcept {
+    return handle.phase_.load(std::memory_order_relaxed);
+  }
+  static void set_phase(Handle& handle, Phase phase) noexcept {
+    handle.phase_.store(phase, std::memory_order_relaxed);
+  }
+  static std::uint16_t lane(const Handle& handle) noexcept {
+    return handle.lane_.load(std::memory_order_relaxed);
+  }
+  static std::uint16_t& attached(Handle& handle) noexcept { return handle.attached_; }
+  static std::uint32_t& pending(Handle& handle) noexcept { return handle.pending_; }
+  static Operation*& closing(Handle& handle) noexcept { return handle.closing_; }
+  static Operation* first(Handle& handle) noexcept { return handle.operations_; }
+  static Operation* after(Operation& operation) noexcept { return operation.sibling_next_; }
+  static Handle*& next(Handle& handle) noexcept { return handle.next_; }
+  static bool& close_may_block(Handle& handle) noexcept { return handle.close_may_block_; }
+
+  /// Into the list of its handle, which has one more pending; unlist leaves the count, which lasts
+  /// until the handler has returned.
+  static void list(Operation& operation) noexcept {
+    Handle& handle = *operation.handle_;
+    operation.sibling_previous_ = nullptr;
+    operation.sibling_next_ = handle.operations_;
+    if (handle.operations_ != nullptr) handle.operations_->sibling_previous_ = &operation;
+    handle.operations_ = &operation;
+    ++handle.pending_;
+    set(operation, listed);
+  }
+  static void unlist(Operation& operation) noexcept {
+    Handle& handle = *operation.handle_;
+    (operation.sibling_previous_ != nullptr ? operation.sibling_previous_->sibling_next_
+                                            : handle.operations_) = operation.sibling_next_;
+    if (operation.sibling_next_ != nullptr) {
+      operation.sibling_next_->sibling_previous_ = operation.sibling_previous_;
+    }
+    clear(operation, listed);
+  }
+};
+
+}  // namespace baton

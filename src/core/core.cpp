@@ -1,0 +1,669 @@
+// The way of each call: to the mutex in shared and dedicated mode, to the lane's thread in
+// per_thread mode.
+#include "core/core.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "os/fork.hpp"
+
+namespace baton {
+
+using Access = OperationAccess;
+
+Proactor::Core::Core(Config configuration, const os::System& system, std::uint32_t handles_max,
+                     std::uint32_t lanes)
+    : HandlerRunner(ledger_),
+      config(std::move(configuration)),
+      system_(system),
+      fork_generation_(os::fork_generation()),
+      per_thread_(lanes > 0),
+      ledger_(system, handles_max, lanes > 0) {
+  const std::uint32_t count = std::max(lanes, 1U);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    lanes_.push_back(std::make_unique<Lane>());
+    lanes_[i]->index = static_cast<std::uint16_t>(i);
+    if (per_thread_) {
+      loops_.push_back(std::make_unique<LaneLoop>(ledger_, *lanes_[i], *this));
+    }
+  }
+  ledger_.teams.resize(count);
+  dispatcher_ = std::make_unique<Dispatcher>(ledger_, *lanes_[0], *this,
+                                             std::chrono::microseconds{config.understudy_look_us});
+  drain_timer_.set_completion(
+      [](Operation& timer) {
+        if (timer.error() != std::errc::operation_canceled) {
+          static_cast<Core*>(timer.context())->cancel_all();
+        }
+      },
+      this);
+}
+
+Proactor::Core::~Core() {
+  static_cast<void>(ancestor.release());  // as in ~Proactor: its memory is left alone
+  finish_everything();
+  dispatcher_->stop_threads();
+}
+
+void Proactor::Core::add(std::unique_ptr<Engine> engine, const ProcessorConfig& processor_config,
+                         Mode mode, std::uint16_t team_index, std::uint32_t lane) {
+  processors_.push_back(
+      std::make_unique<Processor>(std::move(engine), processor_config, mode, team_index));
+  Processor& processor = *processors_.back();
+  if (mode == Mode::per_thread) {
+    loops_[lane]->add(processor);
+    ledger_.teams[lane].push_back(&processor);
+    return;
+  }
+  dispatcher_->add(processor);
+  for (auto& team : ledger_.teams) team.push_back(&processor);
+}
+
+int Proactor::Core::start_threads() {
+  return per_thread_ ? dispatcher_->start_threads(deliver_to_lanes, this)
+                     : dispatcher_->start_threads(nullptr, nullptr);
+}
+
+bool Proactor::Core::forked() const noexcept { return os::fork_generation() != fork_generation_; }
+
+// -- driving
+// -----------------------------------------------------------------------------------------------------
+
+std::size_t Proactor::Core::turn(Deadline deadline, std::size_t handlers_max, bool return_after,
+                                 bool for_good) {
+  if (forked()) throw std::system_error(make_error_code(errc::after_fork));
+  if (!per_thread_) return dispatcher_->turn(deadline, handlers_max, return_after);
+  struct Visit {
+    LaneLoop* loop;
+    bool for_good;
+    ~Visit() { loop->leave(for_good); }
+  } const visit{enter_a_lane(), for_good};
+  return visit.loop->turn(deadline, handlers_max, return_after);
+}
+
+// The lane that this thread has already, else the first that is free.
+LaneLoop* Proactor::Core::enter_a_lane() {
+  for (const auto& loop : loops_) {
+    if (loop->mine() && loop->enter()) return loop.get();
+  }
+  for (const auto& loop : loops_) {
+    if (loop->owned_by_this_thread() && loop->enter()) return loop.get();
+  }
+  for (const auto& loop : loops_) {
+    if (loop->enter()) return loop.get();
+  }
+  throw std::system_error(make_error_code(errc::too_many_threads),
+                          "every processor has its thread; raise `threads` in the configuration");
+}
+
+void Proactor::Core::stop() noexcept {
+  stopped_.store(true, std::memory_order_release);
+  ledger_.refusing.store(Refusing::everything, std::memory_order_release);
+  for (const auto& loop : loops_) loop->stop();
+  if (!per_thread_) dispatcher_->stop();
+}
+
+void Proactor::Core::restart() noexcept {
+  ledger_.draining.store(false);
+  ledger_.refusing.store(Refusing::nothing, std::memory_order_release);
+  stopped_.store(false, std::memory_order_release);
+  for (const auto& loop : loops_) loop->restart();
+  dispatcher_->restart();
+}
+
+void Proactor::Core::drain(Deadline deadline) noexcept {
+  if (ledger_.draining.exchange(true)) return;
+  ledger_.refusing.store(Refusing::accepts, std::memory_order_release);
+  if (!deadline.is_never()) {
+    drain_timer_.prepare(OperationKind::timer, nullptr, Operation::internal);
+    drain_timer_.set_deadline(deadline);
+    static_cast<void>(start_timer(drain_timer_));
+  }
+  if (per_thread_) {
+    for (const auto& loop : loops_) {
+      loop->request({.kind = LaneRequest::Kind::cancel_accepts});
+    }
+    return;
+  }
+  const os::LockGuard lock{ledger_.mutex, system_};
+  ledger_.cancel_accepts(*lanes_[0]);
+  // Somebody has to notice that there is nothing left to do: the handler of a posted no-op would,
+  // but a look by a waiting thread does as well.
+  dispatcher_->wake_somebody();
+}
+
+// While draining: the last lane that has nothing left to do ends the run.
+void Proactor::Core::lane_is_quiet(Lane&) noexcept {
+  if (!per_thread_) {
+    stopped_.store(true, std::memory_order_release);
+    ledger_.refusing.store(Refusing::everything, std::memory_order_release);
+    dispatcher_->stop_locked();
+    return;
+  }
+  for (const auto& lane : lanes_) {
+    if (!lane->quiet.load(std::memory_order_seq_cst) || !lane->mailbox.empty() ||
+        lane->counters.pending.get() > 0) {
+      return;
+    }
+  }
+  stop();
+}
+
+// -- starting
+// ----------------------------------------------------------------------------------------------------
+
+std::error_code Proactor::Core::check(const Operation& operation) const noexcept {
+  const OperationKind kind = operation.kind();
+  const Refusing refusing = ledger_.refusing.load(std::memory_order_acquire);
+  if (refusing != Refusing::nothing &&
+      (refusing == Refusing::everything || kind == OperationKind::accept)) {
+    return errc::stopped;
+  }
+  if (kind == OperationKind::timer) return {};
+  if (kind == OperationKind::user || operation.handle() == nullptr) {
+    return std::make_error_code(std::errc::invalid_argument);
+  }
+  if (operation.has(Operation::vectored) && operation.buffers().size() > limits::buffers_max) {
+    return std::make_error_code(std::errc::invalid_argument);
+  }
+  if (operation.has(Operation::until) &&
+      (operation.delimiter() == nullptr || operation.delimiter()->empty() ||
+       operation.delimiter()->size() > limits::delimiter_max)) {
+    return std::make_error_code(std::errc::invalid_argument);
+  }
+  return {};
+}
+
+std::error_code Proactor::Core::start(Operation& operation) noexcept {
+  if (forked()) return errc::after_fork;
+  if (operation.is_pending()) return errc::operation_in_use;
+  if (operation.kind() == OperationKind::close && operation.handle() != nullptr) {
+    return close(*operation.handle(), operation);
+  }
+  if (const std::error_code error = check(operation)) return error;
+  if (operation.kind() == OperationKind::timer) return start_timer(operation);
+  return per_thread_ ? start_in_lane(operation) : start_shared(operation);
+}
+
+std::error_code Proactor::Core::start_shared(Operation& operation) noexcept
+    BATON_NO_THREAD_SAFETY_ANALYSIS {
+  Lane& lane = *lanes_[0];
+  Processor* processor = ledger_.route(lane, operation.kind());
+  if (processor == nullptr) return errc::not_supported;
+
+  std::error_code error;
+  ledger_.mutex.lock(system_);
+  const bool may_submit = processor->start_any || Dispatcher::leads(*processor);
+  const Deadline deadline = operation.deadline();
+  const Admission admission = ledger_.admit(lane, *processor, operation, may_submit, error);
+  if (admission != Admission::refused) {
+    if (!deadline.is_never()) dispatcher_->timer_added(deadline);
+    // Room there was, so it waits for the leader: who has to be told.
+    if (admission == Admission::deferred && !may_submit) {
+      dispatcher_->interrupt_leader(*processor);
+    }
+    dispatcher_->look_round();
+  }
+  ledger_.mutex.unlock(system_);
+  if (admission == Admission::submit) {
+    after_submit(*processor, operation, processor->engine->submit(operation));
+  }
+  return error;
+}
+
+// Unless the answer is pending, the operation came back; a pending one may be gone already.
+void Proactor::Core::after_submit(Processor& processor, Operation& operation,
+                                  Submission answer) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+  if (answer == Submission::pending) {
+    if (Dispatcher::leads(processor)) return;  // this thread waits next, and flushes then
+    processor.engine->flush();
+    if (processor.info.start_interrupts_leader &&
+        processor.seat.state.load(std::memory_order_seq_cst) == SeatState::waiting) {
+      processor.engine->interrupt();
+    }
+    return;
+  }
+  ledger_.mutex.lock(system_);
+  ledger_.submitted(*lanes_[0], processor, operation, answer);
+  if (answer == Submission::busy) dispatcher_->interrupt_leader(processor);
+  dispatcher_->look_round();
+  ledger_.mutex.unlock(system_);
+}
+
+std::error_code Proactor::Core::start_in_lane(Operation& operation) noexcept {
+  LaneLoop& loop = *loops_[Access::lane(*operation.handle())];
+  Lane& lane = loop.lane();
+  Processor* processor = ledger_.route(lane, operation.kind());
+  if (processor == nullptr) return errc::not_supported;
+  if (loop.mine()) return loop.start(*processor, operation);
+  if (Access::phase(*operation.handle()) != Access::Phase::open) return errc::handle_closed;
+  if (lane.mailed.load(std::memory_order_relaxed) >= processor->operations_max) {
+    return errc::limit_reached;
+  }
+  Access::activate(operation, OperationState::started);
+  loop.mail(operation);
+  return {};
+}
+
+std::error_code Proactor::Core::start_timer(Operation& operation) noexcept {
+  Access::activate(operation, OperationState::started);
+  if (per_thread_) {
+    LaneLoop& loop = *loops_[home_of(Home{})];
+    if (loop.mine()) {
+      ledger_.start_timer(loop.lane(), operation);
+    } else {
+      loop.mail(operation);
+    }
+    return {};
+  }
+  const Deadline deadline = operation.deadline();
+  const os::LockGuard lock{ledger_.mutex, system_};
+  ledger_.start_timer(*lanes_[0], operation);
+  dispatcher_->timer_added(deadline);
+  return {};
+}
+
+std::error_code Proactor::Core::post(Operation& operation, Notify level, Home home) noexcept {
+  if (forked()) return errc::after_fork;
+  if (operation.is_pending()) return errc::operation_in_use;
+  if (ledger_.refusing.load(std::memory_order_acquire) == Refusing::everything) {
+    return errc::stopped;
+  }
+  Access::activate(operation, OperationState::posted);
+  if (per_thread_) {
+    LaneLoop& loop = *loops_[home_of(home)];
+    if (loop.mine()) {
+      loop.lane().counters.posted.add();
+      loop.lane().completed.push_back(operation);
+    } else {
+      loop.mail(operation);
+    }
+    return {};
+  }
+  const os::LockGuard lock{ledger_.mutex, system_};
+  lanes_[0]->counters.posted.add();
+  lanes_[0]->completed.push_back(operation);
+  if (level == Notify::strong) dispatcher_->look_round();
+  if (level == Notify::follower) dispatcher_->look_round_for_followers();
+  return {};
+}
+
+// -- cancelling
+// --------------------------------------------------------------------------------------------------
+
+CancelResult Proactor::Core::cancel(Operation& operation, std::uint32_t activation) noexcept {
+  if (forked()) return CancelResult::nothing_pending;
+  if (!per_thread_) {
+    const os::LockGuard lock{ledger_.mutex, system_};
+    if (!operation.is_pending() || operation.activation() != activation) {
+      return CancelResult::nothing_pending;
+    }
+    const bool asked = ledger_.cancel(*lanes_[0], operation);
+    dispatcher_->look_round();
+    return asked ? CancelResult::requested : CancelResult::nothing_pending;
+  }
+  const OperationState state = operation.state();
+  if ((state != OperationState::started && state != OperationState::deferred) ||
+      operation.activation() != activation) {
+    return CancelResult::nothing_pending;
+  }
+  Handle* handle = operation.handle();
+  if (handle == nullptr) {
+    // A timer: in this thread's lane, or in one of the others; ask them all.
+    for (const auto& loop : loops_) {
+      if (loop->mine() && loop->lane().timers.contains(&operation)) {
+        ledger_.cancel(loop->lane(), operation);
+        return CancelResult::requested;
+      }
+    }
+    for (const auto& loop : loops_) {
+      loop->request(
+          {.kind = LaneRequest::Kind::cancel, .operation = &operation, .activation = activation});
+    }
+    return CancelResult::requested;
+  }
+  LaneLoop& loop = *loops_[Access::lane(*handle)];
+  if (loop.mine()) {
+    loop.take_mail();  // it may still lie there
+    if (!operation.is_pending()) return CancelResult::nothing_pending;
+    return ledger_.cancel(loop.lane(), operation) ? CancelResult::requested
+                                                  : CancelResult::nothing_pending;
+  }
+  loop.request({.kind = LaneRequest::Kind::cancel,
+                .operation = &operation,
+                .activation = activation,
+                .handle = handle,
+                .generation = handle->generation()});
+  return CancelResult::requested;
+}
+
+CancelResult Proactor::Core::cancel(Handle& handle) noexcept {
+  if (forked()) return CancelResult::nothing_pending;
+  bool asked = false;
+  if (!per_thread_) {
+    const os::LockGuard lock{ledger_.mutex, system_};
+    asked = ledger_.cancel(*lanes_[0], handle);
+    dispatcher_->look_round();
+  } else {
+    LaneLoop& loop = *loops_[Access::lane(handle)];
+    if (loop.mine()) {
+      loop.take_mail();
+      asked = ledger_.cancel(loop.lane(), handle);
+    } else {
+      loop.request({.kind = LaneRequest::Kind::cancel_handle,
+                    .handle = &handle,
+                    .generation = handle.generation()});
+      asked = true;
+    }
+  }
+  return asked ? CancelResult::requested : CancelResult::nothing_pending;
+}
+
+void Proactor::Core::cancel_all() noexcept {
+  if (!per_thread_) {
+    const os::LockGuard lock{ledger_.mutex, system_};
+    ledger_.cancel_everything(*lanes_[0]);
+    dispatcher_->look_round();
+    return;
+  }
+  for (const auto& loop : loops_) {
+    if (loop->mine()) {
+      loop->take_mail();
+      ledger_.cancel_everything(loop->lane());
+    } else {
+      loop->request({.kind = LaneRequest::Kind::cancel_all});
+    }
+  }
+}
+
+CancelWait Proactor::Core::cancel_wait(Operation& operation, std::uint32_t activation,
+                                       Deadline deadline) noexcept {
+  const auto pending = [&] {
+    return operation.is_pending() && operation.activation() == activation;
+  };
+  if (!pending()) return CancelWait::done;
+  ledger_.cancel_waiters.fetch_add(1, std::memory_order_seq_cst);
+  static_cast<void>(cancel(operation, activation));
+  CancelWait answer = CancelWait::still_running;
+  for (;;) {
+    const std::uint32_t seen = ledger_.completions.load(std::memory_order_acquire);
+    if (!pending()) {
+      answer = operation.error() == std::errc::operation_canceled ? CancelWait::cancelled
+                                                                  : CancelWait::done;
+      break;
+    }
+    const Deadline now = ledger_.now();
+    if (now >= deadline) break;
+    // The completing thread reads cancel_waiters without a fence, for it does so once per handler;
+    // should it have missed us, this bound makes up for it.
+    const Deadline until = std::min(deadline, Deadline::after(std::chrono::milliseconds{5}, now));
+    system_.futex_wait(&ledger_.completions, seen, until.ns());
+  }
+  ledger_.cancel_waiters.fetch_sub(1, std::memory_order_seq_cst);
+  return answer;
+}
+
+// -- handles
+// -------------------------------------------------------------------------------------------------------
+
+std::uint32_t Proactor::Core::home_of(Home home) noexcept {
+  if (!per_thread_) return 0;
+  const auto count = static_cast<std::uint32_t>(lanes_.size());
+  if (home.lane < count) return home.lane;
+  const std::uint32_t here = current_lane();
+  AcceptPolicy policy = AcceptPolicy::same_thread;
+  if (home.lane == Home::by_policy) policy = config.accept_policy;
+  if (policy == AcceptPolicy::same_thread && here < count) return here;
+  if (policy == AcceptPolicy::least_loaded) {
+    const auto least =
+        std::min_element(lanes_.begin(), lanes_.end(), [](const auto& a, const auto& b) {
+          return a->open_handles.load(std::memory_order_relaxed) <
+                 b->open_handles.load(std::memory_order_relaxed);
+        });
+    return (*least)->index;
+  }
+  return next_lane_.fetch_add(1, std::memory_order_relaxed) % count;
+}
+
+std::uint32_t Proactor::Core::current_lane() const noexcept {
+  if (!per_thread_) return dispatcher_->inside() ? 0 : 1;
+  for (const auto& loop : loops_) {
+    if (loop->mine()) return loop->lane().index;
+  }
+  return static_cast<std::uint32_t>(lanes_.size());
+}
+
+Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Ownership ownership,
+                                      Home home) noexcept {
+  if (forked()) return unexpected{make_error_code(errc::after_fork)};
+  if (ledger_.refusing.load(std::memory_order_acquire) == Refusing::everything) {
+    return unexpected{make_error_code(errc::stopped)};
+  }
+  const int flags = system_.fcntl(native, F_GETFL, 0);
+  if (flags < 0) return unexpected{std::error_code{errno, std::system_category()}};  // EBADF
+  bool nonblocking = (flags & O_NONBLOCK) != 0;
+  if (ownership == Ownership::owned && !nonblocking && kind != HandleKind::file) {
+    if (system_.fcntl(native, F_SETFL, flags | O_NONBLOCK) != 0) {
+      return unexpected{std::error_code{errno, std::system_category()}};
+    }
+    const int descriptor_flags = system_.fcntl(native, F_GETFD, 0);
+    if ((descriptor_flags & FD_CLOEXEC) == 0) {
+      system_.fcntl(native, F_SETFD, descriptor_flags | FD_CLOEXEC);
+    }
+    nonblocking = true;
+  }
+  const std::uint32_t lane = home_of(home);
+  Handle* handle = ledger_.handles.allocate(native, kind, ownership, nonblocking,
+                                            static_cast<std::uint16_t>(lane));
+  if (handle == nullptr) return unexpected{make_error_code(errc::no_free_handles)};
+  lanes_[lane]->open_handles.fetch_add(1, std::memory_order_relaxed);
+  return handle;
+}
+
+std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noexcept
+    BATON_NO_THREAD_SAFETY_ANALYSIS {
+  if (forked()) return errc::after_fork;
+  if (operation.is_pending()) return errc::operation_in_use;
+  if (Access::phase(handle) != Access::Phase::open) return errc::handle_closed;
+  if (!per_thread_) {
+    ledger_.mutex.lock(system_);
+    std::error_code error = errc::handle_closed;
+    if (Access::phase(handle) == Access::Phase::open) {
+      Access::activate(operation, OperationState::started);
+      ledger_.begin_close(*lanes_[0], handle, &operation);
+      dispatcher_->run_closures();
+      dispatcher_->look_round();
+      error = {};
+    }
+    ledger_.mutex.unlock(system_);
+    return error;
+  }
+  Access::activate(operation, OperationState::started);
+  LaneLoop& loop = *loops_[Access::lane(handle)];
+  if (loop.mine()) {
+    loop.take_mail();
+    ledger_.begin_close(loop.lane(), handle, &operation);
+  } else {
+    loop.mail(operation);
+  }
+  return {};
+}
+
+void Proactor::Core::close_detached(Handle& handle) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+  if (forked() || Access::phase(handle) != Access::Phase::open) return;
+  if (!per_thread_) {
+    ledger_.mutex.lock(system_);
+    ledger_.begin_close(*lanes_[0], handle, nullptr);
+    dispatcher_->run_closures();
+    dispatcher_->look_round();
+    ledger_.mutex.unlock(system_);
+    return;
+  }
+  LaneLoop& loop = *loops_[Access::lane(handle)];
+  if (loop.mine()) {
+    loop.take_mail();
+    ledger_.begin_close(loop.lane(), handle, nullptr);
+  } else {
+    loop.request({.kind = LaneRequest::Kind::close_detached,
+                  .handle = &handle,
+                  .generation = handle.generation()});
+  }
+}
+
+// -- HandlerRunner
+// ---------------------------------------------------------------------------------------------------
+
+void Proactor::Core::requeue(Lane& lane, Operation& operation) noexcept {
+  Access::requeued(operation);
+  if (per_thread_) {
+    if (loops_[lane.index]->mine()) {
+      lane.completed.push_back(operation);
+    } else {
+      loops_[lane.index]->mail(operation);
+    }
+    return;
+  }
+  const os::LockGuard lock{ledger_.mutex, system_};
+  lane.completed.push_back(operation);
+  dispatcher_->look_round();
+}
+
+void Proactor::Core::returned_elsewhere(Handle& handle) noexcept {
+  loops_[Access::lane(handle)]->request({.kind = LaneRequest::Kind::handler_returned,
+                                         .handle = &handle,
+                                         .generation = handle.generation()});
+}
+
+// What a dedicated processor finished goes to the lanes where it is at home. Called with the mutex
+// held, by the dedicated thread.
+void Proactor::Core::deliver_to_lanes(void* self, OperationQueue& finished) {
+  auto& core = *static_cast<Core*>(self);
+  while (!finished.empty()) {
+    Operation& operation = finished.pop_front();
+    Access::set(operation, Access::returned);
+    core.loops_[Access::lane(*operation.handle())]->mail(operation);
+  }
+}
+
+// -- the end
+// -----------------------------------------------------------------------------------------------------------
+
+bool Proactor::Core::everything_finished() noexcept {
+  if (ledger_.handles.count() > 0) return false;
+  for (const auto& lane : lanes_) {
+    if (lane->counters.pending.get() > 0 || !lane->completed.empty() || !lane->mailbox.empty() ||
+        !lane->timers.empty()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// The destructor's part: cancels and closes everything, runs what completes in this thread; starts
+// fail as stopped.
+void Proactor::Core::finish_everything() noexcept {
+  ledger_.refusing.store(Refusing::everything, std::memory_order_release);
+  ledger_.draining.store(false);
+  const auto step = [&](auto&& turn_once) {
+    try {
+      turn_once();
+    } catch (...) {
+      // A handler's exception has nowhere to go; the others must still run.
+    }
+  };
+  for (const auto& loop : loops_) {
+    loop->take_over();
+    loop->restart();
+  }
+  dispatcher_->restart();
+  while (!everything_finished()) {
+    const Deadline soon = Deadline::after(std::chrono::milliseconds{1}, ledger_.now());
+    if (!per_thread_) {
+      {
+        const os::LockGuard lock{ledger_.mutex, system_};
+        ledger_.close_everything(*lanes_[0]);
+        ledger_.cancel_everything(*lanes_[0]);
+      }
+      step([&] { dispatcher_->turn(soon, 0, true); });
+      continue;
+    }
+    for (const auto& loop : loops_) {
+      step([&] {
+        loop->cancel_and_close_everything();
+        loop->turn(soon, 0, true);
+      });
+    }
+  }
+  for (const auto& loop : loops_) loop->leave(false);
+}
+
+void Proactor::Core::abandon_after_fork() noexcept {
+  // No lock is taken: threads that held one at the fork do not exist here.
+  const auto abandon = [](Operation& operation) {
+    operation.finish(errc::after_fork);
+    Access::abandon(operation);
+  };
+  ledger_.handles.for_each([&](Handle& handle) {
+    for (Operation* operation = Access::first(handle); operation != nullptr;) {
+      Operation* next = Access::after(*operation);
+      abandon(*operation);
+      operation = next;
+    }
+    if (Operation* closing = Access::closing(handle)) abandon(*closing);
+    if (handle.owned()) system_.close(handle.native());
+    Access::set_phase(handle, Access::Phase::closed);
+  });
+  for (const auto& lane : lanes_) {
+    while (Operation* timer = lane->timers.pop_due(Deadline::never())) abandon(*timer);
+    while (!lane->completed.empty()) abandon(lane->completed.pop_front());
+    for (Operation* mailed = lane->mailbox.take_all(); mailed != nullptr;) {
+      Operation* next = Access::next(*mailed);
+      abandon(*mailed);
+      mailed = next;
+    }
+  }
+  for (const auto& processor : processors_) processor->engine->after_fork_in_child();
+}
+
+// -- statistics
+// ----------------------------------------------------------------------------------------------------------
+
+Statistics Proactor::Core::statistics() const {
+  Statistics sum;
+  for (const auto& lane : lanes_) {
+    const LaneCounters& from = lane->counters;
+    sum.started += from.started.get();
+    sum.completed += from.completed.get();
+    sum.completed_at_once += from.completed_at_once.get();
+    sum.deferred += from.deferred.get();
+    sum.posted += from.posted.get();
+    sum.cancelled += from.cancelled.get();
+    sum.timed_out += from.timed_out.get();
+    sum.refused_limit += from.refused_limit.get();
+    sum.pending += from.pending.get();
+    sum.waits += from.waits.get();
+    sum.batch_total += from.batch_total.get();
+    sum.batch_max = std::max(sum.batch_max, from.batch_max.get());
+    sum.interrupts_sent += from.interrupts_sent.get();
+    sum.interrupts_suppressed += from.interrupts_suppressed.get();
+    sum.followers_woken += from.followers_woken.get();
+    sum.wakes_suppressed += from.wakes_suppressed.get();
+    sum.leader_changes += from.leader_changes.get();
+    sum.seats_taken += from.seats_taken.get();
+    sum.handler_ns_max = std::max(sum.handler_ns_max, from.handler_ns_max.get());
+    sum.slow_handlers += from.slow_handlers.get();
+    sum.exceptions += from.exceptions.get();
+  }
+  for (const auto& loop : loops_) {
+    sum.interrupts_sent += loop->wakes_sent();
+    sum.interrupts_suppressed += loop->wakes_suppressed();
+  }
+  sum.handles = ledger_.handles.count();
+  return sum;
+}
+
+}  // namespace baton

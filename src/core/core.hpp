@@ -1,0 +1,106 @@
+// Proactor::Core: what is behind the Proactor - the ledger, the lanes, the dispatcher or the lane
+// loops - and the way of each public call to the thread that may carry it out.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "baton/proactor.hpp"
+#include "core/dispatcher.hpp"
+#include "core/lane_loop.hpp"
+#include "core/ledger.hpp"
+#include "core/runner.hpp"
+
+namespace baton {
+
+class Proactor::Core final : public HandlerRunner {
+ public:
+  /// `lanes`: 0 for shared and dedicated teams, else the number of per_thread lanes.
+  Core(Config config, const os::System& system, std::uint32_t handles_max, std::uint32_t lanes);
+  ~Core() override;
+
+  // -- put together by src/proactor.cpp, before anything starts
+  // --------------------------------------------------
+
+  /// One processor of the team. per_thread: once for each lane, in order; else lane 0.
+  void add(std::unique_ptr<Engine> engine, const ProcessorConfig& config, Mode mode,
+           std::uint16_t team_index, std::uint32_t lane);
+  /// Starts the threads of dedicated processors; 0 or an errno.
+  int start_threads();
+
+  // -- the calls of Proactor
+  // -----------------------------------------------------------------------------------
+
+  std::size_t turn(Deadline deadline, std::size_t handlers_max, bool return_after, bool for_good);
+  void stop() noexcept;
+  [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
+  void restart() noexcept;
+  void drain(Deadline deadline) noexcept;
+
+  std::error_code start(Operation& operation) noexcept;
+  CancelResult cancel(Operation& operation, std::uint32_t activation) noexcept;
+  CancelResult cancel(Handle& handle) noexcept;
+  void cancel_all() noexcept;
+  CancelWait cancel_wait(Operation& operation, std::uint32_t activation,
+                         Deadline deadline) noexcept;
+  std::error_code post(Operation& operation, Notify level, Home home) noexcept;
+
+  Result<Handle*> adopt(NativeHandle native, HandleKind kind, Ownership ownership,
+                        Home home) noexcept;
+  std::error_code close(Handle& handle, Operation& operation) noexcept;
+  void close_detached(Handle& handle) noexcept;
+
+  [[nodiscard]] std::uint32_t lanes() const noexcept {
+    return static_cast<std::uint32_t>(lanes_.size());
+  }
+  [[nodiscard]] std::uint32_t current_lane() const noexcept;
+  [[nodiscard]] Statistics statistics() const;
+  /// In a child process: ends everything without touching what the parent shares.
+  void abandon_after_fork() noexcept;
+  [[nodiscard]] bool forked() const noexcept;
+
+  // -- HandlerRunner
+  // ---------------------------------------------------------------------------------------------
+
+  void lane_is_quiet(Lane& lane) noexcept override;
+
+  const Config config;
+  std::string explanation;
+  std::function<void(std::exception_ptr)> task_exception_handler;
+  std::unique_ptr<Core> ancestor;  // after reopen: keeps the records that old objects still name
+
+  [[nodiscard]] Ledger& ledger() noexcept { return ledger_; }
+
+ private:
+  void requeue(Lane& lane, Operation& operation) noexcept override;
+  void returned_elsewhere(Handle& handle) noexcept override;
+
+  [[nodiscard]] std::error_code check(const Operation& operation) const noexcept;
+  std::error_code start_shared(Operation& operation) noexcept;
+  std::error_code start_in_lane(Operation& operation) noexcept;
+  std::error_code start_timer(Operation& operation) noexcept;
+  void after_submit(Processor& processor, Operation& operation, Submission answer) noexcept;
+  [[nodiscard]] std::uint32_t home_of(Home home) noexcept;
+  LaneLoop* enter_a_lane();
+  void finish_everything() noexcept;
+  [[nodiscard]] bool everything_finished() noexcept;
+  static void deliver_to_lanes(void* self, OperationQueue& finished);
+
+  const os::System& system_;
+  const std::uint32_t fork_generation_;
+  const bool per_thread_;
+  Ledger ledger_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::unique_ptr<Processor>> processors_;
+  std::unique_ptr<Dispatcher> dispatcher_;        // shared and dedicated processors
+  std::vector<std::unique_ptr<LaneLoop>> loops_;  // per_thread: one for each lane
+  std::atomic<std::uint32_t> next_lane_{0};
+  std::atomic<bool> stopped_{false};
+  Operation drain_timer_;
+};
+
+}  // namespace baton

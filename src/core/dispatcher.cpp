@@ -1,0 +1,644 @@
+// The protocol of seats, followers and the understudy. Reading beside it: tests/model/seat.pml.
+#include "core/dispatcher.hpp"
+
+#include <errno.h>
+
+#include <algorithm>
+
+#include "core/merged_wait.hpp"
+#include "core/runner.hpp"
+
+namespace baton {
+
+using Access = OperationAccess;
+
+namespace {
+
+/// What leads() asks: the member number under which this thread holds seats. A thread may be inside
+/// several proactors at once (a handler that drives another one), so the numbers stand in a chain.
+struct Inside {
+  const Dispatcher* dispatcher;
+  std::uint32_t number;
+  const Inside* outer;
+};
+thread_local const Inside* inside_chain = nullptr;
+
+std::uint32_t bit(const Processor& processor) { return 1U << processor.index; }
+
+}  // namespace
+
+Dispatcher::Dispatcher(Ledger& ledger, Lane& lane, HandlerRunner& runner, Duration look)
+    : ledger_(ledger), lane_(lane), runner_(runner), system_(ledger.system()), look_(look) {}
+
+Dispatcher::~Dispatcher() { BATON_ASSERT(sleepers_ == nullptr && understudy_ == nullptr); }
+
+void Dispatcher::add(Processor& processor) { processors_.push_back(&processor); }
+
+bool Dispatcher::leads(const Processor& processor) noexcept {
+  const std::uint32_t holder = processor.seat.holder.load(std::memory_order_seq_cst);
+  if (holder == 0) return false;
+  for (const Inside* inside = inside_chain; inside != nullptr; inside = inside->outer) {
+    if (inside->number != holder) continue;
+    const auto& all = inside->dispatcher->processors_;
+    if (std::find(all.begin(), all.end(), &processor) != all.end()) return true;
+  }
+  return false;
+}
+
+bool Dispatcher::inside() const noexcept {
+  for (const Inside* link = inside_chain; link != nullptr; link = link->outer) {
+    if (link->dispatcher == this) return true;
+  }
+  return false;
+}
+
+// -- a turn
+// ------------------------------------------------------------------------------------------------------
+
+std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
+                             bool return_after_handlers) BATON_NO_THREAD_SAFETY_ANALYSIS {
+  ledger_.mutex.lock(system_);
+  if (++next_member_ == 0) ++next_member_;
+  Member me{next_member_};
+  const Inside link{this, me.number, inside_chain};
+  inside_chain = &link;
+  struct Unlink {
+    const Inside* outer;
+    ~Unlink() { inside_chain = outer; }
+  } const unlink{inside_chain->outer};
+
+  std::size_t handlers = 0;
+  std::size_t since_look = 0;  // handlers since this thread looked at an engine
+  bool late = false;
+  while (!stopped()) {
+    check_seats(me);
+    run_closures();
+    ledger_.expire(lane_, lane_.timers.empty() ? Deadline::immediately() : ledger_.now());
+    if (handlers_max != 0 && handlers >= handlers_max) break;
+    // A leader is in a handler and nobody watches: that comes before helping (rule 4).
+    // Work that posts itself must not starve I/O.
+    if (since_look >= limits::handlers_per_look) {
+      since_look = 0;
+      take_seats(me);
+      if (me.seats != 0) lead(me, Deadline::immediately());
+    }
+    const bool to_the_role =
+        me.seats == 0 && !late && understudy_ == nullptr && leader_in_handler() && !urgent();
+    if (!to_the_role) {
+      if (Operation* operation = ledger_.pop(lane_)) {
+        ++taken_;
+        run(me, *operation);  // an exception leaves from here, everything handed over
+        ++handlers;
+        ++since_look;
+        continue;
+      }
+      if (late || (return_after_handlers && handlers > 0)) break;
+      take_seats(me);
+      if (me.seats != 0) {
+        since_look = 0;
+        lead(me, deadline);
+        late = !deadline.is_never() && ledger_.now() >= deadline;
+        continue;
+      }
+    }
+    rest(me, deadline, late);
+  }
+  leave(me);
+  ledger_.mutex.unlock(system_);
+  return handlers;
+}
+
+// Runs one handler, seat kept. Entering it, marking the seat and looking round are one critical
+// section.
+void Dispatcher::run(Member& me, Operation& operation) BATON_NO_THREAD_SAFETY_ANALYSIS {
+  if (me.seats != 0) {
+    set_seats(me, SeatState::in_handler);
+    for (Processor* processor : processors_) {
+      if ((me.seats & bit(*processor)) != 0) ++processor->seat.count;
+    }
+  }
+  ++in_handlers_;
+  look_round();
+  ledger_.mutex.unlock(system_);
+  Handle* handle = nullptr;
+  try {
+    handle = runner_.run(lane_, operation, true);
+  } catch (...) {
+    ledger_.mutex.lock(system_);
+    --in_handlers_;
+    lane_.counters.exceptions.add();
+    check_seats(me);
+    leave(me);  // the baton is handed over before the exception leaves run()
+    ledger_.mutex.unlock(system_);
+    throw;
+  }
+  ledger_.mutex.lock(system_);
+  --in_handlers_;
+  ledger_.handler_returned(lane_, handle);
+}
+
+bool Dispatcher::quiet() const noexcept {
+  return lane_.counters.pending.get() == 0 && in_handlers_ == 0 && lane_.completed.empty() &&
+         lane_.closable == nullptr;
+}
+
+void Dispatcher::leave(Member& me) {
+  for (Processor* processor : processors_) {
+    if ((me.seats & bit(*processor)) != 0) give_up_seat(me, *processor);
+  }
+  drop_timekeeping(me);
+  look_round();
+}
+
+// Waits in the engine (or engines) whose seats this thread holds; what is complete is queued.
+void Dispatcher::lead(Member& me, Deadline deadline) BATON_NO_THREAD_SAFETY_ANALYSIS {
+  OperationQueue finished;
+  Processor* led[limits::processors_max];
+  std::size_t count = 0;
+  for (Processor* processor : processors_) {
+    if ((me.seats & bit(*processor)) == 0) continue;
+    ledger_.detach_as_leader(lane_, *processor);
+    ledger_.start_deferred(*processor, finished);
+    led[count++] = processor;
+  }
+  run_closures();
+  ledger_.take_back_all(lane_, finished);
+  // Handlers that are due come first: then this is only a look.
+  if (!lane_.completed.empty()) deadline = Deadline::immediately();
+
+  take_timekeeping(me);
+  Deadline until = deadline;
+  if (timekeeper_ == &me) until = std::min(until, lane_.timers.nearest());
+  set_seats(me, SeatState::waiting);
+  look_round();
+  ledger_.mutex.unlock(system_);
+
+  OperationQueue batches[limits::processors_max];
+  merged_wait(std::span{led, count}, std::span{batches, count}, until, system_);
+
+  ledger_.mutex.lock(system_);
+  drop_timekeeping(me);
+  std::size_t brought = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    led[i]->seat.interrupted.store(false, std::memory_order_seq_cst);
+    brought += batches[i].size();
+    ledger_.account(*led[i], batches[i]);
+    ledger_.take_back_all(lane_, batches[i]);
+  }
+  // Nobody takes the seat of a leader that waits, so it is still ours.
+  set_seats(me, SeatState::awake);
+  give_up_idle_seats(me);
+  lane_.counters.waits.add();
+  lane_.counters.batch_total.add(brought);
+  lane_.counters.batch_max.raise_to(brought);
+}
+
+// Sleeps until woken: as the understudy with a time-out, if the role is free, else for good.
+void Dispatcher::rest(Member& me, Deadline deadline, bool& late) BATON_NO_THREAD_SAFETY_ANALYSIS {
+  check_seats(me);
+  if (understudy_ == nullptr) {
+    understudy_ = &me;
+    me.rest = Rest::understudy;
+    for (Processor* processor : processors_) me.mark[processor->index] = processor->seat.count;
+    me.queue_mark = taken_;
+  } else {
+    push_sleeper(me);
+  }
+  take_timekeeping(me);
+  look_round();
+  for (;;) {
+    Deadline until = deadline;
+    if (timekeeper_ == &me) until = std::min(until, lane_.timers.nearest());
+    if (me.rest == Rest::understudy) {
+      until = std::min(until, Deadline::after(look_, ledger_.now()));
+    }
+    ledger_.mutex.unlock(system_);
+    me.slot.park(system_, until);
+    ledger_.mutex.lock(system_);
+    if (me.rest == Rest::signalled) {
+      --coming_;
+      me.rest = Rest::awake;
+      break;
+    }
+    const Deadline now = ledger_.now();
+    late = !deadline.is_never() && now >= deadline;
+    const bool timers_due = timekeeper_ == &me && lane_.timers.nearest() <= now;
+    if (late || timers_due || stopped()) {
+      if (me.rest == Rest::understudy) understudy_ = nullptr;
+      if (me.rest == Rest::asleep) remove_sleeper(me);
+      me.rest = Rest::awake;
+      break;
+    }
+    if (me.rest == Rest::understudy && look(me)) break;
+  }
+  drop_timekeeping(me);
+}
+
+// The understudy's look, one critical section. True: there is something to do.
+bool Dispatcher::look(Member& me) {
+  for (Processor* processor : processors_) {
+    Seat& seat = processor->seat;
+    if (processor->mode == Mode::dedicated || seat.state.load() != SeatState::in_handler ||
+        seat.count != me.mark[processor->index]) {
+      continue;
+    }
+    // In the same handler since the last look: its seat is ours.
+    understudy_ = nullptr;
+    me.rest = Rest::awake;
+    take_seat(me, *processor);
+    lane_.counters.seats_taken.add();
+    lane_.counters.slow_handlers.add();
+    return true;
+  }
+  // Results that were queued at the last look are still not taken: help.
+  if (!lane_.completed.empty() &&
+      (taken_ == me.queue_mark || taken_ - me.queue_mark < lane_.completed.size() || urgent())) {
+    understudy_ = nullptr;
+    me.rest = Rest::awake;
+    return true;
+  }
+  bool traffic = leader_busy();
+  for (Processor* processor : processors_) {
+    traffic |= processor->seat.count != me.mark[processor->index];
+    me.mark[processor->index] = processor->seat.count;
+  }
+  me.queue_mark = taken_;
+  if (traffic) return false;
+  // Nothing moves: free the role and sleep for good, in the same step.
+  understudy_ = nullptr;
+  push_sleeper(me);
+  return false;
+}
+
+// -- seats
+// ---------------------------------------------------------------------------------------------------------
+
+bool Dispatcher::can_lead(const Processor& processor) const noexcept {
+  return processor.mode != Mode::dedicated &&
+         processor.seat.holder.load(std::memory_order_relaxed) == 0 && processor.has_work();
+}
+
+// Back from a handler: is the seat still mine (rule 3)?
+void Dispatcher::check_seats(Member& me) noexcept {
+  if (me.seats == 0) return;
+  for (Processor* processor : processors_) {
+    if ((me.seats & bit(*processor)) == 0) continue;
+    if (processor->seat.holder.load(std::memory_order_relaxed) != me.number) {
+      me.seats &= ~bit(*processor);
+    } else {
+      processor->seat.state.store(SeatState::awake);
+    }
+  }
+}
+
+// Takes the first seat that is free; and all of them when nobody else is there to lead the others.
+void Dispatcher::take_seats(Member& me) noexcept {
+  give_up_idle_seats(me);
+  for (Processor* processor : processors_) {
+    if (!can_lead(*processor)) continue;
+    if (me.seats != 0 && (sleepers_ != nullptr || understudy_ != nullptr || coming_ > 0)) break;
+    take_seat(me, *processor);
+  }
+}
+
+void Dispatcher::take_seat(Member& me, Processor& processor) noexcept {
+  me.seats |= bit(processor);
+  Seat& seat = processor.seat;
+  // seq_cst: ordered before the engine's own lock in the wait that follows (see leads()).
+  seat.holder.store(me.number, std::memory_order_seq_cst);
+  seat.state.store(SeatState::awake);
+  ++seat.count;
+  lane_.counters.leader_changes.add();
+}
+
+void Dispatcher::give_up_seat(Member& me, Processor& processor) noexcept {
+  me.seats &= ~bit(processor);
+  Seat& seat = processor.seat;
+  if (seat.holder.load(std::memory_order_relaxed) != me.number) return;  // taken meanwhile
+  seat.holder.store(0, std::memory_order_seq_cst);
+  seat.state.store(SeatState::vacant);
+  ++seat.count;
+}
+
+void Dispatcher::give_up_idle_seats(Member& me) noexcept {
+  if (me.seats == 0) return;
+  for (Processor* processor : processors_) {
+    if ((me.seats & bit(*processor)) != 0 && !processor->has_work()) {
+      give_up_seat(me, *processor);
+    }
+  }
+}
+
+void Dispatcher::set_seats(const Member& me, SeatState state) noexcept {
+  for (Processor* processor : processors_) {
+    if ((me.seats & bit(*processor)) != 0) processor->seat.state.store(state);
+  }
+}
+
+// -- the look round
+// ----------------------------------------------------------------------------------------------
+
+bool Dispatcher::unled() const noexcept {
+  for (const Processor* processor : processors_) {
+    if (can_lead(*processor)) return true;
+  }
+  return false;
+}
+
+// A shared leader in the dispatcher or in a handler: it comes back to the queue by itself.
+bool Dispatcher::leader_busy() const noexcept {
+  for (const Processor* processor : processors_) {
+    const SeatState state = processor->seat.state.load(std::memory_order_relaxed);
+    if (processor->mode != Mode::dedicated &&
+        (state == SeatState::awake || state == SeatState::in_handler)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Dispatcher::leader_in_handler() const noexcept {
+  for (const Processor* processor : processors_) {
+    if (processor->mode != Mode::dedicated &&
+        processor->seat.state.load(std::memory_order_relaxed) == SeatState::in_handler) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Dispatcher::leader_asked() const noexcept {
+  for (const Processor* processor : processors_) {
+    if (processor->mode != Mode::dedicated && processor->seat.interrupted.load() &&
+        processor->seat.state.load(std::memory_order_relaxed) == SeatState::waiting) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Dispatcher::urgent() const noexcept {
+  return unled() || (!lane_.completed.empty() && !leader_busy()) || timers_uncovered();
+}
+
+// There are timers, and nobody who sleeps, waits or looks will come by for them.
+bool Dispatcher::timers_uncovered() const noexcept {
+  return !lane_.timers.empty() && timekeeper_ == nullptr && understudy_ == nullptr &&
+         !leader_busy();
+}
+
+void Dispatcher::look_round() {
+  const bool needed = urgent();
+  if (needed || (leader_in_handler() && understudy_ == nullptr)) {
+    if (coming_ > 0) {
+      lane_.counters.wakes_suppressed.add();
+      return;
+    }
+    if (sleepers_ != nullptr) {
+      wake_follower();
+      return;
+    }
+    if (needed && understudy_ != nullptr) {
+      wake_understudy();
+      return;
+    }
+  }
+  if (coming_ == 0 && sleepers_ == nullptr && understudy_ == nullptr &&
+      (!lane_.completed.empty() || timers_uncovered())) {
+    ask_a_leader();
+  }
+}
+
+void Dispatcher::look_round_for_followers() {
+  if (!urgent() || coming_ > 0) return;
+  if (sleepers_ != nullptr) {
+    wake_follower();
+  } else if (understudy_ != nullptr) {
+    wake_understudy();
+  }
+}
+
+void Dispatcher::wake_somebody() {
+  if (sleepers_ != nullptr) {
+    wake_follower();
+  } else if (understudy_ != nullptr) {
+    wake_understudy();
+  } else {
+    ask_a_leader();
+  }
+}
+
+void Dispatcher::wake_follower() noexcept {
+  Member& member = *sleepers_;  // last in, first out: its cache is the warmest
+  remove_sleeper(member);
+  member.rest = Rest::signalled;
+  ++coming_;
+  lane_.counters.followers_woken.add();
+  member.slot.unpark(system_);
+}
+
+void Dispatcher::wake_understudy() noexcept {
+  Member& member = *understudy_;
+  understudy_ = nullptr;
+  member.rest = Rest::signalled;
+  ++coming_;
+  lane_.counters.followers_woken.add();
+  member.slot.unpark(system_);
+}
+
+bool Dispatcher::ask_a_leader() noexcept {
+  if (leader_asked()) {
+    lane_.counters.interrupts_suppressed.add();
+    return true;
+  }
+  for (Processor* processor : processors_) {
+    if (processor->mode == Mode::dedicated ||
+        processor->seat.state.load(std::memory_order_relaxed) != SeatState::waiting) {
+      continue;
+    }
+    interrupt_leader(*processor);
+    return true;
+  }
+  return false;
+}
+
+void Dispatcher::interrupt_leader(Processor& processor) {
+  if (processor.mode != Mode::dedicated) {
+    if (processor.seat.state.load(std::memory_order_relaxed) != SeatState::waiting) return;
+    if (processor.seat.interrupted.exchange(true, std::memory_order_seq_cst)) {
+      lane_.counters.interrupts_suppressed.add();
+      return;
+    }
+  }
+  lane_.counters.interrupts_sent.add();
+  processor.engine->interrupt();
+}
+
+// -- timers
+// --------------------------------------------------------------------------------------------------------
+
+void Dispatcher::take_timekeeping(Member& me) noexcept {
+  if (timekeeper_ == nullptr) {
+    timekeeper_ = &me;
+    me.timekeeper = true;
+  }
+}
+
+void Dispatcher::drop_timekeeping(Member& me) noexcept {
+  if (timekeeper_ == &me) timekeeper_ = nullptr;
+  me.timekeeper = false;
+}
+
+void Dispatcher::timer_added(Deadline deadline) {
+  // Not the nearest: whoever keeps the time wakes up early enough.
+  if (lane_.timers.nearest() < deadline) return;
+  if (timekeeper_ != nullptr) wake_timekeeper();
+  look_round();
+}
+
+// The timekeeper's wait is too long now: it has to look again.
+void Dispatcher::wake_timekeeper() noexcept {
+  Member& member = *timekeeper_;
+  if (member.seats != 0) {
+    for (Processor* processor : processors_) {
+      if ((member.seats & bit(*processor)) == 0) continue;
+      interrupt_leader(*processor);
+      return;
+    }
+  }
+  if (member.rest == Rest::signalled || member.rest == Rest::awake) return;  // on its way
+  if (member.rest == Rest::understudy) understudy_ = nullptr;
+  if (member.rest == Rest::asleep) remove_sleeper(member);
+  member.rest = Rest::signalled;
+  ++coming_;
+  member.slot.unpark(system_);
+}
+
+// -- sleepers
+// --------------------------------------------------------------------------------------------------------
+
+void Dispatcher::push_sleeper(Member& me) noexcept {
+  me.rest = Rest::asleep;
+  me.previous = nullptr;
+  me.next = sleepers_;
+  if (sleepers_ != nullptr) sleepers_->previous = &me;
+  sleepers_ = &me;
+}
+
+void Dispatcher::remove_sleeper(Member& me) noexcept {
+  (me.previous != nullptr ? me.previous->next : sleepers_) = me.next;
+  if (me.next != nullptr) me.next->previous = me.previous;
+  me.next = me.previous = nullptr;
+}
+
+// -- closing, stopping
+// -------------------------------------------------------------------------------------------------
+
+void Dispatcher::run_closures() BATON_NO_THREAD_SAFETY_ANALYSIS {
+  while (Handle* handle = ledger_.next_closable(lane_)) {
+    if (ledger_.submit_close(lane_, *handle)) continue;
+    int error = 0;
+    if (handle->owned()) {
+      // close(2) wakes the peer and may take a while: not under the mutex. Nobody else has the
+      // handle.
+      const NativeHandle native = handle->native();
+      ledger_.mutex.unlock(system_);
+      if (system_.close(native) != 0 && errno != EINTR) error = errno;
+      ledger_.mutex.lock(system_);
+    }
+    ledger_.closed(lane_, *handle, error);
+  }
+}
+
+void Dispatcher::stop() noexcept {
+  const os::LockGuard lock{ledger_.mutex, system_};
+  stop_locked();
+}
+
+void Dispatcher::stop_locked() noexcept {
+  stopped_.store(true, std::memory_order_release);
+  while (sleepers_ != nullptr) wake_follower();
+  if (understudy_ != nullptr) wake_understudy();
+  for (Processor* processor : processors_) {
+    if (processor->mode != Mode::dedicated) interrupt_leader(*processor);
+  }
+}
+
+void Dispatcher::restart() noexcept { stopped_.store(false, std::memory_order_release); }
+
+// -- dedicated processors
+// ------------------------------------------------------------------------------------------------
+
+int Dispatcher::start_threads(Deliver deliver, void* context) {
+  deliver_ = deliver;
+  deliver_context_ = context;
+  for (Processor* processor : processors_) {
+    if (processor->mode != Mode::dedicated) continue;
+    auto thread = std::make_unique<DedicatedThread>();
+    thread->dispatcher = this;
+    thread->processor = processor;
+    const int error = system_.thread_start(&thread->thread, dedicated_entry, thread.get());
+    if (error != 0) return error;
+    thread->running = true;
+    threads_.push_back(std::move(thread));
+  }
+  return 0;
+}
+
+void Dispatcher::stop_threads() {
+  threads_ending_.store(true, std::memory_order_release);
+  for (const auto& thread : threads_) thread->processor->engine->interrupt();
+  for (const auto& thread : threads_) {
+    if (thread->running) system_.thread_join(thread->thread);
+    thread->running = false;
+  }
+  threads_.clear();
+}
+
+void Dispatcher::dedicated_entry(void* argument) {
+  auto& thread = *static_cast<DedicatedThread*>(argument);
+  thread.dispatcher->dedicated_loop(*thread.processor);
+}
+
+// The permanent leader (paper 000 section 7.2): starts what is deferred, waits, hands over, again.
+void Dispatcher::dedicated_loop(Processor& processor) BATON_NO_THREAD_SAFETY_ANALYSIS {
+  ledger_.mutex.lock(system_);
+  if (++next_member_ == 0) ++next_member_;
+  const Inside link{this, next_member_, nullptr};
+  inside_chain = &link;
+  processor.seat.holder.store(link.number, std::memory_order_seq_cst);
+  while (!threads_ending_.load(std::memory_order_acquire) || processor.started > 0) {
+    OperationQueue finished;
+    ledger_.detach_as_leader(lane_, processor);
+    ledger_.start_deferred(processor, finished);
+    const bool at_once = !finished.empty();
+    OperationQueue batch;
+    processor.seat.state.store(SeatState::waiting);
+    ledger_.mutex.unlock(system_);
+    processor.engine->wait(batch, at_once ? Deadline::immediately() : Deadline::never());
+    ledger_.mutex.lock(system_);
+    processor.seat.state.store(SeatState::awake);
+    lane_.counters.waits.add();
+    lane_.counters.batch_total.add(batch.size());
+    lane_.counters.batch_max.raise_to(batch.size());
+    ledger_.account(processor, batch);
+    finished.splice_back(batch);
+    if (finished.empty()) {
+      run_closures();
+      continue;
+    }
+    if (deliver_ != nullptr) {
+      deliver_(deliver_context_, finished);
+    } else {
+      ledger_.take_back_all(lane_, finished);
+      run_closures();
+      look_round();  // level STRONG: also a waiting shared leader is asked
+    }
+  }
+  processor.seat.holder.store(0, std::memory_order_seq_cst);
+  processor.seat.state.store(SeatState::vacant);
+  ledger_.mutex.unlock(system_);
+  inside_chain = nullptr;
+}
+
+}  // namespace baton

@@ -1,0 +1,169 @@
+// Dispatcher: who leads, who follows, who runs handlers - for shared and dedicated processors
+// (paper 000 section 6, with the repairs that model checking found; the words and steps are those
+// of tests/model/seat.pml).
+//
+// The idea. A processor with work has a seat. The thread that takes it waits in the engine; results
+// go to the one queue; the leader runs short handlers itself, seat kept, because waking a thread
+// costs more than most handlers. One sleeping follower, the understudy, looks about once a
+// millisecond while a leader is in a handler, takes the seat of one that is stuck in the same
+// handler since the last look, and helps with results that have waited that long. After a look
+// without traffic it sleeps for good: an idle process makes no system call.
+//
+// The one tricky piece: no wake-up may be lost. Whenever a thread is about to stop being available
+// - before it runs a handler, before it waits as leader, before it returns for any reason - it
+// looks round once, in the same critical section (look_round). Either somebody else is then awake,
+// on the way or due to look, or there is nothing to do.
+//
+// Every critical section is one holding of Ledger::mutex. Dedicated processors have a thread of
+// their own, which is their only leader; it hands results over and looks round (level STRONG), and
+// runs no handler.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "baton/deadline.hpp"
+#include "baton/proactor.hpp"
+#include "core/ledger.hpp"
+#include "os/parking.hpp"
+
+namespace baton {
+
+class HandlerRunner;
+
+class Dispatcher {
+ public:
+  Dispatcher(Ledger& ledger, Lane& lane, HandlerRunner& runner, Duration look);
+  ~Dispatcher();
+  Dispatcher(const Dispatcher&) = delete;
+  Dispatcher& operator=(const Dispatcher&) = delete;
+
+  /// Adds a processor of the team. Before anything starts.
+  void add(Processor& processor);
+  /// Starts the threads of dedicated processors. `deliver` takes what they finish where the lane is
+  /// not this dispatcher's (per_thread teams); null: into this lane. 0 or an errno.
+  using Deliver = void (*)(void* context, OperationQueue& finished);
+  int start_threads(Deliver deliver, void* context);
+  /// Ends and joins them; their processors have been cancelled before.
+  void stop_threads();
+
+  /// One turn of a thread: at most `handlers_max` handlers (0: no bound), until `deadline`, or
+  /// until stopped. With `return_after_handlers` it returns when at least one has run and nothing
+  /// is queued.
+  std::size_t turn(Deadline deadline, std::size_t handlers_max, bool return_after_handlers);
+
+  void stop() noexcept;
+  void stop_locked() noexcept BATON_REQUIRES(ledger_.mutex);
+  void restart() noexcept;
+  [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
+
+  // -- called with the mutex held, by starters
+  // ---------------------------------------------------------------
+
+  /// After anything was queued, deferred or started: wakes or interrupts at most one thread.
+  void look_round() BATON_REQUIRES(ledger_.mutex);
+  /// A timer was added: somebody must wake up for it.
+  void timer_added(Deadline deadline) BATON_REQUIRES(ledger_.mutex);
+  /// After a post of level FOLLOWER: only a sleeper is woken, never a leader interrupted.
+  void look_round_for_followers() BATON_REQUIRES(ledger_.mutex);
+  /// Makes one thread go round once, whatever there is.
+  void wake_somebody() BATON_REQUIRES(ledger_.mutex);
+  /// Makes the leader start what is deferred, or see a wait set that has changed.
+  void interrupt_leader(Processor& processor) BATON_REQUIRES(ledger_.mutex);
+  /// The handles that can be closed now. Unlocks while it closes.
+  void run_closures() BATON_REQUIRES(ledger_.mutex);
+
+  /// The calling thread holds the seat of `processor` and will therefore wait next. Needs no mutex.
+  [[nodiscard]] static bool leads(const Processor& processor) noexcept;
+  [[nodiscard]] bool inside() const noexcept;
+
+ private:
+  enum class Rest : std::uint8_t { awake, asleep, signalled, understudy };
+
+  /// A thread inside turn(); lives on its stack.
+  struct Member {
+    explicit Member(std::uint32_t id) : number(id) {}
+    const std::uint32_t number;  // never 0
+    Rest rest = Rest::awake;
+    bool timekeeper = false;
+    os::ParkingSlot slot;
+    std::uint32_t mark[limits::processors_max] = {};  // Seat::count at the last look
+    std::uint64_t queue_mark = 0;                     // results taken at the last look
+    std::uint32_t seats = 0;                          // bit per processor: what I think I hold
+    Member* next = nullptr;                           // sleepers, last in first out
+    Member* previous = nullptr;
+  };
+
+  struct DedicatedThread {
+    Dispatcher* dispatcher = nullptr;
+    Processor* processor = nullptr;
+    std::uint64_t thread = 0;
+    bool running = false;
+  };
+
+  // The steps of a turn; all with the mutex held, those that wait or run handlers release it.
+  bool step(Member& me, Deadline deadline, bool& late) BATON_REQUIRES(ledger_.mutex);
+  void lead(Member& me, Deadline deadline) BATON_REQUIRES(ledger_.mutex);
+  void rest(Member& me, Deadline deadline, bool& late) BATON_REQUIRES(ledger_.mutex);
+  bool look(Member& me) BATON_REQUIRES(ledger_.mutex);
+  void run(Member& me, Operation& operation) BATON_REQUIRES(ledger_.mutex);
+  void leave(Member& me) BATON_REQUIRES(ledger_.mutex);
+
+  /// Nothing pending, queued or in a handler.
+  [[nodiscard]] bool quiet() const noexcept;
+
+  // Seats.
+  [[nodiscard]] bool can_lead(const Processor& processor) const noexcept;
+  void check_seats(Member& me) noexcept;
+  void take_seats(Member& me) noexcept;
+  void take_seat(Member& me, Processor& processor) noexcept;
+  void give_up_seat(Member& me, Processor& processor) noexcept;
+  void give_up_idle_seats(Member& me) noexcept;
+  void set_seats(const Member& me, SeatState state) noexcept;
+
+  // What look_round asks.
+  [[nodiscard]] bool unled() const noexcept;
+  [[nodiscard]] bool leader_busy() const noexcept;
+  [[nodiscard]] bool leader_in_handler() const noexcept;
+  [[nodiscard]] bool leader_asked() const noexcept;
+  [[nodiscard]] bool urgent() const noexcept;
+  [[nodiscard]] bool timers_uncovered() const noexcept;
+
+  void wake_follower() noexcept;
+  void wake_understudy() noexcept;
+  void wake_timekeeper() noexcept;
+  bool ask_a_leader() noexcept;
+  void push_sleeper(Member& me) noexcept;
+  void remove_sleeper(Member& me) noexcept;
+  void take_timekeeping(Member& me) noexcept;
+  void drop_timekeeping(Member& me) noexcept;
+
+  void dedicated_loop(Processor& processor);
+  static void dedicated_entry(void* argument);
+
+  Ledger& ledger_;
+  Lane& lane_;
+  HandlerRunner& runner_;
+  const os::System& system_;
+  const Duration look_;
+  std::vector<Processor*> processors_;
+  std::vector<std::unique_ptr<DedicatedThread>> threads_;
+  Deliver deliver_ = nullptr;
+  void* deliver_context_ = nullptr;
+
+  std::atomic<bool> stopped_{false};
+  std::atomic<bool> threads_ending_{false};
+
+  // Guarded by ledger_.mutex:
+  std::uint32_t next_member_ = 0;
+  Member* sleepers_ = nullptr;
+  Member* understudy_ = nullptr;
+  Member* timekeeper_ = nullptr;  // whose wait ends at the nearest timer
+  std::uint32_t coming_ = 0;      // signalled, not yet back under the mutex
+  std::uint32_t in_handlers_ = 0;
+  std::uint64_t taken_ = 0;  // results taken from the queue, ever
+};
+
+}  // namespace baton

@@ -1,0 +1,49 @@
+// Allocation of handle records.
+#include "core/handle_table.hpp"
+
+#include "base/assert.hpp"
+
+namespace baton {
+
+Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ownership,
+                              bool nonblocking, std::uint16_t lane) noexcept {
+  const os::LockGuard lock{mutex_, system_};
+  Handle* handle = free_;
+  if (handle != nullptr) {
+    free_ = handle->next_;
+  } else {
+    const std::uint32_t index = used_.load(std::memory_order_relaxed);
+    if (!table_.ensure(index)) return nullptr;
+    handle = &table_[index];
+    handle->index_ = index;
+    used_.store(index + 1, std::memory_order_release);
+  }
+  handle->native_ = native;
+  handle->generation_.fetch_add(1, std::memory_order_relaxed);
+  handle->kind_ = kind;
+  handle->ownership_ = ownership;
+  handle->nonblocking_ = nonblocking;
+  // A regular file's close may wait for its server or its disk.
+  handle->close_may_block_ = kind == HandleKind::file;
+  handle->lane_.store(lane, std::memory_order_relaxed);
+  handle->attached_ = 0;
+  handle->pending_ = 0;
+  handle->closing_ = nullptr;
+  handle->operations_ = nullptr;
+  handle->next_ = nullptr;
+  handle->phase_.store(Handle::Phase::open, std::memory_order_release);
+  count_.fetch_add(1, std::memory_order_relaxed);
+  return handle;
+}
+
+void HandleTable::release(Handle& handle) noexcept {
+  const os::LockGuard lock{mutex_, system_};
+  BATON_ASSERT(handle.pending_ == 0 && handle.operations_ == nullptr);
+  handle.phase_.store(Handle::Phase::free, std::memory_order_release);
+  handle.native_ = invalid_handle;
+  handle.next_ = free_;
+  free_ = &handle;
+  count_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+}  // namespace baton

@@ -1,0 +1,55 @@
+// HandleTable: the proactor's records of its descriptors, at stable addresses, grown in chunks up
+// to a bound.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/chunked_table.hpp"
+#include "baton/handle.hpp"
+#include "baton/result.hpp"
+#include "os/mutex.hpp"
+#include "os/system.hpp"
+
+namespace baton {
+
+class HandleTable {
+ public:
+  HandleTable(std::uint32_t handles_max, const os::System& system)
+      : system_(system), table_(handles_max) {}
+
+  [[nodiscard]] std::uint32_t bound() const noexcept { return table_.bound(); }
+  /// Handles that are open or closing.
+  [[nodiscard]] std::uint32_t count() const noexcept {
+    return count_.load(std::memory_order_relaxed);
+  }
+
+  /// A fresh record in phase open; null when the table is full. Any thread.
+  Handle* allocate(NativeHandle native, HandleKind kind, Ownership ownership, bool nonblocking,
+                   std::uint16_t lane) noexcept;
+  /// The index becomes free for another; the generation tells them apart. Any thread.
+  void release(Handle& handle) noexcept;
+
+  /// Calls visit(Handle&) for each that is open or closing. REQUIRES: their lanes are quiet, or the
+  /// visitor only touches what it may.
+  template <class Visit>
+  void for_each(Visit&& visit) noexcept {
+    const std::uint32_t end = used_.load(std::memory_order_acquire);
+    for (std::uint32_t i = 0; i < end; ++i) {
+      Handle* handle = table_.find(i);
+      if (handle == nullptr) continue;
+      const Handle::Phase phase = handle->phase_.load(std::memory_order_acquire);
+      if (phase == Handle::Phase::open || phase == Handle::Phase::closing) visit(*handle);
+    }
+  }
+
+ private:
+  const os::System& system_;
+  os::Mutex mutex_;
+  ChunkedTable<Handle> table_;
+  Handle* free_ BATON_GUARDED_BY(mutex_) = nullptr;
+  std::atomic<std::uint32_t> used_{0};  // indices ever handed out
+  std::atomic<std::uint32_t> count_{0};
+};
+
+}  // namespace baton

@@ -1,0 +1,98 @@
+// Lane: where completions are delivered - a queue of results, its timers, its counters. In shared
+// and dedicated mode a proactor has one, guarded by the proactor's mutex and served by all threads
+// in run(). In per_thread mode there is one for each thread, touched by that thread only; everybody
+// else writes to its mailbox.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "baton/operation_queue.hpp"
+#include "core/access.hpp"
+#include "core/counter.hpp"
+#include "core/timer_queue.hpp"
+#include "os/mutex.hpp"
+#include "os/system.hpp"
+
+namespace baton {
+
+/// The counters of one lane; see Statistics for their meaning.
+struct LaneCounters {
+  Counter started, completed, completed_at_once, deferred, posted, cancelled, timed_out,
+      refused_limit, pending, waits, batch_total, batch_max, interrupts_sent, interrupts_suppressed,
+      followers_woken, wakes_suppressed, leader_changes, seats_taken, handler_ns_max, slow_handlers,
+      exceptions;
+};
+
+/// Operations from other threads, last in first out while they lie there, handed over in order. Any
+/// thread pushes, the owner takes everything at once (a Treiber stack, reversed by the consumer: as
+/// nobody pops single nodes, there is no ABA).
+class Mailbox {
+ public:
+  /// True when it was empty: only then somebody may have to be woken.
+  bool push(Operation& operation) noexcept {
+    Operation* head = head_.load(std::memory_order_relaxed);
+    do {
+      OperationAccess::next(operation) = head;
+      // release: the operation's content travels with it. seq_cst: ordered before the reading of
+      // the owner's sleep word that follows (LaneLoop::wake).
+    } while (!head_.compare_exchange_weak(head, &operation, std::memory_order_seq_cst,
+                                          std::memory_order_relaxed));
+    return head == nullptr;
+  }
+  [[nodiscard]] bool empty() const noexcept {
+    return head_.load(std::memory_order_seq_cst) == nullptr;
+  }
+  /// Everything, in the order of pushing. Owner only.
+  Operation* take_all() noexcept {
+    Operation* node = head_.exchange(nullptr, std::memory_order_acquire);
+    Operation* first = nullptr;
+    while (node != nullptr) {
+      Operation* next = OperationAccess::next(*node);
+      OperationAccess::next(*node) = first;
+      first = node;
+      node = next;
+    }
+    return first;
+  }
+
+ private:
+  std::atomic<Operation*> head_{nullptr};
+};
+
+/// What another thread asks of a lane besides starting: rare, so a plain list under a mutex.
+struct LaneRequest {
+  enum class Kind : std::uint8_t {
+    cancel,
+    cancel_handle,
+    cancel_all,
+    cancel_accepts,
+    close_detached,
+    handler_returned  ///< a strand ran a handler of one of our handles on another lane
+  };
+  Kind kind;
+  Operation* operation = nullptr;  // compared, and followed only when found among the living
+  std::uint32_t activation = 0;
+  Handle* handle = nullptr;
+  std::uint32_t generation = 0;
+};
+
+struct Lane {
+  std::uint16_t index = 0;
+  TimerQueue timers;
+  OperationQueue completed;
+  LaneCounters counters;
+  Handle* closable = nullptr;  // closing handles with nothing pending; linked by Handle::next_
+
+  // per_thread mode only, for other threads:
+  Mailbox mailbox;
+  std::atomic<std::uint32_t> mailed{0};  // operations in the mailbox, for the limit
+  os::Mutex request_mutex;
+  std::vector<LaneRequest> requests BATON_GUARDED_BY(request_mutex);
+  std::atomic<bool> requested{false};
+  std::atomic<std::uint32_t> open_handles{0};
+  std::atomic<bool> quiet{true};  // while draining: nothing pending, nothing in a handler
+};
+
+}  // namespace baton

@@ -1,0 +1,391 @@
+// One thread, one lane.
+#include "core/lane_loop.hpp"
+
+#include <errno.h>
+
+#include <algorithm>
+#include <new>
+
+#include "core/merged_wait.hpp"
+#include "core/runner.hpp"
+
+namespace baton {
+
+using Access = OperationAccess;
+
+namespace {
+
+struct Inside {
+  const LaneLoop* loop;
+  const Inside* outer;
+};
+thread_local const Inside* inside_chain = nullptr;
+
+// The generation of the handle that a mailed operation was started on: its record may serve another
+// handle before the mail is read. The engine's private state is free until submit.
+struct MailedState {
+  std::uint32_t generation;
+};
+
+constexpr std::int64_t slow_handler_ns = 1'000'000;
+
+}  // namespace
+
+LaneLoop::LaneLoop(Ledger& ledger, Lane& lane, HandlerRunner& runner) noexcept
+    : ledger_(ledger), lane_(lane), runner_(runner), system_(ledger.system()) {}
+
+// -- ownership
+// -----------------------------------------------------------------------------------------------
+
+bool LaneLoop::enter() noexcept {
+  const std::uint64_t self = system_.thread_self();
+  std::uint64_t nobody = 0;
+  // acquire: what the last owner left behind is visible.
+  if (!owner_.compare_exchange_strong(nobody, self, std::memory_order_acquire) && nobody != self) {
+    return false;
+  }
+  ++depth_;
+  return true;
+}
+
+void LaneLoop::leave(bool for_good) noexcept {
+  BATON_ASSERT(depth_ > 0);
+  if (--depth_ > 0) return;
+  const bool pinned = std::any_of(own_.begin(), own_.end(), [](const Processor* processor) {
+    return processor->info.leader_rule == LeaderRule::pinned;
+  });
+  if (pinned && !for_good) return;  // the engine knows only this thread
+  if (pinned) drain_pinned();
+  owner_.store(0, std::memory_order_release);
+}
+
+void LaneLoop::take_over() noexcept {
+  owner_.store(system_.thread_self(), std::memory_order_relaxed);
+  depth_ = 1;
+}
+
+bool LaneLoop::owned_by_this_thread() const noexcept {
+  return owner_.load(std::memory_order_relaxed) == system_.thread_self();
+}
+
+void LaneLoop::cancel_and_close_everything() noexcept {
+  const Inside link{this, inside_chain};
+  inside_chain = &link;
+  take_mail();
+  ledger_.close_everything(lane_);
+  ledger_.cancel_everything(lane_);
+  inside_chain = link.outer;
+}
+
+bool LaneLoop::mine() const noexcept {
+  for (const Inside* inside = inside_chain; inside != nullptr; inside = inside->outer) {
+    if (inside->loop == this) return true;
+  }
+  return false;
+}
+
+// A pinned engine's operations cannot be reaped by another thread, so they end before this one
+// leaves.
+void LaneLoop::drain_pinned() noexcept {
+  const Inside link{this, inside_chain};
+  inside_chain = &link;
+  take_mail();
+  ledger_.cancel_everything(lane_);
+  while (started() > 0) reap(Deadline::never());
+  run_closures();
+  inside_chain = link.outer;
+}
+
+std::uint32_t LaneLoop::started() const noexcept {
+  std::uint32_t sum = 0;
+  for (const Processor* processor : own_) sum += processor->started;
+  return sum;
+}
+
+// -- a turn
+// -----------------------------------------------------------------------------------------------------
+
+std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
+                           bool return_after_handlers) {
+  const Inside link{this, inside_chain};
+  inside_chain = &link;
+  struct Unlink {
+    const Inside* outer;
+    ~Unlink() { inside_chain = outer; }
+  } const unlink{link.outer};
+
+  std::size_t handlers = 0;
+  bool late = false;
+  while (!stopped()) {
+    take_mail();
+    run_closures();
+    if (!lane_.timers.empty()) ledger_.expire(lane_, ledger_.now());
+    const std::size_t room = handlers_max != 0 ? handlers_max - handlers : ~std::size_t{0};
+    handlers += run_batch(std::min(room, limits::handlers_per_look));
+    if (handlers_max != 0 && handlers >= handlers_max) break;
+    if (stopped()) break;
+    if (lane_.completed.empty() && (late || (return_after_handlers && handlers > 0))) break;
+    run_closures();
+    if (ledger_.draining.load(std::memory_order_relaxed)) {
+      lane_.quiet.store(quiet(), std::memory_order_seq_cst);
+      if (quiet()) runner_.lane_is_quiet(lane_);
+      if (stopped()) break;
+    }
+    wait(deadline);
+    late = !deadline.is_never() && ledger_.now() >= deadline;
+  }
+  return handlers;
+}
+
+std::size_t LaneLoop::run_batch(std::size_t handlers_max) {
+  if (lane_.completed.empty()) return 0;
+  if (ledger_.draining.load(std::memory_order_relaxed)) lane_.quiet.store(false);
+  const std::int64_t begin = system_.monotonic_ns();
+  std::size_t count = 0;
+  while (count < handlers_max && !stopped()) {
+    Operation* operation = ledger_.pop(lane_);
+    if (operation == nullptr) break;
+    ++count;
+    try {
+      Handle* handle = runner_.run(lane_, *operation, false);
+      ledger_.handler_returned(lane_, handle);
+    } catch (...) {
+      lane_.counters.exceptions.add();
+      throw;
+    }
+  }
+  const std::int64_t took = system_.monotonic_ns() - begin;
+  lane_.counters.handler_ns_max.raise_to(static_cast<std::uint64_t>(took) /
+                                         (count != 0 ? count : 1));
+  if (took > slow_handler_ns * static_cast<std::int64_t>(count)) lane_.counters.slow_handlers.add();
+  return count;
+}
+
+bool LaneLoop::quiet() const noexcept {
+  return lane_.counters.pending.get() == 0 && lane_.completed.empty() &&
+         lane_.closable == nullptr && lane_.mailbox.empty();
+}
+
+void LaneLoop::wait(Deadline deadline) noexcept {
+  for (Processor* processor : own_) {
+    if (processor->deferred.empty()) continue;
+    OperationQueue finished;
+    ledger_.start_deferred(*processor, finished);
+    ledger_.take_back_all(lane_, finished);
+  }
+  const bool idle = lane_.completed.empty() && lane_.closable == nullptr && !stopped();
+  if (!idle) {
+    reap(Deadline::immediately());
+    return;
+  }
+  // seq_cst, both: see the head of lane_loop.hpp.
+  sleep_.store(sleeping, std::memory_order_seq_cst);
+  const bool mail = !lane_.mailbox.empty() || lane_.requested.load(std::memory_order_seq_cst) ||
+                    stopped_.load(std::memory_order_seq_cst);
+  reap(mail ? Deadline::immediately() : std::min(deadline, lane_.timers.nearest()));
+  sleep_.store(awake, std::memory_order_relaxed);
+}
+
+void LaneLoop::reap(Deadline deadline) noexcept {
+  OperationQueue batches[limits::processors_max];
+  merged_wait(own_, std::span{batches, own_.size()}, deadline, system_);
+  std::size_t brought = 0;
+  for (std::size_t i = 0; i < own_.size(); ++i) {
+    brought += batches[i].size();
+    ledger_.account(*own_[i], batches[i]);
+    ledger_.take_back_all(lane_, batches[i]);
+  }
+  lane_.counters.waits.add();
+  lane_.counters.batch_total.add(brought);
+  lane_.counters.batch_max.raise_to(brought);
+}
+
+// -- starting
+// ----------------------------------------------------------------------------------------------------
+
+std::error_code LaneLoop::start(Processor& processor, Operation& operation) noexcept {
+  std::error_code error;
+  switch (ledger_.admit(lane_, processor, operation, true, error)) {
+    case Admission::refused:
+    case Admission::deferred:
+      break;
+    case Admission::submit:
+      submit(processor, operation);
+      break;
+  }
+  return error;
+}
+
+void LaneLoop::submit(Processor& processor, Operation& operation) noexcept {
+  const Submission answer = processor.engine->submit(operation);
+  if (answer != Submission::pending) {
+    ledger_.submitted(lane_, processor, operation, answer);
+  } else if (processor.mode == Mode::dedicated) {
+    processor.engine->flush();  // its leader is another thread
+    if (processor.info.start_interrupts_leader) processor.engine->interrupt();
+  }
+}
+
+// -- mail
+// ----------------------------------------------------------------------------------------------------------
+
+void LaneLoop::mail(Operation& operation) noexcept {
+  if (operation.handle() != nullptr && !Access::has(operation, Access::returned)) {
+    operation.engine_state<MailedState>().generation = operation.handle()->generation();
+  }
+  lane_.mailed.fetch_add(1, std::memory_order_relaxed);
+  if (lane_.mailbox.push(operation)) wake();
+}
+
+bool LaneLoop::request(const LaneRequest& request) noexcept {
+  {
+    const os::LockGuard lock{lane_.request_mutex, system_};
+    try {
+      lane_.requests.push_back(request);
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    lane_.requested.store(true, std::memory_order_seq_cst);
+  }
+  wake();
+  return true;
+}
+
+void LaneLoop::wake() noexcept {
+  if (sleep_.exchange(notified, std::memory_order_seq_cst) == sleeping) {
+    own_.front()->engine->interrupt();
+    wakes_sent_.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    wakes_suppressed_.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+void LaneLoop::stop() noexcept {
+  stopped_.store(true, std::memory_order_seq_cst);
+  wake();
+}
+
+void LaneLoop::take_mail() noexcept {
+  if (!lane_.mailbox.empty()) {
+    Operation* operation = lane_.mailbox.take_all();
+    std::uint32_t count = 0;
+    while (operation != nullptr) {
+      Operation* next = Access::next(*operation);
+      Access::next(*operation) = nullptr;
+      start_mailed(*operation);
+      operation = next;
+      ++count;
+    }
+    lane_.mailed.fetch_sub(count, std::memory_order_relaxed);
+  }
+  if (lane_.requested.load(std::memory_order_relaxed)) take_requests();
+}
+
+void LaneLoop::start_mailed(Operation& operation) noexcept {
+  if (Access::has(operation, Access::returned)) {
+    ledger_.take_back(lane_, operation);
+    return;
+  }
+  if (Access::state(operation) == OperationState::posted ||
+      Access::state(operation) ==
+          OperationState::result_ready) {  // posted, or requeued by a strand
+    lane_.completed.push_back(operation);
+    return;
+  }
+  if (operation.kind() == OperationKind::timer) {
+    ledger_.start_timer(lane_, operation);
+    if (operation.cancel_asked()) ledger_.cancel(lane_, operation);
+    return;
+  }
+  Handle& handle = *operation.handle();
+  const bool same = handle.generation() == operation.engine_state<MailedState>().generation &&
+                    Access::lane(handle) == lane_.index;
+  if (operation.kind() == OperationKind::close) {
+    if (!same || !ledger_.begin_close(lane_, handle, &operation)) {
+      ledger_.refuse_mailed(lane_, operation, errc::handle_closed);
+    }
+    return;
+  }
+  if (!same) {
+    ledger_.refuse_mailed(lane_, operation, errc::handle_closed);
+    return;
+  }
+  Processor* processor = ledger_.route(lane_, operation.kind());
+  std::error_code error;
+  switch (ledger_.admit_mailed(lane_, *processor, operation, error)) {
+    case Admission::refused:
+      ledger_.refuse_mailed(lane_, operation, error);
+      break;
+    case Admission::deferred:
+      break;
+    case Admission::submit:
+      submit(*processor, operation);
+      break;
+  }
+}
+
+void LaneLoop::take_requests() noexcept {
+  std::vector<LaneRequest> taken;
+  {
+    const os::LockGuard lock{lane_.request_mutex, system_};
+    taken.swap(lane_.requests);
+    lane_.requested.store(false, std::memory_order_relaxed);
+  }
+  for (const LaneRequest& request : taken) serve(request);
+}
+
+void LaneLoop::serve(const LaneRequest& request) noexcept {
+  // A handle is followed only if it is still the one that was meant, an operation only if it is
+  // found among the living.
+  const bool same_handle = request.handle != nullptr &&
+                           request.handle->generation() == request.generation &&
+                           Access::lane(*request.handle) == lane_.index;
+  switch (request.kind) {
+    case LaneRequest::Kind::cancel:
+      if (request.handle == nullptr) {
+        if (lane_.timers.contains(request.operation) &&
+            request.operation->activation() == request.activation) {
+          ledger_.cancel(lane_, *request.operation);
+        }
+        break;
+      }
+      if (!same_handle) break;
+      for (Operation* found = Access::first(*request.handle); found != nullptr;
+           found = Access::after(*found)) {
+        if (found == request.operation && found->activation() == request.activation) {
+          ledger_.cancel(lane_, *found);
+          break;
+        }
+      }
+      break;
+    case LaneRequest::Kind::cancel_handle:
+      if (same_handle) ledger_.cancel(lane_, *request.handle);
+      break;
+    case LaneRequest::Kind::cancel_all:
+      ledger_.cancel_everything(lane_);
+      break;
+    case LaneRequest::Kind::cancel_accepts:
+      ledger_.cancel_accepts(lane_);
+      break;
+    case LaneRequest::Kind::close_detached:
+      if (same_handle) ledger_.begin_close(lane_, *request.handle, nullptr);
+      break;
+    case LaneRequest::Kind::handler_returned:
+      ledger_.handler_returned(lane_, request.handle);
+      break;
+  }
+}
+
+// -- closing
+// ---------------------------------------------------------------------------------------------------------
+
+void LaneLoop::run_closures() noexcept {
+  while (Handle* handle = ledger_.next_closable(lane_)) {
+    if (ledger_.submit_close(lane_, *handle)) continue;
+    int error = 0;
+    if (handle->owned() && system_.close(handle->native()) != 0 && errno != EINTR) error = errno;
+    ledger_.closed(lane_, *handle, error);
+  }
+}
+
+}  // namespace baton

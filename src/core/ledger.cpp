@@ -1,0 +1,424 @@
+// The accounts of operations and handles.
+#include "core/ledger.hpp"
+
+#include <errno.h>
+
+namespace baton {
+
+using Access = OperationAccess;
+
+/// Guards a processor's part of the accounts where the caller does not hold it already: a dedicated
+/// processor seen from a lane of a per_thread team.
+class Ledger::Guard {
+ public:
+  Guard(Ledger& ledger, const Processor& processor) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS
+      : ledger_(ledger),
+        locks_(ledger.per_thread_&& processor.mode == Mode::dedicated) {
+    if (locks_) ledger_.mutex.lock(ledger_.system_);
+  }
+  ~Guard() BATON_NO_THREAD_SAFETY_ANALYSIS {
+    if (locks_) ledger_.mutex.unlock(ledger_.system_);
+  }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  Ledger& ledger_;
+  const bool locks_;
+};
+
+Processor* Ledger::route(const Lane& lane, OperationKind kind) const noexcept {
+  for (Processor* processor : teams[lane.index]) {
+    if (processor->supports(kind)) return processor;
+  }
+  return nullptr;
+}
+
+// -- start
+// ---------------------------------------------------------------------------------------------------
+
+Admission Ledger::admit(Lane& lane, Processor& processor, Operation& operation, bool may_submit,
+                        std::error_code& error) noexcept {
+  return claim(lane, processor, operation, may_submit, false, error);
+}
+
+Admission Ledger::admit_mailed(Lane& lane, Processor& processor, Operation& operation,
+                               std::error_code& error) noexcept {
+  return claim(lane, processor, operation, true, true, error);
+}
+
+// The handle's record may belong to another by now, so it is not named any more.
+void Ledger::refuse_mailed(Lane& lane, Operation& operation, std::error_code error) noexcept {
+  operation.prepare_closed();
+  operation.finish(error.category() == error_category() ? -error.value() : error.value());
+  lane.counters.pending.add();  // take_back counts it out
+  take_back(lane, operation);
+}
+
+Admission Ledger::claim(Lane& lane, Processor& processor, Operation& operation, bool may_submit,
+                        bool mailed, std::error_code& error) noexcept {
+  Handle& handle = *operation.handle();
+  if (Access::phase(handle) != Access::Phase::open) {
+    error = errc::handle_closed;
+    return Admission::refused;
+  }
+  const Guard guard{*this, processor};
+  if (processor.outstanding >= processor.operations_max) {
+    lane.counters.refused_limit.add();
+    error = errc::limit_reached;
+    return Admission::refused;
+  }
+  // Behind others that wait, so that the order of one handle's operations is kept.
+  const bool submit = may_submit && processor.has_room() && processor.deferred.empty();
+  if (submit && !attach(processor, handle, error)) return Admission::refused;
+
+  if (!mailed) Access::activate(operation, OperationState::started);
+  Access::processor(operation) = processor.index;
+  Access::list(operation);
+  ++processor.outstanding;
+  lane.counters.started.add();
+  lane.counters.pending.add();
+  arm_deadline(lane, operation);
+  if (submit) {
+    ++processor.started;
+    return Admission::submit;
+  }
+  Access::defer(operation);
+  processor.deferred.push_back(operation);
+  lane.counters.deferred.add();
+  return Admission::deferred;
+}
+
+void Ledger::submitted(Lane& lane, Processor& processor, Operation& operation,
+                       Submission answer) noexcept {
+  BATON_ASSERT(answer != Submission::pending);
+  {
+    const Guard guard{*this, processor};
+    --processor.started;
+    if (answer == Submission::busy) {
+      if (!operation.cancel_asked()) {
+        Access::defer(operation);
+        processor.deferred.push_back(operation);
+        lane.counters.deferred.add();
+        return;
+      }
+      operation.finish(ECANCELED);
+    }
+    --processor.outstanding;
+  }
+  lane.counters.completed_at_once.add();
+  take_back(lane, operation);
+}
+
+void Ledger::start_deferred(Processor& processor, OperationQueue& finished) noexcept {
+  // Bounded by what is there now: what an engine refuses as busy comes back to the front, and ends
+  // the loop.
+  for (std::size_t left = processor.deferred.size(); left > 0 && processor.has_room(); --left) {
+    Operation& operation = processor.deferred.pop_front();
+    std::error_code error;
+    if (!attach(processor, *operation.handle(), error)) {
+      operation.finish(error.value());
+      Access::undefer(operation);
+      --processor.outstanding;
+      finished.push_back(operation);
+      continue;
+    }
+    Access::undefer(operation);
+    ++processor.started;
+    switch (processor.engine->submit(operation)) {
+      case Submission::pending:
+        break;  // the engine's from here on
+      case Submission::completed:
+        --processor.started;
+        --processor.outstanding;
+        finished.push_back(operation);
+        break;
+      case Submission::busy:
+        --processor.started;
+        Access::defer(operation);
+        processor.deferred.push_front(operation);
+        return;
+    }
+  }
+}
+
+void Ledger::start_timer(Lane& lane, Operation& operation) noexcept {
+  if (!operation.has(Operation::internal)) {
+    lane.counters.started.add();
+    lane.counters.pending.add();
+  }
+  lane.timers.add(operation);
+}
+
+void Ledger::arm_deadline(Lane& lane, Operation& operation) noexcept {
+  if (!operation.deadline().is_never()) lane.timers.add(operation);
+}
+
+bool Ledger::attach(Processor& processor, Handle& handle, std::error_code& error) noexcept {
+  const auto bit = static_cast<std::uint16_t>(1U << processor.index);
+  if ((Access::attached(handle) & bit) != 0) return true;
+  error = processor.engine->attach(handle);
+  if (error) return false;
+  Access::attached(handle) = static_cast<std::uint16_t>(Access::attached(handle) | bit);
+  return true;
+}
+
+// -- completion
+// ------------------------------------------------------------------------------------------------
+
+void Ledger::account(Processor& processor, OperationQueue& finished) noexcept {
+  const auto count = static_cast<std::uint32_t>(finished.size());
+  BATON_ASSERT(processor.started >= count && processor.outstanding >= count);
+  processor.started -= count;
+  processor.outstanding -= count;
+}
+
+void Ledger::take_back(Lane& lane, Operation& operation) noexcept {
+  if (operation.kind() == OperationKind::close && operation.handle() != nullptr) {
+    closed(lane, *operation.handle(), operation.error_value());
+    return;
+  }
+  if (Access::has(operation, Access::timer_armed)) lane.timers.remove(operation);
+  if (operation.error_value() == ECANCELED) {
+    if (Access::has(operation, Access::deadline_hit)) {
+      operation.finish(errc::timed_out);
+      lane.counters.timed_out.add();
+    } else {
+      lane.counters.cancelled.add();
+    }
+  }
+  if (!operation.has(Operation::internal)) lane.counters.pending.sub();
+  Access::publish(operation);
+  lane.completed.push_back(operation);
+}
+
+void Ledger::take_back_all(Lane& lane, OperationQueue& finished) noexcept {
+  while (!finished.empty()) take_back(lane, finished.pop_front());
+}
+
+Operation* Ledger::pop(Lane& lane) noexcept {
+  if (lane.completed.empty()) return nullptr;
+  Operation& operation = lane.completed.pop_front();
+  if (Access::has(operation, Access::listed)) Access::unlist(operation);
+  lane.counters.completed.add();
+  return &operation;
+}
+
+void Ledger::handler_returned(Lane& lane, Handle* handle) noexcept {
+  if (handle == nullptr) return;
+  std::uint32_t& pending = Access::pending(*handle);
+  BATON_ASSERT(pending > 0);
+  if (--pending == 0 && Access::phase(*handle) == Access::Phase::closing) {
+    Access::next(*handle) = lane.closable;
+    lane.closable = handle;
+  }
+}
+
+// -- timers and cancel
+// -------------------------------------------------------------------------------------------
+
+void Ledger::expire(Lane& lane, Deadline now) noexcept {
+  while (Operation* due = lane.timers.pop_due(now)) {
+    if (due->kind() == OperationKind::timer) {
+      take_back(lane, *due);
+      continue;
+    }
+    Access::set(*due, Access::deadline_hit);
+    cancel(lane, *due);
+  }
+}
+
+bool Ledger::cancel(Lane& lane, Operation& operation) noexcept {
+  if (operation.kind() == OperationKind::timer) {
+    if (!Access::has(operation, Access::timer_armed)) return false;
+    finish_cancelled(lane, operation);
+    return true;
+  }
+  if (operation.kind() == OperationKind::close || !Access::has(operation, Access::listed)) {
+    return false;
+  }
+  Processor& processor = *teams[lane.index][Access::processor(operation)];
+  {
+    const Guard guard{*this, processor};
+    switch (Access::state(operation)) {
+      case OperationState::deferred:
+        cancel_deferred(processor, operation);
+        break;
+      case OperationState::started: {
+        if (Access::has(operation, Access::returned)) return true;  // done, on its way here
+        Access::ask_cancel(operation);
+        if (processor.engine->cancel(operation) != CancelAnswer::completed) return true;
+        --processor.started;
+        --processor.outstanding;
+        break;
+      }
+      default:
+        return false;  // its result is in the queue already
+    }
+  }
+  take_back(lane, operation);
+  return true;
+}
+
+void Ledger::cancel_deferred(Processor& processor, Operation& operation) noexcept {
+  processor.deferred.erase(operation);
+  --processor.outstanding;
+  operation.finish(ECANCELED);
+}
+
+void Ledger::finish_cancelled(Lane& lane, Operation& operation) noexcept {
+  operation.finish(ECANCELED);
+  take_back(lane, operation);
+}
+
+bool Ledger::cancel(Lane& lane, Handle& handle) noexcept {
+  bool any = false;
+  // The list does not change meanwhile: operations leave it in pop().
+  for (Operation* operation = Access::first(handle); operation != nullptr;
+       operation = Access::after(*operation)) {
+    any |= cancel(lane, *operation);
+  }
+  return any;
+}
+
+void Ledger::cancel_everything(Lane& lane) noexcept {
+  handles.for_each([&](Handle& handle) {
+    if (Access::lane(handle) == lane.index) cancel(lane, handle);
+  });
+  // What is left in the queue of timers: timers proper, and deadlines of operations that are on
+  // their way out anyway.
+  while (Operation* timer = lane.timers.pop_due(Deadline::never())) {
+    if (timer->kind() == OperationKind::timer) finish_cancelled(lane, *timer);
+  }
+}
+
+void Ledger::cancel_accepts(Lane& lane) noexcept {
+  handles.for_each([&](Handle& handle) {
+    if (Access::lane(handle) != lane.index) return;
+    for (Operation* operation = Access::first(handle); operation != nullptr;
+         operation = Access::after(*operation)) {
+      if (operation->kind() == OperationKind::accept) cancel(lane, *operation);
+    }
+  });
+}
+
+// -- close
+// ---------------------------------------------------------------------------------------------------------
+
+bool Ledger::begin_close(Lane& lane, Handle& handle, Operation* operation) noexcept {
+  if (Access::phase(handle) != Access::Phase::open) return false;
+  Access::set_phase(handle, Access::Phase::closing);
+  Access::closing(handle) = operation;
+  if (operation != nullptr) {
+    lane.counters.started.add();
+    lane.counters.pending.add();
+  }
+  cancel(lane, handle);
+  if (Access::pending(handle) == 0) {
+    Access::next(handle) = lane.closable;
+    lane.closable = &handle;
+  }
+  return true;
+}
+
+void Ledger::close_everything(Lane& lane) noexcept {
+  handles.for_each([&](Handle& handle) {
+    if (Access::lane(handle) == lane.index) begin_close(lane, handle, nullptr);
+  });
+}
+
+// In a team, a lane's thread may detach from its own processors and from any that starts from any
+// thread.
+bool Ledger::may_detach(const Processor& processor) const noexcept {
+  return processor.info.start_from_any_thread || processor.mode == Mode::per_thread;
+}
+
+Handle* Ledger::next_closable(Lane& lane) noexcept {
+  while (Handle* handle = lane.closable) {
+    lane.closable = Access::next(*handle);
+    Access::next(*handle) = nullptr;
+    Processor* wanted = nullptr;
+    for (Processor* processor : teams[lane.index]) {
+      const auto bit = static_cast<std::uint16_t>(1U << processor->index);
+      if ((Access::attached(*handle) & bit) == 0) continue;
+      if (!may_detach(*processor)) {
+        wanted = processor;
+        break;
+      }
+      processor->engine->detach(*handle);
+      Access::attached(*handle) = static_cast<std::uint16_t>(Access::attached(*handle) & ~bit);
+    }
+    if (wanted == nullptr) return handle;
+    Access::next(*handle) = wanted->detaching;
+    wanted->detaching = handle;
+    wanted->engine->interrupt();
+  }
+  return nullptr;
+}
+
+void Ledger::detach_as_leader(Lane& lane, Processor& processor) noexcept {
+  while (Handle* handle = processor.detaching) {
+    processor.detaching = Access::next(*handle);
+    const auto bit = static_cast<std::uint16_t>(1U << processor.index);
+    processor.engine->detach(*handle);
+    Access::attached(*handle) = static_cast<std::uint16_t>(Access::attached(*handle) & ~bit);
+    Access::next(*handle) = lane.closable;
+    lane.closable = handle;
+  }
+}
+
+bool Ledger::submit_close(Lane& lane, Handle& handle) noexcept {
+  if (!handle.owned() || !handle.close_may_block()) return false;
+  Processor* processor = route(lane, OperationKind::close);
+  if (processor == nullptr || !may_detach(*processor)) return false;
+  Operation* operation = Access::closing(handle);
+  if (operation == nullptr) {
+    operation = cache.take();
+    if (operation == nullptr) return false;
+    operation->prepare(OperationKind::close, &handle, Operation::cached | Operation::internal);
+    Access::activate(*operation, OperationState::started);
+    Access::closing(handle) = operation;
+    lane.counters.pending.add();
+  }
+  Access::processor(*operation) = processor->index;
+  {
+    const Guard guard{*this, *processor};
+    ++processor->started;
+    ++processor->outstanding;
+  }
+  const Submission answer = processor->engine->submit(*operation);
+  if (answer == Submission::pending) {
+    if (processor->info.start_from_any_thread) processor->engine->flush();
+    return true;
+  }
+  {
+    const Guard guard{*this, *processor};
+    --processor->started;
+    --processor->outstanding;
+  }
+  if (answer == Submission::busy) return false;
+  closed(lane, handle, operation->error_value());
+  return true;
+}
+
+void Ledger::closed(Lane& lane, Handle& handle, int error) noexcept {
+  Operation* operation = Access::closing(handle);
+  Access::closing(handle) = nullptr;
+  Access::set_phase(handle, Access::Phase::closed);
+  lane.open_handles.fetch_sub(1, std::memory_order_relaxed);
+  handles.release(handle);
+  if (operation == nullptr) return;
+  operation->finish(error);
+  lane.counters.pending.sub();
+  Access::publish(*operation);
+  if (operation->has(Operation::internal)) {
+    Access::complete(*operation);
+    cache.give_back(static_cast<CachedOperation&>(*operation));
+    return;
+  }
+  // Not followed any more: the record is free.
+  operation->prepare_closed();
+  lane.completed.push_back(*operation);
+}
+
+}  // namespace baton

@@ -1,0 +1,139 @@
+// Ledger: the life of an operation between start and handler - admission, submission, deferral,
+// deadlines, cancellation, close - and the accounts that must balance at the end. It decides
+// nothing about threads: the dispatcher and the lane loop do.
+//
+// Two domains. A lane's part of the accounts (handles, timers, results) and a processor's part
+// (started, deferred). In shared and dedicated mode both are guarded by the proactor's mutex, which
+// every caller holds. In per_thread mode a lane and its own processors belong to the lane's thread;
+// only a dedicated processor in such a team is guarded by the mutex, and Guard takes it. Functions
+// that take a Lane are called with the lane's domain held.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <system_error>
+#include <vector>
+
+#include "core/handle_table.hpp"
+#include "core/lane.hpp"
+#include "core/operation_cache.hpp"
+#include "core/processor.hpp"
+#include "os/mutex.hpp"
+#include "os/system.hpp"
+
+namespace baton {
+
+/// What became of an operation that wants to start.
+enum class Admission : std::uint8_t {
+  refused,   ///< nothing started; the error says why
+  deferred,  ///< in the processor's deferred queue
+  submit     ///< the caller submits it now, outside the mutex, and then calls submitted()
+};
+
+/// What drain and stop refuse.
+enum class Refusing : std::uint8_t { nothing, accepts, everything };
+
+class Ledger {
+ public:
+  Ledger(const os::System& system, std::uint32_t handles_max, bool per_thread)
+      : handles(handles_max, system), cache(system), system_(system), per_thread_(per_thread) {}
+
+  // -- start
+  // -----------------------------------------------------------------------------------------------
+
+  /// Checks and claims an operation at rest. `may_submit`: this thread may call the engine.
+  Admission admit(Lane& lane, Processor& processor, Operation& operation, bool may_submit,
+                  std::error_code& error) noexcept;
+  /// The same for one that was activated elsewhere and came by mail; a refusal is then for the
+  /// caller to deliver with refuse_mailed().
+  Admission admit_mailed(Lane& lane, Processor& processor, Operation& operation,
+                         std::error_code& error) noexcept;
+  void refuse_mailed(Lane& lane, Operation& operation, std::error_code error) noexcept;
+  /// Books what Engine::submit answered. REQUIRES: completed or busy (a pending operation is the
+  /// engine's, and may be gone). A completed one is in the lane's queue afterwards.
+  void submitted(Lane& lane, Processor& processor, Operation& operation,
+                 Submission answer) noexcept;
+  /// Submits deferred operations while there is room. REQUIRES: processor's domain held, and this
+  /// thread may call its engine. What completed at once goes to `finished`, for take_back_all.
+  void start_deferred(Processor& processor, OperationQueue& finished) noexcept;
+  /// REQUIRES: activated as started.
+  void start_timer(Lane& lane, Operation& operation) noexcept;
+
+  // -- completion
+  // ------------------------------------------------------------------------------------------
+
+  /// The processor's part for what its engine finished. REQUIRES: processor's domain held.
+  void account(Processor& processor, OperationQueue& finished) noexcept;
+  /// The lane's part: deadline, published result, lane's queue.
+  void take_back(Lane& lane, Operation& operation) noexcept;
+  void take_back_all(Lane& lane, OperationQueue& finished) noexcept;
+  /// The next result, out of its handle's list, for its handler; null when there is none.
+  Operation* pop(Lane& lane) noexcept;
+  /// A handler of an operation on `handle` has returned (or let an exception out).
+  void handler_returned(Lane& lane, Handle* handle) noexcept;
+
+  // -- timers and cancel
+  // -------------------------------------------------------------------------------------
+
+  /// Moves what is due to the lane's queue; deadlines of operations become cancellations.
+  void expire(Lane& lane, Deadline now) noexcept;
+  /// Asks for the end of a pending operation of this lane; false when it is not pending any more.
+  bool cancel(Lane& lane, Operation& operation) noexcept;
+  bool cancel(Lane& lane, Handle& handle) noexcept;
+  void cancel_everything(Lane& lane) noexcept;
+  void cancel_accepts(Lane& lane) noexcept;
+
+  // -- close
+  // ---------------------------------------------------------------------------------------------------
+
+  /// Begins a close; `operation`, if not null, is activated and completes last. False: one is under
+  /// way already.
+  bool begin_close(Lane& lane, Handle& handle, Operation* operation) noexcept;
+  void close_everything(Lane& lane) noexcept;
+  /// The next handle of the lane with nothing pending, detached from its engines. Null when there
+  /// is none.
+  Handle* next_closable(Lane& lane) noexcept;
+  /// Hands the closing to an engine because it may block. False: the caller closes the descriptor,
+  /// outside the mutex, and calls closed().
+  bool submit_close(Lane& lane, Handle& handle) noexcept;
+  void closed(Lane& lane, Handle& handle, int error) noexcept;
+  /// The leader detaches what only it may detach. REQUIRES: lane and processor share a domain.
+  void detach_as_leader(Lane& lane, Processor& processor) noexcept;
+
+  // -- facts
+  // ---------------------------------------------------------------------------------------------------
+
+  /// The first processor of the team, as this lane sees it, that takes `kind`; null when none does.
+  [[nodiscard]] Processor* route(const Lane& lane, OperationKind kind) const noexcept;
+  [[nodiscard]] Deadline now() const noexcept { return Deadline::at_ns(system_.monotonic_ns()); }
+  [[nodiscard]] const os::System& system() const noexcept { return system_; }
+  [[nodiscard]] bool per_thread() const noexcept { return per_thread_; }
+
+  HandleTable handles;
+  OperationCache cache;
+  os::Mutex mutex;  // the domain of shared and dedicated processors; outermost of all locks
+  /// The team, lane by lane: fixed before the first start.
+  std::vector<std::vector<Processor*>> teams;
+  std::atomic<Refusing> refusing{Refusing::nothing};
+  std::atomic<bool> draining{false};
+  /// cancel_wait: how many wait, and the word they sleep on.
+  std::atomic<std::uint32_t> cancel_waiters{0};
+  std::atomic<std::uint32_t> completions{0};
+
+ private:
+  class Guard;
+
+  Admission claim(Lane& lane, Processor& processor, Operation& operation, bool may_submit,
+                  bool mailed, std::error_code& error) noexcept;
+  bool attach(Processor& processor, Handle& handle, std::error_code& error) noexcept;
+  void arm_deadline(Lane& lane, Operation& operation) noexcept;
+  void finish_cancelled(Lane& lane, Operation& operation) noexcept;
+  void cancel_deferred(Processor& processor, Operation& operation) noexcept;
+  bool may_detach(const Processor& processor) const noexcept;
+
+  const os::System& system_;
+  const bool per_thread_;
+};
+
+}  // namespace baton

@@ -1,0 +1,75 @@
+// Processor: one engine with its limits, its deferred operations and its leader's seat (paper 000
+// section 7). The members below belong to the processor's domain: in shared and dedicated mode the
+// proactor's mutex, in per_thread mode the lane's own thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "baton/config.hpp"
+#include "baton/engine.hpp"
+#include "baton/operation_queue.hpp"
+
+namespace baton {
+
+/// The seat of a processor's leader; the words of tests/model/seat.pml.
+enum class SeatState : std::uint8_t { vacant, awake, waiting, in_handler };
+
+struct Seat {
+  /// 0: nobody; else the member's number. Written under the mutex; read without it by starters that
+  /// ask "am I the one who waits next?".
+  std::atomic<std::uint32_t> holder{0};
+  std::atomic<SeatState> state{SeatState::vacant};
+  /// Counts handlers entered and changes of the holder: tells the understudy whether the leader
+  /// moved.
+  std::uint32_t count = 0;
+  std::atomic<bool> interrupted{false};  ///< the waiting leader has been asked already
+};
+
+struct Processor {
+  Processor(std::unique_ptr<Engine> opened, const ProcessorConfig& config, Mode resolved,
+            std::uint16_t number)
+      : engine(std::move(opened)),
+        info(engine->info()),
+        mode(resolved),
+        index(number),
+        start_any(info.start_from_any_thread && config.start != StartRule::leader_only),
+        takes(config.operations),
+        started_max(least(config.started_max, info.operations_max)),
+        operations_max(config.operations_max != 0 ? config.operations_max
+                                                  : limits::operations_max) {}
+
+  [[nodiscard]] bool supports(OperationKind kind) const noexcept {
+    return (takes.empty() || takes.has(kind)) &&
+           info.support[static_cast<std::size_t>(kind)] != Support::unsupported;
+  }
+  /// Started or deferred: somebody has to lead it.
+  [[nodiscard]] bool has_work() const noexcept {
+    return started + deferred.size() > 0 || detaching != nullptr;
+  }
+  [[nodiscard]] bool has_room() const noexcept { return started_max == 0 || started < started_max; }
+
+  const std::unique_ptr<Engine> engine;
+  const EngineInfo& info;
+  const Mode mode;
+  const std::uint16_t index;
+  const bool start_any;  ///< any thread may submit; else only the leader, and others defer (P-17)
+  const OperationKinds takes;
+  const std::uint32_t started_max;  ///< 0: no bound
+  const std::uint32_t operations_max;
+
+  OperationQueue deferred;
+  std::uint32_t started = 0;      ///< inside the engine
+  std::uint32_t outstanding = 0;  ///< started and deferred
+  Handle* detaching = nullptr;    ///< handles that only the leader may detach; by Handle::next_
+  Seat seat;
+
+ private:
+  static std::uint32_t least(std::uint32_t a, std::uint32_t b) noexcept {
+    if (a == 0) return b;
+    return b == 0 || a < b ? a : b;
+  }
+};
+
+}  // namespace baton

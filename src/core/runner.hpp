@@ -1,0 +1,38 @@
+// HandlerRunner: runs a completed operation's handler - strand, cache, exception, handle account -
+// the same in every mode. No lock of ours is held while a handler runs.
+#pragma once
+
+#include "core/ledger.hpp"
+
+namespace baton {
+
+class HandlerRunner {
+ public:
+  explicit HandlerRunner(Ledger& ledger) noexcept : ledger_(ledger) {}
+  virtual ~HandlerRunner() = default;
+
+  /// Runs the handler of `operation`, and of those that wait in its strand. Returns the handle
+  /// whose account the caller settles with Ledger::handler_returned, under the lane's domain (or
+  /// null). `locks`: that domain is the mutex. When a handler lets an exception out, everything is
+  /// settled before it is passed on.
+  Handle* run(Lane& lane, Operation& operation, bool locks);
+
+ protected:
+  /// Queues an operation again, behind what is queued.
+  virtual void requeue(Lane& lane, Operation& operation) noexcept = 0;
+  /// While draining: called when this lane has nothing left to do.
+ public:
+  virtual void lane_is_quiet(Lane& lane) noexcept = 0;
+
+ protected:
+  /// A handler ran on this lane for a handle that is at home in another.
+  virtual void returned_elsewhere(Handle& handle) noexcept = 0;
+
+ private:
+  void settle(Lane& lane, Handle* handle, bool locks) noexcept;
+  void next_in_strand(Lane& lane, Strand& strand) noexcept;
+
+  Ledger& ledger_;
+};
+
+}  // namespace baton

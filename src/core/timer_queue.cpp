@@ -1,0 +1,111 @@
+// The pairing heap. In each node: `child` is the first child, `sibling` the next to the right,
+// `previous` the one to the left, or the parent for a first child, or null for the root.
+#include "core/timer_queue.hpp"
+
+#include <utility>
+
+#include "core/access.hpp"
+
+namespace baton {
+
+using Access = OperationAccess;
+
+void TimerQueue::add(Operation& operation) noexcept {
+  BATON_ASSERT(!Access::has(operation, Access::timer_armed));
+  Access::set(operation, Access::timer_armed);
+  Access::child(operation) = nullptr;
+  Access::sibling(operation) = nullptr;
+  Access::previous(operation) = nullptr;
+  root_ = meld(root_, &operation);
+  ++size_;
+}
+
+void TimerQueue::remove(Operation& operation) noexcept {
+  BATON_ASSERT(Access::has(operation, Access::timer_armed));
+  Access::clear(operation, Access::timer_armed);
+  --size_;
+  if (&operation == root_) {
+    root_ = meld_children(operation);
+    return;
+  }
+  Operation& left = *Access::previous(operation);
+  Operation* right = Access::sibling(operation);
+  (Access::child(left) == &operation ? Access::child(left) : Access::sibling(left)) = right;
+  if (right != nullptr) Access::previous(*right) = &left;
+  root_ = meld(root_, meld_children(operation));
+}
+
+bool TimerQueue::contains(const Operation* operation) const noexcept {
+  Operation* node = root_;
+  while (node != nullptr) {
+    if (node == operation) return true;
+    if (Access::child(*node) != nullptr) {
+      node = Access::child(*node);
+      continue;
+    }
+    // No child: on to the next sibling, of this node or of the nearest ancestor that has one.
+    while (node != nullptr && Access::sibling(*node) == nullptr) {
+      Operation* left = Access::previous(*node);
+      while (left != nullptr && Access::child(*left) != node) {
+        node = left;
+        left = Access::previous(*node);
+      }
+      node = left;  // the parent
+    }
+    if (node != nullptr) node = Access::sibling(*node);
+  }
+  return false;
+}
+
+Operation* TimerQueue::pop_due(Deadline now) noexcept {
+  if (root_ == nullptr || root_->deadline() > now) return nullptr;
+  Operation* due = root_;
+  remove(*due);
+  return due;
+}
+
+// Makes the later of two roots the first child of the earlier; at equal deadlines the first stays
+// on top, so that what was started first fires first.
+Operation* TimerQueue::meld(Operation* a, Operation* b) noexcept {
+  if (a == nullptr) return b;
+  if (b == nullptr) return a;
+  if (b->deadline() < a->deadline()) std::swap(a, b);
+  Operation* first = Access::child(*a);
+  Access::sibling(*b) = first;
+  Access::previous(*b) = a;
+  if (first != nullptr) Access::previous(*first) = b;
+  Access::child(*a) = b;
+  return a;
+}
+
+// Two passes: pairs from left to right, then all pairs from right to left. Loops, no recursion: a
+// root may have a million children.
+Operation* TimerQueue::meld_children(Operation& parent) noexcept {
+  Operation* child = Access::child(parent);
+  Access::child(parent) = nullptr;
+  Operation* pairs = nullptr;  // a stack through `sibling`
+  while (child != nullptr) {
+    Operation* first = child;
+    Operation* second = Access::sibling(*first);
+    child = second != nullptr ? Access::sibling(*second) : nullptr;
+    Access::sibling(*first) = nullptr;
+    Access::previous(*first) = nullptr;
+    if (second != nullptr) {
+      Access::sibling(*second) = nullptr;
+      Access::previous(*second) = nullptr;
+    }
+    Operation* pair = meld(first, second);
+    Access::sibling(*pair) = pairs;
+    pairs = pair;
+  }
+  Operation* root = nullptr;
+  while (pairs != nullptr) {
+    Operation* pair = pairs;
+    pairs = Access::sibling(*pair);
+    Access::sibling(*pair) = nullptr;
+    root = meld(root, pair);
+  }
+  return root;
+}
+
+}  // namespace baton

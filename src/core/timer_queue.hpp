@@ -1,0 +1,42 @@
+// TimerQueue: deadlines in order, intrusive, without allocation: a pairing heap through three
+// pointers of the operation (Fredman, Sedgewick, Sleator, Tarjan 1986). Adding is O(1), removing a
+// timer that never came to the top O(1) in practice, taking the earliest O(log n) amortised; the
+// order is exact, nothing fires early.
+//
+// Guarded as the lane it belongs to.
+#pragma once
+
+#include <cstddef>
+
+#include "baton/deadline.hpp"
+#include "baton/operation.hpp"
+
+namespace baton {
+
+class TimerQueue {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return root_ == nullptr; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  /// never() when empty.
+  [[nodiscard]] Deadline nearest() const noexcept {
+    return root_ != nullptr ? root_->deadline() : Deadline::never();
+  }
+
+  /// Uses operation.deadline(). REQUIRES: not in a queue.
+  void add(Operation& operation) noexcept;
+  /// REQUIRES: in this queue.
+  void remove(Operation& operation) noexcept;
+  /// Looks at every timer, following only those that are in the queue: `operation` may be gone.
+  [[nodiscard]] bool contains(const Operation* operation) const noexcept;
+  /// The earliest if it is due at `now`, removed; else null.
+  Operation* pop_due(Deadline now) noexcept;
+
+ private:
+  static Operation* meld(Operation* a, Operation* b) noexcept;
+  static Operation* meld_children(Operation& parent) noexcept;
+
+  Operation* root_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace baton

@@ -1,0 +1,277 @@
+// Proactor: opens the engines that the configuration names, and hands every call to the core.
+#include "baton/proactor.hpp"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "baton/registry.hpp"
+#include "core/core.hpp"
+
+namespace baton {
+namespace {
+
+std::uint32_t usable_cores() noexcept {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return static_cast<std::uint32_t>(std::max(CPU_COUNT(&set), 1));
+}
+
+std::uint32_t handles_bound(const Config& config) noexcept {
+  if (config.handles_max != 0) return config.handles_max;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max == RLIM_INFINITY) {
+    return limits::handles_max;
+  }
+  // The hard limit: programs raise the soft one after they have opened the library.
+  return static_cast<std::uint32_t>(std::min<rlim_t>(limit.rlim_max, limits::handles_max));
+}
+
+Mode resolved(Mode mode) noexcept { return mode == Mode::automatic ? Mode::shared : mode; }
+
+bool forbidden(const Config& config, const std::string& name) {
+  return std::find(config.forbid.begin(), config.forbid.end(), name) != config.forbid.end();
+}
+
+/// Opens the engines of one proactor and keeps what explain() tells.
+class Opener {
+ public:
+  explicit Opener(Config config) : config_(std::move(config)) {
+    if (config_.processors.empty()) config_.processors.emplace_back();
+  }
+
+  Result<std::unique_ptr<Proactor::Core>, Failure> open() {
+    if (auto valid = config_.validate(); !valid) return unexpected{valid.error()};
+    const os::System& system = os::or_real(config_.system);
+    const std::uint32_t lanes = lane_count();
+    auto core = std::make_unique<Proactor::Core>(config_, system, handles_bound(config_), lanes);
+    for (std::size_t i = 0; i < config_.processors.size(); ++i) {
+      if (auto added = add_processor(*core, i, lanes); !added) return unexpected{added.error()};
+    }
+    for (const std::string& source : config_.sources) text_ += "source: " + source + "\n";
+    core->explanation = text_;
+    if (const int error = core->start_threads(); error != 0) {
+      return unexpected{Failure{{error, std::system_category()},
+                                "the thread of a dedicated processor could not be started"}};
+    }
+    return core;
+  }
+
+ private:
+  /// 0: no processor is per_thread.
+  std::uint32_t lane_count() const {
+    for (const ProcessorConfig& processor : config_.processors) {
+      if (resolved(processor.mode) != Mode::per_thread) continue;
+      return std::min(processor.threads != 0 ? processor.threads : usable_cores(),
+                      limits::lanes_max);
+    }
+    return 0;
+  }
+
+  Result<void, Failure> add_processor(Proactor::Core& core, std::size_t index,
+                                      std::uint32_t lanes) {
+    const ProcessorConfig& processor = config_.processors[index];
+    const Mode mode = resolved(processor.mode);
+    const std::uint32_t copies = mode == Mode::per_thread ? lanes : 1;
+    std::string chosen;
+    for (std::uint32_t lane = 0; lane < copies; ++lane) {
+      auto engine = open_engine(processor, index, mode, chosen, lane == 0);
+      if (!engine) return unexpected{engine.error()};
+      if (lane == 0) describe(index, mode, (*engine)->info(), copies);
+      core.add(std::move(*engine), processor, mode, static_cast<std::uint16_t>(index), lane);
+    }
+    return {};
+  }
+
+  /// The engine that is named, or the first of the registry; what cannot be opened is replaced by
+  /// the next that can, visibly. `chosen` makes the copies of a per_thread processor alike.
+  Result<std::unique_ptr<Engine>, Failure> open_engine(const ProcessorConfig& processor,
+                                                       std::size_t index, Mode mode,
+                                                       std::string& chosen, bool first) {
+    std::vector<RegistryEntry<EngineFactory>> candidates = registry().engines();
+    const std::string wanted = !chosen.empty() ? chosen : processor.engine;
+    if (wanted != "auto") {
+      std::stable_partition(candidates.begin(), candidates.end(),
+                            [&](const auto& entry) { return entry.name == wanted; });
+    }
+    Failure last{make_error_code(errc::engine_unavailable), "no engine is registered"};
+    for (const auto& candidate : candidates) {
+      if (forbidden(config_, candidate.name)) {
+        last = {make_error_code(errc::engine_forbidden),
+                "engine " + candidate.name + " is forbidden by policy"};
+        if (first) note(index, last.reason);
+        continue;
+      }
+      auto engine = open_one(candidate, processor, index, mode, first);
+      if (engine) {
+        if (first && wanted != "auto" && candidate.name != wanted) {
+          note(index, "engine: " + wanted + " -> " + candidate.name + ": " + last.reason);
+        }
+        chosen = candidate.name;
+        return std::move(*engine);
+      }
+      if (first) note(index, "engine " + candidate.name + ": " + engine.error().reason);
+      last = engine.error();
+    }
+    return unexpected{last};
+  }
+
+  Result<std::unique_ptr<Engine>, Failure> open_one(const RegistryEntry<EngineFactory>& candidate,
+                                                    const ProcessorConfig& processor,
+                                                    std::size_t index, Mode mode, bool first) {
+    EngineOptions options;
+    options.system = &os::or_real(config_.system);
+    options.log = config_.log;
+    options.config = &processor;
+    options.concurrent = mode != Mode::per_thread;
+    // A dedicated leader is one thread, too; but then every start would have to wake it.
+    options.pinned_ok = mode == Mode::per_thread ||
+                        (mode == Mode::dedicated && processor.start == StartRule::leader_only);
+    options.handles_max = handles_bound(config_);
+    if (first) {
+      options.explain = [this, index](std::string_view line) { note(index, std::string{line}); };
+    } else {
+      options.explain = [](std::string_view) {};
+    }
+    auto engine = candidate.factory(options);
+    if (engine && (*engine)->info().leader_rule == LeaderRule::pinned && !options.pinned_ok) {
+      return unexpected{
+          Failure{make_error_code(errc::bad_configuration),
+                  "engine " + candidate.name +
+                      " needs one and the same thread to "
+                      "wait: use mode per_thread, or dedicated with start=leader_only"}};
+    }
+    return engine;
+  }
+
+  void describe(std::size_t index, Mode mode, const EngineInfo& info, std::uint32_t copies) {
+    std::string line = "engine=" + std::string{info.name};
+    if (!info.wait_name.empty()) line += " wait=" + std::string{info.wait_name};
+    if (!info.interrupt_name.empty()) line += " interrupt=" + std::string{info.interrupt_name};
+    line += std::string{" mode="} + to_string(mode);
+    if (mode == Mode::per_thread) line += " threads=" + std::to_string(copies);
+    line += info.leader_rule == LeaderRule::pinned ? " leader=pinned" : " leader=any";
+    line += info.start_from_any_thread ? " start=any_thread" : " start=leader_only";
+    note(index, line);
+  }
+
+  void note(std::size_t index, const std::string& line) {
+    text_ += "processor " + std::to_string(index) + ": " + line + "\n";
+  }
+
+  Config config_;
+  std::string text_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Proactor>, Failure> Proactor::open(Config config) {
+  auto core = Opener{std::move(config)}.open();
+  if (!core) return unexpected{core.error()};
+  return std::unique_ptr<Proactor>{new Proactor{std::move(*core)}};
+}
+
+Proactor::Proactor(Config config) {
+  auto core = Opener{std::move(config)}.open();
+  if (!core) throw std::system_error(core.error().code, core.error().reason);
+  core_ = std::move(*core);
+}
+
+Proactor::Proactor(std::unique_ptr<Core> core) noexcept : core_(std::move(core)) {}
+
+Proactor::~Proactor() {
+  if (core_ != nullptr && core_->forked()) {
+    core_->abandon_after_fork();
+    // Its locks may be held by threads that do not exist in this process: the memory is left to the
+    // end of the process rather than touched.
+    static_cast<void>(core_.release());
+  }
+}
+
+void Proactor::run() { core_->turn(Deadline::never(), 0, false, true); }
+
+bool Proactor::run_one(Deadline deadline) { return core_->turn(deadline, 1, true, false) > 0; }
+
+std::size_t Proactor::poll() { return core_->turn(Deadline::immediately(), 0, true, false); }
+
+std::size_t Proactor::handle_events(Deadline deadline) {
+  return core_->turn(deadline, 0, true, false);
+}
+
+void Proactor::stop() noexcept { core_->stop(); }
+bool Proactor::stopped() const noexcept { return core_->stopped(); }
+void Proactor::restart() noexcept { core_->restart(); }
+void Proactor::drain(Deadline deadline) noexcept { core_->drain(deadline); }
+
+std::error_code Proactor::start(Operation& operation) noexcept { return core_->start(operation); }
+
+CancelResult Proactor::cancel(Operation& operation, std::uint32_t activation) noexcept {
+  return core_->cancel(operation, activation);
+}
+CancelResult Proactor::cancel(Handle& handle) noexcept { return core_->cancel(handle); }
+void Proactor::cancel_all() noexcept { core_->cancel_all(); }
+CancelWait Proactor::cancel_wait(Operation& operation, std::uint32_t activation,
+                                 Deadline deadline) noexcept {
+  return core_->cancel_wait(operation, activation, deadline);
+}
+
+std::error_code Proactor::post(Operation& operation, Notify level, Home home) noexcept {
+  return core_->post(operation, level, home);
+}
+
+CachedOperation* Proactor::take_cached() noexcept { return core_->ledger().cache.take(); }
+void Proactor::give_back(CachedOperation& operation) noexcept {
+  core_->ledger().cache.give_back(operation);
+}
+
+void Proactor::on_task_exception(std::function<void(std::exception_ptr)> handler) {
+  core_->task_exception_handler = std::move(handler);
+}
+
+void Proactor::task_failed(std::exception_ptr exception) noexcept {
+  if (!core_->task_exception_handler) std::terminate();
+  core_->task_exception_handler(std::move(exception));
+}
+
+Result<Handle*> Proactor::adopt(NativeHandle native, HandleKind kind, Ownership ownership,
+                                Home home) noexcept {
+  return core_->adopt(native, kind, ownership, home);
+}
+std::error_code Proactor::close(Handle& handle, Operation& operation) noexcept {
+  return core_->close(handle, operation);
+}
+void Proactor::close_detached(Handle& handle) noexcept { core_->close_detached(handle); }
+void Proactor::set_close_may_block(Handle& handle, bool may_block) noexcept {
+  OperationAccess::close_may_block(handle) = may_block;
+}
+
+std::uint32_t Proactor::lanes() const noexcept { return core_->lanes(); }
+std::uint32_t Proactor::current_lane() const noexcept { return core_->current_lane(); }
+std::uint32_t Proactor::home_lane(const Handle& handle) const noexcept {
+  return OperationAccess::lane(handle);
+}
+
+Deadline Proactor::now() const noexcept { return core_->ledger().now(); }
+Statistics Proactor::statistics() const { return core_->statistics(); }
+std::string Proactor::explain() const { return core_->explanation; }
+const Config& Proactor::config() const noexcept { return core_->config; }
+const os::System& Proactor::system() const noexcept { return core_->ledger().system(); }
+
+Result<void, Failure> Proactor::reopen() {
+  if (!core_->forked()) return {};
+  core_->abandon_after_fork();
+  auto fresh = Opener{core_->config}.open();
+  if (!fresh) return unexpected{fresh.error()};
+  (*fresh)->task_exception_handler = core_->task_exception_handler;
+  // Objects of the parent may still name handles of the old core: its records stay, closed.
+  (*fresh)->ancestor = std::move(core_);
+  core_ = std::move(*fresh);
+  return {};
+}
+
+}  // namespace baton
