@@ -1,0 +1,105 @@
+// Opens the engine: profile, probe, ring, interrupt descriptor - and says what it replaced.
+#include "engines/io_uring/engine.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include <new>
+#include <string>
+
+#include "engines/io_uring/io_uring_engine.hpp"
+#include "engines/io_uring/probe.hpp"
+
+namespace baton::engines {
+namespace {
+
+using uring::IoUringEngine;
+using uring::ProbeReport;
+using uring::Ring;
+
+constexpr std::uint32_t entries_default = 256;
+constexpr std::uint32_t completions_per_entry = 4;
+// EFD_CLOEXEC; not EFD_NONBLOCK: a ring may take the mode literally and end the read at once.
+constexpr int event_flags = O_CLOEXEC;
+
+void explain(const EngineOptions& options, std::string_view line) {
+  if (options.explain) options.explain(line);
+}
+
+void explain_replaced(const EngineOptions& options, const ProcessorConfig& config) {
+  if (config.wait != "auto" && config.wait != "ring") {
+    explain(options, "wait: " + config.wait + " -> ring: io_uring waits by nothing else");
+  }
+  if (config.interrupt != "auto" && config.interrupt != "eventfd" && config.interrupt != "ring") {
+    explain(options, "interrupt: " + config.interrupt +
+                         " -> eventfd: a read of it in the ring ends the wait");
+  }
+}
+
+// Whether to try the pinned form.
+Result<bool, Failure> wants_pinned(const EngineOptions& options, const ProcessorConfig& config) {
+  if (config.profile == "any") return false;
+  if (config.profile == "auto") return options.pinned_ok;
+  if (config.profile != "pinned") {
+    return unexpected{Failure{
+        make_error_code(errc::unknown_name),
+        "io_uring: profile \"" + config.profile + "\" is unknown; valid are auto, any and pinned"}};
+  }
+  if (!options.pinned_ok) {
+    explain(options, "profile: pinned -> any: in this mode the thread that waits may change");
+  }
+  return options.pinned_ok;
+}
+
+Result<std::unique_ptr<Ring>, int> open_ring(const os::System& system, const EngineOptions& options,
+                                             const ProcessorConfig& config, bool pinned) {
+  const std::uint32_t entries = config.ring_entries != 0 ? config.ring_entries : entries_default;
+  const std::uint32_t completions =
+      config.completion_entries != 0 ? config.completion_entries : entries * completions_per_entry;
+  auto ring = Ring::open(system, {.entries = entries,
+                                  .completions = completions,
+                                  .pinned = pinned,
+                                  .cooperative = !options.concurrent});
+  if (ring && (*ring)->entries() < entries) {
+    explain(options, "ring_entries: " + std::to_string(entries) + " -> " +
+                         std::to_string((*ring)->entries()) + ": the kernel's bound");
+  }
+  return ring;
+}
+
+Result<std::unique_ptr<Engine>, Failure> out_of(const char* what) {
+  return unexpected{Failure{make_error_code(errc::engine_unavailable),
+                            std::string{"io_uring: no "} + what + " left"}};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>, Failure> open_io_uring(const EngineOptions& options) {
+  const os::System& system = os::or_real(options.system);
+  const ProcessorConfig defaults;
+  const ProcessorConfig& config = options.config != nullptr ? *options.config : defaults;
+  explain_replaced(options, config);
+  const Result<bool, Failure> pinned_wanted = wants_pinned(options, config);
+  if (!pinned_wanted) return unexpected{pinned_wanted.error()};
+  const Result<ProbeReport, Failure> probed = uring::probe(system, *pinned_wanted);
+  if (!probed) return unexpected{probed.error()};
+  if (*pinned_wanted && !probed->pinned) {
+    explain(options, "profile: pinned -> any: the kernel has no DEFER_TASKRUN (Linux 6.1)");
+  }
+  auto ring = open_ring(system, options, config, probed->pinned);
+  if (!ring) return unexpected{uring::setup_failure(system, ring.error())};
+  const int event = system.eventfd(0, event_flags);
+  if (event < 0) return out_of("descriptor for interrupts (`ulimit -n`)");
+  try {
+    return std::unique_ptr<Engine>{
+        std::make_unique<IoUringEngine>(options, IoUringEngine::Parts{.ring = std::move(*ring),
+                                                                      .event = event,
+                                                                      .facts = probed->facts,
+                                                                      .pinned = probed->pinned})};
+  } catch (const std::bad_alloc&) {
+    system.close(event);
+    return out_of("memory");
+  }
+}
+
+}  // namespace baton::engines

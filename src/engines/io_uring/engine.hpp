@@ -1,0 +1,17 @@
+// The factory of the io_uring engine.
+#pragma once
+
+#include <memory>
+
+#include "baton/engine.hpp"
+#include "baton/error.hpp"
+#include "baton/result.hpp"
+
+namespace baton::engines {
+
+/// Opens the ring of the profile that options ask for and allow (config->profile): `pinned` needs
+/// options.pinned_ok and Linux 6.1, `any` Linux 5.7. A Failure tells what the system lacks or who
+/// denies it.
+Result<std::unique_ptr<Engine>, Failure> open_io_uring(const EngineOptions& options);
+
+}  // namespace baton::engines

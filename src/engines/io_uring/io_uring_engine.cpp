@@ -1,0 +1,638 @@
+// The io_uring engine. How an operation moves:
+//
+//   submit -> begin -> [lane: queued behind its predecessors] -> issue -> the ring -> reap ->
+//   settle -> judge
+//                                                                  ^ |
+//                                                                  +------- go_on: the rest
+//                                                                  --------+
+//                                                                                 finished ->
+//                                                                                 retire -> out
+//
+// Either an operation has a slot in requests_ and will come out of wait, or it has none and is not
+// here: that is what cancel looks at, because an operation that was never submitted has garbage in
+// its engine state.
+#include "engines/io_uring/io_uring_engine.hpp"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "base/tsan.hpp"
+#include "baton/log.hpp"
+#include "engines/common/transfer.hpp"
+
+namespace baton::engines::uring {
+namespace {
+
+constexpr std::int64_t ns_per_ms = 1'000'000;
+constexpr std::int64_t backoff_min_ns = 10 * ns_per_ms;
+constexpr std::int64_t backoff_max_ns = 1'000 * ns_per_ms;
+constexpr Duration congestion_pause{10 * ns_per_ms};
+
+// Where the reads of all interrupt descriptors put their counts. Nobody looks: a ring that is
+// closed with such a read in flight lets go of it later, at a time of its own, so the memory must
+// never end.
+std::uint64_t wake_counts;
+
+EngineInfo make_info(bool pinned, bool concurrent, const KernelFacts& facts) noexcept {
+  EngineInfo info;
+  info.name = "io_uring";
+  std::fill(std::begin(info.support), std::end(info.support), Support::native);
+  const auto set = [&](OperationKind kind, Support support) {
+    info.support[static_cast<std::size_t>(kind)] = support;
+  };
+  if (!facts.shutdown) set(OperationKind::shutdown, Support::assisted);
+  set(OperationKind::timer, Support::unsupported);
+  set(OperationKind::user, Support::unsupported);
+  info.leader_rule = pinned ? LeaderRule::pinned : LeaderRule::any;
+  info.start_from_any_thread = concurrent && !pinned;
+  info.interrupt_name = "eventfd";
+  return info;
+}
+
+bool is_transient(int error) noexcept {
+  return error == EAGAIN || error == EINTR || error == ECANCELED;
+}
+
+}  // namespace
+
+IoUringEngine::IoUringEngine(const EngineOptions& options, Parts parts)
+    : system_(os::or_real(options.system)),
+      log_(options.log),
+      locked_(options.concurrent && !parts.pinned),
+      facts_(parts.facts),
+      info_(make_info(parts.pinned, options.concurrent, parts.facts)),
+      ring_(std::move(parts.ring)),
+      event_(parts.event),
+      requests_(limits::operations_max),
+      messages_(limits::operations_max),
+      handles_(options.handles_max) {}
+
+IoUringEngine::~IoUringEngine() {
+  BATON_ASSERT(in_flight_ == 0);
+  ring_.reset();
+  if (event_ >= 0) system_.close(event_);
+}
+
+void IoUringEngine::after_fork_in_child() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+  // The ring's pages did not come along (MADV_DONTFORK); closing our copies of the descriptors
+  // leaves the parent's requests alone. The lock may have been held by a thread that does not exist
+  // here.
+  ring_->abandon();
+  system_.close(event_);
+  event_ = -1;
+  in_flight_ = 0;
+}
+
+std::error_code IoUringEngine::attach(Handle& handle) noexcept {
+  os::LockGuard guard{mutex_, system_, locked_};
+  if (!handles_.ensure(handle.index())) return std::make_error_code(std::errc::not_enough_memory);
+  BATON_ASSERT(handles_[handle.index()].reads.queue.empty());
+  BATON_ASSERT(handles_[handle.index()].writes.queue.empty());
+  return {};
+}
+
+void IoUringEngine::detach(Handle& handle) noexcept {
+  // No registration outlives its request, so there is none to drop.
+  os::LockGuard guard{mutex_, system_, locked_};
+  BATON_ASSERT(handles_[handle.index()].reads.queue.empty());
+  BATON_ASSERT(handles_[handle.index()].writes.queue.empty());
+}
+
+// -- from submit to the ring ----------------------------------------------------------------------
+
+Submission IoUringEngine::submit(Operation& operation) noexcept {
+  OperationQueue done;
+  bool call_leader = false;
+  {
+    os::LockGuard guard{mutex_, system_, locked_};
+    // Whoever cancels sets the mark first and then comes for the lock: either we see the mark, or
+    // it finds the operation.
+    if (operation.cancel_asked()) {
+      operation.finish(ECANCELED);
+      return Submission::completed;
+    }
+    const std::uint32_t slot = requests_.take();
+    if (slot == no_index) return Submission::busy;
+    requests_[slot].operation = &operation;
+    Progress& state = progress(operation) = Progress{};
+    state.slot = slot;
+    ++in_flight_;
+    begin(operation, done);
+    call_leader = locked_ && postponed_ > 0;
+  }
+  if (call_leader) interrupt();
+  if (done.empty()) return Submission::pending;
+  done.pop_front();
+  BATON_ASSERT(done.empty());
+  return Submission::completed;
+}
+
+void IoUringEngine::begin(Operation& operation, OperationQueue& done) noexcept {
+  Progress& state = progress(operation);
+  HandleRecord& record = handles_[operation.handle()->index()];
+  if (operation.has(Operation::pooled)) state.pool = operation.pool();
+  if (operation.kind() == OperationKind::write_file) {
+    ++record.open_writes;
+    state.epoch = record.epoch;
+  }
+  if (operation.kind() == OperationKind::sync_file && hold_sync(operation)) return;
+  if (Lane* const lane = lane_of(operation); lane != nullptr) {
+    lane->queue.push_back(operation);
+    pump(*lane, done);
+  } else if (done_without_kernel(operation)) {
+    retire(operation, done);
+  } else {
+    issue(operation, done);
+  }
+}
+
+Lane* IoUringEngine::lane_of(const Operation& operation) noexcept {
+  HandleRecord& record = handles_[operation.handle()->index()];
+  switch (operation.kind()) {
+    case OperationKind::read_stream:
+      return &record.reads;
+    case OperationKind::write_stream:
+    case OperationKind::shutdown:
+      return &record.writes;
+    case OperationKind::read_file:
+      return operation.has(Operation::append) ? &record.reads : nullptr;
+    case OperationKind::write_file:
+      return operation.has(Operation::append) ? &record.writes : nullptr;
+    default:
+      return nullptr;
+  }
+}
+
+// A sync waits for the writes that were submitted before it, not for those after. Writes carry the
+// number of the next sync; the held syncs count theirs.
+bool IoUringEngine::hold_sync(Operation& operation) noexcept {
+  HandleRecord& record = handles_[operation.handle()->index()];
+  if (record.open_writes == 0 && record.held_syncs.empty()) return false;
+  Progress& state = progress(operation);
+  state.place = Place::held;
+  state.epoch = record.epoch++;
+  state.writes_before = record.open_writes;
+  record.open_writes = 0;
+  record.held_syncs.push_back(operation);
+  return true;
+}
+
+void IoUringEngine::count_write_out(HandleRecord& record, std::uint32_t epoch,
+                                    OperationQueue& done) noexcept {
+  Operation* sync = record.held_syncs.front();
+  // The difference, because epochs wrap. A sync that was cancelled has left its writes to the next
+  // one.
+  while (sync != nullptr && static_cast<std::int32_t>(progress(*sync).epoch - epoch) < 0) {
+    sync = OperationQueue::next(*sync);
+  }
+  std::uint32_t& count = sync != nullptr ? progress(*sync).writes_before : record.open_writes;
+  BATON_ASSERT(count > 0);
+  --count;
+  while (!record.held_syncs.empty() && progress(*record.held_syncs.front()).writes_before == 0) {
+    issue(record.held_syncs.pop_front(), done);
+  }
+}
+
+// Brings the front of a lane under way, and the next when that one needs no kernel.
+void IoUringEngine::pump(Lane& lane, OperationQueue& done) noexcept {
+  while (lane.covered == 0 && !lane.queue.empty()) {
+    Operation& front = *lane.queue.front();
+    if (progress(front).step == Step::perform && done_without_kernel(front)) {
+      lane.queue.erase(front);
+      retire(front, done);
+    } else {
+      issue(front, done);
+    }
+  }
+}
+
+bool IoUringEngine::done_without_kernel(Operation& operation) noexcept {
+  if (progress(operation).pool != nullptr) return !start_pooled(operation);
+  switch (operation.kind()) {
+    case OperationKind::read_stream:
+    case OperationKind::write_stream:
+    case OperationKind::read_file:
+    case OperationKind::write_file:
+      return complete_without_transfer(operation);
+    case OperationKind::shutdown:
+      if (facts_.shutdown) return false;
+      operation.finish(system_.shutdown(operation.handle()->native(), SHUT_WR) < 0 ? errno : 0);
+      return true;
+    default:
+      return false;
+  }
+}
+
+abi::Sqe* IoUringEngine::claim() noexcept {
+  if (abi::Sqe* const request = ring_->claim(); request != nullptr) return request;
+  ring_->submit();
+  return ring_->claim();
+}
+
+void IoUringEngine::issue(Operation& operation, OperationQueue& done) noexcept {
+  Progress& state = progress(operation);
+  if (Lane* const lane = lane_of(operation); lane != nullptr) lane->covered = 1;
+  abi::Sqe* const request = claim();
+  if (request == nullptr) {
+    state.place = Place::postponed;
+    ++postponed_;
+    return;
+  }
+  if (!fill(operation, *request)) {
+    operation.finish(ENOMEM);
+    retire(operation, done);
+    return;
+  }
+  state.place = Place::kernel;
+  BATON_TSAN_RELEASE(&operation);
+  ring_->publish();
+}
+
+bool IoUringEngine::fill(Operation& operation, abi::Sqe& request) noexcept {
+  const Progress& state = progress(operation);
+  Request& record = requests_[state.slot];
+  request.user_data = tag_of(state.slot, record.generation);
+  Lane* const lane = lane_of(operation);
+  if (lane != nullptr && state.step == Step::perform && merge(*lane, operation, request)) {
+    return true;
+  }
+  const MessageNeed need = state.step == Step::poll ? MessageNeed::none : message_need(operation);
+  if (need != MessageNeed::none && record.message == no_index) record.message = messages_.take();
+  if (need == MessageNeed::required && record.message == no_index) return false;
+  const bool use = need != MessageNeed::none && record.message != no_index;
+  prepare(request, operation, use ? &messages_[record.message] : nullptr, facts_);
+  return true;
+}
+
+// Several writes that are queued go in one vectored send; each completes in its turn.
+bool IoUringEngine::merge(Lane& lane, Operation& first, abi::Sqe& request) noexcept {
+  const Operation* const second = OperationQueue::next(first);
+  if (second == nullptr || !can_merge(first) || !can_merge(*second)) return false;
+  Request& record = requests_[progress(first).slot];
+  if (record.message == no_index) record.message = messages_.take();
+  if (record.message == no_index) return false;
+  lane.covered = prepare_merged(request, first, messages_[record.message]);
+  BATON_ASSERT(lane.covered >= 1 && lane.covered <= lane.queue.size());
+  Operation* next = &first;
+  for (std::uint32_t i = 0; i < lane.covered; ++i, next = OperationQueue::next(*next)) {
+    progress(*next).place = Place::kernel;
+    BATON_TSAN_RELEASE(next);
+  }
+  return true;
+}
+
+void IoUringEngine::flush() noexcept {
+  if (ring_->unsubmitted() == 0) return;
+  // The leader reaps, which makes room, and submits the rest.
+  if (ring_->submit() == Entered::congested) interrupt();
+}
+
+// -- cancel ---------------------------------------------------------------------------------------
+
+Request* IoUringEngine::request_of(Operation& operation) noexcept {
+  Request* const request = requests_.find(progress(operation).slot);
+  return request != nullptr && request->operation == &operation ? request : nullptr;
+}
+
+CancelAnswer IoUringEngine::cancel(Operation& operation) noexcept {
+  CancelAnswer answer = CancelAnswer::too_late;
+  bool call_leader = false;
+  {
+    os::LockGuard guard{mutex_, system_, locked_};
+    answer = cancel_here(operation);
+    call_leader = locked_ && postponed_ > 0;
+  }
+  if (call_leader) interrupt();
+  // Nobody flushes after a cancel; where there is one thread, it waits next.
+  if (locked_ && answer != CancelAnswer::too_late) flush();
+  return answer;
+}
+
+CancelAnswer IoUringEngine::cancel_here(Operation& operation) noexcept {
+  if (request_of(operation) == nullptr) return CancelAnswer::too_late;
+  Progress& state = progress(operation);
+  if (state.cancelled) return CancelAnswer::requested;
+  switch (state.place) {
+    case Place::kernel:
+      state.cancelled = true;
+      // A close is on its way to the end anyhow, and a descriptor half closed is of no use to
+      // anybody.
+      if (operation.kind() != OperationKind::close) send_cancel(operation);
+      return CancelAnswer::requested;
+    case Place::postponed:
+      state.cancelled = true;  // the leader sees it instead of submitting it
+      return CancelAnswer::requested;
+    case Place::lane:
+      lane_of(operation)->queue.erase(operation);
+      break;
+    case Place::held:
+      let_go_of_sync(operation);
+      break;
+    case Place::backing_off:
+      backing_off_.erase(operation);
+      break;
+  }
+  OperationQueue done;
+  finish_cancelled(operation);
+  retire(operation, done);
+  done.erase(operation);
+  BATON_ASSERT(done.empty());
+  return CancelAnswer::completed;
+}
+
+// A held sync that is cancelled leaves its writes to the next one.
+void IoUringEngine::let_go_of_sync(Operation& operation) noexcept {
+  HandleRecord& record = handles_[operation.handle()->index()];
+  Operation* const next = OperationQueue::next(operation);
+  (next != nullptr ? progress(*next).writes_before : record.open_writes) +=
+      progress(operation).writes_before;
+  record.held_syncs.erase(operation);
+}
+
+void IoUringEngine::send_cancel(Operation& operation) noexcept {
+  Progress& state = progress(operation);
+  abi::Sqe* const request = claim();
+  if (request == nullptr) {
+    if (!state.cancel_postponed) ++postponed_;
+    state.cancel_postponed = true;
+    return;
+  }
+  // Merged writes are in the kernel under the slot of the first.
+  Lane* const lane = lane_of(operation);
+  const std::uint32_t slot = lane != nullptr ? progress(*lane->queue.front()).slot : state.slot;
+  request->opcode = abi::op_async_cancel;
+  request->fd = -1;
+  request->address = tag_of(slot, requests_[slot].generation);
+  request->user_data = cancel_tag;
+  ring_->publish();
+}
+
+// -- from the ring to the completed queue ---------------------------------------------------------
+
+bool IoUringEngine::reap(OperationQueue& completed) noexcept {
+  if (!ring_->has_completions()) return false;
+  os::LockGuard guard{mutex_, system_, locked_};
+  bool interrupted = false;
+  abi::Cqe completion{};
+  for (std::size_t i = 0; i < limits::reports_max && ring_->pop(completion); ++i) {
+    interrupted |= settle(completion, completed);
+  }
+  return interrupted;
+}
+
+// True for an interrupt.
+bool IoUringEngine::settle(const abi::Cqe& completion, OperationQueue& done) noexcept {
+  if (completion.user_data == cancel_tag) return false;  // its target tells
+  if (completion.user_data == wake_tag) {
+    wake_armed_ = false;
+    if (completion.result < 0) return false;  // the thread that submitted it has ended
+    // acq_rel: what an interrupter did before is visible to us; who comes after this writes again.
+    // The read has emptied the descriptor before, so that no count is left behind a flag that is
+    // down.
+    wake_pending_.exchange(false, std::memory_order_acq_rel);
+    return true;
+  }
+  const auto slot = static_cast<std::uint32_t>(completion.user_data >> 32);
+  const auto generation = static_cast<std::uint32_t>(completion.user_data);
+  Request* const request = requests_.find(slot);
+  const bool expected =
+      request != nullptr && request->operation != nullptr && request->generation == generation;
+  BATON_DASSERT(expected);
+  if (!expected) {
+    ++stale_events_;
+    return false;
+  }
+  BATON_TSAN_ACQUIRE(request->operation);
+  settle_request(*request->operation, completion.result, done);
+  return false;
+}
+
+void IoUringEngine::settle_request(Operation& operation, int result,
+                                   OperationQueue& done) noexcept {
+  if (Lane* const lane = lane_of(operation); lane != nullptr) {
+    BATON_ASSERT(lane->covered > 0 && lane->queue.front() == &operation);
+    if (lane->covered > 1) {
+      settle_merged(*lane, result, done);
+      return;
+    }
+  }
+  const Request& request = requests_[progress(operation).slot];
+  const Message* const message =
+      request.message != no_index ? &messages_[request.message] : nullptr;
+  go_on(operation, judge(operation, message, result, system_), done);
+}
+
+void IoUringEngine::go_on(Operation& operation, Verdict verdict, OperationQueue& done) noexcept {
+  if (verdict == Verdict::back_off) {
+    back_off(operation);
+    return;
+  }
+  if (verdict != Verdict::finished) {
+    issue(operation, done);
+    return;
+  }
+  Lane* const lane = lane_of(operation);
+  if (lane != nullptr) {
+    lane->queue.erase(operation);
+    lane->covered = 0;
+  }
+  retire(operation, done);
+  if (lane != nullptr) pump(*lane, done);
+}
+
+// One send has moved bytes of several operations: to each its part, in order.
+void IoUringEngine::settle_merged(Lane& lane, int result, OperationQueue& done) noexcept {
+  std::uint32_t covered = lane.covered;
+  lane.covered = 0;
+  Operation* each = lane.queue.front();
+  for (std::uint32_t i = 0; i < covered; ++i, each = OperationQueue::next(*each)) {
+    BATON_TSAN_ACQUIRE(each);
+    progress(*each).place = Place::lane;
+  }
+  const auto retire_front = [&]() BATON_REQUIRES(mutex_) {
+    --covered;
+    retire(lane.queue.pop_front(), done);
+  };
+  auto left = static_cast<std::size_t>(std::max(result, 0));
+  while (covered > 0 && left > 0) {
+    Operation& front = *lane.queue.front();
+    const std::size_t part = std::min(left, remaining_bytes(front));
+    left -= part;
+    if (!advance(front, part)) break;
+    retire_front();
+  }
+  if (result == -EAGAIN) progress(*lane.queue.front()).step = Step::poll;
+  if (result < 0 && !is_transient(-result)) {
+    // The stream's error goes to the first; the others meet it themselves.
+    lane.queue.front()->finish(-result);
+    retire_front();
+  }
+  Operation* next = lane.queue.front();
+  for (; covered > 0; --covered) {
+    Operation& rest = *next;
+    next = OperationQueue::next(rest);
+    if (!progress(rest).cancelled) continue;
+    lane.queue.erase(rest);
+    finish_cancelled(rest);
+    retire(rest, done);
+  }
+  pump(lane, done);
+}
+
+// The operation is out: its slot is free, whatever comes for it is stale.
+void IoUringEngine::retire(Operation& operation, OperationQueue& done) noexcept {
+  const Progress& state = progress(operation);
+  if (state.cancel_postponed) --postponed_;
+  Request& request = requests_[state.slot];
+  BATON_ASSERT(request.operation == &operation);
+  if (request.message != no_index) messages_.give(request.message);
+  request.message = no_index;
+  request.operation = nullptr;
+  ++request.generation;
+  requests_.give(state.slot);
+  --in_flight_;
+  done.push_back(operation);
+  if (operation.kind() == OperationKind::write_file) {
+    count_write_out(handles_[operation.handle()->index()], state.epoch, done);
+  }
+}
+
+// -- the leader -----------------------------------------------------------------------------------
+
+void IoUringEngine::wait(OperationQueue& completed, Deadline deadline) noexcept {
+  for (;;) {
+    const Deadline until = prepare_wait(completed, deadline);
+    const Entered entered = enter(until);
+    const bool interrupted = reap(completed);
+    if (!completed.empty() || interrupted || entered == Entered::interrupted) return;
+    if (deadline.is_never()) continue;
+    if (deadline == Deadline::immediately()) return;
+    if (entered == Entered::timed_out && until == deadline) return;
+    if (deadline.ns() <= system_.monotonic_ns()) return;
+  }
+}
+
+Deadline IoUringEngine::prepare_wait(OperationQueue& completed, Deadline deadline) noexcept {
+  os::LockGuard guard{mutex_, system_, locked_};
+  arm_wake();
+  submit_postponed(completed);
+  Deadline until = retry_backed_off(deadline, completed);
+  if (!wake_armed_ || postponed_ > 0) {
+    until =
+        std::min(until, Deadline::after(congestion_pause, Deadline::at_ns(system_.monotonic_ns())));
+  }
+  return completed.empty() ? until : Deadline::immediately();
+}
+
+// A read of the interrupt descriptor is always in the ring: it empties the descriptor and wakes the
+// leader in one. It ends with the thread that submitted it, like every request.
+void IoUringEngine::arm_wake() noexcept {
+  if (wake_armed_) return;
+  abi::Sqe* const request = claim();
+  if (request == nullptr) return;
+  request->opcode = abi::op_read;
+  request->fd = event_;
+  request->address = reinterpret_cast<std::uintptr_t>(&wake_counts);
+  request->length = sizeof(wake_counts);
+  request->user_data = wake_tag;
+  ring_->publish();
+  wake_armed_ = true;
+}
+
+// Only after the kernel was short of memory or had completions to deliver first: so rare that
+// looking for them is better than a list to keep.
+void IoUringEngine::submit_postponed(OperationQueue& done) noexcept {
+  for (std::uint32_t slot = 0; postponed_ > 0 && slot < requests_.used(); ++slot) {
+    Operation* const operation = requests_[slot].operation;
+    if (operation == nullptr) continue;
+    Progress& state = progress(*operation);
+    const std::uint32_t before = postponed_;
+    if (state.place == Place::postponed) {
+      --postponed_;
+      if (state.cancelled) {
+        settle_request(*operation, -ECANCELED, done);
+      } else {
+        issue(*operation, done);
+      }
+    } else if (state.cancel_postponed) {
+      --postponed_;
+      state.cancel_postponed = false;
+      send_cancel(*operation);
+    } else {
+      continue;
+    }
+    if (postponed_ >= before) return;  // still no room
+  }
+}
+
+void IoUringEngine::back_off(Operation& operation) noexcept {
+  Progress& state = progress(operation);
+  if (state.delay_ns == 0) {
+    log(LogLevel::warning, operation.kind() == OperationKind::accept
+                               ? "io_uring: accept is out of descriptors or memory; tries again"
+                               : "io_uring: connect found a full backlog; tries again");
+  }
+  state.delay_ns = std::clamp(2 * state.delay_ns, backoff_min_ns, backoff_max_ns);
+  state.due_ns = system_.monotonic_ns() + state.delay_ns;
+  state.place = Place::backing_off;
+  backing_off_.push_back(operation);
+  if (operation.kind() == OperationKind::accept) ++accept_backoffs_;
+}
+
+// Starts again what is due; answers the deadline, or the next time something is due.
+Deadline IoUringEngine::retry_backed_off(Deadline deadline, OperationQueue& done) noexcept {
+  if (BATON_LIKELY(backing_off_.empty())) return deadline;
+  const std::int64_t now = system_.monotonic_ns();
+  Operation* next = backing_off_.front();
+  while (next != nullptr) {
+    Operation& operation = *next;
+    next = OperationQueue::next(operation);
+    const Deadline due = Deadline::at_ns(progress(operation).due_ns);
+    if (due.ns() <= now) {
+      backing_off_.erase(operation);
+      issue(operation, done);
+    } else {
+      deadline = std::min(deadline, due);
+    }
+  }
+  return deadline;
+}
+
+// One entry, or none when there is nothing to submit and no need to wait.
+Entered IoUringEngine::enter(Deadline until) noexcept {
+  if (ring_->unsubmitted() == 0) {
+    if (ring_->has_completions()) return Entered::done;
+    if (until == Deadline::immediately() && !ring_->needs_kernel()) return Entered::timed_out;
+  }
+  Entered entered = ring_->submit_and_wait(until);
+  if (entered == Entered::congested && !ring_->has_completions()) {
+    // Nothing to reap, no room to submit: wait for the first, but look again soon.
+    const Deadline now = Deadline::at_ns(system_.monotonic_ns());
+    entered = ring_->wait_only(std::min(until, Deadline::after(congestion_pause, now)));
+    if (entered == Entered::timed_out) entered = Entered::congested;
+  }
+  if (BATON_UNLIKELY(entered == Entered::refused)) {
+    BATON_UNREACHABLE("io_uring_enter is refused, although it worked before");
+  }
+  return entered;
+}
+
+void IoUringEngine::interrupt() noexcept {
+  // acq_rel: what the caller did before is visible to the leader that takes the flag down. Who
+  // finds the flag up may rely on the write of the one who raised it.
+  if (wake_pending_.exchange(true, std::memory_order_acq_rel)) return;
+  const int saved = errno;  // the caller may be a signal handler
+  const std::uint64_t one = 1;
+  while (system_.write(event_, &one, sizeof(one)) < 0 && errno == EINTR) {
+  }
+  errno = saved;
+}
+
+void IoUringEngine::log(LogLevel level, const char* text) noexcept {
+  if (log_ != nullptr) log_->write(level, iso_8601(system_.realtime_us()), text);
+}
+
+}  // namespace baton::engines::uring

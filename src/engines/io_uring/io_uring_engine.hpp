@@ -1,0 +1,127 @@
+// IoUringEngine: operations become requests of a ring; the thread that waits reaps their
+// completions.
+//
+// Two forms. `any`: every thread may submit and cancel while another one waits. One lock guards the
+// submission queue and the tables; it is held for the time it takes to fill in a request, or to go
+// through a batch of completions, never during a wait. `pinned` (SINGLE_ISSUER with DEFER_TASKRUN):
+// one thread does everything, nothing is locked, and the kernel does its part of the work inside
+// that thread's wait.
+//
+// Submission is batched: submit() only fills in a request; the next wait(), or flush(), takes all
+// of them to the kernel. cancel() in the `any` form enters the kernel itself, because nobody
+// flushes after it.
+//
+// Memory the kernel may write to: the user's buffers and endpoints (the contract keeps them alive),
+// the Message slab, and one word for interrupts. Nothing on a stack, nothing in the operation.
+//
+// Pooled reads wait for readiness and then receive into a block taken at that moment. Provided
+// buffers would save the second request, but a block parked in the kernel is missing from the pool
+// (an idle connection would pin it after all, another processor would find the pool empty, and the
+// pool could not be destroyed while the engine lives), so they are not used.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "base/thread_annotations.hpp"
+#include "baton/engine.hpp"
+#include "baton/log.hpp"
+#include "engines/io_uring/outcome.hpp"
+#include "engines/io_uring/prepare.hpp"
+#include "engines/io_uring/request.hpp"
+#include "engines/io_uring/ring.hpp"
+#include "os/mutex.hpp"
+#include "os/system.hpp"
+
+namespace baton::engines::uring {
+
+class IoUringEngine final : public Engine {
+ public:
+  struct Parts {
+    std::unique_ptr<Ring> ring;
+    int event = -1;  ///< the eventfd of interrupts; owned from here on
+    KernelFacts facts;
+    bool pinned = false;
+  };
+  /// Throws std::bad_alloc.
+  IoUringEngine(const EngineOptions& options, Parts parts);
+  ~IoUringEngine() override;
+
+  [[nodiscard]] const EngineInfo& info() const noexcept override { return info_; }
+  std::error_code attach(Handle& handle) noexcept override;
+  void detach(Handle& handle) noexcept override;
+  Submission submit(Operation& operation) noexcept override;
+  void flush() noexcept override;
+  CancelAnswer cancel(Operation& operation) noexcept override;
+  void wait(OperationQueue& completed, Deadline deadline) noexcept override;
+  void interrupt() noexcept override;
+  [[nodiscard]] NativeHandle descriptor() const noexcept override { return ring_->descriptor(); }
+  void after_fork_in_child() noexcept override;
+
+ private:
+  // Everything from here to the tables is called with the lock held.
+
+  // From submit to the ring.
+  void begin(Operation& operation, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
+  bool hold_sync(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  void issue(Operation& operation, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
+  void pump(Lane& lane, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
+  bool done_without_kernel(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  abi::Sqe* claim() noexcept BATON_REQUIRES(mutex_);
+  bool fill(Operation& operation, abi::Sqe& request) noexcept BATON_REQUIRES(mutex_);
+  bool merge(Lane& lane, Operation& first, abi::Sqe& request) noexcept BATON_REQUIRES(mutex_);
+  CancelAnswer cancel_here(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  void let_go_of_sync(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  void send_cancel(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+
+  // From the ring to the completed queue.
+  bool reap(OperationQueue& completed) noexcept;
+  bool settle(const abi::Cqe& completion, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
+  void settle_request(Operation& operation, int result, OperationQueue& done) noexcept
+      BATON_REQUIRES(mutex_);
+  void settle_merged(Lane& lane, int result, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
+  void go_on(Operation& operation, Verdict verdict, OperationQueue& done) noexcept
+      BATON_REQUIRES(mutex_);
+  void retire(Operation& operation, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
+  void count_write_out(HandleRecord& record, std::uint32_t epoch, OperationQueue& done) noexcept
+      BATON_REQUIRES(mutex_);
+
+  // What the leader does before it waits.
+  Deadline prepare_wait(OperationQueue& completed, Deadline deadline) noexcept;
+  void arm_wake() noexcept BATON_REQUIRES(mutex_);
+  void submit_postponed(OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
+  void back_off(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  Deadline retry_backed_off(Deadline deadline, OperationQueue& done) noexcept
+      BATON_REQUIRES(mutex_);
+  Entered enter(Deadline until) noexcept;
+
+  [[nodiscard]] Lane* lane_of(const Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  [[nodiscard]] Request* request_of(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  void log(LogLevel level, const char* text) noexcept;
+
+  const os::System& system_;
+  Log* const log_;
+  const bool locked_;  // options.concurrent, in the `any` form
+  const KernelFacts facts_;
+  EngineInfo info_;
+  std::unique_ptr<Ring> ring_;
+  int event_;
+
+  // Interrupts: true from the first interrupt until its completion was reaped.
+  std::atomic<bool> wake_pending_{false};
+
+  os::Mutex mutex_;
+  bool wake_armed_ BATON_GUARDED_BY(mutex_) = false;
+  Slab<Request, 256> requests_ BATON_GUARDED_BY(mutex_);
+  Slab<Message, 16> messages_ BATON_GUARDED_BY(mutex_);
+  ChunkedTable<HandleRecord> handles_ BATON_GUARDED_BY(mutex_);
+  OperationQueue backing_off_ BATON_GUARDED_BY(mutex_);
+  std::uint32_t in_flight_ BATON_GUARDED_BY(mutex_) = 0;  // operations the engine has
+  std::uint32_t postponed_ BATON_GUARDED_BY(mutex_) =
+      0;  // submissions and cancellations to make up
+  std::uint64_t stale_events_ BATON_GUARDED_BY(mutex_) = 0;
+  std::uint64_t accept_backoffs_ BATON_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace baton::engines::uring

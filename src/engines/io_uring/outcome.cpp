@@ -1,0 +1,207 @@
+// What a completion means, errno by errno. Three come although nobody did anything wrong:
+//   ECANCELED without our asking   the thread that submitted the request has ended: the kernel
+//   cancels with it EINTR                          the same, or a signal, hit a worker of the
+//   kernel EAGAIN                         the descriptor is in non-blocking mode, and this kernel
+//   takes that literally
+// An operation that nobody cancelled goes on, with the bytes already moved.
+#include "engines/io_uring/outcome.hpp"
+
+#include <errno.h>
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "baton/buffer_pool.hpp"
+#include "baton/handle.hpp"
+#include "engines/common/transfer.hpp"
+
+namespace baton::engines::uring {
+namespace {
+
+void give_block_back(Progress& state) noexcept {
+  if (state.block != nullptr) state.pool->give(state.block);
+  state.block = nullptr;
+}
+
+Verdict finish(Operation& operation, int error) noexcept {
+  Progress& state = progress(operation);
+  give_block_back(state);
+  if (state.pool != nullptr) operation.set_taken_buffer(nullptr, 0);
+  operation.finish(error);
+  return Verdict::finished;
+}
+
+// A short read of a pooled buffer is complete: it is never "exactly".
+Verdict finish_pooled(Operation& operation, std::size_t bytes) noexcept {
+  Progress& state = progress(operation);
+  operation.set_bytes(bytes);
+  if (bytes == 0 && operation.kind() != OperationKind::read_datagram) return finish(operation, 0);
+  operation.set_taken_buffer(state.block, state.pool->block_size());
+  state.block = nullptr;
+  operation.finish(0);
+  return Verdict::finished;
+}
+
+// Datagrams: one transfer, whole or cut short by the buffer.
+Verdict finish_datagram(Operation& operation, const Message* message, std::size_t bytes) noexcept {
+  if (operation.kind() == OperationKind::read_datagram && operation.endpoint() != nullptr) {
+    BATON_ASSERT(message != nullptr);
+    operation.endpoint()->set_size(
+        std::min<std::uint32_t>(message->header.msg_namelen, Endpoint::capacity));
+  }
+  if (progress(operation).pool != nullptr) return finish_pooled(operation, bytes);
+  operation.set_bytes(bytes);
+  operation.finish(0);
+  return Verdict::finished;
+}
+
+Verdict moved(Operation& operation, const Message* message, std::size_t bytes) noexcept {
+  if (operation.kind() == OperationKind::read_datagram ||
+      operation.kind() == OperationKind::write_datagram) {
+    return finish_datagram(operation, message, bytes);
+  }
+  if (progress(operation).pool != nullptr) return finish_pooled(operation, bytes);
+  return advance(operation, bytes) ? Verdict::finished : Verdict::again;
+}
+
+bool is_file(const Operation& operation) noexcept {
+  return operation.handle()->kind() == HandleKind::file;
+}
+
+Verdict accept_failed(Operation& operation, int error) noexcept {
+  switch (error) {
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
+      return Verdict::back_off;
+    // Errors of the connection that was about to be accepted, not of the listener (accept(2),
+    // "Error handling").
+    case ECONNABORTED:
+    case EPROTO:
+    case ENETDOWN:
+    case ENOPROTOOPT:
+    case EHOSTDOWN:
+    case ENONET:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+      return Verdict::again;
+    default:
+      return finish(operation, error);
+  }
+}
+
+Verdict connect_failed(Operation& operation, int error) noexcept {
+  switch (error) {
+    case EINPROGRESS:
+    case EALREADY:
+      return Verdict::poll;
+    case EISCONN:
+      // Begun by a thread that has ended meanwhile: the connection was made without it.
+      return finish(operation, progress(operation).begun ? 0 : error);
+    default:
+      return finish(operation, error);
+  }
+}
+
+Verdict would_block(Operation& operation) noexcept {
+  // A UNIX listener's backlog is full: readiness would not tell when there is room.
+  if (operation.kind() == OperationKind::connect) return Verdict::back_off;
+  return is_file(operation) ? Verdict::by_worker : Verdict::poll;
+}
+
+Verdict failed(Operation& operation, int error) noexcept {
+  Progress& state = progress(operation);
+  switch (error) {
+    case ECANCELED:
+    case EINTR:
+      // The descriptor is gone once close(2) has begun, interrupted or not.
+      if (operation.kind() == OperationKind::close && error == EINTR) return finish(operation, 0);
+      return Verdict::again;
+    case EAGAIN:
+      give_block_back(state);
+      return would_block(operation);
+    default:
+      break;
+  }
+  if (operation.kind() == OperationKind::accept) return accept_failed(operation, error);
+  if (operation.kind() == OperationKind::connect) return connect_failed(operation, error);
+  return finish(operation, error);
+}
+
+Verdict succeeded(Operation& operation, const Message* message, int result) noexcept {
+  switch (operation.kind()) {
+    case OperationKind::accept:
+      operation.set_bytes(static_cast<std::size_t>(result));
+      return finish(operation, 0);
+    case OperationKind::connect:
+    case OperationKind::sync_file:
+    case OperationKind::wait_ready:
+    case OperationKind::shutdown:
+    case OperationKind::close:
+      return finish(operation, 0);
+    default:
+      return moved(operation, message, static_cast<std::size_t>(result));
+  }
+}
+
+bool take_block(Operation& operation) noexcept {
+  Progress& state = progress(operation);
+  state.block = state.pool->take();
+  if (state.block == nullptr) finish(operation, -static_cast<int>(errc::pool_exhausted));
+  return state.block != nullptr;
+}
+
+// How a connection attempt ended that was waited for by readiness.
+Verdict connect_polled(Operation& operation, const os::System& system) noexcept {
+  int error = 0;
+  socklen_t size = sizeof(error);
+  if (system.getsockopt(operation.handle()->native(), SOL_SOCKET, SO_ERROR, &error, &size) < 0) {
+    error = errno;
+  }
+  return finish(operation, error);
+}
+
+// The descriptor is ready, or has an error that the next try will tell.
+Verdict polled(Operation& operation, int result, const os::System& system) noexcept {
+  Progress& state = progress(operation);
+  if (result == -ECANCELED || result == -EINTR) return Verdict::poll;
+  if (result < 0) return finish(operation, -result);
+  if (operation.kind() == OperationKind::connect) return connect_polled(operation, system);
+  if (state.pool != nullptr && !take_block(operation)) return Verdict::finished;
+  state.step = Step::perform;
+  return Verdict::again;
+}
+
+}  // namespace
+
+Verdict judge(Operation& operation, const Message* message, int result,
+              const os::System& system) noexcept {
+  Progress& state = progress(operation);
+  Verdict verdict = Verdict::finished;
+  if (state.step == Step::poll) {
+    verdict = polled(operation, result, system);
+  } else if (result < 0) {
+    verdict = failed(operation, -result);
+  } else {
+    verdict = succeeded(operation, message, result);
+  }
+  if (verdict != Verdict::finished && state.cancelled) {
+    finish_cancelled(operation);
+    return Verdict::finished;
+  }
+  if (verdict == Verdict::poll) state.step = Step::poll;
+  if (verdict == Verdict::by_worker) state.by_worker = true;
+  state.begun = true;
+  return verdict;
+}
+
+bool start_pooled(Operation& operation) noexcept {
+  if (is_file(operation)) return take_block(operation);
+  progress(operation).step = Step::poll;
+  return true;
+}
+
+void finish_cancelled(Operation& operation) noexcept { finish(operation, ECANCELED); }
+
+}  // namespace baton::engines::uring

@@ -1,0 +1,29 @@
+// What a completion of the kernel means for its operation.
+#pragma once
+
+#include "engines/io_uring/request.hpp"
+#include "os/system.hpp"
+
+namespace baton::engines::uring {
+
+enum class Verdict : std::uint8_t {
+  finished,   ///< the outcome is recorded in the operation
+  again,      ///< go on with the rest, or once more
+  poll,       ///< wait for readiness, then once more
+  by_worker,  ///< once more, by a worker of the kernel
+  back_off    ///< once more, later
+};
+
+/// `result` is what the kernel answered to the operation's present step. A finished pooled read has
+/// its block or has given it back.
+Verdict judge(Operation& operation, const Message* message, int result,
+              const os::System& system) noexcept;
+
+/// A pooled read begins: waits for readiness, or (files are always ready) takes its block at once.
+/// False: the pool is empty, the outcome is recorded.
+bool start_pooled(Operation& operation) noexcept;
+
+/// Records the end of an operation that was cancelled; bytes moved before stay recorded.
+void finish_cancelled(Operation& operation) noexcept;
+
+}  // namespace baton::engines::uring

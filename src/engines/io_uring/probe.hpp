@@ -1,0 +1,23 @@
+// Finds out by doing what this kernel, and whoever guards it, lets the engine have.
+#pragma once
+
+#include "baton/error.hpp"
+#include "baton/result.hpp"
+#include "engines/io_uring/prepare.hpp"
+#include "os/system.hpp"
+
+namespace baton::engines::uring {
+
+struct ProbeReport {
+  KernelFacts facts;
+  bool pinned = false;  ///< SINGLE_ISSUER with DEFER_TASKRUN works
+};
+
+/// Sets up a small ring, runs a no-op through it and asks for every request the engine uses; with
+/// `want_pinned` first in the pinned form. The Failure is fit for a person.
+Result<ProbeReport, Failure> probe(const os::System& system, bool want_pinned);
+
+/// The Failure for a ring that could not be set up, by errno.
+Failure setup_failure(const os::System& system, int error);
+
+}  // namespace baton::engines::uring

@@ -1,0 +1,141 @@
+// The records of the io_uring engine: what is known about each operation in flight, and the memory
+// that the kernel is pointed at besides the user's own.
+//
+// A request is named to the kernel by its slot and the slot's generation, never by an address, so
+// that a completion can be checked before it is believed. From submit to its end an operation has
+// one slot; each submission of it (a partial transfer goes on, EAGAIN is waited out) uses the same.
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/chunked_table.hpp"
+#include "baton/operation.hpp"
+#include "baton/operation_queue.hpp"
+
+namespace baton {
+class BufferPool;
+}
+
+namespace baton::engines::uring {
+
+inline constexpr std::uint32_t no_index = 0xffff'ffff;
+
+/// user_data of the request that interrupts come through, and of cancellations: no slot has these
+/// numbers.
+inline constexpr std::uint64_t wake_tag = 0xffff'ffff'0000'0000;
+inline constexpr std::uint64_t cancel_tag = 0xffff'fffe'0000'0000;
+
+/// Pieces of memory that one request may name when they are not simply the user's own list.
+inline constexpr std::size_t request_pieces_max = 32;
+
+/// What the kernel reads, and writes back, while a request is in flight. Only for those that need
+/// it.
+struct Message {
+  msghdr header{};
+  iovec pieces[request_pieces_max]{};
+  std::uint32_t next_free = no_index;
+};
+
+/// One operation in the engine.
+struct Request {
+  Operation* operation = nullptr;  ///< null: the slot is free
+  std::uint32_t generation = 0;    ///< raised whenever the slot is freed
+  std::uint32_t next_free = no_index;
+  std::uint32_t message = no_index;
+};
+
+/// Where an operation is while the engine has it.
+enum class Place : std::uint8_t {
+  lane,        ///< queued behind another one of its handle and direction
+  held,        ///< a sync that waits for earlier writes
+  kernel,      ///< its request is in the ring: a completion will come
+  postponed,   ///< the ring took no more; the leader submits it when it can
+  backing_off  ///< an accept or connect that will be tried again later
+};
+
+/// What is asked of the kernel on behalf of the operation.
+enum class Step : std::uint8_t {
+  perform,  ///< the operation itself
+  poll      ///< only readiness: of a pooled read, or after EAGAIN
+};
+
+/// The engine's part inside the operation. The kernel is never pointed at it.
+struct Progress {
+  std::uint32_t slot = no_index;
+  Place place = Place::lane;
+  Step step = Step::perform;
+  bool cancelled = false;           ///< somebody asked: goes on no further than it must
+  bool cancel_postponed = false;    ///< the ring took no more when the cancellation was to be sent
+  bool begun = false;               ///< tried before: a connect may find itself connected
+  bool by_worker = false;           ///< to be done by a worker of the kernel, which may block
+  std::uint32_t epoch = 0;          ///< write_file: the number of the next sync; sync_file: its own
+  std::uint32_t writes_before = 0;  ///< sync_file: writes of its epoch not yet done
+  BufferPool* pool = nullptr;       ///< of a pooled read
+  void* block = nullptr;            ///< taken from it, while the kernel reads into it
+  std::int64_t delay_ns = 0;        ///< the last back-off
+  std::int64_t due_ns = 0;          ///< when it ends
+};
+static_assert(sizeof(Progress) <= limits::engine_state_size);
+
+inline Progress& progress(Operation& operation) noexcept {
+  return operation.engine_state<Progress>();
+}
+
+/// Operations of one handle that must go one after the other. The first `covered` of the queue are
+/// in the kernel, as one request under the first one's slot: more than one when writes were merged.
+struct Lane {
+  OperationQueue queue;
+  std::uint32_t covered = 0;
+};
+
+/// By Handle::index().
+struct HandleRecord {
+  Lane reads;
+  Lane writes;
+  OperationQueue held_syncs;
+  std::uint32_t open_writes = 0;  ///< write_file operations since the last held sync
+  std::uint32_t epoch = 0;        ///< raised by each held sync
+};
+
+/// Records in a table that grows, and a list of the free ones.
+template <class Record, std::uint32_t ChunkSize>
+class Slab {
+ public:
+  explicit Slab(std::uint32_t bound) : table_(bound) {}
+
+  /// A free slot, or no_index when there is no memory or the bound is reached.
+  [[nodiscard]] std::uint32_t take() noexcept {
+    if (free_ != no_index) {
+      const std::uint32_t slot = free_;
+      free_ = table_[slot].next_free;
+      return slot;
+    }
+    if (!table_.ensure(used_)) return no_index;
+    return used_++;
+  }
+  void give(std::uint32_t slot) noexcept {
+    table_[slot].next_free = free_;
+    free_ = slot;
+  }
+  [[nodiscard]] Record& operator[](std::uint32_t slot) const noexcept { return table_[slot]; }
+  [[nodiscard]] Record* find(std::uint32_t slot) const noexcept {
+    return slot < used_ ? table_.find(slot) : nullptr;
+  }
+  /// Slots ever used: no higher one has been given.
+  [[nodiscard]] std::uint32_t used() const noexcept { return used_; }
+
+ private:
+  ChunkedTable<Record, ChunkSize> table_;
+  std::uint32_t used_ = 0;
+  std::uint32_t free_ = no_index;
+};
+
+inline std::uint64_t tag_of(std::uint32_t slot, std::uint32_t generation) noexcept {
+  return std::uint64_t{slot} << 32 | generation;
+}
+
+}  // namespace baton::engines::uring

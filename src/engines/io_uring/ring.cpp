@@ -1,0 +1,285 @@
+// The ring layer. What surprises:
+//   - flags are tried from many to few: a kernel answers EINVAL to the first it does not know;
+//   - io_uring_enter answers the number of requests it took even when the wait that followed was
+//   cut short,
+//     and does not wait at all when it took fewer than asked;
+//   - completions that found the ring full stay in the kernel (NODROP) and come only through an
+//   entry with
+//     GETEVENTS; before Linux 5.19 no request is taken meanwhile (EBUSY).
+#include "engines/io_uring/ring.hpp"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "base/assert.hpp"
+
+namespace baton::engines::uring {
+namespace {
+
+constexpr std::int64_t ns_per_second = 1'000'000'000;
+
+template <class Word>
+std::atomic_ref<Word> shared(Word* word) noexcept {
+  return std::atomic_ref<Word>(*word);
+}
+
+abi::Timespec to_timespec(Duration span) noexcept {
+  return {span.count() / ns_per_second, span.count() % ns_per_second};
+}
+
+// What is left until `deadline`; only asks for the time when it matters.
+Duration left_until(const os::System& system, Deadline deadline) noexcept {
+  if (deadline == Deadline::immediately()) return Duration::zero();
+  return deadline.remaining(Deadline::at_ns(system.monotonic_ns()));
+}
+
+Entered classify(int error) noexcept {
+  switch (error) {
+    case ETIME:
+      return Entered::timed_out;
+    case EINTR:
+      return Entered::interrupted;
+    case EAGAIN:  // no memory for a request
+    case EBUSY:   // completions wait in the kernel: reap first
+    case ENOMEM:
+    case EBADR:  // a completion was lost for want of memory, long ago: nothing to be done here
+      return Entered::congested;
+    case EEXIST:
+      BATON_UNREACHABLE("a pinned ring was entered by a thread that does not own it");
+    default:
+      return Entered::refused;
+  }
+}
+
+// The sets of flags to try, from what the newest kernel has to what the oldest has.
+std::size_t flags_to_try(const RingOptions& options, std::uint32_t (&list)[4]) noexcept {
+  const std::uint32_t base = abi::setup_cq_size | abi::setup_clamp;
+  if (options.pinned) {
+    const std::uint32_t pinned = base | abi::setup_submit_all | abi::setup_single_issuer |
+                                 abi::setup_defer_taskrun | abi::setup_taskrun_flag |
+                                 abi::setup_disabled;
+    list[0] = pinned | abi::setup_no_sqarray;
+    list[1] = pinned;
+    return 2;
+  }
+  // COOP_TASKRUN saves an interrupt for each completion, but would leave a waiting thread without
+  // the completion of what a busy other thread has submitted: only where waiter and submitter are
+  // one.
+  const std::uint32_t cooperative =
+      options.cooperative ? abi::setup_coop_taskrun | abi::setup_taskrun_flag : 0;
+  list[0] = base | abi::setup_submit_all | cooperative | abi::setup_no_sqarray;
+  list[1] = base | abi::setup_submit_all | cooperative;
+  list[2] = base | abi::setup_submit_all;
+  list[3] = base;
+  return 4;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Ring>, int> Ring::open(const os::System& system,
+                                              const RingOptions& options) {
+  std::uint32_t flags[4] = {};
+  const std::size_t tries = flags_to_try(options, flags);
+  int descriptor = -1;
+  abi::Parameters parameters{};
+  for (std::size_t i = 0; i < tries && descriptor < 0; ++i) {
+    parameters = {};
+    parameters.flags = flags[i];
+    parameters.cq_entries = std::max(options.completions, options.entries);
+    descriptor = system.io_uring_setup(options.entries, &parameters);
+    if (descriptor < 0 && errno != EINVAL) break;
+  }
+  if (descriptor < 0) return unexpected{errno};
+  std::unique_ptr<Ring> ring{new (std::nothrow) Ring(system, descriptor, parameters)};
+  if (ring == nullptr) {
+    system.close(descriptor);
+    return unexpected{ENOMEM};
+  }
+  if ((parameters.features & abi::feature_single_mmap) == 0) return unexpected{EINVAL};
+  if (const int error = ring->map(parameters); error != 0) return unexpected{error};
+  return ring;
+}
+
+Ring::Ring(const os::System& system, int descriptor, const abi::Parameters& parameters) noexcept
+    : system_(system),
+      descriptor_(descriptor),
+      features_(parameters.features),
+      setup_flags_(parameters.flags),
+      disabled_((parameters.flags & abi::setup_disabled) != 0) {}
+
+Ring::~Ring() { abandon(); }
+
+void Ring::abandon() noexcept {
+  if (sqes_ != nullptr) system_.munmap(sqes_, sqes_size_);
+  if (rings_ != nullptr) system_.munmap(rings_, rings_size_);
+  if (descriptor_ >= 0) system_.close(descriptor_);
+  sqes_ = nullptr;
+  rings_ = nullptr;
+  descriptor_ = -1;
+}
+
+int Ring::map(const abi::Parameters& p) noexcept {
+  const auto map_at = [&](std::size_t size, std::uint64_t offset) -> void* {
+    void* const at = system_.mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+                                  descriptor_, static_cast<off_t>(offset));
+    if (at == MAP_FAILED) return nullptr;
+    // A child must not share the queues with its parent. Only advice: should it be refused, the
+    // child's copy is dropped by abandon().
+    static_cast<void>(::madvise(at, size, MADV_DONTFORK));
+    return at;
+  };
+  const bool array = (p.flags & abi::setup_no_sqarray) == 0;
+  rings_size_ = std::max<std::size_t>(array ? p.sq.array + p.sq_entries * sizeof(std::uint32_t) : 0,
+                                      p.cq.cqes + p.cq_entries * sizeof(abi::Cqe));
+  rings_ = map_at(rings_size_, abi::offset_rings);
+  if (rings_ == nullptr) return errno;
+  sqes_size_ = p.sq_entries * sizeof(abi::Sqe);
+  sqes_ = static_cast<abi::Sqe*>(map_at(sqes_size_, abi::offset_sqes));
+  if (sqes_ == nullptr) return errno;
+
+  const auto word = [&](std::uint32_t offset) {
+    return reinterpret_cast<std::uint32_t*>(static_cast<char*>(rings_) + offset);
+  };
+  sq_head_ = word(p.sq.head);
+  sq_tail_ = word(p.sq.tail);
+  sq_flags_ = word(p.sq.flags);
+  sq_mask_ = *word(p.sq.ring_mask);
+  sq_entries_ = p.sq_entries;
+  // The i-th place of the queue names the i-th request, for ever.
+  for (std::uint32_t i = 0; array && i < sq_entries_; ++i) word(p.sq.array)[i] = i;
+  cq_head_ = word(p.cq.head);
+  cq_tail_ = word(p.cq.tail);
+  cq_mask_ = *word(p.cq.ring_mask);
+  cqes_ = reinterpret_cast<const abi::Cqe*>(word(p.cq.cqes));
+  return 0;
+}
+
+abi::Sqe* Ring::claim() noexcept {
+  // acquire: an entry may be overwritten only after the kernel has read it.
+  const std::uint32_t head = shared(sq_head_).load(std::memory_order_acquire);
+  BATON_DASSERT(tail_ - head <= sq_entries_);
+  if (tail_ - head == sq_entries_) return nullptr;
+  abi::Sqe* const request = &sqes_[tail_ & sq_mask_];
+  std::memset(request, 0, sizeof(*request));
+  return request;
+}
+
+void Ring::publish() noexcept {
+  // release: the kernel, and another thread that enters for us, sees the request before the tail.
+  shared(sq_tail_).store(++tail_, std::memory_order_release);
+}
+
+std::uint32_t Ring::unsubmitted() const noexcept {
+  // relaxed: only a count to pass on; the kernel reads the tail with acquire itself. The head is
+  // read first: it never passes a tail that is read after it.
+  const std::uint32_t head = shared(sq_head_).load(std::memory_order_acquire);
+  return shared(sq_tail_).load(std::memory_order_relaxed) - head;
+}
+
+bool Ring::has_completions() const noexcept {
+  // relaxed: the head is ours. acquire: the completion is there when its index is.
+  return shared(cq_head_).load(std::memory_order_relaxed) !=
+         shared(cq_tail_).load(std::memory_order_acquire);
+}
+
+bool Ring::needs_kernel() const noexcept {
+  const std::uint32_t by_flag = abi::sq_cq_overflow | abi::sq_taskrun;
+  // relaxed: a flag that comes too late is seen by the next look.
+  return (shared(sq_flags_).load(std::memory_order_relaxed) & by_flag) != 0;
+}
+
+bool Ring::pop(abi::Cqe& completion) noexcept {
+  const std::uint32_t head = shared(cq_head_).load(std::memory_order_relaxed);
+  if (head == shared(cq_tail_).load(std::memory_order_acquire)) return false;
+  completion = cqes_[head & cq_mask_];
+  // release: the kernel may overwrite the entry only after it has been copied.
+  shared(cq_head_).store(head + 1, std::memory_order_release);
+  return true;
+}
+
+int Ring::register_call(unsigned operation, void* argument, unsigned count) noexcept {
+  return system_.io_uring_register(descriptor_, operation, argument, count) < 0 ? errno : 0;
+}
+
+void Ring::enable_if_needed() noexcept {
+  // relaxed: a disabled ring has one thread.
+  if (BATON_LIKELY(!disabled_.load(std::memory_order_relaxed))) return;
+  const int error = register_call(abi::register_enable_rings, nullptr, 0);
+  BATON_ASSERT(error == 0);
+  disabled_.store(false, std::memory_order_relaxed);
+}
+
+// The number of requests taken, or -errno.
+int Ring::enter(unsigned count, unsigned wanted, unsigned flags, const void* argument,
+                std::size_t size) noexcept {
+  enable_if_needed();
+  const int taken = system_.io_uring_enter(descriptor_, count, wanted, flags, argument, size);
+  return taken >= 0 ? taken : -errno;
+}
+
+Entered Ring::submit() noexcept {
+  for (;;) {
+    const std::uint32_t count = unsubmitted();
+    if (count == 0) return Entered::done;
+    const int taken = enter(count, 0, 0, nullptr, 0);
+    if (taken == static_cast<int>(count)) return Entered::done;
+    if (taken == 0 && unsubmitted() == count) return Entered::congested;
+    if (taken >= 0 || taken == -EINTR) continue;  // the rest, or another thread took some of ours
+    return classify(-taken);
+  }
+}
+
+Entered Ring::submit_and_wait(Deadline deadline) noexcept {
+  return enter_and_wait(unsubmitted(), deadline);
+}
+
+Entered Ring::wait_only(Deadline deadline) noexcept { return enter_and_wait(0, deadline); }
+
+Entered Ring::enter_and_wait(unsigned count, Deadline deadline) noexcept {
+  abi::Timespec timeout{};
+  abi::GetEventsArgument argument{};
+  unsigned wanted = 1;
+  if (!deadline.is_never()) {
+    const Duration left = left_until(system_, deadline);
+    timeout = to_timespec(left);
+    argument.timeout = reinterpret_cast<std::uintptr_t>(&timeout);
+    if (left == Duration::zero()) wanted = 0;
+  }
+  if (BATON_UNLIKELY((features_ & abi::feature_ext_arg) == 0)) {
+    if (wanted != 0) {
+      const Entered submitted = count > 0 ? submit() : Entered::done;
+      return submitted == Entered::done ? poll_descriptor(deadline) : submitted;
+    }
+    const int taken = enter(count, 0, abi::enter_get_events, nullptr, 0);
+    return taken >= 0 ? Entered::done : classify(-taken);
+  }
+  unsigned flags = abi::enter_get_events | abi::enter_ext_arg;
+  // Otherwise an idle server is accounted as waiting for a disk.
+  if ((features_ & abi::feature_no_iowait) != 0) flags |= abi::enter_no_iowait;
+  const int taken = enter(count, wanted, flags, &argument, sizeof(argument));
+  return taken >= 0 ? Entered::done : classify(-taken);
+}
+
+// Before Linux 5.11 a wait on the ring has no time-out; its descriptor is readable when there are
+// completions.
+Entered Ring::poll_descriptor(Deadline deadline) noexcept {
+  pollfd entry{descriptor_, POLLIN, 0};
+  timespec timeout{};
+  if (!deadline.is_never()) {
+    const abi::Timespec left = to_timespec(left_until(system_, deadline));
+    timeout.tv_sec = static_cast<time_t>(left.seconds);
+    timeout.tv_nsec = static_cast<long>(left.nanoseconds);
+  }
+  const int ready = system_.ppoll(&entry, 1, deadline.is_never() ? nullptr : &timeout, nullptr);
+  if (ready < 0) return errno == EINTR ? Entered::interrupted : Entered::congested;
+  if (ready == 0) return Entered::timed_out;
+  if (needs_kernel()) enter(0, 0, abi::enter_get_events, nullptr, 0);
+  return Entered::done;
+}
+
+}  // namespace baton::engines::uring

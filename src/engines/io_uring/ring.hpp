@@ -1,0 +1,124 @@
+// Ring: the two shared queues of one io_uring and the three system calls behind them; knows
+// requests and completions, not operations.
+//
+// Memory. Both queues are rings of a power of two of entries; heads and tails run freely and are
+// masked. We own the submission tail and the completion head, the kernel owns the other two; each
+// side publishes its own with a release store and reads the other's with an acquire load, so that
+// whoever sees an index sees the entry behind it (the algorithm is the kernel's,
+// tools/include/io_uring/mini_liburing.h).
+//
+// Threads. claim() and publish() are for one thread at a time - the engine's lock, or the only
+// thread. pop() is for the thread that waits. submit() may be called by any thread of an `any` ring
+// at any time: the count it passes is an upper bound, and the kernel serialises those who enter. A
+// request belongs to the thread that entered with it, not to the one that filled it in: the kernel
+// cancels it when that thread ends.
+//
+// A disabled ring (pinned) becomes the property of the thread that first enters it: it may be
+// opened anywhere.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "baton/deadline.hpp"
+#include "baton/result.hpp"
+#include "engines/io_uring/abi.hpp"
+#include "os/system.hpp"
+
+namespace baton::engines::uring {
+
+struct RingOptions {
+  std::uint32_t entries = 0;      ///< of the submission ring; rounded up to a power of two
+  std::uint32_t completions = 0;  ///< of the completion ring; at least `entries`
+  bool pinned = false;       ///< SINGLE_ISSUER with DEFER_TASKRUN, disabled until first entered
+  bool cooperative = false;  ///< the thread that waits is the one that submits
+};
+
+/// How a call into the kernel ended.
+enum class Entered : std::uint8_t {
+  done,
+  timed_out,
+  interrupted,  ///< by a signal
+  congested,    ///< EAGAIN, EBUSY, ENOMEM: reap what there is, try again later; nothing is lost
+  refused       ///< anything else: a wrong call, or a filter that forbids it; errno tells
+};
+
+class Ring {
+ public:
+  /// A ring, or the errno that says why not. Flags that the kernel does not know are left out; a
+  /// pinned ring that it cannot give is EINVAL.
+  static Result<std::unique_ptr<Ring>, int> open(const os::System& system,
+                                                 const RingOptions& options);
+  /// Closes the descriptor; the kernel then cancels what is in flight, after this returns.
+  ~Ring();
+  Ring(const Ring&) = delete;
+  Ring& operator=(const Ring&) = delete;
+
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] std::uint32_t features() const noexcept { return features_; }
+  [[nodiscard]] std::uint32_t setup_flags() const noexcept { return setup_flags_; }
+  [[nodiscard]] std::uint32_t entries() const noexcept { return sq_entries_; }
+
+  /// The next free request, zeroed; null when the ring is full.
+  [[nodiscard]] abi::Sqe* claim() noexcept;
+  /// Shows the claimed and filled request to the kernel: it is taken at the next entry.
+  void publish() noexcept;
+  /// Published, and not yet taken by the kernel. Any thread.
+  [[nodiscard]] std::uint32_t unsubmitted() const noexcept;
+
+  /// Hands everything published to the kernel.
+  Entered submit() noexcept;
+  /// The same, then waits until a completion is there or the deadline has passed; flushes
+  /// completions that the kernel kept back when the ring was full.
+  Entered submit_and_wait(Deadline deadline) noexcept;
+  /// Waits only: for when submission is congested.
+  Entered wait_only(Deadline deadline) noexcept;
+
+  /// There is a completion to pop.
+  [[nodiscard]] bool has_completions() const noexcept;
+  /// A call into the kernel could bring completions although nothing has to be waited for.
+  [[nodiscard]] bool needs_kernel() const noexcept;
+  /// Takes the oldest completion.
+  [[nodiscard]] bool pop(abi::Cqe& completion) noexcept;
+
+  /// io_uring_register; 0 or an errno.
+  int register_call(unsigned operation, void* argument, unsigned count) noexcept;
+  /// Unmaps and closes without any other call: all that a child may do after fork.
+  void abandon() noexcept;
+
+ private:
+  Ring(const os::System& system, int descriptor, const abi::Parameters& parameters) noexcept;
+  int map(const abi::Parameters& parameters) noexcept;
+  void enable_if_needed() noexcept;
+  int enter(unsigned count, unsigned wanted, unsigned flags, const void* argument,
+            std::size_t size) noexcept;
+  Entered enter_and_wait(unsigned count, Deadline deadline) noexcept;
+  Entered poll_descriptor(Deadline deadline) noexcept;
+
+  const os::System& system_;
+  int descriptor_;
+  const std::uint32_t features_;
+  const std::uint32_t setup_flags_;
+  std::atomic<bool> disabled_;
+
+  void* rings_ = nullptr;
+  std::size_t rings_size_ = 0;
+  abi::Sqe* sqes_ = nullptr;
+  std::size_t sqes_size_ = 0;
+
+  std::uint32_t* sq_head_ = nullptr;
+  std::uint32_t* sq_tail_ = nullptr;
+  std::uint32_t* sq_flags_ = nullptr;
+  std::uint32_t sq_mask_ = 0;
+  std::uint32_t sq_entries_ = 0;
+  std::uint32_t tail_ = 0;  // ours; claim() and publish() only
+
+  std::uint32_t* cq_head_ = nullptr;
+  std::uint32_t* cq_tail_ = nullptr;
+  std::uint32_t cq_mask_ = 0;
+  const abi::Cqe* cqes_ = nullptr;
+};
+
+}  // namespace baton::engines::uring
