@@ -50,7 +50,9 @@ static_assert(date_of(11'016).month == 2 && date_of(11'016).day == 29);  // 2000
 
 std::string iso_8601(std::int64_t unix_microseconds) {
   const std::int64_t days = floor_divide(unix_microseconds, us_per_day);
-  const std::int64_t rest = unix_microseconds - days * us_per_day;
+  // Not what is left after days * us_per_day: that product overflows for the earliest points.
+  const std::int64_t remainder = unix_microseconds % us_per_day;
+  const std::int64_t rest = remainder < 0 ? remainder + us_per_day : remainder;
   const Date date = date_of(days);
   const int second = static_cast<int>(rest / us_per_second);
   // Years that four digits cannot show get a sign and at least six, the standard's expanded form.
