@@ -4,13 +4,15 @@
 //
 // The life of an operation inside an engine
 //
-//   submit(op)   the engine takes it: `pending` (it will come out of wait), `completed` (done at
-//   once; the
-//                outcome is inside, the processor queues it) or `busy` (no room now: the processor
-//                keeps it deferred and offers it again after the next wait).
-//   wait(queue)  flushes what was submitted, blocks at most until the deadline, appends what is
-//   complete. cancel(op)   asks for an early end. However it is answered, the operation comes out
-//   exactly once.
+//   submit(op)   The engine takes it: `pending` (it will come out of wait), `completed` (it is
+//                done, the outcome is inside, the processor queues it) or `busy` (no room now: the
+//                processor keeps it deferred and offers it again after the next wait).
+//
+//   wait(queue)  Flushes what was submitted, blocks at most until the deadline, appends what is
+//                complete.
+//
+//   cancel(op)   Asks for an early end. However it is answered, the operation comes out exactly
+//                once.
 //
 // An outcome is recorded with op.add_bytes() / op.set_bytes() and op.finish(error). An engine never
 // calls upward, never runs a handler, never blocks in submit.
@@ -24,13 +26,14 @@
 // handler, and is sticky: an interrupt that comes before wait makes the next wait return at once.
 //
 // The races an engine must settle inside its own critical section:
+//
 //   - cancel may arrive for an operation whose submit has not been entered yet, or is running. The
-//   processor
-//     has then set Operation::cancel_asked() before; submit looks at it where it would make the
-//     operation visible, and answers `completed` with ECANCELED.
+//     processor has then set Operation::cancel_asked() before; submit looks at it where it would
+//     make the operation visible, and answers `completed` with ECANCELED.
+//
 //   - cancel may arrive for an operation that is already complete but still in the leader's batch:
-//   answer
-//     too_late. (The processor guarantees that the operation's memory is alive during cancel.)
+//     answer too_late. (The processor guarantees that the operation's memory is alive during
+//     cancel.)
 //
 // Order (DESIGN section 4, rule 3). Operations of the kinds read_stream, and write_stream together
 // with shutdown, on one handle are executed one after the other in the order of submit, reads and

@@ -8,10 +8,9 @@
 //   watch(index, in)      from now on a report tells when `in` may be ready. Costs nothing when the
 //                         registration of an earlier watch still stands
 //   wait(reports)         reports, each a hint
-//   drop(index, in)       no more of it. Lazy use: a client whose operation is done leaves the
-//   registration
-//                         standing, and drops it only when a report comes that nobody wants; so a
-//                         connection that reads again and again is registered once
+//   drop(index, in)       no more of it. Lazy use: a client whose operation is done lets the
+//                         registration stand, and drops it only when a report comes that nobody
+//                         wants; so a connection that reads again and again is registered once
 //   detach(index)         gone; a stale report of it is dropped by its generation and counted
 //
 // Level, edge and one-shot strategies differ by what they declare (WaitStrategyInfo), and the

@@ -1,0 +1,162 @@
+// The combinations, and the fixture.
+#include "harness.hpp"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "baton/registry.hpp"
+
+namespace baton::conformance {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto patience = 60s;  // how long something may take on a loaded machine before it is lost
+
+bool pairwise() {
+  const char* matrix = std::getenv("BATON_TEST_MATRIX");
+  return matrix != nullptr && std::string_view{matrix} == "pairwise";
+}
+
+std::vector<Combination> all() {
+  std::vector<Combination> list;
+  for (const auto& engine : registry().engines()) {
+    for (const Mode mode : {Mode::shared, Mode::dedicated, Mode::per_thread}) {
+      if (!engine.waits_by_strategy) {
+        const bool ring = engine.name == "io_uring";
+        list.push_back({engine.name, "-", "-", mode, ring ? "any" : "auto"});
+        if (ring && mode == Mode::per_thread) {
+          list.push_back({engine.name, "-", "-", mode, "pinned"});
+        }
+        continue;
+      }
+      for (const auto& wait : registry().wait_strategies()) {
+        for (const auto& interrupt : registry().interrupt_strategies()) {
+          list.push_back({engine.name, wait.name, interrupt.name, mode, "auto"});
+        }
+      }
+    }
+  }
+  return list;
+}
+
+// Keeps a combination if it brings an engine x mode that was not there, or a pair of choices that
+// was not.
+std::vector<Combination> reduced(const std::vector<Combination>& list) {
+  std::vector<Combination> kept;
+  std::set<std::string> seen;
+  for (const Combination& one : list) {
+    const std::string mode = to_string(one.mode);
+    const std::string pairs[] = {one.engine + "/" + mode + "/" + one.profile,
+                                 one.wait + "+" + one.interrupt, one.wait + "/" + mode};
+    bool brings_something = false;
+    for (const std::string& pair : pairs) brings_something |= seen.insert(pair).second;
+    if (brings_something) kept.push_back(one);
+  }
+  return kept;
+}
+
+// Why a combination cannot be opened here; empty if it can. Asked once for each.
+const std::string& unavailable(const Combination& combination) {
+  static std::map<std::string, std::string> reasons;
+  const auto [found, is_new] = reasons.try_emplace(combination.name());
+  if (is_new) {
+    auto proactor = Proactor::open(combination.config());
+    if (!proactor) {
+      found->second = proactor.error().reason;
+    } else {
+      const std::string text = (*proactor)->explain();
+      // A replacement would test another combination under this one's name.
+      if (text.find("engine=" + combination.engine) == std::string::npos) found->second = text;
+    }
+  }
+  return found->second;
+}
+
+}  // namespace
+
+std::string Combination::name() const {
+  std::string text = engine;
+  if (wait != "-") text += "_" + wait + "_" + interrupt;
+  if (profile != "auto") text += "_" + profile;
+  return text + "_" + to_string(mode);
+}
+
+Config Combination::config() const {
+  Config config;
+  ProcessorConfig processor;
+  processor.engine = engine;
+  if (wait != "-") processor.wait = wait;
+  if (interrupt != "-") processor.interrupt = interrupt;
+  processor.mode = mode;
+  processor.profile = profile;
+  processor.threads = 1;
+  config.processors.push_back(processor);
+  return config;
+}
+
+std::vector<Combination> combinations() { return pairwise() ? reduced(all()) : all(); }
+
+Runners::Runners(Proactor& proactor, unsigned count) : proactor_(proactor) {
+  for (unsigned i = 0; i < count; ++i) threads_.emplace_back([this] { proactor_.run(); });
+}
+
+Runners::~Runners() { stop(); }
+
+void Runners::stop() {
+  proactor_.stop();
+  join();
+}
+
+void Runners::join() {
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+SocketPair::SocketPair() {
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd) != 0) std::abort();
+}
+
+SocketPair::~SocketPair() {
+  for (const int one : fd) {
+    if (one >= 0) ::close(one);
+  }
+}
+
+void Conformance::SetUp() {
+  const std::string& reason = unavailable(GetParam());
+  if (!reason.empty()) GTEST_SKIP() << GetParam().name() << " is not available: " << reason;
+}
+
+std::unique_ptr<Proactor> Conformance::open(unsigned threads,
+                                            const std::function<void(Config&)>& change) {
+  Config config = GetParam().config();
+  config.processors.front().threads = threads;
+  if (change) change(config);
+  auto proactor = Proactor::open(std::move(config));
+  if (!proactor) {
+    ADD_FAILURE() << proactor.error().reason;
+    return nullptr;
+  }
+  return std::move(*proactor);
+}
+
+void Conformance::run_until(Proactor& proactor, const std::function<bool()>& done) {
+  const Deadline end = Deadline::after(patience);
+  while (!done() && proactor.now() < end) {
+    proactor.handle_events(Deadline::after(100ms, proactor.now()));
+  }
+  ASSERT_TRUE(done()) << "nothing came within a minute\n" << proactor.statistics().to_string();
+}
+
+void Conformance::wait_until(const std::function<bool()>& done) {
+  const Deadline end = Deadline::after(patience);
+  while (!done() && Deadline::after(0ns) < end) std::this_thread::yield();
+  ASSERT_TRUE(done()) << "nothing came within a minute";
+}
+
+}  // namespace baton::conformance

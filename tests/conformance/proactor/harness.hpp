@@ -1,0 +1,87 @@
+// The harness of the conformance suite: one list of combinations - engine x wait x interrupt x mode
+// - and a fixture that opens a proactor on each. The registry says what exists; a new engine or
+// strategy is picked up without an edit here.
+//
+// BATON_TEST_MATRIX=full (default): every combination. pairwise: each engine x mode once, and among
+// the rest every pair of two choices at least once - for sanitizers.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "baton/config.hpp"
+#include "baton/operation.hpp"
+#include "baton/proactor.hpp"
+
+namespace baton::conformance {
+
+struct Combination {
+  std::string engine;
+  std::string wait;       // "-" where the engine takes none
+  std::string interrupt;  // "-" likewise
+  Mode mode = Mode::shared;
+  std::string profile;  // "auto", or io_uring's "any" and "pinned"
+
+  [[nodiscard]] std::string name() const;  // "emulated_epoll_eventfd_shared"
+  [[nodiscard]] Config config() const;
+};
+
+std::vector<Combination> combinations();
+
+inline std::string combination_name(const testing::TestParamInfo<Combination>& info) {
+  return info.param.name();
+}
+
+/// Threads inside run(); joined by the destructor, which stops the proactor first.
+class Runners {
+ public:
+  Runners(Proactor& proactor, unsigned count);
+  ~Runners();
+  Runners(const Runners&) = delete;
+  Runners& operator=(const Runners&) = delete;
+  /// Stops and joins; what a run() threw is rethrown by the first join that finds it.
+  void stop();
+  /// Waits until every run() has returned by itself.
+  void join();
+
+ private:
+  Proactor& proactor_;
+  std::vector<std::thread> threads_;
+};
+
+/// A connected pair of stream sockets, not adopted yet; closed if still here at the end.
+struct SocketPair {
+  SocketPair();
+  ~SocketPair();
+  int release(int end) { return std::exchange(fd[end], -1); }
+  int fd[2] = {-1, -1};
+};
+
+class Conformance : public testing::TestWithParam<Combination> {
+ protected:
+  /// Skips the test, with the reason, when the combination is not available on this machine.
+  void SetUp() override;
+
+  /// A proactor of this combination; `threads` is the number of lanes in per_thread mode.
+  std::unique_ptr<Proactor> open(unsigned threads = 1,
+                                 const std::function<void(Config&)>& change = {});
+  /// Runs handlers in this thread until `done` or a minute has passed (then the test fails).
+  static void run_until(Proactor& proactor, const std::function<bool()>& done);
+  /// Waits, without running handlers, until `done` or a minute has passed.
+  static void wait_until(const std::function<bool()>& done);
+
+  [[nodiscard]] bool per_thread() const { return GetParam().mode == Mode::per_thread; }
+};
+
+}  // namespace baton::conformance
+
+/// Instantiates a suite derived from Conformance over all combinations.
+#define BATON_CONFORMANCE_SUITE(Suite)                                                             \
+  INSTANTIATE_TEST_SUITE_P(proactor, Suite, testing::ValuesIn(baton::conformance::combinations()), \
+                           baton::conformance::combination_name)
