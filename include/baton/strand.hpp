@@ -15,10 +15,10 @@
 #include <cstdint>
 #include <memory>
 
+#include "baton/export.hpp"
 #include "baton/fwd.hpp"
 #include "baton/operation.hpp"
 #include "baton/operation_queue.hpp"
-#include "baton/export.hpp"
 
 namespace baton {
 

@@ -151,6 +151,7 @@ System make_real() noexcept {
   system.pipe2 = ::pipe2;
   system.eventfd = eventfd_unsigned;
   system.socket = ::socket;
+  system.socketpair = ::socketpair;
   system.bind = ::bind;
   system.listen = ::listen;
   system.accept4 = ::accept4;

@@ -76,6 +76,7 @@ struct System {
   // -- sockets
   // ----------------------------------------------------------------------------------------------
   int (*socket)(int domain, int type, int protocol);
+  int (*socketpair)(int domain, int type, int protocol, int fds[2]);
   int (*bind)(int fd, const sockaddr* address, socklen_t size);
   int (*listen)(int fd, int backlog);
   int (*accept4)(int fd, sockaddr* address, socklen_t* size, int flags);

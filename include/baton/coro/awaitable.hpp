@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <coroutine>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <stop_token>
@@ -20,9 +21,10 @@
 #include "baton/coro/cancellation.hpp"
 #include "baton/coro/task.hpp"
 #include "baton/deadline.hpp"
+#include "baton/export.hpp"
 #include "baton/operation.hpp"
 #include "baton/proactor.hpp"
-#include "baton/export.hpp"
+#include "baton/result.hpp"
 
 namespace baton::detail {
 
@@ -183,6 +185,21 @@ class AwaiterModifiers : public OperationAwaiter {
 
  private:
   Derived& self() noexcept { return static_cast<Derived&>(*this); }
+};
+
+/// The result of a transfer: how many bytes.
+struct Bytes {
+  Result<std::size_t> operator()(const Operation& operation) const noexcept {
+    return operation.result();
+  }
+};
+
+/// The result of what moves no bytes.
+struct NoBytes {
+  Result<void> operator()(const Operation& operation) const noexcept {
+    if (operation.failed()) return unexpected{operation.error()};
+    return {};
+  }
 };
 
 /// A request that can be awaited. Request: `std::error_code fill(Operation&)` prepares the

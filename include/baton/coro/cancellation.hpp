@@ -14,8 +14,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "baton/fwd.hpp"
 #include "baton/export.hpp"
+#include "baton/fwd.hpp"
 
 namespace baton {
 namespace detail {

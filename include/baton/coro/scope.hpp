@@ -1,0 +1,118 @@
+// Scope: a set of tasks that is joined. Whoever opens one waits for all that was spawned in it, so
+// that no task outlives what it works with.
+//
+//   Scope scope{proactor};
+//   scope.spawn(reader(socket));
+//   scope.spawn(writer(socket));
+//   co_await scope.join();          // rethrows the first exception
+//
+// The tasks of a scope share a strand unless asked otherwise: they may use each other's data
+// without a lock, for they run one at a time. The first exception cancels the others.
+#pragma once
+
+#include <atomic>
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+
+#include "baton/coro/awaitable.hpp"
+#include "baton/coro/cancellation.hpp"
+#include "baton/coro/task.hpp"
+#include "baton/export.hpp"
+#include "baton/fwd.hpp"
+#include "baton/operation.hpp"
+#include "baton/strand.hpp"
+
+namespace baton {
+
+struct ScopeOptions {
+  bool strand = true;  ///< the tasks never run at the same time
+  /// Cancels the scope, as cancel() does. A scope awaited inside a task of another scope is besides
+  /// cancelled with that one.
+  CancellationToken token{};
+};
+
+class BATON_EXPORT Scope {
+ public:
+  /// Throws std::bad_alloc.
+  explicit Scope(Proactor& proactor, ScopeOptions options = {});
+  /// REQUIRES: no task is running (joined, or nothing spawned since); else std::terminate, as
+  /// std::thread.
+  ~Scope();
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+  /// Starts a task: at once, on the calling thread, without a strand or from inside the scope's own
+  /// strand; else as posted work. Any thread, but not concurrently with the end of join. If it
+  /// cannot be posted (the proactor is stopped), join throws std::system_error.
+  void spawn(Task<void> task);
+
+  /// Cancels what the tasks wait for now and what they will wait for. Any thread.
+  void cancel() noexcept { source_.cancel(); }
+  [[nodiscard]] bool cancelled() const noexcept { return source_.cancelled(); }
+  [[nodiscard]] CancellationToken token() const noexcept { return source_.token(); }
+
+  /// Waits until no task is left, then throws the first exception, if there was one. One at a time;
+  /// afterwards the scope may be used again (a cancelled one stays cancelled).
+  class JoinAwaiter;
+  [[nodiscard("the scope must be awaited")]] JoinAwaiter join() noexcept;
+
+  [[nodiscard]] std::size_t running() const noexcept;
+  /// Exceptions after the first, since the last join: they are counted, and dropped.
+  [[nodiscard]] std::size_t exceptions_dropped() const noexcept;
+
+ private:
+  static std::coroutine_handle<> finished(detail::TaskPromiseBase& promise,
+                                          std::coroutine_handle<> self) noexcept;
+  void failed(std::exception_ptr exception) noexcept;
+  std::coroutine_handle<> one_less() noexcept;
+  bool wait_for_the_last(JoinAwaiter& joiner) noexcept;
+
+  struct Node final : detail::CancellationNode {
+    explicit Node(Scope& owner) noexcept;
+    Scope& scope;
+  };
+
+  Proactor& proactor_;
+  std::unique_ptr<Strand> strand_;
+  CancellationSource source_;
+  CancellationToken outer_;
+  Node outer_node_{*this};
+  TaskContext context_;
+  alignas(std::uint32_t) mutable std::byte mutex_[4];  // os::Mutex
+  // Guarded by the mutex.
+  std::size_t running_ = 0;
+  std::size_t dropped_ = 0;
+  std::exception_ptr first_;
+  JoinAwaiter* joiner_ = nullptr;
+};
+
+class BATON_EXPORT Scope::JoinAwaiter {
+ public:
+  explicit JoinAwaiter(Scope& scope) noexcept : scope_(scope), node_(scope) {}
+  JoinAwaiter(const JoinAwaiter&) = delete;
+  JoinAwaiter& operator=(const JoinAwaiter&) = delete;
+
+  [[nodiscard]] bool await_ready() const noexcept { return false; }
+  template <class Promise>
+  bool await_suspend(std::coroutine_handle<Promise> waiter) noexcept {
+    return suspend(waiter, detail::context_of(waiter));
+  }
+  void await_resume();
+
+ private:
+  friend class Scope;
+  bool suspend(std::coroutine_handle<> waiter, const TaskContext* context) noexcept;
+
+  Scope& scope_;
+  Operation operation_;  // brings the waiter back into its own strand
+  std::coroutine_handle<> waiter_;
+  detail::CancellationState* outer_ = nullptr;
+  Scope::Node node_;
+};
+
+inline Scope::JoinAwaiter Scope::join() noexcept { return JoinAwaiter{*this}; }
+
+}  // namespace baton

@@ -1,0 +1,257 @@
+// IoObject: what sockets, files and pipes have in common - they own a handle - and the three ways
+// in that each of their requests has:
+//
+//   co_await peer.read(buffer)                  // the operation lives in the awaitable
+//   peer.read(buffer, handler)                  // the operation comes from the proactor's cache
+//   peer.read(operation, buffer, handler)       // the operation is the caller's
+//
+// None of them allocates. The last two answer a std::error_code: an error means that nothing was
+// started and no handler will be called (see Proactor::start). A handler is a callable
+// void(Operation&). One for the caller's own operation is stored by plain copy in two pointers;
+// without one, `peer.read(operation, buffer)` keeps the handler that the operation has. One for a
+// cached operation has room for limits::cached_handler_size bytes and is destroyed when it has run.
+// A deadline for the caller's own operation is set before: operation.set_deadline(...).
+//
+// Objects are movable owners, also while operations are pending (those belong to the handle). They
+// hold a reference to their proactor, which must outlive them. Requests on one object may be
+// started by several threads at once; closing, moving and destroying it are changes, as with any
+// other value.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include "baton/coro/awaitable.hpp"
+#include "baton/endpoint.hpp"
+#include "baton/error.hpp"
+#include "baton/export.hpp"
+#include "baton/handle.hpp"
+#include "baton/operation.hpp"
+#include "baton/proactor.hpp"
+#include "baton/result.hpp"
+
+namespace baton {
+
+class IoObject;
+
+namespace detail {
+
+/// In place of a handler: the operation keeps the one it has.
+struct KeepHandler {};
+
+template <class T>
+concept OwnedHandler = std::same_as<T, KeepHandler> || std::invocable<T&, Operation&>;
+template <class T>
+concept CachedHandler = std::invocable<std::decay_t<T>&, Operation&>;
+
+/// Most requests, as plain data. `extra` is an offset or the address of an endpoint or of a
+/// delimiter, by kind (see Operation).
+struct Request {
+  Handle* handle = nullptr;
+  const void* data = nullptr;
+  std::size_t size = 0;
+  std::uint64_t extra = 0;
+  OperationKind kind = OperationKind::user;
+  std::uint16_t flags = 0;
+
+  std::error_code fill(Operation& operation) const noexcept {
+    if (handle == nullptr) return make_error_code(errc::handle_closed);
+    operation.prepare(kind, handle, flags);
+    operation.set_buffer(ConstBuffer{data, size});
+    operation.set_offset(extra);
+    return {};
+  }
+  void undo(Operation&) const noexcept {}
+};
+
+/// A request that brings its endpoint along; it lives where the operation lives.
+struct EndpointRequest {
+  Request request;
+  Endpoint endpoint;
+
+  std::error_code fill(Operation& operation) noexcept {
+    const std::error_code error = request.fill(operation);
+    if (!error) operation.set_endpoint(&endpoint);
+    return error;
+  }
+  void store(CachedOperation& operation) const noexcept {
+    operation.endpoint_storage = endpoint;
+    operation.set_endpoint(&operation.endpoint_storage);
+  }
+  void undo(Operation&) const noexcept {}
+};
+
+/// read_until brings its delimiter along, and how much of the buffer is already data.
+struct UntilRequest {
+  Request request;
+  std::string_view delimiter;
+  std::size_t filled = 0;
+
+  std::error_code fill(Operation& operation) const noexcept {
+    const std::error_code error = request.fill(operation);
+    if (!error) operation.set_until(&delimiter, filled);
+    return error;
+  }
+  void store(CachedOperation& operation) const noexcept {
+    // Its endpoint is not needed by a read of a stream: the view goes there.
+    static_assert(sizeof(std::string_view) <= Endpoint::capacity);
+    operation.set_until(::new (operation.endpoint_storage.data()) std::string_view(delimiter),
+                        filled);
+  }
+  void undo(Operation&) const noexcept {}
+};
+
+template <class Request, OwnedHandler Handler>
+std::error_code start_owned(Proactor* proactor, Operation& operation, Request request,
+                            Handler handler) noexcept {
+  if (operation.is_pending()) return make_error_code(errc::operation_in_use);
+  if (const std::error_code error = request.fill(operation)) return error;
+  if constexpr (!std::same_as<Handler, KeepHandler>) operation.set_handler(handler);
+  const std::error_code error = proactor->start(operation);
+  if (error) request.undo(operation);
+  return error;
+}
+
+template <class Request, CachedHandler Handler>
+std::error_code start_cached(Proactor* proactor, Request request, Handler&& handler) noexcept {
+  if (proactor == nullptr) return make_error_code(errc::handle_closed);
+  CachedOperation* const operation = proactor->take_cached();
+  if (operation == nullptr) return std::make_error_code(std::errc::not_enough_memory);
+  if (const std::error_code error = request.fill(*operation)) {
+    proactor->give_back(*operation);
+    return error;
+  }
+  if constexpr (requires { request.store(*operation); }) request.store(*operation);
+  operation->set_flag(Operation::cached);
+  operation->emplace_handler(std::forward<Handler>(handler));
+  const std::error_code error = proactor->start(*operation);
+  if (error) {
+    request.undo(*operation);
+    operation->destroy_handler();
+    proactor->give_back(*operation);
+  }
+  return error;
+}
+
+/// Takes the handle out of its object: from the start of the close on, the object has none.
+class BATON_EXPORT CloseRequest {
+ public:
+  explicit CloseRequest(IoObject& object) noexcept : object_(&object) {}
+  std::error_code fill(Operation& operation) noexcept;
+  void undo(Operation& operation) noexcept;
+
+ private:
+  IoObject* object_;
+};
+
+}  // namespace detail
+
+class BATON_EXPORT IoObject {
+ public:
+  IoObject() noexcept = default;  ///< closed
+  IoObject(IoObject&& other) noexcept
+      : proactor_(other.proactor_), handle_(std::exchange(other.handle_, nullptr)) {}
+  IoObject& operator=(IoObject&& other) noexcept;
+  /// Starts a close that nobody waits for.
+  ~IoObject();
+
+  [[nodiscard]] bool is_open() const noexcept { return handle_ != nullptr; }
+  /// Null when closed.
+  [[nodiscard]] Handle* handle() const noexcept { return handle_; }
+  [[nodiscard]] NativeHandle native() const noexcept {
+    return handle_ != nullptr ? handle_->native() : invalid_handle;
+  }
+  /// REQUIRES: not default-constructed.
+  [[nodiscard]] Proactor& proactor() const noexcept { return *proactor_; }
+
+  /// Asks for the early end of everything that is pending on it. Any thread.
+  CancelResult cancel() noexcept;
+
+  /// Close as an operation: what is pending is cancelled and completes first, this one last. The
+  /// object is closed as soon as it has started. Result<void>; errors: errc::handle_closed, what
+  /// Proactor::close answers, and as a completion what close(2) reported.
+  [[nodiscard]] auto close() noexcept {
+    return awaitable(detail::CloseRequest{*this}, detail::NoBytes{});
+  }
+  template <detail::CachedHandler Handler>
+  std::error_code close(Handler&& handler) noexcept {
+    return start_cached(detail::CloseRequest{*this}, std::forward<Handler>(handler));
+  }
+  template <detail::OwnedHandler Handler = detail::KeepHandler>
+  std::error_code close(Operation& operation, Handler handler = {}) noexcept {
+    return start_owned(operation, detail::CloseRequest{*this}, handler);
+  }
+  /// Close, and nobody waits for it. Does nothing when closed.
+  void close_detached() noexcept;
+
+  /// Gives the handle away without closing it; null when closed. Afterwards the object is closed.
+  [[nodiscard]] Handle* release() noexcept { return std::exchange(handle_, nullptr); }
+
+ protected:
+  /// Takes over a handle of this proactor.
+  IoObject(Proactor& proactor, Handle& handle) noexcept : proactor_(&proactor), handle_(&handle) {}
+
+  [[nodiscard]] detail::Request request(OperationKind kind,
+                                        std::uint16_t flags = 0) const noexcept {
+    detail::Request request;
+    request.handle = handle_;
+    request.kind = kind;
+    request.flags = flags;
+    return request;
+  }
+  /// Of a MutableBuffer or a ConstBuffer.
+  template <class Buffer>
+  [[nodiscard]] detail::Request request(OperationKind kind, std::uint16_t flags,
+                                        Buffer buffer) const noexcept {
+    detail::Request made = request(kind, flags);
+    made.data = buffer.data;
+    made.size = buffer.size;
+    return made;
+  }
+  /// Of a list of them, which must live as long as the buffers.
+  template <class Buffers>
+  [[nodiscard]] detail::Request list_request(OperationKind kind, std::uint16_t flags,
+                                             Buffers list) const noexcept {
+    detail::Request made = request(kind, static_cast<std::uint16_t>(flags | Operation::vectored));
+    made.data = list.data();
+    made.size = list.size();
+    return made;
+  }
+
+  // The three ways in.
+  template <class Request, class Finish>
+  [[nodiscard]] detail::Awaitable<Request, Finish> awaitable(Request request,
+                                                             Finish finish) const noexcept {
+    return {proactor_, std::move(request), std::move(finish)};
+  }
+  template <class Request, class Handler>
+  std::error_code start_cached(Request request, Handler&& handler) const noexcept {
+    return detail::start_cached(proactor_, std::move(request), std::forward<Handler>(handler));
+  }
+  template <class Request, class Handler>
+  std::error_code start_owned(Operation& operation, Request request,
+                              Handler handler) const noexcept {
+    return detail::start_owned(proactor_, operation, std::move(request), handler);
+  }
+
+  template <class Object>
+  static Result<Object> adopt_as(Proactor& proactor, NativeHandle native, HandleKind kind,
+                                 Ownership ownership, Home home) noexcept {
+    const Result<Handle*> handle = proactor.adopt(native, kind, ownership, home);
+    if (!handle) return unexpected{handle.error()};
+    return Object{proactor, **handle};
+  }
+
+ private:
+  friend class detail::CloseRequest;
+  Proactor* proactor_ = nullptr;
+  Handle* handle_ = nullptr;
+};
+
+}  // namespace baton

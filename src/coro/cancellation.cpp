@@ -1,0 +1,68 @@
+// The state that a cancellation source shares with its tokens.
+#include "baton/coro/cancellation.hpp"
+
+#include <new>
+
+#include "base/assert.hpp"
+#include "baton/proactor.hpp"
+#include "os/mutex.hpp"
+
+namespace baton::detail {
+namespace {
+
+static_assert(sizeof(os::Mutex) == 4 && alignof(os::Mutex) <= alignof(std::uint32_t));
+
+os::Mutex& mutex_in(std::byte* bytes) noexcept {
+  return *std::launder(reinterpret_cast<os::Mutex*>(bytes));
+}
+
+}  // namespace
+
+CancellationState::CancellationState(Proactor& proactor) noexcept : system_(&proactor.system()) {
+  ::new (static_cast<void*>(mutex_)) os::Mutex;
+}
+
+CancellationState* CancellationState::create(Proactor& proactor) {
+  return new CancellationState(proactor);
+}
+
+void CancellationState::acquire() noexcept {
+  // relaxed: whoever copies holds a count already.
+  references_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void CancellationState::release() noexcept {
+  // acquire and release: the last one sees everything that the others did.
+  if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  BATON_ASSERT(first_ == nullptr);
+  delete this;
+}
+
+bool CancellationState::add(CancellationNode& node) noexcept {
+  const os::LockGuard guard(mutex_in(mutex_), *system_);
+  BATON_ASSERT(!node.linked_);
+  if (cancelled_.load(std::memory_order_relaxed)) return false;
+  node.previous_ = nullptr;
+  node.next_ = first_;
+  if (first_ != nullptr) first_->previous_ = &node;
+  first_ = &node;
+  node.linked_ = true;
+  return true;
+}
+
+void CancellationState::remove(CancellationNode& node) noexcept {
+  const os::LockGuard guard(mutex_in(mutex_), *system_);
+  if (!node.linked_) return;
+  (node.previous_ != nullptr ? node.previous_->next_ : first_) = node.next_;
+  if (node.next_ != nullptr) node.next_->previous_ = node.previous_;
+  node.linked_ = false;
+}
+
+void CancellationState::cancel() noexcept {
+  const os::LockGuard guard(mutex_in(mutex_), *system_);
+  if (cancelled_.load(std::memory_order_relaxed)) return;
+  cancelled_.store(true, std::memory_order_release);  // see cancelled()
+  for (CancellationNode* node = first_; node != nullptr; node = node->next_) node->cancel_(*node);
+}
+
+}  // namespace baton::detail

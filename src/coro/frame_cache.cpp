@@ -1,0 +1,143 @@
+// The frame cache: free lists by size class, thread-local.
+//
+// Classes are 256, 384, 512, 768, 1024, 1536 ... 64 KiB: two for each doubling, so that at most a
+// third of a frame is waste. The list of a class is linked through the frames themselves.
+#include "baton/coro/frame_cache.hpp"
+
+#include <bit>
+#include <new>
+
+#include "base/assert.hpp"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define BATON_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define BATON_ASAN 1
+#endif
+#endif
+
+// A kept frame is as dead as a freed one: the sanitizer shall see who still uses it.
+#ifdef BATON_ASAN
+extern "C" {
+void __asan_poison_memory_region(void const volatile* address, std::size_t size);
+void __asan_unpoison_memory_region(void const volatile* address, std::size_t size);
+}
+#define BATON_POISON(address, size) __asan_poison_memory_region(address, size)
+#define BATON_UNPOISON(address, size) __asan_unpoison_memory_region(address, size)
+#else
+#define BATON_POISON(address, size) static_cast<void>(0)
+#define BATON_UNPOISON(address, size) static_cast<void>(0)
+#endif
+
+namespace baton {
+namespace {
+
+constexpr std::size_t smallest = 256;
+constexpr std::size_t largest = 65'536;
+constexpr std::size_t classes = 17;  // two for each of the eight doublings, and the last one
+// Per thread. A frame that would exceed it goes to the heap.
+constexpr std::size_t bytes_max = std::size_t{1} << 20;
+
+constexpr std::size_t class_size(std::size_t index) noexcept {
+  const std::size_t base = smallest << (index / 2);
+  return index % 2 == 0 ? base : base + base / 2;
+}
+static_assert(class_size(classes - 1) == largest);
+
+// REQUIRES: size <= largest.
+constexpr std::size_t class_of(std::size_t size) noexcept {
+  if (size <= smallest) return 0;
+  const auto doubling = static_cast<std::size_t>(std::bit_width((size - 1) / smallest)) - 1;
+  const std::size_t base = smallest << doubling;
+  return 2 * doubling + (size <= base ? 0U : size <= base + base / 2 ? 1U : 2U);
+}
+static_assert(class_of(1) == 0 && class_of(256) == 0 && class_of(257) == 1 && class_of(384) == 1);
+static_assert(class_of(385) == 2 && class_of(512) == 2 && class_of(513) == 3);
+static_assert(class_of(largest) == classes - 1 && class_of(largest - 1) == classes - 1);
+
+struct Node {
+  Node* next;
+};
+
+// Two objects: the lists have no destructor, so that frames freed while the thread's other locals
+// are being destroyed still find them; `Sweeper` empties them and closes them for good.
+struct Lists {
+  Node* heads[classes];
+  FrameCacheStatistics statistics;
+  bool watched;
+  bool closed;
+};
+constinit thread_local Lists lists{};
+
+void sweep() noexcept {
+  for (std::size_t index = 0; index < classes; ++index) {
+    while (Node* node = lists.heads[index]) {
+      BATON_UNPOISON(node, class_size(index));
+      lists.heads[index] = node->next;
+      ::operator delete(static_cast<void*>(node));
+    }
+  }
+  lists.statistics.bytes = 0;
+}
+
+struct Sweeper {
+  ~Sweeper() {
+    lists.closed = true;
+    sweep();
+  }
+  void touch() noexcept {}
+};
+thread_local Sweeper sweeper;
+
+}  // namespace
+
+FrameCacheStatistics frame_cache_statistics() noexcept {
+  FrameCacheStatistics copy = lists.statistics;
+  copy.bytes_max = bytes_max;
+  copy.frame_size_max = largest;
+  return copy;
+}
+
+void clear_frame_cache() noexcept { sweep(); }
+
+namespace detail {
+
+void* allocate_frame(std::size_t size) {
+  if (size > largest) return ::operator new(size);
+  const std::size_t index = class_of(size);
+  Node* const node = lists.heads[index];
+  if (node == nullptr) {
+    void* frame = ::operator new(class_size(index));
+    ++lists.statistics.allocated;
+    return frame;
+  }
+  BATON_UNPOISON(node, class_size(index));
+  lists.heads[index] = node->next;
+  lists.statistics.bytes -= class_size(index);
+  ++lists.statistics.reused;
+  return node;
+}
+
+void free_frame(void* frame, std::size_t size) noexcept {
+  if (size > largest) {
+    ::operator delete(frame);
+    return;
+  }
+  const std::size_t index = class_of(size);
+  if (lists.closed || lists.statistics.bytes + class_size(index) > bytes_max) {
+    ::operator delete(frame);
+    return;
+  }
+  if (!lists.watched) {
+    sweeper.touch();  // constructs it: from here on the lists are emptied at the thread's end
+    lists.watched = true;
+  }
+  Node* const node = ::new (frame) Node{lists.heads[index]};
+  lists.heads[index] = node;
+  lists.statistics.bytes += class_size(index);
+  BATON_POISON(node, class_size(index));
+}
+
+}  // namespace detail
+}  // namespace baton

@@ -1,0 +1,26 @@
+// Proactor::spawn: a task that nobody awaits frees itself.
+#include "baton/coro/task.hpp"
+#include "baton/proactor.hpp"
+
+namespace baton {
+namespace {
+
+std::coroutine_handle<> detached_finished(detail::TaskPromiseBase& promise,
+                                          std::coroutine_handle<> self) noexcept {
+  auto& proactor = *static_cast<Proactor*>(promise.owner());
+  const std::exception_ptr exception = std::move(promise.exception());
+  self.destroy();  // before anybody hears of it: its objects are closed by then
+  if (exception) proactor.task_failed(exception);
+  return std::noop_coroutine();
+}
+
+}  // namespace
+
+void Proactor::spawn(Task<void> task) {
+  const auto handle = detail::TaskAccess::release(task);
+  if (!handle) return;
+  handle.promise().set_finished(detached_finished, this);
+  handle.resume();
+}
+
+}  // namespace baton
