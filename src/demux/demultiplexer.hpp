@@ -14,13 +14,15 @@
 //   detach(index)         gone; a stale report of it is dropped by its generation and counted
 //
 // Level, edge and one-shot strategies differ by what they declare (WaitStrategyInfo), and the
-// difference ends here: of an edge strategy the table remembers readiness that nobody watched for,
-// and watch answers `try_now`; after a one-shot report watch arms again.
+// difference ends here: of an edge strategy the table remembers readiness, and watch answers
+// `try_now`; after a one-shot report watch arms again. Where the set of a running wait is fixed
+// (select, poll) and another thread changes it, the Demultiplexer interrupts the wait itself:
+// `start_interrupts_leader` is not for its clients.
 //
 // Threads. With `concurrent`, watch, drop, attach, detach and interrupt may be called while another
 // thread is inside wait. Calls for one direction of one descriptor are serialised by the client (it
-// has a lock there anyway), including its own handling of reports of that direction. wait is
-// entered by one thread at a time.
+// has a lock there anyway), including its own handling of reports of that direction; attach and
+// detach count as both directions. wait is entered by one thread at a time.
 #pragma once
 
 #include <atomic>
@@ -35,6 +37,7 @@
 #include "baton/deadline.hpp"
 #include "baton/interest.hpp"
 #include "baton/interrupt_strategy.hpp"
+#include "baton/registry.hpp"
 #include "baton/result.hpp"
 #include "baton/wait_strategy.hpp"
 #include "os/mutex.hpp"
@@ -73,6 +76,9 @@ class Demultiplexer {
   [[nodiscard]] std::uint64_t stale_reports() const noexcept {
     return stale_.load(std::memory_order_relaxed);
   }
+  [[nodiscard]] std::uint64_t failed_waits() const noexcept {
+    return failed_waits_.load(std::memory_order_relaxed);
+  }
 
   std::error_code attach(std::uint32_t index, NativeHandle fd) noexcept;
   void detach(std::uint32_t index) noexcept;
@@ -81,35 +87,69 @@ class Demultiplexer {
   Watch watch(std::uint32_t index, Interest interest, std::error_code& error) noexcept;
   void drop(std::uint32_t index, Interest interest) noexcept;
 
+  /// Optional, before a system call that will use readiness up: forgets what an edge strategy has
+  /// reported so far, so that the watch that follows EAGAIN is armed and not told to try once more.
+  /// Costs nothing elsewhere. REQUIRES: attached.
+  void trying(std::uint32_t index, Interest interest) noexcept {
+    if (edge_) forget_readiness(index, interest);
+  }
+
   /// Token::index in the reports is the client's index. Sets `interrupted` when an interrupt was
-  /// consumed.
+  /// consumed
+  /// - by a signal: when it may have been. A wait that fails (no memory) is zero reports, and
+  /// counted.
   std::size_t wait(std::span<Report> reports, Deadline deadline, bool& interrupted) noexcept;
   void interrupt() noexcept { interrupter_->interrupt(); }
 
+  /// Readable when wait would not block, interrupts included; invalid_handle if there is no such
+  /// thing.
   [[nodiscard]] NativeHandle descriptor() const noexcept;
   /// In the child: abandons the parent's kernel objects; afterwards only destruction is allowed.
   void after_fork_in_child() noexcept;
 
  private:
+  // What is known of a descriptor, in one word: its read-modify-writes have one order, and that
+  // settles the races of an edge report with a watch, without a lock (see watch_edge).
+  //   bits 0-1  armed: Interest the client wants to hear of
+  //   bits 2-3  ready: Interest an edge strategy has reported since the client tried last
+  //   bit 4     registered: known to the strategy; changed under mutex_
   struct Descriptor {
-    NativeHandle fd = invalid_handle;
-    std::uint32_t generation = 0;
-    std::atomic<std::uint8_t> armed{0};  // Interest bits the strategy reports; changed under mutex_
-    std::atomic<std::uint8_t> ready{0};  // edge: readiness nobody was watching for
-    bool registered = false;             // known to the strategy
+    std::atomic<std::uint8_t> state{0};
+    std::atomic<std::uint32_t> generation{1};  // raised by detach, under mutex_
+    NativeHandle fd = invalid_handle;          // changed by attach and detach, under mutex_
   };
+  static_assert(sizeof(Descriptor) == 12, "one per possible handle");
 
-  Demultiplexer(const Options& options, std::unique_ptr<WaitStrategy> strategy,
-                std::unique_ptr<InterruptStrategy> interrupter);
+  Demultiplexer(const Options& options, std::unique_ptr<WaitStrategy> strategy);
+  Result<void, Failure> choose_interrupt(const Options& options);
+  Result<void, Failure> open_interrupt(const RegistryEntry<InterruptStrategyFactory>& entry,
+                                       const Options& options, bool& unfit);
+  std::error_code fit_interrupt(InterruptStrategy& interrupter) noexcept;
+
+  Descriptor& attached(std::uint32_t index) noexcept;
+  Watch watch_edge(std::uint32_t index, Descriptor& descriptor, Interest interest,
+                   std::error_code& error) noexcept;
   std::error_code arm(std::uint32_t index, Descriptor& descriptor, Interest interest) noexcept;
+  void forget_readiness(std::uint32_t index, Interest interest) noexcept;
+  void set_changed() noexcept;
+
+  bool deliver(Report& report) noexcept;
+  Interest wanted(Descriptor& descriptor, const Report& report) noexcept;
+  Interest disarm(Descriptor& descriptor, const Report& report) noexcept;
+  void consume_interrupt() noexcept;
 
   const os::System& system_;
   const bool concurrent_;
   const std::unique_ptr<WaitStrategy> strategy_;
-  const std::unique_ptr<InterruptStrategy> interrupter_;
+  const bool edge_;
+  const bool one_shot_;
+  const bool fixed_set_;  // and somebody else may change it
+  std::unique_ptr<InterruptStrategy> interrupter_;
   ChunkedTable<Descriptor> descriptors_;
   os::Mutex mutex_;  // serialises changes of registrations
+  std::atomic<bool> waiting_{false};
   std::atomic<std::uint64_t> stale_{0};
+  std::atomic<std::uint64_t> failed_waits_{0};
 };
 
 }  // namespace baton::demux

@@ -1,13 +1,43 @@
-// The wait and interrupt strategies: the built-in ones in order of preference, then what programs added.
+// The wait and interrupt strategies that can be named: the built-in ones in order of preference,
+// then what programs added. Process-wide, for a program adds its own before it opens anything,
+// wherever that is.
+//
+// How baton::Registry (src/registry.cpp) uses it: it keeps no list of strategies of its own.
+//
+//   Registry::add(name, WaitStrategyFactory f, reason)  ->  add_wait_strategy({name, f, reason})
+//   Registry::wait_strategies()                         ->  wait_strategies()
+//
+// and the same for interrupts; both answers are returned as they are, the name is checked here. So
+// the Demultiplexer, which looks strategies up here and does not know baton::Registry, finds added
+// ones too.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "baton/registry.hpp"
 
 namespace baton::demux {
 
+/// What "auto" tries, first to last. "auto" never takes what a program added: that is chosen by
+/// name.
 std::vector<RegistryEntry<WaitStrategyFactory>> builtin_wait_strategies();
 std::vector<RegistryEntry<InterruptStrategyFactory>> builtin_interrupt_strategies();
+
+/// Built-in ones, then added ones in the order they came. Copies; any thread.
+std::vector<RegistryEntry<WaitStrategyFactory>> wait_strategies();
+std::vector<RegistryEntry<InterruptStrategyFactory>> interrupt_strategies();
+
+/// The one with this name, if there is one. Any thread.
+std::optional<RegistryEntry<WaitStrategyFactory>> find_wait_strategy(std::string_view name);
+std::optional<RegistryEntry<InterruptStrategyFactory>> find_interrupt_strategy(
+    std::string_view name);
+
+/// Appends one; there is no way to take it back. errc::bad_configuration if the name is taken, is
+/// "auto", is not made of a-z, 0-9 and '_', or if there is no factory. Any thread.
+std::error_code add_wait_strategy(RegistryEntry<WaitStrategyFactory> entry);
+std::error_code add_interrupt_strategy(RegistryEntry<InterruptStrategyFactory> entry);
 
 }  // namespace baton::demux

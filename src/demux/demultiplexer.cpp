@@ -1,0 +1,407 @@
+// The Demultiplexer: lazy registration, and one semantics for level, edge and one-shot strategies.
+// Chosen parts are found by name in demux/registry; how they differ is asked of WaitStrategyInfo,
+// never of the name.
+#include "demux/demultiplexer.hpp"
+
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "baton/limits.hpp"
+#include "demux/registry.hpp"
+
+namespace baton::demux {
+namespace {
+
+// The interrupter's place among the tokens; no client's index reaches it.
+constexpr Token interrupt_token{UINT32_MAX, 1};
+
+constexpr std::uint8_t armed_bits = 3;
+constexpr unsigned ready_shift = 2;
+constexpr std::uint8_t registered_bit = 16;
+
+constexpr std::uint8_t armed(Interest interest) noexcept {
+  return static_cast<std::uint8_t>(interest);
+}
+constexpr std::uint8_t ready(Interest interest) noexcept {
+  return static_cast<std::uint8_t>(armed(interest) << ready_shift);
+}
+constexpr Interest armed_of(std::uint8_t state) noexcept {
+  return static_cast<Interest>(state & armed_bits);
+}
+constexpr std::uint8_t without(std::uint8_t bits) noexcept {
+  return static_cast<std::uint8_t>(~bits);
+}
+
+template <class Entries>
+std::string names(const Entries& entries) {
+  std::string list = "auto";
+  for (const auto& entry : entries) list += ", " + entry.name;
+  return list;
+}
+
+Result<std::unique_ptr<WaitStrategy>, Failure> open_wait(
+    const RegistryEntry<WaitStrategyFactory>& entry, const Options& options) {
+  const WaitOptions wait_options{.system = options.system,
+                                 .descriptors_max = options.descriptors_max + 1,  // the interrupter
+                                 .signal_number = options.wait_signal};
+  auto strategy = entry.factory(wait_options);
+  if (!strategy) {
+    Failure failure = strategy.error();
+    failure.reason = "wait=" + entry.name + ": " + failure.reason;
+    return unexpected{std::move(failure)};
+  }
+  if (!(*strategy)->info().any_thread_waits && !options.one_thread_waits) {
+    return unexpected{Failure{errc::bad_configuration,
+                              "wait=" + entry.name +
+                                  " needs one thread that always waits: use mode=dedicated or "
+                                  "mode=per_thread"}};
+  }
+  return strategy;
+}
+
+Result<std::unique_ptr<WaitStrategy>, Failure> choose_wait(const Options& options) {
+  if (options.wait != "auto") {
+    const auto entry = find_wait_strategy(options.wait);
+    if (entry) return open_wait(*entry, options);
+    return unexpected{Failure{errc::unknown_name, "unknown wait strategy '" +
+                                                      std::string(options.wait) + "'; there are " +
+                                                      names(wait_strategies())}};
+  }
+  Failure last{errc::engine_unavailable, "no wait strategy is built in"};
+  for (const auto& entry : builtin_wait_strategies()) {
+    auto strategy = open_wait(entry, options);
+    if (strategy) return strategy;
+    last = strategy.error();
+    if (options.explain) options.explain(last.reason + "; the next one is tried");
+  }
+  return unexpected{std::move(last)};
+}
+
+}  // namespace
+
+// -- opening
+// ------------------------------------------------------------------------------------------------
+
+Result<std::unique_ptr<Demultiplexer>, Failure> Demultiplexer::open(const Options& given) {
+  Options options = given;
+  if (options.descriptors_max == 0) options.descriptors_max = limits::handles_max;
+  try {
+    auto strategy = choose_wait(options);
+    if (!strategy) return unexpected{strategy.error()};
+    std::unique_ptr<Demultiplexer> demultiplexer(new Demultiplexer(options, std::move(*strategy)));
+    if (auto chosen = demultiplexer->choose_interrupt(options); !chosen) {
+      return unexpected{chosen.error()};
+    }
+    return demultiplexer;
+  } catch (const std::bad_alloc&) {
+    return unexpected{Failure{std::make_error_code(std::errc::not_enough_memory),
+                              "no memory for the table of descriptors"}};
+  }
+}
+
+Demultiplexer::Demultiplexer(const Options& options, std::unique_ptr<WaitStrategy> strategy)
+    : system_(os::or_real(options.system)),
+      concurrent_(options.concurrent),
+      strategy_(std::move(strategy)),
+      edge_(strategy_->info().trigger == Trigger::edge),
+      one_shot_(strategy_->info().trigger == Trigger::one_shot),
+      fixed_set_(concurrent_ && !strategy_->info().changes_during_wait),
+      descriptors_(options.descriptors_max) {
+  BATON_ASSERT(options.descriptors_max < interrupt_token.index);
+}
+
+Demultiplexer::~Demultiplexer() = default;
+
+// One that is named and fits is taken or fails; one that does not fit the wait is replaced,
+// visibly, by the first that does. An interrupt added by a program is taken only by its name.
+Result<void, Failure> Demultiplexer::choose_interrupt(const Options& options) {
+  std::string replaced;
+  bool unfit = false;
+  if (options.interrupt != "auto") {
+    const auto entry = find_interrupt_strategy(options.interrupt);
+    if (!entry) {
+      return unexpected{Failure{errc::unknown_name,
+                                "unknown interrupt strategy '" + std::string(options.interrupt) +
+                                    "'; there are " + names(interrupt_strategies())}};
+    }
+    auto opened = open_interrupt(*entry, options, unfit);
+    if (opened || !unfit) return opened;
+    replaced = opened.error().reason;
+  }
+  Failure last{errc::engine_unavailable, "no interrupt strategy is built in"};
+  for (const auto& entry : builtin_interrupt_strategies()) {
+    if (auto opened = open_interrupt(entry, options, unfit); !opened) {
+      last = opened.error();
+      if (options.explain && replaced.empty()) options.explain(last.reason);
+      continue;
+    }
+    if (options.explain && !replaced.empty()) {
+      options.explain("interrupt: " + std::string(options.interrupt) + " -> " + entry.name + ": " +
+                      replaced);
+    }
+    return {};
+  }
+  return unexpected{std::move(last)};
+}
+
+Result<void, Failure> Demultiplexer::open_interrupt(
+    const RegistryEntry<InterruptStrategyFactory>& entry, const Options& options, bool& unfit) {
+  unfit = false;
+  auto opened =
+      entry.factory({.system = options.system, .signal_number = options.interrupt_signal});
+  if (!opened) {
+    Failure failure = opened.error();
+    failure.reason = "interrupt=" + entry.name + ": " + failure.reason;
+    return unexpected{std::move(failure)};
+  }
+  if (const std::error_code error = fit_interrupt(**opened)) {
+    unfit = true;
+    const bool by_signal = (*opened)->descriptor() == invalid_handle;
+    const std::string why = by_signal ? " takes no signal mask, so that a signal could be lost"
+                                      : " cannot watch its descriptor: " + error.message();
+    return unexpected{Failure{error, "wait=" + std::string(info().name) + why}};
+  }
+  interrupter_ = std::move(*opened);
+  return {};
+}
+
+std::error_code Demultiplexer::fit_interrupt(InterruptStrategy& interrupter) noexcept {
+  if (interrupter.descriptor() != invalid_handle) {
+    return strategy_->add(interrupter.descriptor(), Interest::in, interrupt_token);
+  }
+  return info().takes_signal_mask ? std::error_code{} : make_error_code(errc::bad_configuration);
+}
+
+// -- the descriptors
+// --------------------------------------------------------------------------------------------
+
+std::error_code Demultiplexer::attach(std::uint32_t index, NativeHandle fd) noexcept {
+  BATON_ASSERT(fd >= 0);
+  if (index >= descriptors_.bound()) return errc::no_free_handles;
+  const os::LockGuard lock(mutex_, system_, concurrent_);
+  if (!descriptors_.ensure(index)) return std::make_error_code(std::errc::not_enough_memory);
+  Descriptor& descriptor = descriptors_[index];
+  BATON_ASSERT(descriptor.fd == invalid_handle);
+  descriptor.fd = fd;
+  return {};
+}
+
+void Demultiplexer::detach(std::uint32_t index) noexcept {
+  Descriptor& descriptor = attached(index);
+  {
+    const os::LockGuard lock(mutex_, system_, concurrent_);
+    // First, so that a report already taken counts as stale from here on. A report that passes the
+    // check just before is a hint for whoever gets the index next.
+    descriptor.generation.store(descriptor.generation.load(std::memory_order_relaxed) + 1,
+                                std::memory_order_release);
+    const bool registered =
+        (descriptor.state.exchange(0, std::memory_order_relaxed) & registered_bit) != 0;
+    const NativeHandle fd = std::exchange(descriptor.fd, invalid_handle);
+    // ENOENT, EBADF: its owner has closed it already.
+    if (!registered) return;
+    static_cast<void>(strategy_->remove(fd));
+  }
+  // A running wait over a fixed set keeps the file open inside the kernel: without an end of that
+  // wait the close that follows would not take effect.
+  set_changed();
+}
+
+Watch Demultiplexer::watch(std::uint32_t index, Interest interest,
+                           std::error_code& error) noexcept {
+  BATON_ASSERT(any(interest));
+  error.clear();
+  Descriptor& descriptor = attached(index);
+  if (edge_) return watch_edge(index, descriptor, interest, error);
+  // relaxed: of the bits asked for, only calls of this direction set any, and those the client
+  // serialises. (A one-shot report clears them. If it does so after the look, the report is still
+  // to be handled by the client, under its lock, after this call: it will tell.)
+  const std::uint8_t state = descriptor.state.load(std::memory_order_relaxed);
+  if ((armed_of(state) & interest) == interest) return Watch::armed;
+  error = arm(index, descriptor, interest);
+  return error ? Watch::failed : Watch::armed;
+}
+
+// The report of an edge comes once, perhaps just before somebody watches. deliver() adds the ready
+// bits and looks at the armed ones, here the armed bits are added before a look at the ready ones;
+// all of it in one word, so one of the two steps comes second and sees the other. When both see
+// each other the client is told twice, which is only a hint too much. acq_rel: what is seen was
+// there before it.
+Watch Demultiplexer::watch_edge(std::uint32_t index, Descriptor& descriptor, Interest interest,
+                                std::error_code& error) noexcept {
+  const std::uint8_t before = descriptor.state.fetch_or(armed(interest), std::memory_order_acq_rel);
+  if ((before & registered_bit) == 0) {
+    error = arm(index, descriptor, interest);
+    // What was ready before it was registered makes no edge (real-time signals report nothing of
+    // the kind).
+    return error ? Watch::failed : Watch::try_now;
+  }
+  if ((before & ready(interest)) == 0) return Watch::armed;
+  descriptor.state.fetch_and(without(ready(interest)), std::memory_order_acq_rel);
+  return Watch::try_now;
+}
+
+void Demultiplexer::drop(std::uint32_t index, Interest interest) noexcept {
+  Descriptor& descriptor = attached(index);
+  if (edge_) {
+    // The registration stands: an edge that nobody wants costs nothing, and is remembered.
+    descriptor.state.fetch_and(without(armed(interest)), std::memory_order_acq_rel);
+    return;
+  }
+  {
+    const os::LockGuard lock(mutex_, system_, concurrent_);
+    const std::uint8_t state = descriptor.state.load(std::memory_order_relaxed);
+    if ((state & armed(interest)) == 0) return;
+    const Interest rest = armed_of(state) - interest;
+    descriptor.state.store(any(rest) ? armed(rest) | registered_bit : 0, std::memory_order_relaxed);
+    const Token token{index, descriptor.generation.load(std::memory_order_relaxed)};
+    // Neither can fail for a descriptor that is open and registered; if its owner closed it, it is
+    // gone.
+    static_cast<void>(any(rest) ? strategy_->modify(descriptor.fd, rest, token)
+                                : strategy_->remove(descriptor.fd));
+  }
+  // No set_changed(): a report too many is filtered.
+}
+
+Demultiplexer::Descriptor& Demultiplexer::attached(std::uint32_t index) noexcept {
+  Descriptor* descriptor = descriptors_.find(index);
+  BATON_ASSERT(descriptor != nullptr && descriptor->fd != invalid_handle);
+  return *descriptor;
+}
+
+// Registers, or asks for more. An edge strategy is asked for both directions, once: what comes
+// unwanted is remembered.
+std::error_code Demultiplexer::arm(std::uint32_t index, Descriptor& descriptor,
+                                   Interest interest) noexcept {
+  {
+    const os::LockGuard lock(mutex_, system_, concurrent_);
+    const std::uint8_t before = descriptor.state.load(std::memory_order_relaxed);
+    const bool registered = (before & registered_bit) != 0;
+    if (edge_ && registered) return {};  // by the other direction, meanwhile
+    const Token token{index, descriptor.generation.load(std::memory_order_relaxed)};
+    const Interest all = edge_ ? Interest::both : armed_of(before) | interest;
+    // Before the strategy is told: a thread that waits may have the report at once, and a one-shot
+    // report that finds its bit missing would be lost. release, though the kernel orders the two
+    // anyway.
+    descriptor.state.fetch_or(armed(interest), std::memory_order_release);
+    const std::error_code error = registered ? strategy_->modify(descriptor.fd, all, token)
+                                             : strategy_->add(descriptor.fd, all, token);
+    if (error) {
+      descriptor.state.fetch_and(without(armed(interest)), std::memory_order_relaxed);
+      return error;
+    }
+    // Afterwards: watch_edge looks at it without the lock, and must not believe in what may still
+    // fail.
+    descriptor.state.fetch_or(registered_bit, std::memory_order_release);
+  }
+  set_changed();
+  return {};
+}
+
+void Demultiplexer::forget_readiness(std::uint32_t index, Interest interest) noexcept {
+  // acquire: the edge that is forgotten here came before the system call that follows.
+  attached(index).state.fetch_and(without(ready(interest)), std::memory_order_acq_rel);
+}
+
+// The set of a running wait is fixed and has just changed. The waiting thread says that it waits,
+// then takes its copy of the set; here the set was changed, then comes the look. If the copy lacks
+// the change, it was taken earlier under the strategy's own lock, which orders the store before
+// this load. seq_cst for strategies that do without a lock.
+void Demultiplexer::set_changed() noexcept {
+  if (fixed_set_ && waiting_.load(std::memory_order_seq_cst)) interrupter_->interrupt();
+}
+
+// -- waiting
+// ------------------------------------------------------------------------------------------------------
+
+std::size_t Demultiplexer::wait(std::span<Report> reports, Deadline deadline,
+                                bool& interrupted) noexcept {
+  BATON_ASSERT(!reports.empty());
+  interrupted = false;
+  const bool by_signal = interrupter_->descriptor() == invalid_handle;
+  const SignalMask* mask = by_signal ? interrupter_->signal_mask() : nullptr;
+  if (fixed_set_) waiting_.store(true, std::memory_order_seq_cst);
+  const Result<std::size_t> waited = strategy_->wait(reports, deadline, mask);
+  if (fixed_set_) waiting_.store(false, std::memory_order_seq_cst);
+  if (!waited) {
+    failed_waits_.fetch_add(1, std::memory_order_relaxed);
+    return 0;
+  }
+
+  std::size_t kept = 0;
+  for (Report& report : reports.first(*waited)) {
+    if (report.token == interrupt_token) {
+      consume_interrupt();
+      interrupted = true;
+    } else if (deliver(report)) {
+      reports[kept++] = report;
+    }
+  }
+  // A signal leaves no report. With zero reports it may have come, even when the time is up as
+  // well; with some it has not been taken, stays pending, and ends the next wait.
+  if (by_signal && *waited == 0) {
+    interrupter_->reset();
+    interrupted = true;
+  }
+  return kept;
+}
+
+void Demultiplexer::consume_interrupt() noexcept {
+  interrupter_->reset();
+  if (!one_shot_) return;
+  const os::LockGuard lock(mutex_, system_, concurrent_);
+  static_cast<void>(strategy_->modify(interrupter_->descriptor(), Interest::in, interrupt_token));
+}
+
+// Whether the client is to see it; its `ready` is cut down to what the client watches.
+bool Demultiplexer::deliver(Report& report) noexcept {
+  Descriptor* descriptor = descriptors_.find(report.token.index);
+  BATON_ASSERT(descriptor != nullptr);
+  // acquire: with the generation comes what detach and attach did before.
+  if (descriptor->generation.load(std::memory_order_acquire) != report.token.generation) {
+    stale_.fetch_add(1, std::memory_order_relaxed);
+    return false;
+  }
+  report.ready = wanted(*descriptor, report);
+  return any(report.ready);
+}
+
+Interest Demultiplexer::wanted(Descriptor& descriptor, const Report& report) noexcept {
+  if (one_shot_) return disarm(descriptor, report);
+  if (edge_) {
+    const std::uint8_t before =
+        descriptor.state.fetch_or(ready(report.ready), std::memory_order_acq_rel);
+    return armed_of(before) & report.ready;
+  }
+  return armed_of(descriptor.state.load(std::memory_order_acquire)) & report.ready;
+}
+
+// A one-shot report disarms the descriptor as a whole: what was not reported is armed again here.
+Interest Demultiplexer::disarm(Descriptor& descriptor, const Report& report) noexcept {
+  const os::LockGuard lock(mutex_, system_, concurrent_);
+  if (descriptor.generation.load(std::memory_order_relaxed) != report.token.generation) {
+    return Interest::none;
+  }
+  const Interest before = armed_of(descriptor.state.load(std::memory_order_relaxed));
+  const Interest told = before & report.ready;
+  const Interest rest = before - told;
+  descriptor.state.fetch_and(without(armed(told)), std::memory_order_relaxed);
+  if (any(rest)) static_cast<void>(strategy_->modify(descriptor.fd, rest, report.token));
+  return told;
+}
+
+// -- the rest
+// -------------------------------------------------------------------------------------------------------
+
+NativeHandle Demultiplexer::descriptor() const noexcept {
+  return interrupter_->descriptor() != invalid_handle ? strategy_->descriptor() : invalid_handle;
+}
+
+void Demultiplexer::after_fork_in_child() noexcept {
+  strategy_->after_fork_in_child();
+  // The interrupter's descriptors are closed by its destructor; to the parent's that means nothing.
+}
+
+}  // namespace baton::demux

@@ -1,0 +1,186 @@
+// Interrupt by a signal to the thread that waits (paper 000, 10.4). Needs no descriptor, but a wait
+// that takes a signal mask: the signal is blocked in the thread except inside the wait, so that it
+// stays pending - sticky - until somebody waits; then the wait ends with EINTR.
+//
+// What surprises
+//
+//   - The leader changes, the signal does not move: one sent to a leader that had already left its
+//   wait
+//     stays pending there. So signal_mask(), called before each wait, names the new leader and then
+//     looks at the flag; if an interrupt is pending, whoever it was sent to, the thread signals
+//     itself. interrupt() sets the flag and then reads the leader. Both are seq_cst: either the
+//     leader sees the flag, or the interrupter sees the leader (Dekker). The price is an early
+//     return of a later wait, at times.
+//   - The number is a plain one (SIGSTKFLT, which Linux never sends, or SIGURG) if the program
+//   leaves one free,
+//     a real-time signal only then: those are queued one by one, and when the queue of the user is
+//     full (RLIMIT_SIGPENDING, which wait strategies by signal fill) a directed one is lost with
+//     EAGAIN. A plain one that is pending already is simply pending.
+//   - The default action of such a signal is to end the process. A do-nothing handler is installed
+//   where
+//     the program has none, and is never taken away: the signal may still be pending somewhere. A
+//     number for which the program has a handler, or which it ignores, is left alone.
+//   - A thread's mask is asked for once, when the thread waits first. What it blocks later, it
+//     should block before.
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <string>
+
+#include "base/assert.hpp"
+#include "baton/interrupt_strategy.hpp"
+#include "os/system.hpp"
+
+namespace baton::demux {
+namespace {
+
+extern "C" void baton_interrupt_handler(int) {}
+
+// What a thread knows of its own mask: the signals of ours it blocks already, and the whole of it.
+struct OwnMask {
+  std::uint64_t blocked = 0;
+  sigset_t own{};
+  SignalMask waiting{};
+};
+thread_local OwnMask own_mask;
+
+std::uint64_t bit_of(int number) noexcept { return std::uint64_t{1} << (number - 1); }
+
+enum class Claim { ours, taken, invalid };
+
+// A number is ours to use when its action is the default one, or our handler stands there already:
+// two strategies may share a number, since an early return is all that the other's signal can
+// cause.
+Claim claim(const os::System& system, int number) noexcept {
+  struct sigaction now{};
+  // EINVAL: no such signal, or one that cannot be caught.
+  if (system.sigaction(number, nullptr, &now) != 0) return Claim::invalid;
+  const bool plain = (now.sa_flags & SA_SIGINFO) == 0;
+  if (plain && now.sa_handler == baton_interrupt_handler) return Claim::ours;
+  if (!plain || now.sa_handler != SIG_DFL) return Claim::taken;
+  struct sigaction action{};
+  action.sa_handler = baton_interrupt_handler;
+  action.sa_flags =
+      SA_RESTART;  // should another thread take it, its calls go on; a wait never restarts
+  sigemptyset(&action.sa_mask);
+  return system.sigaction(number, &action, nullptr) == 0 ? Claim::ours : Claim::invalid;
+}
+
+class SignalInterruptStrategy final : public InterruptStrategy {
+ public:
+  SignalInterruptStrategy(const os::System& system, int number) noexcept
+      : system_(system), number_(number) {}
+
+  [[nodiscard]] std::string_view name() const noexcept override { return "signal"; }
+  [[nodiscard]] NativeHandle descriptor() const noexcept override { return invalid_handle; }
+
+  const SignalMask* signal_mask() noexcept override {
+    OwnMask& mask = own_mask;
+    if ((mask.blocked & bit_of(number_)) == 0) block(mask);
+    mask.waiting.set = mask.own;
+    sigdelset(&mask.waiting.set, number_);
+    const std::uint64_t self = system_.thread_self();
+    leader_.store(self, std::memory_order_seq_cst);
+    if (pending_.load(std::memory_order_seq_cst)) static_cast<void>(send(self));
+    return &mask.waiting;
+  }
+
+  void interrupt() noexcept override {
+    // An exchange, as in reset: the leader acquires what every interrupter before it released,
+    // those that found the flag set included. seq_cst for the leader's sake, see above.
+    if (pending_.exchange(true, std::memory_order_seq_cst)) return;
+    const std::uint64_t leader = leader_.load(std::memory_order_seq_cst);
+    if (leader == 0 || send(leader)) return;
+    // Lost: at least the next interrupt is to try again.
+    pending_.store(false, std::memory_order_seq_cst);
+  }
+
+  // The handler has consumed the signal; what is left is the flag.
+  void reset() noexcept override { pending_.exchange(false, std::memory_order_seq_cst); }
+
+  // The handler is inherited, pending signals are not; nothing is shared with the parent.
+  Result<void, Failure> recreate() override {
+    leader_.store(0, std::memory_order_relaxed);
+    pending_.store(false, std::memory_order_relaxed);
+    return {};
+  }
+
+ private:
+  void block(OwnMask& mask) noexcept {
+    sigset_t ours;
+    sigemptyset(&ours);
+    sigaddset(&ours, number_);
+    const int error = system_.thread_sigmask(SIG_BLOCK, &ours, &mask.own);
+    BATON_ASSERT(error == 0);
+    sigaddset(&mask.own, number_);
+    mask.blocked |= bit_of(number_);
+  }
+
+  // False when the signal is lost, EAGAIN: the queue of real-time signals is full. ESRCH: the
+  // thread is gone; the next leader sees the flag. EINVAL, EPERM: only a bug.
+  bool send(std::uint64_t thread) noexcept {
+    const int saved = errno;  // a signal handler must not change it
+    const bool sent = system_.kill_thread(thread, number_) == 0 || errno != EAGAIN;
+    errno = saved;
+    return sent;
+  }
+
+  const os::System& system_;
+  const int number_;
+  std::atomic<std::uint64_t> leader_{0};  // the last thread that asked for a mask
+  std::atomic<bool> pending_{false};
+  static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "used by signal handlers");
+};
+
+// The real-time ones away from the first, which programs number upwards from SIGRTMIN.
+int free_number(const os::System& system) noexcept {
+#ifdef SIGSTKFLT
+  if (claim(system, SIGSTKFLT) == Claim::ours) return SIGSTKFLT;
+#endif
+  if (claim(system, SIGURG) == Claim::ours) return SIGURG;
+  for (int number = SIGRTMIN + 6; number <= SIGRTMAX; ++number) {
+    if (claim(system, number) == Claim::ours) return number;
+  }
+  return 0;
+}
+
+bool synchronous(int number) noexcept {
+  constexpr std::array fatal{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
+  for (const int signal : fatal) {
+    if (signal == number) return true;
+  }
+  return false;
+}
+
+Failure refused(int number, const char* why) {
+  return {errc::bad_configuration, "signal " + std::to_string(number) +
+                                       " cannot be the interrupt: " + why +
+                                       "; choose another number, or eventfd or pipe"};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<InterruptStrategy>, Failure> open_signal(const InterruptOptions& options) {
+  const os::System& system = os::or_real(options.system);
+  int number = options.signal_number;
+  if (number == 0) {
+    number = free_number(system);
+    if (number == 0) {
+      return unexpected{
+          Failure{errc::engine_unavailable,
+                  "no signal is free for the interrupt: the program uses SIGURG and " +
+                      std::to_string(SIGRTMIN + 6) + " to " + std::to_string(SIGRTMAX) +
+                      " itself; name a number"}};
+    }
+  } else if (number < 0 || number > 64 || synchronous(number)) {
+    return unexpected{refused(number, "it is not one to wait with")};
+  } else if (const Claim answer = claim(system, number); answer != Claim::ours) {
+    return unexpected{refused(number, answer == Claim::taken
+                                          ? "the program uses it itself"
+                                          : "the system does not let it be caught")};
+  }
+  return std::unique_ptr<InterruptStrategy>(new SignalInterruptStrategy(system, number));
+}
+
+}  // namespace baton::demux

@@ -1,0 +1,107 @@
+// The only list of wait and interrupt strategies, in order of preference, with the reason. A new
+// one adds its factory's declaration and its line here, and its file to CMakeLists.txt; nothing
+// else knows it.
+#include "demux/registry.hpp"
+
+#include <mutex>
+#include <utility>
+
+namespace baton::demux {
+
+Result<std::unique_ptr<WaitStrategy>, Failure> open_epoll(const WaitOptions& options);
+Result<std::unique_ptr<WaitStrategy>, Failure> open_poll(const WaitOptions& options);
+Result<std::unique_ptr<WaitStrategy>, Failure> open_select(const WaitOptions& options);
+
+Result<std::unique_ptr<InterruptStrategy>, Failure> open_eventfd(const InterruptOptions& options);
+Result<std::unique_ptr<InterruptStrategy>, Failure> open_pipe(const InterruptOptions& options);
+Result<std::unique_ptr<InterruptStrategy>, Failure> open_signal(const InterruptOptions& options);
+
+std::vector<RegistryEntry<WaitStrategyFactory>> builtin_wait_strategies() {
+  return {
+      {"epoll", open_epoll, "costs as much as there are events, not as there are descriptors"},
+      {"poll", open_poll, "any number of descriptors, all of them looked at in every wait"},
+      {"select", open_select, "everywhere, but no descriptor beyond FD_SETSIZE"},
+  };
+}
+
+std::vector<RegistryEntry<InterruptStrategyFactory>> builtin_interrupt_strategies() {
+  return {
+      {"eventfd", open_eventfd, "one descriptor, one counter: never full, drained by one read"},
+      {"pipe", open_pipe, "wherever there are descriptors; two of them"},
+      {"signal", open_signal, "no descriptor, but a signal number of the program's"},
+  };
+}
+
+namespace {
+
+bool well_formed(std::string_view name) {
+  return !name.empty() && name != "auto" &&
+         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string_view::npos;
+}
+
+// A plain std::mutex: names are looked up when something is opened, never while it runs.
+template <class Factory>
+class List {
+ public:
+  explicit List(std::vector<RegistryEntry<Factory>> builtin) : entries_(std::move(builtin)) {}
+
+  std::vector<RegistryEntry<Factory>> copy() {
+    const std::scoped_lock lock(mutex_);
+    return entries_;
+  }
+  std::optional<RegistryEntry<Factory>> find(std::string_view name) {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& entry : entries_) {
+      if (entry.name == name) return entry;
+    }
+    return std::nullopt;
+  }
+  std::error_code add(RegistryEntry<Factory> entry) {
+    if (!well_formed(entry.name) || !entry.factory) return errc::bad_configuration;
+    const std::scoped_lock lock(mutex_);
+    for (const auto& present : entries_) {
+      if (present.name == entry.name) return errc::bad_configuration;
+    }
+    entries_.push_back(std::move(entry));
+    return {};
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<RegistryEntry<Factory>> entries_;
+};
+
+// Made at first use and never destroyed: a program may open a proactor in a static object's
+// destructor.
+List<WaitStrategyFactory>& wait_list() {
+  static auto& list = *new List<WaitStrategyFactory>(builtin_wait_strategies());
+  return list;
+}
+List<InterruptStrategyFactory>& interrupt_list() {
+  static auto& list = *new List<InterruptStrategyFactory>(builtin_interrupt_strategies());
+  return list;
+}
+
+}  // namespace
+
+std::vector<RegistryEntry<WaitStrategyFactory>> wait_strategies() { return wait_list().copy(); }
+std::vector<RegistryEntry<InterruptStrategyFactory>> interrupt_strategies() {
+  return interrupt_list().copy();
+}
+
+std::optional<RegistryEntry<WaitStrategyFactory>> find_wait_strategy(std::string_view name) {
+  return wait_list().find(name);
+}
+std::optional<RegistryEntry<InterruptStrategyFactory>> find_interrupt_strategy(
+    std::string_view name) {
+  return interrupt_list().find(name);
+}
+
+std::error_code add_wait_strategy(RegistryEntry<WaitStrategyFactory> entry) {
+  return wait_list().add(std::move(entry));
+}
+std::error_code add_interrupt_strategy(RegistryEntry<InterruptStrategyFactory> entry) {
+  return interrupt_list().add(std::move(entry));
+}
+
+}  // namespace baton::demux

@@ -1,0 +1,163 @@
+// epoll (Linux). The kernel keeps the set and hands out only what is ready, so a wait costs as much
+// as there are events. Level-triggered: a descriptor that stays ready is reported again and moves
+// to the end of the kernel's list, so a small report array starves nobody.
+//
+// What surprises
+//
+//   - EPOLLERR and EPOLLHUP are reported even when nothing is asked for. A descriptor with no
+//   interest
+//     would end every wait at once after a hang-up; so no interest means: not in the kernel's set.
+//   - EPOLLRDHUP is not asked for. After a half close the descriptor is readable (read gives 0)
+//   anyway, and
+//     with RDHUP the writing side would be woken for a reading fact.
+//   - The set holds open files, not numbers: a closed descriptor drops out only when its last
+//   duplicate is
+//     closed. Until then it reports for ever, and cannot be removed, since the number is gone.
+//     Therefore detach comes before close, and reports carry a generation.
+//   - The time-out counts milliseconds. It is rounded up here (epoll_pwait2 would be exact, but
+//   exists only
+//     since Linux 5.11 and glibc 2.35): a wait may end a millisecond late, never early.
+//
+// Nothing is locked: the kernel does it. add, modify and remove take effect in a running wait.
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/assert.hpp"
+#include "baton/limits.hpp"
+#include "baton/wait_strategy.hpp"
+#include "demux/wait/common.hpp"
+
+namespace baton::demux {
+namespace {
+
+constexpr WaitStrategyInfo facts{.name = "epoll",
+                                 .trigger = Trigger::level,
+                                 .changes_during_wait = true,
+                                 .takes_signal_mask = true,
+                                 .forgets_closed = true};
+
+epoll_event event_of(Interest interest, Token token) noexcept {
+  epoll_event event{};
+  if (any(interest & Interest::in)) event.events |= EPOLLIN;
+  if (any(interest & Interest::out)) event.events |= EPOLLOUT;
+  event.data.u64 = (std::uint64_t{token.generation} << 32) | token.index;
+  return event;
+}
+
+Report report_of(const epoll_event& event) noexcept {
+  Report report;
+  report.token.index = static_cast<std::uint32_t>(event.data.u64);
+  report.token.generation = static_cast<std::uint32_t>(event.data.u64 >> 32);
+  if ((event.events & EPOLLIN) != 0) report.ready = report.ready | Interest::in;
+  if ((event.events & EPOLLOUT) != 0) report.ready = report.ready | Interest::out;
+  if ((event.events & (EPOLLERR | EPOLLHUP)) != 0) report.ready = Interest::both;
+  return report;
+}
+
+// Milliseconds, rounded up; -1 for ever. Longer than an int holds (24 days) is cut, and wait goes
+// on.
+int milliseconds(const os::System& system, Deadline deadline) noexcept {
+  constexpr std::int64_t ns_per_ms = 1'000'000;
+  if (deadline.is_never()) return -1;
+  const std::int64_t ns = time_left(system, deadline).count();
+  const std::int64_t ms = ns / ns_per_ms + (ns % ns_per_ms != 0 ? 1 : 0);
+  return static_cast<int>(std::min<std::int64_t>(ms, std::numeric_limits<int>::max()));
+}
+
+class EpollWaitStrategy final : public WaitStrategy {
+ public:
+  EpollWaitStrategy(const os::System& system, int epoll) noexcept
+      : system_(system), epoll_(epoll) {}
+  ~EpollWaitStrategy() override { close_set(); }
+
+  [[nodiscard]] const WaitStrategyInfo& info() const noexcept override { return facts; }
+
+  std::error_code add(NativeHandle fd, Interest interest, Token token) noexcept override {
+    if (!any(interest)) return {};
+    return control(EPOLL_CTL_ADD, fd, interest, token);
+  }
+
+  std::error_code modify(NativeHandle fd, Interest interest, Token token) noexcept override {
+    if (!any(interest)) return remove(fd);
+    const std::error_code error = control(EPOLL_CTL_MOD, fd, interest, token);
+    // Not in the set: it had no interest before.
+    if (error == std::errc::no_such_file_or_directory) {
+      return control(EPOLL_CTL_ADD, fd, interest, token);
+    }
+    return error;
+  }
+
+  std::error_code remove(NativeHandle fd) noexcept override {
+    const std::error_code error = control(EPOLL_CTL_DEL, fd, Interest::none, {});
+    return error == std::errc::no_such_file_or_directory ? std::error_code{} : error;
+  }
+
+  Result<std::size_t> wait(std::span<Report> reports, Deadline deadline,
+                           const SignalMask* unblocked) noexcept override {
+    BATON_ASSERT(!reports.empty());
+    std::array<epoll_event, limits::reports_max> events;
+    const int count_max = static_cast<int>(std::min(reports.size(), events.size()));
+    const sigset_t* mask = unblocked != nullptr ? &unblocked->set : nullptr;
+    for (;;) {
+      const int timeout = milliseconds(system_, deadline);
+      const int count = system_.epoll_pwait(epoll_, events.data(), count_max, timeout, mask);
+      if (count < 0) return failed();
+      if (count == 0 && timeout == std::numeric_limits<int>::max()) continue;
+      for (int i = 0; i < count; ++i) {
+        reports[static_cast<std::size_t>(i)] = report_of(events[static_cast<std::size_t>(i)]);
+      }
+      return static_cast<std::size_t>(count);
+    }
+  }
+
+  [[nodiscard]] NativeHandle descriptor() const noexcept override { return epoll_; }
+
+  // The set is shared with the parent: nothing is removed from it, only our number for it is
+  // closed.
+  void after_fork_in_child() noexcept override { close_set(); }
+
+ private:
+  // EPERM: a file without readiness. ENOMEM, ENOSPC (/proc/sys/fs/epoll/max_user_watches), EBADF,
+  // EEXIST (registered twice under one number), ENOENT, ELOOP (an epoll in itself): the caller's to
+  // know. EINVAL: only a bug, or an epoll that would watch itself.
+  std::error_code control(int operation, NativeHandle fd, Interest interest, Token token) noexcept {
+    BATON_ASSERT(fd >= 0);
+    BATON_ASSERT(epoll_ != invalid_handle);
+    epoll_event event = event_of(interest, token);
+    if (system_.epoll_ctl(epoll_, operation, fd, &event) == 0) return {};
+    return system_error();
+  }
+
+  // EINTR: zero reports. EBADF, EINVAL, EFAULT: our descriptor was closed by somebody else, or a
+  // bug.
+  static Result<std::size_t> failed() noexcept {
+    if (errno == EINTR) return std::size_t{0};
+    return unexpected{system_error()};
+  }
+
+  void close_set() noexcept {
+    if (epoll_ != invalid_handle) static_cast<void>(system_.close(epoll_));
+    epoll_ = invalid_handle;
+  }
+
+  const os::System& system_;
+  int epoll_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<WaitStrategy>, Failure> open_epoll(const WaitOptions& options) {
+  const os::System& system = os::or_real(options.system);
+  const int epoll = system.epoll_create1(EPOLL_CLOEXEC);
+  if (epoll < 0) {
+    // EMFILE, ENFILE, ENOMEM: limits. ENOSYS, EPERM: no such system, or a filter of system calls.
+    const std::error_code error = system_error();
+    return unexpected{Failure{error, "epoll_create1: " + error.message()}};
+  }
+  return std::unique_ptr<WaitStrategy>(new EpollWaitStrategy(system, epoll));
+}
+
+}  // namespace baton::demux

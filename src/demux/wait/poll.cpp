@@ -1,0 +1,204 @@
+// poll (POSIX; ppoll). The set is an array that is handed to the kernel in every wait, which looks
+// at all of it: a wait costs as much as there are descriptors.
+//
+// What surprises
+//
+//   - POLLERR, POLLHUP and POLLNVAL are reported even when nothing is asked for. A descriptor with
+//   no
+//     interest stands in the array as its complement, a negative number, which the kernel skips.
+//   - A running wait does not see changes, and keeps every file of its array open inside the
+//   kernel: a
+//     descriptor that another thread closes meanwhile is not really closed (its peer sees no end of
+//     stream) until the wait returns. The client interrupts after a change; remove counts as one.
+//   - A closed descriptor does not drop out: it is POLLNVAL in every wait, reported as both.
+//
+// entries_ is what the client has asked for, dense, removal by swapping with the last; places_
+// finds a descriptor in it. wait polls its own copy, taken only when something has changed. Whether
+// the copy is still true is told by changes_: then a report is checked against entries_, so that
+// after remove no report names the old token. Scanning starts where the last one ended: when the
+// report array is short, low places do not starve high ones.
+#include <poll.h>
+
+#include <atomic>
+#include <new>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "baton/wait_strategy.hpp"
+#include "demux/wait/common.hpp"
+#include "os/mutex.hpp"
+
+namespace baton::demux {
+namespace {
+
+constexpr WaitStrategyInfo facts{
+    .name = "poll", .trigger = Trigger::level, .takes_signal_mask = true};
+
+constexpr std::uint32_t nowhere = UINT32_MAX;
+
+pollfd entry_of(NativeHandle fd, Interest interest) noexcept {
+  pollfd entry{};
+  entry.fd = any(interest) ? fd : ~fd;
+  if (any(interest & Interest::in)) entry.events |= POLLIN;
+  if (any(interest & Interest::out)) entry.events |= POLLOUT;
+  return entry;
+}
+
+NativeHandle descriptor_of(const pollfd& entry) noexcept {
+  return entry.fd >= 0 ? entry.fd : ~entry.fd;
+}
+
+Interest readiness_of(short events) noexcept {
+  Interest ready = Interest::none;
+  if ((events & POLLIN) != 0) ready = ready | Interest::in;
+  if ((events & POLLOUT) != 0) ready = ready | Interest::out;
+  if ((events & (POLLERR | POLLHUP | POLLNVAL)) != 0) ready = Interest::both;
+  return ready;
+}
+
+class PollWaitStrategy final : public WaitStrategy {
+ public:
+  explicit PollWaitStrategy(const os::System& system) noexcept : system_(system) {}
+
+  [[nodiscard]] const WaitStrategyInfo& info() const noexcept override { return facts; }
+
+  std::error_code add(NativeHandle fd, Interest interest, Token token) noexcept override {
+    BATON_ASSERT(fd >= 0);
+    const os::LockGuard lock(mutex_, system_);
+    if (place_of(fd) != nowhere) return std::make_error_code(std::errc::file_exists);
+    if (!make_room(fd)) return std::make_error_code(std::errc::not_enough_memory);
+    places_[static_cast<std::size_t>(fd)] = static_cast<std::uint32_t>(entries_.size());
+    entries_.push_back(entry_of(fd, interest));
+    tokens_.push_back(token);
+    changed();
+    return {};
+  }
+
+  std::error_code modify(NativeHandle fd, Interest interest, Token token) noexcept override {
+    const os::LockGuard lock(mutex_, system_);
+    const std::uint32_t place = place_of(fd);
+    if (place == nowhere) return std::make_error_code(std::errc::no_such_file_or_directory);
+    entries_[place] = entry_of(fd, interest);
+    tokens_[place] = token;
+    changed();
+    return {};
+  }
+
+  std::error_code remove(NativeHandle fd) noexcept override {
+    const os::LockGuard lock(mutex_, system_);
+    const std::uint32_t place = place_of(fd);
+    if (place == nowhere) return {};
+    places_[static_cast<std::size_t>(descriptor_of(entries_.back()))] = place;
+    entries_[place] = entries_.back();
+    tokens_[place] = tokens_.back();
+    entries_.pop_back();
+    tokens_.pop_back();
+    places_[static_cast<std::size_t>(fd)] = nowhere;
+    changed();
+    return {};
+  }
+
+  Result<std::size_t> wait(std::span<Report> reports, Deadline deadline,
+                           const SignalMask* unblocked) noexcept override {
+    BATON_ASSERT(!reports.empty());
+    if (!refresh()) return unexpected{std::make_error_code(std::errc::not_enough_memory)};
+    const Timeout timeout(system_, deadline);
+    const int count =
+        system_.ppoll(waited_.data(), static_cast<nfds_t>(waited_.size()), timeout.get(),
+                      unblocked != nullptr ? &unblocked->set : nullptr);
+    if (count < 0) return failed();
+    return collect(reports, static_cast<std::size_t>(count));
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t place_of(NativeHandle fd) const noexcept BATON_REQUIRES(mutex_) {
+    const auto index = static_cast<std::size_t>(fd);
+    return index < places_.size() ? places_[index] : nowhere;
+  }
+
+  bool make_room(NativeHandle fd) noexcept BATON_REQUIRES(mutex_) try {
+    const auto index = static_cast<std::size_t>(fd);
+    if (index >= places_.size()) places_.resize(index + index / 2 + 64, nowhere);
+    if (entries_.size() == entries_.capacity()) {
+      tokens_.reserve(entries_.size() * 2 + 64);
+      entries_.reserve(entries_.size() * 2 + 64);
+    }
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+
+  // release: who sees the new number before it takes the mutex, takes the mutex anyway; the order
+  // matters to nobody else. Written under the mutex only.
+  void changed() noexcept BATON_REQUIRES(mutex_) {
+    changes_.store(changes_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+  [[nodiscard]] bool copy_is_true() const noexcept {
+    return changes_.load(std::memory_order_acquire) == waited_changes_;
+  }
+
+  // The waiting thread's copy of the set. A change that comes after the look is a change during the
+  // wait.
+  bool refresh() noexcept try {
+    if (copy_is_true()) return true;
+    const os::LockGuard lock(mutex_, system_);
+    waited_ = entries_;
+    waited_tokens_ = tokens_;
+    waited_changes_ = changes_.load(std::memory_order_relaxed);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+
+  // EINTR: zero reports. ENOMEM: the caller's to know. EINVAL: more entries than RLIMIT_NOFILE,
+  // which was lowered meanwhile. EFAULT: only a bug.
+  static Result<std::size_t> failed() noexcept {
+    if (errno == EINTR) return std::size_t{0};
+    return unexpected{system_error()};
+  }
+
+  std::size_t collect(std::span<Report> reports, std::size_t ready) noexcept {
+    std::size_t count = 0;
+    std::size_t looked = 0;
+    for (; looked < waited_.size() && ready > 0 && count < reports.size(); ++looked) {
+      if (next_ >= waited_.size()) next_ = 0;
+      const std::size_t place = next_++;
+      if (waited_[place].revents == 0) continue;
+      --ready;
+      const Report report{waited_tokens_[place], readiness_of(waited_[place].revents)};
+      if (still_asked_for(place)) reports[count++] = report;
+    }
+    return count;
+  }
+
+  bool still_asked_for(std::size_t place) noexcept {
+    if (copy_is_true()) return true;
+    const os::LockGuard lock(mutex_, system_);
+    const std::uint32_t now = place_of(descriptor_of(waited_[place]));
+    return now != nowhere && tokens_[now] == waited_tokens_[place] && entries_[now].fd >= 0;
+  }
+
+  const os::System& system_;
+
+  // Shared by the waiting thread and those that change the set.
+  os::Mutex mutex_;
+  std::vector<pollfd> entries_ BATON_GUARDED_BY(mutex_);
+  std::vector<Token> tokens_ BATON_GUARDED_BY(mutex_);  // beside entries_
+  std::vector<std::uint32_t> places_ BATON_GUARDED_BY(mutex_);
+  std::atomic<std::uint64_t> changes_{1};
+
+  // The waiting thread's own.
+  std::vector<pollfd> waited_;
+  std::vector<Token> waited_tokens_;
+  std::uint64_t waited_changes_ = 0;
+  std::size_t next_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<WaitStrategy>, Failure> open_poll(const WaitOptions& options) {
+  const os::System& system = os::or_real(options.system);
+  return std::unique_ptr<WaitStrategy>(new PollWaitStrategy(system));
+}
+
+}  // namespace baton::demux

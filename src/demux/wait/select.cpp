@@ -1,0 +1,184 @@
+// select (POSIX; pselect). The oldest and the most portable: three bit sets, handed to the kernel
+// in every wait, which looks at every number up to the highest.
+//
+// What surprises
+//
+//   - A descriptor of FD_SETSIZE (1024) or more does not fit: setting its bit would write behind
+//   the set.
+//     It is refused here before anything is written, with errc::descriptor_out_of_range.
+//   - One closed descriptor fails the whole wait with EBADF and does not say which. Then each is
+//   asked by
+//     fcntl, and the closed ones are reported as both, so that their owner finds the truth.
+//   - A hang-up sets the bit for reading only, an error both. So a descriptor watched for writing
+//   alone is
+//     not told of a hang-up that leaves it unwritable (terminals do that, sockets and pipes do
+//     not).
+//   - The third set means urgent data, not errors; it stays empty.
+//   - As with poll, a running wait does not see changes: the client interrupts it.
+//
+// The wait works on copies of the sets. Reports are made from what stands in the tables afterwards,
+// so that after remove nothing is reported; a number that was removed and added again meanwhile is
+// another descriptor, which the count of changes tells. Scanning starts where the last one ended,
+// so that low descriptors do not starve high ones when the report array is short.
+#include <fcntl.h>
+#include <sys/select.h>
+
+#include <array>
+
+#include "base/assert.hpp"
+#include "baton/wait_strategy.hpp"
+#include "demux/wait/common.hpp"
+#include "os/mutex.hpp"
+
+namespace baton::demux {
+namespace {
+
+constexpr WaitStrategyInfo facts{.name = "select",
+                                 .trigger = Trigger::level,
+                                 .descriptors_max = FD_SETSIZE,
+                                 .descriptor_end = FD_SETSIZE,
+                                 .takes_signal_mask = true};
+
+void set(fd_set& bits, NativeHandle fd, bool on) noexcept {
+  if (on) {
+    FD_SET(fd, &bits);
+  } else {
+    FD_CLR(fd, &bits);
+  }
+}
+
+class SelectWaitStrategy final : public WaitStrategy {
+ public:
+  explicit SelectWaitStrategy(const os::System& system) noexcept : system_(system) {
+    FD_ZERO(&in_);
+    FD_ZERO(&out_);
+  }
+
+  [[nodiscard]] const WaitStrategyInfo& info() const noexcept override { return facts; }
+
+  std::error_code add(NativeHandle fd, Interest interest, Token token) noexcept override {
+    BATON_ASSERT(fd >= 0);
+    if (fd >= FD_SETSIZE) return errc::descriptor_out_of_range;
+    const os::LockGuard lock(mutex_, system_);
+    Entry& entry = entries_[static_cast<std::size_t>(fd)];
+    if (entry.added_at != 0) return std::make_error_code(std::errc::file_exists);
+    entry.token = token;
+    entry.added_at = ++changes_;
+    ask(fd, interest);
+    if (fd >= end_) end_ = fd + 1;
+    return {};
+  }
+
+  std::error_code modify(NativeHandle fd, Interest interest, Token token) noexcept override {
+    if (fd >= FD_SETSIZE) return errc::descriptor_out_of_range;
+    const os::LockGuard lock(mutex_, system_);
+    Entry& entry = entries_[static_cast<std::size_t>(fd)];
+    if (entry.added_at == 0) return std::make_error_code(std::errc::no_such_file_or_directory);
+    entry.token = token;
+    ask(fd, interest);
+    return {};
+  }
+
+  std::error_code remove(NativeHandle fd) noexcept override {
+    if (fd >= FD_SETSIZE) return {};
+    const os::LockGuard lock(mutex_, system_);
+    entries_[static_cast<std::size_t>(fd)].added_at = 0;
+    ask(fd, Interest::none);
+    while (end_ > 0 && entries_[static_cast<std::size_t>(end_ - 1)].added_at == 0) --end_;
+    return {};
+  }
+
+  Result<std::size_t> wait(std::span<Report> reports, Deadline deadline,
+                           const SignalMask* unblocked) noexcept override {
+    BATON_ASSERT(!reports.empty());
+    Waited waited = copy();
+    const Timeout timeout(system_, deadline);
+    const int count = system_.pselect(waited.end, &waited.in, &waited.out, nullptr, timeout.get(),
+                                      unblocked != nullptr ? &unblocked->set : nullptr);
+    if (count < 0) return failed(reports, waited);
+    if (count == 0) return std::size_t{0};
+    return collect(reports, waited);
+  }
+
+ private:
+  struct Entry {
+    Token token;
+    std::uint64_t added_at = 0;  // in the count of changes; 0: not in the set
+  };
+  struct Waited {
+    fd_set in;
+    fd_set out;
+    int end;
+    std::uint64_t changes;
+  };
+
+  void ask(NativeHandle fd, Interest interest) noexcept BATON_REQUIRES(mutex_) {
+    set(in_, fd, any(interest & Interest::in));
+    set(out_, fd, any(interest & Interest::out));
+  }
+
+  Waited copy() noexcept {
+    const os::LockGuard lock(mutex_, system_);
+    return {in_, out_, end_, changes_};
+  }
+
+  // EINTR: zero reports. EBADF: some descriptor was closed. ENOMEM: the caller's to know. EINVAL:
+  // the limit of descriptors was lowered below the highest one. EFAULT: only a bug.
+  Result<std::size_t> failed(std::span<Report> reports, Waited& asked) noexcept {
+    const int error = errno;
+    if (error == EINTR) return std::size_t{0};
+    if (error != EBADF) return unexpected{system_error(error)};
+    bool found = false;
+    for (NativeHandle fd = 0; fd < asked.end; ++fd) {
+      const bool wanted = FD_ISSET(fd, &asked.in) || FD_ISSET(fd, &asked.out);
+      const bool closed = wanted && system_.fcntl(fd, F_GETFD, 0) < 0 && errno == EBADF;
+      set(asked.in, fd, closed);
+      set(asked.out, fd, closed);
+      found = found || closed;
+    }
+    return found ? collect(reports, asked) : std::size_t{0};
+  }
+
+  std::size_t collect(std::span<Report> reports, const Waited& waited) noexcept {
+    const os::LockGuard lock(mutex_, system_);
+    std::size_t count = 0;
+    for (int looked = 0; looked < waited.end && count < reports.size(); ++looked) {
+      if (next_ >= waited.end) next_ = 0;
+      const NativeHandle fd = next_++;
+      Interest ready = Interest::none;
+      if (FD_ISSET(fd, &waited.in)) ready = ready | Interest::in;
+      if (FD_ISSET(fd, &waited.out)) ready = ready | Interest::out;
+      if (!any(ready) || !still_asked_for(fd, waited)) continue;
+      reports[count++] = Report{entries_[static_cast<std::size_t>(fd)].token, ready};
+    }
+    return count;
+  }
+
+  [[nodiscard]] bool still_asked_for(NativeHandle fd, const Waited& waited) const noexcept
+      BATON_REQUIRES(mutex_) {
+    const Entry& entry = entries_[static_cast<std::size_t>(fd)];
+    const bool same = entry.added_at != 0 && entry.added_at <= waited.changes;
+    return same && (FD_ISSET(fd, &in_) || FD_ISSET(fd, &out_));
+  }
+
+  const os::System& system_;
+
+  // Shared by the waiting thread and those that change the set.
+  os::Mutex mutex_;
+  fd_set in_ BATON_GUARDED_BY(mutex_);
+  fd_set out_ BATON_GUARDED_BY(mutex_);
+  int end_ BATON_GUARDED_BY(mutex_) = 0;  // one more than the highest
+  std::uint64_t changes_ BATON_GUARDED_BY(mutex_) = 0;
+  std::array<Entry, FD_SETSIZE> entries_ BATON_GUARDED_BY(mutex_);
+
+  int next_ = 0;  // the waiting thread's own
+};
+
+}  // namespace
+
+Result<std::unique_ptr<WaitStrategy>, Failure> open_select(const WaitOptions& options) {
+  const os::System& system = os::or_real(options.system);
+  return std::unique_ptr<WaitStrategy>(new SelectWaitStrategy(system));
+}
+
+}  // namespace baton::demux
