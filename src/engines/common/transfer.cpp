@@ -1,0 +1,121 @@
+// What is left of an operation's buffers, and when it is complete.
+#include "engines/common/transfer.hpp"
+
+#include <errno.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/assert.hpp"
+#include "baton/buffer.hpp"
+#include "baton/limits.hpp"
+
+namespace baton::engines {
+namespace {
+
+// The whole of the operation's memory as a list; `single` is where a lone buffer is put.
+std::span<const MutableBuffer> whole(const Operation& operation, MutableBuffer& single) noexcept {
+  if (operation.has(Operation::vectored)) return operation.buffers();
+  single = operation.buffer();
+  return {&single, 1};
+}
+
+bool writes(OperationKind kind) noexcept {
+  return kind == OperationKind::write_stream || kind == OperationKind::write_file ||
+         kind == OperationKind::write_datagram;
+}
+
+bool is_datagram(OperationKind kind) noexcept {
+  return kind == OperationKind::read_datagram || kind == OperationKind::write_datagram;
+}
+
+bool complete(Operation& operation, int error) noexcept {
+  operation.finish(error);
+  return true;
+}
+
+// Is the delimiter in the first bytes() of the buffer? `known` of them have been searched before;
+// a delimiter may begin in those and end behind them.
+bool delimiter_found(const Operation& operation, std::size_t known) noexcept {
+  BATON_ASSERT(!operation.has(Operation::vectored));
+  const std::string_view delimiter = *operation.delimiter();
+  const std::size_t overlap = delimiter.empty() ? 0 : delimiter.size() - 1;
+  const std::string_view data{static_cast<const char*>(operation.buffer().data), operation.bytes()};
+  return data.find(delimiter, known > overlap ? known - overlap : 0) != std::string_view::npos;
+}
+
+// Nothing more can come: a stream's end, or a file's. A write that moves nothing and reports no
+// error (some devices) would be repeated for ever by write_all.
+bool at_end(Operation& operation) noexcept {
+  const bool whole_wanted = operation.has(Operation::exactly) || operation.has(Operation::until);
+  if (!whole_wanted) return complete(operation, 0);
+  if (writes(operation.kind())) return complete(operation, EIO);
+  operation.finish(errc::end_of_stream);
+  return true;
+}
+
+bool until_done(Operation& operation, std::size_t known) noexcept {
+  if (delimiter_found(operation, known)) return complete(operation, 0);
+  if (operation.bytes() < operation.buffer().size) return false;
+  operation.finish(errc::delimiter_not_found);
+  return true;
+}
+
+}  // namespace
+
+std::size_t remaining(const Operation& operation, std::span<iovec> pieces) noexcept {
+  MutableBuffer single;
+  std::size_t skip = operation.bytes();
+  std::size_t room = limits::transfer_max;
+  std::size_t count = 0;
+  for (const MutableBuffer& buffer : whole(operation, single)) {
+    if (count == pieces.size() || room == 0) break;
+    if (buffer.size <= skip) {  // done, or empty
+      skip -= buffer.size;
+      continue;
+    }
+    const std::size_t size = std::min(buffer.size - skip, room);
+    pieces[count].iov_base = static_cast<std::byte*>(buffer.data) + skip;
+    pieces[count].iov_len = size;
+    ++count;
+    skip = 0;
+    room -= size;
+  }
+  return count;
+}
+
+std::size_t remaining_bytes(const Operation& operation) noexcept {
+  MutableBuffer single;
+  std::size_t total = 0;
+  for (const MutableBuffer& buffer : whole(operation, single)) {
+    // A list whose sizes do not fit a word cannot be memory that exists; saturating keeps the
+    // arithmetic above right whatever was handed in.
+    if (__builtin_add_overflow(total, buffer.size, &total)) total = static_cast<std::size_t>(-1);
+  }
+  BATON_ASSERT(operation.bytes() <= total);
+  return total - operation.bytes();
+}
+
+bool advance(Operation& operation, std::size_t moved) noexcept {
+  const std::size_t known = operation.bytes();
+  operation.add_bytes(moved);
+  if (is_datagram(operation.kind())) return complete(operation, 0);
+  if (moved == 0) return at_end(operation);
+  if (operation.has(Operation::until)) return until_done(operation, known);
+  if (!operation.has(Operation::exactly)) return complete(operation, 0);
+  if (remaining_bytes(operation) > 0) return false;
+  return complete(operation, 0);
+}
+
+bool complete_without_transfer(Operation& operation) noexcept {
+  // An empty datagram is a datagram, and a pooled read has no buffer yet.
+  if (is_datagram(operation.kind()) || operation.has(Operation::pooled)) return false;
+  if (operation.has(Operation::until)) {
+    BATON_ASSERT(operation.bytes() <= operation.buffer().size);
+    return until_done(operation, 0);
+  }
+  if (remaining_bytes(operation) > 0) return false;
+  return complete(operation, 0);
+}
+
+}  // namespace baton::engines

@@ -1,0 +1,19 @@
+// The only list of built-in engines. A new one adds its line here and its folder to
+// src/CMakeLists.txt; nothing else knows it. What programs add is kept by src/registry.cpp, behind
+// these.
+#include "engines/registry.hpp"
+
+#include "engines/io_uring/engine.hpp"
+
+namespace baton::engines {
+
+std::vector<RegistryEntry<EngineFactory>> builtin() {
+  return {
+      {.name = "io_uring",
+       .factory = open_io_uring,
+       .reason = "one system call for many operations, and files without workers; newer kernels "
+                 "only, and often forbidden in containers"},
+  };
+}
+
+}  // namespace baton::engines
