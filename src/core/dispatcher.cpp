@@ -74,14 +74,15 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
     check_seats(me);
     run_closures();
     ledger_.expire(lane_, lane_.timers.empty() ? Deadline::immediately() : ledger_.now());
-    if (handlers_max != 0 && handlers >= handlers_max) break;
-    // A leader is in a handler and nobody watches: that comes before helping (rule 4).
+    if (ledger_.draining.load(std::memory_order_relaxed) && quiet()) runner_.lane_is_quiet(lane_);
+    if (stopped() || (handlers_max != 0 && handlers >= handlers_max)) break;
     // Work that posts itself must not starve I/O.
     if (since_look >= limits::handlers_per_look) {
       since_look = 0;
       take_seats(me);
       if (me.seats != 0) lead(me, Deadline::immediately());
     }
+    // A leader is in a handler and nobody watches: that comes before helping (rule 4).
     const bool to_the_role =
         me.seats == 0 && !late && understudy_ == nullptr && leader_in_handler() && !urgent();
     if (!to_the_role) {
@@ -187,7 +188,6 @@ void Dispatcher::lead(Member& me, Deadline deadline) BATON_NO_THREAD_SAFETY_ANAL
   }
   // Nobody takes the seat of a leader that waits, so it is still ours.
   set_seats(me, SeatState::awake);
-  give_up_idle_seats(me);
   lane_.counters.waits.add();
   lane_.counters.batch_total.add(brought);
   lane_.counters.batch_max.raise_to(brought);
