@@ -82,8 +82,7 @@ Result<std::unique_ptr<WaitStrategy>, Failure> choose_wait(const Options& option
 
 }  // namespace
 
-// -- opening
-// ------------------------------------------------------------------------------------------------
+// -- opening --------------------------------------------------------------------------------------
 
 Result<std::unique_ptr<Demultiplexer>, Failure> Demultiplexer::open(const Options& given) {
   Options options = given;
@@ -175,8 +174,7 @@ std::error_code Demultiplexer::fit_interrupt(InterruptStrategy& interrupter) noe
   return info().takes_signal_mask ? std::error_code{} : make_error_code(errc::bad_configuration);
 }
 
-// -- the descriptors
-// --------------------------------------------------------------------------------------------
+// -- the descriptors ------------------------------------------------------------------------------
 
 std::error_code Demultiplexer::attach(std::uint32_t index, NativeHandle fd) noexcept {
   BATON_ASSERT(fd >= 0);
@@ -313,8 +311,7 @@ void Demultiplexer::set_changed() noexcept {
   if (fixed_set_ && waiting_.load(std::memory_order_seq_cst)) interrupter_->interrupt();
 }
 
-// -- waiting
-// ------------------------------------------------------------------------------------------------------
+// -- waiting --------------------------------------------------------------------------------------
 
 std::size_t Demultiplexer::wait(std::span<Report> reports, Deadline deadline,
                                 bool& interrupted) noexcept {
@@ -392,8 +389,7 @@ Interest Demultiplexer::disarm(Descriptor& descriptor, const Report& report) noe
   return told;
 }
 
-// -- the rest
-// -------------------------------------------------------------------------------------------------------
+// -- the rest -------------------------------------------------------------------------------------
 
 NativeHandle Demultiplexer::descriptor() const noexcept {
   return interrupter_->descriptor() != invalid_handle ? strategy_->descriptor() : invalid_handle;
