@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "baton/log.hpp"
 #include "baton/registry.hpp"
 #include "core/core.hpp"
 
@@ -161,7 +162,12 @@ class Opener {
   }
 
   void note(std::size_t index, const std::string& line) {
-    text_ += "processor " + std::to_string(index) + ": " + line + "\n";
+    const std::string text = "processor " + std::to_string(index) + ": " + line;
+    text_ += text + "\n";
+    if (config_.log != nullptr) {
+      const std::int64_t now = os::or_real(config_.system).realtime_us();
+      config_.log->write(LogLevel::info, iso_8601(now), text);
+    }
   }
 
   Config config_;
