@@ -200,7 +200,7 @@ void Dispatcher::rest(Member& me, Deadline deadline, bool& late) BATON_NO_THREAD
     understudy_ = &me;
     me.rest = Rest::understudy;
     for (Processor* processor : processors_) me.mark[processor->index] = processor->seat.count;
-    me.queue_mark = taken_;
+    me.queue_mark = taken_ + lane_.completed.size();
   } else {
     push_sleeper(me);
   }
@@ -250,9 +250,8 @@ bool Dispatcher::look(Member& me) {
     lane_.counters.slow_handlers.add();
     return true;
   }
-  // Results that were queued at the last look are still not taken: help.
-  if (!lane_.completed.empty() &&
-      (taken_ == me.queue_mark || taken_ - me.queue_mark < lane_.completed.size() || urgent())) {
+  // Not all that was queued at the last look has been taken since: help.
+  if (!lane_.completed.empty() && (taken_ < me.queue_mark || urgent())) {
     understudy_ = nullptr;
     me.rest = Rest::awake;
     return true;
@@ -262,7 +261,7 @@ bool Dispatcher::look(Member& me) {
     traffic |= processor->seat.count != me.mark[processor->index];
     me.mark[processor->index] = processor->seat.count;
   }
-  me.queue_mark = taken_;
+  me.queue_mark = taken_ + lane_.completed.size();
   if (traffic) return false;
   // Nothing moves: free the role and sleep for good, in the same step.
   understudy_ = nullptr;

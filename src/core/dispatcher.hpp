@@ -90,9 +90,9 @@ class Dispatcher {
     bool timekeeper = false;
     os::ParkingSlot slot;
     std::uint32_t mark[limits::processors_max] = {};  // Seat::count at the last look
-    std::uint64_t queue_mark = 0;                     // results taken at the last look
-    std::uint32_t seats = 0;                          // bit per processor: what I think I hold
-    Member* next = nullptr;                           // sleepers, last in first out
+    std::uint64_t queue_mark = 0;  // taken_ when all that was queued at the last look is taken
+    std::uint32_t seats = 0;       // bit per processor: what I think I hold
+    Member* next = nullptr;        // sleepers, last in first out
     Member* previous = nullptr;
   };
 
