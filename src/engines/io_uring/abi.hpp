@@ -139,6 +139,12 @@ enum Opcode : std::uint8_t {
 // Sqe::flags.
 inline constexpr std::uint8_t sqe_async = 1U << 4;
 
+// Sqe::length of op_poll_add: goes on after the first event (5.13).
+inline constexpr std::uint32_t poll_add_multi = 1U << 0;
+
+// Cqe::flags: more completions of the same request will come.
+inline constexpr std::uint32_t cqe_more = 1U << 1;
+
 // Sqe::operation_flags.
 inline constexpr std::uint32_t fsync_data_only = 1U << 0;
 inline constexpr std::uint32_t rw_no_signal = 0x100;  // RWF_NOSIGNAL, 6.18

@@ -16,10 +16,11 @@ namespace {
 using uring::IoUringEngine;
 using uring::ProbeReport;
 using uring::Ring;
+using uring::RingOptions;
 
 constexpr std::uint32_t entries_default = 256;
 constexpr std::uint32_t completions_per_entry = 4;
-// EFD_CLOEXEC; not EFD_NONBLOCK: a ring may take the mode literally and end the read at once.
+// EFD_CLOEXEC; not EFD_NONBLOCK: a ring may take the mode literally and end a read at once.
 constexpr int event_flags = O_CLOEXEC;
 
 void explain(const EngineOptions& options, std::string_view line) {
@@ -51,20 +52,13 @@ Result<bool, Failure> wants_pinned(const EngineOptions& options, const Processor
   return options.pinned_ok;
 }
 
-Result<std::unique_ptr<Ring>, int> open_ring(const os::System& system, const EngineOptions& options,
-                                             const ProcessorConfig& config, bool pinned) {
+RingOptions ring_options(const EngineOptions& options, const ProcessorConfig& config, bool pinned) {
   const std::uint32_t entries = config.ring_entries != 0 ? config.ring_entries : entries_default;
-  const std::uint32_t completions =
-      config.completion_entries != 0 ? config.completion_entries : entries * completions_per_entry;
-  auto ring = Ring::open(system, {.entries = entries,
-                                  .completions = completions,
-                                  .pinned = pinned,
-                                  .cooperative = !options.concurrent});
-  if (ring && (*ring)->entries() < entries) {
-    explain(options, "ring_entries: " + std::to_string(entries) + " -> " +
-                         std::to_string((*ring)->entries()) + ": the kernel's bound");
-  }
-  return ring;
+  return {.entries = entries,
+          .completions = config.completion_entries != 0 ? config.completion_entries
+                                                        : entries * completions_per_entry,
+          .pinned = pinned,
+          .cooperative = !options.concurrent};
 }
 
 Result<std::unique_ptr<Engine>, Failure> out_of(const char* what) {
@@ -86,16 +80,20 @@ Result<std::unique_ptr<Engine>, Failure> open_io_uring(const EngineOptions& opti
   if (*pinned_wanted && !probed->pinned) {
     explain(options, "profile: pinned -> any: the kernel has no DEFER_TASKRUN (Linux 6.1)");
   }
-  auto ring = open_ring(system, options, config, probed->pinned);
+  const RingOptions wanted = ring_options(options, config, probed->pinned);
+  auto ring = Ring::open(system, wanted);
   if (!ring) return unexpected{uring::setup_failure(system, ring.error())};
+  if ((*ring)->entries() < wanted.entries) {
+    explain(options, "ring_entries: " + std::to_string(wanted.entries) + " -> " +
+                         std::to_string((*ring)->entries()) + ": the kernel's bound");
+  }
   const int event = system.eventfd(0, event_flags);
   if (event < 0) return out_of("descriptor for interrupts (`ulimit -n`)");
   try {
-    return std::unique_ptr<Engine>{
-        std::make_unique<IoUringEngine>(options, IoUringEngine::Parts{.ring = std::move(*ring),
-                                                                      .event = event,
-                                                                      .facts = probed->facts,
-                                                                      .pinned = probed->pinned})};
+    return std::unique_ptr<Engine>{std::make_unique<IoUringEngine>(
+        options,
+        IoUringEngine::Parts{
+            .ring = std::move(*ring), .event = event, .facts = probed->facts, .options = wanted})};
   } catch (const std::bad_alloc&) {
     system.close(event);
     return out_of("memory");

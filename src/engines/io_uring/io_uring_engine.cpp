@@ -14,6 +14,7 @@
 #include "engines/io_uring/io_uring_engine.hpp"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -61,9 +62,10 @@ bool is_transient(int error) noexcept {
 IoUringEngine::IoUringEngine(const EngineOptions& options, Parts parts)
     : system_(os::or_real(options.system)),
       log_(options.log),
-      locked_(options.concurrent && !parts.pinned),
+      locked_(options.concurrent && !parts.options.pinned),
       facts_(parts.facts),
-      info_(make_info(parts.pinned, options.concurrent, parts.facts)),
+      ring_options_(parts.options),
+      info_(make_info(parts.options.pinned, options.concurrent, parts.facts)),
       ring_(std::move(parts.ring)),
       event_(parts.event),
       requests_(limits::operations_max),
@@ -228,7 +230,7 @@ bool IoUringEngine::done_without_kernel(Operation& operation) noexcept {
 
 abi::Sqe* IoUringEngine::claim() noexcept {
   if (abi::Sqe* const request = ring_->claim(); request != nullptr) return request;
-  ring_->submit();
+  submit_ring();
   return ring_->claim();
 }
 
@@ -247,6 +249,7 @@ void IoUringEngine::issue(Operation& operation, OperationQueue& done) noexcept {
     return;
   }
   state.place = Place::kernel;
+  ++in_kernel_;
   BATON_TSAN_RELEASE(&operation);
   ring_->publish();
 }
@@ -287,7 +290,7 @@ bool IoUringEngine::merge(Lane& lane, Operation& first, abi::Sqe& request) noexc
 void IoUringEngine::flush() noexcept {
   if (ring_->unsubmitted() == 0) return;
   // The leader reaps, which makes room, and submits the rest.
-  if (ring_->submit() == Entered::congested) interrupt();
+  if (submit_ring() == Entered::congested) interrupt();
 }
 
 // -- cancel ---------------------------------------------------------------------------------------
@@ -386,15 +389,7 @@ bool IoUringEngine::reap(OperationQueue& completed) noexcept {
 // True for an interrupt.
 bool IoUringEngine::settle(const abi::Cqe& completion, OperationQueue& done) noexcept {
   if (completion.user_data == cancel_tag) return false;  // its target tells
-  if (completion.user_data == wake_tag) {
-    wake_armed_ = false;
-    if (completion.result < 0) return false;  // the thread that submitted it has ended
-    // acq_rel: what an interrupter did before is visible to us; who comes after this writes again.
-    // The read has emptied the descriptor before, so that no count is left behind a flag that is
-    // down.
-    wake_pending_.exchange(false, std::memory_order_acq_rel);
-    return true;
-  }
+  if (completion.user_data == wake_tag) return settle_wake(completion);
   const auto slot = static_cast<std::uint32_t>(completion.user_data >> 32);
   const auto generation = static_cast<std::uint32_t>(completion.user_data);
   Request* const request = requests_.find(slot);
@@ -406,8 +401,19 @@ bool IoUringEngine::settle(const abi::Cqe& completion, OperationQueue& done) noe
     return false;
   }
   BATON_TSAN_ACQUIRE(request->operation);
+  --in_kernel_;
   settle_request(*request->operation, completion.result, done);
   return false;
+}
+
+bool IoUringEngine::settle_wake(const abi::Cqe& completion) noexcept {
+  if ((completion.flags & abi::cqe_more) == 0) wake_armed_ = false;
+  if (completion.result == -EINVAL) wake_by_read_ = true;
+  // ECANCELED: the thread that submitted it has ended. It is armed again before the next wait.
+  if (completion.result < 0) return false;
+  // acq_rel: what an interrupter did before is visible to us; who comes after this writes again.
+  wake_pending_.exchange(false, std::memory_order_acq_rel);
+  return true;
 }
 
 void IoUringEngine::settle_request(Operation& operation, int result,
@@ -527,17 +533,24 @@ Deadline IoUringEngine::prepare_wait(OperationQueue& completed, Deadline deadlin
   return completed.empty() ? until : Deadline::immediately();
 }
 
-// A read of the interrupt descriptor is always in the ring: it empties the descriptor and wakes the
-// leader in one. It ends with the thread that submitted it, like every request.
+// A poll of the interrupt descriptor is always in the ring. It reports each write (multishot polls
+// are edge triggered), so that the count is never read and simply grows. It ends with the thread
+// that submitted it, and when the completion ring overflows; armed again, it reports what was
+// written meanwhile. Before Linux 5.13, a read takes its place.
 void IoUringEngine::arm_wake() noexcept {
   if (wake_armed_) return;
   abi::Sqe* const request = claim();
   if (request == nullptr) return;
-  request->opcode = abi::op_read;
   request->fd = event_;
-  request->address = reinterpret_cast<std::uintptr_t>(&wake_counts);
-  request->length = sizeof(wake_counts);
   request->user_data = wake_tag;
+  if (wake_by_read_) {
+    request->opcode = abi::op_read;
+    request->address = reinterpret_cast<std::uintptr_t>(&wake_counts);
+    request->length = sizeof(wake_counts);
+  } else {
+    prepare_poll(*request, POLLIN);
+    request->length = abi::poll_add_multi;
+  }
   ring_->publish();
   wake_armed_ = true;
 }
@@ -608,6 +621,10 @@ Entered IoUringEngine::enter(Deadline until) noexcept {
     if (until == Deadline::immediately() && !ring_->needs_kernel()) return Entered::timed_out;
   }
   Entered entered = ring_->submit_and_wait(until);
+  if (BATON_UNLIKELY(entered == Entered::foreign)) {
+    // Not waited: the new ring has no interrupt request yet.
+    return take_over() ? ring_->submit() : Entered::congested;
+  }
   if (entered == Entered::congested && !ring_->has_completions()) {
     // Nothing to reap, no room to submit: wait for the first, but look again soon.
     const Deadline now = Deadline::at_ns(system_.monotonic_ns());
@@ -618,6 +635,34 @@ Entered IoUringEngine::enter(Deadline until) noexcept {
     BATON_UNREACHABLE("io_uring_enter is refused, although it worked before");
   }
   return entered;
+}
+
+Entered IoUringEngine::submit_ring() noexcept {
+  const Entered entered = ring_->submit();
+  if (BATON_LIKELY(entered != Entered::foreign)) return entered;
+  return take_over() ? ring_->submit() : Entered::congested;
+}
+
+// The owner of a pinned ring has gone, with nothing left in the kernel, and another thread goes on:
+// it gets a ring of its own, and what was prepared but not yet submitted moves there.
+bool IoUringEngine::take_over() noexcept {
+  std::uint32_t prepared = 0;
+  ring_->for_each_unsubmitted([&](const abi::Sqe& request) {
+    if (request.user_data != wake_tag && request.user_data != cancel_tag) ++prepared;
+  });
+  if (in_kernel_ != prepared) {
+    BATON_UNREACHABLE("a pinned ring with operations in flight was entered by another thread");
+  }
+  auto fresh = Ring::open(system_, ring_options_);
+  if (!fresh) return false;
+  ring_->for_each_unsubmitted([&](const abi::Sqe& request) {
+    if (request.user_data == wake_tag) return;
+    *(*fresh)->claim() = request;  // as many entries as the old one has
+    (*fresh)->publish();
+  });
+  ring_ = std::move(*fresh);
+  wake_armed_ = false;
+  return true;
 }
 
 void IoUringEngine::interrupt() noexcept {

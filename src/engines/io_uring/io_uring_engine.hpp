@@ -42,7 +42,7 @@ class IoUringEngine final : public Engine {
     std::unique_ptr<Ring> ring;
     int event = -1;  ///< the eventfd of interrupts; owned from here on
     KernelFacts facts;
-    bool pinned = false;
+    RingOptions options;  ///< that the ring was opened with
   };
   /// Throws std::bad_alloc.
   IoUringEngine(const EngineOptions& options, Parts parts);
@@ -78,6 +78,7 @@ class IoUringEngine final : public Engine {
   // From the ring to the completed queue.
   bool reap(OperationQueue& completed) noexcept;
   bool settle(const abi::Cqe& completion, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
+  bool settle_wake(const abi::Cqe& completion) noexcept BATON_REQUIRES(mutex_);
   void settle_request(Operation& operation, int result, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);
   void settle_merged(Lane& lane, int result, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
@@ -95,6 +96,8 @@ class IoUringEngine final : public Engine {
   Deadline retry_backed_off(Deadline deadline, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);
   Entered enter(Deadline until) noexcept;
+  Entered submit_ring() noexcept;
+  bool take_over() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
 
   [[nodiscard]] Lane* lane_of(const Operation& operation) noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] Request* request_of(Operation& operation) noexcept BATON_REQUIRES(mutex_);
@@ -104,6 +107,7 @@ class IoUringEngine final : public Engine {
   Log* const log_;
   const bool locked_;  // options.concurrent, in the `any` form
   const KernelFacts facts_;
+  const RingOptions ring_options_;
   EngineInfo info_;
   std::unique_ptr<Ring> ring_;
   int event_;
@@ -113,11 +117,13 @@ class IoUringEngine final : public Engine {
 
   os::Mutex mutex_;
   bool wake_armed_ BATON_GUARDED_BY(mutex_) = false;
+  bool wake_by_read_ BATON_GUARDED_BY(mutex_) = false;  // the kernel has no multishot poll
   Slab<Request, 256> requests_ BATON_GUARDED_BY(mutex_);
   Slab<Message, 16> messages_ BATON_GUARDED_BY(mutex_);
   ChunkedTable<HandleRecord> handles_ BATON_GUARDED_BY(mutex_);
   OperationQueue backing_off_ BATON_GUARDED_BY(mutex_);
   std::uint32_t in_flight_ BATON_GUARDED_BY(mutex_) = 0;  // operations the engine has
+  std::uint32_t in_kernel_ BATON_GUARDED_BY(mutex_) = 0;  // requests of theirs in the ring
   std::uint32_t postponed_ BATON_GUARDED_BY(mutex_) =
       0;  // submissions and cancellations to make up
   std::uint64_t stale_events_ BATON_GUARDED_BY(mutex_) = 0;

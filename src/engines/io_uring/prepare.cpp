@@ -157,14 +157,6 @@ void prepare_accept(abi::Sqe& request, Operation& operation) noexcept {
   }
 }
 
-void prepare_poll(abi::Sqe& request, const Operation& operation) noexcept {
-  std::uint32_t events = poll_events(operation);
-  // The kernel keeps its old 16-bit field in the lower half on every machine.
-  if constexpr (std::endian::native == std::endian::big) events = std::rotl(events, 16);
-  request.opcode = abi::op_poll_add;
-  request.operation_flags = events;
-}
-
 }  // namespace
 
 std::uint32_t poll_events(const Operation& operation) noexcept {
@@ -180,6 +172,13 @@ std::uint32_t poll_events(const Operation& operation) noexcept {
     default:
       return POLLIN;
   }
+}
+
+void prepare_poll(abi::Sqe& request, std::uint32_t events) noexcept {
+  // The kernel keeps its old 16-bit field in the lower half on every machine.
+  if constexpr (std::endian::native == std::endian::big) events = std::rotl(events, 16);
+  request.opcode = abi::op_poll_add;
+  request.operation_flags = events;
 }
 
 MessageNeed message_need(const Operation& operation) noexcept {
@@ -204,7 +203,7 @@ void prepare(abi::Sqe& request, Operation& operation, Message* message,
              const KernelFacts& facts) noexcept {
   request.fd = operation.handle()->native();
   if (progress(operation).step == Step::poll) {
-    prepare_poll(request, operation);
+    prepare_poll(request, poll_events(operation));
     return;
   }
   switch (operation.kind()) {
@@ -233,7 +232,7 @@ void prepare(abi::Sqe& request, Operation& operation, Message* message,
       if (operation.has(Operation::data_only)) request.operation_flags = abi::fsync_data_only;
       return;
     case OperationKind::wait_ready:
-      prepare_poll(request, operation);
+      prepare_poll(request, poll_events(operation));
       return;
     case OperationKind::shutdown:
       request.opcode = abi::op_shutdown;

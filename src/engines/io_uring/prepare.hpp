@@ -23,6 +23,9 @@ MessageNeed message_need(const Operation& operation) noexcept;
 void prepare(abi::Sqe& request, Operation& operation, Message* message,
              const KernelFacts& facts) noexcept;
 
+/// A wait for `events` of request.fd.
+void prepare_poll(abi::Sqe& request, std::uint32_t events) noexcept;
+
 /// Fills `message` with what several queued writes of a lane have left, from `first` on; returns
 /// how many of them fit (at least one), `request` being one vectored send of all.
 std::uint32_t prepare_merged(abi::Sqe& request, Operation& first, Message& message) noexcept;

@@ -50,7 +50,7 @@ Entered classify(int error) noexcept {
     case EBADR:  // a completion was lost for want of memory, long ago: nothing to be done here
       return Entered::congested;
     case EEXIST:
-      BATON_UNREACHABLE("a pinned ring was entered by a thread that does not own it");
+      return Entered::foreign;
     default:
       return Entered::refused;
   }

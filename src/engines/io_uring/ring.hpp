@@ -42,6 +42,7 @@ enum class Entered : std::uint8_t {
   timed_out,
   interrupted,  ///< by a signal
   congested,    ///< EAGAIN, EBUSY, ENOMEM: reap what there is, try again later; nothing is lost
+  foreign,      ///< a pinned ring, and this is not its thread
   refused       ///< anything else: a wrong call, or a filter that forbids it; errno tells
 };
 
@@ -67,6 +68,12 @@ class Ring {
   void publish() noexcept;
   /// Published, and not yet taken by the kernel. Any thread.
   [[nodiscard]] std::uint32_t unsubmitted() const noexcept;
+
+  /// Calls visit(request) for each of those, oldest first.
+  template <class Visit>
+  void for_each_unsubmitted(Visit&& visit) const {
+    for (std::uint32_t at = tail_ - unsubmitted(); at != tail_; ++at) visit(sqes_[at & sq_mask_]);
+  }
 
   /// Hands everything published to the kernel.
   Entered submit() noexcept;

@@ -1,0 +1,232 @@
+// Cancel in every state: before submit, queued, held, in the kernel, backing off, complete.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+
+#include "baton/buffer_pool.hpp"
+#include "core/access.hpp"
+#include "driver.hpp"
+
+namespace baton::test {
+namespace {
+
+class Cancel : public testing::TestWithParam<Form> {
+ protected:
+  Driver driver{GetParam()};
+};
+INSTANTIATE_TEST_SUITE_P(Forms, Cancel, testing::Values(Form::any, Form::single, Form::pinned),
+                         form_name);
+
+TEST_P(Cancel, never_submitted) {
+  Operation operation;
+  EXPECT_EQ(driver.cancel(operation), CancelAnswer::too_late);
+}
+
+TEST_P(Cancel, asked_before_submit) {
+  const Pair pair = stream_pair();
+  char buffer[8];
+  Operation read;
+  set_read(read, driver.adopt(pair.left, HandleKind::stream_socket), buffer);
+  OperationAccess::ask_cancel(read);
+  EXPECT_EQ(driver.cancel(read), CancelAnswer::too_late);
+  EXPECT_EQ(driver.submit(read), Submission::completed);
+  EXPECT_EQ(read.error(), std::errc::operation_canceled);
+  ::close(pair.right);
+}
+
+TEST_P(Cancel, in_the_kernel_and_submitted_or_not) {
+  const Pair pair = stream_pair();
+  Handle* const handle = driver.adopt(pair.left, HandleKind::stream_socket);
+  for (const bool flushed : {false, true}) {
+    char buffer[8];
+    Operation read;
+    set_read(read, handle, buffer);
+    driver.submit(read);
+    if (flushed) driver.expect_quiet();
+    EXPECT_EQ(driver.cancel(read), CancelAnswer::requested);
+    EXPECT_EQ(driver.cancel(read), CancelAnswer::requested) << "twice is no harm";
+    ASSERT_TRUE(driver.run_until(read));
+    EXPECT_EQ(read.error(), std::errc::operation_canceled);
+    EXPECT_EQ(driver.cancel(read), CancelAnswer::too_late);
+  }
+  // The stream is whole.
+  char buffer[8];
+  Operation read;
+  set_read(read, handle, buffer);
+  driver.start(read);
+  write_all(pair.right, "ok");
+  ASSERT_TRUE(driver.run_until(read));
+  EXPECT_EQ(*read.result(), 2U);
+  ::close(pair.right);
+}
+
+TEST_P(Cancel, keeps_the_bytes_moved) {
+  const Pair pair = stream_pair();
+  char buffer[8];
+  Operation read;
+  set_read(read, driver.adopt(pair.left, HandleKind::stream_socket), buffer, Operation::exactly);
+  driver.start(read);
+  write_all(pair.right, "abc");
+  driver.expect_quiet();
+  driver.cancel(read);
+  ASSERT_TRUE(driver.run_until(read));
+  EXPECT_EQ(read.error(), std::errc::operation_canceled);
+  EXPECT_EQ(read.bytes(), 3U);
+  ::close(pair.right);
+}
+
+TEST_P(Cancel, queued_behind_another) {
+  const Pair pair = stream_pair();
+  Handle* const handle = driver.adopt(pair.left, HandleKind::stream_socket);
+  std::array<std::array<char, 2>, 4> buffers{};
+  std::array<Operation, 4> reads;
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    set_read(reads[i], handle, buffers[i], Operation::exactly);
+    driver.start(reads[i]);
+  }
+  EXPECT_EQ(driver.cancel(reads[1]), CancelAnswer::completed);
+  EXPECT_EQ(driver.cancel(reads[3]), CancelAnswer::completed);
+  EXPECT_EQ(reads[1].error(), std::errc::operation_canceled);
+  // The first one goes, the third takes its place.
+  EXPECT_EQ(driver.cancel(reads[0]), CancelAnswer::requested);
+  ASSERT_TRUE(driver.run_until(reads[0]));
+  write_all(pair.right, "xy");
+  ASSERT_TRUE(driver.run_until(reads[2]));
+  EXPECT_EQ(*reads[2].result(), 2U);
+  ::close(pair.right);
+}
+
+TEST_P(Cancel, one_of_several_merged_writes) {
+  const Pair pair = stream_pair();
+  const int size = 4096;
+  ::setsockopt(pair.left, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+  Handle* const handle = driver.adopt(pair.left, HandleKind::stream_socket);
+  const std::string filler = pattern(200'000, 9);
+  std::array<std::string, 4> texts{pattern(3000, 1), pattern(3000, 2), pattern(3000, 3),
+                                   pattern(3000, 4)};
+  Operation first;
+  std::array<Operation, 4> writes;
+  set_write(first, handle, filler, Operation::exactly);
+  driver.start(first);
+  for (std::size_t i = 0; i < writes.size(); ++i) {
+    set_write(writes[i], handle, std::string_view{texts[i]}, Operation::exactly);
+    driver.start(writes[i]);
+  }
+  driver.expect_quiet();
+  // The peer takes enough for the merged part to begin waiting, and then a little.
+  std::string received;
+  while (!driver.is_done(first)) {
+    char block[1024];
+    const ssize_t got = ::read(pair.right, block, sizeof(block));
+    if (got > 0) received.append(block, static_cast<std::size_t>(got));
+    driver.wait_once(Deadline::after(std::chrono::microseconds{100}));
+  }
+  driver.cancel(writes[2]);
+  for (int i = 0; i < 1000 && !driver.is_done(writes[3]); ++i) {
+    received += read_all(pair.right);
+    driver.wait_once(Deadline::after(std::chrono::milliseconds{1}));
+  }
+  received += read_all(pair.right);
+  std::string expected = filler + texts[0] + texts[1];
+  expected += texts[2].substr(0, writes[2].bytes());
+  expected += texts[3];
+  EXPECT_TRUE(received == expected);
+  EXPECT_TRUE(driver.is_done(writes[2]));
+  EXPECT_TRUE(!writes[2].failed() || writes[2].error() == std::errc::operation_canceled);
+  ::close(pair.right);
+}
+
+TEST_P(Cancel, every_kind_that_waits) {
+  Endpoint address;
+  const Pair stream = stream_pair(), datagram = datagram_pair(), pipe = pipe_pair(O_NONBLOCK);
+  BufferPool pool{64, 1};
+  char buffer[8];
+  Endpoint from;
+  const char big[100'000] = {};
+  std::array<Operation, 7> all;
+  Handle* const sockets = driver.adopt(stream.left, HandleKind::stream_socket);
+  all[0].prepare(OperationKind::accept, driver.adopt(listener(address), HandleKind::listener));
+  all[1].prepare(OperationKind::read_datagram,
+                 driver.adopt(datagram.left, HandleKind::datagram_socket));
+  all[1].set_buffer(MutableBuffer{buffer});
+  all[1].set_endpoint(&from);
+  all[2].prepare(OperationKind::wait_ready, sockets, Operation::readable);
+  all[3].prepare(OperationKind::read_stream, sockets);
+  all[3].set_pool(&pool);
+  set_read(all[4], driver.adopt(pipe.left, HandleKind::pipe), buffer);
+  const Pair full = pipe_pair(0);
+  set_write(all[5], driver.adopt(full.right, HandleKind::pipe, Ownership::borrowed), big,
+            Operation::exactly);
+  set_write(all[6], sockets, ConstBuffer{big, sizeof(big)}, Operation::exactly);
+  const int size = 4096;
+  ::setsockopt(stream.left, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+  for (Operation& operation : all) driver.start(operation);
+  driver.expect_quiet();
+  for (Operation& operation : all) {
+    EXPECT_EQ(driver.cancel(operation), CancelAnswer::requested) << to_string(operation.kind());
+  }
+  for (Operation& operation : all) {
+    ASSERT_TRUE(driver.run_until(operation)) << to_string(operation.kind());
+    EXPECT_EQ(operation.error(), std::errc::operation_canceled) << to_string(operation.kind());
+  }
+  EXPECT_EQ(pool.available(), 1U);
+  for (const int fd : {stream.right, datagram.right, pipe.right, full.left}) ::close(fd);
+}
+
+TEST_P(Cancel, ten_thousand_at_once) {
+  const Pair pair = stream_pair();
+  Handle* const handle = driver.adopt(pair.left, HandleKind::stream_socket);
+  std::deque<Operation> waits(10'000);
+  std::vector<Operation*> list;
+  for (Operation& wait : waits) {
+    wait.prepare(OperationKind::wait_ready, handle, Operation::readable);
+    driver.submit(wait);
+    list.push_back(&wait);
+  }
+  driver.expect_quiet();
+  for (Operation& wait : waits) EXPECT_EQ(driver.cancel(wait), CancelAnswer::requested);
+  ASSERT_TRUE(driver.run_until(list));
+  for (const Operation& wait : waits) {
+    ASSERT_EQ(wait.error(), std::errc::operation_canceled);
+  }
+  ::close(pair.right);
+}
+
+// An accept without descriptors stays pending, costs nothing, and goes on when there are some
+// again.
+TEST_P(Cancel, accept_out_of_descriptors) {
+  Endpoint address;
+  Handle* const acceptor = driver.adopt(listener(address), HandleKind::listener);
+  const int client = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::connect(client, static_cast<sockaddr*>(address.data()), address.size()), 0);
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{1, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  Operation accept, other;
+  accept.prepare(OperationKind::accept, acceptor);
+  other.prepare(OperationKind::accept, acceptor);
+  driver.start(accept);
+  driver.start(other);
+  rusage start{}, end{};
+  ::getrusage(RUSAGE_THREAD, &start);
+  driver.expect_quiet(std::chrono::milliseconds{200});
+  ::getrusage(RUSAGE_THREAD, &end);
+  EXPECT_LT(end.ru_nvcsw - start.ru_nvcsw, 100) << "no spinning";
+  EXPECT_EQ(driver.cancel(other), CancelAnswer::completed);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  ASSERT_TRUE(driver.run_until(accept));
+  EXPECT_FALSE(accept.failed()) << accept.error().message();
+  ::close(accept.accepted());
+  ::close(client);
+}
+
+}  // namespace
+}  // namespace baton::test
