@@ -178,6 +178,8 @@ System make_real() noexcept {
   system.thread_sigmask = ::pthread_sigmask;
   system.sigaction = sigaction_call;
   system.signalfd = ::signalfd;
+  system.sigpending = ::sigpending;
+  system.sigtimedwait = ::sigtimedwait;
   return system;
 }
 

@@ -115,6 +115,8 @@ struct System {
   int (*thread_sigmask)(int how, const sigset_t* set, sigset_t* old);
   int (*sigaction)(int signal_number, const struct sigaction* action, struct sigaction* old);
   int (*signalfd)(int fd, const sigset_t* set, int flags);
+  int (*sigpending)(sigset_t* set);
+  int (*sigtimedwait)(const sigset_t* set, siginfo_t* info, const timespec* timeout);
 };
 
 /// The real one: the C library and the kernel.
