@@ -1,0 +1,324 @@
+/* baton.h: Baton's interface for C and for other languages. One flat set of functions over plain
+ * structs; no callback, no inline code, no header of the system.
+ *
+ *   baton_config config = BATON_CONFIG_INIT;
+ *   baton_proactor *proactor;
+ *   baton_open(&config, &proactor, why, sizeof why);
+ *   baton_listen(proactor, "127.0.0.1:7007", 128, &listener);
+ *
+ *   baton_operation accept = BATON_OPERATION_INIT;
+ *   accept.kind = BATON_ACCEPT;
+ *   accept.handle = listener;
+ *   accept.tag = 1;
+ *   baton_start(proactor, &accept, 1, NULL, NULL);
+ *
+ *   baton_completion done[64];
+ *   int count;
+ *   while ((count = baton_wait(proactor, done, 64, -1)) >= 0) { ... look at the tags ... }
+ *
+ * How it works. baton_start copies operations into slots that baton_open has reserved, and tells
+ * how many it took. baton_wait drives the proactor in the calling thread and brings completions:
+ * each start that was taken gives exactly one, and each goes to one caller. Nothing is allocated
+ * between open and close, except tables of handles, in chunks, up to their bound.
+ *
+ * What belongs to whom. The operation structs are copied. The memory they point at - buffers, a
+ * list of buffers, a delimiter, an endpoint - belongs to Baton from the start until that
+ * operation's own completion has been brought by baton_wait or baton_poll, also when it was
+ * cancelled or its handle closed meanwhile.
+ *
+ * Errors. 0 is success; a positive number is an error: one of the system's (errno), or one of
+ * Baton's own from BATON_ERROR_BASE upwards. baton_error_text explains both. Functions that answer
+ * a count answer the negated error instead.
+ *
+ * Threads. Every function may be called by any thread at any time, unless it says otherwise.
+ * With a configuration in per_thread mode a thread in baton_wait owns a lane, and brings the
+ * completions of the handles that are at home there. Safe inside a signal handler are baton_poll,
+ * baton_status and baton_version, no others.
+ *
+ * Versions. Structs carry their size, so that a program and a shared library of different versions
+ * understand each other: initialise them with the macros. A library refuses (E2BIG) a struct that
+ * is larger than it knows and not zero beyond.
+ */
+#ifndef BATON_H
+#define BATON_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef BATON_API
+#if defined(__GNUC__)
+#define BATON_API __attribute__((visibility("default")))
+#else
+#define BATON_API
+#endif
+#endif
+
+typedef struct baton_proactor baton_proactor;
+
+/* Names a descriptor that a proactor knows. Never 0, and never used again after its close, so that
+ * a late use of it is an error (BATON_HANDLE_CLOSED) and not an operation on a stranger. */
+typedef uint64_t baton_handle;
+
+/* Names one activation of one slot: what baton_cancel and baton_status ask for. Never 0. Used again
+ * only after 2^32 uses of the slot. */
+typedef uint64_t baton_activation;
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+/* Baton's own errors: baton::errc plus BATON_ERROR_BASE. docs/guide/errors.md explains each. */
+enum {
+  BATON_ERROR_BASE = 10000,
+  BATON_OPERATION_IN_USE = 10001,
+  BATON_HANDLE_CLOSED = 10002,
+  BATON_LIMIT_REACHED = 10003,
+  BATON_STOPPED = 10004,
+  BATON_NOT_SUPPORTED = 10005,
+  BATON_TIMED_OUT = 10006,
+  BATON_END_OF_STREAM = 10007,
+  BATON_DELIMITER_NOT_FOUND = 10008,
+  BATON_WRONG_THREAD = 10009,
+  BATON_TOO_MANY_THREADS = 10010,
+  BATON_DESCRIPTOR_OUT_OF_RANGE = 10011,
+  BATON_NO_FREE_HANDLES = 10012,
+  BATON_POOL_EXHAUSTED = 10013,
+  BATON_ENGINE_UNAVAILABLE = 10014,
+  BATON_ENGINE_FORBIDDEN = 10015,
+  BATON_UNKNOWN_NAME = 10016,
+  BATON_BAD_CONFIGURATION = 10017,
+  BATON_AFTER_FORK = 10018
+};
+
+/* ---- opening and closing --------------------------------------------------------------------- */
+
+enum {
+  BATON_ENVIRONMENT = 1 /* BATON_CONFIG, BATON and BATON_FORBID apply over `text` */
+};
+
+typedef struct baton_config {
+  uint32_t size;            /* sizeof(baton_config) */
+  uint32_t completion_size; /* sizeof(baton_completion): the stride of arrays of completions */
+  uint32_t slots;           /* operations started and not yet brought back, at most; 0: 1024 */
+  uint32_t flags;           /* BATON_ENVIRONMENT */
+  const char* text;         /* "engine=emulated,mode=shared", or an XML document; NULL: defaults */
+} baton_config;
+
+/* The library's version, "0.1.0". Static. */
+BATON_API const char* baton_version(void);
+
+/* Opens a proactor. On failure answers an error, stores NULL in *out, and writes a sentence that
+ * says what is missing into reason (may be NULL), cut to reason_size with its final NUL. */
+BATON_API int baton_open(const baton_config* config, baton_proactor** out, char* reason,
+                         size_t reason_size);
+
+/* Cancels what is pending, closes every owned descriptor, and frees everything; completions that
+ * were not brought are dropped, and a connection in one of them is closed. NULL is allowed.
+ * REQUIRES: no thread is inside a function with this proactor, or will be. */
+BATON_API void baton_close(baton_proactor* proactor);
+
+/* Makes every thread return from baton_wait with -BATON_STOPPED, now and later. Starts fail. */
+BATON_API void baton_stop(baton_proactor* proactor);
+
+/* What was chosen and why, lines of text; and the counters, "name value" lines. Written with a
+ * final NUL and cut to `size`; the answer is the length of the whole text, without the NUL. */
+BATON_API size_t baton_explain(baton_proactor* proactor, char* text, size_t size);
+BATON_API size_t baton_statistics(baton_proactor* proactor, char* text, size_t size);
+
+/* In the child after fork, before anything else is done with the proactor there: abandons what the
+ * parent still uses and opens it anew. All slots are free, all handles gone, owned descriptors are
+ * closed in the child, borrowed ones are untouched. Nothing is brought for what was pending. On
+ * failure only baton_close is allowed. REQUIRES: called by the only thread of the child. */
+BATON_API int baton_fork_child(baton_proactor* proactor);
+
+/* The monotonic clock in nanoseconds, for deadlines. */
+BATON_API int64_t baton_now(baton_proactor* proactor);
+
+/* A line about an error. Written and answered as by baton_explain. */
+BATON_API size_t baton_error_text(int error, char* text, size_t size);
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+/* An IPv4, IPv6 or UNIX address: the first `length` bytes are the system's sockaddr. */
+typedef struct baton_endpoint {
+  uint64_t address[14];
+  uint32_t length; /* 0: none */
+  uint32_t reserved;
+} baton_endpoint;
+
+/* "127.0.0.1:80", "[::1]:80", "[fe80::1%2]:80", "*:80", "unix:/path", "unix:@name". Numeric only.
+ * EINVAL when it is none of these. */
+BATON_API int baton_endpoint_parse(const char* text, baton_endpoint* out);
+/* The inverse. Written and answered as by baton_explain. */
+BATON_API size_t baton_endpoint_print(const baton_endpoint* endpoint, char* text, size_t size);
+
+/* ---- handles --------------------------------------------------------------------------------- */
+
+enum {
+  BATON_STREAM_SOCKET = 1,
+  BATON_LISTENER = 2,
+  BATON_DATAGRAM_SOCKET = 3,
+  BATON_FILE = 4, /* a regular file or block device */
+  BATON_PIPE = 5  /* pipes, FIFOs, terminals, character devices */
+};
+
+enum {
+  BATON_OWNED = 0,   /* made non-blocking and close-on-exec now, closed by Baton */
+  BATON_BORROWED = 1 /* untouched, left open; whoever owns it may close it between operations */
+};
+
+/* Makes a descriptor known. On failure the caller keeps it as it was. */
+BATON_API int baton_adopt(baton_proactor* proactor, int descriptor, int kind, int ownership,
+                          baton_handle* out);
+/* Listens; port 0 takes a free one, which baton_local_endpoint tells. */
+BATON_API int baton_listen(baton_proactor* proactor, const char* endpoint, int backlog,
+                           baton_handle* out);
+/* Opens a stream socket for this address and starts a connect with this tag, which completes like
+ * any other operation: its result is meaningless, its error tells. deadline as in baton_operation.
+ * *out is the socket's handle, to be closed also when the connect fails. *activation may be NULL.*/
+BATON_API int baton_connect(baton_proactor* proactor, const char* endpoint, uint64_t tag,
+                            int64_t deadline_ns, baton_handle* out, baton_activation* activation);
+
+/* The descriptor, or -1 when the handle is closed. */
+BATON_API int baton_handle_descriptor(baton_proactor* proactor, baton_handle handle);
+/* The address a socket is bound to. */
+BATON_API int baton_local_endpoint(baton_proactor* proactor, baton_handle handle,
+                                   baton_endpoint* out);
+/* A close that nobody waits for: what is pending completes as cancelled, the descriptor is closed
+ * (a borrowed one let go), nothing is brought for the close itself. To be told when it is done,
+ * start an operation of kind BATON_CLOSE instead. */
+BATON_API int baton_handle_close(baton_proactor* proactor, baton_handle handle);
+
+/* ---- operations ------------------------------------------------------------------------------ */
+
+enum {
+  BATON_READ_STREAM = 1, /* result 0 without error: end of stream */
+  BATON_WRITE_STREAM = 2,
+  BATON_READ_FILE = 3,
+  BATON_WRITE_FILE = 4,
+  BATON_READ_DATAGRAM = 5,
+  BATON_WRITE_DATAGRAM = 6,
+  BATON_ACCEPT = 7, /* result: the descriptor of the connection, which is now yours: baton_adopt */
+  BATON_CONNECT = 8,
+  BATON_SYNC_FILE = 9,
+  BATON_WAIT_READY = 10,
+  BATON_SHUTDOWN = 11, /* half close of the sending side, behind earlier writes */
+  BATON_CLOSE = 12,    /* completes last of all on its handle */
+  BATON_TIMER = 13,    /* completes without error at deadline_ns */
+  BATON_POST = 14      /* completes at once, in some thread in baton_wait */
+};
+
+enum {
+  BATON_VECTORED = 1,   /* data is an array of `length` baton_buffer */
+  BATON_EXACTLY = 2,    /* complete only when all bytes are moved: read_exactly, write_all */
+  BATON_UNTIL = 4,      /* BATON_READ_STREAM: complete when the delimiter is in the buffer */
+  BATON_DATA_ONLY = 16, /* BATON_SYNC_FILE: fdatasync */
+  BATON_READABLE = 32,  /* BATON_WAIT_READY: until there is input, */
+  BATON_WRITABLE = 64,  /* until there is room */
+  BATON_APPEND = 128    /* files written at their end: these keep their order */
+};
+
+/* How loudly a BATON_POST is announced. */
+enum {
+  BATON_NOTIFY_STRONG = 0,   /* a thread in baton_wait, woken if need be, brings it */
+  BATON_NOTIFY_FOLLOWER = 1, /* wakes a thread only if one sleeps without leading */
+  BATON_NOTIFY_NONE = 2      /* only queued: brought with whatever comes next */
+};
+
+/* The layout of the system's iovec. */
+typedef struct baton_buffer {
+  void* data;
+  size_t size;
+} baton_buffer;
+
+/* One operation to start. Fields that a kind does not use are not looked at. */
+typedef struct baton_operation {
+  uint32_t size;  /* sizeof(baton_operation): the same in all of an array */
+  uint16_t kind;  /* BATON_READ_STREAM ... */
+  uint16_t flags; /* BATON_VECTORED ... */
+  baton_handle handle;
+  uint64_t tag;        /* yours; comes back in the completion */
+  void* data;          /* the buffer (only read through by writes), or the array of baton_buffer */
+  size_t length;       /* its bytes, or how many baton_buffer */
+  uint64_t offset;     /* files: where; BATON_UNTIL: bytes that are in the buffer already */
+  int64_t deadline_ns; /* a point of baton_now's clock; 0: none. Too late: BATON_TIMED_OUT */
+  baton_endpoint* endpoint; /* whom to send or connect to; accept and read_datagram store the
+                               peer there, if not NULL */
+  const void* delimiter;    /* BATON_UNTIL */
+  uint32_t delimiter_size;  /* 1 to 64 */
+  uint32_t notify;          /* BATON_POST: BATON_NOTIFY_STRONG ... */
+} baton_operation;
+
+/* What came of one. */
+typedef struct baton_completion {
+  uint64_t tag;
+  int64_t result; /* bytes moved, also when it failed; accept: the descriptor, or -1 */
+  baton_activation activation;
+  int32_t error; /* 0, or why it failed; cancelled: ECANCELED */
+  uint16_t kind;
+  uint16_t reserved;
+} baton_completion;
+
+/* Starts operations in order, as many as it can, and answers how many. *why_not (may be NULL) is 0,
+ * or why the next one was not taken: EAGAIN when no slot is free, EINVAL when the struct is wrong,
+ * BATON_HANDLE_CLOSED, BATON_LIMIT_REACHED, BATON_STOPPED, BATON_NOT_SUPPORTED. For one that was
+ * not taken no completion comes; everything else that can fail is a completion. activations (may
+ * be NULL) has room for count numbers. */
+BATON_API int baton_start(baton_proactor* proactor, const baton_operation* operations, int count,
+                          baton_activation* activations, int* why_not);
+
+/* Waits until there are completions and brings up to max of them; answers how many. 0: the time is
+ * over (0 ns: looked only; negative: no time-out), or baton_wake was called. -BATON_STOPPED after
+ * baton_stop; -BATON_TOO_MANY_THREADS in per_thread mode when every lane has its thread. */
+BATON_API int baton_wait(baton_proactor* proactor, baton_completion* out, int max,
+                         int64_t timeout_ns);
+
+/* As baton_wait without waiting, but answers -EBUSY at once when another thread is waiting (it will
+ * bring what comes), or when the calling thread was interrupted by a signal inside the library. */
+BATON_API int baton_poll(baton_proactor* proactor, baton_completion* out, int max);
+
+/* Makes one baton_wait return: one that waits now, else the next. Several calls before that are as
+ * good as one. A wait that brings completions may be the one: look at what you waited for after
+ * every return. */
+BATON_API void baton_wake(baton_proactor* proactor);
+
+/* Ask for the early end of one operation, of all on a handle, of all with a tag (which looks at
+ * every slot), of all. 0: asked; ENOENT: nothing of that is pending. Only the completion, which
+ * still comes, tells whether it was in time. */
+BATON_API int baton_cancel(baton_proactor* proactor, baton_activation activation);
+BATON_API int baton_cancel_handle(baton_proactor* proactor, baton_handle handle);
+BATON_API int baton_cancel_tag(baton_proactor* proactor, uint64_t tag);
+BATON_API int baton_cancel_all(baton_proactor* proactor);
+
+enum {
+  BATON_PENDING = 1,  /* started and not done */
+  BATON_DONE = 2,     /* the result is there; the completion will be brought */
+  BATON_DELIVERED = 3 /* and has been brought; valid until the slot is used again */
+};
+
+typedef struct baton_state {
+  uint32_t size; /* sizeof(baton_state) */
+  int32_t state; /* BATON_PENDING ... */
+  int64_t result;
+  int32_t error;
+  int32_t reserved;
+} baton_state;
+
+/* Reads the state of an operation without entering the library: takes no lock, makes no system
+ * call. result and error are valid when it is not pending. ENOENT: the slot is in use again. */
+BATON_API int baton_status(const baton_proactor* proactor, baton_activation activation,
+                           baton_state* out);
+
+/* ---- initialisers ---------------------------------------------------------------------------- */
+
+#define BATON_CONFIG_INIT {sizeof(baton_config), sizeof(baton_completion), 0, 0, NULL}
+#define BATON_OPERATION_INIT {sizeof(baton_operation), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, 0}
+#define BATON_STATE_INIT {sizeof(baton_state), 0, 0, 0, 0}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
