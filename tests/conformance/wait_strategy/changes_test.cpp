@@ -1,0 +1,194 @@
+// Changes of the set: between waits, during a wait, and behind the strategy's back.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "demux/registry.hpp"
+#include "harness.hpp"
+#include "support/sleeping_thread.hpp"
+
+namespace baton::test {
+
+TEST_P(wait_strategy, modify_replaces_interest_and_token) {
+  const SocketPair pair;
+  pair.make_readable();
+  add(pair.ours.get(), Interest::in, token_of(1));
+  EXPECT_FALSE(strategy().modify(pair.ours.get(), Interest::out, token_of(2, 5)));
+  const auto reports = wait_for_reports();
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].token, token_of(2, 5));
+  EXPECT_EQ(reports[0].ready & Interest::out, Interest::out);
+}
+
+TEST_P(wait_strategy, removed_is_silent) {
+  const SocketPair gone;
+  const SocketPair stays;
+  add(gone.ours.get(), Interest::in, token_of(1));
+  add(stays.ours.get(), Interest::in, token_of(2));
+  gone.make_readable();
+  stays.make_readable();
+  EXPECT_FALSE(strategy().remove(gone.ours.get()));
+  const auto reports = wait_for_reports();
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].token, token_of(2));
+}
+
+TEST_P(wait_strategy, removing_what_is_not_there) {
+  const SocketPair pair;
+  EXPECT_FALSE(strategy().remove(pair.ours.get()));
+  add(pair.ours.get(), Interest::in, token_of(1));
+  EXPECT_FALSE(strategy().remove(pair.ours.get()));
+  EXPECT_FALSE(strategy().remove(pair.ours.get()));
+}
+
+TEST_P(wait_strategy, many_come_and_go) {
+  constexpr std::uint32_t count = 40;
+  const std::vector<SocketPair> pairs(count);
+  for (std::uint32_t i = 0; i < count; ++i) add(pairs[i].ours.get(), Interest::in, token_of(i));
+  for (std::uint32_t i = 0; i < count; i += 3) {
+    EXPECT_FALSE(strategy().remove(pairs[i].ours.get()));
+  }
+  for (std::uint32_t i = 0; i < count; i += 6) {
+    add(pairs[i].ours.get(), Interest::in, token_of(i, 2));
+  }
+  for (const SocketPair& pair : pairs) pair.make_readable();
+  const auto reports = wait();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const bool first = i % 3 != 0;
+    const bool second = i % 6 == 0;
+    EXPECT_EQ(any(ready_of(reports, token_of(i, 1))), first) << i;
+    EXPECT_EQ(any(ready_of(reports, token_of(i, 2))), second) << i;
+  }
+}
+
+// Closed without remove: it drops out, or is reported so that its owner finds the truth. Others live on.
+TEST_P(wait_strategy, closed_descriptor) {
+  SocketPair closed;
+  const SocketPair stays;
+  add(closed.ours.get(), Interest::in, token_of(1));
+  add(stays.ours.get(), Interest::in, token_of(2));
+  const int number = closed.ours.get();
+  closed.ours.close();
+  auto reports = wait();
+  if (info().forgets_closed) {
+    EXPECT_TRUE(reports.empty());
+  } else {
+    EXPECT_EQ(ready_of(reports, token_of(1)) & Interest::in, Interest::in);
+  }
+  static_cast<void>(strategy().remove(number));
+  stays.make_readable();
+  reports = wait_for_reports();
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].token, token_of(2));
+}
+
+TEST_P(wait_strategy, reused_number_is_another_descriptor) {
+  SocketPair first;
+  const int number = first.ours.get();
+  add(number, Interest::in, token_of(1, 1));
+  first.make_readable();
+  EXPECT_TRUE(any(ready_of(wait_for_reports(), token_of(1, 1))));
+  EXPECT_FALSE(strategy().remove(number));
+  first.ours.close();
+
+  SocketPair second;
+  if (second.ours.get() != number) {
+    ASSERT_EQ(::dup3(second.ours.get(), number, O_CLOEXEC), number);
+    second.ours = Fd(number);
+  }
+  add(number, Interest::in, token_of(1, 2));
+  EXPECT_TRUE(wait().empty());
+  second.make_readable();
+  const auto reports = wait_for_reports();
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].token, token_of(1, 2));
+}
+
+// -- while another thread waits -------------------------------------------------------------------
+
+class Waiter {
+ public:
+  explicit Waiter(WaitStrategy& strategy)
+      : thread_([this, &strategy] {
+          std::vector<Report> reports(16);
+          entered_.store(true);
+          const auto count =
+              strategy.wait(reports, Deadline::after(std::chrono::seconds{20}), nullptr);
+          reports.resize(count.value_or(0));
+          reports_ = reports;
+        }) {
+    thread_.until_asleep([this] { return entered_.load(); });
+  }
+  const std::vector<Report>& reports() {
+    thread_.join();
+    return reports_;
+  }
+
+ private:
+  std::atomic<bool> entered_{false};
+  std::vector<Report> reports_;
+  WatchedThread thread_;
+};
+
+TEST_P(wait_strategy, add_during_wait) {
+  if (!info().changes_during_wait) GTEST_SKIP() << "declares that the set of a wait is fixed";
+  const SocketPair pair;
+  Waiter waiter(strategy());
+  add(pair.ours.get(), Interest::in, token_of(1));
+  pair.make_readable();
+  EXPECT_EQ(ready_of(waiter.reports(), token_of(1)), Interest::in);
+}
+
+TEST_P(wait_strategy, modify_during_wait) {
+  if (!info().changes_during_wait) GTEST_SKIP() << "declares that the set of a wait is fixed";
+  const SocketPair pair;
+  add(pair.ours.get(), Interest::in, token_of(1));
+  Waiter waiter(strategy());
+  EXPECT_FALSE(strategy().modify(pair.ours.get(), Interest::both, token_of(2)));
+  EXPECT_EQ(ready_of(waiter.reports(), token_of(2)), Interest::out);
+}
+
+// Declared or not: after remove and close, nothing of the old one is reported, and the next one of the same
+// number does not inherit what the wait has found.
+TEST_P(wait_strategy, remove_during_wait) {
+  SocketPair gone;
+  const SocketPair stays;
+  add(gone.ours.get(), Interest::in, token_of(1, 1));
+  add(stays.ours.get(), Interest::in, token_of(2, 1));
+  Waiter waiter(strategy());
+  EXPECT_FALSE(strategy().remove(gone.ours.get()));
+  gone.make_readable();
+  add(gone.ours.get(), Interest::none, token_of(1, 2));
+  stays.make_readable();
+  for (const Report& report : waiter.reports()) EXPECT_EQ(report.token, token_of(2, 1));
+}
+
+TEST_P(wait_strategy, changes_beside_waits) {
+  constexpr int rounds = 2000;
+  const SocketPair wake;
+  const std::vector<SocketPair> pairs(4);
+  add(wake.ours.get(), Interest::in, token_of(100));
+  std::atomic<bool> stop{false};
+  WatchedThread waiter([&] {
+    std::vector<Report> reports(16);
+    while (!stop.load()) {
+      const auto count =
+          strategy().wait(reports, Deadline::after(std::chrono::milliseconds{5}), nullptr);
+      EXPECT_TRUE(count.has_value());
+    }
+  });
+  for (int round = 0; round < rounds; ++round) {
+    const auto generation = static_cast<std::uint32_t>(round);
+    for (const SocketPair& pair : pairs) {
+      add(pair.ours.get(), Interest::out, token_of(1, generation));
+      EXPECT_FALSE(strategy().modify(pair.ours.get(), Interest::in, token_of(1, generation)));
+    }
+    for (const SocketPair& pair : pairs) EXPECT_FALSE(strategy().remove(pair.ours.get()));
+  }
+  stop.store(true);
+  wake.make_readable();
+  waiter.join();
+}
+
+}  // namespace baton::test

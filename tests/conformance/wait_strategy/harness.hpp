@@ -1,0 +1,54 @@
+// The conformance suite of wait strategies: the same tests over every one in the registry, by name, as in
+// wait_strategy.level_report/epoll. What a strategy declares not to have is skipped with that reason.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "baton/deadline.hpp"
+#include "baton/wait_strategy.hpp"
+#include "support/descriptors.hpp"
+
+namespace baton::test {
+
+/// The names of all, for INSTANTIATE_TEST_SUITE_P.
+std::vector<std::string> wait_strategy_names();
+
+constexpr Token token_of(std::uint32_t index, std::uint32_t generation = 1) {
+  return {index, generation};
+}
+
+// Lower case: it is part of the tests' names.
+class wait_strategy : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override;
+
+  [[nodiscard]] const WaitStrategyInfo& info() const { return strategy_->info(); }
+  WaitStrategy& strategy() { return *strategy_; }
+
+  void add(int fd, Interest interest, Token token);
+  /// One wait; what it reported.
+  std::vector<Report> wait(Deadline deadline = Deadline::immediately(),
+                           std::size_t reports_max = 64);
+  /// Waits until something is reported, ten seconds at most.
+  std::vector<Report> wait_for_reports();
+
+  /// A strategy whose reports come once is asked again in its own way.
+  void again(int fd, Interest interest, Token token);
+
+ private:
+  std::unique_ptr<WaitStrategy> strategy_;
+};
+
+/// What the reports say of one token, taken together.
+Interest ready_of(const std::vector<Report>& reports, Token token);
+
+}  // namespace baton::test
+
+#define BATON_EVERY_WAIT_STRATEGY()                                                   \
+  INSTANTIATE_TEST_SUITE_P(, wait_strategy, testing::ValuesIn(wait_strategy_names()), \
+                           [](const auto& parameter) { return parameter.param; })

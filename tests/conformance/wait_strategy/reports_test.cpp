@@ -1,0 +1,207 @@
+// What is reported, and about whom.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "harness.hpp"
+
+namespace baton::test {
+
+BATON_EVERY_WAIT_STRATEGY();
+
+TEST_P(wait_strategy, carries_its_name) { EXPECT_EQ(info().name, GetParam()); }
+
+TEST_P(wait_strategy, nothing_to_report) {
+  const SocketPair pair;
+  add(pair.ours.get(), Interest::in, token_of(0));
+  EXPECT_TRUE(wait().empty());
+}
+
+TEST_P(wait_strategy, nothing_registered) { EXPECT_TRUE(wait().empty()); }
+
+TEST_P(wait_strategy, level_report) {
+  if (info().trigger != Trigger::level) GTEST_SKIP() << "declares not to be level-triggered";
+  const SocketPair pair;
+  add(pair.ours.get(), Interest::in, token_of(3, 7));
+  pair.make_readable();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(ready_of(wait(), token_of(3, 7)), Interest::in);
+  }
+  EXPECT_EQ(pair.drain(), 1);
+  EXPECT_TRUE(wait().empty());
+}
+
+TEST_P(wait_strategy, one_shot_report) {
+  if (info().trigger != Trigger::one_shot) GTEST_SKIP() << "declares not to be one-shot";
+  const SocketPair pair;
+  add(pair.ours.get(), Interest::in, token_of(3));
+  pair.make_readable();
+  EXPECT_EQ(ready_of(wait_for_reports(), token_of(3)), Interest::in);
+  EXPECT_TRUE(wait().empty());
+  again(pair.ours.get(), Interest::in, token_of(3));
+  EXPECT_EQ(ready_of(wait_for_reports(), token_of(3)), Interest::in);
+}
+
+TEST_P(wait_strategy, edge_report) {
+  if (info().trigger != Trigger::edge) GTEST_SKIP() << "declares not to be edge-triggered";
+  const SocketPair pair;
+  add(pair.ours.get(), Interest::in, token_of(3));
+  for (int i = 0; i < 3; ++i) {
+    pair.make_readable();
+    EXPECT_EQ(ready_of(wait_for_reports(), token_of(3)) & Interest::in, Interest::in);
+    EXPECT_EQ(pair.drain(), 1);
+  }
+}
+
+TEST_P(wait_strategy, reports_writable) {
+  const SocketPair pair;
+  add(pair.ours.get(), Interest::out, token_of(1));
+  EXPECT_EQ(ready_of(wait(), token_of(1)), Interest::out);
+  pair.fill();
+  again(pair.ours.get(), Interest::out, token_of(1));
+  if (info().trigger == Trigger::level) {
+    EXPECT_TRUE(wait().empty());
+  }
+}
+
+TEST_P(wait_strategy, reports_both) {
+  const SocketPair pair;
+  pair.make_readable();
+  add(pair.ours.get(), Interest::both, token_of(1));
+  EXPECT_EQ(ready_of(wait(), token_of(1)), Interest::both);
+}
+
+TEST_P(wait_strategy, no_interest_no_report) {
+  SocketPair pair;
+  add(pair.ours.get(), Interest::none, token_of(1));
+  pair.make_readable();
+  EXPECT_TRUE(wait().empty());
+  pair.peer.close();  // a hang-up is no exception: it would end every wait
+  EXPECT_TRUE(wait().empty());
+  EXPECT_FALSE(strategy().modify(pair.ours.get(), Interest::in, token_of(1)));
+  EXPECT_TRUE(any(ready_of(wait(), token_of(1)) & Interest::in));
+}
+
+TEST_P(wait_strategy, hang_up_is_both) {
+  SocketPair pair;
+  add(pair.ours.get(), Interest::both, token_of(1));
+  pair.fill();
+  pair.peer.close();
+  EXPECT_EQ(ready_of(wait_for_reports(), token_of(1)), Interest::both);
+}
+
+TEST_P(wait_strategy, error_is_reported_to_the_writer) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+  Fd reader(ends[0]);
+  const Fd writer(ends[1]);
+  const std::vector<char> block(1 << 16);
+  while (::write(writer.get(), block.data(), block.size()) > 0) {
+  }
+  add(writer.get(), Interest::out, token_of(1));
+  reader.close();
+  EXPECT_TRUE(any(ready_of(wait_for_reports(), token_of(1)) & Interest::out));
+}
+
+TEST_P(wait_strategy, half_close_is_readable_only) {
+  const SocketPair pair;
+  pair.fill();
+  add(pair.ours.get(), Interest::both, token_of(1));
+  ASSERT_EQ(::shutdown(pair.peer.get(), SHUT_WR), 0);
+  EXPECT_EQ(ready_of(wait_for_reports(), token_of(1)), Interest::in);
+}
+
+TEST_P(wait_strategy, file_without_readiness) {
+  char name[] = "/tmp/baton_test_XXXXXX";
+  const Fd file(::mkstemp(name));
+  ASSERT_GE(file.get(), 0);
+  ::unlink(name);
+  const std::error_code error = strategy().add(file.get(), Interest::in, token_of(1));
+  if (error) {
+    EXPECT_EQ(error, std::errc::operation_not_permitted);
+  } else {
+    EXPECT_EQ(ready_of(wait(), token_of(1)), Interest::in);
+  }
+}
+
+TEST_P(wait_strategy, short_report_array_starves_nobody) {
+  constexpr std::uint32_t count = 64;
+  constexpr std::size_t array_size = 5;
+  const std::vector<SocketPair> pairs(count);
+  std::uint32_t index = 0;
+  for (const SocketPair& pair : pairs) {
+    pair.make_readable();
+    add(pair.ours.get(), Interest::in, token_of(index++));
+  }
+  std::set<std::uint32_t> seen;
+  // Exactly as many waits as it takes when each goes on where the last one ended.
+  for (std::size_t waits = 0; waits < (count + array_size - 1) / array_size; ++waits) {
+    for (const Report& report : wait(Deadline::immediately(), array_size)) {
+      seen.insert(report.token.index);
+    }
+  }
+  EXPECT_EQ(seen.size(), count);
+}
+
+TEST_P(wait_strategy, descriptor_is_readable_when_there_is_a_report) {
+  pollfd set{};
+  set.fd = strategy().descriptor();
+  set.events = POLLIN;
+  if (set.fd == invalid_handle) GTEST_SKIP() << "has no descriptor of its own";
+  const SocketPair pair;
+  add(pair.ours.get(), Interest::in, token_of(1));
+  EXPECT_EQ(::poll(&set, 1, 0), 0);
+  pair.make_readable();
+  EXPECT_EQ(::poll(&set, 1, 10'000), 1);
+}
+
+TEST_P(wait_strategy, numbers_beyond_its_range) {
+  constexpr int high = 1024;
+  if (!allow_descriptors(high + 1)) GTEST_SKIP() << "RLIMIT_NOFILE";
+  const int number = info().descriptor_end != 0 ? static_cast<int>(info().descriptor_end) : high;
+  const SocketPair pair;
+  const Fd moved(::fcntl(pair.ours.get(), F_DUPFD_CLOEXEC, number));
+  ASSERT_GE(moved.get(), number);
+  pair.make_readable();
+  const std::error_code error = strategy().add(moved.get(), Interest::in, token_of(1));
+  if (info().descriptor_end != 0) {
+    EXPECT_EQ(error, errc::descriptor_out_of_range);
+    EXPECT_EQ(strategy().modify(moved.get(), Interest::in, token_of(1)),
+              errc::descriptor_out_of_range);
+    EXPECT_FALSE(strategy().remove(moved.get()));
+    EXPECT_TRUE(wait().empty());
+  } else {
+    EXPECT_FALSE(error);
+    EXPECT_EQ(ready_of(wait(), token_of(1)), Interest::in);
+  }
+}
+
+TEST_P(wait_strategy, five_thousand_descriptors) {
+  constexpr std::uint32_t count = 5000;
+  if (info().descriptors_max != 0 && info().descriptors_max < count) {
+    GTEST_SKIP() << "declares to watch " << info().descriptors_max << " at most";
+  }
+  if (!allow_descriptors(count)) GTEST_SKIP() << "RLIMIT_NOFILE";
+  std::vector<Fd> fds;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    fds.emplace_back(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    ASSERT_GE(fds.back().get(), 0);
+    add(fds.back().get(), Interest::in, token_of(i));
+  }
+  EXPECT_TRUE(wait().empty());
+  const std::uint64_t one = 1;
+  for (const std::uint32_t index : {0U, 1U, 2500U, 4998U, 4999U}) {
+    ASSERT_EQ(::write(fds[index].get(), &one, sizeof one), 8);
+    const auto reports = wait_for_reports();
+    ASSERT_EQ(reports.size(), 1U);
+    EXPECT_EQ(reports[0].token, token_of(index));
+    ASSERT_EQ(::write(fds[index].get(), &one, sizeof one), 8);
+    EXPECT_FALSE(strategy().remove(fds[index].get()));
+    EXPECT_TRUE(wait().empty());
+  }
+}
+
+}  // namespace baton::test

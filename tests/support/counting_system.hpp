@@ -1,0 +1,75 @@
+// The real system with some of its calls counted: what a thing costs is a number that a test can name.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "os/system.hpp"
+
+namespace baton::test {
+
+struct SystemCalls {
+  std::atomic<std::uint64_t> epoll_ctl{0};
+  std::atomic<std::uint64_t> waits{0};  // epoll_pwait, ppoll, pselect
+  std::atomic<std::uint64_t> reads{0};
+  std::atomic<std::uint64_t> writes{0};
+  std::atomic<std::uint64_t> signals{0};  // kill_thread
+  std::atomic<std::uint64_t> masks{0};    // thread_sigmask
+  std::atomic<std::uint64_t> locks{0};    // mutexes taken, contended or not
+
+  [[nodiscard]] std::uint64_t all_but_locks() const {
+    return epoll_ctl + waits + reads + writes + signals + masks;
+  }
+  void clear() { epoll_ctl = waits = reads = writes = signals = masks = locks = 0; }
+};
+
+/// Process-wide, as the table has no context.
+inline SystemCalls& system_calls() {
+  static SystemCalls calls;
+  return calls;
+}
+
+inline const os::System& counting_system() {
+  static const os::System counting = [] {
+    os::System system = os::real_system();
+    system.lock_point = [] { ++system_calls().locks; };
+    system.epoll_ctl = [](int epoll, int operation, int fd, epoll_event* event) {
+      ++system_calls().epoll_ctl;
+      return os::real_system().epoll_ctl(epoll, operation, fd, event);
+    };
+    system.epoll_pwait = [](int epoll, epoll_event* events, int count, int timeout,
+                            const sigset_t* mask) {
+      ++system_calls().waits;
+      return os::real_system().epoll_pwait(epoll, events, count, timeout, mask);
+    };
+    system.ppoll = [](pollfd* list, nfds_t count, const timespec* timeout, const sigset_t* mask) {
+      ++system_calls().waits;
+      return os::real_system().ppoll(list, count, timeout, mask);
+    };
+    system.pselect = [](int end, fd_set* in, fd_set* out, fd_set* error, const timespec* timeout,
+                        const sigset_t* mask) {
+      ++system_calls().waits;
+      return os::real_system().pselect(end, in, out, error, timeout, mask);
+    };
+    system.read = [](int fd, void* buffer, size_t size) {
+      ++system_calls().reads;
+      return os::real_system().read(fd, buffer, size);
+    };
+    system.write = [](int fd, const void* buffer, size_t size) {
+      ++system_calls().writes;
+      return os::real_system().write(fd, buffer, size);
+    };
+    system.kill_thread = [](std::uint64_t thread, int number) {
+      ++system_calls().signals;
+      return os::real_system().kill_thread(thread, number);
+    };
+    system.thread_sigmask = [](int how, const sigset_t* set, sigset_t* old) {
+      ++system_calls().masks;
+      return os::real_system().thread_sigmask(how, set, old);
+    };
+    return system;
+  }();
+  return counting;
+}
+
+}  // namespace baton::test
