@@ -1,0 +1,178 @@
+// Rule 6: close as an operation (P-24). A descriptor's number may be somebody else's the moment it
+// is closed.
+#include <fcntl.h>
+
+#include <thread>
+
+#include "operations.hpp"
+
+namespace baton::conformance {
+namespace {
+
+class Close : public Operations {
+ protected:
+  static bool is_open(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
+};
+BATON_CONFORMANCE_SUITE(Close);
+
+TEST_P(Close, completes_last_after_everything_pending_was_cancelled) {
+  Pair pair = unix_pair();
+  const int raw = pair.ours.get();
+  Handle* const handle = adopt(pair.ours);
+  std::string& text = memory(pattern(2 << 20));
+  std::vector<Probe*> pending;
+  for (int i = 0; i < 10; ++i) pending.push_back(&reading(handle, memory(8)));
+  pending.push_back(&writing(handle, text, Operation::exactly));
+  pending.push_back(&writing(handle, text, Operation::exactly));
+  pending.push_back(&plain(OperationKind::wait_ready, handle, Operation::readable));
+  for (Probe* probe : pending) start(*probe);
+  run_for(1ms);
+  Probe& close = plain(OperationKind::close, handle);
+  int before = 0;
+  for (Probe* probe : pending) {
+    probe->then = [&, probe] {
+      ++before;
+      EXPECT_EQ(probe->error(), std::errc::operation_canceled);
+      EXPECT_FALSE(close.done());
+    };
+  }
+  close.then = [&] {
+    EXPECT_EQ(before, 13);
+    EXPECT_FALSE(is_open(raw));
+  };
+  inside([&] {
+    start(close);
+    // From here on it refuses everything.
+    Probe& late = reading(handle, memory(8));
+    EXPECT_EQ(try_start(late), errc::handle_closed);
+    Probe& second = plain(OperationKind::close, handle);
+    EXPECT_EQ(try_start(second), errc::handle_closed);
+    proactor().close_detached(*handle);  // nothing more to do
+  });
+  run([&] { return close.done(); });
+  EXPECT_FALSE(close.failed());
+  EXPECT_EQ(close.handle(), nullptr);
+  receive_rest(pair.peer.get());  // to the end
+  EXPECT_EQ(proactor().statistics().handles, 0U);
+}
+
+TEST_P(Close, inside_a_handler_of_the_same_handle) {
+  Pair pair = unix_pair();
+  Handle* const handle = adopt(pair.ours);
+  Probe& read = reading(handle, memory(8));
+  Probe& waiting = reading(handle, memory(8));
+  Probe& close = plain(OperationKind::close, handle);
+  read.then = [&] { start(close); };
+  start(read);
+  start(waiting);
+  send_all(pair.peer.get(), "data");
+  run([&] { return read.done() && close.starts == 1 && close.done(); });
+  EXPECT_EQ(waiting.error(), std::errc::operation_canceled);
+  EXPECT_EQ(receive(pair.peer.get(), 1), "");
+}
+
+// What destroying an object does.
+TEST_P(Close, detached_with_operations_pending) {
+  for (const bool in_handler : {false, true}) {
+    Pair pair = unix_pair();
+    Handle* const handle = adopt(pair.ours);
+    Probe& read = reading(handle, memory(8));
+    start(read);
+    run_for(1ms);
+    if (in_handler) {
+      inside([&] { proactor().close_detached(*handle); });
+    } else {
+      proactor().close_detached(*handle);
+    }
+    finish(read);
+    EXPECT_EQ(read.error(), std::errc::operation_canceled);
+    run([&] { return proactor().statistics().handles == 0; });
+    EXPECT_EQ(receive(pair.peer.get(), 1), "");
+  }
+}
+
+// Another thread takes every number at once, for a socket with data in it: that data is nobody
+// else's, and the events of the old owner never reach the new one.
+TEST_P(Close, the_number_is_reused_at_once_by_another_thread) {
+  Pair witness = unix_pair();
+  send_all(witness.peer.get(), "untouched");
+  std::atomic<bool> finished{false};
+  std::thread thief{[&] {
+    while (!finished) {
+      Fd taken[4];
+      for (Fd& fd : taken) fd = ::dup(witness.ours.get());
+    }
+  }};
+  for (int i = 0; i < 100; ++i) {
+    Pair pair = unix_pair();
+    Handle* const handle = adopt(pair.ours);
+    Probe& read = reading(handle, memory(16));
+    Probe& write = writing(handle, memory("bytes"), Operation::exactly);
+    Probe& close = plain(OperationKind::close, handle);
+    start(read);
+    start(write);
+    if (i % 2 == 0) run_for(1us);
+    start(close);
+    pair.peer.reset();  // an event for the old one
+    run([&] { return read.done() && close.done(); });
+    EXPECT_NE(std::string_view(static_cast<char*>(read.buffer().data), 9), "untouched");
+  }
+  finished = true;
+  thief.join();
+  EXPECT_EQ(receive(witness.ours.get(), 9), "untouched");
+}
+
+// The same within one proactor: the successor of a number sees its own events only.
+TEST_P(Close, events_do_not_cross_to_the_next_owner_of_the_number) {
+  int reused = 0;
+  for (int i = 0; i < 20; ++i) {
+    Pair old = unix_pair();
+    const int number = old.ours.get();
+    const Fd survivor = ::dup(number);  // keeps the connection, and its events, alive
+    Handle* const first = adopt(old.ours);
+    Probe& read = reading(first, memory(8));
+    start(read);
+    run_for(1us);
+    finish_close(first);
+    EXPECT_EQ(read.error(), std::errc::operation_canceled);
+    Pair next = unix_pair();
+    reused += next.ours.get() == number ? 1 : 0;
+    Handle* const second = adopt(next.ours);
+    std::string& into = memory(8);
+    Probe& own = reading(second, into);
+    start(own);
+    send_all(old.peer.get(), "old");
+    run_for(500us);
+    EXPECT_TRUE(own.is_pending());
+    send_all(next.peer.get(), "next");
+    finish(own);
+    EXPECT_EQ(into.substr(0, own.bytes()), "next");
+    finish_close(second);
+  }
+  EXPECT_GT(reused, 0) << "the test shows nothing";
+}
+
+// Files and connections whose close may block are closed elsewhere, and still complete.
+TEST_P(Close, what_may_block) {
+  Pair pair = tcp_pair();
+  const linger lingering{1, 1};
+  ::setsockopt(pair.ours.get(), SOL_SOCKET, SO_LINGER, &lingering, sizeof(lingering));
+  const int raw = pair.ours.get();
+  Handle* const handle = adopt(pair.ours);
+  proactor().set_close_may_block(*handle, true);
+  Probe& read = reading(handle, memory(8));
+  start(read);
+  run_for(1ms);
+  finish_close(handle);
+  EXPECT_TRUE(read.done());
+  EXPECT_FALSE(is_open(raw));
+  Fd file = ::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+  const int number = file.get();
+  Handle* const second = adopt(file, HandleKind::file);
+  proactor().close_detached(*second);
+  run([&] { return proactor().statistics().handles == 0; });
+  EXPECT_FALSE(is_open(number));
+}
+
+}  // namespace
+}  // namespace baton::conformance

@@ -1,0 +1,145 @@
+// Accept and connect over every family (P-18, B-03), and the refused ones: completions on every
+// engine (rule 1).
+#include <fcntl.h>
+#include <netinet/in.h>
+
+#include "operations.hpp"
+
+namespace baton::conformance {
+namespace {
+
+class Connection : public Operations {
+ protected:
+  static std::string unique(const char* name) {
+    return "@baton." + std::to_string(::getpid()) + "." + name;
+  }
+  Handle* socket_for(const Endpoint& endpoint) {
+    Fd fd = ::socket(static_cast<const sockaddr*>(endpoint.data())->sa_family,
+                     SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return adopt(fd);
+  }
+  Probe& accepting(Handle* handle, Endpoint* peer) {
+    Probe& probe = plain(OperationKind::accept, handle);
+    probe.set_endpoint(peer);
+    return probe;
+  }
+  Probe& connecting(Handle* handle, Endpoint& to) {
+    Probe& probe = plain(OperationKind::connect, handle);
+    probe.set_endpoint(&to);
+    return probe;
+  }
+};
+BATON_CONFORMANCE_SUITE(Connection);
+
+TEST_P(Connection, accept_and_connect_over_every_family) {
+  for (Endpoint endpoint : {Endpoint::loopback(0), Endpoint::loopback_v6(0),
+                            Endpoint::unix_path(unique("listener")).value()}) {
+    Fd listening = listener(endpoint);
+    Handle* const acceptor = adopt(listening, HandleKind::listener);
+    Endpoint peer;
+    Probe& accept = accepting(acceptor, &peer);
+    start(accept);
+    Handle* const client = socket_for(endpoint);
+    Probe& connect = connecting(client, endpoint);
+    start(connect);
+    run([&] { return accept.done() && connect.done(); });
+    ASSERT_FALSE(connect.failed()) << connect.error().message();
+    ASSERT_FALSE(accept.failed()) << accept.error().message();
+    EXPECT_EQ(peer.family(), endpoint.family());
+    if (peer.family() != AddressFamily::unix_domain) {
+      EXPECT_EQ(peer, bound_to(client->native()));
+    }
+    Fd accepted = accept.accepted();
+    EXPECT_NE(::fcntl(accepted.get(), F_GETFD) & FD_CLOEXEC, 0);
+    // Connected: bytes go through.
+    send_all(accepted.get(), "hello");
+    std::string& into = memory(5);
+    Probe& read = reading(client, into, Operation::exactly);
+    finish(read);
+    EXPECT_EQ(into, "hello");
+    finish_close(client);
+    finish_close(acceptor);
+  }
+}
+
+TEST_P(Connection, every_pending_accept_takes_one_connection) {
+  Endpoint endpoint = Endpoint::loopback(0);
+  Fd listening = listener(endpoint);
+  Handle* const acceptor = adopt(listening, HandleKind::listener);
+  std::vector<Probe*> accepts;
+  for (int i = 0; i < 4; ++i) {
+    accepts.push_back(&accepting(acceptor, nullptr));
+    start(*accepts.back());
+  }
+  const auto accepted = [&] {
+    int count = 0;
+    for (const Probe* accept : accepts) count += accept->done() ? 1 : 0;
+    return count;
+  };
+  Fd clients[3];
+  for (int i = 0; i < 3; ++i) {
+    clients[i] = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(
+        ::connect(clients[i].get(), static_cast<const sockaddr*>(endpoint.data()), endpoint.size()),
+        0);
+    run([&] { return accepted() == i + 1; });
+  }
+  finish_close(acceptor);
+  EXPECT_EQ(accepted(), 4);
+  int cancelled = 0;
+  for (const Probe* accept : accepts) {
+    if (accept->error() == std::errc::operation_canceled) {
+      ++cancelled;
+    } else {
+      const Fd close{accept->accepted()};
+    }
+  }
+  EXPECT_EQ(cancelled, 1);
+}
+
+TEST_P(Connection, a_refused_connection_is_a_completion) {
+  for (Endpoint endpoint : {Endpoint::loopback(0), Endpoint::loopback_v6(0)}) {
+    Fd closed = listener(endpoint);
+    closed.reset();  // nobody listens there now
+    Probe& connect = connecting(socket_for(endpoint), endpoint);
+    finish(connect);
+    EXPECT_EQ(connect.error(), std::errc::connection_refused) << connect.error().message();
+  }
+  Endpoint nowhere = Endpoint::unix_path(unique("nowhere")).value();
+  Probe& refused = connecting(socket_for(nowhere), nowhere);
+  finish(refused);
+  EXPECT_EQ(refused.error(), std::errc::connection_refused);
+  Endpoint missing = Endpoint::unix_path("/nonexistent/baton").value();
+  Probe& none = connecting(socket_for(missing), missing);
+  inside([&] { start(none); });
+  finish(none);
+  EXPECT_EQ(none.error(), std::errc::no_such_file_or_directory);
+}
+
+// A listener whose queue is full: the connect is pending, and can be cancelled.
+TEST_P(Connection, a_pending_connect_can_be_cancelled_and_closed) {
+  Endpoint endpoint = Endpoint::loopback(0);
+  const Fd listening = listener(endpoint, 0);
+  std::vector<Probe*> connects;
+  for (int i = 0; i < 4; ++i) {
+    connects.push_back(&connecting(socket_for(endpoint), endpoint));
+    start(*connects.back());
+  }
+  run_for(10ms);
+  int pending = 0;
+  for (Probe* connect : connects) {
+    if (connect->done()) continue;
+    ++pending;
+    if (pending == 1) {
+      EXPECT_EQ(proactor().cancel(*connect), CancelResult::requested);
+      finish(*connect);
+    } else {
+      finish_close(connect->handle());
+    }
+    EXPECT_EQ(connect->error(), std::errc::operation_canceled) << connect->error().message();
+  }
+  EXPECT_GT(pending, 0);
+}
+
+}  // namespace
+}  // namespace baton::conformance

@@ -1,0 +1,156 @@
+// Rule 7: errors are values on every engine; none is fatal, none is lost.
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <csignal>
+
+#include <cstdlib>
+
+#include "operations.hpp"
+
+namespace baton::conformance {
+namespace {
+
+class Errors : public Operations {
+ protected:
+  /// Closes with a reset instead of an end of stream.
+  static void reset(Fd& fd) {
+    const linger now{1, 0};
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+    fd.reset();
+  }
+  static bool broken(const Probe& probe) {
+    return probe.error() == std::errc::connection_reset || probe.error() == std::errc::broken_pipe;
+  }
+};
+BATON_CONFORMANCE_SUITE(Errors);
+
+TEST_P(Errors, a_reset_ends_what_is_pending) {
+  Pair pair = tcp_pair();
+  Handle* const handle = adopt(pair.ours);
+  std::string& text = memory(pattern(8 << 20));
+  Probe& read = reading(handle, memory(8));
+  Probe& behind = reading(handle, memory(8), Operation::exactly);
+  Probe& write = writing(handle, text, Operation::exactly);
+  for (Probe* probe : {&read, &behind, &write}) start(*probe);
+  run_for(2ms);
+  EXPECT_FALSE(write.done());
+  reset(pair.peer);
+  run([&] { return read.done() && behind.done() && write.done(); });
+  // One of the two directions is told of the reset, the other of its consequence.
+  EXPECT_TRUE(broken(write)) << write.error().message();
+  EXPECT_TRUE(broken(read) || read.bytes() == 0) << read.error().message();
+  EXPECT_TRUE(broken(behind) || behind.error() == errc::end_of_stream);
+  EXPECT_TRUE(read.error() == std::errc::connection_reset ||
+              write.error() == std::errc::connection_reset);
+  Probe& late = writing(handle, text, Operation::exactly);
+  finish(late);
+  EXPECT_TRUE(broken(late));
+}
+
+TEST_P(Errors, half_close_and_reset_in_both_orders) {
+  // Ours first: the read learns of the reset.
+  Pair ours = tcp_pair();
+  Handle* const handle = adopt(ours.ours);
+  Probe& half_close = plain(OperationKind::shutdown, handle);
+  Probe& read = reading(handle, memory(8));
+  start(read);
+  finish(half_close);
+  EXPECT_EQ(receive(ours.peer.get(), 1), "");
+  EXPECT_FALSE(read.done());
+  reset(ours.peer);
+  finish(read);
+  EXPECT_EQ(read.error(), std::errc::connection_reset) << read.error().message();
+  Probe& again = plain(OperationKind::shutdown, handle);
+  finish(again);  // an error or not, but complete
+
+  // The peer's first: end of stream, then writes fail.
+  Pair theirs = tcp_pair();
+  Handle* const other = adopt(theirs.ours);
+  ::shutdown(theirs.peer.get(), SHUT_WR);
+  Probe& end = reading(other, memory(8));
+  finish(end);
+  EXPECT_FALSE(end.failed());
+  EXPECT_EQ(end.bytes(), 0U);
+  std::string& text = memory(pattern(8 << 20));
+  Probe& write = writing(other, text, Operation::exactly);
+  start(write);
+  run_for(1ms);
+  EXPECT_FALSE(write.done());
+  reset(theirs.peer);
+  finish(write);
+  EXPECT_TRUE(broken(write)) << write.error().message();
+}
+
+// The signal's default action would end this program.
+TEST_P(Errors, a_broken_pipe_is_no_signal) {
+  ::signal(SIGPIPE, SIG_DFL);
+  for (int i = 0; i < 3; ++i) {
+    Pair pair = i == 0 ? unix_pair() : i == 1 ? tcp_pair() : pipe_to_write();
+    Handle* const handle = adopt(pair.ours, i == 2 ? HandleKind::pipe : HandleKind::stream_socket);
+    std::string& text = memory(pattern(8 << 20));
+    Probe& waiting = writing(handle, text, Operation::exactly);
+    start(waiting);
+    run_for(1ms);
+    EXPECT_FALSE(waiting.done());
+    reset(pair.peer);
+    finish(waiting);
+    EXPECT_TRUE(broken(waiting));
+    for (const bool in_handler : {false, true}) {
+      Probe& write = writing(handle, text);
+      if (in_handler) inside([&] { start(write); });
+      finish(write);
+      EXPECT_EQ(write.error(), std::errc::broken_pipe) << write.error().message();
+      const ConstBuffer list[] = {std::string_view{text}.substr(0, 1), std::string_view{"more"}};
+      Probe& vectored = plain(OperationKind::write_stream, handle, Operation::exactly);
+      vectored.set_buffers(ConstBuffers{list});
+      finish(vectored);
+      EXPECT_EQ(vectored.error(), std::errc::broken_pipe);
+    }
+  }
+}
+
+TEST_P(Errors, a_bad_address_is_a_completion) {
+  const auto nowhere = reinterpret_cast<char*>(std::uintptr_t{4'096});  // never mapped
+  Pair pair = unix_pair();
+  Handle* const handle = adopt(pair.ours);
+  send_all(pair.peer.get(), "data");
+  Probe& read = plain(OperationKind::read_stream, handle);
+  read.set_buffer(MutableBuffer{nowhere, 64});
+  finish(read);
+  EXPECT_EQ(read.error(), std::errc::bad_address);
+  Probe& write = plain(OperationKind::write_stream, handle);
+  write.set_buffer(ConstBuffer{nowhere, 64});
+  finish(write);
+  EXPECT_EQ(write.error(), std::errc::bad_address);
+}
+
+// A file may not grow: what was written before the limit is reported with the error.
+TEST_P(Errors, the_file_size_limit_is_a_completion) {
+  const auto previous = ::signal(SIGXFSZ, SIG_IGN);
+  Pair pipe = pipe_to_write();
+  std::FILE* const temporary = std::tmpfile();
+  Fd fd = ::dup(::fileno(temporary));
+  std::fclose(temporary);
+  Handle* const file = adopt(fd, HandleKind::file);
+  struct Limit {
+    Limit() {
+      ::getrlimit(RLIMIT_FSIZE, &saved);
+      const rlimit small{8'192, saved.rlim_max};
+      ::setrlimit(RLIMIT_FSIZE, &small);
+    }
+    ~Limit() { ::setrlimit(RLIMIT_FSIZE, &saved); }
+    rlimit saved{};
+  } const limit;
+  Probe& crossing = file_writing(file, memory(pattern(10'000)), 0, Operation::exactly);
+  finish(crossing);
+  EXPECT_EQ(crossing.error(), std::errc::file_too_large) << crossing.error().message();
+  EXPECT_EQ(crossing.bytes(), 8'192U);
+  Probe& beyond = file_writing(file, memory("data"), 9'000);
+  finish(beyond);
+  EXPECT_EQ(beyond.error(), std::errc::file_too_large);
+  ::signal(SIGXFSZ, previous);
+}
+
+}  // namespace
+}  // namespace baton::conformance

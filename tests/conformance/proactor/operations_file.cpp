@@ -1,0 +1,150 @@
+// Files: offsets, order where there is one, and completion without a blocked leader (rules 3, 10;
+// P-18).
+#include <fcntl.h>
+
+#include <cstdlib>
+
+#include "operations.hpp"
+
+namespace baton::conformance {
+namespace {
+
+class File : public Operations {
+ protected:
+  /// An unlinked file in the directory for temporary files.
+  static Fd temporary(int flags = O_RDWR) {
+    const char* folder = std::getenv("TMPDIR");
+    std::string path = std::string{folder != nullptr ? folder : "/tmp"} + "/baton.XXXXXX";
+    Fd made = ::mkostemp(path.data(), O_CLOEXEC);
+    Fd fd = ::open(path.c_str(), flags | O_CLOEXEC);
+    ::unlink(path.c_str());
+    EXPECT_GE(fd.get(), 0);
+    return fd;
+  }
+  Handle* temporary_file(int flags = O_RDWR) {
+    Fd fd = temporary(flags);
+    return adopt(fd, HandleKind::file);
+  }
+};
+BATON_CONFORMANCE_SUITE(File);
+
+TEST_P(File, offsets_reach_beyond_4_gib_and_the_end_is_0_bytes) {
+  Handle* const file = temporary_file();
+  constexpr std::uint64_t far = (std::uint64_t{1} << 32) + 4'097;  // sparse
+  std::string& text = memory("distant");
+  std::string& into = memory(32);
+  Probe& write = file_writing(file, text, far, Operation::exactly);
+  finish(write);
+  ASSERT_FALSE(write.failed()) << write.error().message();
+  Probe& read = file_reading(file, into, far - 2);
+  finish(read);
+  EXPECT_EQ(read.bytes(), 9U);
+  EXPECT_EQ(into.substr(2, 7), "distant");
+  Probe& past = file_reading(file, into, far + 7);
+  finish(past);
+  EXPECT_FALSE(past.failed());
+  EXPECT_EQ(past.bytes(), 0U);
+  Probe& exactly = file_reading(file, into, far, Operation::exactly);
+  finish(exactly);
+  EXPECT_EQ(exactly.error(), errc::end_of_stream);
+  EXPECT_EQ(exactly.bytes(), 7U);
+  Probe& low = file_reading(file, into, 4'097);
+  finish(low);
+  EXPECT_EQ(into.substr(0, 7), std::string(7, '\0')) << "the offset was cut to 32 bits";
+  finish_close(file);
+}
+
+TEST_P(File, vectored_transfers_and_syncs) {
+  Handle* const file = temporary_file();
+  const std::string text = pattern(100'000);
+  std::vector<ConstBuffer> out;
+  for (std::size_t at = 0; at < text.size(); at += 1'000) {
+    out.emplace_back(std::string_view{text}.substr(at, 1'000));
+  }
+  Probe& write = plain(OperationKind::write_file, file, Operation::exactly);
+  write.set_buffers(ConstBuffers{out});
+  write.set_offset(10);
+  finish(write);
+  EXPECT_EQ(write.bytes(), text.size());
+  for (const std::uint16_t flags : {std::uint16_t{0}, std::uint16_t{Operation::data_only}}) {
+    Probe& sync = plain(OperationKind::sync_file, file, flags);
+    finish(sync);
+    EXPECT_FALSE(sync.failed()) << sync.error().message();
+  }
+  std::string& received = memory(text.size());
+  const MutableBuffer in[] = {{received.data(), 50'001}, {received.data() + 50'001, 49'999}};
+  Probe& read = plain(OperationKind::read_file, file, Operation::exactly);
+  read.set_buffers(MutableBuffers{in});
+  read.set_offset(10);
+  finish(read);
+  EXPECT_TRUE(received == text);
+}
+
+TEST_P(File, many_reads_and_writes_at_once) {
+  Handle* const file = temporary_file();
+  constexpr std::size_t count = 64;
+  constexpr std::size_t block = 3'000;
+  std::vector<Probe*> probes;
+  std::vector<std::string*> texts;
+  for (std::size_t i = 0; i < count; ++i) {
+    texts.push_back(&memory(pattern(block, static_cast<unsigned>(i))));
+    probes.push_back(&file_writing(file, *texts[i], i * block, Operation::exactly));
+    start(*probes[i]);
+  }
+  const auto all_done = [&] {
+    for (const Probe* probe : probes) {
+      if (!probe->done()) return false;
+    }
+    return true;
+  };
+  run(all_done);
+  for (std::size_t i = 0; i < count; ++i) {
+    probes[i] = &file_reading(file, memory(block), i * block, Operation::exactly);
+    start(*probes[i]);
+  }
+  run(all_done);
+  for (std::size_t i = 0; i < count; ++i) {
+    EXPECT_FALSE(probes[i]->failed());
+    EXPECT_TRUE(std::string_view(static_cast<char*>(probes[i]->buffer().data), block) == *texts[i]);
+  }
+  finish_close(file);
+}
+
+TEST_P(File, appended_blocks_keep_the_order_of_their_start) {
+  Fd fd = temporary(O_RDWR | O_APPEND);
+  Fd reader = ::dup(fd.get());
+  Handle* const file = adopt(fd, HandleKind::file);
+  std::string expected;
+  std::vector<Probe*> probes;
+  for (int i = 0; i < 50; ++i) {
+    std::string& text = memory("block " + std::to_string(i) + "\n");
+    expected += text;
+    probes.push_back(&file_writing(file, text, 0, Operation::append | Operation::exactly));
+  }
+  for (Probe* probe : probes) start(*probe);
+  run([&] {
+    for (const Probe* probe : probes) {
+      if (!probe->done()) return false;
+    }
+    return true;
+  });
+  std::string found(expected.size() + 1, '\0');
+  found.resize(static_cast<std::size_t>(::pread(reader.get(), found.data(), found.size(), 0)));
+  EXPECT_EQ(found, expected);
+}
+
+TEST_P(File, errors_are_completions) {
+  Fd read_only = temporary(O_RDONLY);
+  Fd folder = ::open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  std::string& text = memory("data");
+  Probe& write = file_writing(adopt(read_only, HandleKind::file), text, 0);
+  finish(write);
+  EXPECT_EQ(write.error(), std::errc::bad_file_descriptor);
+  EXPECT_EQ(write.bytes(), 0U);
+  Probe& read = file_reading(adopt(folder, HandleKind::file), text, 0);
+  finish(read);
+  EXPECT_EQ(read.error(), std::errc::is_a_directory);
+}
+
+}  // namespace
+}  // namespace baton::conformance

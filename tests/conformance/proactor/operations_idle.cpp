@@ -1,0 +1,137 @@
+// Rule 11: a state that lasts - an error, a hang-up, data that nobody reads - costs no CPU, for any
+// time; and accept survives the lack of descriptors.
+#include <netinet/in.h>
+#include <sys/resource.h>
+
+#include "operations.hpp"
+
+namespace baton::conformance {
+namespace {
+
+class Idle : public Operations {
+ protected:
+  static Duration cpu_time() {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    const auto of = [](const timeval& time) {
+      return std::chrono::seconds{time.tv_sec} + std::chrono::microseconds{time.tv_usec};
+    };
+    return of(usage.ru_utime) + of(usage.ru_stime);
+  }
+
+  /// Runs for a while in which nothing should happen.
+  void expect_quiet(Duration span) {
+    run_for(1ms);
+    const Duration before = cpu_time();
+    const std::uint64_t waits = proactor().statistics().waits;
+    run_for(span);
+    EXPECT_LT(cpu_time() - before, span / 5);
+    EXPECT_LT(proactor().statistics().waits - waits, 40U);
+  }
+
+  /// No further descriptor can be opened while it lives.
+  struct NoDescriptors {
+    NoDescriptors() {
+      ::getrlimit(RLIMIT_NOFILE, &saved);
+      const Fd next = ::dup(2);
+      const rlimit none{static_cast<rlim_t>(next.get()), saved.rlim_max};
+      ::setrlimit(RLIMIT_NOFILE, &none);
+    }
+    ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &saved); }
+    rlimit saved{};
+  };
+};
+BATON_CONFORMANCE_SUITE(Idle);
+
+TEST_P(Idle, hang_ups_and_unread_data_cost_nothing) {
+  Pair gone = tcp_pair();
+  Pair unread = unix_pair();
+  Pair half = unix_pair();
+  Handle* const hung_up = adopt(gone.ours);
+  Handle* const full = adopt(unread.ours);
+  Handle* const ended = adopt(half.ours);
+  for (const auto& [handle, peer] :
+       {std::pair{hung_up, &gone.peer}, {full, &unread.peer}, {ended, &half.peer}}) {
+    // Each has waited once, and may still be registered.
+    Probe& read = reading(handle, memory(8));
+    start(read);
+    run_for(500us);
+    send_all(peer->get(), "data");
+    finish(read);
+  }
+  gone.peer.reset();                      // a hang-up, and nothing pending
+  send_all(unread.peer.get(), "unread");  // data, and only a write pending
+  ::shutdown(half.peer.get(), SHUT_WR);   // the end of the stream, likewise
+  std::string& text = memory(pattern(2 << 20));
+  start(writing(full, text, Operation::exactly));
+  start(writing(ended, text, Operation::exactly));
+  start(plain(OperationKind::wait_ready, full, Operation::writable));
+  expect_quiet(50ms);
+}
+
+TEST_P(Idle, accept_stays_pending_without_descriptors_and_recovers) {
+  Endpoint endpoint = Endpoint::loopback(0);
+  Fd listening = listener(endpoint);
+  Handle* const acceptor = adopt(listening, HandleKind::listener);
+  Probe& accept = plain(OperationKind::accept, acceptor);
+  Probe& second = plain(OperationKind::accept, acceptor);
+  Fd clients[2];
+  for (Fd& client : clients) client = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const auto connect = [&](int i) {
+    ASSERT_EQ(
+        ::connect(clients[i].get(), static_cast<const sockaddr*>(endpoint.data()), endpoint.size()),
+        0);
+  };
+  run_for(1ms);  // everything the proactor opens late is open
+  {
+    const NoDescriptors none;
+    start(accept);
+    connect(0);
+    expect_quiet(300ms);
+    EXPECT_TRUE(accept.is_pending());
+    EXPECT_EQ(accept.completions, 0);
+  }
+  connect(1);
+  finish(accept);
+  ASSERT_FALSE(accept.failed()) << accept.error().message();
+  const Fd accepted = accept.accepted();
+  // In that state, too, it can be cancelled and closed.
+  start(second);
+  const Fd taken = [&] {
+    run_for(1ms);
+    return Fd{second.done() ? second.accepted() : -1};
+  }();
+  if (!second.done()) {
+    proactor().cancel(second);
+    finish(second);
+    EXPECT_EQ(second.error(), std::errc::operation_canceled);
+  }
+}
+
+TEST_P(Idle, accept_without_descriptors_can_be_cancelled_and_closed) {
+  Endpoint endpoint = Endpoint::loopback(0);
+  Fd listening = listener(endpoint);
+  Handle* const acceptor = adopt(listening, HandleKind::listener);
+  const Fd client = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  run_for(1ms);
+  const NoDescriptors none;
+  ASSERT_EQ(::connect(client.get(), static_cast<const sockaddr*>(endpoint.data()), endpoint.size()),
+            0);
+  Probe& cancelled = plain(OperationKind::accept, acceptor);
+  Probe& late = plain(OperationKind::accept, acceptor);
+  Probe& closed = plain(OperationKind::accept, acceptor);
+  late.set_deadline(Deadline::after(5ms));
+  for (Probe* probe : {&cancelled, &late, &closed}) start(*probe);
+  run_for(2ms);
+  proactor().cancel(cancelled);
+  finish(cancelled);
+  EXPECT_EQ(cancelled.error(), std::errc::operation_canceled);
+  finish(late);
+  EXPECT_EQ(late.error(), errc::timed_out);
+  EXPECT_FALSE(closed.done());
+  finish_close(acceptor);
+  EXPECT_EQ(closed.error(), std::errc::operation_canceled);
+}
+
+}  // namespace
+}  // namespace baton::conformance

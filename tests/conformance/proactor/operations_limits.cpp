@@ -1,0 +1,91 @@
+// Rule 8: limits everywhere, with a clear error and nothing lost (P-17).
+#include "operations.hpp"
+
+namespace baton::conformance {
+namespace {
+
+class Limits : public Operations {
+ protected:
+  /// Reads on connections of their own, which stay idle until their peers send.
+  std::vector<Probe*> idle_reads(int count) {
+    std::vector<Probe*> reads;
+    for (int i = 0; i < count; ++i) {
+      Pair& pair = pairs.emplace_back(unix_pair());
+      reads.push_back(&reading(adopt(pair.ours), memory(8)));
+    }
+    return reads;
+  }
+  static bool all_done(const std::vector<Probe*>& probes) {
+    for (const Probe* probe : probes) {
+      if (!probe->done()) return false;
+    }
+    return true;
+  }
+  std::deque<Pair> pairs;
+};
+BATON_CONFORMANCE_SUITE(Limits);
+
+TEST_P(Limits, beyond_started_max_operations_are_deferred) {
+  use([](Config& config) { config.processors.front().started_max = 2; });
+  const std::vector<Probe*> reads = idle_reads(10);
+  for (Probe* read : reads) start(*read);
+  run_for(1ms);
+  Statistics statistics = proactor().statistics();
+  EXPECT_EQ(statistics.deferred, 8U);
+  EXPECT_EQ(statistics.started, reads.size() + 1);  // and the timer
+  EXPECT_EQ(statistics.pending, reads.size());
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    EXPECT_EQ(reads[i]->state(), i < 2 ? OperationState::started : OperationState::deferred);
+  }
+  for (const Pair& pair : pairs) send_all(pair.peer.get(), "data");
+  run([&] { return all_done(reads); });
+  for (const Probe* read : reads) EXPECT_EQ(read->bytes(), 4U);
+  statistics = proactor().statistics();
+  EXPECT_EQ(statistics.pending, 0U);
+  EXPECT_EQ(statistics.deferred, 8U);
+}
+
+TEST_P(Limits, beyond_operations_max_a_start_is_refused_and_nothing_lost) {
+  use([](Config& config) {
+    config.processors.front().operations_max = 6;
+    config.processors.front().started_max = 4;
+  });
+  const std::vector<Probe*> reads = idle_reads(8);
+  for (std::size_t i = 0; i < 6; ++i) start(*reads[i]);
+  EXPECT_EQ(try_start(*reads[6]), errc::limit_reached);
+  inside([&] { EXPECT_EQ(try_start(*reads[7]), errc::limit_reached); });
+  EXPECT_FALSE(reads[6]->is_pending());
+  EXPECT_FALSE(reads[7]->is_pending());
+  EXPECT_EQ(proactor().statistics().refused_limit, 2U);
+  // Cancel and close need no room; timers and posts neither.
+  proactor().cancel(*reads[0]);
+  finish(*reads[0]);
+  run_for(1ms);
+  inside([&] { start(*reads[7]); });
+  EXPECT_EQ(try_start(*reads[6]), errc::limit_reached);
+  finish_close(reads[1]->handle());
+  EXPECT_EQ(reads[1]->error(), std::errc::operation_canceled);
+  start(*reads[6]);
+  for (const Pair& pair : pairs) ::send(pair.peer.get(), "data", 4, MSG_NOSIGNAL);
+  run([&] { return all_done(reads); });
+  for (std::size_t i = 2; i < reads.size(); ++i) EXPECT_EQ(reads[i]->bytes(), 4U);
+}
+
+TEST_P(Limits, the_table_of_handles_is_bounded) {
+  use([](Config& config) { config.handles_max = 3; });
+  Pair sockets[3] = {unix_pair(), unix_pair(), unix_pair()};
+  Handle* handles[3];
+  for (int i = 0; i < 3; ++i) handles[i] = adopt(sockets[i].ours);
+  EXPECT_EQ(proactor().adopt(sockets[0].peer.get(), HandleKind::stream_socket).error(),
+            errc::no_free_handles);
+  send_all(sockets[0].peer.get(), "still the caller's");
+  EXPECT_EQ(proactor().statistics().handles, 3U);
+  const std::uint32_t generation = handles[1]->generation();
+  finish_close(handles[1]);
+  Handle* const again = adopt(sockets[0].peer);
+  EXPECT_EQ(again, handles[1]);
+  EXPECT_NE(again->generation(), generation);
+}
+
+}  // namespace
+}  // namespace baton::conformance

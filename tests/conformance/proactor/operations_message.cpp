@@ -1,0 +1,151 @@
+// Rule 3 for datagrams - boundaries and addresses - and waiting for readiness (P-18, B-03).
+#include <poll.h>
+
+#include "operations.hpp"
+
+namespace baton::conformance {
+namespace {
+
+class Message : public Operations {
+ protected:
+  struct Socket {
+    Handle* handle = nullptr;
+    Endpoint endpoint;
+  };
+
+  /// A datagram socket of the proactor's, bound to `endpoint`.
+  Socket bind(const Endpoint& endpoint) {
+    const auto* address = static_cast<const sockaddr*>(endpoint.data());
+    Fd fd = ::socket(address->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(::bind(fd.get(), address, endpoint.size()), 0) << endpoint.to_string();
+    const Endpoint bound = bound_to(fd.get());
+    return {adopt(fd, HandleKind::datagram_socket), bound};
+  }
+
+  Probe& receiving(const Socket& socket, std::string& into, Endpoint& from) {
+    Probe& probe = plain(OperationKind::read_datagram, socket.handle);
+    probe.set_buffer(MutableBuffer{into});
+    probe.set_endpoint(&from);
+    return probe;
+  }
+
+  Probe& sending(const Socket& socket, std::string& text, Endpoint& to) {
+    Probe& probe = plain(OperationKind::write_datagram, socket.handle);
+    probe.set_buffer(ConstBuffer{std::string_view{text}});
+    probe.set_endpoint(&to);
+    return probe;
+  }
+};
+BATON_CONFORMANCE_SUITE(Message);
+
+TEST_P(Message, datagrams_carry_their_addresses_both_ways) {
+  const std::string unique = "@baton." + std::to_string(::getpid()) + ".";
+  const std::pair<Endpoint, Endpoint> cases[] = {
+      {Endpoint::loopback(0), Endpoint::loopback(0)},
+      {Endpoint::loopback_v6(0), Endpoint::loopback_v6(0)},
+      {Endpoint::unix_path(unique + "client").value(),
+       Endpoint::unix_path(unique + "server").value()}};
+  for (const auto& [here, there] : cases) {
+    Socket client = bind(here);
+    Socket server = bind(there);
+    std::string& into = memory(32);
+    Endpoint from;
+    Probe& received = receiving(server, into, from);
+    start(received);  // waits
+    Probe& sent = sending(client, memory("question"), server.endpoint);
+    finish(sent);
+    finish(received);
+    EXPECT_EQ(into.substr(0, received.bytes()), "question");
+    EXPECT_EQ(from, client.endpoint) << from.to_string() << " " << client.endpoint.to_string();
+    Probe& answer = sending(server, memory("answer"), from);
+    finish(answer);
+    Endpoint back;
+    Probe& answered = receiving(client, into, back);
+    finish(answered);
+    EXPECT_EQ(into.substr(0, answered.bytes()), "answer");
+    EXPECT_EQ(back, server.endpoint);
+  }
+}
+
+TEST_P(Message, boundaries_are_kept_and_long_datagrams_truncated) {
+  Socket client = bind(Endpoint::loopback(0));
+  Socket server = bind(Endpoint::loopback(0));
+  for (const char* text : {"first", "", "truncated", "last"}) {
+    Probe& sent = sending(client, memory(std::string{text}), server.endpoint);
+    finish(sent);
+    EXPECT_EQ(sent.bytes(), std::string_view{text}.size());
+  }
+  // The third fills the buffer and loses its end, the others keep to themselves; an empty one is no
+  // end.
+  for (const char* text : {"first", "", "truncat", "last"}) {
+    std::string& into = memory(7);
+    Endpoint from;
+    Probe& received = receiving(server, into, from);
+    finish(received);
+    EXPECT_FALSE(received.failed()) << received.error().message();
+    EXPECT_EQ(into.substr(0, received.bytes()), text);
+    EXPECT_EQ(from, client.endpoint);
+  }
+}
+
+TEST_P(Message, vectored_datagrams_are_one_datagram) {
+  Socket client = bind(Endpoint::loopback_v6(0));
+  Socket server = bind(Endpoint::loopback_v6(0));
+  const ConstBuffer pieces[] = {std::string_view{"one "}, std::string_view{""},
+                                std::string_view{"datagram"}};
+  Probe& sent = plain(OperationKind::write_datagram, client.handle);
+  sent.set_buffers(ConstBuffers{pieces});
+  sent.set_endpoint(&server.endpoint);
+  finish(sent);
+  EXPECT_EQ(sent.bytes(), 12U);
+  std::string& head = memory(4);
+  std::string& tail = memory(32);
+  const MutableBuffer parts[] = {head, tail};
+  Endpoint from;
+  Probe& received = plain(OperationKind::read_datagram, server.handle);
+  received.set_buffers(MutableBuffers{parts});
+  received.set_endpoint(&from);
+  finish(received);
+  EXPECT_EQ(received.bytes(), 12U);
+  EXPECT_EQ(head + tail.substr(0, 8), "one datagram");
+  EXPECT_EQ(from, client.endpoint);
+}
+
+TEST_P(Message, wait_ready_tells_readable_and_writable) {
+  Pair pair = unix_pair();
+  const int raw = pair.ours.get();
+  Handle* const handle = adopt(pair.ours);
+  Probe& writable = plain(OperationKind::wait_ready, handle, Operation::writable);
+  finish(writable);
+  EXPECT_FALSE(writable.failed());
+  Probe& readable = plain(OperationKind::wait_ready, handle, Operation::readable);
+  start(readable);
+  run_for(1ms);
+  EXPECT_TRUE(readable.is_pending());
+  send_all(pair.peer.get(), "data");
+  finish(readable);
+  EXPECT_FALSE(readable.failed());
+  EXPECT_EQ(receive(raw, 4), "data") << "moves no bytes itself";
+  // Filled up: writable again only when the peer has read.
+  const std::string block(65'536, 'x');
+  std::size_t filled = 0;
+  for (ssize_t sent; (sent = ::write(raw, block.data(), block.size())) > 0;) {
+    filled += static_cast<std::size_t>(sent);
+  }
+  Probe& full = plain(OperationKind::wait_ready, handle, Operation::writable);
+  start(full);
+  run_for(1ms);
+  EXPECT_TRUE(full.is_pending());
+  receive(pair.peer.get(), filled);
+  finish(full);
+  EXPECT_FALSE(full.failed());
+  // A hang-up is ready, whatever was asked for.
+  Probe& hang_up = plain(OperationKind::wait_ready, handle, Operation::readable);
+  start(hang_up);
+  pair.peer.reset();
+  finish(hang_up);
+  EXPECT_FALSE(hang_up.failed()) << hang_up.error().message();
+}
+
+}  // namespace
+}  // namespace baton::conformance

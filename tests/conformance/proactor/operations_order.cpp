@@ -1,0 +1,170 @@
+// Rule 3: the order of one handle's operations, and the independence of its two directions (P-18,
+// P-19).
+#include <thread>
+
+#include "operations.hpp"
+
+namespace baton::conformance {
+namespace {
+
+class Order : public Operations {
+ protected:
+  static constexpr int count = 100;
+
+  /// Numbered blocks of different sizes.
+  static std::string block(int number) {
+    return "<" + std::to_string(number) + std::string(static_cast<std::size_t>(number % 7), '.') +
+           ">";
+  }
+  static bool all_done(const std::vector<Probe*>& probes) {
+    for (const Probe* probe : probes) {
+      if (!probe->done()) return false;
+    }
+    return true;
+  }
+  std::vector<Probe*> blocks_to(Handle* handle, std::string& expected, std::vector<int>& finished) {
+    std::vector<Probe*> writes;
+    for (int i = 0; i < count; ++i) {
+      std::string& text = memory(block(i));
+      expected += text;
+      writes.push_back(&writing(handle, text, Operation::exactly));
+      writes.back()->then = [&finished, i] { finished.push_back(i); };
+    }
+    return writes;
+  }
+  static void expect_ascending(const std::vector<int>& finished) {
+    for (std::size_t i = 0; i < finished.size(); ++i) EXPECT_EQ(finished[i], static_cast<int>(i));
+  }
+  /// Leaves no room for the proactor's end; how many bytes that took.
+  static std::size_t fill(int fd) {
+    const std::string filler(4'096, 'f');
+    std::size_t filled = 0;
+    for (ssize_t sent; (sent = ::send(fd, filler.data(), filler.size(), MSG_DONTWAIT)) > 0;) {
+      filled += static_cast<std::size_t>(sent);
+    }
+    return filled;
+  }
+};
+BATON_CONFORMANCE_SUITE(Order);
+
+TEST_P(Order, queued_writes_leave_in_the_order_of_their_start) {
+  Pair pair = unix_pair();
+  Handle* const handle = adopt(pair.ours);
+  const std::size_t filled = fill(handle->native());
+  std::string expected;
+  std::vector<int> finished;
+  const std::vector<Probe*> writes = blocks_to(handle, expected, finished);
+  for (std::size_t i = 0; i < writes.size(); ++i) {
+    if (i < writes.size() / 2) {
+      start(*writes[i]);
+    } else {
+      inside([&] { start(*writes[i]); });
+    }
+  }
+  EXPECT_EQ(receive(pair.peer.get(), filled).size(), filled);
+  run([&] { return all_done(writes); });
+  EXPECT_EQ(receive(pair.peer.get(), expected.size()), expected);
+  expect_ascending(finished);
+}
+
+TEST_P(Order, queued_reads_take_the_data_in_the_order_of_their_start) {
+  Pair pair = unix_pair();
+  Handle* const handle = adopt(pair.ours);
+  std::string sent;
+  std::vector<Probe*> reads;
+  std::vector<int> finished;
+  for (int i = 0; i < count; ++i) {
+    const std::string text = block(i);
+    sent += text;
+    reads.push_back(&reading(handle, memory(text.size()), Operation::exactly));
+    reads.back()->then = [&finished, i] { finished.push_back(i); };
+    start(*reads.back());
+  }
+  send_all(pair.peer.get(), sent.substr(0, 100));
+  run_for(1ms);
+  send_all(pair.peer.get(), sent.substr(100));
+  run([&] { return all_done(reads); });
+  std::string received;
+  for (const Probe* read : reads) {
+    received += std::string_view(static_cast<char*>(read->buffer().data), read->bytes());
+  }
+  EXPECT_EQ(received, sent);
+  expect_ascending(finished);
+}
+
+// With room for one, two or three operations in the engine the rest is deferred, and still in order
+// (P-17).
+TEST_P(Order, deferred_operations_keep_the_order) {
+  for (const std::uint32_t room : {1U, 2U, 3U}) {
+    use([room](Config& config) { config.processors.front().started_max = room; });
+    Pair pair = unix_pair();
+    Handle* const handle = adopt(pair.ours);
+    const std::size_t filled = fill(handle->native());
+    std::string expected;
+    std::vector<int> finished;
+    const std::vector<Probe*> writes = blocks_to(handle, expected, finished);
+    for (Probe* write : writes) start(*write);
+    Probe& half_close = plain(OperationKind::shutdown, handle);
+    start(half_close);
+    run_for(1ms);
+    EXPECT_GE(proactor().statistics().deferred, writes.size() - room);
+    EXPECT_EQ(receive(pair.peer.get(), filled).size(), filled);
+    run([&] { return all_done(writes) && half_close.done(); });
+    EXPECT_EQ(receive_rest(pair.peer.get()), expected);
+    expect_ascending(finished);
+  }
+}
+
+TEST_P(Order, half_close_waits_for_the_writes_before_it) {
+  Pair pair = tcp_pair();
+  Handle* const handle = adopt(pair.ours);
+  std::string& text = memory(pattern(3'000'000));
+  Probe& write = writing(handle, text, Operation::exactly);
+  Probe& half_close = plain(OperationKind::shutdown, handle);
+  std::string& into = memory(16);
+  Probe& read = reading(handle, into);
+  start(read);
+  start(write);
+  start(half_close);
+  half_close.then = [&] { EXPECT_TRUE(write.done()); };
+  std::string received;
+  std::thread peer{[&] {
+    received = receive_rest(pair.peer.get());
+    send_all(pair.peer.get(), "still open");  // the other direction is
+  }};
+  run([&] { return write.done() && half_close.done() && read.done(); });
+  peer.join();
+  EXPECT_FALSE(half_close.failed());
+  EXPECT_TRUE(received == text);
+  EXPECT_EQ(into.substr(0, read.bytes()), "still open");
+  Probe& late = writing(handle, text);
+  finish(late);
+  EXPECT_EQ(late.error(), std::errc::broken_pipe);
+}
+
+// Full duplex: a direction that is stuck does not hold up the other.
+TEST_P(Order, reads_and_writes_of_one_handle_are_independent) {
+  Pair pair = unix_pair();
+  Handle* const handle = adopt(pair.ours);
+  const std::size_t filled = fill(handle->native());
+  Probe& write = writing(handle, memory("late"), Operation::exactly);
+  start(write);
+  std::string& into = memory(4);
+  for (int i = 0; i < 20; ++i) {
+    Probe& read = reading(handle, into, Operation::exactly);
+    start(read);
+    send_all(pair.peer.get(), "data");
+    finish(read);
+    EXPECT_EQ(into, "data");
+  }
+  EXPECT_FALSE(write.done());
+  EXPECT_EQ(receive(pair.peer.get(), filled).size(), filled);
+  Probe& waiting = reading(handle, into);
+  start(waiting);
+  finish(write);
+  EXPECT_EQ(receive(pair.peer.get(), 4), "late");
+  EXPECT_FALSE(waiting.done());
+}
+
+}  // namespace
+}  // namespace baton::conformance
