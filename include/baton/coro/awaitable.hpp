@@ -131,6 +131,33 @@ class StopHook final : public CancellationHook {
   std::optional<std::stop_callback<Ask>> callback_;
 };
 
+template <class Inner, class Hook>
+class Cancellable;
+
+/// The result of `.timeout(span)` and `.deadline(when)`: the awaitable, by reference, in a value of its own;
+/// gcc 12 would try to move an awaitable that a modifier answers by reference.
+template <class Inner>
+class [[nodiscard("nothing is started until it is awaited")]] AwaiterReference {
+ public:
+  explicit AwaiterReference(Inner& inner) noexcept : inner_(inner) {}
+  [[nodiscard]] bool await_ready() const noexcept { return inner_.await_ready(); }
+  template <class Promise>
+  bool await_suspend(std::coroutine_handle<Promise> waiter) const noexcept {
+    return inner_.await_suspend(waiter);
+  }
+  auto await_resume() const { return inner_.await_resume(); }
+
+  AwaiterReference deadline(Deadline when) && noexcept { return std::move(inner_).deadline(when); }
+  AwaiterReference timeout(Duration span) && noexcept { return std::move(inner_).timeout(span); }
+  template <class Token>
+  auto cancel_with(Token token) && noexcept {
+    return std::move(inner_).cancel_with(std::move(token));
+  }
+
+ private:
+  Inner& inner_;
+};
+
 /// The result of `.cancel_with(token)`: the hook, and a reference to the awaitable, which lives as
 /// long as the expression.
 template <class Inner, class Hook>
@@ -145,14 +172,17 @@ class [[nodiscard("nothing is started until it is awaited")]] Cancellable {
   Cancellable& operator=(const Cancellable&) = delete;
 
   Cancellable&& deadline(Deadline when) && noexcept {
-    std::move(inner_).deadline(when);
+    static_cast<void>(std::move(inner_).deadline(when));
     return std::move(*this);
   }
   Cancellable&& timeout(Duration span) && noexcept {
-    std::move(inner_).timeout(span);
+    static_cast<void>(std::move(inner_).timeout(span));
     return std::move(*this);
   }
-  Inner& operator co_await() && noexcept { return inner_; }
+
+  AwaiterReference<Inner> operator co_await() && noexcept {
+    return AwaiterReference<Inner>{inner_};
+  }
 
  private:
   Inner& inner_;
@@ -166,14 +196,14 @@ class AwaiterModifiers : public OperationAwaiter {
   using OperationAwaiter::OperationAwaiter;
 
   /// Completes with errc::timed_out if it is not done by then.
-  Derived&& deadline(Deadline when) && noexcept {
+  AwaiterReference<Derived> deadline(Deadline when) && noexcept {
     operation().set_deadline(when);
-    return std::move(self());
+    return AwaiterReference<Derived>{self()};
   }
   /// The same, counted from now by the proactor's clock.
-  Derived&& timeout(Duration span) && noexcept {
+  AwaiterReference<Derived> timeout(Duration span) && noexcept {
     if (proactor() != nullptr) operation().set_deadline(Deadline::after(span, proactor()->now()));
-    return std::move(self());
+    return AwaiterReference<Derived>{self()};
   }
   /// Completes with std::errc::operation_canceled when the token's source is cancelled.
   Cancellable<Derived, TokenHook> cancel_with(CancellationToken token) && noexcept {

@@ -1,0 +1,102 @@
+// Acceptor: a listening socket.
+//
+//   Acceptor acceptor = Acceptor::listen(proactor, Endpoint::any(80)).value();
+//   while (auto peer = co_await acceptor.accept()) proactor.spawn(session(std::move(*peer)));
+//
+// An accept stays pending through exhaustion of descriptors or memory and through connections that
+// were given up before they were accepted; it ends by a connection, by cancel or by close (DESIGN
+// section 4, rule 11). A pending accept costs an operation; several may be pending at once.
+#pragma once
+
+#include <cstdint>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "baton/endpoint.hpp"
+#include "baton/export.hpp"
+#include "baton/handle.hpp"
+#include "baton/io_object.hpp"
+#include "baton/operation.hpp"
+#include "baton/proactor.hpp"
+#include "baton/result.hpp"
+#include "baton/socket_options.hpp"
+#include "baton/stream_socket.hpp"
+
+namespace baton {
+
+struct ListenOptions {
+  /// Connections that the kernel holds ready for accept, at most; it may hold fewer (somaxconn).
+  int backlog = 4'096;
+  bool reuse_address = true;  ///< listen again at once after a restart; not for UNIX sockets
+  bool reuse_port = false;    ///< several listeners share the port, and the kernel spreads
+  bool v6_only = false;       ///< an IPv6 listener does not take IPv4
+  Home home{};                ///< of the listener itself
+};
+
+class BATON_EXPORT Acceptor : public IoObject, public SocketOptions<Acceptor> {
+ public:
+  Acceptor() noexcept = default;  ///< closed
+
+  /// Port 0 takes any free one: local_endpoint() tells which. Errors: the system's (EADDRINUSE,
+  /// EACCES ...), Proactor::adopt's.
+  static Result<Acceptor> listen(Proactor& proactor, const Endpoint& endpoint,
+                                 ListenOptions options = {}) noexcept;
+  /// A listener for each lane of the proactor, all on one port (SO_REUSEPORT): with
+  /// AcceptPolicy::same_thread a connection is accepted and served by one thread. One where there
+  /// is one lane. Throws std::bad_alloc.
+  static Result<std::vector<Acceptor>> listen_each_lane(Proactor& proactor,
+                                                        const Endpoint& endpoint,
+                                                        ListenOptions options = {});
+  /// From a descriptor that listens (see Proactor::adopt). On failure the caller keeps it.
+  static Result<Acceptor> adopt(Proactor& proactor, NativeHandle native,
+                                Ownership ownership = Ownership::owned, Home home = {}) noexcept;
+
+  /// Waits for a connection: Result<StreamSocket>, at home where Config::accept_policy says. In a
+  /// handler take the socket by take().
+  [[nodiscard]] auto accept() noexcept { return awaitable(accepting(nullptr), Take{this}); }
+  template <detail::CachedHandler Handler>
+  std::error_code accept(Handler&& handler) noexcept {
+    return start_cached(accepting(nullptr), std::forward<Handler>(handler));
+  }
+  template <detail::OwnedHandler Handler = detail::KeepHandler>
+  std::error_code accept(Operation& operation, Handler handler = {}) noexcept {
+    return start_owned(operation, accepting(nullptr), handler);
+  }
+  /// The same, and stores the peer's address, which must live until completion.
+  [[nodiscard]] auto accept(Endpoint& peer) noexcept {
+    return awaitable(accepting(&peer), Take{this});
+  }
+  template <detail::OwnedHandler Handler = detail::KeepHandler>
+  std::error_code accept(Operation& operation, Endpoint& peer, Handler handler = {}) noexcept {
+    return start_owned(operation, accepting(&peer), handler);
+  }
+
+  /// The socket that a complete accept brought, or its error. REQUIRES: once. When the proactor
+  /// cannot take one more handle, the connection is closed.
+  static Result<StreamSocket> take(Proactor& proactor, const Operation& operation) noexcept;
+  Result<StreamSocket> take(const Operation& operation) const noexcept {
+    return take(proactor(), operation);
+  }
+
+  [[nodiscard]] Result<Endpoint> local_endpoint() const noexcept;
+
+ private:
+  friend class IoObject;
+  using IoObject::IoObject;
+
+  struct Take {
+    const Acceptor* acceptor;
+    Result<StreamSocket> operator()(const Operation& operation) const noexcept {
+      if (operation.failed()) return unexpected{operation.error()};
+      return acceptor->take(operation);
+    }
+  };
+  [[nodiscard]] detail::Request accepting(Endpoint* peer) const noexcept {
+    detail::Request made = request(OperationKind::accept);
+    made.extra = reinterpret_cast<std::uintptr_t>(peer);
+    return made;
+  }
+};
+
+}  // namespace baton

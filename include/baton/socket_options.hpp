@@ -1,0 +1,154 @@
+// Socket options as typed values:
+//
+//   socket.set_option(option::NoDelay{true});
+//   int bytes = socket.get_option<option::ReceiveBuffer>().value().bytes;
+//
+// Errors are the system's (ENOPROTOOPT where the option does not belong to that kind of socket).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <system_error>
+#include <type_traits>
+
+#include "baton/export.hpp"
+#include "baton/fwd.hpp"
+#include "baton/result.hpp"
+
+namespace baton {
+namespace option {
+
+/// Names of the options; what the system calls them stays in the source file.
+enum class Name : std::uint8_t {
+  no_delay,
+  keep_alive,
+  keep_alive_idle,
+  keep_alive_interval,
+  keep_alive_count,
+  reuse_address,
+  reuse_port,
+  broadcast,
+  v6_only,
+  receive_buffer,
+  send_buffer,
+};
+
+template <Name option>
+struct Flag {
+  static constexpr Name name = option;
+  bool enabled = true;
+};
+using NoDelay = Flag<Name::no_delay>;      ///< TCP: send small segments at once
+using KeepAlive = Flag<Name::keep_alive>;  ///< probe an idle connection
+using ReuseAddress = Flag<Name::reuse_address>;
+using ReusePort = Flag<Name::reuse_port>;  ///< several sockets listen on one port
+using Broadcast = Flag<Name::broadcast>;
+using V6Only = Flag<Name::v6_only>;  ///< no IPv4 on an IPv6 socket; before bind
+
+template <Name option>
+struct Size {
+  static constexpr Name name = option;
+  int bytes = 0;
+};
+/// The kernel's buffers. Linux doubles what is set, for its own bookkeeping, and answers the
+/// double.
+using ReceiveBuffer = Size<Name::receive_buffer>;
+using SendBuffer = Size<Name::send_buffer>;
+
+template <Name option>
+struct Seconds {
+  static constexpr Name name = option;
+  std::chrono::seconds span{};
+};
+using KeepAliveIdle = Seconds<Name::keep_alive_idle>;  ///< before the first probe
+using KeepAliveInterval = Seconds<Name::keep_alive_interval>;
+/// Probes without an answer until the connection counts as dead.
+struct KeepAliveCount {
+  static constexpr Name name = Name::keep_alive_count;
+  int probes = 0;
+};
+
+/// What close does with data that is not yet sent: enabled, it waits for up to `span` (with zero it
+/// throws the data away and resets the connection). Baton then closes on a worker or on the ring.
+struct Linger {
+  bool enabled = false;
+  std::chrono::seconds span{};
+};
+
+}  // namespace option
+
+namespace detail {
+
+// On a bare descriptor, before anybody knows it.
+BATON_EXPORT std::error_code set_option(const os::System& system, int fd, option::Name name,
+                                        int value) noexcept;
+BATON_EXPORT std::error_code set_option(Proactor& proactor, Handle* handle, option::Name name,
+                                        int value) noexcept;
+BATON_EXPORT Result<int> get_option(Proactor& proactor, Handle* handle, option::Name name) noexcept;
+BATON_EXPORT std::error_code set_linger(Proactor& proactor, Handle* handle,
+                                        option::Linger linger) noexcept;
+BATON_EXPORT Result<option::Linger> get_linger(Proactor& proactor, Handle* handle) noexcept;
+
+template <option::Name name>
+int to_int(option::Flag<name> flag) noexcept {
+  return flag.enabled ? 1 : 0;
+}
+template <option::Name name>
+int to_int(option::Size<name> size) noexcept {
+  return size.bytes;
+}
+template <option::Name name>
+int to_int(option::Seconds<name> seconds) noexcept {
+  return static_cast<int>(seconds.span.count());
+}
+inline int to_int(option::KeepAliveCount count) noexcept { return count.probes; }
+
+template <option::Name name>
+void from_int(option::Flag<name>& flag, int value) noexcept {
+  flag.enabled = value != 0;
+}
+template <option::Name name>
+void from_int(option::Size<name>& size, int value) noexcept {
+  size.bytes = value;
+}
+template <option::Name name>
+void from_int(option::Seconds<name>& seconds, int value) noexcept {
+  seconds.span = std::chrono::seconds(value);
+}
+inline void from_int(option::KeepAliveCount& count, int value) noexcept { count.probes = value; }
+
+}  // namespace detail
+
+/// set_option and get_option of a socket class, which derives from IoObject. Any thread. A closed
+/// socket answers errc::handle_closed.
+template <class Socket>
+class SocketOptions {
+ public:
+  template <class Option>
+  std::error_code set_option(Option value) noexcept {
+    return detail::set_option(self().proactor(), self().handle(), Option::name,
+                              detail::to_int(value));
+  }
+  std::error_code set_option(option::Linger linger) noexcept {
+    return detail::set_linger(self().proactor(), self().handle(), linger);
+  }
+  template <class Option>
+  [[nodiscard]] Result<Option> get_option() const noexcept {
+    if constexpr (requires { Option::name; }) {
+      const Result<int> value =
+          detail::get_option(self().proactor(), self().handle(), Option::name);
+      if (!value) return unexpected{value.error()};
+      Option found;
+      detail::from_int(found, *value);
+      return found;
+    } else {
+      static_assert(std::is_same_v<Option, option::Linger>);
+      return detail::get_linger(self().proactor(), self().handle());
+    }
+  }
+
+ private:
+  [[nodiscard]] const Socket& self() const noexcept { return static_cast<const Socket&>(*this); }
+};
+
+}  // namespace baton

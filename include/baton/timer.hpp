@@ -1,0 +1,150 @@
+// Timer: waits until a point in time, again and again, one wait at a time. It has an operation of its own:
+// starting it allocates nothing.
+//
+//   Timer timer{proactor};
+//   timer.wait_for(1s, [&](Operation& op) { if (!op.failed()) tick(); });
+//   co_await timer.wait_for(1s);
+//
+// A timer without an object, on the caller's operation, is Proactor::start_timer; for a coroutine that only
+// wants to sleep there is sleep_for (coro/sleep.hpp).
+#pragma once
+
+#include <coroutine>
+#include <cstddef>
+#include <new>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include "baton/coro/awaitable.hpp"
+#include "baton/deadline.hpp"
+#include "baton/error.hpp"
+#include "baton/io_object.hpp"
+#include "baton/limits.hpp"
+#include "baton/operation.hpp"
+#include "baton/proactor.hpp"
+#include "baton/result.hpp"
+
+namespace baton {
+
+class Timer {
+ public:
+  explicit Timer(Proactor& proactor) noexcept : proactor_(proactor) {}
+  /// REQUIRES: no wait is pending: cancel it, and let its completion come.
+  ~Timer() = default;
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+  /// Completes without error at `when`, or as cancelled. The handler, a callable void(Operation&) of at most
+  /// limits::cached_handler_size bytes, is moved out before it runs: it may start the next wait, and destroy
+  /// the timer. errc::operation_in_use while a wait is pending; else as Proactor::start.
+  template <detail::CachedHandler Handler>
+  std::error_code wait_until(Deadline when, Handler&& handler) noexcept {
+    if (is_pending()) return make_error_code(errc::operation_in_use);
+    emplace(std::forward<Handler>(handler));
+    const std::error_code error = start(operation_, when);
+    if (error) destroy_(*this);
+    return error;
+  }
+  template <detail::CachedHandler Handler>
+  std::error_code wait_for(Duration span, Handler&& handler) noexcept {
+    return wait_until(from_now(span), std::forward<Handler>(handler));
+  }
+  /// On an operation of the caller, beside the timer's own wait; cancelled by Proactor::cancel(operation).
+  template <detail::OwnedHandler Handler = detail::KeepHandler>
+  std::error_code wait_until(Operation& operation, Deadline when, Handler handler = {}) noexcept {
+    if (operation.is_pending()) return make_error_code(errc::operation_in_use);
+    if constexpr (!std::same_as<Handler, detail::KeepHandler>) operation.set_handler(handler);
+    return start(operation, when);
+  }
+  template <detail::OwnedHandler Handler = detail::KeepHandler>
+  std::error_code wait_for(Operation& operation, Duration span, Handler handler = {}) noexcept {
+    return wait_until(operation, from_now(span), handler);
+  }
+
+  /// `co_await timer.wait_until(when)`: Result<void>.
+  class Wait;
+  [[nodiscard]] Wait wait_until(Deadline when) noexcept;
+  [[nodiscard]] Wait wait_for(Duration span) noexcept;
+
+  /// Ends the pending wait early. Any thread.
+  CancelResult cancel() noexcept { return proactor_.cancel(operation_); }
+  [[nodiscard]] bool is_pending() const noexcept { return operation_.is_pending(); }
+  /// What was last waited for; never() before that.
+  [[nodiscard]] Deadline expires() const noexcept { return expires_; }
+  [[nodiscard]] Proactor& proactor() const noexcept { return proactor_; }
+
+ private:
+  // An operation that knows the way back to its timer.
+  struct Own final : Operation {
+    explicit Own(Timer& owner) noexcept : timer(owner) {}
+    Timer& timer;
+  };
+
+  [[nodiscard]] Deadline from_now(Duration span) const noexcept {
+    return Deadline::after(span, proactor_.now());
+  }
+  std::error_code start(Operation& operation, Deadline when) noexcept {
+    expires_ = when;
+    return proactor_.start_timer(operation, when);
+  }
+
+  template <class Handler>
+  void emplace(Handler&& handler) noexcept {
+    using Stored = std::decay_t<Handler>;
+    static_assert(sizeof(Stored) <= limits::cached_handler_size &&
+                      alignof(Stored) <= alignof(std::max_align_t),
+                  "the handler is too large for a timer: capture a pointer");
+    ::new (static_cast<void*>(handler_)) Stored(std::forward<Handler>(handler));
+    destroy_ = [](Timer& self) { self.stored<Stored>().~Stored(); };
+    operation_.set_completion([](Operation& operation) {
+      Timer& self = static_cast<Own&>(operation).timer;
+      Stored moved = std::move(self.stored<Stored>());
+      self.stored<Stored>().~Stored();
+      moved(operation);  // self may be gone afterwards
+    });
+  }
+  template <class Stored>
+  Stored& stored() noexcept {
+    return *std::launder(reinterpret_cast<Stored*>(handler_));
+  }
+
+  Proactor& proactor_;
+  Own operation_{*this};
+  Deadline expires_;
+  void (*destroy_)(Timer&) = nullptr;
+  alignas(std::max_align_t) std::byte handler_[limits::cached_handler_size];
+};
+
+class [[nodiscard("nothing is started until it is awaited")]] Timer::Wait final
+    : public detail::AwaiterModifiers<Timer::Wait> {
+ public:
+  Wait(Timer& timer, Deadline when) noexcept
+      : AwaiterModifiers(&timer.proactor_, timer.operation_), timer_(timer), when_(when) {}
+
+  template <class Promise>
+  bool await_suspend(std::coroutine_handle<Promise> waiter) noexcept {
+    if (timer_.is_pending()) {
+      in_use_ = true;
+      return false;
+    }
+    timer_.expires_ = when_;
+    operation().prepare(OperationKind::timer, nullptr);
+    operation().set_deadline(when_);
+    return begin(waiter, detail::context_of(waiter)) == Begin::suspended;
+  }
+  Result<void> await_resume() noexcept {
+    if (in_use_) return unexpected{make_error_code(errc::operation_in_use)};
+    return detail::NoBytes{}(operation());
+  }
+
+ private:
+  Timer& timer_;
+  Deadline when_;
+  bool in_use_ = false;
+};
+
+inline Timer::Wait Timer::wait_until(Deadline when) noexcept { return Wait{*this, when}; }
+inline Timer::Wait Timer::wait_for(Duration span) noexcept { return Wait{*this, from_now(span)}; }
+
+}  // namespace baton

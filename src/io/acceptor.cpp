@@ -1,0 +1,78 @@
+// Listening sockets.
+#include "baton/acceptor.hpp"
+
+#include "io/native.hpp"
+#include "os/system.hpp"
+
+namespace baton {
+namespace {
+
+std::error_code set_options(const os::System& system, int fd, const Endpoint& endpoint,
+                            const ListenOptions& options) noexcept {
+  using option::Name;
+  const bool internet = endpoint.family() != AddressFamily::unix_domain;
+  if (internet && options.reuse_address) {
+    if (auto error = detail::set_option(system, fd, Name::reuse_address, 1)) return error;
+  }
+  if (internet && options.reuse_port) {
+    if (auto error = detail::set_option(system, fd, Name::reuse_port, 1)) return error;
+  }
+  // Set in any case: the default is a system-wide setting.
+  if (endpoint.family() == AddressFamily::ipv6) {
+    return detail::set_option(system, fd, Name::v6_only, options.v6_only ? 1 : 0);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Acceptor> Acceptor::listen(Proactor& proactor, const Endpoint& endpoint,
+                                  ListenOptions options) noexcept {
+  const os::System& system = proactor.system();
+  const Result<int> fd = io::open_socket(system, endpoint.family(), SOCK_STREAM);
+  if (!fd) return unexpected{fd.error()};
+  io::Descriptor descriptor{system, *fd};
+  if (auto error = set_options(system, *fd, endpoint, options)) return unexpected{error};
+  if (auto error = io::bind(system, *fd, endpoint)) return unexpected{error};
+  // Errnos: EADDRINUSE: the caller's answer.
+  if (system.listen(*fd, options.backlog) != 0) return unexpected{io::last_error()};
+  return io::adopt_or_close<Acceptor>(proactor, descriptor.release(), options.home);
+}
+
+Result<std::vector<Acceptor>> Acceptor::listen_each_lane(Proactor& proactor,
+                                                         const Endpoint& endpoint,
+                                                         ListenOptions options) {
+  options.reuse_port = true;
+  Endpoint shared = endpoint;
+  std::vector<Acceptor> acceptors;
+  acceptors.reserve(proactor.lanes());
+  for (std::uint32_t lane = 0; lane < proactor.lanes(); ++lane) {
+    options.home.lane = lane;
+    Result<Acceptor> acceptor = listen(proactor, shared, options);
+    if (!acceptor) return unexpected{acceptor.error()};
+    if (lane == 0) {
+      // With port 0 the first one finds the port, and the others follow.
+      const Result<Endpoint> found = acceptor->local_endpoint();
+      if (!found) return unexpected{found.error()};
+      shared = *found;
+    }
+    acceptors.push_back(std::move(*acceptor));
+  }
+  return acceptors;
+}
+
+Result<Acceptor> Acceptor::adopt(Proactor& proactor, NativeHandle native, Ownership ownership,
+                                 Home home) noexcept {
+  return adopt_as<Acceptor>(proactor, native, HandleKind::listener, ownership, home);
+}
+
+Result<StreamSocket> Acceptor::take(Proactor& proactor, const Operation& operation) noexcept {
+  if (operation.failed()) return unexpected{operation.error()};
+  return io::adopt_or_close<StreamSocket>(proactor, operation.accepted(), Home{Home::by_policy});
+}
+
+Result<Endpoint> Acceptor::local_endpoint() const noexcept {
+  return io::local_endpoint(proactor(), handle());
+}
+
+}  // namespace baton

@@ -1,0 +1,53 @@
+// Making connections.
+#include "baton/connector.hpp"
+
+#include "io/native.hpp"
+#include "os/system.hpp"
+
+namespace baton {
+
+std::error_code detail::fill_connect(Proactor& proactor, Operation& operation, Endpoint& endpoint,
+                                     Home home) noexcept {
+  const Result<int> fd = io::open_socket(proactor.system(), endpoint.family(), SOCK_STREAM);
+  if (!fd) return fd.error();
+  Result<StreamSocket> socket = io::adopt_or_close<StreamSocket>(proactor, *fd, home);
+  if (!socket) return socket.error();
+  operation.prepare(OperationKind::connect, socket->release());  // from here on: take, or undo
+  operation.set_endpoint(&endpoint);
+  return {};
+}
+
+void detail::undo_connect(Proactor& proactor, Operation& operation) noexcept {
+  proactor.close_detached(*operation.handle());
+}
+
+Result<StreamSocket> Connector::take(Operation& operation) const noexcept {
+  // Never prepared: the socket could not even be opened.
+  if (operation.handle() == nullptr) return unexpected{operation.error()};
+  if (operation.failed()) {
+    // One that was not started is undone already; only a completion has something to close.
+    if (operation.state() == OperationState::completed) {
+      proactor_->close_detached(*operation.handle());
+    }
+    return unexpected{operation.error()};
+  }
+  return StreamSocket{*proactor_, *operation.handle()};
+}
+
+Task<Result<StreamSocket>> Connector::connect_any(std::vector<Endpoint> endpoints,
+                                                  ConnectOptions options) {
+  // Copied: the connector may be gone before the first suspension is over.
+  Connector connector = *this;
+  std::error_code last = std::make_error_code(std::errc::invalid_argument);
+  for (const Endpoint& endpoint : endpoints) {
+    auto peer = co_await connector.connect(endpoint)
+                    .timeout(options.attempt_timeout)
+                    .cancel_with(options.token);
+    if (peer) co_return std::move(*peer);
+    last = peer.error();
+    if (last == std::errc::operation_canceled || last == errc::stopped) break;
+  }
+  co_return unexpected{last};
+}
+
+}  // namespace baton

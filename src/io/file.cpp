@@ -1,0 +1,74 @@
+// Files.
+#include "baton/file.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include "io/native.hpp"
+#include "os/system.hpp"
+
+// O_DIRECT is not in POSIX; without it the flag is an error of open().
+#ifndef O_DIRECT
+#define O_DIRECT 0
+#endif
+
+namespace baton {
+namespace {
+
+int system_flags(FileFlags flags) noexcept {
+  // O_NONBLOCK: the open of a FIFO shall not wait for its other end; it means nothing for files.
+  int result = O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+  const bool reads = has(flags, FileFlags::read);
+  const bool writes = has(flags, FileFlags::write | FileFlags::append);
+  result |= reads && writes ? O_RDWR : writes ? O_WRONLY : O_RDONLY;
+  if (has(flags, FileFlags::create)) result |= O_CREAT;
+  if (has(flags, FileFlags::exclusive)) result |= O_EXCL;
+  if (has(flags, FileFlags::truncate)) result |= O_TRUNC;
+  if (has(flags, FileFlags::append)) result |= O_APPEND;
+  if (has(flags, FileFlags::direct)) result |= O_DIRECT;
+  if (has(flags, FileFlags::sync)) result |= O_SYNC;
+  if (has(flags, FileFlags::data_sync)) result |= O_DSYNC;
+  return result;
+}
+
+std::error_code check_is_file(const os::System& system, int fd) noexcept {
+  struct stat status{};
+  if (system.fstat(fd, &status) != 0) return io::last_error();
+  if (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode)) return {};
+  if (S_ISDIR(status.st_mode)) return std::make_error_code(std::errc::is_a_directory);
+  return std::make_error_code(std::errc::invalid_argument);
+}
+
+}  // namespace
+
+Result<File> File::open(Proactor& proactor, const std::string& path, FileFlags flags,
+                        FileOptions options) noexcept {
+  const os::System& system = proactor.system();
+  if (!has(flags, FileFlags::read_write | FileFlags::append) ||
+      (has(flags, FileFlags::direct) && O_DIRECT == 0)) {
+    return unexpected{std::make_error_code(std::errc::invalid_argument)};
+  }
+  // Errnos: EINTR is retried; the others are the caller's answer.
+  int fd = -1;
+  do {
+    fd = system.open(path.c_str(), system_flags(flags), static_cast<mode_t>(options.permissions));
+  } while (fd < 0 && errno == EINTR);
+  if (fd < 0) return unexpected{io::last_error()};
+  io::Descriptor descriptor{system, fd};
+  if (auto error = check_is_file(system, fd)) return unexpected{error};
+  return io::adopt_or_close<File>(proactor, descriptor.release(), options.home);
+}
+
+Result<File> File::adopt(Proactor& proactor, NativeHandle native, Ownership ownership,
+                         Home home) noexcept {
+  return adopt_as<File>(proactor, native, HandleKind::file, ownership, home);
+}
+
+Result<std::uint64_t> File::size() const noexcept {
+  if (!is_open()) return unexpected{make_error_code(errc::handle_closed)};
+  struct stat status{};
+  if (proactor().system().fstat(native(), &status) != 0) return unexpected{io::last_error()};
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+}  // namespace baton

@@ -1,0 +1,52 @@
+// What the sources of this folder share: making sockets and asking for their addresses, through the
+// seam.
+#pragma once
+
+#include <system_error>
+
+#include "baton/endpoint.hpp"
+#include "baton/handle.hpp"
+#include "baton/proactor.hpp"
+#include "baton/result.hpp"
+#include "os/system.hpp"
+
+namespace baton::io {
+
+/// errno as a value.
+std::error_code last_error() noexcept;
+
+/// A non-blocking, close-on-exec socket; EAFNOSUPPORT if the family is unspecified.
+Result<int> open_socket(const os::System& system, AddressFamily family, int type) noexcept;
+
+std::error_code bind(const os::System& system, int fd, const Endpoint& endpoint) noexcept;
+
+Result<Endpoint> local_endpoint(const Proactor& proactor, const Handle* handle) noexcept;
+Result<Endpoint> remote_endpoint(const Proactor& proactor, const Handle* handle) noexcept;
+
+/// Closes a descriptor on the way out, unless it was released.
+class Descriptor {
+ public:
+  Descriptor(const os::System& system, int fd) noexcept : system_(system), fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) system_.close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  [[nodiscard]] int get() const noexcept { return fd_; }
+  int release() noexcept { return std::exchange(fd_, -1); }
+
+ private:
+  const os::System& system_;
+  int fd_;
+};
+
+/// Gives a descriptor to the proactor and makes the object; closes it if that fails.
+template <class Object>
+Result<Object> adopt_or_close(Proactor& proactor, int fd, Home home) noexcept {
+  Descriptor descriptor{proactor.system(), fd};
+  Result<Object> object = Object::adopt(proactor, fd, Ownership::owned, home);
+  if (object) descriptor.release();
+  return object;
+}
+
+}  // namespace baton::io

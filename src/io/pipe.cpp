@@ -1,0 +1,29 @@
+// Pipes.
+#include "baton/pipe.hpp"
+
+#include <fcntl.h>
+
+#include "io/native.hpp"
+#include "os/system.hpp"
+
+namespace baton {
+
+Result<PipePair> Pipe::create(Proactor& proactor, Home home) noexcept {
+  const os::System& system = proactor.system();
+  int fds[2];
+  // Errnos: EMFILE, ENFILE: the caller's answer.
+  if (system.pipe2(fds, O_NONBLOCK | O_CLOEXEC) != 0) return unexpected{io::last_error()};
+  io::Descriptor writer_fd{system, fds[1]};
+  Result<Pipe> reader = io::adopt_or_close<Pipe>(proactor, fds[0], home);
+  if (!reader) return unexpected{reader.error()};
+  Result<Pipe> writer = io::adopt_or_close<Pipe>(proactor, writer_fd.release(), home);
+  if (!writer) return unexpected{writer.error()};
+  return PipePair{std::move(*reader), std::move(*writer)};
+}
+
+Result<Pipe> Pipe::adopt(Proactor& proactor, NativeHandle native, Ownership ownership,
+                         Home home) noexcept {
+  return adopt_as<Pipe>(proactor, native, HandleKind::pipe, ownership, home);
+}
+
+}  // namespace baton
