@@ -1,0 +1,314 @@
+// The conformance suite of interrupt strategies: every one in the registry with every wait strategy, as in
+// interrupt_strategy.sticky/eventfd_epoll. Through the Demultiplexer, which folds one into the other.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <mutex>
+
+#include "demux/demultiplexer.hpp"
+#include "demux/registry.hpp"
+#include "support/counting_system.hpp"
+#include "support/descriptors.hpp"
+#include "support/sleeping_thread.hpp"
+
+namespace baton::test {
+
+using demux::Demultiplexer;
+using std::chrono::milliseconds;
+
+struct Combination {
+  std::string interrupt;
+  std::string wait;
+};
+
+class interrupt_strategy : public testing::TestWithParam<Combination> {
+ protected:
+  void SetUp() override {
+    std::string replaced;
+    demux::Options options;
+    options.system = &counting_system();
+    options.wait = GetParam().wait;
+    options.interrupt = GetParam().interrupt;
+    options.descriptors_max = 64;
+    options.explain = [&](std::string_view line) { replaced = line; };
+    auto opened = Demultiplexer::open(options);
+    if (!opened) GTEST_SKIP() << opened.error().reason;
+    if (!replaced.empty()) GTEST_SKIP() << replaced;
+    demux_ = std::move(*opened);
+    EXPECT_EQ(demux_->interrupt_name(), GetParam().interrupt);
+    system_calls().clear();
+  }
+
+  Demultiplexer& demux() { return *demux_; }
+
+  /// One wait; whether it was interrupted.
+  bool wait(Deadline deadline = Deadline::after(std::chrono::seconds{20})) {
+    std::array<Report, 8> reports;
+    bool interrupted = false;
+    demux_->wait(reports, deadline, interrupted);
+    return interrupted;
+  }
+
+ private:
+  std::unique_ptr<Demultiplexer> demux_;
+};
+
+namespace {
+
+std::vector<Combination> combinations() {
+  std::vector<Combination> all;
+  for (const auto& interrupt : demux::interrupt_strategies()) {
+    for (const auto& wait : demux::wait_strategies()) all.push_back({interrupt.name, wait.name});
+  }
+  return all;
+}
+
+std::uint64_t sends() { return system_calls().writes + system_calls().signals; }
+
+// What a program does with interrupts: work is published, then the wait is interrupted; who returns from the
+// wait takes all the work there is. A lost interrupt leaves work behind and hangs the test.
+class Work {
+ public:
+  explicit Work(std::uint64_t total) : total_(total) {}
+  void add() { added_.fetch_add(1); }
+  void take() { taken_ = added_.load(); }
+  [[nodiscard]] bool done() const { return taken_ == total_; }
+
+ private:
+  const std::uint64_t total_;
+  std::atomic<std::uint64_t> added_{0};
+  std::atomic<std::uint64_t> taken_{0};
+};
+
+std::atomic<Demultiplexer*> interrupted_by_handler{nullptr};
+
+class HandlerThatInterrupts {
+ public:
+  explicit HandlerThatInterrupts(Demultiplexer& demux) {
+    interrupted_by_handler = &demux;
+    struct sigaction action{};
+    action.sa_handler = [](int) { interrupted_by_handler.load()->interrupt(); };
+    action.sa_flags = SA_RESTART;
+    EXPECT_EQ(::sigaction(SIGUSR1, &action, &before_), 0);
+  }
+  ~HandlerThatInterrupts() { ::sigaction(SIGUSR1, &before_, nullptr); }
+  HandlerThatInterrupts(const HandlerThatInterrupts&) = delete;
+  HandlerThatInterrupts& operator=(const HandlerThatInterrupts&) = delete;
+
+ private:
+  struct sigaction before_{};
+};
+
+}  // namespace
+
+INSTANTIATE_TEST_SUITE_P(, interrupt_strategy, testing::ValuesIn(combinations()),
+                         [](const auto& parameter) {
+                           return parameter.param.interrupt + "_" + parameter.param.wait;
+                         });
+
+TEST_P(interrupt_strategy, sticky) {
+  demux().interrupt();
+  EXPECT_TRUE(wait());
+}
+
+TEST_P(interrupt_strategy, sticky_between_waits) {
+  for (int i = 0; i < 3; ++i) {
+    demux().interrupt();
+    const Deadline start = Deadline::after(Duration{0});
+    EXPECT_TRUE(wait());
+    EXPECT_LT(Deadline::after(Duration{0}), Deadline::after(std::chrono::seconds{15}, start));
+  }
+}
+
+TEST_P(interrupt_strategy, from_another_thread) {
+  bool interrupted = false;
+  WatchedThread waiter([&] { interrupted = wait(); });
+  waiter.until_asleep([] { return system_calls().waits > 0; });
+  demux().interrupt();
+  waiter.join();
+  EXPECT_TRUE(interrupted);
+  EXPECT_EQ(sends(), 1U);
+}
+
+TEST_P(interrupt_strategy, from_a_signal_handler_of_the_thread_that_waits_next) {
+  const HandlerThatInterrupts handler(demux());
+  errno = ENOTTY;
+  ASSERT_EQ(::raise(SIGUSR1), 0);
+  EXPECT_EQ(errno, ENOTTY);
+  EXPECT_TRUE(wait());
+}
+
+TEST_P(interrupt_strategy, from_a_signal_handler_inside_the_wait) {
+  const HandlerThatInterrupts handler(demux());
+  std::atomic<bool> interrupted{false};
+  WatchedThread waiter([&] {
+    while (!interrupted) interrupted = wait();  // the signal itself ends a wait, too
+  });
+  waiter.until_asleep([] { return system_calls().waits > 0; });
+  ASSERT_EQ(::syscall(SYS_tgkill, ::getpid(), waiter.number(), SIGUSR1), 0);
+  waiter.join();
+  EXPECT_TRUE(interrupted);
+}
+
+TEST_P(interrupt_strategy, many_cost_one_system_call) {
+  wait(Deadline::immediately());  // somebody has been the leader
+  system_calls().clear();
+  for (int i = 0; i < 1000; ++i) demux().interrupt();
+  EXPECT_EQ(sends(), 1U);
+  EXPECT_TRUE(wait());
+}
+
+TEST_P(interrupt_strategy, quiet_after) {
+  wait(Deadline::immediately());
+  demux().interrupt();
+  EXPECT_TRUE(wait());
+  system_calls().clear();
+  const Deadline end = Deadline::after(milliseconds{50});
+  while (Deadline::after(Duration{0}) < end) wait(end);
+  // The idle wait is one system call, and there is no other.
+  EXPECT_EQ(system_calls().all_but_locks(),
+            system_calls().waits + system_calls().signals + system_calls().reads);
+  EXPECT_EQ(system_calls().all_but_locks() - system_calls().reads, 1U);
+}
+
+TEST_P(interrupt_strategy, a_wait_that_ends_by_itself_leaves_it_pending) {
+  const SocketPair pair;
+  std::error_code error;
+  ASSERT_FALSE(demux().attach(1, pair.ours.get()));
+  ASSERT_EQ(demux().watch(1, Interest::in, error), demux::Watch::armed);
+  pair.make_readable();
+  demux().interrupt();
+  // Report and interrupt, in one wait or in two; never one of them lost.
+  std::array<Report, 1> reports;
+  bool interrupted = false;
+  bool reported = false;
+  for (int i = 0; i < 20 && !(interrupted && reported); ++i) {
+    bool now = false;
+    if (demux().wait(reports, Deadline::after(std::chrono::seconds{20}), now) > 0) {
+      reported = true;
+      EXPECT_EQ(pair.drain(), 1);
+    }
+    interrupted = interrupted || now;
+  }
+  EXPECT_TRUE(interrupted);
+  EXPECT_TRUE(reported);
+  demux().detach(1);
+}
+
+TEST_P(interrupt_strategy, none_is_lost) {
+  constexpr std::uint64_t each = 3000;
+  Work work(3 * each);
+  WatchedThread waiter([&] {
+    while (!work.done()) {
+      wait(Deadline::never());
+      work.take();
+    }
+  });
+  const auto body = [&] {
+    for (std::uint64_t i = 0; i < each; ++i) {
+      work.add();
+      demux().interrupt();
+    }
+  };
+  std::thread a(body);
+  std::thread b(body);
+  std::thread c(body);
+  a.join();
+  b.join();
+  c.join();
+  waiter.join();
+  EXPECT_TRUE(work.done());
+}
+
+// Interrupt and time-out coincide, again and again.
+TEST_P(interrupt_strategy, none_is_lost_at_a_deadline) {
+  constexpr std::uint64_t each = 2000;
+  Work work(each);
+  WatchedThread waiter([&] {
+    bool forever = false;
+    while (!work.done()) {
+      // Every other wait depends on the interrupt alone.
+      const bool interrupted =
+          wait(forever ? Deadline::never() : Deadline::after(std::chrono::microseconds{20}));
+      if (interrupted) work.take();
+      forever = !forever;
+    }
+  });
+  for (std::uint64_t i = 0; i < each; ++i) {
+    work.add();
+    demux().interrupt();
+    if (i % 16 == 0) ::sched_yield();
+  }
+  waiter.join();
+  EXPECT_TRUE(work.done());
+}
+
+// The thread that waits changes all the time: a signal sent to a leader that has left must not be lost.
+TEST_P(interrupt_strategy, none_is_lost_when_leaders_change) {
+  constexpr std::uint64_t each = 2000;
+  Work work(each);
+  std::mutex leadership;
+  const auto lead = [&] {
+    for (;;) {
+      const std::scoped_lock lock(leadership);
+      if (work.done()) return;
+      wait(Deadline::never());
+      work.take();
+    }
+  };
+  std::thread a(lead);
+  std::thread b(lead);
+  std::thread c(lead);
+  for (std::uint64_t i = 0; i < each; ++i) {
+    work.add();
+    demux().interrupt();
+    if (i % 8 == 0) ::sched_yield();
+  }
+  a.join();
+  b.join();
+  c.join();
+  EXPECT_TRUE(work.done());
+}
+
+TEST_P(interrupt_strategy, a_leader_that_is_gone) {
+  std::thread([&] { wait(Deadline::immediately()); }).join();
+  demux().interrupt();
+  EXPECT_TRUE(wait());
+}
+
+// The child makes its own; an interrupt there does not reach the parent.
+TEST_P(interrupt_strategy, recreated_after_fork) {
+  const auto entry = demux::find_interrupt_strategy(GetParam().interrupt);
+  auto opened = entry->factory({});
+  ASSERT_TRUE(opened.has_value());
+  InterruptStrategy& interrupter = **opened;
+  if (interrupter.descriptor() == invalid_handle) GTEST_SKIP() << "shares nothing with the parent";
+  interrupter.interrupt();  // inherited as it is
+  const auto readable = [&] {
+    pollfd set{};
+    set.fd = interrupter.descriptor();
+    set.events = POLLIN;
+    return ::poll(&set, 1, 0) == 1;
+  };
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool made = interrupter.recreate().has_value();
+    const bool clean = !readable();
+    interrupter.interrupt();
+    const bool sticky = readable();
+    interrupter.reset();
+    const bool consumed = !readable();
+    ::_exit(made && clean && sticky && consumed ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(readable());
+  interrupter.reset();
+  EXPECT_FALSE(readable());
+}
+
+}  // namespace baton::test
