@@ -169,7 +169,7 @@ enum {
   BATON_BORROWED = 1 /* untouched, left open; whoever owns it may close it between operations */
 };
 
-/* Makes a descriptor known. On failure the caller keeps it as it was. */
+/* Makes a descriptor known. On failure the caller keeps it (ENOMEM: an owned one is closed). */
 BATON_API int baton_adopt(baton_proactor* proactor, int descriptor, int kind, int ownership,
                           baton_handle* out);
 /* Listens; port 0 takes a free one, which baton_local_endpoint tells. */

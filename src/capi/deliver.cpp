@@ -1,0 +1,101 @@
+// From a completed operation to the array of the caller who waits for it.
+//
+// Handlers run on the thread that drives the proactor, one at a time, so the completion function
+// writes straight into the array of the baton_wait that this thread is in; there is no queue in
+// between that could overflow. Where nobody collects - while baton_close takes everything down -
+// completions are dropped.
+#include <cstring>
+
+#include "capi/proactor.hpp"
+#include "os/system.hpp"
+
+namespace baton::capi {
+namespace {
+
+// initial-exec: reached without a call into the dynamic linker, which would allocate at the first
+// use of a thread, possibly inside a signal handler.
+[[gnu::tls_model("initial-exec")]] thread_local Collector* collecting = nullptr;
+// Changed by this thread only; read by its own signal handlers, hence volatile.
+[[gnu::tls_model("initial-exec")]] thread_local volatile int inside_depth = 0;
+
+std::int64_t result_of(const Operation& operation) noexcept {
+  if (operation.kind() != OperationKind::accept) {
+    return static_cast<std::int64_t>(operation.bytes());
+  }
+  return operation.failed() ? -1 : operation.accepted();
+}
+
+void store_peer(const Slot& slot) noexcept {
+  if (slot.endpoint_out == nullptr) return;
+  const bool known = !slot.operation.failed();
+  static_assert(sizeof(baton_endpoint::address) == Endpoint::capacity);
+  *slot.endpoint_out = {};
+  if (!known || slot.endpoint.size() > Endpoint::capacity) return;
+  std::memcpy(slot.endpoint_out->address, slot.endpoint.data(), Endpoint::capacity);
+  slot.endpoint_out->length = slot.endpoint.size();
+}
+
+void collect(Collector& collector, const baton_completion& completion) noexcept {
+  BATON_ASSERT(collector.count < collector.max);
+  std::byte* out = collector.out + static_cast<std::size_t>(collector.count) * collector.stride;
+  std::memcpy(out, &completion, sizeof(completion));
+  // A program built with a later header: what this library does not know is zero.
+  std::memset(out + sizeof(completion), 0, collector.stride - sizeof(completion));
+  ++collector.count;
+}
+
+}  // namespace
+
+Inside::Inside() noexcept { inside_depth = inside_depth + 1; }
+Inside::~Inside() { inside_depth = inside_depth - 1; }
+bool Inside::now() noexcept { return inside_depth != 0; }
+
+void deliver(Operation& operation) {
+  auto& proactor = *static_cast<baton_proactor*>(operation.context());
+  // An operation is the first member of its slot.
+  static_assert(offsetof(Slot, operation) == 0);
+  Slot& slot = *reinterpret_cast<Slot*>(&operation);
+  BATON_ASSERT(SlotTable::number_of(slot.activation.load(std::memory_order_relaxed)) ==
+               operation.activation());
+  if (collecting != nullptr) {
+    store_peer(slot);
+    baton_completion completion{};
+    completion.tag = slot.tag.load(std::memory_order_relaxed);
+    completion.result = result_of(operation);
+    completion.activation = slot.activation.load(std::memory_order_relaxed);
+    completion.error = code_of(operation.error_value());
+    completion.kind = static_cast<std::uint16_t>(static_cast<int>(operation.kind()) + 1);
+    collect(*collecting, completion);
+  } else if (operation.kind() == OperationKind::accept && !operation.failed()) {
+    // Nobody will ever know of this connection.
+    proactor.system.close(operation.accepted());
+  }
+  proactor.slots.give(slot);
+}
+
+void woken(Operation& operation) {
+  auto& proactor = *static_cast<baton_proactor*>(operation.context());
+  if (collecting != nullptr) collecting->woken = true;
+  // Last: from here on the operation may be posted again.
+  proactor.wake_asked.store(false, std::memory_order_release);
+}
+
+void drive(baton_proactor& proactor, Collector& collector, Deadline deadline) {
+  struct Collecting {
+    Collector* const outer = collecting;
+    ~Collecting() { collecting = outer; }
+  } const restore;
+  collecting = &collector;
+  while (collector.count < collector.max && !collector.woken) {
+    if (!proactor.proactor.run_one(deadline)) break;
+    // Only the first is waited for.
+    deadline = Deadline::immediately();
+  }
+}
+
+int code_of(const std::error_code& error) noexcept {
+  if (error.category() == error_category()) return BATON_ERROR_BASE + error.value();
+  return error.value();
+}
+
+}  // namespace baton::capi

@@ -1,0 +1,70 @@
+// What a baton_proactor is: a Proactor, its slots, its names for handles, and who is inside.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "baton.h"
+#include "baton/config.hpp"
+#include "baton/proactor.hpp"
+#include "capi/handles.hpp"
+#include "capi/slots.hpp"
+
+struct baton_proactor {
+  baton_proactor(baton::Config config, std::uint32_t slot_count, std::size_t completion_size);
+  baton_proactor(const baton_proactor&) = delete;
+  baton_proactor& operator=(const baton_proactor&) = delete;
+
+  // In this order: the proactor goes first, and runs the remaining completions into the slots.
+  const std::size_t completion_size;
+  const baton::os::System& system;
+  baton::capi::SlotTable slots;
+  baton::Operation wake;
+  std::atomic<bool> wake_asked{false};
+  /// Threads in baton_wait, or one in baton_poll.
+  std::atomic<std::uint32_t> drivers{0};
+  pid_t process;
+  baton::Proactor proactor;
+  baton::capi::HandleNames handles;
+};
+
+namespace baton::capi {
+
+/// Where the completions of the wait that this thread is in go.
+struct Collector {
+  std::byte* out;
+  std::size_t stride;
+  int max;
+  int count = 0;
+  bool woken = false;
+};
+
+/// The calling thread is inside a function that may hold a lock: baton_poll, in a signal handler
+/// that interrupted it, gives up.
+class Inside {
+ public:
+  Inside() noexcept;
+  ~Inside();
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+  [[nodiscard]] static bool now() noexcept;
+};
+
+/// The completion function of every slot's operation: its context is the baton_proactor.
+void deliver(Operation& operation);
+/// The completion function of baton_wake's.
+void woken(Operation& operation);
+
+/// Drives the proactor until the collector is full, nothing is left, or a wake came.
+void drive(baton_proactor& proactor, Collector& collector, Deadline deadline);
+
+/// The number of the C interface for an error.
+int code_of(const std::error_code& error) noexcept;
+inline int code_of(int error_value) noexcept {
+  return error_value >= 0 ? error_value : BATON_ERROR_BASE - error_value;
+}
+
+}  // namespace baton::capi
