@@ -131,8 +131,9 @@ class Opener {
     options.config = &processor;
     options.concurrent = mode != Mode::per_thread;
     // A dedicated leader is one thread, too; but then every start would have to wake it.
-    options.pinned_ok = mode == Mode::per_thread ||
-                        (mode == Mode::dedicated && processor.start == StartRule::leader_only);
+    options.pinned_ok =
+        mode == Mode::per_thread ||
+        (mode == Mode::dedicated && processor.start == StartRule::leader_only && lane_count() == 0);
     options.handles_max = handles_bound(config_);
     if (first) {
       options.explain = [this, index](std::string_view line) { note(index, std::string{line}); };

@@ -18,7 +18,6 @@ class OperationAccess {
     deadline_hit = 1U << 0,  ///< its deadline passed: the cancellation becomes errc::timed_out
     timer_armed = 1U << 1,   ///< it stands in a timer queue
     listed = 1U << 2,        ///< it stands in its handle's list, and counts as pending there
-    returned = 1U << 3,      ///< finished by a dedicated processor, on its way through a mailbox
   };
 
   static OperationState state(const Operation& operation) noexcept {

@@ -32,15 +32,9 @@ Proactor::Core::Core(Config configuration, const os::System& system, std::uint32
     }
   }
   ledger_.teams.resize(count);
-  dispatcher_ = std::make_unique<Dispatcher>(ledger_, *lanes_[0], *this,
-                                             std::chrono::microseconds{config.understudy_look_us});
-  drain_timer_.set_completion(
-      [](Operation& timer) {
-        if (timer.error() != std::errc::operation_canceled) {
-          static_cast<Core*>(timer.context())->cancel_all();
-        }
-      },
-      this);
+  dispatcher_ =
+      std::make_unique<Dispatcher>(ledger_, per_thread_ ? between_lanes_ : *lanes_[0], *this,
+                                   std::chrono::microseconds{config.understudy_look_us});
 }
 
 Proactor::Core::~Core() {
@@ -96,6 +90,11 @@ LaneLoop* Proactor::Core::enter_a_lane() {
   for (const auto& loop : loops_) {
     if (loop->enter()) return loop.get();
   }
+  for (const auto& loop : loops_) {
+    if (!loop->kept()) continue;
+    throw std::system_error(make_error_code(errc::wrong_thread),
+                            "the processor is pinned to the thread that has driven it before");
+  }
   throw std::system_error(make_error_code(errc::too_many_threads),
                           "every processor has its thread; raise `threads` in the configuration");
 }
@@ -108,6 +107,8 @@ void Proactor::Core::stop() noexcept {
 }
 
 void Proactor::Core::restart() noexcept {
+  if (finishing_.load(std::memory_order_acquire)) return;
+  drains_.fetch_add(1, std::memory_order_acq_rel);
   ledger_.draining.store(false);
   ledger_.refusing.store(Refusing::nothing, std::memory_order_release);
   stopped_.store(false, std::memory_order_release);
@@ -116,13 +117,10 @@ void Proactor::Core::restart() noexcept {
 }
 
 void Proactor::Core::drain(Deadline deadline) noexcept {
+  if (forked() || stopped() || finishing_.load(std::memory_order_acquire)) return;
   if (ledger_.draining.exchange(true)) return;
   ledger_.refusing.store(Refusing::accepts, std::memory_order_release);
-  if (!deadline.is_never()) {
-    drain_timer_.prepare(OperationKind::timer, nullptr, Operation::internal);
-    drain_timer_.set_deadline(deadline);
-    static_cast<void>(start_timer(drain_timer_));
-  }
+  if (!deadline.is_never()) cancel_everything_at(deadline);
   if (per_thread_) {
     for (const auto& loop : loops_) {
       loop->request({.kind = LaneRequest::Kind::cancel_accepts});
@@ -136,6 +134,23 @@ void Proactor::Core::drain(Deadline deadline) noexcept {
   dispatcher_->wake_somebody();
 }
 
+// The timer of a drain may outlive it, so it knows which one it is for.
+void Proactor::Core::cancel_everything_at(Deadline deadline) noexcept {
+  CachedOperation* timer = ledger_.cache.take();
+  if (timer == nullptr) return;  // no memory: then the drain has no deadline
+  timer->prepare(OperationKind::timer, nullptr, Operation::internal | Operation::cached);
+  timer->set_deadline(deadline);
+  timer->emplace_handler([this, drain = drains_.load(std::memory_order_acquire)](Operation& due) {
+    if (!due.failed() && drain == drains_.load(std::memory_order_acquire)) cancel_all();
+  });
+  // Where somebody comes by.
+  std::uint32_t lane = current_lane();
+  for (std::uint32_t i = 0; per_thread_ && lane >= lanes(); ++i) {
+    if (i == lanes() || loops_[i]->driven()) lane = i % lanes();
+  }
+  static_cast<void>(start_timer(*timer, per_thread_ ? lane : 0));
+}
+
 // While draining: the last lane that has nothing left to do ends the run.
 void Proactor::Core::lane_is_quiet(Lane&) noexcept {
   if (!per_thread_) {
@@ -145,7 +160,7 @@ void Proactor::Core::lane_is_quiet(Lane&) noexcept {
     return;
   }
   for (const auto& lane : lanes_) {
-    if (!lane->quiet.load(std::memory_order_seq_cst) || !lane->mailbox.empty() ||
+    if (!lane->quiet.load(std::memory_order_seq_cst) || lane->has_mail() ||
         lane->counters.pending.get() > 0) {
       return;
     }
@@ -163,7 +178,7 @@ std::error_code Proactor::Core::check(const Operation& operation) const noexcept
       (refusing == Refusing::everything || kind == OperationKind::accept)) {
     return errc::stopped;
   }
-  if (kind == OperationKind::timer) return {};
+  if (kind == OperationKind::timer) return {};  // they have no handle
   if (kind == OperationKind::user || operation.handle() == nullptr) {
     return std::make_error_code(std::errc::invalid_argument);
   }
@@ -185,7 +200,7 @@ std::error_code Proactor::Core::start(Operation& operation) noexcept {
     return close(*operation.handle(), operation);
   }
   if (const std::error_code error = check(operation)) return error;
-  if (operation.kind() == OperationKind::timer) return start_timer(operation);
+  if (operation.kind() == OperationKind::timer) return start_timer(operation, home_of(Home{}));
   return per_thread_ ? start_in_lane(operation) : start_shared(operation);
 }
 
@@ -239,7 +254,10 @@ std::error_code Proactor::Core::start_in_lane(Operation& operation) noexcept {
   Lane& lane = loop.lane();
   Processor* processor = ledger_.route(lane, operation.kind());
   if (processor == nullptr) return errc::not_supported;
-  if (loop.mine()) return loop.start(*processor, operation);
+  if (loop.mine()) {
+    loop.take_mail();  // what was started before comes before
+    return loop.start(*processor, operation);
+  }
   if (Access::phase(*operation.handle()) != Access::Phase::open) return errc::handle_closed;
   if (lane.mailed.load(std::memory_order_relaxed) >= processor->operations_max) {
     return errc::limit_reached;
@@ -249,10 +267,11 @@ std::error_code Proactor::Core::start_in_lane(Operation& operation) noexcept {
   return {};
 }
 
-std::error_code Proactor::Core::start_timer(Operation& operation) noexcept {
+std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t lane) noexcept {
   Access::activate(operation, OperationState::started);
+  Access::processor(operation) = static_cast<std::uint16_t>(lane);  // for cancel
   if (per_thread_) {
-    LaneLoop& loop = *loops_[home_of(Home{})];
+    LaneLoop& loop = *loops_[lane];
     if (loop.mine()) {
       ledger_.start_timer(loop.lane(), operation);
     } else {
@@ -312,21 +331,8 @@ CancelResult Proactor::Core::cancel(Operation& operation, std::uint32_t activati
     return CancelResult::nothing_pending;
   }
   Handle* handle = operation.handle();
-  if (handle == nullptr) {
-    // A timer: in this thread's lane, or in one of the others; ask them all.
-    for (const auto& loop : loops_) {
-      if (loop->mine() && loop->lane().timers.contains(&operation)) {
-        ledger_.cancel(loop->lane(), operation);
-        return CancelResult::requested;
-      }
-    }
-    for (const auto& loop : loops_) {
-      loop->request(
-          {.kind = LaneRequest::Kind::cancel, .operation = &operation, .activation = activation});
-    }
-    return CancelResult::requested;
-  }
-  LaneLoop& loop = *loops_[Access::lane(*handle)];
+  LaneLoop& loop =
+      *loops_[handle != nullptr ? Access::lane(*handle) : Access::processor(operation)];
   if (loop.mine()) {
     loop.take_mail();  // it may still lie there
     if (!operation.is_pending()) return CancelResult::nothing_pending;
@@ -337,7 +343,7 @@ CancelResult Proactor::Core::cancel(Operation& operation, std::uint32_t activati
                 .operation = &operation,
                 .activation = activation,
                 .handle = handle,
-                .generation = handle->generation()});
+                .generation = handle != nullptr ? handle->generation() : 0});
   return CancelResult::requested;
 }
 
@@ -382,8 +388,10 @@ void Proactor::Core::cancel_all() noexcept {
 
 CancelWait Proactor::Core::cancel_wait(Operation& operation, std::uint32_t activation,
                                        Deadline deadline) noexcept {
+  // Its handler need not have been entered: nobody may be there to run it.
   const auto pending = [&] {
-    return operation.is_pending() && operation.activation() == activation;
+    return operation.is_pending() && operation.state() != OperationState::result_ready &&
+           operation.activation() == activation;
   };
   if (!pending()) return CancelWait::done;
   ledger_.cancel_waiters.fetch_add(1, std::memory_order_seq_cst);
@@ -446,15 +454,15 @@ Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Owne
   const int flags = system_.fcntl(native, F_GETFL, 0);
   if (flags < 0) return unexpected{std::error_code{errno, std::system_category()}};  // EBADF
   bool nonblocking = (flags & O_NONBLOCK) != 0;
-  if (ownership == Ownership::owned && !nonblocking && kind != HandleKind::file) {
-    if (system_.fcntl(native, F_SETFL, flags | O_NONBLOCK) != 0) {
-      return unexpected{std::error_code{errno, std::system_category()}};
+  if (ownership == Ownership::owned) {
+    if (!nonblocking && kind != HandleKind::file) {
+      if (system_.fcntl(native, F_SETFL, flags | O_NONBLOCK) != 0) {
+        return unexpected{std::error_code{errno, std::system_category()}};
+      }
+      nonblocking = true;
     }
-    const int descriptor_flags = system_.fcntl(native, F_GETFD, 0);
-    if ((descriptor_flags & FD_CLOEXEC) == 0) {
-      system_.fcntl(native, F_SETFD, descriptor_flags | FD_CLOEXEC);
-    }
-    nonblocking = true;
+    // The only flag there is, so it need not be read before.
+    system_.fcntl(native, F_SETFD, FD_CLOEXEC);
   }
   const std::uint32_t lane = home_of(home);
   Handle* handle = ledger_.handles.allocate(native, kind, ownership, nonblocking,
@@ -484,13 +492,14 @@ std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noex
   }
   Access::activate(operation, OperationState::started);
   LaneLoop& loop = *loops_[Access::lane(handle)];
-  if (loop.mine()) {
-    loop.take_mail();
-    ledger_.begin_close(loop.lane(), handle, &operation);
-  } else {
+  if (!loop.mine()) {
     loop.mail(operation);
+    return {};
   }
-  return {};
+  loop.take_mail();
+  if (ledger_.begin_close(loop.lane(), handle, &operation)) return {};
+  Access::deactivate(operation);  // a close was in the mail
+  return errc::handle_closed;
 }
 
 void Proactor::Core::close_detached(Handle& handle) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
@@ -519,6 +528,7 @@ void Proactor::Core::close_detached(Handle& handle) noexcept BATON_NO_THREAD_SAF
 
 void Proactor::Core::requeue(Lane& lane, Operation& operation) noexcept {
   Access::requeued(operation);
+  lane.counters.completed.sub();  // it will be counted again
   if (per_thread_) {
     if (loops_[lane.index]->mine()) {
       lane.completed.push_back(operation);
@@ -544,8 +554,7 @@ void Proactor::Core::deliver_to_lanes(void* self, OperationQueue& finished) {
   auto& core = *static_cast<Core*>(self);
   while (!finished.empty()) {
     Operation& operation = finished.pop_front();
-    Access::set(operation, Access::returned);
-    core.loops_[Access::lane(*operation.handle())]->mail(operation);
+    core.loops_[Access::lane(*operation.handle())]->mail_back(operation);
   }
 }
 
@@ -555,7 +564,7 @@ void Proactor::Core::deliver_to_lanes(void* self, OperationQueue& finished) {
 bool Proactor::Core::everything_finished() noexcept {
   if (ledger_.handles.count() > 0) return false;
   for (const auto& lane : lanes_) {
-    if (lane->counters.pending.get() > 0 || !lane->completed.empty() || !lane->mailbox.empty() ||
+    if (lane->counters.pending.get() > 0 || !lane->completed.empty() || lane->has_mail() ||
         !lane->timers.empty()) {
       return false;
     }
@@ -566,6 +575,7 @@ bool Proactor::Core::everything_finished() noexcept {
 // The destructor's part: cancels and closes everything, runs what completes in this thread; starts
 // fail as stopped.
 void Proactor::Core::finish_everything() noexcept {
+  finishing_.store(true, std::memory_order_release);
   ledger_.refusing.store(Refusing::everything, std::memory_order_release);
   ledger_.draining.store(false);
   const auto step = [&](auto&& turn_once) {
@@ -575,12 +585,10 @@ void Proactor::Core::finish_everything() noexcept {
       // A handler's exception has nowhere to go; the others must still run.
     }
   };
-  for (const auto& loop : loops_) {
-    loop->take_over();
-    loop->restart();
-  }
-  dispatcher_->restart();
+  for (const auto& loop : loops_) loop->take_over();
   while (!everything_finished()) {
+    for (const auto& loop : loops_) loop->restart();  // a handler may call stop() again
+    dispatcher_->restart();
     const Deadline soon = Deadline::after(std::chrono::milliseconds{1}, ledger_.now());
     if (!per_thread_) {
       {
@@ -634,8 +642,7 @@ void Proactor::Core::abandon_after_fork() noexcept {
 
 Statistics Proactor::Core::statistics() const {
   Statistics sum;
-  for (const auto& lane : lanes_) {
-    const LaneCounters& from = lane->counters;
+  const auto add = [&sum](const LaneCounters& from) {
     sum.started += from.started.get();
     sum.completed += from.completed.get();
     sum.completed_at_once += from.completed_at_once.get();
@@ -657,7 +664,9 @@ Statistics Proactor::Core::statistics() const {
     sum.handler_ns_max = std::max(sum.handler_ns_max, from.handler_ns_max.get());
     sum.slow_handlers += from.slow_handlers.get();
     sum.exceptions += from.exceptions.get();
-  }
+  };
+  for (const auto& lane : lanes_) add(lane->counters);
+  add(between_lanes_.counters);
   for (const auto& loop : loops_) {
     sum.interrupts_sent += loop->wakes_sent();
     sum.interrupts_suppressed += loop->wakes_suppressed();

@@ -82,7 +82,8 @@ class Proactor::Core final : public HandlerRunner {
   [[nodiscard]] std::error_code check(const Operation& operation) const noexcept;
   std::error_code start_shared(Operation& operation) noexcept;
   std::error_code start_in_lane(Operation& operation) noexcept;
-  std::error_code start_timer(Operation& operation) noexcept;
+  std::error_code start_timer(Operation& operation, std::uint32_t lane) noexcept;
+  void cancel_everything_at(Deadline deadline) noexcept;
   void after_submit(Processor& processor, Operation& operation, Submission answer) noexcept;
   [[nodiscard]] std::uint32_t home_of(Home home) noexcept;
   LaneLoop* enter_a_lane();
@@ -99,8 +100,10 @@ class Proactor::Core final : public HandlerRunner {
   std::unique_ptr<Dispatcher> dispatcher_;        // shared and dedicated processors
   std::vector<std::unique_ptr<LaneLoop>> loops_;  // per_thread: one for each lane
   std::atomic<std::uint32_t> next_lane_{0};
+  Lane between_lanes_;  // per_thread: for the counters of the team's dedicated processors
   std::atomic<bool> stopped_{false};
-  Operation drain_timer_;
+  std::atomic<bool> finishing_{false};  // the destructor is at work
+  std::atomic<std::uint32_t> drains_{0};
 };
 
 }  // namespace baton

@@ -70,11 +70,15 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
   std::size_t handlers = 0;
   std::size_t since_look = 0;  // handlers since this thread looked at an engine
   bool late = false;
+  // A turn that ends after its handlers takes what is queued now, not what they queue meanwhile.
+  if (return_after_handlers && handlers_max == 0) {
+    handlers_max = std::max(lane_.completed.size(), limits::handlers_per_look);
+  }
   while (!stopped()) {
     check_seats(me);
     run_closures();
     ledger_.expire(lane_, lane_.timers.empty() ? Deadline::immediately() : ledger_.now());
-    if (ledger_.draining.load(std::memory_order_relaxed) && quiet()) runner_.lane_is_quiet(lane_);
+    if (drained()) runner_.lane_is_quiet(lane_);
     if (stopped() || (handlers_max != 0 && handlers >= handlers_max)) break;
     // Work that posts itself must not starve I/O.
     if (since_look >= limits::handlers_per_look) {
@@ -82,9 +86,11 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
       take_seats(me);
       if (me.seats != 0) lead(me, Deadline::immediately());
     }
-    // A leader is in a handler and nobody watches: that comes before helping (rule 4).
-    const bool to_the_role =
-        me.seats == 0 && !late && understudy_ == nullptr && leader_in_handler() && !urgent();
+    if (me.helps && helped_enough(me)) me.helps = false;
+    // A leader is in a handler and nobody watches: that comes before helping (rule 4), unless this
+    // is the understudy itself, whose look has found old results.
+    const bool to_the_role = me.seats == 0 && !me.helps && !late && understudy_ == nullptr &&
+                             leader_in_handler() && !urgent();
     if (!to_the_role) {
       if (Operation* operation = ledger_.pop(lane_)) {
         ++taken_;
@@ -93,6 +99,7 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
         ++since_look;
         continue;
       }
+      me.helps = false;
       if (late || (return_after_handlers && handlers > 0)) break;
       take_seats(me);
       if (me.seats != 0) {
@@ -120,6 +127,8 @@ void Dispatcher::run(Member& me, Operation& operation) BATON_NO_THREAD_SAFETY_AN
   }
   ++in_handlers_;
   look_round();
+  // A sample for the statistics: the last of each batch.
+  const std::int64_t begin = lane_.completed.empty() ? system_.monotonic_ns() : 0;
   ledger_.mutex.unlock(system_);
   Handle* handle = nullptr;
   try {
@@ -133,22 +142,34 @@ void Dispatcher::run(Member& me, Operation& operation) BATON_NO_THREAD_SAFETY_AN
     ledger_.mutex.unlock(system_);
     throw;
   }
+  const std::int64_t end = begin != 0 ? system_.monotonic_ns() : 0;
   ledger_.mutex.lock(system_);
+  lane_.counters.handler_ns_max.raise_to(static_cast<std::uint64_t>(end - begin));
   --in_handlers_;
   ledger_.handler_returned(lane_, handle);
 }
 
-bool Dispatcher::quiet() const noexcept {
-  return lane_.counters.pending.get() == 0 && in_handlers_ == 0 && lane_.completed.empty() &&
-         lane_.closable == nullptr;
+bool Dispatcher::drained() const noexcept {
+  return ledger_.draining.load(std::memory_order_relaxed) && lane_.counters.pending.get() == 0 &&
+         in_handlers_ == 0 && lane_.completed.empty() && lane_.closable == nullptr;
 }
 
-void Dispatcher::leave(Member& me) {
+void Dispatcher::leave(Member& me) BATON_NO_THREAD_SAFETY_ANALYSIS {
+  const std::uint32_t held = me.seats;
   for (Processor* processor : processors_) {
     if ((me.seats & bit(*processor)) != 0) give_up_seat(me, *processor);
   }
   drop_timekeeping(me);
   look_round();
+  if (held == 0) return;
+  // What its handlers have started waits for the next wait, which may never come.
+  ledger_.mutex.unlock(system_);
+  for (Processor* processor : processors_) {
+    if ((held & bit(*processor)) != 0 && processor->info.start_from_any_thread) {
+      processor->engine->flush();
+    }
+  }
+  ledger_.mutex.lock(system_);
 }
 
 // Waits in the engine (or engines) whose seats this thread holds; what is complete is queued.
@@ -158,24 +179,31 @@ void Dispatcher::lead(Member& me, Deadline deadline) BATON_NO_THREAD_SAFETY_ANAL
   std::size_t count = 0;
   for (Processor* processor : processors_) {
     if ((me.seats & bit(*processor)) == 0) continue;
-    ledger_.detach_as_leader(lane_, *processor);
-    ledger_.start_deferred(*processor, finished);
+    ledger_.serve_as_leader(lane_, *processor, finished);
     led[count++] = processor;
   }
   run_closures();
   ledger_.take_back_all(lane_, finished);
-  // Handlers that are due come first: then this is only a look.
-  if (!lane_.completed.empty()) deadline = Deadline::immediately();
-
-  take_timekeeping(me);
+  // Handlers that are due come first, and so does a stop that came while the mutex was free. Then
+  // this is only a look: the leader stays awake, and nobody has to be told.
+  if (!lane_.completed.empty() || stopped() || drained()) deadline = Deadline::immediately();
   Deadline until = deadline;
-  if (timekeeper_ == &me) until = std::min(until, lane_.timers.nearest());
-  set_seats(me, SeatState::waiting);
-  look_round();
+  if (deadline != Deadline::immediately()) {
+    take_timekeeping(me);
+    if (timekeeper_ == &me) until = std::min(until, lane_.timers.nearest());
+    set_seats(me, SeatState::waiting);
+    look_round();
+  }
   ledger_.mutex.unlock(system_);
 
   OperationQueue batches[limits::processors_max];
-  merged_wait(std::span{led, count}, std::span{batches, count}, until, system_);
+  // Whoever interrupts marks the seat first.
+  const auto asked = [&] {
+    return std::any_of(led, led + count, [](const Processor* processor) {
+      return processor->seat.interrupted.load(std::memory_order_seq_cst);
+    });
+  };
+  merged_wait(std::span{led, count}, std::span{batches, count}, until, asked, system_);
 
   ledger_.mutex.lock(system_);
   drop_timekeeping(me);
@@ -196,17 +224,19 @@ void Dispatcher::lead(Member& me, Deadline deadline) BATON_NO_THREAD_SAFETY_ANAL
 // Sleeps until woken: as the understudy with a time-out, if the role is free, else for good.
 void Dispatcher::rest(Member& me, Deadline deadline, bool& late) BATON_NO_THREAD_SAFETY_ANALYSIS {
   check_seats(me);
+  if (stopped()) return;  // it came while the mutex was free
   if (understudy_ == nullptr) {
     understudy_ = &me;
     me.rest = Rest::understudy;
-    for (Processor* processor : processors_) me.mark[processor->index] = processor->seat.count;
-    me.queue_mark = taken_ + lane_.completed.size();
+    note(me);
   } else {
     push_sleeper(me);
   }
   take_timekeeping(me);
   look_round();
   for (;;) {
+    // Also later: the one who had it may be in a handler now.
+    take_timekeeping(me);
     Deadline until = deadline;
     if (timekeeper_ == &me) until = std::min(until, lane_.timers.nearest());
     if (me.rest == Rest::understudy) {
@@ -234,39 +264,67 @@ void Dispatcher::rest(Member& me, Deadline deadline, bool& late) BATON_NO_THREAD
   drop_timekeeping(me);
 }
 
-// The understudy's look, one critical section. True: there is something to do.
-bool Dispatcher::look(Member& me) {
+// What the next look compares with.
+void Dispatcher::note(Member& me) {
+  for (Processor* processor : processors_) me.mark[processor->index] = processor->seat.count;
+  me.queue_mark = taken_ + lane_.completed.size();
+  me.looked = ledger_.now();
+}
+
+// Takes the seats of leaders that are in the same handler since the last look: all of them, for
+// the one who waits next in one engine would leave the others without a leader.
+bool Dispatcher::take_stuck_seats(Member& me) {
+  bool any = false;
   for (Processor* processor : processors_) {
     Seat& seat = processor->seat;
     if (processor->mode == Mode::dedicated || seat.state.load() != SeatState::in_handler ||
-        seat.count != me.mark[processor->index]) {
+        seat.count != me.mark[processor->index] ||
+        seat.holder.load(std::memory_order_relaxed) == me.number) {
       continue;
     }
-    // In the same handler since the last look: its seat is ours.
-    understudy_ = nullptr;
-    me.rest = Rest::awake;
     take_seat(me, *processor);
     lane_.counters.seats_taken.add();
-    lane_.counters.slow_handlers.add();
+    any = true;
+  }
+  if (any) lane_.counters.slow_handlers.add();
+  return any;
+}
+
+// The understudy's look, one critical section. True: there is something to do.
+bool Dispatcher::look(Member& me) {
+  if (take_stuck_seats(me)) {
+    understudy_ = nullptr;
+    me.rest = Rest::awake;
     return true;
   }
   // Not all that was queued at the last look has been taken since: help.
   if (!lane_.completed.empty() && (taken_ < me.queue_mark || urgent())) {
     understudy_ = nullptr;
     me.rest = Rest::awake;
+    me.helps = true;
+    note(me);
     return true;
   }
   bool traffic = leader_busy();
   for (Processor* processor : processors_) {
     traffic |= processor->seat.count != me.mark[processor->index];
-    me.mark[processor->index] = processor->seat.count;
   }
-  me.queue_mark = taken_ + lane_.completed.size();
+  note(me);
   if (traffic) return false;
   // Nothing moves: free the role and sleep for good, in the same step.
   understudy_ = nullptr;
   push_sleeper(me);
   return false;
+}
+
+// Between handlers a helper looks as the understudy would, for it may be the only one who can: a
+// leader that is stuck loses its seat, and when the old results are gone helping ends.
+bool Dispatcher::helped_enough(Member& me) {
+  if (ledger_.now() < Deadline::after(look_, me.looked)) return false;
+  if (take_stuck_seats(me)) return true;
+  const bool all_taken = taken_ >= me.queue_mark;
+  note(me);
+  return all_taken;
 }
 
 // -- seats
@@ -402,8 +460,9 @@ void Dispatcher::look_round() {
       return;
     }
   }
+  // A leader that waits also takes the seat of a processor that nobody else can lead.
   if (coming_ == 0 && sleepers_ == nullptr && understudy_ == nullptr &&
-      (!lane_.completed.empty() || timers_uncovered())) {
+      (needed || !lane_.completed.empty())) {
     ask_a_leader();
   }
 }
@@ -599,6 +658,18 @@ void Dispatcher::dedicated_entry(void* argument) {
   thread.dispatcher->dedicated_loop(*thread.processor);
 }
 
+// What a dedicated processor has finished goes to the threads in run().
+void Dispatcher::hand_over(OperationQueue& finished) BATON_NO_THREAD_SAFETY_ANALYSIS {
+  if (deliver_ != nullptr) {
+    if (!finished.empty()) deliver_(deliver_context_, finished);
+    return;
+  }
+  ledger_.take_back_all(lane_, finished);
+  run_closures();
+  if (drained()) runner_.lane_is_quiet(lane_);
+  look_round();  // level STRONG: also a waiting shared leader is asked
+}
+
 // The permanent leader (paper 000 section 7.2): starts what is deferred, waits, hands over, again.
 void Dispatcher::dedicated_loop(Processor& processor) BATON_NO_THREAD_SAFETY_ANALYSIS {
   ledger_.mutex.lock(system_);
@@ -608,31 +679,19 @@ void Dispatcher::dedicated_loop(Processor& processor) BATON_NO_THREAD_SAFETY_ANA
   processor.seat.holder.store(link.number, std::memory_order_seq_cst);
   while (!threads_ending_.load(std::memory_order_acquire) || processor.started > 0) {
     OperationQueue finished;
-    ledger_.detach_as_leader(lane_, processor);
-    ledger_.start_deferred(processor, finished);
-    const bool at_once = !finished.empty();
+    ledger_.serve_as_leader(lane_, processor, finished);
+    hand_over(finished);
     OperationQueue batch;
     processor.seat.state.store(SeatState::waiting);
     ledger_.mutex.unlock(system_);
-    processor.engine->wait(batch, at_once ? Deadline::immediately() : Deadline::never());
+    processor.engine->wait(batch, Deadline::never());
     ledger_.mutex.lock(system_);
     processor.seat.state.store(SeatState::awake);
     lane_.counters.waits.add();
     lane_.counters.batch_total.add(batch.size());
     lane_.counters.batch_max.raise_to(batch.size());
     ledger_.account(processor, batch);
-    finished.splice_back(batch);
-    if (finished.empty()) {
-      run_closures();
-      continue;
-    }
-    if (deliver_ != nullptr) {
-      deliver_(deliver_context_, finished);
-    } else {
-      ledger_.take_back_all(lane_, finished);
-      run_closures();
-      look_round();  // level STRONG: also a waiting shared leader is asked
-    }
+    hand_over(batch);
   }
   processor.seat.holder.store(0, std::memory_order_seq_cst);
   processor.seat.state.store(SeatState::vacant);

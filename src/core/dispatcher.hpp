@@ -89,6 +89,9 @@ class Dispatcher {
     Rest rest = Rest::awake;
     bool timekeeper = false;
     os::ParkingSlot slot;
+    // The understudy's notes, and those of an understudy that helps:
+    bool helps = false;
+    Deadline looked;
     std::uint32_t mark[limits::processors_max] = {};  // Seat::count at the last look
     std::uint64_t queue_mark = 0;  // taken_ when all that was queued at the last look is taken
     std::uint32_t seats = 0;       // bit per processor: what I think I hold
@@ -108,11 +111,14 @@ class Dispatcher {
   void lead(Member& me, Deadline deadline) BATON_REQUIRES(ledger_.mutex);
   void rest(Member& me, Deadline deadline, bool& late) BATON_REQUIRES(ledger_.mutex);
   bool look(Member& me) BATON_REQUIRES(ledger_.mutex);
+  void note(Member& me) BATON_REQUIRES(ledger_.mutex);
+  bool take_stuck_seats(Member& me) BATON_REQUIRES(ledger_.mutex);
+  bool helped_enough(Member& me) BATON_REQUIRES(ledger_.mutex);
   void run(Member& me, Operation& operation) BATON_REQUIRES(ledger_.mutex);
   void leave(Member& me) BATON_REQUIRES(ledger_.mutex);
 
-  /// Nothing pending, queued or in a handler.
-  [[nodiscard]] bool quiet() const noexcept;
+  /// Draining, and nothing pending, queued or in a handler.
+  [[nodiscard]] bool drained() const noexcept;
 
   // Seats.
   [[nodiscard]] bool can_lead(const Processor& processor) const noexcept;
@@ -141,6 +147,7 @@ class Dispatcher {
   void drop_timekeeping(Member& me) noexcept;
 
   void dedicated_loop(Processor& processor);
+  void hand_over(OperationQueue& finished) BATON_REQUIRES(ledger_.mutex);
   static void dedicated_entry(void* argument);
 
   Ledger& ledger_;

@@ -86,13 +86,16 @@ struct Lane {
   Handle* closable = nullptr;  // closing handles with nothing pending; linked by Handle::next_
 
   // per_thread mode only, for other threads:
-  Mailbox mailbox;
+  Mailbox mailbox;                       // to start, or posted
+  Mailbox returned;                      // finished by a dedicated processor of the team
   std::atomic<std::uint32_t> mailed{0};  // operations in the mailbox, for the limit
   os::Mutex request_mutex;
   std::vector<LaneRequest> requests BATON_GUARDED_BY(request_mutex);
   std::atomic<bool> requested{false};
   std::atomic<std::uint32_t> open_handles{0};
   std::atomic<bool> quiet{true};  // while draining: nothing pending, nothing in a handler
+
+  [[nodiscard]] bool has_mail() const noexcept { return !mailbox.empty() || !returned.empty(); }
 };
 
 }  // namespace baton

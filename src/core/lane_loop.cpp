@@ -28,6 +28,7 @@ struct MailedState {
 };
 
 constexpr std::int64_t slow_handler_ns = 1'000'000;
+constexpr std::size_t handlers_per_clock = 8;
 
 }  // namespace
 
@@ -45,12 +46,16 @@ bool LaneLoop::enter() noexcept {
     return false;
   }
   ++depth_;
+  inside_.store(true, std::memory_order_relaxed);
   return true;
 }
 
 void LaneLoop::leave(bool for_good) noexcept {
   BATON_ASSERT(depth_ > 0);
   if (--depth_ > 0) return;
+  // What its handlers have started waits for the next wait, which may never come.
+  for (Processor* processor : own_) processor->engine->flush();
+  inside_.store(false, std::memory_order_relaxed);
   const bool pinned = std::any_of(own_.begin(), own_.end(), [](const Processor* processor) {
     return processor->info.leader_rule == LeaderRule::pinned;
   });
@@ -116,6 +121,11 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
 
   std::size_t handlers = 0;
   bool late = false;
+  // A turn that ends after its handlers takes what is queued now, not what they queue meanwhile.
+  if (return_after_handlers && handlers_max == 0) {
+    take_mail();
+    handlers_max = std::max(lane_.completed.size(), limits::handlers_per_look);
+  }
   while (!stopped()) {
     take_mail();
     run_closures();
@@ -140,12 +150,18 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
 std::size_t LaneLoop::run_batch(std::size_t handlers_max) {
   if (lane_.completed.empty()) return 0;
   if (ledger_.draining.load(std::memory_order_relaxed)) lane_.quiet.store(false);
-  const std::int64_t begin = system_.monotonic_ns();
+  std::int64_t begin = system_.monotonic_ns();
   std::size_t count = 0;
+  std::size_t timed = 0;
   while (count < handlers_max && !stopped()) {
     Operation* operation = ledger_.pop(lane_);
     if (operation == nullptr) break;
+    if (timed == handlers_per_clock) {
+      begin = note_time(begin, timed);
+      timed = 0;
+    }
     ++count;
+    ++timed;
     try {
       Handle* handle = runner_.run(lane_, *operation, false);
       ledger_.handler_returned(lane_, handle);
@@ -154,16 +170,25 @@ std::size_t LaneLoop::run_batch(std::size_t handlers_max) {
       throw;
     }
   }
-  const std::int64_t took = system_.monotonic_ns() - begin;
-  lane_.counters.handler_ns_max.raise_to(static_cast<std::uint64_t>(took) /
-                                         (count != 0 ? count : 1));
-  if (took > slow_handler_ns * static_cast<std::int64_t>(count)) lane_.counters.slow_handlers.add();
+  if (timed > 0) note_time(begin, timed);
   return count;
+}
+
+// A few handlers are timed together, for the clock costs as much as a short one. If they were slow,
+// it was one of them, as good as always.
+std::int64_t LaneLoop::note_time(std::int64_t begin, std::size_t timed) noexcept {
+  const std::int64_t end = system_.monotonic_ns();
+  const std::int64_t took = end - begin;
+  const bool slow = took > slow_handler_ns;
+  if (slow) lane_.counters.slow_handlers.add();
+  const auto ns = static_cast<std::uint64_t>(took);
+  lane_.counters.handler_ns_max.raise_to(slow ? ns : ns / timed);
+  return end;
 }
 
 bool LaneLoop::quiet() const noexcept {
   return lane_.counters.pending.get() == 0 && lane_.completed.empty() &&
-         lane_.closable == nullptr && lane_.mailbox.empty();
+         lane_.closable == nullptr && !lane_.has_mail();
 }
 
 void LaneLoop::wait(Deadline deadline) noexcept {
@@ -180,7 +205,7 @@ void LaneLoop::wait(Deadline deadline) noexcept {
   }
   // seq_cst, both: see the head of lane_loop.hpp.
   sleep_.store(sleeping, std::memory_order_seq_cst);
-  const bool mail = !lane_.mailbox.empty() || lane_.requested.load(std::memory_order_seq_cst) ||
+  const bool mail = lane_.has_mail() || lane_.requested.load(std::memory_order_seq_cst) ||
                     stopped_.load(std::memory_order_seq_cst);
   reap(mail ? Deadline::immediately() : std::min(deadline, lane_.timers.nearest()));
   sleep_.store(awake, std::memory_order_relaxed);
@@ -188,7 +213,8 @@ void LaneLoop::wait(Deadline deadline) noexcept {
 
 void LaneLoop::reap(Deadline deadline) noexcept {
   OperationQueue batches[limits::processors_max];
-  merged_wait(own_, std::span{batches, own_.size()}, deadline, system_);
+  const auto asked = [this] { return sleep_.load(std::memory_order_seq_cst) == notified; };
+  merged_wait(own_, std::span{batches, own_.size()}, deadline, asked, system_);
   std::size_t brought = 0;
   for (std::size_t i = 0; i < own_.size(); ++i) {
     brought += batches[i].size();
@@ -205,15 +231,19 @@ void LaneLoop::reap(Deadline deadline) noexcept {
 
 std::error_code LaneLoop::start(Processor& processor, Operation& operation) noexcept {
   std::error_code error;
-  switch (ledger_.admit(lane_, processor, operation, true, error)) {
-    case Admission::refused:
-    case Admission::deferred:
-      break;
-    case Admission::submit:
-      submit(processor, operation);
-      break;
-  }
+  book(processor, operation,
+       ledger_.admit(lane_, processor, operation, may_submit(processor), error));
   return error;
+}
+
+// The leader of a dedicated processor may be the only one who starts there.
+bool LaneLoop::may_submit(const Processor& processor) noexcept {
+  return processor.mode != Mode::dedicated || processor.start_any;
+}
+
+void LaneLoop::book(Processor& processor, Operation& operation, Admission admission) noexcept {
+  if (admission == Admission::submit) submit(processor, operation);
+  if (admission == Admission::deferred && !may_submit(processor)) processor.engine->interrupt();
 }
 
 void LaneLoop::submit(Processor& processor, Operation& operation) noexcept {
@@ -230,11 +260,15 @@ void LaneLoop::submit(Processor& processor, Operation& operation) noexcept {
 // ----------------------------------------------------------------------------------------------------------
 
 void LaneLoop::mail(Operation& operation) noexcept {
-  if (operation.handle() != nullptr && !Access::has(operation, Access::returned)) {
+  if (operation.handle() != nullptr) {
     operation.engine_state<MailedState>().generation = operation.handle()->generation();
   }
   lane_.mailed.fetch_add(1, std::memory_order_relaxed);
   if (lane_.mailbox.push(operation)) wake();
+}
+
+void LaneLoop::mail_back(Operation& operation) noexcept {
+  if (lane_.returned.push(operation)) wake();
 }
 
 bool LaneLoop::request(const LaneRequest& request) noexcept {
@@ -266,26 +300,35 @@ void LaneLoop::stop() noexcept {
 }
 
 void LaneLoop::take_mail() noexcept {
-  if (!lane_.mailbox.empty()) {
-    Operation* operation = lane_.mailbox.take_all();
-    std::uint32_t count = 0;
-    while (operation != nullptr) {
-      Operation* next = Access::next(*operation);
-      Access::next(*operation) = nullptr;
-      start_mailed(*operation);
-      operation = next;
-      ++count;
-    }
-    lane_.mailed.fetch_sub(count, std::memory_order_relaxed);
-  }
+  if (!lane_.returned.empty()) take_returned();
+  if (!lane_.mailbox.empty()) open_mailbox();
   if (lane_.requested.load(std::memory_order_relaxed)) take_requests();
 }
 
-void LaneLoop::start_mailed(Operation& operation) noexcept {
-  if (Access::has(operation, Access::returned)) {
-    ledger_.take_back(lane_, operation);
-    return;
+void LaneLoop::open_mailbox() noexcept {
+  Operation* operation = lane_.mailbox.take_all();
+  std::uint32_t count = 0;
+  while (operation != nullptr) {
+    Operation* next = Access::next(*operation);
+    Access::next(*operation) = nullptr;
+    start_mailed(*operation);
+    operation = next;
+    ++count;
   }
+  lane_.mailed.fetch_sub(count, std::memory_order_relaxed);
+}
+
+void LaneLoop::take_returned() noexcept {
+  Operation* operation = lane_.returned.take_all();
+  while (operation != nullptr) {
+    Operation* next = Access::next(*operation);
+    Access::next(*operation) = nullptr;
+    ledger_.take_back(lane_, *operation);
+    operation = next;
+  }
+}
+
+void LaneLoop::start_mailed(Operation& operation) noexcept {
   if (Access::state(operation) == OperationState::posted ||
       Access::state(operation) ==
           OperationState::result_ready) {  // posted, or requeued by a strand
@@ -312,15 +355,12 @@ void LaneLoop::start_mailed(Operation& operation) noexcept {
   }
   Processor* processor = ledger_.route(lane_, operation.kind());
   std::error_code error;
-  switch (ledger_.admit_mailed(lane_, *processor, operation, error)) {
-    case Admission::refused:
-      ledger_.refuse_mailed(lane_, operation, error);
-      break;
-    case Admission::deferred:
-      break;
-    case Admission::submit:
-      submit(*processor, operation);
-      break;
+  const Admission admission =
+      ledger_.admit_mailed(lane_, *processor, operation, may_submit(*processor), error);
+  if (admission == Admission::refused) {
+    ledger_.refuse_mailed(lane_, operation, error);
+  } else {
+    book(*processor, operation, admission);
   }
 }
 
@@ -331,6 +371,8 @@ void LaneLoop::take_requests() noexcept {
     taken.swap(lane_.requests);
     lane_.requested.store(false, std::memory_order_relaxed);
   }
+  // What they are about was mailed before they were made, perhaps after the mailbox was opened.
+  if (!lane_.mailbox.empty()) open_mailbox();
   for (const LaneRequest& request : taken) serve(request);
 }
 

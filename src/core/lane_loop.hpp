@@ -35,6 +35,12 @@ class LaneLoop {
   void take_over() noexcept;
   /// The calling thread kept the lane when it left (a pinned engine).
   [[nodiscard]] bool owned_by_this_thread() const noexcept;
+  /// Nobody is inside, but a thread that was has kept it (a pinned engine).
+  [[nodiscard]] bool kept() const noexcept {
+    return owner_.load(std::memory_order_relaxed) != 0 && !inside_.load(std::memory_order_relaxed);
+  }
+  /// A thread is inside.
+  [[nodiscard]] bool driven() const noexcept { return inside_.load(std::memory_order_relaxed); }
   /// This thread is inside this lane.
   [[nodiscard]] bool mine() const noexcept;
 
@@ -48,8 +54,10 @@ class LaneLoop {
   // -- from other threads
   // ----------------------------------------------------------------------------------
 
-  /// An activated operation: to start, posted, or returned by a dedicated processor.
+  /// An activated operation: to start, or posted.
   void mail(Operation& operation) noexcept;
+  /// One of this lane's operations, finished by a dedicated processor of the team.
+  void mail_back(Operation& operation) noexcept;
   /// False when there was no memory for it.
   bool request(const LaneRequest& request) noexcept;
 
@@ -72,12 +80,17 @@ class LaneLoop {
  private:
   enum Sleep : std::uint32_t { awake, sleeping, notified };
 
+  void open_mailbox() noexcept;
+  void take_returned() noexcept;
   void take_requests() noexcept;
   void serve(const LaneRequest& request) noexcept;
   void start_mailed(Operation& operation) noexcept;
   void submit(Processor& processor, Operation& operation) noexcept;
+  void book(Processor& processor, Operation& operation, Admission admission) noexcept;
+  [[nodiscard]] static bool may_submit(const Processor& processor) noexcept;
   [[nodiscard]] bool quiet() const noexcept;
   std::size_t run_batch(std::size_t handlers_max);
+  std::int64_t note_time(std::int64_t begin, std::size_t timed) noexcept;
   void wait(Deadline deadline) noexcept;
   void wake() noexcept;
   void drain_pinned() noexcept;
@@ -91,6 +104,7 @@ class LaneLoop {
   std::atomic<std::uint32_t> sleep_{awake};
   std::atomic<std::uint64_t> owner_{0};  // System::thread_self, 0: free
   std::uint32_t depth_ = 0;              // nested turns of the owner
+  std::atomic<bool> inside_{false};      // depth_ > 0, for others to see
   std::atomic<std::uint64_t> wakes_sent_{0};
   std::atomic<std::uint64_t> wakes_suppressed_{0};
 };

@@ -7,6 +7,14 @@ namespace baton {
 
 using Access = OperationAccess;
 
+namespace {
+
+int raw(std::error_code error) noexcept {
+  return error.category() == error_category() ? -error.value() : error.value();
+}
+
+}  // namespace
+
 /// Guards a processor's part of the accounts where the caller does not hold it already: a dedicated
 /// processor seen from a lane of a per_thread team.
 class Ledger::Guard {
@@ -43,15 +51,16 @@ Admission Ledger::admit(Lane& lane, Processor& processor, Operation& operation, 
 }
 
 Admission Ledger::admit_mailed(Lane& lane, Processor& processor, Operation& operation,
-                               std::error_code& error) noexcept {
-  return claim(lane, processor, operation, true, true, error);
+                               bool may_submit, std::error_code& error) noexcept {
+  return claim(lane, processor, operation, may_submit, true, error);
 }
 
 // The handle's record may belong to another by now, so it is not named any more.
 void Ledger::refuse_mailed(Lane& lane, Operation& operation, std::error_code error) noexcept {
   operation.prepare_closed();
-  operation.finish(error.category() == error_category() ? -error.value() : error.value());
-  lane.counters.pending.add();  // take_back counts it out
+  operation.finish(raw(error));
+  lane.counters.started.add();  // the start has succeeded, as far as its caller knows
+  lane.counters.pending.add();
   take_back(lane, operation);
 }
 
@@ -62,6 +71,13 @@ Admission Ledger::claim(Lane& lane, Processor& processor, Operation& operation, 
     error = errc::handle_closed;
     return Admission::refused;
   }
+  // Looked at by the caller too, but a drain may have cancelled the accepts since.
+  if (operation.kind() == OperationKind::accept &&
+      refusing.load(std::memory_order_relaxed) == Refusing::accepts) {
+    error = mailed ? std::make_error_code(std::errc::operation_canceled)
+                   : make_error_code(errc::stopped);
+    return Admission::refused;
+  }
   const Guard guard{*this, processor};
   if (processor.outstanding >= processor.operations_max) {
     lane.counters.refused_limit.add();
@@ -70,7 +86,9 @@ Admission Ledger::claim(Lane& lane, Processor& processor, Operation& operation, 
   }
   // Behind others that wait, so that the order of one handle's operations is kept.
   const bool submit = may_submit && processor.has_room() && processor.deferred.empty();
-  if (submit && !attach(processor, handle, error)) return Admission::refused;
+  // Where any thread may, also for one that is deferred: later it would be another thread's turn.
+  std::error_code refusal;
+  const bool taken = !(submit || may_call(processor)) || attach(processor, handle, refusal);
 
   if (!mailed) Access::activate(operation, OperationState::started);
   Access::processor(operation) = processor.index;
@@ -78,6 +96,14 @@ Admission Ledger::claim(Lane& lane, Processor& processor, Operation& operation, 
   ++processor.outstanding;
   lane.counters.started.add();
   lane.counters.pending.add();
+  if (!taken) {
+    // What an engine answers is a completion, not an error of start.
+    operation.finish(raw(refusal));
+    --processor.outstanding;
+    lane.counters.completed_at_once.add();
+    take_back(lane, operation);
+    return Admission::finished;
+  }
   arm_deadline(lane, operation);
   if (submit) {
     ++processor.started;
@@ -117,7 +143,7 @@ void Ledger::start_deferred(Processor& processor, OperationQueue& finished) noex
     Operation& operation = processor.deferred.pop_front();
     std::error_code error;
     if (!attach(processor, *operation.handle(), error)) {
-      operation.finish(error.value());
+      operation.finish(raw(error));
       Access::undefer(operation);
       --processor.outstanding;
       finished.push_back(operation);
@@ -200,7 +226,7 @@ Operation* Ledger::pop(Lane& lane) noexcept {
   if (lane.completed.empty()) return nullptr;
   Operation& operation = lane.completed.pop_front();
   if (Access::has(operation, Access::listed)) Access::unlist(operation);
-  lane.counters.completed.add();
+  if (!operation.has(Operation::internal)) lane.counters.completed.add();
   return &operation;
 }
 
@@ -245,8 +271,13 @@ bool Ledger::cancel(Lane& lane, Operation& operation) noexcept {
         cancel_deferred(processor, operation);
         break;
       case OperationState::started: {
-        if (Access::has(operation, Access::returned)) return true;  // done, on its way here
         Access::ask_cancel(operation);
+        if (!may_call(processor)) {
+          processor.cancelling = true;
+          processor.seat.interrupted.store(true, std::memory_order_seq_cst);
+          processor.engine->interrupt();
+          return true;
+        }
         if (processor.engine->cancel(operation) != CancelAnswer::completed) return true;
         --processor.started;
         --processor.outstanding;
@@ -327,9 +358,9 @@ void Ledger::close_everything(Lane& lane) noexcept {
   });
 }
 
-// In a team, a lane's thread may detach from its own processors and from any that starts from any
-// thread.
-bool Ledger::may_detach(const Processor& processor) const noexcept {
+// A lane's thread may call its own engines, every thread those that start from any thread; all
+// other engines are their leader's.
+bool Ledger::may_call(const Processor& processor) const noexcept {
   return processor.info.start_from_any_thread || processor.mode == Mode::per_thread;
 }
 
@@ -341,7 +372,7 @@ Handle* Ledger::next_closable(Lane& lane) noexcept {
     for (Processor* processor : teams[lane.index]) {
       const auto bit = static_cast<std::uint16_t>(1U << processor->index);
       if ((Access::attached(*handle) & bit) == 0) continue;
-      if (!may_detach(*processor)) {
+      if (!may_call(*processor)) {
         wanted = processor;
         break;
       }
@@ -351,9 +382,34 @@ Handle* Ledger::next_closable(Lane& lane) noexcept {
     if (wanted == nullptr) return handle;
     Access::next(*handle) = wanted->detaching;
     wanted->detaching = handle;
+    wanted->seat.interrupted.store(true, std::memory_order_seq_cst);
     wanted->engine->interrupt();
   }
   return nullptr;
+}
+
+void Ledger::serve_as_leader(Lane& lane, Processor& processor, OperationQueue& finished) noexcept {
+  detach_as_leader(lane, processor);
+  if (processor.cancelling) cancel_as_leader(processor, finished);
+  start_deferred(processor, finished);
+}
+
+// The operations are the engine's and cannot be linked anywhere, so they are looked for: rare.
+void Ledger::cancel_as_leader(Processor& processor, OperationQueue& finished) noexcept {
+  processor.cancelling = false;
+  handles.for_each([&](Handle& handle) {
+    for (Operation* operation = Access::first(handle); operation != nullptr;
+         operation = Access::after(*operation)) {
+      if (Access::processor(*operation) != processor.index || !operation->cancel_asked() ||
+          Access::state(*operation) != OperationState::started ||
+          processor.engine->cancel(*operation) != CancelAnswer::completed) {
+        continue;
+      }
+      --processor.started;
+      --processor.outstanding;
+      finished.push_back(*operation);
+    }
+  });
 }
 
 void Ledger::detach_as_leader(Lane& lane, Processor& processor) noexcept {
@@ -370,7 +426,7 @@ void Ledger::detach_as_leader(Lane& lane, Processor& processor) noexcept {
 bool Ledger::submit_close(Lane& lane, Handle& handle) noexcept {
   if (!handle.owned() || !handle.close_may_block()) return false;
   Processor* processor = route(lane, OperationKind::close);
-  if (processor == nullptr || !may_detach(*processor)) return false;
+  if (processor == nullptr || !may_call(*processor)) return false;
   Operation* operation = Access::closing(handle);
   if (operation == nullptr) {
     operation = cache.take();

@@ -27,6 +27,7 @@ namespace baton {
 /// What became of an operation that wants to start.
 enum class Admission : std::uint8_t {
   refused,   ///< nothing started; the error says why
+  finished,  ///< started and complete: the engine does not take its handle
   deferred,  ///< in the processor's deferred queue
   submit     ///< the caller submits it now, outside the mutex, and then calls submitted()
 };
@@ -47,7 +48,7 @@ class Ledger {
                   std::error_code& error) noexcept;
   /// The same for one that was activated elsewhere and came by mail; a refusal is then for the
   /// caller to deliver with refuse_mailed().
-  Admission admit_mailed(Lane& lane, Processor& processor, Operation& operation,
+  Admission admit_mailed(Lane& lane, Processor& processor, Operation& operation, bool may_submit,
                          std::error_code& error) noexcept;
   void refuse_mailed(Lane& lane, Operation& operation, std::error_code error) noexcept;
   /// Books what Engine::submit answered. REQUIRES: completed or busy (a pending operation is the
@@ -98,8 +99,10 @@ class Ledger {
   /// outside the mutex, and calls closed().
   bool submit_close(Lane& lane, Handle& handle) noexcept;
   void closed(Lane& lane, Handle& handle, int error) noexcept;
-  /// The leader detaches what only it may detach. REQUIRES: lane and processor share a domain.
-  void detach_as_leader(Lane& lane, Processor& processor) noexcept;
+  /// What a leader does before it waits: detaches and cancels what only it may, starts what is
+  /// deferred. What completed goes to `finished`, for take_back_all. REQUIRES: lane and processor
+  /// share a domain.
+  void serve_as_leader(Lane& lane, Processor& processor, OperationQueue& finished) noexcept;
 
   // -- facts
   // ---------------------------------------------------------------------------------------------------
@@ -130,7 +133,9 @@ class Ledger {
   void arm_deadline(Lane& lane, Operation& operation) noexcept;
   void finish_cancelled(Lane& lane, Operation& operation) noexcept;
   void cancel_deferred(Processor& processor, Operation& operation) noexcept;
-  bool may_detach(const Processor& processor) const noexcept;
+  bool may_call(const Processor& processor) const noexcept;
+  void detach_as_leader(Lane& lane, Processor& processor) noexcept;
+  void cancel_as_leader(Processor& processor, OperationQueue& finished) noexcept;
 
   const os::System& system_;
   const bool per_thread_;

@@ -32,18 +32,16 @@ timespec rounded_up(Deadline until, Deadline now) {
 }  // namespace
 
 void merged_wait(std::span<Processor* const> processors, std::span<OperationQueue> batches,
-                 Deadline until, const os::System& system) noexcept {
+                 Deadline until, const std::function<bool()>& asked,
+                 const os::System& system) noexcept {
   if (processors.size() == 1) {
     processors[0]->engine->wait(batches[0], until);
     return;
   }
   if (look_at_all(processors, batches)) return;
-  // That look may have consumed an interrupt, which cannot be seen from outside the engine. Whoever
-  // interrupts marks the seat first: either the mark is seen here, or the interrupt comes after the
-  // look and ends the sleep below.
-  for (const Processor* processor : processors) {
-    if (processor->seat.interrupted.load(std::memory_order_seq_cst)) return;
-  }
+  // That look may have consumed an interrupt, which cannot be seen from outside the engine. Either
+  // its mark is seen here, or the interrupt comes after the look and ends the sleep below.
+  if (asked()) return;
 
   pollfd list[limits::processors_max];
   Processor* sliced = nullptr;

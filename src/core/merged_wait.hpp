@@ -3,6 +3,7 @@
 // descriptors where they have one, in slices where they have none.
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "baton/deadline.hpp"
@@ -12,8 +13,10 @@
 namespace baton {
 
 /// Appends what processors[i] finished to batches[i]. Returns when something is complete, after an
-/// interrupt of any of them, or at the deadline.
+/// interrupt of any of them, or at the deadline. `asked` tells whether an interrupt was meant for
+/// this wait: it is set before the engine is interrupted.
 void merged_wait(std::span<Processor* const> processors, std::span<OperationQueue> batches,
-                 Deadline until, const os::System& system) noexcept;
+                 Deadline until, const std::function<bool()>& asked,
+                 const os::System& system) noexcept;
 
 }  // namespace baton

@@ -63,6 +63,7 @@ struct Processor {
   std::uint32_t started = 0;      ///< inside the engine
   std::uint32_t outstanding = 0;  ///< started and deferred
   Handle* detaching = nullptr;    ///< handles that only the leader may detach; by Handle::next_
+  bool cancelling = false;        ///< operations were asked to end that only the leader may cancel
   Seat seat;
 
  private:
