@@ -70,6 +70,7 @@ IoUringEngine::IoUringEngine(const EngineOptions& options, Parts parts)
       event_(parts.event),
       requests_(limits::operations_max),
       messages_(limits::operations_max),
+      files_(options.handles_max),
       handles_(options.handles_max) {}
 
 IoUringEngine::~IoUringEngine() {
@@ -99,8 +100,13 @@ std::error_code IoUringEngine::attach(Handle& handle) noexcept {
 void IoUringEngine::detach(Handle& handle) noexcept {
   // No registration outlives its request, so there is none to drop.
   os::LockGuard guard{mutex_, system_, locked_};
-  BATON_ASSERT(handles_[handle.index()].reads.queue.empty());
-  BATON_ASSERT(handles_[handle.index()].writes.queue.empty());
+  HandleRecord& record = handles_[handle.index()];
+  BATON_ASSERT(record.reads.queue.empty());
+  BATON_ASSERT(record.writes.queue.empty());
+  if (record.file == no_index) return;
+  BATON_ASSERT(files_[record.file].held_syncs.empty() && files_[record.file].open_writes == 0);
+  files_.give(record.file);
+  record.file = no_index;
 }
 
 // -- from submit to the ring ----------------------------------------------------------------------
@@ -116,6 +122,7 @@ Submission IoUringEngine::submit(Operation& operation) noexcept {
       operation.finish(ECANCELED);
       return Submission::completed;
     }
+    if (!ensure_file(operation)) return Submission::busy;
     const std::uint32_t slot = requests_.take();
     if (slot == no_index) return Submission::busy;
     requests_[slot].operation = &operation;
@@ -134,9 +141,9 @@ Submission IoUringEngine::submit(Operation& operation) noexcept {
 
 void IoUringEngine::begin(Operation& operation, OperationQueue& done) noexcept {
   Progress& state = progress(operation);
-  HandleRecord& record = handles_[operation.handle()->index()];
   if (operation.has(Operation::pooled)) state.pool = operation.pool();
   if (operation.kind() == OperationKind::write_file) {
+    FileRecord& record = file_of(operation);
     ++record.open_writes;
     state.epoch = record.epoch;
   }
@@ -168,10 +175,25 @@ Lane* IoUringEngine::lane_of(const Operation& operation) noexcept {
   }
 }
 
+// False: no memory for what a file needs.
+bool IoUringEngine::ensure_file(const Operation& operation) noexcept {
+  if (operation.kind() != OperationKind::write_file &&
+      operation.kind() != OperationKind::sync_file) {
+    return true;
+  }
+  std::uint32_t& file = handles_[operation.handle()->index()].file;
+  if (file == no_index) file = files_.take();
+  return file != no_index;
+}
+
+FileRecord& IoUringEngine::file_of(const Operation& operation) noexcept {
+  return files_[handles_[operation.handle()->index()].file];
+}
+
 // A sync waits for the writes that were submitted before it, not for those after. Writes carry the
 // number of the next sync; the held syncs count theirs.
 bool IoUringEngine::hold_sync(Operation& operation) noexcept {
-  HandleRecord& record = handles_[operation.handle()->index()];
+  FileRecord& record = file_of(operation);
   if (record.open_writes == 0 && record.held_syncs.empty()) return false;
   Progress& state = progress(operation);
   state.place = Place::held;
@@ -182,7 +204,7 @@ bool IoUringEngine::hold_sync(Operation& operation) noexcept {
   return true;
 }
 
-void IoUringEngine::count_write_out(HandleRecord& record, std::uint32_t epoch,
+void IoUringEngine::count_write_out(FileRecord& record, std::uint32_t epoch,
                                     OperationQueue& done) noexcept {
   Operation* sync = record.held_syncs.front();
   // The difference, because epochs wrap. A sync that was cancelled has left its writes to the next
@@ -348,7 +370,7 @@ CancelAnswer IoUringEngine::cancel_here(Operation& operation) noexcept {
 
 // A held sync that is cancelled leaves its writes to the next one.
 void IoUringEngine::let_go_of_sync(Operation& operation) noexcept {
-  HandleRecord& record = handles_[operation.handle()->index()];
+  FileRecord& record = file_of(operation);
   Operation* const next = OperationQueue::next(operation);
   (next != nullptr ? progress(*next).writes_before : record.open_writes) +=
       progress(operation).writes_before;
@@ -502,7 +524,7 @@ void IoUringEngine::retire(Operation& operation, OperationQueue& done) noexcept 
   --in_flight_;
   done.push_back(operation);
   if (operation.kind() == OperationKind::write_file) {
-    count_write_out(handles_[operation.handle()->index()], state.epoch, done);
+    count_write_out(file_of(operation), state.epoch, done);
   }
 }
 

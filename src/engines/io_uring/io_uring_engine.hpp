@@ -64,6 +64,8 @@ class IoUringEngine final : public Engine {
 
   // From submit to the ring.
   void begin(Operation& operation, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
+  [[nodiscard]] bool ensure_file(const Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  [[nodiscard]] FileRecord& file_of(const Operation& operation) noexcept BATON_REQUIRES(mutex_);
   bool hold_sync(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void issue(Operation& operation, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
   void pump(Lane& lane, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
@@ -85,7 +87,7 @@ class IoUringEngine final : public Engine {
   void go_on(Operation& operation, Verdict verdict, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);
   void retire(Operation& operation, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
-  void count_write_out(HandleRecord& record, std::uint32_t epoch, OperationQueue& done) noexcept
+  void count_write_out(FileRecord& record, std::uint32_t epoch, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);
 
   // What the leader does before it waits.
@@ -120,6 +122,7 @@ class IoUringEngine final : public Engine {
   bool wake_by_read_ BATON_GUARDED_BY(mutex_) = false;  // the kernel has no multishot poll
   Slab<Request, 256> requests_ BATON_GUARDED_BY(mutex_);
   Slab<Message, 16> messages_ BATON_GUARDED_BY(mutex_);
+  Slab<FileRecord, 64> files_ BATON_GUARDED_BY(mutex_);
   ChunkedTable<HandleRecord> handles_ BATON_GUARDED_BY(mutex_);
   OperationQueue backing_off_ BATON_GUARDED_BY(mutex_);
   std::uint32_t in_flight_ BATON_GUARDED_BY(mutex_) = 0;  // operations the engine has

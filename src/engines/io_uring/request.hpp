@@ -92,13 +92,19 @@ struct Lane {
   std::uint32_t covered = 0;
 };
 
-/// By Handle::index().
-struct HandleRecord {
-  Lane reads;
-  Lane writes;
+/// The order between writes and syncs of a file.
+struct FileRecord {
   OperationQueue held_syncs;
   std::uint32_t open_writes = 0;  ///< write_file operations since the last held sync
   std::uint32_t epoch = 0;        ///< raised by each held sync
+  std::uint32_t next_free = no_index;
+};
+
+/// By Handle::index(). Sizes count: every idle connection has one.
+struct HandleRecord {
+  Lane reads;
+  Lane writes;
+  std::uint32_t file = no_index;  ///< its FileRecord, from the first write or sync on
 };
 
 /// Records in a table that grows, and a list of the free ones.

@@ -206,18 +206,18 @@ int Ring::register_call(unsigned operation, void* argument, unsigned count) noex
   return system_.io_uring_register(descriptor_, operation, argument, count) < 0 ? errno : 0;
 }
 
-void Ring::enable_if_needed() noexcept {
-  // relaxed: a disabled ring has one thread.
-  if (BATON_LIKELY(!disabled_.load(std::memory_order_relaxed))) return;
+// Makes the calling thread the owner of a ring that has none; 0 or an errno.
+int Ring::enable_if_needed() noexcept {
+  if (BATON_LIKELY(!disabled_)) return 0;
   const int error = register_call(abi::register_enable_rings, nullptr, 0);
-  BATON_ASSERT(error == 0);
-  disabled_.store(false, std::memory_order_relaxed);
+  disabled_ = error != 0;
+  return error;
 }
 
 // The number of requests taken, or -errno.
 int Ring::enter(unsigned count, unsigned wanted, unsigned flags, const void* argument,
                 std::size_t size) noexcept {
-  enable_if_needed();
+  if (const int error = enable_if_needed(); error != 0) return -error;
   const int taken = system_.io_uring_enter(descriptor_, count, wanted, flags, argument, size);
   return taken >= 0 ? taken : -errno;
 }

@@ -98,7 +98,7 @@ class Ring {
  private:
   Ring(const os::System& system, int descriptor, const abi::Parameters& parameters) noexcept;
   int map(const abi::Parameters& parameters) noexcept;
-  void enable_if_needed() noexcept;
+  int enable_if_needed() noexcept;
   int enter(unsigned count, unsigned wanted, unsigned flags, const void* argument,
             std::size_t size) noexcept;
   Entered enter_and_wait(unsigned count, Deadline deadline) noexcept;
@@ -108,7 +108,7 @@ class Ring {
   int descriptor_;
   const std::uint32_t features_;
   const std::uint32_t setup_flags_;
-  std::atomic<bool> disabled_;
+  bool disabled_;  // pinned only: one thread
 
   void* rings_ = nullptr;
   std::size_t rings_size_ = 0;
