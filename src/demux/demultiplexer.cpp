@@ -227,18 +227,40 @@ Watch Demultiplexer::watch(std::uint32_t index, Interest interest,
 // all of it in one word, so one of the two steps comes second and sees the other. When both see
 // each other the client is told twice, which is only a hint too much. acq_rel: what is seen was
 // there before it.
+//
+// A ready bit says "was ready since it was last found not to be". Whether the client has used that
+// up nobody knows, so the descriptor is asked; then a client may watch whenever it likes, as over a
+// level-triggered strategy. The bit goes before the question: an edge in between sets it again.
 Watch Demultiplexer::watch_edge(std::uint32_t index, Descriptor& descriptor, Interest interest,
                                 std::error_code& error) noexcept {
   const std::uint8_t before = descriptor.state.fetch_or(armed(interest), std::memory_order_acq_rel);
   if ((before & registered_bit) == 0) {
     error = arm(index, descriptor, interest);
-    // What was ready before it was registered makes no edge (real-time signals report nothing of
-    // the kind).
-    return error ? Watch::failed : Watch::try_now;
+    if (error) return Watch::failed;
+    // What was ready before it was registered need not make an edge (real-time signals): ask.
+  } else if ((before & ready(interest)) == 0) {
+    return Watch::armed;
   }
-  if ((before & ready(interest)) == 0) return Watch::armed;
   descriptor.state.fetch_and(without(ready(interest)), std::memory_order_acq_rel);
+  const Interest now = ready_now(descriptor.fd, interest);
+  if (!any(now)) return Watch::armed;
+  descriptor.state.fetch_or(ready(now), std::memory_order_acq_rel);
   return Watch::try_now;
+}
+
+Interest Demultiplexer::ready_now(NativeHandle fd, Interest interest) noexcept {
+  pollfd entry{};
+  entry.fd = fd;
+  if (any(interest & Interest::in)) entry.events |= POLLIN;
+  if (any(interest & Interest::out)) entry.events |= POLLOUT;
+  const timespec at_once{};
+  // EINTR, ENOMEM: not known, so let the client try. EINVAL, EFAULT: only a bug.
+  if (system_.ppoll(&entry, 1, &at_once, nullptr) < 0) return interest;
+  Interest now = Interest::none;
+  if ((entry.revents & POLLIN) != 0) now = now | Interest::in;
+  if ((entry.revents & POLLOUT) != 0) now = now | Interest::out;
+  if ((entry.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) now = Interest::both;
+  return now & interest;
 }
 
 void Demultiplexer::drop(std::uint32_t index, Interest interest) noexcept {

@@ -14,9 +14,10 @@
 //   detach(index)         gone; a stale report of it is dropped by its generation and counted
 //
 // Level, edge and one-shot strategies differ by what they declare (WaitStrategyInfo), and the
-// difference ends here: of an edge strategy the table remembers readiness, and watch answers
-// `try_now`; after a one-shot report watch arms again. Where the set of a running wait is fixed
-// (select, poll) and another thread changes it, the Demultiplexer interrupts the wait itself:
+// difference ends here: to the client all of them are level-triggered. Of an edge strategy the
+// table remembers what was ready; if the descriptor still is, watch answers `try_now`. After a
+// one-shot report watch arms again. Where the set of a running wait is fixed (select, poll) and
+// another thread changes it, the Demultiplexer interrupts the wait itself:
 // `start_interrupts_leader` is not for its clients.
 //
 // Threads. With `concurrent`, watch, drop, attach, detach and interrupt may be called while another
@@ -55,7 +56,7 @@ struct Options {
   int interrupt_signal = 0;
   bool concurrent = true;
   bool one_thread_waits = false;  ///< always the same one: fit for strategies that need it
-  std::function<void(std::string_view)> explain;  ///< told what was replaced
+  std::function<void(std::string_view)> explain{};  ///< told what was replaced
 };
 
 enum class Watch : std::uint8_t {
@@ -87,9 +88,9 @@ class Demultiplexer {
   Watch watch(std::uint32_t index, Interest interest, std::error_code& error) noexcept;
   void drop(std::uint32_t index, Interest interest) noexcept;
 
-  /// Optional, before a system call that will use readiness up: forgets what an edge strategy has
-  /// reported so far, so that the watch that follows EAGAIN is armed and not told to try once more.
-  /// Costs nothing elsewhere. REQUIRES: attached.
+  /// Optional, before a system call that is repeated until EAGAIN (or before the first of them):
+  /// what an edge strategy has reported so far is then used up, and the watch that follows need not
+  /// ask the descriptor whether it is. Costs nothing elsewhere. REQUIRES: attached.
   void trying(std::uint32_t index, Interest interest) noexcept {
     if (edge_) forget_readiness(index, interest);
   }
@@ -129,6 +130,7 @@ class Demultiplexer {
   Descriptor& attached(std::uint32_t index) noexcept;
   Watch watch_edge(std::uint32_t index, Descriptor& descriptor, Interest interest,
                    std::error_code& error) noexcept;
+  Interest ready_now(NativeHandle fd, Interest interest) noexcept;
   std::error_code arm(std::uint32_t index, Descriptor& descriptor, Interest interest) noexcept;
   void forget_readiness(std::uint32_t index, Interest interest) noexcept;
   void set_changed() noexcept;

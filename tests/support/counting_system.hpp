@@ -1,4 +1,5 @@
-// The real system with some of its calls counted: what a thing costs is a number that a test can name.
+// The real system with some of its calls counted: what a thing costs is a number that a test can
+// name.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// A thread whose sleep can be waited for: tests that need "another thread is inside the wait" ask the kernel
-// instead of guessing a time.
+// A thread whose sleep can be waited for: tests that need "another thread is inside the wait" ask
+// the kernel instead of guessing a time.
 #pragma once
 
 #include <sched.h>
@@ -35,8 +35,8 @@ class WatchedThread {
     return number_.load();
   }
 
-  /// Returns when the thread sleeps in the kernel, or is done. `in_wait` tells that it has entered the
-  /// wait; it may sleep elsewhere before, on a lock for instance.
+  /// Returns when the thread sleeps in the kernel, or is done. `in_wait` tells that it has entered
+  /// the wait; it may sleep elsewhere before, on a lock for instance.
   void until_asleep(const std::function<bool()>& in_wait) const {
     while (!done_.load() && !(in_wait() && asleep())) ::sched_yield();
   }

@@ -1,5 +1,6 @@
-// The conformance suite of interrupt strategies: every one in the registry with every wait strategy, as in
-// interrupt_strategy.sticky/eventfd_epoll. Through the Demultiplexer, which folds one into the other.
+// The conformance suite of interrupt strategies: every one in the registry with every wait
+// strategy, as in interrupt_strategy.sticky/eventfd_epoll. Through the Demultiplexer, which folds
+// one into the other.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -68,8 +69,9 @@ std::vector<Combination> combinations() {
 
 std::uint64_t sends() { return system_calls().writes + system_calls().signals; }
 
-// What a program does with interrupts: work is published, then the wait is interrupted; who returns from the
-// wait takes all the work there is. A lost interrupt leaves work behind and hangs the test.
+// What a program does with interrupts: work is published, then the wait is interrupted; who returns
+// from the wait takes all the work there is. A lost interrupt leaves work behind and hangs the
+// test.
 class Work {
  public:
   explicit Work(std::uint64_t total) : total_(total) {}
@@ -246,7 +248,8 @@ TEST_P(interrupt_strategy, none_is_lost_at_a_deadline) {
   EXPECT_TRUE(work.done());
 }
 
-// The thread that waits changes all the time: a signal sent to a leader that has left must not be lost.
+// The thread that waits changes all the time: a signal sent to a leader that has left must not be
+// lost.
 TEST_P(interrupt_strategy, none_is_lost_when_leaders_change) {
   constexpr std::uint64_t each = 2000;
   Work work(each);

@@ -117,7 +117,8 @@ TEST(signal_interrupt, its_mask_keeps_what_the_thread_blocks) {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-// A queue of real-time signals that is full loses a directed one; the next interrupt must try again.
+// A queue of real-time signals that is full loses a directed one; the next interrupt must try
+// again.
 TEST(signal_interrupt, a_lost_signal_does_not_silence_the_next) {
   static int sent = 0;
   static bool full = true;

@@ -62,7 +62,8 @@ TEST_P(wait_strategy, many_come_and_go) {
   }
 }
 
-// Closed without remove: it drops out, or is reported so that its owner finds the truth. Others live on.
+// Closed without remove: it drops out, or is reported so that its owner finds the truth. Others
+// live on.
 TEST_P(wait_strategy, closed_descriptor) {
   SocketPair closed;
   const SocketPair stays;
@@ -149,8 +150,8 @@ TEST_P(wait_strategy, modify_during_wait) {
   EXPECT_EQ(ready_of(waiter.reports(), token_of(2)), Interest::out);
 }
 
-// Declared or not: after remove and close, nothing of the old one is reported, and the next one of the same
-// number does not inherit what the wait has found.
+// Declared or not: after remove and close, nothing of the old one is reported, and the next one of
+// the same number does not inherit what the wait has found.
 TEST_P(wait_strategy, remove_during_wait) {
   SocketPair gone;
   const SocketPair stays;

@@ -1,5 +1,6 @@
-// The conformance suite of wait strategies: the same tests over every one in the registry, by name, as in
-// wait_strategy.level_report/epoll. What a strategy declares not to have is skipped with that reason.
+// The conformance suite of wait strategies: the same tests over every one in the registry, by name,
+// as in wait_strategy.level_report/epoll. What a strategy declares not to have is skipped with that
+// reason.
 #pragma once
 
 #include <gtest/gtest.h>

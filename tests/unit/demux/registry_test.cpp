@@ -1,0 +1,106 @@
+// Strategies that programs add.
+#include "demux/registry.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "demux/demultiplexer.hpp"
+#include "support/descriptors.hpp"
+
+namespace baton::test {
+namespace {
+
+using demux::Demultiplexer;
+
+template <class Entries>
+std::vector<std::string> names(const Entries& entries) {
+  std::vector<std::string> list;
+  for (const auto& entry : entries) list.push_back(entry.name);
+  return list;
+}
+
+TEST(demux_registry, order_of_preference) {
+  EXPECT_EQ(names(demux::builtin_wait_strategies()).front(), "epoll");
+  EXPECT_EQ(names(demux::builtin_interrupt_strategies()).front(), "eventfd");
+  for (const auto& entry : demux::wait_strategies()) EXPECT_FALSE(entry.reason.empty());
+  for (const auto& entry : demux::interrupt_strategies()) EXPECT_FALSE(entry.reason.empty());
+}
+
+// A whole strategy by delegation: what a program may do around one that exists.
+TEST(demux_registry, a_programs_own_wait_strategy_by_name) {
+  static int opened = 0;
+  ASSERT_FALSE(demux::add_wait_strategy({"counted_poll",
+                                         [](const WaitOptions& options) {
+                                           ++opened;
+                                           return demux::find_wait_strategy("poll")->factory(
+                                               options);
+                                         },
+                                         "a program's own"}));
+  EXPECT_TRUE(demux::find_wait_strategy("counted_poll").has_value());
+  EXPECT_EQ(names(demux::wait_strategies()).back(), "counted_poll");
+  auto demux = Demultiplexer::open({.wait = "counted_poll", .descriptors_max = 8});
+  ASSERT_TRUE(demux.has_value()) << demux.error().reason;
+  EXPECT_EQ(opened, 1);
+
+  const SocketPair pair;
+  std::error_code error;
+  ASSERT_FALSE((*demux)->attach(1, pair.ours.get()));
+  EXPECT_EQ((*demux)->watch(1, Interest::in, error), demux::Watch::armed);
+  pair.make_readable();
+  std::array<Report, 2> reports;
+  bool interrupted = false;
+  EXPECT_EQ((*demux)->wait(reports, Deadline::never(), interrupted), 1U);
+  (*demux)->detach(1);
+}
+
+TEST(demux_registry, a_programs_own_interrupt_strategy_by_name) {
+  static int opened = 0;
+  ASSERT_FALSE(demux::add_interrupt_strategy(
+      {"counted_pipe",
+       [](const InterruptOptions& options) {
+         ++opened;
+         return demux::find_interrupt_strategy("pipe")->factory(options);
+       },
+       "a program's own"}));
+  auto demux = Demultiplexer::open({.interrupt = "counted_pipe", .descriptors_max = 8});
+  ASSERT_TRUE(demux.has_value()) << demux.error().reason;
+  EXPECT_EQ(opened, 1);
+  (*demux)->interrupt();
+  std::array<Report, 2> reports;
+  bool interrupted = false;
+  (*demux)->wait(reports, Deadline::never(), interrupted);
+  EXPECT_TRUE(interrupted);
+}
+
+TEST(demux_registry, bad_names_and_taken_names) {
+  const WaitStrategyFactory factory = demux::find_wait_strategy("poll")->factory;
+  for (const char* name : {"", "auto", "epoll", "Poll", "my-wait", "a b", "a,b"}) {
+    EXPECT_EQ(demux::add_wait_strategy({name, factory, ""}), errc::bad_configuration) << name;
+  }
+  EXPECT_EQ(demux::add_wait_strategy({"no_factory", {}, ""}), errc::bad_configuration);
+  EXPECT_EQ(demux::add_interrupt_strategy({"no_factory", {}, ""}), errc::bad_configuration);
+  EXPECT_FALSE(demux::find_wait_strategy("no_factory").has_value());
+}
+
+// A name is registered once, whoever comes first.
+TEST(demux_registry, from_many_threads) {
+  std::atomic<int> taken{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int name = 0; name < 10; ++name) {
+        auto factory = demux::find_wait_strategy("poll")->factory;
+        if (!demux::add_wait_strategy({"many_" + std::to_string(name), std::move(factory), "x"})) {
+          ++taken;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(taken, 10);
+}
+
+}  // namespace
+}  // namespace baton::test
