@@ -153,7 +153,10 @@ class BATON_EXPORT Operation {
   [[nodiscard]] OperationKind kind() const noexcept { return kind_; }
   [[nodiscard]] std::uint16_t flags() const noexcept { return flags_; }
   [[nodiscard]] bool has(Flag flag) const noexcept { return (flags_ & flag) != 0; }
-  [[nodiscard]] Handle* handle() const noexcept { return handle_; }
+  [[nodiscard]] Handle* handle() const noexcept {
+    // acquire, release: only for a cancel from another thread; see Core::cancel.
+    return handle_.load(std::memory_order_acquire);
+  }
 
   /// Bytes moved so far, also when the operation failed, was cancelled or timed out.
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
@@ -224,7 +227,7 @@ class BATON_EXPORT Operation {
   /// handler, strand, tag; the deadline is kept only if it was set since the last completion.
   void prepare(OperationKind kind, Handle* handle, std::uint16_t flags = 0) noexcept {
     kind_ = kind;
-    handle_ = handle;
+    handle_.store(handle, std::memory_order_release);
     flags_ = flags;
     bytes_ = 0;
     error_ = 0;
@@ -234,7 +237,7 @@ class BATON_EXPORT Operation {
     cancel_asked_.store(false, std::memory_order_relaxed);
   }
   /// A close is complete: its handle is free for others, so the operation no longer names it.
-  void prepare_closed() noexcept { handle_ = nullptr; }
+  void prepare_closed() noexcept { handle_.store(nullptr, std::memory_order_release); }
   void set_buffer(MutableBuffer buffer) noexcept { data_ = buffer.data, size_ = buffer.size; }
   void set_buffer(ConstBuffer buffer) noexcept {
     // Only ever read through: write operations pass it on as const.
@@ -325,11 +328,11 @@ class BATON_EXPORT Operation {
   std::atomic<std::uint32_t> activation_{0};
   int error_ = 0;
   std::atomic<bool> cancel_asked_{false};
-  std::uint8_t core_flags_ = 0;  // the core's own, guarded as its collections are
-  std::uint16_t processor_ = 0;  // which processor of the team has it
+  std::uint8_t core_flags_ = 0;              // the core's own, guarded as its collections are
+  std::atomic<std::uint16_t> processor_{0};  // which of the team has it; of a timer: which lane
 
   // Second: the request.
-  Handle* handle_ = nullptr;
+  std::atomic<Handle*> handle_{nullptr};
   void* data_ = nullptr;
   std::size_t size_ = 0;
   std::uint64_t extra_ = 0;  // offset, endpoint or delimiter, by kind

@@ -87,7 +87,15 @@ class OperationAccess {
   static void ask_cancel(Operation& operation) noexcept {
     operation.cancel_asked_.store(true, std::memory_order_relaxed);
   }
-  static std::uint16_t& processor(Operation& operation) noexcept { return operation.processor_; }
+  // A cancel from a foreign thread reads it (and the handle) of an operation that may be prepared
+  // anew meanwhile, and looks afterwards whether the activation is still the same. Acquire and
+  // release order that second look after the first.
+  static std::uint16_t processor(const Operation& operation) noexcept {
+    return operation.processor_.load(std::memory_order_acquire);
+  }
+  static void set_processor(Operation& operation, std::uint16_t index) noexcept {
+    operation.processor_.store(index, std::memory_order_release);
+  }
   static std::uint32_t& started_ms(Operation& operation) noexcept { return operation.started_ms_; }
   static CompletionFunction completion(const Operation& operation) noexcept {
     return operation.completion_;
@@ -123,7 +131,7 @@ class OperationAccess {
   /// Into the list of its handle, which has one more pending; unlist leaves the count, which lasts
   /// until the handler has returned.
   static void list(Operation& operation) noexcept {
-    Handle& handle = *operation.handle_;
+    Handle& handle = *operation.handle();
     operation.sibling_previous_ = nullptr;
     operation.sibling_next_ = handle.operations_;
     if (handle.operations_ != nullptr) handle.operations_->sibling_previous_ = &operation;
@@ -132,7 +140,7 @@ class OperationAccess {
     set(operation, listed);
   }
   static void unlist(Operation& operation) noexcept {
-    Handle& handle = *operation.handle_;
+    Handle& handle = *operation.handle();
     (operation.sibling_previous_ != nullptr ? operation.sibling_previous_->sibling_next_
                                             : handle.operations_) = operation.sibling_next_;
     if (operation.sibling_next_ != nullptr) {

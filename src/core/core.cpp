@@ -259,7 +259,11 @@ std::error_code Proactor::Core::start_in_lane(Operation& operation) noexcept {
     return loop.start(*processor, operation);
   }
   if (Access::phase(*operation.handle()) != Access::Phase::open) return errc::handle_closed;
-  if (lane.mailed.load(std::memory_order_relaxed) >= processor->operations_max) {
+  // Whoever starts at the same time may overtake this look; then the lane's thread refuses, by a
+  // completion.
+  if (lane.mailed.load(std::memory_order_relaxed) + processor->outstanding.get() >=
+      processor->operations_max) {
+    lane.refused_limit.fetch_add(1, std::memory_order_relaxed);
     return errc::limit_reached;
   }
   Access::activate(operation, OperationState::started);
@@ -268,8 +272,8 @@ std::error_code Proactor::Core::start_in_lane(Operation& operation) noexcept {
 }
 
 std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t lane) noexcept {
+  Access::set_processor(operation, static_cast<std::uint16_t>(lane));  // for cancel
   Access::activate(operation, OperationState::started);
-  Access::processor(operation) = static_cast<std::uint16_t>(lane);  // for cancel
   if (per_thread_) {
     LaneLoop& loop = *loops_[lane];
     if (loop.mine()) {
@@ -291,6 +295,10 @@ std::error_code Proactor::Core::post(Operation& operation, Notify level, Home ho
   if (operation.is_pending()) return errc::operation_in_use;
   if (ledger_.refusing.load(std::memory_order_acquire) == Refusing::everything) {
     return errc::stopped;
+  }
+  // It may have been a request on a handle before, which must not hear of its completion.
+  if (operation.kind() != OperationKind::user || operation.handle() != nullptr) {
+    operation.prepare(OperationKind::user, nullptr, operation.flags() & Operation::cached);
   }
   Access::activate(operation, OperationState::posted);
   if (per_thread_) {
@@ -316,26 +324,31 @@ std::error_code Proactor::Core::post(Operation& operation, Notify level, Home ho
 
 CancelResult Proactor::Core::cancel(Operation& operation, std::uint32_t activation) noexcept {
   if (forked()) return CancelResult::nothing_pending;
+  // Anything else is posted, complete or at rest, and must not be looked into: its handler may be
+  // preparing it anew at this moment.
+  const auto pending = [&] {
+    const OperationState state = operation.state();
+    return (state == OperationState::started || state == OperationState::deferred) &&
+           operation.activation() == activation;
+  };
   if (!per_thread_) {
     const os::LockGuard lock{ledger_.mutex, system_};
-    if (!operation.is_pending() || operation.activation() != activation) {
-      return CancelResult::nothing_pending;
-    }
+    if (!pending()) return CancelResult::nothing_pending;
     const bool asked = ledger_.cancel(*lanes_[0], operation);
     dispatcher_->look_round();
     return asked ? CancelResult::requested : CancelResult::nothing_pending;
   }
-  const OperationState state = operation.state();
-  if ((state != OperationState::started && state != OperationState::deferred) ||
-      operation.activation() != activation) {
-    return CancelResult::nothing_pending;
-  }
+  if (!pending()) return CancelResult::nothing_pending;
   Handle* handle = operation.handle();
-  LaneLoop& loop =
-      *loops_[handle != nullptr ? Access::lane(*handle) : Access::processor(operation)];
+  const std::uint16_t lane =
+      handle != nullptr ? Access::lane(*handle) : Access::processor(operation);
+  // Its lane may have completed it meanwhile, and begun another request with it: then the two words
+  // just read are that one's. Still the same activation now means that they were its own.
+  if (!pending()) return CancelResult::nothing_pending;
+  LaneLoop& loop = *loops_[lane];
   if (loop.mine()) {
     loop.take_mail();  // it may still lie there
-    if (!operation.is_pending()) return CancelResult::nothing_pending;
+    if (!pending()) return CancelResult::nothing_pending;
     return ledger_.cancel(loop.lane(), operation) ? CancelResult::requested
                                                   : CancelResult::nothing_pending;
   }
@@ -665,7 +678,10 @@ Statistics Proactor::Core::statistics() const {
     sum.slow_handlers += from.slow_handlers.get();
     sum.exceptions += from.exceptions.get();
   };
-  for (const auto& lane : lanes_) add(lane->counters);
+  for (const auto& lane : lanes_) {
+    add(lane->counters);
+    sum.refused_limit += lane->refused_limit.load(std::memory_order_relaxed);
+  }
   add(between_lanes_.counters);
   for (const auto& loop : loops_) {
     sum.interrupts_sent += loop->wakes_sent();

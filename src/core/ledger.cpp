@@ -79,7 +79,7 @@ Admission Ledger::claim(Lane& lane, Processor& processor, Operation& operation, 
     return Admission::refused;
   }
   const Guard guard{*this, processor};
-  if (processor.outstanding >= processor.operations_max) {
+  if (processor.outstanding.get() >= processor.operations_max) {
     lane.counters.refused_limit.add();
     error = errc::limit_reached;
     return Admission::refused;
@@ -91,15 +91,15 @@ Admission Ledger::claim(Lane& lane, Processor& processor, Operation& operation, 
   const bool taken = !(submit || may_call(processor)) || attach(processor, handle, refusal);
 
   if (!mailed) Access::activate(operation, OperationState::started);
-  Access::processor(operation) = processor.index;
+  Access::set_processor(operation, processor.index);
   Access::list(operation);
-  ++processor.outstanding;
+  processor.outstanding.add();
   lane.counters.started.add();
   lane.counters.pending.add();
   if (!taken) {
     // What an engine answers is a completion, not an error of start.
     operation.finish(raw(refusal));
-    --processor.outstanding;
+    processor.outstanding.sub();
     lane.counters.completed_at_once.add();
     take_back(lane, operation);
     return Admission::finished;
@@ -130,7 +130,7 @@ void Ledger::submitted(Lane& lane, Processor& processor, Operation& operation,
       }
       operation.finish(ECANCELED);
     }
-    --processor.outstanding;
+    processor.outstanding.sub();
   }
   lane.counters.completed_at_once.add();
   take_back(lane, operation);
@@ -145,7 +145,7 @@ void Ledger::start_deferred(Processor& processor, OperationQueue& finished) noex
     if (!attach(processor, *operation.handle(), error)) {
       operation.finish(raw(error));
       Access::undefer(operation);
-      --processor.outstanding;
+      processor.outstanding.sub();
       finished.push_back(operation);
       continue;
     }
@@ -156,7 +156,7 @@ void Ledger::start_deferred(Processor& processor, OperationQueue& finished) noex
         break;  // the engine's from here on
       case Submission::completed:
         --processor.started;
-        --processor.outstanding;
+        processor.outstanding.sub();
         finished.push_back(operation);
         break;
       case Submission::busy:
@@ -194,9 +194,9 @@ bool Ledger::attach(Processor& processor, Handle& handle, std::error_code& error
 
 void Ledger::account(Processor& processor, OperationQueue& finished) noexcept {
   const auto count = static_cast<std::uint32_t>(finished.size());
-  BATON_ASSERT(processor.started >= count && processor.outstanding >= count);
+  BATON_ASSERT(processor.started >= count && processor.outstanding.get() >= count);
   processor.started -= count;
-  processor.outstanding -= count;
+  processor.outstanding.sub(count);
 }
 
 void Ledger::take_back(Lane& lane, Operation& operation) noexcept {
@@ -280,7 +280,7 @@ bool Ledger::cancel(Lane& lane, Operation& operation) noexcept {
         }
         if (processor.engine->cancel(operation) != CancelAnswer::completed) return true;
         --processor.started;
-        --processor.outstanding;
+        processor.outstanding.sub();
         break;
       }
       default:
@@ -293,7 +293,7 @@ bool Ledger::cancel(Lane& lane, Operation& operation) noexcept {
 
 void Ledger::cancel_deferred(Processor& processor, Operation& operation) noexcept {
   processor.deferred.erase(operation);
-  --processor.outstanding;
+  processor.outstanding.sub();
   operation.finish(ECANCELED);
 }
 
@@ -406,7 +406,7 @@ void Ledger::cancel_as_leader(Processor& processor, OperationQueue& finished) no
         continue;
       }
       --processor.started;
-      --processor.outstanding;
+      processor.outstanding.sub();
       finished.push_back(*operation);
     }
   });
@@ -436,11 +436,11 @@ bool Ledger::submit_close(Lane& lane, Handle& handle) noexcept {
     Access::closing(handle) = operation;
     lane.counters.pending.add();
   }
-  Access::processor(*operation) = processor->index;
+  Access::set_processor(*operation, processor->index);
   {
     const Guard guard{*this, *processor};
     ++processor->started;
-    ++processor->outstanding;
+    processor->outstanding.add();
   }
   const Submission answer = processor->engine->submit(*operation);
   if (answer == Submission::pending) {
@@ -450,7 +450,7 @@ bool Ledger::submit_close(Lane& lane, Handle& handle) noexcept {
   {
     const Guard guard{*this, *processor};
     --processor->started;
-    --processor->outstanding;
+    processor->outstanding.sub();
   }
   if (answer == Submission::busy) return false;
   closed(lane, handle, operation->error_value());

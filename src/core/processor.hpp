@@ -10,6 +10,7 @@
 #include "baton/config.hpp"
 #include "baton/engine.hpp"
 #include "baton/operation_queue.hpp"
+#include "core/counter.hpp"
 
 namespace baton {
 
@@ -60,10 +61,10 @@ struct Processor {
   const std::uint32_t operations_max;
 
   OperationQueue deferred;
-  std::uint32_t started = 0;      ///< inside the engine
-  std::uint32_t outstanding = 0;  ///< started and deferred
-  Handle* detaching = nullptr;    ///< handles that only the leader may detach; by Handle::next_
-  bool cancelling = false;        ///< operations were asked to end that only the leader may cancel
+  std::uint32_t started = 0;    ///< inside the engine
+  Counter outstanding;          ///< started and deferred; read by starters in other threads
+  Handle* detaching = nullptr;  ///< handles that only the leader may detach; by Handle::next_
+  bool cancelling = false;      ///< operations were asked to end that only the leader may cancel
   Seat seat;
 
  private:
