@@ -34,6 +34,11 @@ struct Combination {
 
 std::vector<Combination> combinations();
 
+/// For messages of GoogleTest.
+inline void PrintTo(const Combination& combination, std::ostream* out) {
+  *out << combination.name();
+}
+
 inline std::string combination_name(const testing::TestParamInfo<Combination>& info) {
   return info.param.name();
 }

@@ -46,6 +46,7 @@ Pair unix_pair() {
 }
 
 Pair tcp_pair() {
+  const int small = 16'384;
   Endpoint endpoint = Endpoint::loopback(0);
   const Fd listening = listener(endpoint);
   Pair pair;
@@ -55,6 +56,11 @@ Pair tcp_pair() {
     std::abort();
   }
   pair.ours = ::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC);
+  // So that a large write waits for its reader, whatever the machine would allow.
+  for (const int fd : {pair.ours.get(), pair.peer.get()}) {
+    ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+    ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+  }
   bounded(pair.peer.get());
   return pair;
 }
