@@ -44,7 +44,9 @@ Handle* HandlerRunner::run(Lane& lane, Operation& first, bool locks) {
   Strand* const strand = first.strand();
   if (strand != nullptr && !strand->enter(first)) return nullptr;
   for (std::size_t run_count = 1;; ++run_count) {
-    Handle* handle = operation->handle();
+    // What is posted may name a handle, but is not pending there.
+    const bool posted = Access::state(*operation) == OperationState::posted;
+    Handle* handle = posted ? nullptr : operation->handle();
     try {
       enter(ledger_, *operation);
     } catch (...) {

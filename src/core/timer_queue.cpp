@@ -64,8 +64,8 @@ Operation* TimerQueue::pop_due(Deadline now) noexcept {
   return due;
 }
 
-// Makes the later of two roots the first child of the earlier; at equal deadlines the first stays
-// on top, so that what was started first fires first.
+// Makes the later of two roots the first child of the earlier. The order among equal deadlines is
+// not promised.
 Operation* TimerQueue::meld(Operation* a, Operation* b) noexcept {
   if (a == nullptr) return b;
   if (b == nullptr) return a;

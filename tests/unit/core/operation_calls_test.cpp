@@ -1,0 +1,134 @@
+// What the public calls answer in every state of an operation (P-20, P-25).
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <functional>
+
+#include "baton/proactor.hpp"
+
+namespace baton {
+namespace {
+
+using namespace std::chrono_literals;
+using State = OperationState;
+
+// Two reads of pipes that nobody writes to, on a processor that starts one at a time: the second is
+// deferred.
+class Calls : public testing::Test {
+ protected:
+  void SetUp() override {
+    Config config;
+    config.processors.push_back({.started_max = 1});
+    proactor_ = std::make_unique<Proactor>(config);
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_EQ(::pipe(fd_[i]), 0);
+      handle_[i] = proactor_->adopt(fd_[i][0], HandleKind::pipe).value();
+      prepare(operation_[i], i);
+    }
+  }
+  void TearDown() override {
+    proactor_.reset();
+    for (auto& pair : fd_) ::close(pair[1]);
+  }
+  void prepare(Operation& operation, int which) {
+    operation.prepare(OperationKind::read_stream, handle_[which]);
+    operation.set_buffer(MutableBuffer{byte_, sizeof(byte_)});
+  }
+
+  void bring_to(State state) {
+    switch (state) {
+      case State::started:
+        ASSERT_FALSE(proactor_->start(operation_[0]));
+        break;
+      case State::deferred:
+        ASSERT_FALSE(proactor_->start(operation_[1]));
+        ASSERT_FALSE(proactor_->start(operation_[0]));
+        break;
+      case State::posted:
+        ASSERT_FALSE(proactor_->post(operation_[0]));
+        break;
+      case State::result_ready:
+        bring_to(State::deferred);
+        ASSERT_EQ(proactor_->cancel(operation_[0]), CancelResult::requested);
+        break;
+      case State::completed:
+        bring_to(State::posted);
+        ASSERT_EQ(proactor_->poll(), 1U);
+        break;
+      case State::initialized:
+      case State::start_error:
+        break;
+    }
+    ASSERT_EQ(operation_[0].state(), state);
+  }
+
+  int fd_[2][2];
+  char byte_[1];
+  std::unique_ptr<Proactor> proactor_;
+  Handle* handle_[2];
+  Operation operation_[2];
+};
+
+TEST_F(Calls, start_and_post_refuse_an_operation_in_use) {
+  for (const State state : {State::started, State::deferred, State::posted, State::result_ready}) {
+    SCOPED_TRACE(to_string(state));
+    bring_to(state);
+    const std::uint32_t activation = operation_[0].activation();
+    EXPECT_EQ(proactor_->start(operation_[0]), errc::operation_in_use);
+    EXPECT_EQ(proactor_->post(operation_[0]), errc::operation_in_use);
+    EXPECT_EQ(proactor_->start_timer(operation_[0], proactor_->now()), errc::operation_in_use);
+    EXPECT_EQ(proactor_->close(*handle_[0], operation_[0]), errc::operation_in_use);
+    EXPECT_EQ(operation_[0].state(), state);
+    EXPECT_EQ(operation_[0].activation(), activation);
+    proactor_->cancel_all();
+    while (operation_[0].is_pending() || operation_[1].is_pending()) proactor_->handle_events();
+    prepare(operation_[0], 0);
+    prepare(operation_[1], 1);
+  }
+}
+
+TEST_F(Calls, cancel_finds_something_only_where_something_is_pending) {
+  const std::pair<State, CancelResult> expected[] = {
+      {State::initialized, CancelResult::nothing_pending},
+      {State::started, CancelResult::requested},
+      {State::deferred, CancelResult::requested},
+      {State::posted, CancelResult::nothing_pending},
+      {State::result_ready, CancelResult::nothing_pending},
+      {State::completed, CancelResult::nothing_pending},
+  };
+  for (const auto& [state, answer] : expected) {
+    SCOPED_TRACE(to_string(state));
+    bring_to(state);
+    EXPECT_EQ(proactor_->cancel(operation_[0], operation_[0].activation() - 1),
+              CancelResult::nothing_pending)
+        << "an earlier activation";
+    EXPECT_EQ(proactor_->cancel(operation_[0]), answer);
+    proactor_->cancel_all();
+    while (operation_[0].is_pending() || operation_[1].is_pending()) proactor_->handle_events();
+    prepare(operation_[0], 0);
+    prepare(operation_[1], 1);
+  }
+}
+
+TEST_F(Calls, cancel_wait_answers_when_the_result_is_there_though_nobody_runs_handlers) {
+  bring_to(State::deferred);
+  EXPECT_EQ(proactor_->cancel_wait(operation_[0], operation_[0].activation(),
+                                   Deadline::after(60s, proactor_->now())),
+            CancelWait::cancelled);
+  EXPECT_EQ(operation_[0].state(), State::result_ready);
+  EXPECT_EQ(proactor_->cancel_wait(operation_[0], operation_[0].activation(),
+                                   Deadline::after(60s, proactor_->now())),
+            CancelWait::done);
+}
+
+TEST_F(Calls, cancel_wait_gives_up_at_its_deadline) {
+  bring_to(State::posted);
+  const Deadline deadline = Deadline::after(5ms, proactor_->now());
+  EXPECT_EQ(proactor_->cancel_wait(operation_[0], operation_[0].activation(), deadline),
+            CancelWait::still_running);
+  EXPECT_GE(proactor_->now(), deadline);
+}
+
+}  // namespace
+}  // namespace baton
