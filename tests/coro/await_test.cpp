@@ -1,0 +1,202 @@
+// Awaiting operations: results, time-outs, cancellation by token and by std::stop_token, and what happens
+// when start, completion and cancellation meet.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "baton/coro/cancellation.hpp"
+#include "baton/coro/sleep.hpp"
+#include "baton/coro/task.hpp"
+#include "baton/pipe.hpp"
+#include "baton/stream_socket.hpp"
+#include "support/modes.hpp"
+
+namespace baton::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Await : public WithProactor {
+ protected:
+  std::pair<StreamSocket, StreamSocket> pair() { return StreamSocket::pair(proactor()).value(); }
+};
+
+TEST_P(Await, moves_bytes_both_ways) {
+  complete([](std::pair<StreamSocket, StreamSocket> ends) -> Task<void> {
+    auto& [left, right] = ends;
+    std::array<char, 64> buffer{};
+    const auto written = co_await left.write_all(std::string_view{"over and"});
+    EXPECT_EQ(written.value(), 8U);
+    const auto read = co_await right.read(buffer);
+    EXPECT_EQ(std::string_view(buffer.data(), read.value()), "over and");
+    EXPECT_TRUE(co_await right.write_all(std::string_view{"back"}));
+    EXPECT_EQ((co_await left.read_exactly({buffer.data(), 4})).value(), 4U);
+    EXPECT_TRUE(co_await right.shutdown());
+    EXPECT_EQ((co_await left.read(buffer)).value(), 0U);
+    EXPECT_TRUE(co_await left.close());
+    EXPECT_FALSE(left.is_open());
+    EXPECT_EQ((co_await left.read(buffer)).error(), errc::handle_closed);
+  }(pair()));
+}
+
+TEST_P(Await, a_start_that_fails_resumes_at_once) {
+  complete([](Proactor& proactor) -> Task<void> {
+    StreamSocket closed;
+    std::array<char, 8> buffer{};
+    EXPECT_EQ((co_await closed.read(buffer)).error(), errc::handle_closed);
+    EXPECT_EQ((co_await closed.close()).error(), errc::handle_closed);
+    static_cast<void>(proactor);
+  }(proactor()));
+}
+
+TEST_P(Await, times_out) {
+  complete([](std::pair<StreamSocket, StreamSocket> ends) -> Task<void> {
+    std::array<char, 8> buffer{};
+    const auto read = co_await ends.first.read(buffer).timeout(5ms);
+    EXPECT_EQ(read.error(), std::errc::timed_out);
+    // A deadline is for one activation: the next read has none.
+    EXPECT_TRUE(co_await ends.second.write_all(std::string_view{"x"}));
+    EXPECT_EQ((co_await ends.first.read(buffer)).value(), 1U);
+  }(pair()));
+}
+
+TEST_P(Await, sleeps_not_too_short) {
+  complete([](Proactor& proactor) -> Task<void> {
+    const Deadline until = Deadline::after(3ms, proactor.now());
+    EXPECT_TRUE(co_await sleep_for(proactor, 3ms));
+    EXPECT_GE(proactor.now(), until);
+    EXPECT_TRUE(co_await sleep_until(proactor, Deadline::immediately()));
+  }(proactor()));
+}
+
+TEST_P(Await, yields) {
+  complete([](Proactor& proactor) -> Task<void> {
+    for (int i = 0; i < 1'000; ++i) EXPECT_TRUE(co_await yield(proactor));
+  }(proactor()));
+}
+
+TEST_P(Await, is_cancelled_by_token) {
+  CancellationSource source{proactor()};
+  auto ends = pair();
+  std::thread canceller;
+  complete([](Proactor& proactor, StreamSocket& socket, CancellationSource& cancel,
+              std::thread& thread) -> Task<void> {
+    std::array<char, 8> buffer{};
+    thread = std::thread([&] { cancel.cancel(); });
+    const auto read = co_await socket.read(buffer).cancel_with(cancel.token());
+    EXPECT_EQ(read.error(), std::errc::operation_canceled);
+    // Sticky: not even started.
+    const auto again = co_await sleep_for(proactor, 1h).cancel_with(cancel.token()).timeout(1h);
+    EXPECT_EQ(again.error(), std::errc::operation_canceled);
+    // An empty token never cancels.
+    EXPECT_TRUE(co_await sleep_for(proactor, 1us).cancel_with(CancellationToken{}));
+  }(proactor(), ends.first, source, canceller));
+  canceller.join();
+  EXPECT_TRUE(source.cancelled());
+  EXPECT_TRUE(source.token().cancelled());
+}
+
+TEST_P(Await, is_cancelled_by_stop_token) {
+  auto ends = pair();
+  std::jthread canceller;
+  complete([](Proactor& proactor, StreamSocket& socket, std::jthread& thread) -> Task<void> {
+    std::stop_source source;
+    std::array<char, 8> buffer{};
+    thread = std::jthread([source]() mutable { source.request_stop(); });
+    const auto read = co_await socket.read(buffer).timeout(1h).cancel_with(source.get_token());
+    EXPECT_EQ(read.error(), std::errc::operation_canceled);
+    EXPECT_EQ((co_await sleep_for(proactor, 1h).cancel_with(source.get_token())).error(),
+              std::errc::operation_canceled);
+    EXPECT_TRUE(co_await sleep_for(proactor, 1us).cancel_with(std::stop_token{}));
+  }(proactor(), ends.first, canceller));
+}
+
+// Start, completion and cancellation at the same time, over and over: each await ends once, and the frame
+// outlives everybody who looks at it (the sanitizers watch).
+TEST_P(Await, survives_races_of_start_completion_and_cancel) {
+  constexpr int rounds = 300;
+  std::atomic<CancellationSource*> current{nullptr};
+  std::atomic<bool> done{false};
+  std::thread canceller([&] {
+    while (!done.load()) {
+      if (CancellationSource* source = current.exchange(nullptr)) {
+        source->cancel();
+        delete source;
+      }
+    }
+  });
+  complete([](Proactor& proactor, std::pair<StreamSocket, StreamSocket> ends,
+              std::atomic<CancellationSource*>& slot) -> Task<void> {
+    std::array<char, 8> buffer{};
+    int cancelled = 0;
+    for (int i = 0; i < rounds; ++i) {
+      auto* const source = new CancellationSource(proactor);
+      const CancellationToken token = source->token();
+      if (i % 2 == 0) {
+        EXPECT_TRUE(co_await ends.second.write_all(std::string_view{"x"}));
+      }
+      delete slot.exchange(source);
+      const auto read = co_await ends.first.read(buffer).cancel_with(token);
+      if (!read) {
+        EXPECT_EQ(read.error(), std::errc::operation_canceled);
+        ++cancelled;
+        if (i % 2 == 0) {
+          EXPECT_TRUE(co_await ends.first.read(buffer));
+        }
+      }
+    }
+    EXPECT_GE(cancelled, rounds / 2) << "nothing was there to be read";
+  }(proactor(), pair(), current));
+  done = true;
+  canceller.join();
+  delete current.load();
+}
+
+TEST_P(Await, many_tasks_at_once) {
+  std::atomic<int> left{200};
+  std::promise<void> all;
+  for (int i = 0; i < 200; ++i) {
+    proactor().spawn([](Proactor& proactor, std::pair<StreamSocket, StreamSocket> ends,
+                        std::atomic<int>& count, std::promise<void>& promise) -> Task<void> {
+      std::array<char, 128> buffer{};
+      for (int round = 0; round < 20; ++round) {
+        EXPECT_TRUE(co_await ends.first.write_all(std::string_view{"ping pong"}));
+        EXPECT_EQ((co_await ends.second.read_exactly({buffer.data(), 9})).value_or(0U), 9U);
+        if (round % 5 == 0) {
+          EXPECT_TRUE(co_await yield(proactor));
+        }
+      }
+      if (count.fetch_sub(1) == 1) promise.set_value();
+    }(proactor(), pair(), left, all));
+  }
+  all.get_future().get();
+}
+
+TEST_P(Await, pending_tasks_end_with_the_proactor) {
+  std::atomic<int> ended{0};
+  for (int i = 0; i < 10; ++i) {
+    proactor().spawn(
+        [](std::pair<StreamSocket, StreamSocket> ends, std::atomic<int>& count) -> Task<void> {
+          std::array<char, 8> buffer{};
+          EXPECT_FALSE(co_await ends.first.read(buffer));
+          EXPECT_FALSE(co_await ends.first.read(buffer)) << "nothing can be started any more";
+          ++count;
+        }(pair(), ended));
+  }
+  end();
+  EXPECT_EQ(ended.load(), 10);
+}
+
+BATON_EVERY_MODE(Await);
+
+}  // namespace
+}  // namespace baton::test

@@ -1,0 +1,71 @@
+// The cache of coroutine frames.
+#include "baton/coro/frame_cache.hpp"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "baton/coro/task.hpp"
+
+namespace baton {
+namespace {
+
+Task<int> give(int value) { co_return value; }
+
+TEST(FrameCache, serves_the_second_task_of_a_kind) {
+  clear_frame_cache();
+  {
+    const auto first = give(1);
+  }
+  const auto before = frame_cache_statistics();
+  EXPECT_GT(before.bytes, 0U);
+  {
+    const auto second = give(2);
+  }
+  const auto after = frame_cache_statistics();
+  EXPECT_EQ(after.reused, before.reused + 1);
+  EXPECT_EQ(after.allocated, before.allocated);
+  EXPECT_EQ(after.bytes, before.bytes);
+}
+
+TEST(FrameCache, is_bounded) {
+  clear_frame_cache();
+  std::vector<Task<int>> many;
+  for (int i = 0; i < 20'000; ++i) many.push_back(give(i));
+  many.clear();
+  const auto statistics = frame_cache_statistics();
+  EXPECT_LE(statistics.bytes, statistics.bytes_max);
+  EXPECT_GT(statistics.bytes, statistics.bytes_max / 2);
+  clear_frame_cache();
+  EXPECT_EQ(frame_cache_statistics().bytes, 0U);
+}
+
+TEST(FrameCache, keeps_no_frame_beyond_its_largest_class) {
+  clear_frame_cache();
+  const std::size_t largest = frame_cache_statistics().frame_size_max;
+  detail::free_frame(detail::allocate_frame(largest + 1), largest + 1);
+  EXPECT_EQ(frame_cache_statistics().bytes, 0U);
+  detail::free_frame(detail::allocate_frame(largest), largest);
+  EXPECT_EQ(frame_cache_statistics().bytes, largest);
+  clear_frame_cache();
+}
+
+TEST(FrameCache, every_size_is_served_with_room_enough) {
+  for (std::size_t size = 1; size <= 70'000; size += 97) {
+    auto* const frame = static_cast<unsigned char*>(detail::allocate_frame(size));
+    std::fill(frame, frame + size, 0xAB);
+    detail::free_frame(frame, size);
+  }
+}
+
+TEST(FrameCache, takes_frames_of_other_threads) {
+  clear_frame_cache();
+  Task<int> task;
+  std::thread([&] { task = give(1); }).join();
+  task = Task<int>{};
+  EXPECT_GT(frame_cache_statistics().bytes, 0U);
+}
+
+}  // namespace
+}  // namespace baton

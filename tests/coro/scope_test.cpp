@@ -1,0 +1,218 @@
+// Scopes: joining, exceptions, cancellation, and the strand that the tasks share.
+#include "baton/coro/scope.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "baton/coro/sleep.hpp"
+#include "baton/coro/task.hpp"
+#include "baton/stream_socket.hpp"
+#include "support/modes.hpp"
+
+namespace baton::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class ScopeTest : public WithProactor {};
+
+Task<void> sleeper(Proactor& proactor, Duration span, std::atomic<int>& ended) {
+  static_cast<void>(co_await sleep_for(proactor, span));
+  ++ended;
+}
+
+Task<void> thrower(Proactor& proactor) {
+  static_cast<void>(co_await sleep_for(proactor, 1ms));
+  throw std::runtime_error("from a task");
+}
+
+TEST_P(ScopeTest, joins_all_its_tasks) {
+  std::atomic<int> ended{0};
+  complete([](Proactor& proactor, std::atomic<int>& count) -> Task<void> {
+    Scope scope{proactor};
+    for (int i = 0; i < 20; ++i) {
+      scope.spawn(sleeper(proactor, std::chrono::microseconds(100 * i), count));
+    }
+    co_await scope.join();
+    EXPECT_EQ(count.load(), 20);
+    EXPECT_EQ(scope.running(), 0U);
+    co_await scope.join();  // nothing left
+  }(proactor(), ended));
+}
+
+TEST_P(ScopeTest, joins_what_ended_at_once) {
+  complete([](Proactor& proactor) -> Task<void> {
+    Scope scope{proactor, {.strand = false}};
+    scope.spawn([]() -> Task<void> { co_return; }());
+    EXPECT_EQ(scope.running(), 0U);
+    co_await scope.join();
+  }(proactor()));
+}
+
+TEST_P(ScopeTest, rethrows_the_first_exception_and_cancels_the_others) {
+  std::atomic<int> ended{0};
+  complete([](Proactor& proactor, std::atomic<int>& count) -> Task<void> {
+    Scope scope{proactor};
+    scope.spawn(sleeper(proactor, 1h, count));
+    scope.spawn(sleeper(proactor, 1h, count));
+    scope.spawn(thrower(proactor));
+    bool thrown = false;
+    try {
+      co_await scope.join();
+    } catch (const std::runtime_error&) {
+      thrown = true;
+    }
+    EXPECT_TRUE(thrown);
+    EXPECT_TRUE(scope.cancelled());
+    EXPECT_EQ(count.load(), 2);
+    co_await scope.join();  // told once
+  }(proactor(), ended));
+}
+
+TEST_P(ScopeTest, cancels) {
+  std::atomic<int> ended{0};
+  complete([](Proactor& proactor, std::atomic<int>& count) -> Task<void> {
+    Scope scope{proactor};
+    for (int i = 0; i < 10; ++i) scope.spawn(sleeper(proactor, 1h, count));
+    scope.cancel();
+    co_await scope.join();
+    EXPECT_EQ(count.load(), 10);
+    // Sticky: what is awaited afterwards does not start.
+    scope.spawn(sleeper(proactor, 1h, count));
+    co_await scope.join();
+    EXPECT_EQ(count.load(), 11);
+  }(proactor(), ended));
+}
+
+Task<void> inner_scope(Proactor& proactor, std::atomic<int>& count) {
+  Scope inner{proactor};
+  inner.spawn(sleeper(proactor, 1h, count));
+  co_await inner.join();
+  ++count;
+}
+
+TEST_P(ScopeTest, cancels_scopes_inside) {
+  std::atomic<int> ended{0};
+  complete([](Proactor& proactor, std::atomic<int>& count) -> Task<void> {
+    Scope outer{proactor};
+    outer.spawn(inner_scope(proactor, count));
+    outer.spawn(inner_scope(proactor, count));
+    static_cast<void>(co_await sleep_for(proactor, 1ms));
+    outer.cancel();
+    co_await outer.join();
+    EXPECT_EQ(count.load(), 4);
+  }(proactor(), ended));
+}
+
+TEST_P(ScopeTest, is_cancelled_by_a_token) {
+  std::atomic<int> ended{0};
+  complete([](Proactor& proactor, std::atomic<int>& count) -> Task<void> {
+    CancellationSource source{proactor};
+    Scope scope{proactor, {.token = source.token()}};
+    scope.spawn(sleeper(proactor, 1h, count));
+    source.cancel();
+    co_await scope.join();
+    EXPECT_EQ(count.load(), 1);
+  }(proactor(), ended));
+}
+
+TEST_P(ScopeTest, a_cancelled_task_still_closes) {
+  complete([](Proactor& proactor) -> Task<void> {
+    auto ends = StreamSocket::pair(proactor).value();
+    Scope scope{proactor};
+    scope.spawn([](StreamSocket& socket) -> Task<void> {
+      std::array<char, 8> buffer{};
+      EXPECT_EQ((co_await socket.read(buffer)).error(), std::errc::operation_canceled);
+      EXPECT_TRUE(co_await socket.close());
+    }(ends.first));
+    scope.cancel();
+    co_await scope.join();
+    EXPECT_FALSE(ends.first.is_open());
+  }(proactor()));
+}
+
+struct Exclusive {
+  std::atomic<int> inside{0};
+  long plain = 0;  // no atomic: the strand is the lock, and ThreadSanitizer the judge
+
+  void visit() {
+    EXPECT_EQ(inside.fetch_add(1), 0);
+    ++plain;
+    inside.fetch_sub(1);
+  }
+};
+
+Task<void> visitor(Proactor& proactor, Exclusive& shared, int rounds) {
+  for (int i = 0; i < rounds; ++i) {
+    shared.visit();
+    static_cast<void>(co_await yield(proactor));
+    shared.visit();
+    if (i % 16 == 0) static_cast<void>(co_await sleep_for(proactor, 1us));
+  }
+}
+
+TEST_P(ScopeTest, tasks_share_a_strand) {
+  Exclusive shared;
+  constexpr int tasks = 16, rounds = 200;
+  complete([](Proactor& proactor, Exclusive& data) -> Task<void> {
+    Scope scope{proactor};
+    for (int i = 0; i < tasks; ++i) scope.spawn(visitor(proactor, data, rounds));
+    co_await scope.join();
+  }(proactor(), shared));
+  EXPECT_EQ(shared.plain, 2L * tasks * rounds);
+}
+
+// The joiner comes back outside of the scope's strand and destroys the scope at once, while the last
+// task's thread is still on its way out of that strand.
+TEST_P(ScopeTest, may_be_destroyed_right_after_join) {
+  complete([](Proactor& proactor) -> Task<void> {
+    for (int round = 0; round < 300; ++round) {
+      Scope scope{proactor};
+      for (int i = 0; i < 3; ++i) {
+        scope.spawn(
+            [](Proactor& p) -> Task<void> { static_cast<void>(co_await yield(p)); }(proactor));
+      }
+      co_await scope.join();
+    }
+  }(proactor()));
+}
+
+TEST_P(ScopeTest, spawns_from_inside) {
+  std::atomic<int> ended{0};
+  complete([](Proactor& proactor, std::atomic<int>& count) -> Task<void> {
+    Scope scope{proactor};
+    scope.spawn([](Proactor& p, Scope& own, std::atomic<int>& c) -> Task<void> {
+      for (int i = 0; i < 10; ++i) {
+        own.spawn(sleeper(p, 10us, c));
+        static_cast<void>(co_await yield(p));
+      }
+    }(proactor, scope, count));
+    co_await scope.join();
+    EXPECT_EQ(count.load(), 10);
+  }(proactor(), ended));
+}
+
+TEST_P(ScopeTest, ends_with_the_proactor) {
+  std::atomic<int> ended{0};
+  proactor().spawn([](Proactor& proactor, std::atomic<int>& count) -> Task<void> {
+    Scope scope{proactor};
+    for (int i = 0; i < 5; ++i) scope.spawn(sleeper(proactor, 1h, count));
+    co_await scope.join();
+    ++count;
+  }(proactor(), ended));
+  end();
+  EXPECT_EQ(ended.load(), 6);
+}
+
+BATON_EVERY_MODE(ScopeTest);
+
+}  // namespace
+}  // namespace baton::test
