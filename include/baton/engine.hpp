@@ -115,6 +115,13 @@ struct EngineOptions {
   std::function<void(std::string_view)> explain;
 };
 
+/// Troubles survived since the engine was opened, and how often it needed help.
+struct EngineCounters {
+  std::uint64_t stale_events = 0;     ///< for handles that were detached meanwhile
+  std::uint64_t accept_backoffs = 0;  ///< an accept rested, for lack of descriptors or memory
+  std::uint64_t worker_jobs = 0;      ///< operations given to worker threads
+};
+
 class BATON_EXPORT Engine {
  public:
   Engine() = default;
@@ -146,6 +153,9 @@ class BATON_EXPORT Engine {
   /// Readable when wait would not block; invalid_handle if there is none (the wait of a thread that
   /// leads several processors is then sliced).
   [[nodiscard]] virtual NativeHandle descriptor() const noexcept { return invalid_handle; }
+
+  /// Any thread, any time.
+  [[nodiscard]] virtual EngineCounters counters() const noexcept { return {}; }
 
   /// In the child after fork: close or abandon every kernel object shared with the parent without
   /// disturbing it. Afterwards the engine may only be destroyed.
