@@ -3,12 +3,18 @@
 // these.
 #include "engines/registry.hpp"
 
+#include "engines/emulated/engine.hpp"
 #include "engines/io_uring/engine.hpp"
 
 namespace baton::engines {
 
 std::vector<RegistryEntry<EngineFactory>> builtin() {
   return {
+      {.name = "emulated",
+       .factory = open_emulated,
+       .reason = "on a par with the ring for streams, less CPU for short messages, allowed "
+                 "everywhere",
+       .waits_by_strategy = true},
       {.name = "io_uring",
        .factory = open_io_uring,
        .reason = "one system call for many operations, and files without workers; newer kernels "

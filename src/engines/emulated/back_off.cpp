@@ -1,0 +1,87 @@
+// The directions that rest.
+#include "engines/emulated/back_off.hpp"
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+
+namespace baton::engines::emulated {
+namespace {
+constexpr std::int64_t ns_per_ms = 1'000'000;
+
+// Milliseconds since the epoch wrap after 49 days; spans are far shorter, so the difference is right.
+std::int32_t until(std::uint32_t wake_ms, std::uint32_t now_ms) noexcept {
+  return static_cast<std::int32_t>(wake_ms - now_ms);
+}
+}  // namespace
+
+BackOffs::BackOffs(const os::System& system, const ChunkedTable<Record>& records,
+                   bool concurrent) noexcept
+    : system_(system),
+      records_(records),
+      concurrent_(concurrent),
+      epoch_ns_(system.monotonic_ns()) {}
+
+std::uint32_t BackOffs::now_ms() const noexcept {
+  return static_cast<std::uint32_t>((system_.monotonic_ns() - epoch_ns_) / ns_per_ms);
+}
+
+Direction& BackOffs::direction_of(std::uint32_t name) const noexcept {
+  BATON_ASSERT(name != 0);
+  Record& record = records_[(name - 1) / 2];
+  return (name - 1) % 2 == 1 ? record.out : record.in;
+}
+
+void BackOffs::add(const Record& record, Direction& direction, std::uint32_t span_ms) noexcept {
+  os::LockGuard guard{mutex_, system_, concurrent_};
+  direction.wake_ms = now_ms() + span_ms + 1;  // rounded up
+  if (direction.listed) return;
+  direction.listed = true;
+  direction.next_sleeper = first_;
+  first_ = name_of(record, direction);
+  count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+bool BackOffs::unlink(std::uint32_t name, Direction& direction) noexcept {
+  std::uint32_t* link = &first_;
+  while (*link != 0 && *link != name) link = &direction_of(*link).next_sleeper;
+  if (*link == 0) return false;
+  *link = direction.next_sleeper;
+  direction.listed = false;
+  count_.store(count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  return true;
+}
+
+void BackOffs::remove(const Record& record, Direction& direction) noexcept {
+  if (count_.load(std::memory_order_relaxed) == 0) return;
+  os::LockGuard guard{mutex_, system_, concurrent_};
+  if (direction.listed) unlink(name_of(record, direction), direction);
+}
+
+Deadline BackOffs::next() noexcept {
+  // relaxed: who adds one from another thread interrupts the wait afterwards.
+  if (count_.load(std::memory_order_relaxed) == 0) return Deadline::never();
+  os::LockGuard guard{mutex_, system_, concurrent_};
+  if (first_ == 0) return Deadline::never();
+  const std::uint32_t now = now_ms();
+  std::int32_t least = until(direction_of(first_).wake_ms, now);
+  for (std::uint32_t name = first_; name != 0; name = direction_of(name).next_sleeper) {
+    least = std::min(least, until(direction_of(name).wake_ms, now));
+  }
+  return Deadline::at_ns(system_.monotonic_ns() + std::max(least, 0) * ns_per_ms);
+}
+
+bool BackOffs::take_due(Record*& record, Direction*& direction) noexcept {
+  if (count_.load(std::memory_order_relaxed) == 0) return false;
+  os::LockGuard guard{mutex_, system_, concurrent_};
+  const std::uint32_t now = now_ms();
+  for (std::uint32_t name = first_; name != 0; name = direction->next_sleeper) {
+    direction = &direction_of(name);
+    if (until(direction->wake_ms, now) > 0) continue;
+    record = &records_[(name - 1) / 2];
+    return unlink(name, *direction);
+  }
+  return false;
+}
+
+}  // namespace baton::engines::emulated

@@ -1,0 +1,53 @@
+// BackOffs: directions that rest for a while, because trying again at once could only burn CPU: accept
+// without a free descriptor, connect to a full backlog, readiness that turns out empty again and
+// again. Meanwhile nothing of them is watched; the engine's wait ends when the first is to wake.
+//
+// The list is linked through the directions, so that nothing is allocated; it is short.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "base/chunked_table.hpp"
+#include "baton/deadline.hpp"
+#include "engines/emulated/record.hpp"
+#include "os/mutex.hpp"
+#include "os/system.hpp"
+
+namespace baton::engines::emulated {
+
+class BackOffs {
+ public:
+  BackOffs(const os::System& system, const ChunkedTable<Record>& records, bool concurrent) noexcept;
+
+  /// The direction rests for `span_ms`. REQUIRES: its mutex held (taken before ours).
+  void add(const Record& record, Direction& direction, std::uint32_t span_ms) noexcept;
+  void remove(const Record& record, Direction& direction) noexcept;
+
+  /// When the first is to wake.
+  [[nodiscard]] Deadline next() noexcept;
+
+  /// Those that are to wake now, one a call: false when there is none (left). Only the leader.
+  bool take_due(Record*& record, Direction*& direction) noexcept;
+
+ private:
+  // A direction's name in the list: its record's index and which of the two; 0 is nobody.
+  static std::uint32_t name_of(const Record& record, const Direction& direction) noexcept {
+    return record.index * 2 + (&direction == &record.out ? 1U : 0U) + 1;
+  }
+  Direction& direction_of(std::uint32_t name) const noexcept;
+  bool unlink(std::uint32_t name, Direction& direction) noexcept BATON_REQUIRES(mutex_);
+  [[nodiscard]] std::uint32_t now_ms() const noexcept;
+
+  const os::System& system_;
+  const ChunkedTable<Record>& records_;
+  const bool concurrent_;
+  const std::int64_t epoch_ns_;
+  os::Mutex mutex_;
+  std::uint32_t first_ BATON_GUARDED_BY(mutex_) = 0;
+  std::atomic<std::uint32_t> count_{
+      0};  // changed under mutex_; read without, to do nothing quickly
+};
+
+}  // namespace baton::engines::emulated

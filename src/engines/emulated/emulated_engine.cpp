@@ -1,0 +1,565 @@
+// The emulated engine: queues, readiness, cancellation. See the header for the idea; the system calls
+// are in perform.cpp and files.cpp, the way through the workers in by_workers.cpp.
+#include "engines/emulated/emulated_engine.hpp"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "baton/log.hpp"
+#include "engines/common/transfer.hpp"
+
+namespace baton::engines::emulated {
+namespace {
+
+/// Reports without a result that are taken as they come: more of them in a row, and it rests.
+constexpr unsigned fruitless_max = 8;
+constexpr unsigned failures_max = 31;
+constexpr std::uint32_t shortage_ms = 10;
+constexpr std::uint32_t shortage_ms_max = 1'000;
+constexpr std::uint32_t fruitless_ms_max = 64;
+constexpr std::int64_t log_every_ns = 10'000'000'000;
+
+constexpr EngineInfo facts() {
+  EngineInfo info;
+  info.name = "emulated";
+  for (std::size_t i = 0; i < operation_kinds; ++i) {
+    switch (static_cast<OperationKind>(i)) {
+      case OperationKind::read_file:
+      case OperationKind::write_file:
+      case OperationKind::sync_file:
+        info.support[i] = Support::assisted;
+        break;
+      case OperationKind::timer:
+      case OperationKind::user:
+        info.support[i] = Support::unsupported;
+        break;
+      default:
+        info.support[i] = Support::native;
+    }
+  }
+  return info;
+}
+
+bool is_input(const Operation& operation) noexcept {
+  switch (operation.kind()) {
+    case OperationKind::read_stream:
+    case OperationKind::read_file:
+    case OperationKind::read_datagram:
+    case OperationKind::accept:
+      return true;
+    case OperationKind::wait_ready:
+      return operation.has(Operation::readable);
+    default:
+      return false;
+  }
+}
+
+// There is nearly always room to write, and nearly never something to read yet.
+bool tries_first(const Operation& operation) noexcept {
+  return !is_input(operation) || waits_for_both(operation);
+}
+
+// A stream that gave less than there was room for has no more for now.
+bool was_short(const Operation& operation) noexcept {
+  return operation.kind() == OperationKind::read_stream && remaining_bytes(operation) > 0;
+}
+
+void finish(Operation& operation, std::error_code error) noexcept {
+  if (error.category() == error_category()) {
+    operation.finish(static_cast<errc>(error.value()));
+  } else {
+    operation.finish(error.value());
+  }
+}
+
+}  // namespace
+
+// -- the engine -----------------------------------------------------------------------------------
+
+EmulatedEngine::EmulatedEngine(const EngineOptions& options,
+                               std::unique_ptr<demux::Demultiplexer> demux)
+    : system_(os::or_real(options.system)),
+      log_(options.log),
+      concurrent_(options.concurrent),
+      info_(facts()),
+      demux_(std::move(demux)),
+      edge_(demux_->info().trigger == Trigger::edge),
+      records_(options.handles_max),
+      back_offs_(system_, records_, concurrent_),
+      performer_(system_, concurrent_),
+      workers_(system_, *this, options.config != nullptr ? options.config->workers : 0) {
+  info_.leader_rule = demux_->info().any_thread_waits ? LeaderRule::any : LeaderRule::pinned;
+  info_.start_from_any_thread = concurrent_;
+  info_.wait_name = demux_->info().name;
+  info_.interrupt_name = demux_->interrupt_name();
+}
+
+EmulatedEngine::~EmulatedEngine() = default;
+
+Record& EmulatedEngine::record_of(const Operation& operation) const noexcept {
+  BATON_ASSERT(operation.handle() != nullptr);
+  return records_[operation.handle()->index()];
+}
+
+Direction& EmulatedEngine::direction_of(Record& record, const Operation& operation) noexcept {
+  return is_input(operation) ? record.in : record.out;
+}
+
+EngineCounters EmulatedEngine::counters() const noexcept {
+  return {.stale_events = demux_->stale_reports(),
+          .accept_backoffs = accept_backoffs_.load(std::memory_order_relaxed),
+          .worker_jobs = workers_.jobs()};
+}
+
+void EmulatedEngine::after_fork_in_child() noexcept {
+  demux_->after_fork_in_child();
+  workers_.abandon();
+}
+
+// Regular files and directories under the name of a stream (standard input from a file): always
+// "ready", and blocking all the same.
+std::error_code EmulatedEngine::attach(Handle& handle) noexcept {
+  bool by_workers = handle.kind() == HandleKind::file;
+  if (handle.kind() == HandleKind::pipe) {
+    struct stat status{};
+    if (system_.fstat(handle.native(), &status) == 0) {
+      by_workers = S_ISREG(status.st_mode) || S_ISDIR(status.st_mode) || S_ISBLK(status.st_mode);
+    }
+  }
+  {
+    os::LockGuard guard{table_mutex_, system_, concurrent_};
+    if (handle.index() >= records_.bound()) return errc::no_free_handles;
+    if (!records_.ensure(handle.index())) return std::make_error_code(std::errc::not_enough_memory);
+  }
+  if (!by_workers) {
+    if (const auto error = demux_->attach(handle.index(), handle.native())) return error;
+  }
+  Record& record = records_[handle.index()];
+  os::LockGuard in{record.in.mutex, system_, concurrent_};
+  os::LockGuard out{record.out.mutex, system_, concurrent_};
+  BATON_ASSERT(record.fd == invalid_handle);
+  record.fd = handle.native();
+  record.index = handle.index();
+  record.owned = handle.owned();
+  record.watchable = !by_workers;
+  record.by_workers.store(by_workers, std::memory_order_relaxed);
+  record.no_wait_writes.store(true, std::memory_order_relaxed);
+  return {};
+}
+
+void EmulatedEngine::detach(Handle& handle) noexcept {
+  Record& record = records_[handle.index()];
+  os::LockGuard in{record.in.mutex, system_, concurrent_};
+  os::LockGuard out{record.out.mutex, system_, concurrent_};
+  BATON_ASSERT(record.fd == handle.native());
+  BATON_ASSERT(record.in.queue.empty() && record.in.workers_have == 0);
+  BATON_ASSERT(record.out.queue.empty() && record.out.workers_have == 0);
+  back_offs_.remove(record, record.in);
+  back_offs_.remove(record, record.out);
+  if (record.watchable) demux_->detach(record.index);
+  record.in.failures = record.out.failures = 0;
+  record.in.asleep = record.out.asleep = false;
+  record.in.drained = record.out.drained = false;
+  record.watchable = false;
+  record.fd = invalid_handle;
+}
+
+// -- starting -------------------------------------------------------------------------------------
+
+Submission EmulatedEngine::submit(Operation& operation) noexcept {
+  if (operation.kind() == OperationKind::close) return submit_close(operation);
+  Record& record = record_of(operation);
+  Direction& direction = direction_of(record, operation);
+  // relaxed: set before the first operation, or by a watch that failed, which the queue then shows.
+  const bool by_workers = record.by_workers.load(std::memory_order_relaxed);
+  switch (operation.kind()) {
+    case OperationKind::read_file:
+    case OperationKind::write_file:
+    case OperationKind::sync_file:
+      if (by_workers) return submit_to_workers(operation, record, direction);
+      // What the kernel says of sockets and pipes.
+      operation.finish(operation.kind() == OperationKind::sync_file ? EINVAL : ESPIPE);
+      return Submission::completed;
+    case OperationKind::read_stream:
+    case OperationKind::write_stream:
+      if (by_workers) return submit_to_workers(operation, record, direction);
+      return submit_watched(operation, record, direction);
+    case OperationKind::connect:
+      // A borrowed socket in blocking mode: connect knows no MSG_DONTWAIT.
+      if (!operation.handle()->nonblocking()) {
+        return submit_to_workers(operation, record, direction);
+      }
+      return submit_watched(operation, record, direction);
+    case OperationKind::accept:
+      performer_.prepare_spare();
+      break;
+    default:
+      break;
+  }
+  if (by_workers) return submit_unwatchable(operation, direction);
+  return submit_watched(operation, record, direction);
+}
+
+// Cancelled before it was visible. REQUIRES: the mutex of its direction, so that either this sees the
+// mark or the cancel sees the operation.
+bool EmulatedEngine::refused(Operation& operation) noexcept {
+  if (!operation.cancel_asked()) return false;
+  operation.finish(ECANCELED);
+  Performer::settle_pooled(operation);
+  return true;
+}
+
+Submission EmulatedEngine::submit_watched(Operation& operation, Record& record,
+                                          Direction& direction) noexcept {
+  OperationQueue completed;
+  {
+    os::LockGuard guard{direction.mutex, system_, concurrent_};
+    progress(operation) = Progress{};
+    if (refused(operation)) return Submission::completed;
+    const bool first = direction.queue.empty();
+    if (first && operation.kind() == OperationKind::read_stream &&
+        Performer::needs_no_transfer(operation)) {
+      return Submission::completed;
+    }
+    progress(operation).owner = &direction;
+    direction.queue.push_back(operation);
+    if (waits_for_both(operation)) record.both_waiting.fetch_add(1, std::memory_order_relaxed);
+    if (first && !direction.asleep) {
+      const bool try_first = tries_first(operation) || (edge_ && !direction.drained);
+      settle(record, direction, false, try_first, completed);
+    }
+    if (waits_for_both(operation) && completed.empty()) settle_both(record, direction, completed);
+  }
+  if (completed.empty()) return Submission::pending;
+  completed.erase(operation);
+  BATON_ASSERT(completed.empty());  // it was the only one
+  return Submission::completed;
+}
+
+// What has no readiness has an answer at once.
+Submission EmulatedEngine::submit_unwatchable(Operation& operation, Direction& direction) noexcept {
+  os::LockGuard guard{direction.mutex, system_, concurrent_};
+  progress(operation) = Progress{};
+  if (refused(operation)) return Submission::completed;
+  if (performer_.perform(operation) != Outcome::done) operation.finish(EPERM);
+  Performer::settle_pooled(operation);
+  return Submission::completed;
+}
+
+// The operation is out of the engine. REQUIRES: the mutex of its direction.
+void EmulatedEngine::leave(Operation& operation, Record* record) noexcept {
+  if (record != nullptr && waits_for_both(operation)) {
+    BATON_ASSERT(record->both_waiting.load(std::memory_order_relaxed) > 0);
+    record->both_waiting.fetch_sub(1, std::memory_order_relaxed);
+  }
+  Performer::settle_pooled(operation);
+  progress(operation).owner = nullptr;
+}
+
+// -- by readiness ---------------------------------------------------------------------------------
+
+void EmulatedEngine::handle(const Report& report, OperationQueue& completed) noexcept {
+  Record* const record = records_.find(report.token.index);
+  BATON_ASSERT(record != nullptr);
+  if (any(report.ready & Interest::in)) handle(*record, record->in, false, completed);
+  if (!any(report.ready & Interest::out)) return;
+  handle(*record, record->out, false, completed);
+  if (record->both_waiting.load(std::memory_order_relaxed) == 0) return;
+  os::LockGuard guard{record->in.mutex, system_, concurrent_};
+  settle_both(*record, record->in, completed);
+}
+
+void EmulatedEngine::handle(Record& record, Direction& direction, bool woken,
+                            OperationQueue& completed) noexcept {
+  os::LockGuard guard{direction.mutex, system_, concurrent_};
+  // A report taken before the handle was detached; for a successor it is a hint too much.
+  if (!record.watchable || record.by_workers.load(std::memory_order_relaxed)) return;
+  if (direction.asleep && !woken) return;
+  direction.asleep = false;
+  if (!woken) direction.drained = false;
+  if (direction.queue.empty()) {
+    drop(record, direction);
+    return;
+  }
+  settle(record, direction, true, true, completed);
+}
+
+// Tries as long as there is sense in it, and leaves the direction in one of the states of the
+// invariant. `by_leader`: after a report, or a rest; else by a thread that starts something.
+void EmulatedEngine::settle(Record& record, Direction& direction, bool by_leader, bool try_first,
+                            OperationQueue& completed) noexcept {
+  const Interest interest = interest_of(record, direction);
+  // Of a level strategy one turn and perhaps a second; of an edge one, as many as there are edges
+  // meanwhile.
+  for (;;) {
+    if (try_first) {
+      demux_->trying(record.index, interest);
+      if (settled(record, direction, run(record, direction, completed), by_leader)) return;
+    }
+    std::error_code error;
+    switch (demux_->watch(record.index, interest, error)) {
+      case demux::Watch::armed:
+        return;
+      case demux::Watch::try_now:
+        try_first = true;
+        break;
+      case demux::Watch::failed:
+        fail_all(record, direction, error, completed);
+        return;
+    }
+  }
+}
+
+// True: there is nothing to watch for.
+bool EmulatedEngine::settled(Record& record, Direction& direction, Ran ran,
+                             bool by_leader) noexcept {
+  const unsigned failures = direction.failures;
+  switch (ran) {
+    case Ran::empty:
+      let_go(record, direction);
+      return true;
+    case Ran::more:
+      return false;
+    case Ran::blocked: {
+      // Ready, and then it was not: another process was faster, or readiness means something else
+      // (a UNIX datagram socket is writable although the peer's queue is full). A few times that is
+      // life; for ever it would be a busy loop.
+      if (!by_leader) return false;
+      if (failures < failures_max) ++direction.failures;
+      if (failures < fruitless_max) return false;
+      const unsigned doubled = std::min(failures - fruitless_max, 6U);
+      rest(record, direction, std::min(1U << doubled, fruitless_ms_max), by_leader);
+      return true;
+    }
+    case Ran::back_off: {
+      if (direction.queue.front()->kind() == OperationKind::accept) {
+        count_shortage(*direction.queue.front());
+      }
+      if (failures < failures_max) ++direction.failures;
+      const unsigned doubled = std::min(failures, 7U);
+      rest(record, direction, std::min(shortage_ms << doubled, shortage_ms_max), by_leader);
+      return true;
+    }
+  }
+  BATON_UNREACHABLE("a result of run");
+}
+
+EmulatedEngine::Ran EmulatedEngine::run(Record& record, Direction& direction,
+                                        OperationQueue& completed) noexcept {
+  // One busy descriptor must not keep the others waiting: a level strategy reports it again. Of an
+  // edge strategy EAGAIN has to be seen; the bound there is what is queued.
+  constexpr unsigned calls_max = 32;
+  for (unsigned calls = 0; !direction.queue.empty(); ++calls) {
+    if (!edge_ && calls == calls_max) return Ran::more;
+    Operation& front = *direction.queue.front();
+    switch (run_front(record, direction, completed)) {
+      case Outcome::done:
+        direction.failures = 0;
+        if (!edge_ && was_short(front)) return direction.queue.empty() ? Ran::empty : Ran::more;
+        break;
+      case Outcome::partial:
+        direction.failures = 0;
+        if (!edge_) return Ran::more;
+        break;
+      case Outcome::again:
+        direction.drained = true;
+        return Ran::blocked;
+      case Outcome::back_off:
+        return Ran::back_off;
+    }
+  }
+  return Ran::empty;
+}
+
+Outcome EmulatedEngine::run_front(Record& record, Direction& direction,
+                                  OperationQueue& completed) noexcept {
+  Operation& front = *direction.queue.front();
+  OperationQueue finished;
+  Outcome outcome;
+  if (front.kind() == OperationKind::write_stream && direction.queue.size() > 1) {
+    outcome = performer_.perform_merged(direction.queue, finished);
+  } else {
+    outcome = performer_.perform(front);
+    if (outcome == Outcome::done) finished.push_back(direction.queue.pop_front());
+  }
+  for (Operation* each = finished.front(); each != nullptr; each = OperationQueue::next(*each)) {
+    leave(*each, &record);
+  }
+  completed.splice_back(finished);
+  return outcome;
+}
+
+void EmulatedEngine::rest(Record& record, Direction& direction, std::uint32_t span_ms,
+                          bool by_leader) noexcept {
+  drop(record, direction);
+  direction.asleep = true;
+  back_offs_.add(record, direction, span_ms);
+  // A leader that waits does not know of the time to wake up yet.
+  if (!by_leader && concurrent_) demux_->interrupt();
+}
+
+// EPERM: files without readiness (devices such as /dev/null, what else epoll refuses): their streams
+// are the workers', and they are always "ready". Everything else - ENOMEM, ENOSPC
+// (fs.epoll.max_user_watches), EBADF, errc::descriptor_out_of_range - is the operations' outcome.
+void EmulatedEngine::fail_all(Record& record, Direction& direction, std::error_code error,
+                              OperationQueue& completed) noexcept {
+  const bool no_readiness = error == std::errc::operation_not_permitted;
+  if (no_readiness) record.by_workers.store(true, std::memory_order_relaxed);
+  OperationQueue all;
+  all.splice_back(direction.queue);
+  while (!all.empty()) {
+    Operation& operation = all.pop_front();
+    const OperationKind kind = operation.kind();
+    if (no_readiness &&
+        (kind == OperationKind::read_stream || kind == OperationKind::write_stream)) {
+      direction.queue.push_back(operation);
+      continue;
+    }
+    finish(operation,
+           no_readiness && kind == OperationKind::wait_ready ? std::error_code{} : error);
+    leave(operation, &record);
+    completed.push_back(operation);
+  }
+  dispatch(direction, completed);
+}
+
+void EmulatedEngine::drop(const Record& record, const Direction& direction) noexcept {
+  if (!record.watchable) return;
+  const bool for_both =
+      &direction == &record.out && record.both_waiting.load(std::memory_order_relaxed) > 0;
+  if (!for_both) demux_->drop(record.index, interest_of(record, direction));
+}
+
+// The queue is empty. An owned descriptor stays registered for the next operation; the owner of a
+// borrowed one may close it from now on.
+void EmulatedEngine::let_go(Record& record, Direction& direction) noexcept {
+  if (record.owned) return;
+  drop(record, direction);
+  if (&direction == &record.out) return;
+  // Output may have been watched for somebody who waited for both.
+  os::LockGuard guard{record.out.mutex, system_, concurrent_};
+  if (record.out.queue.empty()) drop(record, record.out);
+}
+
+// -- waiting for both -----------------------------------------------------------------------------
+
+// Answers those that wait for both wherever they stand in the queue, and has output watched for the
+// rest.
+void EmulatedEngine::settle_both(Record& record, Direction& in,
+                                 OperationQueue& completed) noexcept {
+  if (!record.watchable) return;
+  for (;;) {
+    answer_both(record, in, {}, completed);
+    if (record.both_waiting.load(std::memory_order_relaxed) == 0) break;
+    std::error_code error;
+    {
+      os::LockGuard guard{record.out.mutex, system_, concurrent_};
+      if (demux_->watch(record.index, Interest::out, error) == demux::Watch::armed) return;
+    }
+    if (error) answer_both(record, in, error, completed);
+  }
+  if (in.queue.empty()) let_go(record, in);
+}
+
+// With an error: all of them. Without: those that need not wait.
+void EmulatedEngine::answer_both(Record& record, Direction& in, std::error_code error,
+                                 OperationQueue& completed) noexcept {
+  Operation* next = nullptr;
+  for (Operation* each = in.queue.front(); each != nullptr; each = next) {
+    next = OperationQueue::next(*each);
+    if (!waits_for_both(*each)) continue;
+    if (error) {
+      finish(*each, error);
+    } else if (performer_.perform(*each) != Outcome::done) {
+      continue;
+    }
+    in.queue.erase(*each);
+    leave(*each, &record);
+    completed.push_back(*each);
+  }
+}
+
+// -- cancel ---------------------------------------------------------------------------------------
+
+CancelAnswer EmulatedEngine::cancel(Operation& operation) noexcept {
+  if (operation.kind() == OperationKind::close) return cancel_at(operation, nullptr, closing_);
+  Record* const record = records_.find(operation.handle()->index());
+  if (record == nullptr) return CancelAnswer::too_late;
+  return cancel_at(operation, record, direction_of(*record, operation));
+}
+
+CancelAnswer EmulatedEngine::cancel_at(Operation& operation, Record* record,
+                                       Direction& direction) noexcept {
+  os::LockGuard guard{direction.mutex, system_, concurrent_};
+  if (progress(operation).owner != &direction) return CancelAnswer::too_late;
+  if (progress(operation).place == Place::worker) {
+    // A close is on its way to the end anyhow.
+    if (record == nullptr || !workers_.cancel(operation)) return CancelAnswer::requested;
+    back_from_worker(operation, direction);
+  } else {
+    direction.queue.erase(operation);
+  }
+  operation.finish(ECANCELED);
+  leave(operation, record);
+  if (record->by_workers.load(std::memory_order_relaxed)) {
+    OperationQueue failed;
+    dispatch(direction, failed);
+    BATON_ASSERT(failed.empty());  // only a first job can be refused, and there was one
+  } else if (direction.queue.empty()) {
+    // What comes next need not wait for the end of a rest that was not its own.
+    back_offs_.remove(*record, direction);
+    direction.asleep = false;
+    let_go(*record, direction);
+  }
+  return CancelAnswer::completed;
+}
+
+// -- the leader -----------------------------------------------------------------------------------
+
+void EmulatedEngine::wait(OperationQueue& completed, Deadline deadline) noexcept {
+  take_from_workers(completed);
+  wake_due(completed);
+  // Also with something in hand a look at the descriptors, so that busy workers starve nobody.
+  const Deadline until =
+      completed.empty() ? std::min(deadline, back_offs_.next()) : Deadline::immediately();
+  bool interrupted = false;
+  const std::size_t count = demux_->wait(reports_, until, interrupted);
+  for (std::size_t i = 0; i < count; ++i) handle(reports_[i], completed);
+  take_from_workers(completed);
+  wake_due(completed);
+}
+
+void EmulatedEngine::wake_due(OperationQueue& completed) noexcept {
+  Record* record = nullptr;
+  Direction* direction = nullptr;
+  // Ends: what rests again does so for a millisecond at least.
+  while (back_offs_.take_due(record, direction)) handle(*record, *direction, true, completed);
+}
+
+void EmulatedEngine::count_shortage(const Operation& accept) noexcept {
+  accept_backoffs_.fetch_add(1, std::memory_order_relaxed);
+  if (log_ == nullptr) return;
+  const std::int64_t now = system_.monotonic_ns();
+  std::int64_t again = log_again_ns_.load(std::memory_order_relaxed);
+  if (now < again) return;
+  // One of several threads writes the line. relaxed: only the number matters.
+  if (!log_again_ns_.compare_exchange_strong(again, now + log_every_ns,
+                                             std::memory_order_relaxed)) {
+    return;
+  }
+  try {
+    log_->write(LogLevel::warning, iso_8601(system_.realtime_us()),
+                "accept on descriptor " + std::to_string(accept.handle()->native()) +
+                    " rests: " + accept.error().message());
+  } catch (const std::exception&) {
+    // No memory for a line of log: it is not worth more.
+  }
+}
+
+}  // namespace baton::engines::emulated

@@ -1,0 +1,143 @@
+// EmulatedEngine: completion out of readiness (the paper's SELECT_Provider, 000 section 11.3). An
+// operation is queued at its handle, readiness is awaited by the Demultiplexer, and whoever handles
+// the report - the leader - makes the system call.
+//
+// How system calls are saved
+//
+//   - A write is tried at once, in submit: there is nearly always room. It waits only on EAGAIN.
+//   - A read is not tried: there is nearly never data yet. It is watched, and as registrations of
+//     owned descriptors stand for good, that costs nothing; the report then brings the call. So an
+//     echo is one receive, one send, and a share of a wait.
+//   - A report that finds nobody waiting is the sign to drop the registration, and no earlier.
+//   - Queued writes go in one sendmsg; several queued reads are served by one report while data
+//     lasts: after a short read there is no more, and the next report will tell when there is.
+//   - Over an edge-triggered strategy the last two are different: what is not taken is not reported
+//     again, so it is tried until EAGAIN, and a read tries first unless EAGAIN was the last word.
+//
+// What must not happen is that an operation waits for a report that nobody has asked for. The
+// invariant, whenever a direction's mutex is free: its queue is empty, or the direction is watched,
+// or it rests (BackOffs) and will be woken, or a worker has an operation whose end makes the queue
+// go on. Every function that leaves something in a queue ends in settle() or dispatch().
+//
+// Locks, in the order in which they are taken: Record::in.mutex, Record::out.mutex, then one of the
+// workers', the back-offs', the demultiplexer's. With EngineOptions::concurrent false only the workers'
+// are real. Nothing blocks under them.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <system_error>
+
+#include "base/chunked_table.hpp"
+#include "baton/engine.hpp"
+#include "baton/limits.hpp"
+#include "demux/demultiplexer.hpp"
+#include "engines/common/worker_pool.hpp"
+#include "engines/emulated/back_off.hpp"
+#include "engines/emulated/perform.hpp"
+#include "engines/emulated/record.hpp"
+
+namespace baton::engines::emulated {
+
+class EmulatedEngine final : public Engine, private WorkerPool::Client {
+ public:
+  EmulatedEngine(const EngineOptions& options, std::unique_ptr<demux::Demultiplexer> demux);
+  ~EmulatedEngine() override;
+
+  [[nodiscard]] const EngineInfo& info() const noexcept override { return info_; }
+  std::error_code attach(Handle& handle) noexcept override;
+  void detach(Handle& handle) noexcept override;
+  Submission submit(Operation& operation) noexcept override;
+  CancelAnswer cancel(Operation& operation) noexcept override;
+  void wait(OperationQueue& completed, Deadline deadline) noexcept override;
+  void interrupt() noexcept override { demux_->interrupt(); }
+  [[nodiscard]] NativeHandle descriptor() const noexcept override { return demux_->descriptor(); }
+  [[nodiscard]] EngineCounters counters() const noexcept override;
+  void after_fork_in_child() noexcept override;
+
+  [[nodiscard]] std::uint32_t worker_threads() const noexcept { return workers_.threads(); }
+
+ private:
+  enum class Ran : std::uint8_t {
+    empty,    ///< the queue is
+    blocked,  ///< EAGAIN
+    more,     ///< not known; a level-triggered strategy will tell
+    back_off  ///< the first wants to rest
+  };
+
+  // Starting
+  Submission submit_watched(Operation& operation, Record& record, Direction& direction) noexcept;
+  Submission submit_unwatchable(Operation& operation, Direction& direction) noexcept;
+  Submission submit_to_workers(Operation& operation, Record& record, Direction& direction) noexcept;
+  Submission submit_close(Operation& operation) noexcept;
+
+  // By readiness
+  void handle(const Report& report, OperationQueue& completed) noexcept;
+  void handle(Record& record, Direction& direction, bool woken, OperationQueue& completed) noexcept;
+  void settle(Record& record, Direction& direction, bool by_leader, bool try_first,
+              OperationQueue& completed) noexcept BATON_REQUIRES(direction.mutex);
+  bool settled(Record& record, Direction& direction, Ran ran, bool by_leader) noexcept
+      BATON_REQUIRES(direction.mutex);
+  Ran run(Record& record, Direction& direction, OperationQueue& completed) noexcept
+      BATON_REQUIRES(direction.mutex);
+  Outcome run_front(Record& record, Direction& direction, OperationQueue& completed) noexcept
+      BATON_REQUIRES(direction.mutex);
+  void rest(Record& record, Direction& direction, std::uint32_t span_ms, bool by_leader) noexcept
+      BATON_REQUIRES(direction.mutex);
+  void fail_all(Record& record, Direction& direction, std::error_code error,
+                OperationQueue& completed) noexcept BATON_REQUIRES(direction.mutex);
+  void drop(const Record& record, const Direction& direction) noexcept
+      BATON_REQUIRES(direction.mutex);
+  void let_go(Record& record, Direction& direction) noexcept BATON_REQUIRES(direction.mutex);
+  void settle_both(Record& record, Direction& in, OperationQueue& completed) noexcept
+      BATON_REQUIRES(in.mutex);
+  void answer_both(Record& record, Direction& in, std::error_code error,
+                   OperationQueue& completed) noexcept BATON_REQUIRES(in.mutex);
+
+  // By workers
+  static bool admissible(const Operation& operation, const Direction& direction) noexcept
+      BATON_REQUIRES(direction.mutex);
+  void dispatch(Direction& direction, OperationQueue& completed) noexcept
+      BATON_REQUIRES(direction.mutex);
+  void give_to_worker(Operation& operation, Direction& direction,
+                      OperationQueue& completed) noexcept BATON_REQUIRES(direction.mutex);
+  static void back_from_worker(const Operation& operation, Direction& direction) noexcept
+      BATON_REQUIRES(direction.mutex);
+  void take_from_workers(OperationQueue& completed) noexcept;
+  void work(Operation& operation) noexcept override { performer_.work(operation); }
+  void workers_finished() noexcept override { demux_->interrupt(); }
+
+  // Both
+  static bool refused(Operation& operation) noexcept;
+  static void leave(Operation& operation, Record* record) noexcept;
+  CancelAnswer cancel_at(Operation& operation, Record* record, Direction& direction) noexcept;
+  void wake_due(OperationQueue& completed) noexcept;
+  void count_shortage(const Operation& accept) noexcept;
+  [[nodiscard]] Record& record_of(const Operation& operation) const noexcept;
+  [[nodiscard]] static Direction& direction_of(Record& record, const Operation& operation) noexcept;
+  [[nodiscard]] static Interest interest_of(const Record& record,
+                                            const Direction& direction) noexcept {
+    return &direction == &record.in ? Interest::in : Interest::out;
+  }
+
+  const os::System& system_;
+  Log* const log_;
+  const bool concurrent_;
+  EngineInfo info_;
+  const std::unique_ptr<demux::Demultiplexer> demux_;
+  const bool edge_;
+
+  os::Mutex table_mutex_;  // growing the table
+  ChunkedTable<Record> records_;
+  BackOffs back_offs_;
+  Performer performer_;
+  Direction closing_;                                // close operations that workers have
+  std::array<Report, limits::reports_max> reports_;  // the leader's
+  std::atomic<std::uint64_t> accept_backoffs_{0};
+  std::atomic<std::int64_t> log_again_ns_{0};  // the next line about a shortage, at the earliest
+  WorkerPool workers_;  // last: its threads are joined before anything else goes
+};
+
+}  // namespace baton::engines::emulated

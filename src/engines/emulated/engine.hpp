@@ -1,0 +1,16 @@
+// The factory of the emulated engine.
+#pragma once
+
+#include <memory>
+
+#include "baton/engine.hpp"
+#include "baton/error.hpp"
+#include "baton/result.hpp"
+
+namespace baton::engines {
+
+/// Opens it over the wait and interrupt strategies that options.config names. Works on every POSIX
+/// system that has one of them; a Failure is the strategy's.
+Result<std::unique_ptr<Engine>, Failure> open_emulated(const EngineOptions& options);
+
+}  // namespace baton::engines

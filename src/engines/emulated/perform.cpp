@@ -1,0 +1,465 @@
+// The non-blocking system call of each kind, and what each errno means.
+//
+// Three groups of descriptors
+//
+//   sockets            MSG_DONTWAIT always: it does not matter who owns it and which mode it is in.
+//   pipes, terminals   Owned ones are non-blocking. A borrowed one may block, and keeps its mode: it
+//                      is read with RWF_NOWAIT where the kernel can (pipes: Linux 6.5), else after a
+//                      look at its readiness, and it is written at most PIPE_BUF bytes after such a
+//                      look - that much room is what "writable" means for a pipe. Between look and
+//                      call another process can be faster; then the call blocks, which only another
+//                      reader of the same pipe, or writer, can bring about.
+//   listeners          accept has no MSG_DONTWAIT: a borrowed blocking one is looked at first, too.
+//
+// SIGPIPE: sockets say MSG_NOSIGNAL, pipes RWF_NOSIGNAL (Linux 6.18); elsewhere the signal is blocked
+// around the write in this thread, and what the write has raised is taken away again.
+//
+// EINTR is `partial` everywhere: the caller goes on as after a short transfer.
+#include "engines/emulated/perform.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "base/assert.hpp"
+#include "baton/endpoint.hpp"
+#include "baton/limits.hpp"
+#include "engines/common/transfer.hpp"
+#include "engines/emulated/record.hpp"
+
+#ifndef RWF_NOWAIT
+#define RWF_NOWAIT 0x00000008
+#endif
+#ifndef RWF_NOSIGNAL
+#define RWF_NOSIGNAL 0x00000100
+#endif
+
+namespace baton::engines::emulated {
+namespace {
+
+constexpr int socket_flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+constexpr off_t current_position = -1;
+
+using Pieces = std::array<iovec, pieces_max>;
+
+Outcome done(Operation& operation, int error) noexcept {
+  operation.finish(error);
+  return Outcome::done;
+}
+
+// What a failed transfer means. EAGAIN (and EWOULDBLOCK, the same on Linux): not ready. EINTR: once
+// more. Everything else is the operation's outcome - ECONNRESET, EPIPE, ENOTCONN, ETIMEDOUT,
+// EHOSTUNREACH, ECONNREFUSED (a datagram's), EMSGSIZE, ENOBUFS and ENOMEM (the connection is kept),
+// EBADF, EFAULT, EINVAL, EIO, ENOSPC: reported, once.
+Outcome failed(Operation& operation) noexcept {
+  const int error = errno;
+  if (error == EAGAIN || error == EWOULDBLOCK) return Outcome::again;
+  if (error == EINTR) return Outcome::partial;
+  return done(operation, error);
+}
+
+msghdr message_of(iovec* pieces, std::size_t count) noexcept {
+  msghdr message{};
+  message.msg_iov = pieces;
+  message.msg_iovlen = count;
+  return message;
+}
+
+bool is_socket(const Handle& handle) noexcept {
+  return handle.kind() != HandleKind::pipe && handle.kind() != HandleKind::file;
+}
+
+}  // namespace
+
+Performer::Performer(const os::System& system, bool concurrent) noexcept
+    : system_(system), concurrent_(concurrent) {}
+
+Performer::~Performer() {
+  if (spare_ >= 0) static_cast<void>(system_.close(spare_));
+}
+
+Outcome Performer::perform(Operation& operation) noexcept {
+  switch (operation.kind()) {
+    case OperationKind::read_stream:
+      return read_stream(operation);
+    case OperationKind::write_stream:
+      return write_stream(operation);
+    case OperationKind::read_datagram:
+      return read_datagram(operation);
+    case OperationKind::write_datagram:
+      return write_datagram(operation);
+    case OperationKind::accept:
+      return accept(operation);
+    case OperationKind::connect:
+      return connect(operation);
+    case OperationKind::wait_ready:
+      return wait_ready(operation);
+    case OperationKind::shutdown:
+      // ENOTCONN, ENOTSOCK, EBADF: its outcome.
+      return done(operation,
+                  system_.shutdown(operation.handle()->native(), SHUT_WR) == 0 ? 0 : errno);
+    case OperationKind::read_file:
+    case OperationKind::write_file:
+    case OperationKind::sync_file:
+    case OperationKind::close:
+    case OperationKind::timer:
+    case OperationKind::user:
+      break;
+  }
+  BATON_UNREACHABLE("a kind that is not performed by readiness");
+}
+
+// -- streams --------------------------------------------------------------------------------------
+
+bool Performer::needs_no_transfer(Operation& operation) noexcept {
+  Progress& state = progress(operation);
+  if (state.begun) return false;
+  state.begun = true;
+  return complete_without_transfer(operation);
+}
+
+bool Performer::take_block(Operation& operation) noexcept {
+  Progress& state = progress(operation);
+  if (!operation.has(Operation::pooled)) return true;
+  if (state.pool == nullptr) {
+    state.pool = operation.pool();
+  } else if (operation.buffer().size > 0) {
+    return true;  // has one
+  }
+  void* const block = state.pool->take();
+  operation.set_taken_buffer(block, block != nullptr ? state.pool->block_size() : 0);
+  if (block != nullptr) return true;
+  operation.finish(errc::pool_exhausted);
+  return false;
+}
+
+// Nothing came: an operation that waits has no block. progress().pool remembers where from.
+void Performer::give_block_back(Operation& operation) noexcept {
+  Progress& state = progress(operation);
+  if (state.pool == nullptr || operation.bytes() > 0) return;
+  if (operation.buffer().size > 0) state.pool->give(operation.buffer().data);
+  operation.set_taken_buffer(nullptr, 0);
+}
+
+void Performer::settle_pooled(Operation& operation) noexcept {
+  if (!operation.has(Operation::pooled)) return;
+  // Never looked at: the buffer is still the pool's own place.
+  if (progress(operation).pool == nullptr) operation.set_taken_buffer(nullptr, 0);
+  // An empty datagram is a result, but not one that needs memory.
+  give_block_back(operation);
+}
+
+ssize_t Performer::receive(const Operation& operation) noexcept {
+  const Handle& handle = *operation.handle();
+  Pieces pieces;
+  const std::size_t count = remaining(operation, pieces);
+  if (!is_socket(handle)) return read_pipe(handle, pieces.data(), count);
+  if (count == 1) {
+    return system_.recv(handle.native(), pieces[0].iov_base, pieces[0].iov_len, MSG_DONTWAIT);
+  }
+  msghdr message = message_of(pieces.data(), count);
+  return system_.recvmsg(handle.native(), &message, MSG_DONTWAIT);
+}
+
+Outcome Performer::read_stream(Operation& operation) noexcept {
+  if (needs_no_transfer(operation)) return Outcome::done;
+  if (!take_block(operation)) return Outcome::done;
+  const ssize_t moved = receive(operation);
+  if (moved >= 0) {
+    return advance(operation, static_cast<std::size_t>(moved)) ? Outcome::done : Outcome::partial;
+  }
+  const Outcome outcome = failed(operation);
+  if (outcome != Outcome::done) give_block_back(operation);
+  return outcome;
+}
+
+ssize_t Performer::send(const Handle& handle, iovec* pieces, std::size_t count) noexcept {
+  if (!is_socket(handle)) return write_pipe(handle, pieces, count);
+  if (count == 1) {
+    return system_.send(handle.native(), pieces[0].iov_base, pieces[0].iov_len, socket_flags);
+  }
+  const msghdr message = message_of(pieces, count);
+  return system_.sendmsg(handle.native(), &message, socket_flags);
+}
+
+Outcome Performer::write_stream(Operation& operation) noexcept {
+  if (needs_no_transfer(operation)) return Outcome::done;
+  Pieces pieces;
+  const std::size_t count = remaining(operation, pieces);
+  const ssize_t moved = send(*operation.handle(), pieces.data(), count);
+  if (moved < 0) return failed(operation);
+  return advance(operation, static_cast<std::size_t>(moved)) ? Outcome::done : Outcome::partial;
+}
+
+Outcome Performer::perform_merged(OperationQueue& queue, OperationQueue& completed) noexcept {
+  Pieces pieces;
+  std::size_t count = 0;
+  std::size_t tried = 0;
+  for (Operation* each = queue.front(); each != nullptr && count < pieces.size();
+       each = OperationQueue::next(*each)) {
+    // One with nothing to move is for perform() when it is the first.
+    if (each->kind() != OperationKind::write_stream || remaining_bytes(*each) == 0) break;
+    const std::size_t more = remaining(*each, std::span{pieces}.subspan(count));
+    for (std::size_t end = count + more; count < end; ++count) tried += pieces[count].iov_len;
+    // The system takes no more at once; what is behind must not come before the rest of this.
+    if (tried >= limits::transfer_max / 2) break;
+  }
+  if (count <= 1) {
+    const Outcome outcome = perform(*queue.front());
+    if (outcome == Outcome::done) completed.push_back(queue.pop_front());
+    return outcome;
+  }
+  const ssize_t sent = send(*queue.front()->handle(), pieces.data(), count);
+  if (sent < 0) {
+    const Outcome outcome = failed(*queue.front());  // the others meet the error themselves
+    if (outcome == Outcome::done) completed.push_back(queue.pop_front());
+    return outcome;
+  }
+  return share_out(queue, static_cast<std::size_t>(sent), tried, completed);
+}
+
+// To each its part, in order. An operation that got nothing stays as it was.
+Outcome Performer::share_out(OperationQueue& queue, std::size_t sent, std::size_t tried,
+                             OperationQueue& completed) noexcept {
+  BATON_ASSERT(sent <= tried);
+  for (std::size_t left = sent; left > 0;) {
+    Operation& front = *queue.front();
+    const std::size_t part = std::min(left, remaining_bytes(front));
+    left -= part;
+    progress(front).begun = true;
+    if (!advance(front, part)) return Outcome::partial;
+    completed.push_back(queue.pop_front());
+  }
+  return sent == tried ? Outcome::done : Outcome::partial;
+}
+
+// -- pipes ----------------------------------------------------------------------------------------
+
+bool Performer::ready_now(NativeHandle fd, short events) noexcept {
+  pollfd look{.fd = fd, .events = events, .revents = 0};
+  const timespec at_once{};
+  // EINTR, ENOMEM: not ready, and readiness is reported again. Errors and hang-ups count as ready.
+  return system_.ppoll(&look, 1, &at_once, nullptr) > 0;
+}
+
+ssize_t Performer::read_pipe(const Handle& handle, iovec* pieces, std::size_t count) noexcept {
+  const NativeHandle fd = handle.native();
+  const int number = static_cast<int>(count);
+  if (!handle.nonblocking()) {
+    const ssize_t moved = system_.preadv2(fd, pieces, number, current_position, RWF_NOWAIT);
+    if (moved >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)) return moved;
+    if (!ready_now(fd, POLLIN)) {
+      errno = EAGAIN;
+      return -1;
+    }
+  }
+  if (count == 1) return system_.read(fd, pieces[0].iov_base, pieces[0].iov_len);
+  return system_.readv(fd, pieces, number);
+}
+
+ssize_t Performer::write_pipe(const Handle& handle, iovec* pieces, std::size_t count) noexcept {
+  if (!handle.nonblocking()) {
+    if (!ready_now(handle.native(), POLLOUT)) {
+      errno = EAGAIN;
+      return -1;
+    }
+    std::size_t room = PIPE_BUF;
+    std::size_t kept = 0;
+    for (; kept < count && room > 0; ++kept) {
+      pieces[kept].iov_len = std::min(pieces[kept].iov_len, room);
+      room -= pieces[kept].iov_len;
+    }
+    count = kept;
+  }
+  if (no_signal_writes_.load(std::memory_order_relaxed)) {
+    const ssize_t moved = system_.pwritev2(handle.native(), pieces, static_cast<int>(count),
+                                           current_position, RWF_NOSIGNAL);
+    if (moved >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)) return moved;
+    if (errno != EINVAL) no_signal_writes_.store(false, std::memory_order_relaxed);
+  }
+  return write_without_signal(handle.native(), pieces, count);
+}
+
+ssize_t Performer::write_without_signal(NativeHandle fd, const iovec* pieces,
+                                        std::size_t count) noexcept {
+  sigset_t pipe_signal;
+  sigset_t before;
+  sigset_t pending;
+  sigemptyset(&pipe_signal);
+  sigaddset(&pipe_signal, SIGPIPE);
+  system_.thread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+  const bool was_blocked = sigismember(&before, SIGPIPE) == 1;
+  // One that was pending before is the program's, and is left to it. Without having been blocked
+  // none can be pending.
+  const bool was_pending =
+      was_blocked && system_.sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;
+  const ssize_t moved = system_.writev(fd, pieces, static_cast<int>(count));
+  const int error = errno;
+  if (moved < 0 && error == EPIPE && !was_pending) {
+    const timespec at_once{};
+    while (system_.sigtimedwait(&pipe_signal, nullptr, &at_once) < 0 && errno == EINTR) {
+    }
+  }
+  if (!was_blocked) system_.thread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error;
+  return moved;
+}
+
+// -- datagrams ------------------------------------------------------------------------------------
+
+Outcome Performer::read_datagram(Operation& operation) noexcept {
+  if (!take_block(operation)) return Outcome::done;
+  Pieces pieces;
+  msghdr message = message_of(pieces.data(), remaining(operation, pieces));
+  Endpoint* const peer = operation.endpoint();
+  if (peer != nullptr) {
+    message.msg_name = peer->data();
+    message.msg_namelen = Endpoint::capacity;
+  }
+  const ssize_t moved = system_.recvmsg(operation.handle()->native(), &message, MSG_DONTWAIT);
+  if (moved < 0) {
+    const Outcome outcome = failed(operation);
+    if (outcome != Outcome::done) give_block_back(operation);
+    return outcome;
+  }
+  if (peer != nullptr) {
+    peer->set_size(std::min<std::uint32_t>(message.msg_namelen, Endpoint::capacity));
+  }
+  static_cast<void>(advance(operation, static_cast<std::size_t>(moved)));
+  return Outcome::done;
+}
+
+Outcome Performer::write_datagram(Operation& operation) noexcept {
+  Pieces pieces;
+  msghdr message = message_of(pieces.data(), remaining(operation, pieces));
+  Endpoint* const peer = operation.endpoint();
+  if (peer != nullptr && peer->size() > 0) {
+    message.msg_name = peer->data();
+    message.msg_namelen = peer->size();
+  }
+  const ssize_t moved = system_.sendmsg(operation.handle()->native(), &message, socket_flags);
+  if (moved < 0) return failed(operation);
+  static_cast<void>(advance(operation, static_cast<std::size_t>(moved)));
+  return Outcome::done;
+}
+
+// -- connections ----------------------------------------------------------------------------------
+
+// Who is at fault decides:
+//   the listener   EBADF, EINVAL, ENOTSOCK, EOPNOTSUPP, EFAULT: broken, the accept ends
+//   this process   EMFILE, ENFILE, ENOBUFS, ENOMEM: it rests
+//   the peer       ECONNABORTED, EPROTO, EPERM (a firewall), and errors of the network that Linux
+//                  hands on from the new socket (ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET,
+//                  EHOSTUNREACH, ENETUNREACH): the next one, please - but not for ever at once
+Outcome Performer::accept(Operation& operation) noexcept {
+  constexpr int tries_max = 8;
+  const Handle& handle = *operation.handle();
+  Endpoint* const peer = operation.endpoint();
+  if (!handle.nonblocking() && !ready_now(handle.native(), POLLIN)) return Outcome::again;
+  for (int i = 0; i < tries_max; ++i) {
+    socklen_t size = Endpoint::capacity;
+    const int accepted = system_.accept4(
+        handle.native(), peer != nullptr ? static_cast<sockaddr*>(peer->data()) : nullptr,
+        peer != nullptr ? &size : nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (accepted >= 0) {
+      if (peer != nullptr) peer->set_size(std::min<std::uint32_t>(size, Endpoint::capacity));
+      operation.set_bytes(static_cast<std::size_t>(accepted));
+      return done(operation, 0);
+    }
+    switch (errno) {
+      case EAGAIN:
+        return Outcome::again;
+      case EINTR:
+        return Outcome::partial;
+      case EBADF:
+      case EINVAL:
+      case ENOTSOCK:
+      case EOPNOTSUPP:
+      case EFAULT:
+        return done(operation, errno);
+      case EMFILE:
+      case ENFILE:
+        turn_one_away(handle);
+        return Outcome::back_off;
+      case ENOBUFS:
+      case ENOMEM:
+        return Outcome::back_off;
+      default:
+        // A blocking listener must be looked at before it is asked again.
+        if (!handle.nonblocking()) return Outcome::partial;
+    }
+  }
+  return Outcome::back_off;
+}
+
+// With the descriptors used up: the spare one is given up for a moment, to take one connection from
+// the backlog and close it, so that its peer is told instead of waiting.
+void Performer::turn_one_away(const Handle& listener) noexcept {
+  if (!listener.nonblocking() && !ready_now(listener.native(), POLLIN)) return;
+  {
+    os::LockGuard guard{spare_mutex_, system_, concurrent_};
+    if (spare_ >= 0) static_cast<void>(system_.close(spare_));
+    spare_ = -1;
+    // Another thread may take the number first: then nobody is told this time.
+    const int turned_away =
+        system_.accept4(listener.native(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (turned_away >= 0) static_cast<void>(system_.close(turned_away));
+  }
+  open_spare();
+}
+
+void Performer::open_spare() noexcept {
+  os::LockGuard guard{spare_mutex_, system_, concurrent_};
+  if (spare_ < 0) spare_ = system_.open("/dev/null", O_RDONLY | O_CLOEXEC, 0);
+}
+
+// The first call asks the system; a report then tells that there is an answer, which SO_ERROR holds.
+// A report may be left over from something earlier, so success is believed when there is a peer.
+//   EINPROGRESS, EINTR   under way
+//   EAGAIN               UNIX: the listener's backlog is full. No readiness tells when it has room,
+//                        so it is tried again after a rest, as a blocking connect would wait
+//   everything else      its outcome (ECONNREFUSED, ENETUNREACH, EADDRNOTAVAIL, EISCONN, EALREADY,
+//                        ENOENT, EACCES, EPERM, EAFNOSUPPORT, EINVAL, EBADF, ENOTSOCK)
+Outcome Performer::connect(Operation& operation) noexcept {
+  const NativeHandle fd = operation.handle()->native();
+  Progress& state = progress(operation);
+  if (!state.begun) {
+    Endpoint* const peer = operation.endpoint();
+    if (peer == nullptr) return done(operation, EDESTADDRREQ);
+    if (system_.connect(fd, static_cast<const sockaddr*>(peer->data()), peer->size()) == 0) {
+      return done(operation, 0);
+    }
+    if (errno == EAGAIN) return Outcome::back_off;
+    if (errno != EINPROGRESS && errno != EINTR) return done(operation, errno);
+    state.begun = true;
+    return Outcome::again;
+  }
+  int error = 0;
+  socklen_t size = sizeof(error);
+  if (system_.getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+  if (error != 0) return done(operation, error);
+  sockaddr_storage peer{};
+  size = sizeof(peer);
+  if (system_.getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0) {
+    return done(operation, 0);
+  }
+  return errno == ENOTCONN ? Outcome::again : done(operation, errno);
+}
+
+// A report is a hint, perhaps about the descriptor's predecessor: this one is answered only by a look.
+Outcome Performer::wait_ready(Operation& operation) noexcept {
+  pollfd look{.fd = operation.handle()->native(), .events = 0, .revents = 0};
+  if (operation.has(Operation::readable)) look.events |= POLLIN;
+  if (operation.has(Operation::writable)) look.events |= POLLOUT;
+  const timespec at_once{};
+  const int count = system_.ppoll(&look, 1, &at_once, nullptr);
+  if (count < 0) return failed(operation);
+  if (count == 0) return Outcome::again;
+  return done(operation, (look.revents & POLLNVAL) != 0 ? EBADF : 0);
+}
+
+}  // namespace baton::engines::emulated

@@ -1,0 +1,97 @@
+// Performer: makes the system call of an operation, such that it does not block - or, for workers,
+// such that it does - and tells what came of it. Knows no queues and no readiness.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "baton/handle.hpp"
+#include "baton/operation.hpp"
+#include "baton/operation_queue.hpp"
+#include "os/mutex.hpp"
+#include "os/system.hpp"
+
+namespace baton::engines::emulated {
+
+enum class Outcome : std::uint8_t {
+  done,     ///< complete; the outcome is recorded
+  partial,  ///< bytes were moved, or a signal came first; more is to do
+  again,    ///< not ready
+  back_off  ///< readiness will not tell when it is worth trying again
+};
+
+class Performer {
+ public:
+  Performer(const os::System& system, bool concurrent) noexcept;
+  ~Performer();
+  Performer(const Performer&) = delete;
+  Performer& operator=(const Performer&) = delete;
+
+  /// Zero bytes to move, or the delimiter already there: looked at once. True: complete.
+  static bool needs_no_transfer(Operation& operation) noexcept;
+
+  // -- without blocking (perform.cpp) ------------------------------------------------------------
+
+  /// Every kind but files and close.
+  Outcome perform(Operation& operation) noexcept;
+  /// The write_stream operations at the front of `queue` by one system call. What is complete moves
+  /// to `completed`, in order; `done` when all that was tried is. REQUIRES: the first is one.
+  Outcome perform_merged(OperationQueue& queue, OperationQueue& completed) noexcept;
+
+  /// Before the first accept: see turn_one_away.
+  void prepare_spare() noexcept {
+    if (!spare_prepared_.exchange(true, std::memory_order_relaxed)) open_spare();
+  }
+
+  // -- files (files.cpp) ---------------------------------------------------------------------------
+
+  /// As far as the kernel can at once. True: complete. `no_wait_writes` is the file's: whether its
+  /// file system can; cleared when it cannot.
+  bool try_file(Operation& operation, std::atomic<bool>& no_wait_writes) noexcept;
+  /// On a worker: what may block, to its end.
+  void work(Operation& operation) noexcept;
+  /// 0 or an errno.
+  int close_now(NativeHandle fd) noexcept;
+
+  /// Ends a pooled read: a block that holds nothing goes back.
+  static void settle_pooled(Operation& operation) noexcept;
+
+ private:
+  /// False: completed with errc::pool_exhausted.
+  static bool take_block(Operation& operation) noexcept;
+  static void give_block_back(Operation& operation) noexcept;
+
+  Outcome read_stream(Operation& operation) noexcept;
+  Outcome write_stream(Operation& operation) noexcept;
+  static Outcome share_out(OperationQueue& queue, std::size_t sent, std::size_t tried,
+                           OperationQueue& completed) noexcept;
+  Outcome read_datagram(Operation& operation) noexcept;
+  Outcome write_datagram(Operation& operation) noexcept;
+  Outcome accept(Operation& operation) noexcept;
+  void turn_one_away(const Handle& listener) noexcept;
+  void open_spare() noexcept;
+  Outcome connect(Operation& operation) noexcept;
+  Outcome wait_ready(Operation& operation) noexcept;
+
+  ssize_t receive(const Operation& operation) noexcept;
+  ssize_t send(const Handle& handle, iovec* pieces, std::size_t count) noexcept;
+  ssize_t read_pipe(const Handle& handle, iovec* pieces, std::size_t count) noexcept;
+  ssize_t write_pipe(const Handle& handle, iovec* pieces, std::size_t count) noexcept;
+  ssize_t write_without_signal(NativeHandle fd, const iovec* pieces, std::size_t count) noexcept;
+  bool ready_now(NativeHandle fd, short events) noexcept;
+
+  ssize_t transfer_file(Operation& operation, int flags) noexcept;
+  bool at_end_of_file(const Operation& operation) noexcept;
+  void work_file(Operation& operation) noexcept;
+  void work_sync(Operation& operation) noexcept;
+
+  const os::System& system_;
+  const bool concurrent_;
+  /// RWF_NOSIGNAL (since Linux 6.18) until it was refused once.
+  std::atomic<bool> no_signal_writes_{true};
+  std::atomic<bool> spare_prepared_{false};
+  os::Mutex spare_mutex_;
+  int spare_ BATON_GUARDED_BY(spare_mutex_) = -1;
+};
+
+}  // namespace baton::engines::emulated

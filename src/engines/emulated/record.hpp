@@ -1,0 +1,85 @@
+// What the emulated engine knows of a handle and of an operation.
+//
+// A handle has two directions that do not know each other, so that reads and writes of one
+// connection run in two threads without meeting (full duplex): each has its lock and its queue.
+// The only thing between them is wait_ready for both, which waits in `in` (see
+// Record::both_waiting).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "baton/buffer_pool.hpp"
+#include "baton/handle.hpp"
+#include "baton/operation.hpp"
+#include "baton/operation_queue.hpp"
+#include "engines/common/worker_pool.hpp"
+#include "os/mutex.hpp"
+
+namespace baton::engines::emulated {
+
+/// Operations of one direction of one handle that workers may hold; the rest waits its turn.
+inline constexpr std::uint16_t workers_share_max = 32'768;
+
+struct Direction {
+  os::Mutex mutex;
+  std::uint32_t next_sleeper = 0;  // BackOffs': its list
+  OperationQueue queue BATON_GUARDED_BY(mutex);
+  std::uint32_t wake_ms = 0;                                 // BackOffs'
+  std::uint16_t workers_have BATON_GUARDED_BY(mutex) = 0;    // without sync_file
+  bool listed = false;                                       // BackOffs'
+  std::uint8_t failures : 5 BATON_GUARDED_BY(mutex) = 0;     // in a row; see BackOffs
+  std::uint8_t asleep : 1 BATON_GUARDED_BY(mutex) = false;   // backs off: reports are not for it
+  std::uint8_t drained : 1 BATON_GUARDED_BY(mutex) = false;  // EAGAIN since the last report
+  std::uint8_t ordered : 1 BATON_GUARDED_BY(mutex) = false;  // a worker has one of those in order
+};
+
+struct Record {
+  Direction in;   // read_*, accept, wait_ready for input (or for both)
+  Direction out;  // write_*, connect, shutdown, sync_file, wait_ready for room
+  // Set by attach and detach, under both mutexes.
+  NativeHandle fd = invalid_handle;
+  std::uint32_t index = 0;
+  bool owned = true;
+  bool watchable = false;  // known to the demultiplexer
+  /// Never "would block" and never ready: done by workers. Found at attach, or by the first watch.
+  std::atomic<bool> by_workers{false};
+  std::atomic<bool> no_wait_writes{true};  // Performer::try_file's
+  /// wait_ready for both directions, in `in`; changed under in.mutex. While there is one, reports
+  /// of output without an operation of their own are for it.
+  std::atomic<std::uint16_t> both_waiting{0};
+};
+static_assert(sizeof(Record) <= 96, "one per handle: idle connections should be cheap");
+
+enum class Place : std::uint8_t { queued, worker };
+
+/// The engine's part of an operation. `owner` tells, under the owner's mutex, that the operation is
+/// in the engine: it is set when the operation becomes visible and cleared when it leaves, so a
+/// cancel that comes before submit or after the end finds null (or what was there before, never
+/// this direction).
+struct Progress {
+  WorkerJob job;  // first: see WorkerJob
+  Place place = Place::queued;
+  bool begun = false;  // connect: the system has it; reads and writes: looked at
+  Direction* owner = nullptr;
+  BufferPool* pool = nullptr;  // of a pooled read
+};
+static_assert(offsetof(Progress, job) == 0);
+
+inline Progress& progress(Operation& operation) noexcept {
+  return operation.engine_state<Progress>();
+}
+
+inline bool waits_for_both(const Operation& operation) noexcept {
+  return operation.kind() == OperationKind::wait_ready && operation.has(Operation::readable) &&
+         operation.has(Operation::writable);
+}
+
+/// Executed one after the other, in the order of submit.
+inline bool is_ordered(const Operation& operation) noexcept {
+  return operation.kind() == OperationKind::read_stream ||
+         operation.kind() == OperationKind::write_stream || operation.has(Operation::append);
+}
+
+}  // namespace baton::engines::emulated
