@@ -8,7 +8,9 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   baton::tools::Run run;
+  baton::tools::add_echo_command(app, run);
   baton::tools::add_load_command(app, run);
+  baton::tools::add_engines_command(app, run);
   // Wrong use exits with 2, as shells do, so that a script can tell it from a failed run.
   try {
     app.parse(argc, argv);

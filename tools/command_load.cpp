@@ -1,48 +1,106 @@
-// `baton load`: puts load on an echo server and checks every byte of every answer.
+// `baton load`: load on an echo server or on a file; every byte that comes back is checked.
 #include <memory>
 
 #include "command.hpp"
+#include "load/file_load.hpp"
 #include "load/options.hpp"
 
 namespace baton::tools {
+namespace {
 
-void add_load_command(CLI::App& app, Run& run) {
-  auto* command = app.add_subcommand("load", "Load an echo server and check every byte it returns");
-  auto network = std::make_shared<LoadOptions>();
+struct Options {
+  LoadOptions network;
+  FileLoadOptions file;
+};
 
-  command->add_option("--port", network->port, "Port of the server")
-      ->required()
+void add_network_options(CLI::App& command, LoadOptions& options) {
+  constexpr const char* group = "Echo server";
+  command.add_option("--port", options.port, "Port of the server")
+      ->group(group)
       ->check(CLI::Range(1, 65'535));
-  command->add_option("--host", network->host, "Host of the server")->capture_default_str();
-  command->add_option("--sessions", network->sessions, "Connections that send")
+  command.add_option("--host", options.host, "Host of the server")
+      ->group(group)
+      ->capture_default_str();
+  command.add_option("--sessions", options.sessions, "Connections that send")
+      ->group(group)
       ->capture_default_str()
       ->check(CLI::Range(std::size_t{1}, load_connections_max));
-  command->add_option("--block", network->block, "Bytes of one message (64k, 1m, ...)")
-      ->capture_default_str()
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::size_t{1}, load_block_bytes_max));
   command
-      ->add_option("--window", network->window,
-                   "Bytes that may be on the way beyond one block; 0: half duplex, the next block "
-                   "waits for the whole of the last")
+      .add_option("--window", options.window,
+                  "Bytes that may be on the way beyond one block; 0: half duplex, the next block "
+                  "waits for the whole of the last")
+      ->group(group)
       ->capture_default_str()
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(std::size_t{0}, load_window_bytes_max));
-  command->add_option("--seconds", network->seconds, "Length of the measured part")
-      ->capture_default_str()
-      ->check(CLI::Range(0.001, 1e6));
-  command->add_option("--idle", network->idle, "More connections that only connect")
+  command.add_option("--idle", options.idle, "More connections that only connect")
+      ->group(group)
       ->capture_default_str()
       ->check(CLI::Range(std::size_t{0}, load_connections_max));
-  command->add_option("--threads", network->threads, "Threads of the generator itself")
+  command.add_option("--threads", options.threads, "Threads of the generator itself")
+      ->group(group)
       ->capture_default_str()
       ->check(CLI::Range(std::size_t{1}, load_threads_max));
-  command->add_flag("--json", network->json, "Print one JSON object");
-  command->add_flag("--hold", network->hold,
-                    "Print 'connected' and 'finished' around the measured part, each time waiting "
-                    "for a line on standard input");
+  command
+      .add_flag("--hold", options.hold,
+                "Print 'connected' and 'finished' around the measured part, each time waiting for "
+                "a line on standard input")
+      ->group(group);
+}
 
-  command->callback([&run, network] { run = [network] { return run_network_load(*network); }; });
+void add_file_options(CLI::App& command, FileLoadOptions& options) {
+  constexpr const char* group = "File";
+  command.add_option("--file", options.file, "Read this file, which --write has made")
+      ->group(group);
+  command.add_flag("--write", options.write, "Write it, then read it back")->group(group);
+  command.add_flag("--direct", options.direct, "Past the page cache")->group(group);
+  command.add_option("--depth", options.depth, "Operations on the way")
+      ->group(group)
+      ->capture_default_str()
+      ->check(CLI::Range(std::size_t{1}, file_depth_max));
+  command.add_option("--size", options.size, "Bytes of the file that --write makes")
+      ->group(group)
+      ->capture_default_str()
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 44));
+  add_config_options(command, options.config);
+}
+
+}  // namespace
+
+void add_load_command(CLI::App& app, Run& run) {
+  auto* command = app.add_subcommand("load", "Load an echo server or a file, check every byte");
+  auto options = std::make_shared<Options>();
+  LoadOptions& network = options->network;
+
+  auto* block =
+      command->add_option("--block", network.block, "Bytes of one message (64k, 1m, ...)");
+  block->default_str("512; 4096 with --file")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::size_t{1}, load_block_bytes_max));
+  command->add_option("--seconds", network.seconds, "Length of the measured part")
+      ->capture_default_str()
+      ->check(CLI::Range(0.001, 1e6));
+  command->add_flag("--json", network.json, "Print one JSON object");
+  add_network_options(*command, network);
+  add_file_options(*command, options->file);
+  command->get_option("--port")->excludes("--file");
+
+  command->callback([&run, command, block, options] {
+    const bool on_file = command->count("--file") > 0;
+    if (!on_file && command->count("--port") == 0) {
+      throw CLI::RequiredError("--port of an echo server, or --file,");
+    }
+    if (!on_file) {
+      run = [options] { return run_network_load(options->network); };
+      return;
+    }
+    FileLoadOptions& file = options->file;
+    if (block->count() > 0) file.block = options->network.block;
+    file.seconds = options->network.seconds;
+    file.json = options->network.json;
+    run = [options] { return run_file_load(options->file); };
+  });
 }
 
 }  // namespace baton::tools

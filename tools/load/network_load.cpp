@@ -8,19 +8,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <cerrno>
-#include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include "options.hpp"
+#include "progress.hpp"
 #include "report.hpp"
 #include "worker.hpp"
 
@@ -108,58 +107,9 @@ bool watch_for_stop() {
   return true;
 }
 
-// --- progress -----------------------------------------------------------------------------------
+// --- the run ------------------------------------------------------------------------------------
 
 using Workers = std::vector<std::unique_ptr<LoadWorker>>;
-
-// One line that rewrites itself, for a person who waits; nothing into a pipe or a log.
-class Progress {
- public:
-  Progress(const LoadOptions& options, const Workers& workers)
-      : workers_(workers),
-        seconds_(options.seconds),
-        shown_(options.seconds > 2 && ::isatty(STDERR_FILENO) == 1) {}
-
-  // Returns when `ended` was called.
-  void show_until_ended() {
-    std::unique_lock lock(mutex_);
-    if (!shown_) {
-      ended_event_.wait(lock, [this] { return ended_; });
-      return;
-    }
-    const std::uint64_t start = monotonic_ns();
-    while (
-        !ended_event_.wait_for(lock, std::chrono::milliseconds(250), [this] { return ended_; })) {
-      print(static_cast<double>(monotonic_ns() - start) / 1e9);
-    }
-    fmt::print(stderr, "\r\033[K");
-  }
-
-  void ended() {
-    const std::lock_guard lock(mutex_);
-    ended_ = true;
-    ended_event_.notify_one();
-  }
-
- private:
-  void print(double elapsed) const {
-    std::uint64_t messages = 0;
-    for (const auto& worker : workers_) messages += worker->messages_so_far();
-    const auto rate = static_cast<std::uint64_t>(static_cast<double>(messages) / elapsed);
-    fmt::print(stderr, "\rload: {:.1f} s left, {} messages/s\033[K",
-               std::max(0.0, seconds_ - elapsed), grouped(rate));
-    std::fflush(stderr);
-  }
-
-  const Workers& workers_;
-  const double seconds_;
-  const bool shown_;
-  std::mutex mutex_;
-  std::condition_variable ended_event_;
-  bool ended_ = false;
-};
-
-// --- the run ------------------------------------------------------------------------------------
 
 // An even share for each worker; the first ones take what is left over.
 LoadWorker::Share share_of(const LoadOptions& options, std::size_t worker) {
@@ -187,19 +137,23 @@ LoadReport run_workers(const LoadOptions& options, Workers& workers) {
   // Nobody starts before everybody is connected, and nobody closes before everybody has finished.
   const auto worker_count = static_cast<std::ptrdiff_t>(workers.size());
   const bool hold = options.hold;
-  const auto on_connected = [hold]() noexcept {
+  std::optional<Progress> progress;
+  const auto on_connected = [&]() noexcept {
     if (hold) hold_for("connected");
+    progress.emplace(options.seconds, "messages", [&workers] {
+      std::uint64_t count = 0;
+      for (const auto& worker : workers) count += worker->messages_so_far();
+      return count;
+    });
   };
+  const auto on_measured = [&]() noexcept { progress.reset(); };
   const auto on_finished = [hold]() noexcept {
     if (hold) hold_for("finished");
   };
   std::barrier connected(worker_count, on_connected);
-  std::barrier<> measured(worker_count);
+  std::barrier measured(worker_count, on_measured);
   std::barrier finished(worker_count, on_finished);
   std::atomic<bool> all_connected{true};
-  std::atomic<std::size_t> running_count{workers.size()};
-  Progress progress(options, workers);
-
   std::vector<std::thread> threads;
   for (auto& worker : workers) {
     threads.emplace_back([&] {
@@ -211,10 +165,8 @@ LoadReport run_workers(const LoadOptions& options, Workers& workers) {
         worker->drain();
         finished.arrive_and_wait();
       }
-      if (--running_count == 0) progress.ended();
     });
   }
-  progress.show_until_ended();
   for (auto& thread : threads) thread.join();
 
   LoadReport report;

@@ -4,17 +4,13 @@
 
 #include <algorithm>
 
+#include "../json.hpp"
+#include "../numbers.hpp"
+
 namespace baton::tools {
 namespace {
 
 double microseconds(std::uint64_t ns) { return static_cast<double>(ns) / 1000.0; }
-
-std::string duration(std::uint64_t ns) {
-  const auto value = static_cast<double>(ns);
-  if (ns < 1'000'000) return fmt::format("{:.1f} us", value / 1e3);
-  if (ns < 1'000'000'000) return fmt::format("{:.2f} ms", value / 1e6);
-  return fmt::format("{:.2f} s", value / 1e9);
-}
 
 double jain_index(const std::vector<std::uint64_t>& counts) {
   double sum = 0;
@@ -28,31 +24,6 @@ double jain_index(const std::vector<std::uint64_t>& counts) {
 }
 
 }  // namespace
-
-std::string grouped(std::uint64_t number) {
-  const std::string digits = fmt::format("{}", number);
-  std::string out;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) out += ',';
-    out += digits[i];
-  }
-  return out;
-}
-
-std::string json_string(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      quoted += '\\';
-      quoted += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      quoted += fmt::format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + '"';
-}
 
 void LoadReport::add(const WorkerResult& worker) {
   messages += worker.messages;
@@ -91,9 +62,10 @@ std::string LoadReport::text(const LoadOptions& options) const {
                   elapsed_s, options.threads, options.threads == 1 ? "" : "s");
   out += fmt::format("  rate        {} messages/s, {:.1f} MB/s in each direction\n",
                      grouped(static_cast<std::uint64_t>(messages_per_s)), megabytes_per_s);
-  out += fmt::format("  round trip  p50 {}, p99 {}, p99.9 {}, longest {}\n",
-                     duration(round_trips.percentile(0.5)), duration(round_trips.percentile(0.99)),
-                     duration(round_trips.percentile(0.999)), duration(round_trips.max()));
+  out += fmt::format(
+      "  round trip  p50 {}, p99 {}, p99.9 {}, longest {}\n",
+      duration_text(round_trips.percentile(0.5)), duration_text(round_trips.percentile(0.99)),
+      duration_text(round_trips.percentile(0.999)), duration_text(round_trips.max()));
   out += fmt::format("  fairness    Jain index {:.3f}, {} to {} messages a session, {} silent\n",
                      jain, grouped(session_min), grouped(session_max), silent);
   out += fmt::format("  generator   {:.0f} % of a core{}\n", generator_busy * 100,

@@ -45,10 +45,4 @@ struct LoadReport {
   std::vector<std::uint64_t> session_messages_;
 };
 
-// 1234567 -> "1,234,567".
-std::string grouped(std::uint64_t number);
-
-// `text` with quotes, escaped for JSON.
-std::string json_string(const std::string& text);
-
 }  // namespace baton::tools

@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+"""The `baton` command from outside: what scripts and people rely on.
+
+Run: command_test.py PATH_OF_BATON
+"""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+BATON = ""
+TIMEOUT_S = 60
+
+
+def run(*arguments, env=None):
+    return subprocess.run([BATON, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S,
+                          env={**os.environ, **(env or {})})
+
+
+def available():
+    return [row for row in json.loads(run("engines", "--json").stdout) if row["available"]]
+
+
+def chosen(row):
+    """The options that choose a row of `baton engines`."""
+    return ["--engine", row["engine"]] + (["--wait", row["wait"]] if row["wait"] else [])
+
+
+class Echo:
+    """`baton echo` for the time of a with block; ended by SIGTERM unless it has ended itself."""
+
+    def __init__(self, *arguments, env=None):
+        self.process = subprocess.Popen([BATON, "echo", *arguments], stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True,
+                                        env={**os.environ, **(env or {})})
+        line = self.process.stdout.readline()
+        found = re.fullmatch(r"listening (\d+)\n", line)
+        if not found:
+            raise AssertionError(f"first line {line!r}: {self.process.communicate()[1]}")
+        self.port = int(found.group(1))
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port), TIMEOUT_S)
+
+    def threads(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/task"))
+
+    def wait(self):
+        self.output, self.errors = self.process.communicate(timeout=TIMEOUT_S)
+        return self.process.returncode
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def statistics(self):
+        return {name: int(value) for name, value in
+                (line.split() for line in self.output.splitlines() if len(line.split()) == 2)}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+def echo_back(connection, data):
+    connection.sendall(data)
+    received = b""
+    while len(received) < len(data):
+        part = connection.recv(65536)
+        if not part:
+            break
+        received += part
+    return received
+
+
+class EchoTest(unittest.TestCase):
+    def test_every_engine_style_and_mode_echoes(self):
+        for row in available():
+            for mode in ("shared", "dedicated", "per_thread"):
+                if row["leader_rule"] == "pinned" and mode == "shared":
+                    continue
+                for style in (["--style", "callback"], ["--style", "coroutine"],
+                              ["--style", "callback", "--pooled"],
+                              ["--style", "coroutine", "--pooled"]):
+                    options = [*chosen(row), "--mode", mode, "--threads", "2", *style]
+                    with self.subTest(options=options), Echo(*options) as echo:
+                        done = run("load", "--port", str(echo.port), "--sessions", "20",
+                                   "--window", "4096", "--seconds", "0.05", "--json")
+                        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                        self.assertEqual(echo.end(), 0, echo.errors)
+                        numbers = echo.statistics()
+                        self.assertEqual(numbers["accepted"], 20)
+                        sent = json.loads(done.stdout)["messages_total"] * 512
+                        self.assertEqual(numbers["bytes"], sent)
+
+    def test_until_empty_ends_with_the_last_connection(self):
+        with Echo("--until-empty") as echo:
+            first, second = echo.connect(), echo.connect()
+            self.assertEqual(echo_back(first, b"one"), b"one")
+            self.assertEqual(echo_back(second, b"two"), b"two")
+            first.close()
+            self.assertEqual(echo_back(second, b"still there"), b"still there")
+            second.close()
+            self.assertEqual(echo.wait(), 0, echo.errors)
+            self.assertEqual(echo.statistics()["accepted"], 2)
+
+    def test_drain_lets_an_open_connection_finish(self):
+        with Echo("--drain-seconds", "30") as echo, echo.connect() as connection:
+            self.assertEqual(echo_back(connection, b"before"), b"before")
+            echo.process.send_signal(signal.SIGTERM)
+            # No new connections as soon as the drain has begun; the open one goes on.
+            with self.assertRaises(OSError):
+                while True:
+                    with echo.connect() as late:
+                        late.settimeout(TIMEOUT_S)
+                        if echo_back(late, b"x") != b"x":
+                            raise ConnectionError
+            self.assertEqual(echo_back(connection, b"after"), b"after")
+            connection.close()
+            self.assertEqual(echo.wait(), 0, echo.errors)
+
+    def test_drain_ends_at_its_deadline(self):
+        with Echo("--drain-seconds", "0.1") as echo, echo.connect() as connection:
+            self.assertEqual(echo_back(connection, b"here"), b"here")
+            self.assertEqual(echo.end(), 0, echo.errors)
+            self.assertEqual(connection.recv(1), b"")
+
+    def test_second_signal_ends_at_once(self):
+        with Echo("--drain-seconds", "600") as echo, echo.connect() as connection:
+            self.assertEqual(echo_back(connection, b"here"), b"here")
+            echo.process.send_signal(signal.SIGTERM)
+            with self.assertRaises(OSError):
+                while True:
+                    with echo.connect() as late:
+                        late.settimeout(TIMEOUT_S)
+                        if echo_back(late, b"x") != b"x":
+                            raise ConnectionError
+            echo.process.send_signal(signal.SIGINT)
+            self.assertEqual(echo.wait(), 0, echo.errors)
+
+    def test_one_thread_means_one_thread(self):
+        for row in available():
+            options = [*chosen(row), "--mode", "per_thread", "--threads", "1"]
+            with self.subTest(options=options), Echo(*options) as echo, \
+                    echo.connect() as connection:
+                self.assertEqual(echo_back(connection, b"here"), b"here")
+                self.assertEqual(echo.threads(), 1)
+                connection.close()
+                self.assertEqual(echo.end(), 0, echo.errors)
+
+    def test_peer_that_resets_is_survived(self):
+        with Echo() as echo:
+            for _ in range(20):
+                connection = echo.connect()
+                connection.sendall(b"lost")
+                # A reset in place of an orderly end.
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+                connection.close()
+            with echo.connect() as connection:
+                self.assertEqual(echo_back(connection, b"fine"), b"fine")
+            self.assertEqual(echo.end(), 0, echo.errors)
+
+    def test_ipv6(self):
+        with Echo("--host", "::1") as echo:
+            done = run("load", "--host", "::1", "--port", str(echo.port), "--seconds", "0.05")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertEqual(echo.end(), 0, echo.errors)
+
+
+class ConfigurationTest(unittest.TestCase):
+    def test_options_rise_above_environment_and_environment_above_file(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
+            file.write('<baton><processor mode="dedicated"/></baton>')
+            file.flush()
+            for options, env, mode in (
+                    (["--config", file.name], {}, "dedicated"),
+                    (["--config", file.name], {"BATON": "mode=per_thread"}, "per_thread"),
+                    (["--config", file.name, "--mode", "shared"], {"BATON": "mode=per_thread"},
+                     "shared")):
+                with self.subTest(mode=mode), Echo("--explain", *options, env=env) as echo:
+                    self.assertEqual(echo.end(), 0)
+                    self.assertIn(f"mode={mode}", echo.errors.splitlines()[0])
+
+    def test_wrong_names_are_answered_with_the_right_ones(self):
+        done = run("echo", "--engine", "nope")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stdout, "")
+        for row in available():
+            self.assertIn(row["engine"], done.stderr)
+        self.assertIn("per_thread", run("echo", "--mode", "nope").stderr)
+
+    def test_wrong_use_exits_with_2(self):
+        for arguments in ([], ["nope"], ["echo", "--block", "x"], ["load"],
+                          ["load", "--port", "1", "--file", "f"]):
+            with self.subTest(arguments=arguments):
+                done = run(*arguments)
+                self.assertEqual(done.returncode, 2)
+                self.assertNotEqual(done.stderr, "")
+
+    def test_occupied_port_is_a_clear_error(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            done = run("echo", "--port", str(taken.getsockname()[1]))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cannot listen on 127.0.0.1", done.stderr)
+
+
+class EnginesTest(unittest.TestCase):
+    def test_json_has_the_promised_fields(self):
+        rows = json.loads(run("engines", "--json").stdout)
+        self.assertTrue(rows)
+        for row in rows:
+            self.assertEqual(set(row), {"engine", "wait", "available", "reason", "leader_rule"})
+            self.assertIn(row["leader_rule"], ("any", "pinned") if row["available"] else ("",))
+            self.assertNotEqual(row["reason"], "")
+
+    def test_table_has_the_same_rows(self):
+        rows = json.loads(run("engines", "--json").stdout)
+        lines = run("engines").stdout.splitlines()
+        self.assertEqual([line.split()[0] for line in lines[1:]], [row["engine"] for row in rows])
+
+
+class FileLoadTest(unittest.TestCase):
+    def setUp(self):
+        # Not in /tmp, which may be a tmpfs without direct I/O.
+        self.folder = tempfile.TemporaryDirectory(dir=os.getcwd())
+        self.file = str(Path(self.folder.name) / "load")
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def load(self, *options):
+        done = run("load", "--file", self.file, "--seconds", "0.05", "--json", *options)
+        report = json.loads(done.stdout) if done.stdout else {}
+        return done.returncode, report, done.stderr
+
+    def test_what_is_written_is_read_back(self):
+        for row in available():
+            with self.subTest(row=row):
+                options = [*chosen(row), "--size", "4m"]
+                status, report, errors = self.load("--write", "--depth", "8", *options)
+                self.assertEqual((status, errors), (0, ""), report)
+                self.assertGreater(report["bytes_compared"], 0)
+                status, report, errors = self.load(*chosen(row))
+                self.assertEqual((status, errors), (0, ""), report)
+
+    def test_direct(self):
+        status, report, errors = self.load("--write", "--direct", "--block", "64k", "--size", "4m")
+        if "no direct I/O" in errors:
+            self.skipTest(errors)
+        self.assertEqual(status, 0, report)
+
+    def test_damaged_byte_is_found(self):
+        self.load("--write", "--size", "1m")
+        with open(self.file, "r+b") as file:
+            file.seek(5000)
+            byte = file.read(1)
+            file.seek(5000)
+            file.write(bytes([byte[0] ^ 1]))
+        status, report, _ = self.load()
+        self.assertEqual(status, 1)
+        self.assertIn("wrong byte at offset 5000", report["error_texts"][0])
+
+    def test_missing_file_names_the_fix(self):
+        status, _, errors = self.load()
+        self.assertEqual(status, 1)
+        self.assertIn("make it with --write first", errors)
+
+
+if __name__ == "__main__":
+    BATON = os.path.abspath(sys.argv.pop(1))
+    unittest.main()

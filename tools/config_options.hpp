@@ -1,0 +1,32 @@
+// The options by which a command chooses engine, strategies and threads, and the Config they make.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+
+#include "baton/config.hpp"
+
+namespace baton::tools {
+
+struct ConfigOptions {
+  std::string file;
+  std::string engine;
+  std::string wait;
+  std::string interrupt;
+  std::string mode;
+  std::uint32_t threads = 1;
+};
+
+void add_config_options(CLI::App& command, ConfigOptions& options);
+// Commands that run more than one thread.
+void add_threads_option(CLI::App& command, ConfigOptions& options);
+
+// In order of rising precedence: the file, the environment (BATON_CONFIG, BATON, BATON_FORBID), the
+// options. What an option does not name stays as it was.
+Result<Config, Failure> make_config(const ConfigOptions& options);
+
+// Prints why a command cannot go on, on standard error; returns the exit status for that.
+int report_failure(const char* command, const Failure& failure);
+
+}  // namespace baton::tools

@@ -1,0 +1,118 @@
+// The echo by callbacks, on operations that the sessions own.
+#include <memory>
+#include <utility>
+
+#include "server.hpp"
+
+namespace baton::tools {
+namespace {
+
+// One operation is enough, for a session reads or writes and never does both: that, its socket and
+// its block are all that a connection costs. It deletes itself when the last one is complete.
+class Session {
+ public:
+  static void start(EchoServer& server, StreamSocket peer) {
+    auto* session = new Session(server, std::move(peer));
+    server.session_opened();
+    session->read();
+  }
+
+ private:
+  Session(EchoServer& server, StreamSocket peer) : server_(server), peer_(std::move(peer)) {
+    peer_.set_option(option::NoDelay{});
+    if (server.pool() == nullptr) own_ = std::make_unique<std::byte[]>(server.block());
+  }
+  ~Session() { server_.session_closed(traffic_); }
+
+  void read() {
+    const auto handler = [this](Operation&) { on_read(); };
+    const std::error_code error =
+        own_ == nullptr
+            ? peer_.read_pooled(operation_, *server_.pool(), handler)
+            : peer_.read(operation_, MutableBuffer{own_.get(), server_.block()}, handler);
+    if (error) delete this;
+  }
+
+  void on_read() {
+    ConstBuffer received{own_.get(), operation_.bytes()};
+    if (own_ == nullptr) {
+      auto block = Stream::take_pooled(operation_, *server_.pool());
+      if (!block && block.error() == errc::pool_exhausted) return read_alone();
+      if (block) pooled_ = std::move(*block);
+      received = ConstBuffer{pooled_.bytes()};
+    }
+    if (operation_.failed() || received.size == 0) {
+      delete this;
+      return;
+    }
+    ++traffic_.messages;
+    traffic_.bytes += received.size;
+    if (peer_.write_all(operation_, received, [this](Operation&) { on_written(); })) delete this;
+  }
+
+  // Data is there and no block is free: from now on this session has its own.
+  void read_alone() {
+    own_ = std::make_unique<std::byte[]>(server_.block());
+    read();
+  }
+
+  void on_written() {
+    pooled_.reset();
+    if (operation_.failed()) {
+      delete this;
+      return;
+    }
+    read();
+  }
+
+  EchoServer& server_;
+  StreamSocket peer_;
+  EchoServer::Traffic traffic_;
+  std::unique_ptr<std::byte[]> own_;  // null: blocks come from the pool
+  PooledBuffer pooled_;
+  Operation operation_;
+};
+
+// Accepts for ever; deletes itself when accepting ends.
+class Accepting {
+ public:
+  Accepting(EchoServer& server, Acceptor acceptor)
+      : server_(server), acceptor_(std::move(acceptor)) {}
+
+  void accept() {
+    const std::error_code error =
+        acceptor_.accept(operation_, [this](Operation&) { on_accepted(); });
+    if (error) end(error);
+  }
+
+ private:
+  void on_accepted() {
+    auto peer = acceptor_.take(operation_);
+    if (!peer) return end(peer.error());
+    // The next accept first: a connection that comes meanwhile need not wait for this one's start.
+    accept_next(std::move(*peer));
+  }
+
+  void accept_next(StreamSocket peer) {
+    EchoServer& server = server_;
+    accept();  // may delete this
+    Session::start(server, std::move(peer));
+  }
+
+  void end(std::error_code error) {
+    server_.accept_ended(error);
+    delete this;
+  }
+
+  EchoServer& server_;
+  Acceptor acceptor_;
+  Operation operation_;
+};
+
+}  // namespace
+
+void serve_by_callback(EchoServer& server, Acceptor acceptor) {
+  (new Accepting(server, std::move(acceptor)))->accept();
+}
+
+}  // namespace baton::tools

@@ -1,0 +1,78 @@
+// The echo by coroutines.
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "baton/coro/task.hpp"
+#include "server.hpp"
+
+namespace baton::tools {
+namespace {
+
+// Tells the server of a session's end, however the coroutine ends.
+class Opened {
+ public:
+  explicit Opened(EchoServer& server) : server_(server) { server_.session_opened(); }
+  ~Opened() { server_.session_closed(traffic); }
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
+
+  EchoServer::Traffic traffic;
+
+ private:
+  EchoServer& server_;
+};
+
+Task<void> session_with_own_block(EchoServer& server, StreamSocket& peer,
+                                  EchoServer::Traffic& traffic) {
+  const auto block = std::make_unique<std::byte[]>(server.block());
+  const MutableBuffer buffer{block.get(), server.block()};
+  for (;;) {
+    const auto received = co_await peer.read(buffer);
+    if (!received || *received == 0) co_return;
+    ++traffic.messages;
+    traffic.bytes += *received;
+    if (!co_await peer.write_all({block.get(), *received})) co_return;
+  }
+}
+
+// Answers true when data is there and no block is free.
+Task<bool> session_with_pool(EchoServer& server, StreamSocket& peer, EchoServer::Traffic& traffic) {
+  for (;;) {
+    const auto block = co_await peer.read_pooled(*server.pool());
+    if (!block) co_return block.error() == errc::pool_exhausted;
+    const auto received = block->bytes();
+    if (received.empty()) co_return false;
+    ++traffic.messages;
+    traffic.bytes += received.size();
+    if (!co_await peer.write_all(received)) co_return false;
+  }
+}
+
+Task<void> session(EchoServer& server, StreamSocket peer) {
+  Opened opened(server);
+  peer.set_option(option::NoDelay{});
+  if (server.pool() != nullptr && !co_await session_with_pool(server, peer, opened.traffic)) {
+    co_return;
+  }
+  co_await session_with_own_block(server, peer, opened.traffic);
+}
+
+Task<void> accept_all(EchoServer& server, Acceptor acceptor) {
+  for (;;) {
+    auto peer = co_await acceptor.accept();
+    if (!peer) {
+      server.accept_ended(peer.error());
+      co_return;
+    }
+    server.proactor().spawn(session(server, std::move(*peer)));
+  }
+}
+
+}  // namespace
+
+void serve_by_coroutine(EchoServer& server, Acceptor acceptor) {
+  server.proactor().spawn(accept_all(server, std::move(acceptor)));
+}
+
+}  // namespace baton::tools

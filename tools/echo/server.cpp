@@ -1,0 +1,84 @@
+#include "server.hpp"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <utility>
+
+namespace baton::tools {
+namespace {
+
+// Blocks of the pool. Only sessions between a read and the end of its write hold one, which few do
+// at once; one that finds none takes memory of its own for that message.
+constexpr std::size_t pool_blocks = 1024;
+
+}  // namespace
+
+EchoServer::EchoServer(Proactor& proactor, const EchoOptions& options)
+    : proactor_(proactor),
+      options_(options),
+      pool_(options.pooled ? std::make_unique<BufferPool>(options.block, pool_blocks) : nullptr) {}
+
+void EchoServer::session_opened() {
+  accepted_.fetch_add(1, std::memory_order_relaxed);
+  open_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void EchoServer::session_closed(const Traffic& traffic) {
+  messages_.fetch_add(traffic.messages, std::memory_order_relaxed);
+  bytes_.fetch_add(traffic.bytes, std::memory_order_relaxed);
+  const bool last = open_.fetch_sub(1) == 1;
+  if (last && options_.until_empty) drain();
+  if (last) end_if_empty();
+}
+
+void EchoServer::accept_ended(std::error_code error) {
+  if (draining_) return;
+  accept_error_ = error;
+  drain();
+}
+
+// --- ending -------------------------------------------------------------------------------------
+
+std::error_code EchoServer::block_signals() { return SignalSet::block({SIGTERM, SIGINT}); }
+
+std::error_code EchoServer::watch_signals() {
+  auto signals = SignalSet::open(proactor_, {SIGTERM, SIGINT});
+  if (!signals) return signals.error();
+  signals_ = std::move(*signals);
+  return wait_for_signal();
+}
+
+std::error_code EchoServer::wait_for_signal() {
+  return signals_.wait(signal_operation_, signal_, [this](Operation&) { on_signal(); });
+}
+
+void EchoServer::on_signal() {
+  if (signal_operation_.failed()) return;
+  if (draining_) return proactor_.stop();
+  // Waits again before the drain begins, which is what ends that wait.
+  if (wait_for_signal()) return proactor_.stop();
+  drain();
+}
+
+void EchoServer::drain() {
+  if (draining_.exchange(true)) return;
+  const auto length =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options_.drain_seconds));
+  proactor_.drain(Deadline::after(length, proactor_.now()));
+  end_if_empty();
+}
+
+// A drain waits for everything that is pending, and so would wait for a second signal, too. Called
+// by the one that begins the drain and by the one that closes the last session: whichever comes
+// later sees what the other did (both orders are sequentially consistent).
+void EchoServer::end_if_empty() {
+  if (draining_ && open_ == 0) signals_.cancel();
+}
+
+std::string EchoServer::statistics() const {
+  return fmt::format("accepted {}\nmessages {}\nbytes {}\n{}", accepted_.load(), messages_.load(),
+                     bytes_.load(), proactor_.statistics().to_string());
+}
+
+}  // namespace baton::tools

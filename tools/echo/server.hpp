@@ -1,0 +1,84 @@
+// The echo server of `baton echo`: what its sessions share. A session reads a block, writes it back
+// and reads again; the two styles, callback_session.cpp and coroutine_session.cpp, do the same and
+// can be read side by side.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "baton/acceptor.hpp"
+#include "baton/buffer_pool.hpp"
+#include "baton/proactor.hpp"
+#include "baton/signal_set.hpp"
+#include "baton/stream_socket.hpp"
+
+namespace baton::tools {
+
+struct EchoOptions {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 0;
+  std::size_t block = 512;
+  std::string style = "callback";
+  bool pooled = false;       // idle connections hold no buffer
+  bool until_empty = false;  // end with the last connection
+  double drain_seconds = 2;  // how long open connections may go on after SIGTERM
+};
+
+class EchoServer {
+ public:
+  EchoServer(Proactor& proactor, const EchoOptions& options);
+
+  Proactor& proactor() { return proactor_; }
+  std::size_t block() const { return options_.block; }
+  // Where sessions take their blocks; null: each has its own.
+  BufferPool* pool() { return pool_.get(); }
+
+  // What a session made of its connection's messages. Counted where the session keeps them and
+  // added up when it ends: counters that all threads write would cost more than the echo.
+  struct Traffic {
+    std::uint64_t messages = 0;
+    std::uint64_t bytes = 0;
+  };
+  void session_opened();
+  void session_closed(const Traffic& traffic);
+  // The acceptor ended on its own: nothing more will come.
+  void accept_ended(std::error_code error);
+
+  // Before the first thread is started: SIGTERM and SIGINT shall come as completions.
+  static std::error_code block_signals();
+  // From now on the first of them drains the server and a second one stops it.
+  std::error_code watch_signals();
+
+  std::string statistics() const;
+  std::error_code accept_error() const { return accept_error_; }
+
+ private:
+  std::error_code wait_for_signal();
+  void on_signal();
+  void drain();
+  void end_if_empty();
+
+  Proactor& proactor_;
+  const EchoOptions& options_;
+  std::unique_ptr<BufferPool> pool_;
+  std::error_code accept_error_;
+  SignalSet signals_;
+  SignalInfo signal_;
+  Operation signal_operation_;
+  std::atomic<bool> draining_{false};
+  std::atomic<std::uint64_t> accepted_{0};
+  std::atomic<std::uint64_t> open_{0};
+  std::atomic<std::uint64_t> messages_{0};
+  std::atomic<std::uint64_t> bytes_{0};
+};
+
+// Start accepting; each connection becomes a session. The acceptor's last operation ends with the
+// drain.
+void serve_by_callback(EchoServer& server, Acceptor acceptor);
+void serve_by_coroutine(EchoServer& server, Acceptor acceptor);
+
+}  // namespace baton::tools
