@@ -108,6 +108,15 @@ TEST_P(Start, refuses_invalid_arguments) {
   run_for(1ms);  // no completion comes
 }
 
+TEST_P(Start, refuses_what_no_processor_takes) {
+  use([](Config& config) { config.processors.front().operations = datagram_operations; });
+  Pair pair = unix_pair();
+  Probe& read = reading(adopt(pair.ours), memory(8));
+  EXPECT_EQ(try_start(read), errc::not_supported);
+  inside([&] { EXPECT_EQ(try_start(read), errc::not_supported); });
+  EXPECT_FALSE(read.is_pending());
+}
+
 TEST_P(Start, refuses_while_stopped_and_works_after_restart) {
   Pair pair = unix_pair();
   Handle* const handle = adopt(pair.ours);
