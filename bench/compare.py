@@ -345,7 +345,7 @@ class PerfTracer:
         os.close(answers)
 
     def _tell(self, command):
-        # The answer says that it is done; without one (perf may not, perf is too old) the pipe ends.
+        # The answer says that it is done; where perf may not, or is too old, the pipe ends.
         with contextlib.suppress(BrokenPipeError):
             os.write(self.control, command)
             return os.read(self.answers, 16) != b""
