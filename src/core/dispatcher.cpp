@@ -81,7 +81,7 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
     if (drained()) runner_.lane_is_quiet(lane_);
     if (stopped() || (handlers_max != 0 && handlers >= handlers_max)) break;
     // Work that posts itself must not starve I/O.
-    if (since_look >= limits::handlers_per_look) {
+    if (since_look >= lane_.handlers_before_look()) {
       since_look = 0;
       take_seats(me);
       if (me.seats != 0) lead(me, Deadline::immediately());
@@ -217,6 +217,7 @@ void Dispatcher::lead(Member& me, Deadline deadline) BATON_NO_THREAD_SAFETY_ANAL
   // Nobody takes the seat of a leader that waits, so it is still ours.
   set_seats(me, SeatState::awake);
   lane_.counters.waits.add();
+  lane_.last_batch = brought;
   lane_.counters.batch_total.add(brought);
   lane_.counters.batch_max.raise_to(brought);
 }

@@ -4,6 +4,7 @@
 // else writes to its mailbox.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <vector>
@@ -79,7 +80,15 @@ struct LaneRequest {
 };
 
 struct Lane {
+  /// Handlers to run before the next look at an engine. A batch brings follow-ups - a read's handler
+  /// starts a write, whose handler starts a read: looking in between would find descriptors ready
+  /// whose operation is about to start.
+  [[nodiscard]] std::size_t handlers_before_look() const noexcept {
+    return std::max(limits::handlers_per_look, 4 * last_batch);
+  }
+
   std::uint16_t index = 0;
+  std::size_t last_batch = 0;  // operations that the last wait brought
   TimerQueue timers;
   OperationQueue completed;
   LaneCounters counters;

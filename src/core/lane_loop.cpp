@@ -131,7 +131,7 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
     run_closures();
     if (!lane_.timers.empty()) ledger_.expire(lane_, ledger_.now());
     const std::size_t room = handlers_max != 0 ? handlers_max - handlers : ~std::size_t{0};
-    handlers += run_batch(std::min(room, limits::handlers_per_look));
+    handlers += run_batch(std::min(room, lane_.handlers_before_look()));
     if (handlers_max != 0 && handlers >= handlers_max) break;
     if (stopped()) break;
     if (lane_.completed.empty() && (late || (return_after_handlers && handlers > 0))) break;
@@ -222,6 +222,7 @@ void LaneLoop::reap(Deadline deadline) noexcept {
     ledger_.take_back_all(lane_, batches[i]);
   }
   lane_.counters.waits.add();
+  lane_.last_batch = brought;
   lane_.counters.batch_total.add(brought);
   lane_.counters.batch_max.raise_to(brought);
 }
