@@ -117,15 +117,11 @@ bool Driver::run_until(const Operation& operation, Duration patience) {
 
 bool Driver::run_until(std::span<Operation* const> operations, Duration patience) {
   const Deadline end = Deadline::after(patience);
-  const auto all_done = [&] {
-    for (const Operation* operation : operations) {
-      if (!is_done(*operation)) return false;
+  for (const Operation* operation : operations) {
+    while (!is_done(*operation)) {
+      if (end <= Deadline::at(std::chrono::steady_clock::now())) return false;
+      wait_once(end);
     }
-    return true;
-  };
-  while (!all_done()) {
-    if (end <= Deadline::at(std::chrono::steady_clock::now())) return false;
-    wait_once(end);
   }
   return true;
 }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/inotify.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -574,6 +575,29 @@ TEST_P(Kinds, terminal_input) {
   ASSERT_TRUE(driver.run_until(read));
   EXPECT_EQ(*read.result(), 5U);
   ::close(master);
+}
+
+// A descriptor in non-blocking mode that cannot be tried without blocking: the ring answers EAGAIN.
+TEST_P(Kinds, waits_for_what_only_answers_would_block) {
+  const int watch = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  char folder[] = "/tmp/baton-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder), nullptr);
+  ASSERT_GE(::inotify_add_watch(watch, folder, IN_DELETE_SELF), 0);
+  Handle* const handle = driver.adopt(watch, HandleKind::pipe);
+  alignas(8) char buffer[512];
+  Operation read;
+  set_read(read, handle, buffer);
+  driver.start(read);
+  driver.expect_quiet();
+  ::rmdir(folder);
+  ASSERT_TRUE(driver.run_until(read));
+  EXPECT_GT(*read.result(), 0U);
+  set_read(read, handle, buffer);
+  driver.start(read);
+  driver.expect_quiet();
+  driver.cancel(read);
+  ASSERT_TRUE(driver.run_until(read));
+  EXPECT_EQ(read.error(), std::errc::operation_canceled);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Opening and running under odd circumstances: denied, old kernels, small rings, a kernel short of memory.
+// Opening and running under odd circumstances: denied, old kernels, small rings, a kernel short of
+// memory.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +43,7 @@ std::size_t open_descriptors() {
   return count;
 }
 
-// -- denied -------------------------------------------------------------------------------------------
+// -- denied ---------------------------------------------------------------------------------------
 
 TEST(Denied, says_what_is_missing_and_what_helps) {
   const os::System& system = faulty_system();
@@ -96,7 +97,7 @@ TEST(Denied, any_call_may_fail_and_nothing_leaks) {
   EXPECT_GT(n, 8U);
 }
 
-// -- old kernels ----------------------------------------------------------------------------------------
+// -- old kernels ----------------------------------------------------------------------------------
 
 TEST(OldKernel, does_without_newer_flags) {
   const std::uint32_t newer[] = {
@@ -187,7 +188,7 @@ TEST(OldKernel, no_signal_from_a_pipe_without_the_flag) {
   }
 }
 
-// -- the profile and what is replaced -------------------------------------------------------------------
+// -- the profile and what is replaced -------------------------------------------------------------
 
 std::vector<std::string> explained(ProcessorConfig config, bool pinned_ok, LeaderRule expected) {
   std::vector<std::string> lines;
@@ -237,7 +238,7 @@ TEST(Profile, unknown_name) {
   EXPECT_PRED2(contains, opened.error().reason, "auto, any and pinned");
 }
 
-// -- a kernel short of memory, and interruptions ----------------------------------------------------------
+// -- a kernel short of memory, and interruptions --------------------------------------------------
 
 class EnterFails : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Errors, EnterFails, testing::Values(EINTR, EAGAIN, EBUSY, ENOMEM));
@@ -268,27 +269,50 @@ TEST(Enter, takes_one_request_at_a_time) {
   }
 }
 
-TEST(Enter, congestion_does_not_spin) {
+// The ring is full and the kernel takes nothing: what is submitted and cancelled meanwhile is made
+// up for later.
+TEST(Enter, makes_up_for_what_it_could_not_submit) {
   const os::System& system = faulty_system();
-  Driver driver{{.form = Form::any, .system = &system}};
+  Driver driver{{.form = Form::any, .ring_entries = 2, .completion_entries = 4, .system = &system}};
   const Pair pair = stream_pair();
-  Operation read;
-  char buffer[8];
-  driver.wait_once(Deadline::immediately());
-  faults().enter_error = EAGAIN;
-  faults().period = faults().failing = 1;
-  set_read(read, driver.adopt(pair.left, HandleKind::stream_socket), buffer);
-  driver.submit(read);
-  EXPECT_EQ(driver.cancel(read), CancelAnswer::requested);
-  // Every call fails, the pause included: here only the number of attempts can be limited by the caller.
-  driver.wait_once(Deadline::immediately());
-  faults().period = 0;
-  ASSERT_TRUE(driver.run_until(read));
-  EXPECT_EQ(read.error(), std::errc::operation_canceled);
+  Handle* const handle = driver.adopt(pair.left, HandleKind::stream_socket);
+  std::deque<Operation> waits(10);
+  std::vector<Operation*> list;
+  const auto start = [&](Operation& wait) {
+    wait.prepare(OperationKind::wait_ready, handle, Operation::readable);
+    driver.submit(wait);
+    list.push_back(&wait);
+  };
+  start(waits[0]);
+  start(waits[1]);
+  driver.expect_quiet();  // these are in the kernel
+  for (const int error : {EAGAIN, EBUSY, ENOMEM}) {
+    faults().enter_error = error;
+    faults().period = faults().failing = 1;
+    for (std::size_t i = 2; i < waits.size(); ++i) start(waits[i]);
+    EXPECT_EQ(driver.cancel(waits[1]), CancelAnswer::requested);
+    EXPECT_EQ(driver.cancel(waits[9]), CancelAnswer::requested);
+    driver.wait_once(Deadline::immediately());
+    faults().period = 0;
+    Operation* const cancelled[] = {&waits[1], &waits[9]};
+    ASSERT_TRUE(driver.run_until(cancelled));
+    EXPECT_EQ(waits[1].error(), std::errc::operation_canceled);
+    EXPECT_EQ(waits[9].error(), std::errc::operation_canceled);
+    driver.expect_quiet();
+    write_all(pair.right, "x");
+    ASSERT_TRUE(driver.run_until(list));
+    EXPECT_EQ(read_all(pair.left), "x");
+    list.clear();
+    start(waits[0]);
+    start(waits[1]);
+    driver.expect_quiet();
+  }
+  write_all(pair.right, "x");
+  ASSERT_TRUE(driver.run_until(list));
   ::close(pair.right);
 }
 
-// -- tiny rings ---------------------------------------------------------------------------------------------
+// -- tiny rings -----------------------------------------------------------------------------------
 
 class Tiny : public testing::TestWithParam<Form> {
  protected:
@@ -347,7 +371,7 @@ TEST_P(Tiny, ten_thousand_transfers_on_a_hundred_handles) {
   EXPECT_TRUE(in == out);
 }
 
-// -- waiting ------------------------------------------------------------------------------------------------
+// -- waiting --------------------------------------------------------------------------------------
 
 class Wait : public testing::TestWithParam<Form> {
  protected:

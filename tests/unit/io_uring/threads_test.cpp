@@ -23,8 +23,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Each kind is started by a thread that ends before anything happens. The kernel cancels with the thread; the
-// engine must not let that be seen.
+// Each kind is started by a thread that ends before anything happens. The kernel cancels with the
+// thread; the engine must not let that be seen.
 TEST(Threads, a_submitter_that_ends) {
   Driver driver{Form::any};
   Endpoint address, peer, from;
@@ -241,10 +241,10 @@ TEST(Threads, a_child_after_fork_leaves_the_parent_alone) {
   }
 }
 
-// -- races ------------------------------------------------------------------------------------------------
+// -- races ----------------------------------------------------------------------------------------
 
-// Starters, a canceller and a leader, each operation in the hands of whoever the contract says. The leader
-// hands completed operations back through `free`.
+// Starters, a canceller and a leader, each operation in the hands of whoever the contract says. The
+// leader hands completed operations back through `free`.
 class Race {
  public:
   static constexpr std::size_t handles = 8, starters = 3, each = 40;
@@ -275,7 +275,8 @@ class Race {
   }
 
  private:
-  // Stands for the processor's part: the lock orders cancel against the end of the operation's life.
+  // Stands for the processor's part: the lock orders cancel against the end of the operation's
+  // life.
   struct Slot {
     std::mutex mutex;
     Operation operation;

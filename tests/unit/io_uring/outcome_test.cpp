@@ -1,0 +1,155 @@
+// What the engine makes of each answer of a kernel, also of those that this one does not give.
+#include "engines/io_uring/outcome.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "baton/buffer_pool.hpp"
+#include "core/handle_table.hpp"
+
+namespace baton::engines::uring {
+namespace {
+
+class Outcome : public testing::Test {
+ protected:
+  HandleTable table{16, os::real_system()};
+  Operation operation;
+  char buffer[16]{};
+  Endpoint endpoint;
+
+  Handle* handle(HandleKind kind, int fd = 0) {
+    return table.allocate(fd, kind, Ownership::owned, true, 0);
+  }
+  void prepare(OperationKind kind, HandleKind of, std::uint16_t flags = 0) {
+    operation.prepare(kind, handle(of), flags);
+    if (kind == OperationKind::accept || kind == OperationKind::connect) {
+      operation.set_endpoint(&endpoint);
+    } else {
+      operation.set_buffer(MutableBuffer{buffer});
+    }
+    progress(operation) = Progress{};
+  }
+  Verdict answer(int result) { return judge(operation, nullptr, result, os::real_system()); }
+};
+
+TEST_F(Outcome, goes_on_after_what_nobody_asked_for) {
+  for (const int error : {ECANCELED, EINTR}) {
+    for (const OperationKind kind : {OperationKind::read_stream, OperationKind::write_stream,
+                                     OperationKind::accept, OperationKind::connect}) {
+      prepare(kind, HandleKind::stream_socket);
+      EXPECT_EQ(answer(-error), Verdict::again);
+      progress(operation).cancelled = true;
+      EXPECT_EQ(answer(-error), Verdict::finished);
+      EXPECT_EQ(operation.error(), std::errc::operation_canceled);
+    }
+  }
+  prepare(OperationKind::close, HandleKind::file);
+  EXPECT_EQ(answer(-EINTR), Verdict::finished);
+  EXPECT_FALSE(operation.failed()) << "closed all the same";
+}
+
+TEST_F(Outcome, waits_out_a_descriptor_that_would_block) {
+  prepare(OperationKind::read_stream, HandleKind::pipe);
+  EXPECT_EQ(answer(-EAGAIN), Verdict::poll);
+  EXPECT_EQ(progress(operation).step, Step::poll);
+  EXPECT_EQ(answer(-ECANCELED), Verdict::poll) << "its thread ended";
+  EXPECT_EQ(answer(1), Verdict::again);
+  EXPECT_EQ(progress(operation).step, Step::perform);
+  EXPECT_EQ(answer(3), Verdict::finished);
+  EXPECT_EQ(operation.bytes(), 3U);
+
+  prepare(OperationKind::read_file, HandleKind::file);
+  EXPECT_EQ(answer(-EAGAIN), Verdict::by_worker) << "a file is always ready";
+  EXPECT_TRUE(progress(operation).by_worker);
+
+  prepare(OperationKind::read_stream, HandleKind::pipe);
+  answer(-EAGAIN);
+  EXPECT_EQ(answer(-EBADF), Verdict::finished);
+  EXPECT_EQ(operation.error(), std::errc::bad_file_descriptor);
+
+  prepare(OperationKind::write_stream, HandleKind::pipe);
+  progress(operation).cancelled = true;
+  EXPECT_EQ(answer(-EAGAIN), Verdict::finished);
+  EXPECT_EQ(operation.error(), std::errc::operation_canceled);
+}
+
+TEST_F(Outcome, accept_outlives_what_is_not_its_fault) {
+  for (const int error : {EMFILE, ENFILE, ENOBUFS, ENOMEM}) {
+    prepare(OperationKind::accept, HandleKind::listener);
+    EXPECT_EQ(answer(-error), Verdict::back_off) << error;
+  }
+  for (const int error : {ECONNABORTED, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET,
+                          EHOSTUNREACH, ENETUNREACH}) {
+    prepare(OperationKind::accept, HandleKind::listener);
+    EXPECT_EQ(answer(-error), Verdict::again) << error;
+  }
+  for (const int error : {EBADF, EINVAL, EOPNOTSUPP, ENOTSOCK}) {
+    prepare(OperationKind::accept, HandleKind::listener);
+    EXPECT_EQ(answer(-error), Verdict::finished) << error;
+    EXPECT_EQ(operation.error_value(), error);
+  }
+  prepare(OperationKind::accept, HandleKind::listener);
+  EXPECT_EQ(answer(7), Verdict::finished);
+  EXPECT_EQ(operation.accepted(), 7);
+}
+
+TEST_F(Outcome, connect_in_progress) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  for (const int error : {EINPROGRESS, EALREADY}) {
+    operation.prepare(OperationKind::connect, handle(HandleKind::stream_socket, ends[0]));
+    progress(operation) = Progress{};
+    EXPECT_EQ(answer(-error), Verdict::poll);
+    EXPECT_EQ(answer(4), Verdict::finished);
+    EXPECT_FALSE(operation.failed()) << "by SO_ERROR";
+  }
+  prepare(OperationKind::connect, HandleKind::stream_socket);
+  EXPECT_EQ(answer(-EISCONN), Verdict::finished);
+  EXPECT_EQ(operation.error(), std::errc::already_connected);
+  prepare(OperationKind::connect, HandleKind::stream_socket);
+  EXPECT_EQ(answer(-ECANCELED), Verdict::again);
+  EXPECT_EQ(answer(-EISCONN), Verdict::finished);
+  EXPECT_FALSE(operation.failed()) << "connected by the first try";
+  prepare(OperationKind::connect, HandleKind::stream_socket);
+  EXPECT_EQ(answer(-EAGAIN), Verdict::back_off);
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+TEST_F(Outcome, a_pooled_read_gives_its_block_back) {
+  BufferPool pool{32, 1};
+  const auto start = [&] {
+    operation.prepare(OperationKind::read_stream, handle(HandleKind::stream_socket));
+    operation.set_pool(&pool);
+    progress(operation) = Progress{};
+    progress(operation).pool = &pool;
+    ASSERT_TRUE(start_pooled(operation));
+    ASSERT_EQ(answer(1), Verdict::again);
+    ASSERT_EQ(pool.available(), 0U);
+  };
+  start();
+  EXPECT_EQ(answer(-EAGAIN), Verdict::poll) << "another reader was faster";
+  EXPECT_EQ(pool.available(), 1U);
+  EXPECT_EQ(answer(1), Verdict::again);
+  EXPECT_EQ(answer(-ECONNRESET), Verdict::finished);
+  EXPECT_EQ(pool.available(), 1U);
+  EXPECT_EQ(operation.buffer().data, nullptr);
+  start();
+  progress(operation).cancelled = true;
+  EXPECT_EQ(answer(-ECANCELED), Verdict::finished);
+  EXPECT_EQ(pool.available(), 1U);
+  start();
+  EXPECT_EQ(answer(0), Verdict::finished);
+  EXPECT_EQ(pool.available(), 1U);
+  start();
+  EXPECT_EQ(answer(5), Verdict::finished);
+  EXPECT_EQ(pool.available(), 0U);
+  EXPECT_EQ(operation.bytes(), 5U);
+  pool.give(operation.buffer().data);
+}
+
+}  // namespace
+}  // namespace baton::engines::uring
