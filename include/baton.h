@@ -31,9 +31,11 @@
  * a count answer the negated error instead.
  *
  * Threads. Every function may be called by any thread at any time, unless it says otherwise.
- * With a configuration in per_thread mode a thread in baton_wait owns a lane, and brings the
- * completions of the handles that are at home there. Safe inside a signal handler are baton_poll,
- * baton_status and baton_version, no others.
+ * With a configuration in per_thread mode a thread in baton_wait holds a lane and brings the
+ * completions of what is at home there: as many threads as lanes must come by, again and again.
+ * (io_uring is then opened in its form for changing threads; a configuration that says
+ * profile=pinned must keep its threads to the end, and close from the only one.) Safe inside a
+ * signal handler are baton_poll, baton_status and baton_version, no others.
  *
  * Versions. Structs carry their size, so that a program and a shared library of different versions
  * understand each other: initialise them with the macros. A library refuses (E2BIG) a struct that
@@ -285,8 +287,9 @@ BATON_API int baton_poll(baton_proactor* proactor, baton_completion* out, int ma
 BATON_API void baton_wake(baton_proactor* proactor);
 
 /* Ask for the early end of one operation, of all on a handle, of all with a tag (which looks at
- * every slot), of all. 0: asked; ENOENT: nothing of that is pending. Only the completion, which
- * still comes, tells whether it was in time. */
+ * every slot), of all. 0: asked; ENOENT: nothing of that is pending (in per_thread mode another
+ * thread's lane cannot be looked into: 0). Only the completion, which still comes, tells whether it
+ * was in time. */
 BATON_API int baton_cancel(baton_proactor* proactor, baton_activation activation);
 BATON_API int baton_cancel_handle(baton_proactor* proactor, baton_handle handle);
 BATON_API int baton_cancel_tag(baton_proactor* proactor, uint64_t tag);

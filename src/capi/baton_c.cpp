@@ -100,7 +100,7 @@ std::size_t copy_out(std::string_view from, char* to, std::size_t size) noexcept
   return from.size();
 }
 
-baton::Result<baton::Config, baton::Failure> make_config(const baton_config& from) {
+baton::Result<baton::Config, baton::Failure> read_config(const baton_config& from) {
   using baton::Config;
   const std::string_view text = from.text != nullptr ? from.text : "";
   const std::size_t first = text.find_first_not_of(" \t\r\n");
@@ -108,6 +108,19 @@ baton::Result<baton::Config, baton::Failure> make_config(const baton_config& fro
   auto config = xml ? Config::parse_xml(text, Config{}) : Config::parse(text, Config{});
   if (!config || (from.flags & BATON_ENVIRONMENT) == 0) return config;
   return Config::parse_environment(std::move(*config));
+}
+
+/// A thread is inside only while it waits, and may end in between: no ring can be pinned to it,
+/// unless the configuration says that the program knows what it does.
+baton::Result<baton::Config, baton::Failure> make_config(const baton_config& from) {
+  auto config = read_config(from);
+  if (!config) return config;
+  for (baton::ProcessorConfig& processor : config->processors) {
+    if (processor.mode != baton::Mode::per_thread || processor.profile != "auto") continue;
+    processor.profile = "any";
+    config->sources.emplace_back("profile=any from the C interface: its threads come and go");
+  }
+  return config;
 }
 
 baton::Failure malformed_config(const char* why) {

@@ -1,0 +1,474 @@
+/* What goes wrong, what is refused, and how one gets out again.
+ * usage: control_test CONFIGURATION */
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+
+static const char* configuration = "";
+
+/* A socket that nobody writes to. */
+struct silence {
+  int peer;
+  baton_handle handle;
+  char buffer[8];
+};
+static struct silence make_silence(baton_proactor* proactor) {
+  struct silence made;
+  int ends[2];
+  CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  made.peer = ends[1];
+  made.handle = adopt(proactor, ends[0], BATON_STREAM_SOCKET);
+  return made;
+}
+static void end_silence(baton_proactor* proactor, struct silence* silence) {
+  CHECK_EQUAL(baton_handle_close(proactor, silence->handle), 0);
+  close(silence->peer);
+}
+
+static void the_version_is_told(void) { CHECK(strchr(baton_version(), '.') != NULL); }
+
+static void errors_have_text(void) {
+  char text[128];
+  CHECK(baton_error_text(BATON_TIMED_OUT, text, sizeof text) == strlen(text));
+  CHECK(strstr(text, "deadline") != NULL);
+  baton_error_text(ECONNREFUSED, text, sizeof text);
+  CHECK(strcmp(text, strerror(ECONNREFUSED)) == 0);
+  CHECK(baton_error_text(BATON_TIMED_OUT, text, 4) > 4);
+  CHECK_EQUAL(strlen(text), 3);
+  CHECK(baton_error_text(BATON_TIMED_OUT, NULL, 0) > 4);
+}
+
+static void opening_says_why_not(void) {
+  baton_config config = BATON_CONFIG_INIT;
+  baton_proactor* proactor = (baton_proactor*)&config;
+  char why[256];
+  config.text = "wait=epol";
+  CHECK_EQUAL(baton_open(&config, &proactor, why, sizeof why), BATON_UNKNOWN_NAME);
+  CHECK(proactor == NULL);
+  CHECK(strstr(why, "epoll") != NULL);
+  config.text = "<baton><processor threads='x'/></baton>";
+  CHECK_EQUAL(baton_open(&config, &proactor, why, sizeof why), BATON_BAD_CONFIGURATION);
+  config.text = NULL;
+  config.slots = 0xffffffff;
+  CHECK_EQUAL(baton_open(&config, &proactor, why, sizeof why), EINVAL);
+  config.slots = 0;
+  config.flags = 0x80;
+  CHECK_EQUAL(baton_open(&config, &proactor, NULL, 0), EINVAL);
+  CHECK_EQUAL(baton_open(NULL, &proactor, why, sizeof why), EINVAL);
+  baton_close(NULL);
+}
+
+static void structs_of_other_versions(void) {
+  struct {
+    baton_operation known;
+    uint64_t later;
+  } two[2];
+  struct {
+    baton_completion known;
+    uint64_t later;
+  } done[2];
+  baton_config config = BATON_CONFIG_INIT;
+  baton_proactor* proactor = NULL;
+  int why = 0;
+  config.text = configuration;
+  config.completion_size = sizeof done[0];
+  CHECK_EQUAL(baton_open(&config, &proactor, NULL, 0), 0);
+
+  memset(two, 0, sizeof two);
+  memset(done, 0xff, sizeof done);
+  two[0].known = operation(BATON_POST, 0, 1);
+  two[1].known = operation(BATON_POST, 0, 2);
+  two[0].known.size = two[1].known.size = sizeof two[0];
+  CHECK_EQUAL(baton_start(proactor, &two[0].known, 2, NULL, &why), 2);
+  CHECK_EQUAL(baton_wait(proactor, &done[0].known, 1, PATIENCE), 1);
+  CHECK_EQUAL(baton_wait(proactor, &done[1].known, 1, PATIENCE), 1);
+  CHECK_EQUAL(done[0].known.tag + done[1].known.tag, 3);
+  CHECK_EQUAL(done[0].later + done[1].later, 0);
+
+  two[1].later = 1; /* means something to a later library */
+  CHECK_EQUAL(baton_start(proactor, &two[0].known, 2, NULL, &why), 1);
+  CHECK_EQUAL(why, E2BIG);
+  two[0].known.size = 8;
+  CHECK_EQUAL(baton_start(proactor, &two[0].known, 1, NULL, &why), 0);
+  CHECK_EQUAL(why, EINVAL);
+  baton_close(proactor);
+}
+
+static void nonsense_is_refused(baton_proactor* proactor) {
+  struct silence silence = make_silence(proactor);
+  baton_operation made = operation(0, silence.handle, 1);
+  baton_handle handle = 0;
+  int why = 0;
+  CHECK_EQUAL(why_refused(proactor, made), EINVAL);
+  made.kind = BATON_POST + 1;
+  CHECK_EQUAL(why_refused(proactor, made), EINVAL);
+  made = transfer(BATON_READ_STREAM, silence.handle, 1, NULL, 8);
+  CHECK_EQUAL(why_refused(proactor, made), EINVAL);
+  made = transfer(BATON_READ_STREAM, silence.handle, 1, silence.buffer, 8);
+  made.flags = 0x8000;
+  CHECK_EQUAL(why_refused(proactor, made), EINVAL);
+  made.flags = BATON_UNTIL;
+  CHECK_EQUAL(why_refused(proactor, made), EINVAL);
+  made.delimiter = "";
+  made.delimiter_size = 0;
+  CHECK_EQUAL(why_refused(proactor, made), EINVAL);
+  made.flags = 0;
+  made.deadline_ns = -1;
+  CHECK_EQUAL(why_refused(proactor, made), EINVAL);
+  CHECK_EQUAL(why_refused(proactor, operation(BATON_WAIT_READY, silence.handle, 1)), EINVAL);
+  CHECK_EQUAL(why_refused(proactor, operation(BATON_TIMER, 0, 1)), EINVAL);
+  CHECK_EQUAL(why_refused(proactor, operation(BATON_CONNECT, silence.handle, 1)), EINVAL);
+  CHECK_EQUAL(why_refused(proactor, operation(BATON_SHUTDOWN, 0, 1)), BATON_HANDLE_CLOSED);
+  CHECK_EQUAL(why_refused(proactor, operation(BATON_SHUTDOWN, 0xffffffffffULL, 1)),
+              BATON_HANDLE_CLOSED);
+  CHECK_EQUAL(baton_start(proactor, NULL, 1, NULL, &why), 0);
+  CHECK_EQUAL(why, EINVAL);
+  CHECK_EQUAL(baton_start(proactor, NULL, 0, NULL, &why), 0);
+  CHECK_EQUAL(why, 0);
+  CHECK_EQUAL(baton_adopt(proactor, -1, BATON_FILE, BATON_OWNED, &handle), EBADF);
+  CHECK_EQUAL(baton_adopt(proactor, silence.peer, 99, BATON_OWNED, &handle), EINVAL);
+  CHECK_EQUAL(handle, 0);
+  CHECK_EQUAL(baton_wait(proactor, NULL, 1, 0), -EINVAL);
+  CHECK_EQUAL(baton_cancel(proactor, 0), ENOENT);
+  CHECK_EQUAL(baton_cancel(proactor, 0xffffffffffffffffULL), ENOENT);
+  end_silence(proactor, &silence);
+}
+
+static void operations_beyond_the_slots_are_refused(void) {
+  baton_proactor* proactor = open_proactor(configuration, 4);
+  baton_operation six[6];
+  baton_activation names[6];
+  baton_completion done[6];
+  int why = 0;
+  int i;
+  memset(names, 0, sizeof names);
+  for (i = 0; i < 6; ++i) six[i] = operation(BATON_POST, 0, (uint64_t)i);
+  CHECK_EQUAL(baton_start(proactor, six, 6, names, &why), 4);
+  CHECK_EQUAL(why, EAGAIN);
+  CHECK(names[3] != 0 && names[4] == 0);
+  CHECK_EQUAL(baton_start(proactor, six + 4, 2, NULL, &why), 0);
+  CHECK_EQUAL(why, EAGAIN);
+  for (i = 0; i < 4;) {
+    const int more = baton_wait(proactor, done + i, 6 - i, PATIENCE);
+    CHECK(more > 0);
+    i += more;
+  }
+  CHECK_EQUAL(i, 4);
+  for (i = 0; i < 4; ++i) CHECK_EQUAL(done[i].tag, i);
+  CHECK_EQUAL(baton_start(proactor, six + 4, 2, NULL, &why), 2);
+  CHECK_EQUAL(why, 0);
+  baton_close(proactor); /* with completions that nobody brought */
+}
+
+static void cancelling(baton_proactor* proactor) {
+  struct silence one = make_silence(proactor);
+  struct silence other = make_silence(proactor);
+  baton_operation timer = operation(BATON_TIMER, 0, 77);
+  baton_activation activation;
+  baton_completion done;
+  int i;
+
+  activation = start(proactor, transfer(BATON_READ_STREAM, one.handle, 1, one.buffer, 8));
+  CHECK_EQUAL(baton_wait(proactor, &done, 1, 0), 0);
+  CHECK_EQUAL(baton_cancel(proactor, activation), 0);
+  done = wait_one(proactor);
+  CHECK_EQUAL(done.error, ECANCELED);
+  CHECK_EQUAL(done.activation, activation);
+  CHECK_EQUAL(baton_cancel(proactor, activation), ENOENT);
+
+  start(proactor, transfer(BATON_READ_STREAM, one.handle, 1, one.buffer, 8));
+  /* Nobody can look into the lane of another thread. */
+  if (strstr(configuration, "per_thread") == NULL) {
+    CHECK_EQUAL(baton_cancel_handle(proactor, other.handle), ENOENT);
+  }
+  CHECK_EQUAL(baton_cancel_handle(proactor, one.handle), 0);
+  CHECK_EQUAL(wait_one(proactor).error, ECANCELED);
+
+  start(proactor, transfer(BATON_READ_STREAM, one.handle, 77, one.buffer, 8));
+  start(proactor, transfer(BATON_READ_STREAM, other.handle, 78, other.buffer, 8));
+  timer.deadline_ns = baton_now(proactor) + 3600 * SECOND;
+  start(proactor, timer);
+  CHECK_EQUAL(baton_cancel_tag(proactor, 5), ENOENT);
+  CHECK_EQUAL(baton_cancel_tag(proactor, 77), 0);
+  for (i = 0; i < 2; ++i) {
+    done = wait_one(proactor);
+    CHECK_EQUAL(done.tag, 77);
+    CHECK_EQUAL(done.error, ECANCELED);
+  }
+  CHECK_EQUAL(baton_cancel_all(proactor), 0);
+  done = wait_one(proactor);
+  CHECK_EQUAL(done.tag, 78);
+  CHECK_EQUAL(done.error, ECANCELED);
+  end_silence(proactor, &one);
+  end_silence(proactor, &other);
+}
+
+static void deadlines(baton_proactor* proactor) {
+  struct silence silence = make_silence(proactor);
+  baton_operation read = transfer(BATON_READ_STREAM, silence.handle, 1, silence.buffer, 8);
+  read.deadline_ns = baton_now(proactor) + SECOND / 50;
+  CHECK_EQUAL(perform(proactor, read).error, BATON_TIMED_OUT);
+  CHECK(baton_now(proactor) >= read.deadline_ns);
+  end_silence(proactor, &silence);
+}
+
+static void closed_handles_are_no_strangers(baton_proactor* proactor) {
+  struct silence silence = make_silence(proactor);
+  const baton_handle old = silence.handle;
+  baton_completion done;
+  baton_operation close_it = operation(BATON_CLOSE, old, 2);
+  int pipe_ends[2];
+  baton_handle next;
+  start(proactor, transfer(BATON_READ_STREAM, old, 1, silence.buffer, 8));
+  start(proactor, close_it);
+  CHECK_EQUAL(why_refused(proactor, close_it), BATON_HANDLE_CLOSED);
+  CHECK_EQUAL(baton_handle_close(proactor, old), BATON_HANDLE_CLOSED);
+  done = wait_one(proactor);
+  CHECK_EQUAL(done.tag, 1);
+  CHECK_EQUAL(done.error, ECANCELED);
+  done = wait_one(proactor);
+  CHECK_EQUAL(done.tag, 2);
+  CHECK_EQUAL(done.error, 0);
+
+  CHECK_EQUAL(pipe(pipe_ends), 0);
+  next = adopt(proactor, pipe_ends[0], BATON_PIPE);
+  CHECK(next != old);
+  CHECK_EQUAL(baton_handle_descriptor(proactor, old), -1);
+  CHECK_EQUAL(why_refused(proactor, transfer(BATON_READ_STREAM, old, 1, silence.buffer, 8)),
+              BATON_HANDLE_CLOSED);
+  CHECK_EQUAL(baton_handle_close(proactor, next), 0);
+  close(pipe_ends[1]);
+  close(silence.peer);
+}
+
+static void a_borrowed_descriptor_stays(baton_proactor* proactor) {
+  int ends[2];
+  baton_handle borrowed = 0;
+  char byte = 'b';
+  CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  CHECK_EQUAL(baton_adopt(proactor, ends[0], BATON_STREAM_SOCKET, BATON_BORROWED, &borrowed), 0);
+  CHECK_EQUAL(write(ends[1], &byte, 1), 1);
+  CHECK_EQUAL(perform(proactor, transfer(BATON_READ_STREAM, borrowed, 1, &byte, 1)).result, 1);
+  CHECK_EQUAL(perform(proactor, operation(BATON_CLOSE, borrowed, 2)).error, 0);
+  CHECK(fcntl(ends[0], F_GETFD) >= 0);
+  CHECK_EQUAL(fcntl(ends[0], F_GETFL) & O_NONBLOCK, 0);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+static void the_state_is_readable(baton_proactor* proactor) {
+  struct silence silence = make_silence(proactor);
+  baton_state state = BATON_STATE_INIT;
+  baton_activation activation;
+  baton_completion done;
+  int i;
+  activation = start(proactor, transfer(BATON_READ_STREAM, silence.handle, 1, silence.buffer, 8));
+  CHECK_EQUAL(baton_status(proactor, activation, &state), 0);
+  CHECK_EQUAL(state.state, BATON_PENDING);
+  CHECK_EQUAL(write(silence.peer, "12345", 5), 5);
+  done = wait_one(proactor);
+  CHECK_EQUAL(done.result, 5);
+  CHECK_EQUAL(baton_status(proactor, activation, &state), 0);
+  CHECK_EQUAL(state.state, BATON_DELIVERED);
+  CHECK_EQUAL(state.result, 5);
+  CHECK_EQUAL(state.error, 0);
+  for (i = 0; i < 70; ++i) perform(proactor, operation(BATON_POST, 0, 3));
+  CHECK_EQUAL(baton_status(proactor, activation, &state), ENOENT);
+  CHECK_EQUAL(baton_status(proactor, 0, &state), ENOENT);
+  state.size = 4;
+  CHECK_EQUAL(baton_status(proactor, activation, &state), EINVAL);
+  end_silence(proactor, &silence);
+}
+
+static void waking(baton_proactor* proactor) {
+  baton_completion done;
+  const int64_t begin = baton_now(proactor);
+  baton_wake(proactor);
+  baton_wake(proactor); /* as good as one */
+  CHECK_EQUAL(baton_wait(proactor, &done, 1, PATIENCE), 0);
+  CHECK(baton_now(proactor) - begin < PATIENCE);
+  CHECK_EQUAL(baton_wait(proactor, &done, 1, SECOND / 100), 0);
+  CHECK(baton_now(proactor) - begin >= SECOND / 100);
+}
+
+static void* wait_for_a_wake(void* argument) {
+  baton_completion done;
+  CHECK_EQUAL(baton_wait(argument, &done, 1, -1), 0);
+  return NULL;
+}
+
+static void waking_another_thread(baton_proactor* proactor) {
+  pthread_t thread;
+  CHECK_EQUAL(pthread_create(&thread, NULL, wait_for_a_wake, proactor), 0);
+  baton_wake(proactor);
+  CHECK_EQUAL(pthread_join(thread, NULL), 0);
+}
+
+/* Polling gives up while another thread waits. */
+static void polling(baton_proactor* proactor) {
+  baton_completion done;
+  pthread_t thread;
+  int answer = 0;
+  CHECK_EQUAL(baton_poll(proactor, &done, 1), 0);
+  start(proactor, operation(BATON_POST, 0, 5));
+  CHECK_EQUAL(baton_poll(proactor, &done, 1), 1);
+  CHECK_EQUAL(done.tag, 5);
+
+  CHECK_EQUAL(pthread_create(&thread, NULL, wait_for_a_wake, proactor), 0);
+  do {
+    const struct timespec moment = {0, 1000000};
+    nanosleep(&moment, NULL);
+    answer = baton_poll(proactor, &done, 1);
+  } while (answer == 0);
+  CHECK_EQUAL(answer, -EBUSY);
+  baton_wake(proactor);
+  CHECK_EQUAL(pthread_join(thread, NULL), 0);
+}
+
+static baton_proactor* polled;
+static volatile sig_atomic_t handled;
+static volatile sig_atomic_t brought;
+static volatile sig_atomic_t busy;
+
+static void poll_in_handler(int number) {
+  baton_completion done;
+  const int count = baton_poll(polled, &done, 1);
+  (void)number;
+  ++handled;
+  if (count > 0) brought += count;
+  if (count == -EBUSY) ++busy;
+}
+
+/* Signals rain on a thread that starts and waits; handlers bring some of the completions. */
+static void polling_in_signal_handlers(baton_proactor* proactor) {
+  struct sigaction action;
+  struct sigevent event;
+  struct itimerspec often;
+  timer_t timer;
+  int started = 0;
+  int got = 0;
+  const int64_t end = baton_now(proactor) + SECOND / 2;
+  polled = proactor;
+  handled = brought = busy = 0;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = poll_in_handler;
+  sigemptyset(&action.sa_mask);
+  CHECK_EQUAL(sigaction(SIGUSR1, &action, NULL), 0);
+  memset(&event, 0, sizeof event);
+  event.sigev_notify = SIGEV_SIGNAL;
+  event.sigev_signo = SIGUSR1;
+  CHECK_EQUAL(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
+  memset(&often, 0, sizeof often);
+  often.it_value.tv_nsec = often.it_interval.tv_nsec = 200000;
+  CHECK_EQUAL(timer_settime(timer, 0, &often, NULL), 0);
+
+  while (baton_now(proactor) < end) {
+    baton_completion done[4];
+    baton_operation post = operation(BATON_POST, 0, 1);
+    if (started - got - brought < 32) started += baton_start(proactor, &post, 1, NULL, NULL);
+    if (started % 3 == 0) {
+      const int more = baton_wait(proactor, done, 4, 0);
+      CHECK(more >= 0);
+      got += more;
+    }
+  }
+  memset(&often, 0, sizeof often);
+  CHECK_EQUAL(timer_settime(timer, 0, &often, NULL), 0);
+  CHECK_EQUAL(timer_delete(timer), 0);
+  action.sa_handler = SIG_IGN;
+  CHECK_EQUAL(sigaction(SIGUSR1, &action, NULL), 0);
+  while (got + brought < started) {
+    baton_completion done;
+    CHECK_EQUAL(baton_wait(proactor, &done, 1, PATIENCE), 1);
+    ++got;
+  }
+  CHECK(handled > 0);
+  CHECK_EQUAL(got + brought, started);
+}
+
+static void* wait_for_the_end(void* argument) {
+  baton_completion done;
+  CHECK_EQUAL(baton_wait(argument, &done, 1, -1), -BATON_STOPPED);
+  return NULL;
+}
+
+static void stopping(void) {
+  baton_proactor* proactor = open_proactor(configuration, 8);
+  struct silence silence = make_silence(proactor);
+  baton_completion done;
+  pthread_t thread;
+  start(proactor, transfer(BATON_READ_STREAM, silence.handle, 1, silence.buffer, 8));
+  CHECK_EQUAL(pthread_create(&thread, NULL, wait_for_the_end, proactor), 0);
+  baton_stop(proactor);
+  CHECK_EQUAL(pthread_join(thread, NULL), 0);
+  CHECK_EQUAL(baton_wait(proactor, &done, 1, -1), -BATON_STOPPED);
+  CHECK_EQUAL(baton_poll(proactor, &done, 1), -BATON_STOPPED);
+  CHECK_EQUAL(why_refused(proactor, operation(BATON_POST, 0, 1)), BATON_STOPPED);
+  close(silence.peer);
+  baton_close(proactor); /* with a read pending */
+}
+
+static void what_is_chosen_is_told(baton_proactor* proactor) {
+  char text[2048];
+  const size_t length = baton_explain(proactor, text, sizeof text);
+  CHECK_EQUAL(length, strlen(text));
+  CHECK(strstr(text, "engine=") != NULL);
+  CHECK(baton_statistics(proactor, text, sizeof text) > 0);
+  CHECK(strncmp(text, "started ", 8) == 0);
+}
+
+/* A connection that was accepted and not brought does not leak. */
+static void accepted_and_not_brought(void) {
+  baton_proactor* proactor = open_proactor(configuration, 8);
+  baton_handle listener = 0;
+  baton_handle client = 0;
+  baton_endpoint where;
+  char text[64];
+  char byte;
+  int descriptor;
+  baton_completion done;
+  CHECK_EQUAL(baton_listen(proactor, "127.0.0.1:0", 4, &listener), 0);
+  CHECK_EQUAL(baton_local_endpoint(proactor, listener, &where), 0);
+  baton_endpoint_print(&where, text, sizeof text);
+  CHECK_EQUAL(baton_connect(proactor, text, 1, 0, &client, NULL), 0);
+  done = wait_one(proactor);
+  CHECK_EQUAL(done.error, 0);
+  descriptor = dup(baton_handle_descriptor(proactor, client));
+  start(proactor, operation(BATON_ACCEPT, listener, 2));
+  baton_close(proactor);
+  /* Whether the accept had been done or not: the connection has ended. */
+  (void)fcntl(descriptor, F_SETFL, 0);
+  CHECK(read(descriptor, &byte, 1) <= 0);
+  close(descriptor);
+}
+
+int main(int argc, char** argv) {
+  baton_proactor* proactor;
+  if (argc > 1) configuration = argv[1];
+  proactor = open_proactor(configuration, 64);
+  the_version_is_told();
+  errors_have_text();
+  opening_says_why_not();
+  structs_of_other_versions();
+  nonsense_is_refused(proactor);
+  operations_beyond_the_slots_are_refused();
+  cancelling(proactor);
+  deadlines(proactor);
+  closed_handles_are_no_strangers(proactor);
+  a_borrowed_descriptor_stays(proactor);
+  the_state_is_readable(proactor);
+  waking(proactor);
+  waking_another_thread(proactor);
+  polling(proactor);
+  polling_in_signal_handlers(proactor);
+  stopping();
+  accepted_and_not_brought();
+  what_is_chosen_is_told(proactor);
+  baton_close(proactor);
+  return 0;
+}

@@ -1,0 +1,61 @@
+/* After fork the child opens its proactor anew; the parent notices nothing.
+ * usage: fork_test CONFIGURATION */
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+int main(int argc, char** argv) {
+  baton_proactor* proactor = open_proactor(argc > 1 ? argv[1] : "", 4);
+  int ends[2];
+  char buffer[8];
+  baton_handle owned;
+  baton_completion done;
+  baton_operation timer = operation(BATON_TIMER, 0, 2);
+  int status = 0;
+  pid_t child;
+  CHECK_EQUAL(baton_fork_child(proactor), EINVAL);
+  CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  owned = adopt(proactor, ends[0], BATON_STREAM_SOCKET);
+  start(proactor, transfer(BATON_READ_STREAM, owned, 1, buffer, sizeof buffer));
+  timer.deadline_ns = baton_now(proactor) + 3600 * SECOND;
+  start(proactor, timer);
+  CHECK_EQUAL(baton_wait(proactor, &done, 1, 0), 0);
+
+  child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    int i;
+    CHECK_EQUAL(baton_wait(proactor, &done, 1, 0), -BATON_AFTER_FORK);
+    CHECK_EQUAL(baton_fork_child(proactor), 0);
+    CHECK_EQUAL(baton_handle_descriptor(proactor, owned), -1);
+    CHECK_EQUAL(fcntl(ends[0], F_GETFD), -1);
+    /* All four slots are free again. */
+    for (i = 0; i < 4; ++i) start(proactor, operation(BATON_POST, 0, (uint64_t)i));
+    for (i = 0; i < 4; ++i) CHECK_EQUAL(wait_one(proactor).error, 0);
+    baton_close(proactor);
+    _exit(0);
+  }
+  CHECK_EQUAL(waitpid(child, &status, 0), child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+
+  /* A child that does nothing with it and ends. */
+  child = fork();
+  if (child == 0) {
+    baton_close(proactor);
+    _exit(0);
+  }
+  CHECK_EQUAL(waitpid(child, &status, 0), child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+
+  CHECK_EQUAL(write(ends[1], "parent", 6), 6);
+  done = wait_one(proactor);
+  CHECK_EQUAL(done.tag, 1);
+  CHECK_EQUAL(done.result, 6);
+  CHECK(memcmp(buffer, "parent", 6) == 0);
+  close(ends[1]);
+  baton_close(proactor);
+  return 0;
+}
