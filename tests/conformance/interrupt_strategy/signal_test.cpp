@@ -122,6 +122,8 @@ TEST(signal_interrupt, its_mask_keeps_what_the_thread_blocks) {
 TEST(signal_interrupt, a_lost_signal_does_not_silence_the_next) {
   static int sent = 0;
   static bool full = true;
+  sent = 0;
+  full = true;
   os::System system = os::real_system();
   system.kill_thread = [](std::uint64_t, int) {
     ++sent;

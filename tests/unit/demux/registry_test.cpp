@@ -28,19 +28,25 @@ TEST(demux_registry, order_of_preference) {
   for (const auto& entry : demux::interrupt_strategies()) EXPECT_FALSE(entry.reason.empty());
 }
 
+// What is added stays, also when the tests are repeated in one process.
+std::string new_name(const char* stem) {
+  static int count = 0;
+  return std::string(stem) + "_" + std::to_string(++count);
+}
+
 // A whole strategy by delegation: what a program may do around one that exists.
 TEST(demux_registry, a_programs_own_wait_strategy_by_name) {
   static int opened = 0;
-  ASSERT_FALSE(demux::add_wait_strategy({"counted_poll",
-                                         [](const WaitOptions& options) {
-                                           ++opened;
-                                           return demux::find_wait_strategy("poll")->factory(
-                                               options);
-                                         },
-                                         "a program's own"}));
-  EXPECT_TRUE(demux::find_wait_strategy("counted_poll").has_value());
-  EXPECT_EQ(names(demux::wait_strategies()).back(), "counted_poll");
-  auto demux = Demultiplexer::open({.wait = "counted_poll", .descriptors_max = 8});
+  opened = 0;
+  const std::string name = new_name("counted_poll");
+  const WaitStrategyFactory factory = [](const WaitOptions& options) {
+    ++opened;
+    return demux::find_wait_strategy("poll")->factory(options);
+  };
+  ASSERT_FALSE(demux::add_wait_strategy({name, factory, "a program's own"}));
+  EXPECT_TRUE(demux::find_wait_strategy(name).has_value());
+  EXPECT_EQ(names(demux::wait_strategies()).back(), name);
+  auto demux = Demultiplexer::open({.wait = name, .descriptors_max = 8});
   ASSERT_TRUE(demux.has_value()) << demux.error().reason;
   EXPECT_EQ(opened, 1);
 
@@ -57,14 +63,14 @@ TEST(demux_registry, a_programs_own_wait_strategy_by_name) {
 
 TEST(demux_registry, a_programs_own_interrupt_strategy_by_name) {
   static int opened = 0;
-  ASSERT_FALSE(demux::add_interrupt_strategy(
-      {"counted_pipe",
-       [](const InterruptOptions& options) {
-         ++opened;
-         return demux::find_interrupt_strategy("pipe")->factory(options);
-       },
-       "a program's own"}));
-  auto demux = Demultiplexer::open({.interrupt = "counted_pipe", .descriptors_max = 8});
+  opened = 0;
+  const std::string name = new_name("counted_pipe");
+  const InterruptStrategyFactory factory = [](const InterruptOptions& options) {
+    ++opened;
+    return demux::find_interrupt_strategy("pipe")->factory(options);
+  };
+  ASSERT_FALSE(demux::add_interrupt_strategy({name, factory, "a program's own"}));
+  auto demux = Demultiplexer::open({.interrupt = name, .descriptors_max = 8});
   ASSERT_TRUE(demux.has_value()) << demux.error().reason;
   EXPECT_EQ(opened, 1);
   (*demux)->interrupt();
@@ -87,12 +93,13 @@ TEST(demux_registry, bad_names_and_taken_names) {
 // A name is registered once, whoever comes first.
 TEST(demux_registry, from_many_threads) {
   std::atomic<int> taken{0};
+  const std::string stem = new_name("many") + "_";
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       for (int name = 0; name < 10; ++name) {
         auto factory = demux::find_wait_strategy("poll")->factory;
-        if (!demux::add_wait_strategy({"many_" + std::to_string(name), std::move(factory), "x"})) {
+        if (!demux::add_wait_strategy({stem + std::to_string(name), std::move(factory), "x"})) {
           ++taken;
         }
       }
