@@ -259,7 +259,9 @@ class Load:
         output += rest
         report = json.loads(output) if output.startswith("{") else {"error_texts": ["no report"]}
         if self.process.returncode != 0:
-            raise CannotMeasure("the load failed: " + "; ".join(report["error_texts"]))
+            why = "; ".join(report["error_texts"]) or \
+                f"{report['fairness']['silent']} sessions got nothing"
+            raise CannotMeasure(f"the load failed: {why}")
         return report
 
 

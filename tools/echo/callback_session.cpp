@@ -1,4 +1,6 @@
 // The echo by callbacks, on operations that the sessions own.
+#include <array>
+#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -73,46 +75,46 @@ class Session {
   Operation operation_;
 };
 
-// Accepts for ever; deletes itself when accepting ends.
+// Accepts for ever, with several accepts pending; deletes itself when the last of them has ended.
 class Accepting {
  public:
   Accepting(EchoServer& server, Acceptor acceptor)
       : server_(server), acceptor_(std::move(acceptor)) {}
 
-  void accept() {
-    const std::error_code error =
-        acceptor_.accept(operation_, [this](Operation&) { on_accepted(); });
-    if (error) end(error);
+  void start() {
+    // Counted before the first one starts: the handlers of some may end while others are started.
+    for (Operation& operation : operations_) accept(operation);
   }
 
  private:
-  void on_accepted() {
-    auto peer = acceptor_.take(operation_);
-    if (!peer) return end(peer.error());
-    // The next accept first: a connection that comes meanwhile need not wait for this one's start.
-    accept_next(std::move(*peer));
+  void accept(Operation& operation) {
+    const auto handler = [this, &operation](Operation&) { on_accepted(operation); };
+    if (const std::error_code error = acceptor_.accept(operation, handler)) end(error);
   }
 
-  void accept_next(StreamSocket peer) {
+  void on_accepted(Operation& operation) {
+    auto peer = acceptor_.take(operation);
+    if (!peer) return end(peer.error());
     EchoServer& server = server_;
-    accept();  // may delete this
-    Session::start(server, std::move(peer));
+    accept(operation);  // may delete this
+    Session::start(server, std::move(*peer));
   }
 
   void end(std::error_code error) {
     server_.accept_ended(error);
-    delete this;
+    if (running_.fetch_sub(1) == 1) delete this;
   }
 
   EchoServer& server_;
   Acceptor acceptor_;
-  Operation operation_;
+  std::array<Operation, EchoServer::accepts_max> operations_;
+  std::atomic<std::size_t> running_{EchoServer::accepts_max};
 };
 
 }  // namespace
 
 void serve_by_callback(EchoServer& server, Acceptor acceptor) {
-  (new Accepting(server, std::move(acceptor)))->accept();
+  (new Accepting(server, std::move(acceptor)))->start();
 }
 
 }  // namespace baton::tools

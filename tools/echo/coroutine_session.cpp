@@ -3,6 +3,7 @@
 #include <span>
 #include <utility>
 
+#include "baton/coro/scope.hpp"
 #include "baton/coro/task.hpp"
 #include "server.hpp"
 
@@ -58,7 +59,7 @@ Task<void> session(EchoServer& server, StreamSocket peer) {
   co_await session_with_own_block(server, peer, opened.traffic);
 }
 
-Task<void> accept_all(EchoServer& server, Acceptor acceptor) {
+Task<void> accept_one_by_one(EchoServer& server, Acceptor& acceptor) {
   for (;;) {
     auto peer = co_await acceptor.accept();
     if (!peer) {
@@ -67,6 +68,14 @@ Task<void> accept_all(EchoServer& server, Acceptor acceptor) {
     }
     server.proactor().spawn(session(server, std::move(*peer)));
   }
+}
+
+Task<void> accept_all(EchoServer& server, Acceptor acceptor) {
+  Scope scope(server.proactor(), {.strand = false});
+  for (std::size_t i = 0; i < EchoServer::accepts_max; ++i) {
+    scope.spawn(accept_one_by_one(server, acceptor));
+  }
+  co_await scope.join();
 }
 
 }  // namespace

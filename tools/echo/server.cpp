@@ -33,9 +33,9 @@ void EchoServer::session_closed(const Traffic& traffic) {
 }
 
 void EchoServer::accept_ended(std::error_code error) {
-  if (draining_) return;
+  if (draining_.exchange(true)) return;
   accept_error_ = error;
-  drain();
+  begin_drain();
 }
 
 // --- ending -------------------------------------------------------------------------------------
@@ -62,7 +62,10 @@ void EchoServer::on_signal() {
 }
 
 void EchoServer::drain() {
-  if (draining_.exchange(true)) return;
+  if (!draining_.exchange(true)) begin_drain();
+}
+
+void EchoServer::begin_drain() {
   const auto length =
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options_.drain_seconds));
   proactor_.drain(Deadline::after(length, proactor_.now()));

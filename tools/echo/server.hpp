@@ -30,6 +30,11 @@ struct EchoOptions {
 
 class EchoServer {
  public:
+  // Accepts that are pending at once. One would do, but a busy engine finds the listener as often
+  // as any other descriptor - once a round - and each time as many connections get in as there are
+  // accepts: with one, a thousand connections wait behind a thousand busy ones for seconds.
+  static constexpr std::size_t accepts_max = 32;
+
   EchoServer(Proactor& proactor, const EchoOptions& options);
 
   Proactor& proactor() { return proactor_; }
@@ -60,6 +65,7 @@ class EchoServer {
   std::error_code wait_for_signal();
   void on_signal();
   void drain();
+  void begin_drain();
   void end_if_empty();
 
   Proactor& proactor_;
