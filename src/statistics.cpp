@@ -35,6 +35,7 @@ constexpr Counter counters[] = {
     {"slow_handlers", &Statistics::slow_handlers},
     {"exceptions", &Statistics::exceptions},
     {"accept_backoffs", &Statistics::accept_backoffs},
+    {"worker_jobs", &Statistics::worker_jobs},
     {"stale_events", &Statistics::stale_events},
 };
 // Fails when a counter was added to the header and forgotten here.

@@ -41,6 +41,7 @@ struct BATON_EXPORT Statistics {
 
   // Trouble survived
   std::uint64_t accept_backoffs = 0;  ///< EMFILE, ENFILE, ENOBUFS, ENOMEM on accept
+  std::uint64_t worker_jobs = 0;      ///< blocking file operations given to worker threads
   std::uint64_t stale_events = 0;     ///< for descriptors that were closed meanwhile
 
   [[nodiscard]] std::string to_string() const;  ///< "name value" lines

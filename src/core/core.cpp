@@ -687,6 +687,12 @@ Statistics Proactor::Core::statistics() const {
     sum.interrupts_sent += loop->wakes_sent();
     sum.interrupts_suppressed += loop->wakes_suppressed();
   }
+  for (const auto& processor : processors_) {
+    const EngineCounters from = processor->engine->counters();
+    sum.stale_events += from.stale_events;
+    sum.accept_backoffs += from.accept_backoffs;
+    sum.worker_jobs += from.worker_jobs;
+  }
   sum.handles = ledger_.handles.count();
   return sum;
 }
