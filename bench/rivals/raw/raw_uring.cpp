@@ -1,13 +1,11 @@
 // The echo server that io_uring allows when nothing stands between: one thread, one ring mapped by
 // hand through the three system calls, a single-shot receive or send per connection into the
 // connection's own buffer, and one io_uring_enter that submits a round's requests and waits for
-// the next completions. This is the floor that an echo server on Baton's io_uring engine is
-// compared to.
+// the next completions. The floor for Baton's io_uring engine. Needs Linux 6.1 and its header.
 //
 //   raw_uring [--port P] [--block B]
 //
 // Prints `listening PORT`, serves until SIGTERM or SIGINT, then prints one line of JSON.
-// Needs Linux 6.1 and its header.
 #include <arpa/inet.h>
 #include <linux/io_uring.h>
 #include <netinet/in.h>
@@ -125,7 +123,7 @@ struct Connection {
   std::unique_ptr<char[]> buffer;
 };
 
-// Tags of the two requests that belong to no connection; a connection's tag is its address.
+// Requests of no connection; a connection's tag is its address.
 constexpr std::uint64_t accept_tag = 1, signal_tag = 2;
 
 struct Server {
@@ -134,7 +132,6 @@ struct Server {
   unsigned block = 512;
   bool stopping = false;
   unsigned long long messages = 0, bytes = 0, accepted = 0;
-
   void start_accept() {
     ring.next(IORING_OP_ACCEPT, listener, accept_tag).accept_flags = SOCK_CLOEXEC;
   }
