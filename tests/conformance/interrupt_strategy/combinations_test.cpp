@@ -282,6 +282,32 @@ TEST_P(interrupt_strategy, a_leader_that_is_gone) {
   EXPECT_TRUE(wait());
 }
 
+// The moment in which an interrupt can be swallowed for ever: while reset drains. One that comes just
+// before the read or just after it must not keep the next one from being seen.
+TEST_P(interrupt_strategy, interrupted_while_it_is_reset) {
+  static InterruptStrategy* interrupted = nullptr;
+  os::System system = os::real_system();
+  system.read = [](int fd, void* buffer, size_t size) {
+    interrupted->interrupt();
+    const ssize_t result = os::real_system().read(fd, buffer, size);
+    interrupted->interrupt();
+    return result;
+  };
+  auto opened = demux::find_interrupt_strategy(GetParam().interrupt)->factory({.system = &system});
+  ASSERT_TRUE(opened.has_value());
+  InterruptStrategy& interrupter = **opened;
+  if (interrupter.descriptor() == invalid_handle) GTEST_SKIP() << "nothing to drain";
+  interrupted = &interrupter;
+  pollfd set{};
+  set.fd = interrupter.descriptor();
+  set.events = POLLIN;
+  for (int i = 0; i < 3; ++i) {
+    interrupter.interrupt();
+    EXPECT_EQ(::poll(&set, 1, 0), 1);
+    interrupter.reset();
+  }
+}
+
 // The child makes its own; an interrupt there does not reach the parent.
 TEST_P(interrupt_strategy, recreated_after_fork) {
   const auto entry = demux::find_interrupt_strategy(GetParam().interrupt);

@@ -2,10 +2,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
+#include <functional>
 
 #include "demux/registry.hpp"
 #include "harness.hpp"
+#include "os/system.hpp"
 #include "support/sleeping_thread.hpp"
 
 namespace baton::test {
@@ -163,6 +166,48 @@ TEST_P(wait_strategy, remove_during_wait) {
   add(gone.ours.get(), Interest::none, token_of(1, 2));
   stays.make_readable();
   for (const Report& report : waiter.reports()) EXPECT_EQ(report.token, token_of(2, 1));
+}
+
+// Between the system call and the report: what was found then is nothing that the next descriptor
+// of the same number may be told. (The old token may still be named: a report already taken.)
+TEST_P(wait_strategy, replaced_between_call_and_report) {
+  static std::function<void()> meanwhile;
+  os::System system = os::real_system();
+  system.epoll_pwait = [](int epoll, epoll_event* events, int count, int timeout,
+                          const sigset_t* mask) {
+    const int result = os::real_system().epoll_pwait(epoll, events, count, timeout, mask);
+    meanwhile();
+    return result;
+  };
+  system.ppoll = [](pollfd* list, nfds_t count, const timespec* timeout, const sigset_t* mask) {
+    const int result = os::real_system().ppoll(list, count, timeout, mask);
+    meanwhile();
+    return result;
+  };
+  system.pselect = [](int end, fd_set* in, fd_set* out, fd_set* error, const timespec* timeout,
+                      const sigset_t* mask) {
+    const int result = os::real_system().pselect(end, in, out, error, timeout, mask);
+    meanwhile();
+    return result;
+  };
+  auto opened = demux::find_wait_strategy(GetParam())->factory({.system = &system});
+  ASSERT_TRUE(opened.has_value()) << opened.error().reason;
+  WaitStrategy& replaced = **opened;
+  const SocketPair pair;
+  pair.make_readable();
+  EXPECT_FALSE(replaced.add(pair.ours.get(), Interest::in, token_of(1, 1)));
+  meanwhile = [&] {
+    EXPECT_FALSE(replaced.remove(pair.ours.get()));
+    EXPECT_FALSE(replaced.add(pair.ours.get(), Interest::in, token_of(1, 2)));
+  };
+  std::array<Report, 4> reports;
+  auto count = replaced.wait(reports, Deadline::immediately(), nullptr);
+  ASSERT_TRUE(count.has_value());
+  for (std::size_t i = 0; i < *count; ++i) EXPECT_EQ(reports[i].token, token_of(1, 1));
+  meanwhile = [] {};
+  count = replaced.wait(reports, Deadline::immediately(), nullptr);
+  ASSERT_EQ(count.value_or(0), 1U);
+  EXPECT_EQ(reports[0].token, token_of(1, 2));
 }
 
 TEST_P(wait_strategy, changes_beside_waits) {
