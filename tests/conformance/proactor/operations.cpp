@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/time.h>
 
 #include <cerrno>
@@ -243,6 +244,14 @@ void Operations::run_for(Duration span) {
   Probe& timer = operation();
   start_timer(timer, Deadline::after(span, proactor().now()));
   run([&] { return timer.done(); });
+}
+
+void Operations::run_until_taken(int fd) {
+  const Deadline end = Deadline::after(60s);
+  for (int unread = 1; unread > 0; run_for(100us)) {
+    ASSERT_EQ(::ioctl(fd, FIONREAD, &unread), 0);
+    ASSERT_LT(Deadline::after(0ns), end);
+  }
 }
 
 void Operations::finish_close(Handle* handle) {

@@ -119,6 +119,8 @@ class Operations : public Conformance {
   void inside(const std::function<void()>& body);
   /// Runs for so long whatever completes.
   void run_for(Duration span);
+  /// Runs until nothing unread is left at this end of a connection.
+  void run_until_taken(int fd);
   /// Closes and runs until it is closed.
   void finish_close(Handle* handle);
 

@@ -32,7 +32,9 @@ TEST_P(Timing, an_operation_times_out_with_the_bytes_it_moved) {
   }
   run([&] { return read.done() && write.done(); });
   EXPECT_EQ(read.error(), errc::timed_out);
-  EXPECT_EQ(into.substr(0, read.bytes()), "part");
+  // Taken and told, or still there.
+  const std::string rest = receive(handle->native(), 4 - read.bytes());
+  EXPECT_EQ(into.substr(0, read.bytes()) + rest, "part");
   EXPECT_EQ(write.error(), errc::timed_out);
   finish_close(sender);
   EXPECT_EQ(receive_rest(other.peer.get()).size(), write.bytes());

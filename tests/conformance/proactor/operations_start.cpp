@@ -149,6 +149,13 @@ TEST_P(Start, a_bad_descriptor_is_a_completion) {
                         {OperationKind::wait_ready, HandleKind::stream_socket, Operation::readable},
                         {OperationKind::read_file, HandleKind::file, 0},
                         {OperationKind::sync_file, HandleKind::file, 0}};
+  // An engine may open a descriptor of its own for accepts; not below, where it would take the
+  // number.
+  Endpoint endpoint = Endpoint::loopback(0);
+  Fd listening = listener(endpoint);
+  Handle* const acceptor = adopt(listening, HandleKind::listener);
+  start(plain(OperationKind::accept, acceptor));
+  finish_close(acceptor);
   std::string& bytes = memory(8);
   for (const Case& one : cases) {
     Fd fd = ::dup(2);
