@@ -370,7 +370,8 @@ Outcome Performer::accept(Operation& operation) noexcept {
       operation.set_bytes(static_cast<std::size_t>(accepted));
       return done(operation, 0);
     }
-    switch (errno) {
+    operation.finish(errno);  // what the rest is for, until it is over
+    switch (operation.error_value()) {
       case EAGAIN:
         return Outcome::again;
       case EINTR:
@@ -380,7 +381,7 @@ Outcome Performer::accept(Operation& operation) noexcept {
       case ENOTSOCK:
       case EOPNOTSUPP:
       case EFAULT:
-        return done(operation, errno);
+        return Outcome::done;
       case EMFILE:
       case ENFILE:
         turn_one_away(handle);
