@@ -31,6 +31,7 @@ constexpr std::int64_t ns_per_ms = 1'000'000;
 constexpr std::int64_t backoff_min_ns = 10 * ns_per_ms;
 constexpr std::int64_t backoff_max_ns = 1'000 * ns_per_ms;
 constexpr Duration congestion_pause{10 * ns_per_ms};
+constexpr std::int64_t log_every_ns = 10'000 * ns_per_ms;
 
 // Where the reads of all interrupt descriptors put their counts. Nobody looks: a ring that is
 // closed with such a read in flight lets go of it later, at a time of its own, so the memory must
@@ -53,6 +54,11 @@ EngineInfo make_info(bool pinned, bool concurrent, const KernelFacts& facts) noe
   return info;
 }
 
+// One thread at a time raises it, so that no locked instruction is needed.
+void count(std::atomic<std::uint64_t>& counter) noexcept {
+  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
 bool is_transient(int error) noexcept {
   return error == EAGAIN || error == EINTR || error == ECANCELED;
 }
@@ -71,7 +77,8 @@ IoUringEngine::IoUringEngine(const EngineOptions& options, Parts parts)
       requests_(limits::operations_max),
       messages_(limits::operations_max),
       files_(options.handles_max),
-      handles_(options.handles_max) {}
+      handles_(options.handles_max),
+      spare_(system_) {}
 
 IoUringEngine::~IoUringEngine() {
   BATON_ASSERT(in_flight_ == 0);
@@ -87,6 +94,13 @@ void IoUringEngine::after_fork_in_child() noexcept BATON_NO_THREAD_SAFETY_ANALYS
   system_.close(event_);
   event_ = -1;
   in_flight_ = 0;
+}
+
+EngineCounters IoUringEngine::counters() const noexcept {
+  EngineCounters counters;
+  counters.stale_events = stale_events_.load(std::memory_order_relaxed);
+  counters.accept_backoffs = accept_backoffs_.load(std::memory_order_relaxed);
+  return counters;
 }
 
 std::error_code IoUringEngine::attach(Handle& handle) noexcept {
@@ -119,6 +133,7 @@ Submission IoUringEngine::submit(Operation& operation) noexcept {
     // Whoever cancels sets the mark first and then comes for the lock: either we see the mark, or
     // it finds the operation.
     if (operation.cancel_asked()) {
+      if (operation.has(Operation::pooled)) operation.set_taken_buffer(nullptr, 0);
       operation.finish(ECANCELED);
       return Submission::completed;
     }
@@ -234,6 +249,7 @@ void IoUringEngine::pump(Lane& lane, OperationQueue& done) noexcept {
 }
 
 bool IoUringEngine::done_without_kernel(Operation& operation) noexcept {
+  if (!is_valid(operation)) return true;
   if (progress(operation).pool != nullptr) return !start_pooled(operation);
   switch (operation.kind()) {
     case OperationKind::read_stream:
@@ -241,6 +257,9 @@ bool IoUringEngine::done_without_kernel(Operation& operation) noexcept {
     case OperationKind::read_file:
     case OperationKind::write_file:
       return complete_without_transfer(operation);
+    case OperationKind::accept:
+      spare_.prepare();
+      return false;
     case OperationKind::shutdown:
       if (facts_.shutdown) return false;
       operation.finish(system_.shutdown(operation.handle()->native(), SHUT_WR) < 0 ? errno : 0);
@@ -419,7 +438,7 @@ bool IoUringEngine::settle(const abi::Cqe& completion, OperationQueue& done) noe
       request != nullptr && request->operation != nullptr && request->generation == generation;
   BATON_DASSERT(expected);
   if (!expected) {
-    ++stale_events_;
+    count(stale_events_);
     return false;
   }
   BATON_TSAN_ACQUIRE(request->operation);
@@ -454,7 +473,8 @@ void IoUringEngine::settle_request(Operation& operation, int result,
 }
 
 void IoUringEngine::go_on(Operation& operation, Verdict verdict, OperationQueue& done) noexcept {
-  if (verdict == Verdict::back_off) {
+  if (verdict == Verdict::turn_away) spare_.turn_one_away(*operation.handle());
+  if (verdict == Verdict::turn_away || verdict == Verdict::back_off) {
     back_off(operation);
     return;
   }
@@ -605,16 +625,13 @@ void IoUringEngine::submit_postponed(OperationQueue& done) noexcept {
 
 void IoUringEngine::back_off(Operation& operation) noexcept {
   Progress& state = progress(operation);
-  if (state.delay_ns == 0) {
-    log(LogLevel::warning, operation.kind() == OperationKind::accept
-                               ? "io_uring: accept is out of descriptors or memory; tries again"
-                               : "io_uring: connect found a full backlog; tries again");
-  }
   state.delay_ns = std::clamp(2 * state.delay_ns, backoff_min_ns, backoff_max_ns);
   state.due_ns = system_.monotonic_ns() + state.delay_ns;
   state.place = Place::backing_off;
   backing_off_.push_back(operation);
-  if (operation.kind() == OperationKind::accept) ++accept_backoffs_;
+  if (operation.kind() != OperationKind::accept) return;
+  count(accept_backoffs_);
+  warn_now_and_then("io_uring: accept is out of descriptors or memory; it stays pending");
 }
 
 // Starts again what is due; answers the deadline, or the next time something is due.
@@ -698,8 +715,12 @@ void IoUringEngine::interrupt() noexcept {
   errno = saved;
 }
 
-void IoUringEngine::log(LogLevel level, const char* text) noexcept {
-  if (log_ != nullptr) log_->write(level, iso_8601(system_.realtime_us()), text);
+void IoUringEngine::warn_now_and_then(const char* text) noexcept {
+  if (log_ == nullptr) return;
+  const std::int64_t now = system_.monotonic_ns();
+  if (now < log_again_ns_) return;
+  log_again_ns_ = now + log_every_ns;
+  log_->write(LogLevel::warning, iso_8601(system_.realtime_us()), text);
 }
 
 }  // namespace baton::engines::uring

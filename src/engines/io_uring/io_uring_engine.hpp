@@ -26,11 +26,11 @@
 
 #include "base/thread_annotations.hpp"
 #include "baton/engine.hpp"
-#include "baton/log.hpp"
 #include "engines/io_uring/outcome.hpp"
 #include "engines/io_uring/prepare.hpp"
 #include "engines/io_uring/request.hpp"
 #include "engines/io_uring/ring.hpp"
+#include "engines/io_uring/spare.hpp"
 #include "os/mutex.hpp"
 #include "os/system.hpp"
 
@@ -57,6 +57,7 @@ class IoUringEngine final : public Engine {
   void wait(OperationQueue& completed, Deadline deadline) noexcept override;
   void interrupt() noexcept override;
   [[nodiscard]] NativeHandle descriptor() const noexcept override { return ring_->descriptor(); }
+  [[nodiscard]] EngineCounters counters() const noexcept override;
   void after_fork_in_child() noexcept override;
 
  private:
@@ -103,7 +104,7 @@ class IoUringEngine final : public Engine {
 
   [[nodiscard]] Lane* lane_of(const Operation& operation) noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] Request* request_of(Operation& operation) noexcept BATON_REQUIRES(mutex_);
-  void log(LogLevel level, const char* text) noexcept;
+  void warn_now_and_then(const char* text) noexcept BATON_REQUIRES(mutex_);
 
   const os::System& system_;
   Log* const log_;
@@ -129,8 +130,12 @@ class IoUringEngine final : public Engine {
   std::uint32_t in_kernel_ BATON_GUARDED_BY(mutex_) = 0;  // requests of theirs in the ring
   std::uint32_t postponed_ BATON_GUARDED_BY(mutex_) =
       0;  // submissions and cancellations to make up
-  std::uint64_t stale_events_ BATON_GUARDED_BY(mutex_) = 0;
-  std::uint64_t accept_backoffs_ BATON_GUARDED_BY(mutex_) = 0;
+  SpareDescriptor spare_ BATON_GUARDED_BY(mutex_);
+  std::int64_t log_again_ns_ BATON_GUARDED_BY(mutex_) = 0;
+
+  // Raised under the lock, read by anybody.
+  std::atomic<std::uint64_t> stale_events_{0};
+  std::atomic<std::uint64_t> accept_backoffs_{0};
 };
 
 }  // namespace baton::engines::uring

@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/assert.hpp"
 #include "baton/buffer_pool.hpp"
@@ -17,6 +18,8 @@
 
 namespace baton::engines::uring {
 namespace {
+
+constexpr std::uint64_t offset_max = std::numeric_limits<std::int64_t>::max();
 
 void give_block_back(Progress& state) noexcept {
   if (state.block != nullptr) state.pool->give(state.block);
@@ -72,11 +75,14 @@ Verdict accept_failed(Operation& operation, int error) noexcept {
   switch (error) {
     case EMFILE:
     case ENFILE:
+      return Verdict::turn_away;
     case ENOBUFS:
     case ENOMEM:
       return Verdict::back_off;
-    // Errors of the connection that was about to be accepted, not of the listener (accept(2),
-    // "Error handling").
+    // Errors of the connection that was about to be accepted, or of a firewall, not of the listener
+    // (accept(2), "Error handling").
+    case EPERM:
+    case ETIMEDOUT:
     case ECONNABORTED:
     case EPROTO:
     case ENETDOWN:
@@ -92,13 +98,15 @@ Verdict accept_failed(Operation& operation, int error) noexcept {
 }
 
 Verdict connect_failed(Operation& operation, int error) noexcept {
+  // Begun by a thread that has ended meanwhile: the connection was, or is being, made without it.
+  const bool begun = progress(operation).begun;
   switch (error) {
     case EINPROGRESS:
-    case EALREADY:
       return Verdict::poll;
+    case EALREADY:
+      return begun ? Verdict::poll : finish(operation, error);
     case EISCONN:
-      // Begun by a thread that has ended meanwhile: the connection was made without it.
-      return finish(operation, progress(operation).begun ? 0 : error);
+      return finish(operation, begun ? 0 : error);
     default:
       return finish(operation, error);
   }
@@ -194,6 +202,23 @@ Verdict judge(Operation& operation, const Message* message, int result,
   if (verdict == Verdict::by_worker) state.by_worker = true;
   state.begun = true;
   return verdict;
+}
+
+bool is_valid(Operation& operation) noexcept {
+  switch (operation.kind()) {
+    case OperationKind::connect:
+      if (operation.endpoint() != nullptr) return true;
+      finish(operation, EDESTADDRREQ);
+      return false;
+    case OperationKind::read_file:
+    case OperationKind::write_file:
+      // The kernel takes the greatest number for "where the file stands".
+      if (operation.has(Operation::append) || operation.offset() <= offset_max) return true;
+      finish(operation, EINVAL);
+      return false;
+    default:
+      return true;
+  }
 }
 
 bool start_pooled(Operation& operation) noexcept {

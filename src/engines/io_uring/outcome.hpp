@@ -11,6 +11,7 @@ enum class Verdict : std::uint8_t {
   again,      ///< go on with the rest, or once more
   poll,       ///< wait for readiness, then once more
   by_worker,  ///< once more, by a worker of the kernel
+  turn_away,  ///< no descriptor left: tell one peer, then as back_off
   back_off    ///< once more, later
 };
 
@@ -18,6 +19,9 @@ enum class Verdict : std::uint8_t {
 /// its block or has given it back.
 Verdict judge(Operation& operation, const Message* message, int result,
               const os::System& system) noexcept;
+
+/// False: the kernel would misunderstand it; the error is recorded.
+bool is_valid(Operation& operation) noexcept;
 
 /// A pooled read begins: waits for readiness, or (files are always ready) takes its block at once.
 /// False: the pool is empty, the outcome is recorded.

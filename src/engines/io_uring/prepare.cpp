@@ -98,9 +98,10 @@ void prepare_message(abi::Sqe& request, Operation& operation, Message& message) 
   message.header.msg_iovlen = list.size();
   if (is_datagram(operation) && operation.endpoint() != nullptr) {
     Endpoint& endpoint = *operation.endpoint();
-    message.header.msg_name = endpoint.data();
     message.header.msg_namelen =
         is_read(operation) ? static_cast<socklen_t>(Endpoint::capacity) : endpoint.size();
+    // An unspecified one means the peer that the socket is connected to.
+    if (message.header.msg_namelen > 0) message.header.msg_name = endpoint.data();
   }
   request.opcode = is_read(operation) ? abi::op_recvmsg : abi::op_sendmsg;
   request.address = address_of(&message.header);

@@ -224,8 +224,44 @@ TEST_P(Cancel, accept_out_of_descriptors) {
   ::setrlimit(RLIMIT_NOFILE, &before);
   ASSERT_TRUE(driver.run_until(accept));
   EXPECT_FALSE(accept.failed()) << accept.error().message();
+  EXPECT_GE(driver.engine().counters().accept_backoffs, 2U);
   ::close(accept.accepted());
   ::close(client);
+}
+
+// Who waits for a connection that cannot be accepted is told, by the descriptor kept for that.
+TEST_P(Cancel, accept_turns_one_away) {
+  Endpoint address;
+  Handle* const acceptor = driver.adopt(listener(address), HandleKind::listener);
+  const int client = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  Operation accept;
+  std::vector<int> fill;
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit few{256, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  accept.prepare(OperationKind::accept, acceptor);
+  driver.start(accept);  // the kernel notes the limit here
+  driver.expect_quiet();
+  for (int fd = ::dup(client); fd >= 0; fd = ::dup(client)) fill.push_back(fd);
+  ASSERT_EQ(::connect(client, static_cast<sockaddr*>(address.data()), address.size()), 0);
+  pollfd told{client, POLLIN, 0};
+  for (int i = 0; i < 1000 && ::poll(&told, 1, 0) == 0; ++i) {
+    driver.wait_once(Deadline::after(std::chrono::milliseconds{10}));
+  }
+  ASSERT_NE(told.revents, 0);
+  char byte = 0;
+  EXPECT_EQ(::read(client, &byte, 1), 0) << "closed by the listener's side";
+  EXPECT_FALSE(driver.is_done(accept));
+  for (const int fd : fill) ::close(fd);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  const int next = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::connect(next, static_cast<sockaddr*>(address.data()), address.size()), 0);
+  ASSERT_TRUE(driver.run_until(accept));
+  EXPECT_FALSE(accept.failed());
+  ::close(accept.accepted());
+  ::close(client);
+  ::close(next);
 }
 
 }  // namespace

@@ -560,6 +560,24 @@ TEST_P(Kinds, errors_are_completions) {
   EXPECT_EQ(read.error(), std::errc::bad_file_descriptor);
 }
 
+TEST_P(Kinds, what_the_kernel_would_misunderstand) {
+  Handle* const socket =
+      driver.adopt(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), HandleKind::stream_socket);
+  Operation operation;
+  operation.prepare(OperationKind::connect, socket);
+  EXPECT_EQ(driver.start(operation), Submission::completed);
+  EXPECT_EQ(operation.error(), std::errc::destination_address_required);
+  Handle* const file = driver.adopt(temporary_file(), HandleKind::file);
+  for (const OperationKind kind : {OperationKind::read_file, OperationKind::write_file}) {
+    char buffer[8] = {};
+    operation.prepare(kind, file);
+    operation.set_buffer(MutableBuffer{buffer});
+    operation.set_offset(~std::uint64_t{0});
+    EXPECT_EQ(driver.start(operation), Submission::completed);
+    EXPECT_EQ(operation.error(), std::errc::invalid_argument);
+  }
+}
+
 TEST_P(Kinds, terminal_input) {
   const int master = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   if (master < 0 || ::grantpt(master) != 0 || ::unlockpt(master) != 0) GTEST_SKIP() << "no ptys";
