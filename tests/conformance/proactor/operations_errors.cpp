@@ -28,7 +28,7 @@ BATON_CONFORMANCE_SUITE(Errors);
 TEST_P(Errors, a_reset_ends_what_is_pending) {
   Pair pair = tcp_pair();
   Handle* const handle = adopt(pair.ours);
-  std::string& text = memory(pattern(8 << 20));
+  std::string& text = memory(pattern(1 << 20));
   Probe& read = reading(handle, memory(8));
   Probe& behind = reading(handle, memory(8), Operation::exactly);
   Probe& write = writing(handle, text, Operation::exactly);
@@ -72,7 +72,7 @@ TEST_P(Errors, half_close_and_reset_in_both_orders) {
   finish(end);
   EXPECT_FALSE(end.failed());
   EXPECT_EQ(end.bytes(), 0U);
-  std::string& text = memory(pattern(8 << 20));
+  std::string& text = memory(pattern(1 << 20));
   Probe& write = writing(other, text, Operation::exactly);
   start(write);
   run_for(1ms);
@@ -88,7 +88,7 @@ TEST_P(Errors, a_broken_pipe_is_no_signal) {
   for (int i = 0; i < 3; ++i) {
     Pair pair = i == 0 ? unix_pair() : i == 1 ? tcp_pair() : pipe_to_write();
     Handle* const handle = adopt(pair.ours, i == 2 ? HandleKind::pipe : HandleKind::stream_socket);
-    std::string& text = memory(pattern(8 << 20));
+    std::string& text = memory(pattern(1 << 20));
     Probe& waiting = writing(handle, text, Operation::exactly);
     start(waiting);
     run_for(1ms);

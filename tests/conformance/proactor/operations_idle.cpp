@@ -90,6 +90,7 @@ TEST_P(Idle, accept_stays_pending_without_descriptors_and_recovers) {
     expect_quiet(300ms);
     EXPECT_TRUE(accept.is_pending());
     EXPECT_EQ(accept.completions, 0);
+    EXPECT_GE(proactor().statistics().accept_backoffs, 1U);
   }
   connect(1);
   finish(accept);

@@ -226,5 +226,32 @@ TEST_P(Start, an_operation_is_reusable_for_anything) {
   finish_close(handle);
 }
 
+// From the entry of its handler on an operation is its user's again (P-21).
+TEST_P(Start, a_handler_may_destroy_its_own_operation) {
+  Pair pair = unix_pair();
+  Handle* const handle = adopt(pair.ours);
+  int destroyed = 0;
+  for (int i = 0; i < 3; ++i) {
+    auto* const read = new Operation;
+    read->prepare(OperationKind::read_stream, handle);
+    read->set_buffer(MutableBuffer{memory(4)});
+    read->set_handler([read, &destroyed](Operation&) {
+      delete read;
+      ++destroyed;
+    });
+    ASSERT_FALSE(proactor().start(*read));
+  }
+  auto* const close = new Operation;
+  close->prepare(OperationKind::close, handle);
+  close->set_handler([close, &destroyed](Operation&) {
+    delete close;
+    ++destroyed;
+  });
+  send_all(pair.peer.get(), "data");
+  run([&] { return destroyed == 1; });
+  ASSERT_FALSE(proactor().start(*close));
+  run([&] { return destroyed == 4; });
+}
+
 }  // namespace
 }  // namespace baton::conformance
