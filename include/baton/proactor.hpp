@@ -111,9 +111,10 @@ class BATON_EXPORT Proactor {
   explicit Proactor(Config config = Config{});
   static Result<std::unique_ptr<Proactor>, Failure> open(Config config);
 
-  /// REQUIRES: no thread inside run() and its kin. Cancels what is pending, runs the remaining
-  /// completions in this thread (starts inside them fail as stopped) and returns; nothing is called
-  /// afterwards.
+  /// REQUIRES: no thread inside run() and its kin; and no other thread alive that has driven a
+  /// pinned processor by run_one, poll or handle_events (it keeps the processor until it ends).
+  /// Cancels what is pending, runs the remaining completions in this thread (starts inside them
+  /// fail as stopped) and returns; nothing is called afterwards.
   ~Proactor();
   Proactor(const Proactor&) = delete;
   Proactor& operator=(const Proactor&) = delete;

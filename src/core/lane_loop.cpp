@@ -59,12 +59,25 @@ void LaneLoop::leave(bool for_good) noexcept {
   const bool pinned = std::any_of(own_.begin(), own_.end(), [](const Processor* processor) {
     return processor->info.leader_rule == LeaderRule::pinned;
   });
-  if (pinned && !for_good) return;  // the engine knows only this thread
-  if (pinned) drain_pinned();
+  if (pinned && !for_good) {  // the engine knows only this thread
+    kept_lane_.keep([](void* self) { static_cast<LaneLoop*>(self)->let_go(); }, this);
+    return;
+  }
+  if (pinned) {
+    let_go();
+    kept_lane_.forget();
+  } else {
+    owner_.store(0, std::memory_order_release);
+  }
+}
+
+void LaneLoop::let_go() noexcept {
+  drain_pinned();
   owner_.store(0, std::memory_order_release);
 }
 
 void LaneLoop::take_over() noexcept {
+  kept_lane_.forget();
   owner_.store(system_.thread_self(), std::memory_order_relaxed);
   depth_ = 1;
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "baton/deadline.hpp"
+#include "core/kept_lane.hpp"
 #include "core/ledger.hpp"
 
 namespace baton {
@@ -94,6 +95,7 @@ class LaneLoop {
   void wait(Deadline deadline) noexcept;
   void wake() noexcept;
   void drain_pinned() noexcept;
+  void let_go() noexcept;
 
   Ledger& ledger_;
   Lane& lane_;
@@ -105,6 +107,7 @@ class LaneLoop {
   std::atomic<std::uint64_t> owner_{0};  // System::thread_self, 0: free
   std::uint32_t depth_ = 0;              // nested turns of the owner
   std::atomic<bool> inside_{false};      // depth_ > 0, for others to see
+  KeptLane kept_lane_;
   std::atomic<std::uint64_t> wakes_sent_{0};
   std::atomic<std::uint64_t> wakes_suppressed_{0};
 };
