@@ -1,0 +1,165 @@
+// What the tests of DESIGN section 5 (threads, roles, driving, ending) share: a fixture that keeps
+// alive what the kernel may touch until the proactor is gone, echo sessions, gates for handlers
+// that block, and a system-call table that knows who sleeps.
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "harness.hpp"
+#include "os/mutex.hpp"
+#include "os/system.hpp"
+
+namespace baton::conformance {
+
+using namespace std::chrono_literals;
+
+/// Sanitizers make everything about ten times slower; what is repeated is repeated less.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr int slowness = 10;
+#else
+inline constexpr int slowness = 1;
+#endif
+
+/// A raw descriptor of the test's own.
+class Peer {
+ public:
+  explicit Peer(int fd = -1) : fd_(fd) {}
+  Peer(Peer&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Peer& operator=(Peer&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Peer() { close(); }
+  void close() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
+  [[nodiscard]] int get() const { return fd_; }
+  [[nodiscard]] int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+/// A stream: `ours` for the proactor, `peer` for raw calls that block, for at most a minute.
+struct Stream {
+  Stream();
+  Peer ours;
+  Peer peer;
+};
+void send_all(int fd, const void* data, std::size_t size);
+/// False when the stream ended or a minute passed.
+bool receive_all(int fd, void* data, std::size_t size);
+/// Sends `size` bytes made from `seed` and expects them back.
+void round_trip(int fd, std::size_t size = 64, unsigned seed = 1);
+
+/// Opened once; who waits before is released. Handlers wait in it to show that they block.
+class Gate {
+ public:
+  ~Gate() { open(); }
+  void open();
+  /// At most a minute.
+  void wait();
+  [[nodiscard]] bool is_open() const { return open_.load(std::memory_order_acquire) != 0; }
+
+ private:
+  std::atomic<int> open_{0};
+};
+
+/// Reads and writes back until the stream ends, then closes.
+class Echo {
+ public:
+  Echo(Proactor& proactor, Handle* handle) : proactor_(proactor), handle_(handle) {}
+  void start();
+  [[nodiscard]] bool done() const { return done_.load(std::memory_order_acquire); }
+  Operation operation;
+  std::atomic<std::uint64_t> messages{0};
+
+ private:
+  void read();
+  void write(std::size_t size);
+  void end();
+  Proactor& proactor_;
+  Handle* handle_;
+  std::atomic<bool> done_{false};
+  char buffer_[512];
+};
+
+/// Who sleeps where: filled by the functions of watched_system().
+struct Sleepers {
+  std::atomic<int> parked{0};           // on a futex
+  std::atomic<int> waiting{0};          // in the wait of an engine
+  std::atomic<std::uint64_t> calls{0};  // of both kinds, ever
+};
+Sleepers& sleepers();
+/// The real table, watched. One for the process: at most one proactor at a time.
+const os::System& watched_system();
+
+class Threads : public Conformance {
+ protected:
+  void TearDown() override;
+
+  /// The proactor of this test, on the watched system.
+  Proactor& use(unsigned threads, const std::function<void(Config&)>& change = {});
+  Proactor& proactor() { return *proactor_; }
+  /// Threads inside run(), until TearDown or stop().
+  void run(unsigned threads);
+  /// Stops and joins; what a run() threw is in failures().
+  void stop();
+  void join();
+  [[nodiscard]] std::vector<std::exception_ptr> failures() const { return failures_; }
+  /// Destroys the proactor.
+  void destroy();
+
+  // Live until the proactor is gone.
+  Operation& operation() { return operations_.emplace_back(); }
+  Gate& gate() { return gates_.emplace_back(); }
+  char* memory(std::size_t size) { return memory_.emplace_back(size, '\0').data(); }
+
+  Handle* adopt(Peer& fd, HandleKind kind = HandleKind::stream_socket, Home home = {});
+  /// A session; what it reads and writes is the other end.
+  Peer echo(Home home = {});
+  std::deque<Echo>& echoes() { return echoes_; }
+  /// A read of one byte into memory of its own, with this handler.
+  void read_byte(Handle* handle, Operation& operation);
+  /// Posts `body` with a caller-owned operation.
+  void post(std::function<void()> body, Notify level = Notify::strong, Home home = {});
+  void timer(Deadline when, std::function<void()> body);
+
+  /// Until `threads` are asleep, and nobody wakes up any more.
+  void wait_until_asleep(int threads);
+
+  [[nodiscard]] Mode mode() const { return GetParam().mode; }
+
+ private:
+  Operation& with(std::function<void()> body);
+  std::deque<Operation> operations_;
+  std::deque<std::function<void()>> bodies_;
+  std::deque<std::string> memory_;
+  std::deque<Gate> gates_;
+  std::deque<Echo> echoes_;
+  std::unique_ptr<Proactor> proactor_;
+  std::vector<std::thread> threads_;
+  os::Mutex failures_mutex_;
+  std::vector<std::exception_ptr> failures_;
+};
+
+/// Those that a rule of one mode is about.
+std::vector<Combination> combinations_in(std::initializer_list<Mode> modes);
+
+}  // namespace baton::conformance
+
+#define BATON_CONFORMANCE_SUITE_IN(Suite, ...)                                                    \
+  INSTANTIATE_TEST_SUITE_P(proactor, Suite,                                                       \
+                           testing::ValuesIn(baton::conformance::combinations_in({__VA_ARGS__})), \
+                           baton::conformance::combination_name)

@@ -1,0 +1,129 @@
+// Who leads, who follows, who is woken: the hand-over rule and its levels (P-10 to P-13, P-16).
+#include "threads.hpp"
+
+namespace baton::conformance {
+namespace {
+
+class Roles : public Threads {
+ protected:
+  /// `threads` in run(); with `leading`, a read is pending that nobody answers, so that a shared
+  /// processor has a leader who waits.
+  void begin(unsigned threads, bool leading) {
+    use(threads);
+    if (leading) {
+      quiet_ = std::make_unique<Stream>();
+      read_byte(adopt(quiet_->ours), operation());
+    }
+    run(threads);
+    wait_until_asleep(static_cast<int>(threads) + (mode() == Mode::dedicated ? 1 : 0));
+    before_ = proactor().statistics();
+  }
+  [[nodiscard]] std::uint64_t woken() {
+    return proactor().statistics().followers_woken - before_.followers_woken;
+  }
+  [[nodiscard]] std::uint64_t interrupted() {
+    return proactor().statistics().interrupts_sent - before_.interrupts_sent;
+  }
+  /// A handler that counts.
+  std::function<void()> counting() {
+    return [this] { ran_.fetch_add(1); };
+  }
+  void wait_for(int handlers) {
+    wait_until([&] { return ran_ == handlers; });
+  }
+  std::unique_ptr<Stream> quiet_;
+  Statistics before_;
+  std::atomic<int> ran_{0};
+};
+BATON_CONFORMANCE_SUITE(Roles);
+
+/// What only a leader who runs handlers can show.
+class SharedRoles : public Roles {};
+BATON_CONFORMANCE_SUITE_IN(SharedRoles, Mode::shared);
+
+// P-11, level NONE: only queued. What comes by later takes it along.
+TEST_P(Roles, a_post_of_level_none_disturbs_nobody) {
+  begin(2, true);
+  post(counting(), Notify::none);
+  if (!per_thread()) {
+    EXPECT_EQ(woken(), 0U);
+    EXPECT_EQ(interrupted(), 0U);
+  }
+  const Home home{0};
+  post(counting(), Notify::strong, home);
+  if (per_thread()) post(counting(), Notify::strong, Home{1});
+  wait_for(per_thread() ? 3 : 2);
+}
+
+TEST_P(Roles, a_post_of_level_follower_is_run_by_a_sleeping_follower) {
+  begin(2, true);
+  post(counting(), Notify::follower);
+  wait_for(1);
+  if (mode() == Mode::shared) {
+    EXPECT_EQ(woken(), 1U);
+    EXPECT_EQ(interrupted(), 0U) << "the leader need not be asked";
+  }
+}
+
+TEST_P(SharedRoles, a_post_of_level_follower_never_interrupts_a_leader) {
+  begin(1, true);
+  post(counting(), Notify::follower);
+  EXPECT_EQ(interrupted(), 0U);
+  EXPECT_EQ(ran_, 0);
+  post(counting(), Notify::strong);
+  wait_for(2);
+}
+
+TEST_P(SharedRoles, a_strong_post_interrupts_the_leader_when_nobody_else_can) {
+  begin(1, true);
+  post(counting(), Notify::strong);
+  wait_for(1);
+  EXPECT_EQ(interrupted(), 1U);
+  EXPECT_EQ(woken(), 0U);
+}
+
+TEST_P(SharedRoles, a_strong_post_prefers_a_sleeping_follower) {
+  begin(2, true);
+  post(counting(), Notify::strong);
+  wait_for(1);
+  EXPECT_EQ(interrupted(), 0U);
+  EXPECT_EQ(woken(), 1U);
+}
+
+// From nothing pending to one operation: a shared processor has no leader yet.
+TEST_P(Roles, the_first_start_wakes_a_follower) {
+  begin(2, false);
+  Stream stream;
+  Operation& read = operation();
+  read_byte(adopt(stream.ours), read);
+  send_all(stream.peer.get(), "x", 1);
+  wait_until([&] { return !read.is_pending(); });
+  EXPECT_EQ(read.bytes(), 1U);
+}
+
+// P-10: with nothing to do, nobody wakes up: 100 ms without a call.
+TEST_P(Roles, an_idle_proactor_makes_no_system_calls) {
+  begin(3, false);
+  const std::uint64_t before = sleepers().calls;
+  std::this_thread::sleep_for(100ms);
+  EXPECT_EQ(sleepers().calls, before);
+}
+
+TEST_P(Roles, neither_does_one_that_only_waits) {
+  begin(3, true);
+  const std::uint64_t before = sleepers().calls;
+  std::this_thread::sleep_for(100ms);
+  EXPECT_EQ(sleepers().calls, before);
+}
+
+// Waking a thread costs more than most handlers: five threads serve one connection as one does.
+TEST_P(SharedRoles, one_session_does_not_wander_from_thread_to_thread) {
+  begin(5, false);
+  Peer peer = echo();
+  constexpr int messages = 10'000 / slowness;
+  for (int i = 0; i < messages; ++i) round_trip(peer.get(), 16);
+  EXPECT_LT(woken(), messages / 10U) << proactor().statistics().to_string();
+}
+
+}  // namespace
+}  // namespace baton::conformance

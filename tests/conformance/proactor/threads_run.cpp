@@ -1,0 +1,182 @@
+// run, run_one, poll, handle_events: what each promises about handlers, deadlines and threads that
+// come and go (P-10, P-14, X-02).
+#include <stdexcept>
+
+#include "threads.hpp"
+
+namespace baton::conformance {
+namespace {
+
+class Run : public Threads {
+ protected:
+  std::function<void()> counting() {
+    return [this] { ran_.fetch_add(1); };
+  }
+  std::atomic<int> ran_{0};
+};
+
+TEST_P(Run, run_one_runs_at_most_one_handler) {
+  use(1);
+  post(counting());
+  post(counting());
+  EXPECT_TRUE(proactor().run_one());
+  EXPECT_EQ(ran_, 1);
+  EXPECT_TRUE(proactor().run_one());
+  EXPECT_EQ(ran_, 2);
+}
+
+TEST_P(Run, run_one_gives_up_at_its_deadline_and_not_before) {
+  use(1);
+  const Deadline deadline = Deadline::after(3ms, proactor().now());
+  EXPECT_FALSE(proactor().run_one(deadline));
+  EXPECT_GE(proactor().now(), deadline);
+}
+
+TEST_P(Run, run_one_waits_for_io) {
+  use(1);
+  Stream stream;
+  Operation& read = operation();
+  read_byte(adopt(stream.ours), read);
+  send_all(stream.peer.get(), "x", 1);
+  EXPECT_TRUE(proactor().run_one(Deadline::after(60s, proactor().now())));
+  EXPECT_EQ(read.bytes(), 1U);
+}
+
+// What a handler has started is under way when run_one has returned.
+TEST_P(Run, what_a_handler_starts_is_submitted_before_its_thread_leaves) {
+  use(1);
+  Peer peer = echo();
+  send_all(peer.get(), "hello", 5);
+  while (echoes()[0].operation.kind() == OperationKind::read_stream) proactor().run_one();
+  char back[5];
+  ASSERT_TRUE(receive_all(peer.get(), back, sizeof(back)));  // nobody drives the proactor
+}
+
+TEST_P(Run, poll_runs_what_is_complete_and_does_not_wait) {
+  use(1);
+  Stream quiet;
+  read_byte(adopt(quiet.ours), operation());
+  EXPECT_EQ(proactor().poll(), 0U);
+  for (int i = 0; i < 10; ++i) post(counting());
+  EXPECT_EQ(proactor().poll(), 10U);
+  EXPECT_EQ(ran_, 10);
+  EXPECT_EQ(proactor().poll(), 0U);
+}
+
+// Handlers that queue the next one for ever: a turn takes what is queued now.
+TEST_P(Run, poll_and_handle_events_are_bounded) {
+  use(1);
+  std::function<void()> again = [&] {
+    if (++ran_ < 1'000'000) {
+      ASSERT_FALSE(proactor().post([&] { again(); }));
+    }
+  };
+  post(again);
+  EXPECT_LT(proactor().poll(), 10'000U);
+  EXPECT_LT(proactor().handle_events(), 10'000U);
+  EXPECT_LT(proactor().handle_events(Deadline::after(1ms, proactor().now())), 10'000U);
+  ran_ = 1'000'000;
+  while (proactor().poll() > 0) {
+  }
+}
+
+TEST_P(Run, handle_events_returns_after_handlers) {
+  use(1);
+  post(counting());
+  post(counting());
+  EXPECT_EQ(proactor().handle_events(), 2U);
+  timer(Deadline::after(2ms, proactor().now()), counting());
+  EXPECT_EQ(proactor().handle_events(), 1U);
+}
+
+TEST_P(Run, handle_events_honours_its_deadline_and_never_returns_before) {
+  use(1);
+  Stream quiet;
+  read_byte(adopt(quiet.ours), operation());
+  for (int i = 0; i < 3; ++i) {
+    const Deadline deadline = Deadline::after(2ms, proactor().now());
+    EXPECT_EQ(proactor().handle_events(deadline), 0U);
+    EXPECT_GE(proactor().now(), deadline);
+  }
+}
+
+// Also of a follower, while another thread leads.
+TEST_P(Run, handle_events_honours_its_deadline_beside_a_leader) {
+  use(2);
+  Stream quiet;
+  read_byte(adopt(quiet.ours), operation());
+  run(1);
+  const Deadline deadline = Deadline::after(2ms, proactor().now());
+  EXPECT_EQ(proactor().handle_events(deadline), 0U);
+  EXPECT_GE(proactor().now(), deadline);
+}
+
+TEST_P(Run, handle_events_returns_when_stopped) {
+  use(1);
+  std::thread waiting{[&] { EXPECT_EQ(proactor().handle_events(), 0U); }};
+  wait_until_asleep(mode() == Mode::dedicated ? 2 : 1);
+  proactor().stop();
+  waiting.join();
+}
+
+// DESIGN section 4, rule 7: the baton is handed over before the exception leaves run().
+TEST_P(Run, an_exception_leaves_one_run_and_the_others_go_on) {
+  use(2);
+  Peer session = echo(Home{1});
+  run(1);
+  // In per_thread mode the lane must be known: lane 0 belongs to the first thread.
+  wait_until([&] { return !per_thread() || sleepers().waiting == 1; });
+  run(1);
+  round_trip(session.get());
+  post([] { throw std::runtime_error{"from a handler"}; }, Notify::strong, Home{0});
+  wait_until([&] { return proactor().statistics().exceptions == 1; });
+  if (per_thread()) {
+    run(1);  // somebody has to serve the lane
+  }
+  for (int i = 0; i < 20; ++i) round_trip(session.get());
+  stop();
+  ASSERT_EQ(failures().size(), 1U);
+  EXPECT_THROW(std::rethrow_exception(failures()[0]), std::runtime_error);
+}
+
+TEST_P(Run, run_works_again_after_an_exception) {
+  use(1);
+  for (int i = 0; i < 3; ++i) {
+    post([i] { throw i; });
+    EXPECT_THROW(proactor().run(), int);
+    post([this] { proactor().stop(); });
+    proactor().run();
+    proactor().restart();
+  }
+}
+
+// Threads that run one, poll, handle events and go: nothing is lost.
+TEST_P(Run, threads_may_come_and_go_under_load) {
+  constexpr unsigned threads = 3;
+  constexpr int messages = 300 / slowness;
+  use(threads);
+  std::vector<Peer> sessions;
+  for (std::uint32_t i = 0; i < threads; ++i) sessions.push_back(echo(Home{i}));
+  std::atomic<bool> over{false};
+  std::vector<std::thread> visitors;
+  for (unsigned t = 0; t < threads; ++t) {
+    visitors.emplace_back([&, t] {
+      for (unsigned i = t; !over; ++i) {
+        const Deadline soon = Deadline::after(200us, proactor().now());
+        if (i % 3 == 0) proactor().run_one(soon);
+        if (i % 3 == 1) proactor().poll();
+        if (i % 3 == 2) proactor().handle_events(soon);
+      }
+    });
+  }
+  for (int i = 0; i < messages; ++i) {
+    for (Peer& session : sessions) round_trip(session.get());
+  }
+  over = true;
+  for (std::thread& visitor : visitors) visitor.join();
+}
+
+BATON_CONFORMANCE_SUITE(Run);
+
+}  // namespace
+}  // namespace baton::conformance
