@@ -17,7 +17,7 @@ Failure not_a_key(std::string_view place, std::string_view name, const Problem& 
 
 }  // namespace
 
-std::string processor_name(std::size_t index) { return "processor " + std::to_string(index + 1); }
+std::string processor_name(std::size_t index) { return "processor " + std::to_string(index); }
 
 Result<void, Failure> Applier::set(std::string_view place, std::string_view name,
                                    std::string_view value) {

@@ -34,7 +34,7 @@ class Applier {
   std::string source_;
 };
 
-/// "processor 2", counted from one as people do.
+/// "processor 0": counted from zero, as explain() and the log do.
 std::string processor_name(std::size_t index);
 
 /// Names and numbers of every setting, then what does not go together. `places` tells where each

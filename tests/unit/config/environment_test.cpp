@@ -74,7 +74,7 @@ TEST(ConfigEnvironment, MistakesNameTheVariable) {
   Config base;
   base.processors.resize(2);
   base.processors[1].engine = "none";
-  expect_words(reason_of(Config::parse_environment(base)), {"processor 2", "\"none\"", "emulated"});
+  expect_words(reason_of(Config::parse_environment(base)), {"processor 1", "\"none\"", "emulated"});
 }
 
 TEST(ConfigEnvironment, TheShortFormThrowsTheReason) {

@@ -95,7 +95,7 @@ TEST(ConfigText, TellsWhereValuesCameFromAndWhatTheyReplaced) {
       << account(config);
   EXPECT_TRUE(has_source(config, "mode=shared from configuration text")) << account(config);
   const Config two = parse_ok("wait=epoll;wait=poll");
-  EXPECT_TRUE(has_source(two, "processor 2: wait=poll from configuration text")) << account(two);
+  EXPECT_TRUE(has_source(two, "processor 1: wait=poll from configuration text")) << account(two);
 }
 
 struct Mistake {
@@ -153,14 +153,14 @@ const Mistake mistakes[] = {
      errc::bad_configuration,
      {"each needs its own"}},
     {"engine=emulated,engine=io_uring", errc::bad_configuration, {"engine", "given twice"}},
-    {"handles=5;handles=6", errc::bad_configuration, {"processor 2", "handles", "given twice"}},
+    {"handles=5;handles=6", errc::bad_configuration, {"processor 1", "handles", "given twice"}},
     {"engine", errc::bad_configuration, {"\"engine\"", "name=value"}},
     {"engine=emulated,", errc::bad_configuration, {"\"\"", "name=value"}},
     {"=5", errc::unknown_name, {"\"\"", "no setting"}},
     {"mode=per_thread;mode=shared",
      errc::bad_configuration,
-     {"processor 2", "shared", "per_thread"}},
-    {"mode=per_thread;engine=auto", errc::bad_configuration, {"processor 2", "dedicated"}},
+     {"processor 1", "shared", "per_thread"}},
+    {"mode=per_thread;engine=auto", errc::bad_configuration, {"processor 1", "dedicated"}},
     {"mode=per_thread,threads=2;mode=per_thread,threads=4",
      errc::bad_configuration,
      {"threads=4", "threads=2", "same number"}},

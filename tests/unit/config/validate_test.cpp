@@ -19,7 +19,7 @@ TEST(ConfigValidate, LooksAtEveryValueThatCodeMaySet) {
     return reason_of(config.validate());
   };
   expect_words(reason([](Config&, ProcessorConfig& p) { p.engine = "uring"; }),
-               {"processor 1", "engine=\"uring\"", "io_uring"});
+               {"processor 0", "engine=\"uring\"", "io_uring"});
   expect_words(reason([](Config&, ProcessorConfig& p) { p.wait = ""; }), {"empty", "auto"});
   expect_words(reason([](Config&, ProcessorConfig& p) { p.mode = static_cast<Mode>(9); }),
                {"mode", "unknown", "per_thread"});
@@ -60,7 +60,7 @@ TEST(ConfigNotes, WhatHasNoEffectIsNotedAndNoError) {
 TEST(ConfigNotes, OperationsThatNobodyTakesAndProcessorsThatGetNone) {
   const Config config = parse_ok("operations=stream+accept+connect+datagram;operations=accept");
   EXPECT_TRUE(has_source(
-      config, "note: processor 2 is never used: those before it take all its operations"))
+      config, "note: processor 1 is never used: those before it take all its operations"))
       << account(config);
   EXPECT_TRUE(has_source(config,
                          "note: no processor takes read_file, write_file, sync_file: starting one "

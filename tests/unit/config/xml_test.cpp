@@ -19,8 +19,8 @@ TEST(ConfigXml, TheTeamOfTheGuide) {
   EXPECT_EQ(config.processors[1].operations, file_operations);
   EXPECT_EQ(config.processors[1].operations_max, 4096U);
   EXPECT_TRUE(has_source(config, "handles=4096 from XML:2")) << account(config);
-  EXPECT_TRUE(has_source(config, "processor 1: wait=epoll from XML:4")) << account(config);
-  EXPECT_TRUE(has_source(config, "processor 2: mode=dedicated from XML:6")) << account(config);
+  EXPECT_TRUE(has_source(config, "processor 0: wait=epoll from XML:4")) << account(config);
+  EXPECT_TRUE(has_source(config, "processor 1: mode=dedicated from XML:6")) << account(config);
 }
 
 TEST(ConfigXml, AFileDescribesTheWholeTeamOrNothingOfIt) {
@@ -99,7 +99,7 @@ const Mistake mistakes[] = {
     {"<?php x ?><baton/>", errc::bad_configuration, {"processing instruction"}},
     {"<baton><processor mode='per_thread'/>\n<processor/></baton>",
      errc::bad_configuration,
-     {"XML:2", "mode=shared", "per_thread of processor 1"}},
+     {"XML:2", "mode=shared", "per_thread of processor 0"}},
     {"<baton forbid='emulated'>\n<processor engine='emulated'/></baton>",
      errc::engine_forbidden,
      {"XML:2", "forbidden"}},
