@@ -23,6 +23,7 @@ Proactor::Core::Core(Config configuration, const os::System& system, std::uint32
       fork_generation_(os::fork_generation()),
       per_thread_(lanes > 0),
       ledger_(system, handles_max, lanes > 0) {
+  os::count_forks();
   const std::uint32_t count = std::max(lanes, 1U);
   for (std::uint32_t i = 0; i < count; ++i) {
     lanes_.push_back(std::make_unique<Lane>());
@@ -302,12 +303,14 @@ std::error_code Proactor::Core::post(Operation& operation, Notify level, Home ho
   }
   Access::activate(operation, OperationState::posted);
   if (per_thread_) {
-    LaneLoop& loop = *loops_[home_of(home)];
-    if (loop.mine()) {
-      loop.lane().counters.posted.add();
-      loop.lane().completed.push_back(operation);
+    LaneLoop* here = LaneLoop::here(ledger_);
+    LaneLoop* loop =
+        here != nullptr && home.lane == Home::here_or_next ? here : loops_[home_of(home)].get();
+    if (loop == here) {
+      loop->lane().counters.posted.add();
+      loop->lane().completed.push_back(operation);
     } else {
-      loop.mail(operation);
+      loop->mail(operation);
     }
     return {};
   }
@@ -452,9 +455,7 @@ std::uint32_t Proactor::Core::home_of(Home home) noexcept {
 
 std::uint32_t Proactor::Core::current_lane() const noexcept {
   if (!per_thread_) return dispatcher_->inside() ? 0 : 1;
-  for (const auto& loop : loops_) {
-    if (loop->mine()) return loop->lane().index;
-  }
+  if (LaneLoop* here = LaneLoop::here(ledger_)) return here->lane().index;
   return static_cast<std::uint32_t>(lanes_.size());
 }
 

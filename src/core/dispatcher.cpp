@@ -21,7 +21,8 @@ struct Inside {
   std::uint32_t number;
   const Inside* outer;
 };
-thread_local const Inside* inside_chain = nullptr;
+// initial-exec: read for every start, so not worth a call into the dynamic linker.
+[[gnu::tls_model("initial-exec")]] thread_local const Inside* inside_chain = nullptr;
 
 std::uint32_t bit(const Processor& processor) { return 1U << processor.index; }
 
@@ -188,10 +189,12 @@ void Dispatcher::lead(Member& me, Deadline deadline) BATON_NO_THREAD_SAFETY_ANAL
   // this is only a look: the leader stays awake, and nobody has to be told.
   if (!lane_.completed.empty() || stopped() || drained()) deadline = Deadline::immediately();
   Deadline until = deadline;
-  if (deadline != Deadline::immediately()) {
+  const bool waits = deadline != Deadline::immediately();
+  if (waits) {
     take_timekeeping(me);
     if (timekeeper_ == &me) until = std::min(until, lane_.timers.nearest());
     set_seats(me, SeatState::waiting);
+    ++waiting_;
     look_round();
   }
   ledger_.mutex.unlock(system_);
@@ -206,6 +209,7 @@ void Dispatcher::lead(Member& me, Deadline deadline) BATON_NO_THREAD_SAFETY_ANAL
   merged_wait(std::span{led, count}, std::span{batches, count}, until, asked, system_);
 
   ledger_.mutex.lock(system_);
+  if (waits) --waiting_;
   drop_timekeeping(me);
   std::size_t brought = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -446,6 +450,8 @@ bool Dispatcher::timers_uncovered() const noexcept {
 }
 
 void Dispatcher::look_round() {
+  // The usual case of one thread: nobody sleeps, nobody waits, so there is nobody to wake.
+  if (sleepers_ == nullptr && understudy_ == nullptr && coming_ == 0 && waiting_ == 0) return;
   const bool needed = urgent();
   if (needed || (leader_in_handler() && understudy_ == nullptr)) {
     if (coming_ > 0) {

@@ -169,6 +169,7 @@ class Dispatcher {
   Member* understudy_ = nullptr;
   Member* timekeeper_ = nullptr;  // whose wait ends at the nearest timer
   std::uint32_t coming_ = 0;      // signalled, not yet back under the mutex
+  std::uint32_t waiting_ = 0;     // leaders of shared processors in their wait
   std::uint32_t in_handlers_ = 0;
   std::uint64_t taken_ = 0;  // results taken from the queue, ever
 };

@@ -16,10 +16,11 @@ using Access = OperationAccess;
 namespace {
 
 struct Inside {
-  const LaneLoop* loop;
+  LaneLoop* loop;
   const Inside* outer;
 };
-thread_local const Inside* inside_chain = nullptr;
+// initial-exec: read for every start, so not worth a call into the dynamic linker.
+[[gnu::tls_model("initial-exec")]] thread_local const Inside* inside_chain = nullptr;
 
 // The generation of the handle that a mailed operation was started on: its record may serve another
 // handle before the mail is read. The engine's private state is free until submit.
@@ -93,6 +94,13 @@ void LaneLoop::cancel_and_close_everything() noexcept {
   ledger_.close_everything(lane_);
   ledger_.cancel_everything(lane_);
   inside_chain = link.outer;
+}
+
+LaneLoop* LaneLoop::here(const Ledger& ledger) noexcept {
+  for (const Inside* inside = inside_chain; inside != nullptr; inside = inside->outer) {
+    if (&inside->loop->ledger_ == &ledger) return inside->loop;
+  }
+  return nullptr;
 }
 
 bool LaneLoop::mine() const noexcept {

@@ -42,6 +42,8 @@ class LaneLoop {
   }
   /// A thread is inside.
   [[nodiscard]] bool driven() const noexcept { return inside_.load(std::memory_order_relaxed); }
+  /// The innermost lane of this proactor that this thread is inside, or null.
+  [[nodiscard]] static LaneLoop* here(const Ledger& ledger) noexcept;
   /// This thread is inside this lane.
   [[nodiscard]] bool mine() const noexcept;
 

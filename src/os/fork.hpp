@@ -1,11 +1,19 @@
 // Tells a child process that it is one: a number that fork raises in the child.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace baton::os {
 
-/// Any thread; costs a load. The first call registers the fork handler.
-std::uint32_t fork_generation() noexcept;
+/// Makes fork count; any number of times, any thread.
+void count_forks() noexcept;
+
+inline std::atomic<std::uint32_t> forks_counted{0};
+
+/// Any thread; costs a load.
+inline std::uint32_t fork_generation() noexcept {
+  return forks_counted.load(std::memory_order_relaxed);
+}
 
 }  // namespace baton::os
