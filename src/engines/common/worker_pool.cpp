@@ -36,10 +36,11 @@ int WorkerPool::submit(Operation& operation) noexcept {
   {
     os::LockGuard guard{mutex_, system_};
     BATON_ASSERT(!stopping_);
-    // Each idle worker will take one of those queued; a thread more pays only beyond that.
-    if (queue_.size() >= idle_ && threads_count_.load(std::memory_order_relaxed) < threads_max_) {
+    // A worker without work takes a queued job each; a thread more pays only beyond that.
+    const std::uint32_t threads = threads_count_.load(std::memory_order_relaxed);
+    if (queue_.size() >= threads - working_ && threads < threads_max_) {
       const int error = start_thread();
-      if (error != 0 && threads_count_.load(std::memory_order_relaxed) == 0) return error;
+      if (error != 0 && threads == 0) return error;
     }
     job_of(operation).queued = true;
     queue_.push_back(operation);
@@ -78,6 +79,11 @@ void WorkerPool::run() noexcept {
     }
     if (operation == nullptr) return;
     client_.work(*operation);
+    {
+      // First: who sees the result finds this worker free for the next job.
+      os::LockGuard guard{mutex_, system_};
+      --working_;
+    }
     give(*operation);
   }
 }
@@ -93,6 +99,7 @@ Operation* WorkerPool::next_job() noexcept {
     mutex_.lock(system_);
     --idle_;
   }
+  ++working_;
   Operation& operation = queue_.pop_front();
   job_of(operation).queued = false;
   return &operation;

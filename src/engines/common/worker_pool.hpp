@@ -85,7 +85,8 @@ class WorkerPool {
 
   os::Mutex mutex_;
   OperationQueue queue_ BATON_GUARDED_BY(mutex_);
-  std::uint32_t idle_ BATON_GUARDED_BY(mutex_) = 0;
+  std::uint32_t idle_ BATON_GUARDED_BY(mutex_) = 0;     // asleep
+  std::uint32_t working_ BATON_GUARDED_BY(mutex_) = 0;  // with a job
   bool stopping_ BATON_GUARDED_BY(mutex_) = false;
   std::uint64_t threads_[threads_bound];  // the first threads_count_ are set; guarded by mutex_
   std::atomic<std::uint32_t> threads_count_{0};  // changed under mutex_

@@ -89,7 +89,6 @@ EmulatedEngine::EmulatedEngine(const EngineOptions& options,
       concurrent_(options.concurrent),
       info_(facts()),
       demux_(std::move(demux)),
-      edge_(demux_->info().trigger == Trigger::edge),
       records_(options.handles_max),
       back_offs_(system_, records_, concurrent_),
       performer_(system_, concurrent_),
@@ -165,7 +164,6 @@ void EmulatedEngine::detach(Handle& handle) noexcept {
   if (record.watchable) demux_->detach(record.index);
   record.in.failures = record.out.failures = 0;
   record.in.asleep = record.out.asleep = false;
-  record.in.drained = record.out.drained = false;
   record.watchable = false;
   record.fd = invalid_handle;
 }
@@ -231,8 +229,7 @@ Submission EmulatedEngine::submit_watched(Operation& operation, Record& record,
     direction.queue.push_back(operation);
     if (waits_for_both(operation)) record.both_waiting.fetch_add(1, std::memory_order_relaxed);
     if (first && !direction.asleep) {
-      const bool try_first = tries_first(operation) || (edge_ && !direction.drained);
-      settle(record, direction, false, try_first, completed);
+      settle(record, direction, false, tries_first(operation), completed);
     }
     if (waits_for_both(operation) && completed.empty()) settle_both(record, direction, completed);
   }
@@ -282,7 +279,6 @@ void EmulatedEngine::handle(Record& record, Direction& direction, bool woken,
   if (!record.watchable || record.by_workers.load(std::memory_order_relaxed)) return;
   if (direction.asleep && !woken) return;
   direction.asleep = false;
-  if (!woken) direction.drained = false;
   if (direction.queue.empty()) {
     drop(record, direction);
     return;
@@ -294,20 +290,20 @@ void EmulatedEngine::handle(Record& record, Direction& direction, bool woken,
 // invariant. `by_leader`: after a report, or a rest; else by a thread that starts something.
 void EmulatedEngine::settle(Record& record, Direction& direction, bool by_leader, bool try_first,
                             OperationQueue& completed) noexcept {
-  const Interest interest = interest_of(record, direction);
-  // Of a level strategy one turn and perhaps a second; of an edge one, as many as there are edges
-  // meanwhile.
+  bool said_to_be_ready = by_leader;
+  // Over a level strategy one turn; over an edge one as many as it finds itself ready again, which
+  // what is queued bounds, and back-off when it is no good.
   for (;;) {
     if (try_first) {
-      demux_->trying(record.index, interest);
-      if (settled(record, direction, run(record, direction, completed), by_leader)) return;
+      const Ran ran = run(record, direction, completed);
+      if (settled(record, direction, ran, said_to_be_ready, by_leader)) return;
     }
     std::error_code error;
-    switch (demux_->watch(record.index, interest, error)) {
+    switch (demux_->watch(record.index, interest_of(record, direction), error)) {
       case demux::Watch::armed:
         return;
       case demux::Watch::try_now:
-        try_first = true;
+        try_first = said_to_be_ready = true;
         break;
       case demux::Watch::failed:
         fail_all(record, direction, error, completed);
@@ -317,7 +313,7 @@ void EmulatedEngine::settle(Record& record, Direction& direction, bool by_leader
 }
 
 // True: there is nothing to watch for.
-bool EmulatedEngine::settled(Record& record, Direction& direction, Ran ran,
+bool EmulatedEngine::settled(Record& record, Direction& direction, Ran ran, bool said_to_be_ready,
                              bool by_leader) noexcept {
   const unsigned failures = direction.failures;
   switch (ran) {
@@ -330,7 +326,7 @@ bool EmulatedEngine::settled(Record& record, Direction& direction, Ran ran,
       // Ready, and then it was not: another process was faster, or readiness means something else
       // (a UNIX datagram socket is writable although the peer's queue is full). A few times that is
       // life; for ever it would be a busy loop.
-      if (!by_leader) return false;
+      if (!said_to_be_ready) return false;
       if (failures < failures_max) ++direction.failures;
       if (failures < fruitless_max) return false;
       const unsigned doubled = std::min(failures - fruitless_max, 6U);
@@ -352,23 +348,20 @@ bool EmulatedEngine::settled(Record& record, Direction& direction, Ran ran,
 
 EmulatedEngine::Ran EmulatedEngine::run(Record& record, Direction& direction,
                                         OperationQueue& completed) noexcept {
-  // One busy descriptor must not keep the others waiting: a level strategy reports it again. Of an
-  // edge strategy EAGAIN has to be seen; the bound there is what is queued.
+  // One busy descriptor must not keep the others waiting: it is reported again.
   constexpr unsigned calls_max = 32;
   for (unsigned calls = 0; !direction.queue.empty(); ++calls) {
-    if (!edge_ && calls == calls_max) return Ran::more;
+    if (calls == calls_max) return Ran::more;
     Operation& front = *direction.queue.front();
     switch (run_front(record, direction, completed)) {
       case Outcome::done:
         direction.failures = 0;
-        if (!edge_ && was_short(front)) return direction.queue.empty() ? Ran::empty : Ran::more;
+        if (was_short(front)) return direction.queue.empty() ? Ran::empty : Ran::more;
         break;
       case Outcome::partial:
         direction.failures = 0;
-        if (!edge_) return Ran::more;
-        break;
+        return Ran::more;
       case Outcome::again:
-        direction.drained = true;
         return Ran::blocked;
       case Outcome::back_off:
         return Ran::back_off;

@@ -11,8 +11,8 @@
 //   - A report that finds nobody waiting is the sign to drop the registration, and no earlier.
 //   - Queued writes go in one sendmsg; several queued reads are served by one report while data
 //     lasts: after a short read there is no more, and the next report will tell when there is.
-//   - Over an edge-triggered strategy the last two are different: what is not taken is not reported
-//     again, so it is tried until EAGAIN, and a read tries first unless EAGAIN was the last word.
+// The Demultiplexer makes all strategies look level-triggered: of an edge strategy it asks the
+// descriptor itself, and `watch` may answer that it is ready already.
 //
 // What must not happen is that an operation waits for a report that nobody has asked for. The
 // invariant, whenever a direction's mutex is free: its queue is empty, or the direction is watched,
@@ -78,8 +78,8 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   void handle(Record& record, Direction& direction, bool woken, OperationQueue& completed) noexcept;
   void settle(Record& record, Direction& direction, bool by_leader, bool try_first,
               OperationQueue& completed) noexcept BATON_REQUIRES(direction.mutex);
-  bool settled(Record& record, Direction& direction, Ran ran, bool by_leader) noexcept
-      BATON_REQUIRES(direction.mutex);
+  bool settled(Record& record, Direction& direction, Ran ran, bool said_to_be_ready,
+               bool by_leader) noexcept BATON_REQUIRES(direction.mutex);
   Ran run(Record& record, Direction& direction, OperationQueue& completed) noexcept
       BATON_REQUIRES(direction.mutex);
   Outcome run_front(Record& record, Direction& direction, OperationQueue& completed) noexcept
@@ -127,7 +127,6 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   const bool concurrent_;
   EngineInfo info_;
   const std::unique_ptr<demux::Demultiplexer> demux_;
-  const bool edge_;
 
   os::Mutex table_mutex_;  // growing the table
   ChunkedTable<Record> records_;

@@ -31,7 +31,6 @@ struct Direction {
   bool listed = false;                                       // BackOffs'
   std::uint8_t failures : 5 BATON_GUARDED_BY(mutex) = 0;     // in a row; see BackOffs
   std::uint8_t asleep : 1 BATON_GUARDED_BY(mutex) = false;   // backs off: reports are not for it
-  std::uint8_t drained : 1 BATON_GUARDED_BY(mutex) = false;  // EAGAIN since the last report
   std::uint8_t ordered : 1 BATON_GUARDED_BY(mutex) = false;  // a worker has one of those in order
 };
 

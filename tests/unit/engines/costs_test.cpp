@@ -135,7 +135,7 @@ TEST_F(Costs, one_thread_until_a_file_needs_another) {
     set_file(on_file, OperationKind::write_file, file, MutableBuffer{buffer, 8}, 0);
     ASSERT_TRUE(driver.complete(on_file));
   }
-  EXPECT_LE(faults().count(Call::thread_start), 2U) << "an idle worker is used again";
+  EXPECT_EQ(faults().count(Call::thread_start), 1U) << "a free worker is used again";
 }
 
 TEST_F(Costs, an_interrupt_ends_one_wait) {
