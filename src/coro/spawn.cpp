@@ -1,4 +1,5 @@
 // Proactor::spawn: a task that nobody awaits frees itself.
+#include "base/assert.hpp"
 #include "baton/coro/task.hpp"
 #include "baton/proactor.hpp"
 
@@ -15,6 +16,12 @@ std::coroutine_handle<> detached_finished(detail::TaskPromiseBase& promise,
 }
 
 }  // namespace
+
+void detail::frame_is_misplaced() noexcept {
+  BATON_UNREACHABLE(
+      "this compiler lays out the frame of a coroutine wrongly that awaits in the condition of an "
+      "if or while: assign the result to a variable first (docs/guide/coroutines.md)");
+}
 
 void Proactor::spawn(Task<void> task) {
   const auto handle = detail::TaskAccess::release(task);

@@ -133,6 +133,19 @@ TEST_F(TaskTest, moves) {
   EXPECT_EQ(run(std::move(second)), 2);
 }
 
+// An await in the very condition of an if, in a coroutine without a variable: right, or refused.
+Task<int> awaits_in_a_condition() {
+  if (co_await give(1) != 0) co_return 7;
+  co_return 0;
+}
+TEST_F(TaskTest, an_await_in_a_condition_works_or_is_refused) {
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+  EXPECT_DEATH(static_cast<void>(awaits_in_a_condition()), "");
+#else
+  EXPECT_EQ(run(awaits_in_a_condition()), 7);
+#endif
+}
+
 #if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 // Symmetric transfer: a chain of tasks that end at once does not grow the stack. Compilers promise that
 // only with optimisation (gcc bug 100897).

@@ -12,12 +12,14 @@
 #include <concepts>
 #include <coroutine>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <optional>
 #include <type_traits>
 #include <utility>
 
 #include "baton/coro/frame_cache.hpp"
+#include "baton/export.hpp"
 #include "baton/fwd.hpp"
 
 namespace baton {
@@ -79,6 +81,23 @@ class TaskPromiseBase {
   void* owner_ = nullptr;
   std::exception_ptr exception_;
 };
+
+/// Ends the program, saying why.
+[[noreturn]] BATON_EXPORT void frame_is_misplaced() noexcept;
+
+/// gcc 12 lays out the frame of some coroutines wrongly: those that await in the very condition of an if,
+/// while, do, for or switch (`if (co_await f())`) while no variable is declared in the block around it. The
+/// condition's value then stands in front of the frame's head, and a handle made from the promise resumes
+/// garbage. A frame is aligned and such a handle is not: better to end here, with the reason, than there.
+/// The cure: `auto result = co_await f(); if (result)`, or `if (auto result = co_await f())`.
+template <class Promise>
+std::coroutine_handle<Promise> checked_handle(Promise& promise) noexcept {
+  const auto handle = std::coroutine_handle<Promise>::from_promise(promise);
+  if (reinterpret_cast<std::uintptr_t>(handle.address()) % (2 * sizeof(void*)) != 0) {
+    frame_is_misplaced();
+  }
+  return handle;
+}
 
 template <class T>
 class TaskPromise final : public TaskPromiseBase {
@@ -174,10 +193,10 @@ namespace detail {
 
 template <class T>
 Task<T> TaskPromise<T>::get_return_object() noexcept {
-  return Task<T>{std::coroutine_handle<TaskPromise>::from_promise(*this)};
+  return Task<T>{checked_handle(*this)};
 }
 inline Task<void> TaskPromise<void>::get_return_object() noexcept {
-  return Task<void>{std::coroutine_handle<TaskPromise>::from_promise(*this)};
+  return Task<void>{checked_handle(*this)};
 }
 
 /// For those who run tasks: spawn, scopes, run_until_complete.

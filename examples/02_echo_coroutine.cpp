@@ -1,0 +1,41 @@
+// 02: the same server by coroutines.
+//
+//   02_echo_coroutine [PORT]        prints "listening PORT"; then try: nc 127.0.0.1 PORT
+//
+// A session is a loop again. The operations live in the coroutine's frame, so that nothing is allocated
+// here either, once frames come from their cache.
+
+#include <array>
+#include <baton/baton.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+baton::Task<void> session(baton::StreamSocket peer) {
+  std::array<std::byte, 8192> buffer;
+  for (;;) {
+    auto received = co_await peer.read(buffer);
+    if (!received || *received == 0) co_return;
+    if (auto sent = co_await peer.write_all({buffer.data(), *received}); !sent) co_return;
+  }
+}
+
+baton::Task<void> serve(baton::Acceptor acceptor) {
+  while (auto peer = co_await acceptor.accept()) {
+    acceptor.proactor().spawn(session(std::move(*peer)));
+  }
+}
+
+int main(int argc, char** argv) {
+  const auto port = static_cast<std::uint16_t>(argc > 1 ? std::atoi(argv[1]) : 7007);
+  baton::Proactor proactor{baton::Config::from_environment()};
+  auto acceptor = baton::Acceptor::listen(proactor, baton::Endpoint::loopback(port));
+  if (!acceptor) {
+    std::fprintf(stderr, "cannot listen: %s\n", acceptor.error().message().c_str());
+    return 1;
+  }
+  std::printf("listening %u\n", acceptor->local_endpoint().value().port());
+  std::fflush(stdout);
+  proactor.spawn(serve(std::move(*acceptor)));
+  proactor.run();
+}

@@ -1,0 +1,97 @@
+// 06: a chat server. What one says, all others hear.
+//
+//   06_chat [PORT]        prints "listening PORT"; then, in several terminals: nc 127.0.0.1 PORT
+//
+// All tasks of a scope share a strand: however many threads run the proactor, the room is used by one
+// task at a time and needs no lock. A task may be suspended in the middle of a loop, though, while others
+// change the room; so who is spoken to is held by a shared pointer.
+
+#include <array>
+#include <baton/baton.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Member {
+  baton::StreamSocket socket;
+  std::string name;
+};
+using Room = std::set<std::shared_ptr<Member>>;
+
+baton::Task<void> say(Room& room, std::shared_ptr<Member> speaker, std::string line) {
+  const std::string text = speaker->name + ": " + line + "\n";
+  const std::vector<std::shared_ptr<Member>> listeners(room.begin(), room.end());
+  for (const auto& listener : listeners) {
+    if (listener == speaker) continue;
+    // Who does not read for a second is put out: the pending read of that session ends as cancelled.
+    const auto heard = co_await listener->socket.write_all(text).timeout(1s);
+    if (!heard) listener->socket.cancel();
+  }
+}
+
+baton::Task<void> session(Room& room, std::shared_ptr<Member> member) {
+  room.insert(member);
+  co_await say(room, member, "(enters)");
+  constexpr std::string_view end_of_line = "\n";
+  std::array<char, 512> buffer;
+  std::size_t filled = 0;
+  for (;;) {
+    const auto received = co_await member->socket.read_until(buffer, filled, end_of_line);
+    if (!received) break;  // gone, put out, or a line of more than 512 bytes
+    // One read may bring several lines, and the beginning of another.
+    std::string_view rest{buffer.data(), *received};
+    for (std::size_t end = 0; (end = rest.find(end_of_line)) != rest.npos;
+         rest.remove_prefix(end + 1)) {
+      co_await say(room, member, std::string(rest.substr(0, end)));
+    }
+    std::memmove(buffer.data(), rest.data(), filled = rest.size());
+  }
+  room.erase(member);
+  co_await say(room, member, "(leaves)");
+}
+
+baton::Task<void> serve(baton::Proactor& proactor, baton::Acceptor acceptor) {
+  Room room;
+  baton::Scope sessions{proactor};
+  for (int number = 1;; ++number) {
+    auto peer = co_await acceptor.accept();
+    if (!peer) break;
+    auto member = std::make_shared<Member>();
+    member->socket = std::move(*peer);
+    member->name = "guest " + std::to_string(number);
+    sessions.spawn(session(room, std::move(member)));
+  }
+  sessions.cancel();
+  co_await sessions.join();  // the room outlives those who use it
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto port = static_cast<std::uint16_t>(argc > 1 ? std::atoi(argv[1]) : 7007);
+  baton::Config config;
+  config.processors = {{.threads = 2}};  // if somebody chooses per_thread: as many as we start
+  baton::Proactor proactor{baton::Config::from_environment(config)};
+  auto acceptor = baton::Acceptor::listen(proactor, baton::Endpoint::loopback(port));
+  if (!acceptor) {
+    std::fprintf(stderr, "cannot listen: %s\n", acceptor.error().message().c_str());
+    return 1;
+  }
+  std::printf("listening %u\n", acceptor->local_endpoint().value().port());
+  std::fflush(stdout);
+  proactor.spawn(serve(proactor, std::move(*acceptor)));
+  std::thread helper{[&] { proactor.run(); }};
+  proactor.run();
+  helper.join();
+}

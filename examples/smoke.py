@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Runs an example and checks what it does. Bounded in time, exit status 0 if all is well.
+
+usage: smoke.py {tcp|udp|chat|copy|plain} PROGRAM [ARGUMENT...]
+"""
+
+import atexit
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+PATIENCE_S = 30
+
+
+def start_server(program):
+    """The process and the port that it prints."""
+    process = subprocess.Popen([program, "0"], stdout=subprocess.PIPE, text=True)
+    atexit.register(process.kill)
+    words = process.stdout.readline().split()
+    if len(words) != 2 or words[0] != "listening":
+        raise SystemExit(f"{program}: no 'listening PORT' but {words}")
+    return process, int(words[1])
+
+
+def stop_server(process):
+    if process.poll() is not None:
+        raise SystemExit(f"the server ended by itself, status {process.returncode}")
+    process.send_signal(signal.SIGTERM)
+    process.wait(PATIENCE_S)
+
+
+def connect(port):
+    connection = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
+    return connection, connection.makefile("rwb")
+
+
+def check(is_fine, what):
+    if not is_fine:
+        raise SystemExit(f"failed: {what}")
+
+
+def tcp(program):
+    process, port = start_server(program)
+    for size in (1, 100, 100_000):
+        connection, stream = connect(port)
+        data = os.urandom(size)
+        connection.sendall(data)
+        check(stream.read(size) == data, f"echo of {size} bytes")
+        connection.shutdown(socket.SHUT_WR)
+        check(stream.read() == b"", "end of the stream")
+    stop_server(process)
+
+
+def udp(program):
+    process, port = start_server(program)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.settimeout(PATIENCE_S)
+        for size in (1, 100, 10_000):
+            data = os.urandom(size)
+            one.sendto(data, ("127.0.0.1", port))
+            check(one.recv(65536) == data, f"echo of a datagram of {size} bytes")
+    stop_server(process)
+
+
+def chat(program):
+    process, port = start_server(program)
+    # Sessions are accepted in the order in which they connected: Ann is there when Bob enters.
+    _, ann = connect(port)
+    _, bob = connect(port)
+    check(b"(enters)" in ann.readline(), "the entry of another")
+    bob.write(b"good morning\nand goodbye\n")
+    bob.flush()
+    check(ann.readline().endswith(b": good morning\n"), "the first line")
+    check(ann.readline().endswith(b": and goodbye\n"), "the second line")
+    stop_server(process)
+
+
+def copy(program):
+    with tempfile.TemporaryDirectory() as folder:
+        for size in (0, 1, 3_000_001):
+            source, target = os.path.join(folder, "source"), os.path.join(folder, "target")
+            data = os.urandom(size)
+            with open(source, "wb") as file:
+                file.write(data)
+            subprocess.run([program, source, target], check=True, timeout=PATIENCE_S)
+            with open(target, "rb") as file:
+                check(file.read() == data, f"copy of {size} bytes")
+        failed = subprocess.run([program, source + ".missing", target], timeout=PATIENCE_S,
+                                stderr=subprocess.PIPE, check=False)
+        check(failed.returncode == 1, "a source that is missing is an error")
+
+
+def plain(program, *arguments):
+    subprocess.run([program, *arguments], check=True, timeout=PATIENCE_S)
+
+
+def give_up(*_):
+    raise SystemExit("failed: took too long")
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, give_up)
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(2 * PATIENCE_S)
+    {"tcp": tcp, "udp": udp, "chat": chat, "copy": copy, "plain": plain}[sys.argv[1]](*sys.argv[2:])
