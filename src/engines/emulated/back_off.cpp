@@ -9,7 +9,8 @@ namespace baton::engines::emulated {
 namespace {
 constexpr std::int64_t ns_per_ms = 1'000'000;
 
-// Milliseconds since the epoch wrap after 49 days; spans are far shorter, so the difference is right.
+// Milliseconds since the epoch wrap after 49 days; spans are far shorter, so the difference is
+// right.
 std::int32_t until(std::uint32_t wake_ms, std::uint32_t now_ms) noexcept {
   return static_cast<std::int32_t>(wake_ms - now_ms);
 }

@@ -1,6 +1,7 @@
-// BackOffs: directions that rest for a while, because trying again at once could only burn CPU: accept
-// without a free descriptor, connect to a full backlog, readiness that turns out empty again and
-// again. Meanwhile nothing of them is watched; the engine's wait ends when the first is to wake.
+// BackOffs: directions that rest for a while, because trying again at once could only burn CPU:
+// accept without a free descriptor, connect to a full backlog, readiness that turns out empty again
+// and again. Meanwhile nothing of them is watched; the engine's wait ends when the first is to
+// wake.
 //
 // The list is linked through the directions, so that nothing is allocated; it is short.
 #pragma once
@@ -25,6 +26,7 @@ class BackOffs {
   void add(const Record& record, Direction& direction, std::uint32_t span_ms) noexcept;
   void remove(const Record& record, Direction& direction) noexcept;
 
+  [[nodiscard]] bool any() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
   /// When the first is to wake.
   [[nodiscard]] Deadline next() noexcept;
 

@@ -2,14 +2,14 @@
 // connect, a close that may block.
 //
 // Order. Positional reads and writes promise none and go to the workers side by side. Operations in
-// order (Operation::append, and streams) go one at a time for each direction. A sync_file covers the
-// writes that were started before it: it is held until the workers have none of them, and what is
-// started after it is held behind it, so that a stream of writes cannot hold it up for ever. It holds
-// them only until it is given to a worker, not until it is done.
+// order (Operation::append, and streams) go one at a time for each direction. A sync_file covers
+// the writes that were started before it: it is held until the workers have none of them, and what
+// is started after it is held behind it, so that a stream of writes cannot hold it up for ever. It
+// holds them only until it is given to a worker, not until it is done.
 //
 // A direction's queue has here what is held; what a worker has is in no queue of the engine. When a
-// worker is done, the leader takes the operation back and sees what may go next, so that directions are
-// touched by nobody but the threads that use the engine.
+// worker is done, the leader takes the operation back and sees what may go next, so that directions
+// are touched by nobody but the threads that use the engine.
 #include <errno.h>
 
 #include "base/assert.hpp"

@@ -1,5 +1,5 @@
-// The emulated engine: queues, readiness, cancellation. See the header for the idea; the system calls
-// are in perform.cpp and files.cpp, the way through the workers in by_workers.cpp.
+// The emulated engine: queues, readiness, cancellation. See the header for the idea; the system
+// calls are in perform.cpp and files.cpp, the way through the workers in by_workers.cpp.
 #include "engines/emulated/emulated_engine.hpp"
 
 #include <errno.h>
@@ -204,8 +204,8 @@ Submission EmulatedEngine::submit(Operation& operation) noexcept {
   return submit_watched(operation, record, direction);
 }
 
-// Cancelled before it was visible. REQUIRES: the mutex of its direction, so that either this sees the
-// mark or the cancel sees the operation.
+// Cancelled before it was visible. REQUIRES: the mutex of its direction, so that either this sees
+// the mark or the cancel sees the operation.
 bool EmulatedEngine::refused(Operation& operation) noexcept {
   if (!operation.cancel_asked()) return false;
   operation.finish(ECANCELED);
@@ -397,8 +397,8 @@ void EmulatedEngine::rest(Record& record, Direction& direction, std::uint32_t sp
   if (!by_leader && concurrent_) demux_->interrupt();
 }
 
-// EPERM: files without readiness (devices such as /dev/null, what else epoll refuses): their streams
-// are the workers', and they are always "ready". Everything else - ENOMEM, ENOSPC
+// EPERM: files without readiness (devices such as /dev/null, what else epoll refuses): their
+// streams are the workers', and they are always "ready". Everything else - ENOMEM, ENOSPC
 // (fs.epoll.max_user_watches), EBADF, errc::descriptor_out_of_range - is the operations' outcome.
 void EmulatedEngine::fail_all(Record& record, Direction& direction, std::error_code error,
                               OperationQueue& completed) noexcept {

@@ -20,8 +20,8 @@
 // go on. Every function that leaves something in a queue ends in settle() or dispatch().
 //
 // Locks, in the order in which they are taken: Record::in.mutex, Record::out.mutex, then one of the
-// workers', the back-offs', the demultiplexer's. With EngineOptions::concurrent false only the workers'
-// are real. Nothing blocks under them.
+// workers', the back-offs', the demultiplexer's. With EngineOptions::concurrent false only the
+// workers' are real. Nothing blocks under them.
 #pragma once
 
 #include <array>
@@ -53,7 +53,11 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   CancelAnswer cancel(Operation& operation) noexcept override;
   void wait(OperationQueue& completed, Deadline deadline) noexcept override;
   void interrupt() noexcept override { demux_->interrupt(); }
-  [[nodiscard]] NativeHandle descriptor() const noexcept override { return demux_->descriptor(); }
+  /// While something rests there is none: nothing becomes readable when a rest is over, so a wait
+  /// over several engines has to look by itself.
+  [[nodiscard]] NativeHandle descriptor() const noexcept override {
+    return back_offs_.any() ? invalid_handle : demux_->descriptor();
+  }
   [[nodiscard]] EngineCounters counters() const noexcept override;
   void after_fork_in_child() noexcept override;
 

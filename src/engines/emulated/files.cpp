@@ -59,8 +59,8 @@ bool file_advance(Operation& operation, std::size_t moved) noexcept {
   return true;
 }
 
-// ENOSPC, EDQUOT, EFBIG, EIO after a part: a short transfer, as POSIX has it; the next one meets the
-// error. Who wants all gets the error with the bytes.
+// ENOSPC, EDQUOT, EFBIG, EIO after a part: a short transfer, as POSIX has it; the next one meets
+// the error. Who wants all gets the error with the bytes.
 void fail_file(Operation& operation, int error) noexcept {
   const bool part_is_enough = operation.bytes() > 0 && !operation.has(Operation::exactly) &&
                               !operation.has(Operation::until);
@@ -70,8 +70,8 @@ void fail_file(Operation& operation, int error) noexcept {
 bool means_never(int error) noexcept { return error == EOPNOTSUPP || error == ENOSYS; }
 
 // EAGAIN: it would block. EOPNOTSUPP, ENOSYS: not by this file system or kernel. EINVAL, EINTR: a
-// worker finds out, without the flag. Everything else is the outcome: EBADF, ESPIPE, EISDIR, EFAULT,
-// EIO, ENOSPC, EDQUOT, EFBIG, ENXIO, EPERM.
+// worker finds out, without the flag. Everything else is the outcome: EBADF, ESPIPE, EISDIR,
+// EFAULT, EIO, ENOSPC, EDQUOT, EFBIG, ENXIO, EPERM.
 bool needs_worker(int error) noexcept {
   return means_never(error) || error == EAGAIN || error == EINVAL || error == EINTR;
 }
@@ -163,8 +163,8 @@ void Performer::work_file(Operation& operation) noexcept {
   }
 }
 
-// EIO, ENOSPC, EDQUOT: reported once, and never repeated: the kernel has forgotten the pages that it
-// could not write, and a second sync would falsely succeed. EINVAL, EROFS, EBADF: the outcome.
+// EIO, ENOSPC, EDQUOT: reported once, and never repeated: the kernel has forgotten the pages that
+// it could not write, and a second sync would falsely succeed. EINVAL, EROFS, EBADF: the outcome.
 void Performer::work_sync(Operation& operation) noexcept {
   const NativeHandle fd = operation.handle()->native();
   const auto sync = operation.has(Operation::data_only) ? system_.fdatasync : system_.fsync;

@@ -3,16 +3,16 @@
 // Three groups of descriptors
 //
 //   sockets            MSG_DONTWAIT always: it does not matter who owns it and which mode it is in.
-//   pipes, terminals   Owned ones are non-blocking. A borrowed one may block, and keeps its mode: it
+//   pipes, terminals   Owned ones are non-blocking. A borrowed one may block, and keeps its mode. It
 //                      is read with RWF_NOWAIT where the kernel can (pipes: Linux 6.5), else after a
 //                      look at its readiness, and it is written at most PIPE_BUF bytes after such a
-//                      look - that much room is what "writable" means for a pipe. Between look and
+//                      look: that much room is what "writable" means for a pipe. Between look and
 //                      call another process can be faster; then the call blocks, which only another
 //                      reader of the same pipe, or writer, can bring about.
 //   listeners          accept has no MSG_DONTWAIT: a borrowed blocking one is looked at first, too.
 //
-// SIGPIPE: sockets say MSG_NOSIGNAL, pipes RWF_NOSIGNAL (Linux 6.18); elsewhere the signal is blocked
-// around the write in this thread, and what the write has raised is taken away again.
+// SIGPIPE: sockets say MSG_NOSIGNAL, pipes RWF_NOSIGNAL (Linux 6.18); elsewhere the signal is
+// blocked around the write in this thread, and what the write has raised is taken away again.
 //
 // EINTR is `partial` everywhere: the caller goes on as after a short transfer.
 #include "engines/emulated/perform.hpp"
@@ -418,8 +418,9 @@ void Performer::open_spare() noexcept {
   if (spare_ < 0) spare_ = system_.open("/dev/null", O_RDONLY | O_CLOEXEC, 0);
 }
 
-// The first call asks the system; a report then tells that there is an answer, which SO_ERROR holds.
-// A report may be left over from something earlier, so success is believed when there is a peer.
+// The first call asks the system; a report then tells that there is an answer, which SO_ERROR
+// holds. A report may be left over from something earlier, so success is believed when there is a
+// peer.
 //   EINPROGRESS, EINTR   under way
 //   EAGAIN               UNIX: the listener's backlog is full. No readiness tells when it has room,
 //                        so it is tried again after a rest, as a blocking connect would wait
@@ -451,7 +452,8 @@ Outcome Performer::connect(Operation& operation) noexcept {
   return errno == ENOTCONN ? Outcome::again : done(operation, errno);
 }
 
-// A report is a hint, perhaps about the descriptor's predecessor: this one is answered only by a look.
+// A report is a hint, perhaps about the descriptor's predecessor: this one is answered only by a
+// look.
 Outcome Performer::wait_ready(Operation& operation) noexcept {
   pollfd look{.fd = operation.handle()->native(), .events = 0, .revents = 0};
   if (operation.has(Operation::readable)) look.events |= POLLIN;

@@ -43,7 +43,7 @@ class Performer {
     if (!spare_prepared_.exchange(true, std::memory_order_relaxed)) open_spare();
   }
 
-  // -- files (files.cpp) ---------------------------------------------------------------------------
+  // -- files (files.cpp) -------------------------------------------------------------------------
 
   /// As far as the kernel can at once. True: complete. `no_wait_writes` is the file's: whether its
   /// file system can; cleared when it cannot.

@@ -137,7 +137,7 @@ TEST_P(Cancels, waits_for_both_directions) {
   ::close(pair.peer);
 }
 
-// -- borrowed descriptors, and numbers that come again ----------------------------------------------
+// -- borrowed descriptors, and numbers that come again --------------------------------------------
 
 TEST_P(Cancels, a_borrowed_descriptor_may_be_closed_between_operations) {
   for (int i = 0; i < 3; ++i) {

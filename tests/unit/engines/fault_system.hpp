@@ -1,6 +1,6 @@
-// The real system with faults: each call of interest is counted, can be made to fail a number of times, and
-// transfers can be cut short. Process-wide, as the table has no context; a test begins with
-// faults().clear().
+// The real system with faults: each call of interest is counted, can be made to fail a number of
+// times, and transfers can be cut short. Process-wide, as the table has no context; a test begins
+// with faults().clear().
 #pragma once
 
 #include <array>
@@ -40,7 +40,8 @@ class Faults {
  public:
   void clear();
 
-  /// The next `times` calls answer -1 with this errno (thread_start: answer it), after `spared` that pass.
+  /// The next `times` calls answer -1 with this errno (thread_start: answer it), after `spared`
+  /// that pass.
   void fail(Call call, int error, unsigned times = 1, unsigned spared = 0);
   /// No transfer moves more; 0: no bound.
   void cut(std::size_t bytes) { cut_ = bytes; }

@@ -1,5 +1,5 @@
-// Files: tried at once, else by workers; order, sync as a barrier, cancellation, and threads that do not
-// exist before they are needed.
+// Files: tried at once, else by workers; order, sync as a barrier, cancellation, and threads that
+// do not exist before they are needed.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
