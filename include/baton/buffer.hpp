@@ -1,5 +1,5 @@
 // Memory to read into and to write from. A buffer is a borrowed view: from start until the
-// operation's own completion is delivered the memory belongs to Baton (DESIGN section 4, rule 2).
+// operation's own completion is delivered the memory belongs to Baton (contract.md, rule 2).
 //
 // MutableBuffer and ConstBuffer have the layout of the system's iovec (checked in src/os), so that
 // a list of them goes to the kernel as it is, without a copy.

@@ -1,5 +1,5 @@
 // BufferPool: equal blocks of memory that reads take only when data is there, so that an idle
-// connection with a read pending pins none (DESIGN section 8).
+// connection with a read pending pins none.
 #pragma once
 
 #include <cstddef>

@@ -26,7 +26,7 @@
 
 namespace baton {
 
-/// Who leads a processor and who runs the handlers of its operations (DESIGN section 5).
+/// Who leads a processor and who runs the handlers of its operations.
 enum class Mode : std::uint8_t {
   automatic,   ///< shared
   shared,      ///< leader: one of the threads in run(), changing; handlers: any thread in run()
@@ -83,7 +83,7 @@ struct ProcessorConfig {
   std::string profile = "auto";
 };
 
-/// How accepted connections find their home processor in per_thread mode (DESIGN section 5).
+/// How accepted connections find their home processor in per_thread mode.
 enum class AcceptPolicy : std::uint8_t {
   round_robin,
   least_loaded,  ///< the processor with the fewest open handles

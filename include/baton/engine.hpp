@@ -35,7 +35,7 @@
 //     answer too_late. (The processor guarantees that the operation's memory is alive during
 //     cancel.)
 //
-// Order (DESIGN section 4, rule 3). Operations of the kinds read_stream, and write_stream together
+// Order (contract.md, rule 3). Operations of the kinds read_stream, and write_stream together
 // with shutdown, on one handle are executed one after the other in the order of submit, reads and
 // writes independent of each other; so are file operations flagged `append`. An engine may merge
 // queued writes. All others may overtake each other.

@@ -1,6 +1,6 @@
 // What can go wrong, as values. Expected failures are std::error_code; a failure to open something
 // (an engine, a configuration) is a Failure, which also says in words what is missing and where to
-// look. No exception crosses a completion (DESIGN section 4, rule 7).
+// look. No exception crosses a completion (contract.md, rule 7).
 //
 // System errors keep the system's own number in std::system_category(), so that comparing with
 // std::errc works as everywhere: a cancelled operation compares equal to

@@ -2,7 +2,7 @@
 // io_object.hpp.
 //
 // Requests at offsets promise no order among each other; appends of one file are executed in the order of
-// their start. No request blocks a thread in run() (DESIGN section 4, rule 10). Opening and size() do
+// their start. No request blocks a thread in run() (contract.md, rule 10). Opening and size() do
 // block, for as long as the file system takes.
 #pragma once
 

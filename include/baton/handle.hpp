@@ -1,7 +1,7 @@
 // Handle: the proactor's record of one descriptor. It lives in the proactor's table at a stable
 // address from adoption until its close is complete; index and generation together name it for
-// ever, so that an event for a closed descriptor is never taken for one of its successor (DESIGN
-// section 4, rule 6).
+// ever, so that an event for a closed descriptor is never taken for one of its successor (contract.md,
+// rule 6).
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ enum class HandleKind : std::uint8_t {
   pipe,  ///< pipes, FIFOs, terminals, character devices: streams that are not sockets
 };
 
-/// Who may close the descriptor and change its flags (DESIGN section 4, rule 12).
+/// Who may close the descriptor and change its flags (contract.md, rule 12).
 enum class Ownership : std::uint8_t {
   owned,    ///< non-blocking, closed by Baton; its registration may be kept between operations
   borrowed  ///< mode and flags untouched; registered only while an operation waits on it

@@ -1,7 +1,7 @@
 // InterruptStrategy: how a wait is cut short (paper 000 section 10). Sticky: an interrupt that
 // comes when nobody waits makes the next wait return at once; coalescing: many are as good as one.
 // Model checking found that a plain signal, lost between unlock and wait, hangs the dispatcher
-// (research/model, B1), so a signal stays blocked outside the wait.
+// (tests/model, row B1), so a signal stays blocked outside the wait.
 #pragma once
 
 #include <functional>

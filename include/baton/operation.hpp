@@ -146,7 +146,7 @@ class BATON_EXPORT Operation {
     return now != OperationState::initialized && now != OperationState::completed;
   }
   /// The number of this activation; raised by every start and post, so that a late cancel of an
-  /// earlier use of the same object finds nothing (research/model/op.pml).
+  /// earlier use of the same object finds nothing (tests/model/op.pml).
   [[nodiscard]] std::uint32_t activation() const noexcept {
     return activation_.load(std::memory_order_relaxed);
   }
@@ -179,7 +179,7 @@ class BATON_EXPORT Operation {
   void set_deadline(Deadline deadline) noexcept { deadline_ = deadline; }
   [[nodiscard]] Deadline deadline() const noexcept { return deadline_; }
 
-  /// Handlers with the same strand never overlap (DESIGN section 5). Null: no strand.
+  /// Handlers with the same strand never overlap. Null: no strand.
   void set_strand(Strand* strand) noexcept { strand_ = strand; }
   [[nodiscard]] Strand* strand() const noexcept { return strand_; }
 

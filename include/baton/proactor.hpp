@@ -7,7 +7,7 @@
 //   proactor.run();   // in as many threads as you like (per_thread: as many as there are
 //   processors)
 //
-// The written contract, the same on every engine, is in docs/guide/contract.md (DESIGN section 4).
+// The written contract, the same on every engine, is in docs/guide/contract.md.
 // In short: a start that succeeds gives exactly one completion, never inside start; the operation
 // and its buffers belong to Baton until then; nothing is lost, and every limit answers with a clear
 // error.
@@ -220,7 +220,7 @@ class BATON_EXPORT Proactor {
   Result<Handle*> adopt(NativeHandle native, HandleKind kind,
                         Ownership ownership = Ownership::owned, Home home = {}) noexcept;
 
-  /// Close as an operation (DESIGN section 4, rule 6): refuses new work, cancels what is pending in
+  /// Close as an operation (contract.md, rule 6): refuses new work, cancels what is pending in
   /// every processor, waits until the engines have let go, closes the descriptor (a borrowed one is
   /// only let go) and completes last. The handle is invalid once it is complete. REQUIRES: kind
   /// close, prepared. start() does the same for an operation of kind close.

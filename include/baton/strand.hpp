@@ -1,4 +1,4 @@
-// Strand: handlers that never overlap, without blocking a thread (DESIGN section 5).
+// Strand: handlers that never overlap, without blocking a thread.
 //
 //   Strand strand{proactor};
 //   reading.set_strand(&strand), writing.set_strand(&strand);   // these two handlers exclude each
