@@ -3,10 +3,10 @@
 // Three groups of descriptors
 //
 //   sockets            MSG_DONTWAIT always: it does not matter who owns it and which mode it is in.
-//   pipes, terminals   Owned ones are non-blocking. A borrowed one may block, and keeps its mode. It
-//                      is read with RWF_NOWAIT where the kernel can (pipes: Linux 6.5), else after a
-//                      look at its readiness, and it is written at most PIPE_BUF bytes after such a
-//                      look: that much room is what "writable" means for a pipe. Between look and
+//   pipes, terminals   Owned ones are non-blocking. A borrowed one may block, and keeps its mode.
+//                      It is read with RWF_NOWAIT where the kernel can (pipes: Linux 6.5), or after
+//                      a look at its readiness, and it is written at most PIPE_BUF bytes after such
+//                      a look: that much room is what "writable" means for a pipe. Between look and
 //                      call another process can be faster; then the call blocks, which only another
 //                      reader of the same pipe, or writer, can bring about.
 //   listeners          accept has no MSG_DONTWAIT: a borrowed blocking one is looked at first, too.
