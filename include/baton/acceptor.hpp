@@ -4,8 +4,8 @@
 //   while (auto peer = co_await acceptor.accept()) proactor.spawn(session(std::move(*peer)));
 //
 // An accept stays pending through exhaustion of descriptors or memory and through connections that
-// were given up before they were accepted; it ends by a connection, by cancel or by close (contract.md,
-// rule 11). A pending accept costs an operation; several may be pending at once.
+// were given up before they were accepted; it ends by a connection, by cancel or by close
+// (contract.md, rule 11). A pending accept costs an operation; several may be pending at once.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,8 @@
 //
 //   Connector connector{proactor};
 //   auto peer = co_await connector.connect(Endpoint::loopback(7007)).timeout(2s);
-//   auto any = co_await connector.connect_any({v6, v4}, {.attempt_timeout = 1s});
+//   const std::vector<Endpoint> where{v6, v4};
+//   auto any = co_await connector.connect_any(where, {.attempt_timeout = 1s});
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // DatagramSocket: UDP and UNIX datagrams. Each request has the three forms of io_object.hpp.
 //
-// Datagrams keep their boundaries and promise no order. One that is longer than the buffer is cut; one of
-// no bytes is a datagram like others, not an end.
+// Datagrams keep their boundaries and promise no order. One that is longer than the buffer is cut;
+// one of no bytes is a datagram like others, not an end.
 #pragma once
 
 #include <cstddef>
@@ -61,8 +61,8 @@ class BATON_EXPORT DatagramSocket : public IoObject, public SocketOptions<Datagr
     return start_owned(operation, receiving(buffer, &peer), handler);
   }
 
-  /// One datagram to `peer`: Result<std::size_t>. With an operation of the caller the endpoint must live
-  /// until completion; the other forms copy it.
+  /// One datagram to `peer`: Result<std::size_t>. With an operation of the caller the endpoint must
+  /// live until completion; the other forms copy it.
   [[nodiscard]] auto send_to(ConstBuffer buffer, const Endpoint& peer) noexcept {
     return awaitable(detail::EndpointRequest{sending(buffer, nullptr), peer}, detail::Bytes{});
   }
@@ -103,7 +103,8 @@ class BATON_EXPORT DatagramSocket : public IoObject, public SocketOptions<Datagr
     return start_owned(operation, sending(buffer, nullptr), handler);
   }
 
-  /// One datagram in several pieces, to the connected peer and from it. The list must live until completion.
+  /// One datagram in several pieces, to the connected peer and from it. The list must live until
+  /// completion.
   [[nodiscard]] auto read_vectored(MutableBuffers list) noexcept {
     return awaitable(list_request(OperationKind::read_datagram, 0, list), detail::Bytes{});
   }

@@ -1,9 +1,9 @@
-// File: a regular file or a block device, read and written at offsets. Each request has the three forms of
-// io_object.hpp.
+// File: a regular file or a block device, read and written at offsets. Each request has the three
+// forms of io_object.hpp.
 //
-// Requests at offsets promise no order among each other; appends of one file are executed in the order of
-// their start. No request blocks a thread in run() (contract.md, rule 10). Opening and size() do
-// block, for as long as the file system takes.
+// Requests at offsets promise no order among each other; appends of one file are executed in the
+// order of their start. No request blocks a thread in run() (contract.md, rule 10). Opening and
+// size() do block, for as long as the file system takes.
 #pragma once
 
 #include <cstddef>
@@ -52,15 +52,15 @@ class BATON_EXPORT File : public IoObject {
  public:
   File() noexcept = default;  ///< closed
 
-  /// Errors: the system's; EINVAL for what is neither a regular file nor a block device (a FIFO or a
-  /// terminal goes to Pipe); Proactor::adopt's.
+  /// Errors: the system's; EINVAL for what is neither a regular file nor a block device (a FIFO or
+  /// a terminal goes to Pipe); Proactor::adopt's.
   static Result<File> open(Proactor& proactor, const std::string& path, FileFlags flags,
                            FileOptions options = {}) noexcept;
   /// From a descriptor (see Proactor::adopt). On failure the caller keeps it.
   static Result<File> adopt(Proactor& proactor, NativeHandle native,
                             Ownership ownership = Ownership::owned, Home home = {}) noexcept;
 
-  // -- reading -------------------------------------------------------------------------------------------
+  // -- reading ------------------------------------------------------------------------------------
 
   /// Reads at least one byte at `offset`: Result<std::size_t>, 0 at the end of the file.
   [[nodiscard]] auto read_at(std::uint64_t offset, MutableBuffer buffer) noexcept {
@@ -107,7 +107,7 @@ class BATON_EXPORT File : public IoObject {
     return start_owned(operation, reading_list(offset, list), handler);
   }
 
-  // -- writing -------------------------------------------------------------------------------------------
+  // -- writing ------------------------------------------------------------------------------------
 
   /// Writes at least one byte at `offset`: Result<std::size_t>.
   [[nodiscard]] auto write_at(std::uint64_t offset, ConstBuffer buffer) noexcept {
@@ -154,8 +154,8 @@ class BATON_EXPORT File : public IoObject {
     return start_owned(operation, writing_list(offset, list), handler);
   }
 
-  /// Writes the whole buffer at the end of the file, behind the appends started before. REQUIRES: opened with
-  /// FileFlags::append.
+  /// Writes the whole buffer at the end of the file, behind the appends started before. REQUIRES:
+  /// opened with FileFlags::append.
   [[nodiscard]] auto append_all(ConstBuffer buffer) noexcept {
     return awaitable(appending(buffer), detail::Bytes{});
   }
@@ -169,10 +169,10 @@ class BATON_EXPORT File : public IoObject {
     return start_owned(operation, appending(buffer), handler);
   }
 
-  // -- the rest ------------------------------------------------------------------------------------------
+  // -- the rest -----------------------------------------------------------------------------------
 
-  /// Waits until what is written is on the device; data_sync without metadata that is not needed to read
-  /// it. Covers writes that were complete when it was started. Result<void>.
+  /// Waits until what is written is on the device; data_sync without metadata that is not needed to
+  /// read it. Covers writes that were complete when it was started. Result<void>.
   [[nodiscard]] auto sync() noexcept { return awaitable(syncing(0), detail::NoBytes{}); }
   template <detail::CachedHandler Handler>
   std::error_code sync(Handler&& handler) noexcept {

@@ -1,7 +1,7 @@
 // Handle: the proactor's record of one descriptor. It lives in the proactor's table at a stable
 // address from adoption until its close is complete; index and generation together name it for
-// ever, so that an event for a closed descriptor is never taken for one of its successor (contract.md,
-// rule 6).
+// ever, so that an event for a closed descriptor is never taken for one of its successor
+// (contract.md, rule 6).
 #pragma once
 
 #include <atomic>

@@ -133,8 +133,7 @@ class BATON_EXPORT Operation {
   /// corrupt memory later and elsewhere, so it ends the program here.
   ~Operation();
 
-  // -- what a user reads
-  // ---------------------------------------------------------------------------
+  // -- what a user reads --------------------------------------------------------------------------
 
   [[nodiscard]] OperationState state() const noexcept {
     // acquire: pairs with the release store in publish(), so that the result is visible with it.
@@ -171,8 +170,7 @@ class BATON_EXPORT Operation {
   /// The buffer; of a pooled read, after completion: what was taken from the pool (empty if none).
   [[nodiscard]] MutableBuffer buffer() const noexcept { return {data_, size_}; }
 
-  // -- what a user sets, before start
-  // ----------------------------------------------------------------
+  // -- what a user sets, before start -------------------------------------------------------------
 
   /// The operation completes with errc::timed_out if it is not done by then; never() by default.
   /// Kept for this activation only.
@@ -220,8 +218,7 @@ class BATON_EXPORT Operation {
     };
   }
 
-  // -- what the I/O objects set: the request
-  // -----------------------------------------------------------
+  // -- what the I/O objects set: the request ------------------------------------------------------
 
   /// Begins a new request. REQUIRES: not pending. Clears what the last activation left, keeps
   /// handler, strand, tag; the deadline is kept only if it was set since the last completion.

@@ -1,5 +1,5 @@
-// Pipe: one end of a pipe, or a FIFO, a terminal, a character device: a stream that is not a socket.
-// Reading and writing come from Stream. Standard input is adopted as borrowed.
+// Pipe: one end of a pipe, or a FIFO, a terminal, a character device: a stream that is not a
+// socket. Reading and writing come from Stream. Standard input is adopted as borrowed.
 #pragma once
 
 #include "baton/export.hpp"

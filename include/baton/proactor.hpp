@@ -119,8 +119,7 @@ class BATON_EXPORT Proactor {
   Proactor(const Proactor&) = delete;
   Proactor& operator=(const Proactor&) = delete;
 
-  // -- driving
-  // ---------------------------------------------------------------------------------------------
+  // -- driving ------------------------------------------------------------------------------------
 
   /// Runs handlers until stop(). An exception that a handler lets out leaves run() after the baton
   /// has been handed over; run() may be called again. per_thread: the thread takes a free lane; one
@@ -144,8 +143,7 @@ class BATON_EXPORT Proactor {
   /// at once: it is run() that returns when the drain is complete.
   void drain(Deadline deadline) noexcept;
 
-  // -- operations
-  // --------------------------------------------------------------------------------------------
+  // -- operations ---------------------------------------------------------------------------------
 
   /// Starts a prepared operation. An error means that nothing was started and no completion comes:
   /// it is in use, its handle is closed, a limit is reached, the proactor is stopped, or no
@@ -211,8 +209,7 @@ class BATON_EXPORT Proactor {
   void on_task_exception(std::function<void(std::exception_ptr)> handler);
   void task_failed(std::exception_ptr exception) noexcept;
 
-  // -- handles
-  // ---------------------------------------------------------------------------------------------
+  // -- handles ------------------------------------------------------------------------------------
 
   /// Makes a descriptor known. Owned: set non-blocking and close-on-exec, closed by Baton.
   /// Borrowed: untouched. Errors: errc::no_free_handles, errc::stopped, EBADF. On failure the
@@ -236,8 +233,7 @@ class BATON_EXPORT Proactor {
   [[nodiscard]] std::uint32_t current_lane() const noexcept;
   [[nodiscard]] std::uint32_t home_lane(const Handle& handle) const noexcept;
 
-  // -- what is going on
-  // --------------------------------------------------------------------------------------
+  // -- what is going on ---------------------------------------------------------------------------
 
   [[nodiscard]] Deadline now() const noexcept;  ///< the proactor's clock, virtual under simulation
   [[nodiscard]] Statistics statistics() const;

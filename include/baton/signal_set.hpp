@@ -4,9 +4,9 @@
 //   SignalSet signals = SignalSet::open(proactor, {SIGINT, SIGTERM}).value();
 //   Result<int> number = co_await signals.wait();
 //
-// A signal must be blocked in every thread of the process, else the system may deliver it to one where it is
-// not, with its default action. Threads inherit the mask of the one that starts them: block() in main, before
-// the others exist, settles it. Baton's own threads block all signals.
+// A signal must be blocked in every thread of the process, else the system may deliver it to one
+// where it is not, with its default action. Threads inherit the mask of the one that starts them:
+// block() in main, before the others exist, settles it. Baton's own threads block all signals.
 #pragma once
 
 #include <cstddef>
@@ -45,8 +45,8 @@ class BATON_EXPORT SignalSet : public IoObject {
     return block(std::span{signals.begin(), signals.size()});
   }
 
-  /// Blocks them in the calling thread, too (and leaves them blocked). Errors: EINVAL for a number that is no
-  /// signal, or SIGKILL and SIGSTOP; the system's; Proactor::adopt's.
+  /// Blocks them in the calling thread, too (and leaves them blocked). Errors: EINVAL for a number
+  /// that is no signal, or SIGKILL and SIGSTOP; the system's; Proactor::adopt's.
   static Result<SignalSet> open(Proactor& proactor, std::span<const int> signals,
                                 Home home = {}) noexcept;
   static Result<SignalSet> open(Proactor& proactor, std::initializer_list<int> signals,
@@ -54,8 +54,8 @@ class BATON_EXPORT SignalSet : public IoObject {
     return open(proactor, std::span{signals.begin(), signals.size()}, home);
   }
 
-  /// Waits for one of the signals: Result<int>, its number. Those that arrive meanwhile wait; the same one
-  /// twice may count once, as with all signals.
+  /// Waits for one of the signals: Result<int>, its number. Those that arrive meanwhile wait; the
+  /// same one twice may count once, as with all signals.
   [[nodiscard]] auto wait() noexcept { return awaitable(OwnInfo{waiting(), {}}, Number{}); }
   /// The same, and stores what is known of it; `info` must live until completion.
   template <detail::CachedHandler Handler>

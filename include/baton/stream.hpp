@@ -24,8 +24,7 @@ class Stream : public IoObject {
  public:
   Stream() noexcept = default;
 
-  // -- reading
-  // -------------------------------------------------------------------------------------------
+  // -- reading ------------------------------------------------------------------------------------
 
   /// Reads what is there, at least one byte: Result<std::size_t>. 0 bytes into a buffer that is not
   /// empty are the end of the stream.
@@ -115,8 +114,7 @@ class Stream : public IoObject {
     return TakePooled{&pool}(operation);
   }
 
-  // -- writing
-  // -------------------------------------------------------------------------------------------
+  // -- writing ------------------------------------------------------------------------------------
 
   /// Writes at least one byte of a buffer that is not empty: Result<std::size_t>.
   [[nodiscard]] auto write(ConstBuffer buffer) noexcept {
@@ -159,8 +157,7 @@ class Stream : public IoObject {
     return start_owned(operation, writing_list(list), handler);
   }
 
-  // -- readiness
-  // -----------------------------------------------------------------------------------------
+  // -- readiness ----------------------------------------------------------------------------------
 
   /// Waits until reading or writing would not block, for code that does the transfer itself:
   /// Result<void>. A hint; errors and hang-ups count as both.

@@ -1,12 +1,12 @@
-// Timer: waits until a point in time, again and again, one wait at a time. It has an operation of its own:
-// starting it allocates nothing.
+// Timer: waits until a point in time, again and again, one wait at a time. It has an operation of
+// its own: starting it allocates nothing.
 //
 //   Timer timer{proactor};
 //   timer.wait_for(1s, [&](Operation& op) { if (!op.failed()) tick(); });
 //   co_await timer.wait_for(1s);
 //
-// A timer without an object, on the caller's operation, is Proactor::start_timer; for a coroutine that only
-// wants to sleep there is sleep_for (coro/sleep.hpp).
+// A timer without an object, on the caller's operation, is Proactor::start_timer; for a coroutine
+// that only wants to sleep there is sleep_for (coro/sleep.hpp).
 #pragma once
 
 #include <coroutine>
@@ -35,9 +35,10 @@ class Timer {
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
-  /// Completes without error at `when`, or as cancelled. The handler, a callable void(Operation&) of at most
-  /// limits::cached_handler_size bytes, is moved out before it runs: it may start the next wait, and destroy
-  /// the timer. errc::operation_in_use while a wait is pending; else as Proactor::start.
+  /// Completes without error at `when`, or as cancelled. The handler, a callable void(Operation&)
+  /// of at most limits::cached_handler_size bytes, is moved out before it runs: it may start the
+  /// next wait, and destroy the timer. errc::operation_in_use while a wait is pending; else as
+  /// Proactor::start.
   template <detail::CachedHandler Handler>
   std::error_code wait_until(Deadline when, Handler&& handler) noexcept {
     if (is_pending()) return make_error_code(errc::operation_in_use);
@@ -50,7 +51,8 @@ class Timer {
   std::error_code wait_for(Duration span, Handler&& handler) noexcept {
     return wait_until(from_now(span), std::forward<Handler>(handler));
   }
-  /// On an operation of the caller, beside the timer's own wait; cancelled by Proactor::cancel(operation).
+  /// On an operation of the caller, beside the timer's own wait; cancelled by
+  /// Proactor::cancel(operation).
   template <detail::OwnedHandler Handler = detail::KeepHandler>
   std::error_code wait_until(Operation& operation, Deadline when, Handler handler = {}) noexcept {
     if (operation.is_pending()) return make_error_code(errc::operation_in_use);

@@ -107,8 +107,7 @@ class OperationAccess {
   static Operation*& sibling(Operation& operation) noexcept { return operation.timer_sibling_; }
   static Operation*& previous(Operation& operation) noexcept { return operation.timer_previous_; }
 
-  // -- handles
-  // ---------------------------------------------------------------------------------------------
+  // -- handles ------------------------------------------------------------------------------------
 
   using Phase = Handle::Phase;
   static Phase phase(const Handle& handle) noexcept {

@@ -65,8 +65,7 @@ int Proactor::Core::start_threads() {
 
 bool Proactor::Core::forked() const noexcept { return os::fork_generation() != fork_generation_; }
 
-// -- driving
-// -----------------------------------------------------------------------------------------------------
+// -- driving --------------------------------------------------------------------------------------
 
 std::size_t Proactor::Core::turn(Deadline deadline, std::size_t handlers_max, bool return_after,
                                  bool for_good) {
@@ -169,8 +168,7 @@ void Proactor::Core::lane_is_quiet(Lane&) noexcept {
   stop();
 }
 
-// -- starting
-// ----------------------------------------------------------------------------------------------------
+// -- starting -------------------------------------------------------------------------------------
 
 std::error_code Proactor::Core::check(const Operation& operation) const noexcept {
   const OperationKind kind = operation.kind();
@@ -322,8 +320,7 @@ std::error_code Proactor::Core::post(Operation& operation, Notify level, Home ho
   return {};
 }
 
-// -- cancelling
-// --------------------------------------------------------------------------------------------------
+// -- cancelling -----------------------------------------------------------------------------------
 
 CancelResult Proactor::Core::cancel(Operation& operation, std::uint32_t activation) noexcept {
   if (forked()) return CancelResult::nothing_pending;
@@ -431,8 +428,7 @@ CancelWait Proactor::Core::cancel_wait(Operation& operation, std::uint32_t activ
   return answer;
 }
 
-// -- handles
-// -------------------------------------------------------------------------------------------------------
+// -- handles --------------------------------------------------------------------------------------
 
 std::uint32_t Proactor::Core::home_of(Home home) noexcept {
   if (!per_thread_) return 0;
@@ -537,8 +533,7 @@ void Proactor::Core::close_detached(Handle& handle) noexcept BATON_NO_THREAD_SAF
   }
 }
 
-// -- HandlerRunner
-// ---------------------------------------------------------------------------------------------------
+// -- HandlerRunner --------------------------------------------------------------------------------
 
 void Proactor::Core::requeue(Lane& lane, Operation& operation) noexcept {
   Access::requeued(operation);
@@ -572,8 +567,7 @@ void Proactor::Core::deliver_to_lanes(void* self, OperationQueue& finished) {
   }
 }
 
-// -- the end
-// -----------------------------------------------------------------------------------------------------------
+// -- the end --------------------------------------------------------------------------------------
 
 bool Proactor::Core::everything_finished() noexcept {
   if (ledger_.handles.count() > 0) return false;
@@ -651,8 +645,7 @@ void Proactor::Core::abandon_after_fork() noexcept {
   for (const auto& processor : processors_) processor->engine->after_fork_in_child();
 }
 
-// -- statistics
-// ----------------------------------------------------------------------------------------------------------
+// -- statistics -----------------------------------------------------------------------------------
 
 Statistics Proactor::Core::statistics() const {
   Statistics sum;

@@ -23,8 +23,7 @@ class Proactor::Core final : public HandlerRunner {
   Core(Config config, const os::System& system, std::uint32_t handles_max, std::uint32_t lanes);
   ~Core() override;
 
-  // -- put together by src/proactor.cpp, before anything starts
-  // --------------------------------------------------
+  // -- put together by src/proactor.cpp, before anything starts -----------------------------------
 
   /// One processor of the team. per_thread: once for each lane, in order; else lane 0.
   void add(std::unique_ptr<Engine> engine, const ProcessorConfig& config, Mode mode,
@@ -32,8 +31,7 @@ class Proactor::Core final : public HandlerRunner {
   /// Starts the threads of dedicated processors; 0 or an errno.
   int start_threads();
 
-  // -- the calls of Proactor
-  // -----------------------------------------------------------------------------------
+  // -- the calls of Proactor ----------------------------------------------------------------------
 
   std::size_t turn(Deadline deadline, std::size_t handlers_max, bool return_after, bool for_good);
   void stop() noexcept;
@@ -63,8 +61,7 @@ class Proactor::Core final : public HandlerRunner {
   void abandon_after_fork() noexcept;
   [[nodiscard]] bool forked() const noexcept;
 
-  // -- HandlerRunner
-  // ---------------------------------------------------------------------------------------------
+  // -- HandlerRunner ------------------------------------------------------------------------------
 
   void lane_is_quiet(Lane& lane) noexcept override;
 

@@ -53,8 +53,7 @@ bool Dispatcher::inside() const noexcept {
   return false;
 }
 
-// -- a turn
-// ------------------------------------------------------------------------------------------------------
+// -- a turn ---------------------------------------------------------------------------------------
 
 std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
                              bool return_after_handlers) BATON_NO_THREAD_SAFETY_ANALYSIS {
@@ -332,8 +331,7 @@ bool Dispatcher::helped_enough(Member& me) {
   return all_taken;
 }
 
-// -- seats
-// ---------------------------------------------------------------------------------------------------------
+// -- seats ----------------------------------------------------------------------------------------
 
 bool Dispatcher::can_lead(const Processor& processor) const noexcept {
   return processor.mode != Mode::dedicated &&
@@ -397,8 +395,7 @@ void Dispatcher::set_seats(const Member& me, SeatState state) noexcept {
   }
 }
 
-// -- the look round
-// ----------------------------------------------------------------------------------------------
+// -- the look round -------------------------------------------------------------------------------
 
 bool Dispatcher::unled() const noexcept {
   for (const Processor* processor : processors_) {
@@ -539,8 +536,7 @@ void Dispatcher::interrupt_leader(Processor& processor) {
   processor.engine->interrupt();
 }
 
-// -- timers
-// --------------------------------------------------------------------------------------------------------
+// -- timers ---------------------------------------------------------------------------------------
 
 void Dispatcher::take_timekeeping(Member& me) noexcept {
   if (timekeeper_ == nullptr) {
@@ -579,8 +575,7 @@ void Dispatcher::wake_timekeeper() noexcept {
   member.slot.unpark(system_);
 }
 
-// -- sleepers
-// --------------------------------------------------------------------------------------------------------
+// -- sleepers -------------------------------------------------------------------------------------
 
 void Dispatcher::push_sleeper(Member& me) noexcept {
   me.rest = Rest::asleep;
@@ -596,8 +591,7 @@ void Dispatcher::remove_sleeper(Member& me) noexcept {
   me.next = me.previous = nullptr;
 }
 
-// -- closing, stopping
-// -------------------------------------------------------------------------------------------------
+// -- closing, stopping ----------------------------------------------------------------------------
 
 void Dispatcher::run_closures() BATON_NO_THREAD_SAFETY_ANALYSIS {
   while (Handle* handle = ledger_.next_closable(lane_)) {
@@ -631,8 +625,7 @@ void Dispatcher::stop_locked() noexcept {
 
 void Dispatcher::restart() noexcept { stopped_.store(false, std::memory_order_release); }
 
-// -- dedicated processors
-// ------------------------------------------------------------------------------------------------
+// -- dedicated processors -------------------------------------------------------------------------
 
 int Dispatcher::start_threads(Deliver deliver, void* context) {
   deliver_ = deliver;

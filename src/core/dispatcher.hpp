@@ -59,8 +59,7 @@ class Dispatcher {
   void restart() noexcept;
   [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
 
-  // -- called with the mutex held, by starters
-  // ---------------------------------------------------------------
+  // -- called with the mutex held, by starters ----------------------------------------------------
 
   /// After anything was queued, deferred or started: wakes or interrupts at most one thread.
   void look_round() BATON_REQUIRES(ledger_.mutex);

@@ -80,9 +80,9 @@ struct LaneRequest {
 };
 
 struct Lane {
-  /// Handlers to run before the next look at an engine. A batch brings follow-ups - a read's handler
-  /// starts a write, whose handler starts a read: looking in between would find descriptors ready
-  /// whose operation is about to start.
+  /// Handlers to run before the next look at an engine. A batch brings follow-ups - a read's
+  /// handler starts a write, whose handler starts a read: looking in between would find descriptors
+  /// ready whose operation is about to start.
   [[nodiscard]] std::size_t handlers_before_look() const noexcept {
     return std::max(limits::handlers_per_look, 4 * last_batch);
   }

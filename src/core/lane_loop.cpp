@@ -36,8 +36,7 @@ constexpr std::size_t handlers_per_clock = 8;
 LaneLoop::LaneLoop(Ledger& ledger, Lane& lane, HandlerRunner& runner) noexcept
     : ledger_(ledger), lane_(lane), runner_(runner), system_(ledger.system()) {}
 
-// -- ownership
-// -----------------------------------------------------------------------------------------------
+// -- ownership ------------------------------------------------------------------------------------
 
 bool LaneLoop::enter() noexcept {
   const std::uint64_t self = system_.thread_self();
@@ -128,8 +127,7 @@ std::uint32_t LaneLoop::started() const noexcept {
   return sum;
 }
 
-// -- a turn
-// -----------------------------------------------------------------------------------------------------
+// -- a turn ---------------------------------------------------------------------------------------
 
 std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
                            bool return_after_handlers) {
@@ -248,8 +246,7 @@ void LaneLoop::reap(Deadline deadline) noexcept {
   lane_.counters.batch_max.raise_to(brought);
 }
 
-// -- starting
-// ----------------------------------------------------------------------------------------------------
+// -- starting -------------------------------------------------------------------------------------
 
 std::error_code LaneLoop::start(Processor& processor, Operation& operation) noexcept {
   std::error_code error;
@@ -278,8 +275,7 @@ void LaneLoop::submit(Processor& processor, Operation& operation) noexcept {
   }
 }
 
-// -- mail
-// ----------------------------------------------------------------------------------------------------------
+// -- mail -----------------------------------------------------------------------------------------
 
 void LaneLoop::mail(Operation& operation) noexcept {
   if (operation.handle() != nullptr) {
@@ -440,8 +436,7 @@ void LaneLoop::serve(const LaneRequest& request) noexcept {
   }
 }
 
-// -- closing
-// ---------------------------------------------------------------------------------------------------------
+// -- closing --------------------------------------------------------------------------------------
 
 void LaneLoop::run_closures() noexcept {
   while (Handle* handle = ledger_.next_closable(lane_)) {

@@ -54,8 +54,7 @@ class LaneLoop {
   void restart() noexcept { stopped_.store(false, std::memory_order_release); }
   [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
 
-  // -- from other threads
-  // ----------------------------------------------------------------------------------
+  // -- from other threads -------------------------------------------------------------------------
 
   /// An activated operation: to start, or posted.
   void mail(Operation& operation) noexcept;
@@ -64,8 +63,7 @@ class LaneLoop {
   /// False when there was no memory for it.
   bool request(const LaneRequest& request) noexcept;
 
-  // -- for the owner, and for the destructor when no thread is inside
-  // -------------------------------------------
+  // -- for the owner, and for the destructor when no thread is inside -----------------------------
 
   /// Starts one operation of this lane. The error tells why it was refused.
   std::error_code start(Processor& processor, Operation& operation) noexcept;

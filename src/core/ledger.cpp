@@ -42,8 +42,7 @@ Processor* Ledger::route(const Lane& lane, OperationKind kind) const noexcept {
   return nullptr;
 }
 
-// -- start
-// ---------------------------------------------------------------------------------------------------
+// -- start ----------------------------------------------------------------------------------------
 
 Admission Ledger::admit(Lane& lane, Processor& processor, Operation& operation, bool may_submit,
                         std::error_code& error) noexcept {
@@ -189,8 +188,7 @@ bool Ledger::attach(Processor& processor, Handle& handle, std::error_code& error
   return true;
 }
 
-// -- completion
-// ------------------------------------------------------------------------------------------------
+// -- completion -----------------------------------------------------------------------------------
 
 void Ledger::account(Processor& processor, OperationQueue& finished) noexcept {
   const auto count = static_cast<std::uint32_t>(finished.size());
@@ -240,8 +238,7 @@ void Ledger::handler_returned(Lane& lane, Handle* handle) noexcept {
   }
 }
 
-// -- timers and cancel
-// -------------------------------------------------------------------------------------------
+// -- timers and cancel ----------------------------------------------------------------------------
 
 void Ledger::expire(Lane& lane, Deadline now) noexcept {
   while (Operation* due = lane.timers.pop_due(now)) {
@@ -333,8 +330,7 @@ void Ledger::cancel_accepts(Lane& lane) noexcept {
   });
 }
 
-// -- close
-// ---------------------------------------------------------------------------------------------------------
+// -- close ----------------------------------------------------------------------------------------
 
 bool Ledger::begin_close(Lane& lane, Handle& handle, Operation* operation) noexcept {
   if (Access::phase(handle) != Access::Phase::open) return false;

@@ -40,8 +40,7 @@ class Ledger {
   Ledger(const os::System& system, std::uint32_t handles_max, bool per_thread)
       : handles(handles_max, system), cache(system), system_(system), per_thread_(per_thread) {}
 
-  // -- start
-  // -----------------------------------------------------------------------------------------------
+  // -- start --------------------------------------------------------------------------------------
 
   /// Checks and claims an operation at rest. `may_submit`: this thread may call the engine.
   Admission admit(Lane& lane, Processor& processor, Operation& operation, bool may_submit,
@@ -61,8 +60,7 @@ class Ledger {
   /// REQUIRES: activated as started.
   void start_timer(Lane& lane, Operation& operation) noexcept;
 
-  // -- completion
-  // ------------------------------------------------------------------------------------------
+  // -- completion ---------------------------------------------------------------------------------
 
   /// The processor's part for what its engine finished. REQUIRES: processor's domain held.
   void account(Processor& processor, OperationQueue& finished) noexcept;
@@ -74,8 +72,7 @@ class Ledger {
   /// A handler of an operation on `handle` has returned (or let an exception out).
   void handler_returned(Lane& lane, Handle* handle) noexcept;
 
-  // -- timers and cancel
-  // -------------------------------------------------------------------------------------
+  // -- timers and cancel --------------------------------------------------------------------------
 
   /// Moves what is due to the lane's queue; deadlines of operations become cancellations.
   void expire(Lane& lane, Deadline now) noexcept;
@@ -85,8 +82,7 @@ class Ledger {
   void cancel_everything(Lane& lane) noexcept;
   void cancel_accepts(Lane& lane) noexcept;
 
-  // -- close
-  // ---------------------------------------------------------------------------------------------------
+  // -- close --------------------------------------------------------------------------------------
 
   /// Begins a close; `operation`, if not null, is activated and completes last. False: one is under
   /// way already.
@@ -104,8 +100,7 @@ class Ledger {
   /// share a domain.
   void serve_as_leader(Lane& lane, Processor& processor, OperationQueue& finished) noexcept;
 
-  // -- facts
-  // ---------------------------------------------------------------------------------------------------
+  // -- facts --------------------------------------------------------------------------------------
 
   /// The first processor of the team, as this lane sees it, that takes `kind`; null when none does.
   [[nodiscard]] Processor* route(const Lane& lane, OperationKind kind) const noexcept;

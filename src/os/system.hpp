@@ -34,8 +34,7 @@ struct SignalMask {
 namespace os {
 
 struct System {
-  // -- time, waiting on a word, threads
-  // -----------------------------------------------------------------
+  // -- time, waiting on a word, threads -----------------------------------------------------------
   /// CLOCK_MONOTONIC in nanoseconds.
   std::int64_t (*monotonic_ns)();
   /// CLOCK_REALTIME in microseconds since 1970, for log lines only.
@@ -56,8 +55,7 @@ struct System {
   int (*kill_thread)(std::uint64_t thread, int signal_number);
   pid_t (*getpid)();
 
-  // -- descriptors
-  // ----------------------------------------------------------------------------------------
+  // -- descriptors --------------------------------------------------------------------------------
   ssize_t (*read)(int fd, void* buffer, size_t size);
   ssize_t (*write)(int fd, const void* buffer, size_t size);
   ssize_t (*readv)(int fd, const iovec* list, int count);
@@ -73,8 +71,7 @@ struct System {
   int (*pipe2)(int fds[2], int flags);
   int (*eventfd)(unsigned initial, int flags);
 
-  // -- sockets
-  // ----------------------------------------------------------------------------------------------
+  // -- sockets ------------------------------------------------------------------------------------
   int (*socket)(int domain, int type, int protocol);
   int (*socketpair)(int domain, int type, int protocol, int fds[2]);
   int (*bind)(int fd, const sockaddr* address, socklen_t size);
@@ -91,8 +88,7 @@ struct System {
   int (*getsockname)(int fd, sockaddr* address, socklen_t* size);
   int (*getpeername)(int fd, sockaddr* address, socklen_t* size);
 
-  // -- readiness
-  // ----------------------------------------------------------------------------------------------
+  // -- readiness ----------------------------------------------------------------------------------
   int (*pselect)(int end, fd_set* in, fd_set* out, fd_set* error, const timespec* timeout,
                  const sigset_t* mask);
   int (*ppoll)(pollfd* list, nfds_t count, const timespec* timeout, const sigset_t* mask);
@@ -101,8 +97,7 @@ struct System {
   /// Milliseconds, -1 for ever.
   int (*epoll_pwait)(int epoll, epoll_event* events, int count, int timeout, const sigset_t* mask);
 
-  // -- the ring
-  // -------------------------------------------------------------------------------------------------
+  // -- the ring -----------------------------------------------------------------------------------
   int (*io_uring_setup)(unsigned entries, void* parameters);
   int (*io_uring_enter)(int ring, unsigned submit, unsigned complete, unsigned flags,
                         const void* argument, size_t size);
@@ -110,8 +105,7 @@ struct System {
   void* (*mmap)(void* address, size_t size, int protection, int flags, int fd, off_t offset);
   int (*munmap)(void* address, size_t size);
 
-  // -- signals
-  // ----------------------------------------------------------------------------------------------------
+  // -- signals ------------------------------------------------------------------------------------
   int (*thread_sigmask)(int how, const sigset_t* set, sigset_t* old);
   int (*sigaction)(int signal_number, const struct sigaction* action, struct sigaction* old);
   int (*signalfd)(int fd, const sigset_t* set, int flags);

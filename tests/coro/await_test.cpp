@@ -1,5 +1,5 @@
-// Awaiting operations: results, time-outs, cancellation by token and by std::stop_token, and what happens
-// when start, completion and cancellation meet.
+// Awaiting operations: results, time-outs, cancellation by token and by std::stop_token, and what
+// happens when start, completion and cancellation meet.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -120,8 +120,8 @@ TEST_P(Await, is_cancelled_by_stop_token) {
   }(proactor(), ends.first, canceller));
 }
 
-// Start, completion and cancellation at the same time, over and over: each await ends once, and the frame
-// outlives everybody who looks at it (the sanitizers watch).
+// Start, completion and cancellation at the same time, over and over: each await ends once, and the
+// frame outlives everybody who looks at it (the sanitizers watch).
 TEST_P(Await, survives_races_of_start_completion_and_cancel) {
   constexpr int rounds = 300;
   std::atomic<CancellationSource*> current{nullptr};

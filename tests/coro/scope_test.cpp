@@ -170,8 +170,8 @@ TEST_P(ScopeTest, tasks_share_a_strand) {
   EXPECT_EQ(shared.plain, 2L * tasks * rounds);
 }
 
-// The joiner comes back outside of the scope's strand and destroys the scope at once, while the last
-// task's thread is still on its way out of that strand.
+// The joiner comes back outside of the scope's strand and destroys the scope at once, while the
+// last task's thread is still on its way out of that strand.
 TEST_P(ScopeTest, may_be_destroyed_right_after_join) {
   complete([](Proactor& proactor) -> Task<void> {
     for (int round = 0; round < 300; ++round) {

@@ -147,8 +147,8 @@ TEST_F(TaskTest, an_await_in_a_condition_works_or_is_refused) {
 }
 
 #if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-// Symmetric transfer: a chain of tasks that end at once does not grow the stack. Compilers promise that
-// only with optimisation (gcc bug 100897).
+// Symmetric transfer: a chain of tasks that end at once does not grow the stack. Compilers promise
+// that only with optimisation (gcc bug 100897).
 TEST_F(TaskTest, ends_of_many_tasks_do_not_pile_up) {
   const auto body = []() -> Task<long> {
     long sum = 0;

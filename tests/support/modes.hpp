@@ -1,6 +1,6 @@
-// A fixture with a proactor that runs in the background: every engine of the registry in every mode, with
-// one thread and with four. For what is built on the proactor; the proactor itself has its conformance
-// suite.
+// A fixture with a proactor that runs in the background: every engine of the registry in every
+// mode, with one thread and with four. For what is built on the proactor; the proactor itself has
+// its conformance suite.
 #pragma once
 
 #include <gtest/gtest.h>

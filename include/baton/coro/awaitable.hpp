@@ -134,8 +134,8 @@ class StopHook final : public CancellationHook {
 template <class Inner, class Hook>
 class Cancellable;
 
-/// The result of `.timeout(span)` and `.deadline(when)`: the awaitable, by reference, in a value of its own;
-/// gcc 12 would try to move an awaitable that a modifier answers by reference.
+/// The result of `.timeout(span)` and `.deadline(when)`: the awaitable, by reference, in a value of
+/// its own; gcc 12 would try to move an awaitable that a modifier answers by reference.
 template <class Inner>
 class [[nodiscard("nothing is started until it is awaited")]] AwaiterReference {
  public:

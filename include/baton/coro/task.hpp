@@ -85,11 +85,12 @@ class TaskPromiseBase {
 /// Ends the program, saying why.
 [[noreturn]] BATON_EXPORT void frame_is_misplaced() noexcept;
 
-/// gcc 12 lays out the frame of some coroutines wrongly: those that await in the very condition of an if,
-/// while, do, for or switch (`if (co_await f())`) while no variable is declared in the block around it. The
-/// condition's value then stands in front of the frame's head, and a handle made from the promise resumes
-/// garbage. A frame is aligned and such a handle is not: better to end here, with the reason, than there.
-/// The cure: `auto result = co_await f(); if (result)`, or `if (auto result = co_await f())`.
+/// gcc 12 lays out the frame of some coroutines wrongly: those that await in the very condition of
+/// an if, while, do, for or switch (`if (co_await f())`) while no variable is declared in the block
+/// around it. The condition's value then stands in front of the frame's head, and a handle made
+/// from the promise resumes garbage. A frame is aligned and such a handle is not: better to end
+/// here, with the reason, than there. The cure: `auto result = co_await f(); if (result)`, or `if
+/// (auto result = co_await f())`.
 template <class Promise>
 std::coroutine_handle<Promise> checked_handle(Promise& promise) noexcept {
   const auto handle = std::coroutine_handle<Promise>::from_promise(promise);

@@ -1,5 +1,5 @@
-// A descriptor kept for the moment when there are none: given up so that one connection can be taken
-// from the backlog and closed, and its peer be told instead of waiting. Not thread-safe: the
+// A descriptor kept for the moment when there are none: given up so that one connection can be
+// taken from the backlog and closed, and its peer be told instead of waiting. Not thread-safe: the
 // engine's lock.
 #pragma once
 

@@ -43,6 +43,14 @@ bool receive_all(int fd, void* data, std::size_t size) {
   return true;
 }
 
+bool at_end(int fd) {
+  for (;;) {
+    char byte = 0;
+    const ssize_t got = ::recv(fd, &byte, 1, 0);
+    if (got >= 0 || errno != EINTR) return got == 0;
+  }
+}
+
 void round_trip(int fd, std::size_t size, unsigned seed) {
   std::string sent(size, '\0');
   for (char& byte : sent) byte = static_cast<char>(seed = seed * 1'664'525U + 1'013'904'223U);

@@ -60,6 +60,9 @@ struct Stream {
 void send_all(int fd, const void* data, std::size_t size);
 /// False when the stream ended or a minute passed.
 bool receive_all(int fd, void* data, std::size_t size);
+/// Waits for the end of the stream. (EINTR is no error: a ring that is destroyed interrupts the
+/// calls of every thread that has used it.)
+bool at_end(int fd);
 /// Sends `size` bytes made from `seed` and expects them back.
 void round_trip(int fd, std::size_t size = 64, unsigned seed = 1);
 

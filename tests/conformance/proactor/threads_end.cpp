@@ -120,15 +120,13 @@ TEST_P(End, survives_handlers_that_stop_drain_and_restart_it) {
 TEST_P(End, closes_what_it_owns_and_only_that) {
   use(1);
   Stream owned;
-  const int fd = owned.ours.get();
   adopt(owned.ours);
   Stream borrowed;
   ASSERT_TRUE(
       proactor().adopt(borrowed.ours.get(), HandleKind::stream_socket, Ownership::borrowed));
   destroy();
+  EXPECT_TRUE(at_end(owned.peer.get()));
   char byte = 0;
-  EXPECT_EQ(::recv(owned.peer.get(), &byte, 1, 0), 0) << "the end of the stream";
-  static_cast<void>(fd);
   EXPECT_EQ(::send(borrowed.peer.get(), "x", 1, 0), 1);
   EXPECT_EQ(::recv(borrowed.ours.get(), &byte, 1, 0), 1);
 }

@@ -129,7 +129,7 @@ TEST_P(Stop, with_ten_thousand_pending_is_prompt_and_nothing_is_called_after) {
   over = true;
 }
 
-// -- drain -----------------------------------------------------------------------------------------
+// -- drain ----------------------------------------------------------------------------------------
 
 TEST_P(Stop, a_drain_with_nothing_to_do_ends_run) {
   use(2);

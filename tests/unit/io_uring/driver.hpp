@@ -82,14 +82,12 @@ class Driver {
   std::vector<const Operation*> history_;
 };
 
-// -- requests
-// ---------------------------------------------------------------------------------------
+// -- requests -------------------------------------------------------------------------------------
 
 void set_read(Operation& operation, Handle* handle, MutableBuffer buffer, std::uint16_t flags = 0);
 void set_write(Operation& operation, Handle* handle, ConstBuffer buffer, std::uint16_t flags = 0);
 
-// -- descriptors
-// --------------------------------------------------------------------------------------
+// -- descriptors ----------------------------------------------------------------------------------
 
 struct Pair {
   int left = -1;
