@@ -1,0 +1,230 @@
+// The three forms of a request, and what they answer when nothing can be started.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "baton/coro/run.hpp"
+#include "baton/proactor.hpp"
+#include "baton/stream_socket.hpp"
+
+namespace baton {
+namespace {
+
+class Forms : public testing::Test {
+ protected:
+  Forms() {
+    auto ends = StreamSocket::pair(proactor_).value();
+    left_ = std::move(ends.first);
+    right_ = std::move(ends.second);
+  }
+  void run_until(const bool& done) {
+    while (!done) proactor_.run_one();
+  }
+
+  Proactor proactor_;
+  StreamSocket left_;
+  StreamSocket right_;
+  std::array<char, 64> buffer_{};
+};
+
+TEST_F(Forms, operation_of_the_caller) {
+  Operation reading, writing;
+  bool done = false;
+  ASSERT_FALSE(right_.read(reading, buffer_, [&done](Operation& operation) {
+    EXPECT_EQ(operation.bytes(), 5U);
+    EXPECT_FALSE(operation.failed());
+    done = true;
+  }));
+  ASSERT_FALSE(left_.write_all(writing, std::string_view{"hello"}, [](Operation&) {}));
+  run_until(done);
+  EXPECT_EQ(std::string_view(buffer_.data(), 5), "hello");
+}
+
+TEST_F(Forms, operation_of_the_caller_keeps_its_handler) {
+  Operation reading, writing;
+  int count = 0;
+  bool done = false;
+  reading.set_handler([&count, &done](Operation& operation) {
+    count += static_cast<int>(operation.bytes());
+    done = true;
+  });
+  for (int round = 0; round < 3; ++round) {
+    done = false;
+    ASSERT_FALSE(right_.read(reading, buffer_));
+    ASSERT_FALSE(left_.write(writing, std::string_view{"ab"}));
+    run_until(done);
+    while (writing.is_pending()) proactor_.run_one();
+  }
+  EXPECT_EQ(count, 6);
+}
+
+TEST_F(Forms, operation_from_the_cache) {
+  bool done = false;
+  // More than two pointers, and not trivial: such a handler needs an operation from the cache.
+  auto alive = std::make_shared<int>(1);
+  const std::weak_ptr<int> watch = alive;
+  std::size_t bytes = 0;
+  ASSERT_FALSE(right_.read(buffer_, [&, alive = std::move(alive)](Operation& operation) {
+    bytes = operation.bytes() + static_cast<std::size_t>(*alive);
+    done = true;
+  }));
+  EXPECT_FALSE(watch.expired());
+  ASSERT_FALSE(left_.write_all(std::string_view{"hello"}, [](Operation&) {}));
+  run_until(done);
+  EXPECT_EQ(bytes, 6U);
+  EXPECT_TRUE(watch.expired()) << "the handler is destroyed when it has run";
+}
+
+TEST_F(Forms, an_operation_in_use_is_refused_and_undisturbed) {
+  Operation operation;
+  bool done = false;
+  ASSERT_FALSE(right_.read(operation, buffer_, [&done](Operation&) { done = true; }));
+  EXPECT_EQ(right_.read(operation, buffer_, [](Operation&) { FAIL(); }), errc::operation_in_use);
+  EXPECT_EQ(left_.close(operation), errc::operation_in_use);
+  EXPECT_TRUE(left_.is_open());
+  EXPECT_EQ(right_.cancel(), CancelResult::requested);
+  run_until(done);
+  EXPECT_EQ(operation.error(), std::errc::operation_canceled);
+}
+
+TEST_F(Forms, a_closed_object_answers_handle_closed) {
+  StreamSocket closed;
+  Operation operation;
+  const auto never = [](Operation&) { FAIL(); };
+  EXPECT_EQ(closed.read(operation, buffer_, never), errc::handle_closed);
+  EXPECT_EQ(closed.read(buffer_, never), errc::handle_closed);
+  EXPECT_EQ(closed.close(never), errc::handle_closed);
+  EXPECT_EQ(closed.close(operation, never), errc::handle_closed);
+  EXPECT_EQ(closed.cancel(), CancelResult::nothing_pending);
+  EXPECT_EQ(closed.native(), invalid_handle);
+  closed.close_detached();
+  StreamSocket moved = std::move(left_);
+  EXPECT_EQ(left_.read(buffer_, never), errc::handle_closed);  // NOLINT: that is what is tested
+  EXPECT_TRUE(moved.is_open());
+}
+
+TEST_F(Forms, a_start_that_fails_destroys_the_cached_handler) {
+  auto alive = std::make_shared<int>(1);
+  proactor_.stop();
+  EXPECT_EQ(right_.read(buffer_, [alive](Operation&) { FAIL(); }), errc::stopped);
+  EXPECT_EQ(alive.use_count(), 1);
+  proactor_.restart();
+}
+
+TEST_F(Forms, close_completes_last) {
+  Operation reading;
+  bool read_done = false, closed = false;
+  ASSERT_FALSE(right_.read(reading, buffer_, [&read_done](Operation& operation) {
+    EXPECT_EQ(operation.error(), std::errc::operation_canceled);
+    read_done = true;
+  }));
+  ASSERT_FALSE(right_.close([&](Operation& operation) {
+    EXPECT_FALSE(operation.failed());
+    EXPECT_TRUE(read_done);
+    closed = true;
+  }));
+  EXPECT_FALSE(right_.is_open()) << "from the start of the close on";
+  run_until(closed);
+}
+
+TEST_F(Forms, a_destroyed_object_closes_behind_itself) {
+  bool done = false;
+  right_ = StreamSocket{};
+  ASSERT_FALSE(left_.read(buffer_, [&done](Operation& operation) {
+    EXPECT_EQ(operation.result().value(), 0U) << "the other end is closed";
+    done = true;
+  }));
+  run_until(done);
+}
+
+TEST_F(Forms, release_gives_the_handle_away) {
+  Handle* const handle = right_.release();
+  ASSERT_NE(handle, nullptr);
+  EXPECT_FALSE(right_.is_open());
+  proactor_.close_detached(*handle);
+}
+
+TEST_F(Forms, the_shorthands_for_several_buffers) {
+  std::array<char, 3> first{};
+  std::array<char, 8> second{};
+  const std::array<MutableBuffer, 2> into{MutableBuffer{first}, MutableBuffer{second}};
+  const std::array<ConstBuffer, 2> from{ConstBuffer{std::string_view{"one"}},
+                                        ConstBuffer{std::string_view{"two"}}};
+  const auto body = [&]() -> Task<void> {
+    EXPECT_EQ((co_await left_.write_all_vectored(from)).value(), 6U);
+    EXPECT_EQ((co_await right_.read_vectored(into)).value(), 6U);
+  };
+  run_until_complete(proactor_, body());
+  EXPECT_EQ(std::string_view(first.data(), 3), "one");
+  EXPECT_EQ(std::string_view(second.data(), 3), "two");
+}
+
+TEST_F(Forms, read_until_in_three_forms) {
+  constexpr std::string_view end = "\r\n";
+  Operation operation;
+  bool done = false;
+  ASSERT_FALSE(left_.write_all(std::string_view{"a\r\nb\r\nc\r\n"}, [](Operation&) {}));
+  ASSERT_FALSE(right_.read_until(operation, {buffer_.data(), 3}, 0, end,
+                                 [&done](Operation&) { done = true; }));
+  run_until(done);
+  EXPECT_EQ(operation.result().value(), 3U);
+  done = false;
+  ASSERT_FALSE(right_.read_until({buffer_.data(), 3}, 0, end, [&done](Operation& cached) {
+    EXPECT_EQ(cached.result().value(), 3U);
+    done = true;
+  }));
+  run_until(done);
+  const auto body = [&]() -> Task<void> {
+    buffer_[0] = 'x';  // one byte that is already data
+    EXPECT_EQ((co_await right_.read_until(buffer_, 1, end)).value(), 4U);
+    // Already there: nothing is read.
+    EXPECT_EQ((co_await right_.read_until(buffer_, 4, end)).value(), 4U);
+  };
+  run_until_complete(proactor_, body());
+  EXPECT_EQ(std::string_view(buffer_.data(), 4), "xc\r\n");
+}
+
+TEST_F(Forms, reads_into_pooled_buffers) {
+  BufferPool pool{32, 1};
+  const auto body = [&]() -> Task<void> {
+    EXPECT_TRUE(co_await left_.write_all(std::string_view{"pooled"}));
+    {
+      const auto block = co_await right_.read_pooled(pool);
+      EXPECT_EQ(block.value().bytes().size(), 6U);
+      EXPECT_EQ(pool.available(), 0U);
+    }
+    EXPECT_EQ(pool.available(), 1U);
+    EXPECT_EQ((co_await right_.read_pooled(pool).timeout(Duration{1})).error(),
+              std::errc::timed_out);
+    EXPECT_TRUE(co_await left_.shutdown());
+    EXPECT_TRUE((co_await right_.read_pooled(pool)).value().bytes().empty());
+    EXPECT_EQ(pool.available(), 1U);
+  };
+  run_until_complete(proactor_, body());
+  bool done = false;
+  ASSERT_FALSE(right_.write_all(std::string_view{"back"}, [](Operation&) {}));
+  ASSERT_FALSE(left_.read_pooled(pool, [&](Operation& operation) {
+    EXPECT_EQ(Stream::take_pooled(operation, pool).value().bytes().size(), 4U);
+    done = true;
+  }));
+  run_until(done);
+  EXPECT_EQ(pool.available(), 1U);
+}
+
+TEST_F(Forms, waits_until_ready) {
+  const auto body = [&]() -> Task<void> {
+    EXPECT_TRUE(co_await right_.wait_writable());
+    EXPECT_FALSE(co_await right_.wait_readable().timeout(Duration{1'000'000}));
+    EXPECT_TRUE(co_await left_.write_all(std::string_view{"x"}));
+    EXPECT_TRUE(co_await right_.wait_readable());
+  };
+  run_until_complete(proactor_, body());
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,456 @@
+// The I/O objects, each by its own trade, on every engine and mode.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <future>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "baton/acceptor.hpp"
+#include "baton/connector.hpp"
+#include "baton/coro/sleep.hpp"
+#include "baton/datagram_socket.hpp"
+#include "baton/file.hpp"
+#include "baton/pipe.hpp"
+#include "baton/signal_set.hpp"
+#include "baton/stream_socket.hpp"
+#include "baton/timer.hpp"
+#include "support/modes.hpp"
+
+namespace baton::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Objects : public WithProactor {
+ protected:
+  static void SetUpTestSuite() {
+    // Before any thread is started: see SignalSet.
+    ASSERT_FALSE(SignalSet::block({SIGUSR1, SIGUSR2}));
+  }
+};
+
+// -- connections ----------------------------------------------------------------------------------
+
+Task<void> echo_once(StreamSocket peer) {
+  std::array<char, 64> buffer{};
+  const auto read = co_await peer.read(buffer);
+  if (!read) co_return;
+  EXPECT_TRUE(co_await peer.write_all({buffer.data(), *read}));
+}
+
+Task<void> connects_and_accepts(Proactor& proactor, Endpoint where) {
+  auto acceptor = Acceptor::listen(proactor, where).value();
+  const Endpoint listening = acceptor.local_endpoint().value();
+  EXPECT_EQ(listening.family(), where.family());
+  // The connection waits in the backlog until it is accepted.
+  auto client = co_await Connector{proactor}.connect(listening);
+  Endpoint peer;
+  auto server = co_await acceptor.accept(peer);
+  EXPECT_TRUE(client && server);
+  if (!client || !server) co_return;
+  EXPECT_EQ(client->remote_endpoint().value(), listening);
+  if (where.family() != AddressFamily::unix_domain) {
+    EXPECT_EQ(peer, client->local_endpoint().value());
+    EXPECT_EQ(server->remote_endpoint().value(), peer);
+  }
+  proactor.spawn(echo_once(std::move(*server)));
+  EXPECT_TRUE(co_await client->write_all(std::string_view{"hello"}));
+  std::array<char, 5> buffer{};
+  EXPECT_TRUE(co_await client->read_exactly(buffer));
+  EXPECT_EQ(std::string_view(buffer.data(), 5), "hello");
+}
+
+TEST_P(Objects, acceptor_and_connector_over_ipv4) {
+  complete(connects_and_accepts(proactor(), Endpoint::loopback(0)));
+}
+TEST_P(Objects, acceptor_and_connector_over_ipv6) {
+  const int probe = ::socket(AF_INET6, SOCK_STREAM, 0);
+  if (probe < 0) GTEST_SKIP() << "no IPv6 here";
+  ::close(probe);
+  if (Acceptor::listen(proactor(), Endpoint::loopback_v6(0)).error() ==
+      std::errc::address_not_available) {
+    GTEST_SKIP() << "no IPv6 address here";
+  }
+  complete(connects_and_accepts(proactor(), Endpoint::loopback_v6(0)));
+}
+TEST_P(Objects, acceptor_and_connector_over_unix) {
+  const std::string name = "@baton_objects_test_" + std::to_string(::getpid());
+  complete(connects_and_accepts(proactor(), Endpoint::unix_path(name).value()));
+}
+
+TEST_P(Objects, acceptor_says_why_it_cannot_listen) {
+  auto first = Acceptor::listen(proactor(), Endpoint::loopback(0)).value();
+  const Endpoint taken = first.local_endpoint().value();
+  EXPECT_EQ(Acceptor::listen(proactor(), taken).error(), std::errc::address_in_use);
+  EXPECT_EQ(Acceptor::listen(proactor(), Endpoint{}).error(),
+            std::errc::address_family_not_supported);
+}
+
+TEST_P(Objects, acceptor_for_each_lane) {
+  auto acceptors = Acceptor::listen_each_lane(proactor(), Endpoint::loopback(0)).value();
+  ASSERT_EQ(acceptors.size(), proactor().lanes());
+  const Endpoint where = acceptors.front().local_endpoint().value();
+  for (std::uint32_t lane = 0; lane < proactor().lanes(); ++lane) {
+    EXPECT_EQ(acceptors[lane].local_endpoint().value(), where);
+    EXPECT_EQ(proactor().home_lane(*acceptors[lane].handle()), lane);
+  }
+}
+
+TEST_P(Objects, acceptor_by_callback) {
+  auto acceptor = Acceptor::listen(proactor(), Endpoint::loopback(0)).value();
+  std::promise<Endpoint> accepted;
+  ASSERT_FALSE(acceptor.accept([&](Operation& operation) {
+    auto peer = acceptor.take(operation);
+    accepted.set_value(peer.value().remote_endpoint().value());
+  }));
+  auto client = complete([](Proactor& p, Endpoint where) -> Task<Result<StreamSocket>> {
+    co_return co_await Connector{p}.connect(where);
+  }(proactor(), acceptor.local_endpoint().value()));
+  EXPECT_EQ(accepted.get_future().get(), client.value().local_endpoint().value());
+}
+
+TEST_P(Objects, connector_by_callback) {
+  auto acceptor = Acceptor::listen(proactor(), Endpoint::loopback(0)).value();
+  Endpoint where = acceptor.local_endpoint().value();
+  Connector connector{proactor()};
+  std::promise<bool> cached, own, any;
+  ASSERT_FALSE(connector.connect(where, [&](Operation& operation) {
+    cached.set_value(connector.take(operation).has_value());
+  }));
+  struct Context {
+    Connector& connector;
+    std::promise<bool>& done;
+  } context{connector, own};
+  Operation operation;
+  ASSERT_FALSE(connector.connect(operation, where, [&context](Operation& self) {
+    context.done.set_value(context.connector.take(self).has_value());
+  }));
+  connector.connect_any({where}, {},
+                        [&](Result<StreamSocket> peer) { any.set_value(peer.has_value()); });
+  EXPECT_TRUE(cached.get_future().get());
+  EXPECT_TRUE(own.get_future().get());
+  EXPECT_TRUE(any.get_future().get());
+}
+
+// A port that nobody listens on.
+Endpoint refusing(Proactor& proactor) {
+  auto acceptor = Acceptor::listen(proactor, Endpoint::loopback(0)).value();
+  return acceptor.local_endpoint().value();  // closed here, detached
+}
+
+TEST_P(Objects, connector_is_refused) {
+  const auto descriptors = proactor().statistics().handles;
+  complete([](Proactor& p) -> Task<void> {
+    const Endpoint where = refusing(p);
+    // The close of the listener is under way: until it is done, connections may still succeed.
+    for (;;) {
+      auto peer = co_await Connector{p}.connect(where);
+      if (!peer && peer.error() == std::errc::connection_refused) break;
+      EXPECT_TRUE(peer || peer.error() == std::errc::connection_reset) << peer.error().message();
+      if (!peer && peer.error() != std::errc::connection_reset) break;
+    }
+    auto nowhere = co_await Connector{p}.connect(Endpoint{});
+    EXPECT_EQ(nowhere.error(), std::errc::address_family_not_supported);
+  }(proactor()));
+  while (proactor().statistics().handles != descriptors) std::this_thread::yield();
+}
+
+TEST_P(Objects, connector_tries_one_address_after_the_other) {
+  complete([](Proactor& p) -> Task<void> {
+    auto acceptor = Acceptor::listen(p, Endpoint::loopback(0)).value();
+    Endpoint missing = Endpoint::unix_path("@baton_nobody_is_here").value();
+    Connector connector{p};
+    // The list is made first: gcc 12 cannot keep a braced list across an await.
+    const std::vector<Endpoint> several{missing, Endpoint{}, acceptor.local_endpoint().value(),
+                                        missing};
+    auto peer = co_await connector.connect_any(several);
+    EXPECT_TRUE(peer) << peer.error().message();
+    const std::vector<Endpoint> wrong{missing, missing};
+    auto none = co_await connector.connect_any(wrong);
+    EXPECT_EQ(none.error(), std::errc::connection_refused);
+    auto empty = co_await connector.connect_any({});
+    EXPECT_EQ(empty.error(), std::errc::invalid_argument);
+  }(proactor()));
+}
+
+TEST_P(Objects, connector_gives_an_address_up_after_its_time) {
+  complete([](Proactor& p) -> Task<void> {
+    // A full backlog: the kernel drops what comes after, and the connect waits.
+    auto full = Acceptor::listen(p, Endpoint::loopback(0), {.backlog = 0}).value();
+    const Endpoint where = full.local_endpoint().value();
+    Connector connector{p};
+    std::vector<StreamSocket> filling;
+    for (;;) {
+      auto one = co_await connector.connect(where).timeout(50ms);
+      if (!one) {
+        EXPECT_EQ(one.error(), std::errc::timed_out);
+        break;
+      }
+      filling.push_back(std::move(*one));
+    }
+    auto good = Acceptor::listen(p, Endpoint::loopback(0)).value();
+    const std::vector<Endpoint> both{where, good.local_endpoint().value()};
+    auto peer = co_await connector.connect_any(both, {.attempt_timeout = 20ms});
+    EXPECT_TRUE(peer) << peer.error().message();
+    CancellationSource source{p};
+    source.cancel();
+    auto cancelled = co_await connector.connect_any(both, {.token = source.token()});
+    EXPECT_EQ(cancelled.error(), std::errc::operation_canceled);
+  }(proactor()));
+}
+
+TEST_P(Objects, socket_options) {
+  auto acceptor = Acceptor::listen(proactor(), Endpoint::loopback(0)).value();
+  EXPECT_TRUE(acceptor.get_option<option::ReuseAddress>().value().enabled);
+  auto socket = complete([](Proactor& p, Endpoint where) -> Task<StreamSocket> {
+    auto peer = co_await Connector{p}.connect(where);
+    co_return std::move(*peer);
+  }(proactor(), acceptor.local_endpoint().value()));
+  EXPECT_FALSE(socket.set_option(option::NoDelay{true}));
+  EXPECT_TRUE(socket.get_option<option::NoDelay>().value().enabled);
+  EXPECT_FALSE(socket.set_option(option::NoDelay{false}));
+  EXPECT_FALSE(socket.get_option<option::NoDelay>().value().enabled);
+  EXPECT_FALSE(socket.set_option(option::KeepAlive{}));
+  EXPECT_FALSE(socket.set_option(option::KeepAliveIdle{90s}));
+  EXPECT_EQ(socket.get_option<option::KeepAliveIdle>().value().span, 90s);
+  EXPECT_FALSE(socket.set_option(option::KeepAliveInterval{7s}));
+  EXPECT_FALSE(socket.set_option(option::KeepAliveCount{3}));
+  EXPECT_EQ(socket.get_option<option::KeepAliveCount>().value().probes, 3);
+  EXPECT_FALSE(socket.set_option(option::ReceiveBuffer{100'000}));
+  EXPECT_GE(socket.get_option<option::ReceiveBuffer>().value().bytes, 100'000);
+  EXPECT_FALSE(socket.set_option(option::SendBuffer{100'000}));
+  EXPECT_FALSE(socket.set_option(option::Linger{true, 2s}));
+  EXPECT_TRUE(socket.get_option<option::Linger>().value().enabled);
+  EXPECT_EQ(socket.get_option<option::Linger>().value().span, 2s);
+  EXPECT_TRUE(socket.handle()->close_may_block());
+  EXPECT_FALSE(socket.set_option(option::Linger{true, 0s}));
+  EXPECT_FALSE(socket.handle()->close_may_block()) << "a reset does not wait";
+  EXPECT_TRUE(socket.set_option(option::V6Only{true})) << "not on an IPv4 socket";
+  auto datagrams = DatagramSocket::open(proactor(), AddressFamily::ipv4).value();
+  EXPECT_FALSE(datagrams.set_option(option::Broadcast{}));
+  EXPECT_TRUE(datagrams.get_option<option::Broadcast>().value().enabled);
+}
+
+// -- datagrams ------------------------------------------------------------------------------------
+
+TEST_P(Objects, datagrams) {
+  complete([](Proactor& p) -> Task<void> {
+    auto left = DatagramSocket::bind(p, Endpoint::loopback(0)).value();
+    auto right = DatagramSocket::bind(p, Endpoint::loopback(0)).value();
+    const Endpoint left_at = left.local_endpoint().value();
+    const Endpoint right_at = right.local_endpoint().value();
+    std::array<char, 64> buffer{};
+    Endpoint from;
+    EXPECT_TRUE(co_await left.send_to(std::string_view{"one"}, right_at));
+    EXPECT_EQ((co_await right.receive_from(buffer, from)).value(), 3U);
+    EXPECT_EQ(from, left_at);
+    EXPECT_EQ((co_await right.send_to(std::string_view{}, from)).value(), 0U);
+    EXPECT_EQ((co_await left.receive_from(buffer, from)).value(), 0U) << "empty is a datagram, too";
+
+    EXPECT_FALSE(left.connect(right_at));
+    EXPECT_FALSE(right.connect(left_at));
+    EXPECT_EQ(left.remote_endpoint().value(), right_at);
+    EXPECT_TRUE(co_await left.write(std::string_view{"boundaries"}));
+    EXPECT_TRUE(co_await left.write(std::string_view{"stay"}));
+    EXPECT_EQ((co_await right.read(buffer)).value(), 10U);
+    EXPECT_EQ((co_await right.read({buffer.data(), 2})).value(), 2U) << "cut";
+    const std::array<ConstBuffer, 2> pieces{ConstBuffer{std::string_view{"in "}},
+                                            ConstBuffer{std::string_view{"pieces"}}};
+    EXPECT_EQ((co_await left.write_vectored(pieces)).value(), 9U);
+    std::array<char, 3> first{};
+    const std::array<MutableBuffer, 2> into{MutableBuffer{first}, MutableBuffer{buffer}};
+    EXPECT_EQ((co_await right.read_vectored(into)).value(), 9U);
+    EXPECT_EQ(std::string_view(buffer.data(), 6), "pieces");
+  }(proactor()));
+}
+
+// -- files, pipes ---------------------------------------------------------------------------------
+
+class TemporaryFile {
+ public:
+  TemporaryFile() : path_(testing::TempDir() + "baton_objects_test_" + std::to_string(::getpid())) {
+    std::remove(path_.c_str());
+  }
+  ~TemporaryFile() { std::remove(path_.c_str()); }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+TEST_P(Objects, files) {
+  const TemporaryFile temporary;
+  complete([](Proactor& p, std::string path) -> Task<void> {
+    const auto flags = FileFlags::read_write | FileFlags::create | FileFlags::exclusive;
+    EXPECT_EQ(File::open(p, path, FileFlags::read).error(), std::errc::no_such_file_or_directory);
+    EXPECT_EQ(File::open(p, path, FileFlags::create).error(), std::errc::invalid_argument);
+    auto file = File::open(p, path, flags).value();
+    EXPECT_EQ(File::open(p, path, flags).error(), std::errc::file_exists);
+    EXPECT_EQ(File::open(p, "/", FileFlags::read).error(), std::errc::is_a_directory);
+    EXPECT_EQ(File::open(p, "/dev/null", FileFlags::read).error(), std::errc::invalid_argument);
+
+    constexpr std::uint64_t far = (std::uint64_t{5} << 30) + 1;  // beyond 4 GiB
+    EXPECT_EQ((co_await file.write_all_at(far, std::string_view{"far away"})).value(), 8U);
+    EXPECT_TRUE(co_await file.sync());
+    EXPECT_TRUE(co_await file.data_sync());
+    EXPECT_EQ(file.size().value(), far + 8);
+    std::array<char, 16> buffer{};
+    EXPECT_EQ((co_await file.read_at(far + 4, buffer)).value(), 4U);
+    EXPECT_EQ(std::string_view(buffer.data(), 4), "away");
+    EXPECT_EQ((co_await file.read_at(far + 100, buffer)).value(), 0U) << "the end of the file";
+    const auto beyond = co_await file.read_exactly_at(far, buffer);
+    EXPECT_EQ(beyond.error(), errc::end_of_stream);
+
+    const std::array<ConstBuffer, 2> pieces{ConstBuffer{std::string_view{"one"}},
+                                            ConstBuffer{std::string_view{"two"}}};
+    EXPECT_EQ((co_await file.write_all_vectored_at(10, pieces)).value(), 6U);
+    std::array<char, 2> first{};
+    const std::array<MutableBuffer, 2> into{MutableBuffer{first}, MutableBuffer{buffer.data(), 4}};
+    EXPECT_EQ((co_await file.read_vectored_at(10, into)).value(), 6U);
+    EXPECT_EQ(std::string_view(buffer.data(), 4), "etwo");
+  }(proactor(), temporary.path()));
+}
+
+TEST_P(Objects, files_append_in_the_order_of_the_start) {
+  const TemporaryFile temporary;
+  auto file = File::open(proactor(), temporary.path(),
+                         FileFlags::read | FileFlags::append | FileFlags::create)
+                  .value();
+  constexpr int count = 50;
+  std::atomic<int> left{count};
+  std::promise<void> all;
+  std::vector<std::string> texts;
+  for (int i = 0; i < count; ++i) texts.push_back(std::to_string(i) + ";");
+  std::string expected;
+  for (const std::string& text : texts) {
+    expected += text;
+    ASSERT_FALSE(file.append_all(text, [&](Operation& operation) {
+      EXPECT_FALSE(operation.failed()) << operation.error().message();
+      if (left.fetch_sub(1) == 1) all.set_value();
+    }));
+  }
+  all.get_future().get();
+  std::string found(expected.size(), '\0');
+  complete([](File& f, std::string& text) -> Task<void> {
+    EXPECT_TRUE(co_await f.read_exactly_at(0, text));
+  }(file, found));
+  EXPECT_EQ(found, expected);
+}
+
+TEST_P(Objects, pipes) {
+  complete([](Proactor& p) -> Task<void> {
+    auto [reader, writer] = Pipe::create(p).value();
+    std::array<char, 8> buffer{};
+    EXPECT_TRUE(co_await writer.write_all(std::string_view{"through"}));
+    EXPECT_EQ((co_await reader.read(buffer)).value(), 7U);
+    EXPECT_TRUE(co_await writer.close());
+    EXPECT_EQ((co_await reader.read(buffer)).value(), 0U);
+  }(proactor()));
+}
+
+TEST_P(Objects, borrowed_descriptors_are_left_open) {
+  int fds[2];
+  ASSERT_EQ(::pipe(fds), 0);
+  {
+    auto reader = Pipe::adopt(proactor(), fds[0], Ownership::borrowed).value();
+    EXPECT_EQ(::write(fds[1], "x", 1), 1);
+    complete([](Pipe& pipe) -> Task<void> {
+      std::array<char, 8> buffer{};
+      EXPECT_EQ((co_await pipe.read(buffer)).value(), 1U);
+      EXPECT_TRUE(co_await pipe.close());
+    }(reader));
+  }
+  EXPECT_EQ(::close(fds[0]), 0) << "still ours";
+  EXPECT_EQ(::close(fds[1]), 0);
+}
+
+// -- time, signals --------------------------------------------------------------------------------
+
+TEST_P(Objects, timer_ticks_and_is_cancelled) {
+  struct Ticker {
+    Timer timer;
+    int left = 5;
+    std::promise<void> done;
+    explicit Ticker(Proactor& p) : timer(p) {}
+    void tick(Operation& operation) {
+      EXPECT_FALSE(operation.failed());
+      EXPECT_LE(timer.expires(), timer.proactor().now());
+      if (--left == 0) {
+        done.set_value();
+      } else {
+        EXPECT_FALSE(timer.wait_for(100us, [this](Operation& op) { tick(op); }));
+      }
+    }
+  } ticker{proactor()};
+  ASSERT_FALSE(ticker.timer.wait_for(100us, [&](Operation& op) { ticker.tick(op); }));
+  ticker.done.get_future().get();
+
+  std::promise<std::error_code> ended;
+  ASSERT_FALSE(
+      ticker.timer.wait_for(1h, [&](Operation& operation) { ended.set_value(operation.error()); }));
+  EXPECT_TRUE(ticker.timer.is_pending());
+  EXPECT_EQ(ticker.timer.wait_for(1h, [](Operation&) {}), errc::operation_in_use);
+  EXPECT_EQ(ticker.timer.cancel(), CancelResult::requested);
+  EXPECT_EQ(ended.get_future().get(), std::errc::operation_canceled);
+  end();  // the handler has returned
+}
+
+TEST_P(Objects, timer_is_awaited) {
+  complete([](Proactor& p) -> Task<void> {
+    Timer timer{p};
+    EXPECT_TRUE(co_await timer.wait_for(1ms));
+    EXPECT_TRUE(co_await timer.wait_until(Deadline::immediately()));
+    std::thread canceller;
+    CancellationSource source{p};
+    canceller = std::thread([&] { source.cancel(); });
+    const auto waited = co_await timer.wait_for(1h).cancel_with(source.token());
+    EXPECT_EQ(waited.error(), std::errc::operation_canceled);
+    canceller.join();
+  }(proactor()));
+}
+
+TEST_P(Objects, timer_handler_may_destroy_its_timer) {
+  auto* const timer = new Timer{proactor()};
+  std::promise<void> done;
+  ASSERT_FALSE(timer->wait_for(1us, [timer, &done](Operation&) {
+    delete timer;
+    done.set_value();
+  }));
+  done.get_future().get();
+}
+
+TEST_P(Objects, signals) {
+  auto signals = SignalSet::open(proactor(), {SIGUSR1, SIGUSR2}).value();
+  EXPECT_EQ(SignalSet::open(proactor(), {SIGKILL}).error(), std::errc::invalid_argument);
+  EXPECT_EQ(SignalSet::open(proactor(), {-1}).error(), std::errc::invalid_argument);
+  complete([](SignalSet& set) -> Task<void> {
+    EXPECT_EQ(::kill(::getpid(), SIGUSR1), 0);
+    EXPECT_EQ((co_await set.wait()).value(), SIGUSR1);
+    EXPECT_EQ(::kill(::getpid(), SIGUSR2), 0);
+    EXPECT_EQ((co_await set.wait()).value(), SIGUSR2);
+  }(signals));
+  SignalInfo info;
+  std::promise<void> arrived;
+  ASSERT_FALSE(signals.wait(info, [&](Operation& operation) {
+    EXPECT_FALSE(operation.failed());
+    arrived.set_value();
+  }));
+  EXPECT_EQ(::kill(::getpid(), SIGUSR1), 0);
+  arrived.get_future().get();
+  EXPECT_EQ(info.number(), SIGUSR1);
+  EXPECT_EQ(info.sender_process(), ::getpid());
+}
+
+BATON_EVERY_MODE(Objects);
+
+}  // namespace
+}  // namespace baton::test

@@ -1,0 +1,120 @@
+// Strand: by hand, as the dispatcher uses it, and under a proactor with several threads.
+#include "baton/strand.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "baton/proactor.hpp"
+#include "support/modes.hpp"
+
+namespace baton::test {
+namespace {
+
+class StrandByHand : public testing::Test {
+ protected:
+  Proactor proactor_;
+  std::array<Operation, 4> operations_;
+};
+
+TEST_F(StrandByHand, one_at_a_time_in_order_of_arrival) {
+  Strand strand{proactor_};
+  EXPECT_FALSE(strand.running_in_this_thread());
+  ASSERT_TRUE(strand.enter(operations_[0]));
+  EXPECT_TRUE(strand.running_in_this_thread());
+  EXPECT_FALSE(strand.enter(operations_[1]));
+  EXPECT_FALSE(strand.enter(operations_[2]));
+  EXPECT_EQ(strand.leave(), &operations_[1]);
+  EXPECT_TRUE(strand.running_in_this_thread());
+  EXPECT_FALSE(strand.enter(operations_[0])) << "used again, behind the others";
+  EXPECT_EQ(strand.leave(), &operations_[2]);
+  EXPECT_EQ(strand.leave(), &operations_[0]);
+  EXPECT_EQ(strand.leave(), nullptr);
+  EXPECT_FALSE(strand.running_in_this_thread());
+  EXPECT_TRUE(strand.enter(operations_[3]));
+  EXPECT_EQ(strand.leave(), nullptr);
+}
+
+TEST_F(StrandByHand, what_is_handed_on_enters_before_all_others) {
+  Strand strand{proactor_};
+  ASSERT_TRUE(strand.enter(operations_[0]));
+  EXPECT_FALSE(strand.enter(operations_[1]));
+  EXPECT_FALSE(strand.enter(operations_[2]));
+  Operation* const next = strand.leave();
+  ASSERT_EQ(next, &operations_[1]);
+  strand.hand_on(*next);
+  EXPECT_FALSE(strand.running_in_this_thread());
+  EXPECT_FALSE(strand.enter(operations_[3])) << "still taken";
+  std::thread([&] {
+    EXPECT_TRUE(strand.enter(*next));
+    EXPECT_TRUE(strand.running_in_this_thread());
+    EXPECT_EQ(strand.leave(), &operations_[2]);
+    EXPECT_EQ(strand.leave(), &operations_[3]);
+    EXPECT_EQ(strand.leave(), nullptr);
+  }).join();
+  EXPECT_TRUE(strand.enter(*next)) << "like any other again";
+  EXPECT_EQ(strand.leave(), nullptr);
+}
+
+TEST_F(StrandByHand, retires_when_the_last_one_leaves) {
+  Strand::retire(nullptr);
+  Strand::retire(std::make_unique<Strand>(proactor_));  // idle: at once
+  auto strand = std::make_unique<Strand>(proactor_);
+  Strand& inside = *strand;
+  ASSERT_TRUE(inside.enter(operations_[0]));
+  Strand::retire(std::move(strand));
+  EXPECT_TRUE(inside.running_in_this_thread()) << "alive until its handler returns";
+  EXPECT_EQ(inside.leave(), nullptr);  // the sanitizers watch that it is gone, once
+}
+
+class StrandUnderLoad : public WithProactor {};
+
+// More in a row than the dispatcher runs at once, from several threads, with handlers that start
+// again.
+TEST_P(StrandUnderLoad, handlers_never_overlap_and_none_is_lost) {
+  static constexpr int operations = 64, rounds = 300;
+  struct Work {
+    Strand strand;
+    Proactor& proactor;
+    std::atomic<int> inside{0};
+    std::atomic<int> left{operations};
+    std::promise<void> all;
+    long plain = 0;  // guarded by the strand alone
+    std::array<Operation, operations> posted;
+    std::array<int, operations> rounds_left;
+    explicit Work(Proactor& p) : strand(p), proactor(p) { rounds_left.fill(rounds); }
+
+    void run(Operation& operation) {
+      EXPECT_EQ(inside.fetch_add(1), 0);
+      EXPECT_TRUE(strand.running_in_this_thread());
+      ++plain;
+      const auto index = static_cast<std::size_t>(&operation - posted.data());
+      const bool again = --rounds_left[index] > 0;
+      inside.fetch_sub(1);
+      if (again) {
+        EXPECT_FALSE(proactor.post(operation));
+      } else if (left.fetch_sub(1) == 1) {
+        all.set_value();
+      }
+    }
+  };
+  auto work = std::make_unique<Work>(proactor());
+  for (Operation& operation : work->posted) {
+    operation.prepare(OperationKind::user, nullptr);
+    operation.set_strand(&work->strand);
+    operation.set_handler([w = work.get()](Operation& self) { w->run(self); });
+    ASSERT_FALSE(proactor().post(operation));
+  }
+  work->all.get_future().get();
+  EXPECT_EQ(work->plain, long{operations} * rounds);
+  end();  // the last handler may still be on its way out of the strand
+}
+
+BATON_EVERY_MODE(StrandUnderLoad);
+
+}  // namespace
+}  // namespace baton::test
