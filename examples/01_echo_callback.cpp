@@ -2,8 +2,8 @@
 //
 //   01_echo_callback [PORT]        prints "listening PORT"; then try: nc 127.0.0.1 PORT
 //
-// Each session has one operation and one buffer, and uses them again and again. Nothing is allocated
-// after a session has begun. A handler has room for two pointers: `[this]` is one.
+// Each session has one operation and one buffer, and uses them again and again. Nothing is
+// allocated after a session has begun. A handler has room for two pointers: `[this]` is one.
 
 #include <array>
 #include <baton/baton.hpp>
@@ -25,8 +25,8 @@ class Session {
     if (peer_.read(operation_, buffer_, [this](baton::Operation&) { received(); })) delete this;
   }
   void received() {
-    // 0 bytes without an error: the peer has nothing more to say. Inside its own handler an operation is ours
-    // again, and may even be destroyed.
+    // 0 bytes without an error: the peer has nothing more to say. Inside its own handler an
+    // operation is ours again, and may even be destroyed.
     if (operation_.failed() || operation_.bytes() == 0) {
       delete this;  // closes the socket
       return;
@@ -54,7 +54,8 @@ class Server {
  private:
   void accept() {
     acceptor_.accept(operation_, [this](baton::Operation& operation) {
-      // An accept stays pending through a shortage of descriptors; it ends for good only by cancel or close.
+      // An accept stays pending through a shortage of descriptors; it ends for good only by cancel
+      // or close.
       if (auto peer = acceptor_.take(operation)) Session::begin(std::move(*peer));
       accept();  // fails, and ends the chain, when the proactor stops
     });

@@ -2,8 +2,8 @@
 //
 //   02_echo_coroutine [PORT]        prints "listening PORT"; then try: nc 127.0.0.1 PORT
 //
-// A session is a loop again. The operations live in the coroutine's frame, so that nothing is allocated
-// here either, once frames come from their cache.
+// A session is a loop again. The operations live in the coroutine's frame, so that nothing is
+// allocated here either, once frames come from their cache.
 
 #include <array>
 #include <baton/baton.hpp>

@@ -2,8 +2,9 @@
 //
 //   04_copy_file SOURCE TARGET
 //
-// Requests at offsets promise no order, so four tasks copy block after block, each whichever is next. They
-// live in a scope, which waits for all of them, and whose strand lets them share plain variables.
+// Requests at offsets promise no order, so four tasks copy block after block, each whichever is
+// next. They live in a scope, which waits for all of them, and whose strand lets them share plain
+// variables.
 
 #include <array>
 #include <baton/baton.hpp>

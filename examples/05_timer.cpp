@@ -1,5 +1,5 @@
-// 05: time. A timer that ticks, one that is cancelled, a read that gives up, and a signal that ends it
-// all before its time.
+// 05: time. A timer that ticks, one that is cancelled, a read that gives up, and a signal that ends
+// it all before its time.
 //
 //   05_timer [TICKS]
 
@@ -13,8 +13,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// By callback: the timer has an operation of its own, and may be started again inside its handler. The
-// next tick is counted from the last one, not from now: delays do not add up.
+// By callback: the timer has an operation of its own, and may be started again inside its handler.
+// The next tick is counted from the last one, not from now: delays do not add up.
 class Ticker {
  public:
   Ticker(baton::Proactor& proactor, int ticks) : timer_(proactor), left_(ticks) {

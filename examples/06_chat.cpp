@@ -2,9 +2,9 @@
 //
 //   06_chat [PORT]        prints "listening PORT"; then, in several terminals: nc 127.0.0.1 PORT
 //
-// All tasks of a scope share a strand: however many threads run the proactor, the room is used by one
-// task at a time and needs no lock. A task may be suspended in the middle of a loop, though, while others
-// change the room; so who is spoken to is held by a shared pointer.
+// All tasks of a scope share a strand: however many threads run the proactor, the room is used by
+// one task at a time and needs no lock. A task may be suspended in the middle of a loop, though,
+// while others change the room; so who is spoken to is held by a shared pointer.
 
 #include <array>
 #include <baton/baton.hpp>
@@ -34,7 +34,8 @@ baton::Task<void> say(Room& room, std::shared_ptr<Member> speaker, std::string l
   const std::vector<std::shared_ptr<Member>> listeners(room.begin(), room.end());
   for (const auto& listener : listeners) {
     if (listener == speaker) continue;
-    // Who does not read for a second is put out: the pending read of that session ends as cancelled.
+    // Who does not read for a second is put out: the pending read of that session ends as
+    // cancelled.
     const auto heard = co_await listener->socket.write_all(text).timeout(1s);
     if (!heard) listener->socket.cancel();
   }

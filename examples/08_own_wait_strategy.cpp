@@ -1,8 +1,9 @@
 // 08: a wait strategy of one's own, chosen by name.
 //
 // The emulated engine awaits readiness by whatever strategy the configuration names. This one is a
-// simple poll(2); a real one would bring a mechanism that Baton does not know. Here: write the class,
-// register a factory, name it. docs/porting/wait_strategy.md says what else there is to know.
+// simple poll(2); a real one would bring a mechanism that Baton does not know. Here: write the
+// class, register a factory, name it. docs/porting/wait_strategy.md says what else there is to
+// know.
 
 #include <poll.h>
 
@@ -41,8 +42,8 @@ class MyPoll final : public baton::WaitStrategy {
     return {};
   }
 
-  // A wait works on a copy: changes do not reach one that has begun. info() says so, and whoever makes
-  // changes interrupts it.
+  // A wait works on a copy: changes do not reach one that has begun. info() says so, and whoever
+  // makes changes interrupts it.
   baton::Result<std::size_t> wait(std::span<baton::Report> reports, baton::Deadline deadline,
                                   const baton::SignalMask*) noexcept override {
     std::vector<pollfd> list;

@@ -1,5 +1,5 @@
-// operator new, counted. Apart from the tests: where the compiler sees through both it takes the pair of
-// new and free for a mistake.
+// operator new, counted. Apart from the tests: where the compiler sees through both it takes the
+// pair of new and free for a mistake.
 #include <atomic>
 #include <cstdlib>
 #include <new>

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Makes source files of the C++ blocks of documents, so that the build compiles what they show.
+
+usage: extract_snippets.py FOLDER DOCUMENT...
+
+A block with its own includes becomes a file as it is; the others of a document become one file, in
+order. Prints the names of the files, one a line.
+"""
+
+import pathlib
+import re
+import sys
+
+BLOCK = re.compile(r"^( *)```cpp\n(.*?)^ *```", re.S | re.M)
+HEADER = """#include <array>
+#include <baton/baton.hpp>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <system_error>
+#include <vector>
+
+"""
+
+
+def blocks(text):
+    for indent, block in BLOCK.findall(text):
+        yield "".join(line.removeprefix(indent) for line in block.splitlines(keepends=True))
+
+
+def write(path, text):
+    """Only what has changed, so that nothing else is compiled again."""
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+    print(path)
+
+
+def main(folder, documents):
+    folder.mkdir(parents=True, exist_ok=True)
+    for document in documents:
+        fragments = []
+        for number, block in enumerate(blocks(document.read_text(encoding="utf-8"))):
+            if "#include" in block:
+                write(folder / f"{document.stem}_{number}.cpp", block)
+            else:
+                fragments.append(block)
+        if fragments:
+            write(folder / f"{document.stem}_fragments.cpp", HEADER + "\n".join(fragments))
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]), [pathlib.Path(name) for name in sys.argv[2:]])
