@@ -537,18 +537,10 @@ void Proactor::Core::close_detached(Handle& handle) noexcept BATON_NO_THREAD_SAF
 
 void Proactor::Core::requeue(Lane& lane, Operation& operation) noexcept {
   Access::requeued(operation);
-  lane.counters.completed.sub();  // it will be counted again
-  if (per_thread_) {
-    if (loops_[lane.index]->mine()) {
-      lane.completed.push_back(operation);
-    } else {
-      loops_[lane.index]->mail(operation);
-    }
-    return;
-  }
-  const os::LockGuard lock{ledger_.mutex, system_};
+  const os::LockGuard lock{ledger_.mutex, system_, !per_thread_};  // a lane is its thread's
+  lane.counters.completed.sub();                                   // it will be counted again
   lane.completed.push_back(operation);
-  dispatcher_->look_round();
+  if (!per_thread_) dispatcher_->look_round();
 }
 
 void Proactor::Core::returned_elsewhere(Handle& handle) noexcept {

@@ -347,9 +347,8 @@ void LaneLoop::take_returned() noexcept {
 }
 
 void LaneLoop::start_mailed(Operation& operation) noexcept {
-  if (Access::state(operation) == OperationState::posted ||
-      Access::state(operation) ==
-          OperationState::result_ready) {  // posted, or requeued by a strand
+  if (Access::state(operation) == OperationState::posted) {
+    lane_.counters.posted.add();
     lane_.completed.push_back(operation);
     return;
   }
