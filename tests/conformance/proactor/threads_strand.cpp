@@ -1,0 +1,198 @@
+// Strands: handlers that never overlap, in order, without blocking a thread (DESIGN section 5).
+#include <stdexcept>
+
+#include "baton/strand.hpp"
+#include "threads.hpp"
+
+namespace baton::conformance {
+namespace {
+
+class Strands : public Threads {
+ protected:
+  static constexpr unsigned lanes = 4;
+  /// Counts who is inside, and notes the order of tags.
+  struct Inside {
+    std::atomic<int> now{0};
+    std::atomic<int> overlaps{0};
+    std::atomic<int> ran{0};
+    std::vector<std::uint32_t> order;  // written inside the strand only
+    Strand* strand = nullptr;
+
+    void visit(Operation& operation) {
+      if (now.fetch_add(1) != 0) overlaps.fetch_add(1);
+      if (!strand->running_in_this_thread()) overlaps.fetch_add(1);
+      order.push_back(operation.tag());
+      now.fetch_sub(1);
+      ran.fetch_add(1);
+    }
+  };
+  Operation& member(Strand& strand, Inside& inside, std::uint32_t tag) {
+    Operation& fresh = operation();
+    fresh.set_strand(&strand);
+    fresh.set_tag(tag);
+    fresh.set_handler([to = &inside](Operation& self) { to->visit(self); });
+    return fresh;
+  }
+};
+
+TEST_P(Strands, exclude_each_other_under_four_threads) {
+  use(lanes);
+  Strand strand{proactor()};
+  Inside inside;
+  inside.strand = &strand;
+  run(lanes);
+  constexpr std::uint32_t count = 4'000 / slowness;
+  std::vector<Operation*> members;
+  for (std::uint32_t i = 0; i < count; ++i) members.push_back(&member(strand, inside, i));
+  std::vector<std::thread> posters;
+  for (std::uint32_t t = 0; t < 4; ++t) {
+    posters.emplace_back([&, t] {
+      for (std::uint32_t i = t; i < count; i += 4) {
+        ASSERT_FALSE(proactor().post(*members[i], Notify::strong, Home{i % lanes}));
+      }
+    });
+  }
+  for (std::thread& poster : posters) poster.join();
+  wait_until([&] { return inside.ran == count; });
+  EXPECT_EQ(inside.overlaps, 0);
+  stop();
+  const Statistics sum = proactor().statistics();
+  EXPECT_EQ(sum.started + sum.posted, sum.completed) << "handed on, but counted once";
+}
+
+TEST_P(Strands, of_reads_and_writes_of_one_connection) {
+  use(2);
+  Strand strand{proactor()};
+  Inside inside;
+  inside.strand = &strand;
+  Stream stream;
+  Handle* handle = adopt(stream.ours);
+  run(2);
+  constexpr int rounds = 100 / slowness;
+  for (int i = 0; i < rounds; ++i) {
+    Operation& read = member(strand, inside, 0);
+    Operation& write = member(strand, inside, 1);
+    read_byte(handle, read);
+    write.prepare(OperationKind::write_stream, handle, Operation::exactly);
+    write.set_buffer(ConstBuffer{"y", 1});
+    ASSERT_FALSE(proactor().start(write));
+    send_all(stream.peer.get(), "x", 1);
+    char byte = 0;
+    ASSERT_TRUE(receive_all(stream.peer.get(), &byte, 1));
+  }
+  wait_until([&] { return inside.ran == 2 * rounds; });
+  EXPECT_EQ(inside.overlaps, 0);
+}
+
+// What arrives in order is run in order, also beyond the number of handlers that one thread runs in
+// a row before it hands the strand on.
+TEST_P(Strands, keep_the_order_of_arrival) {
+  use(1);
+  Strand strand{proactor()};
+  Inside inside;
+  inside.strand = &strand;
+  Gate& until = gate();
+  // The first blocks with the strand taken, while the others arrive in it.
+  Operation& first = operation();
+  first.set_strand(&strand);
+  struct Shared {
+    Gate& until;
+    std::atomic<bool> entered{false};
+  } shared{until};
+  first.set_handler([to = &shared](Operation&) {
+    to->entered = true;
+    to->until.wait();
+  });
+  constexpr std::uint32_t count = 1'000;
+  ASSERT_FALSE(proactor().post(first));
+  for (std::uint32_t i = 0; i < count; ++i) {
+    ASSERT_FALSE(proactor().post(member(strand, inside, i)));
+  }
+  run(1);
+  wait_until([&] { return shared.entered.load(); });
+  until.open();
+  wait_until([&] { return inside.ran == count; });
+  for (std::uint32_t i = 0; i < count; ++i) ASSERT_EQ(inside.order[i], i);
+}
+
+TEST_P(Strands, do_not_block_a_thread) {
+  use(2);
+  Strand strand{proactor()};
+  Gate& until = gate();
+  run(2);
+  std::atomic<int> ran{0};
+  struct Shared {
+    Gate& until;
+    std::atomic<int>& ran;
+  } shared{until, ran};
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    Operation& fresh = operation();
+    fresh.set_strand(&strand);
+    fresh.set_handler([to = &shared](Operation&) {
+      to->until.wait();
+      to->ran.fetch_add(1);
+    });
+    ASSERT_FALSE(proactor().post(fresh, Notify::strong, Home{0}));
+  }
+  // One is in the strand and blocks, two wait in it; the second thread is free.
+  std::atomic<bool> other{false};
+  post([&] { other = true; }, Notify::strong, Home{1});
+  wait_until([&] { return other.load(); });
+  EXPECT_EQ(ran, 0);
+  until.open();
+  wait_until([&] { return ran == 3; });
+}
+
+TEST_P(Strands, go_on_after_an_exception) {
+  use(1);
+  Strand strand{proactor()};
+  Inside inside;
+  inside.strand = &strand;
+  Operation& bad = operation();
+  bad.set_strand(&strand);
+  bad.set_handler([](Operation&) { throw std::runtime_error{"in a strand"}; });
+  ASSERT_FALSE(proactor().post(bad));
+  for (std::uint32_t i = 0; i < 3; ++i) ASSERT_FALSE(proactor().post(member(strand, inside, i)));
+  EXPECT_THROW(proactor().run(), std::runtime_error);
+  run(1);
+  wait_until([&] { return inside.ran == 3; });
+  EXPECT_EQ(inside.overlaps, 0);
+}
+
+// In per_thread mode the handlers of one strand may be at home in different lanes; a close waits
+// for a handler that runs elsewhere.
+TEST_P(Strands, span_lanes) {
+  use(lanes);
+  Strand strand{proactor()};
+  Inside inside;
+  inside.strand = &strand;
+  run(lanes);
+  constexpr int rounds = 40 / slowness;
+  for (int round = 0; round < rounds; ++round) {
+    Stream streams[lanes];
+    Operation closes[lanes];
+    Operation reads[lanes];
+    char bytes[lanes];
+    for (std::uint32_t i = 0; i < lanes; ++i) {
+      Handle* handle = adopt(streams[i].ours, HandleKind::stream_socket, Home{i});
+      reads[i].set_strand(&strand);
+      reads[i].set_handler([to = &inside](Operation& self) { to->visit(self); });
+      reads[i].prepare(OperationKind::read_stream, handle);
+      reads[i].set_buffer(MutableBuffer{&bytes[i], 1});
+      ASSERT_FALSE(proactor().start(reads[i]));
+      send_all(streams[i].peer.get(), "x", 1);
+      closes[i].prepare(OperationKind::close, handle);
+      ASSERT_FALSE(proactor().start(closes[i]));
+    }
+    for (std::uint32_t i = 0; i < lanes; ++i) {
+      wait_until([&] { return !closes[i].is_pending() && !reads[i].is_pending(); });
+    }
+  }
+  wait_until([&] { return inside.ran == rounds * static_cast<int>(lanes); });
+  EXPECT_EQ(inside.overlaps, 0);
+}
+
+BATON_CONFORMANCE_SUITE(Strands);
+
+}  // namespace
+}  // namespace baton::conformance
