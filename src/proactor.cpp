@@ -97,8 +97,10 @@ class Opener {
     std::vector<RegistryEntry<EngineFactory>> candidates = registry().engines();
     const std::string wanted = !chosen.empty() ? chosen : processor.engine;
     if (wanted != "auto") {
-      std::stable_partition(candidates.begin(), candidates.end(),
-                            [&](const auto& entry) { return entry.name == wanted; });
+      // The one that is wanted to the front, the others keep their order.
+      const auto found = std::find_if(candidates.begin(), candidates.end(),
+                                      [&](const auto& entry) { return entry.name == wanted; });
+      if (found != candidates.end()) std::rotate(candidates.begin(), found, found + 1);
     }
     Failure last{make_error_code(errc::engine_unavailable), "no engine is registered"};
     for (const auto& candidate : candidates) {
@@ -206,8 +208,8 @@ bool Proactor::run_one(Deadline deadline) { return core_->turn(deadline, 1, true
 
 std::size_t Proactor::poll() { return core_->turn(Deadline::immediately(), 0, true, false); }
 
-std::size_t Proactor::handle_events(Deadline deadline) {
-  return core_->turn(deadline, 0, true, false);
+std::size_t Proactor::handle_events(Deadline deadline, std::size_t handlers_max) {
+  return core_->turn(deadline, handlers_max, true, false);
 }
 
 void Proactor::stop() noexcept { core_->stop(); }

@@ -131,7 +131,8 @@ class BATON_EXPORT Proactor {
   std::size_t poll();
   /// The paper's call (000 section 6.2): helps with the queue, else leads a processor, else
   /// follows; returns when handlers ran (how many), at the deadline, or on stop().
-  std::size_t handle_events(Deadline deadline = Deadline::never());
+  /// `handlers_max`: at most so many handlers; 0: no bound.
+  std::size_t handle_events(Deadline deadline = Deadline::never(), std::size_t handlers_max = 0);
 
   /// Makes every thread return from run() and its kin, after the handler it is in. Signal-safe: no.
   void stop() noexcept;

@@ -86,10 +86,9 @@ void drive(baton_proactor& proactor, Collector& collector, Deadline deadline) {
     ~Collecting() { collecting = outer; }
   } const restore;
   collecting = &collector;
-  while (collector.count < collector.max && !collector.woken) {
-    if (!proactor.proactor.run_one(deadline)) break;
-    // Only the first is waited for.
-    deadline = Deadline::immediately();
+  // Completions that nobody hears of - the library's own - do not end the wait.
+  while (collector.count == 0 && !collector.woken) {
+    if (proactor.proactor.handle_events(deadline, collector.max) == 0) break;
   }
 }
 

@@ -116,7 +116,7 @@ void Proactor::Core::restart() noexcept {
   dispatcher_->restart();
 }
 
-void Proactor::Core::drain(Deadline deadline) noexcept {
+void Proactor::Core::drain(Deadline deadline) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   if (forked() || stopped() || finishing_.load(std::memory_order_acquire)) return;
   if (ledger_.draining.exchange(true)) return;
   ledger_.refusing.store(Refusing::accepts, std::memory_order_release);
@@ -152,7 +152,7 @@ void Proactor::Core::cancel_everything_at(Deadline deadline) noexcept {
 }
 
 // While draining: the last lane that has nothing left to do ends the run.
-void Proactor::Core::lane_is_quiet(Lane&) noexcept {
+void Proactor::Core::lane_is_quiet(Lane&) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   if (!per_thread_) {
     stopped_.store(true, std::memory_order_release);
     ledger_.refusing.store(Refusing::everything, std::memory_order_release);
@@ -270,7 +270,8 @@ std::error_code Proactor::Core::start_in_lane(Operation& operation) noexcept {
   return {};
 }
 
-std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t lane) noexcept {
+std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t lane) noexcept
+    BATON_NO_THREAD_SAFETY_ANALYSIS {
   Access::set_processor(operation, static_cast<std::uint16_t>(lane));  // for cancel
   Access::activate(operation, OperationState::started);
   if (per_thread_) {
@@ -289,7 +290,8 @@ std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t 
   return {};
 }
 
-std::error_code Proactor::Core::post(Operation& operation, Notify level, Home home) noexcept {
+std::error_code Proactor::Core::post(Operation& operation, Notify level,
+                                     Home home) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   if (forked()) return errc::after_fork;
   if (operation.is_pending()) return errc::operation_in_use;
   if (ledger_.refusing.load(std::memory_order_acquire) == Refusing::everything) {

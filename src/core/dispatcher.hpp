@@ -138,8 +138,8 @@ class Dispatcher {
 
   void wake_follower() noexcept;
   void wake_understudy() noexcept;
-  void wake_timekeeper() noexcept;
-  bool ask_a_leader() noexcept;
+  void wake_timekeeper() noexcept BATON_REQUIRES(ledger_.mutex);
+  bool ask_a_leader() noexcept BATON_REQUIRES(ledger_.mutex);
   void push_sleeper(Member& me) noexcept;
   void remove_sleeper(Member& me) noexcept;
   void take_timekeeping(Member& me) noexcept;
