@@ -190,10 +190,10 @@ Submission EmulatedEngine::submit(Operation& operation) noexcept {
       return submit_watched(operation, record, direction);
     case OperationKind::connect:
       // A borrowed socket in blocking mode: connect knows no MSG_DONTWAIT.
-      if (!operation.handle()->nonblocking()) {
+      if (!by_workers && !operation.handle()->nonblocking()) {
         return submit_to_workers(operation, record, direction);
       }
-      return submit_watched(operation, record, direction);
+      break;
     case OperationKind::accept:
       performer_.prepare_spare();
       break;
@@ -231,7 +231,9 @@ Submission EmulatedEngine::submit_watched(Operation& operation, Record& record,
     if (first && !direction.asleep) {
       settle(record, direction, false, tries_first(operation), completed);
     }
-    if (waits_for_both(operation) && completed.empty()) settle_both(record, direction, completed);
+    if (waits_for_both(operation) && completed.empty()) {
+      settle_both(record, direction, &operation, completed);
+    }
   }
   if (completed.empty()) return Submission::pending;
   completed.erase(operation);
@@ -269,7 +271,7 @@ void EmulatedEngine::handle(const Report& report, OperationQueue& completed) noe
   handle(*record, record->out, false, completed);
   if (record->both_waiting.load(std::memory_order_relaxed) == 0) return;
   os::LockGuard guard{record->in.mutex, system_, concurrent_};
-  settle_both(*record, record->in, completed);
+  settle_both(*record, record->in, nullptr, completed);
 }
 
 void EmulatedEngine::handle(Record& record, Direction& direction, bool woken,
@@ -443,30 +445,34 @@ void EmulatedEngine::let_go(Record& record, Direction& direction) noexcept {
 // -- waiting for both -----------------------------------------------------------------------------
 
 // Answers those that wait for both wherever they stand in the queue, and has output watched for the
-// rest.
-void EmulatedEngine::settle_both(Record& record, Direction& in,
+// rest. A start asks for `only` its own operation, since it has no way to hand out the others; for
+// them there is a report under way.
+void EmulatedEngine::settle_both(Record& record, Direction& in, const Operation* only,
                                  OperationQueue& completed) noexcept {
   if (!record.watchable) return;
   for (;;) {
-    answer_both(record, in, {}, completed);
-    if (record.both_waiting.load(std::memory_order_relaxed) == 0) break;
+    answer_both(record, in, only, {}, completed);
+    const bool all_answered = only != nullptr
+                                  ? !completed.empty()
+                                  : record.both_waiting.load(std::memory_order_relaxed) == 0;
+    if (all_answered) break;
     std::error_code error;
     {
       os::LockGuard guard{record.out.mutex, system_, concurrent_};
       if (demux_->watch(record.index, Interest::out, error) == demux::Watch::armed) return;
     }
-    if (error) answer_both(record, in, error, completed);
+    if (error) answer_both(record, in, only, error, completed);
   }
   if (in.queue.empty()) let_go(record, in);
 }
 
-// With an error: all of them. Without: those that need not wait.
-void EmulatedEngine::answer_both(Record& record, Direction& in, std::error_code error,
-                                 OperationQueue& completed) noexcept {
+// With an error: whoever is asked for. Without: those of them that need not wait.
+void EmulatedEngine::answer_both(Record& record, Direction& in, const Operation* only,
+                                 std::error_code error, OperationQueue& completed) noexcept {
   Operation* next = nullptr;
   for (Operation* each = in.queue.front(); each != nullptr; each = next) {
     next = OperationQueue::next(*each);
-    if (!waits_for_both(*each)) continue;
+    if (!waits_for_both(*each) || (only != nullptr && each != only)) continue;
     if (error) {
       finish(*each, error);
     } else if (performer_.perform(*each) != Outcome::done) {

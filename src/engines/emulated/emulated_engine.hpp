@@ -95,9 +95,9 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   void drop(const Record& record, const Direction& direction) noexcept
       BATON_REQUIRES(direction.mutex);
   void let_go(Record& record, Direction& direction) noexcept BATON_REQUIRES(direction.mutex);
-  void settle_both(Record& record, Direction& in, OperationQueue& completed) noexcept
-      BATON_REQUIRES(in.mutex);
-  void answer_both(Record& record, Direction& in, std::error_code error,
+  void settle_both(Record& record, Direction& in, const Operation* only,
+                   OperationQueue& completed) noexcept BATON_REQUIRES(in.mutex);
+  void answer_both(Record& record, Direction& in, const Operation* only, std::error_code error,
                    OperationQueue& completed) noexcept BATON_REQUIRES(in.mutex);
 
   // By workers

@@ -186,6 +186,22 @@ TEST_P(Messages, wait_for_whatever_comes_first) {
   ::close(pair.peer);
 }
 
+// The second start finds both of them ready; it may answer only its own.
+TEST_P(Messages, two_that_wait_for_both) {
+  const Pair pair = stream_pair();
+  Handle* const handle = driver.adopt(pair.ours, HandleKind::stream_socket);
+  fill(pair.ours);
+  Operation first;
+  Operation second;
+  set_wait(first, handle, Operation::readable | Operation::writable);
+  EXPECT_EQ(driver.start(first), Submission::pending);
+  read_all(pair.peer);
+  set_wait(second, handle, Operation::readable | Operation::writable);
+  EXPECT_EQ(driver.start(second), Submission::completed);
+  ASSERT_TRUE(driver.run(first));
+  ::close(pair.peer);
+}
+
 TEST_P(Messages, room_is_heard_of_behind_a_pending_read) {
   const Pair pair = stream_pair();
   Handle* const handle = driver.adopt(pair.ours, HandleKind::stream_socket);
