@@ -87,8 +87,9 @@ void drive(baton_proactor& proactor, Collector& collector, Deadline deadline) {
   } const restore;
   collecting = &collector;
   // Completions that nobody hears of - the library's own - do not end the wait.
-  while (collector.count == 0 && !collector.woken) {
-    if (proactor.proactor.handle_events(deadline, collector.max) == 0) break;
+  const auto room = static_cast<std::size_t>(collector.max);
+  while (collector.count == 0 && !collector.woken && room > 0) {
+    if (proactor.proactor.handle_events(deadline, room) == 0) break;
   }
 }
 
