@@ -1,8 +1,8 @@
 // The way of each call: to the mutex in shared and dedicated mode, to the lane's thread in
 // per_thread mode.
 //
-// Where a function takes the ledger's mutex and then calls the dispatcher, which names the same mutex its
-// own way, clang's lock analysis sees two mutexes: it is off there.
+// Where a function takes the ledger's mutex and then calls the dispatcher, which names the same
+// mutex its own way, clang's lock analysis sees two mutexes: it is off there.
 #include "core/core.hpp"
 
 #include <errno.h>
