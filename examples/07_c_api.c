@@ -90,8 +90,6 @@ static void completed(baton_proactor* proactor, starts* list, baton_handle liste
         end_session(proactor, one);
       }
       break;
-    default:
-      break;
   }
 }
 
