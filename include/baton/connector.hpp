@@ -3,7 +3,7 @@
 //   Connector connector{proactor};
 //   auto peer = co_await connector.connect(Endpoint::loopback(7007)).timeout(2s);
 //   const std::vector<Endpoint> where{v6, v4};
-//   auto any = co_await connector.connect_any(where, {.attempt_timeout = 1s});
+//   auto any = co_await connector.connect_any(where, 1s);   // a second each
 #pragma once
 
 #include <chrono>
@@ -56,12 +56,6 @@ struct ConnectRequest {
 
 }  // namespace detail
 
-struct ConnectOptions {
-  /// How long one address is tried.
-  Duration attempt_timeout = std::chrono::seconds(10);
-  CancellationToken token{};
-};
-
 class BATON_EXPORT Connector {
  public:
   /// `home`: of the sockets that it makes.
@@ -94,17 +88,20 @@ class BATON_EXPORT Connector {
   /// error: it closes what was opened.
   Result<StreamSocket> take(Operation& operation) const noexcept;
 
-  /// Tries the addresses one after the other until one takes the connection: Result<StreamSocket>,
-  /// with the last error if none does, EINVAL if there is none. Ends at once when cancelled or when
-  /// the proactor stops.
-  [[nodiscard]] Task<Result<StreamSocket>> connect_any(std::vector<Endpoint> endpoints,
-                                                       ConnectOptions options = {});
+  /// Tries the addresses one after the other, each for `attempt_timeout`, until one takes the
+  /// connection: Result<StreamSocket>, with the last error if none does, EINVAL if there is none. Ends
+  /// at once when cancelled or when the proactor stops.
+  // Not an options struct: gcc 12 destroys a token in a braced argument of an await twice.
+  [[nodiscard]] Task<Result<StreamSocket>> connect_any(
+      std::vector<Endpoint> endpoints, Duration attempt_timeout = std::chrono::seconds(10),
+      CancellationToken token = {});
   /// The same with a callable void(Result<StreamSocket>), which may run inside this call if nothing
   /// could be started.
   template <std::invocable<Result<StreamSocket>> Handler>
-  void connect_any(std::vector<Endpoint> endpoints, ConnectOptions options, Handler handler) {
-    proactor_->spawn(
-        report(connect_any(std::move(endpoints), std::move(options)), std::move(handler)));
+  void connect_any(std::vector<Endpoint> endpoints, Duration attempt_timeout,
+                   CancellationToken token, Handler handler) {
+    proactor_->spawn(report(connect_any(std::move(endpoints), attempt_timeout, std::move(token)),
+                            std::move(handler)));
   }
 
   /// For the awaitable: the same as take().

@@ -43,6 +43,7 @@ class Timer {
   std::error_code wait_until(Deadline when, Handler&& handler) noexcept {
     if (is_pending()) return make_error_code(errc::operation_in_use);
     emplace(std::forward<Handler>(handler));
+    operation_.set_strand(strand_);  // an await may have left its own there
     const std::error_code error = start(operation_, when);
     if (error) destroy_(*this);
     return error;
@@ -69,6 +70,8 @@ class Timer {
   [[nodiscard]] Wait wait_until(Deadline when) noexcept;
   [[nodiscard]] Wait wait_for(Duration span) noexcept;
 
+  /// The strand of its handlers (not of coroutines, which have their own). Null: none.
+  void set_strand(Strand* strand) noexcept { strand_ = strand; }
   /// Ends the pending wait early. Any thread.
   CancelResult cancel() noexcept { return proactor_.cancel(operation_); }
   [[nodiscard]] bool is_pending() const noexcept { return operation_.is_pending(); }
@@ -114,6 +117,7 @@ class Timer {
   Proactor& proactor_;
   Own operation_{*this};
   Deadline expires_;
+  Strand* strand_ = nullptr;
   void (*destroy_)(Timer&) = nullptr;
   alignas(std::max_align_t) std::byte handler_[limits::cached_handler_size];
 };

@@ -35,14 +35,13 @@ Result<StreamSocket> Connector::take(Operation& operation) const noexcept {
 }
 
 Task<Result<StreamSocket>> Connector::connect_any(std::vector<Endpoint> endpoints,
-                                                  ConnectOptions options) {
+                                                  Duration attempt_timeout,
+                                                  CancellationToken token) {
   // Copied: the connector may be gone before the first suspension is over.
   Connector connector = *this;
   std::error_code last = std::make_error_code(std::errc::invalid_argument);
   for (const Endpoint& endpoint : endpoints) {
-    auto peer = co_await connector.connect(endpoint)
-                    .timeout(options.attempt_timeout)
-                    .cancel_with(options.token);
+    auto peer = co_await connector.connect(endpoint).timeout(attempt_timeout).cancel_with(token);
     if (peer) co_return std::move(*peer);
     last = peer.error();
     if (last == std::errc::operation_canceled || last == errc::stopped) break;

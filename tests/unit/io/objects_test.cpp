@@ -134,7 +134,7 @@ TEST_P(Objects, connector_by_callback) {
   ASSERT_FALSE(connector.connect(operation, where, [&context](Operation& self) {
     context.done.set_value(context.connector.take(self).has_value());
   }));
-  connector.connect_any({where}, {},
+  connector.connect_any({where}, 10s, {},
                         [&](Result<StreamSocket> peer) { any.set_value(peer.has_value()); });
   EXPECT_TRUE(cached.get_future().get());
   EXPECT_TRUE(own.get_future().get());
@@ -199,11 +199,11 @@ TEST_P(Objects, connector_gives_an_address_up_after_its_time) {
     }
     auto good = Acceptor::listen(p, Endpoint::loopback(0)).value();
     const std::vector<Endpoint> both{where, good.local_endpoint().value()};
-    auto peer = co_await connector.connect_any(both, {.attempt_timeout = 20ms});
+    auto peer = co_await connector.connect_any(both, 20ms);
     EXPECT_TRUE(peer) << peer.error().message();
     CancellationSource source{p};
     source.cancel();
-    auto cancelled = co_await connector.connect_any(both, {.token = source.token()});
+    auto cancelled = co_await connector.connect_any(both, 20ms, source.token());
     EXPECT_EQ(cancelled.error(), std::errc::operation_canceled);
   }(proactor()));
 }
