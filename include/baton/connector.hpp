@@ -89,8 +89,8 @@ class BATON_EXPORT Connector {
   Result<StreamSocket> take(Operation& operation) const noexcept;
 
   /// Tries the addresses one after the other, each for `attempt_timeout`, until one takes the
-  /// connection: Result<StreamSocket>, with the last error if none does, EINVAL if there is none. Ends
-  /// at once when cancelled or when the proactor stops.
+  /// connection: Result<StreamSocket>, with the last error if none does, EINVAL if there is none.
+  /// Ends at once when cancelled or when the proactor stops.
   // Not an options struct: gcc 12 destroys a token in a braced argument of an await twice.
   [[nodiscard]] Task<Result<StreamSocket>> connect_any(
       std::vector<Endpoint> endpoints, Duration attempt_timeout = std::chrono::seconds(10),
