@@ -32,7 +32,18 @@ Strand::Strand(Proactor& proactor) noexcept : system_(&proactor.system()) {
 }
 
 Strand::~Strand() {
-  BATON_ASSERT(!busy_);
+  BATON_ASSERT(!running_in_this_thread());
+  // Whoever was told by the last handler that it was the last may be here before the thread that ran
+  // it has left: a matter of a few instructions, or of one time slice.
+  constexpr std::int64_t pause_ns = 50'000;
+  for (;;) {
+    {
+      const os::LockGuard guard(mutex_in(mutex_), *system_);
+      if (!busy_) break;
+    }
+    std::atomic<std::uint32_t> nobody{0};
+    system_->futex_wait(&nobody, 0, system_->monotonic_ns() + pause_ns);
+  }
   BATON_ASSERT(queue_.empty());
 }
 
