@@ -33,8 +33,8 @@ Strand::Strand(Proactor& proactor) noexcept : system_(&proactor.system()) {
 
 Strand::~Strand() {
   BATON_ASSERT(!running_in_this_thread());
-  // Whoever was told by the last handler that it was the last may be here before the thread that ran
-  // it has left: a matter of a few instructions, or of one time slice.
+  // Whoever was told by the last handler that it was the last may be here before the thread that
+  // ran it has left: a matter of a few instructions, or of one time slice.
   constexpr std::int64_t pause_ns = 50'000;
   for (;;) {
     {
