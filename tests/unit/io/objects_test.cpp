@@ -255,7 +255,6 @@ TEST_P(Objects, datagrams) {
     EXPECT_EQ(from, left_at);
     EXPECT_EQ((co_await right.send_to(std::string_view{}, from)).value(), 0U);
     EXPECT_EQ((co_await left.receive_from(buffer, from)).value(), 0U) << "empty is a datagram, too";
-
   }(proactor()));
 }
 
