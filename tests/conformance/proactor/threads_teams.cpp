@@ -1,0 +1,259 @@
+// Teams: several processors behind one proactor, routed by kind (P-15, P-16, P-17, P-24).
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "threads.hpp"
+
+namespace baton::conformance {
+namespace {
+
+OperationKinds all_streams() {
+  OperationKinds kinds = stream_operations;
+  kinds |= accept_operations;
+  kinds |= connect_operations;
+  return kinds;
+}
+
+class Teams : public Threads {
+ protected:
+  /// The combination takes the sockets; a second processor in `files` mode takes the files, a third
+  /// of the same kind the datagrams.
+  Proactor& use_team(unsigned threads, Mode files,
+                     const std::function<void(Config&)>& change = {}) {
+    return use(threads, [&](Config& config) {
+      config.processors.front().operations = all_streams();
+      ProcessorConfig second = config.processors.front();
+      second.operations = file_operations;
+      second.mode = files;
+      if (files != Mode::per_thread && second.profile == "pinned") second.profile = "any";
+      ProcessorConfig third = second;
+      third.operations = datagram_operations;
+      config.processors.push_back(second);
+      config.processors.push_back(third);
+      if (change) change(config);
+    });
+  }
+  /// What the others of the team may be beside this combination.
+  [[nodiscard]] std::vector<Mode> other_modes() const {
+    if (per_thread()) return {Mode::per_thread, Mode::dedicated};
+    return {Mode::shared, Mode::dedicated};
+  }
+  Handle* file() {
+    char path[] = "/tmp/baton_teams_XXXXXX";
+    Peer fd{::mkostemp(path, O_CLOEXEC)};
+    ::unlink(path);
+    return adopt(fd, HandleKind::file);
+  }
+  Operation& file_operation(OperationKind kind, Handle* handle) {
+    Operation& fresh = operation();
+    fresh.prepare(kind, handle);
+    fresh.set_buffer(MutableBuffer{memory(512), 512});
+    EXPECT_FALSE(proactor().start(fresh));
+    return fresh;
+  }
+  void expect_success(Operation& operation) {
+    wait_until([&] { return !operation.is_pending(); });
+    EXPECT_FALSE(operation.failed()) << operation.error().message();
+  }
+  /// Sockets, files and datagrams at once.
+  void exercise_all_kinds(int rounds) {
+    Peer session = echo();
+    Handle* const handle = file();
+    int fd[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, fd), 0);
+    Peer ours{fd[0]};
+    const Peer peer{fd[1]};
+    Handle* const datagrams = adopt(ours, HandleKind::datagram_socket);
+    for (int i = 0; i < rounds; ++i) {
+      Operation& receive = operation();
+      receive.prepare(OperationKind::read_datagram, datagrams);
+      receive.set_buffer(MutableBuffer{memory(16), 16});
+      ASSERT_FALSE(proactor().start(receive));
+      expect_success(file_operation(OperationKind::write_file, handle));
+      round_trip(session.get());
+      ASSERT_EQ(::send(peer.get(), "d", 1, 0), 1);
+      expect_success(receive);
+      expect_success(file_operation(OperationKind::read_file, handle));
+    }
+    Operation& close = operation();
+    close.prepare(OperationKind::close, datagrams);
+    ASSERT_FALSE(proactor().start(close));
+    expect_success(close);
+  }
+};
+
+TEST_P(Teams, route_by_kind_in_every_mixture_of_modes) {
+  for (const Mode files : other_modes()) {
+    SCOPED_TRACE(to_string(files));
+    use_team(2, files);
+    run(2);
+    exercise_all_kinds(20);
+    stop();
+    destroy();
+  }
+}
+
+// Fewer threads than shared processors: one thread leads them all in one wait.
+TEST_P(Teams, one_thread_leads_them_all) {
+  for (const Mode files : other_modes()) {
+    SCOPED_TRACE(to_string(files));
+    use_team(1, files);
+    run(1);
+    exercise_all_kinds(20);
+    stop();
+    destroy();
+  }
+}
+
+// The same, asleep: the merged wait does not spin. Engines without a descriptor are waited for in
+// slices of 2 ms; each slice is a look at each of the three engines and one sleep.
+TEST_P(Teams, a_merged_wait_does_not_spin) {
+  use_team(1, per_thread() ? Mode::per_thread : Mode::shared);
+  Stream quiet;
+  read_byte(adopt(quiet.ours), operation());
+  int fd[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, fd), 0);
+  Peer ours{fd[0]};
+  const Peer peer{fd[1]};
+  Operation& receive = operation();
+  receive.prepare(OperationKind::read_datagram, adopt(ours, HandleKind::datagram_socket));
+  receive.set_buffer(MutableBuffer{memory(16), 16});
+  ASSERT_FALSE(proactor().start(receive));
+  run(1);
+  wait_until([&] { return proactor().statistics().waits > 0; });
+  const std::uint64_t calls = sleepers().calls;
+  const Deadline end = Deadline::after(100ms);
+  std::this_thread::sleep_for(100ms);
+  const auto elapsed_ms = 100 + Deadline::after(0ns).remaining(end).count() / 1'000'000;
+  EXPECT_LE(sleepers().calls - calls, static_cast<std::uint64_t>(elapsed_ms / 2 * 8 + 50));
+  ASSERT_EQ(::send(peer.get(), "d", 1, 0), 1);
+  expect_success(receive);
+}
+
+// A start from outside reaches a processor without a leader, though the only thread waits in
+// another one.
+TEST_P(Teams, a_waiting_leader_takes_the_seat_of_another_processor) {
+  use_team(1, per_thread() ? Mode::per_thread : Mode::shared);
+  Stream quiet;
+  read_byte(adopt(quiet.ours), operation());
+  run(1);
+  wait_until([&] { return sleepers().waiting == 1; });
+  for (int i = 0; i < 10; ++i) expect_success(file_operation(OperationKind::sync_file, file()));
+}
+
+TEST_P(Teams, a_kind_that_nobody_takes_is_not_supported) {
+  use(1, [](Config& config) { config.processors.front().operations = file_operations; });
+  Stream stream;
+  Operation& read = operation();
+  read.prepare(OperationKind::read_stream, adopt(stream.ours));
+  read.set_buffer(MutableBuffer{memory(1), 1});
+  EXPECT_EQ(proactor().start(read), errc::not_supported);
+  EXPECT_FALSE(read.is_pending());
+  run(1);
+  expect_success(file_operation(OperationKind::write_file, file()));
+}
+
+TEST_P(Teams, operations_max_is_for_each_processor) {
+  use_team(1, per_thread() ? Mode::per_thread : Mode::shared,
+           [](Config& config) { config.processors[0].operations_max = 2; });
+  run(1);
+  Stream stream;
+  Handle* handle = adopt(stream.ours);
+  std::atomic<int> refused{0};
+  std::atomic<bool> done{false};
+  std::vector<Operation*> reads;
+  for (int i = 0; i < 4; ++i) reads.push_back(&operation());
+  post([&] {
+    for (Operation* read : reads) {
+      read->prepare(OperationKind::read_stream, handle);
+      read->set_buffer(MutableBuffer{memory(1), 1});
+      if (proactor().start(*read) == errc::limit_reached) refused.fetch_add(1);
+    }
+    done = true;
+  });
+  wait_until([&] { return done.load(); });
+  EXPECT_EQ(refused, 2);
+  EXPECT_EQ(proactor().statistics().refused_limit, 2U);
+  expect_success(file_operation(OperationKind::write_file, file()));  // another processor
+  send_all(stream.peer.get(), "xx", 2);
+  expect_success(*reads[0]);
+  expect_success(*reads[1]);
+}
+
+// P-17, option (b): only the leader starts; what others start is deferred, and the leader called.
+TEST_P(Teams, only_the_leader_may_start) {
+  use(2, [](Config& config) { config.processors.front().start = StartRule::leader_only; });
+  run(2);
+  Peer session = echo();
+  for (int i = 0; i < 50; ++i) round_trip(session.get());
+  if (!per_thread()) {
+    EXPECT_GE(proactor().statistics().deferred, 1U);
+  }
+  Stream stream;
+  Operation& read = operation();
+  read_byte(adopt(stream.ours), read);
+  EXPECT_EQ(proactor().cancel(read), CancelResult::requested);
+  wait_until([&] { return !read.is_pending(); });
+  EXPECT_EQ(read.error(), std::errc::operation_canceled);
+}
+
+TEST_P(Teams, a_bound_on_what_is_started_defers_the_rest_and_loses_nothing) {
+  use(2, [](Config& config) { config.processors.front().started_max = 1; });
+  run(2);
+  constexpr int count = 30;
+  std::vector<Stream> streams(count);
+  std::vector<Operation*> reads;
+  for (Stream& stream : streams) {
+    send_all(stream.peer.get(), "x", 1);
+    reads.push_back(&operation());
+    read_byte(adopt(stream.ours), *reads.back());
+  }
+  for (Operation* read : reads) expect_success(*read);
+}
+
+// A processor whose engine may only be called by its leader, led by a thread of its own.
+class DedicatedTeams : public Teams {};
+BATON_CONFORMANCE_SUITE_IN(DedicatedTeams, Mode::dedicated);
+
+TEST_P(DedicatedTeams, the_leader_may_be_the_only_one_who_starts) {
+  for (const char* const profile : {"auto", "pinned"}) {
+    use(1, [&](Config& config) {
+      config.processors.front().start = StartRule::leader_only;
+      config.processors.front().profile = profile;
+    });
+    run(1);
+    Peer session = echo();
+    for (int i = 0; i < 20; ++i) round_trip(session.get());
+    std::vector<Stream> streams(5);
+    std::vector<Operation*> reads;
+    for (Stream& stream : streams) {
+      reads.push_back(&operation());
+      Handle* handle = adopt(stream.ours);
+      read_byte(handle, *reads.back());
+      if (reads.size() % 2 == 0) {
+        EXPECT_EQ(proactor().cancel(*reads.back()), CancelResult::requested);
+      } else {
+        proactor().close_detached(*handle);
+      }
+    }
+    for (Operation* read : reads) {
+      wait_until([&] { return !read->is_pending(); });
+      EXPECT_EQ(read->error(), std::errc::operation_canceled);
+    }
+    for (Stream& stream : streams) stream.peer.close();
+    Operation& close = operation();
+    Stream last;
+    close.prepare(OperationKind::close, adopt(last.ours));
+    ASSERT_FALSE(proactor().start(close));
+    expect_success(close);
+    EXPECT_TRUE(at_end(last.peer.get()));
+    stop();
+    destroy();
+  }
+}
+
+BATON_CONFORMANCE_SUITE(Teams);
+
+}  // namespace
+}  // namespace baton::conformance
