@@ -132,10 +132,7 @@ class Opener {
     options.log = config_.log;
     options.config = &processor;
     options.concurrent = mode != Mode::per_thread;
-    // A dedicated leader is one thread, too; but then every start would have to wake it.
-    options.pinned_ok =
-        mode == Mode::per_thread ||
-        (mode == Mode::dedicated && processor.start == StartRule::leader_only && lane_count() == 0);
+    options.pinned_ok = pinned_ok(processor, mode);
     options.handles_max = handles_bound(config_);
     if (first) {
       options.explain = [this, index](std::string_view line) { note(index, std::string{line}); };
@@ -151,6 +148,16 @@ class Opener {
                       "wait: use mode per_thread, or dedicated with start=leader_only"}};
     }
     return engine;
+  }
+
+  /// One thread, and one engine to wait in: a pinned ring says nothing to a merged wait.
+  bool pinned_ok(const ProcessorConfig& processor, Mode mode) const {
+    const auto in_lane = std::count_if(
+        config_.processors.begin(), config_.processors.end(),
+        [](const ProcessorConfig& one) { return resolved(one.mode) == Mode::per_thread; });
+    if (mode == Mode::per_thread) return in_lane == 1;
+    // A dedicated leader is one thread, too; but then every start has to wake it.
+    return mode == Mode::dedicated && processor.start == StartRule::leader_only && in_lane == 0;
   }
 
   void describe(std::size_t index, Mode mode, const EngineInfo& info, std::uint32_t copies) {

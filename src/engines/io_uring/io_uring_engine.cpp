@@ -550,6 +550,14 @@ void IoUringEngine::retire(Operation& operation, OperationQueue& done) noexcept 
 
 // -- the leader -----------------------------------------------------------------------------------
 
+// For merged waits. What backs off has a time of its own, which no descriptor tells; and a pinned ring
+// works only inside the wait of its owner, so that its descriptor stays silent while that one polls.
+NativeHandle IoUringEngine::descriptor() const noexcept {
+  if (ring_options_.pinned) return invalid_handle;
+  os::LockGuard guard{mutex_, system_, locked_};
+  return backing_off_.empty() ? ring_->descriptor() : invalid_handle;
+}
+
 void IoUringEngine::wait(OperationQueue& completed, Deadline deadline) noexcept {
   for (;;) {
     const Deadline until = prepare_wait(completed, deadline);

@@ -56,7 +56,7 @@ class IoUringEngine final : public Engine {
   CancelAnswer cancel(Operation& operation) noexcept override;
   void wait(OperationQueue& completed, Deadline deadline) noexcept override;
   void interrupt() noexcept override;
-  [[nodiscard]] NativeHandle descriptor() const noexcept override { return ring_->descriptor(); }
+  [[nodiscard]] NativeHandle descriptor() const noexcept override;
   [[nodiscard]] EngineCounters counters() const noexcept override;
   void after_fork_in_child() noexcept override;
 
@@ -118,7 +118,7 @@ class IoUringEngine final : public Engine {
   // Interrupts: true from the first interrupt until its completion was reaped.
   std::atomic<bool> wake_pending_{false};
 
-  os::Mutex mutex_;
+  mutable os::Mutex mutex_;
   bool wake_armed_ BATON_GUARDED_BY(mutex_) = false;
   bool wake_by_read_ BATON_GUARDED_BY(mutex_) = false;  // the kernel has no multishot poll
   Slab<Request, 256> requests_ BATON_GUARDED_BY(mutex_);
