@@ -43,7 +43,8 @@ namespace detail {
 class TaskPromiseBase {
  public:
   /// Called at the end instead of the resumption of a continuation; answers whom to resume. It may
-  /// destroy the coroutine, which is suspended by then (gcc 15.2 touches it afterwards: bug 121961).
+  /// destroy the coroutine, which is suspended by then (gcc 15.2 touches it afterwards: bug
+  /// 121961).
   using Finished = std::coroutine_handle<> (*)(TaskPromiseBase&, std::coroutine_handle<>) noexcept;
 
   static void* operator new(std::size_t size) { return allocate_frame(size); }
