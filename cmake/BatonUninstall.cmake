@@ -16,13 +16,13 @@ foreach(file IN LISTS files)
   list(APPEND folders "${folder}")
 endforeach()
 
-# Folders named after us only: lib, include and man belong to everybody.
+# Folders named after us, and what is below them, deepest first: lib, include and man belong to
+# everybody.
 list(REMOVE_DUPLICATES folders)
 list(SORT folders ORDER DESCENDING)
 foreach(folder IN LISTS folders)
-  get_filename_component(name "${folder}" NAME)
   file(GLOB rest "${folder}/*")
-  if(NOT rest AND IS_DIRECTORY "${folder}" AND name MATCHES "^[Bb]aton$")
+  if(NOT rest AND IS_DIRECTORY "${folder}" AND folder MATCHES "/[Bb]aton$|/include/baton/")
     file(REMOVE_RECURSE "${folder}")
   endif()
 endforeach()

@@ -8,6 +8,7 @@
 
 #include "base/assert.hpp"
 #include "baton/buffer.hpp"
+#include "os/fork.hpp"
 
 namespace baton {
 
@@ -78,7 +79,9 @@ const char* to_string(OperationState state) noexcept {
   return "unknown";
 }
 
-Operation::~Operation() { BATON_ASSERT(!is_pending()); }
+Operation::~Operation() {
+  BATON_ASSERT(!is_pending() || os::left_behind.load(std::memory_order_relaxed));
+}
 
 std::error_code Operation::error() const noexcept {
   if (error_ == 0) return {};

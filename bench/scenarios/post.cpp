@@ -19,14 +19,14 @@ using baton::OperationKind;
 using baton::Proactor;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t batch_count = 1000;
-constexpr std::size_t batches_per_round = 1000;
+constexpr std::size_t posts_inside = 1'000'000;
 constexpr std::size_t posts_other_thread = 1'000'000;
 constexpr std::size_t ahead_max = 16'000;
 
 struct Rounds {
   Proactor& proactor;
   std::unique_ptr<Operation[]> posts;
+  std::size_t batch_count = 0;
   std::size_t batches_left = 0;
   std::atomic<std::size_t> run_count{0};  // written by handlers only
 
@@ -48,18 +48,19 @@ void no_op(Operation&) {}
 void post_batch(Operation& operation) {
   auto& rounds = *static_cast<Rounds*>(operation.context());
   if (rounds.batches_left-- == 0) return rounds.proactor.stop();
-  for (std::size_t i = 0; i < batch_count; ++i) rounds.post(rounds.posts[i]);
+  for (std::size_t i = 0; i < rounds.batch_count; ++i) rounds.post(rounds.posts[i]);
 }
 
-double post_inside(Rounds& rounds) {
+double post_inside(Rounds& rounds, std::size_t batch_count) {
   rounds.set_handlers(0, batch_count - 1, no_op);
   rounds.set_handlers(batch_count - 1, 1, post_batch);
-  rounds.batches_left = batches_per_round;
+  rounds.batch_count = batch_count;
+  rounds.batches_left = posts_inside / batch_count;
   rounds.proactor.restart();
   const auto start = Clock::now();
   rounds.post(rounds.posts[batch_count - 1]);
   rounds.proactor.run();
-  return baton::bench::ns_since(start) / static_cast<double>(batch_count * batches_per_round);
+  return baton::bench::ns_since(start) / static_cast<double>(posts_inside);
 }
 
 void count_run(Operation& operation) {
@@ -111,7 +112,8 @@ int main(int argc, char** argv) {
   Proactor proactor{*config};
   Rounds rounds{proactor};
   baton::bench::Report report("post", std::strtoul(count.c_str(), nullptr, 10));
-  report.measure("post_inside", [&] { return post_inside(rounds); });
+  report.measure("post_inside", [&] { return post_inside(rounds, 100); });
+  report.measure("post_inside_1000", [&] { return post_inside(rounds, 1000); });
   report.measure("post_other_thread", [&] { return post_other_thread(rounds); });
   report.print();
   return 0;

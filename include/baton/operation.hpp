@@ -278,10 +278,10 @@ class BATON_EXPORT Operation {
   /// accept: the descriptor of the new connection (REQUIRES: completed without error).
   [[nodiscard]] int accepted() const noexcept { return static_cast<int>(bytes_); }
 
-  // -- for engines
-  // --------------------------------------------------------------------------------------- Between
-  // submit and completion an operation belongs to its engine, which may use the links and the
-  // private state as it likes, records progress with add_bytes() and ends with finish().
+  // -- for engines --------------------------------------------------------------------------------
+  //
+  // Between submit and completion an operation belongs to its engine, which may use the links and
+  // the private state as it likes, records progress with add_bytes() and ends with finish().
 
   /// The engine's private state inside the operation; uninitialised when submit is entered.
   template <class State>
@@ -313,12 +313,12 @@ class BATON_EXPORT Operation {
   friend class OperationQueue;   // links
   friend class OperationAccess;  // src/core: state machine, timers, dispatch
 
-  // First cache line: what every hop touches.
+  // First 64 bytes: what every hop touches, and all that posted work does.
   Operation* next_ = nullptr;
   Operation* previous_ = nullptr;
   CompletionFunction completion_ = nullptr;
   alignas(void*) std::byte inline_handler_[limits::inline_handler_size]{};
-  std::size_t bytes_ = 0;
+  Strand* strand_ = nullptr;
   std::atomic<OperationState> state_{OperationState::initialized};
   OperationKind kind_ = OperationKind::user;
   std::uint16_t flags_ = 0;
@@ -332,8 +332,8 @@ class BATON_EXPORT Operation {
   std::atomic<Handle*> handle_{nullptr};
   void* data_ = nullptr;
   std::size_t size_ = 0;
+  std::size_t bytes_ = 0;
   std::uint64_t extra_ = 0;  // offset, endpoint or delimiter, by kind
-  Strand* strand_ = nullptr;
   Deadline deadline_;
   std::uint32_t tag_ = 0;
   std::uint32_t started_ms_ = 0;       // coarse start time, for reports of old operations

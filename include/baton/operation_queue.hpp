@@ -41,7 +41,10 @@ class OperationQueue {
   /// REQUIRES: not empty.
   Operation& pop_front() noexcept {
     Operation& operation = *head_;
-    erase(operation);
+    head_ = operation.next_;
+    (head_ != nullptr ? head_->previous_ : tail_) = nullptr;
+    operation.next_ = nullptr;
+    --size_;
     return operation;
   }
   /// REQUIRES: `operation` is in this queue.

@@ -140,8 +140,9 @@ class BATON_EXPORT Proactor {
   /// After stop() or drain(): run() works again.
   void restart() noexcept;
   /// Stops accepting (pending accepts are cancelled, new ones refused), lets the rest finish and
-  /// stops; at the deadline everything left is cancelled, and stops when that is delivered. Returns
-  /// at once: it is run() that returns when the drain is complete.
+  /// stops; at the deadline everything left is cancelled, whatever is started from then on is
+  /// refused as stopped, and it stops when all is delivered. Returns at once: it is run() that
+  /// returns when the drain is complete.
   void drain(Deadline deadline) noexcept;
 
   // -- operations ---------------------------------------------------------------------------------

@@ -12,8 +12,6 @@
 #include <system_error>
 #include <utility>
 
-#include "os/fork.hpp"
-
 namespace baton {
 
 using Access = OperationAccess;
@@ -35,9 +33,10 @@ Proactor::Core::Core(Config configuration, const os::System& system, std::uint32
       loops_.push_back(std::make_unique<LaneLoop>(ledger_, *lanes_[i], *this));
     }
   }
+  first_lane_ = lanes_[0].get();
   ledger_.teams.resize(count);
   dispatcher_ =
-      std::make_unique<Dispatcher>(ledger_, per_thread_ ? between_lanes_ : *lanes_[0], *this,
+      std::make_unique<Dispatcher>(ledger_, per_thread_ ? between_lanes_ : *first_lane_, *this,
                                    std::chrono::microseconds{config.understudy_look_us});
 }
 
@@ -65,8 +64,6 @@ int Proactor::Core::start_threads() {
   return per_thread_ ? dispatcher_->start_threads(deliver_to_lanes, this)
                      : dispatcher_->start_threads(nullptr, nullptr);
 }
-
-bool Proactor::Core::forked() const noexcept { return os::fork_generation() != fork_generation_; }
 
 // -- driving --------------------------------------------------------------------------------------
 
@@ -131,7 +128,7 @@ void Proactor::Core::drain(Deadline deadline) noexcept BATON_NO_THREAD_SAFETY_AN
     return;
   }
   const os::LockGuard lock{ledger_.mutex, system_};
-  ledger_.cancel_accepts(*lanes_[0]);
+  ledger_.cancel_accepts(*first_lane_);
   // Somebody has to notice that there is nothing left to do: the handler of a posted no-op would,
   // but a look by a waiting thread does as well.
   dispatcher_->wake_somebody();
@@ -144,7 +141,10 @@ void Proactor::Core::cancel_everything_at(Deadline deadline) noexcept {
   timer->prepare(OperationKind::timer, nullptr, Operation::internal | Operation::cached);
   timer->set_deadline(deadline);
   timer->emplace_handler([this, drain = drains_.load(std::memory_order_acquire)](Operation& due) {
-    if (!due.failed() && drain == drains_.load(std::memory_order_acquire)) cancel_all();
+    if (due.failed() || drain != drains_.load(std::memory_order_acquire)) return;
+    // A session that never pauses would go on for ever.
+    ledger_.refusing.store(Refusing::everything, std::memory_order_release);
+    cancel_all();
   });
   // Where somebody comes by.
   std::uint32_t lane = current_lane();
@@ -208,7 +208,7 @@ std::error_code Proactor::Core::start(Operation& operation) noexcept {
 
 std::error_code Proactor::Core::start_shared(Operation& operation) noexcept
     BATON_NO_THREAD_SAFETY_ANALYSIS {
-  Lane& lane = *lanes_[0];
+  Lane& lane = *first_lane_;
   Processor* processor = ledger_.route(lane, operation.kind());
   if (processor == nullptr) return errc::not_supported;
 
@@ -245,7 +245,7 @@ void Proactor::Core::after_submit(Processor& processor, Operation& operation,
     return;
   }
   ledger_.mutex.lock(system_);
-  ledger_.submitted(*lanes_[0], processor, operation, answer);
+  ledger_.submitted(*first_lane_, processor, operation, answer);
   if (answer == Submission::busy) dispatcher_->interrupt_leader(processor);
   dispatcher_->look_round();
   ledger_.mutex.unlock(system_);
@@ -288,41 +288,48 @@ std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t 
   }
   const Deadline deadline = operation.deadline();
   const os::LockGuard lock{ledger_.mutex, system_};
-  ledger_.start_timer(*lanes_[0], operation);
+  ledger_.start_timer(*first_lane_, operation);
+  if (ledger_.drain_is_over()) ledger_.cancel(*first_lane_, operation);
   dispatcher_->timer_added(deadline);
   return {};
 }
 
 std::error_code Proactor::Core::post(Operation& operation, Notify level,
                                      Home home) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
-  if (forked()) return errc::after_fork;
-  if (operation.is_pending()) return errc::operation_in_use;
-  if (ledger_.refusing.load(std::memory_order_acquire) == Refusing::everything) {
+  if (BATON_UNLIKELY(forked())) return errc::after_fork;
+  if (BATON_UNLIKELY(operation.is_pending())) return errc::operation_in_use;
+  if (BATON_UNLIKELY(ledger_.refusing.load(std::memory_order_acquire) == Refusing::everything)) {
     return errc::stopped;
   }
-  // It may have been a request on a handle before, which must not hear of its completion.
-  if (operation.kind() != OperationKind::user || operation.handle() != nullptr) {
+  // It may have been a request on a handle before.
+  if (BATON_UNLIKELY(operation.kind() != OperationKind::user)) {
     operation.prepare(OperationKind::user, nullptr, operation.flags() & Operation::cached);
   }
   Access::activate(operation, OperationState::posted);
   if (per_thread_) {
-    LaneLoop* here = LaneLoop::here(ledger_);
-    LaneLoop* loop =
-        here != nullptr && home.lane == Home::here_or_next ? here : loops_[home_of(home)].get();
-    if (loop == here) {
-      loop->lane().counters.posted.add();
-      loop->lane().completed.push_back(operation);
-    } else {
-      loop->mail(operation);
-    }
+    post_to_lane(operation, home);
     return {};
   }
-  const os::LockGuard lock{ledger_.mutex, system_};
-  lanes_[0]->counters.posted.add();
-  lanes_[0]->completed.push_back(operation);
+  Lane& lane = *first_lane_;
+  ledger_.mutex.lock(system_);
+  lane.counters.posted.add();
+  lane.completed.push_back(operation);
   if (level == Notify::strong) dispatcher_->look_round();
   if (level == Notify::follower) dispatcher_->look_round_for_followers();
+  ledger_.mutex.unlock(system_);
   return {};
+}
+
+void Proactor::Core::post_to_lane(Operation& operation, Home home) noexcept {
+  LaneLoop* here = LaneLoop::here(ledger_);
+  LaneLoop* loop =
+      here != nullptr && home.lane == Home::here_or_next ? here : loops_[home_of(home)].get();
+  if (loop == here) {
+    loop->lane().counters.posted.add();
+    loop->lane().completed.push_back(operation);
+  } else {
+    loop->mail(operation);
+  }
 }
 
 // -- cancelling -----------------------------------------------------------------------------------
@@ -340,7 +347,7 @@ CancelResult Proactor::Core::cancel(Operation& operation, std::uint32_t activati
   if (!per_thread_) {
     const os::LockGuard lock{ledger_.mutex, system_};
     if (!pending()) return CancelResult::nothing_pending;
-    const bool asked = ledger_.cancel(*lanes_[0], operation);
+    const bool asked = ledger_.cancel(*first_lane_, operation);
     dispatcher_->look_round();
     return asked ? CancelResult::requested : CancelResult::nothing_pending;
   }
@@ -371,7 +378,7 @@ CancelResult Proactor::Core::cancel(Handle& handle) noexcept BATON_NO_THREAD_SAF
   bool asked = false;
   if (!per_thread_) {
     const os::LockGuard lock{ledger_.mutex, system_};
-    asked = ledger_.cancel(*lanes_[0], handle);
+    asked = ledger_.cancel(*first_lane_, handle);
     dispatcher_->look_round();
   } else {
     LaneLoop& loop = *loops_[Access::lane(handle)];
@@ -391,7 +398,7 @@ CancelResult Proactor::Core::cancel(Handle& handle) noexcept BATON_NO_THREAD_SAF
 void Proactor::Core::cancel_all() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   if (!per_thread_) {
     const os::LockGuard lock{ledger_.mutex, system_};
-    ledger_.cancel_everything(*lanes_[0]);
+    ledger_.cancel_everything(*first_lane_);
     dispatcher_->look_round();
     return;
   }
@@ -498,7 +505,7 @@ std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noex
     std::error_code error = errc::handle_closed;
     if (Access::phase(handle) == Access::Phase::open) {
       Access::activate(operation, OperationState::started);
-      ledger_.begin_close(*lanes_[0], handle, &operation);
+      ledger_.begin_close(*first_lane_, handle, &operation);
       dispatcher_->run_closures();
       dispatcher_->look_round();
       error = {};
@@ -522,7 +529,7 @@ void Proactor::Core::close_detached(Handle& handle) noexcept BATON_NO_THREAD_SAF
   if (forked() || Access::phase(handle) != Access::Phase::open) return;
   if (!per_thread_) {
     ledger_.mutex.lock(system_);
-    ledger_.begin_close(*lanes_[0], handle, nullptr);
+    ledger_.begin_close(*first_lane_, handle, nullptr);
     dispatcher_->run_closures();
     dispatcher_->look_round();
     ledger_.mutex.unlock(system_);
@@ -600,8 +607,8 @@ void Proactor::Core::finish_everything() noexcept {
     if (!per_thread_) {
       {
         const os::LockGuard lock{ledger_.mutex, system_};
-        ledger_.close_everything(*lanes_[0]);
-        ledger_.cancel_everything(*lanes_[0]);
+        ledger_.close_everything(*first_lane_);
+        ledger_.cancel_everything(*first_lane_);
       }
       step([&] { dispatcher_->turn(soon, 0, true); });
       continue;
@@ -617,11 +624,15 @@ void Proactor::Core::finish_everything() noexcept {
 }
 
 void Proactor::Core::abandon_after_fork() noexcept {
-  // No lock is taken: threads that held one at the fork do not exist here.
+  // No lock is taken: threads that held one at the fork do not exist here, and may have been in the
+  // midst of anything. What cannot be found - on its way between two lists - stays pending.
+  os::left_behind.store(true, std::memory_order_relaxed);
   const auto abandon = [](Operation& operation) {
     operation.finish(errc::after_fork);
     Access::abandon(operation);
   };
+  // First, for they are known by being pending.
+  for (const auto& lane : lanes_) lane->timers.take_apart(abandon);
   ledger_.handles.for_each([&](Handle& handle) {
     for (Operation* operation = Access::first(handle); operation != nullptr;) {
       Operation* next = Access::after(*operation);
@@ -633,7 +644,6 @@ void Proactor::Core::abandon_after_fork() noexcept {
     Access::set_phase(handle, Access::Phase::closed);
   });
   for (const auto& lane : lanes_) {
-    while (Operation* timer = lane->timers.pop_due(Deadline::never())) abandon(*timer);
     while (!lane->completed.empty()) abandon(lane->completed.pop_front());
     for (Operation* mailed = lane->mailbox.take_all(); mailed != nullptr;) {
       Operation* next = Access::next(*mailed);
@@ -641,6 +651,7 @@ void Proactor::Core::abandon_after_fork() noexcept {
       mailed = next;
     }
   }
+  dispatcher_->batch_after_fork().for_each(abandon);
   for (const auto& processor : processors_) processor->engine->after_fork_in_child();
 }
 

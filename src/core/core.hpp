@@ -14,6 +14,7 @@
 #include "core/lane_loop.hpp"
 #include "core/ledger.hpp"
 #include "core/runner.hpp"
+#include "os/fork.hpp"
 
 namespace baton {
 
@@ -59,7 +60,7 @@ class Proactor::Core final : public HandlerRunner {
   [[nodiscard]] Statistics statistics() const;
   /// In a child process: ends everything without touching what the parent shares.
   void abandon_after_fork() noexcept;
-  [[nodiscard]] bool forked() const noexcept;
+  [[nodiscard]] bool forked() const noexcept { return os::fork_generation() != fork_generation_; }
 
   // -- HandlerRunner ------------------------------------------------------------------------------
 
@@ -80,6 +81,7 @@ class Proactor::Core final : public HandlerRunner {
   std::error_code start_shared(Operation& operation) noexcept;
   std::error_code start_in_lane(Operation& operation) noexcept;
   std::error_code start_timer(Operation& operation, std::uint32_t lane) noexcept;
+  void post_to_lane(Operation& operation, Home home) noexcept;
   void cancel_everything_at(Deadline deadline) noexcept;
   void after_submit(Processor& processor, Operation& operation, Submission answer) noexcept;
   [[nodiscard]] std::uint32_t home_of(Home home) noexcept;
@@ -93,6 +95,7 @@ class Proactor::Core final : public HandlerRunner {
   const bool per_thread_;
   Ledger ledger_;
   std::vector<std::unique_ptr<Lane>> lanes_;
+  Lane* first_lane_ = nullptr;  // the only one of shared and dedicated mode
   std::vector<std::unique_ptr<Processor>> processors_;
   std::unique_ptr<Dispatcher> dispatcher_;        // shared and dedicated processors
   std::vector<std::unique_ptr<LaneLoop>> loops_;  // per_thread: one for each lane

@@ -92,11 +92,13 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
     const bool to_the_role = me.seats == 0 && !me.helps && !late && understudy_ == nullptr &&
                              leader_in_handler() && !urgent();
     if (!to_the_role) {
-      if (Operation* operation = ledger_.pop(lane_)) {
-        ++taken_;
-        run(me, *operation);  // an exception leaves from here, everything handed over
-        ++handlers;
-        ++since_look;
+      if (batch_.out()) recall_batch();
+      if (!lane_.completed.empty()) {
+        const std::size_t room = handlers_max != 0 ? handlers_max - handlers : ~std::size_t{0};
+        // An exception leaves from here, everything handed over.
+        const std::size_t ran = run(me, std::min(room, lane_.handlers_before_look() - since_look));
+        handlers += ran;
+        since_look += ran;
         continue;
       }
       me.helps = false;
@@ -116,16 +118,38 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
   return handlers;
 }
 
-// Runs one handler, seat kept. Entering it, marking the seat and looking round are one critical
-// section.
-void Dispatcher::run(Member& me, Operation& operation) BATON_NO_THREAD_SAFETY_ANALYSIS {
+// Runs a handler, or several when this thread is alone; seat kept. Entering, marking the seat and
+// looking round are one critical section.
+std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREAD_SAFETY_ANALYSIS {
   if (me.seats != 0) {
     set_seats(me, SeatState::in_handler);
     for (Processor* processor : processors_) {
       if ((me.seats & bit(*processor)) != 0) ++processor->seat.count;
     }
   }
+  const bool many = handlers_max > 1 && alone();
   ++in_handlers_;
+  std::size_t count = 1;
+  try {
+    if (many) {
+      count = run_alone(handlers_max);
+    } else {
+      ++taken_;
+      run_one(*ledger_.pop(lane_));
+    }
+  } catch (...) {
+    --in_handlers_;
+    lane_.counters.exceptions.add();
+    check_seats(me);
+    leave(me);  // the baton is handed over before the exception leaves run()
+    ledger_.mutex.unlock(system_);
+    throw;
+  }
+  --in_handlers_;
+  return count;
+}
+
+void Dispatcher::run_one(Operation& operation) BATON_NO_THREAD_SAFETY_ANALYSIS {
   look_round();
   // A sample for the statistics: the last of each batch.
   const std::int64_t begin = lane_.completed.empty() ? system_.monotonic_ns() : 0;
@@ -135,18 +159,44 @@ void Dispatcher::run(Member& me, Operation& operation) BATON_NO_THREAD_SAFETY_AN
     handle = runner_.run(lane_, operation, true);
   } catch (...) {
     ledger_.mutex.lock(system_);
-    --in_handlers_;
-    lane_.counters.exceptions.add();
-    check_seats(me);
-    leave(me);  // the baton is handed over before the exception leaves run()
-    ledger_.mutex.unlock(system_);
     throw;
   }
   const std::int64_t end = begin != 0 ? system_.monotonic_ns() : 0;
   ledger_.mutex.lock(system_);
   lane_.counters.handler_ns_max.raise_to(static_cast<std::uint64_t>(end - begin));
-  --in_handlers_;
   ledger_.handler_returned(lane_, handle);
+}
+
+// Nobody else is here to be told, or to be kept waiting: takes what is queued, and comes back to
+// the mutex when all of that has run. Whoever comes meanwhile recalls the rest.
+std::size_t Dispatcher::run_alone(std::size_t handlers_max) BATON_NO_THREAD_SAFETY_ANALYSIS {
+  // A sample for the statistics, as in run_one: the last.
+  const std::size_t most = std::min({handlers_max, lane_.completed.size(), TakenBatch::capacity});
+  taken_ += lane_.completed.size();
+  batch_.take(lane_.completed);
+  ledger_.mutex.unlock(system_);
+  std::int64_t begin = 0;
+  std::size_t count = 0;
+  Handle* handle = nullptr;
+  try {
+    while (count < most && !stopped()) {
+      Operation* operation = batch_.next(handle);
+      if (operation == nullptr) break;
+      handle = nullptr;
+      if (++count == most) begin = system_.monotonic_ns();
+      handle = runner_.run(lane_, *operation, true);
+    }
+  } catch (...) {
+    ledger_.mutex.lock(system_);
+    recall_batch();
+    throw;
+  }
+  const std::int64_t end = begin != 0 ? system_.monotonic_ns() : 0;
+  ledger_.mutex.lock(system_);
+  lane_.counters.handler_ns_max.raise_to(static_cast<std::uint64_t>(end - begin));
+  recall_batch();
+  ledger_.handler_returned(lane_, handle);
+  return count;
 }
 
 bool Dispatcher::drained() const noexcept {
@@ -331,6 +381,20 @@ bool Dispatcher::helped_enough(Member& me) {
   return all_taken;
 }
 
+// -- alone ----------------------------------------------------------------------------------------
+
+// No other thread sleeps, waits, is on its way, or runs a handler.
+bool Dispatcher::alone() const noexcept { return !somebody_rests() && in_handlers_ == 0; }
+
+// What was taken and not begun goes back to the front of the queue.
+void Dispatcher::recall_batch() noexcept {
+  const std::size_t queued = lane_.completed.size();
+  lane_.counters.completed.add(batch_.recall(system_, lane_.completed, [this](Handle& handle) {
+    ledger_.handler_returned(lane_, &handle);
+  }));
+  taken_ -= lane_.completed.size() - queued;
+}
+
 // -- seats ----------------------------------------------------------------------------------------
 
 bool Dispatcher::can_lead(const Processor& processor) const noexcept {
@@ -446,9 +510,7 @@ bool Dispatcher::timers_uncovered() const noexcept {
          !leader_busy();
 }
 
-void Dispatcher::look_round() {
-  // The usual case of one thread: nobody sleeps, nobody waits, so there is nobody to wake.
-  if (sleepers_ == nullptr && understudy_ == nullptr && coming_ == 0 && waiting_ == 0) return;
+void Dispatcher::wake_whom_it_takes() {
   const bool needed = urgent();
   if (needed || (leader_in_handler() && understudy_ == nullptr)) {
     if (coming_ > 0) {

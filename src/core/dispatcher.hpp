@@ -27,6 +27,7 @@
 #include "baton/deadline.hpp"
 #include "baton/proactor.hpp"
 #include "core/ledger.hpp"
+#include "core/taken_batch.hpp"
 #include "os/parking.hpp"
 
 namespace baton {
@@ -62,7 +63,10 @@ class Dispatcher {
   // -- called with the mutex held, by starters ----------------------------------------------------
 
   /// After anything was queued, deferred or started: wakes or interrupts at most one thread.
-  void look_round() BATON_REQUIRES(ledger_.mutex);
+  void look_round() BATON_REQUIRES(ledger_.mutex) {
+    // The usual case of one thread: nobody sleeps, nobody waits, so there is nobody to wake.
+    if (somebody_rests()) wake_whom_it_takes();
+  }
   /// A timer was added: somebody must wake up for it.
   void timer_added(Deadline deadline) BATON_REQUIRES(ledger_.mutex);
   /// After a post of level FOLLOWER: only a sleeper is woken, never a leader interrupted.
@@ -77,6 +81,8 @@ class Dispatcher {
   /// The calling thread holds the seat of `processor` and will therefore wait next. Needs no mutex.
   [[nodiscard]] static bool leads(const Processor& processor) noexcept;
   [[nodiscard]] bool inside() const noexcept;
+  /// In a forked child: what a thread of the parent has taken.
+  [[nodiscard]] const TakenBatch& batch_after_fork() const noexcept { return batch_; }
 
  private:
   enum class Rest : std::uint8_t { awake, asleep, signalled, understudy };
@@ -106,14 +112,15 @@ class Dispatcher {
   };
 
   // The steps of a turn; all with the mutex held, those that wait or run handlers release it.
-  bool step(Member& me, Deadline deadline, bool& late) BATON_REQUIRES(ledger_.mutex);
   void lead(Member& me, Deadline deadline) BATON_REQUIRES(ledger_.mutex);
   void rest(Member& me, Deadline deadline, bool& late) BATON_REQUIRES(ledger_.mutex);
   bool look(Member& me) BATON_REQUIRES(ledger_.mutex);
   void note(Member& me) BATON_REQUIRES(ledger_.mutex);
   bool take_stuck_seats(Member& me) BATON_REQUIRES(ledger_.mutex);
   bool helped_enough(Member& me) BATON_REQUIRES(ledger_.mutex);
-  void run(Member& me, Operation& operation) BATON_REQUIRES(ledger_.mutex);
+  std::size_t run(Member& me, std::size_t handlers_max) BATON_REQUIRES(ledger_.mutex);
+  void run_one(Operation& operation) BATON_REQUIRES(ledger_.mutex);
+  std::size_t run_alone(std::size_t handlers_max) BATON_REQUIRES(ledger_.mutex);
   void leave(Member& me) BATON_REQUIRES(ledger_.mutex);
 
   /// Draining, and nothing pending, queued or in a handler.
@@ -127,6 +134,15 @@ class Dispatcher {
   void give_up_seat(Member& me, Processor& processor) noexcept;
   void give_up_idle_seats(Member& me) noexcept;
   void set_seats(const Member& me, SeatState state) noexcept;
+
+  [[nodiscard]] bool somebody_rests() const noexcept {
+    return sleepers_ != nullptr || understudy_ != nullptr || coming_ != 0 || waiting_ != 0;
+  }
+  void wake_whom_it_takes() BATON_REQUIRES(ledger_.mutex);
+
+  // What a thread that is alone has taken.
+  [[nodiscard]] bool alone() const noexcept;
+  void recall_batch() noexcept BATON_REQUIRES(ledger_.mutex);
 
   // What look_round asks.
   [[nodiscard]] bool unled() const noexcept;
@@ -171,6 +187,8 @@ class Dispatcher {
   std::uint32_t waiting_ = 0;     // leaders of shared processors in their wait
   std::uint32_t in_handlers_ = 0;
   std::uint64_t taken_ = 0;  // results taken from the queue, ever
+  // Written for each handler by its owner: not in a line that starters look at.
+  alignas(64) TakenBatch batch_;
 };
 
 }  // namespace baton

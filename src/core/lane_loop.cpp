@@ -354,7 +354,7 @@ void LaneLoop::start_mailed(Operation& operation) noexcept {
   }
   if (operation.kind() == OperationKind::timer) {
     ledger_.start_timer(lane_, operation);
-    if (operation.cancel_asked()) ledger_.cancel(lane_, operation);
+    if (operation.cancel_asked() || ledger_.drain_is_over()) ledger_.cancel(lane_, operation);
     return;
   }
   Handle& handle = *operation.handle();

@@ -70,9 +70,11 @@ Admission Ledger::claim(Lane& lane, Processor& processor, Operation& operation, 
     error = errc::handle_closed;
     return Admission::refused;
   }
-  // Looked at by the caller too, but a drain may have cancelled the accepts since.
-  if (operation.kind() == OperationKind::accept &&
-      refusing.load(std::memory_order_relaxed) == Refusing::accepts) {
+  // Looked at by the caller too, but a drain may have cancelled the accepts since, or everything.
+  const Refusing refused = refusing.load(std::memory_order_relaxed);
+  if (refused != Refusing::nothing &&
+      (drain_is_over() ||
+       (refused == Refusing::accepts && operation.kind() == OperationKind::accept))) {
     error = mailed ? std::make_error_code(std::errc::operation_canceled)
                    : make_error_code(errc::stopped);
     return Admission::refused;
@@ -203,6 +205,7 @@ void Ledger::take_back(Lane& lane, Operation& operation) noexcept {
     return;
   }
   if (Access::has(operation, Access::timer_armed)) lane.timers.remove(operation);
+  if (Access::has(operation, Access::listed)) Access::unlist(operation);
   if (operation.error_value() == ECANCELED) {
     if (Access::has(operation, Access::deadline_hit)) {
       operation.finish(errc::timed_out);
@@ -218,14 +221,6 @@ void Ledger::take_back(Lane& lane, Operation& operation) noexcept {
 
 void Ledger::take_back_all(Lane& lane, OperationQueue& finished) noexcept {
   while (!finished.empty()) take_back(lane, finished.pop_front());
-}
-
-Operation* Ledger::pop(Lane& lane) noexcept {
-  if (lane.completed.empty()) return nullptr;
-  Operation& operation = lane.completed.pop_front();
-  if (Access::has(operation, Access::listed)) Access::unlist(operation);
-  if (!operation.has(Operation::internal)) lane.counters.completed.add();
-  return &operation;
 }
 
 void Ledger::handler_returned(Lane& lane, Handle* handle) noexcept {
@@ -301,10 +296,10 @@ void Ledger::finish_cancelled(Lane& lane, Operation& operation) noexcept {
 
 bool Ledger::cancel(Lane& lane, Handle& handle) noexcept {
   bool any = false;
-  // The list does not change meanwhile: operations leave it in pop().
-  for (Operation* operation = Access::first(handle); operation != nullptr;
-       operation = Access::after(*operation)) {
+  for (Operation* operation = Access::first(handle); operation != nullptr;) {
+    Operation* next = Access::after(*operation);  // who completes at once leaves the list
     any |= cancel(lane, *operation);
+    operation = next;
   }
   return any;
 }
@@ -323,9 +318,10 @@ void Ledger::cancel_everything(Lane& lane) noexcept {
 void Ledger::cancel_accepts(Lane& lane) noexcept {
   handles.for_each([&](Handle& handle) {
     if (Access::lane(handle) != lane.index) return;
-    for (Operation* operation = Access::first(handle); operation != nullptr;
-         operation = Access::after(*operation)) {
+    for (Operation* operation = Access::first(handle); operation != nullptr;) {
+      Operation* next = Access::after(*operation);
       if (operation->kind() == OperationKind::accept) cancel(lane, *operation);
+      operation = next;
     }
   });
 }

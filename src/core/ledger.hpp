@@ -67,8 +67,13 @@ class Ledger {
   /// The lane's part: deadline, published result, lane's queue.
   void take_back(Lane& lane, Operation& operation) noexcept;
   void take_back_all(Lane& lane, OperationQueue& finished) noexcept;
-  /// The next result, out of its handle's list, for its handler; null when there is none.
-  Operation* pop(Lane& lane) noexcept;
+  /// The next result, for its handler; null when there is none.
+  Operation* pop(Lane& lane) noexcept {
+    if (lane.completed.empty()) return nullptr;
+    Operation& operation = lane.completed.pop_front();
+    if (!operation.has(Operation::internal)) lane.counters.completed.add();
+    return &operation;
+  }
   /// A handler of an operation on `handle` has returned (or let an exception out).
   void handler_returned(Lane& lane, Handle* handle) noexcept;
 
@@ -107,12 +112,19 @@ class Ledger {
   [[nodiscard]] Deadline now() const noexcept { return Deadline::at_ns(system_.monotonic_ns()); }
   [[nodiscard]] const os::System& system() const noexcept { return system_; }
   [[nodiscard]] bool per_thread() const noexcept { return per_thread_; }
+  /// A drain has come to its deadline: what starts now, or lies in a mailbox, would outlive it.
+  [[nodiscard]] bool drain_is_over() const noexcept {
+    return refusing.load(std::memory_order_relaxed) == Refusing::everything &&
+           draining.load(std::memory_order_relaxed);
+  }
 
   HandleTable handles;
   OperationCache cache;
-  os::Mutex mutex;  // the domain of shared and dedicated processors; outermost of all locks
+  /// The domain of shared and dedicated processors; outermost of all locks. In a line of its own,
+  /// since what follows is read without it.
+  alignas(64) os::Mutex mutex;
   /// The team, lane by lane: fixed before the first start.
-  std::vector<std::vector<Processor*>> teams;
+  alignas(64) std::vector<std::vector<Processor*>> teams;
   std::atomic<Refusing> refusing{Refusing::nothing};
   std::atomic<bool> draining{false};
   /// cancel_wait: how many wait, and the word they sleep on.

@@ -7,21 +7,17 @@ namespace baton {
 
 using Access = OperationAccess;
 
-namespace {
-
-// Somebody may wait in cancel_wait for the moment an operation is complete.
-void announce(Ledger& ledger) noexcept {
-  if (ledger.cancel_waiters.load(std::memory_order_relaxed) == 0) return;
-  ledger.completions.fetch_add(1, std::memory_order_release);
-  ledger.system().futex_wake(&ledger.completions, ~0U >> 1);
+void HandlerRunner::wake_waiters() noexcept {
+  ledger_.completions.fetch_add(1, std::memory_order_release);
+  ledger_.system().futex_wake(&ledger_.completions, ~0U >> 1);
 }
 
-// Enters the handler. What belongs to the operation is read before: the handler may destroy it.
-void enter(Ledger& ledger, Operation& operation) {
+// Enters the handler; a cached operation goes back into its cache afterwards.
+void HandlerRunner::enter(Operation& operation) {
   const bool cached = operation.has(Operation::cached);
   const CompletionFunction handler = Access::completion(operation);
   Access::complete(operation);
-  announce(ledger);
+  announce();
   if (!cached) {
     if (handler != nullptr) handler(operation);
     return;
@@ -33,22 +29,19 @@ void enter(Ledger& ledger, Operation& operation) {
       operation.destroy_handler();
       ledger.cache.give_back(operation);
     }
-  } give_back{ledger, static_cast<CachedOperation&>(operation)};
+  } give_back{ledger_, static_cast<CachedOperation&>(operation)};
   handler(operation);
 }
 
-}  // namespace
-
-Handle* HandlerRunner::run(Lane& lane, Operation& first, bool locks) {
+// With a strand, a cache, or both.
+Handle* HandlerRunner::run_with_more(Lane& lane, Operation& first, bool locks) {
   Operation* operation = &first;
   Strand* const strand = first.strand();
   if (strand != nullptr && !strand->enter(first)) return nullptr;
   for (std::size_t run_count = 1;; ++run_count) {
-    // What is posted may name a handle, but is not pending there.
-    const bool posted = Access::state(*operation) == OperationState::posted;
-    Handle* handle = posted ? nullptr : operation->handle();
+    Handle* handle = handle_of(*operation);
     try {
-      enter(ledger_, *operation);
+      enter(*operation);
     } catch (...) {
       settle(lane, handle, locks);
       if (strand != nullptr) next_in_strand(lane, *strand);

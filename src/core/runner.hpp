@@ -15,7 +15,24 @@ class HandlerRunner {
   /// whose account the caller settles with Ledger::handler_returned, under the lane's domain (or
   /// null). `locks`: that domain is the mutex. When a handler lets an exception out, everything is
   /// settled before it is passed on.
-  Handle* run(Lane& lane, Operation& operation, bool locks);
+  [[gnu::always_inline]] Handle* run(Lane& lane, Operation& operation, bool locks) {
+    if (operation.strand() != nullptr || operation.has(Operation::cached)) {
+      return run_with_more(lane, operation, locks);
+    }
+    // What belongs to the operation is read before: the handler may destroy it.
+    const CompletionFunction handler = OperationAccess::completion(operation);
+    Handle* handle = handle_of(operation);
+    OperationAccess::complete(operation);
+    announce();
+    if (handler == nullptr) return handle;
+    try {
+      handler(operation);
+    } catch (...) {
+      settle(lane, handle, locks);
+      throw;
+    }
+    return handle;
+  }
 
  protected:
   /// Queues an operation again, behind what is queued.
@@ -29,6 +46,18 @@ class HandlerRunner {
   virtual void returned_elsewhere(Handle& handle) noexcept = 0;
 
  private:
+  /// What is posted may name a handle, but is not pending there.
+  [[nodiscard]] static Handle* handle_of(const Operation& operation) noexcept {
+    const bool posted = OperationAccess::state(operation) == OperationState::posted;
+    return posted ? nullptr : operation.handle();
+  }
+  /// Somebody may wait in cancel_wait for the moment an operation is complete.
+  void announce() noexcept {
+    if (ledger_.cancel_waiters.load(std::memory_order_relaxed) != 0) wake_waiters();
+  }
+  Handle* run_with_more(Lane& lane, Operation& operation, bool locks);
+  void enter(Operation& operation);
+  void wake_waiters() noexcept;
   void settle(Lane& lane, Handle* handle, bool locks) noexcept;
   void next_in_strand(Lane& lane, Strand& strand) noexcept;
 

@@ -64,6 +64,25 @@ Operation* TimerQueue::pop_due(Deadline now) noexcept {
   return due;
 }
 
+// No link is believed: what is not pending has been seen, so that a circle ends. The stack goes
+// through `previous`.
+void TimerQueue::take_apart(void (*end)(Operation&)) noexcept {
+  Operation* stack = nullptr;
+  const auto push = [&](Operation* found) {
+    if (found == nullptr || !found->is_pending()) return;
+    end(*found);
+    Access::clear(*found, Access::timer_armed);
+    Access::previous(*found) = std::exchange(stack, found);
+  };
+  push(std::exchange(root_, nullptr));
+  size_ = 0;
+  while (stack != nullptr) {
+    Operation& top = *std::exchange(stack, Access::previous(*stack));
+    push(Access::child(top));
+    push(Access::sibling(top));
+  }
+}
+
 // Makes the later of two roots the first child of the earlier. The order among equal deadlines is
 // not promised.
 Operation* TimerQueue::meld(Operation* a, Operation* b) noexcept {

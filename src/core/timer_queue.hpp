@@ -30,6 +30,10 @@ class TimerQueue {
   [[nodiscard]] bool contains(const Operation* operation) const noexcept;
   /// The earliest if it is due at `now`, removed; else null.
   Operation* pop_due(Deadline now) noexcept;
+  /// For a forked child, where a thread of the parent may have been in the midst of a change: calls
+  /// `end` once for each pending operation that can be found; it must leave them not pending. The
+  /// queue is empty then.
+  void take_apart(void (*end)(Operation&)) noexcept;
 
  private:
   static Operation* meld(Operation* a, Operation* b) noexcept;

@@ -130,6 +130,7 @@ System make_real() noexcept {
   system.realtime_us = realtime_us;
   system.futex_wait = futex_wait;
   system.futex_wake = futex_wake;
+  system.yield = [] { ::sched_yield(); };
   system.lock_point = nullptr;
   system.thread_start = thread_start;
   system.thread_join = thread_join;

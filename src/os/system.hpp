@@ -44,6 +44,8 @@ struct System {
   bool (*futex_wait)(std::atomic<std::uint32_t>* word, std::uint32_t expected,
                      std::int64_t deadline_ns);
   void (*futex_wake)(std::atomic<std::uint32_t>* word, std::uint32_t count);
+  /// Lets other threads run.
+  void (*yield)();
   /// Called before a mutex is taken, if set: a point where a simulator may switch threads.
   void (*lock_point)();
   /// Starts a thread with all signals blocked; 0 or an errno. join waits for its end.

@@ -176,7 +176,7 @@ void Threads::run(unsigned threads) {
       try {
         proactor_->run();
       } catch (...) {
-        const os::LockGuard lock{failures_mutex_, os::real_system()};
+        const os::LockGuard lock{mutex_, os::real_system()};
         failures_.push_back(std::current_exception());
       }
     });
@@ -218,8 +218,14 @@ void Threads::read_byte(Handle* handle, Operation& operation) {
   ASSERT_FALSE(proactor_->start(operation));
 }
 
+Operation& Threads::operation() {
+  const os::LockGuard lock{mutex_, os::real_system()};
+  return operations_.emplace_back();
+}
+
 Operation& Threads::with(std::function<void()> body) {
   Operation& fresh = operation();
+  const os::LockGuard lock{mutex_, os::real_system()};
   fresh.set_handler([call = &bodies_.emplace_back(std::move(body))](Operation&) { (*call)(); });
   return fresh;
 }

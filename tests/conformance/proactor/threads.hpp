@@ -124,8 +124,8 @@ class Threads : public Conformance {
   /// Destroys the proactor.
   void destroy();
 
-  // Live until the proactor is gone.
-  Operation& operation() { return operations_.emplace_back(); }
+  // Live until the proactor is gone. Operations may be asked for by any thread.
+  Operation& operation();
   Gate& gate() { return gates_.emplace_back(); }
   char* memory(std::size_t size) { return memory_.emplace_back(size, '\0').data(); }
 
@@ -146,6 +146,7 @@ class Threads : public Conformance {
 
  private:
   Operation& with(std::function<void()> body);
+  os::Mutex mutex_;  // operations_, bodies_, failures_
   std::deque<Operation> operations_;
   std::deque<std::function<void()>> bodies_;
   std::deque<std::string> memory_;
@@ -153,7 +154,6 @@ class Threads : public Conformance {
   std::deque<Echo> echoes_;
   std::unique_ptr<Proactor> proactor_;
   std::vector<std::thread> threads_;
-  os::Mutex failures_mutex_;
   std::vector<std::exception_ptr> failures_;
 };
 

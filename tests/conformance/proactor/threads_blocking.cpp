@@ -94,6 +94,47 @@ TEST_P(Blocking, results_of_the_same_batch_go_on) {
   wait_until([&] { return shared.ran == count; });
 }
 
+// A thread that was alone has taken several results at once, for speed: whoever comes gets what it
+// has not begun.
+TEST_P(Blocking, who_comes_takes_what_is_queued) {
+  use(2);
+  constexpr int count = 100;
+  struct Shared {
+    Gate& until;
+    std::atomic<int> entered{0};
+    std::atomic<int> ran{0};
+  } shared{gate()};
+  for (int i = 0; i < count; ++i) {
+    post(
+        [to = &shared] {
+          if (to->entered.fetch_add(1) == 1) to->until.wait();
+          to->ran.fetch_add(1);
+        },
+        Notify::strong, Home{0});
+  }
+  run(1);
+  wait_until([&] { return shared.entered == 2; });
+  EXPECT_EQ(shared.ran, 1);
+  run(1);
+  if (!per_thread()) wait_until([&] { return shared.ran == count - 1; });
+  shared.until.open();
+  wait_until([&] { return shared.ran == count; });
+}
+
+// A handler that drives the proactor itself gets what is queued behind it.
+TEST_P(Blocking, a_nested_turn_takes_what_is_queued) {
+  use(1);
+  std::atomic<int> ran{0};
+  std::atomic<int> nested{-1};
+  post([&] {
+    while (ran < 3) proactor().handle_events(Deadline::after(100ms, proactor().now()));
+    nested = ran.load();
+  });
+  for (int i = 0; i < 3; ++i) post([&] { ++ran; });
+  run(1);
+  wait_until([&] { return nested == 3; });
+}
+
 // P-14: a lane is one thread; what blocks it can be read in the statistics.
 TEST_P(Blocking, can_be_read_in_the_statistics) {
   use(2);

@@ -178,12 +178,39 @@ TEST_P(Stop, at_its_deadline_a_drain_cancels_what_is_left) {
   Peer session = echo();
   run(2);
   round_trip(session.get());
+  wait_until([&] { return echoes()[0].operation.activation() == 3; });  // it reads again
   const Deadline deadline = Deadline::after(5ms, proactor().now());
   proactor().drain(deadline);
   join();
   EXPECT_GE(proactor().now(), deadline);
   EXPECT_TRUE(echoes()[0].done());
   EXPECT_EQ(echoes()[0].operation.error(), std::errc::operation_canceled);
+}
+
+// Sessions that never pause: at each moment some of them are between two operations.
+TEST_P(Stop, at_its_deadline_a_drain_ends_what_goes_on_and_on) {
+  use(2);
+  std::vector<Peer> sessions;
+  std::vector<std::thread> clients;
+  for (std::uint32_t i = 0; i < 4; ++i) sessions.push_back(echo(Home{i % 2}));
+  for (const Peer& session : sessions) {
+    clients.emplace_back([fd = session.get()] {
+      char byte = 'x';
+      while (::send(fd, &byte, 1, MSG_NOSIGNAL) == 1 && receive_all(fd, &byte, 1)) {
+      }
+    });
+  }
+  const auto ticks = std::make_unique<Operation>();
+  ticks->set_handler([this](Operation& tick) {
+    static_cast<void>(proactor().start_timer(tick, Deadline::after(100us, proactor().now())));
+  });
+  ASSERT_FALSE(proactor().start_timer(*ticks, proactor().now()));
+  run(2);
+  proactor().drain(Deadline::after(5ms, proactor().now()));
+  join();
+  for (const Echo& one : echoes()) EXPECT_TRUE(one.done());
+  EXPECT_FALSE(ticks->is_pending());
+  for (std::thread& client : clients) client.join();
 }
 
 // The timer of the first drain must not end the second run.

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/access.hpp"
+
 namespace baton {
 namespace {
 
@@ -89,6 +91,39 @@ TEST(TimerQueue, finds_what_it_holds_and_only_that) {
   while (queue.pop_due(Deadline::never()) != nullptr) {
   }
   EXPECT_FALSE(queue.contains(&timers[0]));
+}
+
+TEST(TimerQueue, is_taken_apart_whatever_state_it_is_in) {
+  constexpr std::size_t population = 500;
+  std::mt19937_64 random{11};
+  for (const bool broken : {false, true}) {
+    const auto timers = std::make_unique<Operation[]>(population);
+    TimerQueue queue;
+    for (std::size_t i = 0; i < population; ++i) {
+      timers[i].set_deadline(Deadline::at_ns(static_cast<std::int64_t>(random() % 1'000)));
+      OperationAccess::activate(timers[i], OperationState::started);
+      queue.add(timers[i]);
+    }
+    for (int i = 0; i < 100; ++i) OperationAccess::abandon(*queue.pop_due(Deadline::never()));
+    if (broken) {  // circles
+      for (int i = 0; i < 100; ++i) {
+        OperationAccess::sibling(timers[random() % population]) = &timers[random() % population];
+        OperationAccess::child(timers[random() % population]) = &timers[random() % population];
+      }
+    }
+    queue.take_apart([](Operation& timer) {
+      EXPECT_TRUE(timer.is_pending());
+      OperationAccess::abandon(timer);
+    });
+    EXPECT_TRUE(queue.empty());
+    for (std::size_t i = 0; i < population; ++i) {
+      if (!broken) {
+        EXPECT_FALSE(timers[i].is_pending());
+      } else if (timers[i].is_pending()) {
+        OperationAccess::abandon(timers[i]);
+      }
+    }
+  }
 }
 
 // A root with a million children is taken apart in a loop: no recursion, no stack.

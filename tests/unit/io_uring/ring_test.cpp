@@ -402,6 +402,10 @@ TEST_P(Wait, interrupts_are_sticky_and_coalesce) {
 }
 
 TEST_P(Wait, descriptor_is_readable_when_there_is_something) {
+  if (GetParam() == Form::pinned) {  // it works only inside its owner's wait
+    EXPECT_EQ(driver.engine().descriptor(), invalid_handle);
+    return;
+  }
   const Pair pair = stream_pair();
   Handle* const handle = driver.adopt(pair.left, HandleKind::stream_socket);
   char buffer[8];

@@ -1,0 +1,294 @@
+// Processes: fork, exec, seccomp, signal masks.
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <bit>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "threads.hpp"
+
+namespace baton::conformance {
+namespace {
+
+/// What a child process does; it ends with 0 if the body answers true.
+int in_child(const std::function<bool()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    ::_exit(body() ? 0 : 1);
+  }
+  int status = -1;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+std::map<int, std::string> open_descriptors() {
+  std::map<int, std::string> open;
+  DIR* directory = ::opendir("/proc/self/fd");
+  while (const dirent* entry = ::readdir(directory)) {
+    const int fd = std::atoi(entry->d_name);
+    if (entry->d_name[0] == '.' || fd == ::dirfd(directory)) continue;
+    char target[256] = {};
+    const std::string path = std::string{"/proc/self/fd/"} + entry->d_name;
+    if (::readlink(path.c_str(), target, sizeof(target) - 1) > 0) open.emplace(fd, target);
+  }
+  ::closedir(directory);
+  return open;
+}
+
+class Processes : public Threads {
+ protected:
+  /// An echo with a fresh proactor, in this thread alone.
+  static bool echo_works(Proactor& proactor) {
+    Stream stream;
+    auto handle = proactor.adopt(stream.ours.get(), HandleKind::stream_socket);
+    if (!handle) return false;
+    static_cast<void>(stream.ours.release());
+    Operation operation;
+    char byte = 0;
+    operation.prepare(OperationKind::read_stream, *handle);
+    operation.set_buffer(MutableBuffer{&byte, 1});
+    if (proactor.start(operation)) return false;
+    if (::send(stream.peer.get(), "x", 1, 0) != 1) return false;
+    while (operation.is_pending()) proactor.handle_events(Deadline::after(1s, proactor.now()));
+    operation.prepare(OperationKind::write_stream, *handle, Operation::exactly);
+    operation.set_buffer(ConstBuffer{&byte, 1});
+    if (proactor.start(operation)) return false;
+    while (operation.is_pending()) proactor.handle_events(Deadline::after(1s, proactor.now()));
+    return ::recv(stream.peer.get(), &byte, 1, 0) == 1 && byte == 'x';
+  }
+  /// Threads of the library's own; the test's threads are told apart by having been there before.
+  static std::set<std::string> tasks() {
+    std::set<std::string> all;
+    DIR* directory = ::opendir("/proc/self/task");
+    while (const dirent* entry = ::readdir(directory)) {
+      if (entry->d_name[0] != '.') all.insert(entry->d_name);
+    }
+    ::closedir(directory);
+    return all;
+  }
+};
+
+// Everything but destroy and reopen answers after_fork.
+TEST_P(Processes, a_child_may_only_destroy_or_reopen) {
+  use(1);
+  Stream stream;
+  Handle* handle = adopt(stream.ours);
+  Operation& read = operation();
+  read_byte(handle, read);
+  proactor().poll();
+  const int status = in_child([&] {
+    Operation& other = operation();
+    bool right = proactor().post(other) == errc::after_fork;
+    right = right && proactor().start_timer(other, proactor().now()) == errc::after_fork;
+    right = right && proactor().cancel(read) == CancelResult::nothing_pending;
+    try {
+      proactor().poll();
+      right = false;
+    } catch (const std::system_error& error) {
+      right = right && error.code() == errc::after_fork;
+    }
+    destroy();
+    return right;
+  });
+  EXPECT_EQ(status, 0);
+  send_all(stream.peer.get(), "x", 1);  // the parent's is as it was
+  run_until(proactor(), [&] { return !read.is_pending(); });
+  EXPECT_EQ(read.bytes(), 1U);
+}
+
+TEST_P(Processes, a_child_that_reopens_has_its_own) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer ends children that start threads";
+#endif
+  use(1);
+  Stream stream;
+  Operation& read = operation();
+  read_byte(adopt(stream.ours), read);
+  proactor().poll();
+  const int status = in_child([&] {
+    if (!proactor().reopen()) return false;
+    const bool ended = !read.is_pending() && read.error() == errc::after_fork;
+    return ended && echo_works(proactor());
+  });
+  EXPECT_EQ(status, 0);
+  send_all(stream.peer.get(), "x", 1);
+  run_until(proactor(), [&] { return !read.is_pending(); });
+  EXPECT_EQ(read.bytes(), 1U);
+  EXPECT_TRUE(echo_works(proactor()));
+}
+
+// Forks while threads run handlers, timers and sessions: the children reopen, or leave it alone;
+// the parent's sessions and accounts are not disturbed.
+TEST_P(Processes, fork_under_load) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer ends children that start threads";
+#endif
+  use(2);
+  run(2);
+  std::vector<Peer> sessions;
+  for (std::uint32_t i = 0; i < 2; ++i) sessions.push_back(echo(Home{i}));
+  std::atomic<bool> over{false};
+  std::vector<std::thread> clients;
+  for (const Peer& session : sessions) {
+    clients.emplace_back([&] {
+      while (!over) round_trip(session.get());
+    });
+  }
+  std::thread timers{[&] {
+    std::deque<Operation> all(50);
+    while (!over) {
+      for (Operation& timer : all) {
+        if (timer.is_pending()) continue;
+        const auto soon = std::chrono::microseconds{timer.activation() % 300};
+        ASSERT_FALSE(proactor().start_timer(timer, Deadline::after(soon, proactor().now())));
+      }
+      std::this_thread::yield();
+    }
+    for (Operation& timer : all) {
+      wait_until([&] { return !timer.is_pending(); });
+    }
+  }};
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(in_child([&] {
+                if (i % 2 == 0) return true;
+                return proactor().reopen().has_value() && echo_works(proactor());
+              }),
+              0);
+  }
+  over = true;
+  for (std::thread& client : clients) client.join();
+  timers.join();
+  for (Peer& session : sessions) session.close();
+  wait_until([&] { return proactor().statistics().handles == 0; });
+  stop();
+  const Statistics sum = proactor().statistics();
+  EXPECT_EQ(sum.started, sum.completed);
+}
+
+TEST_P(Processes, no_descriptor_survives_exec) {
+  const auto before = open_descriptors();
+  use(2, [](Config& config) { config.processors.front().workers = 1; });
+  run(2);
+  Stream inherited;
+  ::fcntl(inherited.ours.get(), F_SETFD, 0);
+  adopt(inherited.ours);
+  char path[] = "/tmp/baton_exec_XXXXXX";
+  Peer file{::mkstemp(path)};
+  ::unlink(path);
+  adopt(file, HandleKind::file);
+  Peer session = echo();
+  round_trip(session.get());
+  for (const auto& [fd, target] : open_descriptors()) {
+    if (before.contains(fd)) continue;
+    EXPECT_NE(::fcntl(fd, F_GETFD) & FD_CLOEXEC, 0) << target;
+  }
+}
+
+// What the library opens, it closes.
+TEST_P(Processes, no_descriptor_is_left_behind) {
+  use(2);
+  destroy();
+  const auto before = open_descriptors();
+  for (int i = 0; i < 3; ++i) {
+    use(2);
+    run(2);
+    Peer session = echo();
+    round_trip(session.get());
+    stop();
+    destroy();
+  }
+  EXPECT_EQ(open_descriptors().size(), before.size());
+}
+
+// The library's threads take no signal of the program.
+TEST_P(Processes, threads_of_the_library_block_all_signals) {
+  const auto before = tasks();
+  use(1);
+  char path[] = "/tmp/baton_masks_XXXXXX";
+  Peer fd{::mkstemp(path)};
+  ::unlink(path);
+  Handle* file = adopt(fd, HandleKind::file);
+  for (int i = 0; i < 4; ++i) {  // an engine with workers has one now
+    Operation& sync = operation();
+    sync.prepare(OperationKind::sync_file, file);
+    ASSERT_FALSE(proactor().start(sync));
+    run_until(proactor(), [&] { return !sync.is_pending(); });
+  }
+  int own = 0;
+  for (const std::string& task : tasks()) {
+    if (before.contains(task)) continue;
+    std::ifstream status{"/proc/self/task/" + task + "/status"};
+    std::string line;
+    std::uint64_t blocked = 0;
+    std::string name;
+    while (std::getline(status, line)) {
+      if (line.starts_with("Name:")) name = line.substr(6);
+      if (line.starts_with("SigBlk:")) blocked = std::stoull(line.substr(8), nullptr, 16);
+    }
+    if (name.starts_with("iou-")) continue;  // the kernel's
+    ++own;
+    // SIGKILL and SIGSTOP cannot be blocked; 32 and 33 are the C library's; and the interrupt is
+    // what the wait lets in.
+    const std::uint64_t all =
+        ~std::uint64_t{0} & ~(1ULL << (SIGKILL - 1)) & ~(1ULL << (SIGSTOP - 1)) & ~(3ULL << 31);
+    const bool by_signal = GetParam().interrupt == "signal" && mode() == Mode::dedicated;
+    EXPECT_LE(std::popcount(all & ~blocked), by_signal ? 1 : 0)
+        << name << ": " << std::hex << blocked;
+  }
+  if (mode() == Mode::dedicated) {
+    EXPECT_GE(own, 1);
+  }
+}
+
+// io_uring denied as containers do it: the next engine takes its place, and says why.
+TEST_P(Processes, an_engine_that_is_denied_is_replaced_visibly) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer ends children that start threads";
+#endif
+  const int status = in_child([&] {
+    const sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog filter{4, const_cast<sock_filter*>(program)};
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
+      return false;
+    }
+    auto proactor = Proactor::open(GetParam().config());
+    if (!proactor) return false;
+    const std::string text = (*proactor)->explain();
+    if (GetParam().engine == "io_uring") {
+      const bool replaced = text.find("engine=emulated") != std::string::npos;
+      const bool says_why = text.find("io_uring -> emulated") != std::string::npos;
+      if (!replaced || !says_why) {
+        std::fputs(text.c_str(), stderr);
+        return false;
+      }
+    }
+    return echo_works(**proactor);
+  });
+  EXPECT_EQ(status, 0);
+}
+
+BATON_CONFORMANCE_SUITE(Processes);
+
+}  // namespace
+}  // namespace baton::conformance
