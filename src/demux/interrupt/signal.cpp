@@ -5,21 +5,18 @@
 // What surprises
 //
 //   - The leader changes, the signal does not move: one sent to a leader that had already left its
-//   wait
-//     stays pending there. So signal_mask(), called before each wait, names the new leader and then
-//     looks at the flag; if an interrupt is pending, whoever it was sent to, the thread signals
-//     itself. interrupt() sets the flag and then reads the leader. Both are seq_cst: either the
-//     leader sees the flag, or the interrupter sees the leader (Dekker). The price is an early
+//     wait stays pending there. So signal_mask(), called before each wait, names the new leader and
+//     then looks at the flag; if an interrupt is pending, whoever it was sent to, the thread
+//     signals itself. interrupt() sets the flag and then reads the leader. Both are seq_cst: either
+//     the leader sees the flag, or the interrupter sees the leader (Dekker). The price is an early
 //     return of a later wait, at times.
 //   - The number is a plain one (SIGSTKFLT, which Linux never sends, or SIGURG) if the program
-//   leaves one free,
-//     a real-time signal only then: those are queued one by one, and when the queue of the user is
-//     full (RLIMIT_SIGPENDING, which wait strategies by signal fill) a directed one is lost with
-//     EAGAIN. A plain one that is pending already is simply pending.
+//     leaves one free, a real-time signal only then: those are queued one by one, and when the
+//     queue of the user is full (RLIMIT_SIGPENDING, which wait strategies by signal fill) a
+//     directed one is lost with EAGAIN. A plain one that is pending already is simply pending.
 //   - The default action of such a signal is to end the process. A do-nothing handler is installed
-//   where
-//     the program has none, and is never taken away: the signal may still be pending somewhere. A
-//     number for which the program has a handler, or which it ignores, is left alone.
+//     where the program has none, and is never taken away: the signal may still be pending
+//     somewhere. A number for which the program has a handler, or which it ignores, is left alone.
 //   - A thread's mask is asked for once, when the thread waits first. What it blocks later, it
 //     should block before.
 #include <array>

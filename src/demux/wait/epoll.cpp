@@ -5,18 +5,15 @@
 // What surprises
 //
 //   - EPOLLERR and EPOLLHUP are reported even when nothing is asked for. A descriptor with no
-//   interest
-//     would end every wait at once after a hang-up; so no interest means: not in the kernel's set.
+//     interest would end every wait at once after a hang-up; so no interest means: not in the
+//     kernel's set.
 //   - EPOLLRDHUP is not asked for. After a half close the descriptor is readable (read gives 0)
-//   anyway, and
-//     with RDHUP the writing side would be woken for a reading fact.
+//     anyway, and with RDHUP the writing side would be woken for a reading fact.
 //   - The set holds open files, not numbers: a closed descriptor drops out only when its last
-//   duplicate is
-//     closed. Until then it reports for ever, and cannot be removed, since the number is gone.
-//     Therefore detach comes before close, and reports carry a generation.
+//     duplicate is closed. Until then it reports for ever, and cannot be removed, since the number
+//     is gone. Therefore detach comes before close, and reports carry a generation.
 //   - The time-out counts milliseconds. It is rounded up here (epoll_pwait2 would be exact, but
-//   exists only
-//     since Linux 5.11 and glibc 2.35): a wait may end a millisecond late, never early.
+//     exists only since Linux 5.11 and glibc 2.35): a wait may end a millisecond late, never early.
 //
 // Nothing is locked: the kernel does it. add, modify and remove take effect in a running wait.
 #include <sys/epoll.h>

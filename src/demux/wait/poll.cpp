@@ -4,12 +4,11 @@
 // What surprises
 //
 //   - POLLERR, POLLHUP and POLLNVAL are reported even when nothing is asked for. A descriptor with
-//   no
-//     interest stands in the array as its complement, a negative number, which the kernel skips.
+//     no interest stands in the array as its complement, a negative number, which the kernel skips.
 //   - A running wait does not see changes, and keeps every file of its array open inside the
-//   kernel: a
-//     descriptor that another thread closes meanwhile is not really closed (its peer sees no end of
-//     stream) until the wait returns. The client interrupts after a change; remove counts as one.
+//     kernel: a descriptor that another thread closes meanwhile is not really closed (its peer sees
+//     no end of stream) until the wait returns. The client interrupts after a change; remove counts
+//     as one.
 //   - A closed descriptor does not drop out: it is POLLNVAL in every wait, reported as both.
 //
 // entries_ is what the client has asked for, dense, removal by swapping with the last; places_

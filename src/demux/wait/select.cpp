@@ -4,15 +4,13 @@
 // What surprises
 //
 //   - A descriptor of FD_SETSIZE (1024) or more does not fit: setting its bit would write behind
-//   the set.
-//     It is refused here before anything is written, with errc::descriptor_out_of_range.
+//     the set. It is refused here before anything is written, with errc::descriptor_out_of_range.
 //   - One closed descriptor fails the whole wait with EBADF and does not say which. Then each is
-//   asked by
-//     fcntl, and the closed ones are reported as both, so that their owner finds the truth.
+//     asked by fcntl, and the closed ones are reported as both, so that their owner finds the
+//     truth.
 //   - A hang-up sets the bit for reading only, an error both. So a descriptor watched for writing
-//   alone is
-//     not told of a hang-up that leaves it unwritable (terminals do that, sockets and pipes do
-//     not).
+//     alone is not told of a hang-up that leaves it unwritable (terminals do that, sockets and
+//     pipes do not).
 //   - The third set means urgent data, not errors; it stays empty.
 //   - As with poll, a running wait does not see changes: the client interrupts it.
 //

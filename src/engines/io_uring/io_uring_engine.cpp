@@ -551,8 +551,7 @@ void IoUringEngine::retire(Operation& operation, OperationQueue& done) noexcept 
 // -- the leader -----------------------------------------------------------------------------------
 
 // For merged waits. What backs off has a time of its own, which no descriptor tells; and a pinned
-// ring
-// works only inside the wait of its owner, so that its descriptor stays silent while that one
+// ring works only inside the wait of its owner, so that its descriptor stays silent while that one
 // polls.
 NativeHandle IoUringEngine::descriptor() const noexcept {
   if (ring_options_.pinned) return invalid_handle;

@@ -1,11 +1,9 @@
 // From an operation to a request, by kind. What surprises:
 //   - A write into a pipe without readers raises SIGPIPE in the thread that happens to run it: the
-//   submitter,
-//     at any return from the kernel. RWF_NOSIGNAL says no (since Linux 6.18); before, such a write
-//     is left to a worker of the kernel, which blocks all signals.
+//     submitter, at any return from the kernel. RWF_NOSIGNAL says no (since Linux 6.18); before,
+//     such a write is left to a worker of the kernel, which blocks all signals.
 //   - A list of buffers has the layout of the kernel's iovec and is passed as it is; only the rest
-//   of a
-//     partial transfer is written out anew.
+//     of a partial transfer is written out anew.
 #include "engines/io_uring/prepare.hpp"
 
 #include <fcntl.h>

@@ -1,11 +1,9 @@
 // The ring layer. What surprises:
 //   - flags are tried from many to few: a kernel answers EINVAL to the first it does not know;
 //   - io_uring_enter answers the number of requests it took even when the wait that followed was
-//   cut short,
-//     and does not wait at all when it took fewer than asked;
+//     cut short, and does not wait at all when it took fewer than asked;
 //   - completions that found the ring full stay in the kernel (NODROP) and come only through an
-//   entry with
-//     GETEVENTS; before Linux 5.19 no request is taken meanwhile (EBUSY).
+//     entry with GETEVENTS; before Linux 5.19 no request is taken meanwhile (EBUSY).
 #include "engines/io_uring/ring.hpp"
 
 #include <errno.h>
