@@ -12,6 +12,7 @@
 #include "baton/log.hpp"
 #include "baton/registry.hpp"
 #include "core/core.hpp"
+#include "engines/registry.hpp"
 
 namespace baton {
 namespace {
@@ -96,6 +97,11 @@ class Opener {
                                                        std::string& chosen, bool first) {
     std::vector<RegistryEntry<EngineFactory>> candidates = registry().engines();
     const std::string wanted = !chosen.empty() ? chosen : processor.engine;
+    // What a program has added stands behind the built-in ones, and is never a replacement.
+    const auto added = candidates.begin() + static_cast<std::ptrdiff_t>(engines::builtin().size());
+    candidates.erase(std::remove_if(added, candidates.end(),
+                                    [&](const auto& entry) { return entry.name != wanted; }),
+                     candidates.end());
     if (wanted != "auto") {
       // The one that is wanted to the front, the others keep their order.
       const auto found = std::find_if(candidates.begin(), candidates.end(),

@@ -76,7 +76,13 @@ int serve(Proactor& proactor, const Options& options) {
   fmt::print("listening {}\n", listening->port());
   std::fflush(stdout);
 
-  const bool good = run_threads(proactor, options.config.threads);
+  bool good = run_threads(proactor, options.config.threads);
+  if (good &&
+      server.has_sessions()) {  // a second signal: they go at once, but the server goes last
+    proactor.restart();
+    proactor.drain(Deadline::immediately());
+    good = run_threads(proactor, options.config.threads);
+  }
   fmt::print("{}", server.statistics());
   if (const auto error = server.accept_error()) {
     return report_failure("echo", {error, "accepting ended: " + error.message()});

@@ -38,6 +38,13 @@ struct ConstBuffer {
       : data(other.data), size(other.size) {}
   constexpr ConstBuffer(std::string_view text) noexcept  // NOLINT: a view
       : data(text.data()), size(text.size()) {}
+  /// A literal has a zero at its end, which nobody means to send: say std::string_view{"..."}, or
+  /// std::span for an array that is all data.
+  template <std::size_t Size>
+  ConstBuffer(const char (&literal)[Size]) = delete;
+  template <std::size_t Size>
+  constexpr ConstBuffer(char (&array)[Size]) noexcept  // NOLINT: a view
+      : data(array), size(Size) {}
   template <class Range>
     requires requires(const Range& range) { std::span{range}; } &&
                  (!std::is_same_v<std::remove_cvref_t<Range>, MutableBuffer>) &&

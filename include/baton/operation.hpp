@@ -283,7 +283,8 @@ class BATON_EXPORT Operation {
   // Between submit and completion an operation belongs to its engine, which may use the links and
   // the private state as it likes, records progress with add_bytes() and ends with finish().
 
-  /// The engine's private state inside the operation; uninitialised when submit is entered.
+  /// The engine's private state inside the operation; when submit is entered, whatever the last
+  /// engine has left (zeros at first).
   template <class State>
   [[nodiscard]] State& engine_state() noexcept {
     static_assert(
@@ -343,8 +344,8 @@ class BATON_EXPORT Operation {
   Operation* timer_sibling_ = nullptr;
   Operation* timer_previous_ = nullptr;
 
-  // The engine's.
-  alignas(8) std::byte engine_state_[limits::engine_state_size];
+  // The engine's. A cancel may look here before the submit.
+  alignas(8) std::byte engine_state_[limits::engine_state_size]{};
 };
 
 // Sizes count: an idle connection with a read pending holds one of these.

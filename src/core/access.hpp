@@ -28,7 +28,7 @@ class OperationAccess {
   static void activate(Operation& operation, OperationState to) noexcept {
     BATON_ASSERT(!operation.is_pending());
     BATON_ASSERT(to == OperationState::started || to == OperationState::deferred ||
-                  to == OperationState::posted);
+                 to == OperationState::posted);
     operation.activation_.store(operation.activation_.load(std::memory_order_relaxed) + 1,
                                 std::memory_order_relaxed);
     operation.core_flags_ = 0;

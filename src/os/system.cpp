@@ -176,6 +176,7 @@ System make_real() noexcept {
   system.io_uring_register = io_uring_register;
   system.mmap = ::mmap;
   system.munmap = ::munmap;
+  system.madvise = ::madvise;
   system.thread_sigmask = ::pthread_sigmask;
   system.sigaction = sigaction_call;
   system.signalfd = ::signalfd;

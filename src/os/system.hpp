@@ -106,6 +106,7 @@ struct System {
   int (*io_uring_register)(int ring, unsigned operation, const void* argument, unsigned count);
   void* (*mmap)(void* address, size_t size, int protection, int flags, int fd, off_t offset);
   int (*munmap)(void* address, size_t size);
+  int (*madvise)(void* address, size_t size, int advice);
 
   // -- signals ------------------------------------------------------------------------------------
   int (*thread_sigmask)(int how, const sigset_t* set, sigset_t* old);

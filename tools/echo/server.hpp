@@ -58,6 +58,7 @@ class EchoServer {
   // From now on the first of them drains the server and a second one stops it.
   std::error_code watch_signals();
 
+  bool has_sessions() const { return open_ > 0; }
   std::string statistics() const;
   std::error_code accept_error() const { return accept_error_; }
 

@@ -128,7 +128,7 @@ int Ring::map(const abi::Parameters& p) noexcept {
     if (at == MAP_FAILED) return nullptr;
     // A child must not share the queues with its parent. Only advice: should it be refused, the
     // child's copy is dropped by abandon().
-    static_cast<void>(::madvise(at, size, MADV_DONTFORK));
+    static_cast<void>(system_.madvise(at, size, MADV_DONTFORK));
     return at;
   };
   const bool array = (p.flags & abi::setup_no_sqarray) == 0;
