@@ -174,6 +174,8 @@ void IoUringEngine::begin(Operation& operation, OperationQueue& done) noexcept {
 }
 
 Lane* IoUringEngine::lane_of(const Operation& operation) noexcept {
+  // Comes after detach, and perhaps without an attach: there need not be a record.
+  if (operation.kind() == OperationKind::close) return nullptr;
   HandleRecord& record = handles_[operation.handle()->index()];
   switch (operation.kind()) {
     case OperationKind::read_stream:

@@ -78,6 +78,16 @@ Pair pipe_to_write() {
   return {fd[1], fd[0]};
 }
 
+Fd temporary(int flags) {
+  const char* folder = std::getenv("TMPDIR");
+  std::string path = std::string{folder != nullptr ? folder : "/tmp"} + "/baton.XXXXXX";
+  const Fd made = ::mkostemp(path.data(), O_CLOEXEC);
+  Fd fd = ::open(path.c_str(), flags | O_CLOEXEC);
+  ::unlink(path.c_str());
+  EXPECT_GE(fd.get(), 0);
+  return fd;
+}
+
 Fd listener(Endpoint& endpoint, int backlog) {
   const auto* address = static_cast<const sockaddr*>(endpoint.data());
   Fd fd = ::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);

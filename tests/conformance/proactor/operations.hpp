@@ -71,6 +71,8 @@ Pair pipe_to_write();
 
 /// A listening socket, its address stored in `endpoint`.
 Fd listener(Endpoint& endpoint, int backlog = 128);
+/// An unlinked file in the directory for temporary files, opened with these flags (O_RDWR, ...).
+Fd temporary(int flags);
 Endpoint bound_to(int fd);
 
 void send_all(int fd, std::string_view text);

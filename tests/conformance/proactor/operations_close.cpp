@@ -56,6 +56,25 @@ TEST_P(Close, completes_last_after_everything_pending_was_cancelled) {
   EXPECT_EQ(proactor().statistics().handles, 0U);
 }
 
+// The engine may never have heard of the handle.
+TEST_P(Close, of_a_handle_that_was_never_used) {
+  for (const HandleKind kind : {HandleKind::file, HandleKind::stream_socket}) {
+    for (const bool detached : {true, false}) {
+      Pair pair = unix_pair();
+      Fd fd = kind == HandleKind::file ? temporary(O_RDWR) : std::move(pair.ours);
+      const int raw = fd.get();
+      Handle* const handle = adopt(fd, kind);
+      if (detached) {
+        proactor().close_detached(*handle);
+      } else {
+        start(plain(OperationKind::close, handle));
+      }
+      run([&] { return proactor().statistics().handles == 0; });
+      EXPECT_FALSE(is_open(raw));
+    }
+  }
+}
+
 TEST_P(Close, inside_a_handler_of_the_same_handle) {
   Pair pair = unix_pair();
   Handle* const handle = adopt(pair.ours);

@@ -2,8 +2,6 @@
 // P-18).
 #include <fcntl.h>
 
-#include <cstdlib>
-
 #include "operations.hpp"
 
 namespace baton::conformance {
@@ -11,16 +9,6 @@ namespace {
 
 class File : public Operations {
  protected:
-  /// An unlinked file in the directory for temporary files.
-  static Fd temporary(int flags = O_RDWR) {
-    const char* folder = std::getenv("TMPDIR");
-    std::string path = std::string{folder != nullptr ? folder : "/tmp"} + "/baton.XXXXXX";
-    Fd made = ::mkostemp(path.data(), O_CLOEXEC);
-    Fd fd = ::open(path.c_str(), flags | O_CLOEXEC);
-    ::unlink(path.c_str());
-    EXPECT_GE(fd.get(), 0);
-    return fd;
-  }
   Handle* temporary_file(int flags = O_RDWR) {
     Fd fd = temporary(flags);
     return adopt(fd, HandleKind::file);

@@ -94,9 +94,9 @@ TEST_P(Handlers, may_start_their_operation_again_a_thousand_times) {
   } shared{proactor(), adopt(stream.ours)};
   Operation& read = operation();
   read.set_handler([to = &shared](Operation& self) {
-    const char here = 0;
-    to->stack_low = std::min(to->stack_low, reinterpret_cast<std::uintptr_t>(&here));
-    to->stack_high = std::max(to->stack_high, reinterpret_cast<std::uintptr_t>(&here));
+    const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+    to->stack_low = std::min(to->stack_low, here);
+    to->stack_high = std::max(to->stack_high, here);
     if (to->times.fetch_add(1) == 999) return;
     // Data is there: an engine may finish it inside start, but the handler is not run in there.
     self.prepare(OperationKind::read_stream, to->handle);

@@ -162,8 +162,8 @@ TEST_P(Cancel, every_kind_that_waits) {
   all[3].set_pool(&pool);
   set_read(all[4], driver.adopt(pipe.left, HandleKind::pipe), buffer);
   const Pair full = pipe_pair(0);
-  set_write(all[5], driver.adopt(full.right, HandleKind::pipe, Ownership::borrowed), big,
-            Operation::exactly);
+  set_write(all[5], driver.adopt(full.right, HandleKind::pipe, Ownership::borrowed),
+            ConstBuffer{big, sizeof(big)}, Operation::exactly);
   set_write(all[6], sockets, ConstBuffer{big, sizeof(big)}, Operation::exactly);
   const int size = 4096;
   ::setsockopt(stream.left, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
