@@ -294,8 +294,7 @@ std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t 
   return {};
 }
 
-std::error_code Proactor::Core::post(Operation& operation, Notify level,
-                                     Home home) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+std::error_code Proactor::Core::post(Operation& operation, Notify level, Home home) noexcept {
   if (BATON_UNLIKELY(forked())) return errc::after_fork;
   if (BATON_UNLIKELY(operation.is_pending())) return errc::operation_in_use;
   if (BATON_UNLIKELY(ledger_.refusing.load(std::memory_order_acquire) == Refusing::everything)) {
@@ -306,21 +305,21 @@ std::error_code Proactor::Core::post(Operation& operation, Notify level,
     operation.prepare(OperationKind::user, nullptr, operation.flags() & Operation::cached);
   }
   Access::activate(operation, OperationState::posted);
-  if (per_thread_) {
-    post_to_lane(operation, home);
-    return {};
-  }
+  return per_thread_ ? post_to_lane(operation, home) : post_to_queue(operation, level);
+}
+
+std::error_code Proactor::Core::post_to_queue(Operation& operation, Notify level) noexcept
+    BATON_NO_THREAD_SAFETY_ANALYSIS {
   Lane& lane = *first_lane_;
-  ledger_.mutex.lock(system_);
+  const os::LockGuard lock{ledger_.mutex, system_};
   lane.counters.posted.add();
   lane.completed.push_back(operation);
   if (level == Notify::strong) dispatcher_->look_round();
   if (level == Notify::follower) dispatcher_->look_round_for_followers();
-  ledger_.mutex.unlock(system_);
   return {};
 }
 
-void Proactor::Core::post_to_lane(Operation& operation, Home home) noexcept {
+std::error_code Proactor::Core::post_to_lane(Operation& operation, Home home) noexcept {
   LaneLoop* here = LaneLoop::here(ledger_);
   LaneLoop* loop =
       here != nullptr && home.lane == Home::here_or_next ? here : loops_[home_of(home)].get();
@@ -330,6 +329,7 @@ void Proactor::Core::post_to_lane(Operation& operation, Home home) noexcept {
   } else {
     loop->mail(operation);
   }
+  return {};
 }
 
 // -- cancelling -----------------------------------------------------------------------------------

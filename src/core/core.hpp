@@ -81,7 +81,8 @@ class Proactor::Core final : public HandlerRunner {
   std::error_code start_shared(Operation& operation) noexcept;
   std::error_code start_in_lane(Operation& operation) noexcept;
   std::error_code start_timer(Operation& operation, std::uint32_t lane) noexcept;
-  void post_to_lane(Operation& operation, Home home) noexcept;
+  std::error_code post_to_queue(Operation& operation, Notify level) noexcept;
+  std::error_code post_to_lane(Operation& operation, Home home) noexcept;
   void cancel_everything_at(Deadline deadline) noexcept;
   void after_submit(Processor& processor, Operation& operation, Submission answer) noexcept;
   [[nodiscard]] std::uint32_t home_of(Home home) noexcept;

@@ -29,7 +29,7 @@ struct MailedState {
 };
 
 constexpr std::int64_t slow_handler_ns = 1'000'000;
-constexpr std::size_t handlers_per_clock = 8;
+constexpr std::size_t handlers_per_clock = 32;
 
 }  // namespace
 
@@ -183,7 +183,7 @@ std::size_t LaneLoop::run_batch(std::size_t handlers_max) {
     ++timed;
     try {
       Handle* handle = runner_.run(lane_, *operation, false);
-      ledger_.handler_returned(lane_, handle);
+      if (handle != nullptr) ledger_.handler_returned(lane_, handle);
     } catch (...) {
       lane_.counters.exceptions.add();
       throw;
