@@ -1,7 +1,6 @@
 // Proactor: opens the engines that the configuration names, and hands every call to the core.
 #include "baton/proactor.hpp"
 
-#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -17,17 +16,11 @@
 namespace baton {
 namespace {
 
-std::uint32_t usable_cores() noexcept {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return static_cast<std::uint32_t>(std::max(CPU_COUNT(&set), 1));
-}
-
 std::uint32_t handles_bound(const Config& config) noexcept {
   if (config.handles_max != 0) return config.handles_max;
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max == RLIM_INFINITY) {
+  if (os::or_real(config.system).getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
+      limit.rlim_max == RLIM_INFINITY) {
     return limits::handles_max;
   }
   // The hard limit: programs raise the soft one after they have opened the library.
@@ -69,8 +62,9 @@ class Opener {
   std::uint32_t lane_count() const {
     for (const ProcessorConfig& processor : config_.processors) {
       if (resolved(processor.mode) != Mode::per_thread) continue;
-      return std::min(processor.threads != 0 ? processor.threads : usable_cores(),
-                      limits::lanes_max);
+      return std::min(
+          processor.threads != 0 ? processor.threads : os::or_real(config_.system).usable_cores(),
+          limits::lanes_max);
     }
     return 0;
   }

@@ -5,13 +5,16 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <new>
@@ -124,6 +127,17 @@ int sigaction_call(int number, const struct sigaction* action, struct sigaction*
   return ::sigaction(number, action, old);
 }
 
+std::uint32_t usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return static_cast<std::uint32_t>(std::max(CPU_COUNT(&set), 1));
+}
+
+int getrlimit_of(int resource, ::rlimit* limit) {
+  return ::getrlimit(static_cast<__rlimit_resource_t>(resource), limit);
+}
+
 System make_real() noexcept {
   System system{};
   system.monotonic_ns = monotonic_ns;
@@ -137,6 +151,8 @@ System make_real() noexcept {
   system.thread_self = thread_self;
   system.kill_thread = kill_thread;
   system.getpid = ::getpid;
+  system.usable_cores = usable_cores;
+  system.getrlimit = getrlimit_of;
   system.read = ::read;
   system.write = ::write;
   system.readv = ::readv;

@@ -24,6 +24,7 @@
 #include <cstdint>
 
 struct epoll_event;
+struct rlimit;
 
 namespace baton {
 
@@ -56,6 +57,9 @@ struct System {
   /// tgkill: a signal to one thread of this process. 0 or -1 with errno.
   int (*kill_thread)(std::uint64_t thread, int signal_number);
   pid_t (*getpid)();
+  /// The processors that this process may use; at least 1.
+  std::uint32_t (*usable_cores)();
+  int (*getrlimit)(int resource, ::rlimit* limit);
 
   // -- descriptors --------------------------------------------------------------------------------
   ssize_t (*read)(int fd, void* buffer, size_t size);
