@@ -50,10 +50,11 @@ class Echo:
         return socket.create_connection(("127.0.0.1", self.port), TIMEOUT_S)
 
     def threads(self):
-        """Threads of the program; ThreadSanitizer's own one does not count."""
+        """Threads of the program; ThreadSanitizer's own one, if it has one, does not count."""
         process = Path(f"/proc/{self.process.pid}")
+        threads = len(os.listdir(process / "task"))
         own = 1 if "libtsan" in (process / "maps").read_text() else 0
-        return len(os.listdir(process / "task")) - own
+        return max(threads - own, 1)
 
     def wait(self):
         self.output, self.errors = self.process.communicate(timeout=TIMEOUT_S)
