@@ -88,6 +88,7 @@ TEST_P(Stop, keeps_what_is_pending) {
   Peer session = echo();
   run(1);
   round_trip(session.get());
+  wait_until([&] { return echoes()[0].operation.activation() == 3; });  // it reads again
   stop();
   proactor().restart();
   run(1);
