@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../support/fork_at_rest.h"
 #include "check.h"
 
 int main(int argc, char** argv) {
@@ -27,7 +28,7 @@ int main(int argc, char** argv) {
   CHECK_EQUAL(baton_wait(proactor, &done, 1, 0), 0);
 
   CHECK_EQUAL(fstat(ends[0], &before), 0);
-  child = fork();
+  child = fork_at_rest();
   CHECK(child >= 0);
   if (child == 0) {
     int i;
@@ -46,7 +47,7 @@ int main(int argc, char** argv) {
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 
   /* A child that does nothing with it and ends. */
-  child = fork();
+  child = fork_at_rest();
   if (child == 0) {
     baton_close(proactor);
     _exit(0);
