@@ -43,6 +43,10 @@ void merged_wait(std::span<Processor* const> processors, std::span<OperationQueu
   // its mark is seen here, or the interrupt comes after the look and ends the sleep below.
   if (asked()) return;
 
+  // A look may have begun something anew, the rest of a short transfer, which nobody has handed to
+  // the kernel yet: an engine's own wait would, the sleep below would not.
+  for (Processor* processor : processors) processor->engine->flush();
+
   pollfd list[limits::processors_max];
   Processor* sliced = nullptr;
   std::size_t sliced_at = 0;

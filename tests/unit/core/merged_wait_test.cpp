@@ -10,6 +10,7 @@
 #include <chrono>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace baton {
@@ -38,11 +39,16 @@ class FakeEngine final : public Engine {
     EXPECT_EQ(::read(event_, &count, sizeof(count)), 8);
     completed.push_back(operation_);
   }
+  // As a ring that has to be entered: what a look began anew is finished only after a flush.
+  void flush() noexcept override {
+    if (std::exchange(unflushed, false)) interrupt();
+  }
   void interrupt() noexcept override { EXPECT_EQ(::eventfd_write(event_, 1), 0); }
   [[nodiscard]] NativeHandle descriptor() const noexcept override {
     return with_descriptor_ ? event_ : invalid_handle;
   }
   int waits = 0;
+  bool unflushed = false;
 
  private:
   const bool with_descriptor_;
@@ -114,6 +120,18 @@ TEST_F(MergedWait, an_engine_without_a_descriptor_is_waited_for_in_slices) {
   while (batches_[1].empty()) wait(Deadline::never());
   later.join();
   EXPECT_EQ(brought(1), 1U);
+}
+
+// The second half of a short read was prepared by the look and never given to the kernel: one thread
+// with two shared processors slept for ever.
+TEST_F(MergedWait, gives_to_the_kernel_what_the_look_has_begun) {
+  FakeEngine& first = add(true);
+  FakeEngine& second = add(true);
+  second.unflushed = true;
+  wait(Deadline::after(10s));
+  EXPECT_EQ(brought(1), 1U);
+  EXPECT_FALSE(second.unflushed);
+  EXPECT_EQ(first.waits, 2);
 }
 
 // The look has consumed the interrupt: its mark is what is left of it.
