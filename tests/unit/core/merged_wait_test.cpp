@@ -122,8 +122,8 @@ TEST_F(MergedWait, an_engine_without_a_descriptor_is_waited_for_in_slices) {
   EXPECT_EQ(brought(1), 1U);
 }
 
-// The second half of a short read was prepared by the look and never given to the kernel: one thread
-// with two shared processors slept for ever.
+// The second half of a short read was prepared by the look and never given to the kernel: one
+// thread with two shared processors slept for ever.
 TEST_F(MergedWait, gives_to_the_kernel_what_the_look_has_begun) {
   FakeEngine& first = add(true);
   FakeEngine& second = add(true);
