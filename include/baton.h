@@ -129,6 +129,12 @@ BATON_API void baton_stop(baton_proactor* proactor);
 BATON_API size_t baton_explain(baton_proactor* proactor, char* text, size_t size);
 BATON_API size_t baton_statistics(baton_proactor* proactor, char* text, size_t size);
 
+/* What has been pending for at least age_ns, the oldest first, a line for each operation: its age,
+ * kind, state, handle, descriptor, bytes moved, and the lower 32 bits of its tag; and what waits
+ * for a thread in baton_wait. In per_thread mode threads that do not answer within 0.2 s are named
+ * instead. Written and answered as above. */
+BATON_API size_t baton_pending(baton_proactor* proactor, int64_t age_ns, char* text, size_t size);
+
 /* In the child after fork, before anything else is done with the proactor there: abandons what the
  * parent still uses and opens it anew. All slots are free, all handles gone, owned descriptors are
  * closed in the child, borrowed ones are untouched. Nothing is brought for what was pending. On

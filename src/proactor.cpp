@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 #include <system_error>
 #include <utility>
 
 #include "baton/log.hpp"
 #include "baton/registry.hpp"
+#include "config/policy.hpp"
 #include "core/core.hpp"
 #include "engines/registry.hpp"
 
@@ -28,10 +30,6 @@ std::uint32_t handles_bound(const Config& config) noexcept {
 }
 
 Mode resolved(Mode mode) noexcept { return mode == Mode::automatic ? Mode::shared : mode; }
-
-bool forbidden(const Config& config, const std::string& name) {
-  return std::find(config.forbid.begin(), config.forbid.end(), name) != config.forbid.end();
-}
 
 /// Opens the engines of one proactor and keeps what explain() tells.
 class Opener {
@@ -72,80 +70,106 @@ class Opener {
   Result<void, Failure> add_processor(Proactor::Core& core, std::size_t index,
                                       std::uint32_t lanes) {
     const ProcessorConfig& processor = config_.processors[index];
+    config::EngineWish wish = config::engine_wishes(config_)[index];
     const Mode mode = resolved(processor.mode);
     const std::uint32_t copies = mode == Mode::per_thread ? lanes : 1;
-    std::string chosen;
+    said_.clear();
     for (std::uint32_t lane = 0; lane < copies; ++lane) {
-      auto engine = open_engine(processor, index, mode, chosen, lane == 0);
+      lane_ = lane;
+      auto engine = open_engine(processor, index, mode, wish);
       if (!engine) return unexpected{engine.error()};
-      if (lane == 0) describe(index, mode, (*engine)->info(), copies);
+      describe(index, mode, (*engine)->info(), copies);
       core.add(std::move(*engine), processor, mode, static_cast<std::uint16_t>(index), lane);
     }
     return {};
   }
 
-  /// The engine that is named, or the first of the registry; what cannot be opened is replaced by
-  /// the next that can, visibly. `chosen` makes the copies of a per_thread processor alike.
+  /// The engine that is wished for, or the first that policy and registry bring; what cannot be
+  /// opened is replaced by the next that can, visibly, unless it is required. A wish for any
+  /// becomes one for what was found, so that the copies of a per_thread processor are alike.
   Result<std::unique_ptr<Engine>, Failure> open_engine(const ProcessorConfig& processor,
                                                        std::size_t index, Mode mode,
-                                                       std::string& chosen, bool first) {
-    std::vector<RegistryEntry<EngineFactory>> candidates = registry().engines();
-    const std::string wanted = !chosen.empty() ? chosen : processor.engine;
-    // What a program has added stands behind the built-in ones, and is never a replacement.
-    const auto added = candidates.begin() + static_cast<std::ptrdiff_t>(engines::builtin().size());
-    candidates.erase(std::remove_if(added, candidates.end(),
-                                    [&](const auto& entry) { return entry.name != wanted; }),
-                     candidates.end());
-    if (wanted != "auto") {
-      // The one that is wanted to the front, the others keep their order.
-      const auto found = std::find_if(candidates.begin(), candidates.end(),
-                                      [&](const auto& entry) { return entry.name == wanted; });
-      if (found != candidates.end()) std::rotate(candidates.begin(), found, found + 1);
-    }
-    Failure last{make_error_code(errc::engine_unavailable), "no engine is registered"};
-    for (const auto& candidate : candidates) {
-      if (forbidden(config_, candidate.name)) {
-        last = {make_error_code(errc::engine_forbidden),
-                "engine " + candidate.name + " is forbidden by policy"};
-        if (first) note(index, last.reason);
-        continue;
+                                                       config::EngineWish& wish) {
+    // What the one that was wished for says; being forbidden says the least.
+    Failure why{make_error_code(errc::engine_unavailable), "no engine is registered"};
+    for (const auto& candidate : config::candidates(config_, wish, engines::builtin().size())) {
+      auto engine = config::forbids(config_, candidate.name)
+                        ? forbidden(candidate.name)
+                        : open_one(candidate, processor, index, mode);
+      // Somebody may name an engine that does part of the work; nobody gets one unasked.
+      if (engine && candidate.name != wish.engine) {
+        engine = covering(std::move(*engine), processor);
       }
-      auto engine = open_one(candidate, processor, index, mode, first);
       if (engine) {
-        if (first && wanted != "auto" && candidate.name != wanted) {
-          note(index, "engine: " + wanted + " -> " + candidate.name + ": " + last.reason);
+        if (wish.engine != "auto" && candidate.name != wish.engine) {
+          note(index,
+               with_code("engine: " + wish.engine + " -> " + candidate.name + ": " + why.reason,
+                         why.reason_code));
         }
-        chosen = candidate.name;
+        wish.engine = candidate.name;
         return std::move(*engine);
       }
-      if (first) note(index, "engine " + candidate.name + ": " + engine.error().reason);
-      last = engine.error();
+      const Failure& failure = engine.error();
+      note(index,
+           with_code("engine " + candidate.name + ": " + failure.reason, failure.reason_code));
+      if (why.reason_code == ReasonCode::unspecified || why.reason_code == ReasonCode::forbidden) {
+        why = failure;
+      }
     }
-    return unexpected{last};
+    if (wish.required) {
+      why.reason = "engine " + wish.engine + " is required and cannot be opened: " + why.reason;
+    }
+    return unexpected{why};
+  }
+
+  static Result<std::unique_ptr<Engine>, Failure> forbidden(const std::string& engine) {
+    return unexpected{Failure{make_error_code(errc::engine_forbidden),
+                              engine + " is forbidden by policy (forbid, BATON_FORBID)"}};
+  }
+
+  /// The engine, if it does everything that the processor takes.
+  static Result<std::unique_ptr<Engine>, Failure> covering(std::unique_ptr<Engine> engine,
+                                                           const ProcessorConfig& processor) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(OperationKind::close); ++i) {
+      const auto kind = static_cast<OperationKind>(i);
+      if (!processor.operations.empty() && !processor.operations.has(kind)) continue;
+      if (engine->info().support[i] != Support::unsupported) continue;
+      return unexpected{Failure{make_error_code(errc::not_supported),
+                                "engine " + std::string{engine->info().name} + " does no " +
+                                    to_string(kind) + ", and is not chosen unless it is named",
+                                ReasonCode::unsuitable}};
+    }
+    return engine;
   }
 
   Result<std::unique_ptr<Engine>, Failure> open_one(const RegistryEntry<EngineFactory>& candidate,
                                                     const ProcessorConfig& processor,
-                                                    std::size_t index, Mode mode, bool first) {
+                                                    std::size_t index, Mode mode) {
     EngineOptions options;
     options.system = &os::or_real(config_.system);
     options.log = config_.log;
     options.config = &processor;
     options.concurrent = mode != Mode::per_thread;
     options.pinned_ok = pinned_ok(processor, mode);
+    options.one_thread_waits = mode != Mode::shared;
     options.handles_max = handles_bound(config_);
-    if (first) {
-      options.explain = [this, index](std::string_view line) { note(index, std::string{line}); };
-    } else {
-      options.explain = [](std::string_view) {};
-    }
+    options.explain = [this, index](std::string_view line) { note(index, std::string{line}); };
     auto engine = candidate.factory(options);
+    if (engine && (*engine)->info().leader_rule == LeaderRule::steady &&
+        !options.one_thread_waits) {
+      return unexpected{Failure{make_error_code(errc::bad_configuration),
+                                "engine " + candidate.name +
+                                    " should not be waited for by changing threads: use mode "
+                                    "dedicated or per_thread",
+                                ReasonCode::needs_one_thread}};
+    }
     if (engine && (*engine)->info().leader_rule == LeaderRule::pinned && !options.pinned_ok) {
       return unexpected{
           Failure{make_error_code(errc::bad_configuration),
                   "engine " + candidate.name +
                       " needs one and the same thread to "
-                      "wait: use mode per_thread, or dedicated with start=leader_only"}};
+                      "wait: use mode per_thread, or dedicated with start=leader_only",
+                  ReasonCode::needs_one_thread}};
     }
     return engine;
   }
@@ -166,13 +190,18 @@ class Opener {
     if (!info.interrupt_name.empty()) line += " interrupt=" + std::string{info.interrupt_name};
     line += std::string{" mode="} + to_string(mode);
     if (mode == Mode::per_thread) line += " threads=" + std::to_string(copies);
-    line += info.leader_rule == LeaderRule::pinned ? " leader=pinned" : " leader=any";
+    line += " leader=" + std::string{to_string(info.leader_rule)};
     line += info.start_from_any_thread ? " start=any_thread" : " start=leader_only";
     note(index, line);
   }
 
+  /// The copies of a per_thread processor are alike, so what has been said is not said again. One
+  /// that differs is a limit that was reached on the way, and tells which lane it is.
   void note(std::size_t index, const std::string& line) {
-    const std::string text = "processor " + std::to_string(index) + ": " + line;
+    if (!said_.insert(line).second) return;
+    std::string text = "processor " + std::to_string(index) + ": ";
+    if (lane_ > 0) text += "lane " + std::to_string(lane_) + ": ";
+    text += line;
     text_ += text + "\n";
     if (config_.log != nullptr) {
       const std::int64_t now = os::or_real(config_.system).realtime_us();
@@ -182,6 +211,8 @@ class Opener {
 
   Config config_;
   std::string text_;
+  std::uint32_t lane_ = 0;        // being opened
+  std::set<std::string> said_{};  // of the processor being opened
 };
 
 }  // namespace
@@ -194,7 +225,10 @@ Result<std::unique_ptr<Proactor>, Failure> Proactor::open(Config config) {
 
 Proactor::Proactor(Config config) {
   auto core = Opener{std::move(config)}.open();
-  if (!core) throw std::system_error(core.error().code, core.error().reason);
+  if (!core) {
+    throw std::system_error(core.error().code,
+                            with_code(core.error().reason, core.error().reason_code));
+  }
   core_ = std::move(*core);
 }
 
@@ -274,6 +308,10 @@ std::uint32_t Proactor::home_lane(const Handle& handle) const noexcept {
 
 Deadline Proactor::now() const noexcept { return core_->ledger().now(); }
 Statistics Proactor::statistics() const { return core_->statistics(); }
+PendingReport Proactor::pending(const PendingQuery& query) const { return core_->pending(query); }
+bool Proactor::name_tag(std::uint32_t tag, std::string_view name) {
+  return core_->name_tag(tag, name);
+}
 std::string Proactor::explain() const { return core_->explanation; }
 const Config& Proactor::config() const noexcept { return core_->config; }
 const os::System& Proactor::system() const noexcept { return core_->ledger().system(); }

@@ -81,6 +81,9 @@ struct ProcessorConfig {
   std::uint32_t completion_entries = 0;
   /// io_uring: "auto", "any" or "pinned" (SINGLE_ISSUER with DEFER_TASKRUN).
   std::string profile = "auto";
+  /// posix_aio: how it is told that a request is done, "auto" (suspend), "suspend", "sigwait" (by
+  /// `wait_signal`) or "callback".
+  std::string notify = "auto";
 };
 
 /// How accepted connections find their home processor in per_thread mode.
@@ -96,7 +99,14 @@ struct BATON_EXPORT Config {
   /// Handles (descriptors) at once; 0: min(RLIMIT_NOFILE, limits::handles_max).
   std::uint32_t handles_max = 0;
   AcceptPolicy accept_policy = AcceptPolicy::round_robin;
-  /// Engines that must not be used, not even probed.
+  // Policy, by names of engines; docs/guide/configuration.md tells how it plays with
+  // `engine`.
+  /// Engines that must be used: what cannot be opened is then a Failure, never replaced. A
+  /// processor that says "auto" gets the first of them that no other processor has.
+  std::vector<std::string> require;
+  /// What "auto", and the search for a replacement, try first, in this order.
+  std::vector<std::string> prefer;
+  /// Engines that must not be used, not even probed: no system call of theirs is ever made.
   std::vector<std::string> forbid;
   /// How long a leader may stay in one handler before the understudy takes its seat.
   std::uint32_t understudy_look_us = 1'000;
@@ -108,7 +118,8 @@ struct BATON_EXPORT Config {
   /// by explain().
   std::vector<std::string> sources;
 
-  /// `base`, then the file that BATON_CONFIG names, then BATON, then BATON_FORBID. Ends with an
+  /// `base`, then the file that BATON_CONFIG names, then BATON, then BATON_REQUIRE, BATON_PREFER
+  /// and BATON_FORBID. Ends with an
   /// exception (std::system_error with the reason) if one of them is malformed; parse_environment
   /// does not throw.
   static Config from_environment(Config base);

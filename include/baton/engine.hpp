@@ -68,9 +68,23 @@ enum class Support : std::uint8_t {
 
 /// May the leader change?
 enum class LeaderRule : std::uint8_t {
-  any,    ///< any thread may wait next: fit for shared mode
-  pinned  ///< one thread for ever: the one that calls wait (and then submit) first
+  any,     ///< any thread may wait next: fit for shared mode
+  steady,  ///< any thread may wait next, but a change is dear: not for shared mode
+  pinned   ///< one thread for ever: the one that calls wait (and then submit) first
 };
+
+/// "any", "steady" or "pinned".
+[[nodiscard]] constexpr std::string_view to_string(LeaderRule rule) noexcept {
+  switch (rule) {
+    case LeaderRule::any:
+      return "any";
+    case LeaderRule::steady:
+      return "steady";
+    case LeaderRule::pinned:
+      break;
+  }
+  return "pinned";
+}
 
 /// Facts, fixed once the engine is open. The core decides by these, never by the name.
 struct EngineInfo {
@@ -108,10 +122,12 @@ struct EngineOptions {
   const ProcessorConfig* config = nullptr;  ///< wait, interrupt, limits, workers, flags
   bool concurrent = true;                   ///< false: only one thread will ever touch this engine
   bool pinned_ok = false;  ///< one and the same thread will wait and submit: `pinned` is welcome
+  /// One and the same thread will wait, though others may submit: less than pinned_ok.
+  bool one_thread_waits = false;
   std::uint32_t handles_max = limits::handles_max;  ///< no Handle::index() reaches this
   /// Out: what was replaced by the engine's own choice, one line each ("interrupt: signal ->
   /// eventfd:
-  /// ..."), shown by Proactor::explain() (P-33).
+  /// ..."), shown by Proactor::explain() (P-33). Each ends with its reason code: see with_code().
   std::function<void(std::string_view)> explain;
 };
 

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "baton/export.hpp"
+#include "baton/reason_code.hpp"
 
 namespace baton {
 
@@ -47,6 +48,8 @@ inline std::error_code make_error_code(errc code) noexcept {
 struct Failure {
   std::error_code code;
   std::string reason;  ///< what is missing and what would help, one sentence, no newline
+  /// The same for scripts: stable. What `code` says by itself, unless given.
+  ReasonCode reason_code = reason_code_of(code);
 };
 
 }  // namespace baton

@@ -31,6 +31,8 @@ enum class Ownership : std::uint8_t {
 
 class Handle {
  public:
+  static constexpr std::uint16_t any_processor = 0xffff;
+
   [[nodiscard]] NativeHandle native() const noexcept { return native_; }
   /// Dense, reused number: engines index their own per-handle tables with it.
   [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
@@ -60,7 +62,8 @@ class Handle {
   enum class Phase : std::uint8_t { free, open, closing, closed };
   std::atomic<Phase> phase_{Phase::free};
   std::atomic<std::uint16_t> lane_{0};
-  std::uint16_t attached_ = 0;       // bit per processor of the team
+  std::atomic<std::uint16_t> processor_{any_processor};  // of the team: the preferred
+  std::uint16_t attached_ = 0;                           // bit per processor of the team
   std::uint32_t pending_ = 0;        // operations from start until their handler has returned
   Operation* closing_ = nullptr;     // the close operation that waits for pending_ == 0, if any
   Operation* operations_ = nullptr;  // head of the list of its pending operations

@@ -54,6 +54,11 @@ inline constexpr std::uint32_t workers_max = 4;
 inline constexpr std::uint32_t processors_max = 16;
 inline constexpr std::uint32_t lanes_max = 256;
 
+/// Operations in one report of what is pending; names of tags, and bytes of one.
+inline constexpr std::size_t pending_shown_max = 1'024;
+inline constexpr std::size_t tag_names_max = 1'024;
+inline constexpr std::size_t tag_name_size_max = 64;
+
 /// Threads inside run() at once in shared and dedicated mode.
 inline constexpr std::uint32_t threads_max = 1'024;
 

@@ -158,14 +158,16 @@ class BATON_EXPORT Operation {
   }
 
   /// Bytes moved so far, also when the operation failed, was cancelled or timed out.
-  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::size_t bytes() const noexcept {
+    return bytes_.load(std::memory_order_relaxed);
+  }
   /// The error, or a default-constructed code.
   [[nodiscard]] std::error_code error() const noexcept;
   [[nodiscard]] bool failed() const noexcept { return error_ != 0; }
   /// bytes(), or error() if there is one.
   [[nodiscard]] Result<std::size_t> result() const noexcept {
     if (failed()) return unexpected{error()};
-    return bytes_;
+    return bytes();
   }
   /// The buffer; of a pooled read, after completion: what was taken from the pool (empty if none).
   [[nodiscard]] MutableBuffer buffer() const noexcept { return {data_, size_}; }
@@ -181,7 +183,8 @@ class BATON_EXPORT Operation {
   void set_strand(Strand* strand) noexcept { strand_ = strand; }
   [[nodiscard]] Strand* strand() const noexcept { return strand_; }
 
-  /// A free word for the user: printed in reports of stuck operations.
+  /// A free word for the user: printed in reports of stuck operations (pending.hpp), with the name
+  /// that Proactor::name_tag gave it.
   void set_tag(std::uint32_t tag) noexcept { tag_ = tag; }
   [[nodiscard]] std::uint32_t tag() const noexcept { return tag_; }
 
@@ -226,7 +229,7 @@ class BATON_EXPORT Operation {
     kind_ = kind;
     handle_.store(handle, std::memory_order_release);
     flags_ = flags;
-    bytes_ = 0;
+    set_bytes(0);
     error_ = 0;
     data_ = nullptr;
     size_ = 0;
@@ -260,7 +263,7 @@ class BATON_EXPORT Operation {
   void set_until(const std::string_view* delimiter, std::size_t filled) noexcept {
     flags_ |= until;
     extra_ = reinterpret_cast<std::uintptr_t>(delimiter);
-    bytes_ = filled;
+    set_bytes(filled);
   }
 
   [[nodiscard]] std::uint64_t offset() const noexcept { return extra_; }
@@ -276,7 +279,7 @@ class BATON_EXPORT Operation {
     return {static_cast<const MutableBuffer*>(data_), size_};
   }
   /// accept: the descriptor of the new connection (REQUIRES: completed without error).
-  [[nodiscard]] int accepted() const noexcept { return static_cast<int>(bytes_); }
+  [[nodiscard]] int accepted() const noexcept { return static_cast<int>(bytes()); }
 
   // -- for engines --------------------------------------------------------------------------------
   //
@@ -293,8 +296,8 @@ class BATON_EXPORT Operation {
     static_assert(std::is_trivially_destructible_v<State>);
     return *std::launder(reinterpret_cast<State*>(engine_state_));
   }
-  void add_bytes(std::size_t count) noexcept { bytes_ += count; }
-  void set_bytes(std::size_t count) noexcept { bytes_ = count; }
+  void add_bytes(std::size_t count) noexcept { set_bytes(bytes() + count); }
+  void set_bytes(std::size_t count) noexcept { bytes_.store(count, std::memory_order_relaxed); }
   /// Records the outcome; 0 is success, a positive value an errno, a negative one an errc. Does not
   /// publish: the processor does, when it takes the operation back.
   void finish(int error_value) noexcept { error_ = error_value; }
@@ -333,11 +336,11 @@ class BATON_EXPORT Operation {
   std::atomic<Handle*> handle_{nullptr};
   void* data_ = nullptr;
   std::size_t size_ = 0;
-  std::size_t bytes_ = 0;
-  std::uint64_t extra_ = 0;  // offset, endpoint or delimiter, by kind
+  std::atomic<std::size_t> bytes_{0};  // written by one; a report of what is pending reads it, too
+  std::uint64_t extra_ = 0;            // offset, endpoint or delimiter, by kind
   Deadline deadline_;
   std::uint32_t tag_ = 0;
-  std::uint32_t started_ms_ = 0;       // coarse start time, for reports of old operations
+  std::uint32_t started_tick_ = 0;     // of the core's coarse clock, for reports of old operations
   Operation* sibling_next_ = nullptr;  // the pending operations of its handle
   Operation* sibling_previous_ = nullptr;
   Operation* timer_child_ = nullptr;  // pairing heap of the timer queue

@@ -25,6 +25,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -34,6 +35,7 @@
 #include "baton/error.hpp"
 #include "baton/handle.hpp"
 #include "baton/operation.hpp"
+#include "baton/pending.hpp"
 #include "baton/result.hpp"
 #include "baton/statistics.hpp"
 #include "baton/version.hpp"
@@ -60,13 +62,19 @@ enum class CancelWait : std::uint8_t {
   still_running  ///< not complete at the deadline
 };
 
-/// Where a handle (or posted work) is at home: in per_thread mode, a lane; elsewhere there is one
-/// lane.
+/// Where a handle (or posted work) is at home: in per_thread mode, a lane (elsewhere there is one
+/// lane); and of a team, perhaps one of its processors.
 struct Home {
   static constexpr std::uint32_t here_or_next =
       ~0U;  ///< the calling thread's lane, else round robin
   static constexpr std::uint32_t by_policy = ~0U - 1;  ///< Config::accept_policy
+  /// The first of the team that takes the operation (P-15).
+  static constexpr std::uint16_t any_processor = Handle::any_processor;
   std::uint32_t lane = here_or_next;
+  /// The handle's operations go to this one of Config::processors, counted from 0, if it takes
+  /// their kind, else to the first that does. adopt answers errc::bad_configuration when the team
+  /// has none of that number.
+  std::uint16_t processor = any_processor;
 };
 
 /// An operation from the proactor's cache, with room for an address and a handler of its own. Users
@@ -239,6 +247,20 @@ class BATON_EXPORT Proactor {
 
   [[nodiscard]] Deadline now() const noexcept;  ///< the proactor's clock, virtual under simulation
   [[nodiscard]] Statistics statistics() const;
+  /// What is pending for at least `age`, the oldest first: a snapshot, bounded, from any thread,
+  /// while the others go on (docs/guide/operations.md). In per_thread mode lanes are asked, and
+  /// answer between two handlers; whoever does not in time is named in the report. From inside a
+  /// handler of a lane it may therefore wait for `patience`. Throws std::bad_alloc.
+  [[nodiscard]] PendingReport pending(const PendingQuery& query) const;
+  [[nodiscard]] PendingReport pending(Duration age = {}) const {
+    PendingQuery query;
+    query.age = age;
+    return pending(query);
+  }
+  /// A name for operations with this tag (Operation::set_tag), for reports; looked up only there.
+  /// False when there are limits::tag_names_max of them. Names are cut to
+  /// limits::tag_name_size_max. reopen() forgets them.
+  bool name_tag(std::uint32_t tag, std::string_view name);
   /// Which engine, strategies and modes were chosen, from which source, what was replaced and why.
   [[nodiscard]] std::string explain() const;
   [[nodiscard]] const Config& config() const noexcept;

@@ -25,6 +25,11 @@ struct RegistryEntry {
   Factory factory;
   std::string reason;              ///< why it stands where it stands in the order of preference
   bool waits_by_strategy = false;  ///< engines only: takes a wait strategy (the emulated one)
+  bool files_only = false;         ///< engines only: takes files, so that it is one of a team
+  /// Engines only: settings of its own that are worth comparing, as a configuration says them,
+  /// separated by blanks ("notify=suspend notify=sigwait"; a literal). What `baton doctor` and the
+  /// benchmarks try beside each other.
+  std::string_view variants = "";
 };
 
 class BATON_EXPORT Registry {

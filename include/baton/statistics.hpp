@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "baton/export.hpp"
 
@@ -45,6 +47,16 @@ struct BATON_EXPORT Statistics {
   std::uint64_t stale_events = 0;     ///< for descriptors that were closed meanwhile
 
   [[nodiscard]] std::string to_string() const;  ///< "name value" lines
+
+  /// A label of every sample: {"service", "mail"}. A name is made of letters, digits and '_'
+  /// (others become '_'), a value is any UTF-8 text, which is escaped.
+  struct Label {
+    std::string_view name;
+    std::string_view value;
+  };
+  /// The text exposition format of Prometheus, version 0.0.4: what a scrape of /metrics answers.
+  /// Counters are named baton_*_total, the others are gauges, in the format's base units.
+  [[nodiscard]] std::string to_prometheus(std::span<const Label> labels = {}) const;
 };
 
 }  // namespace baton

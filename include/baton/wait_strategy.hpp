@@ -32,9 +32,14 @@ struct WaitStrategyInfo {
   /// add, modify and remove take effect for a wait that is already running. If not, the client
   /// interrupts the wait after a change.
   bool changes_during_wait = false;
-  /// May be waited for by changing threads; if not, one thread must wait for ever (real-time
-  /// signals).
+  /// May be waited for by changing threads; if not, one thread has to wait (real-time signals).
   bool any_thread_waits = true;
+  /// Where one thread has to wait: when it has ended or left, the next may take its place, at a
+  /// price. If not, it is that one for ever.
+  bool hands_over = false;
+  /// Some descriptors tell of room only somebody who has tried to write since they were added, and
+  /// failed (real-time signals on UNIX stream sockets). After a short write the client tries again.
+  bool tells_room_after_try = false;
   /// wait can apply a signal mask atomically (pselect, ppoll, epoll_pwait), so that a signal can be
   /// the interrupt.
   bool takes_signal_mask = false;

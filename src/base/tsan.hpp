@@ -1,6 +1,10 @@
 // Annotations for ThreadSanitizer, which does not see the kernel write through a ring or hand an
 // operation over by a signal: release before the operation is given to the kernel, acquire when it
 // comes back.
+//
+// Nor does it know the threads that the C library makes for itself (AIO's notifications): code of
+// ours that runs on one of them must not be instrumented, BATON_TSAN_FOREIGN_THREAD, and must call
+// nothing that is.
 #pragma once
 
 #if defined(__SANITIZE_THREAD__)
@@ -18,7 +22,13 @@ void __tsan_release(void* address);
 }
 #define BATON_TSAN_RELEASE(address) __tsan_release(address)
 #define BATON_TSAN_ACQUIRE(address) __tsan_acquire(address)
+#ifdef __clang__
+#define BATON_TSAN_FOREIGN_THREAD __attribute__((disable_sanitizer_instrumentation))
+#else
+#define BATON_TSAN_FOREIGN_THREAD __attribute__((no_sanitize_thread))
+#endif
 #else
 #define BATON_TSAN_RELEASE(address) static_cast<void>(address)
 #define BATON_TSAN_ACQUIRE(address) static_cast<void>(address)
+#define BATON_TSAN_FOREIGN_THREAD
 #endif

@@ -247,6 +247,7 @@ int start_in_slot(baton_proactor& self, Slot& slot, const baton_operation& from,
   fill(slot, from, handle);
   slot.operation.set_completion(baton::capi::deliver, &self);
   slot.tag.store(from.tag, std::memory_order_relaxed);
+  slot.operation.set_tag(static_cast<std::uint32_t>(from.tag));
   const baton_activation name = self.slots.name_next(slot);
   // Both before the start: the completion may be faster than this function.
   slot.activation.store(name, std::memory_order_seq_cst);
@@ -343,7 +344,7 @@ int baton_open(const baton_config* config, baton_proactor** out, char* reason,
       *out = *opened;
       return 0;
     }
-    copy_out(opened.error().reason, reason, reason_size);
+    copy_out(with_code(opened.error().reason, opened.error().reason_code), reason, reason_size);
     return code_of(opened.error().code);
   } catch (const std::exception& exception) {
     copy_out(exception.what(), reason, reason_size);
@@ -378,6 +379,16 @@ std::size_t baton_statistics(baton_proactor* proactor, char* text, std::size_t s
   const Inside inside;
   try {
     return copy_out(proactor->proactor.statistics().to_string(), text, size);
+  } catch (...) {
+    return copy_out("", text, size);
+  }
+}
+
+std::size_t baton_pending(baton_proactor* proactor, std::int64_t age_ns, char* text,
+                          std::size_t size) {
+  const Inside inside;
+  try {
+    return copy_out(proactor->proactor.pending(Duration{age_ns}).to_string(), text, size);
   } catch (...) {
     return copy_out("", text, size);
   }

@@ -12,7 +12,7 @@ Problem unknown_key(std::span<const std::string> valid) {
 
 Failure not_a_key(std::string_view place, std::string_view name, const Problem& problem) {
   return {make_error_code(problem.code),
-          std::string(place) + ": " + quoted(name) + " " + problem.what};
+          std::string(place) + ": " + quoted(name) + " " + problem.what, problem.reason_code};
 }
 
 }  // namespace

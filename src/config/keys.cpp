@@ -83,8 +83,18 @@ constexpr Key<ProcessorConfig> power_key(std::string_view name) {
 
 // -- names ------------------------------------------------------------------------------
 
-Problem unknown_name(std::string_view what, std::span<const std::string> valid) {
-  return {errc::unknown_name, "is no " + std::string(what) + "; valid: " + joined(valid)};
+// Mechanisms of other systems that people know by name.
+constexpr std::string_view foreign_names[] = {"iocp", "sun_aio", "kqueue", "devpoll",
+                                              "event_ports"};
+
+Problem unknown_name(std::string_view what, std::span<const std::string> valid,
+                     std::string_view found = {}) {
+  const bool foreign = std::find(std::begin(foreign_names), std::end(foreign_names), found) !=
+                       std::end(foreign_names);
+  return {errc::unknown_name,
+          (foreign ? "is not in this build; valid: " : "is no " + std::string(what) + "; valid: ") +
+              joined(valid),
+          foreign ? ReasonCode::not_built : ReasonCode::unknown_name};
 }
 
 template <class Entries>
@@ -106,12 +116,18 @@ struct WaitNames {
 struct InterruptNames {
   static constexpr const char* what = "interrupt strategy";
   static std::vector<std::string> valid() {
-    return names_of(registry().interrupt_strategies(), true);
+    auto names = names_of(registry().interrupt_strategies(), true);
+    names.emplace_back("ring");  // io_uring's own; other engines replace it
+    return names;
   }
 };
 struct ProfileNames {
   static constexpr const char* what = "profile";
   static std::vector<std::string> valid() { return {"auto", "any", "pinned"}; }
+};
+struct NotifyNames {
+  static constexpr const char* what = "notify strategy";
+  static std::vector<std::string> valid() { return {"auto", "suspend", "sigwait", "callback"}; }
 };
 
 template <std::string ProcessorConfig::* Member, class Names>
@@ -120,7 +136,7 @@ constexpr Key<ProcessorConfig> name_key(std::string_view name) {
           [](ProcessorConfig& processor, std::string_view text) -> Answer {
             const std::vector<std::string> valid = Names::valid();
             if (std::find(valid.begin(), valid.end(), text) == valid.end()) {
-              return unknown_name(Names::what, valid);
+              return unknown_name(Names::what, valid, text);
             }
             processor.*Member = text;
             return std::nullopt;
@@ -260,20 +276,35 @@ std::string get_operations(const ProcessorConfig& processor) {
   return joined(words, " ");
 }
 
-Answer set_forbid(Config& config, std::string_view text) {
+Answer add_engines(std::vector<std::string>& to, std::string_view text) {
   const std::vector<std::string> valid = names_of(registry().engines(), false);
-  std::vector<std::string> all = config.forbid;
+  std::vector<std::string> all = to;
   for (std::string_view item : items(text)) {
     if (std::find(valid.begin(), valid.end(), item) == valid.end()) {
       // A misspelt name must not leave an engine allowed that somebody believes to be forbidden.
-      Problem problem = unknown_name("engine", valid);
+      Problem problem = unknown_name("engine", valid, item);
       problem.what = "holds " + quoted(item) + ", which " + problem.what;
       return problem;
     }
     if (std::find(all.begin(), all.end(), item) == all.end()) all.emplace_back(item);
   }
-  config.forbid = std::move(all);
+  to = std::move(all);
   return std::nullopt;
+}
+
+/// `adds`: a source can add to what the sources before it said, and take nothing away: somebody
+/// relies on it. Otherwise it says all anew, as with any other setting.
+template <std::vector<std::string> Config::* Member, bool adds>
+constexpr Key<Config> policy_key(std::string_view name) {
+  return {name,
+          [](Config& config, std::string_view text) -> Answer {
+            std::vector<std::string> list;
+            if (adds) list = config.*Member;
+            if (Answer problem = add_engines(list, text)) return problem;
+            config.*Member = std::move(list);
+            return std::nullopt;
+          },
+          [](const Config& config) { return joined(config.*Member, ","); }};
 }
 
 // -- signals ----------------------------------------------------------------------------
@@ -393,6 +424,7 @@ constexpr std::array processor_table{
     power_key<&ProcessorConfig::ring_entries, ring_entries_end>("ring_entries"),
     power_key<&ProcessorConfig::completion_entries, completion_entries_end>("completion_entries"),
     name_key<&ProcessorConfig::profile, ProfileNames>("profile"),
+    name_key<&ProcessorConfig::notify, NotifyNames>("notify"),
 };
 
 constexpr std::array proactor_table{
@@ -413,8 +445,9 @@ constexpr std::array proactor_table{
                              ? ""
                              : word_of(accept_policies, config.accept_policy);
                 }},
-    Key<Config>{"forbid", set_forbid,
-                [](const Config& config) { return joined(config.forbid, ","); }},
+    policy_key<&Config::require, true>("require"),
+    policy_key<&Config::prefer, false>("prefer"),
+    policy_key<&Config::forbid, true>("forbid"),
     Key<Config>{"understudy_look_us",
                 [](Config& config, std::string_view text) {
                   return read_number(text, look_us_first, look_us_end, false,
@@ -467,7 +500,7 @@ Failure failure(std::string_view place, std::string_view name, std::string_view 
   reason += quoted(value);
   reason += ' ';
   reason += problem.what;
-  return {make_error_code(problem.code), std::move(reason)};
+  return {make_error_code(problem.code), std::move(reason), problem.reason_code};
 }
 
 }  // namespace baton::config

@@ -17,7 +17,11 @@ namespace baton::config {
 struct Problem {
   errc code = errc::bad_configuration;
   std::string what;
+  ReasonCode reason_code = reason_code_of(code);
 };
+
+// The policy's keys, which have variables of their own: BATON_REQUIRE, BATON_PREFER, BATON_FORBID.
+inline constexpr std::string_view policy_keys[] = {"require", "prefer", "forbid"};
 
 template <class Target>
 struct Key {

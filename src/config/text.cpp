@@ -119,6 +119,21 @@ Parsed parse_text(std::string_view text, Config base, const std::string& source)
 /// caller must not steer it.
 const char* variable(const char* name) noexcept { return ::secure_getenv(name); }
 
+/// BATON_REQUIRE, BATON_PREFER, BATON_FORBID: a list of engines each, and nothing else.
+Result<void, Failure> apply_policy_variable(std::string_view policy, Config& config) {
+  std::string name = "BATON_";
+  for (const char c : policy) name += static_cast<char>(c - 'a' + 'A');
+  const char* engines = variable(name.c_str());
+  if (engines == nullptr || *engines == '\0') return {};
+  if (const auto problem =
+          config::find_key(config::proactor_keys(), policy)->set(config, engines)) {
+    return unexpected{
+        Failure{make_error_code(problem->code), name + " " + problem->what, problem->reason_code}};
+  }
+  config.sources.push_back(std::string(policy) + "=" + engines + " from " + name);
+  return {};
+}
+
 }  // namespace
 
 Parsed Config::parse(std::string_view text, Config base) {
@@ -141,21 +156,20 @@ Parsed Config::parse_environment(Config base) {
     if (!parsed) return parsed;
     base = std::move(parsed).value();
   }
-  if (const char* engines = variable("BATON_FORBID"); engines != nullptr && *engines != '\0') {
-    const config::Key<Config>& forbid = *config::find_key(config::proactor_keys(), "forbid");
-    if (const auto problem = forbid.set(base, engines)) {
-      return unexpected{Failure{make_error_code(problem->code), "BATON_FORBID " + problem->what}};
-    }
-    base.sources.push_back(std::string("forbid=") + engines + " from BATON_FORBID");
+  for (const std::string_view policy : config::policy_keys) {
+    if (auto done = apply_policy_variable(policy, base); !done) return unexpected{done.error()};
   }
-  if (auto valid = config::check(base, "configuration"); !valid) return unexpected{valid.error()};
+  if (auto valid = base.validate(); !valid) return unexpected{valid.error()};
   config::refresh_notes(base);
   return base;
 }
 
 Config Config::from_environment(Config base) {
   Parsed parsed = parse_environment(std::move(base));
-  if (!parsed) throw std::system_error(parsed.error().code, parsed.error().reason);
+  if (!parsed) {
+    const Failure& why = parsed.error();
+    throw std::system_error(why.code, with_code(why.reason, why.reason_code));
+  }
   return std::move(parsed).value();
 }
 

@@ -7,6 +7,7 @@
 
 #include "baton/registry.hpp"
 #include "config/apply.hpp"
+#include "config/policy.hpp"
 
 namespace baton::config {
 namespace {
@@ -15,8 +16,9 @@ constexpr std::string_view note_prefix = "note: ";
 
 using Checked = Result<void, Failure>;
 
-unexpected<Failure> wrong(const std::string& place, errc code, const std::string& what) {
-  return unexpected{Failure{make_error_code(code), place + ": " + what}};
+unexpected<Failure> wrong(const std::string& place, errc code, const std::string& what,
+                          ReasonCode reason_code = ReasonCode::contradiction) {
+  return unexpected{Failure{make_error_code(code), place + ": " + what, reason_code}};
 }
 
 /// Each value, by the same functions that read it from text: printed and read back.
@@ -38,15 +40,18 @@ Checked check_processor(const std::string& place, const ProcessorConfig& process
                         const Config& config) {
   if (Checked values = check_values(place, processor_keys(), processor); !values) return values;
   // An empty name prints as a default would; it is none.
-  for (const std::string* name :
-       {&processor.engine, &processor.wait, &processor.interrupt, &processor.profile}) {
-    if (name->empty()) return wrong(place, errc::unknown_name, "a name is empty; say auto");
+  for (const std::string* name : {&processor.engine, &processor.wait, &processor.interrupt,
+                                  &processor.profile, &processor.notify}) {
+    if (name->empty()) {
+      return wrong(place, errc::unknown_name, "a name is empty; say auto",
+                   ReasonCode::unknown_name);
+    }
   }
-  const auto& forbid = config.forbid;
-  if (std::find(forbid.begin(), forbid.end(), processor.engine) != forbid.end()) {
+  if (contains(config.forbid, processor.engine)) {
     return wrong(place, errc::engine_forbidden,
                  "engine=" + quoted(processor.engine) +
-                     " is forbidden here (forbid, BATON_FORBID); say auto or another one");
+                     " is forbidden here (forbid, BATON_FORBID); say auto or another one",
+                 ReasonCode::forbidden);
   }
   if (processor.wait_signal != 0 && processor.wait_signal == processor.interrupt_signal) {
     return wrong(place, errc::bad_configuration,
@@ -145,9 +150,11 @@ Result<void, Failure> check(const Config& config, std::string_view place,
   if (config.processors.size() > limits::processors_max) {
     return wrong(std::string(place), errc::bad_configuration,
                  std::to_string(config.processors.size()) + " processors; valid: at most " +
-                     std::to_string(limits::processors_max));
+                     std::to_string(limits::processors_max),
+                 ReasonCode::bad_value);
   }
   if (Checked values = check_values(place, proactor_keys(), config); !values) return values;
+  if (Checked policy = check_policy(config, place); !policy) return policy;
 
   std::vector<std::string> all(places);
   for (std::size_t i = all.size(); i < config.processors.size(); ++i) {
@@ -175,6 +182,10 @@ void refresh_notes(Config& config) {
 
 namespace baton {
 
-Result<void, Failure> Config::validate() const { return config::check(*this, "configuration"); }
+Result<void, Failure> Config::validate() const {
+  if (auto valid = config::check(*this, "configuration"); !valid) return valid;
+  // Only of the whole: a later source may still give a required engine its processor.
+  return config::check_required(*this, "configuration");
+}
 
 }  // namespace baton

@@ -96,7 +96,12 @@ class OperationAccess {
   static void set_processor(Operation& operation, std::uint16_t index) noexcept {
     operation.processor_.store(index, std::memory_order_release);
   }
-  static std::uint32_t& started_ms(Operation& operation) noexcept { return operation.started_ms_; }
+  static std::uint32_t started_tick(const Operation& operation) noexcept {
+    return operation.started_tick_;
+  }
+  static void set_started(Operation& operation, std::uint32_t tick) noexcept {
+    operation.started_tick_ = tick;
+  }
   static CompletionFunction completion(const Operation& operation) noexcept {
     return operation.completion_;
   }
@@ -118,6 +123,9 @@ class OperationAccess {
   }
   static std::uint16_t lane(const Handle& handle) noexcept {
     return handle.lane_.load(std::memory_order_relaxed);
+  }
+  static std::uint16_t preferred(const Handle& handle) noexcept {
+    return handle.processor_.load(std::memory_order_relaxed);
   }
   static std::uint16_t& attached(Handle& handle) noexcept { return handle.attached_; }
   static std::uint32_t& pending(Handle& handle) noexcept { return handle.pending_; }

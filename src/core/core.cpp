@@ -12,6 +12,9 @@
 #include <system_error>
 #include <utility>
 
+#include "base/assert.hpp"
+#include "base/probes.hpp"
+
 namespace baton {
 
 using Access = OperationAccess;
@@ -209,11 +212,12 @@ std::error_code Proactor::Core::start(Operation& operation) noexcept {
 std::error_code Proactor::Core::start_shared(Operation& operation) noexcept
     BATON_NO_THREAD_SAFETY_ANALYSIS {
   Lane& lane = *first_lane_;
-  Processor* processor = ledger_.route(lane, operation.kind());
+  Processor* processor = ledger_.route(lane, operation.kind(), *operation.handle());
   if (processor == nullptr) return errc::not_supported;
 
   std::error_code error;
   ledger_.mutex.lock(system_);
+  set_clock_from_outside();
   const bool may_submit = processor->start_any || Dispatcher::leads(*processor);
   const Deadline deadline = operation.deadline();
   const Admission admission = ledger_.admit(lane, *processor, operation, may_submit, error);
@@ -225,11 +229,28 @@ std::error_code Proactor::Core::start_shared(Operation& operation) noexcept
     }
     dispatcher_->look_round();
   }
-  ledger_.mutex.unlock(system_);
-  if (admission == Admission::submit) {
-    after_submit(*processor, operation, processor->engine->submit(operation));
+  if (admission != Admission::submit) {
+    ledger_.mutex.unlock(system_);
+    return error;
   }
+  BATON_PROBE2(operation_submit, &operation, processor->index);
+  Submission answer{};
+  if (BATON_LIKELY(processor->start_any)) {
+    ledger_.mutex.unlock(system_);
+    answer = processor->engine->submit(operation);
+  } else {
+    // By its leader only, and outside of a wait. In a handler that takes long it can lose the seat
+    // to a thread that waits next, whenever the mutex is free.
+    answer = processor->engine->submit(operation);
+    ledger_.mutex.unlock(system_);
+  }
+  after_submit(*processor, operation, answer);
   return error;
+}
+
+// Loops keep the clock while they run handlers; nobody may have run one for hours.
+void Proactor::Core::set_clock_from_outside() noexcept {
+  if (!dispatcher_->inside()) first_lane_->clock.set(system_.monotonic_coarse_ns());
 }
 
 // Unless the answer is pending, the operation came back; a pending one may be gone already.
@@ -254,7 +275,7 @@ void Proactor::Core::after_submit(Processor& processor, Operation& operation,
 std::error_code Proactor::Core::start_in_lane(Operation& operation) noexcept {
   LaneLoop& loop = *loops_[Access::lane(*operation.handle())];
   Lane& lane = loop.lane();
-  Processor* processor = ledger_.route(lane, operation.kind());
+  Processor* processor = ledger_.route(lane, operation.kind(), *operation.handle());
   if (processor == nullptr) return errc::not_supported;
   if (loop.mine()) {
     loop.take_mail();  // what was started before comes before
@@ -288,6 +309,7 @@ std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t 
   }
   const Deadline deadline = operation.deadline();
   const os::LockGuard lock{ledger_.mutex, system_};
+  set_clock_from_outside();
   ledger_.start_timer(*first_lane_, operation);
   if (ledger_.drain_is_over()) ledger_.cancel(*first_lane_, operation);
   dispatcher_->timer_added(deadline);
@@ -398,14 +420,14 @@ CancelResult Proactor::Core::cancel(Handle& handle) noexcept BATON_NO_THREAD_SAF
 void Proactor::Core::cancel_all() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   if (!per_thread_) {
     const os::LockGuard lock{ledger_.mutex, system_};
-    ledger_.cancel_everything(*first_lane_);
+    ledger_.cancel_all(*first_lane_);
     dispatcher_->look_round();
     return;
   }
   for (const auto& loop : loops_) {
     if (loop->mine()) {
       loop->take_mail();
-      ledger_.cancel_everything(loop->lane());
+      ledger_.cancel_all(loop->lane());
     } else {
       loop->request({.kind = LaneRequest::Kind::cancel_all});
     }
@@ -474,6 +496,9 @@ Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Owne
   if (ledger_.refusing.load(std::memory_order_acquire) == Refusing::everything) {
     return unexpected{make_error_code(errc::stopped)};
   }
+  if (home.processor != Home::any_processor && home.processor >= config.processors.size()) {
+    return unexpected{make_error_code(errc::bad_configuration)};
+  }
   const int flags = system_.fcntl(native, F_GETFL, 0);
   if (flags < 0) return unexpected{std::error_code{errno, std::system_category()}};  // EBADF
   bool nonblocking = (flags & O_NONBLOCK) != 0;
@@ -489,7 +514,7 @@ Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Owne
   }
   const std::uint32_t lane = home_of(home);
   Handle* handle = ledger_.handles.allocate(native, kind, ownership, nonblocking,
-                                            static_cast<std::uint16_t>(lane));
+                                            static_cast<std::uint16_t>(lane), home.processor);
   if (handle == nullptr) return unexpected{make_error_code(errc::no_free_handles)};
   lanes_[lane]->open_handles.fetch_add(1, std::memory_order_relaxed);
   return handle;
@@ -505,6 +530,7 @@ std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noex
     std::error_code error = errc::handle_closed;
     if (Access::phase(handle) == Access::Phase::open) {
       Access::activate(operation, OperationState::started);
+      set_clock_from_outside();
       ledger_.begin_close(*first_lane_, handle, &operation);
       dispatcher_->run_closures();
       dispatcher_->look_round();

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "baton/proactor.hpp"
@@ -58,6 +60,9 @@ class Proactor::Core final : public HandlerRunner {
   }
   [[nodiscard]] std::uint32_t current_lane() const noexcept;
   [[nodiscard]] Statistics statistics() const;
+  /// src/core/pending.cpp.
+  [[nodiscard]] PendingReport pending(const PendingQuery& query);
+  bool name_tag(std::uint32_t tag, std::string_view name);
   /// In a child process: ends everything without touching what the parent shares.
   void abandon_after_fork() noexcept;
   [[nodiscard]] bool forked() const noexcept { return os::fork_generation() != fork_generation_; }
@@ -85,6 +90,9 @@ class Proactor::Core final : public HandlerRunner {
   std::error_code post_to_lane(Operation& operation, Home home) noexcept;
   void cancel_everything_at(Deadline deadline) noexcept;
   void after_submit(Processor& processor, Operation& operation, Submission answer) noexcept;
+  void set_clock_from_outside() noexcept BATON_REQUIRES(ledger_.mutex);
+  void look_under_the_mutex(const PendingQuery& query, PendingReport& report);
+  void ask_lanes(const PendingQuery& query, PendingReport& report);
   [[nodiscard]] std::uint32_t home_of(Home home) noexcept;
   LaneLoop* enter_a_lane();
   void finish_everything() noexcept;
@@ -105,6 +113,8 @@ class Proactor::Core final : public HandlerRunner {
   std::atomic<bool> stopped_{false};
   std::atomic<bool> finishing_{false};  // the destructor is at work
   std::atomic<std::uint32_t> drains_{0};
+  os::Mutex names_mutex_;
+  std::map<std::uint32_t, std::string> tag_names_ BATON_GUARDED_BY(names_mutex_);
 };
 
 }  // namespace baton

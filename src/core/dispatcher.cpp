@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/probes.hpp"
 #include "core/merged_wait.hpp"
 #include "core/runner.hpp"
 
@@ -67,6 +68,7 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
     ~Unlink() { inside_chain = outer; }
   } const unlink{inside_chain->outer};
 
+  lane_.clock.set(system_.monotonic_coarse_ns());
   std::size_t handlers = 0;
   std::size_t since_look = 0;  // handlers since this thread looked at an engine
   bool late = false;
@@ -256,8 +258,10 @@ void Dispatcher::lead(Member& me, Deadline deadline) BATON_NO_THREAD_SAFETY_ANAL
     });
   };
   merged_wait(std::span{led, count}, std::span{batches, count}, until, asked, system_);
+  const std::int64_t now = system_.monotonic_coarse_ns();
 
   ledger_.mutex.lock(system_);
+  lane_.clock.set(now);
   if (waits) --waiting_;
   drop_timekeeping(me);
   std::size_t brought = 0;
@@ -300,6 +304,7 @@ void Dispatcher::rest(Member& me, Deadline deadline, bool& late) BATON_NO_THREAD
     me.slot.park(system_, until);
     ledger_.mutex.lock(system_);
     if (me.rest == Rest::signalled) {
+      lane_.clock.set(system_.monotonic_coarse_ns());
       --coming_;
       me.rest = Rest::awake;
       break;
@@ -433,6 +438,7 @@ void Dispatcher::take_seat(Member& me, Processor& processor) noexcept {
   seat.state.store(SeatState::awake);
   ++seat.count;
   lane_.counters.leader_changes.add();
+  BATON_PROBE2(leader_change, processor.index, me.number);
 }
 
 void Dispatcher::give_up_seat(Member& me, Processor& processor) noexcept {
@@ -595,6 +601,7 @@ void Dispatcher::interrupt_leader(Processor& processor) {
     }
   }
   lane_.counters.interrupts_sent.add();
+  BATON_PROBE2(interrupt_sent, processor.index, lane_.index);
   processor.engine->interrupt();
 }
 
@@ -747,7 +754,9 @@ void Dispatcher::dedicated_loop(Processor& processor) BATON_NO_THREAD_SAFETY_ANA
     processor.seat.state.store(SeatState::waiting);
     ledger_.mutex.unlock(system_);
     processor.engine->wait(batch, Deadline::never());
+    const std::int64_t now = system_.monotonic_coarse_ns();
     ledger_.mutex.lock(system_);
+    lane_.clock.set(now);
     processor.seat.state.store(SeatState::awake);
     lane_.counters.waits.add();
     lane_.counters.batch_total.add(batch.size());

@@ -6,7 +6,8 @@
 namespace baton {
 
 Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ownership,
-                              bool nonblocking, std::uint16_t lane) noexcept {
+                              bool nonblocking, std::uint16_t lane,
+                              std::uint16_t processor) noexcept {
   const os::LockGuard lock{mutex_, system_};
   Handle* handle = free_;
   if (handle != nullptr) {
@@ -26,6 +27,7 @@ Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ow
   // A regular file's close may wait for its server or its disk.
   handle->close_may_block_ = kind == HandleKind::file;
   handle->lane_.store(lane, std::memory_order_relaxed);
+  handle->processor_.store(processor, std::memory_order_relaxed);
   handle->attached_ = 0;
   handle->pending_ = 0;
   handle->closing_ = nullptr;

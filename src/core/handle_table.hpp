@@ -24,9 +24,14 @@ class HandleTable {
     return count_.load(std::memory_order_relaxed);
   }
 
+  /// Indices ever handed out.
+  [[nodiscard]] std::uint32_t used() const noexcept {
+    return used_.load(std::memory_order_acquire);
+  }
+
   /// A fresh record in phase open; null when the table is full. Any thread.
   Handle* allocate(NativeHandle native, HandleKind kind, Ownership ownership, bool nonblocking,
-                   std::uint16_t lane) noexcept;
+                   std::uint16_t lane, std::uint16_t processor = Handle::any_processor) noexcept;
   /// The index becomes free for another; the generation tells them apart. Any thread.
   void release(Handle& handle) noexcept;
 
@@ -34,8 +39,12 @@ class HandleTable {
   /// visitor only touches what it may.
   template <class Visit>
   void for_each(Visit&& visit) noexcept {
-    const std::uint32_t end = used_.load(std::memory_order_acquire);
-    for (std::uint32_t i = 0; i < end; ++i) {
+    for_each_in(0, used(), visit);
+  }
+  /// The same for the indices [first, last). REQUIRES: last <= used().
+  template <class Visit>
+  void for_each_in(std::uint32_t first, std::uint32_t last, Visit&& visit) noexcept {
+    for (std::uint32_t i = first; i < last; ++i) {
       Handle* handle = table_.find(i);
       if (handle == nullptr) continue;
       const Handle::Phase phase = handle->phase_.load(std::memory_order_acquire);

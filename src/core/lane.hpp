@@ -7,16 +7,20 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "baton/operation_queue.hpp"
 #include "core/access.hpp"
+#include "core/coarse_clock.hpp"
 #include "core/counter.hpp"
 #include "core/timer_queue.hpp"
 #include "os/mutex.hpp"
 #include "os/system.hpp"
 
 namespace baton {
+
+class PendingInquiry;
 
 /// The counters of one lane; see Statistics for their meaning.
 struct LaneCounters {
@@ -70,13 +74,15 @@ struct LaneRequest {
     cancel_all,
     cancel_accepts,
     close_detached,
-    handler_returned  ///< a strand ran a handler of one of our handles on another lane
+    handler_returned,  ///< a strand ran a handler of one of our handles on another lane
+    pending            ///< tell what is pending
   };
   Kind kind;
   Operation* operation = nullptr;  // compared, and followed only when found among the living
   std::uint32_t activation = 0;
   Handle* handle = nullptr;
   std::uint32_t generation = 0;
+  std::shared_ptr<PendingInquiry> inquiry = nullptr;
 };
 
 struct Lane {
@@ -89,6 +95,7 @@ struct Lane {
 
   std::uint16_t index = 0;
   std::size_t last_batch = 0;  // operations that the last wait brought
+  CoarseClock clock;           // set by whoever runs this lane's handlers, once a batch
   TimerQueue timers;
   OperationQueue completed;
   LaneCounters counters;

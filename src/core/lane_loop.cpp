@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <new>
 
+#include "base/probes.hpp"
 #include "core/merged_wait.hpp"
+#include "core/pending.hpp"
 #include "core/runner.hpp"
 
 namespace baton {
@@ -170,6 +172,7 @@ std::size_t LaneLoop::run_batch(std::size_t handlers_max) {
   if (lane_.completed.empty()) return 0;
   if (ledger_.draining.load(std::memory_order_relaxed)) lane_.quiet.store(false);
   std::int64_t begin = system_.monotonic_ns();
+  lane_.clock.set(begin);
   std::size_t count = 0;
   std::size_t timed = 0;
   while (count < handlers_max && !stopped()) {
@@ -197,6 +200,7 @@ std::size_t LaneLoop::run_batch(std::size_t handlers_max) {
 // it was one of them, as good as always.
 std::int64_t LaneLoop::note_time(std::int64_t begin, std::size_t timed) noexcept {
   const std::int64_t end = system_.monotonic_ns();
+  lane_.clock.set(end);
   const std::int64_t took = end - begin;
   const bool slow = took > slow_handler_ns;
   if (slow) lane_.counters.slow_handlers.add();
@@ -266,6 +270,7 @@ void LaneLoop::book(Processor& processor, Operation& operation, Admission admiss
 }
 
 void LaneLoop::submit(Processor& processor, Operation& operation) noexcept {
+  BATON_PROBE2(operation_submit, &operation, processor.index);
   const Submission answer = processor.engine->submit(operation);
   if (answer != Submission::pending) {
     ledger_.submitted(lane_, processor, operation, answer);
@@ -305,6 +310,7 @@ bool LaneLoop::request(const LaneRequest& request) noexcept {
 
 void LaneLoop::wake() noexcept {
   if (sleep_.exchange(notified, std::memory_order_seq_cst) == sleeping) {
+    BATON_PROBE2(interrupt_sent, own_.front()->index, lane_.index);
     own_.front()->engine->interrupt();
     wakes_sent_.fetch_add(1, std::memory_order_relaxed);
   } else {
@@ -326,9 +332,14 @@ void LaneLoop::take_mail() noexcept {
 void LaneLoop::open_mailbox() noexcept {
   Operation* operation = lane_.mailbox.take_all();
   std::uint32_t count = 0;
+  bool clock_is_set = false;  // this lane may have slept for hours
   while (operation != nullptr) {
     Operation* next = Access::next(*operation);
     Access::next(*operation) = nullptr;
+    if (!clock_is_set && Access::state(*operation) != OperationState::posted) {
+      lane_.clock.set(system_.monotonic_coarse_ns());
+      clock_is_set = true;
+    }
     start_mailed(*operation);
     operation = next;
     ++count;
@@ -370,7 +381,7 @@ void LaneLoop::start_mailed(Operation& operation) noexcept {
     ledger_.refuse_mailed(lane_, operation, errc::handle_closed);
     return;
   }
-  Processor* processor = ledger_.route(lane_, operation.kind());
+  Processor* processor = ledger_.route(lane_, operation.kind(), handle);
   std::error_code error;
   const Admission admission =
       ledger_.admit_mailed(lane_, *processor, operation, may_submit(*processor), error);
@@ -421,7 +432,7 @@ void LaneLoop::serve(const LaneRequest& request) noexcept {
       if (same_handle) ledger_.cancel(lane_, *request.handle);
       break;
     case LaneRequest::Kind::cancel_all:
-      ledger_.cancel_everything(lane_);
+      ledger_.cancel_all(lane_);
       break;
     case LaneRequest::Kind::cancel_accepts:
       ledger_.cancel_accepts(lane_);
@@ -431,6 +442,9 @@ void LaneLoop::serve(const LaneRequest& request) noexcept {
       break;
     case LaneRequest::Kind::handler_returned:
       ledger_.handler_returned(lane_, request.handle);
+      break;
+    case LaneRequest::Kind::pending:
+      request.inquiry->answer(ledger_, lane_);
       break;
   }
 }

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "base/probes.hpp"
+
 namespace baton {
 
 using Access = OperationAccess;
@@ -35,11 +37,16 @@ class Ledger::Guard {
   const bool locks_;
 };
 
-Processor* Ledger::route(const Lane& lane, OperationKind kind) const noexcept {
+Processor* Ledger::route(const Lane& lane, OperationKind kind,
+                         const Handle& handle) const noexcept {
+  const std::uint16_t preferred = Access::preferred(handle);
+  Processor* first = nullptr;
   for (Processor* processor : teams[lane.index]) {
-    if (processor->supports(kind)) return processor;
+    if (!processor->supports(kind)) continue;
+    if (preferred == Handle::any_processor || processor->index == preferred) return processor;
+    if (first == nullptr) first = processor;
   }
-  return nullptr;
+  return first;
 }
 
 // -- start ----------------------------------------------------------------------------------------
@@ -93,10 +100,12 @@ Admission Ledger::claim(Lane& lane, Processor& processor, Operation& operation, 
 
   if (!mailed) Access::activate(operation, OperationState::started);
   Access::set_processor(operation, processor.index);
+  Access::set_started(operation, lane.clock.tick());
   Access::list(operation);
   processor.outstanding.add();
   lane.counters.started.add();
   lane.counters.pending.add();
+  BATON_PROBE3(operation_start, &operation, operation.kind(), handle.native());
   if (!taken) {
     // What an engine answers is a completion, not an error of start.
     operation.finish(raw(refusal));
@@ -132,9 +141,21 @@ void Ledger::submitted(Lane& lane, Processor& processor, Operation& operation,
       operation.finish(ECANCELED);
     }
     processor.outstanding.sub();
+    tell_of_room(processor);
   }
   lane.counters.completed_at_once.add();
   take_back(lane, operation);
+}
+
+// What is deferred is started by the leader, before it waits: one that waits already, for other
+// things, does not know of room that somebody else has made. (A lane has one thread for both.)
+void Ledger::tell_of_room(Processor& processor) noexcept {
+  if (processor.deferred.empty() || processor.mode == Mode::per_thread) return;
+  // relaxed: written under the mutex that is held here.
+  const bool waits = processor.seat.state.load(std::memory_order_relaxed) == SeatState::waiting;
+  if (!waits && processor.mode != Mode::dedicated) return;
+  processor.seat.interrupted.store(true, std::memory_order_seq_cst);
+  processor.engine->interrupt();
 }
 
 void Ledger::start_deferred(Processor& processor, OperationQueue& finished) noexcept {
@@ -152,6 +173,7 @@ void Ledger::start_deferred(Processor& processor, OperationQueue& finished) noex
     }
     Access::undefer(operation);
     ++processor.started;
+    BATON_PROBE2(operation_submit, &operation, processor.index);
     switch (processor.engine->submit(operation)) {
       case Submission::pending:
         break;  // the engine's from here on
@@ -170,10 +192,12 @@ void Ledger::start_deferred(Processor& processor, OperationQueue& finished) noex
 }
 
 void Ledger::start_timer(Lane& lane, Operation& operation) noexcept {
+  Access::set_started(operation, lane.clock.tick());
   if (!operation.has(Operation::internal)) {
     lane.counters.started.add();
     lane.counters.pending.add();
   }
+  BATON_PROBE3(operation_start, &operation, operation.kind(), invalid_handle);
   lane.timers.add(operation);
 }
 
@@ -215,6 +239,7 @@ void Ledger::take_back(Lane& lane, Operation& operation) noexcept {
     }
   }
   if (!operation.has(Operation::internal)) lane.counters.pending.sub();
+  BATON_PROBE3(operation_complete, &operation, operation.bytes(), operation.error_value());
   Access::publish(operation);
   lane.completed.push_back(operation);
 }
@@ -273,6 +298,7 @@ bool Ledger::cancel(Lane& lane, Operation& operation) noexcept {
         if (processor.engine->cancel(operation) != CancelAnswer::completed) return true;
         --processor.started;
         processor.outstanding.sub();
+        tell_of_room(processor);
         break;
       }
       default:
@@ -304,15 +330,26 @@ bool Ledger::cancel(Lane& lane, Handle& handle) noexcept {
   return any;
 }
 
-void Ledger::cancel_everything(Lane& lane) noexcept {
+void Ledger::cancel_all(Lane& lane) noexcept { cancel_all(lane, false); }
+
+void Ledger::cancel_everything(Lane& lane) noexcept { cancel_all(lane, true); }
+
+void Ledger::cancel_all(Lane& lane, bool own_timers) noexcept {
   handles.for_each([&](Handle& handle) {
     if (Access::lane(handle) == lane.index) cancel(lane, handle);
   });
   // What is left in the queue of timers: timers proper, and deadlines of operations that are on
   // their way out anyway.
+  OperationQueue kept;
   while (Operation* timer = lane.timers.pop_due(Deadline::never())) {
-    if (timer->kind() == OperationKind::timer) finish_cancelled(lane, *timer);
+    if (timer->kind() != OperationKind::timer) continue;
+    if (timer->has(Operation::internal) && !own_timers) {
+      kept.push_back(*timer);
+    } else {
+      finish_cancelled(lane, *timer);
+    }
   }
+  while (!kept.empty()) lane.timers.add(kept.pop_front());
 }
 
 void Ledger::cancel_accepts(Lane& lane) noexcept {
@@ -333,8 +370,10 @@ bool Ledger::begin_close(Lane& lane, Handle& handle, Operation* operation) noexc
   Access::set_phase(handle, Access::Phase::closing);
   Access::closing(handle) = operation;
   if (operation != nullptr) {
+    Access::set_started(*operation, lane.clock.tick());
     lane.counters.started.add();
     lane.counters.pending.add();
+    BATON_PROBE3(operation_start, operation, operation->kind(), handle.native());
   }
   cancel(lane, handle);
   if (Access::pending(handle) == 0) {
@@ -417,7 +456,7 @@ void Ledger::detach_as_leader(Lane& lane, Processor& processor) noexcept {
 
 bool Ledger::submit_close(Lane& lane, Handle& handle) noexcept {
   if (!handle.owned() || !handle.close_may_block()) return false;
-  Processor* processor = route(lane, OperationKind::close);
+  Processor* processor = route(lane, OperationKind::close, handle);
   if (processor == nullptr || !may_call(*processor)) return false;
   Operation* operation = Access::closing(handle);
   if (operation == nullptr) {
@@ -434,6 +473,7 @@ bool Ledger::submit_close(Lane& lane, Handle& handle) noexcept {
     ++processor->started;
     processor->outstanding.add();
   }
+  BATON_PROBE2(operation_submit, operation, processor->index);
   const Submission answer = processor->engine->submit(*operation);
   if (answer == Submission::pending) {
     if (processor->info.start_from_any_thread) processor->engine->flush();
@@ -458,6 +498,7 @@ void Ledger::closed(Lane& lane, Handle& handle, int error) noexcept {
   if (operation == nullptr) return;
   operation->finish(error);
   lane.counters.pending.sub();
+  BATON_PROBE3(operation_complete, operation, operation->bytes(), operation->error_value());
   Access::publish(*operation);
   if (operation->has(Operation::internal)) {
     Access::complete(*operation);

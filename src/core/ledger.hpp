@@ -84,6 +84,8 @@ class Ledger {
   /// Asks for the end of a pending operation of this lane; false when it is not pending any more.
   bool cancel(Lane& lane, Operation& operation) noexcept;
   bool cancel(Lane& lane, Handle& handle) noexcept;
+  /// What users have started; the deadline of a drain stays. And that as well.
+  void cancel_all(Lane& lane) noexcept;
   void cancel_everything(Lane& lane) noexcept;
   void cancel_accepts(Lane& lane) noexcept;
 
@@ -108,7 +110,8 @@ class Ledger {
   // -- facts --------------------------------------------------------------------------------------
 
   /// The first processor of the team, as this lane sees it, that takes `kind`; null when none does.
-  [[nodiscard]] Processor* route(const Lane& lane, OperationKind kind) const noexcept;
+  [[nodiscard]] Processor* route(const Lane& lane, OperationKind kind,
+                                 const Handle& handle) const noexcept;
   [[nodiscard]] Deadline now() const noexcept { return Deadline::at_ns(system_.monotonic_ns()); }
   [[nodiscard]] const os::System& system() const noexcept { return system_; }
   [[nodiscard]] bool per_thread() const noexcept { return per_thread_; }
@@ -139,6 +142,8 @@ class Ledger {
   bool attach(Processor& processor, Handle& handle, std::error_code& error) noexcept;
   void arm_deadline(Lane& lane, Operation& operation) noexcept;
   void finish_cancelled(Lane& lane, Operation& operation) noexcept;
+  void cancel_all(Lane& lane, bool own_timers) noexcept;
+  static void tell_of_room(Processor& processor) noexcept;
   void cancel_deferred(Processor& processor, Operation& operation) noexcept;
   bool may_call(const Processor& processor) const noexcept;
   void detach_as_leader(Lane& lane, Processor& processor) noexcept;

@@ -1,6 +1,7 @@
 // Running one handler.
 #include "core/runner.hpp"
 
+#include "base/probes.hpp"
 #include "baton/strand.hpp"
 
 namespace baton {
@@ -40,13 +41,16 @@ Handle* HandlerRunner::run_with_more(Lane& lane, Operation& first, bool locks) {
   if (strand != nullptr && !strand->enter(first)) return nullptr;
   for (std::size_t run_count = 1;; ++run_count) {
     Handle* handle = handle_of(*operation);
+    BATON_PROBE2(handler_entry, operation, Access::completion(*operation));
     try {
       enter(*operation);
     } catch (...) {
+      BATON_PROBE1(handler_return, handle);
       settle(lane, handle, locks);
       if (strand != nullptr) next_in_strand(lane, *strand);
       throw;
     }
+    BATON_PROBE1(handler_return, handle);
     if (strand == nullptr) {
       // The usual case: the caller settles under the lock that it takes anyway.
       if (handle == nullptr || !ledger_.per_thread() || Access::lane(*handle) == lane.index) {

@@ -2,6 +2,7 @@
 // the same in every mode. No lock of ours is held while a handler runs.
 #pragma once
 
+#include "base/probes.hpp"
 #include "core/ledger.hpp"
 
 namespace baton {
@@ -25,12 +26,15 @@ class HandlerRunner {
     OperationAccess::complete(operation);
     announce();
     if (handler == nullptr) return handle;
+    BATON_PROBE2(handler_entry, &operation, handler);
     try {
       handler(operation);
     } catch (...) {
+      BATON_PROBE1(handler_return, handle);
       settle(lane, handle, locks);
       throw;
     }
+    BATON_PROBE1(handler_return, handle);
     return handle;
   }
 

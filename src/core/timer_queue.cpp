@@ -36,25 +36,25 @@ void TimerQueue::remove(Operation& operation) noexcept {
 }
 
 bool TimerQueue::contains(const Operation* operation) const noexcept {
-  Operation* node = root_;
-  while (node != nullptr) {
-    if (node == operation) return true;
-    if (Access::child(*node) != nullptr) {
-      node = Access::child(*node);
-      continue;
+  const Operation* node = root_;
+  while (node != nullptr && node != operation) node = next_in_tree(*node);
+  return node != nullptr;
+}
+
+const Operation* TimerQueue::next_in_tree(const Operation& from) noexcept {
+  // The links are read through the core's door, which gives them to be written, too.
+  auto* node = const_cast<Operation*>(&from);
+  if (Access::child(*node) != nullptr) return Access::child(*node);
+  // No child: on to the next sibling, of this node or of the nearest ancestor that has one.
+  while (node != nullptr && Access::sibling(*node) == nullptr) {
+    Operation* left = Access::previous(*node);
+    while (left != nullptr && Access::child(*left) != node) {
+      node = left;
+      left = Access::previous(*node);
     }
-    // No child: on to the next sibling, of this node or of the nearest ancestor that has one.
-    while (node != nullptr && Access::sibling(*node) == nullptr) {
-      Operation* left = Access::previous(*node);
-      while (left != nullptr && Access::child(*left) != node) {
-        node = left;
-        left = Access::previous(*node);
-      }
-      node = left;  // the parent
-    }
-    if (node != nullptr) node = Access::sibling(*node);
+    node = left;  // the parent
   }
-  return false;
+  return node != nullptr ? Access::sibling(*node) : nullptr;
 }
 
 Operation* TimerQueue::pop_due(Deadline now) noexcept {

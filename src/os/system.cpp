@@ -1,6 +1,8 @@
 // The real system-call table.
 #include "os/system.hpp"
 
+#include <aio.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -28,6 +30,12 @@ constexpr std::int64_t never_ns = std::numeric_limits<std::int64_t>::max();
 std::int64_t monotonic_ns() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * ns_per_second + now.tv_nsec;
+}
+
+std::int64_t monotonic_coarse_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
   return now.tv_sec * ns_per_second + now.tv_nsec;
 }
 
@@ -123,6 +131,23 @@ int io_uring_register(int ring, unsigned operation, const void* argument, unsign
   return static_cast<int>(::syscall(SYS_io_uring_register, ring, operation, argument, count));
 }
 
+int io_setup(unsigned slots, unsigned long* context) {
+  return static_cast<int>(::syscall(SYS_io_setup, slots, context));
+}
+int io_submit(unsigned long context, long count, iocb** list) {
+  return static_cast<int>(::syscall(SYS_io_submit, context, count, list));
+}
+int io_getevents(unsigned long context, long least, long most, io_event* events,
+                 timespec* timeout) {
+  return static_cast<int>(::syscall(SYS_io_getevents, context, least, most, events, timeout));
+}
+int io_cancel(unsigned long context, iocb* request, io_event* result) {
+  return static_cast<int>(::syscall(SYS_io_cancel, context, request, result));
+}
+int io_destroy(unsigned long context) {
+  return static_cast<int>(::syscall(SYS_io_destroy, context));
+}
+
 int sigaction_call(int number, const struct sigaction* action, struct sigaction* old) {
   return ::sigaction(number, action, old);
 }
@@ -141,6 +166,7 @@ int getrlimit_of(int resource, ::rlimit* limit) {
 System make_real() noexcept {
   System system{};
   system.monotonic_ns = monotonic_ns;
+  system.monotonic_coarse_ns = monotonic_coarse_ns;
   system.realtime_us = realtime_us;
   system.futex_wait = futex_wait;
   system.futex_wake = futex_wake;
@@ -163,10 +189,12 @@ System make_real() noexcept {
   system.close = ::close;
   system.fcntl = fcntl_long;
   system.fstat = ::fstat;
+  system.lseek = ::lseek;
   system.fsync = ::fsync;
   system.fdatasync = ::fdatasync;
   system.pipe2 = ::pipe2;
   system.eventfd = eventfd_unsigned;
+  system.getdents64 = ::getdents64;
   system.socket = ::socket;
   system.socketpair = ::socketpair;
   system.bind = ::bind;
@@ -190,12 +218,25 @@ System make_real() noexcept {
   system.io_uring_setup = io_uring_setup;
   system.io_uring_enter = io_uring_enter;
   system.io_uring_register = io_uring_register;
+  system.io_setup = io_setup;
+  system.io_submit = io_submit;
+  system.io_getevents = io_getevents;
+  system.io_cancel = io_cancel;
+  system.io_destroy = io_destroy;
   system.mmap = ::mmap;
   system.munmap = ::munmap;
   system.madvise = ::madvise;
+  system.aio_read = ::aio_read;
+  system.aio_write = ::aio_write;
+  system.aio_fsync = ::aio_fsync;
+  system.aio_cancel = ::aio_cancel;
+  system.aio_error = ::aio_error;
+  system.aio_return = ::aio_return;
+  system.aio_suspend = ::aio_suspend;
   system.thread_sigmask = ::pthread_sigmask;
   system.sigaction = sigaction_call;
   system.signalfd = ::signalfd;
+  system.kill = ::kill;
   system.sigpending = ::sigpending;
   system.sigtimedwait = ::sigtimedwait;
   return system;

@@ -23,7 +23,10 @@
 #include <atomic>
 #include <cstdint>
 
+struct aiocb;
 struct epoll_event;
+struct iocb;
+struct io_event;
 struct rlimit;
 
 namespace baton {
@@ -38,6 +41,8 @@ struct System {
   // -- time, waiting on a word, threads -----------------------------------------------------------
   /// CLOCK_MONOTONIC in nanoseconds.
   std::int64_t (*monotonic_ns)();
+  /// The same clock as of the system's last tick, a few milliseconds ago: several times cheaper.
+  std::int64_t (*monotonic_coarse_ns)();
   /// CLOCK_REALTIME in microseconds since 1970, for log lines only.
   std::int64_t (*realtime_us)();
   /// Sleeps while *word == expected, at most until deadline_ns of the monotonic clock (INT64_MAX:
@@ -72,10 +77,13 @@ struct System {
   int (*close)(int fd);
   int (*fcntl)(int fd, int command, long argument);
   int (*fstat)(int fd, struct stat* out);
+  off_t (*lseek)(int fd, off_t offset, int whence);
   int (*fsync)(int fd);
   int (*fdatasync)(int fd);
   int (*pipe2)(int fds[2], int flags);
   int (*eventfd)(unsigned initial, int flags);
+  /// Entries of a directory, as the kernel has them (struct dirent64).
+  ssize_t (*getdents64)(int fd, void* buffer, size_t size);
 
   // -- sockets ------------------------------------------------------------------------------------
   int (*socket)(int domain, int type, int protocol);
@@ -112,10 +120,31 @@ struct System {
   int (*munmap)(void* address, size_t size);
   int (*madvise)(void* address, size_t size, int advice);
 
+  // -- the kernel's native AIO: no wrappers in the C library -------------------------------------
+  int (*io_setup)(unsigned slots, unsigned long* context);
+  int (*io_submit)(unsigned long context, long count, iocb** list);
+  /// A null timeout: for ever.
+  int (*io_getevents)(unsigned long context, long least, long most, io_event* events,
+                      timespec* timeout);
+  int (*io_cancel)(unsigned long context, iocb* request, io_event* result);
+  int (*io_destroy)(unsigned long context);
+
+  // -- POSIX AIO ----------------------------------------------------------------------------------
+  int (*aio_read)(aiocb* block);
+  int (*aio_write)(aiocb* block);
+  int (*aio_fsync)(int operation, aiocb* block);
+  int (*aio_cancel)(int fd, aiocb* block);
+  int (*aio_error)(const aiocb* block);
+  ssize_t (*aio_return)(aiocb* block);
+  int (*aio_suspend)(const aiocb* const list[], int count, const timespec* timeout);
+
   // -- signals ------------------------------------------------------------------------------------
   int (*thread_sigmask)(int how, const sigset_t* set, sigset_t* old);
   int (*sigaction)(int signal_number, const struct sigaction* action, struct sigaction* old);
   int (*signalfd)(int fd, const sigset_t* set, int flags);
+  /// A signal to a process. One to our own is never lost: when the queue of the user is full, only
+  /// what comes with it is.
+  int (*kill)(pid_t process, int signal_number);
   int (*sigpending)(sigset_t* set);
   int (*sigtimedwait)(const sigset_t* set, siginfo_t* info, const timespec* timeout);
 };

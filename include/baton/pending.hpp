@@ -1,0 +1,74 @@
+// The report of stuck operations: what is pending, since when, on which handle, and who
+// started it. For the question that a server raises when it seems to hang: what does it wait for?
+//
+//   std::fputs(proactor.pending(std::chrono::seconds{30}).to_string().c_str(), stderr);
+//
+// Who started an operation is told by three things that cost nothing until somebody asks: its tag
+// (Operation::set_tag, a word that is stored anyway), the name that the program gave to that tag
+// (Proactor::name_tag, looked up when the report is made), and the address of its handler, which
+// `addr2line -C -f -e module offset` turns into the line of the lambda.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "baton/deadline.hpp"
+#include "baton/export.hpp"
+#include "baton/handle.hpp"
+#include "baton/limits.hpp"
+#include "baton/operation.hpp"
+
+namespace baton {
+
+/// What to look for.
+struct PendingQuery {
+  Duration age{};          ///< pending for at least so long; exact to about 20 ms
+  OperationKinds kinds{};  ///< only these; empty: all, timers included
+  std::size_t shown = 64;  ///< the oldest so many, at most limits::pending_shown_max
+  /// How long to wait for lanes of other threads (per_thread mode) to answer.
+  Duration patience = std::chrono::milliseconds{200};
+};
+
+/// One operation as it was when the report was made; it may be complete by now.
+struct PendingOperation {
+  OperationKind kind = OperationKind::user;
+  /// started: the engine's; deferred: waits for room, or for the leader.
+  OperationState state = OperationState::started;
+  bool cancel_asked = false;
+  Duration age{};
+  NativeHandle native = invalid_handle;  ///< invalid_handle: a timer
+  std::uint32_t handle = 0;              ///< Handle::index() and generation()
+  std::uint32_t generation = 0;
+  std::uint16_t processor = 0;  ///< number in the team, as explain() counts
+  std::uint16_t lane = 0;       ///< per_thread mode: whose thread
+  std::size_t bytes = 0;        ///< moved so far
+  std::uint32_t tag = 0;
+  std::string name;                      ///< of the tag, if the program gave one
+  CompletionFunction handler = nullptr;  ///< of a coroutine: the library's own
+};
+
+struct BATON_EXPORT PendingReport {
+  /// A lane that said nothing in time.
+  struct SilentLane {
+    std::uint16_t lane = 0;
+    bool driven = false;  ///< false: no thread is in run() for it; true: its thread is in a handler
+  };
+
+  std::vector<PendingOperation> operations;  ///< the oldest first, `shown` at most
+  std::uint64_t matching = 0;                ///< how many there are, those not shown included
+  /// Results and posted work that wait for a thread in run(): many of them, and few old
+  /// operations, mean that handlers are slow and not peers. Those that a thread has taken are not
+  /// counted.
+  std::uint64_t queued = 0;
+  /// Timers and deadlines beyond the first 8,192, which were not looked at.
+  std::uint64_t timers_unseen = 0;
+  std::vector<SilentLane> silent;
+
+  /// For a person: a line for each operation, and what was left out.
+  [[nodiscard]] std::string to_string() const;
+};
+
+}  // namespace baton

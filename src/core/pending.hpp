@@ -1,0 +1,75 @@
+// How a report of pending operations is made while everybody goes on.
+//
+// Operations are looked at in their own domain, because only there they are sure to be alive: in
+// shared and dedicated mode by the asking thread with the mutex held, a piece of the table of
+// handles at a time; in per_thread mode by each lane's own thread, which finds the question in its
+// list of requests. A lane that is in a handler answers when it comes back, perhaps to nobody: the
+// question is shared, and the asker has gone after `patience`.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "baton/pending.hpp"
+#include "core/ledger.hpp"
+
+namespace baton {
+
+/// The oldest of the operations that one domain offered: a heap, its youngest on top. Allocates
+/// when it is made, not when it is filled.
+class PendingShare {
+ public:
+  PendingShare(const PendingQuery& query, std::uint32_t now);
+
+  /// `handle` null: a timer.
+  void offer(const Operation& operation, const Handle* handle, const Lane& lane) noexcept;
+  [[nodiscard]] bool wants(OperationKind kind) const noexcept {
+    return kinds_.empty() || kinds_.has(kind);
+  }
+  void count_queued(std::size_t count) noexcept { queued_ += count; }
+  void count_unseen(std::size_t timers) noexcept { timers_unseen_ += timers; }
+  /// Adds what was found to a report, in no order.
+  void give(PendingReport& report);
+
+ private:
+  const Duration age_;
+  const OperationKinds kinds_;
+  const std::size_t shown_;
+  const std::uint32_t now_;
+  std::vector<PendingOperation> oldest_;
+  std::uint64_t matching_ = 0;
+  std::uint64_t queued_ = 0;
+  std::uint64_t timers_unseen_ = 0;
+};
+
+/// Offers what is pending on the handles [first, last) of `lane`. REQUIRES: the lane's domain.
+void offer_handles(Ledger& ledger, const Lane& lane, std::uint32_t first, std::uint32_t last,
+                   PendingShare& share) noexcept;
+/// Offers the timers, and counts what is queued. REQUIRES: the lane's domain.
+void offer_rest(const Lane& lane, PendingShare& share) noexcept;
+
+/// A question to all lanes of a per_thread proactor.
+class PendingInquiry {
+ public:
+  PendingInquiry(const PendingQuery& query, std::uint32_t lanes, std::int64_t now_ns);
+
+  /// By the thread of the lane, once.
+  void answer(Ledger& ledger, const Lane& lane) noexcept;
+  /// Waits until `asked` lanes have answered, or until the deadline.
+  void wait(const os::System& system, std::uint32_t asked, Deadline deadline) noexcept;
+  /// What a lane said, into the report; false when it has not answered.
+  bool give(std::uint32_t lane, PendingReport& report);
+
+ private:
+  struct Answer {
+    explicit Answer(PendingShare empty) : share(std::move(empty)) {}
+    PendingShare share;
+    std::atomic<bool> complete{false};
+  };
+  std::vector<std::unique_ptr<Answer>> answers_;
+  std::atomic<std::uint32_t> count_{0};
+};
+
+}  // namespace baton
