@@ -57,7 +57,8 @@ Result<std::unique_ptr<WaitStrategy>, Failure> open_wait(
     return unexpected{Failure{errc::bad_configuration,
                               "wait=" + entry.name +
                                   " needs one thread that always waits: use mode=dedicated or "
-                                  "mode=per_thread"}};
+                                  "mode=per_thread",
+                              ReasonCode::needs_one_thread}};
   }
   return strategy;
 }
@@ -75,7 +76,8 @@ Result<std::unique_ptr<WaitStrategy>, Failure> choose_wait(const Options& option
     auto strategy = open_wait(entry, options);
     if (strategy) return strategy;
     last = strategy.error();
-    if (options.explain) options.explain(last.reason + "; the next one is tried");
+    if (options.explain)
+      options.explain(with_code(last.reason + "; the next one is tried", last.reason_code));
   }
   return unexpected{std::move(last)};
 }
@@ -118,8 +120,12 @@ Demultiplexer::~Demultiplexer() = default;
 // visibly, by the first that does. An interrupt added by a program is taken only by its name.
 Result<void, Failure> Demultiplexer::choose_interrupt(const Options& options) {
   std::string replaced;
+  ReasonCode replaced_code = ReasonCode::unspecified;
   bool unfit = false;
-  if (options.interrupt != "auto") {
+  if (options.interrupt == "ring") {
+    replaced = "an engine's own interrupt, of io_uring";
+    replaced_code = ReasonCode::unsuitable;
+  } else if (options.interrupt != "auto") {
     const auto entry = find_interrupt_strategy(options.interrupt);
     if (!entry) {
       return unexpected{Failure{errc::unknown_name,
@@ -129,17 +135,21 @@ Result<void, Failure> Demultiplexer::choose_interrupt(const Options& options) {
     auto opened = open_interrupt(*entry, options, unfit);
     if (opened || !unfit) return opened;
     replaced = opened.error().reason;
+    replaced_code = opened.error().reason_code;
   }
   Failure last{errc::engine_unavailable, "no interrupt strategy is built in"};
   for (const auto& entry : builtin_interrupt_strategies()) {
     if (auto opened = open_interrupt(entry, options, unfit); !opened) {
       last = opened.error();
-      if (options.explain && replaced.empty()) options.explain(last.reason);
+      if (options.explain && replaced.empty()) {
+        options.explain(with_code(last.reason, last.reason_code));
+      }
       continue;
     }
     if (options.explain && !replaced.empty()) {
-      options.explain("interrupt: " + std::string(options.interrupt) + " -> " + entry.name + ": " +
-                      replaced);
+      options.explain(with_code(
+          "interrupt: " + std::string(options.interrupt) + " -> " + entry.name + ": " + replaced,
+          replaced_code));
     }
     return {};
   }
@@ -161,7 +171,8 @@ Result<void, Failure> Demultiplexer::open_interrupt(
     const bool by_signal = (*opened)->descriptor() == invalid_handle;
     const std::string why = by_signal ? " takes no signal mask, so that a signal could be lost"
                                       : " cannot watch its descriptor: " + error.message();
-    return unexpected{Failure{error, "wait=" + std::string(info().name) + why}};
+    return unexpected{
+        Failure{error, "wait=" + std::string(info().name) + why, ReasonCode::unsuitable}};
   }
   interrupter_ = std::move(*opened);
   return {};
@@ -273,8 +284,10 @@ void Demultiplexer::drop(std::uint32_t index, Interest interest) noexcept {
   {
     const os::LockGuard lock(mutex_, system_, concurrent_);
     const std::uint8_t state = descriptor.state.load(std::memory_order_relaxed);
-    if ((state & armed(interest)) == 0) return;
     const Interest rest = armed_of(state) - interest;
+    // A one-shot report has disarmed it, and left it registered.
+    const bool left_over = (state & registered_bit) != 0 && !any(rest);
+    if ((state & armed(interest)) == 0 && !left_over) return;
     descriptor.state.store(any(rest) ? armed(rest) | registered_bit : 0, std::memory_order_relaxed);
     const Token token{index, descriptor.generation.load(std::memory_order_relaxed)};
     // Neither can fail for a descriptor that is open and registered; if its owner closed it, it is
@@ -283,6 +296,24 @@ void Demultiplexer::drop(std::uint32_t index, Interest interest) noexcept {
                                 : strategy_->remove(descriptor.fd));
   }
   // No set_changed(): a report too many is filtered.
+}
+
+// Without the lock a watch of the other direction may add its bit meanwhile. Either the exchange
+// sees that bit, and the registration stands, or the watch finds nothing registered, and arms anew
+// once the lock is free.
+void Demultiplexer::let_go(std::uint32_t index, Interest interest) noexcept {
+  if (!edge_) return drop(index, interest);
+  Descriptor& descriptor = attached(index);
+  const os::LockGuard lock(mutex_, system_, concurrent_);
+  std::uint8_t before = descriptor.state.load(std::memory_order_relaxed);
+  std::uint8_t after = 0;
+  do {
+    after = before & without(armed(interest));
+    if ((after & armed_bits) == 0) after = 0;
+  } while (!descriptor.state.compare_exchange_weak(before, after, std::memory_order_acq_rel,
+                                                   std::memory_order_relaxed));
+  const bool ended = (before & registered_bit) != 0 && (after & registered_bit) == 0;
+  if (ended) static_cast<void>(strategy_->remove(descriptor.fd));  // as in drop
 }
 
 Demultiplexer::Descriptor& Demultiplexer::attached(std::uint32_t index) noexcept {

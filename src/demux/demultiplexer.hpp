@@ -87,6 +87,9 @@ class Demultiplexer {
   /// REQUIRES: attached. The error is set exactly when the answer is `failed`.
   Watch watch(std::uint32_t index, Interest interest, std::error_code& error) noexcept;
   void drop(std::uint32_t index, Interest interest) noexcept;
+  /// As drop; and when nothing is watched any more, nothing stays registered, so that the owner of
+  /// a borrowed descriptor may close it and reuse its number. Level and one-shot: the same thing.
+  void let_go(std::uint32_t index, Interest interest) noexcept;
 
   /// Optional, before a system call that is repeated until EAGAIN (or before the first of them):
   /// what an edge strategy has reported so far is then used up, and the watch that follows need not

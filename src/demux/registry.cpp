@@ -11,6 +11,7 @@ namespace baton::demux {
 Result<std::unique_ptr<WaitStrategy>, Failure> open_epoll(const WaitOptions& options);
 Result<std::unique_ptr<WaitStrategy>, Failure> open_poll(const WaitOptions& options);
 Result<std::unique_ptr<WaitStrategy>, Failure> open_select(const WaitOptions& options);
+Result<std::unique_ptr<WaitStrategy>, Failure> open_rt_signals(const WaitOptions& options);
 
 Result<std::unique_ptr<InterruptStrategy>, Failure> open_eventfd(const InterruptOptions& options);
 Result<std::unique_ptr<InterruptStrategy>, Failure> open_pipe(const InterruptOptions& options);
@@ -21,6 +22,8 @@ std::vector<RegistryEntry<WaitStrategyFactory>> builtin_wait_strategies() {
       {"epoll", open_epoll, "costs as much as there are events, not as there are descriptors"},
       {"poll", open_poll, "any number of descriptors, all of them looked at in every wait"},
       {"select", open_select, "everywhere, but no descriptor beyond FD_SETSIZE"},
+      {"rt_signals", open_rt_signals,
+       "as epoll, without its set; needs one thread that waits and two signal numbers"},
   };
 }
 

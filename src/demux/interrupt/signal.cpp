@@ -27,6 +27,7 @@
 
 #include "base/assert.hpp"
 #include "baton/interrupt_strategy.hpp"
+#include "demux/claim_signal.hpp"
 #include "os/system.hpp"
 
 namespace baton::demux {
@@ -44,24 +45,9 @@ thread_local OwnMask own_mask;
 
 std::uint64_t bit_of(int number) noexcept { return std::uint64_t{1} << (number - 1); }
 
-enum class Claim { ours, taken, invalid };
-
-// A number is ours to use when its action is the default one, or our handler stands there already:
-// two strategies may share a number, since an early return is all that the other's signal can
-// cause.
+// Two strategies may share a number: an early return is all that the other's signal can cause.
 Claim claim(const os::System& system, int number) noexcept {
-  struct sigaction now{};
-  // EINVAL: no such signal, or one that cannot be caught.
-  if (system.sigaction(number, nullptr, &now) != 0) return Claim::invalid;
-  const bool plain = (now.sa_flags & SA_SIGINFO) == 0;
-  if (plain && now.sa_handler == baton_interrupt_handler) return Claim::ours;
-  if (!plain || now.sa_handler != SIG_DFL) return Claim::taken;
-  struct sigaction action{};
-  action.sa_handler = baton_interrupt_handler;
-  action.sa_flags =
-      SA_RESTART;  // should another thread take it, its calls go on; a wait never restarts
-  sigemptyset(&action.sa_mask);
-  return system.sigaction(number, &action, nullptr) == 0 ? Claim::ours : Claim::invalid;
+  return claim_signal(system, number, baton_interrupt_handler);
 }
 
 class SignalInterruptStrategy final : public InterruptStrategy {
@@ -150,10 +136,11 @@ bool synchronous(int number) noexcept {
   return false;
 }
 
-Failure refused(int number, const char* why) {
-  return {errc::bad_configuration, "signal " + std::to_string(number) +
-                                       " cannot be the interrupt: " + why +
-                                       "; choose another number, or eventfd or pipe"};
+Failure refused(int number, const char* why, ReasonCode code) {
+  return {errc::bad_configuration,
+          "signal " + std::to_string(number) + " cannot be the interrupt: " + why +
+              "; choose another number, or eventfd or pipe",
+          code};
 }
 
 }  // namespace
@@ -168,14 +155,16 @@ Result<std::unique_ptr<InterruptStrategy>, Failure> open_signal(const InterruptO
           Failure{errc::engine_unavailable,
                   "no signal is free for the interrupt: the program uses SIGURG and " +
                       std::to_string(SIGRTMIN + 6) + " to " + std::to_string(SIGRTMAX) +
-                      " itself; name a number"}};
+                      " itself; name a number",
+                  ReasonCode::signal_taken}};
     }
   } else if (number < 0 || number > 64 || synchronous(number)) {
-    return unexpected{refused(number, "it is not one to wait with")};
+    return unexpected{refused(number, "it is not one to wait with", ReasonCode::bad_value)};
   } else if (const Claim answer = claim(system, number); answer != Claim::ours) {
-    return unexpected{refused(number, answer == Claim::taken
-                                          ? "the program uses it itself"
-                                          : "the system does not let it be caught")};
+    return unexpected{
+        answer == Claim::taken
+            ? refused(number, "the program uses it itself", ReasonCode::signal_taken)
+            : refused(number, "the system does not let it be caught", ReasonCode::denied)};
   }
   return std::unique_ptr<InterruptStrategy>(new SignalInterruptStrategy(system, number));
 }

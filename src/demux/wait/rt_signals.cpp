@@ -1,0 +1,555 @@
+// Real-time signals (Linux; F_SETSIG). The kernel sends a signal with the descriptor and what has
+// become ready; being real-time, signals queue up. Edge-triggered: a wait costs as much as there
+// are events. Each is directed (F_OWNER_TID) to the one thread that waits, which blocks it and
+// takes it by sigtimedwait.
+//
+// What surprises
+//
+//   - The queue has a bound, RLIMIT_SIGPENDING, for all processes of the user together. What does
+//     not fit is lost; in its place comes one plain SIGIO that does not say for whom. Then every
+//     descriptor is polled: hints too many, none lost. With no room at all this is poll.
+//   - Arming tells nothing about what is ready already. So each descriptor is polled once after it
+//     was armed, in the next wait: the client interrupts a running one.
+//   - A UNIX stream socket tells of room only somebody who has tried to write since it was armed,
+//     and failed: SOCKWQ_ASYNC_NOSPACE, which its poll does not set. So after arming room is always
+//     reported, and the client that tries in vain will be told (tells_room_after_try: also after a
+//     short write). One that never writes, and only waits for room, may not be.
+//   - A signal that reaches a thread which does not block it would, by default, end the process.
+//     Hence F_OWNER_TID, and the mask before the arming. Should the program unblock it there all
+//     the same, a handler of ours notes that something is lost, and every descriptor is polled.
+//   - A signal to a thread that has ended vanishes, and its number may be somebody else's by now.
+//     Whoever waits next is told from it by its SignalThread, directs everything to itself and
+//     polls it. That costs as much as there are descriptors, so threads should not take turns.
+//   - A queued signal outlives remove and close. It is then a hint for the next descriptor of that
+//     number, or nobody's.
+//   - One open file has one owner and one signal: what is O_ASYNC already - by the program, by
+//     another strategy, or as a duplicate of a descriptor that is watched - is refused with EBUSY.
+//     While it is watched, O_ASYNC shows in its flags.
+//   - Not every file can do it. eventfd, timerfd, signalfd and the like stay silent, and F_SETFL
+//     does not say so. They have a small epoll set of their own (SilentFiles).
+//   - Across fork the file is shared, and still the parent's thread is told: the child forgets the
+//     set and touches nothing. The mask is inherited, also across exec; and exec without fork gives
+//     the new program the thread's number: what stays open across it has to be removed before.
+//   - A thread that has waited keeps the two signals blocked until a strategy ends in it, or the
+//     thread does. SIGIO cannot be shared with a program that handles it: open refuses.
+//
+// sigtimedwait takes no mask, and sees no descriptor. With a mask to apply, or with silent files,
+// the thread sleeps in ppoll instead, over a signalfd, which the signals make readable, and that
+// set.
+#include <poll.h>
+#include <sys/signalfd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "baton/limits.hpp"
+#include "baton/wait_strategy.hpp"
+#include "demux/async_file.hpp"
+#include "demux/claim_signal.hpp"
+#include "demux/signal_thread.hpp"
+#include "demux/silent_files.hpp"
+#include "demux/wait/common.hpp"
+#include "os/mutex.hpp"
+
+namespace baton::demux {
+namespace {
+
+constexpr WaitStrategyInfo facts{.name = "rt_signals",
+                                 .trigger = Trigger::edge,
+                                 .any_thread_waits = false,
+                                 .hands_over = true,
+                                 .tells_room_after_try = true,
+                                 .takes_signal_mask = true,
+                                 .forgets_closed = true};
+
+// Signals that were delivered instead of taken; in whatever thread, so nobody knows whose.
+std::atomic<std::uint64_t> strays{0};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "counted by a signal handler");
+extern "C" void baton_rt_signal_handler(int) { strays.fetch_add(1, std::memory_order_relaxed); }
+
+short events_of(Interest interest) noexcept {
+  short events = 0;
+  if (any(interest & Interest::in)) events |= POLLIN;
+  if (any(interest & Interest::out)) events |= POLLOUT;
+  return events;
+}
+
+// Of poll, and of a signal's band, which has the same bits. POLLNVAL is nothing: closed.
+Interest readiness_of(long events) noexcept {
+  Interest ready = Interest::none;
+  if ((events & POLLIN) != 0) ready = ready | Interest::in;
+  if ((events & POLLOUT) != 0) ready = ready | Interest::out;
+  if ((events & (POLLERR | POLLHUP)) != 0) ready = Interest::both;
+  return ready;
+}
+
+class RtSignalsWaitStrategy final : public WaitStrategy {
+ public:
+  RtSignalsWaitStrategy(const os::System& system, int number, const sigset_t& signals,
+                        int signalfd) noexcept
+      : system_(system), number_(number), signals_(signals), signalfd_(signalfd), silent_(system) {}
+  ~RtSignalsWaitStrategy() override {
+    if (thread_ != nullptr) thread_->leave(system_);
+    close_signalfd();
+  }
+
+  [[nodiscard]] const WaitStrategyInfo& info() const noexcept override { return facts; }
+
+  std::error_code add(NativeHandle fd, Interest interest, Token token) noexcept override {
+    BATON_ASSERT(fd >= 0);
+    const os::LockGuard lock(mutex_, system_);
+    if (find(fd) != nullptr) return std::make_error_code(std::errc::file_exists);
+    if (!make_room(fd)) return std::make_error_code(std::errc::not_enough_memory);
+    return watch(fd, interest, token);
+  }
+
+  std::error_code modify(NativeHandle fd, Interest interest, Token token) noexcept override {
+    const os::LockGuard lock(mutex_, system_);
+    if (find(fd) == nullptr) return std::make_error_code(std::errc::no_such_file_or_directory);
+    return watch(fd, interest, token);
+  }
+
+  std::error_code remove(NativeHandle fd) noexcept override {
+    const os::LockGuard lock(mutex_, system_);
+    Entry* const entry = find(fd);
+    if (entry == nullptr) return {};
+    stop_watching(fd);
+    entry->known = false;
+    return {};
+  }
+
+  Result<std::size_t> wait(std::span<Report> reports, Deadline deadline,
+                           const SignalMask* unblocked) noexcept override {
+    BATON_ASSERT(!reports.empty());
+    reports_ = reports;
+    count_ = 0;
+    ++wait_;
+    if (const std::error_code error = take_place()) return unexpected{error};
+    if (arm_the_rest()) deadline = std::min(deadline, soon());
+    if (something_is_lost()) look_at_all();
+    look();
+    // With something in hand no mask is applied: what it would let in ends the next wait.
+    const bool sleeps = count_ == 0;
+    if (!sleeps) deadline = Deadline::immediately();
+    // What is in hand is told once: it comes before an error, which the next wait meets again.
+    if (const auto error = collect(deadline, sleeps ? unblocked : nullptr)) {
+      if (count_ == 0) return unexpected{error};
+    }
+    if (something_is_lost()) {
+      look_at_all();
+      look();
+    }
+    return count_;
+  }
+
+  void after_fork_in_child() noexcept override BATON_NO_THREAD_SAFETY_ANALYSIS {
+    // Without the lock: who held it does not exist here.
+    entries_.clear();
+    first_ = last_ = nobody;
+    listed_ = 0;
+    close_signalfd();
+    silent_.close();
+  }
+
+ private:
+  static constexpr NativeHandle nobody = invalid_handle;
+  static constexpr Duration arm_again_after{10'000'000};
+
+  struct Entry {
+    Token token;
+    Interest interest = Interest::none;
+    bool known = false;
+    bool armed = false;   // signals come, or will from the first wait on
+    bool silent = false;  // none ever will
+    bool fresh = false;   // and not looked at since
+    bool listed = false;  // among those to look at
+    NativeHandle next = nobody;
+    std::uint64_t reported_in = 0;  // the wait in which it has the report in this slot
+    std::size_t slot = 0;
+  };
+
+  // -- the set ------------------------------------------------------------------------------------
+
+  Entry& at(NativeHandle fd) noexcept BATON_REQUIRES(mutex_) {
+    return entries_[static_cast<std::size_t>(fd)];
+  }
+  Entry* find(NativeHandle fd) noexcept BATON_REQUIRES(mutex_) {
+    const bool fits = fd >= 0 && static_cast<std::size_t>(fd) < entries_.size();
+    return fits && at(fd).known ? &at(fd) : nullptr;
+  }
+  bool make_room(NativeHandle fd) noexcept BATON_REQUIRES(mutex_) try {
+    const auto index = static_cast<std::size_t>(fd);
+    if (index >= entries_.size()) entries_.resize(index + index / 2 + 64);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+
+  std::error_code watch(NativeHandle fd, Interest interest, Token token) noexcept
+      BATON_REQUIRES(mutex_) {
+    Entry& entry = at(fd);
+    if (!any(interest)) {
+      stop_watching(fd);
+    } else if (const std::error_code error = ask(fd, interest)) {
+      return error;
+    }
+    entry.token = token;
+    entry.interest = interest;
+    entry.known = true;
+    entry.reported_in = 0;
+    return {};
+  }
+
+  std::error_code ask(NativeHandle fd, Interest interest) noexcept BATON_REQUIRES(mutex_) {
+    Entry& entry = at(fd);
+    if (entry.silent) return silent_.modify(fd, interest);
+    if (!entry.armed) {
+      const std::error_code error = arm_or_try(fd);
+      if (error == std::errc::operation_not_supported) return ask_silent(fd, interest);
+      if (error) return error;
+    }
+    entry.armed = entry.fresh = true;
+    look_later(fd);
+    return {};
+  }
+
+  std::error_code ask_silent(NativeHandle fd, Interest interest) noexcept BATON_REQUIRES(mutex_) {
+    const std::error_code error = silent_.add(fd, interest);
+    at(fd).silent = !error;
+    return error;
+  }
+
+  void stop_watching(NativeHandle fd) noexcept BATON_REQUIRES(mutex_) {
+    Entry& entry = at(fd);
+    if (std::exchange(entry.armed, false)) disarm(system_, fd);
+    if (std::exchange(entry.silent, false)) silent_.remove(fd);
+  }
+
+  // Nobody waits yet, or any more: whether it can be armed is found out with the calling thread in
+  // the place of the one that will wait.
+  std::error_code arm_or_try(NativeHandle fd) noexcept BATON_REQUIRES(mutex_) {
+    if (thread_ != nullptr) {
+      const std::error_code error = arm(system_, fd, number_, *thread_);
+      if (error != std::errc::no_such_process) return error;
+    }
+    const auto here = SignalThread::current(system_);
+    if (here == nullptr) return std::make_error_code(std::errc::not_enough_memory);
+    here->enter(system_, signals_);
+    const std::error_code error = arm(system_, fd, number_, *here);
+    if (!error) disarm(system_, fd);
+    here->leave(system_);
+    return error;
+  }
+
+  // -- the thread that waits ----------------------------------------------------------------------
+
+  std::error_code take_place() noexcept {
+    if (thread_ != nullptr && thread_->is_current()) return {};
+    auto here = SignalThread::current(system_);
+    if (here == nullptr) return std::make_error_code(std::errc::not_enough_memory);
+    here->enter(system_, signals_);
+    const os::LockGuard lock(mutex_, system_);
+    if (thread_ != nullptr) thread_->leave(system_);
+    thread_ = std::move(here);
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      if (entries_[i].known && entries_[i].armed) take_over(static_cast<NativeHandle>(i));
+    }
+    look_at_all_locked();
+    return {};
+  }
+
+  // EBADF: closed by its owner, who knows. EBUSY: armed by its owner, since nobody has waited yet.
+  // Anything else (ENOMEM): tried again.
+  void take_over(NativeHandle fd) noexcept BATON_REQUIRES(mutex_) {
+    if (is_armed(system_, fd)) {
+      static_cast<void>(thread_->own(system_, fd));
+      return;
+    }
+    const std::error_code error = arm(system_, fd, number_, *thread_);
+    at(fd).fresh = true;
+    if (error && error != std::errc::bad_file_descriptor &&
+        error != std::errc::device_or_resource_busy) {
+      unarmed_ = true;
+    }
+  }
+
+  // True: there are still some that no signal will tell of.
+  bool arm_the_rest() noexcept {
+    const os::LockGuard lock(mutex_, system_);
+    if (BATON_LIKELY(!unarmed_)) return false;
+    unarmed_ = false;
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      const auto fd = static_cast<NativeHandle>(i);
+      if (!entries_[i].known || !entries_[i].armed || is_armed(system_, fd)) continue;
+      take_over(fd);
+      look_later(fd);
+    }
+    return unarmed_;
+  }
+  Deadline soon() const noexcept {
+    return Deadline::after(arm_again_after, Deadline::at_ns(system_.monotonic_ns()));
+  }
+
+  bool something_is_lost() noexcept {
+    // relaxed: counted by this thread; strays too, unless the program has sent some elsewhere.
+    const std::uint64_t now = strays.load(std::memory_order_relaxed) + thread_->losses();
+    return std::exchange(losses_seen_, now) != now;
+  }
+
+  // -- looking ------------------------------------------------------------------------------------
+
+  void look_later(NativeHandle fd) noexcept BATON_REQUIRES(mutex_) {
+    if (at(fd).listed) return;
+    at(fd).listed = true;
+    at(fd).next = nobody;
+    (first_ == nobody ? first_ : at(last_).next) = fd;
+    last_ = fd;
+    ++listed_;
+  }
+
+  void look_at_all() noexcept {
+    const os::LockGuard lock(mutex_, system_);
+    look_at_all_locked();
+  }
+  void look_at_all_locked() noexcept BATON_REQUIRES(mutex_) {
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      if (entries_[i].known && entries_[i].armed) look_later(static_cast<NativeHandle>(i));
+    }
+  }
+
+  struct Looked {
+    std::array<pollfd, limits::reports_max> list;
+    std::array<Token, limits::reports_max> tokens;
+    std::size_t count = 0;
+  };
+
+  // No more at once than there is room for reports; the rest keeps its turn. What is listed
+  // meanwhile has its turn in the next wait.
+  void look() noexcept {
+    Looked looked;
+    const timespec at_once{};
+    std::size_t left = listed();
+    while (count_ < reports_.size() && left > 0) {
+      take_listed(looked, left);
+      if (looked.count == 0) return;
+      const int answer = system_.ppoll(looked.list.data(), looked.count, &at_once, nullptr);
+      // EINTR, ENOMEM: not known, so let the clients try. EINVAL, EFAULT: only a bug.
+      const bool known = answer >= 0;
+      const os::LockGuard lock(mutex_, system_);
+      for (std::size_t i = 0; i < looked.count; ++i) {
+        const NativeHandle fd = looked.list[i].fd;
+        Entry* const entry = find(fd);
+        if (entry == nullptr || entry->token != looked.tokens[i]) continue;
+        const short found = looked.list[i].revents;
+        Interest ready = known ? readiness_of(found) : Interest::both;
+        const bool closed = known && (found & POLLNVAL) != 0;
+        if (std::exchange(entry->fresh, false) && !closed) ready = ready | Interest::out;
+        report(fd, ready);
+      }
+    }
+  }
+
+  std::size_t listed() noexcept {
+    const os::LockGuard lock(mutex_, system_);
+    return listed_;
+  }
+
+  void take_listed(Looked& looked, std::size_t& left) noexcept {
+    const os::LockGuard lock(mutex_, system_);
+    const std::size_t room = std::min(reports_.size() - count_, looked.list.size());
+    looked.count = 0;
+    for (; looked.count < room && left > 0; --left, --listed_) {
+      const NativeHandle fd = first_;
+      Entry& entry = at(fd);
+      first_ = entry.next;
+      entry.listed = false;
+      if (!entry.known || !entry.armed) continue;
+      looked.list[looked.count] = {fd, events_of(entry.interest), 0};
+      looked.tokens[looked.count++] = entry.token;
+    }
+  }
+
+  // -- taking what comes --------------------------------------------------------------------------
+
+  std::error_code collect(Deadline deadline, const SignalMask* unblocked) noexcept {
+    if (unblocked != nullptr || silent_.descriptor() != invalid_handle) {
+      const Result<bool> signals = sleep(deadline, unblocked);
+      if (!signals) return signals.error();
+      if (!*signals) return {};
+      deadline = Deadline::immediately();
+    }
+    for (std::size_t i = 0; i < limits::reports_max && count_ < reports_.size(); ++i) {
+      siginfo_t info{};
+      const Result<bool> taken = take(info, deadline);
+      if (!taken) return taken.error();
+      if (!*taken) break;
+      note(info);
+      deadline = Deadline::immediately();
+    }
+    return {};
+  }
+
+  // Whether there are signals to take; of silent files it reports itself.
+  Result<bool> sleep(Deadline deadline, const SignalMask* unblocked) noexcept {
+    sigset_t mask;
+    if (unblocked != nullptr) {
+      mask = unblocked->set;
+      sigaddset(&mask, number_);
+      sigaddset(&mask, SIGIO);
+    }
+    std::array<pollfd, 2> list{{{signalfd_, POLLIN, 0}, {silent_.descriptor(), POLLIN, 0}}};
+    const Timeout timeout(system_, deadline);
+    if (system_.ppoll(list.data(), list.size(), timeout.get(), unblocked ? &mask : nullptr) < 0) {
+      // ENOMEM: the caller's to know. EINVAL, EFAULT: only a bug.
+      return errno == EINTR ? Result<bool>{false} : unexpected{system_error()};
+    }
+    if (list[1].revents != 0) take_silent();
+    return list[0].revents != 0;
+  }
+
+  void take_silent() noexcept {
+    std::array<SilentFiles::Ready, limits::reports_max> ready;
+    const std::size_t room = std::min(reports_.size() - count_, ready.size());
+    if (room == 0) return;
+    const std::size_t count = silent_.take(std::span{ready}.first(room));
+    const os::LockGuard lock(mutex_, system_);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (find(ready[i].fd) != nullptr) report(ready[i].fd, ready[i].what);
+    }
+  }
+
+  // EAGAIN: the time is up. EINTR: some other signal. EINVAL: only a bug.
+  Result<bool> take(siginfo_t& info, Deadline deadline) noexcept {
+    const Timeout timeout(system_, deadline);
+    if (system_.sigtimedwait(&signals_, &info, timeout.get()) > 0) return true;
+    if (errno == EAGAIN || errno == EINTR) return false;
+    return unexpected{system_error()};
+  }
+
+  void note(const siginfo_t& info) noexcept {
+    if (info.si_signo == SIGIO) return thread_->lose();             // the queue was full
+    if (info.si_code < POLL_IN || info.si_code > POLL_HUP) return;  // sent by hand
+    const os::LockGuard lock(mutex_, system_);
+    if (find(info.si_fd) != nullptr) return report(info.si_fd, readiness_of(info.si_band));
+    // Stale; or it was for another strategy that waits in this thread.
+    if (thread_->shared()) thread_->lose();
+  }
+
+  // One report for each, however often it was said. REQUIRES besides: room.
+  void report(NativeHandle fd, Interest ready) noexcept BATON_REQUIRES(mutex_) {
+    Entry& entry = at(fd);
+    ready = ready & entry.interest;
+    if (!any(ready)) return;
+    if (entry.reported_in == wait_) {
+      reports_[entry.slot].ready = reports_[entry.slot].ready | ready;
+      return;
+    }
+    BATON_ASSERT(count_ < reports_.size());
+    entry.reported_in = wait_;
+    entry.slot = count_;
+    reports_[count_++] = {entry.token, ready};
+  }
+
+  void close_signalfd() noexcept {
+    if (signalfd_ != invalid_handle) static_cast<void>(system_.close(signalfd_));
+    signalfd_ = invalid_handle;
+  }
+
+  const os::System& system_;
+  const int number_;
+  const sigset_t signals_;  // the number, and SIGIO
+  int signalfd_;
+  SilentFiles silent_;
+
+  // Shared by the waiting thread and those that change the set.
+  os::Mutex mutex_;
+  std::vector<Entry> entries_ BATON_GUARDED_BY(mutex_);   // by descriptor
+  bool unarmed_ BATON_GUARDED_BY(mutex_) = false;         // the system had no memory for one
+  NativeHandle first_ BATON_GUARDED_BY(mutex_) = nobody;  // those to look at, through Entry::next
+  NativeHandle last_ BATON_GUARDED_BY(mutex_) = nobody;
+  std::size_t listed_ BATON_GUARDED_BY(mutex_) = 0;
+
+  // Changed by the waiting thread, under the mutex; so the waiting thread reads it without.
+  std::shared_ptr<SignalThread> thread_;
+
+  // The waiting thread's own.
+  std::span<Report> reports_;
+  std::size_t count_ = 0;
+  std::uint64_t wait_ = 0;
+  std::uint64_t losses_seen_ = 0;
+};
+
+Claim claim(const os::System& system, int number) noexcept {
+  return claim_signal(system, number, baton_rt_signal_handler);
+}
+
+// From the end, for programs number theirs upwards from SIGRTMIN.
+int free_number(const os::System& system) noexcept {
+  for (int number = SIGRTMAX; number > SIGRTMIN; --number) {
+    if (claim(system, number) == Claim::ours) return number;
+  }
+  return 0;
+}
+
+Failure refused(int number, const char* why, ReasonCode code) {
+  return {errc::bad_configuration,
+          "signal " + std::to_string(number) + " cannot tell of readiness: " + why +
+              "; choose another wait_signal, or 0",
+          code};
+}
+
+Result<int, Failure> choose_number(const os::System& system, int wanted) {
+  if (wanted == 0) {
+    const int number = free_number(system);
+    if (number != 0) return number;
+    return unexpected{Failure{errc::engine_unavailable,
+                              "the program uses every real-time signal itself; name a wait_signal",
+                              ReasonCode::signal_taken}};
+  }
+  if (wanted < SIGRTMIN || wanted > SIGRTMAX) {
+    return unexpected{refused(wanted, "only real-time signals queue up", ReasonCode::bad_value)};
+  }
+  const Claim answer = claim(system, wanted);
+  if (answer == Claim::ours) return wanted;
+  return unexpected{
+      answer == Claim::taken
+          ? refused(wanted, "the program uses it itself", ReasonCode::signal_taken)
+          : refused(wanted, "the system does not let it be caught", ReasonCode::denied)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<WaitStrategy>, Failure> open_rt_signals(const WaitOptions& options) {
+  const os::System& system = os::or_real(options.system);
+  if (const Claim answer = claim(system, SIGIO); answer != Claim::ours) {
+    const bool taken = answer == Claim::taken;
+    return unexpected{Failure{errc::engine_unavailable,
+                              std::string(taken ? "the program uses SIGIO itself"
+                                                : "the system does not let SIGIO be caught") +
+                                  ", by which the system tells that the queue of signals is full",
+                              taken ? ReasonCode::signal_taken : ReasonCode::denied}};
+  }
+  const auto number = choose_number(system, options.signal_number);
+  if (!number) return unexpected{number.error()};
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, *number);
+  sigaddset(&signals, SIGIO);
+  const int signalfd = system.signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+  if (signalfd < 0) {
+    // EMFILE, ENFILE, ENOMEM, ENODEV: limits. ENOSYS, EPERM: no such system, or a filter of system
+    // calls.
+    const std::error_code error = system_error();
+    return unexpected{Failure{error, "signalfd: " + error.message()}};
+  }
+  return std::unique_ptr<WaitStrategy>(
+      new RtSignalsWaitStrategy(system, *number, signals, signalfd));
+}
+
+}  // namespace baton::demux
