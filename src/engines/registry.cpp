@@ -5,6 +5,8 @@
 
 #include "engines/emulated/engine.hpp"
 #include "engines/io_uring/engine.hpp"
+#include "engines/linux_aio/engine.hpp"
+#include "engines/posix_aio/engine.hpp"
 
 namespace baton::engines {
 
@@ -19,6 +21,17 @@ std::vector<RegistryEntry<EngineFactory>> builtin() {
        .factory = open_io_uring,
        .reason = "one system call for many operations, and files without workers; newer kernels "
                  "only, and often forbidden in containers"},
+      {.name = "linux_aio",
+       .factory = open_linux_aio,
+       .reason = "files only: those opened with O_DIRECT without workers, where the ring is "
+                 "forbidden; others by workers, as emulated does",
+       .files_only = true},
+      {.name = "posix_aio",
+       .factory = open_posix_aio,
+       .reason = "regular files only, on threads of the C library: for a processor that takes "
+                 "nothing else, where neither of the others is wanted",
+       .files_only = true,
+       .variants = "notify=suspend notify=sigwait notify=callback"},
   };
 }
 

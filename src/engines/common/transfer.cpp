@@ -4,6 +4,8 @@
 #include <errno.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <string_view>
 
 #include "base/assert.hpp"
@@ -105,6 +107,33 @@ bool advance(Operation& operation, std::size_t moved) noexcept {
   if (!operation.has(Operation::exactly)) return complete(operation, 0);
   if (remaining_bytes(operation) > 0) return false;
   return complete(operation, 0);
+}
+
+bool advance_file(Operation& operation, std::size_t moved) noexcept {
+  const bool plain = !operation.has(Operation::exactly) && !operation.has(Operation::until);
+  const bool of_file =
+      operation.kind() == OperationKind::read_file || operation.kind() == OperationKind::write_file;
+  if (!plain || !of_file || moved == 0) return advance(operation, moved);
+  operation.add_bytes(moved);
+  if (remaining_bytes(operation) > 0) return false;
+  return complete(operation, 0);
+}
+
+void fail_file(Operation& operation, int error) noexcept {
+  const bool part_is_enough = operation.bytes() > 0 && !operation.has(Operation::exactly) &&
+                              !operation.has(Operation::until);
+  operation.finish(part_is_enough ? 0 : error);
+}
+
+bool is_ordered(const Operation& operation) noexcept {
+  return operation.kind() == OperationKind::read_stream ||
+         operation.kind() == OperationKind::write_stream || operation.has(Operation::append);
+}
+
+bool offset_fits(const Operation& operation) noexcept {
+  constexpr std::uint64_t offset_max = std::numeric_limits<off_t>::max();
+  return is_ordered(operation) ||
+         (operation.offset() <= offset_max && operation.bytes() <= offset_max - operation.offset());
 }
 
 bool complete_without_transfer(Operation& operation) noexcept {

@@ -29,6 +29,23 @@ std::size_t remaining_bytes(const Operation& operation) noexcept;
 /// errc::end_of_stream for exactly and until.
 bool advance(Operation& operation, std::size_t moved) noexcept;
 
+/// The same for operations that a file system does piece by piece: a plain read_file or write_file,
+/// too, goes on until all is moved or the file ends, for a part that happened to be at hand is no
+/// result.
+bool advance_file(Operation& operation, std::size_t moved) noexcept;
+
+/// Ends a file operation with an error. After a part (ENOSPC, EDQUOT, EFBIG, EIO) that is a short
+/// transfer, as POSIX has it, and the next one meets the error; who wants all gets it with the
+/// bytes.
+void fail_file(Operation& operation, int error) noexcept;
+
+/// Executed one after the other, in the order of submit (contract.md, rule 3).
+bool is_ordered(const Operation& operation) noexcept;
+
+/// Whether what is left of a positional operation has offsets that the system knows: -1 would mean
+/// the current position, and beyond the maximum lies the sign.
+bool offset_fits(const Operation& operation) noexcept;
+
 /// Complete before any system call: zero bytes to move, or read_until whose delimiter is already in
 /// the filled part. Records the outcome.
 bool complete_without_transfer(Operation& operation) noexcept;

@@ -1,11 +1,7 @@
 // The emulated engine's operations that workers do: files, streams without readiness, a blocking
 // connect, a close that may block.
 //
-// Order. Positional reads and writes promise none and go to the workers side by side. Operations in
-// order (Operation::append, and streams) go one at a time for each direction. A sync_file covers
-// the writes that were started before it: it is held until the workers have none of them, and what
-// is started after it is held behind it, so that a stream of writes cannot hold it up for ever. It
-// holds them only until it is given to a worker, not until it is done.
+// Order: see FileOrder. What may not go yet is held in the queue of its direction.
 //
 // A direction's queue has here what is held; what a worker has is in no queue of the engine. When a
 // worker is done, the leader takes the operation back and sees what may go next, so that directions
@@ -13,18 +9,10 @@
 #include <errno.h>
 
 #include "base/assert.hpp"
+#include "engines/common/transfer.hpp"
 #include "engines/emulated/emulated_engine.hpp"
 
 namespace baton::engines::emulated {
-namespace {
-
-// Counted in Direction::workers_have, as a sync has to wait for it.
-bool is_transfer(const Operation& operation) noexcept {
-  return operation.kind() != OperationKind::sync_file &&
-         operation.kind() != OperationKind::connect && operation.kind() != OperationKind::close;
-}
-
-}  // namespace
 
 Submission EmulatedEngine::submit_to_workers(Operation& operation, Record& record,
                                              Direction& direction) noexcept {
@@ -35,7 +23,7 @@ Submission EmulatedEngine::submit_to_workers(Operation& operation, Record& recor
       progress(operation) = Progress{};
     }
     // Without the lock: copying out of the page cache takes its time, and others may do the same.
-    if (performer_.try_file(operation, record.no_wait_writes)) {
+    if (try_file(operation, record)) {
       Performer::settle_pooled(operation);
       return Submission::completed;
     }
@@ -43,8 +31,8 @@ Submission EmulatedEngine::submit_to_workers(Operation& operation, Record& recor
   os::LockGuard guard{direction.mutex, system_, concurrent_};
   if (!side_by_side) progress(operation) = Progress{};
   if (refused(operation)) return Submission::completed;
-  if (is_ordered(operation) && direction.queue.empty() && !direction.ordered &&
-      performer_.try_file(operation, record.no_wait_writes)) {
+  if (is_ordered(operation) && direction.queue.empty() && direction.order.orderly_idle() &&
+      try_file(operation, record)) {
     Performer::settle_pooled(operation);
     return Submission::completed;
   }
@@ -85,14 +73,12 @@ Submission EmulatedEngine::submit_close(Operation& operation) noexcept {
   return Submission::completed;
 }
 
-bool EmulatedEngine::admissible(const Operation& operation, const Direction& direction) noexcept {
-  if (operation.kind() == OperationKind::sync_file) return direction.workers_have == 0;
-  if (is_ordered(operation) && direction.ordered) return false;
-  return direction.workers_have < workers_share_max;
+bool EmulatedEngine::try_file(Operation& operation, Record& record) const noexcept {
+  return performer_.files().try_now(operation, progress(operation).attempt, record.no_wait_writes);
 }
 
 void EmulatedEngine::dispatch(Direction& direction, OperationQueue& completed) noexcept {
-  while (!direction.queue.empty() && admissible(*direction.queue.front(), direction)) {
+  while (!direction.queue.empty() && direction.order.admits(*direction.queue.front())) {
     give_to_worker(direction.queue.pop_front(), direction, completed);
   }
 }
@@ -100,24 +86,14 @@ void EmulatedEngine::dispatch(Direction& direction, OperationQueue& completed) n
 void EmulatedEngine::give_to_worker(Operation& operation, Direction& direction,
                                     OperationQueue& completed) noexcept {
   progress(operation).place = Place::worker;
-  if (is_transfer(operation)) {
-    ++direction.workers_have;
-    if (is_ordered(operation)) direction.ordered = true;
-  }
+  direction.order.began(operation);
   const int error = workers_.submit(operation);
   if (error == 0) return;
   // EAGAIN: there is no worker, and no thread can be started.
-  back_from_worker(operation, direction);
+  direction.order.ended(operation);
   operation.finish(error);
   leave(operation, nullptr);
   completed.push_back(operation);
-}
-
-void EmulatedEngine::back_from_worker(const Operation& operation, Direction& direction) noexcept {
-  if (!is_transfer(operation)) return;
-  BATON_ASSERT(direction.workers_have > 0);
-  --direction.workers_have;
-  if (is_ordered(operation)) direction.ordered = false;
 }
 
 void EmulatedEngine::take_from_workers(OperationQueue& completed) noexcept {
@@ -127,10 +103,11 @@ void EmulatedEngine::take_from_workers(OperationQueue& completed) noexcept {
     Operation& operation = finished.pop_front();
     Direction& direction = *progress(operation).owner;
     os::LockGuard guard{direction.mutex, system_, concurrent_};
-    back_from_worker(operation, direction);
+    direction.order.ended(operation);
     leave(operation, nullptr);
     completed.push_back(operation);
-    dispatch(direction, completed);
+    // Nothing is held up by a connect: what stands in the queue there waits for readiness.
+    if (operation.kind() != OperationKind::connect) dispatch(direction, completed);
   }
 }
 

@@ -1,9 +1,9 @@
 // The emulated engine: queues, readiness, cancellation. See the header for the idea; the system
-// calls are in perform.cpp and files.cpp, the way through the workers in by_workers.cpp.
+// calls are in perform.cpp, work.cpp and common/file_calls.cpp, the way through the workers in
+// by_workers.cpp.
 #include "engines/emulated/emulated_engine.hpp"
 
 #include <errno.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <exception>
@@ -44,6 +44,12 @@ constexpr EngineInfo facts() {
     }
   }
   return info;
+}
+
+// A strategy that hands over is no reason to end what is pending when its thread leaves.
+LeaderRule leader_rule(const WaitStrategyInfo& wait) noexcept {
+  if (wait.any_thread_waits) return LeaderRule::any;
+  return wait.hands_over ? LeaderRule::steady : LeaderRule::pinned;
 }
 
 bool is_input(const Operation& operation) noexcept {
@@ -93,7 +99,7 @@ EmulatedEngine::EmulatedEngine(const EngineOptions& options,
       back_offs_(system_, records_, concurrent_),
       performer_(system_, concurrent_),
       workers_(system_, *this, options.config != nullptr ? options.config->workers : 0) {
-  info_.leader_rule = demux_->info().any_thread_waits ? LeaderRule::any : LeaderRule::pinned;
+  info_.leader_rule = leader_rule(demux_->info());
   info_.start_from_any_thread = concurrent_;
   info_.wait_name = demux_->info().name;
   info_.interrupt_name = demux_->interrupt_name();
@@ -121,16 +127,8 @@ void EmulatedEngine::after_fork_in_child() noexcept {
   workers_.abandon();
 }
 
-// Regular files and directories under the name of a stream (standard input from a file): always
-// "ready", and blocking all the same.
 std::error_code EmulatedEngine::attach(Handle& handle) noexcept {
-  bool by_workers = handle.kind() == HandleKind::file;
-  if (handle.kind() == HandleKind::pipe) {
-    struct stat status{};
-    if (system_.fstat(handle.native(), &status) == 0) {
-      by_workers = S_ISREG(status.st_mode) || S_ISDIR(status.st_mode) || S_ISBLK(status.st_mode);
-    }
-  }
+  const bool by_workers = performer_.files().is_file(handle);
   {
     os::LockGuard guard{table_mutex_, system_, concurrent_};
     if (handle.index() >= records_.bound()) return errc::no_free_handles;
@@ -157,8 +155,8 @@ void EmulatedEngine::detach(Handle& handle) noexcept {
   os::LockGuard in{record.in.mutex, system_, concurrent_};
   os::LockGuard out{record.out.mutex, system_, concurrent_};
   BATON_ASSERT(record.fd == handle.native());
-  BATON_ASSERT(record.in.queue.empty() && record.in.workers_have == 0);
-  BATON_ASSERT(record.out.queue.empty() && record.out.workers_have == 0);
+  BATON_ASSERT(record.in.queue.empty() && record.in.order.idle());
+  BATON_ASSERT(record.out.queue.empty() && record.out.order.idle());
   back_offs_.remove(record, record.in);
   back_offs_.remove(record, record.out);
   if (record.watchable) demux_->detach(record.index);
@@ -296,14 +294,19 @@ void EmulatedEngine::settle(Record& record, Direction& direction, bool by_leader
   // Over a level strategy one turn; over an edge one as many as it finds itself ready again, which
   // what is queued bounds, and back-off when it is no good.
   for (;;) {
+    Ran ran = Ran::blocked;
     if (try_first) {
-      const Ran ran = run(record, direction, completed);
+      ran = run(record, direction, completed);
       if (settled(record, direction, ran, said_to_be_ready, by_leader)) return;
     }
     std::error_code error;
     switch (demux_->watch(record.index, interest_of(record, direction), error)) {
       case demux::Watch::armed:
-        return;
+        if (ran != Ran::more || &direction == &record.in || !tells_room_after_try_) return;
+        // There was room for a part. Only who tries in vain from now on is told of more.
+        try_first = true;
+        said_to_be_ready = false;
+        break;
       case demux::Watch::try_now:
         try_first = said_to_be_ready = true;
         break;
@@ -362,7 +365,8 @@ EmulatedEngine::Ran EmulatedEngine::run(Record& record, Direction& direction,
         break;
       case Outcome::partial:
         direction.failures = 0;
-        return Ran::more;
+        // Of merged writes a part may have been enough for all of them.
+        return direction.queue.empty() ? Ran::empty : Ran::more;
       case Outcome::again:
         return Ran::blocked;
       case Outcome::back_off:
@@ -424,22 +428,27 @@ void EmulatedEngine::fail_all(Record& record, Direction& direction, std::error_c
   dispatch(direction, completed);
 }
 
-void EmulatedEngine::drop(const Record& record, const Direction& direction) noexcept {
-  if (!record.watchable) return;
+// Nobody of the direction, nor of the other one, needs to hear of it.
+bool EmulatedEngine::droppable(const Record& record, const Direction& direction) noexcept {
   const bool for_both =
       &direction == &record.out && record.both_waiting.load(std::memory_order_relaxed) > 0;
-  if (!for_both) demux_->drop(record.index, interest_of(record, direction));
+  return record.watchable && !for_both;
+}
+
+void EmulatedEngine::drop(const Record& record, const Direction& direction) noexcept {
+  if (droppable(record, direction)) demux_->drop(record.index, interest_of(record, direction));
 }
 
 // The queue is empty. An owned descriptor stays registered for the next operation; the owner of a
 // borrowed one may close it from now on.
 void EmulatedEngine::let_go(Record& record, Direction& direction) noexcept {
   if (record.owned) return;
-  drop(record, direction);
+  if (droppable(record, direction)) demux_->let_go(record.index, interest_of(record, direction));
   if (&direction == &record.out) return;
   // Output may have been watched for somebody who waited for both.
   os::LockGuard guard{record.out.mutex, system_, concurrent_};
-  if (record.out.queue.empty()) drop(record, record.out);
+  if (!record.out.queue.empty() || !droppable(record, record.out)) return;
+  demux_->let_go(record.index, Interest::out);
 }
 
 // -- waiting for both -----------------------------------------------------------------------------
@@ -500,7 +509,7 @@ CancelAnswer EmulatedEngine::cancel_at(Operation& operation, Record* record,
   if (progress(operation).place == Place::worker) {
     // A close is on its way to the end anyhow.
     if (record == nullptr || !workers_.cancel(operation)) return CancelAnswer::requested;
-    back_from_worker(operation, direction);
+    direction.order.ended(operation);
   } else {
     direction.queue.erase(operation);
   }

@@ -92,6 +92,8 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
       BATON_REQUIRES(direction.mutex);
   void fail_all(Record& record, Direction& direction, std::error_code error,
                 OperationQueue& completed) noexcept BATON_REQUIRES(direction.mutex);
+  static bool droppable(const Record& record, const Direction& direction) noexcept
+      BATON_REQUIRES(direction.mutex);
   void drop(const Record& record, const Direction& direction) noexcept
       BATON_REQUIRES(direction.mutex);
   void let_go(Record& record, Direction& direction) noexcept BATON_REQUIRES(direction.mutex);
@@ -101,14 +103,11 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
                    OperationQueue& completed) noexcept BATON_REQUIRES(in.mutex);
 
   // By workers
-  static bool admissible(const Operation& operation, const Direction& direction) noexcept
-      BATON_REQUIRES(direction.mutex);
+  bool try_file(Operation& operation, Record& record) const noexcept;
   void dispatch(Direction& direction, OperationQueue& completed) noexcept
       BATON_REQUIRES(direction.mutex);
   void give_to_worker(Operation& operation, Direction& direction,
                       OperationQueue& completed) noexcept BATON_REQUIRES(direction.mutex);
-  static void back_from_worker(const Operation& operation, Direction& direction) noexcept
-      BATON_REQUIRES(direction.mutex);
   void take_from_workers(OperationQueue& completed) noexcept;
   void work(Operation& operation) noexcept override { performer_.work(operation); }
   void workers_finished() noexcept override { demux_->interrupt(); }
@@ -131,6 +130,7 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   const bool concurrent_;
   EngineInfo info_;
   const std::unique_ptr<demux::Demultiplexer> demux_;
+  const bool tells_room_after_try_ = demux_->info().tells_room_after_try;
 
   os::Mutex table_mutex_;  // growing the table
   ChunkedTable<Record> records_;

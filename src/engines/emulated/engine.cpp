@@ -20,7 +20,7 @@ Result<std::unique_ptr<Engine>, Failure> open_emulated(const EngineOptions& opti
       .wait_signal = config.wait_signal,
       .interrupt_signal = config.interrupt_signal,
       .concurrent = options.concurrent,
-      .one_thread_waits = options.pinned_ok,
+      .one_thread_waits = options.pinned_ok || options.one_thread_waits,
       .explain = options.explain,
   });
   if (!demultiplexer) return unexpected{demultiplexer.error()};

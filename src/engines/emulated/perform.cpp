@@ -76,7 +76,7 @@ bool is_socket(const Handle& handle) noexcept {
 }  // namespace
 
 Performer::Performer(const os::System& system, bool concurrent) noexcept
-    : system_(system), concurrent_(concurrent) {}
+    : system_(system), files_(system), concurrent_(concurrent) {}
 
 Performer::~Performer() {
   if (spare_ >= 0) static_cast<void>(system_.close(spare_));
@@ -116,41 +116,19 @@ Outcome Performer::perform(Operation& operation) noexcept {
 // -- streams --------------------------------------------------------------------------------------
 
 bool Performer::needs_no_transfer(Operation& operation) noexcept {
-  Progress& state = progress(operation);
-  if (state.begun) return false;
-  state.begun = true;
-  return complete_without_transfer(operation);
+  return engines::needs_no_transfer(operation, progress(operation).attempt);
 }
 
 bool Performer::take_block(Operation& operation) noexcept {
-  Progress& state = progress(operation);
-  if (!operation.has(Operation::pooled)) return true;
-  if (state.pool == nullptr) {
-    state.pool = operation.pool();
-  } else if (operation.buffer().size > 0) {
-    return true;  // has one
-  }
-  void* const block = state.pool->take();
-  operation.set_taken_buffer(block, block != nullptr ? state.pool->block_size() : 0);
-  if (block != nullptr) return true;
-  operation.finish(errc::pool_exhausted);
-  return false;
+  return engines::take_block(operation, progress(operation).attempt);
 }
 
-// Nothing came: an operation that waits has no block. progress().pool remembers where from.
 void Performer::give_block_back(Operation& operation) noexcept {
-  Progress& state = progress(operation);
-  if (state.pool == nullptr || operation.bytes() > 0) return;
-  if (operation.buffer().size > 0) state.pool->give(operation.buffer().data);
-  operation.set_taken_buffer(nullptr, 0);
+  engines::give_block_back(operation, progress(operation).attempt);
 }
 
 void Performer::settle_pooled(Operation& operation) noexcept {
-  if (!operation.has(Operation::pooled)) return;
-  // Never looked at: the buffer is still the pool's own place.
-  if (progress(operation).pool == nullptr) operation.set_taken_buffer(nullptr, 0);
-  // An empty datagram is a result, but not one that needs memory.
-  give_block_back(operation);
+  engines::settle_pooled(operation, progress(operation).attempt);
 }
 
 ssize_t Performer::receive(const Operation& operation) noexcept {
@@ -230,7 +208,7 @@ Outcome Performer::share_out(OperationQueue& queue, std::size_t sent, std::size_
     Operation& front = *queue.front();
     const std::size_t part = std::min(left, remaining_bytes(front));
     left -= part;
-    progress(front).begun = true;
+    progress(front).attempt.begun = true;
     if (!advance(front, part)) return Outcome::partial;
     completed.push_back(queue.pop_front());
   }
@@ -428,8 +406,8 @@ void Performer::open_spare() noexcept {
 //                        ENOENT, EACCES, EPERM, EAFNOSUPPORT, EINVAL, EBADF, ENOTSOCK)
 Outcome Performer::connect(Operation& operation) noexcept {
   const NativeHandle fd = operation.handle()->native();
-  Progress& state = progress(operation);
-  if (!state.begun) {
+  bool& begun = progress(operation).attempt.begun;
+  if (!begun) {
     Endpoint* const peer = operation.endpoint();
     if (peer == nullptr) return done(operation, EDESTADDRREQ);
     if (system_.connect(fd, static_cast<const sockaddr*>(peer->data()), peer->size()) == 0) {
@@ -437,19 +415,26 @@ Outcome Performer::connect(Operation& operation) noexcept {
     }
     if (errno == EAGAIN) return Outcome::back_off;
     if (errno != EINPROGRESS && errno != EINTR) return done(operation, errno);
-    state.begun = true;
+    begun = true;
     return Outcome::again;
   }
-  int error = 0;
-  socklen_t size = sizeof(error);
-  if (system_.getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
-  if (error != 0) return done(operation, error);
-  sockaddr_storage peer{};
-  size = sizeof(peer);
-  if (system_.getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0) {
-    return done(operation, 0);
+  // Without a peer it is either under way still, or it has failed and another call - of a read that
+  // was started meanwhile - has been told why. Under way nothing is ready; and whoever finds that
+  // something is has to ask again, for the answer may have come in between.
+  for (bool answered = false;; answered = true) {
+    int error = 0;
+    socklen_t size = sizeof(error);
+    if (system_.getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+    if (error != 0) return done(operation, error);
+    sockaddr_storage peer{};
+    size = sizeof(peer);
+    if (system_.getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0) {
+      return done(operation, 0);
+    }
+    if (errno != ENOTCONN) return done(operation, errno);
+    if (answered) return done(operation, ECONNABORTED);  // what a blocking connect says then
+    if (!ready_now(fd, POLLOUT)) return Outcome::again;
   }
-  return errno == ENOTCONN ? Outcome::again : done(operation, errno);
 }
 
 // A report is a hint, perhaps about the descriptor's predecessor: this one is answered only by a

@@ -8,6 +8,7 @@
 #include "baton/handle.hpp"
 #include "baton/operation.hpp"
 #include "baton/operation_queue.hpp"
+#include "engines/common/file_calls.hpp"
 #include "os/mutex.hpp"
 #include "os/system.hpp"
 
@@ -43,11 +44,9 @@ class Performer {
     if (!spare_prepared_.exchange(true, std::memory_order_relaxed)) open_spare();
   }
 
-  // -- files (files.cpp) -------------------------------------------------------------------------
+  // -- files, and what workers do (work.cpp) -----------------------------------------------------
 
-  /// As far as the kernel can at once. True: complete. `no_wait_writes` is the file's: whether its
-  /// file system can; cleared when it cannot.
-  bool try_file(Operation& operation, std::atomic<bool>& no_wait_writes) noexcept;
+  [[nodiscard]] const FileCalls& files() const noexcept { return files_; }
   /// On a worker: what may block, to its end.
   void work(Operation& operation) noexcept;
   /// 0 or an errno.
@@ -80,12 +79,8 @@ class Performer {
   ssize_t write_without_signal(NativeHandle fd, const iovec* pieces, std::size_t count) noexcept;
   bool ready_now(NativeHandle fd, short events) noexcept;
 
-  ssize_t transfer_file(Operation& operation, int flags) noexcept;
-  bool at_end_of_file(const Operation& operation) noexcept;
-  void work_file(Operation& operation) noexcept;
-  void work_sync(Operation& operation) noexcept;
-
   const os::System& system_;
+  const FileCalls files_;
   const bool concurrent_;
   /// RWF_NOSIGNAL (since Linux 6.18) until it was refused once.
   std::atomic<bool> no_signal_writes_{true};

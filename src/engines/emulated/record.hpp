@@ -10,28 +10,25 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "baton/buffer_pool.hpp"
 #include "baton/handle.hpp"
 #include "baton/operation.hpp"
 #include "baton/operation_queue.hpp"
+#include "engines/common/attempt.hpp"
+#include "engines/common/file_order.hpp"
 #include "engines/common/worker_pool.hpp"
 #include "os/mutex.hpp"
 
 namespace baton::engines::emulated {
 
-/// Operations of one direction of one handle that workers may hold; the rest waits its turn.
-inline constexpr std::uint16_t workers_share_max = 32'768;
-
 struct Direction {
   os::Mutex mutex;
   std::uint32_t next_sleeper = 0;  // BackOffs': its list
   OperationQueue queue BATON_GUARDED_BY(mutex);
-  std::uint32_t wake_ms = 0;                                 // BackOffs'
-  std::uint16_t workers_have BATON_GUARDED_BY(mutex) = 0;    // without sync_file
-  bool listed = false;                                       // BackOffs'
-  std::uint8_t failures : 5 BATON_GUARDED_BY(mutex) = 0;     // in a row; see BackOffs
-  std::uint8_t asleep : 1 BATON_GUARDED_BY(mutex) = false;   // backs off: reports are not for it
-  std::uint8_t ordered : 1 BATON_GUARDED_BY(mutex) = false;  // a worker has one of those in order
+  std::uint32_t wake_ms = 0;                                // BackOffs'
+  FileOrder order BATON_GUARDED_BY(mutex);                  // of what workers have
+  bool listed = false;                                      // BackOffs'
+  std::uint8_t failures : 5 BATON_GUARDED_BY(mutex) = 0;    // in a row; see BackOffs
+  std::uint8_t asleep : 1 BATON_GUARDED_BY(mutex) = false;  // backs off: reports are not for it
 };
 
 struct Record {
@@ -60,9 +57,8 @@ enum class Place : std::uint8_t { queued, worker };
 struct Progress {
   WorkerJob job;  // first: see WorkerJob
   Place place = Place::queued;
-  bool begun = false;  // connect: the system has it; reads and writes: looked at
   Direction* owner = nullptr;
-  BufferPool* pool = nullptr;  // of a pooled read
+  Attempt attempt;
 };
 static_assert(offsetof(Progress, job) == 0);
 
@@ -73,12 +69,6 @@ inline Progress& progress(Operation& operation) noexcept {
 inline bool waits_for_both(const Operation& operation) noexcept {
   return operation.kind() == OperationKind::wait_ready && operation.has(Operation::readable) &&
          operation.has(Operation::writable);
-}
-
-/// Executed one after the other, in the order of submit.
-inline bool is_ordered(const Operation& operation) noexcept {
-  return operation.kind() == OperationKind::read_stream ||
-         operation.kind() == OperationKind::write_stream || operation.has(Operation::append);
 }
 
 }  // namespace baton::engines::emulated

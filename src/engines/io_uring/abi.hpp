@@ -116,6 +116,7 @@ inline constexpr std::uint32_t enter_no_iowait = 1U << 7;  // 6.15
 // io_uring_register.
 inline constexpr std::uint32_t register_probe = 8;          // 5.6
 inline constexpr std::uint32_t register_enable_rings = 12;  // 5.10
+inline constexpr std::uint32_t register_send_message = 31;  // 6.13; without a ring: descriptor -1
 
 enum Opcode : std::uint8_t {
   op_nop = 0,
@@ -134,6 +135,7 @@ enum Opcode : std::uint8_t {
   op_send = 26,
   op_recv = 27,
   op_shutdown = 34,  // 5.11
+  op_msg_ring = 40,  // 5.18
 };
 
 // Sqe::flags.

@@ -23,17 +23,19 @@ constexpr std::uint32_t completions_per_entry = 4;
 // EFD_CLOEXEC; not EFD_NONBLOCK: a ring may take the mode literally and end a read at once.
 constexpr int event_flags = O_CLOEXEC;
 
-void explain(const EngineOptions& options, std::string_view line) {
-  if (options.explain) options.explain(line);
+void explain(const EngineOptions& options, ReasonCode code, std::string_view line) {
+  if (options.explain) options.explain(with_code(line, code));
 }
 
 void explain_replaced(const EngineOptions& options, const ProcessorConfig& config) {
   if (config.wait != "auto" && config.wait != "ring") {
-    explain(options, "wait: " + config.wait + " -> ring: io_uring waits by nothing else");
+    explain(options, ReasonCode::waits_by_itself,
+            "wait: " + config.wait + " -> ring: io_uring waits by nothing else");
   }
   if (config.interrupt != "auto" && config.interrupt != "eventfd" && config.interrupt != "ring") {
-    explain(options, "interrupt: " + config.interrupt +
-                         " -> eventfd: a read of it in the ring ends the wait");
+    explain(
+        options, ReasonCode::waits_by_itself,
+        "interrupt: " + config.interrupt + " -> eventfd: a read of it in the ring ends the wait");
   }
 }
 
@@ -47,7 +49,8 @@ Result<bool, Failure> wants_pinned(const EngineOptions& options, const Processor
         "io_uring: profile \"" + config.profile + "\" is unknown; valid are auto, any and pinned"}};
   }
   if (!options.pinned_ok) {
-    explain(options, "profile: pinned -> any: in this mode the thread that waits may change");
+    explain(options, ReasonCode::needs_one_thread,
+            "profile: pinned -> any: in this mode the thread that waits may change");
   }
   return options.pinned_ok;
 }
@@ -61,9 +64,9 @@ RingOptions ring_options(const EngineOptions& options, const ProcessorConfig& co
           .cooperative = !options.concurrent};
 }
 
-Result<std::unique_ptr<Engine>, Failure> out_of(const char* what) {
+Result<std::unique_ptr<Engine>, Failure> out_of(ReasonCode code, const char* what) {
   return unexpected{Failure{make_error_code(errc::engine_unavailable),
-                            std::string{"io_uring: no "} + what + " left"}};
+                            std::string{"io_uring: no "} + what + " left", code}};
 }
 
 }  // namespace
@@ -75,20 +78,30 @@ Result<std::unique_ptr<Engine>, Failure> open_io_uring(const EngineOptions& opti
   explain_replaced(options, config);
   const Result<bool, Failure> pinned_wanted = wants_pinned(options, config);
   if (!pinned_wanted) return unexpected{pinned_wanted.error()};
-  const Result<ProbeReport, Failure> probed = uring::probe(system, *pinned_wanted);
+  const bool message_wanted = config.interrupt == "ring";
+  const Result<ProbeReport, Failure> probed =
+      uring::probe(system, {.pinned = *pinned_wanted, .message = message_wanted});
   if (!probed) return unexpected{probed.error()};
   if (*pinned_wanted && !probed->pinned) {
-    explain(options, "profile: pinned -> any: the kernel has no DEFER_TASKRUN (Linux 6.1)");
+    explain(options, ReasonCode::kernel_too_old,
+            "profile: pinned -> any: the kernel has no DEFER_TASKRUN (Linux 6.1)");
+  }
+  if (message_wanted && !probed->facts.message) {
+    explain(options, ReasonCode::kernel_too_old,
+            "interrupt: ring -> eventfd: the kernel sends no message to a ring without another "
+            "(Linux 6.13)");
   }
   const RingOptions wanted = ring_options(options, config, probed->pinned);
   auto ring = Ring::open(system, wanted);
   if (!ring) return unexpected{uring::setup_failure(system, ring.error())};
   if ((*ring)->entries() < wanted.entries) {
-    explain(options, "ring_entries: " + std::to_string(wanted.entries) + " -> " +
-                         std::to_string((*ring)->entries()) + ": the kernel's bound");
+    explain(options, ReasonCode::limit_kernel,
+            "ring_entries: " + std::to_string(wanted.entries) + " -> " +
+                std::to_string((*ring)->entries()) + ": the kernel's bound");
   }
   const int event = system.eventfd(0, event_flags);
-  if (event < 0) return out_of("descriptor for interrupts (`ulimit -n`)");
+  if (event < 0)
+    return out_of(ReasonCode::limit_descriptors, "descriptor for interrupts (`ulimit -n`)");
   try {
     return std::unique_ptr<Engine>{std::make_unique<IoUringEngine>(
         options,
@@ -96,7 +109,7 @@ Result<std::unique_ptr<Engine>, Failure> open_io_uring(const EngineOptions& opti
             .ring = std::move(*ring), .event = event, .facts = probed->facts, .options = wanted})};
   } catch (const std::bad_alloc&) {
     system.close(event);
-    return out_of("memory");
+    return out_of(ReasonCode::limit_memory, "memory");
   }
 }
 

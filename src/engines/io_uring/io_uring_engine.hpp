@@ -100,7 +100,10 @@ class IoUringEngine final : public Engine {
       BATON_REQUIRES(mutex_);
   Entered enter(Deadline until) noexcept;
   Entered submit_ring() noexcept;
+  void submit_lot() noexcept BATON_REQUIRES(mutex_);
   bool take_over() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
+  void stop_messages() noexcept;
+  void write_event() noexcept;
 
   [[nodiscard]] Lane* lane_of(const Operation& operation) noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] Request* request_of(Operation& operation) noexcept BATON_REQUIRES(mutex_);
@@ -117,6 +120,9 @@ class IoUringEngine final : public Engine {
 
   // Interrupts: true from the first interrupt until its completion was reaped.
   std::atomic<bool> wake_pending_{false};
+  // The ring that interrupters send messages to; -1: they write to event_. See take_over().
+  std::atomic<int> message_target_;
+  std::unique_ptr<Ring> retired_;
 
   mutable os::Mutex mutex_;
   bool wake_armed_ BATON_GUARDED_BY(mutex_) = false;
@@ -129,7 +135,8 @@ class IoUringEngine final : public Engine {
   std::uint32_t in_flight_ BATON_GUARDED_BY(mutex_) = 0;  // operations the engine has
   std::uint32_t in_kernel_ BATON_GUARDED_BY(mutex_) = 0;  // requests of theirs in the ring
   std::uint32_t postponed_ BATON_GUARDED_BY(mutex_) =
-      0;  // submissions and cancellations to make up
+      0;                                                 // submissions and cancellations to make up
+  std::uint32_t file_lot_ BATON_GUARDED_BY(mutex_) = 2;  // transfers of files in one entry
   SpareDescriptor spare_ BATON_GUARDED_BY(mutex_);
   std::int64_t log_again_ns_ BATON_GUARDED_BY(mutex_) = 0;
 

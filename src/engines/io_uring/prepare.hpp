@@ -12,6 +12,7 @@ namespace baton::engines::uring {
 struct KernelFacts {
   bool shutdown = true;    ///< IORING_OP_SHUTDOWN, since Linux 5.11
   bool no_signal = false;  ///< RWF_NOSIGNAL, since Linux 6.18
+  bool message = false;    ///< IORING_REGISTER_SEND_MSG_RING, since Linux 6.13
 };
 
 /// Does it need a Message? A datagram with an address or several pieces cannot go without; several

@@ -10,12 +10,14 @@
 #include <string>
 #include <string_view>
 
+#include "engines/io_uring/request.hpp"
 #include "engines/io_uring/ring.hpp"
 
 namespace baton::engines::uring {
 namespace {
 
 constexpr std::uint64_t noop_tag = 0x6e6f'6f70;
+constexpr Duration patience{1'000'000'000};
 
 struct Needed {
   abi::Opcode opcode;
@@ -39,8 +41,8 @@ constexpr Needed needed[] = {
     {abi::op_recv, "RECV"},
 };
 
-Failure unavailable(std::string reason) {
-  return {make_error_code(errc::engine_unavailable), "io_uring: " + std::move(reason)};
+Failure unavailable(ReasonCode code, std::string reason) {
+  return {make_error_code(errc::engine_unavailable), "io_uring: " + std::move(reason), code};
 }
 
 /// The value of the sysctl, or 0 (it exists since Linux 6.6).
@@ -57,14 +59,17 @@ Failure denied(const os::System& system) {
   switch (disabled_by_sysctl(system)) {
     case '2':
       return unavailable(
+          ReasonCode::denied_sysctl,
           "switched off for every process: kernel.io_uring_disabled is 2; an administrator can "
           "allow it with `sysctl kernel.io_uring_disabled=0`");
     case '1':
       return unavailable(
+          ReasonCode::denied_sysctl,
           "kernel.io_uring_disabled is 1: only members of the group kernel.io_uring_group and "
           "CAP_SYS_ADMIN may use it; join the group, or set the sysctl to 0");
     default:
       return unavailable(
+          ReasonCode::denied_seccomp,
           "io_uring_setup is not permitted, most likely by a seccomp filter as container runtimes "
           "install it; allow io_uring_setup, io_uring_enter and io_uring_register in its profile, "
           "or use another engine");
@@ -91,7 +96,8 @@ Result<void, Failure> check_noop(const os::System& system, Ring& ring) {
     if (errno == EPERM || errno == EACCES || errno == ENOSYS) {
       return unexpected{setup_failure(system, errno)};
     }
-    return unexpected{unavailable("a no-op did not come back from the ring")};
+    return unexpected{
+        unavailable(ReasonCode::probe_failed, "a no-op did not come back from the ring")};
   }
   return {};
 }
@@ -100,9 +106,12 @@ Result<void, Failure> check_operations(Ring& ring, KernelFacts& facts) {
   abi::Probe table{};
   if (const int error = ring.register_call(abi::register_probe, &table, abi::probe_operations);
       error != 0) {
-    return unexpected{unavailable("io_uring_register refuses to tell what the kernel can (" +
-                                  std::system_category().message(error) +
-                                  "); Linux 5.7 or newer and permission for it are needed")};
+    // Unknown to kernels before 5.6; otherwise a filter that knows only some of the calls.
+    const bool old = error == EINVAL;
+    return unexpected{unavailable(old ? ReasonCode::kernel_too_old : ReasonCode::denied_seccomp,
+                                  "io_uring_register refuses to tell what the kernel can (" +
+                                      std::system_category().message(error) +
+                                      "); Linux 5.7 or newer and permission for it are needed")};
   }
   const auto has = [&](abi::Opcode opcode) {
     return opcode < abi::probe_operations &&
@@ -110,8 +119,9 @@ Result<void, Failure> check_operations(Ring& ring, KernelFacts& facts) {
   };
   for (const Needed& one : needed) {
     if (has(one.opcode)) continue;
-    return unexpected{unavailable("the kernel lacks IORING_OP_" + std::string{one.name} +
-                                  "; Linux 5.7 or newer is needed")};
+    return unexpected{unavailable(
+        ReasonCode::kernel_too_old,
+        "the kernel lacks IORING_OP_" + std::string{one.name} + "; Linux 5.7 or newer is needed")};
   }
   facts.shutdown = has(abi::op_shutdown);
   return {};
@@ -122,7 +132,8 @@ Result<void, Failure> check_features(const Ring& ring) {
                                    abi::feature_current_position | abi::feature_fast_poll;
   if ((ring.features() & wanted) == wanted) return {};
   return unexpected{
-      unavailable("the kernel's io_uring is too old: without NODROP and FAST_POLL completions "
+      unavailable(ReasonCode::kernel_too_old,
+                  "the kernel's io_uring is too old: without NODROP and FAST_POLL completions "
                   "could be lost and "
                   "idle sockets would each hold a thread; Linux 5.7 or newer is needed")};
 }
@@ -140,6 +151,15 @@ bool takes_no_signal_flag(const os::System& system) {
   return written == 1;
 }
 
+// A message to itself, which has to arrive. EINVAL, EBADF: the kernel does not know how.
+bool takes_messages(const os::System& system, Ring& ring) noexcept {
+  if (Ring::send_message(system, ring.descriptor(), message_tag) != 0) return false;
+  static_cast<void>(
+      ring.submit_and_wait(Deadline::after(patience, Deadline::at_ns(system.monotonic_ns()))));
+  abi::Cqe completion{};
+  return ring.pop(completion) && completion.user_data == message_tag && completion.result == 0;
+}
+
 Result<std::unique_ptr<Ring>, int> open_small(const os::System& system, bool pinned) {
   return Ring::open(system, {.entries = 2, .completions = 4, .pinned = pinned});
 }
@@ -150,6 +170,7 @@ Failure setup_failure(const os::System& system, int error) {
   switch (error) {
     case ENOSYS:
       return unavailable(
+          ReasonCode::not_in_kernel,
           "the kernel has no io_uring: Linux 5.7 or newer, built with CONFIG_IO_URING, is needed "
           "(some sandboxes answer the same)");
     case EPERM:
@@ -157,23 +178,27 @@ Failure setup_failure(const os::System& system, int error) {
       return denied(system);
     case ENOMEM:
       return unavailable(
+          ReasonCode::limit_memlock,
           "no memory for the ring: before Linux 5.12 its pages count against RLIMIT_MEMLOCK; raise "
           "it (`ulimit -l`), or make ring_entries smaller");
     case EMFILE:
     case ENFILE:
-      return unavailable("no descriptor left for the ring; raise the limit (`ulimit -n`)");
+      return unavailable(ReasonCode::limit_descriptors,
+                         "no descriptor left for the ring; raise the limit (`ulimit -n`)");
     case EINVAL:
-      return unavailable("the kernel's io_uring is too old: Linux 5.7 or newer is needed");
+      return unavailable(ReasonCode::kernel_too_old,
+                         "the kernel's io_uring is too old: Linux 5.7 or newer is needed");
     default:
-      return unavailable("io_uring_setup: " + std::system_category().message(error));
+      return unavailable(ReasonCode::system_error,
+                         "io_uring_setup: " + std::system_category().message(error));
   }
 }
 
-Result<ProbeReport, Failure> probe(const os::System& system, bool want_pinned) {
+Result<ProbeReport, Failure> probe(const os::System& system, const ProbeWish& wish) {
   ProbeReport report;
-  report.pinned = want_pinned;
-  Result<std::unique_ptr<Ring>, int> opened = open_small(system, want_pinned);
-  if (!opened && want_pinned && opened.error() == EINVAL) {
+  report.pinned = wish.pinned;
+  Result<std::unique_ptr<Ring>, int> opened = open_small(system, wish.pinned);
+  if (!opened && wish.pinned && opened.error() == EINVAL) {
     report.pinned = false;
     opened = open_small(system, false);
   }
@@ -183,6 +208,7 @@ Result<ProbeReport, Failure> probe(const os::System& system, bool want_pinned) {
   if (auto good = check_noop(system, ring); !good) return unexpected{good.error()};
   if (auto good = check_operations(ring, report.facts); !good) return unexpected{good.error()};
   report.facts.no_signal = takes_no_signal_flag(system);
+  report.facts.message = wish.message && takes_messages(system, ring);
   return report;
 }
 

@@ -13,9 +13,15 @@ struct ProbeReport {
   bool pinned = false;  ///< SINGLE_ISSUER with DEFER_TASKRUN works
 };
 
-/// Sets up a small ring, runs a no-op through it and asks for every request the engine uses; with
-/// `want_pinned` first in the pinned form. The Failure is fit for a person.
-Result<ProbeReport, Failure> probe(const os::System& system, bool want_pinned);
+/// What the engine would use if it could.
+struct ProbeWish {
+  bool pinned = false;   ///< the pinned form is tried first
+  bool message = false;  ///< interrupts by messages to the ring
+};
+
+/// Sets up a small ring, runs a no-op through it and asks for every request the engine uses. The
+/// Failure is fit for a person.
+Result<ProbeReport, Failure> probe(const os::System& system, const ProbeWish& wish);
 
 /// The Failure for a ring that could not be set up, by errno.
 Failure setup_failure(const os::System& system, int error);

@@ -24,10 +24,11 @@ namespace baton::engines::uring {
 
 inline constexpr std::uint32_t no_index = 0xffff'ffff;
 
-/// user_data of the request that interrupts come through, and of cancellations: no slot has these
-/// numbers.
+/// user_data of the request that interrupts come through, of cancellations, and of interrupts that
+/// come as messages: no slot has these numbers.
 inline constexpr std::uint64_t wake_tag = 0xffff'ffff'0000'0000;
 inline constexpr std::uint64_t cancel_tag = 0xffff'fffe'0000'0000;
+inline constexpr std::uint64_t message_tag = 0xffff'fffd'0000'0000;
 
 /// Pieces of memory that one request may name when they are not simply the user's own list.
 inline constexpr std::size_t request_pieces_max = 32;

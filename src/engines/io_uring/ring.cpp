@@ -185,6 +185,10 @@ bool Ring::has_completions() const noexcept {
          shared(cq_tail_).load(std::memory_order_acquire);
 }
 
+std::uint32_t Ring::brought() const noexcept {
+  return shared(cq_tail_).load(std::memory_order_relaxed);  // a count only
+}
+
 bool Ring::needs_kernel() const noexcept {
   const std::uint32_t by_flag = abi::sq_cq_overflow | abi::sq_taskrun;
   // relaxed: a flag that comes too late is seen by the next look.
@@ -202,6 +206,14 @@ bool Ring::pop(abi::Cqe& completion) noexcept {
 
 int Ring::register_call(unsigned operation, void* argument, unsigned count) noexcept {
   return system_.io_uring_register(descriptor_, operation, argument, count) < 0 ? errno : 0;
+}
+
+int Ring::send_message(const os::System& system, int ring, std::uint64_t user_data) noexcept {
+  abi::Sqe message{};
+  message.opcode = abi::op_msg_ring;
+  message.fd = ring;
+  message.offset = user_data;
+  return system.io_uring_register(-1, abi::register_send_message, &message, 1) < 0 ? errno : 0;
 }
 
 // Makes the calling thread the owner of a ring that has none; 0 or an errno.

@@ -85,6 +85,8 @@ class Ring {
 
   /// There is a completion to pop.
   [[nodiscard]] bool has_completions() const noexcept;
+  /// How many the kernel has brought so far; wraps around. Any thread.
+  [[nodiscard]] std::uint32_t brought() const noexcept;
   /// A call into the kernel could bring completions although nothing has to be waited for.
   [[nodiscard]] bool needs_kernel() const noexcept;
   /// Takes the oldest completion.
@@ -92,6 +94,10 @@ class Ring {
 
   /// io_uring_register; 0 or an errno.
   int register_call(unsigned operation, void* argument, unsigned count) noexcept;
+  /// Puts a completion with this user_data, and 0, into the ring of another thread; 0 or an errno.
+  /// Any thread, and signal handlers: it needs no ring of the caller's
+  /// (IORING_REGISTER_SEND_MSG_RING).
+  static int send_message(const os::System& system, int ring, std::uint64_t user_data) noexcept;
   /// Unmaps and closes without any other call: all that a child may do after fork.
   void abandon() noexcept;
 

@@ -1,0 +1,42 @@
+// Blocks of pooled reads, and what is complete without a system call.
+#include "engines/common/attempt.hpp"
+
+#include "engines/common/transfer.hpp"
+
+namespace baton::engines {
+
+bool needs_no_transfer(Operation& operation, Attempt& attempt) noexcept {
+  if (attempt.begun) return false;
+  attempt.begun = true;
+  return complete_without_transfer(operation);
+}
+
+bool take_block(Operation& operation, Attempt& attempt) noexcept {
+  if (!operation.has(Operation::pooled)) return true;
+  if (attempt.pool == nullptr) {
+    attempt.pool = operation.pool();
+  } else if (operation.buffer().size > 0) {
+    return true;  // has one
+  }
+  void* const block = attempt.pool->take();
+  operation.set_taken_buffer(block, block != nullptr ? attempt.pool->block_size() : 0);
+  if (block != nullptr) return true;
+  operation.finish(errc::pool_exhausted);
+  return false;
+}
+
+void give_block_back(Operation& operation, const Attempt& attempt) noexcept {
+  if (attempt.pool == nullptr || operation.bytes() > 0) return;
+  if (operation.buffer().size > 0) attempt.pool->give(operation.buffer().data);
+  operation.set_taken_buffer(nullptr, 0);
+}
+
+void settle_pooled(Operation& operation, const Attempt& attempt) noexcept {
+  if (!operation.has(Operation::pooled)) return;
+  // Never looked at: the buffer is still the pool's own place.
+  if (attempt.pool == nullptr) operation.set_taken_buffer(nullptr, 0);
+  // An empty datagram is a result, but not one that needs memory.
+  give_block_back(operation, attempt);
+}
+
+}  // namespace baton::engines

@@ -1,0 +1,137 @@
+// A file is always "ready", and its reads and writes may block all the same. So an operation is
+// first tried with RWF_NOWAIT: what is in the page cache is moved at once, by the thread that
+// starts. The rest is done by a worker, which blocks.
+//
+// A read or write of a file is complete when all is moved, at the end of the file, or by an error:
+// a part that happens to be in the cache is no result.
+//
+// Not every file system can (NFS, FUSE and buffered writes of ext4 answer EOPNOTSUPP), and on Linux
+// 5.9 and 5.10 RWF_NOWAIT may read 0 bytes before the end of the file (preadv2(2), "Bugs"); so 0
+// bytes are the end only when the size of the file says so.
+//
+// A file opened with O_DIRECT may end between two of its blocks. A read that was cut short there
+// cannot be continued - the offset is none of the device's, EINVAL - so the size of the file is
+// asked then, too.
+#include "engines/common/file_calls.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <cstdint>
+
+#include "base/assert.hpp"
+#include "engines/common/transfer.hpp"
+
+#ifndef RWF_NOWAIT
+#define RWF_NOWAIT 0x00000008
+#endif
+
+namespace baton::engines {
+namespace {
+
+constexpr off_t current_position = -1;
+
+bool is_read(const Operation& operation) noexcept {
+  return operation.kind() == OperationKind::read_file ||
+         operation.kind() == OperationKind::read_stream;
+}
+
+// EAGAIN: it would block. EOPNOTSUPP, ENOSYS: not by this file system or kernel. EINVAL, EINTR: a
+// worker finds out, without the flag. Everything else is the outcome: EBADF, ESPIPE, EISDIR,
+// EFAULT, EIO, ENOSPC, EDQUOT, EFBIG, ENXIO, EPERM.
+bool needs_worker(int error) noexcept {
+  return FileCalls::means_never(error) || error == EAGAIN || error == EINVAL || error == EINTR;
+}
+
+}  // namespace
+
+bool FileCalls::means_never(int error) noexcept { return error == EOPNOTSUPP || error == ENOSYS; }
+
+bool FileCalls::is_file(const Handle& handle) const noexcept {
+  if (handle.kind() != HandleKind::pipe) return handle.kind() == HandleKind::file;
+  struct stat status{};
+  return system_.fstat(handle.native(), &status) == 0 &&
+         (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode) || S_ISBLK(status.st_mode));
+}
+
+bool FileCalls::at_end(const Operation& operation) const noexcept {
+  struct stat status{};
+  return !is_ordered(operation) && system_.fstat(operation.handle()->native(), &status) == 0 &&
+         S_ISREG(status.st_mode) &&
+         operation.offset() + operation.bytes() >= static_cast<std::uint64_t>(status.st_size);
+}
+
+ssize_t FileCalls::call(Operation& operation, int flags) const noexcept {
+  std::array<iovec, pieces_max> pieces;
+  const int count = static_cast<int>(remaining(operation, pieces));
+  const NativeHandle fd = operation.handle()->native();
+  const off_t offset = is_ordered(operation)
+                           ? current_position
+                           : static_cast<off_t>(operation.offset() + operation.bytes());
+  return is_read(operation) ? system_.preadv2(fd, pieces.data(), count, offset, flags)
+                            : system_.pwritev2(fd, pieces.data(), count, offset, flags);
+}
+
+bool FileCalls::try_now(Operation& operation, Attempt& attempt,
+                        std::atomic<bool>& no_wait_writes) const noexcept {
+  constexpr int calls_max = 16;  // then it is work
+  if (operation.kind() == OperationKind::sync_file) return false;
+  if (needs_no_transfer(operation, attempt)) return true;
+  if (!offset_fits(operation)) {
+    operation.finish(EINVAL);
+    return true;
+  }
+  // relaxed: a hint of the past.
+  if (!is_read(operation) && !no_wait_writes.load(std::memory_order_relaxed)) return false;
+  if (!take_block(operation, attempt)) return true;
+  for (int i = 0; i < calls_max && offset_fits(operation); ++i) {
+    const ssize_t moved = call(operation, RWF_NOWAIT);
+    if (moved < 0) {
+      if (means_never(errno) && !is_read(operation)) {
+        no_wait_writes.store(false, std::memory_order_relaxed);
+      }
+      if (needs_worker(errno)) return false;
+      fail_file(operation, errno);
+      return true;
+    }
+    if (moved == 0 && is_read(operation) && !at_end(operation)) return false;
+    if (advance_file(operation, static_cast<std::size_t>(moved))) return true;
+  }
+  return false;
+}
+
+// Between two calls a running operation can still be cancelled, with the bytes moved so far.
+void FileCalls::transfer(Operation& operation, Attempt& attempt) const noexcept {
+  if (needs_no_transfer(operation, attempt) || !take_block(operation, attempt)) return;
+  for (;;) {
+    if (operation.cancel_asked()) return operation.finish(ECANCELED);
+    if (!offset_fits(operation)) return fail_file(operation, EINVAL);
+    const ssize_t moved = call(operation, 0);
+    if (moved >= 0) {
+      if (advance_file(operation, static_cast<std::size_t>(moved))) return;
+    } else if (errno == EINVAL && is_read(operation) && operation.bytes() > 0 &&
+               at_end(operation)) {
+      static_cast<void>(advance_file(operation, 0));
+      return;
+    } else if (errno != EINTR) {
+      return fail_file(operation, errno);
+    }
+  }
+}
+
+// EIO, ENOSPC, EDQUOT: reported once, and never repeated: the kernel has forgotten the pages that
+// it could not write, and a second sync would falsely succeed. EINVAL, EROFS, EBADF: the outcome.
+void FileCalls::sync(Operation& operation) const noexcept {
+  const NativeHandle fd = operation.handle()->native();
+  const auto sync = operation.has(Operation::data_only) ? system_.fdatasync : system_.fsync;
+  do {
+    if (operation.cancel_asked()) return operation.finish(ECANCELED);
+    if (sync(fd) == 0) return operation.finish(0);
+  } while (errno == EINTR);
+  operation.finish(errno);
+}
+
+}  // namespace baton::engines

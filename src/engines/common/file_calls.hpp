@@ -1,0 +1,45 @@
+// FileCalls: reads, writes and syncs of files by plain system calls, such that they do not block -
+// or, on a worker, such that they do - and what came of them. Knows no queues.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+
+#include "baton/handle.hpp"
+#include "baton/operation.hpp"
+#include "engines/common/attempt.hpp"
+#include "os/system.hpp"
+
+namespace baton::engines {
+
+class FileCalls {
+ public:
+  explicit FileCalls(const os::System& system) noexcept : system_(system) {}
+
+  /// A file, by its kind or - standard input from a file - in truth: always "ready", and blocking
+  /// all the same.
+  [[nodiscard]] bool is_file(const Handle& handle) const noexcept;
+
+  /// As far as the kernel can at once. True: complete. `no_wait_writes` is the file's: whether its
+  /// file system can; cleared when it cannot.
+  bool try_now(Operation& operation, Attempt& attempt,
+               std::atomic<bool>& no_wait_writes) const noexcept;
+  /// On a worker: a read or write to its end. May block.
+  void transfer(Operation& operation, Attempt& attempt) const noexcept;
+  /// On a worker: a sync_file. Blocks.
+  void sync(Operation& operation) const noexcept;
+
+  /// What has moved so far reaches to the end of a regular file, or beyond. One system call.
+  [[nodiscard]] bool at_end(const Operation& operation) const noexcept;
+
+  /// The file system, or the kernel, will never do this without blocking.
+  [[nodiscard]] static bool means_never(int error) noexcept;
+
+ private:
+  [[nodiscard]] ssize_t call(Operation& operation, int flags) const noexcept;
+
+  const os::System& system_;
+};
+
+}  // namespace baton::engines

@@ -1,0 +1,133 @@
+// LinuxAioEngine: files by the kernel's native AIO, as far as that is asynchronous - and by workers
+// where it is not. Everything else is for another processor of the team.
+//
+// What surprises: io_submit blocks. It starts the transfer in the calling thread, and only a file
+// opened with O_DIRECT is then waited for by nobody. A buffered read waits inside io_submit for the
+// disk, a buffered write for room in the page cache, and a direct write that makes the file longer
+// for the file system. So
+//
+//   - positional transfers of O_DIRECT files go to the kernel, with RWF_NOWAIT: what would have
+//     to wait comes back with EAGAIN, and a worker does it (a file system that does not know the
+//     flag is asked without it, and is what it is: NFS is asynchronous, tmpfs copies);
+//   - so do syncs of every file: the kernel has workers of its own for them;
+//   - everything else is tried with RWF_NOWAIT by the thread that starts it, and then left to a
+//     worker, as the emulated engine does: buffered files, and operations in order (appending makes
+//     the file longer, and native AIO knows no current position);
+//   - what is left of a short transfer is a worker's, too: the end of the file, or of the disk, is
+//     near, and a request of its own for the rest would have to be aligned.
+//
+// Batches. submit() of what is for the kernel only fills in a request; the next wait(), or flush(),
+// hands all of them over by one io_submit. When the kernel has no room (EAGAIN), they stay in the
+// batch, submit() answers busy, and the leader tries again after the next completion, or a pause.
+// So a busy engine makes two system calls for as many operations as it has on the way, and one when
+// the disk is so fast that completions are there when io_submit returns (see Context).
+//
+// Locks. One mutex guards the records, the slots and the batch; never held while bytes are moved
+// or requests handed over. Then the workers' own. With EngineOptions::concurrent false only the
+// workers' are real.
+//
+// The invariant, whenever the mutex is free: what a lane holds is not admitted by its FileOrder, so
+// that something of that lane is under way whose end makes the rest go on.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/chunked_table.hpp"
+#include "baton/engine.hpp"
+#include "engines/common/file_calls.hpp"
+#include "engines/common/worker_pool.hpp"
+#include "engines/linux_aio/context.hpp"
+#include "engines/linux_aio/record.hpp"
+#include "os/mutex.hpp"
+#include "os/system.hpp"
+
+namespace baton::engines::linux_aio {
+
+class LinuxAioEngine final : public Engine, private WorkerPool::Client {
+ public:
+  /// Throws std::bad_alloc.
+  LinuxAioEngine(const EngineOptions& options, std::unique_ptr<Context> context);
+  ~LinuxAioEngine() override;
+
+  [[nodiscard]] const EngineInfo& info() const noexcept override { return info_; }
+  std::error_code attach(Handle& handle) noexcept override;
+  void detach(Handle& handle) noexcept override;
+  Submission submit(Operation& operation) noexcept override;
+  void flush() noexcept override;
+  CancelAnswer cancel(Operation& operation) noexcept override;
+  void wait(OperationQueue& completed, Deadline deadline) noexcept override;
+  void interrupt() noexcept override;
+  [[nodiscard]] NativeHandle descriptor() const noexcept override;
+  [[nodiscard]] EngineCounters counters() const noexcept override;
+  void after_fork_in_child() noexcept override;
+
+  [[nodiscard]] std::uint32_t worker_threads() const noexcept { return workers_.threads(); }
+
+ private:
+  // Starting: to the batch, to a worker, or held.
+  Submission admit(Operation& operation, FileRecord& record, bool& tries) noexcept
+      BATON_REQUIRES(mutex_);
+  Submission after_try(Operation& operation, FileRecord& record, bool done) noexcept;
+  bool go(Operation& operation, const FileRecord& record) noexcept BATON_REQUIRES(mutex_);
+  int give_to_worker(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  void dispatch(const FileRecord& record, Lane& lane) noexcept BATON_REQUIRES(mutex_);
+  void bring_under_way(bool call_leader) noexcept;
+
+  // The batch.
+  [[nodiscard]] bool hand_over() noexcept;
+  std::size_t take_batch(std::span<std::uint32_t> slots) noexcept;
+  void take_back(std::span<const std::uint32_t> slots) noexcept;
+  void refused(std::uint32_t slot, int error) noexcept;
+
+  // Results.
+  void settle(const Completion& completion) noexcept BATON_REQUIRES(mutex_);
+  void settle_transfer(Operation& operation, FileRecord& record, std::size_t moved) noexcept
+      BATON_REQUIRES(mutex_);
+  void settle_error(Operation& operation, FileRecord& record, int error) noexcept
+      BATON_REQUIRES(mutex_);
+  void go_on_by_worker(Operation& operation, FileRecord& record) noexcept BATON_REQUIRES(mutex_);
+  void finished(Operation& operation, FileRecord& record) noexcept BATON_REQUIRES(mutex_);
+  void leave(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  void take_from_workers() noexcept BATON_REQUIRES(mutex_);
+  void work(Operation& operation) noexcept override;
+  void workers_finished() noexcept override { interrupt(); }
+
+  // The leader.
+  Deadline prepare_wait(OperationQueue& completed, Deadline deadline) noexcept;
+  void collect(std::span<const Completion> completions, OperationQueue& completed) noexcept;
+
+  CancelAnswer cancel_here(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  std::uint32_t take_slot() noexcept BATON_REQUIRES(mutex_);
+  [[nodiscard]] FileRecord& record_of(const Operation& operation) const noexcept {
+    return files_[operation.handle()->index()];
+  }
+  static Lane& lane_of(FileRecord& record, const Operation& operation) noexcept {
+    return operation.kind() == OperationKind::read_file ? record.in : record.out;
+  }
+
+  const os::System& system_;
+  const bool concurrent_;
+  EngineInfo info_;
+  const std::unique_ptr<Context> context_;
+  const FileCalls calls_;
+  std::array<Completion, Context::batch_max> completions_;  // the leader's
+  std::atomic<bool> wake_pending_{false};  // from the first interrupt until it was taken
+  std::atomic<bool> congested_{false};     // the kernel had no room for all of the batch
+  std::atomic<std::uint64_t> stale_events_{0};
+
+  os::Mutex mutex_;
+  ChunkedTable<FileRecord> files_;  // grown under the mutex
+  const std::unique_ptr<Slot[]> slots_ BATON_GUARDED_BY(mutex_);
+  std::uint32_t free_slot_ BATON_GUARDED_BY(mutex_) = 0;
+  std::uint32_t used_slots_ BATON_GUARDED_BY(mutex_) = 0;
+  OperationQueue batch_ BATON_GUARDED_BY(mutex_);
+  OperationQueue done_ BATON_GUARDED_BY(mutex_);  // for the leader to hand out
+
+  WorkerPool workers_;  // last: its threads are joined before anything else goes
+};
+
+}  // namespace baton::engines::linux_aio

@@ -1,0 +1,67 @@
+// What the linux_aio engine knows of a file and of an operation.
+//
+// Every operation in the engine has a slot, also one that a worker does: the table of slots is the
+// list of who is here. An operation that was never submitted has garbage in its engine state, so
+// cancel asks the slot that the state names whether it names the operation, too.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "baton/operation.hpp"
+#include "baton/operation_queue.hpp"
+#include "engines/common/attempt.hpp"
+#include "engines/common/file_order.hpp"
+#include "engines/common/worker_pool.hpp"
+
+namespace baton::engines::linux_aio {
+
+inline constexpr std::uint32_t no_slot = 0xffff'ffff;
+
+/// One direction of a file: what is under way, and what may not go yet. Guarded by the engine.
+struct Lane {
+  OperationQueue queue;
+  FileOrder order;
+};
+
+/// By Handle::index().
+struct FileRecord {
+  Lane in;   // read_file
+  Lane out;  // write_file, sync_file
+  bool is_file = false;
+  bool direct = false;         // O_DIRECT: asynchronous in the kernel
+  bool direct_no_wait = true;  // its file system knows RWF_NOWAIT for those, as far as is known
+  std::atomic<bool> no_wait_writes{true};  // FileCalls::try_now's, of the others
+};
+static_assert(sizeof(FileRecord) <= 72, "one per handle");
+
+/// Where an operation is while the engine has it.
+enum class Place : std::uint8_t {
+  held,    ///< in the queue of its lane
+  batch,   ///< goes to the kernel with the next io_submit
+  kernel,  ///< a completion will come
+  worker,
+};
+
+/// The engine's part of an operation.
+struct Progress {
+  WorkerJob job;  // first: see WorkerJob
+  Place place = Place::held;
+  bool no_wait = false;  // handed over with RWF_NOWAIT
+  std::uint32_t slot = no_slot;
+  Attempt attempt;
+};
+static_assert(offsetof(Progress, job) == 0);
+
+inline Progress& progress(Operation& operation) noexcept {
+  return operation.engine_state<Progress>();
+}
+
+/// One operation in the engine.
+struct Slot {
+  Operation* operation = nullptr;  // null: free, or not visible yet
+  std::uint32_t next_free = no_slot;
+};
+
+}  // namespace baton::engines::linux_aio

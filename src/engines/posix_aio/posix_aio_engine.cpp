@@ -1,0 +1,427 @@
+// The POSIX AIO engine: order, requests, and the leader's look at them.
+#include "engines/posix_aio/posix_aio_engine.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "baton/buffer_pool.hpp"
+#include "engines/common/transfer.hpp"
+
+namespace baton::engines::posix_aio {
+namespace {
+
+using namespace std::chrono_literals;
+
+// When the system had no room: its threads are busy for some milliseconds, if with disks.
+constexpr Duration rest = 10ms;
+// How long a lost notification may remain unnoticed.
+constexpr Duration doubt = 100ms;
+
+constexpr EngineInfo facts() {
+  EngineInfo info;
+  info.name = "posix_aio";
+  for (const auto kind :
+       {OperationKind::read_file, OperationKind::write_file, OperationKind::sync_file}) {
+    info.support[static_cast<std::size_t>(kind)] = Support::native;
+  }
+  info.operations_max = operations_max;
+  return info;
+}
+
+bool is_write(const Operation& operation) noexcept {
+  return operation.kind() == OperationKind::write_file;
+}
+
+// Whether the record has a say in when it begins.
+bool waits_for_its_turn(const Operation& operation) noexcept {
+  return operation.kind() != OperationKind::read_file || is_ordered(operation);
+}
+
+bool admissible(const Operation& operation, const Record& record) noexcept {
+  if (operation.kind() == OperationKind::sync_file) return record.writes == 0;
+  return !is_ordered(operation) || !record.ordered;
+}
+
+void begin_in(Record& record, const Operation& operation) noexcept {
+  if (is_write(operation)) ++record.writes;
+  if (is_ordered(operation)) record.ordered = true;
+}
+
+void end_in(Record& record, const Operation& operation) noexcept {
+  BATON_ASSERT(!is_write(operation) || record.writes > 0);
+  if (is_write(operation)) --record.writes;
+  if (is_ordered(operation)) record.ordered = false;
+}
+
+// -- pooled reads ---------------------------------------------------------------------------------
+
+// The block is taken when the read begins: a file always has its data.
+bool take_block(Operation& operation) noexcept {
+  Progress& state = progress(operation);
+  if (!operation.has(Operation::pooled) || state.pool != nullptr) return true;
+  BufferPool* const pool = operation.pool();
+  void* const block = pool->take();
+  operation.set_taken_buffer(block, block != nullptr ? pool->block_size() : 0);
+  if (block == nullptr) {
+    operation.finish(errc::pool_exhausted);
+    return false;
+  }
+  state.pool = pool;
+  return true;
+}
+
+void give_block_back(Operation& operation) noexcept {
+  Progress& state = progress(operation);
+  if (state.pool != nullptr) state.pool->give(operation.buffer().data);
+  operation.set_taken_buffer(nullptr, 0);
+}
+
+// An operation that ends: a block without data goes back, and the pool's place is no buffer.
+void settle_pooled(Operation& operation) noexcept {
+  if (operation.has(Operation::pooled) && operation.bytes() == 0) give_block_back(operation);
+}
+
+// One that was not taken is to be as it came.
+void restore_pooled(Operation& operation) noexcept {
+  BufferPool* const pool = progress(operation).pool;
+  if (pool == nullptr) return;
+  give_block_back(operation);
+  operation.set_pool(pool);
+}
+
+}  // namespace
+
+// -- the engine -----------------------------------------------------------------------------------
+
+PosixAioEngine::PosixAioEngine(const EngineOptions& options, std::unique_ptr<NotifyStrategy> notify)
+    : system_(os::or_real(options.system)),
+      concurrent_(options.concurrent),
+      notify_(std::move(notify)),
+      info_(facts()),
+      records_(options.handles_max) {
+  info_.start_from_any_thread = concurrent_;
+  info_.wait_name = notify_->info().name;
+  info_.interrupt_name = notify_->info().interrupt_name;
+  in_flight_.reserve(operations_max);
+  listed_.reserve(operations_max + 1);
+}
+
+PosixAioEngine::~PosixAioEngine() = default;
+
+std::error_code PosixAioEngine::attach(Handle& handle) noexcept {
+  os::LockGuard guard{mutex_, system_, concurrent_};
+  if (handle.index() >= records_.bound()) return errc::no_free_handles;
+  if (!records_.ensure(handle.index())) return std::make_error_code(std::errc::not_enough_memory);
+  return {};
+}
+
+void PosixAioEngine::detach(Handle& handle) noexcept {
+  os::LockGuard guard{mutex_, system_, concurrent_};
+  const Record& record = records_[handle.index()];
+  BATON_ASSERT(record.held.empty() && record.writes == 0 && !record.ordered);
+}
+
+// -- starting -------------------------------------------------------------------------------------
+
+Submission PosixAioEngine::submit(Operation& operation) noexcept {
+  os::LockGuard guard{mutex_, system_, concurrent_};
+  Record& record = record_of(operation);
+  Progress& state = progress(operation);
+  state = Progress{};
+  // Under the lock, so that either this sees the mark or the cancel sees the operation.
+  if (operation.cancel_asked()) {
+    operation.finish(ECANCELED);
+    settle_pooled(operation);
+    return Submission::completed;
+  }
+  if (waits_for_its_turn(operation) && (!record.held.empty() || !admissible(operation, record))) {
+    state.owner = &record;
+    record.held.push_back(operation);
+    return Submission::pending;
+  }
+  if (!ready(operation)) {
+    settle_pooled(operation);
+    return Submission::completed;
+  }
+  switch (postponed_.empty() ? issue(operation) : Issued::no_room) {
+    case Issued::taken:
+      state.owner = &record;
+      begin_in(record, operation);
+      return Submission::pending;
+    case Issued::no_room:
+      restore_pooled(operation);
+      refused_ = true;
+      return Submission::busy;
+    case Issued::failed:
+      settle_pooled(operation);
+      return Submission::completed;
+  }
+  BATON_UNREACHABLE("a result of issue");
+}
+
+// False: complete without the system.
+bool PosixAioEngine::ready(Operation& operation) noexcept {
+  if (operation.kind() == OperationKind::sync_file) return true;
+  if (complete_without_transfer(operation)) return false;
+  if (!offset_fits(operation)) {
+    operation.finish(EINVAL);
+    return false;
+  }
+  if (const int error = check_descriptor(operation); error != 0) {
+    operation.finish(error);
+    return false;
+  }
+  return take_block(operation);
+}
+
+// Asked each time: the owner of a borrowed descriptor may have used the number again.
+int PosixAioEngine::check_descriptor(const Operation& operation) const noexcept {
+  struct stat status{};
+  const NativeHandle fd = operation.handle()->native();
+  if (system_.fstat(fd, &status) != 0) return errno;
+  if (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode) || S_ISDIR(status.st_mode)) return 0;
+  // Terminals have none either; /dev/zero and its kind say yes, and do not wait.
+  if (S_ISCHR(status.st_mode) && system_.lseek(fd, 0, SEEK_CUR) >= 0) return 0;
+  return ESPIPE;
+}
+
+PosixAioEngine::Issued PosixAioEngine::issue(Operation& operation) noexcept {
+  off_t offset = 0;
+  int error = offset_of(operation, offset);
+  if (error == 0) {
+    Request* request = progress(operation).request;
+    if (request == nullptr) request = requests_.take();
+    if (request == nullptr) return Issued::no_room;
+    request->operation = &operation;
+    error = begin(system_, *notify_, *request, offset);
+    if (error == 0) {
+      progress(operation).request = request;
+      progress(operation).place = Place::system;
+      in_flight_.push_back(request);
+      fresh_ = true;
+      return Issued::taken;
+    }
+    progress(operation).request = nullptr;
+    requests_.give_back(*request);
+  }
+  if (error == EAGAIN) return Issued::no_room;
+  fail_file(operation, error);
+  return Issued::failed;
+}
+
+// ESPIPE, EBADF: the outcome.
+int PosixAioEngine::offset_of(const Operation& operation, off_t& offset) const noexcept {
+  if (operation.kind() == OperationKind::sync_file) return 0;
+  if (is_ordered(operation)) {
+    offset = system_.lseek(operation.handle()->native(), 0, SEEK_CUR);
+    return offset < 0 ? errno : 0;
+  }
+  offset = static_cast<off_t>(operation.offset() + operation.bytes());
+  return offset_fits(operation) ? 0 : EINVAL;
+}
+
+// As read(2) and write(2) leave it. A file that is appended to ignores offsets (pwrite(2), "Bugs",
+// and POSIX of aio_write).
+void PosixAioEngine::move_position(const Operation& operation, std::size_t moved) const noexcept {
+  if (!is_ordered(operation) || moved == 0) return;
+  const NativeHandle fd = operation.handle()->native();
+  const int flags = is_write(operation) ? system_.fcntl(fd, F_GETFL, 0) : 0;
+  if (flags >= 0 && (flags & O_APPEND) != 0) {
+    system_.lseek(fd, 0, SEEK_END);
+  } else {
+    system_.lseek(fd, static_cast<off_t>(moved), SEEK_CUR);
+  }
+}
+
+// Begins what a record holds and need hold no longer.
+void PosixAioEngine::dispatch(Record& record) noexcept {
+  while (!record.held.empty() && admissible(*record.held.front(), record)) {
+    Operation& operation = record.held.pop_front();
+    begin_in(record, operation);
+    go_on(operation, record);
+  }
+}
+
+void PosixAioEngine::issue_postponed() noexcept {
+  OperationQueue again;
+  again.splice_back(postponed_);
+  // In their order; what finds no room is postponed as it was, and those behind it untried.
+  while (!again.empty() && postponed_.empty()) {
+    Operation& operation = again.pop_front();
+    Record& record = record_of(operation);
+    go_on(operation, record);
+    dispatch(record);
+  }
+  postponed_.splice_back(again);
+}
+
+// The next request of an operation that is under way, the first included. REQUIRES: as retire().
+void PosixAioEngine::go_on(Operation& operation, Record& record) noexcept {
+  Progress& state = progress(operation);
+  const bool first = state.request == nullptr && operation.bytes() == 0;
+  if (first && !ready(operation)) {
+    retire(operation, record);
+    return;
+  }
+  switch (issue(operation)) {
+    case Issued::taken:
+      return;
+    case Issued::no_room:
+      state.place = Place::postponed;
+      postponed_.push_back(operation);
+      return;
+    case Issued::failed:
+      retire(operation, record);
+      return;
+  }
+}
+
+bool PosixAioEngine::leader_misses_something() const noexcept {
+  return fresh_ && (unguarded_ || (waiting_ && notify_->info().list_is_fixed));
+}
+
+// Tells a leader that waits what it does not know. Called for starts of other threads only, so a
+// thread that waits next pays nothing.
+void PosixAioEngine::flush() noexcept {
+  {
+    os::LockGuard guard{mutex_, system_, concurrent_};
+    if (!leader_misses_something()) return;
+    fresh_ = false;
+    unguarded_ = false;
+  }
+  notify_->interrupt();
+}
+
+// -- cancel ---------------------------------------------------------------------------------------
+
+CancelAnswer PosixAioEngine::cancel(Operation& operation) noexcept {
+  bool tell = false;
+  {
+    os::LockGuard guard{mutex_, system_, concurrent_};
+    Record* const record = records_.find(operation.handle()->index());
+    Progress& state = progress(operation);
+    if (record == nullptr || state.owner != record) return CancelAnswer::too_late;
+    if (state.place == Place::system) {
+      // Queued in the system it ends now, and the leader is told; begun, it ends by itself, and
+      // goes on no further.
+      ask_to_cancel(system_, *state.request);
+      return CancelAnswer::requested;
+    }
+    if (state.place == Place::held) {
+      record->held.erase(operation);
+    } else {
+      postponed_.erase(operation);
+      end_in(*record, operation);
+    }
+    operation.finish(ECANCELED);
+    settle_pooled(operation);
+    state.owner = nullptr;
+    dispatch(*record);
+    tell = !finished_.empty() || !postponed_.empty() || leader_misses_something();
+  }
+  if (tell) notify_->interrupt();
+  return CancelAnswer::completed;
+}
+
+// -- the leader -----------------------------------------------------------------------------------
+
+void PosixAioEngine::wait(OperationQueue& completed, Deadline deadline) noexcept {
+  const Deadline until = prepare_wait(deadline);
+  notify_->wait(listed_, until);
+  os::LockGuard guard{mutex_, system_, concurrent_};
+  waiting_ = false;
+  look();
+  unguarded_ = in_flight_.empty();
+  completed.splice_back(finished_);
+}
+
+Deadline PosixAioEngine::prepare_wait(Deadline deadline) noexcept {
+  os::LockGuard guard{mutex_, system_, concurrent_};
+  issue_postponed();
+  listed_.clear();
+  for (const Request* request : in_flight_) listed_.push_back(request->block);
+  waiting_ = true;
+  fresh_ = false;
+  unguarded_ = in_flight_.empty();
+  const bool no_room = !postponed_.empty() || std::exchange(refused_, false);
+  if (!finished_.empty()) return Deadline::immediately();
+  if (deadline == Deadline::immediately()) return deadline;
+  const bool doubtful = notify_->info().may_be_lost && !in_flight_.empty();
+  if (!no_room && !doubtful) return deadline;
+  const Deadline now = Deadline::at_ns(system_.monotonic_ns());
+  return std::min(deadline, Deadline::after(no_room ? rest : doubt, now));
+}
+
+// While something is in flight or rests there is none: what has no room becomes readable by
+// nothing, and a notification may be lost. A wait over several engines then looks by itself.
+NativeHandle PosixAioEngine::descriptor() const noexcept {
+  os::LockGuard guard{mutex_, system_, concurrent_};
+  if (!in_flight_.empty() || !postponed_.empty() || refused_ || !finished_.empty()) {
+    return invalid_handle;
+  }
+  return notify_->descriptor();
+}
+
+// Asks about every request in flight, first; what is over may begin new ones.
+void PosixAioEngine::look() noexcept {
+  Request* over = nullptr;
+  Request** last = &over;
+  std::erase_if(in_flight_, [&](Request* request) {
+    if (!is_over(system_, *request)) return false;
+    *last = request;
+    last = &request->next;
+    return true;
+  });
+  *last = nullptr;
+  while (over != nullptr) {
+    Request& request = *std::exchange(over, over->next);
+    settle(*request.operation, request.error, request.moved);
+  }
+}
+
+// ECANCELED without our asking: the program has called aio_cancel for its descriptor. EINTR: on
+// systems that let a signal disturb them. An operation that nobody cancelled goes on. All others -
+// EBADF, EISDIR, EIO, ENOSPC, EDQUOT, EFBIG, ... - are the outcome.
+void PosixAioEngine::settle(Operation& operation, int error, std::size_t moved) noexcept {
+  move_position(operation, moved);
+  bool over = false;
+  if (error == 0 && operation.kind() == OperationKind::sync_file) {
+    operation.finish(0);
+    over = true;
+  } else if (error == 0) {
+    over = advance_file(operation, moved);
+  } else if (error != ECANCELED && error != EINTR) {
+    fail_file(operation, error);
+    over = true;
+  }
+  if (!over && operation.cancel_asked()) {
+    operation.finish(ECANCELED);
+    over = true;
+  }
+  Record& record = record_of(operation);
+  if (over) {
+    retire(operation, record);
+  } else {
+    go_on(operation, record);
+  }
+  dispatch(record);
+}
+
+// REQUIRES: dispatch(record) comes after, for others may have their turn now.
+void PosixAioEngine::retire(Operation& operation, Record& record) noexcept {
+  Progress& state = progress(operation);
+  if (state.request != nullptr) requests_.give_back(*std::exchange(state.request, nullptr));
+  settle_pooled(operation);
+  state.owner = nullptr;
+  end_in(record, operation);
+  finished_.push_back(operation);
+}
+
+}  // namespace baton::engines::posix_aio

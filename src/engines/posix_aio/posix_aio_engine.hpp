@@ -1,0 +1,137 @@
+// PosixAioEngine: regular files by the system's POSIX AIO (the papers' POSIX_STD_Provider, 000
+// section 11.1). A piece of an operation becomes a request, the end of a request is told by a
+// NotifyStrategy, and whoever was told asks aio_error of all requests in flight.
+//
+// Files only. glibc works on the requests of one descriptor one after the other, each on a thread
+// that blocks: a read on a quiet socket would keep writes to it waiting for ever, and twenty of
+// them everything else. What has no position - sockets, pipes, terminals - is refused, whatever
+// kind of handle it came as; a team sends it elsewhere.
+//
+// A vectored operation goes piece by piece, as does what was transferred in part: the next request
+// of an operation begins when the last is complete. So a list is not one transfer for other
+// processes that look at the file, as pwritev would be.
+//
+// Order. Reads at an offset go at once. The others of a handle - writes, operations in order,
+// syncs - go by its record, which holds what must wait in their order: one of those in order at a
+// time, a sync until no write is under way, and whatever comes behind one that is held. So a sync
+// covers a write of which a later piece has not been begun, of which the system knows nothing.
+//
+// "In order" means without an offset: at the end (O_APPEND) or at the current position, which POSIX
+// AIO does not know. It is asked for before and moved after; while one of them is under way no
+// other is, reads and writes alike.
+//
+// When the system takes no more (EAGAIN: its threads, its memory), submit answers busy, and what is
+// inside already is postponed. Nothing tells when there is room, so after a rest it is tried again.
+//
+// One lock. The C library takes one of its own, for the whole process, in every call; finer ones
+// here would bring nothing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/chunked_table.hpp"
+#include "base/thread_annotations.hpp"
+#include "baton/engine.hpp"
+#include "baton/operation_queue.hpp"
+#include "engines/posix_aio/notify.hpp"
+#include "engines/posix_aio/request.hpp"
+#include "os/mutex.hpp"
+#include "os/system.hpp"
+
+namespace baton {
+class BufferPool;
+}
+
+namespace baton::engines::posix_aio {
+
+/// What the engine knows of a handle.
+struct Record {
+  OperationQueue held;       ///< in their order; the first waits for what is under way
+  std::uint32_t writes = 0;  ///< under way
+  bool ordered = false;      ///< one of those in order is under way
+};
+
+enum class Place : std::uint8_t {
+  held,       ///< in its record's queue
+  postponed,  ///< its turn has come, and the system had no room
+  system      ///< its request is in flight
+};
+
+/// The engine's part of an operation. `owner` tells, under the lock, that the operation is inside:
+/// a cancel that comes before submit or after the end finds null, or what was there before.
+struct Progress {
+  const Record* owner = nullptr;
+  Request* request = nullptr;
+  BufferPool* pool = nullptr;  ///< of a pooled read that has its block
+  Place place = Place::held;
+};
+
+inline Progress& progress(Operation& operation) noexcept {
+  return operation.engine_state<Progress>();
+}
+
+class PosixAioEngine final : public Engine {
+ public:
+  /// Throws std::bad_alloc.
+  PosixAioEngine(const EngineOptions& options, std::unique_ptr<NotifyStrategy> notify);
+  ~PosixAioEngine() override;
+
+  [[nodiscard]] const EngineInfo& info() const noexcept override { return info_; }
+  std::error_code attach(Handle& handle) noexcept override;
+  void detach(Handle& handle) noexcept override;
+  Submission submit(Operation& operation) noexcept override;
+  void flush() noexcept override;
+  CancelAnswer cancel(Operation& operation) noexcept override;
+  void wait(OperationQueue& completed, Deadline deadline) noexcept override;
+  void interrupt() noexcept override { notify_->interrupt(); }
+  [[nodiscard]] NativeHandle descriptor() const noexcept override;
+  void after_fork_in_child() noexcept override { notify_->after_fork_in_child(); }
+
+ private:
+  enum class Issued : std::uint8_t { taken, no_room, failed };
+
+  // From submit to the system
+  bool ready(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  int check_descriptor(const Operation& operation) const noexcept;
+  Issued issue(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  int offset_of(const Operation& operation, off_t& offset) const noexcept;
+  void move_position(const Operation& operation, std::size_t moved) const noexcept;
+  void dispatch(Record& record) noexcept BATON_REQUIRES(mutex_);
+  void issue_postponed() noexcept BATON_REQUIRES(mutex_);
+
+  // Back again
+  void look() noexcept BATON_REQUIRES(mutex_);
+  void settle(Operation& operation, int error, std::size_t moved) noexcept BATON_REQUIRES(mutex_);
+  void go_on(Operation& operation, Record& record) noexcept BATON_REQUIRES(mutex_);
+  void retire(Operation& operation, Record& record) noexcept BATON_REQUIRES(mutex_);
+  Deadline prepare_wait(Deadline deadline) noexcept;
+  [[nodiscard]] bool leader_misses_something() const noexcept BATON_REQUIRES(mutex_);
+
+  [[nodiscard]] Record& record_of(const Operation& operation) const noexcept
+      BATON_REQUIRES(mutex_) {
+    return records_[operation.handle()->index()];
+  }
+
+  const os::System& system_;
+  const bool concurrent_;
+  const std::unique_ptr<NotifyStrategy> notify_;
+  EngineInfo info_;
+
+  mutable os::Mutex mutex_;
+  ChunkedTable<Record> records_ BATON_GUARDED_BY(mutex_);
+  RequestTable requests_ BATON_GUARDED_BY(mutex_);
+  std::vector<Request*> in_flight_ BATON_GUARDED_BY(mutex_);
+  OperationQueue postponed_ BATON_GUARDED_BY(mutex_);
+  OperationQueue finished_ BATON_GUARDED_BY(mutex_);  // complete, for the next wait
+  bool refused_ BATON_GUARDED_BY(mutex_) = false;     // busy was answered since the last wait
+  // What flush() has to know: whether a wait is on, here or over several engines, that would miss
+  // something.
+  bool fresh_ BATON_GUARDED_BY(mutex_) = false;      // requests since that wait was prepared
+  bool waiting_ BATON_GUARDED_BY(mutex_) = false;    // the leader is in it
+  bool unguarded_ BATON_GUARDED_BY(mutex_) = false;  // for nothing, so it has no end of its own
+  WaitList listed_;                                  // the leader's
+};
+
+}  // namespace baton::engines::posix_aio
