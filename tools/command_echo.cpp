@@ -11,6 +11,7 @@
 #include "command.hpp"
 #include "config_options.hpp"
 #include "echo/server.hpp"
+#include "echo/watch.hpp"
 
 namespace baton::tools {
 namespace {
@@ -18,6 +19,7 @@ namespace {
 struct Options {
   EchoOptions echo;
   ConfigOptions config;
+  WatchOptions watch;
   bool explain = false;
 };
 
@@ -76,12 +78,16 @@ int serve(Proactor& proactor, const Options& options) {
   fmt::print("listening {}\n", listening->port());
   std::fflush(stdout);
 
-  bool good = run_threads(proactor, options.config.threads);
-  if (good &&
-      server.has_sessions()) {  // a second signal: they go at once, but the server goes last
-    proactor.restart();
-    proactor.drain(Deadline::immediately());
+  bool good = false;
+  {
+    const Watch watch(server, options.watch);
     good = run_threads(proactor, options.config.threads);
+    if (good &&
+        server.has_sessions()) {  // a second signal: they go at once, but the server goes last
+      proactor.restart();
+      proactor.drain(Deadline::immediately());
+      good = run_threads(proactor, options.config.threads);
+    }
   }
   fmt::print("{}", server.statistics());
   if (const auto error = server.accept_error()) {
@@ -129,9 +135,21 @@ void add_echo_command(CLI::App& app, Run& run) {
       ->check(CLI::Range(0.0, 1e6));
   command->add_flag("--explain", options->explain,
                     "Print on standard error what was chosen, from which source, and why");
+  command
+      ->add_option("--watch", options->watch.lines,
+                   "Once a second, on standard error: rates, wakes, the oldest stream operation. "
+                   "Alone: only on a terminal; always: also into a pipe, with the time")
+      ->expected(0, 1)
+      ->default_str("auto")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  command->add_option("--metrics", options->watch.metrics,
+                      "Write counters for Prometheus to this file, once a second");
   add_config_options(*command, options->config);
   add_threads_option(*command, options->config);
-  command->callback([&run, options] { run = [options] { return run_echo(*options); }; });
+  command->callback([&run, options] {
+    options->echo.watched = options->watch.wanted();
+    run = [options] { return run_echo(*options); };
+  });
 }
 
 }  // namespace baton::tools

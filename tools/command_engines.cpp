@@ -1,14 +1,19 @@
-// `baton engines`: every engine and wait strategy that this build knows, and whether this machine
-// has it, found out by opening it.
+// `baton engines`: every engine, wait strategy and interrupt strategy that this build knows, and
+// whether this machine has it, found out by opening it. What the environment forbids is not opened.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "baton/engine.hpp"
+#include "baton/interrupt_strategy.hpp"
 #include "baton/registry.hpp"
 #include "command.hpp"
+#include "config_options.hpp"
 #include "json.hpp"
 
 namespace baton::tools {
@@ -16,43 +21,109 @@ namespace {
 
 struct Row {
   std::string engine;
-  std::string wait;  // empty when the engine leaves no choice
+  std::string wait;     // empty when the engine leaves no choice
+  std::string variant;  // a setting, of an engine that comes in several; else empty
   bool available = false;
   std::string reason;  // why not, or why it stands where it stands
+  std::string code;    // why not, for scripts
   std::string leader_rule;
+  std::string operations;  // that it takes, as a configuration names them
 };
 
-Row probe(const RegistryEntry<EngineFactory>& engine,
-          const RegistryEntry<WaitStrategyFactory>* wait) {
-  ProcessorConfig config;
-  config.engine = engine.name;
-  if (wait != nullptr) config.wait = wait->name;
-  EngineOptions options;
-  options.config = &config;
-  options.handles_max = limits::handles_chunk;
-  options.explain = [](std::string_view) {};
+// "all", or the groups that are whole.
+std::string taken_by(const EngineInfo& info) {
+  const auto takes = [&](OperationKinds kinds) {
+    for (std::size_t i = 0; i < operation_kinds; ++i) {
+      const bool asked = kinds.has(static_cast<OperationKind>(i));
+      if (asked && info.support[i] == Support::unsupported) return false;
+    }
+    return true;
+  };
+  std::string names;
+  std::size_t count = 0;
+  const std::pair<const char*, OperationKinds> groups[] = {{"stream", stream_operations},
+                                                           {"accept", accept_operations},
+                                                           {"connect", connect_operations},
+                                                           {"datagram", datagram_operations},
+                                                           {"file", file_operations}};
+  for (const auto& [name, kinds] : groups) {
+    if (!takes(kinds)) continue;
+    names += (names.empty() ? "" : "+") + std::string{name};
+    ++count;
+  }
+  return count == std::size(groups) ? "all" : names;
+}
 
-  Row row{engine.name, wait != nullptr ? wait->name : "", false,
-          wait != nullptr ? wait->reason : engine.reason, ""};
-  if (const auto opened = engine.factory(options); opened) {
+// One row: what it tries, and the reason for its place.
+struct Candidate {
+  std::string wait;     // of an engine that takes a wait strategy
+  std::string variant;  // a setting of one that comes in several
+  std::string reason;
+};
+
+Result<std::unique_ptr<Engine>, Failure> open(const RegistryEntry<EngineFactory>& engine,
+                                              const Candidate& candidate, const Config& policy) {
+  const auto& forbid = policy.forbid;
+  if (std::find(forbid.begin(), forbid.end(), engine.name) != forbid.end()) {
+    return unexpected{Failure{errc::engine_forbidden, "forbidden by BATON_FORBID or a setting",
+                              ReasonCode::forbidden}};
+  }
+  std::string text = "engine=" + engine.name;
+  if (!candidate.wait.empty()) text += ",wait=" + candidate.wait;
+  if (!candidate.variant.empty()) text += "," + candidate.variant;
+  const auto config = Config::parse(text, Config{});
+  if (!config) return unexpected{config.error()};
+  EngineOptions options;
+  options.config = &config->processors.front();
+  options.handles_max = limits::handles_chunk;
+  options.one_thread_waits = true;  // the most that a mode can promise any strategy
+  options.explain = [](std::string_view) {};
+  return engine.factory(options);
+}
+
+Row probe(const RegistryEntry<EngineFactory>& engine, const Candidate& candidate,
+          const Config& policy) {
+  Row row;
+  row.engine = engine.name;
+  row.wait = candidate.wait;
+  row.variant = candidate.variant;
+  row.reason = candidate.reason;
+  if (const auto opened = open(engine, candidate, policy); opened) {
     row.available = true;
-    row.leader_rule = (*opened)->info().leader_rule == LeaderRule::any ? "any" : "pinned";
+    row.leader_rule = to_string((*opened)->info().leader_rule);
+    row.operations = taken_by((*opened)->info());
   } else {
     row.reason = opened.error().reason;
+    row.code = to_string(opened.error().reason_code);
   }
   return row;
 }
 
+// An engine's own variants, "a=1 a=2"; none is one.
+std::vector<Candidate> variants_of(const RegistryEntry<EngineFactory>& engine) {
+  std::vector<Candidate> list;
+  std::string_view rest = engine.variants;
+  do {
+    const std::size_t end = std::min(rest.find(' '), rest.size());
+    list.push_back({"", std::string(rest.substr(0, end)), engine.reason});
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  } while (!rest.empty());
+  return list;
+}
+
 // In the order of preference of the two registries.
-std::vector<Row> probe_all() {
+std::vector<Row> probe_all(const Config& policy) {
   std::vector<Row> rows;
-  const auto waits = registry().wait_strategies();
   for (const auto& engine : registry().engines()) {
+    std::vector<Candidate> candidates;
     if (engine.waits_by_strategy) {
-      for (const auto& wait : waits) rows.push_back(probe(engine, &wait));
+      for (const auto& wait : registry().wait_strategies()) {
+        candidates.push_back({wait.name, "", wait.reason});
+      }
     } else {
-      rows.push_back(probe(engine, nullptr));
+      candidates = variants_of(engine);
     }
+    for (const Candidate& one : candidates) rows.push_back(probe(engine, one, policy));
   }
   return rows;
 }
@@ -62,21 +133,32 @@ void print_json(const std::vector<Row>& rows) {
   const char* separator = "\n";
   for (const Row& row : rows) {
     fmt::print(
-        "{}  {{\"engine\": {}, \"wait\": {}, \"available\": {}, \"reason\": {}, "
-        "\"leader_rule\": {}}}",
-        separator, json_string(row.engine), json_string(row.wait), row.available,
-        json_string(row.reason), json_string(row.leader_rule));
+        "{}  {{\"engine\": {}, \"wait\": {}, \"variant\": {}, \"available\": {}, \"code\": {}, "
+        "\"reason\": {}, \"leader_rule\": {}, \"operations\": {}}}",
+        separator, json_string(row.engine), json_string(row.wait), json_string(row.variant),
+        row.available, json_string(row.code), json_string(row.reason), json_string(row.leader_rule),
+        json_string(row.operations));
     separator = ",\n";
   }
   fmt::print("\n]\n");
 }
 
+std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
+
 void print_table(const std::vector<Row>& rows) {
-  fmt::print("{:<12} {:<12} {:<10} {:<7} {}\n", "engine", "wait", "available", "leader", "reason");
+  fmt::print("{:<12} {:<16} {:<10} {:<7} {:<6} {}\n", "engine", "wait", "available", "leader",
+             "takes", "reason");
   for (const Row& row : rows) {
-    fmt::print("{:<12} {:<12} {:<10} {:<7} {}\n", row.engine, row.wait.empty() ? "-" : row.wait,
-               row.available ? "yes" : "no", row.leader_rule.empty() ? "-" : row.leader_rule,
-               row.reason);
+    fmt::print("{:<12} {:<16} {:<10} {:<7} {:<6} {}\n", row.engine, or_dash(row.wait + row.variant),
+               row.available ? "yes" : "no", or_dash(row.leader_rule), or_dash(row.operations),
+               row.available ? row.reason : fmt::format("{} [{}]", row.reason, row.code));
+  }
+  fmt::print("\n{:<12} {:<10} {}\n", "interrupt", "available", "reason");
+  for (const auto& entry : registry().interrupt_strategies()) {
+    const auto opened = entry.factory(InterruptOptions{});
+    fmt::print(
+        "{:<12} {:<10} {}\n", entry.name, opened ? "yes" : "no",
+        opened ? entry.reason : with_code(opened.error().reason, opened.error().reason_code));
   }
 }
 
@@ -88,7 +170,9 @@ void add_engines_command(CLI::App& app, Run& run) {
   command->add_flag("--json", *json, "Print a JSON array");
   command->callback([&run, json] {
     run = [json] {
-      (*json ? print_json : print_table)(probe_all());
+      const auto policy = Config::parse_environment(Config{});
+      if (!policy) return report_failure("engines", policy.error());
+      (*json ? print_json : print_table)(probe_all(*policy));
       return 0;
     };
   });

@@ -53,6 +53,12 @@ void add_file_options(CLI::App& command, FileLoadOptions& options) {
   command.add_option("--file", options.file, "Read this file, which --write has made")
       ->group(group);
   command.add_flag("--write", options.write, "Write it, then read it back")->group(group);
+  command.add_flag("--random", options.random, "Read blocks in random order")
+      ->group(group)
+      ->excludes("--write");
+  command.add_flag("!--no-compare", options.compare, "Do not compare what is read")
+      ->group(group)
+      ->excludes("--write");
   command.add_flag("--direct", options.direct, "Past the page cache")->group(group);
   command.add_option("--depth", options.depth, "Operations on the way")
       ->group(group)

@@ -53,7 +53,7 @@ Result<Config, Failure> make_config(const ConfigOptions& options) {
 }
 
 int report_failure(const char* command, const Failure& failure) {
-  fmt::print(stderr, "baton {}: {}\n", command, failure.reason);
+  fmt::print(stderr, "baton {}: {}\n", command, with_code(failure.reason, failure.reason_code));
   return 1;
 }
 

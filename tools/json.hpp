@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace baton::tools {
 
@@ -22,6 +25,32 @@ inline std::string json_string(std::string_view text) {
     }
   }
   return quoted + '"';
+}
+
+// Of values that are JSON already, on one line.
+inline std::string json_object(
+    std::initializer_list<std::pair<std::string_view, std::string>> members) {
+  std::string text = "{";
+  for (const auto& [name, value] : members) {
+    text += fmt::format("{}{}: {}", text.size() > 1 ? ", " : "", json_string(name), value);
+  }
+  return text + "}";
+}
+inline std::string json_array(const std::vector<std::string>& values) {
+  std::string text = "[";
+  for (const auto& value : values) text += (text.size() > 1 ? ", " : "") + value;
+  return text + "]";
+}
+// The same, one value a line.
+inline std::string json_lines(const std::vector<std::string>& values) {
+  std::string text = "[";
+  for (const auto& value : values) text += (text.size() > 1 ? ",\n  " : "\n  ") + value;
+  return text + (values.empty() ? "]" : "\n ]");
+}
+inline std::string json_strings(const std::vector<std::string>& texts) {
+  std::vector<std::string> quoted;
+  for (const auto& text : texts) quoted.push_back(json_string(text));
+  return json_array(quoted);
 }
 
 }  // namespace baton::tools

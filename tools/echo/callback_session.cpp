@@ -47,8 +47,7 @@ class Session {
       delete this;
       return;
     }
-    ++traffic_.messages;
-    traffic_.bytes += received.size;
+    server_.count_message(traffic_, received.size);
     if (peer_.write_all(operation_, received, [this](Operation&) { on_written(); })) delete this;
   }
 

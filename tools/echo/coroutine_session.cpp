@@ -31,8 +31,7 @@ Task<void> session_with_own_block(EchoServer& server, StreamSocket& peer,
   for (;;) {
     const auto received = co_await peer.read(buffer);
     if (!received || *received == 0) co_return;
-    ++traffic.messages;
-    traffic.bytes += *received;
+    server.count_message(traffic, *received);
     if (!co_await peer.write_all({block.get(), *received})) co_return;
   }
 }
@@ -44,8 +43,7 @@ Task<bool> session_with_pool(EchoServer& server, StreamSocket& peer, EchoServer:
     if (!block) co_return block.error() == errc::pool_exhausted;
     const auto received = block->bytes();
     if (received.empty()) co_return false;
-    ++traffic.messages;
-    traffic.bytes += received.size();
+    server.count_message(traffic, received.size());
     if (!co_await peer.write_all(received)) co_return false;
   }
 }

@@ -24,9 +24,13 @@ void EchoServer::session_opened() {
   open_.fetch_add(1, std::memory_order_relaxed);
 }
 
-void EchoServer::session_closed(const Traffic& traffic) {
+void EchoServer::add(const Traffic& traffic) {
   messages_.fetch_add(traffic.messages, std::memory_order_relaxed);
   bytes_.fetch_add(traffic.bytes, std::memory_order_relaxed);
+}
+
+void EchoServer::session_closed(const Traffic& traffic) {
+  add(traffic);
   const bool last = open_.fetch_sub(1) == 1;
   if (last && options_.until_empty) drain();
   if (last) end_if_empty();

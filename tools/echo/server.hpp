@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "baton/acceptor.hpp"
 #include "baton/buffer_pool.hpp"
@@ -25,6 +26,7 @@ struct EchoOptions {
   std::string style = "callback";
   bool pooled = false;       // idle connections hold no buffer
   bool until_empty = false;  // end with the last connection
+  bool watched = false;      // somebody reads traffic() meanwhile
   double drain_seconds = 2;  // how long open connections may go on after SIGTERM
 };
 
@@ -37,17 +39,26 @@ class EchoServer {
 
   EchoServer(Proactor& proactor, const EchoOptions& options);
 
-  Proactor& proactor() { return proactor_; }
+  Proactor& proactor() const { return proactor_; }
   std::size_t block() const { return options_.block; }
   // Where sessions take their blocks; null: each has its own.
   BufferPool* pool() { return pool_.get(); }
 
   // What a session made of its connection's messages. Counted where the session keeps them and
-  // added up when it ends: counters that all threads write would cost more than the echo.
+  // added up when it ends: counters that all threads write would cost more than the echo. While
+  // somebody watches they are added up with each message.
   struct Traffic {
     std::uint64_t messages = 0;
     std::uint64_t bytes = 0;
   };
+  void count_message(Traffic& traffic, std::size_t bytes) {
+    ++traffic.messages;
+    traffic.bytes += bytes;
+    if (options_.watched) add(std::exchange(traffic, Traffic{}));
+  }
+  // Of the sessions that have ended; watched: of all.
+  Traffic traffic() const { return {messages_.load(), bytes_.load()}; }
+  std::uint64_t connections() const { return open_.load(); }
   void session_opened();
   void session_closed(const Traffic& traffic);
   // The acceptor ended on its own: nothing more will come.
@@ -63,6 +74,7 @@ class EchoServer {
   std::error_code accept_error() const { return accept_error_; }
 
  private:
+  void add(const Traffic& traffic);
   std::error_code wait_for_signal();
   void on_signal();
   void drain();

@@ -18,13 +18,13 @@ struct FileLoadOptions {
   double seconds = 1.0;
   bool direct = false;
   bool write = false;
+  bool random = false;  // read blocks in random order, for as long as the time lasts
+  bool compare = true;
   bool json = false;
   ConfigOptions config;
 };
 
 inline constexpr std::size_t file_depth_max = 65'536;
-// Memory, offsets and sizes of direct transfers are multiples of this: enough for every device.
-inline constexpr std::size_t file_alignment = 4096;
 
 // Returns the exit status: 0 when every operation succeeded and every byte was right.
 int run_file_load(const FileLoadOptions& options);

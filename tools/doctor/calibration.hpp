@@ -1,0 +1,79 @@
+// The calibration: the combinations that could be recommended, each measured on this machine, in
+// rounds. In a round all of them run one after the other, so that whatever disturbs the machine
+// disturbs neighbours alike, and only numbers of one round are compared.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "scratch_file.hpp"
+#include "table.hpp"
+
+namespace baton::doctor {
+
+// One of the numbers of a round. Less is better. Those that do not count are only shown.
+struct Measure {
+  std::string name;
+  std::string unit;
+  bool counts = true;
+};
+
+// A row of the table in one of its modes.
+struct Combination {
+  std::size_t row = 0;
+  Mode mode = Mode::shared;
+  friend bool operator==(const Combination&, const Combination&) = default;
+};
+
+// One combination and its numbers.
+struct Series {
+  Combination what;
+  // As it was opened. One processor; or, of files, two: that for the sockets is the first.
+  std::vector<ProcessorConfig> processors;
+  std::string name;
+  std::string dropped;                      // why it was not measured to the end; empty: it was
+  std::vector<std::vector<double>> rounds;  // [round][measure]
+};
+
+struct Measurement {
+  std::vector<Measure> measures;
+  std::vector<Series> series;
+  double seconds = 0;                 // that it took
+  std::vector<std::string> findings;  // what the machine did not allow
+
+  std::size_t rounds() const;
+};
+
+// The geometric mean of the numbers that count: what one round of a combination costs. Only its
+// ratio to another one of the same round means anything.
+double cost_of(const Measurement& measurement, const std::vector<double>& round);
+double median(std::vector<double> values);
+// Of one measure over the rounds.
+double median_of(const Series& series, std::size_t measure);
+
+// Told what is being done, and how much of it is done (0 to 1).
+using OnProgress = std::function<void(const std::string& what, double done)>;
+
+inline constexpr std::size_t calibration_sessions[] = {1, 100, 1000};
+// What costs so much more than the best is not looked at again: by its whole cost, or - in the
+// first looks at the sockets - by one number, which alone says less.
+inline constexpr double dropped_ratio = 1.5;
+inline constexpr double dropped_ratio_of_one = 2;
+
+// Echo on every row that serves sockets, in every mode that it works in.
+Measurement calibrate_sockets(const std::vector<Row>& rows, double seconds,
+                              const OnProgress& progress);
+// Reads of cached blocks, and past the cache, in every team that could be recommended once the
+// sockets are decided: `both` are processors that would do sockets and files, the first of them the
+// sockets' choice, the others as good for sockets; beside that choice, a second processor on each
+// other engine that serves files.
+Measurement calibrate_files(const std::vector<Row>& rows, const std::vector<Combination>& both,
+                            const ScratchFile& file, double seconds, const OnProgress& progress);
+
+// The processors of a team, each taking its half.
+std::vector<ProcessorConfig> team_of(const std::vector<Row>& rows, const Combination& sockets,
+                                     const Combination& files);
+
+}  // namespace baton::doctor

@@ -1,0 +1,55 @@
+// What can be read about the machine: kernel, cores, quotas, sysctls, limits. Each fact has a name,
+// by which the list of known troubles (known_bad.txt) refers to it, so that a new trouble is data
+// and not code.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace baton::doctor {
+
+struct Fact {
+  std::string name;
+  std::string text;              // as it is shown
+  std::optional<double> number;  // for comparisons; infinite: no limit
+};
+
+class Facts {
+ public:
+  void add(std::string name, std::string text);
+  void add(std::string name, double number);
+  // "unlimited" for what is infinite.
+  void add_limit(std::string name, double number);
+
+  const Fact* find(std::string_view name) const;
+  std::optional<double> number(std::string_view name) const;
+  // Empty when it is not known.
+  std::string text(std::string_view name) const;
+  const std::vector<Fact>& all() const { return facts_; }
+
+ private:
+  std::vector<Fact> facts_;
+};
+
+// Where the system tells about itself; tests have folders of their own.
+struct FactSources {
+  std::string proc = "/proc";
+  std::string cgroup = "/sys/fs/cgroup";
+};
+
+// Never fails: what cannot be read is not in the list.
+Facts collect_facts(const FactSources& sources = {});
+
+// The version whose faults a kernel has. Distributions say "5.10.0-28-amd64" for release and keep
+// the upstream version elsewhere: Debian in `version` ("#1 SMP Debian 5.10.209-2 (...)"), Ubuntu in
+// /proc/version_signature ("Ubuntu 5.15.0-97.107-generic 5.15.136").
+std::string kernel_version(std::string_view release, std::string_view version,
+                           std::string_view signature);
+
+// The first line of a file, without the newline; nothing when it cannot be read.
+std::optional<std::string> first_line(const std::string& path);
+std::optional<std::string> whole_file(const std::string& path);
+
+}  // namespace baton::doctor

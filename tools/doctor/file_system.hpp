@@ -1,0 +1,27 @@
+// What the file system of a folder can do for asynchronous file operations, found out by doing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "scratch_file.hpp"
+
+namespace baton::doctor {
+
+struct Feature {
+  bool there = false;
+  std::string text;  // what was seen: the error, or a detail
+};
+
+struct FileSystem {
+  std::string folder;
+  std::string type;        // "ext4", "tmpfs", or its number
+  Feature direct;          // O_DIRECT: opened, and read with aligned memory
+  Feature nowait;          // RWF_NOWAIT: reads that rather fail than block
+  unsigned block = 0;      // its own block
+  unsigned alignment = 0;  // what direct offsets are multiples of, if the kernel tells (statx, 6.1)
+};
+
+FileSystem probe_file_system(const std::string& folder, const ScratchFile& file);
+
+}  // namespace baton::doctor

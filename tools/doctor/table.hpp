@@ -1,0 +1,77 @@
+// The table: each engine with each of its ways to wait, what it does with each kind of operation
+// and in which modes it works - found out by opening a proactor on it, in a child process, as a
+// program would. Nothing here knows an engine by its name: what there is, is asked of the registry.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "baton/config.hpp"
+#include "baton/engine.hpp"
+#include "known_bad.hpp"
+
+namespace baton::doctor {
+
+struct ModeAnswer {
+  Mode mode = Mode::shared;
+  bool works = false;
+  std::string reason;  // why not
+  std::string code;    // the same, for scripts
+};
+
+struct Row {
+  std::string engine;
+  std::string wait;     // empty: the engine waits by itself
+  std::string variant;  // further settings, "name=value"; empty: none to choose
+  std::string praise;   // why it stands where it stands in the registry
+  std::array<Support, operation_kinds> support{};
+  std::string leader_rule;
+  std::string interrupt;
+  std::vector<ModeAnswer> modes;
+  std::vector<std::string> notes;  // what was replaced when it was opened
+  std::string avoided;             // why it is not recommended although it works; empty: it may be
+
+  bool available() const;
+  // Why it is not available; of the mode that says most.
+  const ModeAnswer& refusal() const;
+  bool works_in(Mode mode) const;
+  bool supports(OperationKinds kinds) const;
+  bool serves_sockets() const;
+  bool serves_files() const;
+  // "emulated/epoll", "posix_aio notify=suspend".
+  std::string name() const;
+};
+
+inline constexpr Mode modes[] = {Mode::shared, Mode::per_thread, Mode::dedicated};
+// All that a program may do with a connection or a datagram; and the groups for people.
+OperationKinds socket_operations();
+struct OperationGroup {
+  const char* name;
+  OperationKinds kinds;
+};
+std::vector<OperationGroup> operation_groups();
+
+// The configuration of one processor on a row; everything that is not chosen is left open.
+ProcessorConfig processor_of(const Row& row, Mode mode);
+// "native", "assisted" or "unavailable".
+const char* to_string(Support support);
+// The least of a group: native only if all of it is.
+Support support_of(const Row& row, OperationKinds kinds);
+
+// One row for each combination that the registry has, opened under this policy (forbid above all:
+// a forbidden engine is not opened).
+std::vector<Row> probe_table(const Config& policy);
+// Sets Row::avoided. What is a last resort is avoided if something else serves sockets.
+void mark_avoided(std::vector<Row>& rows, const std::vector<KnownBad>& troubles);
+
+// The strategies by which waits are cut short, each opened by itself.
+struct InterruptRow {
+  std::string name;
+  std::string praise;
+  ModeAnswer answer;
+};
+std::vector<InterruptRow> probe_interrupts();
+
+}  // namespace baton::doctor

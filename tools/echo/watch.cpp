@@ -1,0 +1,114 @@
+#include "watch.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "../numbers.hpp"
+#include "baton/log.hpp"
+#include "server.hpp"
+
+namespace baton::tools {
+namespace {
+
+constexpr auto interval = std::chrono::seconds(1);
+
+std::uint64_t per_second(std::uint64_t now, std::uint64_t before, double seconds) {
+  return static_cast<std::uint64_t>(static_cast<double>(now - before) / seconds + 0.5);
+}
+
+std::string time_stamp() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return iso_8601(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+}
+
+// "read_stream 12.3 s", or "-": the one that has waited longest for its peer. Accepts and the wait
+// for signals are always pending, and tell nothing.
+std::string oldest(const Proactor& proactor) {
+  PendingQuery query;
+  query.kinds = stream_operations;
+  query.shown = 1;
+  const PendingReport report = proactor.pending(query);
+  if (report.operations.empty()) return "-";
+  const PendingOperation& first = report.operations.front();
+  return fmt::format("{} {:.1f} s", to_string(first.kind),
+                     std::chrono::duration<double>(first.age).count());
+}
+
+}  // namespace
+
+Watch::Watch(const EchoServer& server, const WatchOptions& options)
+    : server_(server), options_(options), terminal_(::isatty(STDERR_FILENO) == 1) {
+  if (options.wanted()) thread_ = std::thread([this] { run(); });
+}
+
+Watch::~Watch() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  ended_event_.notify_one();
+  thread_.join();
+}
+
+void Watch::run() {
+  auto start = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
+  while (!ended_event_.wait_for(lock, interval, [this] { return ended_; })) {
+    const auto now = std::chrono::steady_clock::now();
+    look(std::chrono::duration<double>(now - start).count());
+    start = now;
+  }
+  if (options_.lines == "auto" && terminal_) fmt::print(stderr, "\r\033[K");
+  if (!options_.metrics.empty()) write_metrics(read());
+}
+
+Watch::Reading Watch::read() const {
+  const EchoServer::Traffic traffic = server_.traffic();
+  return {traffic.messages, traffic.bytes, server_.proactor().statistics()};
+}
+
+void Watch::look(double seconds) {
+  const Reading now = read();
+  if (options_.lines == "always") {
+    fmt::print(stderr, "{} {}\n", time_stamp(), line(now, seconds));
+  } else if (options_.lines == "auto" && terminal_) {
+    fmt::print(stderr, "\r\033[K{}", line(now, seconds));
+    std::fflush(stderr);
+  }
+  if (!options_.metrics.empty()) write_metrics(now);
+  last_ = now;
+}
+
+std::string Watch::line(const Reading& now, double seconds) const {
+  const Statistics& a = last_.statistics;
+  const Statistics& b = now.statistics;
+  const auto rate = [seconds](std::uint64_t after, std::uint64_t before) {
+    return grouped(per_second(after, before, seconds));
+  };
+  return fmt::format(
+      "{} msg/s, {} B/s, {} connections | leader changes {}/s, deferred {}/s, "
+      "wakes {}/s (saved {}/s) | oldest {}",
+      rate(now.messages, last_.messages), rate(now.bytes, last_.bytes), server_.connections(),
+      rate(b.leader_changes, a.leader_changes), rate(b.deferred, a.deferred),
+      rate(b.interrupts_sent + b.followers_woken, a.interrupts_sent + a.followers_woken),
+      rate(b.interrupts_suppressed + b.wakes_suppressed,
+           a.interrupts_suppressed + a.wakes_suppressed),
+      oldest(server_.proactor()));
+}
+
+// Replaced in one step: whoever collects it finds the old one or the new one, never half of one.
+void Watch::write_metrics(const Reading& now) const {
+  const std::string next = options_.metrics + ".new";
+  std::FILE* file = std::fopen(next.c_str(), "w");
+  if (file == nullptr) return;
+  const Statistics::Label labels[] = {{"program", "baton echo"}};
+  const std::string text = now.statistics.to_prometheus(labels);
+  const bool good = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (std::fclose(file) == 0 && good) std::rename(next.c_str(), options_.metrics.c_str());
+}
+
+}  // namespace baton::tools

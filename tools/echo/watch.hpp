@@ -1,0 +1,55 @@
+// Watch: `baton echo --watch` and `--metrics FILE`. A thread of its own looks at the server once a
+// second, so that it also tells of a server whose handlers are all stuck, and does not take part in
+// what it measures.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "baton/statistics.hpp"
+
+namespace baton::tools {
+
+class EchoServer;
+
+struct WatchOptions {
+  // "never"; "auto": if standard error is a terminal, where one line is written over and over;
+  // "always": also into a pipe or a file, line after line, each with its time.
+  std::string lines = "never";
+  std::string metrics;  // file in the text format of Prometheus, replaced once a second
+  bool wanted() const { return lines != "never" || !metrics.empty(); }
+};
+
+class Watch {
+ public:
+  Watch(const EchoServer& server, const WatchOptions& options);
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+ private:
+  struct Reading {
+    std::uint64_t messages = 0;
+    std::uint64_t bytes = 0;
+    Statistics statistics;
+  };
+  Reading read() const;
+  void run();
+  void look(double seconds);
+  std::string line(const Reading& now, double seconds) const;
+  void write_metrics(const Reading& now) const;
+
+  const EchoServer& server_;
+  const WatchOptions& options_;
+  const bool terminal_;
+  Reading last_;
+  std::mutex mutex_;
+  std::condition_variable ended_event_;
+  bool ended_ = false;
+  std::thread thread_;
+};
+
+}  // namespace baton::tools
