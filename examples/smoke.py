@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs an example and checks what it does. Bounded in time, exit status 0 if all is well.
 
-usage: smoke.py {tcp|udp|chat|copy|plain} PROGRAM [ARGUMENT...]
+usage: smoke.py {tcp|udp|chat|copy|team|plain} PROGRAM [ARGUMENT...]
 """
 
 import atexit
@@ -15,9 +15,9 @@ import tempfile
 PATIENCE_S = 30
 
 
-def start_server(program):
+def start_server(program, *arguments):
     """The process and the port that it prints."""
-    process = subprocess.Popen([program, "0"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([program, "0", *arguments], stdout=subprocess.PIPE, text=True)
     atexit.register(process.kill)
     words = process.stdout.readline().split()
     if len(words) != 2 or words[0] != "listening":
@@ -93,6 +93,26 @@ def copy(program):
         check(failed.returncode == 1, "a source that is missing is an error")
 
 
+def team(program):
+    with tempfile.TemporaryDirectory() as folder, \
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        path = os.path.join(folder, "collected")
+        process, port = start_server(program, path)
+        data = os.urandom(100_000)
+        for _ in range(2):
+            connection, _ = connect(port)
+            connection.sendall(data)
+            connection.close()
+        asking.settimeout(PATIENCE_S)
+        answer = b""
+        while answer != b"200000\n":
+            asking.sendto(b"?", ("127.0.0.1", port))
+            answer = asking.recv(64)
+        with open(path, "rb") as file:
+            check(sorted(file.read()) == sorted(data + data), "what was collected")
+        stop_server(process)
+
+
 def plain(program, *arguments):
     subprocess.run([program, *arguments], check=True, timeout=PATIENCE_S)
 
@@ -105,4 +125,5 @@ if __name__ == "__main__":
     signal.signal(signal.SIGTERM, give_up)
     signal.signal(signal.SIGALRM, give_up)
     signal.alarm(2 * PATIENCE_S)
-    {"tcp": tcp, "udp": udp, "chat": chat, "copy": copy, "plain": plain}[sys.argv[1]](*sys.argv[2:])
+    check_of = {"tcp": tcp, "udp": udp, "chat": chat, "copy": copy, "team": team, "plain": plain}
+    check_of[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,122 @@
+// openat2 with RESOLVE_BENEATH (since Linux 5.6). Where there is none, or a filter of system calls
+// hides it, the path is walked step by step, and no link is followed: less than the other way
+// serves, but never more.
+#include "document_root.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstddef>
+
+namespace httpd {
+namespace {
+
+// O_NONBLOCK: the open of a FIFO shall not wait for a writer; it means nothing for files.
+constexpr int read_flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+// A rename somewhere in the path at the same moment makes the kernel say EAGAIN.
+constexpr int tries = 8;
+
+std::error_code last_error() { return {errno, std::system_category()}; }
+
+std::error_code look_at(int descriptor, Opened& opened) {
+  struct stat status{};
+  if (::fstat(descriptor, &status) != 0) return last_error();
+  opened.kind = S_ISREG(status.st_mode)   ? Opened::Kind::file
+                : S_ISDIR(status.st_mode) ? Opened::Kind::folder
+                                          : Opened::Kind::other;
+  opened.size = static_cast<std::uint64_t>(status.st_size);
+  opened.modified_ns = status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
+  opened.device = status.st_dev;
+  opened.inode = status.st_ino;
+  return {};
+}
+
+}  // namespace
+
+Opened& Opened::operator=(Opened&& other) noexcept {
+  if (this == &other) return *this;
+  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_ = other.release();
+  kind = other.kind;
+  size = other.size;
+  modified_ns = other.modified_ns;
+  device = other.device;
+  inode = other.inode;
+  return *this;
+}
+
+Opened::~Opened() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+DocumentRoot::~DocumentRoot() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+std::error_code DocumentRoot::open(const std::string& folder) {
+  descriptor_ = ::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor_ < 0) return last_error();
+  // Probed by doing. ENOSYS: an older kernel; EPERM: a container's filter that is older than it.
+  const int probe = open_beneath(".");
+  if (probe >= 0) {
+    ::close(probe);
+  } else if (errno == ENOSYS || errno == EPERM) {
+    beneath_ = false;
+  } else {
+    return last_error();
+  }
+  return {};
+}
+
+std::error_code DocumentRoot::open_below(const std::string& path, Opened& opened) const {
+  Opened fresh;
+  fresh.descriptor_ =
+      beneath_ ? open_beneath(path.empty() ? "." : path.c_str()) : open_by_steps(path);
+  if (fresh.descriptor_ < 0) return last_error();
+  if (const std::error_code error = look_at(fresh.descriptor_, fresh)) return error;
+  opened = std::move(fresh);
+  return {};
+}
+
+int DocumentRoot::open_beneath(const char* path) const {
+  open_how how{};
+  how.flags = static_cast<std::uint64_t>(read_flags);
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+  long descriptor = -1;
+  for (int i = 0; i < tries; ++i) {
+    descriptor = ::syscall(SYS_openat2, descriptor_, path, &how, sizeof(how));
+    if (descriptor >= 0 || (errno != EAGAIN && errno != EINTR)) break;
+  }
+  return static_cast<int>(descriptor);
+}
+
+// Each folder on the way is opened in the one before it, so that nobody can slip a link in between
+// the look and the use. A link as the last name is ELOOP, one on the way ENOTDIR.
+int DocumentRoot::open_by_steps(const std::string& path) const {
+  int folder = ::openat(descriptor_, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  std::size_t begin = 0;
+  while (folder >= 0) {
+    const std::size_t slash = path.find('/', begin);
+    std::string name = path.substr(begin, slash == std::string::npos ? slash : slash - begin);
+    if (name.empty()) name = ".";
+    const bool last = slash == std::string::npos;
+    const bool climbs = name == "..";
+    const int next =
+        climbs ? -1
+        : last ? ::openat(folder, name.c_str(), read_flags | O_NOFOLLOW)
+               : ::openat(folder, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const int error = climbs ? EXDEV : errno;
+    ::close(folder);
+    errno = error;
+    if (last || next < 0) return next;
+    folder = next;
+    begin = slash + 1;
+  }
+  return folder;
+}
+
+}  // namespace httpd

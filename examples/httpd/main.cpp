@@ -1,0 +1,123 @@
+// httpd: a static file server over HTTP/1.1, to show Baton in an application: sockets on one
+// processor and files on another, whatever engines those are, with a limit on everything.
+//
+//   httpd --root FOLDER --listen 127.0.0.1:8080      prints "listening PORT"
+//
+// docs/guide/httpd.md says what it does and what it does not.
+#include <sys/resource.h>
+
+#include <atomic>
+#include <baton/baton.hpp>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "document_root.hpp"
+#include "options.hpp"
+#include "server.hpp"
+
+namespace httpd {
+namespace {
+
+int fail(const std::string& reason) {
+  std::fprintf(stderr, "httpd: %s\n", reason.c_str());
+  return 1;
+}
+
+// Every connection is a descriptor: as many as the system allows this process.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// As many threads in run() as asked for; the calling one is the first. False when one of them ended
+// by an exception.
+bool run_threads(baton::Proactor& proactor, std::uint32_t count) {
+  std::atomic<bool> good{true};
+  const auto run = [&] {
+    try {
+      proactor.run();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "httpd: %s\n", error.what());
+      good = false;
+      proactor.stop();
+    }
+  };
+  std::vector<std::thread> others;
+  for (std::uint32_t i = 1; i < count; ++i) others.emplace_back(run);
+  run();
+  for (std::thread& thread : others) thread.join();
+  return good;
+}
+
+int serve(baton::Proactor& proactor, const Options& options) {
+  const auto endpoint = baton::Endpoint::parse(options.listen);
+  if (!endpoint) return fail(endpoint.error().reason);
+  DocumentRoot root;
+  if (const auto error = root.open(options.root)) {
+    return fail("cannot serve " + options.root + ": " + error.message());
+  }
+  auto acceptor = baton::Acceptor::listen(proactor, *endpoint);
+  if (!acceptor) {
+    return fail("cannot listen on " + options.listen + ": " + acceptor.error().message());
+  }
+  const auto listening = acceptor->local_endpoint();
+  if (!listening) return fail(listening.error().message());
+
+  // A session that has run out of memory ends alone.
+  proactor.on_task_exception([](const std::exception_ptr& exception) {
+    try {
+      std::rethrow_exception(exception);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "httpd: a connection ended: %s\n", error.what());
+    }
+  });
+  Server server(proactor, options, root);
+  if (const auto error = server.start(std::move(*acceptor))) return fail(error.message());
+  std::printf("listening %u\n", listening->port());
+  std::fflush(stdout);
+
+  bool good = run_threads(proactor, options.threads);
+  if (good && server.has_sessions()) {  // a second signal: they go at once, the server after them
+    proactor.restart();
+    proactor.drain(baton::Deadline::immediately());
+    good = run_threads(proactor, options.threads);
+  }
+  std::printf("%s", server.statistics().c_str());
+  return good ? 0 : 1;
+}
+
+int run(int argc, char** argv) {
+  const auto options = parse_options(argc, argv);
+  if (!options) return fail(options.error().reason);
+  if (options->help) {
+    std::printf("%s", usage().c_str());
+    return 0;
+  }
+  raise_descriptor_limit();
+  // Before there is a second thread.
+  if (const auto error = baton::SignalSet::block({SIGTERM, SIGINT})) return fail(error.message());
+  const auto config = make_config(*options);
+  if (!config) return fail(config.error().reason);
+  const auto proactor = baton::Proactor::open(*config);
+  if (!proactor) return fail(proactor.error().reason);
+  if (options->explain) std::fprintf(stderr, "%s", (*proactor)->explain().c_str());
+  return serve(**proactor, *options);
+}
+
+}  // namespace
+}  // namespace httpd
+
+int main(int argc, char** argv) {
+  try {
+    return httpd::run(argc, argv);
+  } catch (const std::exception& error) {  // out of memory, before the first connection
+    return httpd::fail(error.what());
+  }
+}

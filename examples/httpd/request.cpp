@@ -1,0 +1,137 @@
+// Boost.Beast's incremental parser, fed from memory. It calls back for each line, and this side
+// keeps the few headers that a file server looks at.
+//
+// Beast checks the syntax: tokens, line ends, the target's characters, contradictory lengths. What
+// it leaves to its user is checked here: one Host, no folded lines, no second range or condition.
+#include "request.hpp"
+
+#include <boost/beast/http/basic_parser.hpp>
+#include <limits>
+
+namespace httpd {
+namespace {
+
+namespace http = boost::beast::http;
+using Text = boost::beast::string_view;
+using Error = boost::beast::error_code;
+
+std::string_view view(Text text) { return {text.data(), text.size()}; }
+
+class Parser final : public http::basic_parser<true> {
+ public:
+  Parser(std::string_view source, Request& request) : source_(source), request_(request) {
+    // Our own buffer is the limit.
+    header_limit(std::numeric_limits<std::uint32_t>::max());
+    body_limit(boost::none);
+  }
+
+  [[nodiscard]] Status status() const { return status_; }
+  [[nodiscard]] bool header_is_good() const { return hosts_ == 1 || request_.http_1_0; }
+
+ private:
+  void on_request_impl(http::verb method, Text, Text target, int version, Error&) override {
+    request_.method = method == http::verb::get    ? Method::get
+                      : method == http::verb::head ? Method::head
+                                                   : Method::other;
+    request_.target = view(target);
+    request_.http_1_0 = version == 10;
+  }
+
+  void on_field_impl(http::field name, Text, Text value, Error& error) override {
+    // A folded line was put together elsewhere, and obsolete it is (RFC 9112, section 5.2).
+    const bool here =
+        value.empty() || (value.data() >= source_.data() &&
+                          value.data() + value.size() <= source_.data() + source_.size());
+    if (!here) return fail(error, Status::bad_request);
+    switch (name) {
+      case http::field::host:
+        if (++hosts_ > 1) fail(error, Status::bad_request);
+        return;
+      case http::field::range:
+        return keep(request_.range, value, error);
+      case http::field::if_match:
+        return keep(request_.conditions.if_match, value, error);
+      case http::field::if_none_match:
+        return keep(request_.conditions.if_none_match, value, error);
+      case http::field::if_modified_since:
+        return keep(request_.conditions.if_modified_since, value, error);
+      case http::field::if_unmodified_since:
+        return keep(request_.conditions.if_unmodified_since, value, error);
+      case http::field::if_range:
+        return keep(request_.conditions.if_range, value, error);
+      case http::field::transfer_encoding:
+        request_.body = BodyKind::chunked;
+        return;
+      case http::field::expect:
+        if (!boost::beast::iequals(value, "100-continue")) {
+          return fail(error, Status::expectation_failed);
+        }
+        request_.expects_continue = true;
+        return;
+      default:
+        return;
+    }
+  }
+
+  // A second one would say something else.
+  void keep(std::string_view& place, Text value, Error& error) {
+    if (place.data() != nullptr) return fail(error, Status::bad_request);
+    place = view(value);
+  }
+
+  void fail(Error& error, Status status) {
+    status_ = status;
+    error = http::error::bad_value;
+  }
+
+  void on_header_impl(Error&) override {
+    request_.keep_alive = keep_alive();
+    const auto length = content_length();
+    if (request_.body == BodyKind::none && length && *length > 0) {
+      request_.body = BodyKind::sized;
+      request_.content_length = *length;
+    }
+  }
+
+  // Only heads are parsed, of requests: none of these is ever called.
+  void on_response_impl(int, Text, int, Error&) override {}
+  void on_body_init_impl(const boost::optional<std::uint64_t>&, Error&) override {}
+  std::size_t on_body_impl(Text, Error&) override { return 0; }
+  void on_chunk_header_impl(std::uint64_t, Text, Error&) override {}
+  std::size_t on_chunk_body_impl(std::uint64_t, Text, Error&) override { return 0; }
+  void on_finish_impl(Error&) override {}
+
+  std::string_view source_;
+  Request& request_;
+  Status status_ = Status::bad_request;
+  int hosts_ = 0;
+};
+
+// The first line ends in a version, but in none of ours.
+bool names_other_version(std::string_view text) {
+  const std::string_view line = text.substr(0, text.find('\r'));
+  const std::size_t at = line.rfind(" HTTP/");
+  if (at == std::string_view::npos || line.size() != at + 9 || line[at + 7] != '.') return false;
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  return digit(line[at + 6]) && digit(line[at + 8]);
+}
+
+}  // namespace
+
+Parsed parse_request(std::string_view text, Request& request) {
+  request = Request{};
+  Parser parser(text, request);
+  Error error;
+  std::size_t bytes = 0;
+  // A put ends behind the line that it could not finish, or behind the head.
+  bytes += parser.put({text.data(), text.size()}, error);
+  if (error == http::error::need_more) return {};
+  if (error) {
+    const bool version = error == http::error::bad_version && names_other_version(text);
+    return {Parsed::Kind::malformed, 0, version ? Status::version_not_supported : parser.status()};
+  }
+  if (!parser.header_is_good()) return {Parsed::Kind::malformed, 0, Status::bad_request};
+  return {Parsed::Kind::complete, bytes, Status::ok};
+}
+
+}  // namespace httpd

@@ -1,0 +1,95 @@
+// What the sessions share: the root, the open files, the blocks for answers, the counts of
+// connections, and the end.
+#pragma once
+
+#include <atomic>
+#include <baton/baton.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "document_root.hpp"
+#include "file_cache.hpp"
+#include "options.hpp"
+
+namespace httpd {
+
+class Session;
+
+/// What happens to a new connection.
+enum class Admission : std::uint8_t {
+  served,
+  turned_away,  ///< beyond the limit: its first request is answered with 503
+  dropped       ///< far beyond the limit: closed without a word
+};
+
+struct Counts {
+  std::uint64_t requests = 0;
+  std::uint64_t errors = 0;  ///< answers of 400 and more
+  std::uint64_t timeouts = 0;
+};
+
+class Server {
+ public:
+  /// Bytes of a block. An answer takes one while it is on its way, so that idle connections and
+  /// those that send pin none.
+  static constexpr std::size_t block_size = 64 * 1024;
+  /// Accepts that are pending at once: in each look at the listener as many get in.
+  static constexpr std::size_t accepts = 16;
+
+  Server(baton::Proactor& proactor, const Options& options, const DocumentRoot& root);
+
+  [[nodiscard]] baton::Proactor& proactor() const { return proactor_; }
+  [[nodiscard]] const Options& options() const { return options_; }
+  [[nodiscard]] const Limits& limits() const { return options_.limits; }
+  [[nodiscard]] const DocumentRoot& root() const { return root_; }
+  [[nodiscard]] baton::BufferPool& blocks() { return blocks_; }
+  /// The open files that are at home in the calling thread's lane.
+  [[nodiscard]] FileCache& files();
+
+  /// From now on connections are accepted, and SIGTERM and SIGINT end the server: the first after
+  /// all that is on its way, the second at once. REQUIRES: both are blocked.
+  std::error_code start(baton::Acceptor acceptor);
+  [[nodiscard]] bool draining() const { return draining_.load(); }
+  [[nodiscard]] bool has_sessions() const { return open_.load() > 0; }
+  [[nodiscard]] std::string statistics() const;
+
+  // For sessions.
+  void enter(Session& session);
+  void leave(Session& session, const Counts& counts);
+
+ private:
+  baton::Task<void> accept_all(baton::Acceptor acceptor);
+  baton::Task<void> accept_one_by_one(baton::Acceptor& acceptor);
+  std::error_code wait_for_signal();
+  void on_signal();
+  Admission admit();
+  void drain();
+  void end_if_empty();
+
+  baton::Proactor& proactor_;
+  const Options& options_;
+  const DocumentRoot& root_;
+  const std::size_t turned_away_max_;
+  baton::BufferPool blocks_;
+  std::vector<std::unique_ptr<FileCache>> files_;  // of each lane
+  baton::SignalSet signals_;
+  baton::SignalInfo signal_;
+  baton::Operation signal_operation_;
+
+  std::atomic<bool> draining_{false};
+  std::atomic<std::size_t> open_{0};  // connections, those turned away included
+  std::atomic<std::uint64_t> accepted_{0};
+  std::atomic<std::uint64_t> turned_away_{0};
+  mutable std::mutex mutex_;
+  // Guarded by the mutex.
+  std::list<Session*> sessions_;
+  Counts counts_;
+};
+
+}  // namespace httpd

@@ -1,0 +1,132 @@
+"""Limits, deadlines, clients that go away, and the end of the server."""
+
+import contextlib
+import socket
+import subprocess
+import time
+
+from support import PATIENCE_S, Client, ask, check, equal, request, serving, wait_until
+
+SHORT = "0.3"
+
+
+def deadlines(program, root, options):
+    with serving(program, root, "--header-seconds", SHORT, "--idle-seconds", SHORT,
+                 "--write-seconds", SHORT, *options) as server:
+        with Client(server) as client:
+            begin = time.monotonic()
+            client.send("GET / HTTP/1.1\r\n")
+            # However steadily it goes on, a head has its time.
+            client.socket.settimeout(0.05)
+            with contextlib.suppress(OSError):
+                while time.monotonic() < begin + PATIENCE_S:
+                    with contextlib.suppress(TimeoutError):
+                        if client.socket.recv(1, socket.MSG_PEEK):
+                            break
+                    client.send("X: y\r\n")
+            client.socket.settimeout(PATIENCE_S)
+            equal(client.answer().status, 408, "a head that does not end")
+            check(time.monotonic() - begin >= float(SHORT), "not before its time")
+            check(client.at_end(), "the end after a time-out")
+        with Client(server) as client:
+            check(client.at_end(), "a connection without a word")
+        with Client(server) as client:
+            client.send(request("GET", "/"))
+            equal(client.answer().status, 200, "an answer")
+            check(client.at_end(), "a connection without another word")
+        with Client(server) as client:
+            client.send(request("GET", "/", "Content-Length: 10") + "x")
+            equal(client.answer().status, 408, "a body that does not come")
+        with Client(server, receive_buffer=4096) as client:
+            client.send(request("GET", "/large.bin"))
+            equal(client.head()[0], 200, "the download begins")
+            wait_until(lambda: connections(server) == 0, "a client that does not read")
+        check(server.stop()["timeouts"] >= 5, "time-outs are counted")
+
+
+def connections(server):
+    """Sockets of the server, without its listener."""
+    with open(f"/proc/{server.process.pid}/net/tcp", encoding="ascii") as table:
+        rows = [line.split() for line in table.readlines()[1:]]
+    # Local port, state ESTABLISHED or CLOSE_WAIT, and an inode: somebody has it open.
+    return sum(1 for row in rows if int(row[1].split(":")[1], 16) == server.port and
+               row[3] in ("01", "08") and row[9] != "0")
+
+
+def limits(program, root, options):
+    with serving(program, root, "--connections", "2", "--requests", "2", *options) as server:
+        with Client(server) as one, Client(server) as two:
+            for client in (one, two):
+                client.send(request("GET", "/"))
+                equal(client.answer().status, 200, "within the limit")
+            answer = ask(server, "GET", "/")
+            equal((answer.status, answer.headers["Retry-After"]), (503, "5"), "beyond the limit")
+            one.send(request("GET", "/"))
+            answer = one.answer()
+            equal((answer.status, answer.headers["Connection"]), (200, "close"), "the last request")
+            check(one.at_end(), "one request too many")
+        wait_until(lambda: ask(server, "GET", "/").status == 200, "room again")
+        check(server.stop()["turned_away"] >= 1, "turned away")
+
+
+def clients_go_away(program, root, options):
+    with serving(program, root, *options) as server:
+        process = subprocess.Popen(["curl", "--silent", "--limit-rate", "1M", "--output", "-",
+                                    server.url("/large.bin")], stdout=subprocess.PIPE)
+        process.stdout.read(100_000)  # in the middle of it
+        process.kill()
+        process.communicate()
+        for text in ("", "GET / HT", request("GET", "/large.bin")):
+            with Client(server) as client:
+                client.send(text)
+        wait_until(lambda: connections(server) == 0, "connections of clients that are gone")
+        equal(ask(server, "GET", "/").status, 200, "afterwards")
+        with Client(server) as client:  # says that it is done, and still wants its answer
+            client.send(request("GET", "/small.html"))
+            client.socket.shutdown(socket.SHUT_WR)
+            equal(client.answer().status, 200, "half closed")
+            check(client.at_end(), "and closed")
+
+
+def graceful_end(program, root, options):
+    large = (root / "large.bin").read_bytes()
+    with serving(program, root, *options) as server:
+        with Client(server) as busy, Client(server) as idle, Client(server) as silent:
+            idle.send(request("GET", "/"))
+            equal(idle.answer().status, 200, "before the end")
+            busy.send(request("GET", "/large.bin"))
+            status, _ = busy.head()
+            begin = busy.stream.read(10)
+            equal((status, begin), (200, large[:10]), "a download that has begun")
+            server.terminate()
+            check(idle.at_end() and silent.at_end(), "idle connections end at once")
+            with contextlib.suppress(ConnectionRefusedError, ConnectionResetError):
+                with Client(server) as late:
+                    check(late.at_end(), "nobody is let in")
+            check(begin + busy.stream.read() == large, "the download is complete")
+        server.wait()
+    with serving(program, root, "--drain-seconds", SHORT, *options) as server:
+        with Client(server, receive_buffer=4096) as busy:
+            busy.send(request("GET", "/large.bin"))
+            busy.head()
+            server.terminate()
+            server.wait()  # although that client never reads
+    with serving(program, root, *options) as server:
+        with Client(server, receive_buffer=4096) as busy:
+            busy.send(request("GET", "/large.bin"))
+            busy.head()
+            server.terminate()
+            wait_until(lambda: not accepts(server), "the first signal closes the listener")
+            server.terminate()  # the second one means now
+            server.wait()
+
+
+def accepts(server):
+    try:
+        with Client(server):
+            return True
+    except (ConnectionRefusedError, ConnectionResetError):
+        return False
+
+
+TESTS = [deadlines, limits, clients_go_away, graceful_end]

@@ -1,0 +1,146 @@
+// Parts of httpd that look at bytes, files and options: request heads, the folder that is served,
+// its list, the command line.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "document_root.hpp"
+#include "listing.hpp"
+#include "options.hpp"
+#include "request.hpp"
+
+namespace httpd {
+namespace {
+
+// -- request heads --------------------------------------------------------------------------------
+
+TEST(RequestHead, is_read_by_the_parser) {
+  const std::string text =
+      "HEAD /a?b HTTP/1.1\r\nHost: h\r\nRange: bytes=0-1\r\nif-none-match: \"x\"\r\n"
+      "Content-Length: 7\r\nExpect: 100-Continue\r\n\r\nrest of it";
+  Request request;
+  const Parsed parsed = parse_request(text, request);
+  ASSERT_EQ(parsed.kind, Parsed::Kind::complete);
+  EXPECT_EQ(text.substr(parsed.bytes), "rest of it");
+  EXPECT_EQ(request.method, Method::head);
+  EXPECT_EQ(request.target, "/a?b");
+  EXPECT_EQ(request.range, "bytes=0-1");
+  EXPECT_EQ(request.conditions.if_none_match, "\"x\"");
+  EXPECT_EQ(request.body, BodyKind::sized);
+  EXPECT_EQ(request.content_length, 7U);
+  EXPECT_TRUE(request.expects_continue);
+  EXPECT_TRUE(request.keep_alive);
+  for (std::size_t i = 0; i < parsed.bytes; ++i) {
+    EXPECT_EQ(parse_request(text.substr(0, i), request).kind, Parsed::Kind::incomplete) << i;
+  }
+}
+
+TEST(RequestHead, keeps_connections_by_version) {
+  Request request;
+  const auto keeps = [&](const char* text) {
+    EXPECT_EQ(parse_request(text, request).kind, Parsed::Kind::complete) << text;
+    return request.keep_alive;
+  };
+  EXPECT_TRUE(keeps("GET / HTTP/1.1\r\nHost: h\r\n\r\n"));
+  EXPECT_FALSE(keeps("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"));
+  EXPECT_FALSE(keeps("GET / HTTP/1.0\r\n\r\n"));
+  EXPECT_TRUE(keeps("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
+}
+
+// -- the root -------------------------------------------------------------------------------------
+
+class Root : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "baton-httpd-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    std::filesystem::create_directories(folder_ / "root/sub");
+    std::ofstream(folder_ / "secret") << "secret";
+    std::ofstream(folder_ / "root/sub/file") << "content";
+    std::filesystem::create_symlink("../secret", folder_ / "root/out");
+    std::filesystem::create_symlink(folder_ / "root/sub/file", folder_ / "root/absolute");
+    std::filesystem::create_symlink("sub", folder_ / "root/inside");
+    std::filesystem::create_symlink("..", folder_ / "root/up");
+    ASSERT_EQ(::mkfifo((folder_ / "root/fifo").c_str(), 0600), 0);
+    ASSERT_FALSE(root_.open((folder_ / "root").string()));
+    if (GetParam()) root_.refuse_links();
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string open(const std::string& path) {
+    Opened opened;
+    const std::error_code error = root_.open_below(path, opened);
+    if (error) return "error";
+    return opened.kind == Opened::Kind::file     ? "file " + std::to_string(opened.size)
+           : opened.kind == Opened::Kind::folder ? "folder"
+                                                 : "other";
+  }
+
+  std::filesystem::path folder_;
+  DocumentRoot root_;
+};
+
+TEST_P(Root, opens_what_is_below) {
+  EXPECT_EQ(open(""), "folder");
+  EXPECT_EQ(open("sub"), "folder");
+  EXPECT_EQ(open("sub/file"), "file 7");
+  EXPECT_EQ(open("fifo"), "other");
+  EXPECT_EQ(open("nothing"), "error");
+  EXPECT_EQ(open("sub/file/x"), "error");
+  EXPECT_EQ(open("inside/file"), GetParam() ? "error" : "file 7");
+}
+
+TEST_P(Root, opens_nothing_else) {
+  for (const char* path : {"out", "absolute", "up/secret", "..", "../secret", "sub/../../secret",
+                           "/etc/passwd", "inside/../../secret", "sub/.."}) {
+    const std::string found = open(path);
+    EXPECT_TRUE(found == "error" || (found == "folder" && std::string(path) == "sub/.."))
+        << path << ": " << found;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(ByKernelAndByStep, Root, testing::Values(false, true));
+
+TEST(Listing, is_escaped) {
+  const std::string page = listing_page({"a&b", true}, {{"<x>", false}, {"y z", true}}, true);
+  EXPECT_NE(page.find("<h1>/a&amp;b</h1>"), std::string::npos);
+  EXPECT_NE(page.find("href=\"./%3Cx%3E\">&lt;x&gt;</a>"), std::string::npos);
+  EXPECT_LT(page.find("href=\"./y%20z/\""), page.find("&lt;x&gt;")) << "folders first";
+  EXPECT_NE(page.find("Only the first"), std::string::npos);
+}
+
+// -- options --------------------------------------------------------------------------------------
+
+TEST(CommandLine, is_a_table) {
+  const auto parse = [](std::vector<const char*> words) {
+    words.insert(words.begin(), "httpd");
+    return parse_options(static_cast<int>(words.size()), words.data());
+  };
+  const auto good = parse({"--root", "/x", "--listing", "--idle-seconds", "0.5", "--threads", "3"});
+  ASSERT_TRUE(good);
+  EXPECT_EQ(good->root, "/x");
+  EXPECT_TRUE(good->listing);
+  EXPECT_EQ(good->limits.idle_time, std::chrono::milliseconds(500));
+  EXPECT_GT(good->limits.header_time.count(), 0);
+  const auto config = make_config(*good);
+  ASSERT_TRUE(config) << config.error().reason;
+  ASSERT_EQ(config->processors.size(), 2U);
+  EXPECT_EQ(config->processors[0].threads, 3U);
+  EXPECT_TRUE(config->processors[1].operations.has(baton::OperationKind::read_file));
+  EXPECT_FALSE(parse({"--threads"}));
+  EXPECT_FALSE(parse({"--threads", "0"}));
+  EXPECT_FALSE(parse({"--threads", "3x"}));
+  EXPECT_FALSE(parse({"--header-seconds", "nan"}));
+  EXPECT_FALSE(parse({"--unknown"}));
+  EXPECT_FALSE(parse({"x"}));
+}
+
+}  // namespace
+}  // namespace httpd
