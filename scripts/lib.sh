@@ -6,9 +6,10 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 jobs=${BATON_JOBS:-2}
 
 packages_build="g++ cmake ninja-build ccache pkg-config libpugixml-dev libcli11-dev libfmt-dev
-  libgtest-dev python3"
+  libgtest-dev libboost1.81-dev python3"
 packages_test="gcc spin strace binutils clang-19 libclang-rt-19-dev clang-format-19 clang-tidy-19
-  valgrind jq util-linux"
+  valgrind jq util-linux systemtap-sdt-dev curl wrk"
+packages_fuzz="clang-19 libclang-rt-19-dev"
 
 say() { printf '== %s\n' "$*"; }
 

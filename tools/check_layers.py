@@ -56,6 +56,7 @@ PLAIN = {
     "baton/interest.hpp",
     "baton/limits.hpp",
     "baton/log.hpp",
+    "baton/reason_code.hpp",
     "baton/result.hpp",
     "baton/version.hpp",
 }
@@ -67,10 +68,10 @@ OPERATION_HEADERS = re.compile(
 # A mechanism's system header stays in the mechanism's own source file: those whose path matches.
 # The system calls themselves are made by src/os, whose .cpp files may use any of them.
 MECHANISMS = {
-    "sys/epoll.h": r"epoll",
+    "sys/epoll.h": r"epoll|silent_files",
     "sys/select.h": r"select",
     # The ring takes poll masks; the merged wait over several engines is a poll() of its own.
-    "poll.h": r"/poll|devpoll|event_ports|io_uring|core/merged_wait",
+    "poll.h": r"/poll|devpoll|event_ports|rt_signals|io_uring|core/merged_wait",
     "sys/poll.h": r"/poll",
     "sys/eventfd.h": r"eventfd",
     "sys/signalfd.h": r"signal",

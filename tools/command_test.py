@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -26,6 +27,11 @@ def run(*arguments, env=None):
 
 def available():
     return [row for row in json.loads(run("engines", "--json").stdout) if row["available"]]
+
+
+def serving():
+    """Those that do sockets."""
+    return [row for row in available() if row["operations"] == "all"]
 
 
 def chosen(row):
@@ -89,23 +95,28 @@ def echo_back(connection, data):
 
 
 class EchoTest(unittest.TestCase):
+    def load(self, echo, *options):
+        """Messages that a short load got back, none of them wrong. Not `passed`: on a busy machine
+        the few milliseconds that are measured may hold no message of some session."""
+        done = run("load", "--port", str(echo.port), "--seconds", "0.05", "--json", *options)
+        report = json.loads(done.stdout)
+        self.assertEqual((report["errors"], report["wrong"]), (0, 0), done.stdout + done.stderr)
+        return report["messages_total"]
+
     def test_every_engine_style_and_mode_echoes(self):
-        for row in available():
+        for row in serving():
             for mode in ("shared", "dedicated", "per_thread"):
-                if row["leader_rule"] == "pinned" and mode == "shared":
+                if row["leader_rule"] != "any" and mode == "shared":
                     continue
                 for style in (["--style", "callback"], ["--style", "coroutine"],
                               ["--style", "callback", "--pooled"],
                               ["--style", "coroutine", "--pooled"]):
                     options = [*chosen(row), "--mode", mode, "--threads", "2", *style]
                     with self.subTest(options=options), Echo(*options) as echo:
-                        done = run("load", "--port", str(echo.port), "--sessions", "20",
-                                   "--window", "4096", "--seconds", "0.05", "--json")
-                        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                        sent = self.load(echo, "--sessions", "20", "--window", "4096") * 512
                         self.assertEqual(echo.end(), 0, echo.errors)
                         numbers = echo.statistics()
                         self.assertEqual(numbers["accepted"], 20)
-                        sent = json.loads(done.stdout)["messages_total"] * 512
                         self.assertEqual(numbers["bytes"], sent)
 
     def test_until_empty_ends_with_the_last_connection(self):
@@ -154,7 +165,7 @@ class EchoTest(unittest.TestCase):
             self.assertEqual(echo.wait(), 0, echo.errors)
 
     def test_one_thread_means_one_thread(self):
-        for row in available():
+        for row in serving():
             options = [*chosen(row), "--mode", "per_thread", "--threads", "1"]
             with self.subTest(options=options), Echo(*options) as echo, \
                     echo.connect() as connection:
@@ -177,9 +188,76 @@ class EchoTest(unittest.TestCase):
 
     def test_ipv6(self):
         with Echo("--host", "::1") as echo:
-            done = run("load", "--host", "::1", "--port", str(echo.port), "--seconds", "0.05")
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertGreater(self.load(echo, "--host", "::1"), 0)
             self.assertEqual(echo.end(), 0, echo.errors)
+
+
+class WatchTest(unittest.TestCase):
+    LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z ([\d,]+) msg/s, ([\d,]+) B/s, "
+                      r"(\d+) connections \| leader changes [\d,]+/s, deferred [\d,]+/s, "
+                      r"wakes [\d,]+/s \(saved [\d,]+/s\) \| oldest (.*)\n")
+
+    def test_lines_come_into_a_pipe_only_when_asked_for(self):
+        with tempfile.TemporaryDirectory() as folder:
+            metrics = Path(folder) / "baton.prom"
+            with Echo("--watch", "--metrics", str(metrics)) as echo:
+                while not metrics.exists():  # a second has passed
+                    time.sleep(0.05)
+                self.assertEqual(echo.end(), 0)
+                self.assertEqual(echo.errors, "")
+
+    def test_lines_tell_of_traffic_and_of_what_waits(self):
+        for style in ("callback", "coroutine"):
+            with self.subTest(style=style), \
+                    Echo("--watch", "always", "--style", style) as echo, \
+                    echo.connect() as connection:
+                messages = 0
+                while messages == 0:  # until a line has seen one of these
+                    self.assertEqual(echo_back(connection, b"x" * 100), b"x" * 100)
+                    line = echo.process.stderr.readline()
+                    found = self.LINE.fullmatch(line)
+                    self.assertTrue(found, line)
+                    messages = int(found.group(1).replace(",", ""))
+                self.assertEqual(found.group(3), "1")
+                self.assertIn("read_stream", found.group(4))
+                connection.close()
+                self.assertEqual(echo.end(), 0)
+
+    def test_terminal_gets_one_line_over_and_over(self):
+        master, slave = os.openpty()
+        process = subprocess.Popen([BATON, "echo", "--watch"], stdout=subprocess.PIPE,
+                                   stderr=slave, text=True)
+        os.close(slave)
+        try:
+            self.assertIn("listening", process.stdout.readline())
+            shown = b""
+            while shown.count(b"\r\x1b[K") < 2:
+                shown += os.read(master, 4096)
+            self.assertIn(b" msg/s, ", shown)
+            self.assertNotIn(b"\n", shown)
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(TIMEOUT_S), 0)
+        finally:
+            process.kill()
+            process.communicate()
+            os.close(master)
+
+    def test_metrics_are_what_prometheus_reads(self):
+        with tempfile.TemporaryDirectory() as folder:
+            metrics = Path(folder) / "baton.prom"
+            with Echo("--metrics", str(metrics)) as echo, echo.connect() as connection:
+                self.assertEqual(echo_back(connection, b"here"), b"here")
+                connection.close()
+                self.assertEqual(echo.end(), 0)
+                self.assertEqual(echo.errors, "")
+            lines = metrics.read_text().splitlines()
+            samples = [line for line in lines if not line.startswith("#")]
+            self.assertEqual(len(lines), 3 * len(samples))
+            for line in samples:
+                self.assertRegex(line, r'^baton_[a-z_]+\{program="baton echo"\} [\d.]+$')
+            started = [line for line in samples if line.startswith("baton_operations_started")]
+            self.assertGreater(int(started[0].split()[-1]), 2)
+            self.assertEqual(os.listdir(folder), ["baton.prom"])
 
 
 class ConfigurationTest(unittest.TestCase):
@@ -224,14 +302,103 @@ class EnginesTest(unittest.TestCase):
         rows = json.loads(run("engines", "--json").stdout)
         self.assertTrue(rows)
         for row in rows:
-            self.assertEqual(set(row), {"engine", "wait", "available", "reason", "leader_rule"})
-            self.assertIn(row["leader_rule"], ("any", "pinned") if row["available"] else ("",))
+            self.assertEqual(set(row), {"engine", "wait", "variant", "available", "code",
+                                        "reason", "leader_rule", "operations"})
+            self.assertEqual(row["code"] == "", row["available"])
+            rules = ("any", "steady", "pinned") if row["available"] else ("",)
+            self.assertIn(row["leader_rule"], rules)
             self.assertNotEqual(row["reason"], "")
 
     def test_table_has_the_same_rows(self):
         rows = json.loads(run("engines", "--json").stdout)
-        lines = run("engines").stdout.splitlines()
-        self.assertEqual([line.split()[0] for line in lines[1:]], [row["engine"] for row in rows])
+        engines, interrupts = run("engines").stdout.split("\n\n")
+        self.assertEqual([line.split()[0] for line in engines.splitlines()[1:]],
+                         [row["engine"] for row in rows])
+        self.assertEqual({line.split()[0] for line in interrupts.splitlines()[1:]},
+                         {"eventfd", "pipe", "signal"})
+
+
+def traced(*arguments, env=None):
+    """(what `baton` did, its calls of io_uring_*), by strace; None where strace cannot be used."""
+    with tempfile.NamedTemporaryFile("r", suffix=".strace") as log:
+        # A sanitizer's search for leaks does not work under a tracer.
+        quiet = {name: os.environ.get(name, "") + ":detect_leaks=0"
+                 for name in ("ASAN_OPTIONS", "LSAN_OPTIONS")}
+        try:
+            done = subprocess.run(
+                ["strace", "-f", "-qq", "-o", log.name,
+                 "-e", "trace=io_uring_setup,io_uring_enter,io_uring_register", BATON, *arguments],
+                capture_output=True, text=True, timeout=TIMEOUT_S,
+                env={**os.environ, **quiet, **(env or {})})
+        except FileNotFoundError:
+            return None
+        if "PTRACE" in done.stderr or "ptrace" in done.stderr:
+            return None
+        return done, [line for line in log.read().splitlines() if "io_uring_" in line]
+
+
+class PolicyTest(unittest.TestCase):
+    FORBID = {"BATON_FORBID": "io_uring"}
+
+    def setUp(self):
+        if not any(row["engine"] == "io_uring" for row in json.loads(
+                run("engines", "--json").stdout)):
+            self.skipTest("this build has no io_uring")
+
+    def uses(self):
+        """Short programs, each of which opens proactors or looks at engines."""
+        yield ["engines"]
+        for row in available():
+            if row["engine"] != "io_uring":
+                yield ["echo", "--explain", "--host", "nowhere", *chosen(row)]
+        yield ["echo", "--explain", "--host", "nowhere"]  # opened; then the address is wrong
+        yield ["echo", "--engine", "io_uring"]
+        yield ["load", "--file", "/nonexistent/file"]
+
+    def test_no_call_of_a_forbidden_engine_is_made(self):
+        control = traced("engines")
+        if control is None:
+            self.skipTest("strace cannot be used here")
+        self.assertNotEqual(control[1], [], "the trace does not see what it should")
+        for arguments in self.uses():
+            with self.subTest(arguments=arguments):
+                self.assertEqual(traced(*arguments, env=self.FORBID)[1], [])
+
+    def test_forbidden_engine_is_listed_with_its_code(self):
+        rows = json.loads(run("engines", "--json", env=self.FORBID).stdout)
+        for row in rows:
+            if row["engine"] == "io_uring":
+                self.assertFalse(row["available"])
+                self.assertEqual(row["code"], "forbidden")
+        self.assertIn("[forbidden]", run("engines", env=self.FORBID).stdout)
+
+    def test_contradictions_and_unknown_names_are_told(self):
+        both = run("echo", env={**self.FORBID, "BATON_REQUIRE": "io_uring"})
+        self.assertEqual(both.returncode, 1)
+        self.assertIn("[contradiction]", both.stderr)
+        unknown = run("engines", env={"BATON_PREFER": "io_urin"})
+        self.assertEqual(unknown.returncode, 1)
+        self.assertIn("valid: ", unknown.stderr)
+        self.assertIn("io_uring", unknown.stderr)
+        self.assertIn("[unknown_name]", unknown.stderr)
+
+    def test_required_engine_is_chosen_where_it_is_left_open(self):
+        for row in serving():
+            if row["leader_rule"] == "pinned":
+                continue
+            with self.subTest(row=row), \
+                    Echo("--explain", env={"BATON_REQUIRE": row["engine"]}) as echo:
+                self.assertEqual(echo.end(), 0)
+                self.assertIn(f"processor 0: engine={row['engine']} ", echo.errors)
+
+    def test_preferred_engine_is_tried_first(self):
+        for row in serving():
+            if row["leader_rule"] == "pinned":
+                continue
+            with self.subTest(row=row), \
+                    Echo("--explain", env={"BATON_PREFER": row["engine"]}) as echo:
+                self.assertEqual(echo.end(), 0)
+                self.assertIn(f"processor 0: engine={row['engine']} ", echo.errors)
 
 
 class FileLoadTest(unittest.TestCase):

@@ -422,6 +422,26 @@ static void what_is_chosen_is_told(baton_proactor* proactor) {
   CHECK(strncmp(text, "started ", 8) == 0);
 }
 
+static void what_is_pending_is_told(baton_proactor* proactor) {
+  char text[2048];
+  baton_operation timer = BATON_OPERATION_INIT;
+  baton_completion done;
+  baton_activation activation = 0;
+  timer.kind = BATON_TIMER;
+  timer.tag = 77;
+  timer.deadline_ns = baton_now(proactor) + 600LL * 1000 * 1000 * 1000;
+  CHECK_EQUAL(baton_start(proactor, &timer, 1, &activation, NULL), 1);
+  CHECK_EQUAL(baton_poll(proactor, &done, 1), 0); /* in per_thread mode: out of the mailbox */
+  const size_t length = baton_pending(proactor, 0, text, sizeof text);
+  CHECK_EQUAL(length, strlen(text));
+  CHECK(strncmp(text, "pending ", 8) == 0);
+  /* In per_thread mode the lane is outside baton_wait and says nothing. */
+  CHECK(strstr(text, "tag=77") != NULL || strstr(text, "lane 0: no thread") != NULL);
+  CHECK_EQUAL(baton_cancel(proactor, activation), 0);
+  CHECK_EQUAL(baton_wait(proactor, &done, 1, -1), 1);
+  CHECK_EQUAL(done.tag, 77);
+}
+
 /* A connection that was accepted and not brought does not leak. */
 static void accepted_and_not_brought(void) {
   baton_proactor* proactor = open_proactor(configuration, 8);
@@ -469,6 +489,7 @@ int main(int argc, char** argv) {
   stopping();
   accepted_and_not_brought();
   what_is_chosen_is_told(proactor);
+  what_is_pending_is_told(proactor);
   baton_close(proactor);
   return 0;
 }

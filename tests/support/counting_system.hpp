@@ -11,7 +11,7 @@ namespace baton::test {
 
 struct SystemCalls {
   std::atomic<std::uint64_t> epoll_ctl{0};
-  std::atomic<std::uint64_t> waits{0};  // epoll_pwait, ppoll, pselect
+  std::atomic<std::uint64_t> waits{0};  // epoll_pwait, ppoll, pselect, sigtimedwait
   std::atomic<std::uint64_t> reads{0};
   std::atomic<std::uint64_t> writes{0};
   std::atomic<std::uint64_t> signals{0};  // kill_thread
@@ -51,6 +51,10 @@ inline const os::System& counting_system() {
                         const sigset_t* mask) {
       ++system_calls().waits;
       return os::real_system().pselect(end, in, out, error, timeout, mask);
+    };
+    system.sigtimedwait = [](const sigset_t* set, siginfo_t* info, const timespec* timeout) {
+      ++system_calls().waits;
+      return os::real_system().sigtimedwait(set, info, timeout);
     };
     system.read = [](int fd, void* buffer, size_t size) {
       ++system_calls().reads;

@@ -18,6 +18,7 @@
 #include "baton/coro/task.hpp"
 #include "baton/proactor.hpp"
 #include "baton/registry.hpp"
+#include "team.hpp"
 
 namespace baton::test {
 
@@ -25,6 +26,7 @@ struct ModeCase {
   std::string engine;
   Mode mode = Mode::shared;
   unsigned threads = 1;
+  bool files_only = false;  ///< the engine is one of a team
 
   [[nodiscard]] std::string name() const {
     return engine + "_" + to_string(mode) + "_" + std::to_string(threads);
@@ -36,6 +38,7 @@ struct ModeCase {
     processor.mode = mode;
     processor.threads = threads;
     config.processors.push_back(processor);
+    if (files_only) make_team(config);
     return config;
   }
 };
@@ -44,7 +47,11 @@ inline std::vector<ModeCase> mode_cases() {
   std::vector<ModeCase> cases;
   for (const auto& engine : registry().engines()) {
     for (const Mode mode : {Mode::shared, Mode::dedicated, Mode::per_thread}) {
-      for (const unsigned threads : {1U, 4U}) cases.push_back({engine.name, mode, threads});
+      for (const unsigned threads : {1U, 4U}) {
+        // A team serves sockets as its other member does alone: once for each mode is enough.
+        if (engine.files_only && threads == 1) continue;
+        cases.push_back({engine.name, mode, threads, engine.files_only});
+      }
     }
   }
   return cases;

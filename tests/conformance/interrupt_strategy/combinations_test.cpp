@@ -34,6 +34,7 @@ class interrupt_strategy : public testing::TestWithParam<Combination> {
     options.wait = GetParam().wait;
     options.interrupt = GetParam().interrupt;
     options.descriptors_max = 64;
+    options.one_thread_waits = true;  // one at a time: the tests change it, for what hands over
     options.explain = [&](std::string_view line) { replaced = line; };
     auto opened = Demultiplexer::open(options);
     if (!opened) GTEST_SKIP() << opened.error().reason;

@@ -4,11 +4,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <map>
 #include <set>
 
+#include "../../support/team.hpp"
 #include "baton/registry.hpp"
 
 namespace baton::conformance {
@@ -26,15 +28,25 @@ std::vector<Combination> all() {
   std::vector<Combination> list;
   for (const auto& engine : registry().engines()) {
     for (const Mode mode : {Mode::shared, Mode::dedicated, Mode::per_thread}) {
+      if (engine.name == "posix_aio") {
+        for (const char* const notify : {"suspend", "sigwait", "callback"}) {
+          list.push_back({engine.name, "-", "-", mode, "auto", true, notify});
+        }
+        continue;
+      }
       if (!engine.waits_by_strategy) {
         const bool ring = engine.name == "io_uring";
-        list.push_back({engine.name, "-", "-", mode, ring ? "any" : "auto"});
+        list.push_back({engine.name, "-", "-", mode, ring ? "any" : "auto", engine.files_only});
+        if (ring) list.push_back({engine.name, "-", "ring", mode, "any"});
         if (ring && mode == Mode::per_thread) {
           list.push_back({engine.name, "-", "-", mode, "pinned"});
+          list.push_back({engine.name, "-", "ring", mode, "pinned"});
         }
         continue;
       }
       for (const auto& wait : registry().wait_strategies()) {
+        // Refused, as rt_signals_mode.shared_is_refused_and_told_what_to_do has it.
+        if (wait.name == "rt_signals" && mode == Mode::shared) continue;
         for (const auto& interrupt : registry().interrupt_strategies()) {
           list.push_back({engine.name, wait.name, interrupt.name, mode, "auto"});
         }
@@ -44,20 +56,39 @@ std::vector<Combination> all() {
   return list;
 }
 
-// Keeps a combination if it brings an engine x mode that was not there, or a pair of choices that
-// was not.
+// The pairs of choices that a combination brings: each is to be there once.
+std::vector<std::string> pairs_of(const Combination& one) {
+  const std::string mode = to_string(one.mode);
+  std::vector<std::string> pairs{one.engine + "/" + one.profile + "/" + mode,
+                                 one.engine + "/" + one.notify};
+  if (one.wait == "-") {
+    pairs.push_back(one.engine + "/" + one.interrupt);
+  } else {
+    pairs.push_back(one.wait + "/" + one.interrupt);
+    pairs.push_back(one.wait + "/" + mode);
+  }
+  return pairs;
+}
+
+// Few combinations with every pair: always the next that brings most.
 std::vector<Combination> reduced(const std::vector<Combination>& list) {
   std::vector<Combination> kept;
   std::set<std::string> seen;
-  for (const Combination& one : list) {
-    const std::string mode = to_string(one.mode);
-    const std::string pairs[] = {one.engine + "/" + mode + "/" + one.profile,
-                                 one.wait + "+" + one.interrupt, one.wait + "/" + mode};
-    bool brings_something = false;
-    for (const std::string& pair : pairs) brings_something |= seen.insert(pair).second;
-    if (brings_something) kept.push_back(one);
+  for (;;) {
+    const Combination* best = nullptr;
+    std::ptrdiff_t most = 0;
+    for (const Combination& one : list) {
+      const auto pairs = pairs_of(one);
+      const auto fresh = std::count_if(pairs.begin(), pairs.end(),
+                                       [&](const auto& pair) { return !seen.contains(pair); });
+      if (fresh <= most) continue;
+      most = fresh;
+      best = &one;
+    }
+    if (best == nullptr) return kept;
+    for (const std::string& pair : pairs_of(*best)) seen.insert(pair);
+    kept.push_back(*best);
   }
-  return kept;
 }
 
 // Why a combination cannot be opened here; empty if it can. Asked once for each.
@@ -71,7 +102,13 @@ const std::string& unavailable(const Combination& combination) {
     } else {
       const std::string text = (*proactor)->explain();
       // A replacement would test another combination under this one's name.
-      if (text.find("engine=" + combination.engine) == std::string::npos) found->second = text;
+      for (const auto& [what, choice] : {std::pair{" engine=", combination.engine},
+                                         {" wait=", combination.wait},
+                                         {" interrupt=", combination.interrupt}}) {
+        if (choice != "-" && text.find(what + choice + " ") == std::string::npos) {
+          found->second = text;
+        }
+      }
     }
   }
   return found->second;
@@ -81,8 +118,11 @@ const std::string& unavailable(const Combination& combination) {
 
 std::string Combination::name() const {
   std::string text = engine;
-  if (wait != "-") text += "_" + wait + "_" + interrupt;
+  if (wait != "-") text += "_" + wait;
+  if (interrupt != "-") text += "_" + interrupt;
   if (profile != "auto") text += "_" + profile;
+  if (files_only) text += "_team";
+  if (notify != "-") text += "_" + notify;
   return text + "_" + to_string(mode);
 }
 
@@ -96,10 +136,16 @@ Config Combination::config() const {
   processor.profile = profile;
   processor.threads = 1;
   config.processors.push_back(processor);
+  if (notify != "-") config.processors.front().notify = notify;
+  if (files_only) test::make_team(config);
   return config;
 }
 
-std::vector<Combination> combinations() { return pairwise() ? reduced(all()) : all(); }
+// Once for all suites: under the sanitizers it would be most of what a test takes.
+const std::vector<Combination>& combinations() {
+  static const std::vector<Combination> list = pairwise() ? reduced(all()) : all();
+  return list;
+}
 
 Runners::Runners(Proactor& proactor, unsigned count) : proactor_(proactor) {
   for (unsigned i = 0; i < count; ++i) threads_.emplace_back([this] { proactor_.run(); });
@@ -135,7 +181,7 @@ void Conformance::SetUp() {
 std::unique_ptr<Proactor> Conformance::open(unsigned threads,
                                             const std::function<void(Config&)>& change) {
   Config config = GetParam().config();
-  config.processors.front().threads = threads;
+  for (ProcessorConfig& processor : config.processors) processor.threads = threads;
   if (change) change(config);
   auto proactor = Proactor::open(std::move(config));
   if (!proactor) {

@@ -27,12 +27,15 @@ struct Combination {
   std::string interrupt;  // "-" likewise
   Mode mode = Mode::shared;
   std::string profile;  // "auto", or io_uring's "any" and "pinned"
+  /// An engine for files only, by what it declares: it takes them, and `emulated` all the rest.
+  bool files_only = false;
+  std::string notify = "-";  // of an engine that is told by several means
 
   [[nodiscard]] std::string name() const;  // "emulated_epoll_eventfd_shared"
   [[nodiscard]] Config config() const;
 };
 
-std::vector<Combination> combinations();
+const std::vector<Combination>& combinations();
 
 /// For messages of GoogleTest.
 inline void PrintTo(const Combination& combination, std::ostream* out) {
@@ -81,6 +84,8 @@ class Conformance : public testing::TestWithParam<Combination> {
   /// Waits, without running handlers, until `done` or a minute has passed.
   static void wait_until(const std::function<bool()>& done);
 
+  /// The processor of a team that the sockets go to; without a team, the only one.
+  static ProcessorConfig& sockets(Config& config) { return config.processors.front(); }
   [[nodiscard]] bool per_thread() const { return GetParam().mode == Mode::per_thread; }
 };
 

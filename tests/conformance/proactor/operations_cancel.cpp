@@ -23,7 +23,7 @@ class Cancel : public Operations {
 BATON_CONFORMANCE_SUITE(Cancel);
 
 TEST_P(Cancel, a_deferred_operation) {
-  use([](Config& config) { config.processors.front().started_max = 1; });
+  use([](Config& config) { sockets(config).started_max = 1; });
   Probe& first = reading(idle_connection(), memory(8));
   Probe& second = reading(idle_connection(), memory(8));
   start(first);

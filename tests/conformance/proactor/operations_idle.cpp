@@ -26,7 +26,13 @@ class Idle : public Operations {
     const std::uint64_t waits = proactor().statistics().waits;
     run_for(span);
     EXPECT_LT(cpu_time() - before, span / 5);
-    EXPECT_LT(proactor().statistics().waits - waits, 40U);
+    EXPECT_LT(proactor().statistics().waits - waits, waits_max(span));
+  }
+  /// A thread that leads several engines looks at them every 2 ms while one of them rests, since no
+  /// descriptor tells when that is over.
+  [[nodiscard]] std::uint64_t waits_max(Duration span) const {
+    const bool leads_several = GetParam().files_only && GetParam().mode == Mode::per_thread;
+    return 40 + (leads_several ? static_cast<std::uint64_t>(span / 2ms) : 0);
   }
 
   /// No further descriptor can be opened while it lives.

@@ -26,7 +26,7 @@ class Limits : public Operations {
 BATON_CONFORMANCE_SUITE(Limits);
 
 TEST_P(Limits, beyond_started_max_operations_are_deferred) {
-  use([](Config& config) { config.processors.front().started_max = 2; });
+  use([](Config& config) { sockets(config).started_max = 2; });
   const std::vector<Probe*> reads = idle_reads(10);
   for (Probe* read : reads) start(*read);
   run_for(1ms);
@@ -47,8 +47,8 @@ TEST_P(Limits, beyond_started_max_operations_are_deferred) {
 
 TEST_P(Limits, beyond_operations_max_a_start_is_refused_and_nothing_lost) {
   use([](Config& config) {
-    config.processors.front().operations_max = 6;
-    config.processors.front().started_max = 4;
+    sockets(config).operations_max = 6;
+    sockets(config).started_max = 4;
   });
   const std::vector<Probe*> reads = idle_reads(8);
   for (std::size_t i = 0; i < 6; ++i) start(*reads[i]);
@@ -69,6 +69,20 @@ TEST_P(Limits, beyond_operations_max_a_start_is_refused_and_nothing_lost) {
   for (const Pair& pair : pairs) ::send(pair.peer.get(), "data", 4, MSG_NOSIGNAL);
   run([&] { return all_done(reads); });
   for (std::size_t i = 2; i < reads.size(); ++i) EXPECT_EQ(reads[i]->bytes(), 4U);
+}
+
+// Nothing else may come by: only the cancels make room, while the leader waits.
+TEST_P(Limits, a_cancel_makes_room_for_what_is_deferred) {
+  use([](Config& config) { sockets(config).started_max = 2; });
+  const std::vector<Probe*> reads = idle_reads(2);
+  for (Probe* read : reads) start(*read);
+  run_for(1ms);
+  Pair pair = unix_pair();
+  Probe& write = writing(adopt(pair.ours), memory("data"));
+  start(write);
+  for (Probe* read : reads) proactor().cancel(*read);
+  run([&] { return all_done(reads) && write.done(); });
+  EXPECT_EQ(write.bytes(), 4U);
 }
 
 TEST_P(Limits, the_table_of_handles_is_bounded) {

@@ -96,7 +96,7 @@ TEST_P(Order, queued_reads_take_the_data_in_the_order_of_their_start) {
 // (P-17).
 TEST_P(Order, deferred_operations_keep_the_order) {
   for (const std::uint32_t room : {1U, 2U, 3U}) {
-    use([room](Config& config) { config.processors.front().started_max = room; });
+    use([room](Config& config) { sockets(config).started_max = room; });
     Pair pair = unix_pair();
     Handle* const handle = adopt(pair.ours);
     const std::size_t filled = fill(handle->native());

@@ -109,7 +109,7 @@ TEST_P(Start, refuses_invalid_arguments) {
 }
 
 TEST_P(Start, refuses_what_no_processor_takes) {
-  use([](Config& config) { config.processors.front().operations = datagram_operations; });
+  use([](Config& config) { sockets(config).operations = datagram_operations; });
   Pair pair = unix_pair();
   Probe& read = reading(adopt(pair.ours), memory(8));
   EXPECT_EQ(try_start(read), errc::not_supported);

@@ -145,6 +145,19 @@ const os::System& watched_system() {
       const Asleep asleep{sleepers().waiting};
       return os::real_system().pselect(end, in, out, error, timeout, mask);
     };
+    system.io_getevents = [](unsigned long context, long least, long most, io_event* events,
+                             timespec* timeout) {
+      const Asleep asleep{sleepers().waiting};
+      return os::real_system().io_getevents(context, least, most, events, timeout);
+    };
+    system.aio_suspend = [](const aiocb* const list[], int count, const timespec* timeout) {
+      const Asleep asleep{sleepers().waiting};
+      return os::real_system().aio_suspend(list, count, timeout);
+    };
+    system.sigtimedwait = [](const sigset_t* set, siginfo_t* info, const timespec* timeout) {
+      const Asleep asleep{sleepers().waiting};
+      return os::real_system().sigtimedwait(set, info, timeout);
+    };
     system.io_uring_enter = [](int ring, unsigned submit, unsigned complete, unsigned flags,
                                const void* argument, size_t size) {
       const Asleep asleep{sleepers().waiting};
@@ -239,7 +252,9 @@ void Threads::timer(Deadline when, std::function<void()> body) {
 }
 
 void Threads::wait_until_asleep(int threads) {
-  const auto all = [&] { return sleepers().parked + sleepers().waiting == threads; };
+  const std::size_t processors = GetParam().config().processors.size();
+  const int leaders = mode() == Mode::dedicated ? static_cast<int>(processors) : 0;
+  const auto all = [&] { return sleepers().parked + sleepers().waiting == threads + leaders; };
   wait_until([&] {
     if (!all()) return false;
     const std::uint64_t before = sleepers().calls;

@@ -120,7 +120,10 @@ class Threads : public Conformance {
   /// Stops and joins; what a run() threw is in failures().
   void stop();
   void join();
-  [[nodiscard]] std::vector<std::exception_ptr> failures() const { return failures_; }
+  [[nodiscard]] std::vector<std::exception_ptr> failures() {
+    const os::LockGuard lock{mutex_, os::real_system()};
+    return failures_;
+  }
   /// Destroys the proactor.
   void destroy();
 
@@ -139,7 +142,8 @@ class Threads : public Conformance {
   void post(std::function<void()> body, Notify level = Notify::strong, Home home = {});
   void timer(Deadline when, std::function<void()> body);
 
-  /// Until `threads` are asleep, and nobody wakes up any more.
+  /// Until `threads` of the test, and the leaders of dedicated processors, are asleep, and nobody
+  /// wakes up any more.
   void wait_until_asleep(int threads);
 
   [[nodiscard]] Mode mode() const { return GetParam().mode; }

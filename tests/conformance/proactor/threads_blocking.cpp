@@ -200,7 +200,7 @@ TEST_P(Timers, a_nearer_one_is_not_slept_through) {
   Stream quiet;
   read_byte(adopt(quiet.ours), operation());
   run(2);
-  wait_until_asleep(mode() == Mode::dedicated ? 3 : 2);
+  wait_until_asleep(2);
   Operation& far = operation();
   ASSERT_FALSE(proactor().start_timer(far, Deadline::after(1h, proactor().now())));
   expect_at(Deadline::after(5ms, proactor().now()));

@@ -92,7 +92,7 @@ TEST_P(End, also_after_threads_have_run_it) {
   run(2);
   Peer session = echo();
   round_trip(session.get());
-  wait_until_asleep(mode() == Mode::dedicated ? 3 : 2);
+  wait_until_asleep(2);
   stop();
   proactor().restart();
   const int pending = start_every_kind();

@@ -15,7 +15,7 @@ class Roles : public Threads {
       read_byte(adopt(quiet_->ours), operation());
     }
     run(threads);
-    wait_until_asleep(static_cast<int>(threads) + (mode() == Mode::dedicated ? 1 : 0));
+    wait_until_asleep(static_cast<int>(threads));
     before_ = proactor().statistics();
   }
   /// 100 ms without a call; soon, for on a loaded machine somebody may just be falling asleep.

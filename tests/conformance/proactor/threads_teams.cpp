@@ -22,15 +22,16 @@ class Teams : public Threads {
   Proactor& use_team(unsigned threads, Mode files,
                      const std::function<void(Config&)>& change = {}) {
     return use(threads, [&](Config& config) {
-      config.processors.front().operations = all_streams();
-      ProcessorConfig second = config.processors.front();
+      ProcessorConfig second = config.processors.back();
+      ProcessorConfig first = sockets(config);
+      first.operations = all_streams();
       second.operations = file_operations;
       second.mode = files;
       if (files != Mode::per_thread && second.profile == "pinned") second.profile = "any";
       ProcessorConfig third = second;
+      third.engine = first.engine;
       third.operations = datagram_operations;
-      config.processors.push_back(second);
-      config.processors.push_back(third);
+      config.processors = {first, second, third};
       if (change) change(config);
     });
   }
@@ -143,7 +144,7 @@ TEST_P(Teams, a_waiting_leader_takes_the_seat_of_another_processor) {
 }
 
 TEST_P(Teams, a_kind_that_nobody_takes_is_not_supported) {
-  use(1, [](Config& config) { config.processors.front().operations = file_operations; });
+  use(1, [](Config& config) { sockets(config).operations = file_operations; });
   Stream stream;
   Operation& read = operation();
   read.prepare(OperationKind::read_stream, adopt(stream.ours));
@@ -183,7 +184,7 @@ TEST_P(Teams, operations_max_is_for_each_processor) {
 
 // P-17, option (b): only the leader starts; what others start is deferred, and the leader called.
 TEST_P(Teams, only_the_leader_may_start) {
-  use(2, [](Config& config) { config.processors.front().start = StartRule::leader_only; });
+  use(2, [](Config& config) { sockets(config).start = StartRule::leader_only; });
   run(2);
   Peer session = echo();
   for (int i = 0; i < 50; ++i) round_trip(session.get());
@@ -199,7 +200,7 @@ TEST_P(Teams, only_the_leader_may_start) {
 }
 
 TEST_P(Teams, a_bound_on_what_is_started_defers_the_rest_and_loses_nothing) {
-  use(2, [](Config& config) { config.processors.front().started_max = 1; });
+  use(2, [](Config& config) { sockets(config).started_max = 1; });
   run(2);
   constexpr int count = 30;
   std::vector<Stream> streams(count);
@@ -212,6 +213,45 @@ TEST_P(Teams, a_bound_on_what_is_started_defers_the_rest_and_loses_nothing) {
   for (Operation* read : reads) expect_success(*read);
 }
 
+// Two that take everything: a handle that names the second is served by it, and one that names
+// none, or one that does not take the kind, by the first.
+TEST_P(Teams, a_handle_may_name_its_processor) {
+  use(2, [](Config& config) {
+    ProcessorConfig first = sockets(config);
+    first.operations = all_streams();
+    ProcessorConfig third = first;
+    third.operations = datagram_operations;
+    config.processors = {first, first, third};
+  });
+  std::deque<Stream> streams(4);
+  const std::uint16_t wishes[] = {Home::any_processor, 0, 1, 2};
+  const std::uint16_t served[] = {0, 0, 1, 0};
+  std::vector<Operation*> reads;
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    reads.push_back(&operation());
+    reads.back()->set_tag(static_cast<std::uint32_t>(i));
+    Handle* const handle =
+        adopt(streams[i].ours, HandleKind::stream_socket, Home{.lane = 0, .processor = wishes[i]});
+    read_byte(handle, *reads.back());
+  }
+  run(2);
+  PendingReport report;
+  wait_until([&] {
+    report = proactor().pending();
+    return report.operations.size() == streams.size();
+  });
+  for (const PendingOperation& pending : report.operations) {
+    EXPECT_EQ(pending.processor, served[pending.tag]) << pending.tag;
+  }
+  for (const Stream& stream : streams) send_all(stream.peer.get(), "x", 1);
+  for (Operation* const read : reads) expect_success(*read);
+  Stream last;
+  const auto refused = proactor().adopt(last.ours.get(), HandleKind::stream_socket,
+                                        Ownership::borrowed, Home{.processor = 3});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error(), errc::bad_configuration);
+}
+
 // A processor whose engine may only be called by its leader, led by a thread of its own.
 class DedicatedTeams : public Teams {};
 BATON_CONFORMANCE_SUITE_IN(DedicatedTeams, Mode::dedicated);
@@ -219,8 +259,8 @@ BATON_CONFORMANCE_SUITE_IN(DedicatedTeams, Mode::dedicated);
 TEST_P(DedicatedTeams, the_leader_may_be_the_only_one_who_starts) {
   for (const char* const profile : {"auto", "pinned"}) {
     use(1, [&](Config& config) {
-      config.processors.front().start = StartRule::leader_only;
-      config.processors.front().profile = profile;
+      sockets(config).start = StartRule::leader_only;
+      sockets(config).profile = profile;
     });
     run(1);
     Peer session = echo();

@@ -195,6 +195,7 @@ TEST_P(wait_strategy, replaced_between_call_and_report) {
   WaitStrategy& replaced = **opened;
   const SocketPair pair;
   pair.make_readable();
+  meanwhile = [] {};
   EXPECT_FALSE(replaced.add(pair.ours.get(), Interest::in, token_of(1, 1)));
   meanwhile = [&] {
     EXPECT_FALSE(replaced.remove(pair.ours.get()));

@@ -42,6 +42,8 @@ TEST_P(wait_strategy, a_far_deadline_is_no_short_one) {
   add(pair.ours.get(), Interest::in, token_of(0));
   const Deadline far = Deadline::after(std::chrono::hours{24 * 365 * 200});
   EXPECT_EQ(wait(far).size(), 1U);
+  if (info().trigger != Trigger::level) pair.make_readable();
+  again(pair.ours.get(), Interest::in, token_of(0));
   EXPECT_EQ(wait(Deadline::never()).size(), 1U);
 }
 

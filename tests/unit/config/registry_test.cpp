@@ -5,6 +5,8 @@
 #include <atomic>
 #include <thread>
 
+#include "baton/engine.hpp"
+#include "engines/registry.hpp"
 #include "support.hpp"
 
 namespace baton {
@@ -34,10 +36,10 @@ std::ptrdiff_t position(const Entries& entries, std::string_view name) {
 }
 
 TEST(Registry, KnowsTheBuiltInPartsWithTheirReasons) {
-  for (const char* name : {"emulated", "io_uring"}) {
+  for (const char* name : {"emulated", "io_uring", "linux_aio", "posix_aio"}) {
     EXPECT_GE(position(registry().engines(), name), 0) << name;
   }
-  for (const char* name : {"epoll", "poll", "select"}) {
+  for (const char* name : {"epoll", "poll", "select", "rt_signals"}) {
     EXPECT_GE(position(registry().wait_strategies(), name), 0) << name;
   }
   for (const char* name : {"eventfd", "pipe", "signal"}) {
@@ -53,6 +55,23 @@ TEST(Registry, KnowsTheBuiltInPartsWithTheirReasons) {
 TEST(Registry, OnlyTheEmulatedEngineWaitsByAStrategy) {
   for (const auto& entry : registry().engines()) {
     EXPECT_EQ(entry.waits_by_strategy, entry.name == "emulated") << entry.name;
+  }
+}
+
+// What the list says without opening anything is what the open engine declares.
+TEST(Registry, FilesOnlyIsWhatTheEngineDeclares) {
+  const ProcessorConfig config;
+  EngineOptions options;
+  options.config = &config;
+  options.explain = [](std::string_view) {};
+  for (const auto& entry : engines::builtin()) {
+    const auto opened = entry.factory(options);
+    if (!opened) continue;
+    const auto& support = (*opened)->info().support;
+    const auto of = [&](OperationKind kind) { return support[static_cast<std::size_t>(kind)]; };
+    EXPECT_EQ(of(OperationKind::read_stream) == Support::unsupported, entry.files_only)
+        << entry.name;
+    EXPECT_NE(of(OperationKind::read_file), Support::unsupported) << entry.name;
   }
 }
 

@@ -38,6 +38,7 @@ ProcessorConfig any_processor(Random& random, bool per_thread_team, std::uint32_
   processor.ring_entries = one_of<std::uint32_t>(random, {0, 1, 64, 32'768});
   processor.completion_entries = one_of<std::uint32_t>(random, {0, 32'768, 65'536});
   processor.profile = one_of<std::string>(random, {"auto", "any", "pinned"});
+  processor.notify = one_of<std::string>(random, {"auto", "suspend", "sigwait", "callback"});
   return processor;
 }
 
@@ -80,6 +81,7 @@ void expect_equal(const Config& a, const Config& b) {
     EXPECT_EQ(one.ring_entries, other.ring_entries);
     EXPECT_EQ(one.completion_entries, other.completion_entries);
     EXPECT_EQ(one.profile, other.profile);
+    EXPECT_EQ(one.notify, other.notify);
   }
 }
 

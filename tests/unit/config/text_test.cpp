@@ -124,6 +124,7 @@ const Mistake mistakes[] = {
     {"start=later", errc::unknown_name, {"\"later\"", "any_thread, leader_only"}},
     {"accept=fair", errc::unknown_name, {"round_robin, least_loaded, same_thread"}},
     {"profile=fast", errc::unknown_name, {"\"fast\"", "auto, any, pinned"}},
+    {"notify=kqueue", errc::unknown_name, {"\"kqueue\"", "auto, suspend, sigwait, callback"}},
     {"modes=shared", errc::unknown_name, {"\"modes\"", "no setting", "mode", "handles"}},
     {"operations=socket", errc::unknown_name, {"\"socket\"", "stream", "file", "read_stream"}},
     {"operations=timer", errc::unknown_name, {"\"timer\"", "valid"}},

@@ -145,5 +145,22 @@ TEST(TimerQueue, a_million_timers_at_once) {
   EXPECT_TRUE(queue.empty());
 }
 
+TEST(TimerQueue, ForEachVisitsEachOnceAndAtMostSoMany) {
+  constexpr std::size_t count = 100;
+  Operation timers[count];
+  TimerQueue queue;
+  for (std::size_t i = 0; i < count; ++i) {
+    timers[i].set_deadline(Deadline::at_ns(static_cast<std::int64_t>((i * 37) % count)));
+    queue.add(timers[i]);
+  }
+  EXPECT_NE(queue.pop_due(Deadline::never()), nullptr);  // a heap with some shape
+  std::set<const Operation*> seen;
+  EXPECT_EQ(queue.for_each(count, [&](const Operation& timer) { seen.insert(&timer); }), count - 1);
+  EXPECT_EQ(seen.size(), count - 1);
+  EXPECT_EQ(queue.for_each(10, [](const Operation&) {}), 10U);
+  while (queue.pop_due(Deadline::never()) != nullptr) {
+  }
+}
+
 }  // namespace
 }  // namespace baton

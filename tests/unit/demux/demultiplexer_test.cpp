@@ -28,7 +28,7 @@ Result<std::unique_ptr<Demultiplexer>, Failure> open(Options options) {
 }
 
 std::unique_ptr<Demultiplexer> opened(std::string_view wait, std::string_view interrupt = "auto") {
-  auto demux = open({.wait = wait, .interrupt = interrupt});
+  auto demux = open({.wait = wait, .interrupt = interrupt, .one_thread_waits = true});
   EXPECT_TRUE(demux.has_value()) << demux.error().reason;
   return demux ? std::move(*demux) : nullptr;
 }
@@ -213,6 +213,26 @@ TEST(demux_cost, an_edge_is_registered_once_for_both) {
   EXPECT_EQ(script().calls.size(), 2U);
 }
 
+// A borrowed descriptor is its owner's as soon as nothing is watched.
+TEST(demux_cost, what_is_let_go_is_not_registered) {
+  for (const Trigger trigger : {Trigger::level, Trigger::edge, Trigger::one_shot}) {
+    const SocketPair pair;
+    pair.fill();
+    script() = {.trigger = trigger};
+    auto demux = opened("scripted");
+    ASSERT_FALSE(demux->attach(5, pair.ours.get()));
+    watch(*demux, 5, Interest::in);
+    watch(*demux, 5, Interest::out);
+    demux->let_go(5, Interest::in);
+    EXPECT_NE(script().calls.back().verb, 'r') << "the other direction is still watched";
+    demux->let_go(5, Interest::out);
+    EXPECT_EQ(script().calls.back().verb, 'r');
+    watch(*demux, 5, Interest::in);
+    EXPECT_EQ(script().calls.back().verb, 'a') << "anew";
+    demux->detach(5);
+  }
+}
+
 // -- failures -------------------------------------------------------------------------------------
 
 TEST(demux_failure, an_index_beyond_the_table) {
@@ -290,7 +310,7 @@ TEST(demux_stale, what_nobody_watches_is_not_shown) {
 }
 
 TEST(demux_stale, a_reused_number_starts_anew) {
-  for (const char* name : {"epoll", "poll", "select", "fake_edge", "fake_one_shot"}) {
+  for (const char* name : {"epoll", "poll", "select", "rt_signals", "fake_edge", "fake_one_shot"}) {
     SCOPED_TRACE(name);
     auto demux = opened(name);
     for (int round = 0; round < 20; ++round) {
@@ -438,7 +458,8 @@ TEST(demux_one_shot, the_interrupter_is_armed_again) {
 
 class demux_running_wait : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(, demux_running_wait,
-                         testing::Values("epoll", "poll", "select", "fake_edge", "fake_one_shot"),
+                         testing::Values("epoll", "poll", "select", "rt_signals", "fake_edge",
+                                         "fake_one_shot"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
 TEST_P(demux_running_wait, sees_what_is_watched_meanwhile) {

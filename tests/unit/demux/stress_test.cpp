@@ -99,8 +99,8 @@ class Stress {
 
 class demux_stress : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 INSTANTIATE_TEST_SUITE_P(, demux_stress,
-                         testing::Combine(testing::Values("epoll", "poll", "select", "fake_edge",
-                                                          "fake_one_shot"),
+                         testing::Combine(testing::Values("epoll", "poll", "select", "rt_signals",
+                                                          "fake_edge", "fake_one_shot"),
                                           testing::Values("eventfd", "pipe", "signal")),
                          [](const auto& parameter) {
                            return std::string(std::get<0>(parameter.param)) + "_" +
@@ -115,6 +115,7 @@ TEST_P(demux_stress, every_byte_is_reported) {
   demux::Options options;
   options.wait = std::get<0>(GetParam());
   options.interrupt = std::get<1>(GetParam());
+  options.one_thread_waits = true;
   options.descriptors_max = threads;
   auto demux = Demultiplexer::open(options);
   ASSERT_TRUE(demux.has_value()) << demux.error().reason;
@@ -138,6 +139,7 @@ TEST_P(demux_stress, two_directions_at_once) {
   demux::Options options;
   options.wait = std::get<0>(GetParam());
   options.interrupt = std::get<1>(GetParam());
+  options.one_thread_waits = true;
   options.descriptors_max = 4;
   auto demux = Demultiplexer::open(options);
   ASSERT_TRUE(demux.has_value()) << demux.error().reason;

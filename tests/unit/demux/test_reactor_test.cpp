@@ -16,7 +16,8 @@ class test_reactor : public testing::TestWithParam<const char*> {
  protected:
   test_reactor() { add_fake_strategies(); }
   void SetUp() override {
-    reactor_ = std::make_unique<TestReactor>(demux::Options{.wait = GetParam()}, 8);
+    reactor_ = std::make_unique<TestReactor>(
+        demux::Options{.wait = GetParam(), .one_thread_waits = true}, 8);
   }
   TestReactor& reactor() { return *reactor_; }
   /// Dispatches until something holds, or for ten seconds.
@@ -38,7 +39,8 @@ class test_reactor : public testing::TestWithParam<const char*> {
   std::unique_ptr<TestReactor> reactor_;
 };
 INSTANTIATE_TEST_SUITE_P(, test_reactor,
-                         testing::Values("epoll", "poll", "select", "fake_edge", "fake_one_shot"),
+                         testing::Values("epoll", "poll", "select", "rt_signals", "fake_edge",
+                                         "fake_one_shot"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
 TEST_P(test_reactor, calls_the_handler_of_the_descriptor) {

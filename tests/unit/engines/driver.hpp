@@ -1,21 +1,16 @@
-// Drives the emulated engine as a processor would, without one: attach, submit, wait, cancel.
+// Opens the emulated engine for an EngineDriver; requests and descriptors.
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <ostream>
-#include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "baton/engine.hpp"
-#include "core/handle_table.hpp"
+#include "../support/engine_driver.hpp"
 #include "engines/emulated/emulated_engine.hpp"
 #include "fault_system.hpp"
 
@@ -33,47 +28,14 @@ std::string form_name(const testing::TestParamInfo<Form>& form);
 /// Every built-in strategy, an edge-triggered and a one-shot one, and epoll without locks.
 std::vector<Form> forms();
 
-class Driver {
+class Driver : public EngineDriver {
  public:
   explicit Driver(const Form& form = {});
-  /// Cancels what is still in the engine and waits for it; closes what was adopted.
-  ~Driver();
+  ~Driver() { faults().clear(); }
 
   [[nodiscard]] engines::emulated::EmulatedEngine& engine() {
-    return static_cast<engines::emulated::EmulatedEngine&>(*engine_);
+    return static_cast<engines::emulated::EmulatedEngine&>(EngineDriver::engine());
   }
-
-  /// A handle for `fd`, which the driver closes at the end; a borrowed one it leaves alone.
-  Handle* adopt(int fd, HandleKind kind, Ownership ownership = Ownership::owned);
-  Handle* borrow(int fd, HandleKind kind) { return adopt(fd, kind, Ownership::borrowed); }
-  /// Detached, closed and forgotten.
-  void release(Handle* handle);
-
-  Submission start(Operation& operation);
-  CancelAnswer cancel(Operation& operation);
-  /// One wait; how many completed.
-  std::size_t wait_once(Deadline deadline = Deadline::after(std::chrono::seconds{10}));
-  /// Waits until it is complete; false after ten seconds.
-  bool run(const Operation& operation);
-  /// Starts and runs.
-  bool complete(Operation& operation) { return start(operation), run(operation); }
-  /// Looks once, without waiting: nothing is complete.
-  void expect_nothing() { EXPECT_EQ(wait_once(Deadline::immediately()), 0U); }
-
-  [[nodiscard]] bool is_done(const Operation& operation) const {
-    return done_.count(&operation) != 0;
-  }
-  [[nodiscard]] const std::vector<const Operation*>& history() const { return history_; }
-
- private:
-  void note(Operation& operation);
-
-  std::unique_ptr<HandleTable> handles_;
-  std::unique_ptr<Engine> engine_;
-  std::vector<Handle*> adopted_;
-  std::set<Operation*> in_engine_;
-  std::set<const Operation*> done_;
-  std::vector<const Operation*> history_;
 };
 
 /// A test of every form.
@@ -93,8 +55,6 @@ class OneForm : public testing::Test {
 
 void set_read(Operation& operation, Handle* handle, MutableBuffer buffer, std::uint16_t flags = 0);
 void set_write(Operation& operation, Handle* handle, ConstBuffer buffer, std::uint16_t flags = 0);
-void set_file(Operation& operation, OperationKind kind, Handle* handle, MutableBuffer buffer,
-              std::uint64_t offset, std::uint16_t flags = 0);
 
 // -- descriptors ----------------------------------------------------------------------------------
 
@@ -110,11 +70,8 @@ int tcp_socket(int flags = 0);
 int listener(Endpoint& address, bool nonblocking = true);
 /// A blocking connection to it.
 int client(const Endpoint& address);
-int temporary_file(int flags = 0);
 
-std::string read_all(int fd);
 /// Until the socket takes no more; how much that was.
 std::size_t fill(int fd);
-std::string pattern(std::size_t size);
 
 }  // namespace baton::test

@@ -98,6 +98,23 @@ TEST_P(Files, a_read_is_complete_at_the_end_and_not_before) {
   }
 }
 
+// A direct read that the end of the file has cut short cannot go on there: the offset is none of
+// the device's.
+TEST_P(Files, an_end_that_no_read_can_start_at_is_the_end) {
+  ASSERT_EQ(::pwrite(handle->native(), "012345", 6, 0), 6);
+  for (const bool all : {false, true}) {
+    faults().cold(true);
+    faults().fail(Call::preadv2, EINVAL, 1, 2);
+    char buffer[64];
+    Operation read;
+    set_file(read, OperationKind::read_file, handle, buffer, 0,
+             all ? std::uint16_t{Operation::exactly} : std::uint16_t{0});
+    ASSERT_TRUE(driver.complete(read));
+    EXPECT_EQ(read.bytes(), 6U);
+    EXPECT_EQ(read.error(), all ? make_error_code(errc::end_of_stream) : std::error_code{});
+  }
+}
+
 TEST_P(Files, short_transfers_are_continued_where_they_ended) {
   std::string text = pattern(2'000);
   std::string back(text.size(), '\0');

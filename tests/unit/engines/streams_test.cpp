@@ -364,7 +364,8 @@ TEST_P(Streams, queued_writes_go_together_and_complete_in_order) {
     EXPECT_EQ(driver.history()[i], &writes[i]);
     EXPECT_FALSE(writes[i].failed());
   }
-  EXPECT_EQ(faults().count(Call::sendmsg), 1U);
+  // Real-time signals: one more, in vain, so that the socket tells of room.
+  EXPECT_LE(faults().count(Call::sendmsg), GetParam().wait == "rt_signals" ? 2U : 1U);
 }
 
 TEST_P(Streams, merged_writes_cut_anywhere_lose_nothing) {

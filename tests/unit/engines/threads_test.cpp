@@ -37,6 +37,7 @@ class Shared : public testing::TestWithParam<Form> {
     EngineOptions options;
     options.system = &fault_system();
     options.config = &config;
+    options.one_thread_waits = true;
     engine = std::move(*engines::open_emulated(options));
     leader = std::thread{[this] { lead(); }};
   }
@@ -94,8 +95,8 @@ class Shared : public testing::TestWithParam<Form> {
 };
 INSTANTIATE_TEST_SUITE_P(forms, Shared,
                          testing::Values(Form{.wait = "epoll"}, Form{.wait = "poll"},
-                                         Form{.wait = "select"}, Form{.wait = "fake_edge"},
-                                         Form{.wait = "fake_one_shot"}),
+                                         Form{.wait = "select"}, Form{.wait = "rt_signals"},
+                                         Form{.wait = "fake_edge"}, Form{.wait = "fake_one_shot"}),
                          form_name);
 
 TEST_P(Shared, streams_in_full_duplex_with_verified_bytes) {

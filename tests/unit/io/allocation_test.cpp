@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../support/team.hpp"
 #include "baton/acceptor.hpp"
 #include "baton/connector.hpp"
 #include "baton/coro/run.hpp"
@@ -34,6 +35,9 @@ class Allocation : public testing::TestWithParam<std::string> {
   void SetUp() override {
     Config config;
     config.processors = {{.engine = GetParam()}};
+    for (const auto& engine : registry().engines()) {
+      if (engine.name == GetParam() && engine.files_only) test::make_team(config);
+    }
     auto opened = Proactor::open(config);
     if (!opened) GTEST_SKIP() << opened.error().reason;
     if ((*opened)->explain().find("engine=" + GetParam()) == std::string::npos) GTEST_SKIP();

@@ -118,6 +118,26 @@ TEST_P(Count, system_calls_of_an_echo) {
   EXPECT_LE(per_message, 0.2);
 }
 
+// What one entry brings may reach the disk when all of it is prepared: it gets the first two while
+// the rest is still being started. What the page cache answers goes in larger lots.
+TEST(Lots, transfers_of_files_go_in_lots) {
+  constexpr std::size_t smallest = 2, largest = 16;
+  Driver driver{{.form = Form::single, .system = &faulty_system()}};
+  Handle* const handle = driver.adopt(temporary_file(), HandleKind::file);
+  std::deque<Operation> writes(4 * largest);
+  char byte = 'x';
+  const unsigned before = faults().enters;
+  for (Operation& write : writes) {
+    write.prepare(OperationKind::write_file, handle);
+    write.set_buffer(MutableBuffer{&byte, 1});
+    write.set_offset(0);
+    driver.submit(write);
+  }
+  EXPECT_GE(faults().enters - before, writes.size() / largest);
+  EXPECT_LE(faults().enters - before, writes.size() / smallest);
+  for (const Operation& write : writes) ASSERT_TRUE(driver.run_until(write));
+}
+
 TEST(Size, of_what_an_idle_connection_holds) {
   EXPECT_LE(sizeof(engines::uring::Request), 24U);
   EXPECT_LE(sizeof(engines::uring::HandleRecord), 80U);

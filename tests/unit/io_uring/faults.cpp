@@ -26,8 +26,8 @@ bool enter_fails(unsigned number) {
 }
 
 bool fails_now() {
-  ++orders.calls;
-  if (orders.fail_call == 0 || orders.calls != orders.fail_call) return false;
+  const unsigned call = ++orders.calls;
+  if (orders.fail_call == 0 || call != orders.fail_call) return false;
   errno = ENOMEM;
   return true;
 }
@@ -35,7 +35,7 @@ bool fails_now() {
 int setup(unsigned entries, void* argument) {
   auto& parameters = *static_cast<abi::Parameters*>(argument);
   if (fails_now()) return -1;
-  errno = orders.setup_error != 0 ? orders.setup_error : EINVAL;
+  errno = orders.setup_error != 0 ? orders.setup_error.get() : EINVAL;
   if (orders.setup_error != 0 || (parameters.flags & orders.unknown_flags) != 0) return -1;
   const int ring = real().io_uring_setup(entries, argument);
   parameters.features &= ~orders.hidden_features;
@@ -76,6 +76,10 @@ int enter(int ring, unsigned submit, unsigned wanted, unsigned flags, const void
 
 int register_call(int ring, unsigned operation, const void* argument, unsigned count) {
   if (fails_now()) return -1;
+  if (operation == abi::register_send_message && orders.message_error != 0) {
+    errno = orders.message_error;
+    return -1;
+  }
   const int result = real().io_uring_register(ring, operation, argument, count);
   if (operation == abi::register_probe && orders.hidden_opcode >= 0) {
     auto* const table = static_cast<abi::Probe*>(const_cast<void*>(argument));

@@ -4,31 +4,33 @@
 
 #include <cstdint>
 
+#include "../support/relaxed.hpp"
 #include "os/system.hpp"
 
 namespace baton::test {
 
 struct Faults {
   // io_uring_setup
-  int setup_error = 0;              ///< fails with it
-  std::uint32_t unknown_flags = 0;  ///< EINVAL when one of these is asked for
-  std::uint32_t hidden_features = 0;
+  Relaxed<int> setup_error = 0;              ///< fails with it
+  Relaxed<std::uint32_t> unknown_flags = 0;  ///< EINVAL when one of these is asked for
+  Relaxed<std::uint32_t> hidden_features = 0;
   // io_uring_enter: of `period` calls, about `failing` fail
-  int enter_error = 0;
-  unsigned period = 0;
-  unsigned failing = 0;
-  unsigned submit_max = 0;  ///< at most so many requests at once; 0: any number
+  Relaxed<int> enter_error = 0;
+  Relaxed<unsigned> period = 0;
+  Relaxed<unsigned> failing = 0;
+  Relaxed<unsigned> submit_max = 0;  ///< at most so many requests at once; 0: any number
   // others
-  int hidden_opcode = -1;  ///< io_uring_register tells it is not there
-  bool no_signal_flag_unknown = false;
-  bool no_multishot_poll = false;
-  char sysctl = 0;         ///< what kernel.io_uring_disabled reads as; 0: the real file
-  unsigned fail_call = 0;  ///< this call fails with ENOMEM, whatever it is; counted from 1
+  Relaxed<int> hidden_opcode = -1;  ///< io_uring_register tells it is not there
+  Relaxed<int> message_error = 0;   ///< of messages to a ring
+  Relaxed<bool> no_signal_flag_unknown = false;
+  Relaxed<bool> no_multishot_poll = false;
+  Relaxed<char> sysctl = 0;         ///< what kernel.io_uring_disabled reads as; 0: the real file
+  Relaxed<unsigned> fail_call = 0;  ///< this call fails with ENOMEM, whatever it is; counted from 1
 
   // What was seen.
-  unsigned calls = 0;
-  unsigned enters = 0;
-  std::uint32_t flags = 0;  ///< of the last ring that was set up
+  Relaxed<unsigned> calls = 0;
+  Relaxed<unsigned> enters = 0;
+  Relaxed<std::uint32_t> flags = 0;  ///< of the last ring that was set up
 };
 
 /// Resets the orders and returns the table that follows them.

@@ -17,6 +17,7 @@
 #include "baton/buffer_pool.hpp"
 #include "core/access.hpp"
 #include "exercise.hpp"
+#include "faults.hpp"
 
 namespace baton::test {
 namespace {
@@ -147,8 +148,25 @@ TEST(Threads, files_whose_thread_ends) {
   EXPECT_TRUE(back == text);
 }
 
-TEST(Threads, leaders_change_and_interrupts_go_on) {
-  Driver driver{Form::any};
+// By an eventfd in the ring, or by messages to the ring.
+class Interrupts : public testing::TestWithParam<const char*> {
+ protected:
+  test::Setup form(Form form) { return {.form = form, .interrupt = GetParam()}; }
+};
+INSTANTIATE_TEST_SUITE_P(by, Interrupts, testing::Values("eventfd", "ring"),
+                         [](const auto& parameter) { return std::string{parameter.param}; });
+
+TEST_P(Interrupts, are_what_was_asked_for) {
+  const Driver driver{form(Form::any)};
+  if (driver.explained().empty()) {
+    EXPECT_EQ(const_cast<Driver&>(driver).engine().info().interrupt_name, GetParam());
+  } else {  // Linux 6.13
+    EXPECT_NE(driver.explained().front().find("ring -> eventfd"), std::string::npos);
+  }
+}
+
+TEST_P(Interrupts, go_on_while_leaders_change) {
+  Driver driver{form(Form::any)};
   for (int i = 0; i < 20; ++i) {
     std::atomic<bool> returned{false};
     std::thread leader{[&] {
@@ -167,8 +185,8 @@ TEST(Threads, leaders_change_and_interrupts_go_on) {
   EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds{5});
 }
 
-TEST(Threads, an_interrupt_from_elsewhere_reaches_a_pinned_leader) {
-  Driver driver{Form::pinned};
+TEST_P(Interrupts, reach_a_pinned_leader) {
+  Driver driver{form(Form::pinned)};
   for (int i = 0; i < 20; ++i) {
     std::thread other{[&] { driver.engine().interrupt(); }};
     EXPECT_EQ(driver.wait_once(Deadline::never()), 0U);
@@ -176,8 +194,8 @@ TEST(Threads, an_interrupt_from_elsewhere_reaches_a_pinned_leader) {
   }
 }
 
-TEST(Threads, a_pinned_ring_changes_hands_when_it_is_empty) {
-  Driver driver{Form::pinned};
+TEST_P(Interrupts, a_pinned_ring_changes_hands_when_it_is_empty) {
+  Driver driver{form(Form::pinned)};
   for (int i = 0; i < 4; ++i) {
     std::thread{[&] { exercise(driver); }}.join();
     driver.engine().interrupt();  // between the owners: must not be lost
@@ -191,8 +209,8 @@ TEST(Threads, a_pinned_ring_changes_hands_when_it_is_empty) {
 Engine* signalled = nullptr;
 void on_signal(int) { signalled->interrupt(); }
 
-TEST(Threads, interrupt_from_a_signal_handler) {
-  Driver driver{Form::any};
+TEST_P(Interrupts, come_from_a_signal_handler) {
+  Driver driver{form(Form::any)};
   signalled = &driver.engine();
   struct sigaction action{};
   action.sa_handler = on_signal;
@@ -212,6 +230,34 @@ TEST(Threads, interrupt_from_a_signal_handler) {
   storm = {};
   ::setitimer(ITIMER_REAL, &storm, nullptr);
   ::signal(SIGALRM, SIG_IGN);
+}
+
+// A message that does not get through is followed by a write to the eventfd.
+TEST(Messages, that_fail_lose_no_interrupt) {
+  Driver driver{test::Setup{.interrupt = "ring", .system = &faulty_system()}};
+  if (driver.engine().info().interrupt_name != "ring") GTEST_SKIP() << driver.explained().front();
+  for (const int error : {ENOMEM, EOVERFLOW, EBADFD, EOWNERDEAD}) {
+    faults().message_error = error;
+    for (int i = 0; i < 3; ++i) {
+      std::thread other{[&] { driver.engine().interrupt(); }};
+      EXPECT_EQ(driver.wait_once(Deadline::never()), 0U);
+      other.join();
+    }
+    faults().message_error = 0;
+    driver.engine().interrupt();
+    EXPECT_EQ(driver.wait_once(Deadline::never()), 0U);
+  }
+}
+
+TEST(Messages, that_the_kernel_does_not_know_are_replaced_visibly) {
+  const os::System& system = faulty_system();
+  faults().message_error = EINVAL;
+  Driver driver{test::Setup{.interrupt = "ring", .system = &system}};
+  EXPECT_EQ(driver.engine().info().interrupt_name, "eventfd");
+  ASSERT_EQ(driver.explained().size(), 1U);
+  EXPECT_NE(driver.explained().front().find("[kernel_too_old]"), std::string::npos);
+  driver.engine().interrupt();
+  EXPECT_EQ(driver.wait_once(Deadline::never()), 0U);
 }
 
 TEST(Threads, a_child_after_fork_leaves_the_parent_alone) {

@@ -7,6 +7,9 @@
 #include <ctime>
 #include <limits>
 #include <random>
+#include <regex>
+#include <set>
+#include <sstream>
 #include <string>
 
 #include "baton/log.hpp"
@@ -79,6 +82,53 @@ TEST(Statistics, OneLineForEachCounter) {
   EXPECT_NE(text.find("\nwaits 0\n"), std::string::npos);
   EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')),
             sizeof(Statistics) / sizeof(std::uint64_t));
+}
+
+TEST(Statistics, ForPrometheusWithHelpTypeAndUnits) {
+  Statistics statistics;
+  statistics.started = 12;
+  statistics.pending = 3;
+  statistics.handler_ns_max = 1'500'000'042;
+  const std::string text = statistics.to_prometheus();
+  EXPECT_NE(text.find("# HELP baton_operations_started_total Starts that succeeded.\n"
+                      "# TYPE baton_operations_started_total counter\n"
+                      "baton_operations_started_total 12\n"),
+            std::string::npos);
+  EXPECT_NE(text.find("# TYPE baton_operations_pending gauge\nbaton_operations_pending 3\n"),
+            std::string::npos);
+  EXPECT_NE(text.find("\nbaton_handler_seconds_max 1.500000042\n"), std::string::npos);
+  EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')),
+            3 * sizeof(Statistics) / sizeof(std::uint64_t));
+}
+
+// Each line is what the format allows, and counters, only they, end in _total.
+TEST(Statistics, ForPrometheusEveryLineIsWellFormed) {
+  const Statistics::Label labels[] = {{"service", "mail"}};
+  std::istringstream lines{Statistics{}.to_prometheus(labels)};
+  const std::regex help{"# HELP baton_[a-z_]+ [A-Z][^\\\\]*\\."};
+  const std::regex type{"# TYPE (baton_[a-z_]+) (counter|gauge)"};
+  const std::regex sample{"(baton_[a-z_]+)\\{service=\"mail\"\\} [0-9]+(\\.[0-9]+)?"};
+  std::string line;
+  std::set<std::string> names;
+  while (std::getline(lines, line)) {
+    EXPECT_TRUE(std::regex_match(line, help)) << line;
+    std::smatch typed;
+    std::smatch sampled;
+    ASSERT_TRUE(std::getline(lines, line) && std::regex_match(line, typed, type)) << line;
+    const std::string name = typed[1];
+    EXPECT_EQ(name.ends_with("_total"), typed[2] == "counter") << name;
+    EXPECT_TRUE(names.insert(name).second) << name;
+    ASSERT_TRUE(std::getline(lines, line) && std::regex_match(line, sampled, sample)) << line;
+    EXPECT_EQ(sampled[1], name);
+  }
+}
+
+TEST(Statistics, ForPrometheusLabelsAreEscaped) {
+  const Statistics::Label labels[] = {{"path", "C:\\a \"b\"\nc"}, {"9-x", "\u00e9"}, {"", ""}};
+  const std::string text = Statistics{}.to_prometheus(labels);
+  EXPECT_NE(text.find(R"(baton_waits_total{path="C:\\a \"b\"\nc",__x="é",_=""} 0)"),
+            std::string::npos)
+      << text.substr(0, 400);
 }
 
 }  // namespace

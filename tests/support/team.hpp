@@ -1,0 +1,26 @@
+// The team that makes an engine whole which takes files only.
+#pragma once
+
+#include <utility>
+
+#include "baton/config.hpp"
+
+namespace baton::test {
+
+/// The first processor keeps the files, and `emulated` gets everything else. That one goes first,
+/// for it is what tests change that are about sockets; the two have no kind in common, so the order
+/// decides nothing.
+inline void make_team(Config& config) {
+  ProcessorConfig& files = config.processors.front();
+  ProcessorConfig others = files;
+  files.operations = file_operations;
+  others.engine = "emulated";
+  others.notify = "auto";
+  for (const OperationKinds kinds :
+       {stream_operations, accept_operations, connect_operations, datagram_operations}) {
+    others.operations |= kinds;
+  }
+  config.processors.insert(config.processors.begin(), std::move(others));
+}
+
+}  // namespace baton::test

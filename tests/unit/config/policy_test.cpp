@@ -1,0 +1,182 @@
+// require, prefer, forbid: how they are read, what they exclude, which engine a proactor gets, and
+// with which code it says so.
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "baton/proactor.hpp"
+#include "baton/registry.hpp"
+#include "config/policy.hpp"
+#include "engines/registry.hpp"
+#include "support.hpp"
+
+namespace baton {
+namespace {
+
+using config::engine_wishes;
+using Names = std::vector<std::string>;
+
+/// An engine that opens nowhere, for a reason of its own; it counts how often it was asked.
+int broken_asked = 0;
+const char* broken() {
+  static const std::error_code added = registry().add(
+      "broken_engine",
+      [](const EngineOptions&) -> Result<std::unique_ptr<Engine>, Failure> {
+        ++broken_asked;
+        return unexpected{Failure{errc::engine_unavailable, "broken_engine: made of paper",
+                                  ReasonCode::kernel_too_old}};
+      },
+      "for this test");
+  EXPECT_FALSE(added) << added.message();
+  return "broken_engine";
+}
+
+Config with_engines(const Names& engines) {
+  Config config;
+  for (const std::string& engine : engines) {
+    config.processors.emplace_back();
+    config.processors.back().engine = engine;
+  }
+  return config;
+}
+
+TEST(Policy, IsReadFromEveryForm) {
+  const Config text =
+      parse_ok("require=io_uring,prefer=io_uring+emulated,forbid=" + std::string(broken()));
+  EXPECT_EQ(text.require, Names{"io_uring"});
+  EXPECT_EQ(text.prefer, (Names{"io_uring", "emulated"}));
+  EXPECT_EQ(text.forbid, Names{"broken_engine"});
+  const Config back = parse_xml_ok(text.to_xml());
+  EXPECT_EQ(back.require, text.require);
+  EXPECT_EQ(back.prefer, text.prefer);
+  EXPECT_EQ(back.forbid, text.forbid);
+}
+
+TEST(Policy, SourcesAddToRequireAndReplacePrefer) {
+  const Variable text{"BATON", "require=io_uring,prefer=io_uring"};
+  const Variable require{"BATON_REQUIRE", "emulated"};
+  const Variable prefer{"BATON_PREFER", "emulated"};
+  const auto parsed = Config::parse_environment(with_engines({"auto", "auto"}));
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().reason;
+  EXPECT_EQ(parsed->require, (Names{"io_uring", "emulated"}));
+  EXPECT_EQ(parsed->prefer, Names{"emulated"});
+  EXPECT_TRUE(has_source(*parsed, "require=emulated from BATON_REQUIRE")) << account(*parsed);
+}
+
+TEST(Policy, UnknownNamesListTheValidOnes) {
+  for (const char* name : {"BATON_REQUIRE", "BATON_PREFER", "BATON_FORBID"}) {
+    const Variable variable{name, "io_urin"};
+    const auto parsed = Config::parse_environment({});
+    expect_words(reason_of(parsed), {name, "\"io_urin\"", "emulated", "io_uring"});
+    EXPECT_EQ(parsed.error().reason_code, ReasonCode::unknown_name);
+  }
+  const auto foreign = Config::parse("prefer=iocp", {});
+  expect_words(reason_of(foreign), {"\"iocp\"", "not in this build", "emulated"});
+  EXPECT_EQ(foreign.error().reason_code, ReasonCode::not_built);
+}
+
+TEST(Policy, RequiredAndForbiddenIsAContradiction) {
+  for (const char* text :
+       {"require=emulated,forbid=emulated", "forbid=emulated,require=emulated"}) {
+    const auto parsed = Config::parse(text, {});
+    expect_words(reason_of(parsed), {"emulated", "required", "forbidden"});
+    EXPECT_EQ(parsed.error().reason_code, ReasonCode::contradiction);
+    EXPECT_EQ(parsed.error().code, errc::bad_configuration);
+  }
+}
+
+TEST(Policy, ARequiredEngineNeedsAProcessor) {
+  Config config = with_engines({"emulated"});
+  config.require = {"io_uring"};
+  expect_words(reason_of(config.validate()), {"io_uring", "processor 0 says engine=emulated"});
+  EXPECT_EQ(config.validate().error().reason_code, ReasonCode::contradiction);
+  config.processors.clear();
+  EXPECT_TRUE(config.validate().has_value());
+  config.require = {"io_uring", "emulated"};  // both cannot be the one processor's
+  EXPECT_FALSE(config.validate().has_value());
+}
+
+TEST(Policy, ALaterSourceMayMakeRoomForARequiredEngine) {
+  const TemporaryFile file{"<baton require='io_uring'/>"};
+  const Variable config_file{"BATON_CONFIG", file.path()};
+  const Variable text{"BATON", "engine=auto"};
+  const auto parsed = Config::parse_environment(with_engines({"emulated"}));
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().reason;
+  EXPECT_EQ(engine_wishes(*parsed)[0].engine, "io_uring");
+}
+
+TEST(Policy, WhoGetsWhichRequiredEngine) {
+  Config config = with_engines({"auto", "io_uring", "auto", "auto"});
+  config.require = {"io_uring", "emulated"};
+  const auto wishes = engine_wishes(config);
+  ASSERT_EQ(wishes.size(), 4U);
+  EXPECT_EQ(wishes[0].engine, "emulated");  // io_uring is named by another
+  EXPECT_EQ(wishes[2].engine, "io_uring");  // all have their place: the first
+  EXPECT_EQ(wishes[3].engine, "io_uring");
+  EXPECT_TRUE(std::all_of(wishes.begin(), wishes.end(), [](auto& wish) { return wish.required; }));
+}
+
+TEST(Policy, PreferIsTheOrderAndTheWishComesBeforeIt) {
+  Config config;
+  config.prefer = {broken(), "io_uring"};
+  const std::size_t builtin = engines::builtin().size();
+  const auto order = [&](const char* engine) {
+    Names names;
+    for (const auto& entry : config::candidates(config, {engine, false}, builtin)) {
+      names.push_back(entry.name);
+    }
+    return names;
+  };
+  const Names any = order("auto");
+  ASSERT_GE(any.size(), 3U);
+  EXPECT_EQ(any[0], "broken_engine");
+  EXPECT_EQ(any[1], "io_uring");
+  EXPECT_EQ(any[2], "emulated");
+  EXPECT_EQ(order("emulated")[0], "emulated");
+  EXPECT_EQ(order("emulated")[1], "broken_engine");
+  config.prefer = {"io_uring"};
+  const Names replacements = order("auto");
+  EXPECT_EQ(std::count(replacements.begin(), replacements.end(), broken()), 0);
+  EXPECT_EQ(order("broken_engine")[0], "broken_engine");
+  EXPECT_EQ(config::candidates(config, {"io_uring", true}, builtin).size(), 1U);
+}
+
+TEST(Policy, WhatCannotBeOpenedIsReplacedWithACode) {
+  const auto proactor = Proactor::open(with_engines({broken()}));
+  ASSERT_TRUE(proactor.has_value()) << proactor.error().reason;
+  const std::string text = (*proactor)->explain();
+  EXPECT_NE(text.find("engine: broken_engine -> "), std::string::npos) << text;
+  EXPECT_NE(text.find("made of paper [kernel_too_old]\n"), std::string::npos) << text;
+}
+
+TEST(Policy, WhatIsRequiredIsNotReplaced) {
+  Config config;
+  config.require = {broken()};
+  const auto proactor = Proactor::open(config);
+  ASSERT_FALSE(proactor.has_value());
+  EXPECT_EQ(proactor.error().code, errc::engine_unavailable);
+  EXPECT_EQ(proactor.error().reason_code, ReasonCode::kernel_too_old);
+  expect_words(proactor.error().reason, {"broken_engine is required", "made of paper"});
+}
+
+TEST(Policy, ForbiddenEnginesAreNotEvenAsked) {
+  Config config;
+  config.prefer = {broken()};
+  config.forbid = {broken()};
+  const int before = broken_asked;
+  const auto proactor = Proactor::open(config);
+  ASSERT_TRUE(proactor.has_value()) << proactor.error().reason;
+  EXPECT_EQ(broken_asked, before);
+  EXPECT_NE((*proactor)->explain().find("[forbidden]"), std::string::npos);
+
+  config.prefer.clear();
+  for (const auto& engine : registry().engines()) config.forbid.push_back(engine.name);
+  const auto nothing = Proactor::open(config);
+  ASSERT_FALSE(nothing.has_value());
+  EXPECT_EQ(nothing.error().code, errc::engine_forbidden);
+  EXPECT_EQ(nothing.error().reason_code, ReasonCode::forbidden);
+}
+
+}  // namespace
+}  // namespace baton

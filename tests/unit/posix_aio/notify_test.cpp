@@ -1,0 +1,131 @@
+// How the leader is told: interrupts, starts of other threads during its wait, notifications that
+// are lost or late.
+#include <atomic>
+#include <deque>
+#include <string>
+#include <thread>
+
+#include "driver.hpp"
+
+namespace baton::test::aio {
+namespace {
+
+class Notify : public EveryForm {
+ protected:
+  Notify() { handle = driver.adopt(temporary_file()); }
+  std::string text = pattern(100);
+  Handle* handle;
+};
+BATON_AIO_SUITE(Notify);
+
+TEST_P(Notify, is_named) {
+  EXPECT_EQ(driver.engine().info().wait_name, GetParam().notify);
+  EXPECT_EQ(driver.engine().info().leader_rule, LeaderRule::any);
+  EXPECT_EQ(driver.engine().info().start_from_any_thread, GetParam().concurrent);
+}
+
+TEST_P(Notify, an_interrupt_is_sticky_and_ends_one_wait) {
+  for (int i = 0; i < 3; ++i) {
+    driver.engine().interrupt();
+    driver.engine().interrupt();
+    EXPECT_EQ(driver.wait_once(Deadline::never()), 0U);
+    // Perhaps one early return more, and then it sleeps.
+    driver.wait_once(Deadline::after(1ms));
+    const auto begin = std::chrono::steady_clock::now();
+    driver.wait_once(Deadline::after(5ms));
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, 5ms);
+  }
+}
+
+TEST_P(Notify, an_interrupt_is_sticky_while_requests_are_in_flight) {
+  faults().close_gate();
+  Operation read;
+  set_file(read, OperationKind::read_file, handle, text);
+  driver.start(read);
+  driver.engine().interrupt();
+  EXPECT_EQ(driver.wait_once(Deadline::never()), 0U);
+  faults().open_gate();
+  ASSERT_TRUE(driver.run(read));
+  driver.wait_once(Deadline::after(1ms));
+  const auto begin = std::chrono::steady_clock::now();
+  driver.wait_once(Deadline::after(5ms));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 5ms);
+}
+
+TEST_P(Notify, a_descriptor_tells_that_a_wait_would_not_block) {
+  driver.wait_once(Deadline::immediately());
+  const NativeHandle descriptor = driver.engine().descriptor();
+  ASSERT_NE(descriptor, invalid_handle);
+  const auto readable = [&] {
+    pollfd event{descriptor, POLLIN, 0};
+    return fault_system().ppoll(&event, 1, nullptr, nullptr) == 1;
+  };
+  driver.engine().interrupt();
+  EXPECT_TRUE(readable());
+  driver.wait_once(Deadline::never());
+  EXPECT_EQ(driver.engine().descriptor(), descriptor);
+  faults().close_gate();
+  Operation read;
+  set_file(read, OperationKind::read_file, handle, text);
+  driver.start(read);
+  EXPECT_EQ(driver.engine().descriptor(), invalid_handle);  // nobody promises a notification
+  faults().open_gate();
+  ASSERT_TRUE(driver.run(read));
+}
+
+// The list of aio_suspend is not changed while somebody waits: the leader comes back and lists
+// them anew.
+TEST_P(Notify, what_other_threads_start_during_the_wait_completes) {
+  if (!GetParam().concurrent) GTEST_SKIP() << "one thread";
+  constexpr int rounds = 200;
+  std::atomic<int> completed{0};
+  std::atomic<bool> over{false};
+  Engine& engine = driver.engine();
+  std::thread leader{[&] {
+    while (!over) {
+      OperationQueue queue;
+      engine.wait(queue, Deadline::never());
+      const auto count = static_cast<int>(queue.size());
+      while (!queue.empty()) queue.pop_front();
+      completed += count;
+    }
+  }};
+  std::vector<std::thread> starters;
+  for (int thread = 0; thread < 2; ++thread) {
+    starters.emplace_back([&, thread] {
+      std::deque<Operation> reads(rounds);
+      std::string back(text.size(), '\0');
+      for (Operation& read : reads) {
+        set_file(read, OperationKind::read_file, handle, back, 0);
+        while (engine.submit(read) == Submission::busy) std::this_thread::yield();
+        engine.flush();
+        if (thread == 0) std::this_thread::yield();
+      }
+      while (completed < 2 * rounds) std::this_thread::yield();
+    });
+  }
+  for (std::thread& starter : starters) starter.join();
+  over = true;
+  engine.interrupt();
+  leader.join();
+  EXPECT_EQ(completed, 2 * rounds);
+}
+
+// The queue of signals was full, or no thread could be made: the system says nothing, ever.
+TEST_P(Notify, a_lost_notification_loses_nothing) {
+  faults().withhold(true);
+  std::deque<Operation> reads(20);
+  for (Operation& read : reads) {
+    set_file(read, OperationKind::read_file, handle, text);
+    ASSERT_EQ(driver.start(read), Submission::pending);
+  }
+  for (Operation& read : reads) ASSERT_TRUE(driver.run(read));
+  // Late, for requests that are others' by now.
+  for (Operation& read : reads) driver.start(read);
+  faults().deliver();
+  for (Operation& read : reads) ASSERT_TRUE(driver.run(read));
+  faults().clear();
+}
+
+}  // namespace
+}  // namespace baton::test::aio

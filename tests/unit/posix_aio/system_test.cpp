@@ -1,0 +1,149 @@
+// What the system refuses, cancels, or lets run: nothing is lost, and answers are honest.
+#include <errno.h>
+#include <unistd.h>
+
+#include <deque>
+#include <string>
+
+#include "core/access.hpp"
+#include "driver.hpp"
+
+namespace baton::test::aio {
+namespace {
+
+class System : public EveryForm {
+ protected:
+  System() { handle = driver.adopt(temporary_file()); }
+  std::string text = pattern(12);
+  Handle* handle;
+};
+BATON_AIO_SUITE(System);
+
+TEST_P(System, no_room_is_busy_and_the_next_wait_ends_soon) {
+  faults().fail(Call::write, EAGAIN);
+  Operation write;
+  set_file(write, OperationKind::write_file, handle, text);
+  EXPECT_EQ(driver.start(write), Submission::busy);
+  // Nothing is in flight, so nobody would end this wait.
+  EXPECT_EQ(driver.wait_once(Deadline::never()), 0U);
+  ASSERT_TRUE(driver.complete(write));
+  EXPECT_EQ(*write.result(), text.size());
+}
+
+TEST_P(System, no_room_in_the_middle_is_waited_out) {
+  faults().cut(5);
+  faults().fail(Call::write, EAGAIN, 3, 1);
+  Operation write;
+  set_file(write, OperationKind::write_file, handle, text, 0, Operation::exactly);
+  ASSERT_TRUE(driver.complete(write));
+  EXPECT_EQ(*write.result(), text.size());
+  EXPECT_EQ(content(handle->native()), text);
+}
+
+TEST_P(System, what_waits_for_room_can_be_cancelled_and_new_ones_do_not_overtake_it) {
+  faults().cut(5);
+  faults().fail(Call::write, EAGAIN, 1'000, 1);
+  Operation write;
+  set_file(write, OperationKind::write_file, handle, text, 0, Operation::exactly);
+  ASSERT_EQ(driver.start(write), Submission::pending);
+  while (faults().count(Call::write) < 2) driver.wait_once();
+  Operation read;
+  set_file(read, OperationKind::read_file, handle, text);
+  EXPECT_EQ(driver.start(read), Submission::busy);
+  EXPECT_EQ(driver.cancel(write), CancelAnswer::completed);
+  EXPECT_EQ(write.error_value(), ECANCELED);
+  EXPECT_EQ(write.bytes(), 5U);
+  ASSERT_TRUE(driver.complete(read));
+  EXPECT_FALSE(read.failed());
+}
+
+TEST_P(System, an_error_of_the_call_is_a_completion) {
+  faults().fail(Call::read, ENOSYS);
+  Operation read;
+  set_file(read, OperationKind::read_file, handle, text);
+  EXPECT_EQ(driver.start(read), Submission::completed);
+  EXPECT_EQ(read.error_value(), ENOSYS);
+}
+
+TEST_P(System, takes_256_and_says_so_beyond) {
+  EXPECT_EQ(driver.engine().info().operations_max, 256U);
+  faults().close_gate();
+  std::deque<Operation> reads(257);
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    set_file(reads[i], OperationKind::read_file, handle, text);
+    EXPECT_EQ(driver.start(reads[i]), i < 256 ? Submission::pending : Submission::busy);
+  }
+  faults().open_gate();
+  for (std::size_t i = 0; i < 256; ++i) ASSERT_TRUE(driver.run(reads[i]));
+  ASSERT_TRUE(driver.complete(reads[256]));
+}
+
+// -- cancel ---------------------------------------------------------------------------------------
+
+TEST_P(System, a_request_that_has_not_begun_is_cancelled) {
+  faults().close_gate();
+  Operation read;
+  set_file(read, OperationKind::read_file, handle, text);
+  ASSERT_EQ(driver.start(read), Submission::pending);
+  EXPECT_EQ(driver.cancel(read), CancelAnswer::requested);
+  ASSERT_TRUE(driver.run(read));
+  EXPECT_EQ(read.error_value(), ECANCELED);
+  EXPECT_EQ(driver.cancel(read), CancelAnswer::too_late);
+}
+
+TEST_P(System, one_that_runs_is_not_and_its_outcome_says_so) {
+  faults().never_cancel(true);
+  faults().close_gate();
+  Operation write;
+  set_file(write, OperationKind::write_file, handle, text);
+  ASSERT_EQ(driver.start(write), Submission::pending);
+  EXPECT_EQ(driver.cancel(write), CancelAnswer::requested);
+  EXPECT_EQ(faults().count(Call::cancel), 1U);
+  faults().open_gate();
+  ASSERT_TRUE(driver.run(write));
+  EXPECT_FALSE(write.failed());
+  EXPECT_EQ(write.bytes(), text.size());
+}
+
+TEST_P(System, one_of_several_requests_that_runs_is_the_last) {
+  faults().never_cancel(true);
+  faults().cut(5);
+  faults().close_gate();
+  Operation write;
+  set_file(write, OperationKind::write_file, handle, text, 0, Operation::exactly);
+  ASSERT_EQ(driver.start(write), Submission::pending);
+  EXPECT_EQ(driver.cancel(write), CancelAnswer::requested);
+  faults().open_gate();
+  ASSERT_TRUE(driver.run(write));
+  EXPECT_EQ(write.error_value(), ECANCELED);
+  EXPECT_EQ(write.bytes(), 5U);
+  EXPECT_EQ(faults().count(Call::write), 1U);
+}
+
+TEST_P(System, a_cancel_that_comes_before_the_submit_wins) {
+  Operation read;
+  set_file(read, OperationKind::read_file, handle, text);
+  OperationAccess::ask_cancel(read);
+  EXPECT_EQ(driver.start(read), Submission::completed);
+  EXPECT_EQ(read.error_value(), ECANCELED);
+  EXPECT_EQ(faults().count(Call::read), 0U);
+}
+
+// The real queue of the C library, which works on one request of a descriptor at a time.
+TEST_P(System, each_of_many_that_are_cancelled_at_once_comes_out_once) {
+  std::string big = pattern(100'000);
+  std::deque<Operation> writes(100);
+  for (std::size_t i = 0; i < writes.size(); ++i) {
+    set_file(writes[i], OperationKind::write_file, handle, big, i * big.size());
+    ASSERT_EQ(driver.start(writes[i]), Submission::pending);
+  }
+  for (Operation& write : writes) driver.cancel(write);
+  for (Operation& write : writes) {
+    ASSERT_TRUE(driver.run(write));
+    EXPECT_TRUE(write.error_value() == ECANCELED || write.bytes() == big.size());
+  }
+  EXPECT_EQ(driver.history().size(), writes.size());
+}
+
+}  // namespace
+}  // namespace baton::test::aio

@@ -1,0 +1,224 @@
+// Every call that an open makes fails in turn, on every combination of parts: the proactor that
+// comes of it works and tells what was replaced, or there is none, with a reason and its code, and
+// nothing is left behind.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "../../conformance/proactor/harness.hpp"
+#include "baton/file.hpp"
+#include "baton/reason_code.hpp"
+#include "baton/stream_socket.hpp"
+#include "core/core.hpp"
+#include "failing_system.hpp"
+
+namespace baton::test {
+namespace {
+
+using conformance::Combination;
+using conformance::Conformance;
+using Opened = Result<std::unique_ptr<Proactor>, Failure>;
+
+// -- what is opened -------------------------------------------------------------------------------
+
+/// Those of the conformance suite, and the one that leaves everything open.
+std::vector<Combination> combinations() {
+  std::vector<Combination> all = conformance::combinations();
+  for (const Mode mode : {Mode::shared, Mode::dedicated, Mode::per_thread}) {
+    all.push_back(
+        {.engine = "auto", .wait = "-", .interrupt = "-", .mode = mode, .profile = "auto"});
+  }
+  return all;
+}
+
+// -- what an outcome has to be --------------------------------------------------------------------
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+bool ends_in_code(const std::string& line) {
+  for (int i = 1; i < reason_codes; ++i) {
+    const std::string code = to_string(static_cast<ReasonCode>(i));
+    if (line.ends_with(" [" + code + "]")) return true;
+  }
+  return false;
+}
+
+/// Lines that tell of something missing or replaced; each of them with a code.
+std::set<std::string> replacements(const Proactor& proactor) {
+  std::set<std::string> told;
+  for (const std::string& line : lines_of(proactor.explain())) {
+    if (line.starts_with("source: ") || line.find(": engine=") != std::string::npos) continue;
+    EXPECT_TRUE(ends_in_code(line)) << line;
+    told.insert(line);
+  }
+  return told;
+}
+
+/// Which parts the processors of each lane have.
+std::vector<std::string> parts(Proactor& proactor) {
+  std::vector<std::string> all;
+  for (const auto& team : proactor.core().ledger().teams) {
+    for (const auto* processor : team) {
+      const EngineInfo& info = processor->engine->info();
+      all.push_back(std::string(info.name) + "/" + std::string(info.wait_name) + "/" +
+                    std::string(info.interrupt_name));
+    }
+  }
+  return all;
+}
+
+void until(const std::atomic<int>& done, int wanted) {
+  const Deadline end = Deadline::after(std::chrono::minutes{1});
+  while (done < wanted && Deadline::after({}) < end) std::this_thread::yield();
+  ASSERT_EQ(done, wanted);
+}
+
+/// A byte there and back between two sockets, and one into a file and out of it, in each lane.
+void expect_works(Proactor& proactor) {
+  for (std::uint32_t lane = 0; lane < proactor.lanes(); ++lane) {
+    auto pair = StreamSocket::pair(proactor, Home{lane});
+    ASSERT_TRUE(pair) << pair.error().message();
+    auto& [one, other] = *pair;
+    const int memory = ::memfd_create("startup", MFD_CLOEXEC);
+    auto file = File::adopt(proactor, memory, Ownership::owned, Home{lane});
+    ASSERT_TRUE(file) << file.error().message();
+
+    std::atomic<int> done{0};
+    const auto count = [&done](Operation& operation) {
+      EXPECT_FALSE(operation.failed()) << operation.error().message();
+      ++done;
+    };
+    std::byte sent[2] = {std::byte{42}, std::byte{43}};
+    std::byte echoed[2] = {};
+    Operation operations[4];
+    EXPECT_FALSE(other.read_exactly(operations[0], MutableBuffer{&echoed[0], 1}, count));
+    EXPECT_FALSE(one.write_all(operations[1], ConstBuffer{&sent[0], 1}, count));
+    EXPECT_FALSE(file->write_all_at(operations[2], 0, ConstBuffer{&sent[1], 1}, count));
+    {
+      const conformance::Runners runners(proactor, proactor.lanes());
+      until(done, 3);
+      EXPECT_FALSE(file->read_exactly_at(operations[3], 0, MutableBuffer{&echoed[1], 1}, count));
+      until(done, 4);
+    }
+    proactor.restart();
+    EXPECT_EQ(echoed[0], sent[0]);
+    EXPECT_EQ(echoed[1], sent[1]);
+  }
+}
+
+// -- the test -------------------------------------------------------------------------------------
+
+class Startup : public testing::TestWithParam<Combination> {
+ protected:
+  void SetUp() override {
+    config_ = GetParam().config();
+    config_.system = &failing_system();
+    for (ProcessorConfig& processor : config_.processors) {
+      if (processor.mode == Mode::per_thread) processor.threads = 2;
+    }
+    // Once before anything is counted: handlers of signals stay, threads of the C library, too.
+    const Opened first = Proactor::open(config_);
+    if (!first) GTEST_SKIP() << first.error().reason;
+    expect_works(**first);
+    usual_parts_ = parts(**first);
+    usual_replacements_ = replacements(**first);
+  }
+
+  /// Opens with the fault, judges, and tells whether there was such a call at all.
+  bool try_with(std::size_t call, std::size_t nth, int error, Faulty how) {
+    Held before = held_now();
+    bool hit = false;
+    bool is_open = false;
+    {
+      Opened opened = [&] {
+        const FaultAtStart fault(call, nth, error, how);
+        Opened result = Proactor::open(config_);
+        hit = fault.hit();
+        return result;
+      }();
+      is_open = opened.has_value();
+      if (is_open) {
+        judge(**opened);
+      } else {
+        judge(opened.error());
+      }
+    }
+    const Held after = held_now();
+    // Strategies by signal block theirs in every thread that has waited, for good.
+    if (is_open) before.blocked_signals = after.blocked_signals;
+    EXPECT_EQ(after, before) << "left behind";
+    return hit;
+  }
+
+  void judge(Proactor& proactor) const {
+    const auto told = replacements(proactor);
+    if (parts(proactor) != usual_parts_) {
+      EXPECT_NE(told, usual_replacements_) << "replaced without a word:\n" << proactor.explain();
+    }
+    if (required()) {
+      EXPECT_NE(proactor.explain().find("engine=" + GetParam().engine + " "), std::string::npos)
+          << proactor.explain();
+    }
+    expect_works(proactor);
+  }
+
+  void judge(const Failure& failure) const {
+    EXPECT_TRUE(failure.code);
+    EXPECT_FALSE(failure.reason.empty());
+    EXPECT_NE(failure.reason_code, ReasonCode::unspecified) << failure.reason;
+    // What is missing is the engine, or a thread for it.
+    if (required() && failure.reason.find("dedicated processor") == std::string::npos) {
+      EXPECT_NE(failure.reason.find(GetParam().engine), std::string::npos) << failure.reason;
+    }
+  }
+
+  /// The n-th call of each kind, for each n until there are no more calls, with each error.
+  void visit_all() {
+    for (std::size_t call = 0; call < failing_calls().size(); ++call) {
+      for (const int error : failing_calls()[call].errors) {
+        for (const Faulty how : {Faulty::once, Faulty::onwards}) {
+          // What stays is looked at with one of the errors: it is the same way through the code.
+          if (how == Faulty::onwards && error != failing_calls()[call].errors.front()) continue;
+          for (std::size_t nth = 1;; ++nth) {
+            SCOPED_TRACE(std::string(failing_calls()[call].name) + ", call " + std::to_string(nth) +
+                         (how == Faulty::once ? " only" : " and later") + ": " +
+                         std::system_category().message(error));
+            if (!try_with(call, nth, error, how)) break;
+            if (HasFailure()) return;
+          }
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] bool required() const { return !config_.require.empty(); }
+
+  Config config_;
+
+ private:
+  std::vector<std::string> usual_parts_;
+  std::set<std::string> usual_replacements_;
+};
+
+TEST_P(Startup, each_call_fails_in_turn) { visit_all(); }
+
+TEST_P(Startup, each_call_fails_in_turn_and_the_engine_is_required) {
+  if (GetParam().engine == "auto") GTEST_SKIP() << "nothing is named that could be required";
+  config_.require = {GetParam().engine};
+  visit_all();
+}
+
+INSTANTIATE_TEST_SUITE_P(every, Startup, testing::ValuesIn(combinations()),
+                         conformance::combination_name);
+
+}  // namespace
+}  // namespace baton::test
