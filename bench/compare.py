@@ -57,6 +57,7 @@ def raw(name, block=512):
 
 BUSY_100 = {"sessions": 100, "block": 512, "window": 0}
 BUSY_100_IDLE = {**BUSY_100, "idle": 10_000}
+TEN = {"sessions": 10, "block": 512, "window": 0}
 ONE = {"sessions": 1, "block": 512, "window": 0}
 
 # Each comparison: sides A (the candidate) and B (what it is held against), the load, and goals.
@@ -90,6 +91,13 @@ COMPARISONS = {
         "memory": 10_000,
         "goals": [("rate", "ratio", ">=", 0.95), ("idle_bytes", "a", "<=", 512)],
     } for engine, wait in (("emulated", "epoll"), ("io_uring", None))],
+    # select stops at 1024 descriptors, so it has fewer to look at.
+    "rt-signals": [{
+        "title": f"10 active of 1,000 connections, rt_signals against 10 of {total}, {wait}",
+        "a": ("baton rt_signals", echo("emulated", "rt_signals"), {**TEN, "idle": 990}),
+        "b": (f"baton {wait}", echo("emulated", wait), {**TEN, "idle": total - 10}),
+        "goals": [("cpu_us", "ratio", "<=", 1.0)] if wait == "select" else [],
+    } for wait, total in (("select", 900), ("poll", 1_000), ("epoll", 1_000))],
     "post": [{
         "title": f"nanoseconds per posted no-op handler, {mode}",
         "a": (f"baton {mode}", ["{build}/bench/post", "--mode", mode], None),

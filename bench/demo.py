@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Echo under load on every engine, wait strategy and mode of this machine, in one table.
+"""Echo and files under load on every engine, wait strategy and mode of this machine, in one table.
 
-Each row is a fresh server, checked byte for byte by `baton load`. Exit status: 0 when every row
-passed. scripts/demo builds first and then runs this.
+Each row is a fresh server, or a fresh file written and read back, checked byte for byte by `baton
+load`. Exit status: 0 when every row passed. scripts/demo builds first and then runs this.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import compare
@@ -17,18 +18,35 @@ import compare
 MODES = ["shared", "dedicated", "per_thread"]
 SESSIONS = [1, 100, 1000]
 BLOCK = 512
+FILE_BLOCK = 65536
 
 
 def combinations(build):
-    """(engine, wait, mode) of all that is available, and what is not, with the reason."""
+    """(engine, wait, mode) of all that serve sockets, the engines that do files, and what is not
+    available, with the reason."""
     command = [str(build / "bin" / "baton"), "engines", "--json"]
     rows = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
-    available = [(row["engine"], row["wait"], mode) for row in rows if row["available"]
-                 for mode in MODES
-                 # One and the same thread must wait: there is no leader to change.
-                 if not (row["leader_rule"] == "pinned" and mode == "shared")]
+    available = [row for row in rows if row["available"]]
+    servers = [(row["engine"], row["wait"], mode) for row in available
+               if row["operations"] == "all" for mode in MODES
+               # One and the same thread must wait: there is no leader to change.
+               if row["leader_rule"] == "any" or mode != "shared"]
+    files = sorted({row["engine"] for row in available if row["operations"] in ("all", "file")})
     missing = [(row["engine"], row["wait"], row["reason"]) for row in rows if not row["available"]]
-    return available, missing
+    return servers, files, missing
+
+
+def measure_file(build, engine, seconds):
+    """Blocks written, and read back: (operations/s, p99 in us)."""
+    with tempfile.TemporaryDirectory(dir=build) as folder:
+        done = subprocess.run(
+            [str(build / "bin" / "baton"), "load", "--file", folder + "/demo.data", "--write",
+             "--size", "16m", "--block", str(FILE_BLOCK), "--seconds", str(seconds), "--engine",
+             engine, "--json"], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise compare.CannotMeasure(done.stderr.strip() or done.stdout.strip())
+    report = json.loads(done.stdout)
+    return report["operations_per_second"], report["latency_us"]["p99"]
 
 
 def main():
@@ -39,12 +57,12 @@ def main():
     options = parser.parse_args()
     options.build = options.build.resolve()
 
-    available, missing = combinations(options.build)
+    servers, files, missing = combinations(options.build)
     print(f"echo, {BLOCK} bytes half duplex, {options.threads} threads, every byte checked\n")
     print(f"{'engine':10} {'wait':10} {'mode':10} {'sessions':>8} {'messages/s':>11} "
           f"{'p99 us':>9} {'CPU us/msg':>10}  result")
     failed = 0
-    for engine, wait, mode in available:
+    for engine, wait, mode in servers:
         for sessions in SESSIONS:
             load = {"sessions": sessions, "block": BLOCK, "window": 0}
             side = ("", compare.echo(engine, wait, mode, options.threads, BLOCK), load)
@@ -56,9 +74,18 @@ def main():
             except compare.CannotMeasure as why:
                 failed += 1
                 print(f"{row} {'-':>11} {'-':>9} {'-':>10}  FAILED: {why}", flush=True)
+    print(f"\nfiles, blocks of {FILE_BLOCK} bytes written and read back, every byte checked\n")
+    print(f"{'engine':10} {'writes/s':>11} {'p99 us':>9}  result")
+    for engine in files:
+        try:
+            rate, p99 = measure_file(options.build, engine, options.seconds)
+            print(f"{engine:10} {rate:11,.0f} {p99:9,.0f}  passed", flush=True)
+        except compare.CannotMeasure as why:
+            failed += 1
+            print(f"{engine:10} {'-':>11} {'-':>9}  FAILED: {why}", flush=True)
     for engine, wait, reason in missing:
         print(f"{engine:10} {wait or '-':10} not available: {reason}")
-    total = len(available) * len(SESSIONS)
+    total = len(servers) * len(SESSIONS) + len(files)
     print(f"\n{total - failed} of {total} rows passed" if total else "\nno engine is available")
     return 0 if total and not failed else 1
 
