@@ -3,8 +3,11 @@
 
 usage: sum_results.py FOLDER [FAILED_STAGE...]
 
-A stage that failed although none of its tests did (a build, the format check, ctest itself) counts
-as one failed. Exit status 0 only if something passed and nothing failed.
+RUN.xml is what a run wrote, RUN.again.xml what the second run of its failed tests wrote, alone
+(run_again.py). Those that passed there are named as unsteady and count as passed. What failed is
+shown with the end of its output. A stage that failed although none of its tests did (a build, the
+format check, ctest itself) counts as one failed. Exit status 0 only if something passed and nothing
+failed.
 """
 
 import pathlib
@@ -14,6 +17,10 @@ import xml.etree.ElementTree as ElementTree
 # What ctest writes for a test that skipped itself. Everything else that did not run - the program
 # is missing, a fixture failed - has failed.
 SKIPPED_BY_ITSELF = ("SKIP_REGULAR_EXPRESSION_MATCHED", "SKIP_RETURN_CODE", "Disabled")
+
+AGAIN = ".again"
+# Lines of a failed test's output.
+SHOWN = 40
 
 
 def verdict(case):
@@ -29,25 +36,49 @@ def verdict(case):
     return "failed"
 
 
+def cases_of(path):
+    return ElementTree.parse(path).getroot().iter("testcase")
+
+
 def count(folder):
-    """Returns ({verdict: number}, {run: [names of failed tests]})."""
+    """Returns ({verdict: number}, {run: [failed tests]}, {run: [unsteady tests]})."""
     totals = {"passed": 0, "failed": 0, "skipped": 0}
-    failures = {}
+    failures, unsteady = {}, {}
     for path in sorted(pathlib.Path(folder).glob("*.xml")):
-        failures[path.stem] = []
-        for case in ElementTree.parse(path).getroot().iter("testcase"):
+        if path.stem.endswith(AGAIN):
+            continue
+        failures[path.stem], unsteady[path.stem] = [], []
+        second = path.with_name(path.stem + AGAIN + ".xml")
+        passed_alone = set()
+        if second.exists():
+            passed_alone = {c.get("name") for c in cases_of(second) if verdict(c) == "passed"}
+        for case in cases_of(path):
             result = verdict(case)
+            if result == "failed" and case.get("name") in passed_alone:
+                result = "passed"
+                unsteady[path.stem].append(case)
+            elif result == "failed":
+                failures[path.stem].append(case)
             totals[result] += 1
-            if result == "failed":
-                failures[path.stem].append(case.get("name"))
-    return totals, failures
+    return totals, failures, unsteady
+
+
+def show(what, runs):
+    """What these tests printed last, and then all their names, the last thing that a log cut to
+    its end still has."""
+    for run, cases in runs.items():
+        for case in cases:
+            output = (case.findtext("system-out") or "").rstrip().splitlines()
+            print(f"== {what}: {run}: {case.get('name')}", *output[-SHOWN:], sep="\n")
+    for run, cases in runs.items():
+        for case in cases:
+            print(f"{what}: {run}: {case.get('name')}")
 
 
 def main(folder, failed_stages):
-    totals, failures = count(folder)
-    for run, names in failures.items():
-        for name in names:
-            print(f"failed: {run}: {name}")
+    totals, failures, unsteady = count(folder)
+    show("unsteady, passed alone", unsteady)
+    show("failed", failures)
     for stage in failed_stages:
         run = stage.removesuffix(".tests")
         if stage == run or not failures.get(run):

@@ -12,6 +12,7 @@ import sum_results
 CASES = {
     "passed": '<testcase name="a" status="run"/>',
     "failed": '<testcase name="b" status="fail"><failure message=""/></testcase>',
+    "passed alone": '<testcase name="b" status="run"/>',
     "skipped": '<testcase name="c" status="notrun">'
                '<skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/></testcase>',
     "disabled": '<testcase name="d" status="disabled"/>',
@@ -50,6 +51,14 @@ class SumResults(unittest.TestCase):
 
     def test_ctest_itself_failed(self):
         self.assertEqual(self.run_with({"a": ["passed"]}, "a.tests"),
+                         (1, "1 passed, 1 failed, 0 skipped"))
+
+    def test_a_second_run(self):
+        self.assertEqual(self.run_with({"a": ["passed", "failed"], "a.again": ["failed"]}),
+                         (1, "1 passed, 1 failed, 0 skipped"))
+        self.assertEqual(self.run_with({"a": ["passed", "failed"], "a.again": ["passed alone"]}),
+                         (0, "2 passed, 0 failed, 0 skipped"))
+        self.assertEqual(self.run_with({"a": ["passed", "failed"], "b.again": ["passed alone"]}),
                          (1, "1 passed, 1 failed, 0 skipped"))
 
     def test_nothing_ran(self):
