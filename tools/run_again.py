@@ -20,7 +20,8 @@ import sum_results
 MOST = 3
 
 ENDED_BY_ITSELF = re.compile(r"^ *\d+ FAILED TESTS?$", re.MULTILINE)
-REPORTED = re.compile(r"Sanitizer|runtime error:|assertion", re.IGNORECASE)
+# "nothing came": the suites' own time limit.
+REPORTED = re.compile(r"Sanitizer|runtime error:|assertion|nothing came", re.IGNORECASE)
 
 
 def may_run_again(case):

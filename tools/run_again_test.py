@@ -37,6 +37,7 @@ class RunAgain(unittest.TestCase):
     def test_never_a_crash_or_a_hang(self):
         self.assertIsNone(self.expression(failed("x", "[ RUN      ] x")))
         self.assertIsNone(self.expression(failed("x", END), failed("y", "")))
+        self.assertIsNone(self.expression(failed("x", "nothing came within a minute" + END)))
 
     def test_never_what_a_sanitizer_or_an_assertion_reports(self):
         for report in ("WARNING: ThreadSanitizer: data race", "ERROR: LeakSanitizer: leaks",
