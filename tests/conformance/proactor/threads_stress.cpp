@@ -173,6 +173,11 @@ class Storm {
   ~Storm() {
     over_ = true;
     if (thread_.joinable()) thread_.join();
+    // To ignore it discards one that is pending still: under the default action the next thread
+    // that does not block it - one of the system's own for a callback - would end the process.
+    struct sigaction ignored{};
+    ignored.sa_handler = SIG_IGN;
+    ::sigaction(SIGUSR1, &ignored, nullptr);
     ::sigaction(SIGUSR1, &before_, nullptr);
   }
   /// From here on this thread, and those that it starts, are spared.
