@@ -3,23 +3,15 @@
 // Three groups of descriptors
 //
 //   sockets            MSG_DONTWAIT always: it does not matter who owns it and which mode it is in.
-//   pipes, terminals   Owned ones are non-blocking. A borrowed one may block, and keeps its mode.
-//                      It is read with RWF_NOWAIT where the kernel can (pipes: Linux 6.5), or after
-//                      a look at its readiness, and it is written at most PIPE_BUF bytes after such
-//                      a look: that much room is what "writable" means for a pipe. Between look and
-//                      call another process can be faster; then the call blocks, which only another
-//                      reader of the same pipe, or writer, can bring about.
+//   pipes, terminals   Owned ones are non-blocking. A borrowed one may block, and keeps its mode:
+//                      engines/common/pipe_calls.cpp.
 //   listeners          accept has no MSG_DONTWAIT: a borrowed blocking one is looked at first, too.
-//
-// SIGPIPE: sockets say MSG_NOSIGNAL, pipes RWF_NOSIGNAL (Linux 6.18); elsewhere the signal is
-// blocked around the write in this thread, and what the write has raised is taken away again.
 //
 // EINTR is `partial` everywhere: the caller goes on as after a short transfer.
 #include "engines/emulated/perform.hpp"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 
 #include <algorithm>
 #include <array>
@@ -28,21 +20,14 @@
 #include "base/assert.hpp"
 #include "baton/endpoint.hpp"
 #include "baton/limits.hpp"
+#include "engines/common/pipe_calls.hpp"
 #include "engines/common/transfer.hpp"
 #include "engines/emulated/record.hpp"
-
-#ifndef RWF_NOWAIT
-#define RWF_NOWAIT 0x00000008
-#endif
-#ifndef RWF_NOSIGNAL
-#define RWF_NOSIGNAL 0x00000100
-#endif
 
 namespace baton::engines::emulated {
 namespace {
 
 constexpr int socket_flags = MSG_DONTWAIT | MSG_NOSIGNAL;
-constexpr off_t current_position = -1;
 
 using Pieces = std::array<iovec, pieces_max>;
 
@@ -76,7 +61,7 @@ bool is_socket(const Handle& handle) noexcept {
 }  // namespace
 
 Performer::Performer(const os::System& system, bool concurrent) noexcept
-    : system_(system), files_(system), concurrent_(concurrent) {}
+    : system_(system), files_(system), concurrent_(concurrent), pipes_(system) {}
 
 Performer::~Performer() {
   if (spare_ >= 0) static_cast<void>(system_.close(spare_));
@@ -135,7 +120,7 @@ ssize_t Performer::receive(const Operation& operation) noexcept {
   const Handle& handle = *operation.handle();
   Pieces pieces;
   const std::size_t count = remaining(operation, pieces);
-  if (!is_socket(handle)) return read_pipe(handle, pieces.data(), count);
+  if (!is_socket(handle)) return pipes_.read(handle, pieces.data(), count);
   if (count == 1) {
     return system_.recv(handle.native(), pieces[0].iov_base, pieces[0].iov_len, MSG_DONTWAIT);
   }
@@ -156,7 +141,7 @@ Outcome Performer::read_stream(Operation& operation) noexcept {
 }
 
 ssize_t Performer::send(const Handle& handle, iovec* pieces, std::size_t count) noexcept {
-  if (!is_socket(handle)) return write_pipe(handle, pieces, count);
+  if (!is_socket(handle)) return pipes_.write(handle, pieces, count);
   if (count == 1) {
     return system_.send(handle.native(), pieces[0].iov_base, pieces[0].iov_len, socket_flags);
   }
@@ -215,78 +200,6 @@ Outcome Performer::share_out(OperationQueue& queue, std::size_t sent, std::size_
   return sent == tried ? Outcome::done : Outcome::partial;
 }
 
-// -- pipes ----------------------------------------------------------------------------------------
-
-bool Performer::ready_now(NativeHandle fd, short events) noexcept {
-  pollfd look{.fd = fd, .events = events, .revents = 0};
-  const timespec at_once{};
-  // EINTR, ENOMEM: not ready, and readiness is reported again. Errors and hang-ups count as ready.
-  return system_.ppoll(&look, 1, &at_once, nullptr) > 0;
-}
-
-ssize_t Performer::read_pipe(const Handle& handle, iovec* pieces, std::size_t count) noexcept {
-  const NativeHandle fd = handle.native();
-  const int number = static_cast<int>(count);
-  if (!handle.nonblocking()) {
-    const ssize_t moved = system_.preadv2(fd, pieces, number, current_position, RWF_NOWAIT);
-    if (moved >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)) return moved;
-    if (!ready_now(fd, POLLIN)) {
-      errno = EAGAIN;
-      return -1;
-    }
-  }
-  if (count == 1) return system_.read(fd, pieces[0].iov_base, pieces[0].iov_len);
-  return system_.readv(fd, pieces, number);
-}
-
-ssize_t Performer::write_pipe(const Handle& handle, iovec* pieces, std::size_t count) noexcept {
-  if (!handle.nonblocking()) {
-    if (!ready_now(handle.native(), POLLOUT)) {
-      errno = EAGAIN;
-      return -1;
-    }
-    std::size_t room = PIPE_BUF;
-    std::size_t kept = 0;
-    for (; kept < count && room > 0; ++kept) {
-      pieces[kept].iov_len = std::min(pieces[kept].iov_len, room);
-      room -= pieces[kept].iov_len;
-    }
-    count = kept;
-  }
-  if (no_signal_writes_.load(std::memory_order_relaxed)) {
-    const ssize_t moved = system_.pwritev2(handle.native(), pieces, static_cast<int>(count),
-                                           current_position, RWF_NOSIGNAL);
-    if (moved >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)) return moved;
-    if (errno != EINVAL) no_signal_writes_.store(false, std::memory_order_relaxed);
-  }
-  return write_without_signal(handle.native(), pieces, count);
-}
-
-ssize_t Performer::write_without_signal(NativeHandle fd, const iovec* pieces,
-                                        std::size_t count) noexcept {
-  sigset_t pipe_signal;
-  sigset_t before;
-  sigset_t pending;
-  sigemptyset(&pipe_signal);
-  sigaddset(&pipe_signal, SIGPIPE);
-  system_.thread_sigmask(SIG_BLOCK, &pipe_signal, &before);
-  const bool was_blocked = sigismember(&before, SIGPIPE) == 1;
-  // One that was pending before is the program's, and is left to it. Without having been blocked
-  // none can be pending.
-  const bool was_pending =
-      was_blocked && system_.sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;
-  const ssize_t moved = system_.writev(fd, pieces, static_cast<int>(count));
-  const int error = errno;
-  if (moved < 0 && error == EPIPE && !was_pending) {
-    const timespec at_once{};
-    while (system_.sigtimedwait(&pipe_signal, nullptr, &at_once) < 0 && errno == EINTR) {
-    }
-  }
-  if (!was_blocked) system_.thread_sigmask(SIG_SETMASK, &before, nullptr);
-  errno = error;
-  return moved;
-}
-
 // -- datagrams ------------------------------------------------------------------------------------
 
 Outcome Performer::read_datagram(Operation& operation) noexcept {
@@ -337,7 +250,7 @@ Outcome Performer::accept(Operation& operation) noexcept {
   constexpr int tries_max = 8;
   const Handle& handle = *operation.handle();
   Endpoint* const peer = operation.endpoint();
-  if (!handle.nonblocking() && !ready_now(handle.native(), POLLIN)) return Outcome::again;
+  if (!handle.nonblocking() && !ready_now(system_, handle.native(), POLLIN)) return Outcome::again;
   for (int i = 0; i < tries_max; ++i) {
     socklen_t size = Endpoint::capacity;
     const int accepted = system_.accept4(
@@ -378,7 +291,7 @@ Outcome Performer::accept(Operation& operation) noexcept {
 // With the descriptors used up: the spare one is given up for a moment, to take one connection from
 // the backlog and close it, so that its peer is told instead of waiting.
 void Performer::turn_one_away(const Handle& listener) noexcept {
-  if (!listener.nonblocking() && !ready_now(listener.native(), POLLIN)) return;
+  if (!listener.nonblocking() && !ready_now(system_, listener.native(), POLLIN)) return;
   {
     os::LockGuard guard{spare_mutex_, system_, concurrent_};
     if (spare_ >= 0) static_cast<void>(system_.close(spare_));
@@ -433,7 +346,7 @@ Outcome Performer::connect(Operation& operation) noexcept {
     }
     if (errno != ENOTCONN) return done(operation, errno);
     if (answered) return done(operation, ECONNABORTED);  // what a blocking connect says then
-    if (!ready_now(fd, POLLOUT)) return Outcome::again;
+    if (!ready_now(system_, fd, POLLOUT)) return Outcome::again;
   }
 }
 

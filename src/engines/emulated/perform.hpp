@@ -9,6 +9,7 @@
 #include "baton/operation.hpp"
 #include "baton/operation_queue.hpp"
 #include "engines/common/file_calls.hpp"
+#include "engines/common/pipe_calls.hpp"
 #include "os/mutex.hpp"
 #include "os/system.hpp"
 
@@ -74,16 +75,11 @@ class Performer {
 
   ssize_t receive(const Operation& operation) noexcept;
   ssize_t send(const Handle& handle, iovec* pieces, std::size_t count) noexcept;
-  ssize_t read_pipe(const Handle& handle, iovec* pieces, std::size_t count) noexcept;
-  ssize_t write_pipe(const Handle& handle, iovec* pieces, std::size_t count) noexcept;
-  ssize_t write_without_signal(NativeHandle fd, const iovec* pieces, std::size_t count) noexcept;
-  bool ready_now(NativeHandle fd, short events) noexcept;
 
   const os::System& system_;
   const FileCalls files_;
   const bool concurrent_;
-  /// RWF_NOSIGNAL (since Linux 6.18) until it was refused once.
-  std::atomic<bool> no_signal_writes_{true};
+  PipeCalls pipes_;
   std::atomic<bool> spare_prepared_{false};
   os::Mutex spare_mutex_;
   int spare_ BATON_GUARDED_BY(spare_mutex_) = -1;

@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/assert.hpp"
 #include "base/tsan.hpp"
@@ -90,7 +91,8 @@ IoUringEngine::IoUringEngine(const EngineOptions& options, Parts parts)
       messages_(limits::operations_max),
       files_(options.handles_max),
       handles_(options.handles_max),
-      spare_(system_) {}
+      spare_(system_),
+      pipes_(system_) {}
 
 IoUringEngine::~IoUringEngine() {
   BATON_ASSERT(in_flight_ == 0);
@@ -268,8 +270,10 @@ bool IoUringEngine::done_without_kernel(Operation& operation) noexcept {
   if (!is_valid(operation)) return true;
   if (progress(operation).pool != nullptr) return !start_pooled(operation);
   switch (operation.kind()) {
-    case OperationKind::read_stream:
     case OperationKind::write_stream:
+      return complete_without_transfer(operation) ||
+             (writes_by_call(operation) && write_by_call(operation) == Verdict::finished);
+    case OperationKind::read_stream:
     case OperationKind::read_file:
     case OperationKind::write_file:
       return complete_without_transfer(operation);
@@ -283,6 +287,26 @@ bool IoUringEngine::done_without_kernel(Operation& operation) noexcept {
     default:
       return false;
   }
+}
+
+// Before Linux 6.18 a write into a pipe that has lost its readers raises SIGPIPE: in the thread
+// that waits, when the kernel tries again what the pipe was too full for. There the ring tells only
+// when there is room.
+bool IoUringEngine::writes_by_call(const Operation& operation) const noexcept {
+  return !facts_.no_signal && operation.kind() == OperationKind::write_stream &&
+         operation.handle()->kind() == HandleKind::pipe;
+}
+
+// `finished`, or `poll` when the pipe is full.
+Verdict IoUringEngine::write_by_call(Operation& operation) noexcept {
+  std::array<iovec, pieces_max> pieces;
+  Verdict verdict = Verdict::again;
+  while (verdict == Verdict::again) {
+    const std::size_t count = remaining(operation, pieces);
+    const ssize_t moved = pipes_.write(*operation.handle(), pieces.data(), count);
+    verdict = judge(operation, nullptr, moved < 0 ? -errno : static_cast<int>(moved), system_);
+  }
+  return verdict;
 }
 
 abi::Sqe* IoUringEngine::claim() noexcept {
@@ -503,6 +527,7 @@ void IoUringEngine::settle_request(Operation& operation, int result,
 }
 
 void IoUringEngine::go_on(Operation& operation, Verdict verdict, OperationQueue& done) noexcept {
+  if (verdict == Verdict::again && writes_by_call(operation)) verdict = write_by_call(operation);
   if (verdict == Verdict::turn_away) spare_.turn_one_away(*operation.handle());
   if (verdict == Verdict::turn_away || verdict == Verdict::back_off) {
     back_off(operation);

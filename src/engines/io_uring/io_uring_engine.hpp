@@ -26,6 +26,7 @@
 
 #include "base/thread_annotations.hpp"
 #include "baton/engine.hpp"
+#include "engines/common/pipe_calls.hpp"
 #include "engines/io_uring/outcome.hpp"
 #include "engines/io_uring/prepare.hpp"
 #include "engines/io_uring/request.hpp"
@@ -71,6 +72,8 @@ class IoUringEngine final : public Engine {
   void issue(Operation& operation, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
   void pump(Lane& lane, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
   bool done_without_kernel(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  [[nodiscard]] bool writes_by_call(const Operation& operation) const noexcept;
+  Verdict write_by_call(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   abi::Sqe* claim() noexcept BATON_REQUIRES(mutex_);
   bool fill(Operation& operation, abi::Sqe& request) noexcept BATON_REQUIRES(mutex_);
   bool merge(Lane& lane, Operation& first, abi::Sqe& request) noexcept BATON_REQUIRES(mutex_);
@@ -138,6 +141,7 @@ class IoUringEngine final : public Engine {
       0;                                                 // submissions and cancellations to make up
   std::uint32_t file_lot_ BATON_GUARDED_BY(mutex_) = 2;  // transfers of files in one entry
   SpareDescriptor spare_ BATON_GUARDED_BY(mutex_);
+  PipeCalls pipes_;
   std::int64_t log_again_ns_ BATON_GUARDED_BY(mutex_) = 0;
 
   // Raised under the lock, read by anybody.

@@ -1,7 +1,8 @@
 // From an operation to a request, by kind. What surprises:
 //   - A write into a pipe without readers raises SIGPIPE in the thread that happens to run it: the
-//     submitter, at any return from the kernel. RWF_NOSIGNAL says no (since Linux 6.18); before,
-//     such a write is left to a worker of the kernel, which blocks all signals.
+//     submitter, at any return from the kernel, even of a write that was left to a worker, for the
+//     worker hands back what it finds no room for. RWF_NOSIGNAL says no (since Linux 6.18);
+//     before, pipes are not written by the ring (IoUringEngine::write_by_call).
 //   - A list of buffers has the layout of the kernel's iovec and is passed as it is; only the rest
 //     of a partial transfer is written out anew.
 #include "engines/io_uring/prepare.hpp"
@@ -137,11 +138,8 @@ void prepare_descriptor(abi::Sqe& request, Operation& operation, Message* messag
     set_piece(request, piece);
   }
   if (!read && operation.handle()->kind() == HandleKind::pipe) {
-    if (facts.no_signal) {
-      request.operation_flags |= abi::rw_no_signal;
-    } else {
-      request.flags |= abi::sqe_async;
-    }
+    BATON_ASSERT(facts.no_signal);
+    request.operation_flags |= abi::rw_no_signal;
   }
   if (progress(operation).by_worker) request.flags |= abi::sqe_async;
 }

@@ -6,6 +6,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "engines/common/pipe_calls.hpp"
+
 namespace baton::engines::uring {
 
 SpareDescriptor::~SpareDescriptor() {
@@ -16,15 +18,10 @@ void SpareDescriptor::prepare() noexcept {
   if (spare_ < 0) spare_ = system_.open("/dev/null", O_RDONLY | O_CLOEXEC, 0);
 }
 
-bool SpareDescriptor::somebody_waits(const Handle& listener) noexcept {
-  pollfd look{.fd = listener.native(), .events = POLLIN, .revents = 0};
-  const timespec at_once{};
-  return system_.ppoll(&look, 1, &at_once, nullptr) > 0;
-}
-
 void SpareDescriptor::turn_one_away(const Handle& listener) noexcept {
   // A blocking listener is left alone: should another process be faster, accept4 would wait.
-  if (spare_ < 0 || !listener.nonblocking() || !somebody_waits(listener)) return;
+  if (spare_ < 0 || !listener.nonblocking() || !ready_now(system_, listener.native(), POLLIN))
+    return;
   system_.close(spare_);
   spare_ = -1;
   // Another thread may take the number first: then nobody is told this time.

@@ -21,8 +21,6 @@ class SpareDescriptor {
   void turn_one_away(const Handle& listener) noexcept;
 
  private:
-  [[nodiscard]] bool somebody_waits(const Handle& listener) noexcept;
-
   const os::System& system_;
   int spare_ = -1;
 };

@@ -1,0 +1,37 @@
+// PipeCalls: reads and writes of pipes and terminals by plain system calls that neither block nor
+// raise SIGPIPE, whatever the mode of the descriptor. Knows no operations.
+#pragma once
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <atomic>
+#include <cstddef>
+
+#include "baton/handle.hpp"
+#include "os/system.hpp"
+
+namespace baton::engines {
+
+/// Whether one of `events` (POLLIN, POLLOUT), an error or a hang-up is there. One system call.
+bool ready_now(const os::System& system, NativeHandle fd, short events) noexcept;
+
+class PipeCalls {
+ public:
+  explicit PipeCalls(const os::System& system) noexcept : system_(system) {}
+
+  /// As readv(2); EAGAIN where it would block.
+  ssize_t read(const Handle& handle, iovec* pieces, std::size_t count) noexcept;
+  /// As writev(2); EAGAIN where it would block, EPIPE without the signal. May shorten `pieces`: at
+  /// most PIPE_BUF bytes go into a descriptor that blocks.
+  ssize_t write(const Handle& handle, iovec* pieces, std::size_t count) noexcept;
+
+ private:
+  ssize_t write_without_signal(NativeHandle fd, const iovec* pieces, std::size_t count) noexcept;
+
+  const os::System& system_;
+  /// RWF_NOSIGNAL (since Linux 6.18) until it was refused once.
+  std::atomic<bool> no_signal_writes_{true};
+};
+
+}  // namespace baton::engines
