@@ -78,7 +78,7 @@ TEST_P(Borrowed, blocking_sockets_and_pipes_block_nobody) {
   Case cases[] = {{unix_pair(), unix_pair(), HandleKind::stream_socket},
                   {tcp_pair(), tcp_pair(), HandleKind::stream_socket},
                   {pipe_to_read(), pipe_to_write(), HandleKind::pipe}};
-  std::string& text = memory(pattern(3'000'000));
+  std::string& text = memory(pattern(300'000));
   for (Case& one : cases) {
     Probe& read = reading(borrow(one.in.ours, one.kind), memory(8));
     Probe& write = writing(borrow(one.out.ours, one.kind), text, Operation::exactly);

@@ -118,7 +118,7 @@ TEST_P(Order, deferred_operations_keep_the_order) {
 TEST_P(Order, half_close_waits_for_the_writes_before_it) {
   Pair pair = tcp_pair();
   Handle* const handle = adopt(pair.ours);
-  std::string& text = memory(pattern(3'000'000));
+  std::string& text = memory(pattern(100'000));
   Probe& write = writing(handle, text, Operation::exactly);
   Probe& half_close = plain(OperationKind::shutdown, handle);
   std::string& into = memory(16);

@@ -11,14 +11,17 @@
 #include <sys/wait.h>
 
 #include <bit>
+#include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "../../support/fork_at_rest.h"
+#include "baton/reason_code.hpp"
 #include "threads.hpp"
 
 namespace baton::conformance {
@@ -268,37 +271,50 @@ TEST_P(Processes, threads_of_the_library_block_all_signals) {
   }
 }
 
-// io_uring denied as containers do it: the next engine takes its place, and says why.
+/// From here on io_uring_setup fails in this process, as containers do it.
+bool deny_rings(int error) {
+  const sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(error)),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{4, const_cast<sock_filter*>(program)};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+// The next engine takes its place, and says why; without one that may, opening fails with it.
 TEST_P(Processes, an_engine_that_is_denied_is_replaced_visibly) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the thread sanitizer ends children that start threads";
 #endif
-  const int status = in_child([&] {
-    const sock_filter program[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    const sock_fprog filter{4, const_cast<sock_filter*>(program)};
-    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
-      return false;
-    }
-    auto proactor = Proactor::open(GetParam().config());
-    if (!proactor) return false;
-    const std::string text = (*proactor)->explain();
-    if (GetParam().engine == "io_uring") {
-      const bool replaced = text.find("engine=emulated") != std::string::npos;
-      const bool says_why = text.find("io_uring -> emulated") != std::string::npos;
-      if (!replaced || !says_why) {
-        std::fputs(text.c_str(), stderr);
-        return false;
+  const std::pair<int, ReasonCode> denials[] = {{EPERM, ReasonCode::denied_seccomp},
+                                                {ENOSYS, ReasonCode::not_in_kernel},
+                                                {ENOMEM, ReasonCode::limit_memlock}};
+  for (const auto& [error, code] : denials) {
+    const int status = in_child([&] {
+      if (!deny_rings(error)) return false;
+      auto proactor = Proactor::open(GetParam().config());
+      if (!proactor) return false;
+      if (GetParam().engine == "io_uring") {
+        const std::string text = (*proactor)->explain();
+        const bool replaced = text.find("engine=emulated") != std::string::npos;
+        const bool says_why = text.find("io_uring -> emulated") != std::string::npos &&
+                              text.find(to_string(code)) != std::string::npos;
+        if (!replaced || !says_why) {
+          std::fputs(text.c_str(), stderr);
+          return false;
+        }
+        Config strict = GetParam().config();
+        strict.require = {"io_uring"};
+        const auto refused = Proactor::open(std::move(strict));
+        if (refused || refused.error().reason_code != code) return false;
       }
-    }
-    return echo_works(**proactor);
-  });
-  EXPECT_EQ(status, 0);
+      return echo_works(**proactor);
+    });
+    EXPECT_EQ(status, 0) << std::strerror(error);
+  }
 }
 
 BATON_CONFORMANCE_SUITE(Processes);
