@@ -1,0 +1,74 @@
+// A file system with one file, /data of 1 MiB, that does what disks do when they fail:
+//
+//   from 256 KiB   reads move 512 bytes at most
+//   from 512 KiB   reads are EIO
+//   from 768 KiB   writes that reach there are ENOSPC
+//   fsync          EIO
+//
+// usage: baton_faulty_files -f FOLDER
+#define FUSE_USE_VERSION 31
+#include <errno.h>
+#include <fuse.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+
+namespace {
+
+constexpr off_t short_from = 256 << 10;
+constexpr off_t unreadable_from = 512 << 10;
+constexpr off_t full_from = 768 << 10;
+constexpr size_t short_size = 512;
+
+std::array<char, 1 << 20> data;
+
+int get_attributes(const char* path, struct stat* out, fuse_file_info*) {
+  *out = {};
+  if (strcmp(path, "/") == 0) {
+    out->st_mode = S_IFDIR | 0755;
+    out->st_nlink = 2;
+    return 0;
+  }
+  if (strcmp(path, "/data") != 0) return -ENOENT;
+  out->st_mode = S_IFREG | 0644;
+  out->st_nlink = 1;
+  out->st_size = static_cast<off_t>(data.size());
+  return 0;
+}
+
+// Every transfer comes here as it was asked for, past the cache.
+int open_file(const char*, fuse_file_info* info) {
+  info->direct_io = 1;
+  return 0;
+}
+
+int read_file(const char*, char* out, size_t size, off_t offset, fuse_file_info*) {
+  if (offset >= unreadable_from) return -EIO;
+  if (offset >= short_from) size = std::min(size, short_size);
+  size = std::min(size, static_cast<size_t>(unreadable_from - offset));
+  memcpy(out, data.data() + offset, size);
+  return static_cast<int>(size);
+}
+
+int write_file(const char*, const char* from, size_t size, off_t offset, fuse_file_info*) {
+  // Whole or not at all: the kernel takes a short answer to an asynchronous write for an error.
+  if (offset + static_cast<off_t>(size) > full_from) return -ENOSPC;
+  memcpy(data.data() + offset, from, size);
+  return static_cast<int>(size);
+}
+
+int sync_file(const char*, int, fuse_file_info*) { return -EIO; }
+
+}  // namespace
+
+int main(int count, char** words) {
+  fuse_operations operations{};
+  operations.getattr = get_attributes;
+  operations.open = open_file;
+  operations.read = read_file;
+  operations.write = write_file;
+  operations.fsync = sync_file;
+  return fuse_main(count, words, &operations, nullptr);
+}

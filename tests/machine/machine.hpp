@@ -1,0 +1,26 @@
+// Machine: the conformance fixture in a network and a mount namespace of its own, so that firewall
+// rules and file systems are seen by this test alone and go with its process.
+#pragma once
+
+#include <string>
+
+#include "../conformance/proactor/operations.hpp"
+
+namespace baton::machine {
+
+class Machine : public conformance::Operations {
+ protected:
+  /// Skips the test, with the reason, where namespaces may not be made.
+  void SetUp() override;
+
+  /// A new folder, gone with the mount namespace.
+  static std::string folder();
+  /// Mounts a tmpfs of so many bytes, or fails the test.
+  static void mount_small(const std::string& folder, std::size_t bytes);
+  /// Runs a command with the shell; its status.
+  static int shell(const std::string& command);
+  /// Whether there is such a command.
+  static bool has(const std::string& command) { return shell("command -v " + command) == 0; }
+};
+
+}  // namespace baton::machine
