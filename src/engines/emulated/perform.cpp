@@ -26,6 +26,7 @@
 #include <span>
 
 #include "base/assert.hpp"
+#include "base/uninitialized.hpp"
 #include "baton/endpoint.hpp"
 #include "baton/limits.hpp"
 #include "engines/common/transfer.hpp"
@@ -133,7 +134,7 @@ void Performer::settle_pooled(Operation& operation) noexcept {
 
 ssize_t Performer::receive(const Operation& operation) noexcept {
   const Handle& handle = *operation.handle();
-  Pieces pieces;
+  BATON_UNINITIALIZED Pieces pieces;
   const std::size_t count = remaining(operation, pieces);
   if (!is_socket(handle)) return read_pipe(handle, pieces.data(), count);
   if (count == 1) {
@@ -166,7 +167,7 @@ ssize_t Performer::send(const Handle& handle, iovec* pieces, std::size_t count) 
 
 Outcome Performer::write_stream(Operation& operation) noexcept {
   if (needs_no_transfer(operation)) return Outcome::done;
-  Pieces pieces;
+  BATON_UNINITIALIZED Pieces pieces;
   const std::size_t count = remaining(operation, pieces);
   const ssize_t moved = send(*operation.handle(), pieces.data(), count);
   if (moved < 0) return failed(operation);
@@ -174,7 +175,7 @@ Outcome Performer::write_stream(Operation& operation) noexcept {
 }
 
 Outcome Performer::perform_merged(OperationQueue& queue, OperationQueue& completed) noexcept {
-  Pieces pieces;
+  BATON_UNINITIALIZED Pieces pieces;
   std::size_t count = 0;
   std::size_t tried = 0;
   for (Operation* each = queue.front(); each != nullptr && count < pieces.size();
@@ -291,7 +292,7 @@ ssize_t Performer::write_without_signal(NativeHandle fd, const iovec* pieces,
 
 Outcome Performer::read_datagram(Operation& operation) noexcept {
   if (!take_block(operation)) return Outcome::done;
-  Pieces pieces;
+  BATON_UNINITIALIZED Pieces pieces;
   msghdr message = message_of(pieces.data(), remaining(operation, pieces));
   Endpoint* const peer = operation.endpoint();
   if (peer != nullptr) {
@@ -312,7 +313,7 @@ Outcome Performer::read_datagram(Operation& operation) noexcept {
 }
 
 Outcome Performer::write_datagram(Operation& operation) noexcept {
-  Pieces pieces;
+  BATON_UNINITIALIZED Pieces pieces;
   msghdr message = message_of(pieces.data(), remaining(operation, pieces));
   Endpoint* const peer = operation.endpoint();
   if (peer != nullptr && peer->size() > 0) {
