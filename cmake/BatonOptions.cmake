@@ -65,15 +65,15 @@ if(BATON_SANITIZE)
     list(APPEND BATON_WARNINGS -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow
          -Wno-stringop-overread)
   endif()
-else()
-  # Hardening as the OpenSSF's compiler guide has it, for release builds. Left out, with reason:
-  #   -ftrivial-auto-var-init=zero: it clears every buffer on the stack at each call, instructions
-  #     on the hot path; the sanitizers and -Wmaybe-uninitialized look for the same faults.
+elseif(BATON_HARDENING)
+  # Hardening as the OpenSSF's compiler guide has it, for release builds; tools/check_hardening.py
+  # looks for what it leaves in the files. Left out, with reason:
   #   -fstrict-flex-arrays=3: gcc 13 and later.
   #   -z nodlopen: the shared library is meant to be loaded at run time too (other languages).
   # _FORTIFY_SOURCE needs optimisation and disturbs the sanitizers' interceptors: only here.
+  # What -ftrivial-auto-var-init would clear on the hot path is marked BATON_UNINITIALIZED.
   list(APPEND BATON_RELEASE_OPTIONS -fstack-protector-strong -fstack-clash-protection
-       -Werror=format-security)
+       -ftrivial-auto-var-init=zero -Werror=format-security)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     list(APPEND BATON_RELEASE_OPTIONS -fcf-protection=full)
   endif()

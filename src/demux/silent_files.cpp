@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 
+#include "base/uninitialized.hpp"
 #include "baton/limits.hpp"
 
 namespace baton::demux {
@@ -31,7 +32,7 @@ void SilentFiles::remove(NativeHandle fd) noexcept {
 }
 
 std::size_t SilentFiles::take(std::span<Ready> ready) noexcept {
-  std::array<epoll_event, limits::reports_max> events;
+  BATON_UNINITIALIZED std::array<epoll_event, limits::reports_max> events;
   const int count_max = static_cast<int>(std::min(ready.size(), events.size()));
   // EINTR is not possible without waiting. EBADF, EINVAL, EFAULT: only a bug.
   const int count = system_.epoll_pwait(descriptor(), events.data(), count_max, 0, nullptr);

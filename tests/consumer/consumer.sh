@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # consumer.sh STEP: one step of the consumer tests (see CMakeLists.txt beside this file).
-# Environment: BUILD_DIR and BUILD_TYPE (the tree that is installed), WORK_DIR (ours, temporary),
-# CMAKE, CC, CXX.
+# Environment: BUILD_DIR, BUILD_TYPE and HARDENING (the tree that is installed), WORK_DIR (ours,
+# temporary), CMAKE, CC, CXX.
 # Pipes end in `grep >/dev/null`, not `grep -q`, which would leave early and kill the writer.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 prefix=$WORK_DIR/opt/baton
 manifest=$BUILD_DIR/install_manifest.txt
+kit_manifest=$BUILD_DIR/install_manifest_conformance.txt
 
 fail() {
   echo "FAILED: $*" >&2
@@ -29,6 +30,7 @@ step_install() {
 
 step_uninstall() {
   cp "$WORK_DIR/manifest.txt" "$manifest"
+  if [ -e "$kit_manifest" ]; then mv "$kit_manifest" "$WORK_DIR/users_kit_manifest.txt"; fi
   "$CMAKE" --build "$BUILD_DIR" --target uninstall
   local left
   left=$(find "$prefix" ! -type d)
@@ -36,6 +38,9 @@ step_uninstall() {
   left=$(find "$prefix" -mindepth 1 -type d -iname baton)
   [ -z "$left" ] || fail "left behind: $left"
   if [ -e "$WORK_DIR/users_manifest.txt" ]; then mv "$WORK_DIR/users_manifest.txt" "$manifest"; fi
+  if [ -e "$WORK_DIR/users_kit_manifest.txt" ]; then
+    mv "$WORK_DIR/users_kit_manifest.txt" "$kit_manifest"
+  fi
   rm -rf "$WORK_DIR"
 }
 
@@ -160,27 +165,37 @@ step_abi_mismatch() {
   must_not_link baton_abi_v0_99_libstdcxx_cxx11 "$WORK_DIR/other"
 }
 
-# The marks that the hardening flags leave in the ELF file. The library is judged as it is shipped,
-# so a debug tree has nothing to show.
+# The conformance kit, a component of its own, and a project that judges its engine by it. Into a
+# copy of the prefix, because the uninstallation looks for what is left behind in the other one.
+step_conformance_kit() {
+  local with_kit=$WORK_DIR/with_kit
+  rm -rf "$with_kit"
+  cp -a "$prefix" "$with_kit"
+  if "$CMAKE" -S "$here/own_engine" -B "$WORK_DIR/no_kit" -G Ninja -DCMAKE_CXX_COMPILER="$CXX" \
+    -DCMAKE_PREFIX_PATH="$with_kit" >"$WORK_DIR/no_kit.txt" 2>&1; then
+    fail "found a kit that is not installed"
+  fi
+  grep 'conformance kit is not installed' "$WORK_DIR/no_kit.txt" >/dev/null ||
+    fail "does not say that the kit is missing: $(cat "$WORK_DIR/no_kit.txt")"
+  if [ -e "$kit_manifest" ]; then mv "$kit_manifest" "$WORK_DIR/users_kit_manifest.txt"; fi
+  "$CMAKE" --install "$BUILD_DIR" --prefix "$with_kit" --component conformance
+  rm "$kit_manifest"
+  if [ -e "$WORK_DIR/users_kit_manifest.txt" ]; then
+    mv "$WORK_DIR/users_kit_manifest.txt" "$kit_manifest"
+  fi
+  "$CMAKE" -S "$here/own_engine" -B "$WORK_DIR/own_engine" -G Ninja -DCMAKE_CXX_COMPILER="$CXX" \
+    -DCMAKE_BUILD_TYPE="$BUILD_TYPE" -DCMAKE_PREFIX_PATH="$with_kit"
+  "$CMAKE" --build "$WORK_DIR/own_engine"
+  python3 -B "$here/own_engine/check_kit.py" "$WORK_DIR/own_engine/own_engine_conformance"
+}
+
+# As in the build tree (test `hardening`), and that no search path is built in.
 step_hardening() {
-  local library
-  library=$(find "$prefix" -name libbaton.so)
-  readelf -lW "$library" | grep GNU_RELRO >/dev/null || fail "no RELRO segment"
-  readelf -dW "$library" | grep 'BIND_NOW\|FLAGS_1.*NOW' >/dev/null || fail "not bound at load time"
-  if readelf -lW "$library" | grep GNU_STACK | grep RWE >/dev/null; then fail "executable stack"; fi
-  if readelf -dW "$library" | grep TEXTREL >/dev/null; then fail "text relocations"; fi
-  if readelf -dW "$library" | grep 'RPATH\|RUNPATH' >/dev/null; then
-    fail "a search path is built in"
-  fi
-  # The linker keeps the control-flow mark only if the C run-time's start files have it too, which
-  # Debian's do not; so the members of the archive are asked.
-  if [ "$(uname -m)" = x86_64 ] && [ "$BUILD_TYPE" = Release ]; then
-    local archive members marked
-    archive=$(find "$prefix" -name libbaton.a)
-    members=$(ar t "$archive" | wc -l)
-    marked=$(readelf -nW "$archive" | grep -c 'IBT, SHSTK' || true)
-    [ "$marked" -eq "$members" ] || fail "$marked of $members objects have control-flow protection"
-  fi
+  local reason=()
+  if [ "$HARDENING" != ON ]; then reason=(--unless "BATON_HARDENING is off"); fi
+  if [ "$BUILD_TYPE" != Release ]; then reason=(--unless "a $BUILD_TYPE build"); fi
+  python3 -B "$here/../../tools/check_hardening.py" "${reason[@]}" --installed \
+    "$(find "$prefix" -name libbaton.so)" "$(find "$prefix" -name libbaton.a)"
 }
 
 # Hidden visibility: the shared library exports names of Baton and nothing of what it is made of.

@@ -23,6 +23,7 @@
 #include <limits>
 
 #include "base/assert.hpp"
+#include "base/uninitialized.hpp"
 #include "baton/limits.hpp"
 #include "baton/wait_strategy.hpp"
 #include "demux/wait/common.hpp"
@@ -95,7 +96,7 @@ class EpollWaitStrategy final : public WaitStrategy {
   Result<std::size_t> wait(std::span<Report> reports, Deadline deadline,
                            const SignalMask* unblocked) noexcept override {
     BATON_ASSERT(!reports.empty());
-    std::array<epoll_event, limits::reports_max> events;
+    BATON_UNINITIALIZED std::array<epoll_event, limits::reports_max> events;
     const int count_max = static_cast<int>(std::min(reports.size(), events.size()));
     const sigset_t* mask = unblocked != nullptr ? &unblocked->set : nullptr;
     for (;;) {

@@ -48,6 +48,7 @@
 #include <vector>
 
 #include "base/assert.hpp"
+#include "base/uninitialized.hpp"
 #include "baton/limits.hpp"
 #include "baton/wait_strategy.hpp"
 #include "demux/async_file.hpp"
@@ -414,7 +415,7 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
   }
 
   void take_silent() noexcept {
-    std::array<SilentFiles::Ready, limits::reports_max> ready;
+    BATON_UNINITIALIZED std::array<SilentFiles::Ready, limits::reports_max> ready;
     const std::size_t room = std::min(reports_.size() - count_, ready.size());
     if (room == 0) return;
     const std::size_t count = silent_.take(std::span{ready}.first(room));

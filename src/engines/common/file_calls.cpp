@@ -23,6 +23,7 @@
 #include <cstdint>
 
 #include "base/assert.hpp"
+#include "base/uninitialized.hpp"
 #include "engines/common/transfer.hpp"
 
 #ifndef RWF_NOWAIT
@@ -65,7 +66,7 @@ bool FileCalls::at_end(const Operation& operation) const noexcept {
 }
 
 ssize_t FileCalls::call(Operation& operation, int flags) const noexcept {
-  std::array<iovec, pieces_max> pieces;
+  BATON_UNINITIALIZED std::array<iovec, pieces_max> pieces;
   const int count = static_cast<int>(remaining(operation, pieces));
   const NativeHandle fd = operation.handle()->native();
   const off_t offset = is_ordered(operation)

@@ -18,6 +18,7 @@
 #include <span>
 
 #include "base/assert.hpp"
+#include "base/uninitialized.hpp"
 #include "baton/endpoint.hpp"
 #include "baton/limits.hpp"
 #include "engines/common/pipe_calls.hpp"
@@ -118,7 +119,7 @@ void Performer::settle_pooled(Operation& operation) noexcept {
 
 ssize_t Performer::receive(const Operation& operation) noexcept {
   const Handle& handle = *operation.handle();
-  Pieces pieces;
+  BATON_UNINITIALIZED Pieces pieces;
   const std::size_t count = remaining(operation, pieces);
   if (!is_socket(handle)) return pipes_.read(handle, pieces.data(), count);
   if (count == 1) {
@@ -151,7 +152,7 @@ ssize_t Performer::send(const Handle& handle, iovec* pieces, std::size_t count) 
 
 Outcome Performer::write_stream(Operation& operation) noexcept {
   if (needs_no_transfer(operation)) return Outcome::done;
-  Pieces pieces;
+  BATON_UNINITIALIZED Pieces pieces;
   const std::size_t count = remaining(operation, pieces);
   const ssize_t moved = send(*operation.handle(), pieces.data(), count);
   if (moved < 0) return failed(operation);
@@ -159,7 +160,7 @@ Outcome Performer::write_stream(Operation& operation) noexcept {
 }
 
 Outcome Performer::perform_merged(OperationQueue& queue, OperationQueue& completed) noexcept {
-  Pieces pieces;
+  BATON_UNINITIALIZED Pieces pieces;
   std::size_t count = 0;
   std::size_t tried = 0;
   for (Operation* each = queue.front(); each != nullptr && count < pieces.size();
@@ -204,7 +205,7 @@ Outcome Performer::share_out(OperationQueue& queue, std::size_t sent, std::size_
 
 Outcome Performer::read_datagram(Operation& operation) noexcept {
   if (!take_block(operation)) return Outcome::done;
-  Pieces pieces;
+  BATON_UNINITIALIZED Pieces pieces;
   msghdr message = message_of(pieces.data(), remaining(operation, pieces));
   Endpoint* const peer = operation.endpoint();
   if (peer != nullptr) {
@@ -225,7 +226,7 @@ Outcome Performer::read_datagram(Operation& operation) noexcept {
 }
 
 Outcome Performer::write_datagram(Operation& operation) noexcept {
-  Pieces pieces;
+  BATON_UNINITIALIZED Pieces pieces;
   msghdr message = message_of(pieces.data(), remaining(operation, pieces));
   Endpoint* const peer = operation.endpoint();
   if (peer != nullptr && peer->size() > 0) {

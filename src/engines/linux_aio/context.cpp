@@ -12,6 +12,7 @@
 #include <atomic>
 
 #include "base/assert.hpp"
+#include "base/uninitialized.hpp"
 #include "baton/limits.hpp"
 
 #ifndef RWF_NOWAIT
@@ -157,7 +158,7 @@ void Context::prepare(std::uint32_t slot, const Operation& operation, bool no_wa
 
 int Context::submit(std::span<const std::uint32_t> slots) noexcept {
   BATON_ASSERT(!slots.empty() && slots.size() <= lot_max);
-  std::array<iocb*, lot_max> list;
+  BATON_UNINITIALIZED std::array<iocb*, lot_max> list;
   for (std::size_t i = 0; i < slots.size(); ++i) list[i] = &requests_[slots[i]];
   const int taken = system_.io_submit(context_, static_cast<long>(slots.size()), list.data());
   return taken < 0 ? -errno : taken;

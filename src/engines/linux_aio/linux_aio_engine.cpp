@@ -13,6 +13,7 @@
 
 #include "base/assert.hpp"
 #include "base/tsan.hpp"
+#include "base/uninitialized.hpp"
 
 namespace baton::engines::linux_aio {
 namespace {
@@ -230,7 +231,7 @@ void LinuxAioEngine::flush() noexcept {
 // took out of the batch. What the kernel has taken is not touched any more: it may be complete.
 bool LinuxAioEngine::hand_over() noexcept {
   bool call_leader = false;
-  std::array<std::uint32_t, Context::lot_max> list;
+  BATON_UNINITIALIZED std::array<std::uint32_t, Context::lot_max> list;
   for (;;) {
     std::span<const std::uint32_t> rest{list.data(), take_batch(list)};
     if (rest.empty()) return call_leader;

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <mutex>
 
+#include "../selection.hpp"
 #include "demux/demultiplexer.hpp"
 #include "demux/registry.hpp"
 #include "support/counting_system.hpp"
@@ -61,9 +62,13 @@ class interrupt_strategy : public testing::TestWithParam<Combination> {
 namespace {
 
 std::vector<Combination> combinations() {
+  const conformance::Selection& chosen = conformance::selection();
   std::vector<Combination> all;
   for (const auto& interrupt : demux::interrupt_strategies()) {
-    for (const auto& wait : demux::wait_strategies()) all.push_back({interrupt.name, wait.name});
+    for (const auto& wait : demux::wait_strategies()) {
+      const bool wanted = chosen.everything() || chosen.either(wait.name, interrupt.name);
+      if (wanted) all.push_back({interrupt.name, wait.name});
+    }
   }
   return all;
 }

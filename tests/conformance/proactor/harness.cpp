@@ -11,6 +11,7 @@
 #include <set>
 
 #include "../../support/team.hpp"
+#include "../selection.hpp"
 #include "baton/registry.hpp"
 
 namespace baton::conformance {
@@ -20,6 +21,7 @@ using namespace std::chrono_literals;
 constexpr auto patience = 60s;  // how long something may take on a loaded machine before it is lost
 
 bool pairwise() {
+  if (selection().pairwise) return true;
   const char* matrix = std::getenv("BATON_TEST_MATRIX");
   return matrix != nullptr && std::string_view{matrix} == "pairwise";
 }
@@ -27,6 +29,8 @@ bool pairwise() {
 std::vector<Combination> all() {
   std::vector<Combination> list;
   for (const auto& engine : registry().engines()) {
+    const bool files_only =
+        engine.files_only || Selection::has(selection().files_only, engine.name);
     for (const Mode mode : {Mode::shared, Mode::dedicated, Mode::per_thread}) {
       if (engine.name == "posix_aio") {
         for (const char* const notify : {"suspend", "sigwait", "callback"}) {
@@ -36,7 +40,7 @@ std::vector<Combination> all() {
       }
       if (!engine.waits_by_strategy) {
         const bool ring = engine.name == "io_uring";
-        list.push_back({engine.name, "-", "-", mode, ring ? "any" : "auto", engine.files_only});
+        list.push_back({engine.name, "-", "-", mode, ring ? "any" : "auto", files_only});
         if (ring) list.push_back({engine.name, "-", "ring", mode, "any"});
         if (ring && mode == Mode::per_thread) {
           list.push_back({engine.name, "-", "-", mode, "pinned"});
@@ -53,6 +57,16 @@ std::vector<Combination> all() {
       }
     }
   }
+  return list;
+}
+
+// Those that have to do with the parts under test.
+std::vector<Combination> selected(std::vector<Combination> list) {
+  const Selection& chosen = selection();
+  if (chosen.everything()) return list;
+  std::erase_if(list, [&](const Combination& one) {
+    return !Selection::has(chosen.engines, one.engine) && !chosen.either(one.wait, one.interrupt);
+  });
   return list;
 }
 
@@ -143,7 +157,8 @@ Config Combination::config() const {
 
 // Once for all suites: under the sanitizers it would be most of what a test takes.
 const std::vector<Combination>& combinations() {
-  static const std::vector<Combination> list = pairwise() ? reduced(all()) : all();
+  static const std::vector<Combination> list =
+      pairwise() ? reduced(selected(all())) : selected(all());
   return list;
 }
 

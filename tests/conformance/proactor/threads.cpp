@@ -111,17 +111,18 @@ Sleepers& sleepers() {
 
 namespace {
 
-/// One thread asleep, for as long as it lives.
-struct Asleep {
-  explicit Asleep(std::atomic<int>& place) : place_(place) {
-    ++sleepers().calls;
-    ++place_;
-  }
-  ~Asleep() { --place_; }
-  std::atomic<int>& place_;
-};
+thread_local int asleep_depth = 0;
 
 }  // namespace
+
+Asleep::Asleep(std::atomic<int>& place) : place_(place) {
+  ++sleepers().calls;
+  if (asleep_depth++ == 0) ++place_;
+}
+
+Asleep::~Asleep() {
+  if (--asleep_depth == 0) --place_;
+}
 
 const os::System& watched_system() {
   static const os::System watched = [] {

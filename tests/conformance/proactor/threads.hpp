@@ -105,6 +105,20 @@ struct Sleepers {
   std::atomic<std::uint64_t> calls{0};  // of both kinds, ever
 };
 Sleepers& sleepers();
+
+/// One thread asleep, for as long as it lives; one inside another counts as the outer one. For
+/// watched_system(), and for parts that do not call through a table (kit/watched_parts.hpp).
+class Asleep {
+ public:
+  explicit Asleep(std::atomic<int>& place);
+  ~Asleep();
+  Asleep(const Asleep&) = delete;
+  Asleep& operator=(const Asleep&) = delete;
+
+ private:
+  std::atomic<int>& place_;
+};
+
 /// The real table, watched. One for the process: at most one proactor at a time.
 const os::System& watched_system();
 

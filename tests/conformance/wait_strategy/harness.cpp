@@ -2,13 +2,20 @@
 
 #include <chrono>
 
+#include "../selection.hpp"
 #include "demux/registry.hpp"
 
 namespace baton::test {
 
 std::vector<std::string> wait_strategy_names() {
   std::vector<std::string> names;
-  for (const auto& entry : demux::wait_strategies()) names.push_back(entry.name);
+  const conformance::Selection& chosen = conformance::selection();
+  for (const auto& entry : demux::wait_strategies()) {
+    if (!chosen.everything() && !conformance::Selection::has(chosen.wait_strategies, entry.name)) {
+      continue;
+    }
+    names.push_back(entry.name);
+  }
   return names;
 }
 

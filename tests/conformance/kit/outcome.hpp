@@ -1,0 +1,34 @@
+// What became of the tests of one run, and how they are run in child processes.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace baton::conformance {
+
+enum class Verdict : unsigned char { not_run, passed, failed, skipped };
+
+/// One test of GoogleTest, and what became of it.
+struct Outcome {
+  std::string name;  ///< "Suite.test/parameter", without the prefix of the instantiation
+  std::string full;  ///< as GoogleTest's filter wants it
+  int rule = 0;      ///< index in rules()
+  Verdict verdict = Verdict::not_run;
+  std::string message = {};  ///< of its first failure, or why it was skipped
+};
+
+struct RunLimits {
+  unsigned test_seconds_max = 120;
+  unsigned deaths_max = 20;
+  bool verbose = false;
+};
+
+/// Runs them in order, in a child process that is made anew whenever a test takes it along or lasts
+/// too long, and fills in the verdicts; `progress` is told how many are done. False if the run was
+/// given up, because too many children died or none could be made: the rest is not_run.
+/// REQUIRES: GoogleTest is initialised, the process has one thread.
+bool run_in_children(std::vector<Outcome>& outcomes, const RunLimits& limits,
+                     const std::function<void(std::size_t)>& progress);
+
+}  // namespace baton::conformance

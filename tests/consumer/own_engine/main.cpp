@@ -1,0 +1,31 @@
+// Judges an engine of this program's own: main ENGINE [pairwise] [RULE...], see check_kit.py.
+#include <baton/testing/conformance.hpp>
+#include <string_view>
+
+#include "wrapping_engine.hpp"
+
+int main(int argc, char** argv) {
+  baton::testing::ConformanceOptions options;
+  const std::string_view engine = argc > 1 ? argv[1] : "";
+  if (engine == "wrapping") {
+    options.engines.push_back(
+        {.name = "wrapping", .factory = wrapping_engine("wrapping", Fault::none)});
+  } else if (engine == "broken") {
+    options.engines.push_back(
+        {.name = "broken", .factory = wrapping_engine("broken", Fault::end_is_an_error)});
+  } else if (engine == "dying") {
+    options.engines.push_back(
+        {.name = "dying", .factory = wrapping_engine("dying", Fault::dies_in_shutdown)});
+  } else {
+    options.engines.push_back({.name = std::string{engine}});
+  }
+  for (int i = 2; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "pairwise") {
+      options.pairwise = true;
+    } else {
+      options.rules.emplace_back(word);
+    }
+  }
+  return baton::testing::run_conformance(options);
+}

@@ -1,0 +1,15 @@
+// An engine of a program's own, by the public contract alone: it passes everything on to
+// `emulated`, and breaks the contract where it is told to.
+#pragma once
+
+#include <baton/engine.hpp>
+#include <string_view>
+
+enum class Fault {
+  none,
+  end_is_an_error,   // rule 4: the end of a stream comes out as ECONNRESET
+  dies_in_shutdown,  // ends the process when an operation of this kind is submitted
+};
+
+/// Opens an engine that calls itself `name` (a literal).
+baton::EngineFactory wrapping_engine(std::string_view name, Fault fault);
