@@ -23,7 +23,8 @@ static_assert(alignof(sockaddr_in) <= 8 && alignof(sockaddr_in6) <= 8 && alignof
 static_assert(sizeof(socklen_t) == sizeof(std::uint32_t), "size_pointer() is a socklen_t*");
 
 constexpr std::size_t path_at = offsetof(sockaddr_un, sun_path);
-constexpr std::size_t path_max = sizeof(sockaddr_un::sun_path) - 1;
+// A path may fill all of it, without a NUL; an abstract name always may.
+constexpr std::size_t path_max = sizeof(sockaddr_un::sun_path);
 constexpr const char* forms =
     "accepted forms: 127.0.0.1:80, [::1]:80, [fe80::1%2]:80, *:80, unix:/path, unix:@name";
 
@@ -60,14 +61,14 @@ sockaddr_in6 ipv6(const in6_addr& address, std::uint16_t port, std::uint32_t zon
 }
 
 /// `path` with a leading NUL is an abstract name, whose end is told by the size; else a file's,
-/// whose NUL is counted.
+/// whose NUL is counted where there is room for one.
 Endpoint unix_address(std::string_view path) noexcept {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), path.size());
   Endpoint endpoint = store(address);
-  const bool abstract = path.front() == '\0';
-  endpoint.set_size(static_cast<std::uint32_t>(path_at + path.size() + (abstract ? 0 : 1)));
+  const bool terminated = path.front() != '\0' && path.size() < path_max;
+  endpoint.set_size(static_cast<std::uint32_t>(path_at + path.size() + (terminated ? 1 : 0)));
   return endpoint;
 }
 
@@ -76,7 +77,7 @@ Endpoint unix_address(std::string_view path) noexcept {
 std::string_view unix_name(const Endpoint& endpoint) noexcept {
   const auto* path = static_cast<const char*>(endpoint.data()) + path_at;
   const std::size_t size = std::min<std::size_t>(endpoint.size(), Endpoint::capacity);
-  const std::size_t room = std::min(size - std::min(size, path_at), path_max + 1);
+  const std::size_t room = std::min(size - std::min(size, path_at), path_max);
   return {path, room > 0 && path[0] == '\0' ? room : ::strnlen(path, room)};
 }
 

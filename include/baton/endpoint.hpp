@@ -29,7 +29,7 @@ class BATON_EXPORT Endpoint {
   static Endpoint loopback_v6(std::uint16_t port) noexcept;  ///< ::1
   static Endpoint any(std::uint16_t port) noexcept;          ///< 0.0.0.0
   static Endpoint any_v6(std::uint16_t port) noexcept;       ///< ::, dual stack when listened on
-  /// A path of at most 107 bytes; a leading '@' means Linux's abstract namespace.
+  /// A path of at most 108 bytes; a leading '@' means Linux's abstract namespace.
   static Result<Endpoint, Failure> unix_path(std::string_view path);
   /// "127.0.0.1:80", "[::1]:80", "[fe80::1%2]:80", "*:80" (any_v6), "unix:/path", "unix:@name";
   /// \xNN in a path is that byte. Numeric only: names are resolved elsewhere. Anything else is a

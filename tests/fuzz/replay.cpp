@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sound.hpp"
+#include "expect.hpp"
 
 int main(int count, char** arguments) {
   std::vector<std::filesystem::path> files;

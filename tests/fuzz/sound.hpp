@@ -1,19 +1,13 @@
 // What every input has to lead to: a configuration that survives being printed and read back, or a
-// failure that says why on one line and has a code. Used by the harnesses; a broken promise ends
-// the process, which is what a fuzzer looks for.
+// failure that says why on one line and has a code.
 #pragma once
 
-#include <cstdint>
-#include <string_view>
-
 #include "baton/config.hpp"
+#include "expect.hpp"
 
 namespace baton::fuzz {
 
 using Parsed = Result<Config, Failure>;
-
-/// Ends the process with a word about it unless `holds`.
-void expect(bool holds, std::string_view what, std::string_view detail = {});
 
 /// All settings; neither the account of sources nor the pointers.
 bool same(const Config& a, const Config& b);
@@ -26,5 +20,3 @@ void expect_sound(const Parsed& parsed);
 Config program_config();
 
 }  // namespace baton::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

@@ -1,6 +1,7 @@
 // The rules of HTTP that httpd follows: targets, ranges, conditions, dates, media types.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -179,6 +180,17 @@ TEST(Date, there_and_back) {
   }
   EXPECT_EQ(date_line().substr(0, 6), "Date: ");
   EXPECT_EQ(date_line().size(), 6 + date.size() + 2);
+}
+
+// Found by fuzzing: a leap second at the end of the year 9999 had no form, and a file dated beyond
+// was told to be of the year 0000.
+TEST(Date, has_four_digits_for_the_year) {
+  constexpr Seconds last = 253'402'300'799;
+  EXPECT_EQ(to_http_date(last), "Fri, 31 Dec 9999 23:59:59 GMT");
+  EXPECT_EQ(to_http_date(last + 1), to_http_date(last));
+  EXPECT_EQ(to_http_date(std::numeric_limits<Seconds>::max()), to_http_date(last));
+  EXPECT_EQ(to_http_date(std::numeric_limits<Seconds>::min()), "Sat, 01 Jan 0000 00:00:00 GMT");
+  EXPECT_EQ(from_http_date("Fri, 31 Dec 9999 23:59:60 GMT"), last);
 }
 
 TEST(MediaType, by_the_ending) {

@@ -72,8 +72,8 @@ TEST(Endpoint, WhatIsNoEndpointSaysWhyAndShowsTheForms) {
       {"[fe80::1%4294967296]:80", "number of an interface"},
       {"[" + std::string(200, ':') + "]:80", "no IPv6 address"},
       {"unix:", "empty"},
-      {"unix:" + std::string(108, 'x'), "107 bytes"},
-      {"unix:@" + std::string(107, 'x'), "107 bytes"},
+      {"unix:" + std::string(109, 'x'), "108 bytes"},
+      {"unix:@" + std::string(108, 'x'), "108 bytes"},
       {"unix:/a\\x00b", "NUL"},
       {"unix:/a\\b", "backslash"},
       {"unix:/a\\x4", "backslash"},
@@ -91,9 +91,10 @@ TEST(Endpoint, WhatIsNoEndpointSaysWhyAndShowsTheForms) {
 }
 
 TEST(Endpoint, UnixPathsHaveALimit) {
-  EXPECT_TRUE(Endpoint::unix_path(std::string(107, 'x')).has_value());
-  EXPECT_FALSE(Endpoint::unix_path(std::string(108, 'x')).has_value());
-  EXPECT_TRUE(Endpoint::unix_path("@" + std::string(106, 'x')).has_value());
+  EXPECT_TRUE(Endpoint::unix_path(std::string(108, 'x')).has_value());
+  EXPECT_FALSE(Endpoint::unix_path(std::string(109, 'x')).has_value());
+  EXPECT_TRUE(Endpoint::unix_path("@" + std::string(107, 'x')).has_value());
+  EXPECT_FALSE(Endpoint::unix_path("@" + std::string(108, 'x')).has_value());
   EXPECT_FALSE(Endpoint::unix_path("").has_value());
   EXPECT_FALSE(Endpoint::unix_path(std::string_view("/a\0b", 4)).has_value());
   EXPECT_TRUE(Endpoint::unix_path(std::string_view("@a\0b", 4)).has_value());
@@ -122,18 +123,39 @@ TEST(Endpoint, Equality) {
   EXPECT_NE(parsed("unix:@a"), parsed("unix:\\x40a"));
 }
 
+/// What a socket is called by the kernel after it was bound to `wanted`.
+Endpoint name_after_bind(const Endpoint& wanted) {
+  const auto* address = static_cast<const sockaddr*>(wanted.data());
+  const int fd = ::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  EXPECT_GE(fd, 0);
+  EXPECT_EQ(::bind(fd, address, wanted.size()), 0) << wanted.to_string();
+  Endpoint found;
+  found.set_size(Endpoint::capacity);
+  EXPECT_EQ(::getsockname(fd, static_cast<sockaddr*>(found.data()), found.size_pointer()), 0);
+  ::close(fd);
+  return found;
+}
+
+// Found by fuzzing: a peer may have a name of all the bytes that there are, and what was printed
+// of it could not be read.
+TEST(Endpoint, TheLongestNamesOfTheKernelArePrintedAndReadBack) {
+  // From 107 bytes on the kernel's length is beyond the structure, at 108 no NUL is in it.
+  for (const std::size_t size : {std::size_t{107}, std::size_t{108}}) {
+    const std::string deep =
+        testing::TempDir() + std::string(size - testing::TempDir().size(), 'b');
+    const Endpoint path = name_after_bind(parsed("unix:" + deep));
+    EXPECT_EQ(path.to_string(), "unix:" + deep);
+    EXPECT_EQ(parsed(path.to_string()), path);
+    ::unlink(deep.c_str());
+  }
+  std::string unique = "unix:@baton-endpoint-test-" + std::to_string(::getpid());
+  unique.resize(6 + 107, 'x');
+  const Endpoint name = name_after_bind(parsed(unique));
+  EXPECT_EQ(name.to_string(), unique);
+  EXPECT_EQ(parsed(name.to_string()), name);
+}
+
 TEST(Endpoint, WhatTheKernelWritesBackIsRead) {
-  const auto name_after_bind = [](const Endpoint& wanted) {
-    const auto* address = static_cast<const sockaddr*>(wanted.data());
-    const int fd = ::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    EXPECT_GE(fd, 0);
-    EXPECT_EQ(::bind(fd, address, wanted.size()), 0) << wanted.to_string();
-    Endpoint found;
-    found.set_size(Endpoint::capacity);
-    EXPECT_EQ(::getsockname(fd, static_cast<sockaddr*>(found.data()), found.size_pointer()), 0);
-    ::close(fd);
-    return found;
-  };
   const Endpoint v4 = name_after_bind(Endpoint::loopback(0));
   EXPECT_EQ(v4.family(), AddressFamily::ipv4);
   EXPECT_NE(v4.port(), 0);
@@ -142,10 +164,6 @@ TEST(Endpoint, WhatTheKernelWritesBackIsRead) {
   const std::string path = testing::TempDir() + "baton-endpoint-" + std::to_string(::getpid());
   EXPECT_EQ(name_after_bind(parsed("unix:" + path)).to_string(), "unix:" + path);
   ::unlink(path.c_str());
-  // The longest path: the kernel answers with a length beyond the structure.
-  const std::string deep = testing::TempDir() + std::string(107 - testing::TempDir().size(), 'b');
-  EXPECT_EQ(name_after_bind(parsed("unix:" + deep)).to_string(), "unix:" + deep);
-  ::unlink(deep.c_str());
 
   int pair[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);

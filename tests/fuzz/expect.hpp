@@ -1,0 +1,24 @@
+// What every harness says when a promise is broken: a line, and the end of the process, which is
+// what a fuzzer looks for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "baton/error.hpp"
+
+namespace baton::fuzz {
+
+/// Ends the process with a word about it unless `holds`.
+void expect(bool holds, std::string_view what, std::string_view detail = {});
+
+/// Of text that is shown to somebody: one line, without control bytes.
+void expect_one_line(std::string_view text, std::string_view what);
+
+/// Of a failure: an error, and a sentence on one line.
+void expect_reason(const Failure& failure);
+
+}  // namespace baton::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
