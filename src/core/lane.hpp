@@ -14,6 +14,7 @@
 #include "core/access.hpp"
 #include "core/coarse_clock.hpp"
 #include "core/counter.hpp"
+#include "core/mailbox.hpp"
 #include "core/timer_queue.hpp"
 #include "os/mutex.hpp"
 #include "os/system.hpp"
@@ -30,41 +31,13 @@ struct LaneCounters {
       exceptions;
 };
 
-/// Operations from other threads, last in first out while they lie there, handed over in order. Any
-/// thread pushes, the owner takes everything at once (a Treiber stack, reversed by the consumer: as
-/// nobody pops single nodes, there is no ABA).
-class Mailbox {
- public:
-  /// True when it was empty: only then somebody may have to be woken.
-  bool push(Operation& operation) noexcept {
-    Operation* head = head_.load(std::memory_order_relaxed);
-    do {
-      OperationAccess::next(operation) = head;
-      // release: the operation's content travels with it. seq_cst: ordered before the reading of
-      // the owner's sleep word that follows (LaneLoop::wake).
-    } while (!head_.compare_exchange_weak(head, &operation, std::memory_order_seq_cst,
-                                          std::memory_order_relaxed));
-    return head == nullptr;
+struct OperationLinks {
+  static Operation* next(Operation& operation) noexcept { return OperationAccess::next(operation); }
+  static void set_next(Operation& operation, Operation* next) noexcept {
+    OperationAccess::next(operation) = next;
   }
-  [[nodiscard]] bool empty() const noexcept {
-    return head_.load(std::memory_order_seq_cst) == nullptr;
-  }
-  /// Everything, in the order of pushing. Owner only.
-  Operation* take_all() noexcept {
-    Operation* node = head_.exchange(nullptr, std::memory_order_acquire);
-    Operation* first = nullptr;
-    while (node != nullptr) {
-      Operation* next = OperationAccess::next(*node);
-      OperationAccess::next(*node) = first;
-      first = node;
-      node = next;
-    }
-    return first;
-  }
-
- private:
-  std::atomic<Operation*> head_{nullptr};
 };
+using Mailbox = BasicMailbox<Operation, OperationLinks>;
 
 /// What another thread asks of a lane besides starting: rare, so a plain list under a mutex.
 struct LaneRequest {

@@ -226,17 +226,17 @@ void LaneLoop::wait(Deadline deadline) noexcept {
     reap(Deadline::immediately());
     return;
   }
-  // seq_cst, both: see the head of lane_loop.hpp.
-  sleep_.store(sleeping, std::memory_order_seq_cst);
+  sleep_.fall_asleep();
+  // seq_cst, all of them: see sleep_word.hpp.
   const bool mail = lane_.has_mail() || lane_.requested.load(std::memory_order_seq_cst) ||
                     stopped_.load(std::memory_order_seq_cst);
   reap(mail ? Deadline::immediately() : std::min(deadline, lane_.timers.nearest()));
-  sleep_.store(awake, std::memory_order_relaxed);
+  sleep_.wake_up();
 }
 
 void LaneLoop::reap(Deadline deadline) noexcept {
   OperationQueue batches[limits::processors_max];
-  const auto asked = [this] { return sleep_.load(std::memory_order_seq_cst) == notified; };
+  const auto asked = [this] { return sleep_.is_notified(); };
   merged_wait(own_, std::span{batches, own_.size()}, deadline, asked, system_);
   std::size_t brought = 0;
   for (std::size_t i = 0; i < own_.size(); ++i) {
@@ -309,7 +309,7 @@ bool LaneLoop::request(const LaneRequest& request) noexcept {
 }
 
 void LaneLoop::wake() noexcept {
-  if (sleep_.exchange(notified, std::memory_order_seq_cst) == sleeping) {
+  if (sleep_.notify()) {
     BATON_PROBE2(interrupt_sent, own_.front()->index, lane_.index);
     own_.front()->engine->interrupt();
     wakes_sent_.fetch_add(1, std::memory_order_relaxed);

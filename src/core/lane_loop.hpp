@@ -3,10 +3,7 @@
 // before run(), other threads, dedicated processors of the same team - leaves operations in the
 // mailbox, and requests in a list.
 //
-// The one tricky piece is going to sleep. The sleep word is AWAKE, SLEEPING or NOTIFIED. The owner
-// publishes SLEEPING and then looks at the mailbox; a sender fills the mailbox and then looks at
-// the word. Both steps are sequentially consistent, so that at least one of the two sees the other
-// (Dekker). Only the sender that changes SLEEPING to NOTIFIED interrupts the engine.
+// The one tricky piece is going to sleep: see sleep_word.hpp.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +12,7 @@
 #include "baton/deadline.hpp"
 #include "core/kept_lane.hpp"
 #include "core/ledger.hpp"
+#include "core/sleep_word.hpp"
 
 namespace baton {
 
@@ -79,8 +77,6 @@ class LaneLoop {
   [[nodiscard]] std::uint64_t wakes_suppressed() const noexcept { return wakes_suppressed_.load(); }
 
  private:
-  enum Sleep : std::uint32_t { awake, sleeping, notified };
-
   void open_mailbox() noexcept;
   void take_returned() noexcept;
   void take_requests() noexcept;
@@ -103,7 +99,7 @@ class LaneLoop {
   const os::System& system_;
   std::vector<Processor*> own_;
   std::atomic<bool> stopped_{false};
-  std::atomic<std::uint32_t> sleep_{awake};
+  SleepWord sleep_;
   std::atomic<std::uint64_t> owner_{0};  // System::thread_self, 0: free
   std::uint32_t depth_ = 0;              // nested turns of the owner
   std::atomic<bool> inside_{false};      // depth_ > 0, for others to see

@@ -1,5 +1,8 @@
 // ParkingSlot: one thread sleeps on it, others wake it - directed, sticky, without a condition
 // variable (glibc before 2.41 can lose the wake-up of one waiter, bug 25847).
+//
+// A template over what is atomic and whose futex it is, so that tests/model/relacy runs this very
+// source under every order that the memory model allows.
 #pragma once
 
 #include <atomic>
@@ -10,27 +13,32 @@
 
 namespace baton::os {
 
-class ParkingSlot {
+template <class Futex, template <class> class Atomic = std::atomic>
+class BasicParkingSlot {
  public:
   /// Sleeps until unpark() or the deadline; an unpark() that came before makes it return at once.
   /// True when unparked. Only the owner calls it.
-  bool park(const System& system, Deadline deadline) noexcept {
+  bool park(const Futex& system, Deadline deadline) noexcept {
     while (word_.load(std::memory_order_acquire) == 0) {
       if (!system.futex_wait(&word_, 0, deadline.ns()) &&
           word_.load(std::memory_order_acquire) == 0) {
         return false;
       }
     }
-    word_.store(0, std::memory_order_relaxed);
+    // An exchange, acquire: a second unpark() that came since the load is taken together with the
+    // first, and what its caller wrote has to be visible as well.
+    word_.exchange(0, std::memory_order_acquire);
     return true;
   }
-  void unpark(const System& system) noexcept {
+  void unpark(const Futex& system) noexcept {
     // release: what the waker did before is visible to the woken.
     if (word_.exchange(1, std::memory_order_release) == 0) system.futex_wake(&word_, 1);
   }
 
  private:
-  std::atomic<std::uint32_t> word_{0};
+  Atomic<std::uint32_t> word_{0};
 };
+
+using ParkingSlot = BasicParkingSlot<System>;
 
 }  // namespace baton::os
