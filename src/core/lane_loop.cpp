@@ -120,7 +120,7 @@ void LaneLoop::drain_pinned() noexcept {
   const Inside link{this, inside_chain()};
   set_inside_chain(&link);
   take_mail();
-  ledger_.cancel_everything(lane_);
+  ledger_.cancel_all(lane_);  // not the deadline of a drain, which is for whoever comes next
   while (started() > 0) reap(Deadline::never());
   run_closures();
   set_inside_chain(link.outer);

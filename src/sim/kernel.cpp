@@ -496,7 +496,7 @@ std::int64_t Kernel::receive(Node& node, std::span<const iovec> pieces) noexcept
     if (wanted == 0) return 0;
     if (node.error != 0) return -std::exchange(node.error, 0);
     if (in.fin_arrived || in.reset) return 0;
-    if (random.chance(faults_.no_buffers)) return -ENOBUFS;
+    if (node.kind == NodeKind::stream && random.chance(faults_.no_buffers)) return -ENOBUFS;
     return -EAGAIN;
   }
   size = cut(size);
@@ -528,7 +528,7 @@ std::int64_t Kernel::send(Node& node, std::span<const iovec> pieces) noexcept {
   if (wanted == 0) return 0;
   std::size_t size = std::min<std::uint64_t>(wanted, out.room());
   if (size == 0) return -EAGAIN;
-  if (random.chance(faults_.no_buffers)) return -ENOBUFS;
+  if (node.kind == NodeKind::stream && random.chance(faults_.no_buffers)) return -ENOBUFS;
   size = cut(size);
   into_ring(out, pieces, size);
   out.written += size;

@@ -165,6 +165,9 @@ Scheduler::Thread* Scheduler::pick() noexcept {
 void Scheduler::go_on() noexcept {
   while (ready_.empty()) {
     if (next_due_ == never) {
+      if (idle_look_ != nullptr) {
+        if (const char* wrong = idle_look_(idle_context_, never)) violated(wrong);
+      }
       violated("every thread sleeps, nothing is to come, and work is pending: a wake-up was lost");
     }
     if (--switches_left_ == 0) violated("no end: time passes, and the work never comes to rest");

@@ -38,6 +38,8 @@ TEST_P(SimulatedProgram, HasTheSameHistoryTwice) {
   EXPECT_EQ(one.history, two.history);
   EXPECT_EQ(one.events, two.events);
   EXPECT_EQ(one.started, two.started);
+  // Some worlds are too poor for a proactor; most are not.
+  EXPECT_GE(one.started, 20U * 500U * 3U / 4U);
 }
 
 TEST_P(SimulatedProgram, HasTheSameHistoryWhateverRanBefore) {

@@ -236,6 +236,9 @@ void Program::drive() {
 // What is still under way, for the report.
 std::string Program::state_of_affairs() const {
   std::string text = "\n" + proactor_->explain() + std::to_string(threads_) + " threads";
+  const Statistics statistics = proactor_->statistics();
+  text += ", " + std::to_string(statistics.pending) + " pending, " +
+          std::to_string(statistics.handles) + " handles";
   for (const auto& slot : slots_) {
     if (!slot->pending) continue;
     text += "\n  operation " + std::to_string(slot->number) + ", " +
@@ -295,14 +298,14 @@ void Program::read_to_the_end() {
     slot->may_cancel = true;
     proactor_->cancel(slot->operation);
   }
-  // Who waits in a backlog is told that nobody comes.
-  for (const auto& each : listeners_) {
-    if (each->open && each->users == 0) static_cast<void>(close_object(*each, each->acceptor));
-  }
   // Streams: those who write close, those who read go on.
   wait_until(
       [&] {
         bool all = true;
+        // Who waits in a backlog is told that nobody comes.
+        for (const auto& each : listeners_) {
+          if (each->open) all = close_object(*each, each->acceptor) && all;
+        }
         for (std::size_t i = 0; i < open_ends_.size(); ++i) {
           End& end = *open_ends_[i];
           if (!end.open) continue;
@@ -388,6 +391,10 @@ void Program::check_balance() {
 // Every thread sleeps, and the next event is far away: is there something that they should do?
 const char* Program::look_idle(void* argument, std::int64_t until) {
   const Program& self = *static_cast<const Program*>(argument);
+  if (until == sim::Scheduler::never) {
+    self.world_->violated("every thread sleeps for ever: a wake-up was lost" +
+                          self.state_of_affairs());
+  }
   if (self.ends_before_ != 0 && until > self.ends_before_) {
     self.world_->violated("the destructor of a proactor never ends" + self.state_of_affairs());
   }
