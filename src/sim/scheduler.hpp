@@ -61,8 +61,8 @@ class Scheduler {
   /// Empty, or what was violated.
   [[nodiscard]] const std::string& violation() const noexcept { return violation_; }
   /// Called, if set, before time jumps to `until` because nobody can run: the place for what must
-  /// not be true while all sleep. `never` is no event at all, a violation in any case. Returns null,
-  /// or the violation.
+  /// not be true while all sleep. `never` is no event at all, a violation in any case. Returns
+  /// null, or the violation.
   void on_idle(const char* (*look)(void*, std::int64_t until), void* context) noexcept {
     idle_look_ = look;
     idle_context_ = context;

@@ -3,8 +3,8 @@
 // A round is one proactor: drawn modes, engines, limits and threads; objects of every kind;
 // handlers that start, cancel, close, post, stop, throw and take their time; a thread outside that
 // does the same; and an end - everything read to its end, a drain, a stop, a destructor with work
-// pending. Every activation has a slot with what was promised about it: what it may answer, in which
-// order, not before when. A promise that is broken ends the seed (sim::World::violated).
+// pending. Every activation has a slot with what was promised about it: what it may answer, in
+// which order, not before when. A promise that is broken ends the seed (sim::World::violated).
 #pragma once
 
 #include <cstdint>
