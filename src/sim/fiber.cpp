@@ -30,6 +30,8 @@ extern "C" {
 void __sanitizer_start_switch_fiber(void** fake_stack, const void* bottom, std::size_t size);
 void __sanitizer_finish_switch_fiber(void* fake_stack, const void** bottom_old,
                                      std::size_t* size_old);
+void __lsan_register_root_region(const void* begin, std::size_t size);
+void __lsan_unregister_root_region(const void* begin, std::size_t size);
 }
 #endif
 #ifdef BATON_TSAN
@@ -98,6 +100,8 @@ Exceptions& exceptions() noexcept {
   return *reinterpret_cast<Exceptions*>(abi::__cxa_get_globals());
 }
 
+constexpr std::size_t guard = 4096;
+
 }  // namespace
 
 #if defined(__x86_64__)
@@ -125,7 +129,6 @@ Fiber::Fiber() {
 }
 
 Fiber::Fiber(Entry entry, void* argument) : entry_(entry), argument_(argument) {
-  constexpr std::size_t guard = 4096;
   void* memory = ::mmap(nullptr, stack_size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
@@ -133,6 +136,10 @@ Fiber::Fiber(Entry entry, void* argument) : entry_(entry), argument_(argument) {
   stack_ = memory;
   bottom_ = stack_;
   size_ = stack_size;
+#ifdef BATON_ASAN
+  // What a fiber knows is no leak, also if it never goes on.
+  __lsan_register_root_region(static_cast<std::byte*>(stack_) + guard, stack_size - guard);
+#endif
 #ifdef BATON_TSAN
   tsan_ = __tsan_create_fiber(0);
 #endif
@@ -167,6 +174,9 @@ Fiber::Fiber(Entry entry, void* argument) : entry_(entry), argument_(argument) {
 
 Fiber::~Fiber() {
   if (stack_ == nullptr) return;
+#ifdef BATON_ASAN
+  __lsan_unregister_root_region(static_cast<std::byte*>(stack_) + guard, stack_size - guard);
+#endif
 #ifdef BATON_TSAN
   __tsan_destroy_fiber(tsan_);
 #endif

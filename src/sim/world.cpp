@@ -2,6 +2,8 @@
 #include "sim/world.hpp"
 
 #include <exception>
+#include <utility>
+#include <vector>
 
 #include "base/assert.hpp"
 
@@ -14,6 +16,18 @@ World* World::current() noexcept { return here; }
 
 World::World() { make_anew(); }
 World::~World() = default;
+
+// Fibers are in the middle of what the scenario owns, and so are its objects in the kernel: nothing
+// of it can be destroyed. It is kept where a leak checker finds it.
+void World::abandon() {
+  struct Abandoned {
+    std::unique_ptr<Scheduler> scheduler;
+    std::unique_ptr<Kernel> kernel;
+  };
+  static auto* const all = new std::vector<Abandoned>;
+  all->push_back({std::move(scheduler_), std::move(kernel_)});
+  make_anew();
+}
 
 void World::make_anew() {
   scheduler_ = std::make_unique<Scheduler>(random, history_);
@@ -55,10 +69,7 @@ Outcome World::run(std::uint64_t seed, const Options& options,
   outcome.violation = scheduler_->violation();
   if (!outcome.ok()) {
     outcome.last_events = history_.last();
-    // Fibers are in the middle of what the scenario owns, and so are its objects in the kernel.
-    static_cast<void>(scheduler_.release());
-    static_cast<void>(kernel_.release());
-    make_anew();
+    abandon();
   } else {
     kernel_->begin(Faults::none());  // what the scenario left open is closed
   }

@@ -101,6 +101,7 @@ class World {
   std::uint32_t undelivered = 0;
 
  private:
+  void abandon();
   void make_anew();
   static void enter(void* self);
 
