@@ -171,6 +171,16 @@ class Opener {
                       "wait: use mode per_thread, or dedicated with start=leader_only",
                   ReasonCode::needs_one_thread}};
     }
+    // The lanes of such a team cancel and detach by themselves.
+    if (engine && mode == Mode::dedicated && lane_count() > 0 &&
+        !(*engine)->info().start_from_any_thread) {
+      return unexpected{Failure{make_error_code(errc::bad_configuration),
+                                "engine " + candidate.name +
+                                    " is called by its leader only, and the threads of per_thread "
+                                    "processors beside a dedicated one have to call it, too: use "
+                                    "mode per_thread for both",
+                                ReasonCode::needs_one_thread}};
+    }
     return engine;
   }
 

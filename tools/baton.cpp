@@ -1,5 +1,5 @@
-// The `baton` command: an echo server, a load generator, a list of what this machine offers, and a
-// doctor that measures it and says which configuration to use.
+// The `baton` command: an echo server, a load generator, a list of what this machine offers, a
+// doctor that measures it and says which configuration to use, and a simulator.
 #include <CLI/CLI.hpp>
 
 #include "command.hpp"
@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
   baton::tools::add_load_command(app, run);
   baton::tools::add_engines_command(app, run);
   baton::tools::add_doctor_command(app, run);
+  baton::tools::add_sim_command(app, run);
   // Wrong use exits with 2, as shells do, so that a script can tell it from a failed run.
   try {
     app.parse(argc, argv);

@@ -7,6 +7,7 @@ The map, from the bottom to the top; a group may include itself and the groups n
 
     base -> nothing          os -> base          contracts (include/) -> nothing
     demux, core, engines -> contracts, os, base; engines/emulated -> demux as well
+    sim -> contracts, os, base; engines/simulated -> sim as well
     proactor, reactor, registry (the files of src/ itself) -> everything below
     io -> coro, capi
 
@@ -31,6 +32,8 @@ ALLOWED = {
     # Besides, os and base may use the contracts' plain types (see PLAIN).
     "os": {"base"},
     CONTRACTS: set(),
+    # The simulated machine: behind the seam, and beside the real one.
+    "sim": LOW,
     "demux": LOW,
     "core": LOW,
     "config": LOW,
@@ -68,10 +71,10 @@ OPERATION_HEADERS = re.compile(
 # A mechanism's system header stays in the mechanism's own source file: those whose path matches.
 # The system calls themselves are made by src/os, whose .cpp files may use any of them.
 MECHANISMS = {
-    "sys/epoll.h": r"epoll|silent_files",
-    "sys/select.h": r"select",
+    "sys/epoll.h": r"epoll|silent_files|sim/readiness",
+    "sys/select.h": r"select|sim/readiness",
     # The ring takes poll masks; the merged wait over several engines is a poll() of its own.
-    "poll.h": r"/poll|devpoll|event_ports|rt_signals|io_uring|core/merged_wait",
+    "poll.h": r"/poll|devpoll|event_ports|rt_signals|io_uring|core/merged_wait|sim/readiness",
     "sys/poll.h": r"/poll",
     "sys/eventfd.h": r"eventfd",
     "sys/signalfd.h": r"signal",
@@ -130,6 +133,8 @@ def allowed(group):
         return ALLOWED[group]
     if group == "engines/emulated":
         return LOW | {ENGINE_SHARED, "engines", "demux"}
+    if group == "engines/simulated":
+        return LOW | {ENGINE_SHARED, "engines", "sim"}
     if group.startswith("engines/"):
         return LOW | {ENGINE_SHARED, "engines"}
     return None

@@ -14,5 +14,6 @@ void add_doctor_command(CLI::App& app, Run& run);
 void add_echo_command(CLI::App& app, Run& run);
 void add_engines_command(CLI::App& app, Run& run);
 void add_load_command(CLI::App& app, Run& run);
+void add_sim_command(CLI::App& app, Run& run);
 
 }  // namespace baton::tools

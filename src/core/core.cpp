@@ -102,14 +102,22 @@ LaneLoop* Proactor::Core::enter_a_lane() {
                           "every processor has its thread; raise `threads` in the configuration");
 }
 
-void Proactor::Core::stop() noexcept {
+// A stop and a restart at the same time: one of them comes after the other as a whole, or some
+// lanes would be stopped and others not.
+os::Mutex& Proactor::Core::stop_mutex() noexcept {
+  return per_thread_ ? stop_mutex_ : ledger_.mutex;
+}
+
+void Proactor::Core::stop() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+  const os::LockGuard lock{stop_mutex(), system_};
   stopped_.store(true, std::memory_order_release);
   ledger_.refusing.store(Refusing::everything, std::memory_order_release);
   for (const auto& loop : loops_) loop->stop();
-  if (!per_thread_) dispatcher_->stop();
+  if (!per_thread_) dispatcher_->stop_locked();
 }
 
-void Proactor::Core::restart() noexcept {
+void Proactor::Core::restart() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+  const os::LockGuard lock{stop_mutex(), system_};
   if (finishing_.load(std::memory_order_acquire)) return;
   drains_.fetch_add(1, std::memory_order_acq_rel);
   ledger_.draining.store(false);

@@ -97,6 +97,7 @@ class Proactor::Core final : public HandlerRunner {
   LaneLoop* enter_a_lane();
   void finish_everything() noexcept;
   [[nodiscard]] bool everything_finished() noexcept;
+  os::Mutex& stop_mutex() noexcept;
   static void deliver_to_lanes(void* self, OperationQueue& finished);
 
   const os::System& system_;
@@ -113,6 +114,7 @@ class Proactor::Core final : public HandlerRunner {
   std::atomic<bool> stopped_{false};
   std::atomic<bool> finishing_{false};  // the destructor is at work
   std::atomic<std::uint32_t> drains_{0};
+  os::Mutex stop_mutex_;  // of per_thread teams: see stop_mutex()
   os::Mutex names_mutex_;
   std::map<std::uint32_t, std::string> tag_names_ BATON_GUARDED_BY(names_mutex_);
 };

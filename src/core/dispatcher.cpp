@@ -8,6 +8,7 @@
 #include "base/probes.hpp"
 #include "core/merged_wait.hpp"
 #include "core/runner.hpp"
+#include "os/thread_locals.hpp"
 
 namespace baton {
 
@@ -22,8 +23,10 @@ struct Inside {
   std::uint32_t number;
   const Inside* outer;
 };
-// initial-exec: read for every start, so not worth a call into the dynamic linker.
-[[gnu::tls_model("initial-exec")]] thread_local const Inside* inside_chain = nullptr;
+const Inside* inside_chain() noexcept {
+  return static_cast<const Inside*>(os::thread_locals.dispatchers);
+}
+void set_inside_chain(const Inside* link) noexcept { os::thread_locals.dispatchers = link; }
 
 std::uint32_t bit(const Processor& processor) { return 1U << processor.index; }
 
@@ -39,7 +42,7 @@ void Dispatcher::add(Processor& processor) { processors_.push_back(&processor); 
 bool Dispatcher::leads(const Processor& processor) noexcept {
   const std::uint32_t holder = processor.seat.holder.load(std::memory_order_seq_cst);
   if (holder == 0) return false;
-  for (const Inside* inside = inside_chain; inside != nullptr; inside = inside->outer) {
+  for (const Inside* inside = inside_chain(); inside != nullptr; inside = inside->outer) {
     if (inside->number != holder) continue;
     const auto& all = inside->dispatcher->processors_;
     if (std::find(all.begin(), all.end(), &processor) != all.end()) return true;
@@ -48,7 +51,7 @@ bool Dispatcher::leads(const Processor& processor) noexcept {
 }
 
 bool Dispatcher::inside() const noexcept {
-  for (const Inside* link = inside_chain; link != nullptr; link = link->outer) {
+  for (const Inside* link = inside_chain(); link != nullptr; link = link->outer) {
     if (link->dispatcher == this) return true;
   }
   return false;
@@ -61,12 +64,12 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
   ledger_.mutex.lock(system_);
   if (++next_member_ == 0) ++next_member_;
   Member me{next_member_};
-  const Inside link{this, me.number, inside_chain};
-  inside_chain = &link;
+  const Inside link{this, me.number, inside_chain()};
+  set_inside_chain(&link);
   struct Unlink {
     const Inside* outer;
-    ~Unlink() { inside_chain = outer; }
-  } const unlink{inside_chain->outer};
+    ~Unlink() { set_inside_chain(outer); }
+  } const unlink{inside_chain()->outer};
 
   lane_.clock.set(system_.monotonic_coarse_ns());
   std::size_t handlers = 0;
@@ -678,11 +681,6 @@ void Dispatcher::run_closures() BATON_NO_THREAD_SAFETY_ANALYSIS {
   }
 }
 
-void Dispatcher::stop() noexcept {
-  const os::LockGuard lock{ledger_.mutex, system_};
-  stop_locked();
-}
-
 void Dispatcher::stop_locked() noexcept {
   stopped_.store(true, std::memory_order_release);
   while (sleepers_ != nullptr) wake_follower();
@@ -744,7 +742,7 @@ void Dispatcher::dedicated_loop(Processor& processor) BATON_NO_THREAD_SAFETY_ANA
   ledger_.mutex.lock(system_);
   if (++next_member_ == 0) ++next_member_;
   const Inside link{this, next_member_, nullptr};
-  inside_chain = &link;
+  set_inside_chain(&link);
   processor.seat.holder.store(link.number, std::memory_order_seq_cst);
   while (!threads_ending_.load(std::memory_order_acquire) || processor.started > 0) {
     OperationQueue finished;
@@ -767,7 +765,7 @@ void Dispatcher::dedicated_loop(Processor& processor) BATON_NO_THREAD_SAFETY_ANA
   processor.seat.holder.store(0, std::memory_order_seq_cst);
   processor.seat.state.store(SeatState::vacant);
   ledger_.mutex.unlock(system_);
-  inside_chain = nullptr;
+  set_inside_chain(nullptr);
 }
 
 }  // namespace baton

@@ -55,7 +55,6 @@ class Dispatcher {
   /// is queued.
   std::size_t turn(Deadline deadline, std::size_t handlers_max, bool return_after_handlers);
 
-  void stop() noexcept;
   void stop_locked() noexcept BATON_REQUIRES(ledger_.mutex);
   void restart() noexcept;
   [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }

@@ -10,6 +10,7 @@
 #include "core/merged_wait.hpp"
 #include "core/pending.hpp"
 #include "core/runner.hpp"
+#include "os/thread_locals.hpp"
 
 namespace baton {
 
@@ -21,8 +22,10 @@ struct Inside {
   LaneLoop* loop;
   const Inside* outer;
 };
-// initial-exec: read for every start, so not worth a call into the dynamic linker.
-[[gnu::tls_model("initial-exec")]] thread_local const Inside* inside_chain = nullptr;
+const Inside* inside_chain() noexcept {
+  return static_cast<const Inside*>(os::thread_locals.lane_loops);
+}
+void set_inside_chain(const Inside* link) noexcept { os::thread_locals.lane_loops = link; }
 
 // The generation of the handle that a mailed operation was started on: its record may serve another
 // handle before the mail is read. The engine's private state is free until submit.
@@ -89,23 +92,23 @@ bool LaneLoop::owned_by_this_thread() const noexcept {
 }
 
 void LaneLoop::cancel_and_close_everything() noexcept {
-  const Inside link{this, inside_chain};
-  inside_chain = &link;
+  const Inside link{this, inside_chain()};
+  set_inside_chain(&link);
   take_mail();
   ledger_.close_everything(lane_);
   ledger_.cancel_everything(lane_);
-  inside_chain = link.outer;
+  set_inside_chain(link.outer);
 }
 
 LaneLoop* LaneLoop::here(const Ledger& ledger) noexcept {
-  for (const Inside* inside = inside_chain; inside != nullptr; inside = inside->outer) {
+  for (const Inside* inside = inside_chain(); inside != nullptr; inside = inside->outer) {
     if (&inside->loop->ledger_ == &ledger) return inside->loop;
   }
   return nullptr;
 }
 
 bool LaneLoop::mine() const noexcept {
-  for (const Inside* inside = inside_chain; inside != nullptr; inside = inside->outer) {
+  for (const Inside* inside = inside_chain(); inside != nullptr; inside = inside->outer) {
     if (inside->loop == this) return true;
   }
   return false;
@@ -114,13 +117,13 @@ bool LaneLoop::mine() const noexcept {
 // A pinned engine's operations cannot be reaped by another thread, so they end before this one
 // leaves.
 void LaneLoop::drain_pinned() noexcept {
-  const Inside link{this, inside_chain};
-  inside_chain = &link;
+  const Inside link{this, inside_chain()};
+  set_inside_chain(&link);
   take_mail();
-  ledger_.cancel_everything(lane_);
+  ledger_.cancel_all(lane_);  // not the deadline of a drain, which is for whoever comes next
   while (started() > 0) reap(Deadline::never());
   run_closures();
-  inside_chain = link.outer;
+  set_inside_chain(link.outer);
 }
 
 std::uint32_t LaneLoop::started() const noexcept {
@@ -133,11 +136,11 @@ std::uint32_t LaneLoop::started() const noexcept {
 
 std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
                            bool return_after_handlers) {
-  const Inside link{this, inside_chain};
-  inside_chain = &link;
+  const Inside link{this, inside_chain()};
+  set_inside_chain(&link);
   struct Unlink {
     const Inside* outer;
-    ~Unlink() { inside_chain = outer; }
+    ~Unlink() { set_inside_chain(outer); }
   } const unlink{link.outer};
 
   std::size_t handlers = 0;

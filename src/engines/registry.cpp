@@ -7,6 +7,7 @@
 #include "engines/io_uring/engine.hpp"
 #include "engines/linux_aio/engine.hpp"
 #include "engines/posix_aio/engine.hpp"
+#include "engines/simulated/engine.hpp"
 
 namespace baton::engines {
 
@@ -32,6 +33,11 @@ std::vector<RegistryEntry<EngineFactory>> builtin() {
                  "nothing else, where neither of the others is wanted",
        .files_only = true,
        .variants = "notify=suspend notify=sigwait notify=callback"},
+      {.name = "simulated",
+       .factory = open_simulated,
+       .reason =
+           "the engine of a simulated machine, for tests under faults: does not open anywhere "
+           "else"},
   };
 }
 

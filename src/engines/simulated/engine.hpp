@@ -1,0 +1,16 @@
+// The factory of the simulated engine.
+#pragma once
+
+#include <memory>
+
+#include "baton/engine.hpp"
+#include "baton/error.hpp"
+#include "baton/result.hpp"
+
+namespace baton::engines {
+
+/// Opens it in the simulated machine (src/sim/world.hpp) whose scenario runs in this thread and
+/// whose table options.system is; anywhere else it is a Failure.
+Result<std::unique_ptr<Engine>, Failure> open_simulated(const EngineOptions& options);
+
+}  // namespace baton::engines

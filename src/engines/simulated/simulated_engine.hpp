@@ -1,0 +1,113 @@
+// SimulatedEngine: an engine that completes operations on the descriptors of a simulated machine,
+// as a kernel with completion queues would: what can be done is done some drawn time later, what
+// has no order is done in any, and what goes wrong is the seed's choice (sim/faults.hpp).
+//
+// Its facts are drawn, too (sim::EngineTraits): whether any thread may start, whether a start
+// reaches a wait that has begun, whether it must be flushed, how much it holds. So one engine shows
+// the core all the kinds of engine that the contract allows.
+//
+// One thread of the system runs everything, so there are no locks; between two calls of
+// World::point() nothing else happens. The points stand at the entry of each call, where another
+// thread of the simulated machine may come first.
+//
+// The invariant: an operation whose turn it is and whose descriptor is ready has an event waiting
+// (Record::due), or lies in `done_` - unless it waits to be flushed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/chunked_table.hpp"
+#include "baton/engine.hpp"
+#include "engines/common/attempt.hpp"
+#include "sim/world.hpp"
+
+namespace baton::engines::simulated {
+
+class SimulatedEngine;
+
+/// What the engine knows of a handle.
+struct Record final : sim::Target, sim::Watcher {
+  void fire(std::uint32_t what) noexcept override;
+  void changed(sim::Node& node) noexcept override;
+
+  SimulatedEngine* engine = nullptr;
+  sim::Node* node = nullptr;
+  std::uint32_t index = 0;
+  OperationQueue in;     ///< streams: reads, in order
+  OperationQueue out;    ///< streams and appends: writes and half closes, in order
+  OperationQueue loose;  ///< what promises no order
+  bool due = false;      ///< an event waits
+};
+
+class SimulatedEngine final : public Engine, private sim::Target {
+ public:
+  SimulatedEngine(const EngineOptions& options, sim::World& world);
+  ~SimulatedEngine() override;
+
+  [[nodiscard]] const EngineInfo& info() const noexcept override { return info_; }
+  std::error_code attach(Handle& handle) noexcept override;
+  void detach(Handle& handle) noexcept override;
+  Submission submit(Operation& operation) noexcept override;
+  void flush() noexcept override;
+  CancelAnswer cancel(Operation& operation) noexcept override;
+  void wait(OperationQueue& completed, Deadline deadline) noexcept override;
+  void interrupt() noexcept override;
+  [[nodiscard]] NativeHandle descriptor() const noexcept override { return descriptor_; }
+
+ private:
+  friend struct Record;
+
+  enum class Place : std::uint8_t { none, unflushed, in, out, loose };
+  enum class Done : std::uint8_t { no, yes, partly };
+  struct State {
+    SimulatedEngine* owner;  // this engine while the operation is inside, and else never
+    Record* record;
+    std::uint32_t in_wait;  // submitted into a wait that does not see it: its number, else 0
+    Place place;
+    bool begun;  // of a connect
+    bool cancelled;
+    Attempt attempt;
+  };
+  static State& state(Operation& operation) noexcept { return operation.engine_state<State>(); }
+
+  void fire(std::uint32_t what) noexcept override;
+  void check_thread() noexcept;
+  void queue(Operation& operation) noexcept;
+  static OperationQueue& queue_of(Record& record, Place place) noexcept;
+  static Place place_of(const Operation& operation) noexcept;
+  void expect(Record& record) noexcept;
+  void run(Record& record) noexcept;
+  bool run_ordered(Record& record, OperationQueue& queue) noexcept;
+  bool run_loose(Record& record) noexcept;
+  [[nodiscard]] static bool possible(const Record& record, Operation& operation) noexcept;
+  Done perform(Record& record, Operation& operation) noexcept;
+  Done perform_stream(Record& record, Operation& operation) noexcept;
+  Done perform_datagram(Record& record, Operation& operation) noexcept;
+  Done perform_file(Record& record, Operation& operation) noexcept;
+  Done perform_accept(Record& record, Operation& operation) noexcept;
+  Done perform_connect(Record& record, Operation& operation) noexcept;
+  static Done failed(Operation& operation, std::int64_t result) noexcept;
+  static void leave(Operation& operation) noexcept;
+  void done(Operation& operation) noexcept;
+  void signal() noexcept;
+  void unsignal() noexcept;
+
+  sim::World& world_;
+  EngineInfo info_;
+  const bool needs_flush_;
+  const bool blind_wait_;
+  const bool pinned_;
+  std::uint32_t owner_thread_ = 0;
+  std::uint32_t held_ = 0;       // operations inside, those in done_ included
+  std::uint32_t seen_done_ = 0;  // of done_: those that end a wait
+  std::uint32_t wait_number_ = 0;
+  bool waiting_ = false;
+  bool interrupted_ = false;
+  NativeHandle descriptor_ = invalid_handle;
+  ChunkedTable<Record, 32> records_;
+  OperationQueue unflushed_;
+  OperationQueue done_;
+};
+
+}  // namespace baton::engines::simulated

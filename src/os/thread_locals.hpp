@@ -1,0 +1,15 @@
+// What the core remembers of a thread between two of its calls, in one place: a simulator, whose
+// threads are fibers of one real thread, exchanges it when it switches from one to the other.
+#pragma once
+
+namespace baton::os {
+
+struct ThreadLocals {
+  const void* dispatchers = nullptr;  ///< the chain of core/dispatcher.cpp
+  const void* lane_loops = nullptr;   ///< the chain of core/lane_loop.cpp
+};
+
+// initial-exec: read for every start, so not worth a call into the dynamic linker.
+[[gnu::tls_model("initial-exec")]] extern constinit thread_local ThreadLocals thread_locals;
+
+}  // namespace baton::os

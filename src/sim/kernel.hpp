@@ -1,0 +1,240 @@
+// Kernel: what an operating system has behind its descriptors - connections, listeners, datagrams,
+// pipes, files, event counters - as plain objects on virtual time. Nothing here blocks: every call
+// moves what it can and answers at once, a count or a negative errno. Who waits for more is told by
+// a Watcher, or sleeps in the scheduler.
+//
+// Two doors lead in: the simulated engine (level one) calls these functions when it performs an
+// operation; the simulated system calls (level two, system.cpp) are a thin layer over the same.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/faults.hpp"
+#include "sim/random.hpp"
+#include "sim/scheduler.hpp"
+
+namespace baton::sim {
+
+class Node;
+
+/// Told when a descriptor may have become ready. Called from anywhere, must only take note.
+class Watcher {
+ public:
+  virtual void changed(Node& node) noexcept = 0;
+  /// It is closed: the watcher is forgotten.
+  virtual void gone(Node&) noexcept {}
+  virtual ~Watcher() = default;
+};
+
+/// What was written at once, on its way.
+struct Segment {
+  std::int64_t when;
+  std::uint64_t up_to;
+  bool fin;
+};
+
+/// Bytes on their way in one direction: written, arrived, read - three counts over one ring.
+struct Channel {
+  std::unique_ptr<std::byte[]> ring;
+  std::uint64_t ring_size = 0;  // a power of two
+  std::uint64_t capacity = 0;   // what the seed has drawn; at most ring_size
+  std::uint64_t written = 0;
+  std::uint64_t arrived = 0;
+  std::uint64_t read = 0;
+  std::int64_t last_arrival = 0;  // of what was written last: order is kept
+  bool fin_sent = false;
+  bool fin_arrived = false;
+  bool reset = false;
+  Node* reader = nullptr;
+  Node* writer = nullptr;
+  std::uint32_t number = 0;
+  std::vector<Segment> segments;
+  std::size_t segments_begin = 0;
+  [[nodiscard]] std::uint64_t room() const noexcept { return capacity - (written - read); }
+};
+
+struct Datagram {
+  std::uint16_t from = 0;
+  std::vector<std::byte> bytes;
+};
+
+struct FileBody {
+  std::string path;
+  std::vector<std::byte> bytes;
+};
+
+/// A descriptor in an epoll set.
+class PollItem final : public Target, public Watcher {
+ public:
+  explicit PollItem(Node& set) : poller(set) {}
+  void fire(std::uint32_t what) noexcept override;
+  void changed(Node& node) noexcept override;
+  void gone(Node& node) noexcept override;
+  /// What epoll would tell of it now, as its own bits; 0: nothing.
+  [[nodiscard]] std::uint32_t told(std::int64_t now) const noexcept;
+
+  Node& poller;
+  Node* node = nullptr;  // null: removed
+  int fd = -1;
+  std::uint32_t events = 0;  // as epoll_ctl was given them
+  std::uint64_t data = 0;
+  bool fresh = false;             // edge-triggered: not told since it changed
+  std::int64_t hidden_until = 0;  // readiness that is told late
+};
+
+enum class NodeKind : std::uint8_t {
+  none,
+  stream,
+  listener,
+  datagram,
+  file,
+  pipe,
+  event,
+  poller,
+  null
+};
+enum class Link : std::uint8_t { none, connecting, up, failed };
+
+/// An open file description.
+class Node final : public Target {
+ public:
+  explicit Node(class Kernel& of) : kernel(of) {}
+  void fire(std::uint32_t what) noexcept override;
+
+  Kernel& kernel;
+  NodeKind kind = NodeKind::none;
+  Link link = Link::none;
+  bool nonblocking = true;
+  bool append = false;
+  int fd = -1;
+  int error = 0;  // SO_ERROR
+  std::uint32_t generation = 0;
+  Channel* in = nullptr;
+  Channel* out = nullptr;
+  std::uint16_t port = 0;
+  std::uint16_t peer_port = 0;
+  Node* server = nullptr;  // of a client that is connecting: the other end, made already
+  std::deque<Node*> backlog;
+  std::uint32_t backlog_max = 0;
+  std::deque<Datagram> datagrams;
+  std::deque<std::pair<std::int64_t, Datagram>> in_flight;  // by the order of sending
+  FileBody* file = nullptr;
+  std::uint64_t position = 0;
+  std::uint64_t counter = 0;  // event
+  bool sync_failed = false;
+  std::vector<std::unique_ptr<PollItem>> items;  // of an epoll set
+  std::vector<Watcher*> watchers;
+};
+
+class Kernel {
+ public:
+  Kernel(Random& random, Scheduler& scheduler);
+  ~Kernel();
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+
+  /// An empty system. Nothing of the last one may be in use.
+  void begin(const Faults& drawn) noexcept;
+  [[nodiscard]] std::uint32_t open_descriptors() const noexcept { return open_; }
+
+  // -- descriptors --------------------------------------------------------------------------------
+
+  [[nodiscard]] Node* find(int fd) const noexcept {
+    return fd >= 0 && static_cast<std::size_t>(fd) < table_.size()
+               ? table_[static_cast<std::size_t>(fd)]
+               : nullptr;
+  }
+  int socket(NodeKind kind) noexcept;
+  int pipe(int fds[2]) noexcept;
+  int pair(int fds[2]) noexcept;
+  int open(const char* path, int flags) noexcept;
+  int event(std::uint64_t initial) noexcept;
+  int poller() noexcept;
+  int close(int fd) noexcept;
+
+  void watch(Node& node, Watcher& watcher) { node.watchers.push_back(&watcher); }
+  static void unwatch(Node& node, const Watcher& watcher) noexcept;
+  /// Tells all who watch, and all who sleep in poll and select.
+  void changed(Node& node) noexcept;
+
+  // -- sockets ------------------------------------------------------------------------------------
+
+  int bind(Node& node, std::uint16_t port) noexcept;
+  int listen(Node& node, int backlog) noexcept;
+  /// 0, -EINPROGRESS, or why not.
+  int connect(Node& node, std::uint16_t port) noexcept;
+  /// The descriptor of the next connection.
+  int accept(Node& node, std::uint16_t* peer) noexcept;
+  int shutdown_writing(Node& node) noexcept;
+  /// Bytes, 0 at the end, or -errno (-EAGAIN: nothing yet).
+  std::int64_t receive(Node& node, std::span<const iovec> pieces) noexcept;
+  std::int64_t send(Node& node, std::span<const iovec> pieces) noexcept;
+  std::int64_t receive_from(Node& node, std::span<const iovec> pieces,
+                            std::uint16_t* from) noexcept;
+  std::int64_t send_to(Node& node, std::span<const iovec> pieces, std::uint16_t port) noexcept;
+
+  // -- files --------------------------------------------------------------------------------------
+
+  std::int64_t read_at(Node& node, std::span<const iovec> pieces, std::uint64_t offset) noexcept;
+  std::int64_t write_at(Node& node, std::span<const iovec> pieces, std::uint64_t offset) noexcept;
+  int sync(Node& node) noexcept;
+
+  // -- readiness ----------------------------------------------------------------------------------
+
+  enum Ready : std::uint32_t {
+    readable = 1,
+    writable = 2,
+    broken = 4,
+    hung_up = 8,
+    peer_closed = 16
+  };
+  [[nodiscard]] static std::uint32_t ready(const Node& node) noexcept;
+  /// What those sleep for who wait in poll or select.
+  [[nodiscard]] const void* poll_key() const noexcept { return &pollers_; }
+  std::uint32_t pollers_ = 0;  // how many do
+
+  [[nodiscard]] const Faults& faults() const noexcept { return faults_; }
+  Random& random;
+  Scheduler& scheduler;
+
+ private:
+  friend class Node;
+  enum What : std::uint32_t { arrival, handshake, connected, refused, timed_out, datagram_arrival };
+
+  Node* make(NodeKind kind) noexcept;
+  int install(Node& node) noexcept;
+  void release(Node& node) noexcept;
+  Channel* make_channel(Node* writer, Node* reader) noexcept;
+  void release_end(Channel*& channel, Node* node) noexcept;
+  void close_stream(Node& node) noexcept;
+  void send_fin(Node& node) noexcept;
+  void reset_connection(Node& node) noexcept;
+  void arrive(Node& reader) noexcept;
+  void shake_hands(Node& client) noexcept;
+  void answer(Node& client, int error) noexcept;
+  void deliver(Node& node) noexcept;
+  [[nodiscard]] std::int64_t latency() noexcept;
+  [[nodiscard]] std::size_t cut(std::size_t size) noexcept;
+
+  Faults faults_;
+  std::vector<Node*> table_;  // by descriptor
+  std::uint32_t open_ = 0;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<Node*> free_nodes_;
+  std::vector<std::unique_ptr<Channel>> channels_;
+  std::vector<Channel*> free_channels_;
+  std::uint32_t next_channel_ = 0;
+  std::vector<Node*> bound_;  // listeners and datagram sockets with a port
+  std::vector<std::unique_ptr<FileBody>> files_;
+  std::uint16_t next_port_ = 0;
+};
+
+}  // namespace baton::sim

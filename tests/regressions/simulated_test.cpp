@@ -1,0 +1,240 @@
+// Bugs that the simulator has found, or could have: each as the smallest program that shows it, run
+// under many schedules. Named after what they were.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "baton/connector.hpp"
+#include "baton/proactor.hpp"
+#include "baton/stream_socket.hpp"
+#include "sim/world.hpp"
+
+namespace baton {
+namespace {
+
+using sim::Faults;
+using sim::World;
+
+constexpr std::int64_t ms = 1'000'000;
+
+Config config_of(const ProcessorConfig& processor) {
+  Config config;
+  config.system = &sim::system();
+  config.handles_max = 64;
+  config.processors = {processor};
+  return config;
+}
+
+void in_many_schedules(const Faults& faults, const std::function<void(World&)>& scenario) {
+  World world;
+  sim::Options options;
+  options.faults = false;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    const sim::Outcome outcome = world.run(seed, options, [&](World& here) {
+      here.kernel().begin(faults);
+      scenario(here);
+    });
+    ASSERT_TRUE(outcome.ok()) << outcome.report();
+  }
+}
+
+/// A thread of the simulated machine; joined at the end of its scope.
+class Thread {
+ public:
+  Thread(World& world, std::function<void()> work) : world_(world), work_(std::move(work)) {
+    number_ =
+        world.scheduler().start([](void* self) { static_cast<Thread*>(self)->work_(); }, this);
+  }
+  ~Thread() { world_.scheduler().join(number_); }
+  Thread(const Thread&) = delete;
+  Thread& operator=(const Thread&) = delete;
+
+ private:
+  World& world_;
+  std::function<void()> work_;
+  std::uint32_t number_ = 0;
+};
+
+// A stop and a restart at the same time stopped one lane and restarted the other: run() returned at
+// once there, for ever, while stopped() was false.
+TEST(Regression, StopAndRestartAtTheSameTimeMix) {
+  in_many_schedules(Faults::none(), [](World& here) {
+    Proactor proactor{config_of({.engine = "simulated", .mode = Mode::per_thread, .threads = 2})};
+    {
+      const Thread stops{here, [&] { proactor.stop(); }};
+      const Thread restarts{here, [&] { proactor.restart(); }};
+    }
+    if (proactor.stopped()) return;
+    for (std::uint32_t lane = 0; lane < 2; ++lane) {
+      bool ran = false;
+      Operation operation;
+      operation.set_handler([&ran](Operation&) { ran = true; });
+      here.check(!proactor.post(operation, Notify::strong, {.lane = lane}), "a post is taken");
+      // A thread takes the first lane that is free, so both are visited.
+      const Thread one{
+          here, [&] { proactor.handle_events(Deadline::after(Duration{ms}, proactor.now())); }};
+      const Thread two{
+          here, [&] { proactor.handle_events(Deadline::after(Duration{ms}, proactor.now())); }};
+      std::atomic<std::uint32_t> nobody{0};
+      while (!ran && here.scheduler().now() < 2'000 * ms) {
+        here.scheduler().sleep(&nobody, here.scheduler().now() + ms);
+      }
+      here.check(ran, "a lane of a proactor that is not stopped is stopped");
+    }
+  });
+}
+
+// A lane's thread left with an exception during a drain, its pinned engine had to be emptied, and
+// the timer of the drain's deadline went with what was cancelled.
+TEST(Regression, PinnedLaneLeftDuringADrainForgetsItsDeadline) {
+  in_many_schedules(Faults::none(), [](World& here) {
+    here.traits.pinned = true;
+    Proactor proactor{config_of({.engine = "simulated", .mode = Mode::per_thread, .threads = 1})};
+    int fds[2];
+    here.check(sim::system().socketpair(0, 0, 0, fds) == 0, "a pair opens");
+    auto one = StreamSocket::adopt(proactor, fds[0]);
+    auto two = StreamSocket::adopt(proactor, fds[1]);
+    here.check(one.has_value() && two.has_value(), "sockets are adopted");
+
+    // Throws once, after the drain has begun.
+    Operation thrower;
+    thrower.set_handler([&proactor](Operation&) {
+      proactor.drain(Deadline::after(Duration{5 * ms}, proactor.now()));
+      throw 1;
+    });
+    here.check(!proactor.post(thrower), "a post is taken");
+    try {
+      proactor.run();
+      here.violated("the exception was swallowed");
+    } catch (int) {
+    }
+    // A read that nothing ends but the deadline.
+    std::byte byte{};
+    Operation read;
+    const bool started = !one->read(read, {&byte, 1});
+    proactor.run();
+    here.check(proactor.stopped(), "the drain has ended");
+    here.check(!started || !read.is_pending(), "and with it what was pending");
+  });
+}
+
+// cancel_all by a user took the timer of a drain's deadline along.
+TEST(Regression, CancelAllForgetsTheDeadlineOfADrain) {
+  for (const Mode mode : {Mode::shared, Mode::per_thread}) {
+    in_many_schedules(Faults::none(), [mode](World& here) {
+      Proactor proactor{config_of({.engine = "simulated", .mode = mode, .threads = 1})};
+      int fds[2];
+      here.check(sim::system().socketpair(0, 0, 0, fds) == 0, "a pair opens");
+      auto one = StreamSocket::adopt(proactor, fds[0]);
+      auto two = StreamSocket::adopt(proactor, fds[1]);
+      here.check(one.has_value() && two.has_value(), "sockets are adopted");
+      std::byte byte{};
+      Operation read;
+      Operation begin;
+      const auto go = [&] {
+        proactor.drain(Deadline::after(Duration{5 * ms}, proactor.now()));
+        proactor.cancel_all();
+        static_cast<void>(one->read(read, {&byte, 1}));
+      };
+      begin.set_handler([&go](Operation&) { go(); });
+      here.check(!proactor.post(begin), "a post is taken");
+      proactor.run();
+      here.check(!read.is_pending(), "the deadline has ended what would last for ever");
+    });
+  }
+}
+
+// A read on a socket that connects was told why the connect failed, and the connect waited for
+// readiness for ever.
+TEST(Regression, ConnectWhoseErrorAReadWasTold) {
+  Faults refusing;
+  refusing.refuse = 65'536;
+  refusing.latency_least_ns = 1000;
+  refusing.latency_most_ns = 5000;
+  for (const char* wait : {"epoll", "poll", "select"}) {
+    in_many_schedules(refusing, [wait](World& here) {
+      Proactor proactor{config_of({.engine = "emulated", .wait = wait, .mode = Mode::shared})};
+      const int fd = sim::system().socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+      auto socket = StreamSocket::adopt(proactor, fd);
+      here.check(socket.has_value(), "a socket is adopted");
+      Endpoint nobody = Endpoint::loopback(9);
+      int done = 0;
+      const auto count = [&](Operation& operation) {
+        here.check(operation.failed(), "neither succeeds");
+        if (++done == 2) proactor.stop();
+      };
+      Operation connect;
+      connect.prepare(OperationKind::connect, socket->handle());
+      connect.set_endpoint(&nobody);
+      connect.set_handler([&count](Operation& operation) { count(operation); });
+      here.check(!proactor.start(connect), "the connect starts");
+      std::byte byte{};
+      Operation read;
+      here.check(
+          !socket->read(read, {&byte, 1}, [&count](Operation& operation) { count(operation); }),
+          "the read starts");
+      proactor.run();
+      here.check(done == 2, "both are complete");
+    });
+  }
+}
+
+// Several writes in one system call that ended in the middle of the last one: the last waited for a
+// report that nobody had asked for.
+TEST(Regression, MergedWritesThatEndInAPart) {
+  Faults cutting;
+  cutting.short_transfer = 40'000;
+  cutting.buffer_least = 96;
+  cutting.buffer_most = 200;
+  for (const char* wait : {"epoll", "poll", "select"}) {
+    in_many_schedules(cutting, [wait](World& here) {
+      Proactor proactor{config_of({.engine = "emulated", .wait = wait, .mode = Mode::shared})};
+      int fds[2];
+      here.check(sim::system().socketpair(0, 0, 0, fds) == 0, "a pair opens");
+      auto writer = StreamSocket::adopt(proactor, fds[0]);
+      auto reader = StreamSocket::adopt(proactor, fds[1]);
+      here.check(writer.has_value() && reader.has_value(), "sockets are adopted");
+      std::vector<std::byte> sent(600);
+      for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<std::byte>(i * 7);
+      std::vector<std::byte> came(sent.size());
+      Operation writes[4];
+      int written = 0;
+      for (std::size_t i = 0; i < 4; ++i) {
+        here.check(!writer->write_all(writes[i], ConstBuffer{sent.data() + i * 150, 150},
+                                      [&written](Operation&) { ++written; }),
+                   "a write starts");
+      }
+      Operation read;
+      here.check(!reader->read_exactly(read, MutableBuffer{came.data(), came.size()},
+                                       [&proactor](Operation&) { proactor.stop(); }),
+                 "the read starts");
+      proactor.run();
+      while (written < 4) {
+        proactor.restart();
+        proactor.run_one();
+      }
+      here.check(came == sent, "every byte came, in order");
+    });
+  }
+}
+
+// A dedicated engine that only its leader may call, beside lanes that cancel and detach by
+// themselves: what they asked for was never done. It is refused now, in words.
+TEST(Regression, DedicatedEngineOfItsLeaderOnlyBesideLanes) {
+  in_many_schedules(Faults::none(), [](World& here) {
+    here.traits.start_from_any_thread = false;
+    Config config =
+        config_of({.operations = file_operations, .engine = "simulated", .mode = Mode::dedicated});
+    config.processors.push_back({.engine = "simulated", .mode = Mode::per_thread, .threads = 1});
+    config.require = {"simulated"};
+    const auto opened = Proactor::open(config);
+    here.check(!opened.has_value(), "the team is refused");
+    here.check(opened.error().reason.find("per_thread") != std::string::npos,
+               "and the reason names what would go");
+  });
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,260 @@
+// `baton sim`: random programs in a simulated machine, every one from a seed. `baton sim-merge`:
+// puts together what several of them have found.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "command.hpp"
+#include "sim/history.hpp"
+#include "simulation/runner.hpp"
+
+namespace baton::tools {
+namespace {
+
+using simulation::EngineChoice;
+using simulation::ProgramOptions;
+using simulation::RunResult;
+using simulation::SeedRange;
+
+struct SimOptions {
+  std::uint64_t seeds = 0;  // 0: not given
+  std::uint32_t operations = 10'000;
+  std::uint64_t seed = 0;  // 0: not given
+  std::string range;
+  std::uint32_t threads = 0;
+  std::string engine = "any";
+  std::uint64_t violations_max = 0;
+  bool verbose = false;
+};
+
+// -- the seeds ------------------------------------------------------------------------------------
+
+std::optional<std::uint64_t> number_in(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+/// "A..B"
+SeedRange parse_range(const std::string& text) {
+  const std::size_t dots = text.find("..");
+  if (dots != std::string::npos) {
+    const auto first = number_in(std::string_view{text}.substr(0, dots));
+    const auto last = number_in(std::string_view{text}.substr(dots + 2));
+    if (first && last && *first <= *last) return {*first, *last};
+  }
+  throw CLI::ValidationError("--seed-range",
+                             "'" + text + "' is no range: write A..B, two numbers, A not above B");
+}
+
+SeedRange range_of(const SimOptions& options) {
+  if (!options.range.empty()) {
+    if (options.seeds != 0 || options.seed != 0) {
+      throw CLI::ValidationError(
+          "--seed-range", "it says all: leave out --seeds and --seed, or leave out the range");
+    }
+    return parse_range(options.range);
+  }
+  const std::uint64_t first = options.seed != 0 ? options.seed : 1;
+  const std::uint64_t count = options.seeds != 0 ? options.seeds : (options.seed != 0 ? 1U : 100U);
+  return {first, first + count - 1};
+}
+
+// -- what is said on the way ----------------------------------------------------------------------
+
+std::string replay_of(const SimOptions& options, std::uint64_t seed) {
+  std::string command =
+      fmt::format("baton sim --seed {} --operations {}", seed, options.operations);
+  if (options.threads != 0) command += fmt::format(" --threads {}", options.threads);
+  if (options.engine != "any") command += " --engine " + options.engine;
+  return command + " --verbose";
+}
+
+char dying_words[512];
+
+// A failed assertion of the library ends the program: the seed is still told.
+extern "C" void tell_the_seed(int) {
+  const auto say = [](const char* text, std::size_t size) {
+    static_cast<void>(!::write(STDERR_FILENO, text, size));
+  };
+  char digits[20];
+  std::size_t count = 0;
+  for (std::uint64_t seed = simulation::seed_at_work(); seed != 0; seed /= 10) {
+    digits[sizeof(digits) - ++count] = static_cast<char>('0' + seed % 10);
+  }
+  constexpr std::string_view begin = "violation: the library ended the program in seed ";
+  say(begin.data(), begin.size());
+  say(digits + sizeof(digits) - count, count);
+  say("\n", 1);
+  say(dying_words, std::char_traits<char>::length(dying_words));
+}
+
+void tell_the_seed_on_abort(const SimOptions& options) {
+  std::string replay = replay_of(options, 0);
+  const std::size_t at = replay.find("--seed 0");
+  replay.replace(at, 8, "--seed SEED");
+  const std::string words = "replay: " + replay + "\n";
+  words.copy(dying_words, sizeof(dying_words) - 1);
+  struct sigaction action{};
+  action.sa_handler = tell_the_seed;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  ::sigaction(SIGABRT, &action, nullptr);
+}
+
+int run_sim(const SimOptions& options, const SeedRange& range) {
+  ProgramOptions program;
+  program.operations = options.operations;
+  program.threads = options.threads;
+  if (options.engine == "simulated") program.engine = EngineChoice::simulated;
+  if (options.engine == "emulated") program.engine = EngineChoice::emulated;
+  tell_the_seed_on_abort(options);
+
+  const bool terminal = ::isatty(STDERR_FILENO) == 1 && !options.verbose;
+  simulation::Told told;
+  told.violation = [&](std::uint64_t seed, const std::string& report) {
+    fmt::print(stderr, "{}violation: {}replay: {}\n", terminal ? "\r\033[K" : "", report,
+               replay_of(options, seed));
+  };
+  std::uint64_t shown = 0;
+  if (terminal) {
+    told.progress = [&](std::uint64_t seed, const RunResult& so_far) {
+      if (so_far.started - shown < 200'000 && seed != range.last) return;
+      shown = so_far.started;
+      fmt::print(stderr, "\rseed {} ({} of {}), {} operations, {} violations", seed, so_far.seeds,
+                 range.count(), so_far.started, so_far.violations);
+      std::fflush(stderr);
+    };
+  }
+  const RunResult result =
+      simulation::run_seeds(range, program, options.verbose, options.violations_max, told);
+  if (terminal) fmt::print(stderr, "\n");
+  fmt::print("range {}..{} engine {} threads {}\n", range.first, range.first + result.seeds - 1,
+             options.engine,
+             options.threads != 0 ? std::to_string(options.threads) : std::string{"drawn"});
+  fmt::print("seeds {} operations {} violations {} history {:016x}\n", result.seeds,
+             options.operations, result.violations, result.history);
+  return result.violations == 0 ? 0 : 1;
+}
+
+// -- merging --------------------------------------------------------------------------------------
+
+struct Part {
+  std::string file;
+  std::string last_line;
+  std::string conditions;  // engine and threads, where the file tells them
+  std::optional<SeedRange> range;
+  std::uint64_t seeds = 0;
+  std::uint64_t operations = 0;
+  std::uint64_t violations = 0;
+  std::uint64_t history = 0;
+};
+
+Part read_part(const std::string& name) {
+  std::ifstream file(name);
+  if (!file) throw std::runtime_error(name + ": cannot be read");
+  Part part;
+  part.file = name;
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty()) continue;
+    part.last_line = line;
+    unsigned long long first = 0;
+    unsigned long long last = 0;
+    int used = 0;
+    if (std::sscanf(line.c_str(), "range %llu..%llu %n", &first, &last, &used) == 2) {
+      part.range = SeedRange{first, last};
+      part.conditions = line.substr(static_cast<std::size_t>(used));
+    }
+  }
+  unsigned long long seeds = 0;
+  unsigned long long operations = 0;
+  unsigned long long violations = 0;
+  unsigned long long history = 0;
+  if (std::sscanf(part.last_line.c_str(), "seeds %llu operations %llu violations %llu history %llx",
+                  &seeds, &operations, &violations, &history) != 4) {
+    throw std::runtime_error(name + ": its last line is not the last line of `baton sim`");
+  }
+  part.seeds = seeds;
+  part.operations = operations;
+  part.violations = violations;
+  part.history = history;
+  return part;
+}
+
+int run_merge(const std::vector<std::string>& files) {
+  try {
+    Part sum = read_part(files.front());
+    for (std::size_t i = 1; i < files.size(); ++i) {
+      const Part next = read_part(files[i]);
+      if (next.operations != sum.operations || next.conditions != sum.conditions) {
+        throw std::runtime_error(next.file + " and " + sum.file +
+                                 " are of runs with different options: they do not add up");
+      }
+      if (sum.range && next.range && sum.range->last + 1 != next.range->first) {
+        throw std::runtime_error(
+            fmt::format("{} ends with seed {}, and {} begins with {}: name the files in order, "
+                        "without a gap",
+                        sum.file, sum.range->last, next.file, next.range->first));
+      }
+      sum.history = sim::History::merge(sum.history, next.history, next.seeds);
+      sum.seeds += next.seeds;
+      sum.violations += next.violations;
+      if (sum.range && next.range) sum.range->last = next.range->last;
+      sum.file = next.file;
+    }
+    if (sum.range) {
+      fmt::print("range {}..{} {}\n", sum.range->first, sum.range->last, sum.conditions);
+    }
+    fmt::print("seeds {} operations {} violations {} history {:016x}\n", sum.seeds, sum.operations,
+               sum.violations, sum.history);
+    return sum.violations == 0 ? 0 : 1;
+  } catch (const std::runtime_error& error) {
+    fmt::print(stderr, "baton sim-merge: {}\n", error.what());
+    return 2;
+  }
+}
+
+}  // namespace
+
+void add_sim_command(CLI::App& app, Run& run) {
+  CLI::App* command = app.add_subcommand(
+      "sim", "Runs random programs in a simulated machine, under faults; a seed replays one.");
+  auto options = std::make_shared<SimOptions>();
+  command->add_option("--seeds", options->seeds, "How many seeds (default 100)")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000'000}));
+  command->add_option("--operations", options->operations, "Operations of each (default 10000)")
+      ->check(CLI::Range(1U, 100'000'000U));
+  command->add_option("--seed", options->seed, "The first seed, or the only one")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000'000'000}));
+  command->add_option("--seed-range", options->range, "A..B: these seeds, both included");
+  command->add_option("--threads", options->threads, "Threads in run() (default: drawn, 1 to 4)")
+      ->check(CLI::Range(1U, 16U));
+  command
+      ->add_option("--engine", options->engine,
+                   "simulated, emulated (over simulated system calls), or any")
+      ->check(CLI::IsMember({"any", "simulated", "emulated"}));
+  command
+      ->add_option("--violations-max", options->violations_max,
+                   "Ends after so many (default: never)")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}));
+  command->add_flag("--verbose", options->verbose, "The whole history, on standard error");
+  command->callback([options, &run] {
+    const SeedRange range = range_of(*options);
+    run = [options, range] { return run_sim(*options, range); };
+  });
+
+  CLI::App* merge = app.add_subcommand(
+      "sim-merge", "Adds up what `baton sim --seed-range` has printed for adjacent ranges.");
+  auto files = std::make_shared<std::vector<std::string>>();
+  merge->add_option("FILE", *files, "Their output, in the order of the seeds")->required();
+  merge->callback([files, &run] { run = [files] { return run_merge(*files); }; });
+}
+
+}  // namespace baton::tools

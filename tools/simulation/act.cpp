@@ -1,0 +1,539 @@
+// What a program does: the calls it makes, from handlers and from outside.
+#include <algorithm>
+#include <cstring>
+
+#include "simulation/program.hpp"
+
+namespace baton::tools::simulation {
+
+namespace {
+constexpr std::int64_t ms = 1'000'000;
+constexpr std::size_t ends_max = 24;
+
+std::uint32_t draw_size(sim::Random& random) noexcept {
+  // Most are small, some fill the buffer, few are nothing.
+  switch (random.below(16)) {
+    case 0:
+      return 0;
+    case 1:
+    case 2:
+      return 1 + random.below(2048);
+    default:
+      return 1 + random.below(100);
+  }
+}
+}  // namespace
+
+// -- slots ----------------------------------------------------------------------------------------
+
+Program::Slot* Program::take_slot(What what, Object* object) {
+  if (free_.empty()) return nullptr;
+  // Any of them: the same one again at once is as likely as one long at rest.
+  const std::size_t at = world_->random.below(static_cast<std::uint32_t>(free_.size()));
+  Slot* slot = free_[at];
+  free_[at] = free_.back();
+  free_.pop_back();
+  if (slot->operation.state() == OperationState::completed &&
+      slot->operation.bytes() != slot->bytes_before) {
+    wrong(*slot, "an operation at rest was written to");
+  }
+  slot->what = what;
+  slot->object = object;
+  slot->pending = true;
+  slot->may_cancel = cancelled_all_ || (object != nullptr && object->cancelled);
+  slot->exactly = slot->counted_post = false;
+  slot->deadline = slot->not_before = 0;
+  slot->size = 0;
+  // Either of two stacks of it may have prepared another deadline.
+  slot->operation.set_deadline(Deadline::never());
+  slot->activation = slot->operation.activation() + 1;
+  ++pending_;
+  if (object != nullptr) {
+    ++object->pending;
+    ++object->users;
+  }
+  return slot;
+}
+
+void Program::note_start(const Slot& slot) {
+  const std::int64_t object = slot.object != nullptr ? slot.object->number : 0;
+  world_->note(sim::Event::start, slot.number, object * 100 + static_cast<std::int64_t>(slot.what));
+}
+
+// After the call: it was started, or refused for a reason that may be.
+bool Program::settle_start(Slot& slot, std::error_code error) {
+  if (!error) {
+    ++started_;
+    return true;
+  }
+  world_->note(sim::Event::refused, slot.number, error.value());
+  if (!slot.pending || slot.operation.is_pending()) {
+    wrong(slot, "a start was refused, and completes all the same");
+  }
+  if (error == errc::operation_in_use) wrong(slot, "an operation at rest counts as in use");
+  if (error == std::errc::invalid_argument) wrong(slot, "a valid request is refused as invalid");
+  slot.pending = false;
+  slot.bytes_before = slot.operation.bytes();
+  --pending_;
+  if (slot.object != nullptr) --slot.object->pending;
+  free_.push_back(&slot);
+  return false;
+}
+
+void Program::draw_deadline(Slot& slot) {
+  sim::Random& random = world_->random;
+  if (random.below(8) != 0) return;
+  slot.deadline = now() + random.between(-1, 5 * ms);
+  slot.operation.set_deadline(Deadline::at_ns(slot.deadline));
+}
+
+// Every act starts at most one operation. False: there was nothing to be done of that kind.
+bool Program::act() {
+  if (quiet_ || proactor_ == nullptr) return false;
+  sim::Random& random = world_->random;
+  const std::uint32_t choice = random.below(64);
+  if (choice < 34) return act_stream();
+  if (choice < 38) return act_post();
+  if (choice < 42) return act_timer();
+  if (choice < 47) return act_datagram();
+  if (choice < 53) return act_file();
+  if (choice < 56) return act_connect();
+  if (choice < 59) return act_accept();
+  if (choice < 62) return act_cancel();
+  if (choice == 62) return act_close();
+  open_something();
+  return false;
+}
+
+// -- objects --------------------------------------------------------------------------------------
+
+Program::End& Program::new_end(bool is_socket, Flow* in, Flow* out) {
+  if (ends_used_ == ends_.size()) ends_.push_back(std::make_unique<End>());
+  End& end = *ends_[ends_used_++];
+  end.number = ++objects_;
+  end.open = true;
+  end.users = end.pending = 0;
+  end.cancelled = false;
+  end.is_socket = is_socket;
+  end.starting_read = end.starting_write = false;
+  end.in = in;
+  end.out = out;
+  if (out != nullptr) out->has_writer = true;
+  // ENOBUFS in the middle would leave a gap.
+  end.queued_writes = world_->faults().no_buffers == 0 && world_->random.coin();
+  // What a pinned engine holds ends when its thread leaves.
+  if (out != nullptr && (cancelled_all_ || world_->traits.pinned)) out->may_gap();
+  open_ends_.push_back(&end);
+  return end;
+}
+
+Program::Connection& Program::new_connection(std::uint16_t port) {
+  if (connections_used_ == connections_.size()) {
+    connections_.push_back(std::make_unique<Connection>());
+  }
+  Connection& connection = *connections_[connections_used_++];
+  connection.port = port;
+  connection.forth.begin();
+  connection.back.begin();
+  return connection;
+}
+
+Program::Connection& Program::connection_of(std::uint16_t port) {
+  for (std::size_t i = connections_used_; i-- > 0;) {
+    if (connections_[i]->port == port) return *connections_[i];
+  }
+  return new_connection(port);
+}
+
+bool Program::open_pair() {
+  if (open_ends_.size() + 2 > ends_max) return false;
+  const os::System& system = proactor_->system();
+  const bool is_socket = world_->random.below(3) != 0;
+  int fds[2];
+  const int error = is_socket ? system.socketpair(0, 0, 0, fds) : system.pipe2(fds, 0);
+  if (error != 0) return false;
+  Connection& connection = new_connection(0);
+  const auto adopt = [&](int fd, Flow* in, Flow* out) {
+    const Home home{.lane = world_->random.coin() ? Home::here_or_next : Home::by_policy};
+    if (is_socket) {
+      auto socket = StreamSocket::adopt(*proactor_, fd, Ownership::owned, home);
+      if (!socket) return false;
+      new_end(true, in, out).socket = std::move(*socket);
+    } else {
+      auto pipe = Pipe::adopt(*proactor_, fd, Ownership::owned, home);
+      if (!pipe) return false;
+      new_end(false, in, out).pipe = std::move(*pipe);
+    }
+    return true;
+  };
+  // A pipe's first descriptor reads what the second writes.
+  const bool first = adopt(fds[0], &connection.back, is_socket ? &connection.forth : nullptr);
+  if (!first) system.close(fds[0]);
+  if (!adopt(fds[1], is_socket ? &connection.forth : nullptr, &connection.back)) {
+    system.close(fds[1]);
+  }
+  return true;
+}
+
+void Program::open_something() {
+  if (quiet_) return;
+  sim::Random& random = world_->random;
+  switch (random.below(5)) {
+    case 0: {
+      if (listeners_.size() >= 3) break;
+      auto acceptor = Acceptor::listen(*proactor_, Endpoint::loopback(0));
+      if (!acceptor) break;
+      auto made = std::make_unique<Listener>();
+      made->number = ++objects_;
+      made->open = true;
+      if (auto endpoint = acceptor->local_endpoint()) made->endpoint = *endpoint;
+      made->acceptor = std::move(*acceptor);
+      listeners_.push_back(std::move(made));
+      return;
+    }
+    case 1: {
+      if (mailboxes_.size() >= 4) break;
+      auto socket = DatagramSocket::bind(*proactor_, Endpoint::loopback(0));
+      if (!socket) break;
+      auto made = std::make_unique<Mailbox>();
+      made->number = ++objects_;
+      made->open = true;
+      if (auto endpoint = socket->local_endpoint()) made->endpoint = *endpoint;
+      made->socket = std::move(*socket);
+      mailboxes_.push_back(std::move(made));
+      return;
+    }
+    case 2: {
+      if (disks_.size() >= 4) break;
+      const bool appends = random.below(3) == 0;
+      const std::uint32_t number = ++objects_;
+      const std::string path = "/file" + std::to_string(number);
+      auto file = File::open(*proactor_, path,
+                             FileFlags::read_write | FileFlags::create | FileFlags::truncate |
+                                 (appends ? FileFlags::append : FileFlags::none));
+      if (!file) break;
+      auto made = std::make_unique<Disk>();
+      made->number = number;
+      made->open = true;
+      made->appends = appends;
+      made->file = std::move(*file);
+      disks_.push_back(std::move(made));
+      return;
+    }
+    default:
+      break;
+  }
+  static_cast<void>(open_pair());
+}
+
+// -- streams --------------------------------------------------------------------------------------
+
+Program::End* Program::any_end() {
+  if (open_ends_.empty()) return nullptr;
+  return open_ends_[world_->random.below(static_cast<std::uint32_t>(open_ends_.size()))];
+}
+
+bool Program::act_stream() {
+  End* end = any_end();
+  if (end == nullptr) return open_pair() && false;
+  const std::uint32_t choice = world_->random.below(32);
+  if (choice == 0) return start_ready(*end);
+  if (choice == 1 && world_->random.below(4) == 0) return start_half_close(*end);
+  const bool write = end->in == nullptr || (end->out != nullptr && choice < 17);
+  return write ? start_write(*end) : start_read(*end);
+}
+
+bool Program::start_read(End& end) {
+  if (end.in == nullptr || end.starting_read || end.in->reads() >= 3 || end.in->at_end) {
+    return false;
+  }
+  sim::Random& random = world_->random;
+  if (end.in->reads() > 0 && random.coin()) return false;
+  Slot* slot = take_slot(What::read, &end);
+  if (slot == nullptr) return false;
+  end.starting_read = true;
+  slot->size = draw_size(random);
+  slot->exactly = slot->size > 0 && !quiet_ && random.below(4) == 0;
+  slot->read_number = end.in->begin_read();
+  if (!quiet_) draw_deadline(*slot);
+  if (slot->size < sizeof(slot->buffer)) slot->buffer[slot->size] = std::byte{0x5a};
+  note_start(*slot);
+  const MutableBuffer buffer{slot->buffer, slot->size};
+  const std::error_code error = slot->exactly ? end.stream().read_exactly(slot->operation, buffer)
+                                              : end.stream().read(slot->operation, buffer);
+  if (error) end.in->unbegin_read();
+  end.starting_read = false;
+  --end.users;
+  return settle_start(*slot, error);
+}
+
+bool Program::start_write(End& end) {
+  if (end.out == nullptr || end.starting_write || end.out->fin) return false;
+  if (end.out->writes() >= (end.queued_writes ? 4U : 1U)) return false;
+  sim::Random& random = world_->random;
+  Slot* slot = take_slot(What::write, &end);
+  if (slot == nullptr) return false;
+  end.starting_write = true;
+  slot->size = draw_size(random);
+  slot->exactly = end.queued_writes || random.below(3) == 0;
+  if (!end.queued_writes) draw_deadline(*slot);
+  std::memcpy(slot->buffer, end.out->take(slot->size), slot->size);
+  note_start(*slot);
+  const ConstBuffer buffer{slot->buffer, slot->size};
+  const std::error_code error = slot->exactly ? end.stream().write_all(slot->operation, buffer)
+                                              : end.stream().write(slot->operation, buffer);
+  if (error) end.out->give_back(slot->size);
+  end.starting_write = false;
+  --end.users;
+  return settle_start(*slot, error);
+}
+
+bool Program::start_half_close(End& end) {
+  if (!end.is_socket || end.out == nullptr || end.out->fin || end.starting_write) return false;
+  Slot* slot = take_slot(What::half_close, &end);
+  if (slot == nullptr) return false;
+  end.starting_write = true;
+  end.out->fin = true;
+  note_start(*slot);
+  const std::error_code error = end.socket.shutdown(slot->operation);
+  if (error) end.out->fin = false;
+  end.starting_write = false;
+  --end.users;
+  return settle_start(*slot, error);
+}
+
+bool Program::start_ready(End& end) {
+  Slot* slot = take_slot(What::ready, &end);
+  if (slot == nullptr) return false;
+  constexpr Interest interests[] = {Interest::in, Interest::out, Interest::in | Interest::out};
+  draw_deadline(*slot);
+  const std::error_code error =
+      end.stream().wait_ready(slot->operation, world_->random.one_of(interests));
+  --end.users;
+  return settle_start(*slot, error);
+}
+
+bool Program::act_connect() {
+  if (listeners_.empty() || open_ends_.size() + 2 > ends_max) return false;
+  Listener& listener =
+      *listeners_[world_->random.below(static_cast<std::uint32_t>(listeners_.size()))];
+  Slot* slot = take_slot(What::connect, nullptr);
+  if (slot == nullptr) return false;
+  slot->endpoint = listener.endpoint;
+  draw_deadline(*slot);
+  note_start(*slot);
+  const std::error_code error = Connector{*proactor_}.connect(slot->operation, slot->endpoint);
+  return settle_start(*slot, error);
+}
+
+bool Program::act_accept() {
+  if (listeners_.empty()) return false;
+  Listener& listener =
+      *listeners_[world_->random.below(static_cast<std::uint32_t>(listeners_.size()))];
+  if (!listener.open || listener.pending >= 3) return false;
+  Slot* slot = take_slot(What::accept, &listener);
+  if (slot == nullptr) return false;
+  draw_deadline(*slot);
+  note_start(*slot);
+  const std::error_code error = listener.acceptor.accept(slot->operation, slot->endpoint);
+  --listener.users;
+  return settle_start(*slot, error);
+}
+
+// -- datagrams, files, timers, posts --------------------------------------------------------------
+
+bool Program::act_datagram() {
+  if (mailboxes_.empty()) return false;
+  sim::Random& random = world_->random;
+  const auto any = [&]() -> Mailbox& {
+    return *mailboxes_[random.below(static_cast<std::uint32_t>(mailboxes_.size()))];
+  };
+  Mailbox& box = any();
+  const bool send = random.coin();
+  if (!box.open || (!send && box.pending >= 4)) return false;
+  Mailbox& other = any();
+  Slot* slot = take_slot(send ? What::send_to : What::receive_from, &box);
+  if (slot == nullptr) return false;
+  draw_deadline(*slot);
+  note_start(*slot);
+  std::error_code error;
+  if (send) {
+    // Two bytes say how many there are, the rest follows from them.
+    slot->size = 2 + random.below(400);
+    slot->buffer[0] = static_cast<std::byte>(slot->size);
+    slot->buffer[1] = static_cast<std::byte>(slot->size >> 8);
+    std::memcpy(slot->buffer + 2, Pattern::at(slot->size), slot->size - 2);
+    slot->endpoint = other.endpoint;
+    error =
+        box.socket.send_to(slot->operation, ConstBuffer{slot->buffer, slot->size}, slot->endpoint);
+  } else {
+    slot->size = 2 + random.below(400);
+    error = box.socket.receive_from(slot->operation, MutableBuffer{slot->buffer, slot->size},
+                                    slot->endpoint);
+  }
+  --box.users;
+  return settle_start(*slot, error);
+}
+
+bool Program::act_file() {
+  if (disks_.empty()) return false;
+  sim::Random& random = world_->random;
+  Disk& disk = *disks_[random.below(static_cast<std::uint32_t>(disks_.size()))];
+  if (!disk.open) return false;
+  const std::uint32_t choice = random.below(8);
+  What what = choice < 4 ? What::read_at : What::write_at;
+  if (choice == 7) what = What::sync;
+  if (disk.appends && what == What::write_at) what = What::append;
+  Slot* slot = take_slot(what, &disk);
+  if (slot == nullptr) return false;
+  slot->size = draw_size(random);
+  slot->offset = random.below(16'384);
+  slot->exactly = random.below(4) == 0;
+  draw_deadline(*slot);
+  note_start(*slot);
+  std::error_code error;
+  const MutableBuffer buffer{slot->buffer, slot->size};
+  const ConstBuffer bytes{slot->buffer, slot->size};
+  switch (what) {
+    case What::read_at:
+      error = slot->exactly ? disk.file.read_exactly_at(slot->operation, slot->offset, buffer)
+                            : disk.file.read_at(slot->operation, slot->offset, buffer);
+      break;
+    case What::write_at:
+      std::memcpy(slot->buffer, Pattern::at(slot->offset), slot->size);
+      error = slot->exactly ? disk.file.write_all_at(slot->operation, slot->offset, bytes)
+                            : disk.file.write_at(slot->operation, slot->offset, bytes);
+      break;
+    case What::append:
+      slot->exactly = true;
+      error = disk.file.append_all(slot->operation, bytes);
+      break;
+    default:
+      error =
+          random.coin() ? disk.file.sync(slot->operation) : disk.file.data_sync(slot->operation);
+  }
+  --disk.users;
+  return settle_start(*slot, error);
+}
+
+bool Program::act_timer() {
+  Slot* slot = take_slot(What::timer, nullptr);
+  if (slot == nullptr) return false;
+  slot->not_before = now() + world_->random.between(-1000, 2 * ms);
+  note_start(*slot);
+  return settle_start(*slot,
+                      proactor_->start_timer(slot->operation, Deadline::at_ns(slot->not_before)));
+}
+
+bool Program::act_post() {
+  Slot* slot = take_slot(What::post, nullptr);
+  if (slot == nullptr) return false;
+  constexpr Notify levels[] = {Notify::strong, Notify::strong, Notify::strong, Notify::follower,
+                               Notify::none};
+  // Work that nobody is told of may lie until somebody comes by; at the end nobody does.
+  const Notify level = world_->random.one_of(levels);
+  slot->counted_post = level == Notify::strong;
+  if (slot->counted_post) ++posts_;
+  note_start(*slot);
+  const std::error_code error = proactor_->post(slot->operation, level);
+  if (error && slot->counted_post) --posts_;
+  return settle_start(*slot, error);
+}
+
+// -- cancelling, closing --------------------------------------------------------------------------
+
+void Program::expect_cancel(const Object& object) {
+  for (const auto& slot : slots_) {
+    if (slot->pending && slot->object == &object) slot->may_cancel = true;
+  }
+}
+
+bool Program::act_cancel() {
+  sim::Random& random = world_->random;
+  const std::uint32_t choice = random.below(32);
+  // What starts meanwhile may meet it, too, wherever it is carried out.
+  if (choice == 0 && !quiet_ && cancels_all_) {
+    cancelled_all_ = true;
+    for (End* end : open_ends_) {
+      if (end->out != nullptr) end->out->may_gap();
+    }
+    proactor_->cancel_all();
+    return true;
+  }
+  if (choice < 4) {
+    End* end = any_end();
+    if (end == nullptr) return false;
+    end->cancelled = true;
+    if (end->out != nullptr) end->out->may_gap();
+    ++end->users;
+    end->stream().cancel();
+    --end->users;
+    return true;
+  }
+  const std::uint32_t begin = random.below(static_cast<std::uint32_t>(slots_.size()));
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = *slots_[(begin + i) % slots_.size()];
+    if (!slot.pending || slot.what == What::close) continue;
+    if (slot.what == What::write && static_cast<End*>(slot.object)->queued_writes) continue;
+    if (slot.what == What::half_close) continue;
+    slot.may_cancel = true;
+    proactor_->cancel(slot.operation, slot.activation);
+    return true;
+  }
+  return false;
+}
+
+void Program::forget_end(End& end) {
+  end.open = false;
+  std::erase(open_ends_, &end);
+  if (end.out != nullptr) {
+    end.out->may_gap();
+    end.out->fin = true;
+  }
+}
+
+template <class Io>
+bool Program::close_object(Object& object, Io& io) {
+  // Closing is a change: nobody else may be in a call on it.
+  if (!object.open || object.users != 0) return false;
+  expect_cancel(object);
+  object.open = false;
+  Slot* slot = world_->random.below(4) != 0 ? take_slot(What::close, &object) : nullptr;
+  if (slot == nullptr) {
+    io.close_detached();
+    return true;
+  }
+  note_start(*slot);
+  const std::error_code error = io.close(slot->operation);
+  --object.users;
+  if (!settle_start(*slot, error)) io.close_detached();
+  return true;
+}
+
+bool Program::act_close() {
+  sim::Random& random = world_->random;
+  const std::uint32_t choice = random.below(8);
+  if (choice == 0 && listeners_.size() > 1) {
+    Listener& listener = *listeners_[random.below(static_cast<std::uint32_t>(listeners_.size()))];
+    return close_object(listener, listener.acceptor);
+  }
+  if (choice == 1 && !mailboxes_.empty()) {
+    Mailbox& box = *mailboxes_[random.below(static_cast<std::uint32_t>(mailboxes_.size()))];
+    return close_object(box, box.socket);
+  }
+  if (choice == 2 && !disks_.empty()) {
+    Disk& disk = *disks_[random.below(static_cast<std::uint32_t>(disks_.size()))];
+    return close_object(disk, disk.file);
+  }
+  End* end = any_end();
+  if (end == nullptr || !end->open || end->users != 0) return false;
+  forget_end(*end);
+  end->open = true;  // for the check of close_object
+  return end->is_socket ? close_object(*end, end->socket) : close_object(*end, end->pipe);
+}
+
+template bool Program::close_object(Object&, StreamSocket&);
+template bool Program::close_object(Object&, Pipe&);
+template bool Program::close_object(Object&, Acceptor&);
+
+}  // namespace baton::tools::simulation

@@ -1,0 +1,216 @@
+// What a program is told, and whether that may be.
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "simulation/program.hpp"
+
+namespace baton::tools::simulation {
+
+namespace {
+constexpr std::int64_t slow_most_ns = 8'000'000;
+}  // namespace
+
+void Program::wrong(const Slot& slot, const char* what) {
+  const std::error_code error = slot.operation.error();
+  world_->violated(
+      std::string{what} + " (operation " + std::to_string(slot.number) + ", " +
+      to_string(slot.operation.kind()) + ", " + std::to_string(slot.operation.bytes()) +
+      " bytes of " + std::to_string(slot.size) + ", " + (error ? error.message() : "no error") +
+      (slot.object != nullptr ? ", object " + std::to_string(slot.object->number) : std::string{}) +
+      ")\n" + proactor_->explain() + std::to_string(threads_) + " threads");
+}
+
+void Program::completed(Operation& operation) {
+  Slot& slot = *static_cast<Slot*>(operation.context());
+  Program& self = *slot.program;
+  if (!slot.pending) self.wrong(slot, "a completion that nothing was started for");
+  if (operation.activation() != slot.activation) self.wrong(slot, "a completion of another start");
+  struct Inside {
+    std::uint32_t& count;
+    ~Inside() { --count; }
+  } const inside{++self.in_handler_};
+  self.world_->note(
+      sim::Event::complete, slot.number,
+      operation.failed() ? -operation.error_value() : static_cast<std::int64_t>(operation.bytes()));
+  self.judge(slot);
+  slot.pending = false;
+  slot.bytes_before = operation.bytes();
+  --self.pending_;
+  if (slot.object != nullptr) --slot.object->pending;
+  self.free_.push_back(&slot);
+  self.after(slot);
+}
+
+// Errors that every kind may have, for their reasons.
+void Program::judge(Slot& slot) {
+  const Operation& operation = slot.operation;
+  const std::error_code error = operation.error();
+  // What a pinned engine holds ends when its thread leaves.
+  const bool may_cancel = slot.may_cancel || cancelled_all_ || finishing_ ||
+                          world_->traits.pinned ||
+                          (slot.object != nullptr && slot.object->cancelled);
+  if (error == std::errc::operation_canceled && !may_cancel) {
+    wrong(slot, "cancelled, and nobody has asked for it");
+  }
+  if (error == errc::timed_out && (slot.deadline == 0 || now() < slot.deadline)) {
+    wrong(slot, "timed out before its deadline");
+  }
+  switch (slot.what) {
+    case What::read:
+      return judge_read(slot);
+    case What::write:
+      return judge_write(slot);
+    case What::read_at:
+    case What::write_at:
+    case What::append:
+      return judge_file(slot);
+    case What::accept:
+      return judge_accept(slot);
+    case What::connect:
+      return judge_connect(slot);
+    case What::receive_from:
+      if (!error && operation.bytes() >= 2) {
+        const std::size_t size = static_cast<std::size_t>(slot.buffer[0]) |
+                                 static_cast<std::size_t>(slot.buffer[1]) << 8;
+        const std::size_t came = operation.bytes();
+        if (came > slot.size || came != std::min<std::size_t>(size, slot.size) ||
+            std::memcmp(slot.buffer + 2, Pattern::at(size), came - 2) != 0) {
+          wrong(slot, "a datagram does not come as it was sent");
+        }
+      }
+      return;
+    case What::send_to:
+      if (!error && operation.bytes() != slot.size) wrong(slot, "a part of a datagram was sent");
+      return;
+    case What::timer:
+      if (!error && now() < slot.not_before) wrong(slot, "a timer is early");
+      return;
+    case What::post:
+      if (slot.counted_post) --posts_;
+      if (error) wrong(slot, "posted work fails");
+      return;
+    case What::close:
+      if (error == std::errc::operation_canceled) wrong(slot, "a close was cancelled");
+      // The close's own is left.
+      if (slot.object->pending != 1 && !error) {
+        wrong(slot, "a close is complete before the operations of its handle");
+      }
+      return;
+    case What::half_close:
+      // Cancelled, it may be asked for again; anything else means that the connection is gone.
+      if (error == std::errc::operation_canceled && slot.object->open) {
+        static_cast<End*>(slot.object)->out->fin = false;
+      }
+      return;
+    case What::ready:
+    case What::sync:
+      return;
+  }
+}
+
+void Program::judge_read(Slot& slot) {
+  End& end = *static_cast<End*>(slot.object);
+  const Operation& operation = slot.operation;
+  const std::size_t bytes = operation.bytes();
+  if (bytes > slot.size) wrong(slot, "more bytes than the buffer has");
+  if (slot.size < sizeof(slot.buffer) && slot.buffer[slot.size] != std::byte{0x5a}) {
+    wrong(slot, "a byte behind the buffer was written");
+  }
+  if (!end.in->read(slot.read_number, slot.buffer, bytes)) {
+    wrong(slot,
+          ("the bytes of a stream do not come as they were sent: " + end.in->complaint()).c_str());
+  }
+  const std::error_code error = operation.error();
+  if (slot.exactly && !error && bytes != slot.size) wrong(slot, "read_exactly with less");
+  const bool stream_end = (!error && bytes == 0 && slot.size > 0) || error == errc::end_of_stream;
+  if (stream_end) {
+    // Who was never taken from the backlog, or could not be kept, ends it as well.
+    const bool may_end = end.in->fin || !end.in->has_writer || finishing_;
+    if (!may_end && world_->faults().reset == 0 && world_->faults().abort == 0) {
+      wrong(slot, "the end of a stream that nobody has ended");
+    }
+    end.in->at_end = true;
+  }
+  const bool asked = error == std::errc::operation_canceled || error == errc::timed_out;
+  if (error && !asked && error != std::errc::no_buffer_space) end.in->at_end = true;
+}
+
+void Program::judge_write(Slot& slot) {
+  End& end = *static_cast<End*>(slot.object);
+  const std::size_t bytes = slot.operation.bytes();
+  if (bytes > slot.size) wrong(slot, "more bytes were written than there are");
+  if (!slot.operation.failed()) {
+    if (slot.exactly && bytes != slot.size) wrong(slot, "write_all with less");
+    if (bytes == 0 && slot.size != 0) wrong(slot, "a write of nothing");
+  }
+  end.out->wrote(slot.size, bytes);
+}
+
+void Program::judge_file(Slot& slot) {
+  Disk& disk = *static_cast<Disk*>(slot.object);
+  const Operation& operation = slot.operation;
+  const std::size_t bytes = operation.bytes();
+  if (bytes > slot.size) wrong(slot, "more bytes than the buffer has");
+  const bool reads = slot.what == What::read_at;
+  if (slot.exactly && !operation.failed() && bytes != slot.size) {
+    wrong(slot, "all or nothing of a file, and it is a part");
+  }
+  if (!reads || disk.appends) return;
+  // A byte is the pattern's, or was never written.
+  const std::byte* right = Pattern::at(slot.offset);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    if (slot.buffer[i] != right[i] && slot.buffer[i] != std::byte{0}) {
+      wrong(slot, "a byte of a file that nobody has written there");
+    }
+  }
+}
+
+void Program::judge_accept(Slot& slot) {
+  if (slot.operation.failed()) return;
+  auto socket = Acceptor::take(*proactor_, slot.operation);
+  if (!socket) {
+    if (socket.error() != errc::stopped && socket.error() != errc::no_free_handles) {
+      wrong(slot, "an accepted connection cannot be taken");
+    }
+    return;
+  }
+  if (finishing_) return;  // closed by its destructor
+  Connection& connection = connection_of(slot.endpoint.port());
+  new_end(true, &connection.forth, &connection.back).socket = std::move(*socket);
+}
+
+void Program::judge_connect(Slot& slot) {
+  auto socket = Connector{*proactor_}.take(slot.operation);
+  if (!socket || finishing_) return;
+  const Result<Endpoint> local = socket->local_endpoint();
+  if (!local) wrong(slot, "a connected socket has no address");
+  Connection& connection = connection_of(local->port());
+  new_end(true, &connection.back, &connection.forth).socket = std::move(*socket);
+}
+
+// What a handler does besides.
+void Program::after(Slot& slot) {
+  sim::Random& random = world_->random;
+  if (random.chance(slow_)) world_->scheduler().work(random.between(1000, slow_most_ns));
+  if (random.chance(stopping_) && !quiet_) {
+    ++changing_;
+    proactor_->stop();
+    --changing_;
+  }
+  if (random.chance(throwing_)) throw std::runtime_error("a handler's");
+  if (quiet_) {
+    // Streams are read to their end.
+    if (slot.what == What::read && !finishing_) {
+      End& end = *static_cast<End*>(slot.object);
+      if (end.open && end.in->reads() == 0) static_cast<void>(start_read(end));
+    }
+    return;
+  }
+  for (std::uint32_t i = 0; i < 3 && pending_ < target_ && started_ < round_end_; ++i) {
+    static_cast<void>(act());
+  }
+}
+
+}  // namespace baton::tools::simulation

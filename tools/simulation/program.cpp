@@ -1,0 +1,419 @@
+// Rounds: how a proactor is opened, driven and ended.
+#include "simulation/program.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace baton::tools::simulation {
+
+namespace {
+constexpr std::size_t slots_max = 160;
+constexpr std::int64_t ms = 1'000'000;
+constexpr std::int64_t end_most_ns = 30'000 * ms;
+}  // namespace
+
+Program::Program() {
+  for (std::size_t i = 0; i < slots_max; ++i) {
+    slots_.push_back(std::make_unique<Slot>());
+    slots_.back()->program = this;
+    slots_.back()->number = static_cast<std::uint32_t>(i);
+    slots_.back()->operation.set_completion(completed, slots_.back().get());
+  }
+}
+Program::~Program() = default;
+
+void Program::run(sim::World& world, const ProgramOptions& options) {
+  world_ = &world;
+  options_ = options;
+  started_ = 0;
+  sim::Random& random = world.random;
+  emulated_ = options.engine == EngineChoice::emulated ||
+              (options.engine == EngineChoice::any && random.below(4) == 0);
+  std::uint32_t failures = 0;
+  while (started_ < options.operations && failures < 8) {
+    const auto left = static_cast<std::uint32_t>(options.operations - started_);
+    // Short lives show beginnings and ends, long ones what lies between.
+    const std::uint32_t most = random.coin() ? 400U : 4'000U;
+    if (!round(std::min(left, 20 + random.below(most)))) ++failures;
+  }
+}
+
+bool Program::round(std::uint32_t operations) {
+  sim::Random& random = world_->random;
+  free_.clear();
+  for (const auto& slot : slots_) {
+    world_->check(!slot->pending, "an operation outlives its proactor");
+    free_.push_back(slot.get());
+  }
+  open_ends_.clear();
+  ends_used_ = connections_used_ = 0;
+  objects_ = pending_ = posts_ = in_run_ = in_handler_ = changing_ = 0;
+  finishing_ = quiet_ = leave_ = cancelled_all_ = false;
+  cancels_all_ = random.below(6) == 0;
+  round_end_ = started_ + operations;
+  target_ = 1U << random.below(7);
+  slow_ = random.below(3) == 0 ? 1U << random.below(11) : 0;
+  throwing_ = random.below(4) == 0 ? 1U << random.below(9) : 0;
+  stopping_ = random.below(4) == 0 ? 1U << random.below(8) : 0;
+  if (!open_proactor()) return false;
+  world_->scheduler().on_idle(look_idle, this);
+
+  std::vector<std::uint32_t> threads;
+  for (std::uint32_t i = 0; i < threads_; ++i) {
+    threads.push_back(world_->scheduler().start(enter_thread, this));
+  }
+  drive();
+  constexpr Ending endings[] = {Ending::to_the_end, Ending::to_the_end, Ending::drain, Ending::stop,
+                                Ending::destroy};
+  Ending ending = random.one_of(endings);
+  // Reads that wait for what others may not start yet would wait for ever.
+  if (limited_ && ending == Ending::to_the_end) ending = Ending::destroy;
+  end_round(ending);
+  leave_ = true;
+  if (ending != Ending::drain) proactor_->stop();
+  for (const std::uint32_t thread : threads) world_->scheduler().join(thread);
+  destroy_everything();
+  world_->scheduler().on_idle(nullptr, nullptr);
+  check_balance();
+  return true;
+}
+
+// -- opening --------------------------------------------------------------------------------------
+
+void Program::draw_processors(Config& config) {
+  sim::Random& random = world_->random;
+  constexpr Mode modes[] = {Mode::shared, Mode::shared, Mode::dedicated, Mode::per_thread};
+  mode_ = random.one_of(modes);
+  processors_ = random.below(3) == 0 ? 2 : 1;
+  config.processors.clear();
+  bool all_pinned = false;
+  for (std::uint32_t i = 0; i < processors_; ++i) {
+    ProcessorConfig processor;
+    processor.mode = mode_;
+    // The second one may take part of the work, and may be of another mode where that goes.
+    if (i == 0 && processors_ == 2) {
+      processor.operations = random.coin() ? file_operations : stream_operations;
+      if (mode_ != Mode::dedicated && random.below(3) == 0) processor.mode = Mode::dedicated;
+    }
+    processor.threads = threads_;
+    if (random.below(4) == 0) processor.started_max = 1 + random.below(16);
+    if (random.below(6) == 0) processor.operations_max = 8 + random.below(64);
+    if (random.below(4) == 0) processor.start = StartRule::leader_only;
+    processor.workers = 1 + random.below(4);
+    if (emulated_) {
+      processor.engine = "emulated";
+      constexpr const char* waits[] = {"epoll", "poll", "select"};
+      constexpr const char* interrupts[] = {"eventfd", "pipe"};
+      processor.wait = random.one_of(waits);
+      processor.interrupt = random.one_of(interrupts);
+    } else {
+      processor.engine = "simulated";
+    }
+    if (processor.mode == Mode::per_thread) {
+      processor.start = StartRule::automatic;
+      all_pinned = true;
+    }
+    config.processors.push_back(processor);
+  }
+  sim::EngineTraits& traits = world_->traits;
+  traits = {};
+  traits.start_from_any_thread = random.below(4) != 0;
+  traits.start_interrupts_leader = random.below(3) == 0;
+  traits.needs_flush = random.below(3) == 0;
+  traits.has_descriptor = random.below(4) != 0;
+  // Only its leader may call it, and the lanes beside have to: refused by open.
+  if (mode_ == Mode::per_thread && config.processors[0].mode == Mode::dedicated) {
+    traits.start_from_any_thread = true;
+  }
+  traits.pinned = random.below(3) == 0 && ((all_pinned && processors_ == 1) ||
+                                           config.processors[0].start == StartRule::leader_only);
+  if (random.below(4) == 0) traits.operations_max = 1 + random.below(32);
+  limited_ = traits.operations_max != 0;
+  for (const ProcessorConfig& each : config.processors) {
+    limited_ = limited_ || each.started_max != 0 || each.operations_max != 0;
+  }
+}
+
+bool Program::open_proactor() {
+  sim::Random& random = world_->random;
+  threads_ = options_.threads != 0 ? options_.threads : 1 + random.below(4);
+  Config config;
+  draw_processors(config);
+  config.system = &sim::system();
+  config.handles_max = 256;
+  config.understudy_look_us = 100U << random.below(5);
+  constexpr AcceptPolicy policies[] = {AcceptPolicy::round_robin, AcceptPolicy::least_loaded,
+                                       AcceptPolicy::same_thread};
+  config.accept_policy = random.one_of(policies);
+  auto opened = Proactor::open(std::move(config));
+  if (!opened) {
+    // No descriptors, no threads: that is part of this world. Anything else is not.
+    const std::error_code code = opened.error().code;
+    const bool scarce = code == std::errc::too_many_files_open ||
+                        code == std::errc::resource_unavailable_try_again ||
+                        code == errc::engine_unavailable;
+    if (!scarce) world_->violated("a proactor does not open: " + opened.error().reason);
+    return false;
+  }
+  proactor_ = opened->release();
+  return true;
+}
+
+// -- threads --------------------------------------------------------------------------------------
+
+void Program::enter_thread(void* self) { static_cast<Program*>(self)->thread_loop(); }
+
+void Program::thread_loop() {
+  while (!leave_) {
+    ++in_run_;
+    try {
+      turn_once();
+    } catch (const std::runtime_error&) {
+      // A handler's, as expected.
+    }
+    --in_run_;
+    if (leave_ || !proactor_->stopped()) continue;
+    if (finishing_) {
+      world_->scheduler().work(10'000);
+    } else {
+      ++changing_;
+      proactor_->restart();
+      --changing_;
+    }
+  }
+}
+
+void Program::turn_once() {
+  sim::Random& random = world_->random;
+  const auto soon = [&] { return Deadline::at_ns(now() + random.between(0, 3 * ms)); };
+  // A pinned engine's operations end when their thread leaves: it has to say so.
+  const std::uint32_t way = world_->traits.pinned ? 0 : random.below(12);
+  switch (way) {
+    case 1:
+      proactor_->run_one(soon());
+      break;
+    case 2:
+      proactor_->poll();
+      world_->scheduler().work(5'000);
+      break;
+    case 3:
+      proactor_->handle_events(soon(), random.below(8));
+      break;
+    default:
+      proactor_->run();
+  }
+}
+
+// -- the driver: a thread outside -----------------------------------------------------------------
+
+void Program::drive() {
+  sim::Random& random = world_->random;
+  const std::int64_t pause = std::int64_t{1000} << random.below(13);
+  std::uint64_t last = started_;
+  std::uint32_t idle_rounds = 0;
+  for (std::uint32_t i = 0; i < 3; ++i) open_something();
+  while (started_ < round_end_) {
+    for (std::uint32_t i = 0; i < 8 && pending_ < target_ && started_ < round_end_; ++i) {
+      static_cast<void>(act());
+    }
+    world_->scheduler().work(random.between(1, pause));
+    // What is pending may be all that can be pending: something has to give way.
+    if (started_ == last && ++idle_rounds > 4) {
+      idle_rounds = 0;
+      if (!act_close() && !act_cancel()) ++target_;
+      open_something();
+      static_cast<void>(act_timer());
+      if (++target_ > 2 * slots_max) break;
+    }
+    if (started_ != last) {
+      last = started_;
+      idle_rounds = 0;
+    }
+  }
+}
+
+// What is still under way, for the report.
+std::string Program::state_of_affairs() const {
+  std::string text = "\n" + proactor_->explain() + std::to_string(threads_) + " threads";
+  const Statistics statistics = proactor_->statistics();
+  text += ", " + std::to_string(statistics.pending) + " pending, " +
+          std::to_string(statistics.handles) + " handles";
+  for (const auto& slot : slots_) {
+    if (!slot->pending) continue;
+    text += "\n  operation " + std::to_string(slot->number) + ", " +
+            to_string(slot->operation.kind()) + ", " + to_string(slot->operation.state());
+    if (slot->object != nullptr) text += ", of object " + std::to_string(slot->object->number);
+  }
+  for (const End* end : open_ends_) {
+    text += "\n  object " + std::to_string(end->number) + (end->open ? "" : " closed");
+    if (end->in != nullptr && !end->in->at_end) text += ", is not read to its end";
+    if (end->out != nullptr && !end->out->fin) text += ", has not ended its writes";
+  }
+  return text;
+}
+
+template <class Done>
+void Program::wait_until(Done&& done, const char* what) {
+  const std::int64_t end = now() + end_most_ns;
+  while (!done()) {
+    if (now() > end) world_->violated(std::string{what} + state_of_affairs());
+    world_->scheduler().sleep(this, now() + 10 * ms);
+  }
+}
+
+void Program::end_round(Ending ending) {
+  sim::Random& random = world_->random;
+  quiet_ = true;
+  if (ending == Ending::to_the_end || ending == Ending::drain) {
+    // What meets a stop, or a restart, is over before it has begun.
+    wait_until([&] { return changing_ == 0 && !proactor_->stopped(); }, "a restart never ends");
+  }
+  switch (ending) {
+    case Ending::to_the_end:
+      read_to_the_end();
+      return;
+    case Ending::drain:
+      finishing_ = true;
+      proactor_->drain(Deadline::at_ns(now() + random.between(0, 20 * ms)));
+      wait_until([&] { return proactor_->stopped(); }, "a drain with a deadline never ends");
+      world_->check(pending_ == 0, "a drain has ended with operations pending");
+      return;
+    case Ending::stop:
+      finishing_ = true;
+      proactor_->stop();
+      return;
+    case Ending::destroy:
+      finishing_ = true;
+      return;
+  }
+}
+
+// Nothing is cancelled but what would never end; every stream is read to its end.
+void Program::read_to_the_end() {
+  for (const auto& slot : slots_) {
+    const bool endless =
+        slot->what == What::accept || slot->what == What::receive_from || slot->what == What::ready;
+    if (!slot->pending || !endless) continue;
+    slot->may_cancel = true;
+    proactor_->cancel(slot->operation);
+  }
+  // Streams: those who write close, those who read go on.
+  wait_until(
+      [&] {
+        bool all = true;
+        // Who waits in a backlog is told that nobody comes.
+        for (const auto& each : listeners_) {
+          if (each->open) all = close_object(*each, each->acceptor) && all;
+        }
+        for (std::size_t i = 0; i < open_ends_.size(); ++i) {
+          End& end = *open_ends_[i];
+          if (!end.open) continue;
+          if (end.out != nullptr && !end.out->fin) {
+            all = false;
+            if (end.is_socket) {
+              static_cast<void>(start_half_close(end));
+            } else if (end.out->writes() == 0 && end.users == 0 && end.pending == 0) {
+              forget_end(end);
+              end.open = true;  // for the check of close_object
+              static_cast<void>(close_object(end, end.pipe));
+              break;
+            }
+          } else if (end.in != nullptr && !end.in->at_end) {
+            all = false;
+            if (end.in->reads() == 0) static_cast<void>(start_read(end));
+          }
+        }
+        for (const auto& slot : slots_) {
+          all &= !slot->pending || slot->what == What::accept || slot->what == What::receive_from ||
+                 slot->what == What::ready;
+        }
+        return all;
+      },
+      "a stream is never read to its end: readiness or a wake-up was lost");
+  finishing_ = true;
+  for (End* end : open_ends_) end->open = end->open && end->users == 0;
+  while (!open_ends_.empty()) {
+    End& end = *open_ends_.back();
+    open_ends_.pop_back();
+    const bool open = end.open;
+    end.open = true;
+    if (!open || !(end.is_socket ? close_object(end, end.socket) : close_object(end, end.pipe))) {
+      end.stream().close_detached();
+    }
+    end.open = false;
+  }
+  for (const auto& each : listeners_) each->acceptor.close_detached();
+  for (const auto& each : mailboxes_) each->socket.close_detached();
+  for (const auto& each : disks_) each->file.close_detached();
+  wait_until([&] { return pending_ == 0; }, "an operation of a closed handle never completes");
+  wait_until([&] { return proactor_->statistics().handles == 0; }, "a close never ends");
+  world_->check(proactor_->statistics().pending == 0, "the statistics count what is not pending");
+}
+
+// Handlers still run in the destructor, and may look at the objects, which know no handle any more.
+void Program::destroy_everything() {
+  const auto let_go = [&](IoObject& object) {
+    if (world_->random.coin()) {
+      object.close_detached();
+    } else {
+      static_cast<void>(object.release());
+    }
+  };
+  for (std::size_t i = 0; i < ends_used_; ++i) {
+    ends_[i]->open = false;
+    let_go(ends_[i]->stream());
+  }
+  for (const auto& each : listeners_) let_go(each->acceptor);
+  for (const auto& each : mailboxes_) let_go(each->socket);
+  for (const auto& each : disks_) let_go(each->file);
+  open_ends_.clear();
+  ends_before_ = now() + end_most_ns;
+  delete proactor_;
+  ends_before_ = 0;
+  proactor_ = nullptr;
+  listeners_.clear();
+  mailboxes_.clear();
+  disks_.clear();
+}
+
+void Program::check_balance() {
+  world_->check(pending_ == 0, "an operation was started and never completed");
+  world_->check(world_->undelivered == 0, "an engine's completion was never delivered");
+  world_->check(world_->kernel().open_descriptors() == 0, "a descriptor was never closed");
+  for (std::size_t i = 0; i < connections_used_; ++i) {
+    for (const Flow* flow : {&connections_[i]->forth, &connections_[i]->back}) {
+      world_->check(flow->received() <= flow->sent(), "more bytes were received than sent");
+    }
+  }
+}
+
+// Every thread sleeps, and the next event is far away: is there something that they should do?
+const char* Program::look_idle(void* argument, std::int64_t until) {
+  const Program& self = *static_cast<const Program*>(argument);
+  if (until == sim::Scheduler::never) {
+    self.world_->violated("every thread sleeps for ever: a wake-up was lost" +
+                          self.state_of_affairs());
+  }
+  if (self.ends_before_ != 0 && until > self.ends_before_) {
+    self.world_->violated("the destructor of a proactor never ends" + self.state_of_affairs());
+  }
+  constexpr std::int64_t far_ns = 5 * ms;
+  if (until - self.now() < far_ns || self.leave_ || self.finishing_) return nullptr;
+  if (self.in_run_ < self.threads_ || self.in_handler_ != 0) return nullptr;
+  if (self.world_->undelivered != 0) {
+    return "every thread sleeps, and an engine has completions: a wake-up was lost";
+  }
+  if (self.posts_ != 0) return "every thread sleeps, and posted work is queued";
+  for (const auto& slot : self.slots_) {
+    if (slot->pending && slot->what == What::timer && slot->not_before + far_ns < self.now()) {
+      return "every thread sleeps, and a timer is overdue";
+    }
+    if (slot->pending && slot->deadline != 0 && slot->deadline + 100 * ms < self.now()) {
+      return "every thread sleeps, and an operation is long past its deadline";
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace baton::tools::simulation

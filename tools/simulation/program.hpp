@@ -1,0 +1,226 @@
+// Program: the random program of one seed, and the ledger over everything it starts.
+//
+// A round is one proactor: drawn modes, engines, limits and threads; objects of every kind;
+// handlers that start, cancel, close, post, stop, throw and take their time; a thread outside that
+// does the same; and an end - everything read to its end, a drain, a stop, a destructor with work
+// pending. Every activation has a slot with what was promised about it: what it may answer, in
+// which order, not before when. A promise that is broken ends the seed (sim::World::violated).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "baton/acceptor.hpp"
+#include "baton/connector.hpp"
+#include "baton/datagram_socket.hpp"
+#include "baton/file.hpp"
+#include "baton/pipe.hpp"
+#include "baton/proactor.hpp"
+#include "baton/stream_socket.hpp"
+#include "sim/world.hpp"
+#include "simulation/flow.hpp"
+
+namespace baton::tools::simulation {
+
+enum class EngineChoice : std::uint8_t { any, simulated, emulated };
+
+struct ProgramOptions {
+  std::uint32_t operations = 10'000;
+  std::uint32_t threads = 0;  ///< 0: drawn
+  EngineChoice engine = EngineChoice::any;
+};
+
+class Program {
+ public:
+  Program();
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  /// The scenario of one seed.
+  void run(sim::World& world, const ProgramOptions& options);
+  /// Operations that it has started.
+  [[nodiscard]] std::uint64_t started() const noexcept { return started_; }
+
+ private:
+  enum class What : std::uint8_t {
+    read,
+    write,
+    half_close,
+    ready,
+    accept,
+    connect,
+    send_to,
+    receive_from,
+    read_at,
+    write_at,
+    append,
+    sync,
+    timer,
+    post,
+    close
+  };
+  enum class Ending : std::uint8_t { to_the_end, drain, stop, destroy };
+
+  /// Something with a handle.
+  struct Object {
+    std::uint32_t number = 0;
+    bool open = false;
+    bool cancelled = false;     // as a whole, at least once
+    std::uint32_t users = 0;    // in a call on it at this moment
+    std::uint32_t pending = 0;  // started and not complete
+  };
+  struct End final : Object {
+    [[nodiscard]] Stream& stream() noexcept {
+      return is_socket ? static_cast<Stream&>(socket) : static_cast<Stream&>(pipe);
+    }
+    StreamSocket socket;
+    Pipe pipe;
+    bool is_socket = false;
+    bool starting_read = false;  // starts of one direction come one after the other
+    bool starting_write = false;
+    Flow* in = nullptr;  // null: a pipe's other side
+    Flow* out = nullptr;
+    bool queued_writes = false;  // several at a time, each written whole, none cancelled alone
+  };
+  struct Connection {
+    std::uint16_t port = 0;  // the client's; 0: a pair
+    Flow forth;              // from the client
+    Flow back;
+  };
+  struct Listener final : Object {
+    Acceptor acceptor;
+    Endpoint endpoint;
+  };
+  struct Mailbox final : Object {
+    DatagramSocket socket;
+    Endpoint endpoint;
+  };
+  struct Disk final : Object {
+    File file;
+    bool appends = false;
+    std::vector<bool> written;  // blocks of which every byte is known to be there
+  };
+  struct Slot {
+    Operation operation;
+    Program* program = nullptr;
+    std::uint32_t number = 0;
+    What what = What::post;
+    bool pending = false;
+    bool may_cancel = false;  // somebody has asked, or is about to
+    Object* object = nullptr;
+    std::uint32_t activation = 0;
+    std::uint64_t read_number = 0;
+    std::uint64_t offset = 0;
+    std::int64_t not_before = 0;  // of a timer
+    std::int64_t deadline = 0;    // of the operation; 0: none
+    std::uint32_t size = 0;
+    bool exactly = false;
+    bool counted_post = false;
+    Endpoint endpoint;
+    std::size_t bytes_before = 0;  // when it came to rest: untouched since
+    std::byte buffer[2048];
+  };
+
+  // Rounds
+  bool round(std::uint32_t operations);
+  bool open_proactor();
+  void draw_processors(Config& config);
+  void drive();
+  void thread_loop();
+  static void enter_thread(void* self);
+  void turn_once();
+  void end_round(Ending ending);
+  void read_to_the_end();
+  void destroy_everything();
+  void check_balance();
+  [[nodiscard]] std::string state_of_affairs() const;
+  static const char* look_idle(void* self, std::int64_t until);
+
+  // Acting
+  bool act();
+  Slot* take_slot(What what, Object* object);
+  void note_start(const Slot& slot);
+  bool settle_start(Slot& slot, std::error_code error);
+  void draw_deadline(Slot& slot);
+  End* any_end();
+  bool act_stream();
+  bool start_read(End& end);
+  bool start_write(End& end);
+  bool start_half_close(End& end);
+  bool start_ready(End& end);
+  bool act_connect();
+  bool act_accept();
+  bool act_datagram();
+  bool act_file();
+  bool act_timer();
+  bool act_post();
+  bool act_cancel();
+  bool act_close();
+  template <class Io>
+  bool close_object(Object& object, Io& io);
+  void forget_end(End& end);
+  void expect_cancel(const Object& object);
+  bool open_pair();
+  void open_something();
+  End& new_end(bool is_socket, Flow* in, Flow* out);
+  Connection& new_connection(std::uint16_t port);
+  template <class Done>
+  void wait_until(Done&& done, const char* what);
+  Connection& connection_of(std::uint16_t port);
+
+  // Completing
+  static void completed(Operation& operation);
+  void judge(Slot& slot);
+  void judge_read(Slot& slot);
+  void judge_write(Slot& slot);
+  void judge_file(Slot& slot);
+  void judge_accept(Slot& slot);
+  void judge_connect(Slot& slot);
+  void after(Slot& slot);
+  void wrong(const Slot& slot, const char* what);
+  [[nodiscard]] std::int64_t now() const noexcept { return world_->scheduler().now(); }
+
+  sim::World* world_ = nullptr;
+  ProgramOptions options_;
+  std::uint64_t started_ = 0;
+  std::uint64_t round_end_ = 0;  // of started_
+  bool emulated_ = false;
+
+  Proactor* proactor_ = nullptr;
+  Mode mode_ = Mode::shared;
+  std::uint32_t processors_ = 1;
+  std::uint32_t threads_ = 1;
+  bool limited_ = false;
+  std::uint32_t target_ = 8;   // operations under way
+  std::uint32_t posts_ = 0;    // under way, of those that somebody has to be woken for
+  std::uint32_t pending_ = 0;  // all
+  std::uint32_t in_run_ = 0;
+  std::uint32_t in_handler_ = 0;
+  std::uint32_t changing_ = 0;  // in a call of stop or restart
+  bool finishing_ = false;
+  bool quiet_ = false;            // nothing new is begun, except what the end needs
+  bool leave_ = false;            // threads go home
+  std::int64_t ends_before_ = 0;  // of the destructor at work; 0: none is
+  bool cancels_all_ = false;
+  bool cancelled_all_ = false;
+  std::uint32_t slow_ = 0;
+  std::uint32_t throwing_ = 0;
+  std::uint32_t stopping_ = 0;
+
+  std::vector<std::unique_ptr<Slot>> slots_;
+  std::vector<Slot*> free_;
+  std::vector<std::unique_ptr<End>> ends_;
+  std::vector<End*> open_ends_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::size_t connections_used_ = 0;
+  std::size_t ends_used_ = 0;
+  std::vector<std::unique_ptr<Listener>> listeners_;
+  std::vector<std::unique_ptr<Mailbox>> mailboxes_;
+  std::vector<std::unique_ptr<Disk>> disks_;
+  std::uint32_t objects_ = 0;
+};
+
+}  // namespace baton::tools::simulation

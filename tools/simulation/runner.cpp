@@ -1,0 +1,44 @@
+// Seed after seed.
+#include "simulation/runner.hpp"
+
+#include <atomic>
+
+namespace baton::tools::simulation {
+
+namespace {
+std::atomic<std::uint64_t> at_work{0};
+}  // namespace
+
+std::uint64_t seed_at_work() noexcept { return at_work.load(std::memory_order_relaxed); }
+
+RunResult run_seeds(const SeedRange& range, const ProgramOptions& options, bool verbose,
+                    std::uint64_t violations_max, const Told& told) {
+  RunResult result;
+  sim::World world;
+  auto program = std::make_unique<Program>();
+  for (std::uint64_t seed = range.first;; ++seed) {
+    at_work.store(seed, std::memory_order_relaxed);
+    sim::Options how;
+    how.verbose = verbose;
+    how.points_max = std::uint64_t{options.operations} * 2'000 + 10'000'000;
+    const sim::Outcome outcome =
+        world.run(seed, how, [&](sim::World& here) { program->run(here, options); });
+    ++result.seeds;
+    result.history = sim::History::combine(result.history, outcome.hash);
+    result.started += program->started();
+    result.events += outcome.events;
+    if (!outcome.ok()) {
+      ++result.violations;
+      if (told.violation) told.violation(seed, outcome.report());
+      // Fibers that will never go on refer to the old one.
+      static_cast<void>(program.release());
+      program = std::make_unique<Program>();
+    }
+    if (told.progress) told.progress(seed, result);
+    if (seed == range.last || (violations_max != 0 && result.violations >= violations_max)) break;
+  }
+  at_work.store(0, std::memory_order_relaxed);
+  return result;
+}
+
+}  // namespace baton::tools::simulation
