@@ -169,6 +169,9 @@ class BATON_EXPORT Engine {
   /// Readable when wait would not block; invalid_handle if there is none (the wait of a thread that
   /// leads several processors is then sliced).
   [[nodiscard]] virtual NativeHandle descriptor() const noexcept { return invalid_handle; }
+  /// Asked right before a wait by descriptor(): when to look although nothing is readable, because
+  /// something rests until then.
+  [[nodiscard]] virtual Deadline due() noexcept { return Deadline::never(); }
 
   /// Any thread, any time.
   [[nodiscard]] virtual EngineCounters counters() const noexcept { return {}; }

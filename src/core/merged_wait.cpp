@@ -58,6 +58,7 @@ void merged_wait(std::span<Processor* const> processors, std::span<OperationQueu
       sliced_at = i;
     } else {
       list[count++] = {descriptor, POLLIN, 0};
+      until = std::min(until, processors[i]->engine->due());
     }
   }
   const Deadline now = Deadline::at_ns(system.monotonic_ns());

@@ -68,8 +68,10 @@ class Watch {
       : ledger_(ledger),
         operations_(operations),
         seconds_(seconds),
-        completed_before_(ledger.totals().completed),
-        thread_([this] { watch(); }) {}
+        completed_before_(ledger.totals().completed) {
+    samples_.clear();
+    thread_ = std::thread([this] { watch(); });
+  }
   ~Watch() { finish(); }
 
   /// The samples of the round.
@@ -91,13 +93,25 @@ class Watch {
     const bool terminal = ::isatty(STDERR_FILENO) == 1;
     std::unique_lock lock(mutex_);
     while (!event_.wait_for(lock, interval, [this] { return ended_; })) {
-      samples_.push_back({seconds_since(begin_), resident_bytes(), count_descriptors(),
-                          ledger_.totals().completed - completed_before_});
-      if (terminal) show(samples_.back());
-      if (seconds_ > 0 && samples_.back().seconds >= seconds_) ledger_.end_soon();
-      expect_progress(samples_.back());
+      const Sample now{seconds_since(begin_), resident_bytes(), count_descriptors(),
+                       ledger_.totals().completed - completed_before_};
+      keep(now);
+      if (terminal) show(now);
+      if (seconds_ > 0 && now.seconds >= seconds_) ledger_.end_soon();
+      expect_progress(now);
     }
     if (terminal) fmt::print(stderr, "\r\033[K");
+  }
+  /// The samples must not be what grows: when the room is full, every second one goes, and from
+  /// then on only every second one comes.
+  void keep(const Sample& sample) {
+    if (turn_++ % every_ != 0) return;
+    if (samples_.size() == samples_max) {
+      for (std::size_t i = 0; i < samples_max / 2; ++i) samples_[i] = samples_[2 * i];
+      samples_.resize(samples_max / 2);
+      every_ *= 2;
+    }
+    samples_.push_back(sample);
   }
   void show(const Sample& sample) const {
     fmt::print(
@@ -123,7 +137,11 @@ class Watch {
   std::mutex mutex_;
   std::condition_variable event_;
   bool ended_ = false;  // guarded by mutex_
-  std::vector<Sample> samples_;
+  // Touched at once, all of it.
+  static constexpr std::size_t samples_max = 2'048;
+  std::vector<Sample> samples_ = std::vector<Sample>(samples_max);
+  std::uint64_t turn_ = 0;
+  std::uint64_t every_ = 1;
   Sample moved_;
   std::thread thread_;
 };

@@ -22,7 +22,7 @@ constexpr unsigned fruitless_max = 8;
 constexpr unsigned failures_max = 31;
 constexpr std::uint32_t shortage_ms = 10;
 constexpr std::uint32_t shortage_ms_max = 1'000;
-constexpr std::uint32_t fruitless_ms_max = 64;
+constexpr std::uint32_t fruitless_ms_max = 128;
 constexpr std::int64_t log_every_ns = 10'000'000'000;
 
 constexpr EngineInfo facts() {
@@ -334,7 +334,7 @@ bool EmulatedEngine::settled(Record& record, Direction& direction, Ran ran, bool
       if (!said_to_be_ready) return false;
       if (failures < failures_max) ++direction.failures;
       if (failures < fruitless_max) return false;
-      const unsigned doubled = std::min(failures - fruitless_max, 6U);
+      const unsigned doubled = std::min(failures - fruitless_max, 7U);
       rest(record, direction, std::min(1U << doubled, fruitless_ms_max), by_leader);
       return true;
     }

@@ -53,11 +53,8 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   CancelAnswer cancel(Operation& operation) noexcept override;
   void wait(OperationQueue& completed, Deadline deadline) noexcept override;
   void interrupt() noexcept override { demux_->interrupt(); }
-  /// While something rests there is none: nothing becomes readable when a rest is over, so a wait
-  /// over several engines has to look by itself.
-  [[nodiscard]] NativeHandle descriptor() const noexcept override {
-    return back_offs_.any() ? invalid_handle : demux_->descriptor();
-  }
+  [[nodiscard]] NativeHandle descriptor() const noexcept override { return demux_->descriptor(); }
+  [[nodiscard]] Deadline due() noexcept override { return back_offs_.next(); }
   [[nodiscard]] EngineCounters counters() const noexcept override;
   void after_fork_in_child() noexcept override;
 

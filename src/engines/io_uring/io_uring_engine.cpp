@@ -605,13 +605,20 @@ void IoUringEngine::retire(Operation& operation, OperationQueue& done) noexcept 
 
 // -- the leader -----------------------------------------------------------------------------------
 
-// For merged waits. What backs off has a time of its own, which no descriptor tells; and a pinned
-// ring works only inside the wait of its owner, so that its descriptor stays silent while that one
-// polls.
+// For merged waits. A pinned ring works only inside the wait of its owner, so that its descriptor
+// stays silent while that one polls.
 NativeHandle IoUringEngine::descriptor() const noexcept {
-  if (ring_options_.pinned) return invalid_handle;
+  return ring_options_.pinned ? invalid_handle : ring_->descriptor();
+}
+
+Deadline IoUringEngine::due() noexcept {
   os::LockGuard guard{mutex_, system_, locked_};
-  return backing_off_.empty() ? ring_->descriptor() : invalid_handle;
+  Deadline first = Deadline::never();
+  for (Operation* each = backing_off_.front(); each != nullptr;
+       each = OperationQueue::next(*each)) {
+    first = std::min(first, Deadline::at_ns(progress(*each).due_ns));
+  }
+  return first;
 }
 
 void IoUringEngine::wait(OperationQueue& completed, Deadline deadline) noexcept {

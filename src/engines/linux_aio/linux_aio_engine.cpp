@@ -18,7 +18,8 @@
 namespace baton::engines::linux_aio {
 namespace {
 
-constexpr Duration congestion_pause{10'000'000};
+// While the kernel has no room and nothing completes: doubled each time.
+constexpr Duration congestion_pause_max{160'000'000};
 
 EngineInfo make_info(bool concurrent, std::uint32_t slots) noexcept {
   EngineInfo info;
@@ -224,6 +225,9 @@ void LinuxAioEngine::bring_under_way(bool call_leader) noexcept {
 // -- the batch ------------------------------------------------------------------------------------
 
 void LinuxAioEngine::flush() noexcept {
+  // The leader knows, and tries again after its pause. A leader of several engines flushes before
+  // it sleeps: it would wake itself for ever.
+  if (congested_.load(std::memory_order_relaxed)) return;
   if (hand_over()) interrupt();
 }
 
@@ -453,9 +457,9 @@ Deadline LinuxAioEngine::prepare_wait(OperationQueue& completed, Deadline deadli
   completed.splice_back(done_);
   // There is room again: what was refused as busy is offered again after this wait.
   if (!completed.empty() || (was_congested && !is_congested)) return Deadline::immediately();
-  if (!is_congested) return deadline;
-  const Deadline now = Deadline::at_ns(system_.monotonic_ns());
-  return std::min(deadline, Deadline::after(congestion_pause, now));
+  if (!is_congested) pause_ = congestion_pause_min;
+  if (!is_congested || deadline == Deadline::immediately()) return deadline;
+  return std::min(deadline, end_of_pause());
 }
 
 // The workers last: who finishes after an interrupt was taken interrupts again.
@@ -484,9 +488,18 @@ void LinuxAioEngine::interrupt() noexcept {
   errno = saved;
 }
 
+NativeHandle LinuxAioEngine::descriptor() const noexcept { return context_->descriptor(); }
+
 // While the kernel has no room, it is tried again after a time that no descriptor tells.
-NativeHandle LinuxAioEngine::descriptor() const noexcept {
-  return congested_.load(std::memory_order_relaxed) ? invalid_handle : context_->descriptor();
+Deadline LinuxAioEngine::due() noexcept {
+  return congested_.load(std::memory_order_relaxed) ? end_of_pause() : Deadline::never();
+}
+
+Deadline LinuxAioEngine::end_of_pause() noexcept {
+  const Deadline now = Deadline::at_ns(system_.monotonic_ns());
+  const Deadline end = Deadline::after(pause_, now);
+  pause_ = std::min(2 * pause_, congestion_pause_max);
+  return end;
 }
 
 }  // namespace baton::engines::linux_aio

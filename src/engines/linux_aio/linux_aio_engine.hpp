@@ -62,6 +62,7 @@ class LinuxAioEngine final : public Engine, private WorkerPool::Client {
   void wait(OperationQueue& completed, Deadline deadline) noexcept override;
   void interrupt() noexcept override;
   [[nodiscard]] NativeHandle descriptor() const noexcept override;
+  [[nodiscard]] Deadline due() noexcept override;
   [[nodiscard]] EngineCounters counters() const noexcept override;
   void after_fork_in_child() noexcept override;
 
@@ -98,6 +99,7 @@ class LinuxAioEngine final : public Engine, private WorkerPool::Client {
 
   // The leader.
   Deadline prepare_wait(OperationQueue& completed, Deadline deadline) noexcept;
+  Deadline end_of_pause() noexcept;
   void collect(std::span<const Completion> completions, OperationQueue& completed) noexcept;
 
   CancelAnswer cancel_here(Operation& operation) noexcept BATON_REQUIRES(mutex_);
@@ -115,6 +117,8 @@ class LinuxAioEngine final : public Engine, private WorkerPool::Client {
   const std::unique_ptr<Context> context_;
   const FileCalls calls_;
   std::array<Completion, Context::batch_max> completions_;  // the leader's
+  static constexpr Duration congestion_pause_min{10'000'000};
+  Duration pause_ = congestion_pause_min;  // the leader's: the next while congested
   std::atomic<bool> wake_pending_{false};  // from the first interrupt until it was taken
   std::atomic<bool> congested_{false};     // the kernel had no room for all of the batch
   std::atomic<std::uint64_t> stale_events_{0};

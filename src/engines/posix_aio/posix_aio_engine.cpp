@@ -19,8 +19,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// When the system had no room: its threads are busy for some milliseconds, if with disks.
-constexpr Duration rest = 10ms;
+// When the system had no room: its threads are busy for some milliseconds, if with disks. Doubled
+// as long as it has none.
+constexpr Duration rest_max = 160ms;
 // How long a lost notification may remain unnoticed.
 constexpr Duration doubt = 100ms;
 
@@ -206,6 +207,7 @@ PosixAioEngine::Issued PosixAioEngine::issue(Operation& operation) noexcept {
       progress(operation).place = Place::system;
       in_flight_.push_back(request);
       fresh_ = true;
+      rest_ = rest_min;
       return Issued::taken;
     }
     progress(operation).request = nullptr;
@@ -350,23 +352,37 @@ Deadline PosixAioEngine::prepare_wait(Deadline deadline) noexcept {
   waiting_ = true;
   fresh_ = false;
   unguarded_ = in_flight_.empty();
-  const bool no_room = !postponed_.empty() || std::exchange(refused_, false);
   if (!finished_.empty()) return Deadline::immediately();
   if (deadline == Deadline::immediately()) return deadline;
-  const bool doubtful = notify_->info().may_be_lost && !in_flight_.empty();
-  if (!no_room && !doubtful) return deadline;
+  if (has_no_room()) return std::min(deadline, end_of_rest());
+  if (!notify_->info().may_be_lost || in_flight_.empty()) return deadline;
   const Deadline now = Deadline::at_ns(system_.monotonic_ns());
-  return std::min(deadline, Deadline::after(no_room ? rest : doubt, now));
+  return std::min(deadline, Deadline::after(doubt, now));
 }
 
-// While something is in flight or rests there is none: what has no room becomes readable by
-// nothing, and a notification may be lost. A wait over several engines then looks by itself.
+bool PosixAioEngine::has_no_room() noexcept {
+  return !postponed_.empty() || std::exchange(refused_, false);
+}
+
+Deadline PosixAioEngine::end_of_rest() noexcept {
+  const Deadline now = Deadline::at_ns(system_.monotonic_ns());
+  const Deadline end = Deadline::after(rest_, now);
+  rest_ = std::min(2 * rest_, Duration{rest_max});
+  return end;
+}
+
+// While something is in flight there is none, for a notification may be lost. A wait over several
+// engines then looks by itself.
 NativeHandle PosixAioEngine::descriptor() const noexcept {
   os::LockGuard guard{mutex_, system_, concurrent_};
-  if (!in_flight_.empty() || !postponed_.empty() || refused_ || !finished_.empty()) {
-    return invalid_handle;
-  }
+  if (!in_flight_.empty() || !finished_.empty()) return invalid_handle;
   return notify_->descriptor();
+}
+
+// What has no room becomes readable by nothing.
+Deadline PosixAioEngine::due() noexcept {
+  os::LockGuard guard{mutex_, system_, concurrent_};
+  return has_no_room() ? end_of_rest() : Deadline::never();
 }
 
 // Asks about every request in flight, first; what is over may begin new ones.

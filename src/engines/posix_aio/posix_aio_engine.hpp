@@ -87,6 +87,7 @@ class PosixAioEngine final : public Engine {
   void wait(OperationQueue& completed, Deadline deadline) noexcept override;
   void interrupt() noexcept override { notify_->interrupt(); }
   [[nodiscard]] NativeHandle descriptor() const noexcept override;
+  [[nodiscard]] Deadline due() noexcept override;
   void after_fork_in_child() noexcept override { notify_->after_fork_in_child(); }
 
  private:
@@ -107,6 +108,8 @@ class PosixAioEngine final : public Engine {
   void go_on(Operation& operation, Record& record) noexcept BATON_REQUIRES(mutex_);
   void retire(Operation& operation, Record& record) noexcept BATON_REQUIRES(mutex_);
   Deadline prepare_wait(Deadline deadline) noexcept;
+  bool has_no_room() noexcept BATON_REQUIRES(mutex_);
+  Deadline end_of_rest() noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] bool leader_misses_something() const noexcept BATON_REQUIRES(mutex_);
 
   [[nodiscard]] Record& record_of(const Operation& operation) const noexcept
@@ -125,7 +128,9 @@ class PosixAioEngine final : public Engine {
   std::vector<Request*> in_flight_ BATON_GUARDED_BY(mutex_);
   OperationQueue postponed_ BATON_GUARDED_BY(mutex_);
   OperationQueue finished_ BATON_GUARDED_BY(mutex_);  // complete, for the next wait
-  bool refused_ BATON_GUARDED_BY(mutex_) = false;     // busy was answered since the last wait
+  bool refused_ BATON_GUARDED_BY(mutex_) = false;     // busy was answered since the last sleep
+  static constexpr Duration rest_min{10'000'000};
+  Duration rest_ BATON_GUARDED_BY(mutex_) = rest_min;  // the next, when the system has no room
   // What flush() has to know: whether a wait is on, here or over several engines, that would miss
   // something.
   bool fresh_ BATON_GUARDED_BY(mutex_) = false;      // requests since that wait was prepared

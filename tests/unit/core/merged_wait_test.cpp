@@ -47,8 +47,10 @@ class FakeEngine final : public Engine {
   [[nodiscard]] NativeHandle descriptor() const noexcept override {
     return with_descriptor_ ? event_ : invalid_handle;
   }
+  [[nodiscard]] Deadline due() noexcept override { return due_at; }
   int waits = 0;
   bool unflushed = false;
+  Deadline due_at = Deadline::never();
 
  private:
   const bool with_descriptor_;
@@ -120,6 +122,18 @@ TEST_F(MergedWait, an_engine_without_a_descriptor_is_waited_for_in_slices) {
   while (batches_[1].empty()) wait(Deadline::never());
   later.join();
   EXPECT_EQ(brought(1), 1U);
+}
+
+// What backs off was looked for every 2 ms: an accept without descriptors cost a thread with two
+// processors a thousand looks in two seconds.
+TEST_F(MergedWait, sleeps_until_what_rests_is_due) {
+  FakeEngine& rests = add(true);
+  FakeEngine& other = add(true);
+  rests.due_at = Deadline::after(20ms);
+  wait(Deadline::never());
+  EXPECT_GE(Deadline::after(0ns), rests.due_at);
+  EXPECT_EQ(rests.waits, 2);
+  EXPECT_EQ(other.waits, 2);
 }
 
 // The second half of a short read was prepared by the look and never given to the kernel: one

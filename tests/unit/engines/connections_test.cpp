@@ -249,7 +249,7 @@ TEST_P(Connections, a_lasting_shortage_costs_nothing) {
   for (; Deadline::at(std::chrono::steady_clock::now()) < end; ++waits) driver.wait_once(end);
   EXPECT_LE(waits, 20);
   EXPECT_LE(faults().count(Call::accept4), 10U);
-  EXPECT_EQ(driver.engine().descriptor(), invalid_handle) << "a merged wait must look by itself";
+  EXPECT_FALSE(driver.engine().due().is_never()) << "a merged wait must look by then";
   faults().clear();
   ASSERT_TRUE(driver.run(accept));
   ::close(accept.accepted());
