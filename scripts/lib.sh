@@ -8,7 +8,8 @@ jobs=${BATON_JOBS:-2}
 packages_build="g++ cmake ninja-build ccache pkg-config libpugixml-dev libcli11-dev libfmt-dev
   libgtest-dev libboost1.81-dev python3"
 packages_test="gcc spin strace binutils clang-19 libclang-rt-19-dev clang-format-19 clang-tidy-19
-  valgrind jq util-linux systemtap-sdt-dev curl wrk"
+  valgrind jq util-linux systemtap-sdt-dev curl wrk relacy-dev"
+packages_analyse="clang-tidy-19 cppcheck valgrind libc6-dbg"
 packages_fuzz="clang-19 libclang-rt-19-dev"
 
 say() { printf '== %s\n' "$*"; }
