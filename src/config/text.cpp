@@ -10,12 +10,11 @@ namespace baton {
 namespace {
 
 using config::Applier;
-using config::Problem;
 
 using Parsed = Result<Config, Failure>;
 
 /// A line of settings is for a person's hand: what is longer is a mistake.
-constexpr std::size_t text_max = 64 * 1'024;
+constexpr std::size_t text_max = std::size_t{64} * 1'024;
 
 unexpected<Failure> malformed(const std::string& place, const std::string& what) {
   return unexpected{Failure{make_error_code(errc::bad_configuration), place + ": " + what}};

@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "../../support/restore_signal.hpp"
 #include "threads.hpp"
 
 namespace baton::conformance {
@@ -91,7 +92,7 @@ TEST_P(Sessions, do_not_mind_being_interrupted_by_signals) {
   EXPECT_FALSE(early) << "an interrupted wait is not the end of its time";
   ::timer_delete(timer);
   stop();
-  ::sigaction(SIGUSR1, &before, nullptr);
+  test::restore_signal(SIGUSR1, before);
 }
 
 BATON_CONFORMANCE_SUITE(Sessions);

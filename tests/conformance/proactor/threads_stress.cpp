@@ -3,6 +3,7 @@
 #include <csignal>
 #include <random>
 
+#include "../../support/restore_signal.hpp"
 #include "baton/strand.hpp"
 #include "threads.hpp"
 
@@ -172,20 +173,17 @@ class Storm {
   }
   ~Storm() {
     over_ = true;
-    if (thread_.joinable()) thread_.join();
-    // To ignore it discards one that is pending still: under the default action the next thread
-    // that does not block it - one of the system's own for a callback - would end the process.
-    struct sigaction ignored{};
-    ignored.sa_handler = SIG_IGN;
-    ::sigaction(SIGUSR1, &ignored, nullptr);
-    ::sigaction(SIGUSR1, &before_, nullptr);
+    const bool blew = thread_.joinable();
+    if (blew) thread_.join();
+    test::restore_signal(SIGUSR1, before_);
+    if (blew) ::pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
   }
   /// From here on this thread, and those that it starts, are spared.
   void blow() {
     sigset_t usr1;
     sigemptyset(&usr1);
     sigaddset(&usr1, SIGUSR1);
-    ::pthread_sigmask(SIG_BLOCK, &usr1, nullptr);
+    ::pthread_sigmask(SIG_BLOCK, &usr1, &mask_);
     thread_ = std::thread{[this] {
       while (!over_) {
         ::kill(::getpid(), SIGUSR1);
@@ -196,6 +194,7 @@ class Storm {
 
  private:
   struct sigaction before_{};
+  sigset_t mask_{};
   std::atomic<bool> over_{false};
   std::thread thread_;
 };
