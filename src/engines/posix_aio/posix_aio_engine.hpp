@@ -125,7 +125,7 @@ class PosixAioEngine final : public Engine {
   std::vector<Request*> in_flight_ BATON_GUARDED_BY(mutex_);
   OperationQueue postponed_ BATON_GUARDED_BY(mutex_);
   OperationQueue finished_ BATON_GUARDED_BY(mutex_);  // complete, for the next wait
-  bool refused_ BATON_GUARDED_BY(mutex_) = false;     // busy was answered since the last wait
+  bool refused_ BATON_GUARDED_BY(mutex_) = false;     // busy was answered; no wait since
   // What flush() has to know: whether a wait is on, here or over several engines, that would miss
   // something.
   bool fresh_ BATON_GUARDED_BY(mutex_) = false;      // requests since that wait was prepared
