@@ -68,6 +68,11 @@ class Handle {
   Operation* closing_ = nullptr;     // the close operation that waits for pending_ == 0, if any
   Operation* operations_ = nullptr;  // head of the list of its pending operations
   Handle* next_ = nullptr;           // free list, or a list of handles to detach or to close
+
+  // What other threads ask of the lane (src/core/lane.hpp), in per_thread mode.
+  std::atomic<std::uint64_t> asked_{0};     // a generation, and below it what is asked of it
+  std::atomic<std::uint32_t> returned_{0};  // handlers that other lanes have run for it
+  Handle* asked_next_ = nullptr;            // the lane's list of those with something asked
   friend class OperationAccess;
 };
 

@@ -300,8 +300,8 @@ class BATON_EXPORT Operation {
   void set_bytes(std::size_t count) noexcept { bytes_.store(count, std::memory_order_relaxed); }
   /// Records the outcome; 0 is success, a positive value an errno, a negative one an errc. Does not
   /// publish: the processor does, when it takes the operation back.
-  void finish(int error_value) noexcept { error_ = error_value; }
-  void finish(errc error) noexcept { error_ = -static_cast<int>(error); }
+  void finish(int error_value) noexcept { error_ = static_cast<std::int16_t>(error_value); }
+  void finish(errc error) noexcept { finish(-static_cast<int>(error)); }
   /// The raw form of the error: errno, or -errc.
   [[nodiscard]] int error_value() const noexcept { return error_; }
   /// Somebody asked to cancel this activation. Ordered by the engine's own lock: see engine.hpp.
@@ -327,7 +327,8 @@ class BATON_EXPORT Operation {
   OperationKind kind_ = OperationKind::user;
   std::uint16_t flags_ = 0;
   std::atomic<std::uint32_t> activation_{0};
-  int error_ = 0;
+  std::int16_t error_ = 0;                       // errno, or -errc: all of them fit
+  std::atomic<std::uint16_t> cancel_wanted_{0};  // asked for by a thread that may not do it itself
   std::atomic<bool> cancel_asked_{false};
   std::uint8_t core_flags_ = 0;              // the core's own, guarded as its collections are
   std::atomic<std::uint16_t> processor_{0};  // which of the team has it; of a timer: which lane

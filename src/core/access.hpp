@@ -29,6 +29,8 @@ class OperationAccess {
     BATON_ASSERT(!operation.is_pending());
     BATON_ASSERT(to == OperationState::started || to == OperationState::deferred ||
                  to == OperationState::posted);
+    // Before the number: a mark that comes late, for the last activation, is of no use to this one.
+    operation.cancel_wanted_.store(0, std::memory_order_relaxed);
     operation.activation_.store(operation.activation_.load(std::memory_order_relaxed) + 1,
                                 std::memory_order_relaxed);
     operation.core_flags_ = 0;
@@ -87,6 +89,21 @@ class OperationAccess {
   static void ask_cancel(Operation& operation) noexcept {
     operation.cancel_asked_.store(true, std::memory_order_relaxed);
   }
+  /// Marks the operation for the thread that may cancel it, unless this activation is over. The
+  /// mark names the activation, of which it has 16 bits: one that comes late finds another number,
+  /// and the next activation takes it away.
+  static void want_cancel(Operation& operation, std::uint32_t activation) noexcept {
+    std::uint16_t seen = operation.cancel_wanted_.load(std::memory_order_relaxed);
+    do {
+      if (operation.activation() != activation) return;
+      // release: with what the caller did before.
+    } while (!operation.cancel_wanted_.compare_exchange_weak(
+        seen, mark_of(activation), std::memory_order_release, std::memory_order_relaxed));
+  }
+  static bool cancel_wanted(const Operation& operation) noexcept {
+    return operation.cancel_wanted_.load(std::memory_order_acquire) ==
+           mark_of(operation.activation());
+  }
   // A cancel from a foreign thread reads it (and the handle) of an operation that may be prepared
   // anew meanwhile, and looks afterwards whether the activation is still the same. Acquire and
   // release order that second look after the first.
@@ -133,6 +150,9 @@ class OperationAccess {
   static Operation* first(Handle& handle) noexcept { return handle.operations_; }
   static Operation* after(Operation& operation) noexcept { return operation.sibling_next_; }
   static Handle*& next(Handle& handle) noexcept { return handle.next_; }
+  static std::atomic<std::uint64_t>& asked(Handle& handle) noexcept { return handle.asked_; }
+  static std::atomic<std::uint32_t>& returned(Handle& handle) noexcept { return handle.returned_; }
+  static Handle*& asked_next(Handle& handle) noexcept { return handle.asked_next_; }
   static bool& close_may_block(Handle& handle) noexcept { return handle.close_may_block_; }
 
   /// Into the list of its handle, which has one more pending; unlist leaves the count, which lasts
@@ -154,6 +174,11 @@ class OperationAccess {
       operation.sibling_next_->sibling_previous_ = operation.sibling_previous_;
     }
     clear(operation, listed);
+  }
+
+ private:
+  static std::uint16_t mark_of(std::uint32_t activation) noexcept {
+    return static_cast<std::uint16_t>(activation % 0xffff + 1);  // never 0
   }
 };
 

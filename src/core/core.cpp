@@ -117,9 +117,11 @@ void Proactor::Core::stop() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
 }
 
 void Proactor::Core::restart() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
-  const os::LockGuard lock{stop_mutex(), system_};
   if (finishing_.load(std::memory_order_acquire)) return;
-  drains_.fetch_add(1, std::memory_order_acq_rel);
+  // A dedicated thread that has just seen the drain complete, with this mutex held, is not to stop
+  // what begins now.
+  const os::LockGuard lock{ledger_.mutex, system_};
+  const os::LockGuard alone{stop_mutex_, system_, per_thread_};
   ledger_.draining.store(false);
   ledger_.refusing.store(Refusing::nothing, std::memory_order_release);
   stopped_.store(false, std::memory_order_release);
@@ -131,11 +133,9 @@ void Proactor::Core::drain(Deadline deadline) noexcept BATON_NO_THREAD_SAFETY_AN
   if (forked() || stopped() || finishing_.load(std::memory_order_acquire)) return;
   if (ledger_.draining.exchange(true)) return;
   ledger_.refusing.store(Refusing::accepts, std::memory_order_release);
-  if (!deadline.is_never()) cancel_everything_at(deadline);
+  set_drain_deadline(deadline);
   if (per_thread_) {
-    for (const auto& loop : loops_) {
-      loop->request({.kind = LaneRequest::Kind::cancel_accepts});
-    }
+    for (const auto& loop : loops_) loop->ask(LaneRequests::cancel_accepts);
     return;
   }
   const os::LockGuard lock{ledger_.mutex, system_};
@@ -145,24 +145,44 @@ void Proactor::Core::drain(Deadline deadline) noexcept BATON_NO_THREAD_SAFETY_AN
   dispatcher_->wake_somebody();
 }
 
-// The timer of a drain may outlive it, so it knows which one it is for.
-void Proactor::Core::cancel_everything_at(Deadline deadline) noexcept {
-  CachedOperation* timer = ledger_.cache.take();
-  if (timer == nullptr) return;  // no memory: then the drain has no deadline
-  timer->prepare(OperationKind::timer, nullptr, Operation::internal | Operation::cached);
-  timer->set_deadline(deadline);
-  timer->emplace_handler([this, drain = drains_.load(std::memory_order_acquire)](Operation& due) {
-    if (due.failed() || drain != drains_.load(std::memory_order_acquire)) return;
-    // A session that never pauses would go on for ever.
-    ledger_.refusing.store(Refusing::everything, std::memory_order_release);
-    cancel_all();
-  });
+void Proactor::Core::set_drain_deadline(Deadline deadline) noexcept {
+  const os::LockGuard lock{drain_mutex_, system_};
+  drain_deadline_ = deadline;
+  if (deadline.is_never()) return;
+  if (drain_timer_runs_) {
+    // Of an earlier drain: its end starts it anew.
+    cancel(drain_timer_, drain_timer_.activation());
+  } else {
+    start_drain_timer();
+  }
+}
+
+void Proactor::Core::start_drain_timer() noexcept {
+  drain_timer_runs_ = true;
+  drain_timer_.prepare(OperationKind::timer, nullptr, Operation::internal);
+  drain_timer_.set_deadline(drain_deadline_);
+  drain_timer_.set_handler([this](Operation&) { drain_timer_ended(); });
   // Where somebody comes by.
   std::uint32_t lane = current_lane();
   for (std::uint32_t i = 0; per_thread_ && lane >= lanes(); ++i) {
     if (i == lanes() || loops_[i]->driven()) lane = i % lanes();
   }
-  static_cast<void>(start_timer(*timer, per_thread_ ? lane : 0));
+  static_cast<void>(start_timer(drain_timer_, per_thread_ ? lane : 0));
+}
+
+void Proactor::Core::drain_timer_ended() noexcept {
+  {
+    const os::LockGuard lock{drain_mutex_, system_};
+    drain_timer_runs_ = false;
+    if (!ledger_.draining.load() || drain_deadline_.is_never()) return;
+    if (ledger_.now() < drain_deadline_) {
+      if (!ledger_.drain_is_over()) start_drain_timer();
+      return;
+    }
+  }
+  // A session that never pauses would go on for ever.
+  ledger_.refusing.store(Refusing::everything, std::memory_order_release);
+  cancel_all();
 }
 
 // While draining: the last lane that has nothing left to do ends the run.
@@ -395,11 +415,14 @@ CancelResult Proactor::Core::cancel(Operation& operation, std::uint32_t activati
     return ledger_.cancel(loop.lane(), operation) ? CancelResult::requested
                                                   : CancelResult::nothing_pending;
   }
-  loop.request({.kind = LaneRequest::Kind::cancel,
-                .operation = &operation,
-                .activation = activation,
-                .handle = handle,
-                .generation = handle != nullptr ? handle->generation() : 0});
+  // Before it is marked: after that it may be complete, and its memory in other hands.
+  const std::uint32_t generation = handle != nullptr ? handle->generation() : 0;
+  Access::want_cancel(operation, activation);
+  if (handle == nullptr) {
+    loop.ask(LaneRequests::cancel_timers);
+  } else {
+    loop.ask(*handle, {generation, LaneRequests::cancel_marked});
+  }
   return CancelResult::requested;
 }
 
@@ -416,9 +439,7 @@ CancelResult Proactor::Core::cancel(Handle& handle) noexcept BATON_NO_THREAD_SAF
       loop.take_mail();
       asked = ledger_.cancel(loop.lane(), handle);
     } else {
-      loop.request({.kind = LaneRequest::Kind::cancel_handle,
-                    .handle = &handle,
-                    .generation = handle.generation()});
+      loop.ask(handle, {handle.generation(), LaneRequests::cancel});
       asked = true;
     }
   }
@@ -437,7 +458,7 @@ void Proactor::Core::cancel_all() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
       loop->take_mail();
       ledger_.cancel_all(loop->lane());
     } else {
-      loop->request({.kind = LaneRequest::Kind::cancel_all});
+      loop->ask(LaneRequests::cancel_all);
     }
   }
 }
@@ -574,9 +595,7 @@ void Proactor::Core::close_detached(Handle& handle) noexcept BATON_NO_THREAD_SAF
     loop.take_mail();
     ledger_.begin_close(loop.lane(), handle, nullptr);
   } else {
-    loop.request({.kind = LaneRequest::Kind::close_detached,
-                  .handle = &handle,
-                  .generation = handle.generation()});
+    loop.ask(handle, {handle.generation(), LaneRequests::close_detached});
   }
 }
 
@@ -592,9 +611,12 @@ void Proactor::Core::requeue(Lane& lane,
 }
 
 void Proactor::Core::returned_elsewhere(Handle& handle) noexcept {
-  loops_[Access::lane(handle)]->request({.kind = LaneRequest::Kind::handler_returned,
-                                         .handle = &handle,
-                                         .generation = handle.generation()});
+  Access::returned(handle).fetch_add(1, std::memory_order_release);
+  asked_elsewhere(handle, {handle.generation(), LaneRequests::handler_returned});
+}
+
+void Proactor::Core::asked_elsewhere(Handle& handle, LaneRequests::Asked asked) noexcept {
+  loops_[Access::lane(handle)]->ask(handle, asked);
 }
 
 // What a dedicated processor finished goes to the lanes where it is at home. Called with the mutex

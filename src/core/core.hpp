@@ -81,6 +81,7 @@ class Proactor::Core final : public HandlerRunner {
  private:
   void requeue(Lane& lane, Operation& operation) noexcept override;
   void returned_elsewhere(Handle& handle) noexcept override;
+  void asked_elsewhere(Handle& handle, LaneRequests::Asked asked) noexcept override;
 
   [[nodiscard]] std::error_code check(const Operation& operation) const noexcept;
   std::error_code start_shared(Operation& operation) noexcept;
@@ -88,7 +89,9 @@ class Proactor::Core final : public HandlerRunner {
   std::error_code start_timer(Operation& operation, std::uint32_t lane) noexcept;
   std::error_code post_to_queue(Operation& operation, Notify level) noexcept;
   std::error_code post_to_lane(Operation& operation, Home home) noexcept;
-  void cancel_everything_at(Deadline deadline) noexcept;
+  void set_drain_deadline(Deadline deadline) noexcept;
+  void start_drain_timer() noexcept BATON_REQUIRES(drain_mutex_);
+  void drain_timer_ended() noexcept;
   void after_submit(Processor& processor, Operation& operation, Submission answer) noexcept;
   void set_clock_from_outside() noexcept BATON_REQUIRES(ledger_.mutex);
   void look_under_the_mutex(const PendingQuery& query, PendingReport& report);
@@ -113,8 +116,13 @@ class Proactor::Core final : public HandlerRunner {
   Lane between_lanes_;  // per_thread: for the counters of the team's dedicated processors
   std::atomic<bool> stopped_{false};
   std::atomic<bool> finishing_{false};  // the destructor is at work
-  std::atomic<std::uint32_t> drains_{0};
-  os::Mutex stop_mutex_;  // of per_thread teams: see stop_mutex()
+  os::Mutex stop_mutex_;  // of per_thread teams, after the ledger's: see stop_mutex()
+  // The deadline of a drain, on a timer of our own: a drain needs no memory. The timer may outlive
+  // the drain that started it, and serve the next. Before the ledger's mutex.
+  os::Mutex drain_mutex_;
+  Operation drain_timer_;
+  bool drain_timer_runs_ BATON_GUARDED_BY(drain_mutex_) = false;
+  Deadline drain_deadline_ BATON_GUARDED_BY(drain_mutex_);
   os::Mutex names_mutex_;
   std::map<std::uint32_t, std::string> tag_names_ BATON_GUARDED_BY(names_mutex_);
 };

@@ -699,13 +699,13 @@ int Dispatcher::start_threads(Deliver deliver, void* context) {
   deliver_context_ = context;
   for (Processor* processor : processors_) {
     if (processor->mode != Mode::dedicated) continue;
-    auto thread = std::make_unique<DedicatedThread>();
-    thread->dispatcher = this;
-    thread->processor = processor;
-    const int error = system_.thread_start(&thread->thread, dedicated_entry, thread.get());
+    // Listed before it is started: one that runs and is not listed would never be joined.
+    DedicatedThread& thread = *threads_.emplace_back(std::make_unique<DedicatedThread>());
+    thread.dispatcher = this;
+    thread.processor = processor;
+    const int error = system_.thread_start(&thread.thread, dedicated_entry, &thread);
     if (error != 0) return error;
-    thread->running = true;
-    threads_.push_back(std::move(thread));
+    thread.running = true;
   }
   return 0;
 }

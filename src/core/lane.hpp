@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <new>
+#include <utility>
 #include <vector>
 
 #include "baton/operation_queue.hpp"
@@ -39,23 +41,111 @@ struct OperationLinks {
 };
 using Mailbox = BasicMailbox<Operation, OperationLinks>;
 
-/// What another thread asks of a lane besides starting: rare, so a plain list under a mutex.
-struct LaneRequest {
-  enum class Kind : std::uint8_t {
-    cancel,
-    cancel_handle,
-    cancel_all,
-    cancel_accepts,
-    close_detached,
-    handler_returned,  ///< a strand ran a handler of one of our handles on another lane
-    pending            ///< tell what is pending
+/// What other threads ask of a lane besides starting. Asking needs no memory: what concerns a
+/// handle is written into its record, which is linked into the lane's list, and an operation to be
+/// cancelled is marked; only a question about what is pending brings memory of its own.
+///
+/// A word of a handle names the generation that is meant: with the record in use for another
+/// handle, perhaps at home in another lane, what was asked before is void. The link may then still
+/// be in the first lane's list, which passes on what it finds there.
+class LaneRequests {
+ public:
+  /// For the lane as a whole.
+  enum Wish : std::uint32_t {
+    cancel_all = 1U << 0,
+    cancel_accepts = 1U << 1,
+    cancel_timers = 1U << 2  ///< those that are marked
   };
-  Kind kind;
-  Operation* operation = nullptr;  // compared, and followed only when found among the living
-  std::uint32_t activation = 0;
-  Handle* handle = nullptr;
-  std::uint32_t generation = 0;
-  std::shared_ptr<PendingInquiry> inquiry = nullptr;
+  /// For one handle.
+  enum OfHandle : std::uint32_t {
+    linked = 1U << 0,  ///< the record is in a list
+    cancel = 1U << 1,
+    cancel_marked = 1U << 2,  ///< operations that are marked
+    close_detached = 1U << 3,
+    handler_returned = 1U << 4  ///< as often as Handle::returned_ says
+  };
+  struct Asked {
+    std::uint32_t generation;
+    std::uint32_t what;
+  };
+
+  void ask(Wish wish) noexcept {
+    wishes_.fetch_or(wish, std::memory_order_release);
+    any_.store(true, std::memory_order_seq_cst);
+  }
+  /// REQUIRES: `what` without linked.
+  void ask(Handle& handle, Asked asked) noexcept {
+    std::atomic<std::uint64_t>& word = OperationAccess::asked(handle);
+    std::uint64_t seen = word.load(std::memory_order_relaxed);
+    std::uint64_t wanted = 0;
+    do {
+      if (generation_of(seen) == asked.generation) {
+        wanted = seen | asked.what | linked;
+      } else if (handle.generation() == asked.generation) {
+        wanted = std::uint64_t{asked.generation} << 32 | (seen & linked) | asked.what | linked;
+      } else {
+        return;  // the handle is gone, and with it all that could be asked of it
+      }
+      // seq_cst: what was mailed before is found by whoever takes this.
+    } while (!word.compare_exchange_weak(seen, wanted, std::memory_order_seq_cst,
+                                         std::memory_order_relaxed));
+    // Whoever has linked it sees to the rest: the taker unlinks and reads in one step.
+    if ((seen & linked) != 0) return;
+    Handle* head = handles_.load(std::memory_order_relaxed);
+    do {
+      OperationAccess::asked_next(handle) = head;
+    } while (!handles_.compare_exchange_weak(head, &handle, std::memory_order_release,
+                                             std::memory_order_relaxed));
+    any_.store(true, std::memory_order_seq_cst);
+  }
+  /// False when there is no memory for it.
+  bool ask(std::shared_ptr<PendingInquiry> inquiry, const os::System& system) noexcept {
+    const os::LockGuard lock{mutex_, system};
+    try {
+      inquiries_.push_back(std::move(inquiry));
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    any_.store(true, std::memory_order_seq_cst);
+    return true;
+  }
+
+  /// There may be something.
+  [[nodiscard]] bool any() const noexcept { return any_.load(std::memory_order_seq_cst); }
+
+  // For the owner: after begin(), everything is taken.
+
+  void begin() noexcept { any_.store(false, std::memory_order_seq_cst); }
+  [[nodiscard]] std::uint32_t take_wishes() noexcept {
+    return wishes_.exchange(0, std::memory_order_acquire);
+  }
+  /// The first of the handles with something asked; others follow by asked_next, which is to be
+  /// read before take_of.
+  [[nodiscard]] Handle* take_handles() noexcept {
+    return handles_.exchange(nullptr, std::memory_order_acquire);
+  }
+  /// Unlinks the handle. The generation that is meant may be over.
+  static Asked take_of(Handle& handle) noexcept {
+    const std::uint64_t word =
+        OperationAccess::asked(handle).exchange(0, std::memory_order_seq_cst);
+    return {generation_of(word), static_cast<std::uint32_t>(word) & ~std::uint32_t{linked}};
+  }
+  [[nodiscard]] std::vector<std::shared_ptr<PendingInquiry>> take_inquiries(
+      const os::System& system) noexcept {
+    const os::LockGuard lock{mutex_, system};
+    return std::exchange(inquiries_, {});
+  }
+
+ private:
+  static std::uint32_t generation_of(std::uint64_t word) noexcept {
+    return static_cast<std::uint32_t>(word >> 32);
+  }
+
+  std::atomic<bool> any_{false};
+  std::atomic<std::uint32_t> wishes_{0};
+  std::atomic<Handle*> handles_{nullptr};
+  os::Mutex mutex_;
+  std::vector<std::shared_ptr<PendingInquiry>> inquiries_ BATON_GUARDED_BY(mutex_);
 };
 
 struct Lane {
@@ -79,9 +169,7 @@ struct Lane {
   Mailbox returned;                             // finished by a dedicated processor of the team
   std::atomic<std::uint32_t> mailed{0};         // operations in the mailbox, for the limit
   std::atomic<std::uint64_t> refused_limit{0};  // starts of other threads
-  os::Mutex request_mutex;
-  std::vector<LaneRequest> requests BATON_GUARDED_BY(request_mutex);
-  std::atomic<bool> requested{false};
+  LaneRequests requests;
   std::atomic<std::uint32_t> open_handles{0};
   std::atomic<bool> quiet{true};  // while draining: nothing pending, nothing in a handler
 

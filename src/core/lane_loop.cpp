@@ -231,8 +231,8 @@ void LaneLoop::wait(Deadline deadline) noexcept {
   }
   sleep_.fall_asleep();
   // seq_cst, all of them: see sleep_word.hpp.
-  const bool mail = lane_.has_mail() || lane_.requested.load(std::memory_order_seq_cst) ||
-                    stopped_.load(std::memory_order_seq_cst);
+  const bool mail =
+      lane_.has_mail() || lane_.requests.any() || stopped_.load(std::memory_order_seq_cst);
   reap(mail ? Deadline::immediately() : std::min(deadline, lane_.timers.nearest()));
   sleep_.wake_up();
 }
@@ -277,6 +277,10 @@ void LaneLoop::submit(Processor& processor, Operation& operation) noexcept {
   const Submission answer = processor.engine->submit(operation);
   if (answer != Submission::pending) {
     ledger_.submitted(lane_, processor, operation, answer);
+    // Its leader is another thread, and may have brought home meanwhile what had no room beside it.
+    if (answer == Submission::busy && processor.mode == Mode::dedicated) {
+      processor.engine->interrupt();
+    }
   } else if (processor.mode == Mode::dedicated) {
     processor.engine->flush();  // its leader is another thread
     if (processor.info.start_interrupts_leader) processor.engine->interrupt();
@@ -297,16 +301,18 @@ void LaneLoop::mail_back(Operation& operation) noexcept {
   if (lane_.returned.push(operation)) wake();
 }
 
-bool LaneLoop::request(const LaneRequest& request) noexcept {
-  {
-    const os::LockGuard lock{lane_.request_mutex, system_};
-    try {
-      lane_.requests.push_back(request);
-    } catch (const std::bad_alloc&) {
-      return false;
-    }
-    lane_.requested.store(true, std::memory_order_seq_cst);
-  }
+void LaneLoop::ask(LaneRequests::Wish wish) noexcept {
+  lane_.requests.ask(wish);
+  wake();
+}
+
+void LaneLoop::ask(Handle& handle, LaneRequests::Asked asked) noexcept {
+  lane_.requests.ask(handle, asked);
+  wake();
+}
+
+bool LaneLoop::ask(std::shared_ptr<PendingInquiry> inquiry) noexcept {
+  if (!lane_.requests.ask(std::move(inquiry), system_)) return false;
   wake();
   return true;
 }
@@ -329,7 +335,7 @@ void LaneLoop::stop() noexcept {
 void LaneLoop::take_mail() noexcept {
   if (!lane_.returned.empty()) take_returned();
   if (!lane_.mailbox.empty()) open_mailbox();
-  if (lane_.requested.load(std::memory_order_relaxed)) take_requests();
+  if (lane_.requests.any()) take_requests();
 }
 
 void LaneLoop::open_mailbox() noexcept {
@@ -396,59 +402,56 @@ void LaneLoop::start_mailed(Operation& operation) noexcept {
 }
 
 void LaneLoop::take_requests() noexcept {
-  std::vector<LaneRequest> taken;
-  {
-    const os::LockGuard lock{lane_.request_mutex, system_};
-    taken.swap(lane_.requests);
-    lane_.requested.store(false, std::memory_order_relaxed);
+  lane_.requests.begin();
+  serve(lane_.requests.take_wishes());
+  for (Handle* handle = lane_.requests.take_handles(); handle != nullptr;) {
+    Handle* next = Access::asked_next(*handle);  // once it is unlinked, others may link it again
+    serve(*handle);
+    handle = next;
   }
-  // What they are about was mailed before they were made, perhaps after the mailbox was opened.
-  if (!lane_.mailbox.empty()) open_mailbox();
-  for (const LaneRequest& request : taken) serve(request);
+  for (const auto& inquiry : lane_.requests.take_inquiries(system_)) {
+    inquiry->answer(ledger_, lane_);
+  }
 }
 
-void LaneLoop::serve(const LaneRequest& request) noexcept {
-  // A handle is followed only if it is still the one that was meant, an operation only if it is
-  // found among the living.
-  const bool same_handle = request.handle != nullptr &&
-                           request.handle->generation() == request.generation &&
-                           Access::lane(*request.handle) == lane_.index;
-  switch (request.kind) {
-    case LaneRequest::Kind::cancel:
-      if (request.handle == nullptr) {
-        if (lane_.timers.contains(request.operation) &&
-            request.operation->activation() == request.activation) {
-          ledger_.cancel(lane_, *request.operation);
-        }
-        break;
-      }
-      if (!same_handle) break;
-      for (Operation* found = Access::first(*request.handle); found != nullptr;
-           found = Access::after(*found)) {
-        if (found == request.operation && found->activation() == request.activation) {
-          ledger_.cancel(lane_, *found);
-          break;
-        }
-      }
-      break;
-    case LaneRequest::Kind::cancel_handle:
-      if (same_handle) ledger_.cancel(lane_, *request.handle);
-      break;
-    case LaneRequest::Kind::cancel_all:
-      ledger_.cancel_all(lane_);
-      break;
-    case LaneRequest::Kind::cancel_accepts:
-      ledger_.cancel_accepts(lane_);
-      break;
-    case LaneRequest::Kind::close_detached:
-      if (same_handle) ledger_.begin_close(lane_, *request.handle, nullptr);
-      break;
-    case LaneRequest::Kind::handler_returned:
-      ledger_.handler_returned(lane_, request.handle);
-      break;
-    case LaneRequest::Kind::pending:
-      request.inquiry->answer(ledger_, lane_);
-      break;
+// What requests are about was mailed before they were made, perhaps after the mailbox was opened.
+// So it is opened once more whenever some have been taken.
+void LaneLoop::serve(std::uint32_t wishes) noexcept {
+  if (!lane_.mailbox.empty()) open_mailbox();
+  if ((wishes & LaneRequests::cancel_all) != 0) ledger_.cancel_all(lane_);
+  if ((wishes & LaneRequests::cancel_accepts) != 0) ledger_.cancel_accepts(lane_);
+  if ((wishes & LaneRequests::cancel_timers) == 0) return;
+  const auto wanted = [](const Operation& timer) {
+    return timer.kind() == OperationKind::timer && Access::cancel_wanted(timer);
+  };
+  while (Operation* timer = lane_.timers.find(wanted)) ledger_.cancel(lane_, *timer);
+}
+
+void LaneLoop::serve(Handle& handle) noexcept {
+  const LaneRequests::Asked asked = LaneRequests::take_of(handle);
+  if (asked.generation != handle.generation()) return;
+  if (Access::lane(handle) != lane_.index) {
+    // The record was ours when it was linked, and serves another handle since.
+    runner_.asked_elsewhere(handle, asked);
+    return;
+  }
+  if (!lane_.mailbox.empty()) open_mailbox();
+  if ((asked.what & LaneRequests::handler_returned) != 0) {
+    std::uint32_t count = Access::returned(handle).exchange(0, std::memory_order_acquire);
+    for (; count > 0; --count) ledger_.handler_returned(lane_, &handle);
+  }
+  if ((asked.what & LaneRequests::cancel_marked) != 0) cancel_marked(handle);
+  if ((asked.what & LaneRequests::cancel) != 0) ledger_.cancel(lane_, handle);
+  if ((asked.what & LaneRequests::close_detached) != 0) {
+    ledger_.begin_close(lane_, handle, nullptr);
+  }
+}
+
+void LaneLoop::cancel_marked(Handle& handle) noexcept {
+  for (Operation* operation = Access::first(handle); operation != nullptr;) {
+    Operation* next = Access::after(*operation);  // who completes at once leaves the list
+    if (Access::cancel_wanted(*operation)) ledger_.cancel(lane_, *operation);
+    operation = next;
   }
 }
 

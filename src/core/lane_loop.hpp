@@ -58,8 +58,10 @@ class LaneLoop {
   void mail(Operation& operation) noexcept;
   /// One of this lane's operations, finished by a dedicated processor of the team.
   void mail_back(Operation& operation) noexcept;
+  void ask(LaneRequests::Wish wish) noexcept;
+  void ask(Handle& handle, LaneRequests::Asked asked) noexcept;
   /// False when there was no memory for it.
-  bool request(const LaneRequest& request) noexcept;
+  bool ask(std::shared_ptr<PendingInquiry> inquiry) noexcept;
 
   // -- for the owner, and for the destructor when no thread is inside -----------------------------
 
@@ -80,7 +82,9 @@ class LaneLoop {
   void open_mailbox() noexcept;
   void take_returned() noexcept;
   void take_requests() noexcept;
-  void serve(const LaneRequest& request) noexcept;
+  void serve(std::uint32_t wishes) noexcept;
+  void serve(Handle& handle) noexcept;
+  void cancel_marked(Handle& handle) noexcept;
   void start_mailed(Operation& operation) noexcept;
   void submit(Processor& processor, Operation& operation) noexcept;
   void book(Processor& processor, Operation& operation, Admission admission) noexcept;

@@ -177,8 +177,7 @@ void Proactor::Core::ask_lanes(const PendingQuery& query, PendingReport& report)
     if (loop->mine()) {
       inquiry->answer(ledger_, loop->lane());
       ++asked;
-    } else if (loop->driven() &&
-               loop->request({.kind = LaneRequest::Kind::pending, .inquiry = inquiry})) {
+    } else if (loop->driven() && loop->ask(inquiry)) {
       ++asked;
     }
   }

@@ -44,6 +44,8 @@ class HandlerRunner {
   /// While draining: called when this lane has nothing left to do.
  public:
   virtual void lane_is_quiet(Lane& lane) noexcept = 0;
+  /// Something was asked of a handle in a lane that it is not at home in any more.
+  virtual void asked_elsewhere(Handle& handle, LaneRequests::Asked asked) noexcept = 0;
 
  protected:
   /// A handler ran on this lane for a handle that is at home in another.

@@ -35,15 +35,14 @@ void TimerQueue::remove(Operation& operation) noexcept {
   root_ = meld(root_, meld_children(operation));
 }
 
-bool TimerQueue::contains(const Operation* operation) const noexcept {
-  const Operation* node = root_;
-  while (node != nullptr && node != operation) node = next_in_tree(*node);
-  return node != nullptr;
+Operation* TimerQueue::find(bool (*wanted)(const Operation&)) const noexcept {
+  Operation* node = root_;
+  while (node != nullptr && !wanted(*node)) node = next_in_tree(*node);
+  return node;
 }
 
-const Operation* TimerQueue::next_in_tree(const Operation& from) noexcept {
-  // The links are read through the core's door, which gives them to be written, too.
-  auto* node = const_cast<Operation*>(&from);
+Operation* TimerQueue::next_in_tree(Operation& from) noexcept {
+  Operation* node = &from;
   if (Access::child(*node) != nullptr) return Access::child(*node);
   // No child: on to the next sibling, of this node or of the nearest ancestor that has one.
   while (node != nullptr && Access::sibling(*node) == nullptr) {

@@ -26,13 +26,13 @@ class TimerQueue {
   void add(Operation& operation) noexcept;
   /// REQUIRES: in this queue.
   void remove(Operation& operation) noexcept;
-  /// Looks at every timer, following only those that are in the queue: `operation` may be gone.
-  [[nodiscard]] bool contains(const Operation* operation) const noexcept;
+  /// One that is wanted, or null; looks at every timer.
+  [[nodiscard]] Operation* find(bool (*wanted)(const Operation&)) const noexcept;
   /// Calls visit(const Operation&) for at most so many, in no order; how many.
   template <class Visit>
   std::size_t for_each(std::size_t visits_max, Visit&& visit) const noexcept {
     std::size_t visits = 0;
-    const Operation* timer = root_;
+    Operation* timer = root_;
     for (; timer != nullptr && visits < visits_max; timer = next_in_tree(*timer), ++visits) {
       visit(*timer);
     }
@@ -46,7 +46,7 @@ class TimerQueue {
   void take_apart(void (*end)(Operation&)) noexcept;
 
  private:
-  static const Operation* next_in_tree(const Operation& from) noexcept;
+  static Operation* next_in_tree(Operation& from) noexcept;
   static Operation* meld(Operation* a, Operation* b) noexcept;
   static Operation* meld_children(Operation& parent) noexcept;
 

@@ -58,7 +58,7 @@ void SignalThread::enter(const os::System& system, const sigset_t& signals) noex
 void SignalThread::leave(const os::System& system) noexcept {
   if (strategies_.fetch_sub(1, std::memory_order_relaxed) > 1 || !is_current()) return;
   const timespec at_once{};
-  while (system.sigtimedwait(&blocked_, nullptr, &at_once) > 0) {
+  while (system.sigtimedwait(&blocked_, nullptr, &at_once) > 0 || errno == EINTR) {
   }
   system.thread_sigmask(SIG_UNBLOCK, &blocked_, nullptr);
   sigemptyset(&blocked_);

@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <new>
 
 #include "base/assert.hpp"
 #include "base/uninitialized.hpp"
@@ -155,7 +156,10 @@ Result<std::unique_ptr<WaitStrategy>, Failure> open_epoll(const WaitOptions& opt
     const std::error_code error = system_error();
     return unexpected{Failure{error, "epoll_create1: " + error.message()}};
   }
-  return std::unique_ptr<WaitStrategy>(new EpollWaitStrategy(system, epoll));
+  std::unique_ptr<WaitStrategy> made(new (std::nothrow) EpollWaitStrategy(system, epoll));
+  if (made != nullptr) return made;
+  static_cast<void>(system.close(epoll));
+  return unexpected{Failure{std::make_error_code(std::errc::not_enough_memory), "no memory"}};
 }
 
 }  // namespace baton::demux

@@ -100,7 +100,7 @@ class PollWaitStrategy final : public WaitStrategy {
   Result<std::size_t> wait(std::span<Report> reports, Deadline deadline,
                            const SignalMask* unblocked) noexcept override {
     BATON_ASSERT(!reports.empty());
-    if (!refresh()) return unexpected{std::make_error_code(std::errc::not_enough_memory)};
+    refresh();
     const Timeout timeout(system_, deadline);
     const int count =
         system_.ppoll(waited_.data(), static_cast<nfds_t>(waited_.size()), timeout.get(),
@@ -119,8 +119,13 @@ class PollWaitStrategy final : public WaitStrategy {
     const auto index = static_cast<std::size_t>(fd);
     if (index >= places_.size()) places_.resize(index + index / 2 + 64, nowhere);
     if (entries_.size() == entries_.capacity()) {
-      tokens_.reserve(entries_.size() * 2 + 64);
-      entries_.reserve(entries_.size() * 2 + 64);
+      const std::size_t room = entries_.size() * 2 + 64;
+      // First what the waiting thread copies into: it has no use for an answer that there is no
+      // memory.
+      spare_.reserve(room);
+      spare_tokens_.reserve(room);
+      tokens_.reserve(room);
+      entries_.reserve(room);
     }
     return true;
   } catch (const std::bad_alloc&) {
@@ -137,16 +142,19 @@ class PollWaitStrategy final : public WaitStrategy {
   }
 
   // The waiting thread's copy of the set. A change that comes after the look is a change during the
-  // wait.
-  bool refresh() noexcept try {
-    if (copy_is_true()) return true;
+  // wait. Nothing is allocated: whoever made room in the set has made it for the copy, too.
+  void refresh() noexcept {
+    if (copy_is_true()) return;
     const os::LockGuard lock(mutex_, system_);
-    waited_ = entries_;
-    waited_tokens_ = tokens_;
+    if (waited_.capacity() < entries_.size()) {
+      waited_.swap(spare_);
+      waited_tokens_.swap(spare_tokens_);
+    }
+    BATON_ASSERT(waited_.capacity() >= entries_.size() &&
+                 waited_tokens_.capacity() >= tokens_.size());
+    waited_.assign(entries_.begin(), entries_.end());
+    waited_tokens_.assign(tokens_.begin(), tokens_.end());
     waited_changes_ = changes_.load(std::memory_order_relaxed);
-    return true;
-  } catch (const std::bad_alloc&) {
-    return false;
   }
 
   // EINTR: zero reports. ENOMEM: the caller's to know. EINVAL: more entries than RLIMIT_NOFILE,
@@ -184,6 +192,9 @@ class PollWaitStrategy final : public WaitStrategy {
   std::vector<pollfd> entries_ BATON_GUARDED_BY(mutex_);
   std::vector<Token> tokens_ BATON_GUARDED_BY(mutex_);  // beside entries_
   std::vector<std::uint32_t> places_ BATON_GUARDED_BY(mutex_);
+  // Room for the waiting thread's next copy.
+  std::vector<pollfd> spare_ BATON_GUARDED_BY(mutex_);
+  std::vector<Token> spare_tokens_ BATON_GUARDED_BY(mutex_);
   std::atomic<std::uint64_t> changes_{1};
 
   // The waiting thread's own.

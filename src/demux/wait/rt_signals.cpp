@@ -549,8 +549,11 @@ Result<std::unique_ptr<WaitStrategy>, Failure> open_rt_signals(const WaitOptions
     const std::error_code error = system_error();
     return unexpected{Failure{error, "signalfd: " + error.message()}};
   }
-  return std::unique_ptr<WaitStrategy>(
-      new RtSignalsWaitStrategy(system, *number, signals, signalfd));
+  std::unique_ptr<WaitStrategy> made(new (std::nothrow)
+                                         RtSignalsWaitStrategy(system, *number, signals, signalfd));
+  if (made != nullptr) return made;
+  static_cast<void>(system.close(signalfd));
+  return unexpected{Failure{std::make_error_code(std::errc::not_enough_memory), "no memory"}};
 }
 
 }  // namespace baton::demux

@@ -153,9 +153,9 @@ Submission IoUringEngine::submit(Operation& operation) noexcept {
       operation.finish(ECANCELED);
       return Submission::completed;
     }
-    if (!ensure_file(operation)) return Submission::busy;
+    if (!ensure_file(operation)) return no_memory(operation);
     const std::uint32_t slot = requests_.take();
-    if (slot == no_index) return Submission::busy;
+    if (slot == no_index) return no_memory(operation);
     requests_[slot].operation = &operation;
     Progress& state = progress(operation) = Progress{};
     state.slot = slot;
@@ -167,6 +167,15 @@ Submission IoUringEngine::submit(Operation& operation) noexcept {
   if (done.empty()) return Submission::pending;
   done.pop_front();
   BATON_ASSERT(done.empty());
+  return Submission::completed;
+}
+
+// What is under way makes room when it is complete, and the leader offers this one again. With
+// nothing under way nobody would. A close that finds no room is done by whoever asked.
+Submission IoUringEngine::no_memory(Operation& operation) const noexcept {
+  if (in_flight_ > 0 || operation.kind() == OperationKind::close) return Submission::busy;
+  if (operation.has(Operation::pooled)) operation.set_taken_buffer(nullptr, 0);
+  operation.finish(ENOMEM);
   return Submission::completed;
 }
 

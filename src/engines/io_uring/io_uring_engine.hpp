@@ -66,6 +66,7 @@ class IoUringEngine final : public Engine {
   // Everything from here to the tables is called with the lock held.
 
   // From submit to the ring.
+  Submission no_memory(Operation& operation) const noexcept BATON_REQUIRES(mutex_);
   void begin(Operation& operation, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] bool ensure_file(const Operation& operation) noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] FileRecord& file_of(const Operation& operation) noexcept BATON_REQUIRES(mutex_);

@@ -153,6 +153,7 @@ Submission PosixAioEngine::submit(Operation& operation) noexcept {
   }
   switch (postponed_.empty() ? issue(operation) : Issued::no_room) {
     case Issued::taken:
+      refused_ = false;
       state.owner = &record;
       begin_in(record, operation);
       return Submission::pending;
@@ -199,7 +200,11 @@ PosixAioEngine::Issued PosixAioEngine::issue(Operation& operation) noexcept {
   if (error == 0) {
     Request* request = progress(operation).request;
     if (request == nullptr) request = requests_.take();
-    if (request == nullptr) return Issued::no_room;
+    if (request == nullptr && !in_flight_.empty()) return Issued::no_room;
+    if (request == nullptr) {  // no memory; what is under way would bring room
+      fail_file(operation, ENOMEM);
+      return Issued::failed;
+    }
     request->operation = &operation;
     error = begin(system_, *notify_, *request, offset);
     if (error == 0) {
@@ -353,6 +358,7 @@ Deadline PosixAioEngine::prepare_wait(Deadline deadline) noexcept {
   fresh_ = false;
   unguarded_ = in_flight_.empty();
   if (!finished_.empty()) return Deadline::immediately();
+  // A look is no wait: whoever sleeps after it, over several engines, has to know of a refusal.
   if (deadline == Deadline::immediately()) return deadline;
   if (has_no_room()) return std::min(deadline, end_of_rest());
   if (!notify_->info().may_be_lost || in_flight_.empty()) return deadline;

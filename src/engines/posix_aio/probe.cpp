@@ -29,9 +29,8 @@ struct Sample {
   std::uint64_t value = 0;
 };
 
-bool waited_for(const os::System& system, NotifyStrategy& notify, const aiocb& block) {
-  WaitList list;
-  list.reserve(2);
+bool waited_for(const os::System& system, NotifyStrategy& notify, const aiocb& block,
+                WaitList& list) {
   const Deadline begin = Deadline::at_ns(system.monotonic_ns());
   const Deadline end = Deadline::after(patience, begin);
   for (Deadline now = begin; now < end; now = Deadline::at_ns(system.monotonic_ns())) {
@@ -45,7 +44,11 @@ bool waited_for(const os::System& system, NotifyStrategy& notify, const aiocb& b
 }  // namespace
 
 Result<void, Failure> probe(const os::System& system, NotifyStrategy& notify) {
+  // Everything that awaiting it needs is there before the request begins: afterwards the system
+  // writes into the sample, whatever becomes of us.
   auto sample = std::make_unique<Sample>();
+  WaitList list;
+  list.reserve(2);
   const int event = system.eventfd(1, O_CLOEXEC | O_NONBLOCK);
   if (event < 0) {
     return unavailable(code_of(errno), "no descriptor left (`ulimit -n`): " +
@@ -67,7 +70,7 @@ Result<void, Failure> probe(const os::System& system, NotifyStrategy& notify) {
                              "threads, `ulimit -u`, or of AIO)"
                            : "aio_read: " + std::system_category().message(error));
   }
-  if (!waited_for(system, notify, block)) {
+  if (!waited_for(system, notify, block, list)) {
     // Queued for a thread that does not come. If it cannot be withdrawn, the system keeps it.
     if (system.aio_cancel(event, &block) == AIO_NOTCANCELED) {
       static_cast<void>(sample.release());

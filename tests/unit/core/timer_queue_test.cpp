@@ -83,14 +83,21 @@ TEST(TimerQueue, finds_what_it_holds_and_only_that) {
     timers[i].set_deadline(Deadline::at_ns(static_cast<std::int64_t>(random() % 1'000)));
     queue.add(timers[i]);
   }
+  for (std::size_t i = 0; i < population; ++i) timers[i].set_tag(i % 7 == 0 ? 1 : 0);
+  const auto tagged = [](const Operation& timer) { return timer.tag() == 1; };
   std::set<Operation*> gone;
   for (int i = 0; i < 100; ++i) gone.insert(queue.pop_due(Deadline::never()));
+  // Each that is wanted, and still there, is found once.
+  while (Operation* found = queue.find(tagged)) {
+    EXPECT_TRUE(tagged(*found) && gone.insert(found).second);
+    queue.remove(*found);
+  }
   for (std::size_t i = 0; i < population; ++i) {
-    EXPECT_EQ(queue.contains(&timers[i]), !gone.contains(&timers[i]));
+    EXPECT_TRUE(!tagged(timers[i]) || gone.contains(&timers[i]));
   }
   while (queue.pop_due(Deadline::never()) != nullptr) {
   }
-  EXPECT_FALSE(queue.contains(&timers[0]));
+  EXPECT_EQ(queue.find(tagged), nullptr);
 }
 
 TEST(TimerQueue, is_taken_apart_whatever_state_it_is_in) {

@@ -65,6 +65,20 @@ TEST_P(System, an_error_of_the_call_is_a_completion) {
   EXPECT_EQ(read.error_value(), ENOSYS);
 }
 
+// A wait over several engines looks first and sleeps on the descriptors then: one that had none for
+// want of room has none after the look, too, or nobody would come back to it.
+TEST_P(System, a_look_does_not_forget_that_there_was_no_room) {
+  faults().fail(Call::read, EAGAIN);
+  Operation read;
+  set_file(read, OperationKind::read_file, handle, text);
+  ASSERT_EQ(driver.start(read), Submission::busy);
+  OperationQueue completed;
+  driver.engine().wait(completed, Deadline::immediately());
+  EXPECT_TRUE(completed.empty());
+  EXPECT_EQ(driver.engine().descriptor(), invalid_handle);
+  ASSERT_TRUE(driver.complete(read));
+}
+
 TEST_P(System, takes_256_and_says_so_beyond) {
   EXPECT_EQ(driver.engine().info().operations_max, 256U);
   faults().close_gate();

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "../../conformance/proactor/harness.hpp"
+#include "../../support/failing_system.hpp"
 #include "baton/file.hpp"
 #include "baton/reason_code.hpp"
 #include "baton/stream_socket.hpp"
 #include "core/core.hpp"
-#include "failing_system.hpp"
 
 namespace baton::test {
 namespace {
@@ -134,13 +134,14 @@ class Startup : public testing::TestWithParam<Combination> {
   }
 
   /// Opens with the fault, judges, and tells whether there was such a call at all.
-  bool try_with(std::size_t call, std::size_t nth, int error, Faulty how) {
+  bool try_with(std::size_t call, std::size_t nth, int error, std::size_t times) {
     Held before = held_now();
     bool hit = false;
     bool is_open = false;
     {
       Opened opened = [&] {
-        const FaultAtStart fault(call, nth, error, how);
+        const OpensProactor opens;
+        const FailingCalls fault(FailingCalls::Whose::this_thread, call, nth, error, times);
         Opened result = Proactor::open(config_);
         hit = fault.hit();
         return result;
@@ -184,15 +185,16 @@ class Startup : public testing::TestWithParam<Combination> {
   /// The n-th call of each kind, for each n until there are no more calls, with each error.
   void visit_all() {
     for (std::size_t call = 0; call < failing_calls().size(); ++call) {
-      for (const int error : failing_calls()[call].errors) {
-        for (const Faulty how : {Faulty::once, Faulty::onwards}) {
-          // What stays is looked at with one of the errors: it is the same way through the code.
-          if (how == Faulty::onwards && error != failing_calls()[call].errors.front()) continue;
+      const std::vector<int>& errors = failing_calls()[call].opening;
+      for (const int error : errors) {
+        for (const std::size_t times : {std::size_t{1}, every_later_call}) {
+          // A limit that is reached for a moment, or a filter. What stays is looked at with one of
+          // the errors: it is the same way through the code.
+          if (times != 1 && error != errors.front()) continue;
           for (std::size_t nth = 1;; ++nth) {
             SCOPED_TRACE(std::string(failing_calls()[call].name) + ", call " + std::to_string(nth) +
-                         (how == Faulty::once ? " only" : " and later") + ": " +
-                         std::system_category().message(error));
-            if (!try_with(call, nth, error, how)) break;
+                         (times == 1 ? " only" : " and later") + ": " + name_of_fault(error));
+            if (!try_with(call, nth, error, times)) break;
             if (HasFailure()) return;
           }
         }

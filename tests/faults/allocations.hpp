@@ -1,0 +1,35 @@
+// The program's operator new, replaced: it counts what is alive, and fails the n-th allocation.
+#pragma once
+
+#include <cstddef>
+
+namespace baton::faults {
+
+/// Allocations that nobody has freed yet, by whomever.
+long alive() noexcept;
+
+/// While one of these lives, allocations are counted, and the n-th fails, with `times` - 1 after
+/// it. One at a time, process-wide.
+class FailingAllocations {
+ public:
+  /// 0: none fails.
+  explicit FailingAllocations(std::size_t nth, std::size_t times = 1) noexcept;
+  ~FailingAllocations() { end(); }
+  FailingAllocations(const FailingAllocations&) = delete;
+  FailingAllocations& operator=(const FailingAllocations&) = delete;
+
+  void end() noexcept;
+  [[nodiscard]] std::size_t count() const noexcept;
+  [[nodiscard]] bool hit() const noexcept;
+};
+
+/// The calling thread's allocations are the test's own: neither counted nor failed.
+class Exempt {
+ public:
+  Exempt() noexcept;
+  ~Exempt();
+  Exempt(const Exempt&) = delete;
+  Exempt& operator=(const Exempt&) = delete;
+};
+
+}  // namespace baton::faults
