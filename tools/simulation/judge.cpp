@@ -9,7 +9,7 @@
 namespace baton::tools::simulation {
 
 namespace {
-constexpr std::int64_t slow_most_ns = 8'000'000;
+constexpr std::int64_t slow_most_ns = 20'000'000;
 }  // namespace
 
 void Program::wrong(const Slot& slot, const char* what) {
