@@ -59,8 +59,8 @@ Faults Faults::draw(Random& random) noexcept {
   f.empty_wait = chance_of(random, 1000, 8000, 20000);
   f.part_of_batch = chance_of(random, 4000, 20000, 40000);
   f.interrupted = chance_of(random, 300, 3000, 12000);
-  f.again = chance_of(random, 500, 4000, 16000);
-  f.spurious_ready = chance_of(random, 500, 4000, 16000);
+  f.again = chance_of(random, 500, 8000, 45000);  // up to several in a row: engines give up
+  f.spurious_ready = chance_of(random, 500, 8000, 40000);
   f.late_ready = chance_of(random, 500, 4000, 16000);
   f.no_wait_refused = chance_of(random, 4000, 20000, 60000);
   f.no_thread = chance_of(random, 1000, 8000, 20000);

@@ -156,7 +156,11 @@ bool would_wait(const Node& node, int flags) noexcept {
 os::System make_table() noexcept {
   os::System table = os::real_system();
 
-  table.monotonic_ns = [] { return scheduler().now(); };
+  // Also a point: it is asked for inside of critical sections.
+  table.monotonic_ns = [] {
+    scheduler().point();
+    return scheduler().now();
+  };
   table.monotonic_coarse_ns = [] { return scheduler().now(); };
   table.realtime_us = [] { return scheduler().now() / 1000; };
   table.futex_wait = [](std::atomic<std::uint32_t>* word, std::uint32_t expected,

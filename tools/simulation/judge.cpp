@@ -9,7 +9,7 @@
 namespace baton::tools::simulation {
 
 namespace {
-constexpr std::int64_t slow_most_ns = 8'000'000;
+constexpr std::int64_t slow_most_ns = 20'000'000;
 }  // namespace
 
 void Program::wrong(const Slot& slot, const char* what) {
@@ -184,6 +184,10 @@ void Program::judge_accept(Slot& slot) {
 void Program::judge_connect(Slot& slot) {
   auto socket = Connector{*proactor_}.take(slot.operation);
   if (!socket || finishing_) return;
+  const sim::Node* node = world_->kernel().find(socket->native());
+  if (node == nullptr || node->link != sim::Link::up) {
+    wrong(slot, "a connect has succeeded, and nothing is connected");
+  }
   const Result<Endpoint> local = socket->local_endpoint();
   if (!local) wrong(slot, "a connected socket has no address");
   Connection& connection = connection_of(local->port());

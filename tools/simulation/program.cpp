@@ -130,6 +130,11 @@ void Program::draw_processors(Config& config) {
                                            config.processors[0].start == StartRule::leader_only);
   if (random.below(4) == 0) traits.operations_max = 1 + random.below(32);
   limited_ = traits.operations_max != 0;
+  started_max_ = config.processors[0].started_max;
+  if (!emulated_ && traits.operations_max != 0 &&
+      (started_max_ == 0 || traits.operations_max < started_max_)) {
+    started_max_ = traits.operations_max;
+  }
   for (const ProcessorConfig& each : config.processors) {
     limited_ = limited_ || each.started_max != 0 || each.operations_max != 0;
   }
@@ -400,18 +405,33 @@ const char* Program::look_idle(void* argument, std::int64_t until) {
   }
   constexpr std::int64_t far_ns = 5 * ms;
   if (until - self.now() < far_ns || self.leave_ || self.finishing_) return nullptr;
-  if (self.in_run_ < self.threads_ || self.in_handler_ != 0) return nullptr;
+  if (self.in_run_ < self.threads_) return nullptr;
+  // Beside a long handler a free thread has to take what is queued; a lane has but its own thread.
+  const bool others_help = self.mode_ != Mode::per_thread && self.processors_ == 1;
+  if (self.in_handler_ == self.threads_ || (self.in_handler_ != 0 && !others_help)) return nullptr;
   if (self.world_->undelivered != 0) {
     return "every thread sleeps, and an engine has completions: a wake-up was lost";
   }
   if (self.posts_ != 0) return "every thread sleeps, and posted work is queued";
+  std::uint32_t started = 0;
+  std::uint32_t deferred = 0;
   for (const auto& slot : self.slots_) {
+    if (slot->pending && slot->operation.handle() != nullptr && slot->what != What::close) {
+      started += slot->operation.state() == OperationState::started ? 1U : 0U;
+      deferred += slot->operation.state() == OperationState::deferred ? 1U : 0U;
+    }
+    if (slot->pending && slot->operation.state() == OperationState::result_ready) {
+      return "every thread sleeps, and a result is queued";
+    }
     if (slot->pending && slot->what == What::timer && slot->not_before + far_ns < self.now()) {
       return "every thread sleeps, and a timer is overdue";
     }
     if (slot->pending && slot->deadline != 0 && slot->deadline + 100 * ms < self.now()) {
       return "every thread sleeps, and an operation is long past its deadline";
     }
+  }
+  if (others_help && self.in_handler_ == 0 && deferred > 0 && started < self.started_max_) {
+    return "every thread sleeps, there is room, and operations are deferred";
   }
   return nullptr;
 }

@@ -194,9 +194,10 @@ class Program {
   std::uint32_t processors_ = 1;
   std::uint32_t threads_ = 1;
   bool limited_ = false;
-  std::uint32_t target_ = 8;   // operations under way
-  std::uint32_t posts_ = 0;    // under way, of those that somebody has to be woken for
-  std::uint32_t pending_ = 0;  // all
+  std::uint32_t started_max_ = 0;  // of the first processor; 0: no bound
+  std::uint32_t target_ = 8;       // operations under way
+  std::uint32_t posts_ = 0;        // under way, of those that somebody has to be woken for
+  std::uint32_t pending_ = 0;      // all
   std::uint32_t in_run_ = 0;
   std::uint32_t in_handler_ = 0;
   std::uint32_t changing_ = 0;  // in a call of stop or restart
