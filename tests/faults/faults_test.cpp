@@ -96,7 +96,7 @@ class Faults : public testing::TestWithParam<Combination> {
  protected:
   void SetUp() override {
     World world(GetParam(), 1, {});
-    const std::string reason = world.open();
+    const std::string reason = world.open_as_named();
     if (!reason.empty()) GTEST_SKIP() << reason;
   }
 

@@ -19,7 +19,7 @@ class Opening : public testing::TestWithParam<conformance::Combination> {
     // Twice before anything is counted: what is made once for the process stays.
     for (int i = 0; i < 2; ++i) {
       World world(GetParam(), 2, {});
-      const std::string reason = world.open();
+      const std::string reason = world.open_as_named();
       if (!reason.empty()) GTEST_SKIP() << reason;
       world.run();
       world.expect_works();

@@ -33,7 +33,7 @@ class Regressions : public testing::TestWithParam<Combination> {
   void SetUp() override {
     now_trying(GetParam().name() + ", a regression");
     world_.emplace(GetParam(), 1, std::function<void(Config&)>{});
-    const std::string reason = world_->open();
+    const std::string reason = world_->open_as_named();
     if (!reason.empty()) GTEST_SKIP() << reason;
     world_->run();
     // Everything has been used once: what is needed to work at all is there.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "../support/descriptors.hpp"
 #include "baton/file.hpp"
 #include "baton/pipe.hpp"
 #include "world.hpp"
@@ -18,14 +19,11 @@ namespace {
 struct Opened {
   explicit Opened(World& world, FileFlags flags = FileFlags::none)
       : memory(::memfd_create("faults", MFD_CLOEXEC)) {
-    const std::string path = "/proc/self/fd/" + std::to_string(memory);
+    const std::string path = "/proc/self/fd/" + std::to_string(memory.get());
     auto opened = File::open(world.proactor(), path, FileFlags::read_write | flags);
     if (world.take(opened)) file = std::move(*opened);
   }
-  ~Opened() { ::close(memory); }
-  Opened(const Opened&) = delete;
-  Opened& operator=(const Opened&) = delete;
-  const int memory;
+  const test::Fd memory;
   File file;
 };
 

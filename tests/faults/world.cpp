@@ -86,6 +86,14 @@ std::string World::open() {
   return {};
 }
 
+std::string World::open_as_named() {
+  const std::string reason = open();
+  if (!reason.empty()) return reason;
+  const std::string text = proactor_->explain();
+  const bool is_it = text.find(" engine=" + combination_.engine + " ") != std::string::npos;
+  return is_it ? std::string{} : text;
+}
+
 void World::run() {
   const Exempt exempt;
   for (unsigned i = 0; i < threads_; ++i) {

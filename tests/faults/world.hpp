@@ -90,6 +90,9 @@ class World {
 
   /// Why the combination cannot be opened; empty if it is open. Throws std::bad_alloc.
   std::string open();
+  /// Why the combination cannot be had here: the reason, or what it was replaced by, which would be
+  /// tested under this one's name.
+  std::string open_as_named();
   void run();   ///< starts the threads
   void join();  ///< waits for them: somebody has stopped the proactor, or drains it
   void drain(Deadline deadline);
