@@ -214,7 +214,8 @@ void Program::turn_once() {
 
 void Program::drive() {
   sim::Random& random = world_->random;
-  const std::int64_t pause = std::int64_t{1000} << random.below(13);
+  // Long pauses leave the others alone with what they have: see look_idle.
+  const std::int64_t pause = std::int64_t{1000} << random.below(18);
   std::uint64_t last = started_;
   std::uint32_t idle_rounds = 0;
   for (std::uint32_t i = 0; i < 3; ++i) open_something();
