@@ -48,6 +48,12 @@ elseif(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSI
   list(APPEND BATON_WARNINGS -Wno-restrict)
 endif()
 
+if(BATON_COVERAGE)
+  # -O0, so that every line is one; counted by several threads.
+  list(APPEND BATON_COMPILE_OPTIONS --coverage -O0 -fprofile-update=atomic)
+  list(APPEND BATON_LINK_OPTIONS --coverage)
+endif()
+
 if(BATON_SANITIZE)
   # -O1 keeps the trees quick to build and the stack traces honest.
   list(APPEND BATON_COMPILE_OPTIONS -fsanitize=${BATON_SANITIZE} -fno-sanitize-recover=all
