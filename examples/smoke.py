@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Runs an example and checks what it does. Bounded in time, exit status 0 if all is well.
 
-usage: smoke.py {tcp|udp|chat|copy|team|plain} PROGRAM [ARGUMENT...]
+usage: smoke.py {tcp|udp|chat|copy|team|simulated|plain} PROGRAM [ARGUMENT...]
 """
 
 import atexit
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -113,6 +114,23 @@ def team(program):
         stop_server(process)
 
 
+def simulated(program):
+    """Right under every seed; with its bug the seed that shows it is named, and shows it again."""
+    plain(program)
+    found = run_careless(program)
+    seed = re.search(r"^replay: BATON_SIM_SEED=(\d+) ", found, re.MULTILINE)
+    check(seed is not None, "a seed is named")
+    again = run_careless(program, BATON_SIM_SEED=seed[1])
+    check(again.split("\n", 1)[1] == found.split("\n", 1)[1], "the same failure once more")
+
+
+def run_careless(program, **variables):
+    result = subprocess.run([program, "--careless"], stdout=subprocess.PIPE, text=True,
+                            timeout=PATIENCE_S, env={**os.environ, **variables}, check=False)
+    check(result.returncode == 1, "the bug is found")
+    return result.stdout
+
+
 def plain(program, *arguments):
     subprocess.run([program, *arguments], check=True, timeout=PATIENCE_S)
 
@@ -125,5 +143,6 @@ if __name__ == "__main__":
     signal.signal(signal.SIGTERM, give_up)
     signal.signal(signal.SIGALRM, give_up)
     signal.alarm(2 * PATIENCE_S)
-    check_of = {"tcp": tcp, "udp": udp, "chat": chat, "copy": copy, "team": team, "plain": plain}
+    check_of = {"tcp": tcp, "udp": udp, "chat": chat, "copy": copy, "team": team,
+                "simulated": simulated, "plain": plain}
     check_of[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,129 @@
+// A thin door to src/sim for scenarios of users.
+#include "baton/testing/simulation.hpp"
+
+#include <charconv>
+#include <cstdlib>
+#include <deque>
+#include <exception>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "sim/world.hpp"
+
+namespace baton::testing {
+
+struct Simulation::Threads {
+  struct Body {
+    sim::World& world;
+    std::function<void()> run;
+  };
+  std::deque<Body> bodies;             // where they are for the threads
+  std::vector<std::uint32_t> running;  // not joined yet
+};
+
+namespace {
+
+std::uint64_t number_in(const char* variable, const char* text) {
+  std::uint64_t number = 0;
+  const std::string_view all{text};
+  const auto [end, error] = std::from_chars(all.data(), all.data() + all.size(), number);
+  if (error != std::errc{} || end != all.data() + all.size() || number == 0) {
+    throw std::invalid_argument(std::string{variable} + " is '" + text +
+                                "': a number from 1 on is needed");
+  }
+  return number;
+}
+
+SimulationOptions with_environment(SimulationOptions options) {
+  if (!options.from_environment) return options;
+  if (const char* const text = std::getenv("BATON_SIM_SEEDS"); text != nullptr) {
+    options.seeds = number_in("BATON_SIM_SEEDS", text);
+  }
+  if (const char* const text = std::getenv("BATON_SIM_SEED"); text != nullptr) {
+    options.first_seed = number_in("BATON_SIM_SEED", text);
+    options.seeds = 1;
+  }
+  if (const char* const text = std::getenv("BATON_SIM_VERBOSE"); text != nullptr) {
+    options.verbose = number_in("BATON_SIM_VERBOSE", text) != 0;
+  }
+  return options;
+}
+
+}  // namespace
+
+Config Simulation::config(SimulatedLevel level) const {
+  Config config;
+  config.system = &sim::system();
+  ProcessorConfig processor;
+  processor.engine = level == SimulatedLevel::operations ? "simulated" : "emulated";
+  if (level == SimulatedLevel::system_calls) {
+    processor.wait = "epoll";
+    processor.interrupt = "eventfd";
+  }
+  processor.mode = Mode::shared;
+  config.processors.push_back(std::move(processor));
+  return config;
+}
+
+std::uint32_t Simulation::random(std::uint32_t bound) noexcept {
+  return world_.random.below(bound);
+}
+
+void Simulation::start_thread(std::function<void()> body) {
+  const auto enter = [](void* argument) {
+    auto& self = *static_cast<Threads::Body*>(argument);
+    try {
+      self.run();
+    } catch (const std::exception& exception) {
+      self.world.violated(std::string{"an exception left a thread: "} + exception.what());
+    }
+  };
+  Threads::Body& kept = threads_.bodies.emplace_back(Threads::Body{world_, std::move(body)});
+  const std::uint32_t number = world_.scheduler().start(enter, &kept);
+  if (number == 0) throw std::bad_alloc{};
+  threads_.running.push_back(number);
+}
+
+void Simulation::join_threads() {
+  for (const std::uint32_t number : std::exchange(threads_.running, {})) {
+    world_.scheduler().join(number);
+  }
+}
+
+void Simulation::sleep(Duration span) noexcept { world_.scheduler().work(span.count()); }
+
+void Simulation::fail(std::string_view what) { world_.violated(std::string{what}); }
+
+SimulationResult simulate(const SimulationOptions& given,
+                          const std::function<void(Simulation&)>& scenario) {
+  const SimulationOptions options = with_environment(given);
+  if (options.seeds == 0) throw std::invalid_argument("SimulationOptions::seeds is 0: at least 1");
+  SimulationResult result;
+  sim::World world;
+  sim::Options how;
+  how.verbose = options.verbose;
+  how.faults = options.faults;
+  for (std::uint64_t i = 0; i < options.seeds; ++i) {
+    const std::uint64_t seed = options.first_seed + i;
+    // Of a run that ends in the middle it is kept, as everything the threads own.
+    auto threads = std::make_unique<Simulation::Threads>();
+    const sim::Outcome outcome = world.run(seed, how, [&](sim::World& here) {
+      Simulation simulation{here, *threads};
+      scenario(simulation);
+      simulation.join_threads();
+    });
+    ++result.seeds;
+    result.history = sim::History::combine(result.history, outcome.hash);
+    if (outcome.ok()) continue;
+    static auto* const kept = new std::vector<std::unique_ptr<Simulation::Threads>>;
+    kept->push_back(std::move(threads));
+    ++result.failures;
+    result.report += outcome.report() + "replay: BATON_SIM_SEED=" + std::to_string(seed) +
+                     " and the same program (BATON_SIM_VERBOSE=1 shows every event)\n";
+    if (options.failures_max != 0 && result.failures >= options.failures_max) break;
+  }
+  return result;
+}
+
+}  // namespace baton::testing

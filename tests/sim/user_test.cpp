@@ -1,0 +1,178 @@
+// The door for scenarios of users: baton/testing/simulation.hpp.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+#include "baton/baton.hpp"
+#include "baton/testing/simulation.hpp"
+
+namespace baton::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// For the time of one test.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~Variable() { ::unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+Task<void> echo(StreamSocket peer) {
+  std::array<char, 64> buffer;
+  for (;;) {
+    const auto received = co_await peer.read(buffer);
+    if (!received || *received == 0) co_return;
+    if (!co_await peer.write_all(std::string_view{buffer.data(), *received})) co_return;
+  }
+}
+
+Task<void> serve(Acceptor acceptor) {
+  while (auto peer = co_await acceptor.accept()) acceptor.proactor().spawn(echo(std::move(*peer)));
+}
+
+Task<void> ask(Simulation& here, Proactor& proactor, Endpoint server, int& answered) {
+  Connector connector{proactor};
+  if (auto peer = co_await connector.connect(server).timeout(5s); peer) {
+    for (int i = 0; i < 10; ++i) {
+      const std::string question = std::to_string(here.random(1'000'000));
+      if (!co_await peer->write_all(question).timeout(5s)) break;
+      std::string answer(question.size(), '\0');
+      if (!co_await peer->read_exactly(answer).timeout(5s)) break;
+      here.check(answer == question, "the answer is the question");
+      ++answered;
+    }
+  }
+  proactor.stop();
+}
+
+/// One client of an echo server; how often it was answered.
+int echo_in(Simulation& here, SimulatedLevel level) {
+  Proactor proactor{here.config(level)};
+  auto acceptor = Acceptor::listen(proactor, Endpoint::loopback(7));
+  if (!acceptor) return 0;
+  int answered = 0;
+  const Endpoint server = acceptor->local_endpoint().value();
+  proactor.spawn(serve(std::move(*acceptor)));
+  proactor.spawn(ask(here, proactor, server, answered));
+  here.start_thread([&] { proactor.run(); });
+  proactor.run();
+  here.join_threads();
+  return answered;
+}
+
+class UserSimulation : public ::testing::TestWithParam<SimulatedLevel> {};
+INSTANTIATE_TEST_SUITE_P(Levels, UserSimulation,
+                         ::testing::Values(SimulatedLevel::operations,
+                                           SimulatedLevel::system_calls),
+                         [](const auto& level) {
+                           return level.param == SimulatedLevel::operations ? "operations"
+                                                                            : "system_calls";
+                         });
+
+TEST_P(UserSimulation, without_faults_everything_is_answered) {
+  const auto result = simulate({.seeds = 20, .faults = false}, [](Simulation& here) {
+    here.check(echo_in(here, GetParam()) == 10, "ten answers");
+  });
+  EXPECT_TRUE(result.ok()) << result.report;
+  EXPECT_EQ(result.seeds, 20U);
+}
+
+TEST_P(UserSimulation, with_faults_what_is_answered_is_right_and_some_is_not) {
+  int complete = 0;
+  const auto result = simulate({.seeds = 100}, [&](Simulation& here) {
+    if (echo_in(here, GetParam()) == 10) ++complete;
+  });
+  EXPECT_TRUE(result.ok()) << result.report;
+  EXPECT_GT(complete, 0);
+  EXPECT_LT(complete, 100);
+}
+
+TEST_P(UserSimulation, the_same_seeds_are_the_same_runs) {
+  const auto run = [](std::uint64_t first) {
+    return simulate({.first_seed = first, .seeds = 10},
+                    [](Simulation& here) { echo_in(here, GetParam()); })
+        .history;
+  };
+  EXPECT_EQ(run(1), run(1));
+  EXPECT_NE(run(1), run(2));
+}
+
+TEST(UserSimulationResult, a_failure_names_its_seed_and_can_be_replayed) {
+  const auto scenario = [](Simulation& here) { here.check(here.random(10) != 3, "not three"); };
+  const auto all = simulate({.seeds = 1'000}, scenario);
+  ASSERT_FALSE(all.ok());
+  EXPECT_EQ(all.failures, 1U);
+  const std::uint64_t seed = all.seeds;  // it ended with the first
+  EXPECT_NE(all.report.find("seed " + std::to_string(seed) + ": not three"), std::string::npos);
+  const std::string variable = "BATON_SIM_SEED=" + std::to_string(seed) + " ";
+  EXPECT_NE(all.report.find(variable), std::string::npos);
+  const Variable environment{"BATON_SIM_SEED", std::to_string(seed).c_str()};
+  const auto one = simulate({.seeds = 1'000}, scenario);
+  EXPECT_EQ(one.seeds, 1U);
+  EXPECT_EQ(one.report, all.report);
+}
+
+TEST(UserSimulationResult, all_failures_if_wanted) {
+  const auto result = simulate({.seeds = 100, .failures_max = 0},
+                               [](Simulation& here) { here.check(here.random(2) == 0, "even"); });
+  EXPECT_EQ(result.seeds, 100U);
+  EXPECT_GT(result.failures, 20U);
+  EXPECT_LT(result.failures, 80U);
+}
+
+TEST(UserSimulationResult, exceptions_are_failures) {
+  const auto thrown = simulate({.seeds = 3}, [](Simulation&) { throw std::runtime_error("mine"); });
+  EXPECT_NE(thrown.report.find("mine"), std::string::npos);
+  const auto in_thread = simulate({.seeds = 3}, [](Simulation& here) {
+    here.start_thread([] { throw std::runtime_error("of a thread"); });
+  });
+  EXPECT_NE(in_thread.report.find("of a thread"), std::string::npos);
+}
+
+TEST(UserSimulationResult, what_never_ends_is_a_failure) {
+  const auto result = simulate({.seeds = 1}, [](Simulation& here) {
+    Proactor proactor{here.config()};
+    proactor.run();  // nobody will ever stop it
+  });
+  EXPECT_FALSE(result.ok());
+}
+
+TEST(UserSimulationResult, time_passes_and_threads_are_joined) {
+  int ended = 0;
+  const auto result = simulate({.seeds = 5}, [&](Simulation& here) {
+    const Proactor proactor{here.config()};
+    const Deadline before = proactor.now();
+    for (int i = 0; i < 4; ++i) {
+      here.start_thread([&] {
+        here.sleep(1h);
+        ++ended;
+      });
+    }
+    here.join_threads();
+    here.check(proactor.now() >= Deadline::after(1h, before), "an hour has passed");
+  });
+  EXPECT_TRUE(result.ok()) << result.report;
+  EXPECT_EQ(ended, 20);
+}
+
+TEST(UserSimulationResult, values_without_sense_are_refused) {
+  const auto nothing = [](Simulation&) {};
+  EXPECT_THROW(simulate({.seeds = 0}, nothing), std::invalid_argument);
+  for (const char* const text : {"", "0", "-1", "seven", "7 "}) {
+    const Variable environment{"BATON_SIM_SEED", text};
+    EXPECT_THROW(simulate({}, nothing), std::invalid_argument) << text;
+    EXPECT_NO_THROW(simulate({.from_environment = false}, nothing));
+  }
+}
+
+}  // namespace
+}  // namespace baton::testing
