@@ -75,7 +75,8 @@ TEST_P(System, a_look_does_not_forget_that_there_was_no_room) {
   OperationQueue completed;
   driver.engine().wait(completed, Deadline::immediately());
   EXPECT_TRUE(completed.empty());
-  EXPECT_EQ(driver.engine().descriptor(), invalid_handle);
+  // A wait over several engines looks again when it is due.
+  EXPECT_FALSE(driver.engine().due().is_never());
   ASSERT_TRUE(driver.complete(read));
 }
 
