@@ -185,7 +185,11 @@ void Proactor::Core::drain_timer_ended() noexcept {
   cancel_all();
 }
 
-// While draining: the last lane that has nothing left to do ends the run.
+// While draining: the last lane that has nothing left to do ends the run. All lanes are looked at
+// twice. Work reaches a lane by mail of one that is at work, and whoever takes mail, or
+// completions, is at work before; so if nobody's activity has changed from one look to the other,
+// there was a moment between them when nothing was left. If it has, that lane looks when it is
+// done.
 void Proactor::Core::lane_is_quiet(Lane&) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   if (!per_thread_) {
     stopped_.store(true, std::memory_order_release);
@@ -193,13 +197,15 @@ void Proactor::Core::lane_is_quiet(Lane&) noexcept BATON_NO_THREAD_SAFETY_ANALYS
     dispatcher_->stop_locked();
     return;
   }
-  for (const auto& lane : lanes_) {
-    if (!lane->quiet.load(std::memory_order_seq_cst) || lane->has_mail() ||
-        lane->counters.pending.get() > 0) {
-      return;
+  std::uint64_t seen[2] = {0, 0};
+  for (std::uint64_t& sum : seen) {
+    for (const auto& lane : lanes_) {
+      const std::uint32_t activity = lane->activity.load(std::memory_order_seq_cst);
+      if (activity % 2 != 0 || lane->has_mail() || lane->counters.pending.get() > 0) return;
+      sum += activity;
     }
   }
-  stop();
+  if (seen[0] == seen[1]) stop();
 }
 
 // -- starting -------------------------------------------------------------------------------------

@@ -171,7 +171,9 @@ struct Lane {
   std::atomic<std::uint64_t> refused_limit{0};  // starts of other threads
   LaneRequests requests;
   std::atomic<std::uint32_t> open_handles{0};
-  std::atomic<bool> quiet{true};  // while draining: nothing pending, nothing in a handler
+  /// Even: its thread, if it has one, has nothing to do. Odd: it is at work, or was when it left.
+  /// Raised with each change, by its thread only; what a drain's end is found by.
+  std::atomic<std::uint32_t> activity{0};
 
   [[nodiscard]] bool has_mail() const noexcept { return !mailbox.empty() || !returned.empty(); }
 };

@@ -138,10 +138,15 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
                            bool return_after_handlers) {
   const Inside link{this, inside_chain()};
   set_inside_chain(&link);
-  struct Unlink {
+  be_at_work();
+  struct Leave {
+    LaneLoop& loop;
     const Inside* outer;
-    ~Unlink() { set_inside_chain(outer); }
-  } const unlink{link.outer};
+    ~Leave() {
+      if (loop.quiet()) loop.be_quiet();
+      set_inside_chain(outer);
+    }
+  } const leave{*this, link.outer};
 
   std::size_t handlers = 0;
   bool late = false;
@@ -161,8 +166,7 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
     if (lane_.completed.empty() && (late || (return_after_handlers && handlers > 0))) break;
     run_closures();
     if (ledger_.draining.load(std::memory_order_relaxed)) {
-      lane_.quiet.store(quiet(), std::memory_order_seq_cst);
-      if (quiet()) runner_.lane_is_quiet(lane_);
+      if (quiet()) be_quiet();
       if (stopped()) break;
     }
     wait(deadline);
@@ -173,7 +177,6 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
 
 std::size_t LaneLoop::run_batch(std::size_t handlers_max) {
   if (lane_.completed.empty()) return 0;
-  if (ledger_.draining.load(std::memory_order_relaxed)) lane_.quiet.store(false);
   std::int64_t begin = system_.monotonic_ns();
   lane_.clock.set(begin);
   std::size_t count = 0;
@@ -217,6 +220,19 @@ bool LaneLoop::quiet() const noexcept {
          lane_.closable == nullptr && !lane_.has_mail();
 }
 
+// Before anything is taken that others could count on: mail, or what an engine has completed.
+void LaneLoop::be_at_work() noexcept {
+  const std::uint32_t activity = lane_.activity.load(std::memory_order_relaxed);
+  // seq_cst, here and below: see Core::lane_is_quiet.
+  if (activity % 2 == 0) lane_.activity.store(activity + 1, std::memory_order_seq_cst);
+}
+
+void LaneLoop::be_quiet() noexcept {
+  const std::uint32_t activity = lane_.activity.load(std::memory_order_relaxed);
+  if (activity % 2 != 0) lane_.activity.store(activity + 1, std::memory_order_seq_cst);
+  if (ledger_.draining.load(std::memory_order_seq_cst) && !stopped()) runner_.lane_is_quiet(lane_);
+}
+
 void LaneLoop::wait(Deadline deadline) noexcept {
   for (Processor* processor : own_) {
     if (processor->deferred.empty()) continue;
@@ -241,6 +257,7 @@ void LaneLoop::reap(Deadline deadline) noexcept {
   OperationQueue batches[limits::processors_max];
   const auto asked = [this] { return sleep_.is_notified(); };
   merged_wait(own_, std::span{batches, own_.size()}, deadline, asked, system_);
+  be_at_work();
   std::size_t brought = 0;
   for (std::size_t i = 0; i < own_.size(); ++i) {
     brought += batches[i].size();

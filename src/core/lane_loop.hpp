@@ -90,6 +90,8 @@ class LaneLoop {
   void book(Processor& processor, Operation& operation, Admission admission) noexcept;
   [[nodiscard]] static bool may_submit(const Processor& processor) noexcept;
   [[nodiscard]] bool quiet() const noexcept;
+  void be_at_work() noexcept;
+  void be_quiet() noexcept;
   std::size_t run_batch(std::size_t handlers_max);
   std::int64_t note_time(std::int64_t begin, std::size_t timed) noexcept;
   void wait(Deadline deadline) noexcept;

@@ -327,6 +327,7 @@ void Kernel::reset_connection(Node& node) noexcept {
     peer->error = ECONNRESET;
     changed(*peer);
   }
+  changed(node);  // it may have a read pending, too
 }
 
 // What is due reaches the reader.
