@@ -17,7 +17,7 @@
 #include "baton/config.hpp"
 #include "baton/coro/task.hpp"
 #include "baton/proactor.hpp"
-#include "baton/registry.hpp"
+#include "real_engines.hpp"
 #include "team.hpp"
 
 namespace baton::test {
@@ -45,7 +45,7 @@ struct ModeCase {
 
 inline std::vector<ModeCase> mode_cases() {
   std::vector<ModeCase> cases;
-  for (const auto& engine : registry().engines()) {
+  for (const auto& engine : real_engines()) {
     for (const Mode mode : {Mode::shared, Mode::dedicated, Mode::per_thread}) {
       for (const unsigned threads : {1U, 4U}) {
         // A team serves sockets as its other member does alone: once for each mode is enough.

@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "../../support/real_engines.hpp"
 #include "../../support/team.hpp"
 #include "../selection.hpp"
 #include "baton/registry.hpp"
@@ -28,7 +29,7 @@ bool pairwise() {
 
 std::vector<Combination> all() {
   std::vector<Combination> list;
-  for (const auto& engine : registry().engines()) {
+  for (const auto& engine : test::real_engines()) {
     const bool files_only =
         engine.files_only || Selection::has(selection().files_only, engine.name);
     for (const Mode mode : {Mode::shared, Mode::dedicated, Mode::per_thread}) {

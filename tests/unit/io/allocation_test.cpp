@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../support/real_engines.hpp"
 #include "../../support/team.hpp"
 #include "baton/acceptor.hpp"
 #include "baton/connector.hpp"
@@ -171,7 +172,7 @@ TEST_P(Allocation, a_whole_session) {
 
 std::vector<std::string> engines() {
   std::vector<std::string> names;
-  for (const auto& engine : registry().engines()) names.push_back(engine.name);
+  for (const auto& engine : test::real_engines()) names.push_back(engine.name);
   return names;
 }
 INSTANTIATE_TEST_SUITE_P(engines, Allocation, testing::ValuesIn(engines()),
