@@ -141,7 +141,7 @@ void World::accept(Account& account) {
 
 bool World::refuse(Account& account, std::error_code error) {
   EXPECT_TRUE(account.running.exchange(false)) << "refused, and complete all the same";
-  if (!same(error, account.expected)) fail(error);
+  if (!account.expects(error)) fail(error);
   settle_one();
   return false;
 }
@@ -150,7 +150,7 @@ void World::complete(Account& account) {
   account.error = account.operation.error();
   account.bytes = account.operation.bytes();
   account.completions.fetch_add(1);
-  if (account.error && !same(account.error, account.expected)) fail(account.error);
+  if (account.error && !account.expects(account.error)) fail(account.error);
   EXPECT_TRUE(account.running.exchange(false)) << "complete twice";
   if (account.follow != nullptr) account.follow(account);
   settle_one();

@@ -66,12 +66,16 @@ struct Account {
     of = context;
     return *this;
   }
+  [[nodiscard]] bool expects(std::error_code outcome) const {
+    return same(outcome, expected) || (also_expected && same(outcome, also_expected));
+  }
   [[nodiscard]] bool done() const { return completions > 0 && !running; }
   [[nodiscard]] bool ok() const { return done() && !error; }
 
   World& world;
   Operation operation;
   std::error_code expected;  ///< an error that is as good as success
+  std::error_code also_expected = {};
   void (*follow)(Account&) = nullptr;
   void* of = nullptr;
   std::atomic<bool> running{false};
