@@ -46,10 +46,10 @@ class Fiber {
   void* caught_exceptions_ = nullptr;
   unsigned uncaught_exceptions_ = 0;
   // The sanitizers'.
-  void* fake_stack_ = nullptr;
+  [[maybe_unused]] void* fake_stack_ = nullptr;
   const void* bottom_ = nullptr;
   std::size_t size_ = 0;
-  void* tsan_ = nullptr;
+  [[maybe_unused]] void* tsan_ = nullptr;
 };
 
 }  // namespace baton::sim
