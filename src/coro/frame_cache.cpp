@@ -7,15 +7,8 @@
 #include <bit>
 #include <new>
 
+#include "base/asan.hpp"
 #include "base/assert.hpp"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define BATON_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define BATON_ASAN 1
-#endif
-#endif
 
 // A kept frame is as dead as a freed one: the sanitizer shall see who still uses it.
 #ifdef BATON_ASAN

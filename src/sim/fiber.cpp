@@ -14,16 +14,9 @@
 #include <cstdlib>
 #include <new>
 
+#include "base/asan.hpp"
 #include "base/assert.hpp"
 #include "base/tsan.hpp"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define BATON_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define BATON_ASAN 1
-#endif
-#endif
 
 #ifdef BATON_ASAN
 extern "C" {

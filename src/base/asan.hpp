@@ -1,0 +1,10 @@
+// Whether AddressSanitizer looks on: BATON_ASAN is defined then, by gcc's name or by clang's.
+#pragma once
+
+#if defined(__SANITIZE_ADDRESS__)
+#define BATON_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define BATON_ASAN 1
+#endif
+#endif
