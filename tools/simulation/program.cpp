@@ -397,26 +397,27 @@ void Program::check_balance() {
 // Every thread sleeps, and the next event is far away: is there something that they should do?
 const char* Program::look_idle(void* argument, std::int64_t until) {
   const Program& self = *static_cast<const Program*>(argument);
-  if (until == sim::Scheduler::never) {
-    self.world_->violated("every thread sleeps for ever: a wake-up was lost" +
-                          self.state_of_affairs());
-  }
-  if (self.ends_before_ != 0 && until > self.ends_before_) {
-    self.world_->violated("the destructor of a proactor never ends" + self.state_of_affairs());
-  }
+  const char* const missed = self.missed(until);
+  if (missed != nullptr) self.world_->violated(missed + self.state_of_affairs());
+  return nullptr;
+}
+
+const char* Program::missed(std::int64_t until) const {
+  if (until == sim::Scheduler::never) return "every thread sleeps for ever: a wake-up was lost";
+  if (ends_before_ != 0 && until > ends_before_) return "the destructor of a proactor never ends";
   constexpr std::int64_t far_ns = 5 * ms;
-  if (until - self.now() < far_ns || self.leave_ || self.finishing_) return nullptr;
-  if (self.in_run_ < self.threads_) return nullptr;
+  if (until - now() < far_ns || leave_ || finishing_) return nullptr;
+  if (in_run_ < threads_) return nullptr;
   // Beside a long handler a free thread has to take what is queued; a lane has but its own thread.
-  const bool others_help = self.mode_ != Mode::per_thread && self.processors_ == 1;
-  if (self.in_handler_ == self.threads_ || (self.in_handler_ != 0 && !others_help)) return nullptr;
-  if (self.world_->undelivered != 0) {
+  const bool others_help = mode_ != Mode::per_thread && processors_ == 1;
+  if (in_handler_ == threads_ || (in_handler_ != 0 && !others_help)) return nullptr;
+  if (world_->undelivered != 0) {
     return "every thread sleeps, and an engine has completions: a wake-up was lost";
   }
-  if (self.posts_ != 0) return "every thread sleeps, and posted work is queued";
+  if (posts_ != 0) return "every thread sleeps, and posted work is queued";
   std::uint32_t started = 0;
   std::uint32_t deferred = 0;
-  for (const auto& slot : self.slots_) {
+  for (const auto& slot : slots_) {
     if (slot->pending && slot->operation.handle() != nullptr && slot->what != What::close) {
       started += slot->operation.state() == OperationState::started ? 1U : 0U;
       deferred += slot->operation.state() == OperationState::deferred ? 1U : 0U;
@@ -424,14 +425,14 @@ const char* Program::look_idle(void* argument, std::int64_t until) {
     if (slot->pending && slot->operation.state() == OperationState::result_ready) {
       return "every thread sleeps, and a result is queued";
     }
-    if (slot->pending && slot->what == What::timer && slot->not_before + far_ns < self.now()) {
+    if (slot->pending && slot->what == What::timer && slot->not_before + far_ns < now()) {
       return "every thread sleeps, and a timer is overdue";
     }
-    if (slot->pending && slot->deadline != 0 && slot->deadline + 100 * ms < self.now()) {
+    if (slot->pending && slot->deadline != 0 && slot->deadline + 100 * ms < now()) {
       return "every thread sleeps, and an operation is long past its deadline";
     }
   }
-  if (others_help && self.in_handler_ == 0 && deferred > 0 && started < self.started_max_) {
+  if (others_help && in_handler_ == 0 && deferred > 0 && started < started_max_) {
     return "every thread sleeps, there is room, and operations are deferred";
   }
   return nullptr;

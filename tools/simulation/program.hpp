@@ -138,6 +138,7 @@ class Program {
   void check_balance();
   [[nodiscard]] std::string state_of_affairs() const;
   static const char* look_idle(void* self, std::int64_t until);
+  [[nodiscard]] const char* missed(std::int64_t until) const;
 
   // Acting
   bool act();

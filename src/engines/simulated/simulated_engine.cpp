@@ -171,6 +171,8 @@ CancelAnswer SimulatedEngine::cancel(Operation& operation) noexcept {
       // It is being done at this moment, or its cancellation is: the outcome tells.
       while (mine.place == Place::unflushed) queue(unflushed_.pop_front());
       mine.cancelled = true;
+      world_.scheduler().forget(*record);  // an accept that rests does not rest with it
+      record->due = false;
       expect(*record);
       answer = CancelAnswer::requested;
     } else {
