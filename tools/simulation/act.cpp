@@ -473,7 +473,8 @@ bool Program::act_cancel() {
   const std::uint32_t begin = random.below(static_cast<std::uint32_t>(slots_.size()));
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = *slots_[(begin + i) % slots_.size()];
-    if (!slot.pending || slot.what == What::close) continue;
+    // A start that is about to be refused gives its number to the next one.
+    if (!slot.pending || !slot.operation.is_pending() || slot.what == What::close) continue;
     if (slot.what == What::write && static_cast<End*>(slot.object)->queued_writes) continue;
     if (slot.what == What::half_close) continue;
     slot.may_cancel = true;

@@ -331,8 +331,9 @@ void Program::read_to_the_end() {
           }
         }
         for (const auto& slot : slots_) {
-          all &= !slot->pending || slot->what == What::accept || slot->what == What::receive_from ||
-                 slot->what == What::ready;
+          const bool nobody_told = slot->what == What::post && !slot->counted_post;
+          all &= !slot->pending || nobody_told || slot->what == What::accept ||
+                 slot->what == What::receive_from || slot->what == What::ready;
         }
         return all;
       },
