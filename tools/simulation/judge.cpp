@@ -35,6 +35,7 @@ void Program::completed(Operation& operation) {
       sim::Event::complete, slot.number,
       operation.failed() ? -operation.error_value() : static_cast<std::int64_t>(operation.bytes()));
   self.judge(slot);
+  ++self.completed_;
   slot.pending = false;
   slot.bytes_before = operation.bytes();
   --self.pending_;

@@ -56,6 +56,9 @@ bool Program::round(std::uint32_t operations) {
   slow_ = random.below(3) == 0 ? 1U << random.below(11) : 0;
   throwing_ = random.below(4) == 0 ? 1U << random.below(9) : 0;
   stopping_ = random.below(4) == 0 ? 1U << random.below(8) : 0;
+  visiting_ = random.below(4) == 0;
+  neglected_since_ = 0;
+  draw_mixture();
   if (!open_proactor()) return false;
   world_->scheduler().on_idle(look_idle, this);
 
@@ -193,7 +196,13 @@ void Program::turn_once() {
   sim::Random& random = world_->random;
   const auto soon = [&] { return Deadline::at_ns(now() + random.between(0, 3 * ms)); };
   // A pinned engine's operations end when their thread leaves: it has to say so.
-  const std::uint32_t way = world_->traits.pinned ? 0 : random.below(12);
+  const std::uint32_t way = world_->traits.pinned ? 0 : random.below(visiting_ ? 4 : 12);
+  // The others do without those who are away.
+  if (visiting_ && way != 0 && mode_ != Mode::per_thread) {
+    --in_run_;
+    world_->scheduler().work(random.between(0, 10 * ms));
+    ++in_run_;
+  }
   switch (way) {
     case 1:
       proactor_->run_one(soon());
@@ -397,21 +406,24 @@ void Program::check_balance() {
 
 // Every thread sleeps, and the next event is far away: is there something that they should do?
 const char* Program::look_idle(void* argument, std::int64_t until) {
-  const Program& self = *static_cast<const Program*>(argument);
+  Program& self = *static_cast<Program*>(argument);
   const char* const missed = self.missed(until);
   if (missed != nullptr) self.world_->violated(missed + self.state_of_affairs());
   return nullptr;
 }
 
-const char* Program::missed(std::int64_t until) const {
+const char* Program::missed(std::int64_t until) {
   if (until == sim::Scheduler::never) return "every thread sleeps for ever: a wake-up was lost";
   if (ends_before_ != 0 && until > ends_before_) return "the destructor of a proactor never ends";
   constexpr std::int64_t far_ns = 5 * ms;
-  if (until - now() < far_ns || leave_ || finishing_) return nullptr;
-  if (in_run_ < threads_) return nullptr;
+  if (leave_ || finishing_) return nullptr;
   // Beside a long handler a free thread has to take what is queued; a lane has but its own thread.
   const bool others_help = mode_ != Mode::per_thread && processors_ == 1;
-  if (in_handler_ == threads_ || (in_handler_ != 0 && !others_help)) return nullptr;
+  const bool somebody_free = mode_ == Mode::per_thread
+                                 ? in_run_ == threads_ && in_handler_ == 0
+                                 : in_run_ > in_handler_ && (in_handler_ == 0 || others_help);
+  if (neglects(somebody_free)) return "a thread is free, and for long nobody takes what is there";
+  if (until - now() < far_ns || !somebody_free) return nullptr;
   if (world_->undelivered != 0) {
     return "every thread sleeps, and an engine has completions: a wake-up was lost";
   }
@@ -437,6 +449,18 @@ const char* Program::missed(std::int64_t until) const {
     return "every thread sleeps, there is room, and operations are deferred";
   }
   return nullptr;
+}
+
+// Looks may be so frequent that nothing is ever far away: what lies and does not get less?
+bool Program::neglects(bool somebody_free) {
+  constexpr std::int64_t long_ns = 20 * ms;
+  if (!somebody_free || (world_->undelivered == 0 && posts_ == 0)) {
+    neglected_since_ = 0;
+  } else if (neglected_since_ == 0 || completed_ != completed_before_) {
+    neglected_since_ = now();
+    completed_before_ = completed_;
+  }
+  return neglected_since_ != 0 && now() - neglected_since_ > long_ns;
 }
 
 }  // namespace baton::tools::simulation

@@ -84,13 +84,15 @@ void SimulatedEngine::detach(Handle& handle) noexcept {
                "a handle is detached with operations inside");
   Kernel::unwatch(*record->node, *record);
   world_.scheduler().forget(*record);
-  record->due = false;
+  record->due = record->cut = false;
+  std::erase(cut_, record);
+  std::erase(again_, record);
   record->node = nullptr;
 }
 
 void Record::fire(std::uint32_t) noexcept {
   due = false;
-  engine->run(*this);
+  if (!cut) engine->run(*this);
 }
 
 void Record::changed(sim::Node&) noexcept {
@@ -157,7 +159,7 @@ Submission SimulatedEngine::submit(Operation& operation) noexcept {
 
 void SimulatedEngine::flush() noexcept {
   world_.point();
-  while (!unflushed_.empty()) queue(unflushed_.pop_front());
+  hand_over();
 }
 
 CancelAnswer SimulatedEngine::cancel(Operation& operation) noexcept {
@@ -199,15 +201,21 @@ void SimulatedEngine::wait(OperationQueue& completed, Deadline deadline) noexcep
   world_.point();
   check_thread();
   world_.check(!waiting_, "two threads wait in one engine");
-  while (!unflushed_.empty()) queue(unflushed_.pop_front());
+  hand_over();
   waiting_ = true;
   ++wait_number_;
   seen_done_ = static_cast<std::uint32_t>(done_.size());
   const bool nothing = world_.random.chance(world_.faults().empty_wait);
   while (seen_done_ == 0 && !interrupted_ && !nothing && world_.scheduler().now() < deadline.ns()) {
-    world_.scheduler().sleep(this, deadline.ns());
+    if (cut_.empty()) {
+      world_.scheduler().sleep(this, deadline.ns());
+    } else {
+      see_what_was_cut();
+      hand_over();
+    }
   }
   waiting_ = false;
+  if (!nothing) see_what_was_cut();
   const std::size_t before = done_.size();
   std::size_t taken = 0;
   while (!done_.empty() && !nothing) {
@@ -219,7 +227,7 @@ void SimulatedEngine::wait(OperationQueue& completed, Deadline deadline) noexcep
   world_.undelivered -= static_cast<std::uint32_t>(taken);
   // An interrupt ends one wait; this one, also if it ended for another reason.
   if (!nothing) interrupted_ = false;
-  if (taken == before && !interrupted_) unsignal();
+  if (taken == before && !interrupted_ && cut_.empty()) unsignal();
   world_.note(Event::engine_wait, static_cast<std::int64_t>(taken));
 }
 
@@ -271,6 +279,27 @@ void SimulatedEngine::queue(Operation& operation) noexcept {
   expect(*mine.record);
 }
 
+// To the kernel, what was submitted and what goes on.
+void SimulatedEngine::hand_over() noexcept {
+  while (!unflushed_.empty()) queue(unflushed_.pop_front());
+  for (Record* record : std::exchange(again_, {})) {
+    record->cut = false;
+    expect(*record);
+  }
+}
+
+void SimulatedEngine::cut_short(Record& record) noexcept {
+  record.cut = true;
+  cut_.push_back(&record);
+  signal();
+  world_.scheduler().wake(this, 1);
+}
+
+void SimulatedEngine::see_what_was_cut() noexcept {
+  again_.insert(again_.end(), cut_.begin(), cut_.end());
+  cut_.clear();
+}
+
 void SimulatedEngine::leave(Operation& operation) noexcept { state(operation).owner = nullptr; }
 
 void SimulatedEngine::done(Operation& operation) noexcept {
@@ -290,7 +319,7 @@ void SimulatedEngine::done(Operation& operation) noexcept {
 // -- the world's side -----------------------------------------------------------------------------
 
 void SimulatedEngine::expect(Record& record) noexcept {
-  if (record.due || record.node == nullptr) return;
+  if (record.due || record.cut || record.node == nullptr) return;
   const sim::Faults& faults = world_.faults();
   const bool file = is_file(*record.node);
   const std::int64_t least = file ? faults.disk_least_ns : faults.engine_least_ns;
@@ -337,7 +366,7 @@ void SimulatedEngine::run(Record& record) noexcept {
   // Reads and writes do not know each other, and what promises no order comes at any time.
   const std::uint32_t first = world_.random.below(3);
   bool more = false;
-  for (std::uint32_t i = 0; i < 3; ++i) {
+  for (std::uint32_t i = 0; i < 3 && !record.cut; ++i) {
     switch ((first + i) % 3) {
       case 0:
         more |= run_ordered(record, record.in);
@@ -354,7 +383,7 @@ void SimulatedEngine::run(Record& record) noexcept {
        each = OperationQueue::next(*each)) {
     more = each->kind() == OperationKind::sync_file && possible(record, *each);
   }
-  if (more) expect(record);
+  if (more && !record.cut) expect(record);
 }
 
 bool SimulatedEngine::run_ordered(Record& record, OperationQueue& queue) noexcept {
@@ -369,7 +398,10 @@ bool SimulatedEngine::run_ordered(Record& record, OperationQueue& queue) noexcep
       outcome = Done::yes;
     }
     if (outcome == Done::no) break;
-    if (outcome == Done::partly) return true;
+    if (outcome == Done::partly) {
+      if (needs_flush_ && world_.random.coin()) cut_short(record);
+      return true;
+    }
     done(queue.pop_front());
   }
   // One behind the first may have to be told that it is cancelled.
