@@ -198,7 +198,9 @@ void Program::judge_connect(Slot& slot) {
 // What a handler does besides.
 void Program::after(Slot& slot) {
   sim::Random& random = world_->random;
-  if (random.chance(slow_)) world_->scheduler().work(random.between(1000, slow_most_ns));
+  if (random.chance(slow_)) {
+    world_->scheduler().work(random.between(1000, slow_most_ns << random.below(3)));
+  }
   if (random.chance(stopping_) && !quiet_) {
     ++changing_;
     proactor_->stop();

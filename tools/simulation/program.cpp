@@ -74,6 +74,8 @@ bool Program::round(std::uint32_t operations) {
   if (limited_ && ending == Ending::to_the_end) ending = Ending::destroy;
   end_round(ending);
   leave_ = true;
+  // A restart that is under way would undo the stop.
+  wait_until([&] { return changing_ == 0; }, "a stop or a restart never ends");
   if (ending != Ending::drain) proactor_->stop();
   for (const std::uint32_t thread : threads) world_->scheduler().join(thread);
   destroy_everything();
@@ -200,7 +202,7 @@ void Program::turn_once() {
   // The others do without those who are away.
   if (visiting_ && way != 0 && mode_ != Mode::per_thread) {
     --in_run_;
-    world_->scheduler().work(random.between(0, 10 * ms));
+    world_->scheduler().work(random.between(0, (10 * ms) << random.below(3)));
     ++in_run_;
   }
   switch (way) {
@@ -340,8 +342,7 @@ void Program::read_to_the_end() {
           }
         }
         for (const auto& slot : slots_) {
-          const bool nobody_told = slot->what == What::post && !slot->counted_post;
-          all &= !slot->pending || nobody_told || slot->what == What::accept ||
+          all &= !slot->pending || slot->untold() || slot->what == What::accept ||
                  slot->what == What::receive_from || slot->what == What::ready;
         }
         return all;
@@ -362,7 +363,12 @@ void Program::read_to_the_end() {
   for (const auto& each : listeners_) each->acceptor.close_detached();
   for (const auto& each : mailboxes_) each->socket.close_detached();
   for (const auto& each : disks_) each->file.close_detached();
-  wait_until([&] { return pending_ == 0; }, "an operation of a closed handle never completes");
+  wait_until(
+      [&] {
+        return std::ranges::none_of(
+            slots_, [](const auto& slot) { return slot->pending && !slot->untold(); });
+      },
+      "an operation of a closed handle never completes");
   wait_until([&] { return proactor_->statistics().handles == 0; }, "a close never ends");
   world_->check(proactor_->statistics().pending == 0, "the statistics count what is not pending");
 }
@@ -427,6 +433,7 @@ const char* Program::missed(std::int64_t until) {
   if (world_->undelivered != 0) {
     return "every thread sleeps, and an engine has completions: a wake-up was lost";
   }
+  if (world_->unflushed != 0) return "every thread sleeps, and an engine was not flushed";
   if (posts_ != 0) return "every thread sleeps, and posted work is queued";
   std::uint32_t started = 0;
   std::uint32_t deferred = 0;

@@ -105,6 +105,9 @@ class Program {
     std::vector<bool> written;  // blocks of which every byte is known to be there
   };
   struct Slot {
+    /// Work that may lie until somebody comes by.
+    [[nodiscard]] bool untold() const noexcept { return what == What::post && !counted_post; }
+
     Operation operation;
     Program* program = nullptr;
     std::uint32_t number = 0;

@@ -54,6 +54,7 @@ SimulatedEngine::SimulatedEngine(const EngineOptions& options, sim::World& world
 
 SimulatedEngine::~SimulatedEngine() {
   if (held_ != 0) world_.violated("an engine is destroyed with operations inside");
+  world_.unflushed -= unflushed_counted_;
   world_.scheduler().forget(*this);
   if (descriptor_ != invalid_handle) world_.kernel().close(descriptor_);
 }
@@ -84,9 +85,8 @@ void SimulatedEngine::detach(Handle& handle) noexcept {
                "a handle is detached with operations inside");
   Kernel::unwatch(*record->node, *record);
   world_.scheduler().forget(*record);
-  record->due = record->cut = false;
-  std::erase(cut_, record);
-  std::erase(again_, record);
+  record->due = false;
+  forget_cut(*record);
   record->node = nullptr;
 }
 
@@ -151,6 +151,7 @@ Submission SimulatedEngine::submit(Operation& operation) noexcept {
   if (needs_flush_) {
     mine.place = Place::unflushed;
     unflushed_.push_back(operation);
+    count_unflushed();
   } else {
     queue(operation);
   }
@@ -172,6 +173,7 @@ CancelAnswer SimulatedEngine::cancel(Operation& operation) noexcept {
     if (world_.random.chance(world_.faults().late_cancel)) {
       // It is being done at this moment, or its cancellation is: the outcome tells.
       while (mine.place == Place::unflushed) queue(unflushed_.pop_front());
+      count_unflushed();
       mine.cancelled = true;
       world_.scheduler().forget(*record);  // an accept that rests does not rest with it
       record->due = false;
@@ -180,6 +182,8 @@ CancelAnswer SimulatedEngine::cancel(Operation& operation) noexcept {
     } else {
       (mine.place == Place::unflushed ? unflushed_ : queue_of(*record, mine.place))
           .erase(operation);
+      if (record->in.empty() && record->out.empty()) forget_cut(*record);
+      count_unflushed();
       operation.finish(ECANCELED);
       if (world_.random.coin()) {
         done(operation);
@@ -286,6 +290,7 @@ void SimulatedEngine::hand_over() noexcept {
     record->cut = false;
     expect(*record);
   }
+  count_unflushed();
 }
 
 void SimulatedEngine::cut_short(Record& record) noexcept {
@@ -295,9 +300,23 @@ void SimulatedEngine::cut_short(Record& record) noexcept {
   world_.scheduler().wake(this, 1);
 }
 
+void SimulatedEngine::forget_cut(Record& record) noexcept {
+  record.cut = false;
+  std::erase(cut_, &record);
+  std::erase(again_, &record);
+  count_unflushed();
+}
+
 void SimulatedEngine::see_what_was_cut() noexcept {
   again_.insert(again_.end(), cut_.begin(), cut_.end());
   cut_.clear();
+  count_unflushed();
+}
+
+void SimulatedEngine::count_unflushed() noexcept {
+  const auto count = static_cast<std::uint32_t>(unflushed_.size() + again_.size());
+  world_.unflushed += count - unflushed_counted_;
+  unflushed_counted_ = count;
 }
 
 void SimulatedEngine::leave(Operation& operation) noexcept { state(operation).owner = nullptr; }

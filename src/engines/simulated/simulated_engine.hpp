@@ -83,7 +83,9 @@ class SimulatedEngine final : public Engine, private sim::Target {
   void expect(Record& record) noexcept;
   void hand_over() noexcept;
   void cut_short(Record& record) noexcept;
+  void forget_cut(Record& record) noexcept;
   void see_what_was_cut() noexcept;
+  void count_unflushed() noexcept;
   void run(Record& record) noexcept;
   bool run_ordered(Record& record, OperationQueue& queue) noexcept;
   bool run_loose(Record& record) noexcept;
@@ -114,8 +116,9 @@ class SimulatedEngine final : public Engine, private sim::Target {
   NativeHandle descriptor_ = invalid_handle;
   ChunkedTable<Record, 32> records_;
   OperationQueue unflushed_;
-  std::vector<Record*> cut_;    // for the next wait to see
-  std::vector<Record*> again_;  // seen, and not flushed
+  std::vector<Record*> cut_;             // for the next wait to see
+  std::vector<Record*> again_;           // seen, and not flushed
+  std::uint32_t unflushed_counted_ = 0;  // in World::unflushed
   OperationQueue done_;
 };
 
