@@ -149,7 +149,6 @@ bool Extent::undisturbed() const noexcept {
 
 Block::Block(Operation& original, std::uint64_t serial, std::int64_t now_ns)
     : original_(&original),
-      serial_(serial),
       since_ns_(now_ns),
       pattern_(static_cast<std::byte>(0x81 + serial % 0x60)),
       data_before_(memory_of(original)),

@@ -70,7 +70,7 @@ class Extent {
 
 class Block final : public OperationDouble {
  public:
-  /// Throws std::bad_alloc. Nothing is changed yet.
+  /// Throws std::bad_alloc. Nothing is changed yet. `serial` chooses the pattern.
   Block(Operation& original, std::uint64_t serial, std::int64_t now_ns);
 
   /// Takes over the user's memory, and leaves patterns there.
@@ -98,7 +98,6 @@ class Block final : public OperationDouble {
   [[nodiscard]] std::string faults_of_operation() const;
 
   Operation* const original_;
-  const std::uint64_t serial_;
   const std::int64_t since_ns_;
   const std::byte pattern_;
   // What the user's operation looked like.
