@@ -52,7 +52,8 @@ class Run {
     config.processors = {processor};
     auto opened = Proactor::open(std::move(config));
     if (!opened) return;  // a machine may be too poor for it
-    proactor_ = std::move(*opened);
+    owner_ = std::move(*opened);
+    proactor_ = owner_.get();
     for (Slot& slot : slots_) slot.run = this;
     open_handles();
   }
@@ -74,7 +75,7 @@ class Run {
     for (std::size_t i = 0; i < steps_max && !input_.empty(); ++i) step();
     over_ = true;
     if (thread != 0) world_.scheduler().join(thread);
-    proactor_.reset();
+    owner_.reset();  // its last handlers still call it
     for (const Slot& slot : slots_) {
       world_.check(!slot.operation.is_pending(), "an operation outlives its proactor");
       world_.check(slot.started == slot.completed, "a start without its completion");
@@ -273,7 +274,8 @@ class Run {
   std::size_t number_ = 0;  // of the handle that was chosen last
   std::array<Handle*, handles_count> handles_{};
   std::array<Slot, slots_count> slots_{};
-  std::unique_ptr<Proactor> proactor_;
+  std::unique_ptr<Proactor> owner_;
+  Proactor* proactor_ = nullptr;
 };
 
 ProcessorConfig processor_of(Input& input, World& world) {
