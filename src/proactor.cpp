@@ -181,6 +181,14 @@ class Opener {
                                     "mode per_thread for both",
                                 ReasonCode::needs_one_thread}};
     }
+    if (engine && processor.debug) {
+      auto watched = engines::watched(std::move(*engine), options);
+      if (watched == nullptr) {
+        return unexpected{Failure{std::make_error_code(std::errc::not_enough_memory),
+                                  "no memory for the debug mode of engine " + candidate.name}};
+      }
+      return watched;
+    }
     return engine;
   }
 
@@ -202,6 +210,7 @@ class Opener {
     if (mode == Mode::per_thread) line += " threads=" + std::to_string(copies);
     line += " leader=" + std::string{to_string(info.leader_rule)};
     line += info.start_from_any_thread ? " start=any_thread" : " start=leader_only";
+    if (config_.processors[index].debug) line += " debug=1";
     note(index, line);
   }
 

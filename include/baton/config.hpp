@@ -84,6 +84,21 @@ struct ProcessorConfig {
   /// posix_aio: how it is told that a request is done, "auto" (suspend), "suspend", "sigwait" (by
   /// `wait_signal`) or "callback".
   std::string notify = "auto";
+  /// The engine is watched (docs/guide/testing.md): it works on copies of operations and buffers,
+  /// and who destroys, frees or changes either before its completion ends the program with a
+  /// report. For finding mistakes, not for speed.
+  bool debug = false;
+  /// chaos: the engine that does the work, by name; "auto" is the first that opens.
+  std::string inner = "auto";
+  /// chaos: what the course of its troubles is drawn from.
+  std::uint32_t chaos_seed = 1;
+  /// chaos: of a hundred - transfers that are made in parts; operations that are delayed, by up to
+  /// chaos_delay_us; operations that fail; cancels that are passed on late.
+  std::uint32_t chaos_short = 25;
+  std::uint32_t chaos_delay = 25;
+  std::uint32_t chaos_delay_us = 2'000;
+  std::uint32_t chaos_error = 1;
+  std::uint32_t chaos_late_cancel = 50;
 };
 
 /// How accepted connections find their home processor in per_thread mode.

@@ -316,6 +316,7 @@ class BATON_EXPORT Operation {
  private:
   friend class OperationQueue;   // links
   friend class OperationAccess;  // src/core: state machine, timers, dispatch
+  friend class OperationDouble;  // src/engines/common: stands for a user's operation in an engine
 
   // First 64 bytes: what every hop touches, and all that posted work does.
   Operation* next_ = nullptr;

@@ -26,6 +26,7 @@ struct RegistryEntry {
   std::string reason;              ///< why it stands where it stands in the order of preference
   bool waits_by_strategy = false;  ///< engines only: takes a wait strategy (the emulated one)
   bool files_only = false;         ///< engines only: takes files, so that it is one of a team
+  bool only_by_name = false;       ///< engines only: never chosen unless somebody names it
   /// Engines only: settings of its own that are worth comparing, as a configuration says them,
   /// separated by blanks ("notify=suspend notify=sigwait"; a literal). What `baton doctor` and the
   /// benchmarks try beside each other.

@@ -13,4 +13,9 @@ void assertion_failed(const char* fact, const char* file, int line) noexcept {
   std::abort();
 }
 
+void misuse_found(const char* report) noexcept {
+  std::fprintf(stderr, "baton: debug: %s\n", report);
+  std::abort();
+}
+
 }  // namespace baton

@@ -2,10 +2,21 @@
 // on with a broken state corrupts somebody's data later. One fact each.
 #pragma once
 
+#include <atomic>
+
 namespace baton {
 
 /// Prints nothing but the place and the fact to the program's abort message and ends it.
 [[noreturn]] void assertion_failed(const char* fact, const char* file, int line) noexcept;
+
+/// The program has broken a rule of the library, and debug mode has found it: prints the report,
+/// and ends it.
+[[noreturn]] void misuse_found(const char* report) noexcept;
+
+/// Told of an object that is destroyed while it must not be, before the assertion ends the program:
+/// who knows more about it says so, and ends the program with that. Null: nobody.
+using DestroyedEarly = void (*)(const void* object) noexcept;
+inline std::atomic<DestroyedEarly> destroyed_early{nullptr};
 
 }  // namespace baton
 

@@ -25,6 +25,9 @@ constexpr std::uint32_t ring_entries_end = 32'768;        // IORING_MAX_ENTRIES
 constexpr std::uint32_t completion_entries_end = 65'536;  // IORING_MAX_CQ_ENTRIES
 constexpr std::uint32_t look_us_first = 10;  // below it, looking costs more than it can bring
 constexpr std::uint32_t look_us_end = 10'000'000;
+constexpr std::uint32_t per_cent_end = 100;
+constexpr std::uint32_t delay_us_end = 10'000'000;
+constexpr std::uint32_t seed_end = 0xffff'ffff;
 
 // -- numbers ----------------------------------------------------------------------------
 
@@ -60,6 +63,20 @@ constexpr Key<ProcessorConfig> number_key(std::string_view name) {
           },
           [](const ProcessorConfig& processor) {
             return processor.*Member == 0 ? std::string{} : std::to_string(processor.*Member);
+          }};
+}
+
+/// A number whose 0 is a value like others, and not the default.
+template <std::uint32_t ProcessorConfig::* Member, std::uint32_t Last>
+constexpr Key<ProcessorConfig> plain_number_key(std::string_view name) {
+  return {name,
+          [](ProcessorConfig& processor, std::string_view text) {
+            return read_number(text, 0, Last, false, processor.*Member);
+          },
+          [](const ProcessorConfig& processor) {
+            return processor.*Member == ProcessorConfig{}.*Member
+                       ? std::string{}
+                       : std::to_string(processor.*Member);
           }};
 }
 
@@ -408,6 +425,16 @@ constexpr Key<ProcessorConfig> start_key{
       return processor.start == StartRule::automatic ? "" : word_of(start_rules, processor.start);
     }};
 
+constexpr Key<ProcessorConfig> debug_key{
+    "debug",
+    [](ProcessorConfig& processor, std::string_view text) -> Answer {
+      std::uint32_t number = 0;
+      if (Answer problem = read_number(text, 0, 1, false, number)) return problem;
+      processor.debug = number != 0;
+      return std::nullopt;
+    },
+    [](const ProcessorConfig& processor) { return std::string{processor.debug ? "1" : ""}; }};
+
 constexpr std::array processor_table{
     Key<ProcessorConfig>{"operations", set_operations, get_operations},
     name_key<&ProcessorConfig::engine, EngineNames>("engine"),
@@ -425,6 +452,14 @@ constexpr std::array processor_table{
     power_key<&ProcessorConfig::completion_entries, completion_entries_end>("completion_entries"),
     name_key<&ProcessorConfig::profile, ProfileNames>("profile"),
     name_key<&ProcessorConfig::notify, NotifyNames>("notify"),
+    debug_key,
+    name_key<&ProcessorConfig::inner, EngineNames>("inner"),
+    plain_number_key<&ProcessorConfig::chaos_seed, seed_end>("chaos_seed"),
+    plain_number_key<&ProcessorConfig::chaos_short, per_cent_end>("chaos_short"),
+    plain_number_key<&ProcessorConfig::chaos_delay, per_cent_end>("chaos_delay"),
+    plain_number_key<&ProcessorConfig::chaos_delay_us, delay_us_end>("chaos_delay_us"),
+    plain_number_key<&ProcessorConfig::chaos_error, per_cent_end>("chaos_error"),
+    plain_number_key<&ProcessorConfig::chaos_late_cancel, per_cent_end>("chaos_late_cancel"),
 };
 
 constexpr std::array proactor_table{

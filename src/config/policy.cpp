@@ -57,6 +57,7 @@ Entries candidates(const Config& config, const EngineWish& wish, std::size_t bui
     return entry.name != wish.engine && !contains(config.prefer, entry.name);
   };
   entries.erase(std::remove_if(added, entries.end(), uncalled), entries.end());
+  std::erase_if(entries, [&](const auto& entry) { return entry.only_by_name && uncalled(entry); });
   for (auto name = config.prefer.rbegin(); name != config.prefer.rend(); ++name) {
     to_front(entries, *name);
   }

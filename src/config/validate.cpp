@@ -41,7 +41,7 @@ Checked check_processor(const std::string& place, const ProcessorConfig& process
   if (Checked values = check_values(place, processor_keys(), processor); !values) return values;
   // An empty name prints as a default would; it is none.
   for (const std::string* name : {&processor.engine, &processor.wait, &processor.interrupt,
-                                  &processor.profile, &processor.notify}) {
+                                  &processor.profile, &processor.notify, &processor.inner}) {
     if (name->empty()) {
       return wrong(place, errc::unknown_name, "a name is empty; say auto",
                    ReasonCode::unknown_name);
@@ -50,6 +50,12 @@ Checked check_processor(const std::string& place, const ProcessorConfig& process
   if (contains(config.forbid, processor.engine)) {
     return wrong(place, errc::engine_forbidden,
                  "engine=" + quoted(processor.engine) +
+                     " is forbidden here (forbid, BATON_FORBID); say auto or another one",
+                 ReasonCode::forbidden);
+  }
+  if (contains(config.forbid, processor.inner)) {
+    return wrong(place, errc::engine_forbidden,
+                 "inner=" + quoted(processor.inner) +
                      " is forbidden here (forbid, BATON_FORBID); say auto or another one",
                  ReasonCode::forbidden);
   }
@@ -105,6 +111,9 @@ void note_unused(const ProcessorConfig& processor, const std::string& who,
   if (named && processor.wait != "auto" && !engine_waits_by_strategy(processor.engine)) {
     notes.push_back(who + "wait=" + processor.wait + " is not used: engine " + processor.engine +
                     " waits in its own way");
+  }
+  if (processor.inner != "auto" && processor.engine != "chaos") {
+    notes.push_back(who + "inner=" + processor.inner + " is not used: it is for engine=chaos");
   }
   if (processor.threads != 0 && processor.mode != Mode::per_thread) {
     notes.push_back(who + "threads=" + std::to_string(processor.threads) +

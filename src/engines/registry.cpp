@@ -3,6 +3,10 @@
 // these.
 #include "engines/registry.hpp"
 
+#include <utility>
+
+#include "engines/chaos/engine.hpp"
+#include "engines/debug/engine.hpp"
 #include "engines/emulated/engine.hpp"
 #include "engines/io_uring/engine.hpp"
 #include "engines/linux_aio/engine.hpp"
@@ -38,7 +42,17 @@ std::vector<RegistryEntry<EngineFactory>> builtin() {
        .reason =
            "the engine of a simulated machine, for tests under faults: does not open anywhere "
            "else"},
+      {.name = "chaos",
+       .factory = open_chaos,
+       .reason =
+           "another engine (inner=) with troubles on the way, drawn from a seed: for tests of "
+           "programs",
+       .only_by_name = true},
   };
+}
+
+std::unique_ptr<Engine> watched(std::unique_ptr<Engine> engine, const EngineOptions& options) {
+  return open_debug(std::move(engine), options);
 }
 
 }  // namespace baton::engines

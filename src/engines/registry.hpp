@@ -1,6 +1,7 @@
 // The built-in engines, in order of preference.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "baton/registry.hpp"
@@ -8,5 +9,9 @@
 namespace baton::engines {
 
 std::vector<RegistryEntry<EngineFactory>> builtin();
+
+/// The debug mode of an engine: around it, one that watches operations and buffers. Null: no
+/// memory.
+std::unique_ptr<Engine> watched(std::unique_ptr<Engine> engine, const EngineOptions& options);
 
 }  // namespace baton::engines

@@ -12,7 +12,9 @@ namespace {
 auto settings(const ProcessorConfig& p) {
   return std::tie(p.engine, p.wait, p.interrupt, p.mode, p.start, p.started_max, p.operations_max,
                   p.threads, p.workers, p.wait_signal, p.interrupt_signal, p.ring_entries,
-                  p.completion_entries, p.profile, p.notify);
+                  p.completion_entries, p.profile, p.notify, p.debug, p.inner, p.chaos_seed,
+                  p.chaos_short, p.chaos_delay, p.chaos_delay_us, p.chaos_error,
+                  p.chaos_late_cancel);
 }
 
 bool same_processor(const ProcessorConfig& a, const ProcessorConfig& b) {

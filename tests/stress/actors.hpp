@@ -74,8 +74,10 @@ class Blocks final : public Actor {
   struct Worker;
   void worker_ended();
   void closed() { ledger_.part_ended(); }
+  static std::uint16_t whole_or_plain(Random& random);
 
   Ledger& ledger_;
+  bool in_parts_ = false;  // the chaos engine makes transfers short
   Handle* handle_ = nullptr;
   Entry close_;
   std::vector<std::unique_ptr<Worker>> workers_;

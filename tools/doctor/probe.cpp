@@ -125,6 +125,7 @@ std::vector<Row> probe_table(const Config& policy) {
     rows.push_back(std::move(row));
   };
   for (const auto& engine : registry().engines()) {
+    if (engine.only_by_name) continue;  // for tests: nothing to recommend
     if (engine.waits_by_strategy) {
       for (const auto& wait : registry().wait_strategies()) {
         add(engine, wait.name, "", wait.reason);

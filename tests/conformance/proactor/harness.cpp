@@ -150,6 +150,13 @@ Config Combination::config() const {
   processor.mode = mode;
   processor.profile = profile;
   processor.threads = 1;
+  processor.debug = std::getenv("BATON_TEST_DEBUG") != nullptr;
+  if (std::getenv("BATON_TEST_CHAOS") != nullptr) {
+    // Troubles that no test of the contract may notice: what is late, and in another order.
+    processor.inner = std::exchange(processor.engine, "chaos");
+    processor.chaos_short = 0;
+    processor.chaos_error = 0;
+  }
   config.processors.push_back(processor);
   if (notify != "-") config.processors.front().notify = notify;
   if (files_only) test::make_team(config);

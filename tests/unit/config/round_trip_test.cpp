@@ -39,6 +39,14 @@ ProcessorConfig any_processor(Random& random, bool per_thread_team, std::uint32_
   processor.completion_entries = one_of<std::uint32_t>(random, {0, 32'768, 65'536});
   processor.profile = one_of<std::string>(random, {"auto", "any", "pinned"});
   processor.notify = one_of<std::string>(random, {"auto", "suspend", "sigwait", "callback"});
+  processor.debug = number(random, 1) == 0;
+  processor.inner = one_of<std::string>(random, {"auto", "emulated", "io_uring"});
+  processor.chaos_seed = one_of<std::uint32_t>(random, {0, 1, 77, 0xffff'ffff});
+  processor.chaos_short = number(random, 100);
+  processor.chaos_delay = number(random, 100);
+  processor.chaos_delay_us = number(random, 10'000'000);
+  processor.chaos_error = number(random, 100);
+  processor.chaos_late_cancel = number(random, 100);
   return processor;
 }
 
@@ -82,6 +90,14 @@ void expect_equal(const Config& a, const Config& b) {
     EXPECT_EQ(one.completion_entries, other.completion_entries);
     EXPECT_EQ(one.profile, other.profile);
     EXPECT_EQ(one.notify, other.notify);
+    EXPECT_EQ(one.debug, other.debug);
+    EXPECT_EQ(one.inner, other.inner);
+    EXPECT_EQ(one.chaos_seed, other.chaos_seed);
+    EXPECT_EQ(one.chaos_short, other.chaos_short);
+    EXPECT_EQ(one.chaos_delay, other.chaos_delay);
+    EXPECT_EQ(one.chaos_delay_us, other.chaos_delay_us);
+    EXPECT_EQ(one.chaos_error, other.chaos_error);
+    EXPECT_EQ(one.chaos_late_cancel, other.chaos_late_cancel);
   }
 }
 

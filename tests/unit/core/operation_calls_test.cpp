@@ -88,6 +88,15 @@ TEST_F(Calls, start_and_post_refuse_an_operation_in_use) {
   }
 }
 
+// From another thread it was taken for a start, on no handle.
+TEST_F(Calls, a_close_that_is_not_prepared_as_one_is_found) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";  // a child of fork has no proactor
+  Operation close;
+  EXPECT_DEATH(static_cast<void>(proactor_->close(*handle_[0], close)), "OperationKind::close");
+  close.prepare(OperationKind::close, handle_[1]);
+  EXPECT_DEATH(static_cast<void>(proactor_->close(*handle_[0], close)), "OperationKind::close");
+}
+
 TEST_F(Calls, cancel_finds_something_only_where_something_is_pending) {
   const std::pair<State, CancelResult> expected[] = {
       {State::initialized, CancelResult::nothing_pending},

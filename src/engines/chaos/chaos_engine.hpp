@@ -1,0 +1,103 @@
+// ChaosEngine: an engine with troubles, around one that does the work. For programs that want to
+// know how they bear what a network and a disk do rarely: transfers in parts, completions that come
+// late and in another order, errors, cancels that come too late. All of it within the contract: a
+// program that cannot stand it is wrong.
+//
+// Each operation inside is a job: a double that the engine inside gets, whole or part by part, when
+// its turn has come. The turns are what surprises: on a stream operations of one direction follow
+// one another (contract.md, rule 3), so the next is not begun before the last is told.
+//
+//   queued -> resting (before) -> inside -> resting (afterwards) -> told
+//                                  ^   |
+//                                  +---+ next part
+//
+// The invariant: a job is either queued behind another, or in the timed list, or inside the inner
+// engine, or told: then it is gone, and its operation in told_.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "engines/chaos/draws.hpp"
+#include "engines/common/operation_double.hpp"
+#include "engines/common/wrapping_engine.hpp"
+#include "os/mutex.hpp"
+
+namespace baton::engines::chaos {
+
+struct Job;
+
+/// What is kept of a handle: those that follow one another, the first one having its turn.
+struct Record {
+  std::deque<Job*> in;
+  std::deque<Job*> out;
+  bool reset = false;  ///< an error has ended the connection
+};
+
+enum class Stage : std::uint8_t { queued, before, inside, afterwards };
+
+struct Job final : OperationDouble {
+  explicit Job(Operation& started) noexcept : original(&started) { stand_for(started); }
+
+  Operation* const original;
+  Stage stage = Stage::queued;
+  Fate fate;
+  std::deque<Job*>* line = nullptr;  ///< whose turn it waits for; null: nobody's
+  Deadline due;                      ///< of a rest
+  Deadline cancel_due;               ///< a cancel is kept back until then
+  bool cancelled = false;            ///< no further part is begun
+  std::size_t moved = 0;             ///< by the parts before
+  std::vector<MutableBuffer> list;   ///< of this part
+  bool timed = false;                ///< in the list of those with a time
+  Job* timed_next = nullptr;
+  Job* timed_previous = nullptr;
+};
+
+class ChaosEngine final : public WrappingEngine {
+ public:
+  ChaosEngine(std::unique_ptr<Engine> inner, const EngineOptions& options);
+
+  [[nodiscard]] const EngineInfo& info() const noexcept override { return info_; }
+  std::error_code attach(Handle& handle) noexcept override;
+  void detach(Handle& handle) noexcept override;
+  Submission submit(Operation& operation) noexcept override;
+  CancelAnswer cancel(Operation& operation) noexcept override;
+  void wait(OperationQueue& completed, Deadline deadline) noexcept override;
+  [[nodiscard]] Deadline due() noexcept override;
+
+ private:
+  using Jobs = std::unordered_map<const Operation*, std::unique_ptr<Job>>;
+
+  Job* take_in(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  void begin(Job& job) noexcept BATON_REQUIRES(mutex_);
+  void enter(Job& job) noexcept BATON_REQUIRES(mutex_);
+  bool give_part(Job& job) noexcept BATON_REQUIRES(mutex_);
+  void came_out(Job& job) noexcept BATON_REQUIRES(mutex_);
+  void finished(Job& job, int error) noexcept BATON_REQUIRES(mutex_);
+  void tell(Job& job) noexcept BATON_REQUIRES(mutex_);
+  CancelAnswer cancel_now(Job& job) noexcept BATON_REQUIRES(mutex_);
+  void reset(Job& job) noexcept BATON_REQUIRES(mutex_);
+  void serve_times() noexcept BATON_REQUIRES(mutex_);
+  void rest(Job& job, Stage stage, Duration span) noexcept BATON_REQUIRES(mutex_);
+  void add_time(Job& job) noexcept BATON_REQUIRES(mutex_);
+  void forget_time(Job& job) noexcept BATON_REQUIRES(mutex_);
+  void wake() noexcept BATON_REQUIRES(mutex_);
+  [[nodiscard]] Deadline next_time() const noexcept BATON_REQUIRES(mutex_);
+  [[nodiscard]] Record* record_of(const Job& job) noexcept BATON_REQUIRES(mutex_);
+  [[nodiscard]] Deadline now() const noexcept { return Deadline::at_ns(system_.monotonic_ns()); }
+
+  const os::System& system_;
+  EngineInfo info_;
+  os::Mutex mutex_;
+  Draws draws_ BATON_GUARDED_BY(mutex_);
+  Jobs jobs_ BATON_GUARDED_BY(mutex_);
+  std::unordered_map<std::uint32_t, Record> records_ BATON_GUARDED_BY(mutex_);
+  Job* timed_ BATON_GUARDED_BY(mutex_) = nullptr;
+  OperationQueue told_ BATON_GUARDED_BY(mutex_);
+  bool leader_looks_ BATON_GUARDED_BY(mutex_) = false;  // nobody has to be woken
+};
+
+}  // namespace baton::engines::chaos

@@ -1,0 +1,64 @@
+// Opens the engine inside, and the chaos engine around it.
+#include "engines/chaos/engine.hpp"
+
+#include <new>
+#include <string>
+#include <utility>
+
+#include "baton/registry.hpp"
+#include "engines/chaos/chaos_engine.hpp"
+
+namespace baton::engines {
+namespace {
+
+using Opened = Result<std::unique_ptr<Engine>, Failure>;
+
+Opened open_inner(const EngineOptions& options, const std::string& wanted) {
+  Failure why{make_error_code(errc::engine_unavailable),
+              "inner=" + wanted + ": there is no such engine to put troubles around",
+              ReasonCode::unsuitable};
+  for (const auto& entry : registry().engines()) {
+    if (wanted == "auto" ? entry.only_by_name : entry.name != wanted) continue;
+    if (entry.name == "chaos") break;
+    ProcessorConfig config = *options.config;
+    config.engine = entry.name;
+    EngineOptions inner = options;
+    inner.config = &config;
+    Opened opened = entry.factory(inner);
+    if (opened) return opened;
+    why = opened.error();
+    why.reason = "inner=" + entry.name + ": " + why.reason;
+  }
+  return unexpected{why};
+}
+
+}  // namespace
+
+Opened open_chaos(const EngineOptions& given) {
+  const ProcessorConfig defaults;
+  EngineOptions options = given;
+  if (options.config == nullptr) options.config = &defaults;
+  const ProcessorConfig& config = *options.config;
+  auto inner = open_inner(options, config.inner);
+  if (!inner) return inner;
+  if (options.explain) {
+    const auto said = [](const char* key, std::uint32_t value) {
+      return std::string(" ") + key + "=" + std::to_string(value);
+    };
+    options.explain(
+        "chaos: around engine=" + std::string((*inner)->info().name) +
+        said("chaos_seed", config.chaos_seed) + said("chaos_short", config.chaos_short) +
+        said("chaos_delay", config.chaos_delay) + said("chaos_delay_us", config.chaos_delay_us) +
+        said("chaos_error", config.chaos_error) +
+        said("chaos_late_cancel", config.chaos_late_cancel));
+  }
+  try {
+    return std::unique_ptr<Engine>(
+        std::make_unique<chaos::ChaosEngine>(std::move(*inner), options));
+  } catch (const std::bad_alloc&) {
+    return unexpected{Failure{std::make_error_code(std::errc::not_enough_memory),
+                              "no memory for the chaos engine"}};
+  }
+}
+
+}  // namespace baton::engines

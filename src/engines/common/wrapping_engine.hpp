@@ -1,0 +1,34 @@
+// WrappingEngine: an engine around another one, which does the work. What the outer one does not
+// change is passed on.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "baton/engine.hpp"
+
+namespace baton::engines {
+
+class WrappingEngine : public Engine {
+ public:
+  explicit WrappingEngine(std::unique_ptr<Engine> inner) noexcept : inner_(std::move(inner)) {}
+
+  [[nodiscard]] const EngineInfo& info() const noexcept override { return inner_->info(); }
+  std::error_code attach(Handle& handle) noexcept override { return inner_->attach(handle); }
+  void detach(Handle& handle) noexcept override { inner_->detach(handle); }
+  void flush() noexcept override { inner_->flush(); }
+  void interrupt() noexcept override { inner_->interrupt(); }
+  [[nodiscard]] NativeHandle descriptor() const noexcept override { return inner_->descriptor(); }
+  [[nodiscard]] Deadline due() noexcept override { return inner_->due(); }
+  [[nodiscard]] EngineCounters counters() const noexcept override { return inner_->counters(); }
+  void after_fork_in_child() noexcept override { inner_->after_fork_in_child(); }
+
+ protected:
+  [[nodiscard]] Engine& inner() noexcept { return *inner_; }
+  [[nodiscard]] const Engine& inner() const noexcept { return *inner_; }
+
+ private:
+  std::unique_ptr<Engine> inner_;
+};
+
+}  // namespace baton::engines

@@ -1,0 +1,58 @@
+// DebugEngine: an engine, watched. It gives the engine inside doubles of the operations and copies
+// of their buffers (block.hpp), and when they come back it looks whether the user has kept the rule
+// that both belong to the library until the completion (contract.md, rule 2), and the engine its
+// own. Who has not is told which operation it was, where it was started and what to do; then the
+// program ends, for its memory cannot be trusted any more.
+//
+// It is there only when the configuration says debug=1: otherwise not an instruction of it runs.
+//
+// Locks: mutex_ guards the table of blocks and the quarantine. cancel holds it while the engine
+// inside looks for the double, so that a block cannot be thrown away meanwhile.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <unordered_map>
+
+#include "engines/common/wrapping_engine.hpp"
+#include "engines/debug/block.hpp"
+#include "os/mutex.hpp"
+
+namespace baton::engines::debug {
+
+class DebugEngine final : public WrappingEngine {
+ public:
+  DebugEngine(std::unique_ptr<Engine> inner, const EngineOptions& options);
+  ~DebugEngine() override;
+
+  Submission submit(Operation& operation) noexcept override;
+  CancelAnswer cancel(Operation& operation) noexcept override;
+  void wait(OperationQueue& completed, Deadline deadline) noexcept override;
+  void after_fork_in_child() noexcept override;
+
+  /// If it is inside, the end of the program, with a report.
+  void destroyed(const Operation& operation);
+
+ private:
+  using Blocks = std::unordered_map<const Operation*, std::unique_ptr<Block>>;
+
+  bool enter(Operation& operation, Block*& block) noexcept;
+  std::unique_ptr<Block> leave(Operation& doubled) noexcept;
+  void settle(std::unique_ptr<Block> block);
+  void check(const Block& block) const;
+  void bury(std::unique_ptr<Block> block);
+  void abandon() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
+  void exhume() BATON_REQUIRES(mutex_);
+  [[nodiscard]] std::string describe(const Block& block) const;
+
+  const os::System& system_;
+  os::Mutex mutex_;
+  Blocks inside_ BATON_GUARDED_BY(mutex_);
+  std::uint64_t serial_ BATON_GUARDED_BY(mutex_) = 0;
+  std::deque<std::unique_ptr<Block>> quarantine_ BATON_GUARDED_BY(mutex_);
+  std::size_t quarantined_bytes_ BATON_GUARDED_BY(mutex_) = 0;
+  bool forked_ = false;
+};
+
+}  // namespace baton::engines::debug

@@ -1,0 +1,20 @@
+// What debug mode prints before it ends the program.
+#pragma once
+
+#include <string>
+
+namespace baton::engines::debug {
+
+/// The addresses of the callers of this function, the nearest first; how many. 0 where the C
+/// library cannot tell.
+int callers(void** frames, int frames_max) noexcept;
+/// One line each, with names where the program has them.
+std::string frames_text(void* const* frames, int count);
+std::string address(const void* where);
+
+/// Prints what happened, to which operation, and what to do instead; ends the program.
+[[noreturn]] void users_mistake(const std::string& what, const std::string& which);
+/// The same for a bug of an engine.
+[[noreturn]] void engines_mistake(const std::string& what, const std::string& which);
+
+}  // namespace baton::engines::debug

@@ -1,0 +1,300 @@
+// The same through include/baton.h: a program in C that listens, connects, sends, reads, cancels,
+// sets timers and closes, while a call or an allocation fails in turn. Whatever fails, each start
+// that was taken is brought once, and none that was not; nothing is left behind; and the proactor
+// works when the trouble is over.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "../support/failing_system.hpp"
+#include "allocations.hpp"
+#include "baton.h"
+#include "capi/proactor.hpp"
+#include "world.hpp"
+
+namespace baton::faults {
+namespace {
+
+using conformance::Combination;
+using test::FailingCalls;
+using test::Held;
+
+constexpr std::size_t faults_of_each = 24;  // of one combination, if not full
+constexpr std::size_t call_none = ~std::size_t{0};
+constexpr baton_handle no_handle = 0;
+
+/// One program and its books.
+class Program {
+ public:
+  explicit Program(baton_proactor& proactor) : proactor_(proactor) {}
+
+  /// Stops at the first thing that fails.
+  void run() {
+    if (!connect() || !talk() || !wait_for_nothing()) return;
+    whole_ = true;
+  }
+  /// What is pending is asked to end, and comes.
+  void end() {
+    static_cast<void>(baton_cancel_all(&proactor_));
+    for (baton_handle& handle : handles_) {
+      if (handle != no_handle) baton_handle_close(&proactor_, handle);
+      handle = no_handle;
+    }
+    while (pending_ > 0) bring();
+    EXPECT_EQ(started_, completed_);
+  }
+  void expect_works() {
+    baton_operation timer = operation(BATON_TIMER, no_handle, 30);
+    timer.deadline_ns = baton_now(&proactor_) + 1'000;
+    EXPECT_TRUE(start(timer));
+    EXPECT_TRUE(start(operation(BATON_POST, no_handle, 31)));
+    while (pending_ > 0) bring();
+    EXPECT_EQ(started_, completed_);
+  }
+  [[nodiscard]] bool whole() const { return whole_; }
+
+ private:
+  enum : std::uint64_t {
+    accepting,
+    connecting,
+    writing,
+    reading,
+    pending_read,
+    timing,
+    posting,
+    watching
+  };
+  enum { listener, client, server, handles_count };
+
+  static baton_operation operation(int kind, baton_handle handle, std::uint64_t tag) {
+    baton_operation made{};
+    made.size = sizeof(made);
+    made.kind = static_cast<std::uint16_t>(kind);
+    made.handle = handle;
+    made.tag = tag;
+    return made;
+  }
+
+  bool start(const baton_operation& operation) {
+    int why_not = 0;
+    const int taken = baton_start(&proactor_, &operation, 1, nullptr, &why_not);
+    EXPECT_EQ(taken == 1, why_not == 0);
+    if (taken != 1) return false;
+    ++started_.at(operation.tag);
+    ++pending_;
+    return true;
+  }
+
+  /// A wait, and what it brings.
+  void bring() {
+    constexpr std::int64_t minute_ns = 60'000'000'000;
+    std::array<baton_completion, 4> done{};
+    const int count = baton_wait(&proactor_, done.data(), static_cast<int>(done.size()), minute_ns);
+    if (count == 0) {
+      std::fprintf(stderr, "nothing came within a minute, %d pending\n", pending_);
+      std::abort();
+    }
+    for (int i = 0; i < count; ++i) {
+      const baton_completion& one = done.at(static_cast<std::size_t>(i));
+      --pending_;
+      ++completed_.at(one.tag);
+      EXPECT_LE(completed_.at(one.tag), started_.at(one.tag)) << "tag " << one.tag;
+      last_.at(one.tag) = one;
+      if (one.kind == BATON_ACCEPT && one.error == 0) accepted(static_cast<int>(one.result));
+    }
+  }
+  /// True: complete without an error.
+  bool came(std::uint64_t tag) {
+    while (completed_.at(tag) < started_.at(tag)) bring();
+    return last_.at(tag).error == 0;
+  }
+
+  void accepted(int descriptor) {
+    const int error =
+        baton_adopt(&proactor_, descriptor, BATON_STREAM_SOCKET, BATON_OWNED, &handles_[server]);
+    // For lack of memory for its name it is closed; else it is still ours.
+    if (error != 0 && error != ENOMEM) test::failing_system().close(descriptor);
+  }
+
+  bool connect() {
+    baton_endpoint here{};
+    std::array<char, 128> text{};
+    if (baton_listen(&proactor_, "127.0.0.1:0", 4, &handles_[listener]) != 0) return false;
+    if (baton_local_endpoint(&proactor_, handles_[listener], &here) != 0) return false;
+    if (baton_endpoint_print(&here, text.data(), text.size()) == 0) return false;
+    if (!start(operation(BATON_ACCEPT, handles_[listener], accepting))) return false;
+    if (baton_connect(&proactor_, text.data(), connecting, 0, &handles_[client], nullptr) != 0) {
+      return false;
+    }
+    ++started_.at(connecting);
+    ++pending_;
+    if (!came(connecting)) return false;
+    // Who accepts without a free descriptor drops the connection, and goes on waiting for others.
+    baton_operation watch = operation(BATON_READ_STREAM, handles_[client], watching);
+    watch.data = &watched_;
+    watch.length = 1;
+    if (!start(watch)) return false;
+    while (completed_.at(accepting) == 0 && completed_.at(watching) == 0) bring();
+    return completed_.at(accepting) > 0 && came(accepting) && handles_[server] != no_handle;
+  }
+
+  bool talk() {
+    constexpr std::size_t size = 100'000;  // more than goes at once
+    baton_operation write = operation(BATON_WRITE_STREAM, handles_[client], writing);
+    write.flags = BATON_EXACTLY;
+    write.data = text_.data;
+    write.length = size;
+    baton_operation read = operation(BATON_READ_STREAM, handles_[server], reading);
+    read.flags = BATON_EXACTLY;
+    read.data = buffer_.data();
+    read.length = size;
+    if (!start(read) || !start(write) || !came(writing) || !came(reading)) return false;
+    EXPECT_EQ(last_.at(reading).result, static_cast<std::int64_t>(size));
+    EXPECT_TRUE(is_sent(buffer_.data(), size));
+    return true;
+  }
+
+  bool wait_for_nothing() {
+    std::array<char, 8> nothing{};
+    baton_operation read = operation(BATON_READ_STREAM, handles_[server], pending_read);
+    read.data = buffer_.data();
+    read.length = nothing.size();
+    baton_operation timer = operation(BATON_TIMER, no_handle, timing);
+    timer.deadline_ns = baton_now(&proactor_) + 1'000;
+    if (!start(read) || !start(timer) || !start(operation(BATON_POST, no_handle, posting)) ||
+        !came(timing) || !came(posting)) {
+      return false;
+    }
+    if (baton_cancel_tag(&proactor_, pending_read) < 0) return false;
+    came(pending_read);
+    return last_.at(pending_read).error == ECANCELED;
+  }
+
+  baton_proactor& proactor_;
+  bool whole_ = false;
+  int pending_ = 0;
+  std::array<int, 32> started_{};
+  std::array<int, 32> completed_{};
+  std::array<baton_completion, 32> last_{};
+  std::array<baton_handle, handles_count> handles_{};
+  Text<100'000> text_;
+  char watched_ = 0;
+  std::array<char, 100'000> buffer_{};
+};
+
+struct Trouble {
+  std::size_t call = call_none;  ///< none: an allocation
+  std::size_t nth = 0;           ///< 0: nothing fails
+  int error = 0;
+};
+
+struct Counted {
+  std::array<std::size_t, 64> calls{};
+  std::size_t allocations = 0;
+  bool hit = false;
+};
+
+class Interface : public testing::TestWithParam<Combination> {
+ protected:
+  void SetUp() override {
+    World world(GetParam(), 1, {});
+    const std::string reason = world.open_as_named();
+    if (!reason.empty()) GTEST_SKIP() << reason;
+  }
+
+  Counted run(const Trouble& trouble) {
+    Counted counted;
+    const Held before = test::held_now();
+    {
+      Config config = GetParam().config();
+      config.system = &test::failing_system();
+      auto program = std::unique_ptr<Program>{};
+      baton_proactor* proactor = nullptr;
+      {
+        const test::OpensProactor opens;
+        proactor = new baton_proactor(std::move(config), 16, sizeof(baton_completion));
+      }
+      program = std::make_unique<Program>(*proactor);
+      {
+        FailingAllocations allocations(trouble.call == call_none ? trouble.nth : 0);
+        FailingCalls calls(FailingCalls::Whose::everybody,
+                           trouble.call != call_none ? trouble.call : counted.calls.size() - 1,
+                           trouble.nth, trouble.error);
+        program->run();
+        allocations.end();
+        calls.end();
+        counted.hit = calls.hit() || allocations.hit();
+        for (std::size_t i = 0; i < counted.calls.size(); ++i) counted.calls[i] = calls.count(i);
+        counted.allocations = allocations.count();
+      }
+      EXPECT_TRUE(program->whole() || counted.hit) << "failed, and nothing was wrong";
+      program->end();
+      program->expect_works();
+      baton_close(proactor);
+    }
+    Held after = test::held_now();
+    after.blocked_signals = before.blocked_signals;  // strategies by signal block theirs for good
+    EXPECT_EQ(after, before) << "left behind";
+    return counted;
+  }
+
+  Counted try_with(const Trouble& trouble) {
+    std::string what = GetParam().name() + ", interface, ";
+    if (trouble.nth == 0) {
+      what += "no fault";
+    } else if (trouble.call == call_none) {
+      what += "allocation " + std::to_string(trouble.nth);
+    } else {
+      what += std::string(test::failing_calls()[trouble.call].name) + " " +
+              std::to_string(trouble.nth) + ": " + test::name_of_fault(trouble.error);
+    }
+    SCOPED_TRACE(what);
+    now_trying(what);
+    Counted counted;
+    expect_no_leak([&] { counted = run(trouble); });
+    return counted;
+  }
+
+  void visit(const std::vector<Trouble>& troubles) {
+    const std::size_t stride =
+        full() ? 1 : std::max<std::size_t>(troubles.size() / faults_of_each, 1);
+    for (std::size_t i = hash(GetParam().name()) % stride; i < troubles.size(); i += stride) {
+      try_with(troubles[i]);
+      if (HasFailure()) return;
+    }
+  }
+};
+
+TEST_P(Interface, each_call_fails_in_turn) {
+  if (GetParam().wait == "rt_signals" && !full()) {
+    GTEST_SKIP() << "real-time signals: as in faults_test.cpp";
+  }
+  const Counted usual = try_with({});
+  std::vector<Trouble> troubles;
+  for (std::size_t call = 0; call < test::failing_calls().size(); ++call) {
+    for (const int error : test::failing_calls()[call].running) {
+      for (std::size_t nth = 1; nth <= usual.calls[call]; ++nth) {
+        troubles.push_back({call, nth, error});
+      }
+    }
+  }
+  visit(troubles);
+}
+
+TEST_P(Interface, each_allocation_fails_in_turn) {
+  const Counted usual = try_with({});
+  std::vector<Trouble> troubles;
+  for (std::size_t nth = 1; nth <= usual.allocations; ++nth) {
+    troubles.push_back({call_none, nth, 0});
+  }
+  visit(troubles);
+}
+
+INSTANTIATE_TEST_SUITE_P(every, Interface, testing::ValuesIn(conformance::combinations()),
+                         conformance::combination_name);
+
+}  // namespace
+}  // namespace baton::faults
