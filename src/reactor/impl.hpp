@@ -209,6 +209,7 @@ class Reactor::Impl {
   bool edge_ = false;
   bool changes_seen_ = false;  // by a running wait
   bool pinned_ = false;        // one thread has to wait
+  bool lead_moves_ = true;     // and may, at a price where one has to, be another one from now on
   std::uint32_t forks_ = 0;
   reactor::FifoToken token_;
 

@@ -91,6 +91,7 @@ Result<void, Failure> Reactor::Impl::open_demultiplexer() {
   // What an edge strategy knows already is asked of the Demultiplexer alone.
   changes_seen_ = info.changes_during_wait || edge_;
   pinned_ = !info.any_thread_waits;
+  lead_moves_ = info.any_thread_waits || info.hands_over;
   return {};
 }
 

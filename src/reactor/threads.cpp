@@ -61,7 +61,7 @@ void Reactor::Impl::leave(Member& me) noexcept {
 }
 
 bool Reactor::Impl::can_lead(const Member& me) const noexcept {
-  return !pinned_ || owner_ == 0 || owner_ == me.thread || demux_->info().hands_over;
+  return lead_moves_ || owner_ == 0 || owner_ == me.thread;
 }
 
 // -- the leader -----------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ void Reactor::Impl::accept(const Report& report) noexcept {
 
 void Reactor::Impl::rest(Member& me, Deadline until) noexcept {
   Deadline limit = until;
-  const bool role = tuning_.keep_lead && !pinned_ && understudy_ == nullptr && !me.dozes;
+  const bool role = tuning_.keep_lead && lead_moves_ && understudy_ == nullptr && !me.dozes;
   me.dozes = false;
   if (role) {
     understudy_ = &me;
@@ -166,6 +166,7 @@ void Reactor::Impl::look(Member& me) noexcept {
   const bool in_handler = leader_->in_handler;
   if (in_handler && leader_ == me.seen_leader && leader_->calls == me.seen_leader_calls) {
     leader_ = &me;
+    owner_ = me.thread;
     ++statistics_.leads_taken;
     return;
   }
@@ -181,7 +182,7 @@ void Reactor::Impl::hand_over(Member& me) noexcept {
   if (leader_ == &me && !tuning_.keep_lead && !pinned_) leader_ = nullptr;
   if (coming_ > 0) return;
   if (leader_ == nullptr) return wake_sleeper();
-  if (!pinned_ && tuning_.keep_lead && understudy_ == nullptr) wake_sleeper();
+  if (lead_moves_ && tuning_.keep_lead && understudy_ == nullptr) wake_sleeper();
 }
 
 // After something was queued, and before leaving: there is somebody who will look at it.
@@ -198,7 +199,7 @@ void Reactor::Impl::look_round() noexcept {
     return interrupt_leader();
   }
   const bool uncovered = leader_->in_handler && understudy_ == nullptr;
-  if (uncovered && tuning_.keep_lead && !pinned_) wake_sleeper();
+  if (uncovered && tuning_.keep_lead && lead_moves_) return wake_sleeper();
   if (pinned_ && something_queued()) wake_sleeper();
 }
 
