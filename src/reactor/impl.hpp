@@ -24,6 +24,7 @@
 // mutex_, then the Demultiplexer's and the strategies'.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -135,7 +136,9 @@ class Reactor::Impl {
   std::error_code settle(Registration& registration) noexcept;
   std::error_code watch(Registration& registration, Interest more) noexcept;
   void unwatch(Registration& registration, Interest less) noexcept;
-  void put_ready(Registration& registration) noexcept;
+  void put_ready(Registration& registration) noexcept {
+    if (!registration.queue.linked() && !registration.running) ready_.push(registration);
+  }
   void forget_ready(Registration& registration) noexcept;
   /// From now on it is ending: detached, out of all lists. Its on_close is still to be called.
   void begin_end(Registration& registration, std::error_code why) noexcept;
@@ -147,9 +150,16 @@ class Reactor::Impl {
   void resume_now(Registration& registration) noexcept;
   void resume_late_ones() noexcept;
 
-  // -- running.cpp: taking what is queued, and calling it; each unlocks meanwhile
+  // -- turn.cpp; those that call handlers unlock meanwhile
+  void lead(Member& me, Deadline until);
+  void lead_one(Member& me, const Report& report);
+  void accept(const Report& report) noexcept;
   bool run_next(Member& me);
   void run_ready(Member& me, Registration& registration);
+
+  // -- running.cpp; the same
+  bool run_from_program(Member& me);
+  void before_call(Registration& registration) noexcept;
   void run_notification(Member& me);
   void run_timer(Member& me, reactor::ReactorTimer& timer);
   void run_close(Member& me);
@@ -158,6 +168,7 @@ class Reactor::Impl {
   void call(Registration& registration, Interest what, Answers& answers);
   void after_answers(Registration& registration, const Answers& answers) noexcept;
   static void tell(const reactor::Notification& notification);
+  static void note_answer(Next next, Interest what, Answers& answers) noexcept;
   static void ask(Registration& registration, Interest what, Answers& answers);
   void enter_handler(Member& me) noexcept {
     me.in_handler = true;
@@ -170,6 +181,14 @@ class Reactor::Impl {
            !closing_.empty();
   }
 
+  /// After the queue was emptied.
+  [[nodiscard]] bool something_left() const noexcept {
+    return !again_.empty() || !notifications_.empty() || !ready_.empty() || !closing_.empty();
+  }
+  [[nodiscard]] bool nothing_but_reports() const noexcept {
+    return !wake_asked_ && !something_left() && timers_.nearest().is_never();
+  }
+
   // -- threads.cpp
   /// May take from the queue: the leader, and whoever is awake while the leader waits. A pinned
   /// leader is needed for waiting, and leaves handlers to others as long as one of them sleeps.
@@ -180,10 +199,11 @@ class Reactor::Impl {
   bool can_lead(const Member& me) const noexcept;
   std::error_code enter(Member& me) noexcept;
   void leave(Member& me) noexcept;
-  void lead(Member& me, Deadline until) noexcept;
+  void take_lead(Member& me) noexcept;
+  void after_interrupt(Member& me, bool interrupted) noexcept;
   [[nodiscard]] bool work_for_leader() const noexcept;
   void share_out() noexcept;
-  void accept(const Report& report) noexcept;
+  void accept_specially(Registration& registration, const Report& report) noexcept;
   void rest(Member& me, Deadline until) noexcept;
   void look(Member& me) noexcept;
   void note(Member& me) noexcept;
@@ -207,6 +227,8 @@ class Reactor::Impl {
   std::unique_ptr<demux::Demultiplexer> demux_;
   bool level_ = true;  // a report leaves the registration armed, and comes again
   bool edge_ = false;
+  bool lazy_level_ = true;  // level_, and Suspension::lazy
+  bool by_token_ = false;
   bool changes_seen_ = false;  // by a running wait
   bool pinned_ = false;        // one thread has to wait
   bool lead_moves_ = true;     // and may, at a price where one has to, be another one from now on
@@ -229,6 +251,7 @@ class Reactor::Impl {
   std::unique_ptr<reactor::SignalPump> signals_;
   RegistrationKey signals_key_;
 
+  std::array<Report, limits::reports_max> reports_;  // the leader's, while it waits without mutex_
   Member* leader_ = nullptr;
   bool leader_waits_ = false;
   bool leader_interrupted_ = false;

@@ -88,6 +88,8 @@ Result<void, Failure> Reactor::Impl::open_demultiplexer() {
   const WaitStrategyInfo& info = demux_->info();
   level_ = info.trigger == Trigger::level;
   edge_ = info.trigger == Trigger::edge;
+  lazy_level_ = level_ && tuning_.suspension == ReactorTuning::Suspension::lazy;
+  by_token_ = tuning_.resumption == ReactorTuning::Resumption::token;
   // What an edge strategy knows already is asked of the Demultiplexer alone.
   changes_seen_ = info.changes_during_wait || edge_;
   pinned_ = !info.any_thread_waits;
@@ -313,10 +315,6 @@ void Reactor::Impl::unwatch(Registration& registration, Interest less) noexcept 
   demux_->drop(registration.index, less);
 }
 
-void Reactor::Impl::put_ready(Registration& registration) noexcept {
-  if (!registration.queue.linked() && !registration.running) ready_.push(registration);
-}
-
 void Reactor::Impl::forget_ready(Registration& registration) noexcept {
   registration.ready = Interest::none;
   if (registration.queue.linked() && !any(registration.told)) registration.queue.unlink();
@@ -336,7 +334,7 @@ void Reactor::Impl::after_call(Registration& registration) noexcept {
 void Reactor::Impl::resume_after_call(Registration& registration) noexcept {
   if (!any(registration.desired())) return;
   const bool late = tuning_.resumption == ReactorTuning::Resumption::late;
-  if (tuning_.resumption == ReactorTuning::Resumption::token) return resume_by_token(registration);
+  if (by_token_) return resume_by_token(registration);
   if (!late || (leader_waits_ && changes_seen_)) return resume_now(registration);
   if (!registration.late.linked()) late_.push(registration);
   // A wait over a fixed set: nobody would see it before its end.

@@ -1,5 +1,5 @@
-// Taking what is queued, and calling it: notifications first, as many as there were when the system
-// was last asked, then timers, then what is ready.
+// Calling what turn.cpp has taken, where it is not the usual case: notifications, timers, several
+// events at once, and what the answers ask for.
 #include <utility>
 
 #include "base/assert.hpp"
@@ -7,21 +7,17 @@
 
 namespace baton {
 
-bool Reactor::Impl::run_next(Member& me) {
-  if (BATON_UNLIKELY(notifications_now_ > 0)) {
+// What comes before anything that the system tells; false: there is none.
+bool Reactor::Impl::run_from_program(Member& me) {
+  if (notifications_now_ > 0) {
     --notifications_now_;
     // Some may have been purged meanwhile.
     if (!notifications_.empty()) return run_notification(me), true;
     notifications_now_ = 0;
   }
-  if (BATON_UNLIKELY(timers_.has_due())) {
-    if (reactor::ReactorTimer* const timer = timers_.next_due()) return run_timer(me, *timer), true;
-  }
-  if (Registration* const registration = ready_.pop()) return run_ready(me, *registration), true;
-  if (BATON_UNLIKELY(!closing_.empty())) return run_close(me), true;
-  // Who leads asks the system first, and refills then; while it waits, it cannot.
-  if (!leader_waits_ || (again_.empty() && notifications_.empty())) return false;
-  refill();
+  reactor::ReactorTimer* const timer = timers_.next_due();
+  if (timer == nullptr) return false;
+  run_timer(me, *timer);
   return true;
 }
 
@@ -30,33 +26,15 @@ void Reactor::Impl::refill() noexcept {
   notifications_now_ = notifications_.size();
 }
 
-void Reactor::Impl::run_ready(Member& me, Registration& registration) {
-  const Interest what = (registration.ready & registration.desired()) | registration.told;
-  registration.ready = registration.told = Interest::none;
-  if (!any(what)) return;
+void Reactor::Impl::before_call(Registration& registration) noexcept {
   if (edge_) registration.armed = Interest::none;  // its report has used that up
-  if (BATON_UNLIKELY(tuning_.suspension == ReactorTuning::Suspension::eager)) {
-    unwatch(registration, registration.armed);
-    ++statistics_.suspended;
-  }
-  registration.running = true;
-  enter_handler(me);
-  unlock();
-  Answers answers;
-  try {
-    call(registration, what, answers);
-  } catch (...) {
-    me.thrown = std::current_exception();
-  }
-  lock();
-  me.in_handler = false;
-  registration.running = false;
-  after_answers(registration, answers);
+  if (tuning_.suspension != ReactorTuning::Suspension::eager) return;
+  unwatch(registration, registration.armed);
+  ++statistics_.suspended;
 }
 
 // Output comes before input, as in ACE: room is made before more is taken in.
 void Reactor::Impl::call(Registration& registration, Interest what, Answers& answers) {
-  if (BATON_LIKELY(what == Interest::in)) return ask(registration, what, answers);
   for (const Interest one : {Interest::out, Interest::urgent, Interest::in}) {
     if (!any(what & one)) continue;
     ask(registration, one, answers);
@@ -72,10 +50,13 @@ void Reactor::Impl::call(Registration& registration, Interest what, Answers& ans
 void Reactor::Impl::ask(Registration& registration, Interest what, Answers& answers) {
   EventHandler& handler = *registration.handler;
   const NativeHandle fd = registration.fd;
-  const Next next = what == Interest::in    ? handler.on_input(fd)
-                    : what == Interest::out ? handler.on_output(fd)
-                                            : handler.on_exception(fd);
-  if (BATON_LIKELY(next == Next::keep)) return;
+  note_answer(what == Interest::in    ? handler.on_input(fd)
+              : what == Interest::out ? handler.on_output(fd)
+                                      : handler.on_exception(fd),
+              what, answers);
+}
+
+void Reactor::Impl::note_answer(Next next, Interest what, Answers& answers) noexcept {
   if (next == Next::again) answers.again = answers.again | what;
   if (next == Next::drop) answers.drop = answers.drop | what;
   if (next == Next::remove) answers.remove = true;

@@ -1,48 +1,11 @@
 // The threads: who leads, who follows, who sleeps, and how nobody is forgotten.
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/assert.hpp"
-#include "base/uninitialized.hpp"
 #include "reactor/impl.hpp"
 
 namespace baton {
-
-Result<std::size_t> Reactor::Impl::turn(Deadline until, std::size_t calls_max,
-                                        bool return_after_calls) {
-  if (in_wrong_process()) return unexpected{make_error_code(errc::after_fork)};
-  Member me;
-  lock();
-  if (const std::error_code error = enter(me)) {
-    unlock();
-    return unexpected{error};
-  }
-  bool late = false;
-  while (!ended() && me.calls < calls_max) {
-    if (BATON_UNLIKELY(leader_ == nullptr) && can_lead(me)) {
-      leader_ = &me;
-      owner_ = me.thread;
-    }
-    if (may_take(me) && run_next(me)) {
-      if (BATON_UNLIKELY(me.thrown != nullptr)) break;
-      continue;
-    }
-    me.helps = false;
-    if (return_after_calls && (me.calls > 0 || me.woken)) break;
-    if (late) break;
-    if (leader_ == &me) {
-      lead(me, until);
-    } else {
-      rest(me, until);
-    }
-    late = !until.is_never() && (until.ns() <= 0 || now() >= until);
-  }
-  leave(me);
-  unlock();
-  if (me.thrown != nullptr) std::rethrow_exception(me.thrown);
-  return static_cast<std::size_t>(me.calls);
-}
 
 std::error_code Reactor::Impl::enter(Member& me) noexcept {
   if (pinned_) {
@@ -66,56 +29,33 @@ bool Reactor::Impl::can_lead(const Member& me) const noexcept {
 
 // -- the leader -----------------------------------------------------------------------------------
 
-void Reactor::Impl::lead(Member& me, Deadline until) noexcept {
-  resume_late_ones();
-  share_out();
-  const Deadline deadline = work_for_leader() || wake_asked_ ? Deadline::immediately()
-                                                             : std::min(until, timers_.nearest());
-  const bool by_token = tuning_.resumption == ReactorTuning::Resumption::token;
-  leader_deadline_ = deadline;
-  leader_waits_ = true;
-  leader_interrupted_ = false;
-  unlock();
-  BATON_UNINITIALIZED std::array<Report, limits::reports_max> reports;
-  bool interrupted = false;
-  if (BATON_UNLIKELY(by_token)) token_.acquire(nullptr, nullptr);
-  const std::size_t count =
-      demux_->wait(std::span{reports}.first(tuning_.reports_max), deadline, interrupted);
-  if (BATON_UNLIKELY(by_token)) token_.release();
-  lock();
-  leader_waits_ = false;
-  ++statistics_.waits;
-  for (std::size_t i = 0; i < count; ++i) accept(reports[i]);
-  refill();
-  if (!timers_.nearest().is_never()) timers_.collect(now());
+void Reactor::Impl::take_lead(Member& me) noexcept {
+  if (!can_lead(me)) return;
+  leader_ = &me;
+  owner_ = me.thread;
+}
+
+void Reactor::Impl::after_interrupt(Member& me, bool interrupted) noexcept {
   me.woken = std::exchange(wake_asked_, false);
-  if (BATON_UNLIKELY(interrupted)) {
-    ++statistics_.interrupts;
-    if (tuning_.suspend_notifier) suspend_notifier(me);
-  }
-  share_out();
+  if (!interrupted) return;
+  ++statistics_.interrupts;
+  if (tuning_.suspend_notifier) suspend_notifier(me);
 }
 
 // A pinned leader leaves what is queued to one that sleeps, if one does.
 void Reactor::Impl::share_out() noexcept {
-  if (BATON_UNLIKELY(pinned_) && coming_ == 0 && something_queued()) wake_sleeper();
+  if (coming_ == 0 && something_queued()) wake_sleeper();
 }
 
-// What is left from before comes after what the system has found: so it is asked, and not waited
-// for. A pinned leader that has left it to others waits.
+// A pinned leader that has left it to others waits.
 bool Reactor::Impl::work_for_leader() const noexcept {
-  return something_queued() && (!pinned_ || (sleepers_ == nullptr && coming_ == 0));
+  return !pinned_ || (sleepers_ == nullptr && coming_ == 0);
 }
 
-void Reactor::Impl::accept(const Report& report) noexcept {
-  Registration& registration = table_[report.token.index];
-  // The Demultiplexer has looked at this before the mutex was taken; here it is settled.
-  if (registration.watched_as != report.token.generation || registration.ending) {
-    ++statistics_.stale_reports;
-    return;
-  }
+// A report of one that runs, or that is not watched as before once it is reported.
+void Reactor::Impl::accept_specially(Registration& registration, const Report& report) noexcept {
   if (!level_ && !edge_) registration.armed = registration.armed - report.ready;  // one-shot
-  if (BATON_UNLIKELY(registration.running)) {
+  if (registration.running) {
     if (!level_) return;  // comes no more until it is watched again
     unwatch(registration, registration.armed);
     ++statistics_.suspended;
