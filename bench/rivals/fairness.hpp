@@ -37,7 +37,7 @@ struct Options {
   std::size_t connections = 50;
   std::size_t threads = 3;
   double seconds = 10;
-  std::size_t chunk = 1024;
+  std::size_t chunk = 256;
 };
 
 [[noreturn]] inline void die(const char* what) {

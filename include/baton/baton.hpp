@@ -28,6 +28,7 @@
 #include "baton/io_object.hpp"
 #include "baton/limits.hpp"
 #include "baton/log.hpp"
+#include "baton/message_block.hpp"
 #include "baton/operation.hpp"
 #include "baton/operation_queue.hpp"
 #include "baton/pending.hpp"

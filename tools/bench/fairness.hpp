@@ -15,7 +15,7 @@ struct FairnessOptions {
   std::size_t connections = 50;
   std::size_t threads = 3;
   double seconds = 10;
-  std::size_t chunk = 1024;
+  std::size_t chunk = 256;
   std::size_t rounds = 1;
   std::vector<std::string> waits{"epoll"};
   std::vector<std::string> only;  // rivals by name; empty: all that are there
