@@ -1,7 +1,6 @@
 // Proactor: opens the engines that the configuration names, and hands every call to the core.
 #include "baton/proactor.hpp"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,19 +13,13 @@
 #include "config/policy.hpp"
 #include "core/core.hpp"
 #include "engines/registry.hpp"
+#include "os/handles_bound.hpp"
 
 namespace baton {
 namespace {
 
 std::uint32_t handles_bound(const Config& config) noexcept {
-  if (config.handles_max != 0) return config.handles_max;
-  rlimit limit{};
-  if (os::or_real(config.system).getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
-      limit.rlim_max == RLIM_INFINITY) {
-    return limits::handles_max;
-  }
-  // The hard limit: programs raise the soft one after they have opened the library.
-  return static_cast<std::uint32_t>(std::min<rlim_t>(limit.rlim_max, limits::handles_max));
+  return os::handles_bound(os::or_real(config.system), config.handles_max);
 }
 
 Mode resolved(Mode mode) noexcept { return mode == Mode::automatic ? Mode::shared : mode; }

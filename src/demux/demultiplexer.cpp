@@ -18,9 +18,9 @@ namespace {
 // The interrupter's place among the tokens; no client's index reaches it.
 constexpr Token interrupt_token{UINT32_MAX, 1};
 
-constexpr std::uint8_t armed_bits = 3;
-constexpr unsigned ready_shift = 2;
-constexpr std::uint8_t registered_bit = 16;
+constexpr std::uint8_t armed_bits = 7;
+constexpr unsigned ready_shift = 3;
+constexpr std::uint8_t registered_bit = 64;
 
 constexpr std::uint8_t armed(Interest interest) noexcept {
   return static_cast<std::uint8_t>(interest);
@@ -33,6 +33,12 @@ constexpr Interest armed_of(std::uint8_t state) noexcept {
 }
 constexpr std::uint8_t without(std::uint8_t bits) noexcept {
   return static_cast<std::uint8_t>(~bits);
+}
+// An error or a hang-up is reported as both. A client that watches for urgent data only has to hear
+// of it as well, else a level-triggered strategy would report it for ever.
+constexpr Interest with_trouble(Interest ready, Interest watched) noexcept {
+  const bool unheard = (ready & Interest::both) == Interest::both && watched == Interest::urgent;
+  return unheard ? ready | Interest::urgent : ready;
 }
 
 template <class Entries>
@@ -264,14 +270,16 @@ Interest Demultiplexer::ready_now(NativeHandle fd, Interest interest) noexcept {
   entry.fd = fd;
   if (any(interest & Interest::in)) entry.events |= POLLIN;
   if (any(interest & Interest::out)) entry.events |= POLLOUT;
+  if (any(interest & Interest::urgent)) entry.events |= POLLPRI;
   const timespec at_once{};
   // EINTR, ENOMEM: not known, so let the client try. EINVAL, EFAULT: only a bug.
   if (system_.ppoll(&entry, 1, &at_once, nullptr) < 0) return interest;
   Interest now = Interest::none;
   if ((entry.revents & POLLIN) != 0) now = now | Interest::in;
   if ((entry.revents & POLLOUT) != 0) now = now | Interest::out;
-  if ((entry.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) now = Interest::both;
-  return now & interest;
+  if ((entry.revents & POLLPRI) != 0) now = now | Interest::urgent;
+  if ((entry.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) now = now | Interest::both;
+  return with_trouble(now, interest) & interest;
 }
 
 void Demultiplexer::drop(std::uint32_t index, Interest interest) noexcept {
@@ -322,8 +330,8 @@ Demultiplexer::Descriptor& Demultiplexer::attached(std::uint32_t index) noexcept
   return *descriptor;
 }
 
-// Registers, or asks for more. An edge strategy is asked for both directions, once: what comes
-// unwanted is remembered.
+// Registers, or asks for more. An edge strategy is asked for everything, once: what comes unwanted
+// is remembered.
 std::error_code Demultiplexer::arm(std::uint32_t index, Descriptor& descriptor,
                                    Interest interest) noexcept {
   {
@@ -332,7 +340,7 @@ std::error_code Demultiplexer::arm(std::uint32_t index, Descriptor& descriptor,
     const bool registered = (before & registered_bit) != 0;
     if (edge_ && registered) return {};  // by the other direction, meanwhile
     const Token token{index, descriptor.generation.load(std::memory_order_relaxed)};
-    const Interest all = edge_ ? Interest::both : armed_of(before) | interest;
+    const Interest all = edge_ ? Interest::all : armed_of(before) | interest;
     // Before the strategy is told: a thread that waits may have the report at once, and a one-shot
     // report that finds its bit missing would be lost. release, though the kernel orders the two
     // anyway.
@@ -423,9 +431,10 @@ Interest Demultiplexer::wanted(Descriptor& descriptor, const Report& report) noe
   if (edge_) {
     const std::uint8_t before =
         descriptor.state.fetch_or(ready(report.ready), std::memory_order_acq_rel);
-    return armed_of(before) & report.ready;
+    return armed_of(before) & with_trouble(report.ready, armed_of(before));
   }
-  return armed_of(descriptor.state.load(std::memory_order_acquire)) & report.ready;
+  const Interest watched = armed_of(descriptor.state.load(std::memory_order_acquire));
+  return watched & with_trouble(report.ready, watched);
 }
 
 // A one-shot report disarms the descriptor as a whole: what was not reported is armed again here.
@@ -435,7 +444,7 @@ Interest Demultiplexer::disarm(Descriptor& descriptor, const Report& report) noe
     return Interest::none;
   }
   const Interest before = armed_of(descriptor.state.load(std::memory_order_relaxed));
-  const Interest told = before & report.ready;
+  const Interest told = before & with_trouble(report.ready, before);
   const Interest rest = before - told;
   descriptor.state.fetch_and(without(armed(told)), std::memory_order_relaxed);
   if (any(rest)) static_cast<void>(strategy_->modify(descriptor.fd, rest, report.token));

@@ -114,9 +114,9 @@ class Demultiplexer {
  private:
   // What is known of a descriptor, in one word: its read-modify-writes have one order, and that
   // settles the races of an edge report with a watch, without a lock (see watch_edge).
-  //   bits 0-1  armed: Interest the client wants to hear of
-  //   bits 2-3  ready: Interest an edge strategy has reported since the client tried last
-  //   bit 4     registered: known to the strategy; changed under mutex_
+  //   bits 0-2  armed: Interest the client wants to hear of
+  //   bits 3-5  ready: Interest an edge strategy has reported since the client tried last
+  //   bit 6     registered: known to the strategy; changed under mutex_
   struct Descriptor {
     std::atomic<std::uint8_t> state{0};
     std::atomic<std::uint32_t> generation{1};  // raised by detach, under mutex_

@@ -42,7 +42,8 @@ std::size_t SilentFiles::take(std::span<Ready> ready) noexcept {
     one = {event.data.fd, Interest::none};
     if ((event.events & EPOLLIN) != 0) one.what = one.what | Interest::in;
     if ((event.events & EPOLLOUT) != 0) one.what = one.what | Interest::out;
-    if ((event.events & (EPOLLERR | EPOLLHUP)) != 0) one.what = Interest::both;
+    if ((event.events & EPOLLPRI) != 0) one.what = one.what | Interest::urgent;
+    if ((event.events & (EPOLLERR | EPOLLHUP)) != 0) one.what = one.what | Interest::both;
   }
   return static_cast<std::size_t>(std::max(count, 0));
 }
@@ -59,6 +60,7 @@ std::error_code SilentFiles::control(int operation, NativeHandle fd, Interest in
   event.events = EPOLLET;
   if (any(interest & Interest::in)) event.events |= EPOLLIN;
   if (any(interest & Interest::out)) event.events |= EPOLLOUT;
+  if (any(interest & Interest::urgent)) event.events |= EPOLLPRI;
   event.data.fd = fd;
   if (system_.epoll_ctl(descriptor(), operation, fd, &event) == 0) return {};
   return {errno, std::system_category()};

@@ -42,6 +42,7 @@ epoll_event event_of(Interest interest, Token token) noexcept {
   epoll_event event{};
   if (any(interest & Interest::in)) event.events |= EPOLLIN;
   if (any(interest & Interest::out)) event.events |= EPOLLOUT;
+  if (any(interest & Interest::urgent)) event.events |= EPOLLPRI;
   event.data.u64 = (std::uint64_t{token.generation} << 32) | token.index;
   return event;
 }
@@ -52,7 +53,8 @@ Report report_of(const epoll_event& event) noexcept {
   report.token.generation = static_cast<std::uint32_t>(event.data.u64 >> 32);
   if ((event.events & EPOLLIN) != 0) report.ready = report.ready | Interest::in;
   if ((event.events & EPOLLOUT) != 0) report.ready = report.ready | Interest::out;
-  if ((event.events & (EPOLLERR | EPOLLHUP)) != 0) report.ready = Interest::both;
+  if ((event.events & EPOLLPRI) != 0) report.ready = report.ready | Interest::urgent;
+  if ((event.events & (EPOLLERR | EPOLLHUP)) != 0) report.ready = report.ready | Interest::both;
   return report;
 }
 

@@ -40,6 +40,7 @@ pollfd entry_of(NativeHandle fd, Interest interest) noexcept {
   entry.fd = any(interest) ? fd : ~fd;
   if (any(interest & Interest::in)) entry.events |= POLLIN;
   if (any(interest & Interest::out)) entry.events |= POLLOUT;
+  if (any(interest & Interest::urgent)) entry.events |= POLLPRI;
   return entry;
 }
 
@@ -51,7 +52,8 @@ Interest readiness_of(short events) noexcept {
   Interest ready = Interest::none;
   if ((events & POLLIN) != 0) ready = ready | Interest::in;
   if ((events & POLLOUT) != 0) ready = ready | Interest::out;
-  if ((events & (POLLERR | POLLHUP | POLLNVAL)) != 0) ready = Interest::both;
+  if ((events & POLLPRI) != 0) ready = ready | Interest::urgent;
+  if ((events & (POLLERR | POLLHUP | POLLNVAL)) != 0) ready = ready | Interest::both;
   return ready;
 }
 

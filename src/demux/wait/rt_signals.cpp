@@ -78,6 +78,7 @@ short events_of(Interest interest) noexcept {
   short events = 0;
   if (any(interest & Interest::in)) events |= POLLIN;
   if (any(interest & Interest::out)) events |= POLLOUT;
+  if (any(interest & Interest::urgent)) events |= POLLPRI;
   return events;
 }
 
@@ -86,7 +87,8 @@ Interest readiness_of(long events) noexcept {
   Interest ready = Interest::none;
   if ((events & POLLIN) != 0) ready = ready | Interest::in;
   if ((events & POLLOUT) != 0) ready = ready | Interest::out;
-  if ((events & (POLLERR | POLLHUP)) != 0) ready = Interest::both;
+  if ((events & POLLPRI) != 0) ready = ready | Interest::urgent;
+  if ((events & (POLLERR | POLLHUP)) != 0) ready = ready | Interest::both;
   return ready;
 }
 

@@ -50,6 +50,7 @@ class SelectWaitStrategy final : public WaitStrategy {
   explicit SelectWaitStrategy(const os::System& system) noexcept : system_(system) {
     FD_ZERO(&in_);
     FD_ZERO(&out_);
+    FD_ZERO(&urgent_);
   }
 
   [[nodiscard]] const WaitStrategyInfo& info() const noexcept override { return facts; }
@@ -91,8 +92,9 @@ class SelectWaitStrategy final : public WaitStrategy {
     BATON_ASSERT(!reports.empty());
     Waited waited = copy();
     const Timeout timeout(system_, deadline);
-    const int count = system_.pselect(waited.end, &waited.in, &waited.out, nullptr, timeout.get(),
-                                      unblocked != nullptr ? &unblocked->set : nullptr);
+    const int count =
+        system_.pselect(waited.end, &waited.in, &waited.out, &waited.urgent, timeout.get(),
+                        unblocked != nullptr ? &unblocked->set : nullptr);
     if (count < 0) return failed(reports, waited);
     if (count == 0) return std::size_t{0};
     return collect(reports, waited);
@@ -106,6 +108,7 @@ class SelectWaitStrategy final : public WaitStrategy {
   struct Waited {
     fd_set in;
     fd_set out;
+    fd_set urgent;
     int end;
     std::uint64_t changes;
   };
@@ -113,11 +116,12 @@ class SelectWaitStrategy final : public WaitStrategy {
   void ask(NativeHandle fd, Interest interest) noexcept BATON_REQUIRES(mutex_) {
     set(in_, fd, any(interest & Interest::in));
     set(out_, fd, any(interest & Interest::out));
+    set(urgent_, fd, any(interest & Interest::urgent));
   }
 
   Waited copy() noexcept {
     const os::LockGuard lock(mutex_, system_);
-    return {in_, out_, end_, changes_};
+    return {in_, out_, urgent_, end_, changes_};
   }
 
   // EINTR: zero reports. EBADF: some descriptor was closed. ENOMEM: the caller's to know. EINVAL:
@@ -128,10 +132,12 @@ class SelectWaitStrategy final : public WaitStrategy {
     if (error != EBADF) return unexpected{system_error(error)};
     bool found = false;
     for (NativeHandle fd = 0; fd < asked.end; ++fd) {
-      const bool wanted = FD_ISSET(fd, &asked.in) || FD_ISSET(fd, &asked.out);
+      const bool wanted =
+          FD_ISSET(fd, &asked.in) || FD_ISSET(fd, &asked.out) || FD_ISSET(fd, &asked.urgent);
       const bool closed = wanted && system_.fcntl(fd, F_GETFD, 0) < 0 && errno == EBADF;
       set(asked.in, fd, closed);
       set(asked.out, fd, closed);
+      set(asked.urgent, fd, false);
       found = found || closed;
     }
     return found ? collect(reports, asked) : std::size_t{0};
@@ -146,6 +152,7 @@ class SelectWaitStrategy final : public WaitStrategy {
       Interest ready = Interest::none;
       if (FD_ISSET(fd, &waited.in)) ready = ready | Interest::in;
       if (FD_ISSET(fd, &waited.out)) ready = ready | Interest::out;
+      if (FD_ISSET(fd, &waited.urgent)) ready = ready | Interest::urgent;
       if (!any(ready) || !still_asked_for(fd, waited)) continue;
       reports[count++] = Report{entries_[static_cast<std::size_t>(fd)].token, ready};
     }
@@ -156,7 +163,7 @@ class SelectWaitStrategy final : public WaitStrategy {
       BATON_REQUIRES(mutex_) {
     const Entry& entry = entries_[static_cast<std::size_t>(fd)];
     const bool same = entry.added_at != 0 && entry.added_at <= waited.changes;
-    return same && (FD_ISSET(fd, &in_) || FD_ISSET(fd, &out_));
+    return same && (FD_ISSET(fd, &in_) || FD_ISSET(fd, &out_) || FD_ISSET(fd, &urgent_));
   }
 
   const os::System& system_;
@@ -165,6 +172,7 @@ class SelectWaitStrategy final : public WaitStrategy {
   os::Mutex mutex_;
   fd_set in_ BATON_GUARDED_BY(mutex_);
   fd_set out_ BATON_GUARDED_BY(mutex_);
+  fd_set urgent_ BATON_GUARDED_BY(mutex_);
   int end_ BATON_GUARDED_BY(mutex_) = 0;  // one more than the highest
   std::uint64_t changes_ BATON_GUARDED_BY(mutex_) = 0;
   std::array<Entry, FD_SETSIZE> entries_ BATON_GUARDED_BY(mutex_);

@@ -208,7 +208,7 @@ TEST(demux_cost, an_edge_is_registered_once_for_both) {
   }
   ASSERT_EQ(script().calls.size(), 1U);
   EXPECT_EQ(script().calls[0].verb, 'a');
-  EXPECT_EQ(script().calls[0].interest, Interest::both);
+  EXPECT_EQ(script().calls[0].interest, Interest::all);
   demux->detach(5);
   EXPECT_EQ(script().calls.size(), 2U);
 }

@@ -1,0 +1,244 @@
+// Reactor: tells handlers that descriptors are ready, and lets them do the I/O themselves - the
+// other pattern, beside the Proactor and over the same wait strategies. Any number of threads run
+// it, as leader and followers.
+//
+//   auto reactor = Reactor::open({}).value();
+//   auto key = reactor->add(fd, Interest::in, [](NativeHandle fd, Interest) {
+//     char block[512];
+//     return ::read(fd, block, sizeof block) > 0 ? Next::keep : Next::remove;
+//   });
+//   reactor->run();
+//
+// What it promises
+//
+//   - Fair: everything that was found ready is called once before the system is asked again.
+//   - A registration is suspended while its handler runs, and resumed by itself afterwards, late:
+//     by the thread that is about to wait (the lesson of the ACE_Dev_Poll_Reactor article). As long
+//     as nobody asks the system meanwhile, that costs no system call at all.
+//   - A registration is named by its RegistrationKey for ever. A descriptor number that was removed
+//     and added again is another registration; nothing that comes late reaches it.
+//   - Notifications are bounded, and wake one thread each at most; an idle reactor makes no system
+//     call.
+//
+// Threads: every member but the constructors' and destructor's may be called by any thread at any
+// time, from inside handlers too, unless it says otherwise. No lock is held while a handler runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "baton/deadline.hpp"
+#include "baton/error.hpp"
+#include "baton/event_handler.hpp"
+#include "baton/export.hpp"
+#include "baton/fwd.hpp"
+#include "baton/handle.hpp"
+#include "baton/interest.hpp"
+#include "baton/limits.hpp"
+#include "baton/result.hpp"
+#include "baton/wait_strategy.hpp"
+
+namespace baton {
+
+/// Names one registration of a reactor for ever; the default one names none.
+struct RegistrationKey {
+  std::uint32_t index = 0;
+  std::uint32_t generation = 0;
+  friend constexpr bool operator==(RegistrationKey, RegistrationKey) noexcept = default;
+};
+
+/// How the reactor goes about its work. The defaults are right; the others exist so that what they
+/// are worth can be measured (baton bench fairness).
+struct ReactorTuning {
+  enum class Suspension : std::uint8_t {
+    lazy,  ///< a handler that runs is taken out of the set only if it is reported again meanwhile
+    eager  ///< always, before it is called
+  };
+  enum class Resumption : std::uint8_t {
+    late,       ///< by the thread that is about to wait, from a list
+    immediate,  ///< by the thread that has run the handler, at once
+    token       ///< the same, but it has to get the token that a waiting thread holds, by a
+                ///< notification: what the article replaced
+  };
+  Suspension suspension = Suspension::lazy;
+  Resumption resumption = Resumption::late;
+  /// The leader runs short handlers itself and stays the leader; if not, it gives up the lead
+  /// before every handler, and another thread waits.
+  bool keep_lead = true;
+  /// The token imitation only: the notification handler is suspended and resumed as all others.
+  bool suspend_notifier = false;
+  /// Events taken from the system at once; at most limits::reports_max.
+  std::uint32_t reports_max = limits::reports_max;
+};
+
+struct BATON_EXPORT ReactorConfig {
+  /// Registered names, or "auto".
+  std::string wait = "auto";
+  std::string interrupt = "auto";
+  /// Signals of strategies that need one; 0: their own choice.
+  int wait_signal = 0;
+  int interrupt_signal = 0;
+  /// Registrations at once; 0: min(RLIMIT_NOFILE, limits::handles_max).
+  std::uint32_t handles_max = 0;
+  /// Notifications that may wait; beyond it notify fails with errc::limit_reached.
+  std::uint32_t notifications_max = 65'536;
+  /// Timers at once; beyond it errc::limit_reached.
+  std::uint32_t timers_max = 1'048'576;
+  /// How long a leader may stay in one handler before another thread takes the lead.
+  std::uint32_t understudy_look_us = 1'000;
+  ReactorTuning tuning{};
+  /// The system-call table in place of the real one: for tests; null: the real one.
+  const os::System* system = nullptr;
+
+  /// What `config` says of the first processor: wait, interrupt, their signals, and the rest that
+  /// both patterns share. So BATON=wait=poll forces a reactor, too.
+  static ReactorConfig from(const Config& config);
+};
+
+struct ReactorStatistics {
+  std::uint64_t waits = 0;           ///< asked the system
+  std::uint64_t calls = 0;           ///< handlers called
+  std::uint64_t suspended = 0;       ///< taken out of the set while their handler ran
+  std::uint64_t resumed_late = 0;    ///< put back by a thread about to wait
+  std::uint64_t resumed_now = 0;     ///< put back by the thread that had run the handler
+  std::uint64_t resume_notices = 0;  ///< waits interrupted because of a resume
+  std::uint64_t notifications = 0;   ///< accepted
+  std::uint64_t interrupts = 0;      ///< waits interrupted, whatever for
+  std::uint64_t stale_reports = 0;   ///< of registrations that have ended
+  std::uint64_t leads_taken = 0;     ///< from a leader that stayed in a handler too long
+};
+
+class BATON_EXPORT Reactor {
+ public:
+  using Callback = std::function<Next(NativeHandle fd, Interest ready)>;
+  using TimerCallback = std::function<Next(TimerKey timer, Deadline due)>;
+  using SignalCallback = std::function<Next(int number)>;
+
+  static Result<std::unique_ptr<Reactor>, Failure> open(const ReactorConfig& config);
+  /// Calls on_close of every registration. REQUIRES: no thread is inside.
+  ~Reactor();
+  Reactor(const Reactor&) = delete;
+  Reactor& operator=(const Reactor&) = delete;
+
+  [[nodiscard]] const WaitStrategyInfo& info() const noexcept;
+  [[nodiscard]] std::string_view interrupt_name() const noexcept;
+  [[nodiscard]] ReactorStatistics statistics() const noexcept;
+  /// What was asked for and replaced, a line each; empty if nothing was.
+  [[nodiscard]] const std::string& explain() const noexcept;
+
+  // -- descriptors --------------------------------------------------------------------------------
+
+  /// From now on `handler` is called when `fd` is ready for what `interest` names; none: later, by
+  /// change. The handler lives until on_close. Errors: the system's (EPERM: a file without
+  /// readiness; EEXIST: registered already), errc::descriptor_out_of_range, errc::no_free_handles.
+  /// The descriptor should be non-blocking: a report is a hint.
+  Result<RegistrationKey> add(NativeHandle fd, Interest interest, EventHandler& handler) noexcept;
+  Result<RegistrationKey> add(NativeHandle fd, Interest interest,
+                              std::shared_ptr<EventHandler> handler) noexcept;
+  /// The callback is destroyed when the registration ends.
+  Result<RegistrationKey> add(NativeHandle fd, Interest interest, Callback callback);
+
+  /// Replaces what is watched. ENOENT: the registration has ended; the system's errors, which leave
+  /// it as it was.
+  std::error_code change(RegistrationKey key, Interest interest) noexcept;
+  /// No calls until resume; what was found ready and not yet called counts as not found. A call
+  /// that runs is not waited for. ENOENT.
+  std::error_code suspend(RegistrationKey key) noexcept;
+  /// The opposite. One whose call runs is resumed when that has returned. ENOENT; the system's
+  /// errors.
+  std::error_code resume(RegistrationKey key) noexcept;
+
+  /// How a registration ended.
+  enum class Removal : std::uint8_t {
+    done,             ///< on_close was called, by this call
+    when_it_returns,  ///< a call runs; on_close follows it, in that thread
+    unknown           ///< it had ended before
+  };
+  /// Ends it: from now on no call begins (but on_close), what is queued is forgotten, and the
+  /// descriptor may be closed.
+  Removal remove(RegistrationKey key) noexcept;
+  /// As remove; when it returns, on_close has returned. REQUIRES: not called by a handler of this
+  /// registration.
+  Removal remove_and_wait(RegistrationKey key) noexcept;
+
+  /// Registrations now.
+  [[nodiscard]] std::size_t size() const noexcept;
+
+  // -- notifications ------------------------------------------------------------------------------
+
+  /// Calls the handler of the registration as if the system had found it ready, once however often
+  /// it is asked for; not at the same time as its other calls. ENOENT.
+  std::error_code notify(RegistrationKey key, Interest as) noexcept;
+  /// Calls on_output, on_exception and on_input of `handler`, as `as` says, once for each
+  /// notification, in their order. `handler` lives until then or until it is purged.
+  /// errc::limit_reached: notifications_max are waiting; ENOMEM.
+  std::error_code notify(EventHandler& handler, Interest as) noexcept;
+  std::error_code notify(std::shared_ptr<EventHandler> handler, Interest as) noexcept;
+  /// Runs `work` in a thread of the reactor.
+  std::error_code notify(std::function<void()> work) noexcept;
+  /// Forgets what was to be told to `handler` (null: to anybody) of what `which` names: how many
+  /// are forgotten altogether. One whose call has begun is not among them.
+  std::size_t purge(const EventHandler* handler, Interest which = Interest::all) noexcept;
+  [[nodiscard]] std::size_t notifications() const noexcept;  ///< that wait
+  /// Makes one thread return from handle_events; sticky. run() goes on.
+  void wake() noexcept;
+
+  // -- timers -------------------------------------------------------------------------------------
+
+  /// on_timeout at `first`, and every `interval` after that unless it is zero (counted from when it
+  /// was due; what was missed is not made up for). errc::limit_reached, ENOMEM.
+  Result<TimerKey> schedule(EventHandler& handler, Deadline first, Duration interval = {}) noexcept;
+  Result<TimerKey> schedule(std::shared_ptr<EventHandler> handler, Deadline first,
+                            Duration interval = {}) noexcept;
+  Result<TimerKey> schedule(TimerCallback callback, Deadline first, Duration interval = {});
+  /// True: no call will begin any more. False: there is no such timer (any more), or - of one that
+  /// is not periodic - its call has begun.
+  bool cancel(TimerKey timer) noexcept;
+  /// Cancels all timers of a handler: of how many no call will begin. Looks at every timer.
+  std::size_t cancel_timers(const EventHandler& handler) noexcept;
+  [[nodiscard]] std::size_t timers() const noexcept;
+
+  // -- signals ------------------------------------------------------------------------------------
+
+  /// on_signal for each arrival of signal `number`, one handler for each signal. The signal is
+  /// blocked in the calling thread; it must be in all others, too (SignalSet::block). EINVAL: no
+  /// such signal, or SIGKILL or SIGSTOP; EEXIST; the system's errors.
+  std::error_code add_signal(int number, EventHandler& handler) noexcept;
+  std::error_code add_signal(int number, std::shared_ptr<EventHandler> handler) noexcept;
+  std::error_code add_signal(int number, SignalCallback callback);
+  /// ENOENT. The signal stays blocked. A call that runs is not waited for.
+  std::error_code remove_signal(int number) noexcept;
+
+  // -- running it ---------------------------------------------------------------------------------
+
+  /// Calls handlers until at least one has been called and nothing more is at hand, or `until`, or
+  /// the end: how many were called. An exception of a handler comes through, after the reactor has
+  /// been left in order; the registration stands. errc::wrong_thread: the strategy is bound to
+  /// another thread (WaitStrategyInfo::hands_over); errc::after_fork.
+  Result<std::size_t> handle_events(Deadline until = Deadline::never());
+  /// At most one handler.
+  Result<std::size_t> handle_one(Deadline until = Deadline::never());
+  /// Until end(). The same errors.
+  Result<std::size_t> run();
+  /// Every thread returns after the handler it is in; sticky until restart().
+  void end() noexcept;
+  void restart() noexcept;
+  [[nodiscard]] bool ended() const noexcept;
+
+  /// In the child of a fork, where the reactor may otherwise only be destroyed: watches everything
+  /// anew, by means of its own. Notifications are forgotten, timers stand. Failure with
+  /// errc::after_fork: a thread of the parent was changing something at that moment.
+  Result<void, Failure> reopen();
+
+ private:
+  class Impl;
+  explicit Reactor(std::unique_ptr<Impl> impl) noexcept;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace baton

@@ -1,0 +1,25 @@
+// How many handles to make room for: what was configured, or what the system allows.
+#pragma once
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "baton/limits.hpp"
+#include "os/system.hpp"
+
+namespace baton::os {
+
+/// `configured`, unless it is 0.
+inline std::uint32_t handles_bound(const System& system, std::uint32_t configured) noexcept {
+  if (configured != 0) return configured;
+  rlimit limit{};
+  if (system.getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max == RLIM_INFINITY) {
+    return limits::handles_max;
+  }
+  // The hard limit: programs raise the soft one after they have opened the library.
+  return static_cast<std::uint32_t>(std::min<rlim_t>(limit.rlim_max, limits::handles_max));
+}
+
+}  // namespace baton::os

@@ -1,0 +1,272 @@
+// Reactor::Impl: registrations, timers, notifications and signals of one reactor, and the threads
+// that run it, over one Demultiplexer.
+//
+// The idea. One thread leads: it waits, queues what is ready, and calls the handlers one after the
+// other, keeping the lead, for waking a thread costs more than most handlers. It asks the system
+// again only when the queue is empty: so everybody who was ready has had one turn, and that is
+// fairness. One sleeping follower, the understudy, looks about once a millisecond; it takes the
+// lead from a leader that has been in the same handler since the last look, and helps with what has
+// waited that long. After a look without traffic it sleeps for good (the protocol of
+// docs/internals/leader_followers.md, in little).
+//
+// Suspension. A registration whose handler runs is not called again before that has returned. While
+// the leader runs handlers itself nobody asks the system, so there is nothing to suspend. Only when
+// somebody else leads meanwhile, and the registration is reported again, it is taken out of the
+// set; when its handler has returned it goes on a list, and the thread that is about to wait puts
+// it back. If a thread waits already, the one that ran the handler puts it back at once - where a
+// running wait sees that - for nobody else would.
+//
+// The one tricky piece: no wake-up may be lost. Whoever stops being available - enters a handler,
+// waits, leaves - or leaves work for others looks round in the same critical section.
+//
+// Everything is guarded by mutex_, unless it says otherwise. Calls of the Demultiplexer that change
+// what is watched are made under it, which is what serialises them; the wait is not. Lock order:
+// mutex_, then the Demultiplexer's and the strategies'.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/chunked_table.hpp"
+#include "baton/reactor.hpp"
+#include "demux/demultiplexer.hpp"
+#include "os/mutex.hpp"
+#include "os/parking.hpp"
+#include "os/system.hpp"
+#include "reactor/notification_queue.hpp"
+#include "reactor/registration.hpp"
+#include "reactor/signal_pump.hpp"
+#include "reactor/timer_table.hpp"
+#include "reactor/token.hpp"
+
+namespace baton {
+
+class Reactor::Impl {
+ public:
+  static Result<std::unique_ptr<Impl>, Failure> open(const ReactorConfig& config);
+  explicit Impl(const ReactorConfig& config);
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  using Registration = reactor::Registration;
+  using Kept = std::shared_ptr<EventHandler>;
+
+  // -- registrations.cpp --------------------------------------------------------------------------
+  Result<RegistrationKey> add(NativeHandle fd, Interest interest, EventHandler* handler,
+                              Kept kept) noexcept;
+  std::error_code change(RegistrationKey key, Interest interest) noexcept;
+  std::error_code suspend(RegistrationKey key) noexcept;
+  std::error_code resume(RegistrationKey key) noexcept;
+  Removal remove(RegistrationKey key, bool wait) noexcept;
+  [[nodiscard]] std::size_t size() noexcept;
+  Result<void, Failure> reopen();
+
+  // -- handlers.cpp: notifications, timers, signals -----------------------------------------------
+  std::error_code notify(RegistrationKey key, Interest as) noexcept;
+  std::error_code notify(EventHandler* handler, Kept kept, std::function<void()> work,
+                         Interest as) noexcept;
+  std::size_t purge(const EventHandler* handler, Interest which) noexcept;
+  [[nodiscard]] std::size_t notifications() noexcept;
+  Result<TimerKey> schedule(EventHandler* handler, Kept kept, Deadline first,
+                            Duration interval) noexcept;
+  bool cancel(TimerKey timer) noexcept;
+  std::size_t cancel_timers(const EventHandler& handler) noexcept;
+  [[nodiscard]] std::size_t timers() noexcept;
+  std::error_code add_signal(int number, EventHandler* handler, Kept kept) noexcept;
+  std::error_code remove_signal(int number) noexcept;
+
+  // -- threads.cpp --------------------------------------------------------------------------------
+  Result<std::size_t> turn(Deadline until, std::size_t calls_max, bool return_after_calls);
+  void end() noexcept;
+  void restart() noexcept { ended_.store(false, std::memory_order_release); }
+  [[nodiscard]] bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
+  void wake() noexcept;
+  ReactorStatistics statistics() noexcept;
+
+  [[nodiscard]] const demux::Demultiplexer& demultiplexer() const noexcept { return *demux_; }
+  [[nodiscard]] const std::string& explanation() const noexcept { return explanation_; }
+
+ private:
+  enum class Rest : std::uint8_t { awake, asleep, understudy, woken };
+
+  /// A thread inside turn(); lives on its stack.
+  struct Member {
+    Rest rest = Rest::awake;
+    bool in_handler = false;
+    bool helps = false;  // may take from the queue without the lead
+    bool dozes = false;  // nothing happened at its last look: sleeps for good
+    bool woken = false;  // by Reactor::wake
+    std::uint64_t calls = 0;
+    std::uint64_t thread = 0;  // pinned only
+    os::ParkingSlot slot;
+    Member* next = nullptr;  // sleepers, last in first out
+    Member* previous = nullptr;
+    std::exception_ptr thrown;
+    // The understudy's notes.
+    const Member* seen_leader = nullptr;
+    std::uint64_t seen_leader_calls = 0;
+    std::uint64_t seen_calls = 0;
+    std::uint64_t seen_waits = 0;
+  };
+
+  /// What the calls of a registration answered, by event.
+  struct Answers {
+    Interest again = Interest::none;
+    Interest drop = Interest::none;
+    bool remove = false;
+  };
+
+  void lock() noexcept { mutex_.lock(system_); }
+  void unlock() noexcept { mutex_.unlock(system_); }
+
+  // -- registrations.cpp
+  demux::Options demux_options();
+  Result<void, Failure> open_demultiplexer();
+  [[nodiscard]] bool in_wrong_process() const noexcept;
+  Registration* find(RegistrationKey key) noexcept;
+  Registration* take_free(std::error_code& error) noexcept;
+  void put_free(Registration& registration) noexcept;
+  /// Watches what is desired and is not armed, drops what is armed and not desired.
+  std::error_code settle(Registration& registration) noexcept;
+  std::error_code watch(Registration& registration, Interest more) noexcept;
+  void unwatch(Registration& registration, Interest less) noexcept;
+  void put_ready(Registration& registration) noexcept {
+    if (!registration.queue.linked() && !registration.running) ready_.push(registration);
+  }
+  void forget_ready(Registration& registration) noexcept;
+  /// From now on it is ending: detached, out of all lists. Its on_close is still to be called.
+  void begin_end(Registration& registration, std::error_code why) noexcept;
+  /// Calls on_close and frees it. Unlocks meanwhile.
+  void close(Registration& registration) noexcept;
+  void close_later(Registration& registration, std::error_code why) noexcept;
+  void after_call(Registration& registration) noexcept;
+  void resume_after_call(Registration& registration) noexcept;
+  void resume_now(Registration& registration) noexcept;
+  void resume_late_ones() noexcept;
+
+  // -- turn.cpp; those that call handlers unlock meanwhile
+  void lead(Member& me, Deadline until);
+  void lead_one(Member& me, const Report& report);
+  void accept(const Report& report) noexcept;
+  bool run_next(Member& me);
+  void run_ready(Member& me, Registration& registration);
+
+  // -- running.cpp; the same
+  bool run_from_program(Member& me);
+  void before_call(Registration& registration) noexcept;
+  void run_notification(Member& me);
+  void run_timer(Member& me, reactor::ReactorTimer& timer);
+  void run_close(Member& me);
+  void timer_armed() noexcept;
+  void refill() noexcept;
+  void call(Registration& registration, Interest what, Answers& answers);
+  void after_answers(Registration& registration, const Answers& answers) noexcept;
+  static void tell(const reactor::Notification& notification);
+  static void note_answer(Next next, Interest what, Answers& answers) noexcept;
+  static void ask(Registration& registration, Interest what, Answers& answers);
+  void enter_handler(Member& me) noexcept {
+    me.in_handler = true;
+    ++me.calls;
+    ++statistics_.calls;
+    if (BATON_UNLIKELY(sleepers_ != nullptr || !tuning_.keep_lead)) hand_over(me);
+  }
+  [[nodiscard]] bool something_queued() const noexcept {
+    return !ready_.empty() || !again_.empty() || !notifications_.empty() || timers_.has_due() ||
+           !closing_.empty();
+  }
+
+  /// After the queue was emptied.
+  [[nodiscard]] bool something_left() const noexcept {
+    return !again_.empty() || !notifications_.empty() || !ready_.empty() || !closing_.empty();
+  }
+  [[nodiscard]] bool nothing_but_reports() const noexcept {
+    return !wake_asked_ && !something_left() && timers_.nearest().is_never();
+  }
+
+  // -- threads.cpp
+  /// May take from the queue: the leader, and whoever is awake while the leader waits. A pinned
+  /// leader is needed for waiting, and leaves handlers to others as long as one of them sleeps.
+  [[nodiscard]] bool may_take(const Member& me) const noexcept {
+    if (BATON_UNLIKELY(pinned_)) return leader_ != &me || (sleepers_ == nullptr && coming_ == 0);
+    return leader_ == &me || leader_waits_ || me.helps || !tuning_.keep_lead;
+  }
+  bool can_lead(const Member& me) const noexcept;
+  std::error_code enter(Member& me) noexcept;
+  void leave(Member& me) noexcept;
+  void take_lead(Member& me) noexcept;
+  void after_interrupt(Member& me, bool interrupted) noexcept;
+  [[nodiscard]] bool work_for_leader() const noexcept;
+  void share_out() noexcept;
+  void accept_specially(Registration& registration, const Report& report) noexcept;
+  void rest(Member& me, Deadline until) noexcept;
+  void look(Member& me) noexcept;
+  void note(Member& me) noexcept;
+  void hand_over(Member& me) noexcept;
+  void look_round() noexcept;
+  void wake_sleeper() noexcept;
+  void wake_understudy() noexcept;
+  void interrupt_leader() noexcept;
+  void push_sleeper(Member& me) noexcept;
+  void remove_sleeper(Member& me) noexcept;
+  void suspend_notifier(Member& me) noexcept;
+  void take_token() noexcept;
+  void resume_by_token(Registration& registration) noexcept;
+  [[nodiscard]] Deadline now() const noexcept { return Deadline::at_ns(system_.monotonic_ns()); }
+
+  const ReactorConfig config_;
+  const os::System& system_;
+  const ReactorTuning tuning_;
+  const Duration look_;
+  std::string explanation_;
+  std::unique_ptr<demux::Demultiplexer> demux_;
+  bool level_ = true;  // a report leaves the registration armed, and comes again
+  bool edge_ = false;
+  bool lazy_level_ = true;  // level_, and Suspension::lazy
+  bool by_token_ = false;
+  bool changes_seen_ = false;  // by a running wait
+  bool pinned_ = false;        // one thread has to wait
+  bool lead_moves_ = true;     // and may, at a price where one has to, be another one from now on
+  std::uint32_t forks_ = 0;
+  reactor::FifoToken token_;
+
+  os::Mutex mutex_;
+  ChunkedTable<Registration> table_;
+  std::uint32_t made_ = 0;  // registrations that have an index
+  Registration* free_ = nullptr;
+  std::size_t used_ = 0;
+  reactor::RegistrationList<&Registration::queue> ready_;
+  reactor::RegistrationList<&Registration::queue> again_;  // ready when others have had their turn
+  reactor::RegistrationList<&Registration::queue> closing_;
+  reactor::RegistrationList<&Registration::late> late_;
+  reactor::NotificationQueue notifications_;
+  std::size_t notifications_now_ = 0;  // those that are told before the system is asked again
+  reactor::TimerTable timers_;
+  std::mutex signals_mutex_;  // for adding and removing signals; before mutex_
+  std::unique_ptr<reactor::SignalPump> signals_;
+  RegistrationKey signals_key_;
+
+  std::array<Report, limits::reports_max> reports_;  // the leader's, while it waits without mutex_
+  Member* leader_ = nullptr;
+  bool leader_waits_ = false;
+  bool leader_interrupted_ = false;
+  Deadline leader_deadline_;
+  Member* understudy_ = nullptr;
+  Member* sleepers_ = nullptr;
+  std::uint32_t coming_ = 0;  // woken, not yet back under the mutex
+  std::uint32_t members_ = 0;
+  std::uint64_t owner_ = 0;  // pinned: the thread that waits, or waited last; 0: nobody has
+  bool wake_asked_ = false;
+  std::uint32_t close_waiters_ = 0;
+  ReactorStatistics statistics_;
+
+  std::atomic<std::uint32_t> closes_{0};  // raised when one is done and somebody waits for that
+  std::atomic<bool> ended_{false};
+};
+
+}  // namespace baton

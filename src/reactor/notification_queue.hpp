@@ -1,0 +1,53 @@
+// NotificationQueue: what handlers are to be told, bounded, in order, and purgeable. Its nodes are
+// reused, so that a steady stream of notifications allocates nothing. Guarded by the reactor's
+// mutex; what is taken out is destroyed by the caller, who does so without the mutex, for the
+// destructors are the user's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+
+#include "baton/event_handler.hpp"
+#include "baton/interest.hpp"
+
+namespace baton::reactor {
+
+struct Notification {
+  EventHandler* handler = nullptr;  // null: `work`
+  std::shared_ptr<EventHandler> kept;
+  std::function<void()> work;
+  Interest as = Interest::none;
+};
+using Notifications = std::list<Notification>;
+
+class NotificationQueue {
+ public:
+  explicit NotificationQueue(std::uint32_t bound) noexcept : bound_(bound) {}
+
+  [[nodiscard]] bool empty() const noexcept { return waiting_.empty(); }
+  [[nodiscard]] std::size_t size() const noexcept { return waiting_.size(); }
+  [[nodiscard]] bool full() const noexcept { return waiting_.size() >= bound_; }
+
+  /// A node for one notification, out of the reserve if it has one. Throws std::bad_alloc.
+  Notifications node();
+  void push(Notifications& one) noexcept { waiting_.splice(waiting_.end(), one); }
+  /// REQUIRES: not empty.
+  Notifications pop() noexcept;
+  /// Empties a node and keeps it. Without the mutex the first half: `one` must be cleared already.
+  void keep(Notifications& one) noexcept;
+
+  /// Takes `which` out of what is to be told to `handler` (null: to anybody). What has nothing left
+  /// is moved to `purged`; returns how many have.
+  std::size_t purge(const EventHandler* handler, Interest which, Notifications& purged) noexcept;
+
+ private:
+  static constexpr std::size_t reserve_max = 64;
+  const std::uint32_t bound_;
+  Notifications waiting_;
+  Notifications reserve_;
+};
+
+}  // namespace baton::reactor

@@ -1,0 +1,103 @@
+// Registration: a descriptor with its handler, one record for each index of the Demultiplexer, and
+// the lists that it stands in. Guarded by the reactor's mutex, but for what a running call reads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <system_error>
+
+#include "base/assert.hpp"
+#include "baton/event_handler.hpp"
+#include "baton/handle.hpp"
+#include "baton/interest.hpp"
+
+namespace baton::reactor {
+
+struct Registration;
+
+struct Link {
+  Link* next = nullptr;  // null: in no list
+  Link* previous = nullptr;
+  Registration* owner = nullptr;
+
+  [[nodiscard]] bool linked() const noexcept { return next != nullptr; }
+  /// Out of whichever list it is in.
+  void unlink() noexcept {
+    BATON_ASSERT(linked());
+    previous->next = next;
+    next->previous = previous;
+    next = previous = nullptr;
+  }
+};
+
+struct Registration {
+  // Do not change from add until on_close has returned, so a running call reads them unlocked.
+  EventHandler* handler = nullptr;
+  std::shared_ptr<EventHandler> kept;
+  NativeHandle fd = invalid_handle;
+
+  std::uint32_t index = 0;
+  std::uint32_t generation = 0;  // the key's; raised when it ends; 0: never used
+  std::uint32_t watched_as = 1;  // the Demultiplexer's generation of this index
+
+  Interest wanted = Interest::none;  // by the user
+  Interest armed = Interest::none;   // the Demultiplexer will report it
+  Interest ready = Interest::none;   // found, and not yet called
+  Interest told = Interest::none;    // notified, and not yet called
+
+  bool used = false;
+  bool running = false;    // a thread is in one of its calls
+  bool suspended = false;  // by the user
+  bool ending = false;     // removed; on_close has not returned yet
+  std::error_code why;     // for on_close
+
+  Link queue{.owner = this};  // of those to be called, or to be closed
+  Link late{.owner = this};   // of those to be resumed
+  Registration* next_free = nullptr;
+
+  /// What should be armed while no call runs.
+  [[nodiscard]] Interest desired() const noexcept {
+    return suspended || ending ? Interest::none : wanted;
+  }
+};
+
+/// First in, first out, through one of a registration's links: a circle with this at its ends, so
+/// that a link leaves without knowing its list.
+template <Link Registration::* Through>
+class RegistrationList {
+ public:
+  RegistrationList() noexcept = default;
+  RegistrationList(const RegistrationList&) = delete;
+  RegistrationList& operator=(const RegistrationList&) = delete;
+
+  [[nodiscard]] bool empty() const noexcept { return ends_.next == &ends_; }
+
+  void push(Registration& registration) noexcept {
+    Link& link = registration.*Through;
+    BATON_ASSERT(!link.linked());
+    link.previous = ends_.previous;
+    link.next = &ends_;
+    ends_.previous->next = &link;
+    ends_.previous = &link;
+  }
+  Registration* pop() noexcept {
+    if (empty()) return nullptr;
+    Link& link = *ends_.next;
+    link.unlink();
+    return link.owner;
+  }
+  /// All of `other` behind what is here.
+  void append(RegistrationList& other) noexcept {
+    if (other.empty()) return;
+    ends_.previous->next = other.ends_.next;
+    other.ends_.next->previous = ends_.previous;
+    other.ends_.previous->next = &ends_;
+    ends_.previous = other.ends_.previous;
+    other.ends_.next = other.ends_.previous = &other.ends_;
+  }
+
+ private:
+  Link ends_{&ends_, &ends_, nullptr};
+};
+
+}  // namespace baton::reactor

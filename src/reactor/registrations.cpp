@@ -1,0 +1,409 @@
+// Registrations: from add to on_close, and what the Demultiplexer is told of them.
+#include <cerrno>
+#include <new>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "os/fork.hpp"
+#include "os/handles_bound.hpp"
+#include "reactor/impl.hpp"
+
+namespace baton {
+namespace {
+
+std::error_code no_such() noexcept {
+  return std::make_error_code(std::errc::no_such_file_or_directory);
+}
+
+}  // namespace
+
+// -- opening --------------------------------------------------------------------------------------
+
+Result<std::unique_ptr<Reactor::Impl>, Failure> Reactor::Impl::open(
+    const ReactorConfig& config) try {
+  const std::uint32_t reports = config.tuning.reports_max;
+  if (reports == 0 || reports > limits::reports_max) {
+    return unexpected{Failure{errc::bad_configuration, "reports_max must be from 1 to " +
+                                                           std::to_string(limits::reports_max)}};
+  }
+  auto made = std::make_unique<Impl>(config);
+  if (auto opened = made->open_demultiplexer(); !opened) return unexpected{opened.error()};
+  return made;
+} catch (const std::bad_alloc&) {
+  return unexpected{Failure{std::make_error_code(std::errc::not_enough_memory),
+                            "no memory for the tables of the reactor"}};
+}
+
+Reactor::Impl::Impl(const ReactorConfig& config)
+    : config_(config),
+      system_(os::or_real(config.system)),
+      tuning_(config.tuning),
+      look_(std::chrono::microseconds{config.understudy_look_us}),
+      forks_(os::fork_generation()),
+      token_(system_),
+      table_(os::handles_bound(system_, config.handles_max)),
+      notifications_(config.notifications_max),
+      timers_(config.timers_max) {
+  os::count_forks();
+}
+
+Reactor::Impl::~Impl() {
+  BATON_ASSERT(members_ == 0 || in_wrong_process());
+  if (in_wrong_process()) {
+    // Nothing is told to handlers that are copies of the parent's.
+    demux_->after_fork_in_child();
+    return;
+  }
+  lock();
+  for (std::uint32_t i = 0; i < made_; ++i) {
+    Registration& registration = table_[i];
+    if (!registration.used) continue;
+    if (!registration.ending) begin_end(registration, {});
+    if (registration.queue.linked()) registration.queue.unlink();
+    close(registration);
+  }
+  unlock();
+}
+
+demux::Options Reactor::Impl::demux_options() {
+  demux::Options options;
+  options.system = config_.system;
+  options.wait = config_.wait;
+  options.interrupt = config_.interrupt;
+  options.descriptors_max = table_.bound();
+  options.wait_signal = config_.wait_signal;
+  options.interrupt_signal = config_.interrupt_signal;
+  options.one_thread_waits = true;  // see can_lead
+  options.explain = [this](std::string_view line) {
+    explanation_ += line;
+    explanation_ += '\n';
+  };
+  return options;
+}
+
+Result<void, Failure> Reactor::Impl::open_demultiplexer() {
+  auto opened = demux::Demultiplexer::open(demux_options());
+  if (!opened) return unexpected{opened.error()};
+  demux_ = std::move(*opened);
+  const WaitStrategyInfo& info = demux_->info();
+  level_ = info.trigger == Trigger::level;
+  edge_ = info.trigger == Trigger::edge;
+  lazy_level_ = level_ && tuning_.suspension == ReactorTuning::Suspension::lazy;
+  by_token_ = tuning_.resumption == ReactorTuning::Resumption::token;
+  // What an edge strategy knows already is asked of the Demultiplexer alone.
+  changes_seen_ = info.changes_during_wait || edge_;
+  pinned_ = !info.any_thread_waits;
+  lead_moves_ = info.any_thread_waits || info.hands_over;
+  return {};
+}
+
+bool Reactor::Impl::in_wrong_process() const noexcept { return os::fork_generation() != forks_; }
+
+// -- from add to on_close -------------------------------------------------------------------------
+
+Result<RegistrationKey> Reactor::Impl::add(NativeHandle fd, Interest interest,
+                                           EventHandler* handler, Kept kept) noexcept {
+  if (in_wrong_process()) return unexpected{make_error_code(errc::after_fork)};
+  if (fd < 0) return unexpected{std::make_error_code(std::errc::bad_file_descriptor)};
+  if (handler == nullptr) return unexpected{std::make_error_code(std::errc::invalid_argument)};
+  lock();
+  std::error_code error;
+  Registration* const registration = take_free(error);
+  if (registration != nullptr) error = demux_->attach(registration->index, fd);
+  if (!error) {
+    registration->fd = fd;
+    registration->handler = handler;
+    registration->wanted = interest;
+    error = settle(*registration);
+    if (error) {
+      demux_->detach(registration->index);
+      ++registration->watched_as;
+    }
+  }
+  if (error) {
+    if (registration != nullptr) put_free(*registration);
+    unlock();
+    return unexpected{error};
+  }
+  registration->kept = std::move(kept);
+  const RegistrationKey key{registration->index, registration->generation};
+  if (!ready_.empty()) look_round();
+  unlock();
+  return key;
+}
+
+std::error_code Reactor::Impl::change(RegistrationKey key, Interest interest) noexcept {
+  if (in_wrong_process()) return errc::after_fork;
+  const os::LockGuard guard(mutex_, system_);
+  Registration* const registration = find(key);
+  if (registration == nullptr) return no_such();
+  const Interest before = std::exchange(registration->wanted, interest);
+  registration->ready = registration->ready & interest;
+  // While it runs, the end of its call settles it.
+  if (registration->running) {
+    unwatch(*registration, registration->armed - interest);
+    return {};
+  }
+  const std::error_code error = settle(*registration);
+  if (error) registration->wanted = before;
+  if (something_queued()) look_round();
+  return error;
+}
+
+std::error_code Reactor::Impl::suspend(RegistrationKey key) noexcept {
+  if (in_wrong_process()) return errc::after_fork;
+  const os::LockGuard guard(mutex_, system_);
+  Registration* const registration = find(key);
+  if (registration == nullptr) return no_such();
+  registration->suspended = true;
+  forget_ready(*registration);
+  unwatch(*registration, registration->armed);
+  return {};
+}
+
+std::error_code Reactor::Impl::resume(RegistrationKey key) noexcept {
+  if (in_wrong_process()) return errc::after_fork;
+  const os::LockGuard guard(mutex_, system_);
+  Registration* const registration = find(key);
+  if (registration == nullptr) return no_such();
+  registration->suspended = false;
+  if (registration->running) return {};
+  if (registration->late.linked()) registration->late.unlink();
+  const std::error_code error = settle(*registration);
+  if (something_queued()) look_round();
+  return error;
+}
+
+Reactor::Removal Reactor::Impl::remove(RegistrationKey key, bool wait) noexcept {
+  if (in_wrong_process()) return Removal::unknown;
+  lock();
+  Removal removal = Removal::unknown;
+  if (Registration* const registration = find(key)) {
+    begin_end(*registration, {});
+    removal = registration->running ? Removal::when_it_returns : Removal::done;
+    if (!registration->running) close(*registration);
+  }
+  // Its record is in use, under the next number, until on_close has returned.
+  const Registration* const ending = key.generation != 0 ? table_.find(key.index) : nullptr;
+  while (wait && ending != nullptr && ending->ending && ending->generation == key.generation + 1) {
+    ++close_waiters_;
+    const std::uint32_t seen = closes_.load(std::memory_order_relaxed);
+    unlock();
+    system_.futex_wait(&closes_, seen, Deadline::never().ns());
+    lock();
+    --close_waiters_;
+  }
+  unlock();
+  return removal;
+}
+
+std::size_t Reactor::Impl::size() noexcept {
+  const os::LockGuard guard(mutex_, system_);
+  return used_ - (signals_key_.generation != 0 ? 1 : 0);
+}
+
+Reactor::Impl::Registration* Reactor::Impl::find(RegistrationKey key) noexcept {
+  Registration* const registration = key.generation != 0 ? table_.find(key.index) : nullptr;
+  if (registration == nullptr || !registration->used || registration->ending) return nullptr;
+  return registration->generation == key.generation ? registration : nullptr;
+}
+
+Reactor::Impl::Registration* Reactor::Impl::take_free(std::error_code& error) noexcept {
+  Registration* registration = free_;
+  if (registration != nullptr) {
+    free_ = registration->next_free;
+  } else if (made_ == table_.bound()) {
+    error = errc::no_free_handles;
+    return nullptr;
+  } else if (!table_.ensure(made_)) {
+    error = std::make_error_code(std::errc::not_enough_memory);
+    return nullptr;
+  } else {
+    registration = &table_[made_];
+    registration->index = made_++;
+    registration->generation = 1;
+  }
+  registration->used = true;
+  ++used_;
+  return registration;
+}
+
+void Reactor::Impl::put_free(Registration& registration) noexcept {
+  BATON_ASSERT(!registration.queue.linked() && !registration.late.linked());
+  registration.handler = nullptr;
+  registration.fd = invalid_handle;
+  registration.wanted = registration.armed = Interest::none;
+  registration.ready = registration.told = Interest::none;
+  registration.used = registration.running = false;
+  registration.suspended = registration.ending = false;
+  registration.why.clear();
+  registration.next_free = std::exchange(free_, &registration);
+  --used_;
+}
+
+void Reactor::Impl::begin_end(Registration& registration, std::error_code why) noexcept {
+  BATON_ASSERT(!registration.ending);
+  registration.ending = true;
+  registration.why = why;
+  ++registration.generation;
+  registration.told = Interest::none;
+  forget_ready(registration);
+  if (registration.late.linked()) registration.late.unlink();
+  registration.armed = Interest::none;
+  demux_->detach(registration.index);
+  ++registration.watched_as;
+}
+
+void Reactor::Impl::close(Registration& registration) noexcept {
+  BATON_ASSERT(registration.ending && !registration.running);
+  EventHandler* const handler = registration.handler;
+  const NativeHandle fd = registration.fd;
+  const std::error_code why = registration.why;
+  Kept kept = std::move(registration.kept);
+  unlock();
+  handler->on_close(fd, why);
+  kept.reset();
+  lock();
+  put_free(registration);
+  if (close_waiters_ == 0) return;
+  // Waiters look again under the mutex, so the order of this store is nobody's concern.
+  closes_.fetch_add(1, std::memory_order_relaxed);
+  system_.futex_wake(&closes_, close_waiters_);
+}
+
+// By a thread that must not call handlers where it stands.
+void Reactor::Impl::close_later(Registration& registration, std::error_code why) noexcept {
+  begin_end(registration, why);
+  closing_.push(registration);
+}
+
+// -- what is watched ------------------------------------------------------------------------------
+
+std::error_code Reactor::Impl::settle(Registration& registration) noexcept {
+  const Interest desired = registration.desired();
+  unwatch(registration, registration.armed - desired);
+  const Interest more = desired - registration.armed;
+  return any(more) ? watch(registration, more) : std::error_code{};
+}
+
+std::error_code Reactor::Impl::watch(Registration& registration, Interest more) noexcept {
+  std::error_code error;
+  if (!edge_) {
+    if (demux_->watch(registration.index, more, error) == demux::Watch::failed) return error;
+    registration.armed = registration.armed | more;
+    return {};
+  }
+  const demux::Watch all = demux_->watch(registration.index, more, error);
+  if (all == demux::Watch::failed) return error;
+  registration.armed = registration.armed | more;
+  if (all == demux::Watch::armed) return {};
+  // The answer does not tell which: of several, one by one.
+  const bool one_only = more == Interest::in || more == Interest::out || more == Interest::urgent;
+  for (const Interest one : {Interest::in, Interest::out, Interest::urgent}) {
+    if (!any(more & one)) continue;
+    if (!one_only && demux_->watch(registration.index, one, error) != demux::Watch::try_now)
+      continue;
+    registration.ready = registration.ready | one;
+    put_ready(registration);
+  }
+  return {};
+}
+
+void Reactor::Impl::unwatch(Registration& registration, Interest less) noexcept {
+  if (!any(less)) return;
+  registration.armed = registration.armed - less;
+  demux_->drop(registration.index, less);
+}
+
+void Reactor::Impl::forget_ready(Registration& registration) noexcept {
+  registration.ready = Interest::none;
+  if (registration.queue.linked() && !any(registration.told)) registration.queue.unlink();
+}
+
+// -- after a call ---------------------------------------------------------------------------------
+
+void Reactor::Impl::after_call(Registration& registration) noexcept {
+  if (any(registration.told)) put_ready(registration);
+  // The usual case: nobody asked the system meanwhile, so it is still in the set.
+  if (BATON_LIKELY(level_ && registration.armed == registration.desired())) return;
+  if (!level_) return resume_after_call(registration);
+  unwatch(registration, registration.armed - registration.desired());
+  if (any(registration.desired() - registration.armed)) resume_after_call(registration);
+}
+
+void Reactor::Impl::resume_after_call(Registration& registration) noexcept {
+  if (!any(registration.desired())) return;
+  const bool late = tuning_.resumption == ReactorTuning::Resumption::late;
+  if (by_token_) return resume_by_token(registration);
+  if (!late || (leader_waits_ && changes_seen_)) return resume_now(registration);
+  if (!registration.late.linked()) late_.push(registration);
+  // A wait over a fixed set: nobody would see it before its end.
+  if (!leader_waits_ || leader_interrupted_) return;
+  ++statistics_.resume_notices;
+  interrupt_leader();
+}
+
+void Reactor::Impl::resume_now(Registration& registration) noexcept {
+  ++statistics_.resumed_now;
+  if (const std::error_code error = settle(registration)) close_later(registration, error);
+}
+
+// By the thread that is about to wait. Those that were removed, suspended or resumed by the user
+// meanwhile are not in the list any more, or have nothing to resume.
+void Reactor::Impl::resume_late_ones() noexcept {
+  while (Registration* const registration = late_.pop()) {
+    if (registration->running || !any(registration->desired())) continue;
+    ++statistics_.resumed_late;
+    if (const std::error_code error = settle(*registration)) close_later(*registration, error);
+  }
+}
+
+// -- after a fork ---------------------------------------------------------------------------------
+
+Result<void, Failure> Reactor::Impl::reopen() {
+  if (!in_wrong_process()) return {};
+  if (!mutex_.try_lock()) {
+    return unexpected{Failure{errc::after_fork,
+                              "a thread of the parent was changing the reactor when it forked"}};
+  }
+  // The threads of the parent are not here.
+  leader_ = understudy_ = sleepers_ = nullptr;
+  leader_waits_ = leader_interrupted_ = false;
+  coming_ = members_ = close_waiters_ = 0;
+  owner_ = 0;
+  notifications_now_ = 0;
+  reactor::Notifications forgotten;
+  static_cast<void>(notifications_.purge(nullptr, Interest::all, forgotten));
+  timers_.forget_running();
+  demux_->after_fork_in_child();
+  demux_.reset();
+  if (auto opened = open_demultiplexer(); !opened) {
+    mutex_.unlock(system_);
+    return unexpected{opened.error()};
+  }
+  forks_ = os::fork_generation();
+  if (signals_ != nullptr) static_cast<void>(signals_->recreate());
+  for (std::uint32_t i = 0; i < made_; ++i) {
+    Registration& registration = table_[i];
+    registration.watched_as = 1;
+    if (!registration.used) continue;
+    registration.running = false;
+    registration.ready = registration.told = registration.armed = Interest::none;
+    if (registration.late.linked()) registration.late.unlink();
+    if (registration.ending) {
+      if (!registration.queue.linked()) closing_.push(registration);
+      continue;
+    }
+    if (registration.queue.linked()) registration.queue.unlink();
+    if (registration.handler == signals_.get()) registration.fd = signals_->descriptor();
+    if (const std::error_code error = demux_->attach(registration.index, registration.fd)) {
+      mutex_.unlock(system_);
+      return unexpected{Failure{error, "no memory for the table of descriptors"}};
+    }
+    if (const std::error_code error = settle(registration)) close_later(registration, error);
+  }
+  mutex_.unlock(system_);
+  return {};
+}
+
+}  // namespace baton

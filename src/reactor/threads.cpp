@@ -1,0 +1,241 @@
+// The threads: who leads, who follows, who sleeps, and how nobody is forgotten.
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "reactor/impl.hpp"
+
+namespace baton {
+
+std::error_code Reactor::Impl::enter(Member& me) noexcept {
+  if (pinned_) {
+    me.thread = system_.thread_self();
+    if (leader_ == nullptr && !can_lead(me)) return errc::wrong_thread;
+  }
+  ++members_;
+  return {};
+}
+
+void Reactor::Impl::leave(Member& me) noexcept {
+  BATON_ASSERT(me.rest == Rest::awake && members_ > 0);
+  --members_;
+  if (leader_ == &me) leader_ = nullptr;
+  if (!ended()) look_round();
+}
+
+bool Reactor::Impl::can_lead(const Member& me) const noexcept {
+  return lead_moves_ || owner_ == 0 || owner_ == me.thread;
+}
+
+// -- the leader -----------------------------------------------------------------------------------
+
+void Reactor::Impl::take_lead(Member& me) noexcept {
+  if (!can_lead(me)) return;
+  leader_ = &me;
+  owner_ = me.thread;
+}
+
+void Reactor::Impl::after_interrupt(Member& me, bool interrupted) noexcept {
+  me.woken = std::exchange(wake_asked_, false);
+  if (!interrupted) return;
+  ++statistics_.interrupts;
+  if (tuning_.suspend_notifier) suspend_notifier(me);
+}
+
+// A pinned leader leaves what is queued to one that sleeps, if one does.
+void Reactor::Impl::share_out() noexcept {
+  if (coming_ == 0 && something_queued()) wake_sleeper();
+}
+
+// A pinned leader that has left it to others waits.
+bool Reactor::Impl::work_for_leader() const noexcept {
+  return !pinned_ || (sleepers_ == nullptr && coming_ == 0);
+}
+
+// A report of one that runs, or that is not watched as before once it is reported.
+void Reactor::Impl::accept_specially(Registration& registration, const Report& report) noexcept {
+  if (!level_ && !edge_) registration.armed = registration.armed - report.ready;  // one-shot
+  if (registration.running) {
+    if (!level_) return;  // comes no more until it is watched again
+    unwatch(registration, registration.armed);
+    ++statistics_.suspended;
+    return;
+  }
+  registration.ready = registration.ready | (report.ready & registration.desired());
+  put_ready(registration);
+}
+
+// -- those that wait for something to do ----------------------------------------------------------
+
+void Reactor::Impl::rest(Member& me, Deadline until) noexcept {
+  Deadline limit = until;
+  const bool role = tuning_.keep_lead && lead_moves_ && understudy_ == nullptr && !me.dozes;
+  me.dozes = false;
+  if (role) {
+    understudy_ = &me;
+    me.rest = Rest::understudy;
+    note(me);
+    limit = std::min(until, Deadline::after(look_, now()));
+  } else {
+    push_sleeper(me);
+  }
+  unlock();
+  const bool unparked = me.slot.park(system_, limit);
+  lock();
+  const Rest was = std::exchange(me.rest, Rest::awake);
+  if (was == Rest::woken) {
+    BATON_ASSERT(coming_ > 0);
+    --coming_;
+  } else if (was == Rest::asleep) {
+    remove_sleeper(me);
+  } else {
+    understudy_ = nullptr;
+    if (!unparked) look(me);
+  }
+}
+
+void Reactor::Impl::note(Member& me) noexcept {
+  me.seen_leader = leader_;
+  me.seen_leader_calls = leader_ != nullptr ? leader_->calls : 0;
+  me.seen_calls = statistics_.calls;
+  me.seen_waits = statistics_.waits;
+}
+
+void Reactor::Impl::look(Member& me) noexcept {
+  if (leader_ == nullptr) return;
+  const bool in_handler = leader_->in_handler;
+  if (in_handler && leader_ == me.seen_leader && leader_->calls == me.seen_leader_calls) {
+    leader_ = &me;
+    owner_ = me.thread;
+    ++statistics_.leads_taken;
+    return;
+  }
+  // The leader has not come to the end of its queue for that long.
+  me.helps = in_handler && statistics_.waits == me.seen_waits && something_queued();
+  me.dozes = !in_handler && statistics_.calls == me.seen_calls;
+}
+
+// -- nobody is forgotten --------------------------------------------------------------------------
+
+// Before a handler.
+void Reactor::Impl::hand_over(Member& me) noexcept {
+  if (leader_ == &me && !tuning_.keep_lead && !pinned_) leader_ = nullptr;
+  if (coming_ > 0) return;
+  if (leader_ == nullptr) return wake_sleeper();
+  if (lead_moves_ && tuning_.keep_lead && understudy_ == nullptr) wake_sleeper();
+}
+
+// After something was queued, and before leaving: there is somebody who will look at it.
+void Reactor::Impl::look_round() noexcept {
+  if (coming_ > 0) return;
+  if (leader_ == nullptr) {
+    if (sleepers_ != nullptr) return wake_sleeper();
+    return wake_understudy();
+  }
+  if (leader_waits_) {
+    if (!something_queued() || leader_interrupted_) return;
+    if (sleepers_ != nullptr) return wake_sleeper();
+    if (understudy_ != nullptr) return wake_understudy();
+    return interrupt_leader();
+  }
+  const bool uncovered = leader_->in_handler && understudy_ == nullptr;
+  if (uncovered && tuning_.keep_lead && lead_moves_) return wake_sleeper();
+  if (pinned_ && something_queued()) wake_sleeper();
+}
+
+void Reactor::Impl::wake_sleeper() noexcept {
+  Member* const sleeper = sleepers_;
+  if (sleeper == nullptr) return;
+  remove_sleeper(*sleeper);
+  sleeper->rest = Rest::woken;
+  ++coming_;
+  sleeper->slot.unpark(system_);
+}
+
+void Reactor::Impl::wake_understudy() noexcept {
+  Member* const understudy = std::exchange(understudy_, nullptr);
+  if (understudy == nullptr) return;
+  understudy->rest = Rest::woken;
+  ++coming_;
+  understudy->slot.unpark(system_);
+}
+
+void Reactor::Impl::interrupt_leader() noexcept {
+  if (!leader_waits_ || std::exchange(leader_interrupted_, true)) return;
+  demux_->interrupt();
+}
+
+void Reactor::Impl::push_sleeper(Member& me) noexcept {
+  me.rest = Rest::asleep;
+  me.previous = nullptr;
+  me.next = sleepers_;
+  if (sleepers_ != nullptr) sleepers_->previous = &me;
+  sleepers_ = &me;
+}
+
+void Reactor::Impl::remove_sleeper(Member& me) noexcept {
+  (me.previous != nullptr ? me.previous->next : sleepers_) = me.next;
+  if (me.next != nullptr) me.next->previous = me.previous;
+  me.next = me.previous = nullptr;
+}
+
+void Reactor::Impl::end() noexcept {
+  const os::LockGuard guard(mutex_, system_);
+  ended_.store(true, std::memory_order_release);
+  while (sleepers_ != nullptr) wake_sleeper();
+  wake_understudy();
+  interrupt_leader();
+}
+
+void Reactor::Impl::wake() noexcept {
+  const os::LockGuard guard(mutex_, system_);
+  wake_asked_ = true;
+  interrupt_leader();
+}
+
+ReactorStatistics Reactor::Impl::statistics() noexcept {
+  const os::LockGuard guard(mutex_, system_);
+  ReactorStatistics copy = statistics_;
+  copy.stale_reports += demux_->stale_reports();
+  return copy;
+}
+
+// -- the imitation of ACE's token -----------------------------------------------------------------
+
+void Reactor::Impl::take_token() noexcept {
+  token_.acquire(
+      [](void* self) {
+        Impl& impl = *static_cast<Impl*>(self);
+        const os::LockGuard guard(impl.mutex_, impl.system_);
+        if (!impl.leader_waits_) return;
+        ++impl.statistics_.resume_notices;
+        impl.interrupt_leader();
+      },
+      this);
+}
+
+void Reactor::Impl::resume_by_token(Registration& registration) noexcept {
+  const std::uint32_t generation = registration.generation;
+  unlock();
+  take_token();
+  lock();
+  // Removed meanwhile, and perhaps another one by now; or in its next call.
+  if (registration.generation == generation && registration.used && !registration.running) {
+    resume_now(registration);
+  }
+  unlock();
+  token_.release();
+  lock();
+}
+
+// Whoever has read a notification puts the notification handler back, for which it needs the token.
+void Reactor::Impl::suspend_notifier(Member& me) noexcept {
+  if (leader_ == &me) leader_ = nullptr;
+  look_round();
+  unlock();
+  take_token();
+  token_.release();
+  lock();
+}
+
+}  // namespace baton

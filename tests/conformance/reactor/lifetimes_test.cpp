@@ -1,0 +1,214 @@
+// Registrations that end: while they wait, while they are queued, while they run.
+#include <unistd.h>
+
+#include <array>
+#include <memory>
+
+#include "harness.hpp"
+
+namespace baton::test {
+
+TEST_P(reactor, on_close_is_the_last_call) {
+  struct Suicidal final : Reader {
+    explicit Suicidal(int& counter) : gone(counter) {}
+    ~Suicidal() override { ++gone; }
+    void on_close(NativeHandle, std::error_code) noexcept override { delete this; }
+    int& gone;
+  };
+  const SocketPair pair;
+  int gone = 0;
+  auto* const handler = new Suicidal(gone);
+  handler->next = Next::remove;
+  ASSERT_TRUE(loop().add(pair.ours.get(), Interest::in, *handler).has_value());
+  pair.make_readable();
+  run_until([&] { return gone == 1; });
+  EXPECT_EQ(loop().size(), 0U);
+}
+
+TEST_P(reactor, a_shared_handler_lives_until_on_close) {
+  const SocketPair pair;
+  auto handler = std::make_shared<Reader>();
+  const std::weak_ptr<Reader> watch = handler;
+  const Reader& reader = *handler;
+  const auto key = loop().add(pair.ours.get(), Interest::in, std::move(handler));
+  ASSERT_TRUE(key.has_value());
+  pair.make_readable();
+  run_until([&] { return reader.calls == 1; });
+  EXPECT_EQ(loop().remove(*key), Reactor::Removal::done);
+  EXPECT_TRUE(watch.expired());
+}
+
+TEST_P(reactor, its_end_closes_all) {
+  const std::array<SocketPair, 3> pairs;
+  auto& readers = make<std::array<Reader, 3>>();
+  for (std::size_t i = 0; i < 3; ++i) {
+    ASSERT_TRUE(loop().add(pairs[i].ours.get(), Interest::in, readers[i]).has_value());
+  }
+  pairs[1].make_readable();
+  replace({});
+  for (const Reader& reader : readers) EXPECT_EQ(reader.closed, 1);
+}
+
+TEST_P(reactor, one_that_removes_itself_is_closed_when_it_returns) {
+  const SocketPair pair;
+  RegistrationKey own;
+  auto& reader = make<Reader>();
+  reader.also = [&](NativeHandle) {
+    EXPECT_EQ(loop().remove(own), Reactor::Removal::when_it_returns);
+    EXPECT_EQ(loop().remove(own), Reactor::Removal::unknown);
+    EXPECT_EQ(reader.closed, 0);
+  };
+  const auto key = loop().add(pair.ours.get(), Interest::in, reader);
+  ASSERT_TRUE(key.has_value());
+  own = *key;
+  pair.make_readable();
+  run_until([&] { return reader.closed == 1; });
+  EXPECT_EQ(reader.calls, 1);
+}
+
+TEST_P(reactor, one_that_is_queued_is_not_called_after_its_removal) {
+  std::array<SocketPair, 2> pairs;
+  std::array<RegistrationKey, 2> keys;
+  auto& readers = make<std::array<Reader, 2>>();
+  for (std::size_t i = 0; i < 2; ++i) {
+    readers[i].also = [&, i](NativeHandle) {
+      EXPECT_EQ(loop().remove(keys[1 - i]), Reactor::Removal::done);
+    };
+    const auto key = loop().add(pairs[i].ours.get(), Interest::in, readers[i]);
+    ASSERT_TRUE(key.has_value());
+    keys[i] = *key;
+  }
+  for (const SocketPair& pair : pairs) pair.make_readable();
+  run_until([&] { return readers[0].calls + readers[1].calls > 0; });
+  EXPECT_EQ(run_what_is_there(), 0U);
+  EXPECT_EQ(readers[0].calls + readers[1].calls, 1);
+  EXPECT_EQ(readers[0].closed + readers[1].closed, 1);
+}
+
+// The number of one that was found ready goes to another one, which is not ready, before its turn
+// comes: the report is not for that one.
+TEST_P(reactor, a_number_used_again_is_somebody_else) {
+  for (int round = 0; round < 20; ++round) {
+    std::array<SocketPair, 2> pairs;
+    SocketPair fresh;
+    std::array<RegistrationKey, 2> keys;
+    auto& readers = make<std::array<Reader, 2>>();
+    auto& successor = make<Reader>();
+    RegistrationKey successor_key;
+    for (std::size_t i = 0; i < 2; ++i) {
+      readers[i].also = [&, i](NativeHandle) {
+        if (successor_key.generation != 0) return;
+        const int number = pairs[1 - i].ours.get();
+        EXPECT_EQ(loop().remove(keys[1 - i]), Reactor::Removal::done);
+        EXPECT_EQ(::dup2(fresh.ours.get(), number), number);
+        const auto key = loop().add(number, Interest::in, successor);
+        ASSERT_TRUE(key.has_value()) << key.error().message();
+        successor_key = *key;
+        EXPECT_FALSE(successor_key == keys[1 - i]);
+      };
+      const auto key = loop().add(pairs[i].ours.get(), Interest::in, readers[i]);
+      ASSERT_TRUE(key.has_value());
+      keys[i] = *key;
+    }
+    for (const SocketPair& pair : pairs) pair.make_readable();
+    run_until([&] { return successor_key.generation != 0; });
+    EXPECT_EQ(run_what_is_there(), 0U);
+    EXPECT_EQ(successor.calls, 0);
+    fresh.make_readable();
+    run_until([&] { return successor.calls == 1; });
+    EXPECT_EQ(successor.bytes, 1U);
+    for (const RegistrationKey key : keys) static_cast<void>(loop().remove(key));
+    EXPECT_EQ(loop().remove(successor_key), Reactor::Removal::done);
+  }
+}
+
+TEST_P(reactor, a_number_may_be_registered_again_while_the_old_handler_runs) {
+  const SocketPair pair;
+  RegistrationKey own;
+  auto& next = make<Reader>();
+  auto& reader = make<Reader>();
+  reader.also = [&](NativeHandle fd) {
+    EXPECT_EQ(loop().remove(own), Reactor::Removal::when_it_returns);
+    ASSERT_TRUE(loop().add(fd, Interest::in, next).has_value());
+  };
+  const auto key = loop().add(pair.ours.get(), Interest::in, reader);
+  ASSERT_TRUE(key.has_value());
+  own = *key;
+  pair.make_readable();
+  run_until([&] { return reader.closed == 1; });
+  pair.make_readable();
+  run_until([&] { return next.calls == 1; });
+  EXPECT_EQ(reader.calls, 1);
+  EXPECT_EQ(loop().size(), 1U);
+}
+
+TEST_P(reactor, an_old_key_names_nobody) {
+  const SocketPair pair;
+  auto& reader = make<Reader>();
+  const auto old = loop().add(pair.ours.get(), Interest::in, reader);
+  ASSERT_TRUE(old.has_value());
+  EXPECT_EQ(loop().remove(*old), Reactor::Removal::done);
+  const auto fresh = loop().add(pair.ours.get(), Interest::in, reader);
+  ASSERT_TRUE(fresh.has_value());
+  EXPECT_EQ(loop().remove(*old), Reactor::Removal::unknown);
+  EXPECT_EQ(loop().remove_and_wait(*old), Reactor::Removal::unknown);
+  EXPECT_TRUE(loop().suspend(*old));
+  EXPECT_TRUE(loop().notify(*old, Interest::in));
+  EXPECT_EQ(loop().remove({}), Reactor::Removal::unknown);
+  EXPECT_EQ(loop().remove({1'000'000, 1}), Reactor::Removal::unknown);
+  EXPECT_EQ(loop().size(), 1U);
+}
+
+TEST_P(reactor, removal_waits_for_a_call_in_another_thread) {
+  const SocketPair pair;
+  std::atomic<bool> entered{false};
+  std::atomic<bool> go_on{false};
+  auto& reader = make<Reader>();
+  reader.also = [&](NativeHandle) {
+    entered = true;
+    wait_for([&] { return go_on.load(); });
+  };
+  const auto key = loop().add(pair.ours.get(), Interest::in, reader);
+  ASSERT_TRUE(key.has_value());
+  start_threads(2);
+  pair.make_readable();
+  wait_for([&] { return entered.load(); });
+  std::atomic<bool> removed{false};
+  std::thread remover([&] {
+    EXPECT_EQ(loop().remove_and_wait(*key), Reactor::Removal::when_it_returns);
+    EXPECT_EQ(reader.closed, 1);
+    removed = true;
+  });
+  wait_for([&] { return loop().suspend(*key) == std::errc::no_such_file_or_directory; });
+  EXPECT_FALSE(removed);
+  // Who comes later has nothing to remove, and waits as well.
+  std::thread second([&] {
+    EXPECT_EQ(loop().remove_and_wait(*key), Reactor::Removal::unknown);
+    EXPECT_EQ(reader.closed, 1);
+  });
+  EXPECT_EQ(reader.closed, 0);
+  go_on = true;
+  remover.join();
+  second.join();
+  join_threads();
+}
+
+TEST_P(reactor, a_handler_may_end_with_its_registration_at_any_time) {
+  constexpr int rounds = 200;
+  start_threads(3);
+  for (int i = 0; i < rounds; ++i) {
+    const SocketPair pair;
+    auto handler = std::make_unique<Reader>();
+    const auto key = loop().add(pair.ours.get(), Interest::in, *handler);
+    ASSERT_TRUE(key.has_value());
+    pair.make_readable();
+    if (i % 2 == 0) wait_for([&] { return handler->calls > 0; });
+    static_cast<void>(loop().remove_and_wait(*key));
+    EXPECT_EQ(handler->closed, 1);
+    EXPECT_FALSE(handler->overlapped);
+  }
+  join_threads();
+  EXPECT_EQ(loop().size(), 0U);
+}
+
+}  // namespace baton::test

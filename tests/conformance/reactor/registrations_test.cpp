@@ -1,0 +1,390 @@
+// Being called: for what, in what order, and what the answers do.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <stdexcept>
+
+#include "baton/error.hpp"
+#include "harness.hpp"
+
+namespace baton::test {
+
+BATON_EVERY_REACTOR();
+
+namespace {
+
+/// Two connected TCP sockets, for what UNIX sockets do not have.
+SocketPair tcp_pair() {
+  SocketPair pair;
+  const Fd listener(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  EXPECT_EQ(::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(::listen(listener.get(), 1), 0);
+  EXPECT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  pair.peer = Fd(::socket(AF_INET, SOCK_STREAM, 0));
+  EXPECT_EQ(::connect(pair.peer.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  pair.ours = Fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK));
+  EXPECT_GE(pair.ours.get(), 0);
+  return pair;
+}
+
+}  // namespace
+
+TEST_P(reactor, says_what_it_is) {
+  EXPECT_EQ(loop().info().name, GetParam());
+  EXPECT_EQ(loop().size(), 0U);
+}
+
+TEST_P(reactor, calls_when_readable) {
+  const SocketPair pair;
+  auto& reader = make<Reader>();
+  const auto key = loop().add(pair.ours.get(), Interest::in, reader);
+  ASSERT_TRUE(key.has_value()) << key.error().message();
+  EXPECT_EQ(run_what_is_there(), 0U);
+  for (int i = 1; i <= 3; ++i) {
+    pair.make_readable();
+    run_until([&] { return reader.calls == i; });
+  }
+  EXPECT_EQ(run_what_is_there(), 0U);
+  EXPECT_EQ(reader.calls, 3);
+  EXPECT_EQ(loop().remove(*key), Reactor::Removal::done);
+  EXPECT_EQ(reader.closed, 1);
+}
+
+TEST_P(reactor, calls_as_long_as_something_is_left) {
+  const SocketPair pair;
+  int calls = 0;
+  const auto key = loop().add(pair.ours.get(), Interest::in, [&](NativeHandle fd, Interest) {
+    char byte;
+    EXPECT_EQ(::read(fd, &byte, 1), 1);
+    ++calls;
+    return Next::keep;
+  });
+  ASSERT_TRUE(key.has_value());
+  EXPECT_EQ(::write(pair.peer.get(), "12345", 5), 5);
+  run_until([&] { return calls == 5; });
+  EXPECT_EQ(run_what_is_there(), 0U);
+}
+
+TEST_P(reactor, calls_when_writable) {
+  const SocketPair pair;
+  pair.fill();
+  int calls = 0;
+  const auto key = loop().add(pair.ours.get(), Interest::out, [&](NativeHandle, Interest what) {
+    EXPECT_EQ(what, Interest::out);
+    ++calls;
+    return Next::drop;
+  });
+  ASSERT_TRUE(key.has_value());
+  run_what_is_there();
+  calls = 0;
+  if (loop().size() == 0) {
+    // An edge strategy may tell of room that is not there, once; then the registration has ended.
+    return;
+  }
+  char buffer[4096];
+  while (::read(pair.peer.get(), buffer, sizeof buffer) > 0) {
+  }
+  run_until([&] { return calls == 1; });
+  EXPECT_EQ(loop().size(), 0U);  // the last event was dropped
+}
+
+TEST_P(reactor, calls_for_urgent_data) {
+  const SocketPair pair = tcp_pair();
+  std::vector<Interest> seen;
+  const auto key = loop().add(pair.ours.get(), Interest::in | Interest::urgent,
+                              [&](NativeHandle fd, Interest what) {
+                                char byte = 0;
+                                if (what == Interest::urgent) {
+                                  EXPECT_EQ(::recv(fd, &byte, 1, MSG_OOB), 1);
+                                  EXPECT_EQ(byte, '!');
+                                } else if (::recv(fd, &byte, 1, 0) < 0) {
+                                  return Next::keep;
+                                }
+                                seen.push_back(what);
+                                return Next::keep;
+                              });
+  ASSERT_TRUE(key.has_value());
+  EXPECT_EQ(::send(pair.peer.get(), "!", 1, MSG_OOB), 1);
+  run_until([&] { return !seen.empty(); });
+  EXPECT_EQ(seen.front(), Interest::urgent);
+  EXPECT_EQ(::send(pair.peer.get(), "x", 1, 0), 1);
+  run_until([&] { return seen.back() == Interest::in; });
+}
+
+TEST_P(reactor, one_that_waits_for_urgent_data_alone_hears_of_the_end) {
+  SocketPair pair = tcp_pair();
+  int calls = 0;
+  const auto key = loop().add(pair.ours.get(), Interest::urgent, [&](NativeHandle, Interest what) {
+    EXPECT_EQ(what, Interest::urgent);
+    ++calls;
+    return Next::remove;
+  });
+  ASSERT_TRUE(key.has_value());
+  if (GetParam() == "select") return;  // its third set means urgent data alone
+  const linger reset{1, 0};
+  EXPECT_EQ(::setsockopt(pair.peer.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
+  pair.peer.close();
+  run_until([&] { return calls == 1; });
+}
+
+TEST_P(reactor, a_hang_up_is_readable) {
+  SocketPair pair;
+  auto& reader = make<Reader>();
+  reader.next = Next::remove;
+  ASSERT_TRUE(loop().add(pair.ours.get(), Interest::in, reader).has_value());
+  pair.peer.close();
+  run_until([&] { return reader.closed == 1; });
+  EXPECT_EQ(reader.calls, 1);
+  EXPECT_FALSE(reader.why);
+  EXPECT_EQ(loop().size(), 0U);
+}
+
+TEST_P(reactor, room_comes_before_data) {
+  const SocketPair pair;
+  pair.make_readable();
+  std::vector<Interest> seen;
+  const auto key = loop().add(pair.ours.get(), Interest::both, [&](NativeHandle, Interest what) {
+    seen.push_back(what);
+    return what == Interest::in ? Next::remove : Next::keep;
+  });
+  ASSERT_TRUE(key.has_value());
+  run_until([&] { return loop().size() == 0; });
+  ASSERT_GE(seen.size(), 2U);
+  EXPECT_EQ(seen.front(), Interest::out);
+  EXPECT_EQ(seen.back(), Interest::in);
+}
+
+TEST_P(reactor, dropping_one_event_leaves_the_other) {
+  const SocketPair pair;
+  int in = 0;
+  int out = 0;
+  const auto key = loop().add(pair.ours.get(), Interest::both, [&](NativeHandle fd, Interest what) {
+    if (what == Interest::out) return ++out, Next::drop;
+    char byte;
+    if (::read(fd, &byte, 1) == 1) ++in;
+    return Next::keep;
+  });
+  ASSERT_TRUE(key.has_value());
+  run_until([&] { return out == 1; });
+  for (int i = 1; i <= 3; ++i) {
+    pair.make_readable();
+    run_until([&] { return in == i; });
+  }
+  EXPECT_EQ(out, 1);
+}
+
+TEST_P(reactor, again_comes_after_the_others) {
+  const SocketPair first;
+  const SocketPair second;
+  std::string order;
+  int left = 3;
+  ASSERT_TRUE(loop()
+                  .add(first.ours.get(), Interest::in,
+                       [&](NativeHandle fd, Interest) {
+                         char byte;
+                         while (::read(fd, &byte, 1) == 1) {
+                         }
+                         order += 'a';
+                         return --left > 0 ? Next::again : Next::keep;
+                       })
+                  .has_value());
+  ASSERT_TRUE(loop()
+                  .add(second.ours.get(), Interest::in,
+                       [&](NativeHandle fd, Interest) {
+                         char byte;
+                         if (::read(fd, &byte, 1) == 1) order += 'b';
+                         return Next::keep;
+                       })
+                  .has_value());
+  EXPECT_EQ(::write(second.peer.get(), "12", 2), 2);
+  first.make_readable();
+  run_until([&] { return order.size() == 5; });
+  // Between two turns of the one the other has had its own.
+  EXPECT_NE(order.find("ab"), std::string::npos) << order;
+  EXPECT_EQ(order.find("aa"), 3U) << order;
+}
+
+TEST_P(reactor, everybody_has_a_turn_before_anybody_has_two) {
+  constexpr int count = 20;
+  std::vector<SocketPair> pairs(count);
+  std::vector<int> turns(count, 0);
+  for (int i = 0; i < count; ++i) {
+    ASSERT_TRUE(loop()
+                    .add(pairs[static_cast<std::size_t>(i)].ours.get(), Interest::in,
+                         [&turns, i](NativeHandle fd, Interest) {
+                           char byte;
+                           if (::read(fd, &byte, 1) == 1) ++turns[static_cast<std::size_t>(i)];
+                           return Next::keep;
+                         })
+                    .has_value());
+    EXPECT_EQ(::write(pairs[static_cast<std::size_t>(i)].peer.get(), "1234567890", 10), 10);
+  }
+  for (int done = 0; done < count * 10;) {
+    const auto ran = loop().handle_one(at_last());
+    ASSERT_TRUE(ran.has_value());
+    done = 0;
+    for (const int turn : turns) done += turn;
+    const auto [least, most] = std::minmax_element(turns.begin(), turns.end());
+    ASSERT_LE(*most - *least, 1);
+  }
+}
+
+TEST_P(reactor, a_changed_mask_counts) {
+  const SocketPair pair;
+  pair.make_readable();
+  std::vector<Interest> seen;
+  const auto key = loop().add(pair.ours.get(), Interest::none, [&](NativeHandle, Interest what) {
+    seen.push_back(what);
+    return Next::keep;
+  });
+  ASSERT_TRUE(key.has_value());
+  EXPECT_EQ(run_what_is_there(), 0U);
+  EXPECT_FALSE(loop().change(*key, Interest::in));
+  run_until([&] { return !seen.empty(); });
+  EXPECT_EQ(seen.back(), Interest::in);
+  EXPECT_FALSE(loop().change(*key, Interest::out));
+  seen.clear();
+  run_until([&] { return !seen.empty(); });
+  for (const Interest one : seen) EXPECT_EQ(one, Interest::out);
+  EXPECT_FALSE(loop().change(*key, Interest::none));
+  seen.clear();
+  EXPECT_EQ(run_what_is_there(), 0U);
+  EXPECT_EQ(loop().remove(*key), Reactor::Removal::done);
+  EXPECT_EQ(loop().change(*key, Interest::in), std::errc::no_such_file_or_directory);
+}
+
+TEST_P(reactor, a_handler_may_change_its_own_mask) {
+  const SocketPair pair;
+  pair.make_readable();
+  RegistrationKey own;
+  std::vector<Interest> seen;
+  const auto key = loop().add(pair.ours.get(), Interest::in, [&](NativeHandle fd, Interest what) {
+    seen.push_back(what);
+    EXPECT_FALSE(loop().change(own, what == Interest::in ? Interest::out : Interest::in));
+    if (what == Interest::out) pair.make_readable();
+    char byte;
+    if (what == Interest::in) {
+      EXPECT_EQ(::read(fd, &byte, 1), 1);
+    }
+    return Next::keep;
+  });
+  ASSERT_TRUE(key.has_value());
+  own = *key;
+  run_until([&] { return seen.size() >= 6; });
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(seen[i], i % 2 == 0 ? Interest::in : Interest::out);
+}
+
+TEST_P(reactor, suspended_until_resumed) {
+  const SocketPair pair;
+  auto& reader = make<Reader>();
+  const auto key = loop().add(pair.ours.get(), Interest::in, reader);
+  ASSERT_TRUE(key.has_value());
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(loop().suspend(*key));
+    pair.make_readable();
+    EXPECT_EQ(run_what_is_there(), 0U);
+    EXPECT_FALSE(loop().resume(*key));
+    run_until([&] { return reader.calls == i + 1; });
+  }
+  EXPECT_EQ(loop().remove(*key), Reactor::Removal::done);
+  EXPECT_EQ(loop().suspend(*key), std::errc::no_such_file_or_directory);
+  EXPECT_EQ(loop().resume(*key), std::errc::no_such_file_or_directory);
+}
+
+TEST_P(reactor, a_handler_may_suspend_itself) {
+  const SocketPair pair;
+  RegistrationKey own;
+  auto& reader = make<Reader>();
+  reader.also = [&](NativeHandle) { EXPECT_FALSE(loop().suspend(own)); };
+  const auto key = loop().add(pair.ours.get(), Interest::in, reader);
+  ASSERT_TRUE(key.has_value());
+  own = *key;
+  pair.make_readable();
+  run_until([&] { return reader.calls == 1; });
+  pair.make_readable();
+  EXPECT_EQ(run_what_is_there(), 0U);
+  EXPECT_FALSE(loop().resume(own));
+  run_until([&] { return reader.calls == 2; });
+}
+
+TEST_P(reactor, suspending_forgets_what_is_queued) {
+  std::array<SocketPair, 2> pairs;
+  std::array<RegistrationKey, 2> keys;
+  auto& readers = make<std::array<Reader, 2>>();
+  for (std::size_t i = 0; i < 2; ++i) {
+    readers[i].also = [&, i](NativeHandle) { EXPECT_FALSE(loop().suspend(keys[1 - i])); };
+    const auto key = loop().add(pairs[i].ours.get(), Interest::in, readers[i]);
+    ASSERT_TRUE(key.has_value());
+    keys[i] = *key;
+  }
+  for (const SocketPair& pair : pairs) pair.make_readable();
+  run_until([&] { return readers[0].calls + readers[1].calls > 0; });
+  EXPECT_EQ(run_what_is_there(), 0U);
+  EXPECT_EQ(readers[0].calls + readers[1].calls, 1);
+  for (const RegistrationKey key : keys) EXPECT_FALSE(loop().resume(key));
+  readers[0].also = readers[1].also = nullptr;
+  run_until([&] { return readers[0].calls + readers[1].calls == 2; });
+}
+
+TEST_P(reactor, what_cannot_be_registered) {
+  const SocketPair pair;
+  auto& reader = make<Reader>();
+  EXPECT_EQ(loop().add(-1, Interest::in, reader).error(), std::errc::bad_file_descriptor);
+  EXPECT_EQ(loop().add(pair.ours.get(), Interest::in, std::shared_ptr<EventHandler>{}).error(),
+            std::errc::invalid_argument);
+  const auto key = loop().add(pair.ours.get(), Interest::in, reader);
+  ASSERT_TRUE(key.has_value());
+  EXPECT_EQ(loop().add(pair.ours.get(), Interest::in, reader).error(), std::errc::file_exists);
+  EXPECT_EQ(loop().size(), 1U);
+  // The first one is none the worse.
+  pair.make_readable();
+  run_until([&] { return reader.calls == 1; });
+}
+
+TEST_P(reactor, no_more_than_its_bound) {
+  replace({.handles_max = 3});
+  std::vector<SocketPair> pairs(4);
+  auto& reader = make<Reader>();
+  std::vector<RegistrationKey> keys;
+  for (int i = 0; i < 3; ++i) {
+    const auto key =
+        loop().add(pairs[static_cast<std::size_t>(i)].ours.get(), Interest::in, reader);
+    ASSERT_TRUE(key.has_value()) << key.error().message();
+    keys.push_back(*key);
+  }
+  EXPECT_EQ(loop().add(pairs[3].ours.get(), Interest::in, reader).error(), errc::no_free_handles);
+  EXPECT_EQ(loop().remove(keys[1]), Reactor::Removal::done);
+  EXPECT_TRUE(loop().add(pairs[3].ours.get(), Interest::in, reader).has_value());
+}
+
+TEST_P(reactor, an_exception_comes_through_and_changes_nothing) {
+  const SocketPair pair;
+  auto& reader = make<Reader>();
+  reader.also = [&](NativeHandle) {
+    if (reader.calls == 1) throw std::runtime_error("expected");
+  };
+  ASSERT_TRUE(loop().add(pair.ours.get(), Interest::in, reader).has_value());
+  pair.make_readable();
+  EXPECT_THROW(static_cast<void>(loop().handle_events(at_last())), std::runtime_error);
+  EXPECT_EQ(loop().size(), 1U);
+  pair.make_readable();
+  run_until([&] { return reader.calls == 2; });
+}
+
+TEST_P(reactor, time_passes_without_events) {
+  const SocketPair pair;
+  auto& reader = make<Reader>();
+  ASSERT_TRUE(loop().add(pair.ours.get(), Interest::in, reader).has_value());
+  const Deadline soon = Deadline::after(std::chrono::milliseconds{5});
+  EXPECT_EQ(loop().handle_events(soon).value_or(99), 0U);
+  EXPECT_GE(Deadline::after(Duration{0}), soon);
+}
+
+}  // namespace baton::test

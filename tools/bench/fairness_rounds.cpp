@@ -1,0 +1,180 @@
+// The rounds: every participant runs in a process of its own, one after the other, again and again;
+// so all of them see the same machine.
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "bench/fairness.hpp"
+#include "json.hpp"
+
+namespace baton::tools {
+namespace {
+
+struct Participant {
+  std::string name;
+  std::vector<std::string> command;
+  std::vector<std::string> runs;  // their JSON
+};
+
+std::filesystem::path own_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
+std::vector<std::string> with_options(std::vector<std::string> command,
+                                      const FairnessOptions& options) {
+  for (const std::string& word :
+       {std::string("--connections"), fmt::format("{}", options.connections),
+        std::string("--threads"), fmt::format("{}", options.threads), std::string("--seconds"),
+        fmt::format("{}", options.seconds), std::string("--chunk"),
+        fmt::format("{}", options.chunk)}) {
+    command.push_back(word);
+  }
+  return command;
+}
+
+std::vector<Participant> participants(const FairnessOptions& options,
+                                      const std::vector<std::string>& variants) {
+  std::vector<Participant> all;
+  for (const std::string& wait : options.waits) {
+    for (const std::string& variant : variants) {
+      all.push_back({"baton/" + wait + (variant == "late" ? "" : "/" + variant),
+                     with_options({own_program().string(), "bench", "fairness", "--alone", "--wait",
+                                   wait, "--variant", variant},
+                                  options),
+                     {}});
+    }
+  }
+  const std::filesystem::path folder = options.rivals.empty()
+                                           ? own_program().parent_path().parent_path() / "bench"
+                                           : std::filesystem::path(options.rivals);
+  const auto rival = [&](const std::string& name, const std::string& program,
+                         std::vector<std::string> more) {
+    const bool wanted =
+        options.only.empty() || std::count(options.only.begin(), options.only.end(), name) > 0;
+    if (!wanted) return;
+    const std::filesystem::path path = folder / program;
+    if (!std::filesystem::exists(path)) {
+      fmt::print(stderr, "{}: not there: {} is missing\n", name, path.string());
+      return;
+    }
+    more.insert(more.begin(), path.string());
+    all.push_back({name, with_options(std::move(more), options), {}});
+  };
+  rival("ace_select", "fairness_ace", {"--reactor", "select"});
+  rival("ace_tp", "fairness_ace", {"--reactor", "tp"});
+  rival("ace_dev_poll", "fairness_ace", {"--reactor", "dev_poll"});
+  rival("libevent", "fairness_libevent", {});
+  rival("asio", "fairness_asio", {});
+  return all;
+}
+
+/// Runs it and takes its line; empty if it failed, which it has said itself.
+std::string output_of(const std::vector<std::string>& command) {
+  int ends[2];
+  if (::pipe(ends) != 0) return {};
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(ends[1], STDOUT_FILENO);
+    ::close(ends[0]);
+    ::close(ends[1]);
+    std::vector<char*> words;
+    for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    ::execv(words[0], words.data());
+    ::_exit(127);
+  }
+  ::close(ends[1]);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got = 0; (got = ::read(ends[0], buffer, sizeof buffer)) > 0;) {
+    text.append(buffer, static_cast<std::size_t>(got));
+  }
+  ::close(ends[0]);
+  int status = 1;
+  if (child < 0 || ::waitpid(child, &status, 0) != child || status != 0) return {};
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+double number_in(const std::string& line, const std::string& name) {
+  const auto at = line.find("\"" + name + "\": ");
+  return at == std::string::npos ? 0 : std::strtod(line.c_str() + at + name.size() + 4, nullptr);
+}
+
+double median(const std::vector<std::string>& runs, const std::string& name) {
+  std::vector<double> values;
+  for (const std::string& line : runs) values.push_back(number_in(line, name));
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+/// The median of the rounds' own ratios, never of numbers taken at different times.
+double ratio(const Participant& a, const Participant& b, const std::string& name) {
+  std::vector<double> values;
+  for (std::size_t i = 0; i < std::min(a.runs.size(), b.runs.size()); ++i) {
+    const double below = number_in(b.runs[i], name);
+    if (below > 0) values.push_back(number_in(a.runs[i], name) / below);
+  }
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+void print_table(const std::vector<Participant>& all) {
+  fmt::print("{:<28} {:>9} {:>8} {:>12} {:>12} {:>12} {:>10}\n", "", "spread", "Jain", "chunks/s",
+             "CPU us/chunk", "rate ratio", "CPU ratio");
+  for (const Participant& one : all) {
+    if (one.runs.empty()) {
+      fmt::print("{:<28} failed\n", one.name);
+      continue;
+    }
+    fmt::print("{:<28} {:>8.2f}% {:>8.5f} {:>12.0f} {:>12.3f} {:>12.2f} {:>10.2f}\n", one.name,
+               100 * median(one.runs, "spread"), median(one.runs, "jain"), median(one.runs, "rate"),
+               median(one.runs, "cpu_us"), ratio(all.front(), one, "rate"),
+               ratio(all.front(), one, "cpu_us"));
+  }
+  fmt::print("ratios: {} to this one\n", all.front().name);
+}
+
+void print_json(const FairnessOptions& options, const std::vector<Participant>& all) {
+  std::vector<std::string> lines;
+  for (const Participant& one : all) {
+    lines.push_back(json_object({{"name", json_string(one.name)},
+                                 {"spread", fmt::format("{:.6f}", median(one.runs, "spread"))},
+                                 {"jain", fmt::format("{:.6f}", median(one.runs, "jain"))},
+                                 {"rate", fmt::format("{:.1f}", median(one.runs, "rate"))},
+                                 {"cpu_us", fmt::format("{:.4f}", median(one.runs, "cpu_us"))},
+                                 {"runs", json_array(one.runs)}}));
+  }
+  fmt::print(
+      "{{\"connections\": {}, \"threads\": {}, \"seconds\": {}, \"rounds\": {},\n "
+      "\"reactors\": {}}}\n",
+      options.connections, options.threads, options.seconds, options.rounds, json_lines(lines));
+}
+
+}  // namespace
+
+int run_fairness_rounds(const FairnessOptions& options, const std::vector<std::string>& variants) {
+  std::vector<Participant> all = participants(options, variants);
+  bool whole = true;
+  for (std::size_t round = 0; round < options.rounds; ++round) {
+    for (Participant& one : all) {
+      const std::string line = output_of(one.command);
+      whole = whole && !line.empty();
+      if (!line.empty()) one.runs.push_back(line);
+    }
+  }
+  if (options.json) {
+    print_json(options, all);
+  } else {
+    print_table(all);
+  }
+  return whole ? 0 : 1;
+}
+
+}  // namespace baton::tools
