@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "at_once.hpp"
 #include "block.hpp"
@@ -71,6 +72,50 @@ int check(const aiocb& block, Action action, Transfer& transfer) noexcept {
   return 0;
 }
 
+// Which descriptors were, a moment ago, open for plain buffered transfers: neither O_DIRECT nor a
+// kind of O_SYNC nor O_APPEND. The kernel's own answer is trusted for so many requests. Should the
+// program change the file behind the number meanwhile, the transfer is right all the same; only
+// its caller may have to wait for the device.
+class PlainFiles {
+ public:
+  [[nodiscard]] bool take(int fildes) noexcept {
+    if (fildes < 0 || fildes >= count) return false;
+    std::atomic<std::uint8_t>& left = left_[fildes];
+    // relaxed, and no read-modify-write: a hint, whose loss costs a system call.
+    const std::uint8_t now = left.load(std::memory_order_relaxed);
+    if (now == 0) return false;
+    left.store(static_cast<std::uint8_t>(now - 1), std::memory_order_relaxed);
+    return true;
+  }
+  void note(int fildes, int flags) noexcept {
+    if (fildes < 0 || fildes >= count) return;
+    constexpr int special = O_DIRECT | O_SYNC | O_DSYNC | O_APPEND | O_NONBLOCK;
+    left_[fildes].store((flags & special) == 0 ? trust : 0, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr int count = 1'024;
+  static constexpr std::uint8_t trust = 255;
+  std::atomic<std::uint8_t> left_[count] = {};
+};
+PlainFiles plain_files;
+
+/// The short way: a valid request that is served from, or into, the page cache.
+AtOnce try_plain(const aiocb& block, Action action) noexcept {
+  Library& library = Library::get();
+  const bool valid = !is_vectored(action) && !syncs(action) && block.aio_reqprio >= 0 &&
+                     block.aio_reqprio <= priority_max && block.aio_nbytes <= SSIZE_MAX;
+  if (!valid || !plain_files.take(block.aio_fildes)) return {};
+  const Transfer transfer{block.aio_fildes, 0,
+                          action,           const_cast<void*>(block.aio_buf),
+                          block.aio_nbytes, block.aio_offset,
+                          block.aio_nbytes};
+  if (writes(action) && (library.busy() || is_beyond_limit(transfer))) return {};
+  const AtOnce done = try_at_once(transfer, library.options(), false);
+  // What is wrong, the long way tells.
+  return done.answer == AtOnce::Answer::done ? done : AtOnce{};
+}
+
 int start_at_engine(aiocb& block, const Transfer& transfer, std::size_t moved,
                     const Notification& note, Group* group) noexcept {
   Library& library = Library::get();
@@ -109,13 +154,16 @@ int start_at_engine(aiocb& block, const Transfer& transfer, std::size_t moved,
 /// 0 or an errno; then the aiocb says so, too.
 int begin(aiocb& block, Action action, const Notification& note, Group* group) noexcept {
   Library& library = Library::get();
-  library.count(Library::requests);
   if (library.options().trace) {
     library.trace("start", &block, static_cast<long>(action), block.aio_fildes);
   }
+  AtOnce done = try_plain(block, action);
+  if (done.answer == AtOnce::Answer::done) {
+    library.complete_at_once(block, 0, static_cast<ssize_t>(done.moved), note);
+    return 0;
+  }
   Transfer transfer{};
   int error = check(block, action, transfer);
-  AtOnce done;
   if (error == 0 && !syncs(action)) {
     if (writes(action) && is_beyond_limit(transfer)) {
       done = {AtOnce::Answer::failed, EFBIG, 0};
@@ -124,6 +172,7 @@ int begin(aiocb& block, Action action, const Notification& note, Group* group) n
     }
     if (done.answer != AtOnce::Answer::engine) {
       const bool failed = done.answer == AtOnce::Answer::failed;
+      if (!failed) plain_files.note(transfer.fildes, transfer.flags);
       if (failed && group != nullptr) group->failed.store(true, std::memory_order_relaxed);
       library.complete_at_once(block, done.error, failed ? -1 : static_cast<ssize_t>(done.moved),
                                note);

@@ -252,8 +252,8 @@ aiocb* Library::first_done() noexcept {
 // -- what was done --------------------------------------------------------------------------------
 
 std::string Library::statistics() const {
-  static constexpr const char* names[counters] = {"requests", "at_once", "at_engine", "not_cached",
-                                                  "errors",   "lists",   "helpers"};
+  static constexpr const char* names[counters] = {"at_once", "at_engine", "not_cached",
+                                                  "errors",  "lists",     "helpers"};
   std::string text;
   const auto add = [&text](const char* name, std::uint64_t value) {
     text += name;

@@ -80,16 +80,7 @@ class Library {
 
   // -- what was done ------------------------------------------------------------------------------
 
-  enum Counter : std::size_t {
-    requests,
-    at_once,
-    at_engine,
-    not_cached,
-    errors,
-    lists,
-    helpers,
-    counters
-  };
+  enum Counter : std::size_t { at_once, at_engine, not_cached, errors, lists, helpers, counters };
   void count(Counter which) noexcept { counts_[which].fetch_add(1, std::memory_order_relaxed); }
   void helper_started() noexcept { count(helpers); }
   [[nodiscard]] std::string statistics() const;
