@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,6 +46,7 @@
 #define aio_suspend uaio_suspend
 #define aio_cancel uaio_cancel
 #define lio_listio ulio_listio
+#define aio_init uaio_init
 #else
 #include <aio.h>
 #endif
@@ -792,7 +794,6 @@ void sleeping_process_is_served() {
 
 // Only where one request at a time is at the engine has the order a meaning; the first takes it.
 void urgent_requests_go_first() {
-  ::setenv("UAIO", "depth=1", 1);
   Pipe blocking;
   Pipe pipe;
   char byte = 0;
@@ -965,10 +966,179 @@ void broken_streams_are_errors() {
   CHECK(error_of(aio_fsync(O_SYNC, &sync), sync) == EINVAL);
 }
 
+// -- the thesis's own tests (section 5.1): 1 is errors_of_*, 3 signal_carries_value_and_code,
+//    4 lists_wait_or_tell ------------------------------------------------------------------------
+
+void thesis_2_initialisation() {
+  aioinit parameters{};
+  parameters.aio_threads = 4;
+  parameters.aio_num = 2'000;
+  aio_init(&parameters);
+  reads_and_writes();
+  // Implicit, and the clean-up at exit.
+  const pid_t child = ::fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    direct_reads_and_writes();
+    std::exit(0);
+  }
+  int status = 0;
+  CHECK(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}
+
+void thesis_5_cancel_one_of_a_list() {
+  Pipe pipe;
+  constexpr int count = 8;
+  char bytes[count] = {};
+  std::vector<aiocb> blocks(count);
+  std::vector<aiocb*> list;
+  for (std::size_t i = 0; i < count; ++i) {
+    blocks[i] = request(pipe.out(), &bytes[i], 1);
+    blocks[i].aio_lio_opcode = LIO_READ;
+    list.push_back(&blocks[i]);
+  }
+  CHECK(lio_listio(LIO_NOWAIT, list.data(), count, nullptr) == 0);
+  CHECK(aio_cancel(pipe.out(), &blocks[4]) == AIO_CANCELED);
+  CHECK(aio_error(&blocks[4]) == ECANCELED);
+  CHECK(aio_return(&blocks[4]) == -1);
+  CHECK(::write(pipe.in(), "0123567", 7) == 7);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i == 4) continue;
+    CHECK(finish(blocks[i]) == 1);
+    CHECK(bytes[i] == static_cast<char>('0' + i));
+  }
+}
+
+void thesis_6_sync_after_a_list() {
+  const int file = temporary(O_DIRECT);
+  void* memory = nullptr;
+  constexpr std::size_t piece = 64U << 10;
+  CHECK(::posix_memalign(&memory, 4'096, piece) == 0);
+  std::vector<aiocb> blocks(32);
+  std::vector<aiocb*> list;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    blocks[i] = request(file, memory, piece, static_cast<off_t>(i * piece));
+    blocks[i].aio_lio_opcode = LIO_WRITE;
+    list.push_back(&blocks[i]);
+  }
+  CHECK(lio_listio(LIO_NOWAIT, list.data(), 16, nullptr) == 0);
+  aiocb sync = request(file, nullptr, 0);
+  CHECK(aio_fsync(O_SYNC, &sync) == 0);
+  CHECK(lio_listio(LIO_NOWAIT, list.data() + 16, 16, nullptr) == 0);
+  wait_for(sync);
+  for (std::size_t i = 0; i < 16; ++i) CHECK(aio_error(&blocks[i]) == 0);
+  CHECK(aio_return(&sync) == 0);
+  for (aiocb& each : blocks) CHECK(finish(each) == static_cast<ssize_t>(piece));
+}
+
+void thesis_7_suspend() {
+  Pipe pipe;
+  char bytes[3] = {};
+  std::vector<aiocb> blocks;
+  for (char& byte : bytes) blocks.push_back(request(pipe.out(), &byte, 1));
+  for (aiocb& each : blocks) CHECK(aio_read(&each) == 0);
+  const aiocb* const list[] = {&blocks[0], nullptr, &blocks[2]};
+  const timespec time{0, 2'000'000};
+  CHECK(aio_suspend(list, 3, &time) == -1);
+  CHECK(errno == EAGAIN);
+  std::thread writer{[&] { CHECK(::write(pipe.in(), "a", 1) == 1); }};
+  CHECK(aio_suspend(list, 3, nullptr) == 0);
+  writer.join();
+  CHECK(aio_error(&blocks[0]) == 0);
+  CHECK(aio_error(&blocks[2]) == EINPROGRESS);
+  CHECK(::write(pipe.in(), "bc", 2) == 2);
+  for (aiocb& each : blocks) CHECK(finish(each) == 1);
+}
+
+// -- libuaio alone --------------------------------------------------------------------------------
+
+#ifdef UAIO_NAMES
+void own_results_are_fetched_once() {
+  aiocb block{};
+  CHECK(aio_error(&block) == -1);
+  CHECK(errno == EINVAL);
+  CHECK(aio_return(&block) == -1);
+  CHECK(errno == EINVAL);
+  Pipe pipe;
+  char byte = 0;
+  block = request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&block) == 0);
+  CHECK(aio_return(&block) == -1);
+  CHECK(errno == EINPROGRESS);
+  CHECK(::write(pipe.in(), "o", 1) == 1);
+  CHECK(finish(block) == 1);
+  CHECK(aio_return(&block) == -1);
+  CHECK(errno == EINVAL);
+  CHECK(aio_error(&block) == -1);
+  CHECK(errno == EINVAL);
+}
+
+void own_lists_have_a_limit() {
+  std::vector<aiocb*> list(UAIO_LISTIO_MAX + 1);
+  CHECK(lio_listio(LIO_WAIT, list.data(), UAIO_LISTIO_MAX + 1, nullptr) == -1);
+  CHECK(errno == EINVAL);
+}
+
+void own_completions_come_in_order() {
+  aiocb* which = nullptr;
+  CHECK(uaio_waitcomplete(&which, nullptr) == -1);
+  CHECK(errno == EINVAL);
+  Pipe pipe;
+  char bytes[3] = {};
+  std::vector<aiocb> blocks;
+  for (char& byte : bytes) blocks.push_back(request(pipe.out(), &byte, 1));
+  for (aiocb& each : blocks) CHECK(aio_read(&each) == 0);
+  const timespec time{0, 1'000'000};
+  CHECK(uaio_waitcomplete(&which, &time) == -1);
+  CHECK(errno == EAGAIN);
+  CHECK(::write(pipe.in(), "ab", 2) == 2);
+  CHECK(uaio_waitcomplete(&which, nullptr) == 1);
+  CHECK(which == &blocks[0]);
+  CHECK(uaio_waitcomplete(&which, nullptr) == 1);
+  CHECK(which == &blocks[1]);
+  CHECK(aio_cancel(pipe.out(), nullptr) == AIO_CANCELED);
+  CHECK(uaio_waitcomplete(&which, nullptr) == -1);
+  CHECK(errno == ECANCELED);
+  CHECK(which == &blocks[2]);
+  const int file = temporary(0, 64);
+  aiocb read = request(file, bytes, 3);
+  CHECK(aio_read(&read) == 0);
+  CHECK(uaio_waitcomplete(&which, nullptr) == 3);
+  CHECK(which == &read);
+}
+
+void own_vectors() {
+  for (const int flags : {0, O_DSYNC}) {
+    const int file = temporary(flags);
+    char one[] = "one";
+    char three[] = "three";
+    iovec list[] = {{one, 3}, {three, 5}};
+    aiocb write = request(file, list, 2);
+    CHECK(uaio_writev(&write) == 0);
+    CHECK(finish(write) == 8);
+    char got[8];
+    iovec back[] = {{got, 2}, {got + 2, 6}};
+    aiocb read = request(file, back, 2);
+    CHECK(uaio_readv(&read) == 0);
+    CHECK(finish(read) == 8);
+    CHECK(std::memcmp(got, "onethree", 8) == 0);
+    read.aio_nbytes = 1'000'000;
+    CHECK(uaio_readv(&read) == -1);
+    CHECK(errno == EINVAL);
+  }
+  char text[512];
+  const std::size_t size = uaio_statistics(text, sizeof(text));
+  CHECK(size == std::strlen(text));
+  CHECK(std::strstr(text, "at_once ") != nullptr);
+}
+#endif
+
 struct Case {
   const char* name;
   void (*run)();
   const char* system;  // "ok", or "fails": known of the system's library; "any": it depends
+  const char* options = nullptr;  // for ours, which reads them when it is loaded
 };
 
 #define CASE(name, system) {#name, name, system}
@@ -1003,13 +1173,23 @@ const Case cases[] = {
     CASE(exit_and_exec_with_requests_pending, "any"),
     CASE(record_locks_are_kept, "ok"),
     CASE(sleeping_process_is_served, "ok"),
-    CASE(urgent_requests_go_first, "fails"),
+    {"urgent_requests_go_first", urgent_requests_go_first, "fails", "depth=1"},
     CASE(lists_wait_or_tell, "ok"),
     CASE(lists_report_failures, "any"),
     CASE(errors_of_requests, "any"),
     CASE(errors_of_size, "any"),
     CASE(errors_of_waiting, "ok"),
     CASE(broken_streams_are_errors, "any"),
+    CASE(thesis_2_initialisation, "any"),
+    CASE(thesis_5_cancel_one_of_a_list, "any"),
+    CASE(thesis_6_sync_after_a_list, "ok"),
+    CASE(thesis_7_suspend, "ok"),
+#ifdef UAIO_NAMES
+    CASE(own_results_are_fetched_once, "any"),
+    CASE(own_lists_have_a_limit, "any"),
+    CASE(own_completions_come_in_order, "any"),
+    CASE(own_vectors, "any"),
+#endif
 };
 
 /// 0: ok. The case's own line tells why not.
@@ -1020,6 +1200,11 @@ int run(const Case& one, unsigned seconds) {
   if (child == 0) {
     // A group of its own, so that children of its go with it.
     ::setpgid(0, 0);
+    if (one.options != nullptr) {
+      ::setenv("UAIO", one.options, 1);
+      ::execl("/proc/self/exe", "behaviour", "--here", one.name, nullptr);
+      ::_exit(2);
+    }
     one.run();
     ::_exit(0);
   }
@@ -1053,6 +1238,11 @@ int main(int count, char** arguments) {
   const auto seconds = static_cast<unsigned>(limit != nullptr ? std::atoi(limit) : 100);
   int failures = 0;
   for (const Case& each : cases) {
+    if (count == 3 && std::strcmp(arguments[1], "--here") == 0) {
+      if (std::strcmp(arguments[2], each.name) != 0) continue;
+      each.run();
+      return 0;
+    }
     bool wanted = count < 2;
     for (int i = 1; i < count; ++i) {
       if (std::strcmp(arguments[i], "--list") == 0) {

@@ -22,6 +22,9 @@ void on_timer(int) {
   errno = saved;
 }
 
+// When it is loaded: the first use may be in a signal handler that has interrupted malloc.
+[[gnu::constructor]] void load() { Library::get(); }
+
 }  // namespace
 
 Library& Library::get() {

@@ -22,7 +22,7 @@ namespace uaio {
 
 class Library {
  public:
-  /// The only one; made at its first use, and never destroyed: threads may be in it at exit.
+  /// The only one; made when it is loaded, and never destroyed: threads may be in it at exit.
   static Library& get();
 
   [[nodiscard]] const Options& options() const noexcept { return options_; }
