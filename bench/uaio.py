@@ -186,7 +186,8 @@ def measure_thesis(options, folder, results):
         if None in taken["system"]:
             text = "the system's does not finish"
             result["met"] = statistics.median(mine) < 100
-            text += f"; {statistics.median(mine):.1f} us (< 100){' met' if result['met'] else ' MISSED'}"
+            verdict = "met" if result["met"] else "MISSED"
+            text += f"; {statistics.median(mine):.1f} us (< 100) {verdict}"
         else:
             others = [each[key] for each in taken["system"]]
             result["system"] = others
@@ -240,7 +241,8 @@ def main():
         options.json.write_text(json.dumps({
             "machine": f"{os.cpu_count()} cores, {platform.machine()}",
             "kernel": platform.release(), "command": " ".join(sys.argv),
-            "rounds": options.rounds, "seconds": options.seconds, "rows": results}, indent=1) + "\n")
+            "rounds": options.rounds, "seconds": options.seconds, "rows": results},
+            indent=1) + "\n")
     misses = [result["name"] for result in results if missed(result)]
     print(f"{len(results)} rows, {len(misses)} missed" + "".join(f"\n  {name}" for name in misses))
     sys.exit(1 if misses else 0)

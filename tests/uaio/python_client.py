@@ -66,7 +66,9 @@ def main():
         if libc.aio_read(ctypes.byref(block)) != 0:
             sys.exit("aio_read")
         called.wait()
-        if libc.aio_error(ctypes.byref(block)) != 0 or libc.aio_return(ctypes.byref(block)) != PIECE:
+        if libc.aio_error(ctypes.byref(block)) != 0:
+            sys.exit("the request that called back is not complete")
+        if libc.aio_return(ctypes.byref(block)) != PIECE:
             sys.exit("the request that called back is not complete")
     print("ok")
 

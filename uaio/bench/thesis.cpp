@@ -1,5 +1,5 @@
-// The measurements of the thesis (section 5.2) and some more, over the system's names: bench/uaio.py
-// runs it with the system's library and with libuaio-preload.so, in turns.
+// The measurements of the thesis (section 5.2) and some more, over the system's names:
+// bench/uaio.py runs it with the system's library and with libuaio-preload.so, in turns.
 //
 //   uaio_thesis write FILE MEGABYTES      5.2.1: one write of so many megabytes
 //   uaio_thesis lists FILE COUNT          5.2.2: 200 MB by one lio_listio of so many writes
