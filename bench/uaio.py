@@ -6,7 +6,7 @@
     bench/uaio.py --only direct      the rows whose name contains this
     bench/uaio.py --chart            the thesis's figures as charts, too
 
-Three sides take turns in rounds on the same files: fio's posixaio engine with the library preloaded,
+Three sides take turns in rounds on the same files: posixaio of fio with the library preloaded,
 the same fio without it, and fio's io_uring engine. A cell is the median of the rounds' ratios, its
 verdict against the floor of the issue beside it. The rows of the thesis (section 5.2) are run by
 build/bench/uaio_thesis. Nothing else should run meanwhile. Needs fio.

@@ -35,6 +35,9 @@ baton::Config make_config(const Options& options) {
   // Callers and helper take turns.
   processor.mode = baton::Mode::shared;
   config.processors.push_back(std::move(processor));
+  // Files past the cache are what an engine is for here, and of those it is the ring that needs no
+  // thread, for anything.
+  config.prefer.emplace_back("io_uring");
   // Its calls may be ours, when we stand in for the system's library.
   config.forbid.emplace_back("posix_aio");
   return config;
