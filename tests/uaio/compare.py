@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 
-def run(program, folder, seconds, preload=None, options=None, extra=()):
+def run(program, cases, folder, seconds, preload=None, options=None, extra=()):
     environment = dict(os.environ, UAIO_TEST_FOLDER=folder, UAIO_TEST_SECONDS=str(seconds))
     environment.pop("UAIO", None)
     environment.update(pair.split("=", 1) for pair in extra)
@@ -22,7 +22,7 @@ def run(program, folder, seconds, preload=None, options=None, extra=()):
         environment["LD_PRELOAD"] = preload
     if options:
         environment["UAIO"] = options
-    output = subprocess.run([program], env=environment, stdout=subprocess.PIPE, text=True,
+    output = subprocess.run([program, *cases], env=environment, stdout=subprocess.PIPE, text=True,
                             check=False).stdout
     return dict(line.split(" ", 1) for line in output.splitlines() if " " in line)
 
@@ -34,6 +34,7 @@ def main():
     parser.add_argument("--own", help="the same program, linked with libuaio")
     parser.add_argument("--uaio", help="options for our library")
     parser.add_argument("--environment", action="append", default=[])
+    parser.add_argument("--without", action="append", default=[], metavar="CASE=REASON")
     parser.add_argument("--no-system", action="store_true", help="leave the system's column out")
     arguments = parser.parse_args()
     known = subprocess.run([arguments.behaviour, "--list"], stdout=subprocess.PIPE, text=True,
@@ -43,14 +44,19 @@ def main():
         only = subprocess.run([arguments.own, "--list"], stdout=subprocess.PIPE, text=True,
                               check=True).stdout
         known |= dict(line.split() for line in only.splitlines())
+    for left_out in arguments.without:
+        case, reason = left_out.split("=", 1)
+        del known[case]
+        print(f"skipped: {case}: {reason}")
+    cases = list(known)
     with tempfile.TemporaryDirectory(prefix="uaio-") as folder:
         columns = {}
         if not arguments.no_system:
-            columns["system"] = run(arguments.behaviour, folder, 3)
-        columns["preload"] = run(arguments.behaviour, folder, 100, arguments.preload,
+            columns["system"] = run(arguments.behaviour, cases, folder, 3)
+        columns["preload"] = run(arguments.behaviour, cases, folder, 100, arguments.preload,
                                  arguments.uaio, arguments.environment)
         if arguments.own:
-            columns["libuaio"] = run(arguments.own, folder, 100, None, arguments.uaio,
+            columns["libuaio"] = run(arguments.own, cases, folder, 100, None, arguments.uaio,
                                      arguments.environment)
     print(f"{'case':42}" + "".join(f"{name:60}" for name in columns))
     failures = 0
