@@ -265,6 +265,9 @@ std::size_t Proactor::handle_events(Deadline deadline, std::size_t handlers_max)
   return core_->turn(deadline, handlers_max, true, false);
 }
 
+NativeHandle Proactor::descriptor() const noexcept { return core_->descriptor(); }
+Glance Proactor::glance() const noexcept { return core_->glance(); }
+
 void Proactor::stop() noexcept { core_->stop(); }
 bool Proactor::stopped() const noexcept { return core_->stopped(); }
 void Proactor::restart() noexcept { core_->restart(); }

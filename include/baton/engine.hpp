@@ -86,6 +86,13 @@ enum class LeaderRule : std::uint8_t {
   return "pinned";
 }
 
+/// What can be seen of completed operations without a lock and without a system call.
+enum class Glance : std::uint8_t {
+  cannot_tell,  ///< only the kernel knows: ask descriptor(), or wait
+  nothing,      ///< a look now would bring nothing
+  something     ///< a look now would bring completions, or let the kernel bring some
+};
+
 /// Facts, fixed once the engine is open. The core decides by these, never by the name.
 struct EngineInfo {
   std::string_view name;
@@ -172,6 +179,9 @@ class BATON_EXPORT Engine {
   /// Asked right before a wait by descriptor(): when to look although nothing is readable, because
   /// something rests until then.
   [[nodiscard]] virtual Deadline due() noexcept { return Deadline::never(); }
+
+  /// Any thread, any time, and signal handlers: no lock, no system call.
+  [[nodiscard]] virtual Glance glance() const noexcept { return Glance::cannot_tell; }
 
   /// Any thread, any time.
   [[nodiscard]] virtual EngineCounters counters() const noexcept { return {}; }

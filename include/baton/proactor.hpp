@@ -32,6 +32,7 @@
 #include "baton/config.hpp"
 #include "baton/deadline.hpp"
 #include "baton/endpoint.hpp"
+#include "baton/engine.hpp"
 #include "baton/error.hpp"
 #include "baton/handle.hpp"
 #include "baton/operation.hpp"
@@ -152,6 +153,21 @@ class BATON_EXPORT Proactor {
   /// refused as stopped, and it stops when all is delivered. Returns at once: it is run() that
   /// returns when the drain is complete.
   void drain(Deadline deadline) noexcept;
+
+  // -- foreign loops ------------------------------------------------------------------------------
+  //
+  // A program with a loop of its own, or with a lock of its own round every call, waits by the
+  // descriptor and calls poll() then, and after a start whose operation is no longer pending in the
+  // engine (OperationState::result_ready). Timers, deadlines and posted work do not show here. For
+  // proactors with one processor.
+
+  /// Readable when the engine may have completed something; invalid_handle when it has none, or
+  /// there are several engines. Another one after reopen().
+  [[nodiscard]] NativeHandle descriptor() const noexcept;
+  /// Whether poll() would bring what the engine has completed: no lock and no system call, safe in
+  /// any thread and in signal handlers, except during reopen(). cannot_tell also when there are
+  /// several engines.
+  [[nodiscard]] Glance glance() const noexcept;
 
   // -- operations ---------------------------------------------------------------------------------
 

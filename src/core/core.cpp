@@ -555,6 +555,16 @@ Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Owne
   return handle;
 }
 
+NativeHandle Proactor::Core::descriptor() const noexcept {
+  if (processors_.size() != 1) return invalid_handle;
+  return processors_.front()->engine->descriptor();
+}
+
+Glance Proactor::Core::glance() const noexcept {
+  if (processors_.size() != 1) return Glance::cannot_tell;
+  return processors_.front()->engine->glance();
+}
+
 std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noexcept
     BATON_NO_THREAD_SAFETY_ANALYSIS {
   if (forked()) return errc::after_fork;

@@ -55,6 +55,10 @@ class Proactor::Core final : public HandlerRunner {
   std::error_code close(Handle& handle, Operation& operation) noexcept;
   void close_detached(Handle& handle) noexcept;
 
+  // For foreign loops: of the only processor.
+  [[nodiscard]] NativeHandle descriptor() const noexcept;
+  [[nodiscard]] Glance glance() const noexcept;
+
   [[nodiscard]] std::uint32_t lanes() const noexcept {
     return static_cast<std::uint32_t>(lanes_.size());
   }

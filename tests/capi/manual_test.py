@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Every function of baton.h has its manual page, and every page its function.
 
-usage: manual_test.py ROOT
+usage: manual_test.py ROOT [HEADER PAGES MACRO NAMES]
+
+Those are include/baton.h, docs/man, BATON_API and baton_ (a pattern) unless given.
 
 A page names the function, declares it with the parameters of the header, and passes mandoc's lint
 where mandoc is installed.
@@ -13,13 +15,11 @@ import shutil
 import subprocess
 import sys
 
-DECLARATION = re.compile(r"^BATON_API\s+([\w\s*]*?)\b(baton_\w+)\(([^)]*)\);", re.M)
-
-
-def declarations(header):
+def declarations(header, macro, names):
     """{name: (result type, [parameters])}"""
+    pattern = re.compile(rf"^{macro}\s+([\w\s*]*?)\b((?:{names})\w+)\(([^)]*)\);", re.M)
     found = {}
-    for result, name, parameters in DECLARATION.findall(header):
+    for result, name, parameters in pattern.findall(header):
         listed = [normal(p) for p in parameters.split(",")]
         found[name] = (normal(result), listed)
     return found
@@ -42,23 +42,25 @@ def page_declaration(page):
 
 def main(argv):
     root = pathlib.Path(argv[1])
-    functions = declarations((root / "include/baton.h").read_text())
-    pages = {p.stem: p for p in (root / "docs/man").glob("baton_*.3")}
+    defaults = ["include/baton.h", "docs/man", "BATON_API", "baton_"]
+    header, folder, macro, names = argv[2:6] if len(argv) > 2 else defaults
+    functions = declarations((root / header).read_text(), macro, names)
+    pages = {p.stem: p for p in (root / folder).glob("*.3") if re.match(names, p.stem)}
     wrong = []
-    if len(functions) < 20:
-        wrong.append(f"only {len(functions)} functions found in baton.h: is the pattern right?")
+    if len(functions) < 10:
+        wrong.append(f"only {len(functions)} functions found in {header}: is the pattern right?")
     for name in sorted(functions.keys() - pages.keys()):
-        wrong.append(f"{name} has no page docs/man/{name}.3")
+        wrong.append(f"{name} has no page {folder}/{name}.3")
     for name in sorted(pages.keys() - functions.keys()):
-        wrong.append(f"docs/man/{name}.3 is about no function of baton.h")
+        wrong.append(f"{folder}/{name}.3 is about no function of {header}")
     for name in sorted(functions.keys() & pages.keys()):
         text = pages[name].read_text()
         if f"\n.Nm {name}\n" not in text:
             wrong.append(f"{name}.3 does not name it")
         if page_declaration(text) != (name, *functions[name]):
             wrong.append(f"{name}.3 declares {page_declaration(text)},\n"
-                         f"    baton.h {(name, *functions[name])}")
-        for reference in re.findall(r"^\.Xr (baton_\w+) 3", text, re.M):
+                         f"    {header} {(name, *functions[name])}")
+        for reference in re.findall(rf"^\.Xr ((?:{names})\w+) 3", text, re.M):
             if reference not in pages:
                 wrong.append(f"{name}.3 refers to {reference}, which has no page")
     if shutil.which("mandoc"):

@@ -620,6 +620,13 @@ NativeHandle IoUringEngine::descriptor() const noexcept {
   return ring_options_.pinned ? invalid_handle : ring_->descriptor();
 }
 
+// What a pinned ring has, only its owner may take.
+Glance IoUringEngine::glance() const noexcept {
+  if (ring_options_.pinned) return Glance::cannot_tell;
+  const bool some = ring_->has_completions() || ring_->needs_kernel();
+  return some ? Glance::something : Glance::nothing;
+}
+
 Deadline IoUringEngine::due() noexcept {
   os::LockGuard guard{mutex_, system_, locked_};
   Deadline first = Deadline::never();

@@ -58,6 +58,7 @@ class IoUringEngine final : public Engine {
   void wait(OperationQueue& completed, Deadline deadline) noexcept override;
   void interrupt() noexcept override;
   [[nodiscard]] NativeHandle descriptor() const noexcept override;
+  [[nodiscard]] Glance glance() const noexcept override;
   [[nodiscard]] Deadline due() noexcept override;
   [[nodiscard]] EngineCounters counters() const noexcept override;
   void after_fork_in_child() noexcept override;

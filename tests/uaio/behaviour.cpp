@@ -1,0 +1,1256 @@
+// What a POSIX AIO library must do, as a program over the system's names: run as it is, it tries
+// the system's library; with libuaio-preload.so, ours. Compiled with UAIO_NAMES it tries libuaio.
+// Each case runs in a process of its own, which may crash or hang: compare.py runs the program
+// both ways and prints both columns.
+//
+//   behaviour            all cases: "name ok|failed|hangs|crashes reason"
+//   behaviour NAME...    only these
+//   behaviour --list     the names, and whether the system's library is known to fail
+#include <fcntl.h>
+#include <poll.h>
+#include <pty.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#ifdef UAIO_NAMES
+#include "uaio.h"
+#define aio_read uaio_read
+#define aio_write uaio_write
+#define aio_fsync uaio_fsync
+#define aio_error uaio_error
+#define aio_return uaio_return
+#define aio_suspend uaio_suspend
+#define aio_cancel uaio_cancel
+#define lio_listio ulio_listio
+#define aio_init uaio_init
+#else
+#include <aio.h>
+#endif
+
+namespace {
+
+[[noreturn]] void fail(int line, const char* what) {
+  std::printf("line %d: %s (errno %d)\n", line, what, errno);
+  std::fflush(stdout);
+  ::_exit(1);
+}
+#define CHECK(condition)                          \
+  do {                                            \
+    if (!(condition)) fail(__LINE__, #condition); \
+  } while (false)
+
+std::string folder() {
+  const char* const given = std::getenv("UAIO_TEST_FOLDER");
+  return given != nullptr ? given : "/tmp";
+}
+
+/// A file without a name.
+int temporary(int flags = 0, std::size_t size = 0) {
+  std::string name = folder() + "/uaio-XXXXXX";
+  const int first = ::mkstemp(name.data());
+  CHECK(first >= 0);
+  const int file = ::open(name.c_str(), O_RDWR | flags);
+  CHECK(file >= 0);
+  ::unlink(name.c_str());
+  ::close(first);
+  CHECK(::ftruncate(file, static_cast<off_t>(size)) == 0);
+  return file;
+}
+
+struct Pipe {
+  Pipe() { CHECK(::pipe(ends) == 0); }
+  int ends[2];
+  [[nodiscard]] int out() const { return ends[0]; }
+  [[nodiscard]] int in() const { return ends[1]; }
+};
+
+aiocb request(int fildes, void* data, std::size_t size, off_t offset = 0) {
+  aiocb block{};
+  block.aio_fildes = fildes;
+  block.aio_buf = data;
+  block.aio_nbytes = size;
+  block.aio_offset = offset;
+  block.aio_sigevent.sigev_notify = SIGEV_NONE;
+  return block;
+}
+
+void wait_for(const aiocb& block) {
+  const aiocb* const list[] = {&block};
+  while (aio_error(&block) == EINPROGRESS) {
+    CHECK(aio_suspend(list, 1, nullptr) == 0 || errno == EINTR);
+  }
+}
+
+ssize_t finish(aiocb& block) {
+  wait_for(block);
+  const int error = aio_error(&block);
+  const ssize_t result = aio_return(&block);
+  errno = error;
+  return result;
+}
+
+int threads_now() {
+  std::ifstream status{"/proc/self/status"};
+  std::string word;
+  while (status >> word) {
+    if (word != "Threads:") continue;
+    int count = 0;
+    status >> count;
+    return count;
+  }
+  return 0;
+}
+
+void on_nothing(int) {}
+
+void handle(int signal, void (*handler)(int), int flags = 0) {
+  struct sigaction action{};
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  CHECK(::sigaction(signal, &action, nullptr) == 0);
+}
+
+// -- basics ---------------------------------------------------------------------------------------
+
+void reads_and_writes() {
+  const int file = temporary();
+  char text[] = "0123456789";
+  aiocb write = request(file, text, 10, 5);
+  CHECK(aio_write(&write) == 0);
+  CHECK(finish(write) == 10);
+  char buffer[16] = {};
+  aiocb read = request(file, buffer, 16, 5);
+  CHECK(aio_read(&read) == 0);
+  CHECK(finish(read) == 10);
+  CHECK(std::memcmp(buffer, text, 10) == 0);
+  aiocb beyond = request(file, buffer, 16, 1'000);
+  CHECK(aio_read(&beyond) == 0);
+  CHECK(finish(beyond) == 0);
+}
+
+void direct_reads_and_writes() {
+  const int file = temporary(O_DIRECT, 1U << 20);
+  void* memory = nullptr;
+  CHECK(::posix_memalign(&memory, 4'096, 1U << 20) == 0);
+  std::memset(memory, 'd', 1U << 20);
+  std::vector<aiocb> blocks;
+  for (int i = 0; i < 256; ++i) {
+    blocks.push_back(request(file, static_cast<char*>(memory) + 4'096 * i, 4'096, 4'096 * i));
+  }
+  for (aiocb& each : blocks) CHECK(aio_write(&each) == 0);
+  for (aiocb& each : blocks) CHECK(finish(each) == 4'096);
+  std::memset(memory, 0, 1U << 20);
+  for (aiocb& each : blocks) CHECK(aio_read(&each) == 0);
+  for (aiocb& each : blocks) CHECK(finish(each) == 4'096);
+  CHECK(static_cast<char*>(memory)[(1U << 20) - 1] == 'd');
+}
+
+void block_is_free_after_return() {
+  const int file = temporary(0, 4'096);
+  char buffer[8];
+  for (int i = 0; i < 1'000; ++i) {
+    auto block = std::make_unique<aiocb>(request(file, buffer, 8));
+    CHECK(aio_read(block.get()) == 0);
+    CHECK(finish(*block) == 8);
+    std::memset(block.get(), 0xa5, sizeof(aiocb));
+  }
+}
+
+std::atomic<int> signal_code;
+std::atomic<int> signal_value;
+std::atomic<int> signals_seen;
+void on_info(int, siginfo_t* info, void*) {
+  signal_code = info->si_code;
+  signal_value = info->si_value.sival_int;
+  ++signals_seen;
+}
+
+void handle_info(int signal) {
+  struct sigaction action{};
+  action.sa_sigaction = on_info;
+  action.sa_flags = SA_SIGINFO;
+  CHECK(::sigaction(signal, &action, nullptr) == 0);
+}
+
+void signal_carries_value_and_code() {
+  handle_info(SIGRTMIN + 1);
+  const int file = temporary(0, 64);
+  Pipe pipe;
+  char buffer[8];
+  for (const int from : {file, pipe.out()}) {
+    signals_seen = 0;
+    aiocb block = request(from, buffer, 8);
+    block.aio_sigevent.sigev_notify = SIGEV_SIGNAL;
+    block.aio_sigevent.sigev_signo = SIGRTMIN + 1;
+    block.aio_sigevent.sigev_value.sival_int = 4'711;
+    CHECK(aio_read(&block) == 0);
+    CHECK(::write(pipe.in(), "12345678", 8) == 8);
+    while (signals_seen == 0) ::usleep(100);
+    CHECK(signal_code == SI_ASYNCIO);
+    CHECK(signal_value == 4'711);
+    CHECK(finish(block) == 8);
+  }
+}
+
+sem_t called;
+std::atomic<int> call_value;
+void on_call(sigval value) {
+  call_value = value.sival_int;
+  sem_post(&called);
+}
+
+void callback_is_called() {
+  CHECK(sem_init(&called, 0, 0) == 0);
+  const int file = temporary(0, 64);
+  Pipe pipe;
+  char buffer[8];
+  for (const int from : {file, pipe.out()}) {
+    aiocb block = request(from, buffer, 8);
+    block.aio_sigevent.sigev_notify = SIGEV_THREAD;
+    block.aio_sigevent.sigev_notify_function = on_call;
+    block.aio_sigevent.sigev_value.sival_int = 42;
+    CHECK(aio_read(&block) == 0);
+    CHECK(::write(pipe.in(), "12345678", 8) == 8);
+    while (sem_wait(&called) != 0) {
+    }
+    CHECK(call_value == 42);
+    CHECK(finish(block) == 8);
+  }
+}
+
+// -- what the system's library gets wrong ---------------------------------------------------------
+
+// A big frame for what a dead pointer would change.
+[[gnu::noinline]] bool frame_changes(int in, const aiocb& block) {
+  volatile std::uint64_t frame[4'096];
+  for (auto& word : frame) word = 0x5555'5555'5555'5555;
+  CHECK(::write(in, "x", 1) == 1);
+  wait_for(block);
+  for (auto& word : frame) {
+    if (word != 0x5555'5555'5555'5555) return true;
+  }
+  return false;
+}
+
+[[gnu::noinline]] void wait_interrupted(aiocb& block) {
+  aiocb* const list[] = {&block};
+  CHECK(lio_listio(LIO_WAIT, list, 1, nullptr) == -1);
+  CHECK(errno == EINTR);
+}
+
+void interrupted_list_leaves_no_pointers() {
+  handle(SIGALRM, on_nothing);
+  Pipe pipe;
+  char buffer = 0;
+  aiocb block = request(pipe.out(), &buffer, 1);
+  block.aio_lio_opcode = LIO_READ;
+  itimerval often{{0, 20'000}, {0, 20'000}};
+  CHECK(::setitimer(ITIMER_REAL, &often, nullptr) == 0);
+  wait_interrupted(block);
+  often = {};
+  CHECK(::setitimer(ITIMER_REAL, &often, nullptr) == 0);
+  CHECK(!frame_changes(pipe.in(), block));
+  CHECK(aio_return(&block) == 1);
+}
+
+void huge_list_fits_the_stack() {
+#ifdef UAIO_NAMES
+  constexpr int count = UAIO_LISTIO_MAX;
+#else
+  constexpr int count = 4'000'000;
+#endif
+  std::vector<aiocb*> list(count);
+  const int file = temporary(0, 64);
+  char buffer[8];
+  aiocb block = request(file, buffer, 8);
+  block.aio_lio_opcode = LIO_READ;
+  list.back() = &block;
+  std::thread small{[&] { CHECK(lio_listio(LIO_WAIT, list.data(), count, nullptr) == 0); }};
+  small.join();
+  CHECK(aio_return(&block) == 8);
+}
+
+aiocb* asked = nullptr;
+std::atomic<int> handler_runs;
+void on_ask(int) {
+  const int saved = errno;
+  aio_error(asked);
+  ++handler_runs;
+  errno = saved;
+}
+
+void error_is_safe_in_handlers() {
+  Pipe pipe;
+  char byte = 0;
+  aiocb pending = request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&pending) == 0);
+  asked = &pending;
+  handle(SIGALRM, on_ask, SA_RESTART);
+  itimerval often{{0, 50}, {0, 50}};
+  CHECK(::setitimer(ITIMER_REAL, &often, nullptr) == 0);
+  const int file = temporary(O_DIRECT, 4'096);
+  void* memory = nullptr;
+  CHECK(::posix_memalign(&memory, 4'096, 4'096) == 0);
+  for (int i = 0; i < 3'000; ++i) {
+    aiocb block = request(file, memory, 4'096);
+    CHECK(aio_read(&block) == 0);
+    while (aio_error(&block) == EINPROGRESS) {
+    }
+    CHECK(aio_return(&block) == 4'096);
+  }
+  while (handler_runs < 50) {
+    CHECK(aio_error(&pending) == EINPROGRESS);
+  }
+}
+
+void cancel_of_the_first_leaves_the_others() {
+  Pipe pipe;
+  char bytes[3] = {};
+  aiocb reads[3];
+  for (int i = 0; i < 3; ++i) {
+    reads[i] = request(pipe.out(), &bytes[i], 1);
+    CHECK(aio_read(&reads[i]) == 0);
+  }
+  CHECK(aio_cancel(pipe.out(), &reads[0]) == AIO_CANCELED);
+  CHECK(aio_error(&reads[0]) == ECANCELED);
+  CHECK(aio_return(&reads[0]) == -1);
+  CHECK(::write(pipe.in(), "bc", 2) == 2);
+  CHECK(finish(reads[1]) == 1);
+  CHECK(finish(reads[2]) == 1);
+  CHECK(bytes[1] == 'b' && bytes[2] == 'c');
+}
+
+void child_of_fork_has_aio() {
+  // So that the parent has whatever threads it wants to have.
+  char first[8];
+  aiocb before = request(temporary(0, 64), first, 8);
+  CHECK(aio_read(&before) == 0);
+  CHECK(finish(before) == 8);
+  Pipe pipe;
+  char byte = 0;
+  aiocb pending = request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&pending) == 0);
+  const int file = temporary(O_DIRECT, 4'096);
+  const pid_t child = ::fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    void* memory = nullptr;
+    CHECK(::posix_memalign(&memory, 4'096, 4'096) == 0);
+    aiocb read = request(file, memory, 4'096);
+    CHECK(aio_read(&read) == 0);
+    CHECK(finish(read) == 4'096);
+    Pipe own;
+    char here = 0;
+    aiocb stream = request(own.out(), &here, 1);
+    CHECK(aio_read(&stream) == 0);
+    CHECK(::write(own.in(), "h", 1) == 1);
+    CHECK(finish(stream) == 1);
+    ::_exit(0);
+  }
+  int status = 0;
+  CHECK(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK(aio_error(&pending) == EINPROGRESS);
+  CHECK(::write(pipe.in(), "p", 1) == 1);
+  CHECK(finish(pending) == 1);
+  CHECK(byte == 'p');
+}
+
+void queued_write_keeps_its_file() {
+  Pipe pipe;
+  const int room = ::fcntl(pipe.in(), F_SETPIPE_SZ, 4'096);
+  CHECK(room > 0);
+  std::vector<char> filling(static_cast<std::size_t>(room), 'f');
+  CHECK(::write(pipe.in(), filling.data(), filling.size()) == room);
+  char first[] = "1";
+  char second[] = "22";
+  aiocb blocked = request(pipe.in(), first, 1);
+  aiocb queued = request(pipe.in(), second, 2);
+  CHECK(aio_write(&blocked) == 0);
+  CHECK(aio_write(&queued) == 0);
+  const int file = temporary();
+  // close() and open() that gives the same number.
+  CHECK(::dup2(file, pipe.in()) == pipe.in());
+  CHECK(::read(pipe.out(), filling.data(), filling.size()) == room);
+  wait_for(blocked);
+  wait_for(queued);
+  struct stat status{};
+  CHECK(::fstat(file, &status) == 0);
+  CHECK(status.st_size == 0);
+}
+
+void sync_waits(int file, int twin, int write_priority) {
+  constexpr std::size_t piece = 256U << 10;
+  constexpr int count = 24;
+  void* memory = nullptr;
+  CHECK(::posix_memalign(&memory, 4'096, piece) == 0);
+  std::memset(memory, 's', piece);
+  std::vector<aiocb> writes;
+  for (int i = 0; i < count; ++i) {
+    writes.push_back(request(file, memory, piece, static_cast<off_t>(piece) * i));
+    writes.back().aio_reqprio = write_priority;
+  }
+  for (aiocb& each : writes) CHECK(aio_write(&each) == 0);
+  aiocb sync = request(twin, nullptr, 0);
+  CHECK(aio_fsync(O_DSYNC, &sync) == 0);
+  wait_for(sync);
+  for (aiocb& each : writes) CHECK(aio_error(&each) == 0);
+  CHECK(aio_return(&sync) == 0);
+  for (aiocb& each : writes) CHECK(aio_return(&each) == static_cast<ssize_t>(piece));
+}
+
+void sync_waits_for_lower_priorities() {
+  const int file = temporary(O_DIRECT);
+  sync_waits(file, file, 20);
+}
+
+void sync_waits_for_duplicates() {
+  const int file = temporary(O_DIRECT);
+  sync_waits(file, ::dup(file), 0);
+}
+
+void full_signal_queue_is_no_error() {
+  handle_info(SIGRTMIN + 1);
+  const int file = temporary();
+  rlimit before{};
+  CHECK(::getrlimit(RLIMIT_SIGPENDING, &before) == 0);
+  const rlimit none{0, before.rlim_max};
+  CHECK(::setrlimit(RLIMIT_SIGPENDING, &none) == 0);
+  char text[] = "text";
+  aiocb write = request(file, text, 4);
+  write.aio_sigevent.sigev_notify = SIGEV_SIGNAL;
+  write.aio_sigevent.sigev_signo = SIGRTMIN + 1;
+  CHECK(aio_write(&write) == 0);
+  wait_for(write);
+  CHECK(aio_error(&write) == 0);
+  CHECK(aio_return(&write) == 4);
+  CHECK(signals_seen == 0);
+  CHECK(::setrlimit(RLIMIT_SIGPENDING, &before) == 0);
+  while (signals_seen == 0) ::usleep(1'000);
+}
+
+constexpr int idle_count = 1'000;
+
+void idle_streams_starve_nobody() {
+  const rlimit many{3 * idle_count, 3 * idle_count};
+  rlimit now{};
+  CHECK(::getrlimit(RLIMIT_NOFILE, &now) == 0);
+  if (now.rlim_cur < many.rlim_cur) CHECK(::setrlimit(RLIMIT_NOFILE, &many) == 0);
+  std::vector<std::array<int, 2>> pairs(idle_count);
+  std::vector<aiocb> reads;
+  std::vector<char> bytes(idle_count);
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const bool socket = i % 2 == 0;
+    CHECK((socket ? ::socketpair(AF_UNIX, SOCK_STREAM, 0, pairs[i].data())
+                  : ::pipe(pairs[i].data())) == 0);
+    reads.push_back(request(pairs[i][0], &bytes[i], 1));
+  }
+  for (aiocb& each : reads) CHECK(aio_read(&each) == 0);
+  const int file = temporary(O_DIRECT, 4'096);
+  void* memory = nullptr;
+  CHECK(::posix_memalign(&memory, 4'096, 4'096) == 0);
+  aiocb read = request(file, memory, 4'096);
+  CHECK(aio_read(&read) == 0);
+  CHECK(finish(read) == 4'096);
+  CHECK(::write(pairs.back()[1], "l", 1) == 1);
+  CHECK(finish(reads.back()) == 1);
+  CHECK(bytes.back() == 'l');
+  CHECK(threads_now() <= 2);
+}
+
+void write_passes_a_pending_read() {
+  int pair[2];
+  CHECK(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+  char byte = 0;
+  char text[] = "w";
+  aiocb read = request(pair[0], &byte, 1);
+  aiocb write = request(pair[0], text, 1);
+  CHECK(aio_read(&read) == 0);
+  CHECK(aio_write(&write) == 0);
+  CHECK(finish(write) == 1);
+  CHECK(aio_error(&read) == EINPROGRESS);
+  CHECK(::write(pair[1], "r", 1) == 1);
+  CHECK(finish(read) == 1);
+}
+
+void cancel_a_read(int from) {
+  char byte = 0;
+  aiocb read = request(from, &byte, 1);
+  CHECK(aio_read(&read) == 0);
+  CHECK(aio_cancel(from, &read) == AIO_CANCELED);
+  CHECK(aio_error(&read) == ECANCELED);
+  CHECK(aio_return(&read) == -1);
+  aiocb again = request(from, &byte, 1);
+  CHECK(aio_read(&again) == 0);
+  CHECK(aio_cancel(from, nullptr) == AIO_CANCELED);
+  CHECK(aio_cancel(from, nullptr) == AIO_ALLDONE);
+  CHECK(aio_error(&again) == ECANCELED);
+}
+
+void socket_reads_can_be_cancelled() {
+  int pair[2];
+  CHECK(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+  cancel_a_read(pair[0]);
+}
+void pipe_reads_can_be_cancelled() { cancel_a_read(Pipe{}.out()); }
+void terminal_reads_can_be_cancelled() {
+  int master = -1;
+  int slave = -1;
+  CHECK(::openpty(&master, &slave, nullptr, nullptr, nullptr) == 0);
+  cancel_a_read(slave);
+}
+
+sem_t gate;
+std::atomic<int> callbacks_run;
+void on_gate(sigval) {
+  ++callbacks_run;
+  while (sem_wait(&gate) != 0) {
+  }
+  sem_post(&called);
+}
+
+void callbacks_are_bounded() {
+  constexpr int count = 200;
+  CHECK(sem_init(&gate, 0, 0) == 0);
+  CHECK(sem_init(&called, 0, 0) == 0);
+  const int file = temporary(0, 64);
+  char buffer[8];
+  std::vector<aiocb> blocks(count);
+  for (aiocb& each : blocks) {
+    each = request(file, buffer, 8);
+    each.aio_sigevent.sigev_notify = SIGEV_THREAD;
+    each.aio_sigevent.sigev_notify_function = on_gate;
+    CHECK(aio_read(&each) == 0);
+  }
+  for (aiocb& each : blocks) CHECK(finish(each) == 8);
+  while (callbacks_run < 4) ::usleep(1'000);
+  CHECK(threads_now() <= 8);
+  for (int i = 0; i < count; ++i) sem_post(&gate);
+  for (int i = 0; i < count; ++i) {
+    while (sem_wait(&called) != 0) {
+    }
+  }
+}
+
+// -- what a naive library gets wrong --------------------------------------------------------------
+
+void requests_outlive_their_thread() {
+  Pipe pipe;
+  char byte = 0;
+  aiocb read = request(pipe.out(), &byte, 1);
+  std::thread starter{[&] { CHECK(aio_read(&read) == 0); }};
+  starter.join();
+  CHECK(::write(pipe.in(), "t", 1) == 1);
+  CHECK(finish(read) == 1);
+  const int file = temporary(O_DIRECT, 1U << 20);
+  void* memory = nullptr;
+  CHECK(::posix_memalign(&memory, 4'096, 1U << 20) == 0);
+  for (int i = 0; i < 50; ++i) {
+    aiocb block = request(file, memory, 1U << 20);
+    std::thread other{[&] { CHECK(aio_read(&block) == 0); }};
+    other.join();
+    CHECK(finish(block) == 1 << 20);
+  }
+}
+
+void stream_reads_complete_in_order() {
+  Pipe pipe;
+  constexpr int count = 50;
+  char bytes[count] = {};
+  std::vector<aiocb> reads;
+  for (char& byte : bytes) reads.push_back(request(pipe.out(), &byte, 1));
+  for (aiocb& each : reads) CHECK(aio_read(&each) == 0);
+  for (int i = 0; i < count; ++i) {
+    const char byte = static_cast<char>('0' + i);
+    CHECK(::write(pipe.in(), &byte, 1) == 1);
+  }
+  for (int i = 0; i < count; ++i) {
+    CHECK(finish(reads[static_cast<std::size_t>(i)]) == 1);
+    CHECK(bytes[i] == '0' + i);
+  }
+}
+
+void stream_writes_are_whole() {
+  int pair[2];
+  CHECK(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+  Pipe pipe;
+  constexpr std::size_t size = 4U << 20;
+  std::vector<char> data(size, 'w');
+  const std::array<std::array<int, 2>, 2> ways{{{pair[0], pair[1]}, {pipe.in(), pipe.out()}}};
+  for (const auto& [in, out] : ways) {
+    aiocb write = request(in, data.data(), size);
+    CHECK(aio_write(&write) == 0);
+    std::vector<char> chunk(1U << 16);
+    std::size_t sum = 0;
+    while (sum < size) {
+      const ssize_t got = ::read(out, chunk.data(), chunk.size());
+      CHECK(got > 0);
+      sum += static_cast<std::size_t>(got);
+    }
+    CHECK(finish(write) == static_cast<ssize_t>(size));
+  }
+}
+
+void nonblocking_streams_answer_again() {
+  Pipe pipe;
+  CHECK(::fcntl(pipe.out(), F_SETFL, O_NONBLOCK) == 0);
+  char byte = 0;
+  aiocb read = request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&read) == 0);
+  CHECK(finish(read) == -1);
+  CHECK(errno == EAGAIN);
+  CHECK(::write(pipe.in(), "n", 1) == 1);
+  CHECK(aio_read(&read) == 0);
+  CHECK(finish(read) == 1);
+}
+
+void appends_keep_their_order() {
+  for (const int flags : {0, O_DSYNC}) {
+    const int file = temporary(O_APPEND | flags);
+    constexpr int count = 200;
+    std::vector<std::array<char, 4>> texts(count);
+    std::vector<aiocb> writes;
+    for (int i = 0; i < count; ++i) {
+      auto& text = texts[static_cast<std::size_t>(i)];
+      for (std::size_t digit = 0, rest = static_cast<std::size_t>(i); digit < 4; ++digit) {
+        text[3 - digit] = static_cast<char>('0' + rest % 10);
+        rest /= 10;
+      }
+      writes.push_back(request(file, text.data(), 4));
+    }
+    for (aiocb& each : writes) CHECK(aio_write(&each) == 0);
+    for (aiocb& each : writes) CHECK(finish(each) == 4);
+    off_t at = 0;
+    for (const auto& text : texts) {
+      char buffer[4];
+      CHECK(::pread(file, buffer, 4, at) == 4);
+      at += 4;
+      CHECK(std::memcmp(buffer, text.data(), 4) == 0);
+    }
+  }
+}
+
+std::atomic<int> handler_file;
+std::atomic<bool> over;
+void on_submit(int) {
+  const int saved = errno;
+  char byte = 0;
+  aiocb block = request(handler_file, &byte, 1);
+  if (aio_read(&block) == 0) {
+    const aiocb* const list[] = {&block};
+    while (aio_error(&block) == EINPROGRESS) aio_suspend(list, 1, nullptr);
+    aio_return(&block);
+  }
+  ++handler_runs;
+  errno = saved;
+}
+
+void handlers_and_threads_do_not_hang() {
+  handler_file = temporary(0, 64);
+  handle(SIGALRM, on_submit, SA_RESTART);
+  const int file = temporary(O_DIRECT, 64 * 4'096);
+  std::vector<std::thread> threads;
+  itimerval often{{0, 500}, {0, 500}};
+  CHECK(::setitimer(ITIMER_REAL, &often, nullptr) == 0);
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([file] {
+      void* memory = nullptr;
+      CHECK(::posix_memalign(&memory, 4'096, 4'096) == 0);
+      Pipe pipe;
+      for (int i = 0; i < 300; ++i) {
+        aiocb read = request(file, memory, 4'096, 4'096 * (i % 64));
+        CHECK(aio_read(&read) == 0);
+        char byte = 0;
+        aiocb stream = request(pipe.out(), &byte, 1);
+        CHECK(aio_read(&stream) == 0);
+        CHECK(::write(pipe.in(), "s", 1) == 1);
+        CHECK(finish(read) == 4'096);
+        CHECK(finish(stream) == 1);
+      }
+      std::free(memory);
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  CHECK(handler_runs > 0);
+}
+
+void suspended_threads_wake_each_other() {
+  const int file = temporary(O_DIRECT, 64 * 4'096);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 6; ++t) {
+    threads.emplace_back([file, t] {
+      void* memory = nullptr;
+      CHECK(::posix_memalign(&memory, 4'096, 4'096) == 0);
+      for (int i = 0; i < 400; ++i) {
+        aiocb read = request(file, memory, 4'096, 4'096 * ((i + t) % 64));
+        CHECK(aio_read(&read) == 0);
+        CHECK(finish(read) == 4'096);
+      }
+      std::free(memory);
+    });
+  }
+  for (std::thread& each : threads) each.join();
+}
+
+void exit_and_exec_with_requests_pending() {
+  for (int way = 0; way < 3; ++way) {
+    const pid_t child = ::fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      Pipe pipe;
+      static char byte;
+      static aiocb read = request(pipe.out(), &byte, 1);
+      CHECK(aio_read(&read) == 0);
+      if (way == 0) ::_exit(0);
+      if (way == 1) ::execl("/bin/true", "true", nullptr);
+      std::exit(0);
+    }
+    int status = 0;
+    CHECK(::waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+  }
+}
+
+void record_locks_are_kept() {
+  const int file = temporary(O_DIRECT, 4'096);
+  struct flock lock{};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  CHECK(::fcntl(file, F_SETLK, &lock) == 0);
+  void* memory = nullptr;
+  CHECK(::posix_memalign(&memory, 4'096, 4'096) == 0);
+  aiocb read = request(file, memory, 4'096);
+  for (int i = 0; i < 10; ++i) {
+    CHECK(aio_read(&read) == 0);
+    CHECK(finish(read) == 4'096);
+  }
+  const pid_t child = ::fork();
+  if (child == 0) {
+    CHECK(::fcntl(file, F_GETLK, &lock) == 0);
+    ::_exit(lock.l_type == F_WRLCK ? 0 : 1);
+  }
+  int status = 0;
+  CHECK(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}
+
+void sleeping_process_is_served() {
+  handle(SIGUSR1, on_nothing);
+  sigset_t usr;
+  sigset_t before;
+  sigemptyset(&usr);
+  sigaddset(&usr, SIGUSR1);
+  CHECK(::sigprocmask(SIG_BLOCK, &usr, &before) == 0);
+  const int file = temporary(O_DIRECT, 4'096);
+  void* memory = nullptr;
+  CHECK(::posix_memalign(&memory, 4'096, 4'096) == 0);
+  aiocb read = request(file, memory, 4'096);
+  read.aio_sigevent.sigev_notify = SIGEV_SIGNAL;
+  read.aio_sigevent.sigev_signo = SIGUSR1;
+  CHECK(aio_read(&read) == 0);
+  CHECK(::sigsuspend(&before) == -1);
+  CHECK(aio_error(&read) == 0);
+  CHECK(aio_return(&read) == 4'096);
+  // And one that waits for a child, which needs what the request writes.
+  Pipe pipe;
+  Pipe data;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    char byte = 0;
+    ::_exit(::read(data.out(), &byte, 1) == 1 ? 0 : 1);
+  }
+  char text[] = "c";
+  aiocb write = request(data.in(), text, 1);
+  CHECK(aio_write(&write) == 0);
+  int status = 0;
+  CHECK(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK(finish(write) == 1);
+}
+
+// Only where one request at a time is at the engine has the order a meaning; the first takes it.
+void urgent_requests_go_first() {
+  Pipe blocking;
+  Pipe pipe;
+  char byte = 0;
+  char texts[] = {'c', 'a', 'b', 'd'};
+  const int priorities[] = {10, 0, 5, 10};
+  aiocb first = request(blocking.out(), &byte, 1);
+  CHECK(aio_read(&first) == 0);
+  std::vector<aiocb> writes;
+  for (int i = 0; i < 4; ++i) {
+    writes.push_back(request(pipe.in(), &texts[i], 1));
+    writes.back().aio_reqprio = priorities[i];
+  }
+  for (aiocb& each : writes) CHECK(aio_write(&each) == 0);
+  CHECK(::write(blocking.in(), "x", 1) == 1);
+  for (aiocb& each : writes) CHECK(finish(each) == 1);
+  char got[4];
+  CHECK(::read(pipe.out(), got, 4) == 4);
+  CHECK(std::memcmp(got, "abcd", 4) == 0);
+}
+
+// -- lists ----------------------------------------------------------------------------------------
+
+void lists_wait_or_tell() {
+  handle_info(SIGRTMIN + 1);
+  const int file = temporary();
+  char texts[8][4];
+  std::vector<aiocb> blocks(8);
+  std::vector<aiocb*> list;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    std::memset(texts[i], static_cast<int>('0' + i), 4);
+    blocks[i] = request(file, texts[i], 4, static_cast<off_t>(4 * i));
+    blocks[i].aio_lio_opcode = i == 3 ? LIO_NOP : LIO_WRITE;
+    list.push_back(&blocks[i]);
+  }
+  list.push_back(nullptr);
+  const int count = static_cast<int>(list.size());
+  CHECK(lio_listio(LIO_WAIT, list.data(), count, nullptr) == 0);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (i != 3) CHECK(aio_return(&blocks[i]) == 4);
+  }
+  sigevent event{};
+  event.sigev_notify = SIGEV_SIGNAL;
+  event.sigev_signo = SIGRTMIN + 1;
+  event.sigev_value.sival_int = 99;
+  CHECK(lio_listio(LIO_NOWAIT, list.data(), count, &event) == 0);
+  while (signals_seen == 0) ::usleep(100);
+  CHECK(signal_value == 99);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (i != 3) CHECK(finish(blocks[i]) == 4);
+  }
+  signals_seen = 0;
+  list.assign(1, nullptr);
+  CHECK(lio_listio(LIO_NOWAIT, list.data(), 1, &event) == 0);
+  while (signals_seen == 0) ::usleep(100);
+}
+
+void lists_report_failures() {
+  const int file = temporary(0, 64);
+  char buffer[8];
+  aiocb good = request(file, buffer, 8);
+  aiocb closed = request(-1, buffer, 8);
+  aiocb strange = request(file, buffer, 8);
+  strange.aio_lio_opcode = 77;
+  aiocb* const list[] = {&good, &closed, &strange};
+  CHECK(lio_listio(LIO_WAIT, list, 3, nullptr) == -1);
+  CHECK(errno == EIO);
+  CHECK(aio_error(&good) == 0);
+  CHECK(aio_return(&good) == 8);
+  CHECK(aio_error(&closed) == EBADF);
+  CHECK(aio_error(&strange) == EINVAL);
+}
+
+// -- errors ---------------------------------------------------------------------------------------
+
+int error_of(int started, aiocb& block) {
+  if (started != 0) return errno;
+  return finish(block) == -1 ? errno : 0;
+}
+
+void errors_of_requests() {
+  const int file = temporary(0, 64);
+  char buffer[64];
+  aiocb block = request(-1, buffer, 8);
+  CHECK(error_of(aio_read(&block), block) == EBADF);
+  CHECK(error_of(aio_write(&block), block) == EBADF);
+  CHECK(error_of(aio_fsync(O_SYNC, &block), block) == EBADF);
+  const int only = ::open("/dev/null", O_WRONLY);
+  block = request(only, buffer, 8);
+  CHECK(error_of(aio_read(&block), block) == EBADF);
+  const int readable = ::open("/dev/null", O_RDONLY);
+  block = request(readable, buffer, 8);
+  CHECK(error_of(aio_write(&block), block) == EBADF);
+  block = request(file, buffer, 8, -1);
+  CHECK(error_of(aio_read(&block), block) == EINVAL);
+  CHECK(error_of(aio_write(&block), block) == EINVAL);
+  block = request(file, buffer, 8);
+  block.aio_reqprio = -1;
+  CHECK(error_of(aio_read(&block), block) == EINVAL);
+  block.aio_reqprio = 21;
+  CHECK(error_of(aio_write(&block), block) == EINVAL);
+  block.aio_reqprio = 20;
+  CHECK(error_of(aio_read(&block), block) == 0);
+  block = request(file, buffer, 8);
+  CHECK(aio_fsync(77, &block) == -1);
+  CHECK(errno == EINVAL);
+  aiocb* const list[] = {&block};
+  CHECK(lio_listio(77, list, 1, nullptr) == -1);
+  CHECK(errno == EINVAL);
+  CHECK(lio_listio(LIO_WAIT, list, -1, nullptr) == -1);
+  CHECK(errno == EINVAL);
+  CHECK(aio_cancel(-1, nullptr) == -1);
+  CHECK(errno == EBADF);
+  CHECK(aio_cancel(file, nullptr) == AIO_ALLDONE);
+  const int directory = ::open("/tmp", O_RDONLY);
+  block = request(directory, buffer, 8);
+  CHECK(error_of(aio_read(&block), block) == EISDIR);
+}
+
+void errors_of_size() {
+  const int file = temporary(0, 64);
+  char buffer[8] = {};
+  aiocb read = request(file, buffer, 8, INT64_MAX - 4);
+  CHECK(error_of(aio_read(&read), read) == EOVERFLOW || errno == EINVAL);
+  const rlimit small{4'096, 4'096};
+  CHECK(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  aiocb write = request(file, buffer, 8, 4'096);
+  CHECK(error_of(aio_write(&write), write) == EFBIG);
+  write = request(file, buffer, 8, 4'092);
+  CHECK(aio_write(&write) == 0);
+  CHECK(finish(write) == 4);
+}
+
+void errors_of_waiting() {
+  handle(SIGALRM, on_nothing);
+  Pipe pipe;
+  char byte = 0;
+  aiocb read = request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&read) == 0);
+  CHECK(aio_error(&read) == EINPROGRESS);
+  const aiocb* const list[] = {nullptr, &read};
+  timespec time{0, 1'000'000};
+  CHECK(aio_suspend(list, 2, &time) == -1);
+  CHECK(errno == EAGAIN);
+  time = {0, 0};
+  CHECK(aio_suspend(list, 2, &time) == -1);
+  CHECK(errno == EAGAIN);
+  itimerval often{{0, 20'000}, {0, 20'000}};
+  CHECK(::setitimer(ITIMER_REAL, &often, nullptr) == 0);
+  CHECK(aio_suspend(list, 2, nullptr) == -1);
+  CHECK(errno == EINTR);
+  often = {};
+  CHECK(::setitimer(ITIMER_REAL, &often, nullptr) == 0);
+  CHECK(::write(pipe.in(), "x", 1) == 1);
+  CHECK(finish(read) == 1);
+  CHECK(aio_suspend(list, 2, nullptr) == 0);
+}
+
+void broken_streams_are_errors() {
+  Pipe pipe;
+  ::close(pipe.out());
+  char byte = 'b';
+  aiocb write = request(pipe.in(), &byte, 1);
+  CHECK(error_of(aio_write(&write), write) == EPIPE);
+  Pipe ended;
+  ::close(ended.in());
+  aiocb read = request(ended.out(), &byte, 1);
+  CHECK(aio_read(&read) == 0);
+  CHECK(finish(read) == 0);
+  aiocb sync = request(pipe.in(), nullptr, 0);
+  CHECK(error_of(aio_fsync(O_SYNC, &sync), sync) == EINVAL);
+}
+
+// -- the thesis's own tests (section 5.1): 1 is errors_of_*, 3 signal_carries_value_and_code,
+//    4 lists_wait_or_tell ------------------------------------------------------------------------
+
+void thesis_2_initialisation() {
+  aioinit parameters{};
+  parameters.aio_threads = 4;
+  parameters.aio_num = 2'000;
+  aio_init(&parameters);
+  reads_and_writes();
+  // Implicit, and the clean-up at exit.
+  const pid_t child = ::fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    direct_reads_and_writes();
+    std::exit(0);
+  }
+  int status = 0;
+  CHECK(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}
+
+void thesis_5_cancel_one_of_a_list() {
+  Pipe pipe;
+  constexpr int count = 8;
+  char bytes[count] = {};
+  std::vector<aiocb> blocks(count);
+  std::vector<aiocb*> list;
+  for (std::size_t i = 0; i < count; ++i) {
+    blocks[i] = request(pipe.out(), &bytes[i], 1);
+    blocks[i].aio_lio_opcode = LIO_READ;
+    list.push_back(&blocks[i]);
+  }
+  CHECK(lio_listio(LIO_NOWAIT, list.data(), count, nullptr) == 0);
+  CHECK(aio_cancel(pipe.out(), &blocks[4]) == AIO_CANCELED);
+  CHECK(aio_error(&blocks[4]) == ECANCELED);
+  CHECK(aio_return(&blocks[4]) == -1);
+  CHECK(::write(pipe.in(), "0123567", 7) == 7);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i == 4) continue;
+    CHECK(finish(blocks[i]) == 1);
+    CHECK(bytes[i] == static_cast<char>('0' + i));
+  }
+}
+
+void thesis_6_sync_after_a_list() {
+  const int file = temporary(O_DIRECT);
+  void* memory = nullptr;
+  constexpr std::size_t piece = 64U << 10;
+  CHECK(::posix_memalign(&memory, 4'096, piece) == 0);
+  std::vector<aiocb> blocks(32);
+  std::vector<aiocb*> list;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    blocks[i] = request(file, memory, piece, static_cast<off_t>(i * piece));
+    blocks[i].aio_lio_opcode = LIO_WRITE;
+    list.push_back(&blocks[i]);
+  }
+  CHECK(lio_listio(LIO_NOWAIT, list.data(), 16, nullptr) == 0);
+  aiocb sync = request(file, nullptr, 0);
+  CHECK(aio_fsync(O_SYNC, &sync) == 0);
+  CHECK(lio_listio(LIO_NOWAIT, list.data() + 16, 16, nullptr) == 0);
+  wait_for(sync);
+  for (std::size_t i = 0; i < 16; ++i) CHECK(aio_error(&blocks[i]) == 0);
+  CHECK(aio_return(&sync) == 0);
+  for (aiocb& each : blocks) CHECK(finish(each) == static_cast<ssize_t>(piece));
+}
+
+void thesis_7_suspend() {
+  Pipe pipe;
+  char bytes[3] = {};
+  std::vector<aiocb> blocks;
+  for (char& byte : bytes) blocks.push_back(request(pipe.out(), &byte, 1));
+  for (aiocb& each : blocks) CHECK(aio_read(&each) == 0);
+  const aiocb* const list[] = {&blocks[0], nullptr, &blocks[2]};
+  const timespec time{0, 2'000'000};
+  CHECK(aio_suspend(list, 3, &time) == -1);
+  CHECK(errno == EAGAIN);
+  std::thread writer{[&] { CHECK(::write(pipe.in(), "a", 1) == 1); }};
+  CHECK(aio_suspend(list, 3, nullptr) == 0);
+  writer.join();
+  CHECK(aio_error(&blocks[0]) == 0);
+  CHECK(aio_error(&blocks[2]) == EINPROGRESS);
+  CHECK(::write(pipe.in(), "bc", 2) == 2);
+  for (aiocb& each : blocks) CHECK(finish(each) == 1);
+}
+
+// -- libuaio alone --------------------------------------------------------------------------------
+
+#ifdef UAIO_NAMES
+void own_results_are_fetched_once() {
+  aiocb block{};
+  CHECK(aio_error(&block) == -1);
+  CHECK(errno == EINVAL);
+  CHECK(aio_return(&block) == -1);
+  CHECK(errno == EINVAL);
+  Pipe pipe;
+  char byte = 0;
+  block = request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&block) == 0);
+  CHECK(aio_return(&block) == -1);
+  CHECK(errno == EINPROGRESS);
+  CHECK(::write(pipe.in(), "o", 1) == 1);
+  CHECK(finish(block) == 1);
+  CHECK(aio_return(&block) == -1);
+  CHECK(errno == EINVAL);
+  CHECK(aio_error(&block) == -1);
+  CHECK(errno == EINVAL);
+}
+
+void own_lists_have_a_limit() {
+  std::vector<aiocb*> list(UAIO_LISTIO_MAX + 1);
+  CHECK(lio_listio(LIO_WAIT, list.data(), UAIO_LISTIO_MAX + 1, nullptr) == -1);
+  CHECK(errno == EINVAL);
+}
+
+void own_completions_come_in_order() {
+  aiocb* which = nullptr;
+  CHECK(uaio_waitcomplete(&which, nullptr) == -1);
+  CHECK(errno == EINVAL);
+  Pipe pipe;
+  char bytes[3] = {};
+  std::vector<aiocb> blocks;
+  for (char& byte : bytes) blocks.push_back(request(pipe.out(), &byte, 1));
+  for (aiocb& each : blocks) CHECK(aio_read(&each) == 0);
+  const timespec time{0, 1'000'000};
+  CHECK(uaio_waitcomplete(&which, &time) == -1);
+  CHECK(errno == EAGAIN);
+  CHECK(::write(pipe.in(), "ab", 2) == 2);
+  CHECK(uaio_waitcomplete(&which, nullptr) == 1);
+  CHECK(which == &blocks[0]);
+  CHECK(uaio_waitcomplete(&which, nullptr) == 1);
+  CHECK(which == &blocks[1]);
+  CHECK(aio_cancel(pipe.out(), nullptr) == AIO_CANCELED);
+  CHECK(uaio_waitcomplete(&which, nullptr) == -1);
+  CHECK(errno == ECANCELED);
+  CHECK(which == &blocks[2]);
+  const int file = temporary(0, 64);
+  aiocb read = request(file, bytes, 3);
+  CHECK(aio_read(&read) == 0);
+  CHECK(uaio_waitcomplete(&which, nullptr) == 3);
+  CHECK(which == &read);
+}
+
+void own_vectors() {
+  for (const int flags : {0, O_DSYNC}) {
+    const int file = temporary(flags);
+    char one[] = "one";
+    char three[] = "three";
+    iovec list[] = {{one, 3}, {three, 5}};
+    aiocb write = request(file, list, 2);
+    CHECK(uaio_writev(&write) == 0);
+    CHECK(finish(write) == 8);
+    char got[8];
+    iovec back[] = {{got, 2}, {got + 2, 6}};
+    aiocb read = request(file, back, 2);
+    CHECK(uaio_readv(&read) == 0);
+    CHECK(finish(read) == 8);
+    CHECK(std::memcmp(got, "onethree", 8) == 0);
+    read.aio_nbytes = 1'000'000;
+    CHECK(uaio_readv(&read) == -1);
+    CHECK(errno == EINVAL);
+  }
+  char text[512];
+  const std::size_t size = uaio_statistics(text, sizeof(text));
+  CHECK(size == std::strlen(text));
+  CHECK(std::strstr(text, "at_once ") != nullptr);
+}
+#endif
+
+struct Case {
+  const char* name;
+  void (*run)();
+  const char* system;  // "ok", or "fails": known of the system's library; "any": it depends
+  const char* options = nullptr;  // for ours, which reads them when it is loaded
+};
+
+#define CASE(name, system) {#name, name, system}
+const Case cases[] = {
+    CASE(reads_and_writes, "ok"),
+    CASE(direct_reads_and_writes, "ok"),
+    CASE(block_is_free_after_return, "ok"),
+    CASE(signal_carries_value_and_code, "ok"),
+    CASE(callback_is_called, "ok"),
+    CASE(interrupted_list_leaves_no_pointers, "fails"),
+    CASE(huge_list_fits_the_stack, "fails"),
+    CASE(error_is_safe_in_handlers, "any"),
+    CASE(cancel_of_the_first_leaves_the_others, "fails"),
+    CASE(child_of_fork_has_aio, "any"),
+    CASE(queued_write_keeps_its_file, "fails"),
+    CASE(sync_waits_for_lower_priorities, "any"),
+    CASE(sync_waits_for_duplicates, "any"),
+    CASE(full_signal_queue_is_no_error, "fails"),
+    CASE(idle_streams_starve_nobody, "fails"),
+    CASE(write_passes_a_pending_read, "fails"),
+    CASE(socket_reads_can_be_cancelled, "fails"),
+    CASE(pipe_reads_can_be_cancelled, "fails"),
+    CASE(terminal_reads_can_be_cancelled, "fails"),
+    CASE(callbacks_are_bounded, "fails"),
+    CASE(requests_outlive_their_thread, "ok"),
+    CASE(stream_reads_complete_in_order, "ok"),
+    CASE(stream_writes_are_whole, "ok"),
+    CASE(nonblocking_streams_answer_again, "ok"),
+    CASE(appends_keep_their_order, "ok"),
+    CASE(handlers_and_threads_do_not_hang, "any"),
+    CASE(suspended_threads_wake_each_other, "ok"),
+    CASE(exit_and_exec_with_requests_pending, "any"),
+    CASE(record_locks_are_kept, "ok"),
+    CASE(sleeping_process_is_served, "ok"),
+    {"urgent_requests_go_first", urgent_requests_go_first, "fails", "depth=1"},
+    CASE(lists_wait_or_tell, "ok"),
+    CASE(lists_report_failures, "any"),
+    CASE(errors_of_requests, "any"),
+    CASE(errors_of_size, "any"),
+    CASE(errors_of_waiting, "ok"),
+    CASE(broken_streams_are_errors, "any"),
+    CASE(thesis_2_initialisation, "any"),
+    CASE(thesis_5_cancel_one_of_a_list, "any"),
+    CASE(thesis_6_sync_after_a_list, "ok"),
+    CASE(thesis_7_suspend, "ok"),
+#ifdef UAIO_NAMES
+    CASE(own_results_are_fetched_once, "any"),
+    CASE(own_lists_have_a_limit, "any"),
+    CASE(own_completions_come_in_order, "any"),
+    CASE(own_vectors, "any"),
+#endif
+};
+
+/// 0: ok. The case's own line tells why not.
+int run(const Case& one, unsigned seconds) {
+  std::printf("%s ", one.name);
+  std::fflush(stdout);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    // A group of its own, so that children of its go with it.
+    ::setpgid(0, 0);
+    if (one.options != nullptr) {
+      ::setenv("UAIO", one.options, 1);
+      ::execl("/proc/self/exe", "behaviour", "--here", one.name, nullptr);
+      ::_exit(2);
+    }
+    one.run();
+    ::_exit(0);
+  }
+  int status = 0;
+  timespec pause{0, 5'000'000};
+  for (unsigned waited = 0; ::waitpid(child, &status, WNOHANG) == 0; ++waited) {
+    if (waited >= 200 * seconds) {
+      if (::kill(-child, SIGKILL) != 0) ::kill(child, SIGKILL);
+      ::waitpid(child, &status, 0);
+      std::printf("hangs\n");
+      return 1;
+    }
+    ::nanosleep(&pause, nullptr);
+  }
+  ::kill(-child, SIGKILL);  // what a failed case has left
+  if (status == 0) {
+    std::printf("ok\n");
+  } else if (WIFSIGNALED(status)) {
+    std::printf("crashes with signal %d\n", WTERMSIG(status));
+  } else {
+    std::fflush(stdout);
+    if (WEXITSTATUS(status) != 1) std::printf("exits with %d\n", WEXITSTATUS(status));
+  }
+  return status == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const char* const limit = std::getenv("UAIO_TEST_SECONDS");
+  const auto seconds = static_cast<unsigned>(limit != nullptr ? std::atoi(limit) : 100);
+  int failures = 0;
+  for (const Case& each : cases) {
+    if (count == 3 && std::strcmp(arguments[1], "--here") == 0) {
+      if (std::strcmp(arguments[2], each.name) != 0) continue;
+      each.run();
+      return 0;
+    }
+    bool wanted = count < 2;
+    for (int i = 1; i < count; ++i) {
+      if (std::strcmp(arguments[i], "--list") == 0) {
+        std::printf("%s %s\n", each.name, each.system);
+      }
+      wanted |= std::strcmp(arguments[i], each.name) == 0;
+    }
+    if (wanted) failures += run(each, seconds);
+  }
+  return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""libuaio-preload.so has the system's names in the versions of the system's libraries, and no
+others; libuaio.so has uaio_ and ulio_ only: names.py PRELOAD LIBUAIO"""
+
+import platform
+import re
+import subprocess
+import sys
+
+CALLS = ["aio_read", "aio_write", "aio_error", "aio_return", "aio_suspend", "aio_cancel",
+         "aio_fsync", "lio_listio"]
+SEVENTEEN = CALLS + [f"{name}64" for name in CALLS] + ["aio_init"]
+
+
+def exported(library):
+    """{(name, version)} of the functions it defines."""
+    output = subprocess.run(["objdump", "-T", library], stdout=subprocess.PIPE, text=True,
+                            check=True).stdout
+    found = set()
+    for line in output.splitlines():
+        match = re.search(r"\bg\s+D?[FOi ]+ +(\.text|\*ABS\*)\s+\S+\s+\(?(\S+?)\)?\s+(\S+)$", line)
+        if match and match.group(1) == ".text":
+            found.add((match.group(3), match.group(2)))
+    return found
+
+
+def system_versions():
+    """What libc has; the versions of librt in time before, on this architecture, are in it, too."""
+    libraries = subprocess.run(["ldconfig", "-p"], stdout=subprocess.PIPE, text=True,
+                               check=True).stdout
+    path = re.search(r"libc\.so\.6 \(libc6,x86-64.*=> (\S+)", libraries).group(1)
+    return {pair for pair in exported(path) if pair[0] in SEVENTEEN}
+
+
+def main():
+    preload, own = sys.argv[1:3]
+    names = exported(preload)
+    wrong = []
+    if {name for name, _ in names} != set(SEVENTEEN):
+        wrong.append(f"other names than the seventeen: {sorted(names)}")
+    if platform.machine() == "x86_64":
+        missing = system_versions() - names
+        if missing:
+            wrong.append(f"versions of the system's that are missing: {sorted(missing)}")
+    strange = {name for name, _ in exported(own) if not re.match(r"uaio_|ulio_listio$", name)}
+    if strange:
+        wrong.append(f"libuaio exports {sorted(strange)}")
+    print("\n".join(wrong) if wrong else f"{len(names)} names and versions")
+    sys.exit(1 if wrong else 0)
+
+
+main()

@@ -1,0 +1,142 @@
+#include "at_once.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "futex.hpp"
+
+#ifndef RWF_NOWAIT
+#define RWF_NOWAIT 0x00000008
+#endif
+
+namespace uaio {
+namespace {
+
+using Answer = AtOnce::Answer;
+
+// By number: the functions of libc are cancellation points, which aio_read and its kin are not.
+ssize_t read_cached(int fildes, const iovec* list, std::size_t count,
+                    std::int64_t offset) noexcept {
+  return ::syscall(SYS_preadv2, fildes, list, count, offset, 0L, RWF_NOWAIT);
+}
+ssize_t write_buffered(int fildes, const iovec* list, std::size_t count,
+                       std::int64_t offset) noexcept {
+  return ::syscall(SYS_pwritev2, fildes, list, count, offset, 0L, 0);
+}
+
+AtOnce read_file(const Transfer& transfer) noexcept {
+  const iovec whole{transfer.data, transfer.size};
+  const bool vectored = is_vectored(transfer.action);
+  const auto* const list = vectored ? static_cast<const iovec*>(transfer.data) : &whole;
+  const std::size_t count = vectored ? transfer.size : 1;
+  ssize_t moved = read_cached(transfer.fildes, list, count, transfer.offset);
+  if (moved < 0) {
+    // No page in the cache; a file system that cannot tell; a stream; a bad offset: not for us.
+    const bool ours = errno != EAGAIN && errno != EOPNOTSUPP && errno != ESPIPE &&
+                      errno != EINVAL && errno != EINTR;
+    return ours ? AtOnce{Answer::failed, errno, 0} : AtOnce{};
+  }
+  const auto bytes = static_cast<std::size_t>(moved);
+  if (bytes == 0 || bytes == transfer.bytes) return {Answer::done, 0, bytes};
+  // Short: the end of the file, or of what is cached.
+  if (vectored) return {};
+  const iovec rest{static_cast<char*>(transfer.data) + bytes, transfer.size - bytes};
+  moved = read_cached(transfer.fildes, &rest, 1, transfer.offset + static_cast<off_t>(bytes));
+  if (moved == 0) return {Answer::done, 0, bytes};
+  const std::size_t in_all = bytes + (moved > 0 ? static_cast<std::size_t>(moved) : 0);
+  return {in_all == transfer.bytes ? Answer::done : Answer::engine, 0, in_all};
+}
+
+AtOnce write_file(const Transfer& transfer) noexcept {
+  const iovec whole{transfer.data, transfer.size};
+  const bool vectored = is_vectored(transfer.action);
+  const auto* const list = vectored ? static_cast<const iovec*>(transfer.data) : &whole;
+  const std::size_t count = vectored ? transfer.size : 1;
+  const ssize_t moved = write_buffered(transfer.fildes, list, count, transfer.offset);
+  if (moved >= 0) return {Answer::done, 0, static_cast<std::size_t>(moved)};
+  if (errno == ESPIPE || errno == EINVAL || errno == EINTR) return {};
+  return {Answer::failed, errno, 0};
+}
+
+/// A write to a stream without readers is an error, and no signal.
+ssize_t write_quietly(const Transfer& transfer) noexcept {
+  const SignalsBlocked blocked;
+  sigset_t pipe;
+  sigset_t before;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  sigpending(&before);
+  const bool vectored = is_vectored(transfer.action);
+  const ssize_t moved = vectored
+                            ? ::syscall(SYS_writev, transfer.fildes, transfer.data, transfer.size)
+                            : ::syscall(SYS_write, transfer.fildes, transfer.data, transfer.size);
+  const int error = errno;
+  if (moved < 0 && error == EPIPE && sigismember(&before, SIGPIPE) == 0) {
+    const timespec none{0, 0};
+    sigtimedwait(&pipe, nullptr, &none);
+  }
+  errno = error;
+  return moved;
+}
+
+// O_NONBLOCK on a stream: the answer is what read or write would say now.
+AtOnce move_stream(const Transfer& transfer) noexcept {
+  ssize_t moved = -1;
+  do {
+    if (!reads(transfer.action)) {
+      moved = write_quietly(transfer);
+    } else if (is_vectored(transfer.action)) {
+      moved = ::syscall(SYS_readv, transfer.fildes, transfer.data, transfer.size);
+    } else {
+      moved = ::syscall(SYS_read, transfer.fildes, transfer.data, transfer.size);
+    }
+  } while (moved < 0 && errno == EINTR);
+  if (moved < 0) return {Answer::failed, errno, 0};
+  return {Answer::done, 0, static_cast<std::size_t>(moved)};
+}
+
+bool is_stream(int fildes) noexcept {
+  struct stat status{};
+  if (::fstat(fildes, &status) != 0) return false;
+  if (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode)) return true;
+  return S_ISCHR(status.st_mode) && ::lseek(fildes, 0, SEEK_CUR) < 0;
+}
+
+}  // namespace
+
+bool is_beyond_limit(const Transfer& transfer) noexcept {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return false;
+  struct stat status{};
+  if (transfer.bytes == 0 || ::fstat(transfer.fildes, &status) != 0) return false;
+  if (!S_ISREG(status.st_mode)) return false;
+  const bool appends = (transfer.flags & O_APPEND) != 0;
+  const auto begin = static_cast<rlim_t>(appends ? status.st_size : transfer.offset);
+  return begin >= limit.rlim_cur;
+}
+
+AtOnce try_at_once(const Transfer& transfer, const Options& options, bool ordered) noexcept {
+  if ((transfer.flags & O_NONBLOCK) != 0 && is_stream(transfer.fildes)) {
+    return move_stream(transfer);
+  }
+  // By -1 the kernel would understand the file's own position.
+  if (transfer.offset < 0 || (transfer.flags & O_DIRECT) != 0) return {};
+  if (reads(transfer.action)) {
+    return transfer.bytes <= options.inline_read ? read_file(transfer) : AtOnce{};
+  }
+  if (transfer.bytes > options.inline_write || (transfer.flags & (O_SYNC | O_DSYNC)) != 0) {
+    return {};
+  }
+  if (ordered && (transfer.flags & O_APPEND) != 0) return {};
+  return write_file(transfer);
+}
+
+}  // namespace uaio

@@ -1,0 +1,39 @@
+// What the calling thread does itself, because no engine is quicker than the call: cached reads,
+// buffered writes, and transfers of non-blocking streams (docs/decisions/0003-uaio-routes.md).
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "options.hpp"
+#include "request.hpp"
+
+namespace uaio {
+
+struct Transfer {
+  int fildes;
+  int flags;  // of the open file: O_DIRECT ...
+  Action action;
+  void* data;
+  std::size_t size;  // bytes, or buffers of a vectored one
+  std::int64_t offset;
+  std::size_t bytes;  // in all
+};
+
+struct AtOnce {
+  enum class Answer : std::uint8_t { done, failed, engine };
+  Answer answer = Answer::engine;
+  int error = 0;
+  std::size_t moved = 0;  // also with `engine`: the rest begins there
+};
+
+/// `ordered`: something earlier may have to come first, which matters to appending writes.
+AtOnce try_at_once(const Transfer& transfer, const Options& options, bool ordered) noexcept;
+
+/// The first byte may not be written, because the file would become too long (RLIMIT_FSIZE): the
+/// kernel would not only answer EFBIG but send SIGXFSZ to whichever thread is at work.
+bool is_beyond_limit(const Transfer& transfer) noexcept;
+
+}  // namespace uaio

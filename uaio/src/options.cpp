@@ -1,0 +1,89 @@
+#include "options.hpp"
+
+#include <signal.h>
+#include <stdlib.h>
+
+#include <charconv>
+
+namespace uaio {
+namespace {
+
+template <class Number>
+bool read_number(std::string_view text, Number& out, Number least, Number most) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return false;
+  if (value < least || value > most) return false;
+  out = value;
+  return true;
+}
+
+bool read_switch(std::string_view text, bool& out) {
+  if (text != "0" && text != "1") return false;
+  out = text == "1";
+  return true;
+}
+
+bool read_mode(std::string_view text, Mode& out) {
+  if (text == "auto") {
+    out = Mode::automatic;
+  } else if (text == "helper") {
+    out = Mode::helper;
+  } else if (text == "single") {
+    out = Mode::single;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool read_engine(std::string_view text, std::string& out) {
+  if (text != "auto" && text != "io_uring" && text != "emulated") return false;
+  out = text;
+  return true;
+}
+
+bool apply(Options& options, std::string_view key, std::string_view value) {
+  constexpr std::size_t inline_max = std::size_t{1} << 30;
+  if (key == "engine") return read_engine(value, options.engine);
+  if (key == "wait") return options.wait = value, true;
+  if (key == "mode") return read_mode(value, options.mode);
+  if (key == "threads") return read_number(value, options.threads, 1U, 64U);
+  if (key == "depth") return read_number(value, options.depth, 1U, 65'536U);
+  if (key == "callbacks") return read_number(value, options.callbacks, 1U, 1'024U);
+  if (key == "inline_read") {
+    return read_number(value, options.inline_read, std::size_t{0}, inline_max);
+  }
+  if (key == "inline_write") {
+    return read_number(value, options.inline_write, std::size_t{0}, inline_max);
+  }
+  if (key == "interval_us") return read_number(value, options.interval_us, 100U, 1'000'000U);
+  if (key == "signal") return read_number(value, options.signal, 1, SIGRTMAX);
+  if (key == "trace") return read_switch(value, options.trace);
+  if (key == "stats") return read_switch(value, options.statistics);
+  return false;
+}
+
+}  // namespace
+
+Options parse_options(std::string_view text) {
+  Options options;
+  while (!text.empty()) {
+    const std::size_t end = text.find(',');
+    const std::string_view part = text.substr(0, end);
+    text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
+    if (part.empty()) continue;
+    const std::size_t equals = part.find('=');
+    const bool understood = equals != std::string_view::npos &&
+                            apply(options, part.substr(0, equals), part.substr(equals + 1));
+    if (!understood && options.mistake.empty()) options.mistake = part;
+  }
+  return options;
+}
+
+Options options_of_environment() {
+  const char* const text = ::secure_getenv("UAIO");
+  return parse_options(text != nullptr ? text : "");
+}
+
+}  // namespace uaio

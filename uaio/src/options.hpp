@@ -1,0 +1,37 @@
+// Options: what the variable UAIO says, "engine=io_uring,threads=2,trace=1". Programs that run with
+// other rights than their caller's are not steered by it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace uaio {
+
+enum class Mode : std::uint8_t {
+  automatic,  ///< no thread where the callers can drive; else one helper
+  helper,     ///< always the helper
+  single      ///< the thesis's: no thread; a timer's signal drives, inside the program's own
+};
+
+struct Options {
+  std::string engine = "auto";  ///< auto, io_uring or emulated
+  std::string wait;             ///< emulated: select, poll, epoll, ...
+  Mode mode = Mode::automatic;
+  std::uint32_t threads = 1;    ///< helpers; files are shared out among them
+  std::uint32_t depth = 1'024;  ///< requests at an engine at once; the rest waits by priority
+  std::uint32_t callbacks = 4;  ///< threads for SIGEV_THREAD at most
+  std::size_t inline_read = 1U << 20;   ///< cached reads up to so many bytes are done by the caller
+  std::size_t inline_write = 1U << 20;  ///< and buffered writes
+  std::uint32_t interval_us = 10'000;   ///< single: the timer's period
+  int signal = 0;                       ///< single: the timer's signal; 0: SIGRTMAX - 2
+  bool trace = false;
+  bool statistics = false;
+  std::string mistake;  ///< the first part that was not understood, for a message
+};
+
+[[nodiscard]] Options parse_options(std::string_view text);
+[[nodiscard]] Options options_of_environment();
+
+}  // namespace uaio

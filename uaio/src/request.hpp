@@ -1,0 +1,108 @@
+// Request: one asynchronous request from its start until its notification is out; Group: the
+// requests of one list. Requests come from memory that is never given back, so that starting one
+// needs no malloc once enough of them were in use at the same time.
+#pragma once
+
+#include <aio.h>
+#include <signal.h>
+#include <sys/uio.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "baton/operation.hpp"
+
+namespace uaio {
+
+class Shard;
+struct Descriptor;
+struct Request;
+
+enum class Action : std::uint8_t { read, write, readv, writev, sync, data_sync };
+
+[[nodiscard]] constexpr bool reads(Action action) noexcept {
+  return action == Action::read || action == Action::readv;
+}
+[[nodiscard]] constexpr bool writes(Action action) noexcept {
+  return action == Action::write || action == Action::writev;
+}
+[[nodiscard]] constexpr bool syncs(Action action) noexcept {
+  return action == Action::sync || action == Action::data_sync;
+}
+[[nodiscard]] constexpr bool is_vectored(Action action) noexcept {
+  return action == Action::readv || action == Action::writev;
+}
+
+/// How the program wants to be told: copied from its sigevent, which it may change after the start.
+struct Notification {
+  int kind = SIGEV_NONE;
+  int signal = 0;
+  sigval value{};
+  void (*function)(sigval) = nullptr;
+  pthread_attr_t* attributes = nullptr;
+
+  [[nodiscard]] static Notification from(const sigevent& event) noexcept {
+    Notification note;
+    note.kind = event.sigev_notify;
+    note.value = event.sigev_value;
+    if (note.kind == SIGEV_SIGNAL) note.signal = event.sigev_signo;
+    if (note.kind == SIGEV_THREAD) {
+      note.function = event.sigev_notify_function;
+      note.attributes = event.sigev_notify_attributes;
+    }
+    return note;
+  }
+  [[nodiscard]] bool silent() const noexcept {
+    return kind != SIGEV_SIGNAL && kind != SIGEV_THREAD;
+  }
+};
+
+/// The requests of one lio_listio. It lives until the last of them is complete and its starter has
+/// gone, so that a starter who is interrupted leaves nothing behind that points into its frame.
+struct Group {
+  std::atomic<std::uint32_t> left{1};  // requests, and the starter until all are started
+  std::atomic<std::uint32_t> users{1};
+  std::atomic<bool> failed{false};
+  Notification note;
+  Request* holder = nullptr;  // whose memory this is
+};
+
+struct Request {
+  baton::Operation operation;
+  aiocb* block = nullptr;
+  Descriptor* descriptor = nullptr;
+  Shard* shard = nullptr;
+  Group* group = nullptr;
+  Notification note;
+  std::uint64_t number = 0;  // order of starts within a shard
+  std::uint64_t offset = 0;
+  std::size_t moved_before = 0;  // by the caller, at the start
+  void* data = nullptr;
+  std::size_t size = 0;         // bytes, or buffers of a vectored one
+  std::uint32_t waits_for = 0;  // a sync: earlier requests on the file that are not complete
+  int fildes = -1;              // the program's number
+  int priority = 0;             // aio_reqprio: 0 is the most urgent
+  Action action = Action::read;
+  bool started = false;   // at the engine; else in the run list or held behind others
+  void* tally = nullptr;  // of whoever cancels it and waits for what comes of that
+  // Its file's list, in order of starts; the run list or the held syncs; free list or notifier.
+  Request* file_next = nullptr;
+  Request* file_previous = nullptr;
+  Request* run_next = nullptr;
+  Request* next = nullptr;
+  Group list;  // of one that is taken only for this
+};
+
+/// Takes one from the free list; null when there is no memory. Any thread, with signals blocked.
+Request* take_request() noexcept;
+void give_request(Request& request) noexcept;
+/// A list with room for its starter only; null when there is no memory.
+Group* take_group() noexcept;
+/// Makes room for so many in all. False: no memory.
+bool reserve_requests(std::size_t count) noexcept;
+/// Around fork.
+void lock_requests() noexcept;
+void unlock_requests() noexcept;
+
+}  // namespace uaio

@@ -1,0 +1,56 @@
+// The names of the thesis.
+#include "uaio.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "calls.hpp"
+#include "library.hpp"
+
+namespace {
+
+using uaio::Action;
+using uaio::Library;
+using uaio::Names;
+
+// A program that has these names may ask for completions in their order.
+Library& library() {
+  Library& self = Library::get();
+  static const bool once = (self.keep_done_list(), true);
+  static_cast<void>(once);
+  return self;
+}
+
+}  // namespace
+
+extern "C" {
+
+int uaio_read(aiocb* request) { return library(), uaio::start(request, Action::read); }
+int uaio_write(aiocb* request) { return library(), uaio::start(request, Action::write); }
+int uaio_readv(aiocb* request) { return library(), uaio::start(request, Action::readv); }
+int uaio_writev(aiocb* request) { return library(), uaio::start(request, Action::writev); }
+int uaio_fsync(int operation, aiocb* request) { return library(), uaio::sync(operation, request); }
+int ulio_listio(int mode, aiocb* const list[], int count, sigevent* event) {
+  return library(), uaio::start_list(mode, list, count, event, Names::thesis);
+}
+int uaio_error(const aiocb* request) { return uaio::error(request, Names::thesis); }
+ssize_t uaio_return(aiocb* request) { return uaio::result(request, Names::thesis); }
+int uaio_suspend(const aiocb* const list[], int count, const timespec* timeout) {
+  return uaio::suspend(list, count, timeout);
+}
+ssize_t uaio_waitcomplete(aiocb** request, const timespec* timeout) {
+  return library(), uaio::wait_complete(request, timeout);
+}
+int uaio_cancel(int descriptor, aiocb* request) { return uaio::cancel(descriptor, request); }
+void uaio_init(const aioinit* parameters) { library(), uaio::initialise(parameters); }
+
+size_t uaio_statistics(char* text, size_t size) {
+  const std::string whole = library().statistics();
+  if (text != nullptr && size > 0) {
+    const std::size_t count = std::min(whole.size(), size - 1);
+    std::memcpy(text, whole.data(), count);
+    text[count] = '\0';
+  }
+  return whole.size();
+}
+}
