@@ -79,7 +79,7 @@ const char* to_string(OperationState state) noexcept {
   return "unknown";
 }
 
-Operation::~Operation() {
+void Operation::destroyed_while_pending() const noexcept {
   BATON_ASSERT(!is_pending() || os::left_behind.load(std::memory_order_relaxed));
 }
 
