@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   baton::tools::add_engines_command(app, run);
   baton::tools::add_doctor_command(app, run);
   baton::tools::add_sim_command(app, run);
+  baton::tools::add_bench_command(app, run);
   // Wrong use exits with 2, as shells do, so that a script can tell it from a failed run.
   try {
     app.parse(argc, argv);

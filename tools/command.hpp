@@ -10,6 +10,7 @@ namespace baton::tools {
 // declares its sub-command and arranges that `run` is set when the user chose it.
 using Run = std::function<int()>;
 
+void add_bench_command(CLI::App& app, Run& run);
 void add_doctor_command(CLI::App& app, Run& run);
 void add_echo_command(CLI::App& app, Run& run);
 void add_engines_command(CLI::App& app, Run& run);
