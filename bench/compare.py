@@ -454,7 +454,9 @@ def judge(name, a, b):
     low, high = median_interval(ratios)
     more_is_better = MEASURES.get(name, (name, False))[1]
     verdict = "no difference"
-    if low > 1 or high < 1:
+    if len(ratios) < 5:
+        verdict = "too few rounds"  # no interval of so few is worth 90 %
+    elif low > 1 or high < 1:
         verdict = "better" if (low > 1) == more_is_better else "worse"
     return {"ratio": statistics.median(ratios), "low": low, "high": high, "verdict": verdict}
 

@@ -79,8 +79,8 @@ const char* to_string(OperationState state) noexcept {
   return "unknown";
 }
 
-Operation::~Operation() {
-  if (BATON_UNLIKELY(is_pending()) && !os::left_behind.load(std::memory_order_relaxed)) {
+void Operation::destroyed_while_pending() const noexcept {
+  if (!os::left_behind.load(std::memory_order_relaxed)) {
     // Debug mode knows who started it. acquire: with what the function will look at.
     if (const auto tell = destroyed_early.load(std::memory_order_acquire)) tell(this);
   }

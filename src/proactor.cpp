@@ -273,8 +273,6 @@ bool Proactor::stopped() const noexcept { return core_->stopped(); }
 void Proactor::restart() noexcept { core_->restart(); }
 void Proactor::drain(Deadline deadline) noexcept { core_->drain(deadline); }
 
-std::error_code Proactor::start(Operation& operation) noexcept { return core_->start(operation); }
-
 CancelResult Proactor::cancel(Operation& operation, std::uint32_t activation) noexcept {
   return core_->cancel(operation, activation);
 }

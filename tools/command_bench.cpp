@@ -1,5 +1,18 @@
-// `baton bench`: benchmarks that need no second program of ours; each has a file of its own in
-// bench/ and a line in this table.
+// `baton bench`: measures this machine. What is measured is two tables of sub-commands: those that
+// compare programs - ours with the rivals - are the Python programs of bench/, which `baton bench`
+// runs with the options given, so that everything is one command; those that need no second program
+// of ours have a file each in tools/bench/.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "bench/fairness.hpp"
 #include "command.hpp"
 
@@ -8,12 +21,54 @@ namespace {
 
 constexpr void (*benchmarks[])(CLI::App& bench, Run& run) = {add_fairness_benchmark};
 
+struct BenchProgram {
+  const char* name;
+  const char* file;
+  const char* help;
+};
+
+constexpr BenchProgram programs[] = {
+    {"rows", "rows.py", "The paper's test and ours: every server, row by row (--quick: rough)"},
+    {"instructions", "instructions.py", "User-space instructions of a message, counted"},
+    {"compare", "compare.py", "One of the project's numbers, each with its goal, or `all`"},
+    {"report", "report.py", "One page and a picture of what was measured"},
+};
+
+// Where the programs are: BATON_BENCH, else where this command was built.
+std::filesystem::path bench_folder() {
+  const char* given = ::secure_getenv("BATON_BENCH");
+  return given != nullptr ? given : BATON_BENCH_FOLDER;
+}
+
+int run_program(const BenchProgram& program, const std::vector<std::string>& options) {
+  const std::filesystem::path path = bench_folder() / program.file;
+  std::vector<std::string> words{path.string()};
+  words.insert(words.end(), options.begin(), options.end());
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::execv(path.c_str(), arguments.data());
+  fmt::print(stderr,
+             "baton bench: {}: {}; it runs from the source tree, or where BATON_BENCH says\n",
+             path.string(), std::strerror(errno));
+  return 2;
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app, Run& run) {
-  auto& command = *app.add_subcommand("bench", "Measure Baton beside others, in one run");
-  command.require_subcommand(1);
-  for (const auto add : benchmarks) add(command, run);
+  CLI::App* const bench = app.add_subcommand("bench", "Measure: Baton, raw loops and libraries");
+  bench->require_subcommand(1);
+  for (const auto add : benchmarks) add(*bench, run);
+  for (const BenchProgram& program : programs) {
+    CLI::App* const command = bench->add_subcommand(program.name, program.help);
+    // Options are the program's own; its --help too.
+    command->prefix_command();
+    command->set_help_flag();
+    command->callback([command, &program, &run] {
+      run = [&program, options = command->remaining()] { return run_program(program, options); };
+    });
+  }
 }
 
 }  // namespace baton::tools

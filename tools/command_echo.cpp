@@ -129,6 +129,11 @@ void add_echo_command(CLI::App& app, Run& run) {
   command->add_flag("--pooled", echo.pooled, "Idle connections hold no buffer");
   command->add_flag("--until-empty", echo.until_empty, "End with the last connection");
   command
+      ->add_option("--delay-us", options->echo.delay_us,
+                   "Each message keeps its handler for so many microseconds, asleep")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  command
       ->add_option("--drain-seconds", echo.drain_seconds,
                    "How long open connections may go on after SIGTERM")
       ->capture_default_str()

@@ -64,7 +64,10 @@ class Handle {
   std::atomic<std::uint16_t> lane_{0};
   std::atomic<std::uint16_t> processor_{any_processor};  // of the team: the preferred
   std::uint16_t attached_ = 0;                           // bit per processor of the team
-  std::uint32_t pending_ = 0;        // operations from start until their handler has returned
+  std::uint32_t pending_ = 0;  // operations from start until their handler has returned
+  // per_thread mode: the number of the lane loop that may start streams on it straight, or 0; see
+  // core/lane_loop.hpp.
+  std::atomic<std::uint32_t> straight_{0};
   Operation* closing_ = nullptr;     // the close operation that waits for pending_ == 0, if any
   Operation* operations_ = nullptr;  // head of the list of its pending operations
   Handle* next_ = nullptr;           // free list, or a list of handles to detach or to close

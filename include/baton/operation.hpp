@@ -50,6 +50,7 @@
 
 namespace baton {
 
+/// At rest are the first and the last.
 enum class OperationState : std::uint8_t {
   initialized,
   started,
@@ -131,7 +132,9 @@ class BATON_EXPORT Operation {
   Operation& operator=(const Operation&) = delete;
   /// REQUIRES: not pending. Destroying an operation that the kernel may still write through would
   /// corrupt memory later and elsewhere, so it ends the program here.
-  ~Operation();
+  ~Operation() {
+    if (is_pending()) destroyed_while_pending();
+  }
 
   // -- what a user reads --------------------------------------------------------------------------
 
@@ -141,8 +144,10 @@ class BATON_EXPORT Operation {
   }
   /// Started, deferred, posted or queued: its memory belongs to Baton.
   [[nodiscard]] bool is_pending() const noexcept {
-    const OperationState now = state();
-    return now != OperationState::initialized && now != OperationState::completed;
+    // Between the first and the last, by one comparison.
+    constexpr auto first = static_cast<std::uint8_t>(OperationState::started);
+    constexpr auto last = static_cast<std::uint8_t>(OperationState::posted);
+    return static_cast<std::uint8_t>(static_cast<std::uint8_t>(state()) - first) <= last - first;
   }
   /// The number of this activation; raised by every start and post, so that a late cancel of an
   /// earlier use of the same object finds nothing (tests/model/op.pml).
@@ -215,9 +220,8 @@ class BATON_EXPORT Operation {
     ::new (static_cast<void*>(inline_handler_)) Handler(handler);
     completion_ = [](Operation& operation) {
       // Copied out first: the handler may start the operation again with another handler.
-      alignas(void*) std::byte copy[limits::inline_handler_size];
-      std::memcpy(copy, operation.inline_handler_, sizeof(copy));
-      (*std::launder(reinterpret_cast<Handler*>(copy)))(operation);
+      Handler copy(*std::launder(reinterpret_cast<const Handler*>(operation.inline_handler_)));
+      copy(operation);
     };
   }
 
@@ -314,6 +318,9 @@ class BATON_EXPORT Operation {
   void set_taken_buffer(void* data, std::size_t size) noexcept { data_ = data, size_ = size; }
 
  private:
+  /// Ends the program, unless this is a forked child in which nothing can be pending any more.
+  void destroyed_while_pending() const noexcept;
+
   friend class OperationQueue;   // links
   friend class OperationAccess;  // src/core: state machine, timers, dispatch
   friend class OperationDouble;  // src/engines/common: stands for a user's operation in an engine

@@ -47,6 +47,13 @@ class OperationQueue {
     --size_;
     return operation;
   }
+  /// The only one. REQUIRES: there is one, and no other.
+  Operation& pop_last() noexcept {
+    Operation& operation = *head_;
+    head_ = tail_ = nullptr;
+    size_ = 0;
+    return operation;
+  }
   /// REQUIRES: `operation` is in this queue.
   void erase(Operation& operation) noexcept {
     (operation.previous_ != nullptr ? operation.previous_->next_ : head_) = operation.next_;

@@ -31,7 +31,7 @@ class ChunkedTable {
   /// Makes room for `index`; false when there is no memory or the bound is reached.
   [[nodiscard]] bool ensure(std::uint32_t index) noexcept {
     if (index >= bound_) return false;
-    std::atomic<Record*>& chunk = chunks_[index / ChunkSize];
+    std::atomic<Record*>& chunk = chunks_.get()[index / ChunkSize];
     if (chunk.load(std::memory_order_relaxed) != nullptr) return true;
     Record* records = new (std::nothrow) Record[ChunkSize]{};
     if (records == nullptr) return false;
@@ -42,14 +42,14 @@ class ChunkedTable {
 
   /// REQUIRES: ensure(index) succeeded before.
   [[nodiscard]] Record& operator[](std::uint32_t index) const noexcept {
-    Record* records = chunks_[index / ChunkSize].load(std::memory_order_acquire);
+    Record* records = chunks_.get()[index / ChunkSize].load(std::memory_order_acquire);
     BATON_DASSERT(index < bound_ && records != nullptr);
     return records[index % ChunkSize];
   }
   /// The record, or null when its chunk was never made.
   [[nodiscard]] Record* find(std::uint32_t index) const noexcept {
     if (index >= bound_) return nullptr;
-    Record* records = chunks_[index / ChunkSize].load(std::memory_order_acquire);
+    Record* records = chunks_.get()[index / ChunkSize].load(std::memory_order_acquire);
     return records != nullptr ? &records[index % ChunkSize] : nullptr;
   }
 

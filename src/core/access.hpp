@@ -18,6 +18,7 @@ class OperationAccess {
     deadline_hit = 1U << 0,  ///< its deadline passed: the cancellation becomes errc::timed_out
     timer_armed = 1U << 1,   ///< it stands in a timer queue
     listed = 1U << 2,        ///< it stands in its handle's list, and counts as pending there
+    direct = 1U << 3,        ///< started straight; it has no strand and is not from the cache
   };
 
   static OperationState state(const Operation& operation) noexcept {
@@ -35,6 +36,20 @@ class OperationAccess {
                                 std::memory_order_relaxed);
     operation.core_flags_ = 0;
     operation.state_.store(to, std::memory_order_release);
+  }
+  /// The same for one that starts straight: with its flags, and still at rest. Its state comes when
+  /// the engine has answered; until then nobody but this thread looks. REQUIRES: at rest.
+  static void activate_straight(Operation& operation, std::uint8_t flags) noexcept {
+    operation.cancel_wanted_.store(0, std::memory_order_relaxed);
+    operation.activation_.store(operation.activation_.load(std::memory_order_relaxed) + 1,
+                                std::memory_order_relaxed);
+    operation.core_flags_ = flags;
+  }
+  static void set_state_straight(Operation& operation, OperationState state) noexcept {
+    operation.state_.store(state, std::memory_order_release);
+  }
+  static void forget_deadline(Operation& operation) noexcept {
+    operation.deadline_ = Deadline::never();
   }
   /// The start was refused after all: back to rest, no completion.
   static void deactivate(Operation& operation) noexcept {
@@ -150,6 +165,7 @@ class OperationAccess {
   static Operation* first(Handle& handle) noexcept { return handle.operations_; }
   static Operation* after(Operation& operation) noexcept { return operation.sibling_next_; }
   static Handle*& next(Handle& handle) noexcept { return handle.next_; }
+  static std::atomic<std::uint32_t>& straight(Handle& handle) noexcept { return handle.straight_; }
   static std::atomic<std::uint64_t>& asked(Handle& handle) noexcept { return handle.asked_; }
   static std::atomic<std::uint32_t>& returned(Handle& handle) noexcept { return handle.returned_; }
   static Handle*& asked_next(Handle& handle) noexcept { return handle.asked_next_; }

@@ -64,6 +64,7 @@ void Proactor::Core::add(std::unique_ptr<Engine> engine, const ProcessorConfig& 
 }
 
 int Proactor::Core::start_threads() {
+  for (const auto& loop : loops_) loop->find_straight_way();
   return per_thread_ ? dispatcher_->start_threads(deliver_to_lanes, this)
                      : dispatcher_->start_threads(nullptr, nullptr);
 }
@@ -108,10 +109,15 @@ os::Mutex& Proactor::Core::stop_mutex() noexcept {
   return per_thread_ ? stop_mutex_ : ledger_.mutex;
 }
 
+void Proactor::Core::refuse(Refusing what) noexcept {
+  ledger_.refusing.store(what, std::memory_order_release);
+  for (const auto& loop : loops_) loop->call_attention();
+}
+
 void Proactor::Core::stop() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   const os::LockGuard lock{stop_mutex(), system_};
   stopped_.store(true, std::memory_order_release);
-  ledger_.refusing.store(Refusing::everything, std::memory_order_release);
+  refuse(Refusing::everything);
   for (const auto& loop : loops_) loop->stop();
   if (!per_thread_) dispatcher_->stop_locked();
 }
@@ -123,7 +129,7 @@ void Proactor::Core::restart() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   const os::LockGuard lock{ledger_.mutex, system_};
   const os::LockGuard alone{stop_mutex_, system_, per_thread_};
   ledger_.draining.store(false);
-  ledger_.refusing.store(Refusing::nothing, std::memory_order_release);
+  refuse(Refusing::nothing);
   stopped_.store(false, std::memory_order_release);
   for (const auto& loop : loops_) loop->restart();
   dispatcher_->restart();
@@ -132,7 +138,7 @@ void Proactor::Core::restart() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
 void Proactor::Core::drain(Deadline deadline) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   if (forked() || stopped() || finishing_.load(std::memory_order_acquire)) return;
   if (ledger_.draining.exchange(true)) return;
-  ledger_.refusing.store(Refusing::accepts, std::memory_order_release);
+  refuse(Refusing::accepts);
   set_drain_deadline(deadline);
   if (per_thread_) {
     for (const auto& loop : loops_) loop->ask(LaneRequests::cancel_accepts);
@@ -181,7 +187,7 @@ void Proactor::Core::drain_timer_ended() noexcept {
     }
   }
   // A session that never pauses would go on for ever.
-  ledger_.refusing.store(Refusing::everything, std::memory_order_release);
+  refuse(Refusing::everything);
   cancel_all();
 }
 
@@ -193,7 +199,7 @@ void Proactor::Core::drain_timer_ended() noexcept {
 void Proactor::Core::lane_is_quiet(Lane&) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   if (!per_thread_) {
     stopped_.store(true, std::memory_order_release);
-    ledger_.refusing.store(Refusing::everything, std::memory_order_release);
+    refuse(Refusing::everything);
     dispatcher_->stop_locked();
     return;
   }
@@ -230,6 +236,12 @@ std::error_code Proactor::Core::check(const Operation& operation) const noexcept
     return std::make_error_code(std::errc::invalid_argument);
   }
   return {};
+}
+
+// Here, where the straight way can be seen through.
+std::error_code Proactor::start(Operation& operation) noexcept {
+  if (BATON_LIKELY(LaneLoop::start_straight(operation))) return core_->success();
+  return core_->start(operation);
 }
 
 std::error_code Proactor::Core::start(Operation& operation) noexcept {
@@ -664,7 +676,7 @@ bool Proactor::Core::everything_finished() noexcept {
 // fail as stopped.
 void Proactor::Core::finish_everything() noexcept {
   finishing_.store(true, std::memory_order_release);
-  ledger_.refusing.store(Refusing::everything, std::memory_order_release);
+  refuse(Refusing::everything);
   ledger_.draining.store(false);
   const auto step = [&](auto&& turn_once) {
     try {
@@ -734,9 +746,9 @@ void Proactor::Core::abandon_after_fork() noexcept {
 Statistics Proactor::Core::statistics() const {
   Statistics sum;
   const auto add = [&sum](const LaneCounters& from) {
-    sum.started += from.started.get();
+    sum.started += from.started.get() + from.straight.get();
     sum.completed += from.completed.get();
-    sum.completed_at_once += from.completed_at_once.get();
+    sum.completed_at_once += from.completed_at_once.get() + from.straight.get();
     sum.deferred += from.deferred.get();
     sum.posted += from.posted.get();
     sum.cancelled += from.cancelled.get();

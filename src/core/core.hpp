@@ -43,6 +43,7 @@ class Proactor::Core final : public HandlerRunner {
   void drain(Deadline deadline) noexcept;
 
   std::error_code start(Operation& operation) noexcept;
+  [[nodiscard]] const std::error_code& success() const noexcept { return success_; }
   CancelResult cancel(Operation& operation, std::uint32_t activation) noexcept;
   CancelResult cancel(Handle& handle) noexcept;
   void cancel_all() noexcept;
@@ -93,6 +94,8 @@ class Proactor::Core final : public HandlerRunner {
   std::error_code start_timer(Operation& operation, std::uint32_t lane) noexcept;
   std::error_code post_to_queue(Operation& operation, Notify level) noexcept;
   std::error_code post_to_lane(Operation& operation, Home home) noexcept;
+  /// drain, stop and restart: says so to whoever starts.
+  void refuse(Refusing what) noexcept;
   void set_drain_deadline(Deadline deadline) noexcept;
   void start_drain_timer() noexcept BATON_REQUIRES(drain_mutex_);
   void drain_timer_ended() noexcept;
@@ -107,6 +110,7 @@ class Proactor::Core final : public HandlerRunner {
   os::Mutex& stop_mutex() noexcept;
   static void deliver_to_lanes(void* self, OperationQueue& finished);
 
+  const std::error_code success_;  // made once: each is a call into the C++ library
   const os::System& system_;
   const std::uint32_t fork_generation_;
   const bool per_thread_;

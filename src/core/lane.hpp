@@ -27,6 +27,9 @@ class PendingInquiry;
 
 /// The counters of one lane; see Statistics for their meaning.
 struct LaneCounters {
+  /// Started and complete at once, by the straight way: neither counted in `started` nor in
+  /// `completed_at_once`.
+  Counter straight;
   Counter started, completed, completed_at_once, deferred, posted, cancelled, timed_out,
       refused_limit, pending, waits, batch_total, batch_max, interrupts_sent, interrupts_suppressed,
       followers_woken, wakes_suppressed, leader_changes, seats_taken, handler_ns_max, slow_handlers,
@@ -170,6 +173,9 @@ struct Lane {
   std::atomic<std::uint32_t> mailed{0};         // operations in the mailbox, for the limit
   std::atomic<std::uint64_t> refused_limit{0};  // starts of other threads
   LaneRequests requests;
+  /// Something was left in these, or starts are refused. Set after that, and taken back by the
+  /// owner, with acquire and release, before it looks.
+  std::atomic<bool> attention{false};
   std::atomic<std::uint32_t> open_handles{0};
   /// Even: its thread, if it has one, has nothing to do. Odd: it is at work, or was when it left.
   /// Raised with each change, by its thread only; what a drain's end is found by.

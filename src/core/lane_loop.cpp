@@ -18,22 +18,13 @@ using Access = OperationAccess;
 
 namespace {
 
-struct Inside {
-  LaneLoop* loop;
-  const Inside* outer;
-};
-const Inside* inside_chain() noexcept {
-  return static_cast<const Inside*>(os::thread_locals.lane_loops);
-}
-void set_inside_chain(const Inside* link) noexcept { os::thread_locals.lane_loops = link; }
-
 // The generation of the handle that a mailed operation was started on: its record may serve another
 // handle before the mail is read. The engine's private state is free until submit.
 struct MailedState {
   std::uint32_t generation;
 };
 
-constexpr std::int64_t slow_handler_ns = 1'000'000;
+constexpr std::uint64_t slow_handler_ns = 1'000'000;
 constexpr std::size_t handlers_per_clock = 32;
 
 }  // namespace
@@ -134,6 +125,99 @@ std::uint32_t LaneLoop::started() const noexcept {
 
 // -- a turn ---------------------------------------------------------------------------------------
 
+// A few handlers are timed together, for the clock costs as much as a short one. If they were slow,
+// it was one of them, as good as always.
+inline std::int64_t LaneLoop::note_time(std::int64_t begin, std::size_t timed) noexcept {
+  const std::int64_t end = system_.monotonic_ns();
+  lane_.clock.set(end);
+  const auto took = static_cast<std::uint64_t>(end - begin);
+  // Most are below what was seen already, and need no division.
+  if (BATON_UNLIKELY(took > slow_handler_ns || took > lane_.counters.handler_ns_max.get())) {
+    note_long_time(took, timed);
+  }
+  return end;
+}
+
+void LaneLoop::note_long_time(std::uint64_t took, std::size_t timed) noexcept {
+  const bool slow = took > slow_handler_ns;
+  if (slow) lane_.counters.slow_handlers.add();
+  lane_.counters.handler_ns_max.raise_to(slow ? took : took / timed);
+}
+
+inline std::size_t LaneLoop::run_batch(std::size_t handlers_max) {
+  if (lane_.completed.empty()) return 0;
+  std::int64_t begin = system_.monotonic_ns();
+  lane_.clock.set(begin);
+  std::size_t count = 0;
+  std::size_t timed = 0;
+  Lane& lane = lane_;
+  while (!lane.completed.empty() && count < handlers_max && !stopped()) {
+    if (BATON_UNLIKELY(timed == handlers_per_clock)) {
+      begin = note_time(begin, timed);
+      timed = 0;
+    }
+    ++count;
+    ++timed;
+    try {
+      Handle* handle = runner_.run(lane, *ledger_.pop(lane), false);
+      if (handle != nullptr) ledger_.handler_returned(lane, handle);
+    } catch (...) {
+      lane.counters.exceptions.add();
+      throw;
+    }
+  }
+  if (timed > 0) note_time(begin, timed);
+  return count;
+}
+
+// Before anything is taken that others could count on: mail, or what an engine has completed.
+inline void LaneLoop::be_at_work() noexcept {
+  const std::uint32_t activity = lane_.activity.load(std::memory_order_relaxed);
+  // seq_cst, here and below: see Core::lane_is_quiet.
+  if (activity % 2 == 0) lane_.activity.store(activity + 1, std::memory_order_seq_cst);
+}
+
+inline std::size_t LaneLoop::take_in(Processor& processor, OperationQueue& batch) noexcept {
+  const std::size_t brought = batch.size();
+  ledger_.account(processor, batch);
+  ledger_.take_back_all(lane_, batch);
+  return brought;
+}
+
+inline void LaneLoop::reap(Deadline deadline) noexcept {
+  std::size_t brought = 0;
+  if (BATON_LIKELY(own_.size() == 1)) {
+    OperationQueue batch;
+    own_.front()->engine->wait(batch, deadline);
+    be_at_work();
+    brought = take_in(*own_.front(), batch);
+  } else {
+    brought = reap_all(deadline);
+  }
+  lane_.counters.waits.add();
+  lane_.last_batch = brought;
+  lane_.counters.batch_total.add(brought);
+  lane_.counters.batch_max.raise_to(brought);
+}
+
+inline void LaneLoop::wait(Deadline deadline) noexcept {
+  if (BATON_UNLIKELY(own_.size() != 1 || !own_.front()->deferred.empty())) {
+    start_what_is_deferred();
+  }
+  const bool idle = lane_.completed.empty() && lane_.closable == nullptr && !stopped();
+  if (!idle) {
+    reap(Deadline::immediately());
+    return;
+  }
+  sleep_.fall_asleep();
+  // seq_cst, all of them: see sleep_word.hpp.
+  const bool mail =
+      lane_.has_mail() || lane_.requests.any() || stopped_.load(std::memory_order_seq_cst);
+  if (BATON_UNLIKELY(mail)) call_attention();  // its sender may not have come to that yet
+  reap(mail ? Deadline::immediately() : std::min(deadline, lane_.timers.nearest()));
+  sleep_.wake_up();
+}
+
 std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
                            bool return_after_handlers) {
   const Inside link{this, inside_chain()};
@@ -158,7 +242,7 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
   while (!stopped()) {
     take_mail();
     run_closures();
-    if (!lane_.timers.empty()) ledger_.expire(lane_, ledger_.now());
+    if (BATON_UNLIKELY(!lane_.timers.empty())) ledger_.expire(lane_, ledger_.now());
     const std::size_t room = handlers_max != 0 ? handlers_max - handlers : ~std::size_t{0};
     handlers += run_batch(std::min(room, lane_.handlers_before_look()));
     if (handlers_max != 0 && handlers >= handlers_max) break;
@@ -175,56 +259,9 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
   return handlers;
 }
 
-std::size_t LaneLoop::run_batch(std::size_t handlers_max) {
-  if (lane_.completed.empty()) return 0;
-  std::int64_t begin = system_.monotonic_ns();
-  lane_.clock.set(begin);
-  std::size_t count = 0;
-  std::size_t timed = 0;
-  while (count < handlers_max && !stopped()) {
-    Operation* operation = ledger_.pop(lane_);
-    if (operation == nullptr) break;
-    if (timed == handlers_per_clock) {
-      begin = note_time(begin, timed);
-      timed = 0;
-    }
-    ++count;
-    ++timed;
-    try {
-      Handle* handle = runner_.run(lane_, *operation, false);
-      if (handle != nullptr) ledger_.handler_returned(lane_, handle);
-    } catch (...) {
-      lane_.counters.exceptions.add();
-      throw;
-    }
-  }
-  if (timed > 0) note_time(begin, timed);
-  return count;
-}
-
-// A few handlers are timed together, for the clock costs as much as a short one. If they were slow,
-// it was one of them, as good as always.
-std::int64_t LaneLoop::note_time(std::int64_t begin, std::size_t timed) noexcept {
-  const std::int64_t end = system_.monotonic_ns();
-  lane_.clock.set(end);
-  const std::int64_t took = end - begin;
-  const bool slow = took > slow_handler_ns;
-  if (slow) lane_.counters.slow_handlers.add();
-  const auto ns = static_cast<std::uint64_t>(took);
-  lane_.counters.handler_ns_max.raise_to(slow ? ns : ns / timed);
-  return end;
-}
-
 bool LaneLoop::quiet() const noexcept {
   return lane_.counters.pending.get() == 0 && lane_.completed.empty() &&
          lane_.closable == nullptr && !lane_.has_mail();
-}
-
-// Before anything is taken that others could count on: mail, or what an engine has completed.
-void LaneLoop::be_at_work() noexcept {
-  const std::uint32_t activity = lane_.activity.load(std::memory_order_relaxed);
-  // seq_cst, here and below: see Core::lane_is_quiet.
-  if (activity % 2 == 0) lane_.activity.store(activity + 1, std::memory_order_seq_cst);
 }
 
 void LaneLoop::be_quiet() noexcept {
@@ -233,49 +270,64 @@ void LaneLoop::be_quiet() noexcept {
   if (ledger_.draining.load(std::memory_order_seq_cst) && !stopped()) runner_.lane_is_quiet(lane_);
 }
 
-void LaneLoop::wait(Deadline deadline) noexcept {
+void LaneLoop::start_what_is_deferred() noexcept {
   for (Processor* processor : own_) {
     if (processor->deferred.empty()) continue;
     OperationQueue finished;
     ledger_.start_deferred(*processor, finished);
     ledger_.take_back_all(lane_, finished);
   }
-  const bool idle = lane_.completed.empty() && lane_.closable == nullptr && !stopped();
-  if (!idle) {
-    reap(Deadline::immediately());
-    return;
-  }
-  sleep_.fall_asleep();
-  // seq_cst, all of them: see sleep_word.hpp.
-  const bool mail =
-      lane_.has_mail() || lane_.requests.any() || stopped_.load(std::memory_order_seq_cst);
-  reap(mail ? Deadline::immediately() : std::min(deadline, lane_.timers.nearest()));
-  sleep_.wake_up();
 }
 
-void LaneLoop::reap(Deadline deadline) noexcept {
+std::size_t LaneLoop::reap_all(Deadline deadline) noexcept {
   OperationQueue batches[limits::processors_max];
   const auto asked = [this] { return sleep_.is_notified(); };
   merged_wait(own_, std::span{batches, own_.size()}, deadline, asked, system_);
   be_at_work();
   std::size_t brought = 0;
-  for (std::size_t i = 0; i < own_.size(); ++i) {
-    brought += batches[i].size();
-    ledger_.account(*own_[i], batches[i]);
-    ledger_.take_back_all(lane_, batches[i]);
-  }
-  lane_.counters.waits.add();
-  lane_.last_batch = brought;
-  lane_.counters.batch_total.add(brought);
-  lane_.counters.batch_max.raise_to(brought);
+  for (std::size_t i = 0; i < own_.size(); ++i) brought += take_in(*own_[i], batches[i]);
+  return brought;
 }
 
 // -- starting -------------------------------------------------------------------------------------
 
+void LaneLoop::find_straight_way() noexcept {
+  const auto first_that_takes = [this](OperationKind kind) -> Processor* {
+    for (Processor* processor : ledger_.teams[lane_.index]) {
+      if (processor->supports(kind)) return processor;
+    }
+    return nullptr;
+  };
+  Processor* const found = first_that_takes(OperationKind::read_stream);
+  if (found == nullptr || found->mode != Mode::per_thread) return;
+  if (first_that_takes(OperationKind::write_stream) != found) return;
+  way_ = found;
+  way_started_max_ = found->operations_max;
+  if (found->started_max != 0) way_started_max_ = std::min(way_started_max_, found->started_max);
+}
+
+void LaneLoop::found_busy(Operation& operation) noexcept {
+  ledger_.submitted(lane_, *way_, operation, Submission::busy);
+}
+
+// A stream has gone the long way once, and its engine knows the handle: from now on the straight
+// one will do, until it is closed.
+void LaneLoop::went_well(Handle& handle) noexcept {
+  if (Access::preferred(handle) != Handle::any_processor ||
+      Access::phase(handle) != Access::Phase::open) {
+    return;
+  }
+  Access::straight(handle).store(number_, std::memory_order_relaxed);
+}
+
 std::error_code LaneLoop::start(Processor& processor, Operation& operation) noexcept {
   std::error_code error;
-  book(processor, operation,
-       ledger_.admit(lane_, processor, operation, may_submit(processor), error));
+  Handle& handle = *operation.handle();
+  const bool is_stream = operation.kind() <= OperationKind::write_stream;
+  const Admission admission =
+      ledger_.admit(lane_, processor, operation, may_submit(processor), error);
+  if (is_stream && &processor == way_ && admission == Admission::submit) went_well(handle);
+  book(processor, operation, admission);
   return error;
 }
 
@@ -311,25 +363,32 @@ void LaneLoop::mail(Operation& operation) noexcept {
     operation.engine_state<MailedState>().generation = operation.handle()->generation();
   }
   lane_.mailed.fetch_add(1, std::memory_order_relaxed);
-  if (lane_.mailbox.push(operation)) wake();
+  const bool first = lane_.mailbox.push(operation);
+  call_attention();
+  if (first) wake();
 }
 
 void LaneLoop::mail_back(Operation& operation) noexcept {
-  if (lane_.returned.push(operation)) wake();
+  const bool first = lane_.returned.push(operation);
+  call_attention();
+  if (first) wake();
 }
 
 void LaneLoop::ask(LaneRequests::Wish wish) noexcept {
   lane_.requests.ask(wish);
+  call_attention();
   wake();
 }
 
 void LaneLoop::ask(Handle& handle, LaneRequests::Asked asked) noexcept {
   lane_.requests.ask(handle, asked);
+  call_attention();
   wake();
 }
 
 bool LaneLoop::ask(std::shared_ptr<PendingInquiry> inquiry) noexcept {
   if (!lane_.requests.ask(std::move(inquiry), system_)) return false;
+  call_attention();
   wake();
   return true;
 }
@@ -349,7 +408,10 @@ void LaneLoop::stop() noexcept {
   wake();
 }
 
-void LaneLoop::take_mail() noexcept {
+void LaneLoop::look_at_mail() noexcept {
+  // An exchange, so that either what was left is seen below, or the mark comes again after it.
+  lane_.attention.exchange(false, std::memory_order_seq_cst);
+  if (ledger_.refusing.load(std::memory_order_seq_cst) != Refusing::nothing) call_attention();
   if (!lane_.returned.empty()) take_returned();
   if (!lane_.mailbox.empty()) open_mailbox();
   if (lane_.requests.any()) take_requests();
@@ -474,7 +536,7 @@ void LaneLoop::cancel_marked(Handle& handle) noexcept {
 
 // -- closing --------------------------------------------------------------------------------------
 
-void LaneLoop::run_closures() noexcept {
+void LaneLoop::close_handles() noexcept {
   while (Handle* handle = ledger_.next_closable(lane_)) {
     if (ledger_.submit_close(lane_, *handle)) continue;
     int error = 0;

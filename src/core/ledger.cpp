@@ -216,13 +216,6 @@ bool Ledger::attach(Processor& processor, Handle& handle, std::error_code& error
 
 // -- completion -----------------------------------------------------------------------------------
 
-void Ledger::account(Processor& processor, OperationQueue& finished) noexcept {
-  const auto count = static_cast<std::uint32_t>(finished.size());
-  BATON_ASSERT(processor.started >= count && processor.outstanding.get() >= count);
-  processor.started -= count;
-  processor.outstanding.sub(count);
-}
-
 void Ledger::take_back(Lane& lane, Operation& operation) noexcept {
   if (operation.kind() == OperationKind::close && operation.handle() != nullptr) {
     closed(lane, *operation.handle(), operation.error_value());
@@ -244,18 +237,34 @@ void Ledger::take_back(Lane& lane, Operation& operation) noexcept {
   lane.completed.push_back(operation);
 }
 
-void Ledger::take_back_all(Lane& lane, OperationQueue& finished) noexcept {
-  while (!finished.empty()) take_back(lane, finished.pop_front());
+// False: it needs more than to be taken out of its handle's list.
+inline bool Ledger::take_back_plainly(Operation& operation) noexcept {
+  if ((Access::flags(operation) & ~Access::direct) != Access::listed ||
+      operation.error_value() == ECANCELED || operation.has(Operation::internal)) {
+    return false;
+  }
+  Access::unlist(operation);
+  BATON_PROBE3(operation_complete, &operation, operation.bytes(), operation.error_value());
+  Access::publish(operation);
+  return true;
 }
 
-void Ledger::handler_returned(Lane& lane, Handle* handle) noexcept {
-  if (handle == nullptr) return;
-  std::uint32_t& pending = Access::pending(*handle);
-  BATON_ASSERT(pending > 0);
-  if (--pending == 0 && Access::phase(*handle) == Access::Phase::closing) {
-    Access::next(*handle) = lane.closable;
-    lane.closable = handle;
+// What is usual stays linked as the engine has linked it, and goes over in one piece.
+void Ledger::take_back_all(Lane& lane, OperationQueue& finished) noexcept {
+  if (finished.empty()) return;
+  std::size_t plain = 0;
+  for (Operation* next = finished.front(); next != nullptr;) {
+    Operation& operation = *next;
+    next = OperationQueue::next(operation);
+    if (take_back_plainly(operation)) {
+      ++plain;
+    } else {
+      finished.erase(operation);
+      take_back(lane, operation);
+    }
   }
+  lane.counters.pending.sub(plain);
+  lane.completed.splice_back(finished);
 }
 
 // -- timers and cancel ----------------------------------------------------------------------------
@@ -368,6 +377,7 @@ void Ledger::cancel_accepts(Lane& lane) noexcept {
 bool Ledger::begin_close(Lane& lane, Handle& handle, Operation* operation) noexcept {
   if (Access::phase(handle) != Access::Phase::open) return false;
   Access::set_phase(handle, Access::Phase::closing);
+  Access::straight(handle).store(0, std::memory_order_relaxed);
   Access::closing(handle) = operation;
   if (operation != nullptr) {
     Access::set_started(*operation, lane.clock.tick());

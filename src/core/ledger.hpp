@@ -63,7 +63,12 @@ class Ledger {
   // -- completion ---------------------------------------------------------------------------------
 
   /// The processor's part for what its engine finished. REQUIRES: processor's domain held.
-  void account(Processor& processor, OperationQueue& finished) noexcept;
+  void account(Processor& processor, const OperationQueue& finished) noexcept {
+    const auto count = static_cast<std::uint32_t>(finished.size());
+    BATON_ASSERT(processor.started >= count && processor.outstanding.get() >= count);
+    processor.started -= count;
+    processor.outstanding.sub(count);
+  }
   /// The lane's part: deadline, published result, lane's queue.
   void take_back(Lane& lane, Operation& operation) noexcept;
   void take_back_all(Lane& lane, OperationQueue& finished) noexcept;
@@ -75,7 +80,15 @@ class Ledger {
     return &operation;
   }
   /// A handler of an operation on `handle` has returned (or let an exception out).
-  void handler_returned(Lane& lane, Handle* handle) noexcept;
+  void handler_returned(Lane& lane, Handle* handle) noexcept {
+    if (handle == nullptr) return;
+    std::uint32_t& pending = OperationAccess::pending(*handle);
+    BATON_ASSERT(pending > 0);
+    if (--pending == 0 && OperationAccess::phase(*handle) == OperationAccess::Phase::closing) {
+      OperationAccess::next(*handle) = lane.closable;
+      lane.closable = handle;
+    }
+  }
 
   // -- timers and cancel --------------------------------------------------------------------------
 
@@ -140,6 +153,7 @@ class Ledger {
   Admission claim(Lane& lane, Processor& processor, Operation& operation, bool may_submit,
                   bool mailed, std::error_code& error) noexcept;
   bool attach(Processor& processor, Handle& handle, std::error_code& error) noexcept;
+  [[gnu::always_inline]] static bool take_back_plainly(Operation& operation) noexcept;
   void arm_deadline(Lane& lane, Operation& operation) noexcept;
   void finish_cancelled(Lane& lane, Operation& operation) noexcept;
   void cancel_all(Lane& lane, bool own_timers) noexcept;

@@ -17,13 +17,20 @@ class HandlerRunner {
   /// null). `locks`: that domain is the mutex. When a handler lets an exception out, everything is
   /// settled before it is passed on.
   [[gnu::always_inline]] Handle* run(Lane& lane, Operation& operation, bool locks) {
-    if (operation.strand() != nullptr || operation.has(Operation::cached)) {
-      return run_with_more(lane, operation, locks);
-    }
-    // What belongs to the operation is read before: the handler may destroy it.
+    // What belongs to the operation is read before it is complete: from then on whoever sees that
+    // may destroy it, and so may the handler.
     const CompletionFunction handler = OperationAccess::completion(operation);
-    Handle* handle = handle_of(operation);
-    OperationAccess::complete(operation);
+    Handle* handle = nullptr;
+    if (BATON_LIKELY(OperationAccess::has(operation, OperationAccess::direct))) {
+      handle = operation.handle();
+      OperationAccess::set_state_straight(operation, OperationState::completed);
+    } else {
+      if (operation.strand() != nullptr || operation.has(Operation::cached)) {
+        return run_with_more(lane, operation, locks);
+      }
+      handle = handle_of(operation);
+      OperationAccess::complete(operation);
+    }
     announce();
     if (handler == nullptr) return handle;
     BATON_PROBE2(handler_entry, &operation, handler);

@@ -1,6 +1,8 @@
 // Starting an operation for a coroutine, and resuming the coroutine when it is complete.
 #include "baton/coro/awaitable.hpp"
 
+#include <new>
+
 #include "base/assert.hpp"
 
 namespace baton::detail {
@@ -61,7 +63,10 @@ OperationAwaiter::Begin OperationAwaiter::begin(std::coroutine_handle<> waiter,
 OperationAwaiter::Begin OperationAwaiter::begin_cancellable() noexcept {
   phase_.store(0, std::memory_order_relaxed);
   if (hook_ != nullptr) hook_->arm(*this);
-  if (context_ != nullptr && !context_->add(node_)) request_cancel();
+  if (context_ != nullptr) {
+    Node* const node = ::new (static_cast<void*>(&node_.node)) Node(*this);
+    if (!context_->add(*node)) request_cancel();
+  }
 
   std::error_code error = std::make_error_code(std::errc::operation_canceled);
   if ((phase_.load(std::memory_order_relaxed) & asked) == 0) {
@@ -94,7 +99,7 @@ OperationAwaiter::Begin OperationAwaiter::begin_cancellable() noexcept {
 }
 
 void OperationAwaiter::disarm() noexcept {
-  if (context_ != nullptr) context_->remove(node_);
+  if (context_ != nullptr) context_->remove(node_.node);
   if (hook_ != nullptr) hook_->disarm();
 }
 

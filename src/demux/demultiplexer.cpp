@@ -15,7 +15,6 @@
 namespace baton::demux {
 namespace {
 
-// The interrupter's place among the tokens; no client's index reaches it.
 constexpr Token interrupt_token{UINT32_MAX, 1};
 
 constexpr std::uint8_t armed_bits = 7;
@@ -115,6 +114,7 @@ Demultiplexer::Demultiplexer(const Options& options, std::unique_ptr<WaitStrateg
       strategy_(std::move(strategy)),
       edge_(strategy_->info().trigger == Trigger::edge),
       one_shot_(strategy_->info().trigger == Trigger::one_shot),
+      plain_(!edge_ && !one_shot_),
       fixed_set_(concurrent_ && !strategy_->info().changes_during_wait),
       descriptors_(options.descriptors_max) {
   BATON_ASSERT(options.descriptors_max < interrupt_token.index);
@@ -181,6 +181,7 @@ Result<void, Failure> Demultiplexer::open_interrupt(
         Failure{error, "wait=" + std::string(info().name) + why, ReasonCode::unsuitable}};
   }
   interrupter_ = std::move(*opened);
+  by_signal_ = interrupter_->descriptor() == invalid_handle;
   return {};
 }
 
@@ -374,47 +375,19 @@ void Demultiplexer::set_changed() noexcept {
 
 // -- waiting --------------------------------------------------------------------------------------
 
-std::size_t Demultiplexer::wait(std::span<Report> reports, Deadline deadline,
-                                bool& interrupted) noexcept {
-  BATON_ASSERT(!reports.empty());
-  interrupted = false;
-  const bool by_signal = interrupter_->descriptor() == invalid_handle;
-  const SignalMask* mask = by_signal ? interrupter_->signal_mask() : nullptr;
-  if (fixed_set_) waiting_.store(true, std::memory_order_seq_cst);
-  const Result<std::size_t> waited = strategy_->wait(reports, deadline, mask);
-  if (fixed_set_) waiting_.store(false, std::memory_order_seq_cst);
-  if (!waited) {
-    failed_waits_.fetch_add(1, std::memory_order_relaxed);
-    return 0;
+inline Interest Demultiplexer::wanted(Descriptor& descriptor, const Report& report) noexcept {
+  if (one_shot_) return disarm(descriptor, report);
+  if (edge_) {
+    const std::uint8_t before =
+        descriptor.state.fetch_or(ready(report.ready), std::memory_order_acq_rel);
+    return armed_of(before) & with_trouble(report.ready, armed_of(before));
   }
-
-  std::size_t kept = 0;
-  for (Report& report : reports.first(*waited)) {
-    if (report.token == interrupt_token) {
-      consume_interrupt();
-      interrupted = true;
-    } else if (deliver(report)) {
-      reports[kept++] = report;
-    }
-  }
-  // A signal leaves no report. With zero reports it may have come, even when the time is up as
-  // well; with some it has not been taken, stays pending, and ends the next wait.
-  if (by_signal && *waited == 0) {
-    interrupter_->reset();
-    interrupted = true;
-  }
-  return kept;
-}
-
-void Demultiplexer::consume_interrupt() noexcept {
-  interrupter_->reset();
-  if (!one_shot_) return;
-  const os::LockGuard lock(mutex_, system_, concurrent_);
-  static_cast<void>(strategy_->modify(interrupter_->descriptor(), Interest::in, interrupt_token));
+  const Interest watched = armed_of(descriptor.state.load(std::memory_order_acquire));
+  return watched & with_trouble(report.ready, watched);
 }
 
 // Whether the client is to see it; its `ready` is cut down to what the client watches.
-bool Demultiplexer::deliver(Report& report) noexcept {
+inline bool Demultiplexer::deliver(Report& report) noexcept {
   Descriptor* descriptor = descriptors_.find(report.token.index);
   BATON_ASSERT(descriptor != nullptr);
   // acquire: with the generation comes what detach and attach did before.
@@ -426,15 +399,32 @@ bool Demultiplexer::deliver(Report& report) noexcept {
   return any(report.ready);
 }
 
-Interest Demultiplexer::wanted(Descriptor& descriptor, const Report& report) noexcept {
-  if (one_shot_) return disarm(descriptor, report);
-  if (edge_) {
-    const std::uint8_t before =
-        descriptor.state.fetch_or(ready(report.ready), std::memory_order_acq_rel);
-    return armed_of(before) & with_trouble(report.ready, armed_of(before));
+std::size_t Demultiplexer::wait(std::span<Report> reports, Deadline deadline,
+                                bool& interrupted) noexcept {
+  const std::size_t count = wait_raw(reports, deadline);
+  // A signal leaves no report. With zero reports it may have come, even when the time is up as
+  // well; with some it has not been taken, stays pending, and ends the next wait.
+  interrupted = by_signal_ && count == 0;
+  std::size_t kept = 0;
+  for (Report& report : reports.first(count)) {
+    if (sort_out(report, interrupted)) reports[kept++] = report;
   }
-  const Interest watched = armed_of(descriptor.state.load(std::memory_order_acquire));
-  return watched & with_trouble(report.ready, watched);
+  return kept;
+}
+
+// Whether it is for the client.
+bool Demultiplexer::sort_out(Report& report, bool& interrupted) noexcept {
+  if (report.token != interrupt_token) return deliver(report);
+  consume_interrupt();
+  interrupted = true;
+  return false;
+}
+
+void Demultiplexer::consume_interrupt() noexcept {
+  interrupter_->reset();
+  if (!one_shot_) return;
+  const os::LockGuard lock(mutex_, system_, concurrent_);
+  static_cast<void>(strategy_->modify(interrupter_->descriptor(), Interest::in, interrupt_token));
 }
 
 // A one-shot report disarms the descriptor as a whole: what was not reported is armed again here.

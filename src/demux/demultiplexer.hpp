@@ -34,6 +34,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/assert.hpp"
 #include "base/chunked_table.hpp"
 #include "baton/deadline.hpp"
 #include "baton/interest.hpp"
@@ -86,6 +87,8 @@ class Demultiplexer {
 
   /// REQUIRES: attached. The error is set exactly when the answer is `failed`.
   Watch watch(std::uint32_t index, Interest interest, std::error_code& error) noexcept;
+  /// What is watched stays so until it is dropped: level-triggered.
+  [[nodiscard]] bool keeps_watching() const noexcept { return plain_; }
   void drop(std::uint32_t index, Interest interest) noexcept;
   /// As drop; and when nothing is watched any more, nothing stays registered, so that the owner of
   /// a borrowed descriptor may close it and reuse its number. Level and one-shot: the same thing.
@@ -103,6 +106,26 @@ class Demultiplexer {
   /// - by a signal: when it may have been. A wait that fails (no memory) is zero reports, and
   /// counted.
   std::size_t wait(std::span<Report> reports, Deadline deadline, bool& interrupted) noexcept;
+  /// The same, and calls visit(report) for each of them, one after the other: what becomes of one
+  /// may end the watch, or the attachment, of the next. `reports` is only room.
+  template <class Visit>
+  void wait_for_each(std::span<Report> reports, Deadline deadline, Visit&& visit) noexcept {
+    for (Report& report : reports.first(wait_raw(reports, deadline))) {
+      if (plain_ && BATON_LIKELY(report.token.index < interrupt_index)) {
+        const Descriptor& descriptor = descriptors_[report.token.index];
+        // acquire: with the generation comes what detach and attach did before.
+        const std::uint32_t generation = descriptor.generation.load(std::memory_order_acquire);
+        report.ready = static_cast<Interest>(descriptor.state.load(std::memory_order_acquire) &
+                                             static_cast<unsigned>(report.ready));
+        if (BATON_LIKELY(generation == report.token.generation)) {
+          if (BATON_LIKELY(any(report.ready))) visit(report);
+          continue;
+        }
+      }
+      bool interrupted = false;
+      if (sort_out(report, interrupted)) visit(report);
+    }
+  }
   void interrupt() noexcept { interrupter_->interrupt(); }
 
   /// Readable when wait would not block, interrupts included; invalid_handle if there is no such
@@ -124,6 +147,9 @@ class Demultiplexer {
   };
   static_assert(sizeof(Descriptor) == 12, "one per possible handle");
 
+  /// The interrupter's place among the tokens; no client's index reaches it.
+  static constexpr std::uint32_t interrupt_index = UINT32_MAX;
+
   Demultiplexer(const Options& options, std::unique_ptr<WaitStrategy> strategy);
   Result<void, Failure> choose_interrupt(const Options& options);
   Result<void, Failure> open_interrupt(const RegistryEntry<InterruptStrategyFactory>& entry,
@@ -138,6 +164,20 @@ class Demultiplexer {
   void forget_readiness(std::uint32_t index, Interest interest) noexcept;
   void set_changed() noexcept;
 
+  std::size_t wait_raw(std::span<Report> reports, Deadline deadline) noexcept {
+    BATON_ASSERT(!reports.empty());
+    const SignalMask* mask = by_signal_ ? interrupter_->signal_mask() : nullptr;
+    if (fixed_set_) waiting_.store(true, std::memory_order_seq_cst);
+    const Result<std::size_t> waited = strategy_->wait(reports, deadline, mask);
+    if (fixed_set_) waiting_.store(false, std::memory_order_seq_cst);
+    if (BATON_UNLIKELY(!waited)) {
+      failed_waits_.fetch_add(1, std::memory_order_relaxed);
+      return 0;
+    }
+    if (by_signal_ && *waited == 0) interrupter_->reset();
+    return *waited;
+  }
+  bool sort_out(Report& report, bool& interrupted) noexcept;
   bool deliver(Report& report) noexcept;
   Interest wanted(Descriptor& descriptor, const Report& report) noexcept;
   Interest disarm(Descriptor& descriptor, const Report& report) noexcept;
@@ -148,8 +188,10 @@ class Demultiplexer {
   const std::unique_ptr<WaitStrategy> strategy_;
   const bool edge_;
   const bool one_shot_;
+  const bool plain_;      // neither: a report is what it says
   const bool fixed_set_;  // and somebody else may change it
   std::unique_ptr<InterruptStrategy> interrupter_;
+  bool by_signal_ = false;  // the interrupter has no descriptor
   ChunkedTable<Descriptor> descriptors_;
   os::Mutex mutex_;  // serialises changes of registrations
   std::atomic<bool> waiting_{false};

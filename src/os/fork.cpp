@@ -3,11 +3,15 @@
 
 #include <pthread.h>
 
+#include "os/thread_locals.hpp"
+
 namespace baton::os {
 
 void count_forks() noexcept {
-  static const int registered = ::pthread_atfork(
-      nullptr, nullptr, [] { forks_counted.fetch_add(1, std::memory_order_relaxed); });
+  static const int registered = ::pthread_atfork(nullptr, nullptr, [] {
+    forks_counted.fetch_add(1, std::memory_order_relaxed);
+    thread_locals.straight = nullptr;
+  });
   static_cast<void>(registered);
 }
 

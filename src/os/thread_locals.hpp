@@ -7,6 +7,7 @@ namespace baton::os {
 struct ThreadLocals {
   const void* dispatchers = nullptr;  ///< the chain of core/dispatcher.cpp
   const void* lane_loops = nullptr;   ///< the chain of core/lane_loop.cpp
+  void* straight = nullptr;           ///< the innermost of that chain; none in a forked child
 };
 
 // initial-exec: read for every start, so not worth a call into the dynamic linker.

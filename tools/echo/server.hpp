@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "baton/acceptor.hpp"
@@ -24,10 +25,11 @@ struct EchoOptions {
   std::uint16_t port = 0;
   std::size_t block = 512;
   std::string style = "callback";
-  bool pooled = false;       // idle connections hold no buffer
-  bool until_empty = false;  // end with the last connection
-  bool watched = false;      // somebody reads traffic() meanwhile
-  double drain_seconds = 2;  // how long open connections may go on after SIGTERM
+  bool pooled = false;         // idle connections hold no buffer
+  bool until_empty = false;    // end with the last connection
+  bool watched = false;        // somebody reads traffic() meanwhile
+  std::uint32_t delay_us = 0;  // each message keeps its handler so long, asleep
+  double drain_seconds = 2;    // how long open connections may go on after SIGTERM
 };
 
 class EchoServer {
@@ -54,6 +56,9 @@ class EchoServer {
   void count_message(Traffic& traffic, std::size_t bytes) {
     ++traffic.messages;
     traffic.bytes += bytes;
+    if (options_.delay_us != 0) {
+      std::this_thread::sleep_for(std::chrono::microseconds{options_.delay_us});
+    }
     if (options_.watched) add(std::exchange(traffic, Traffic{}));
   }
   // Of the sessions that have ended; watched: of all.

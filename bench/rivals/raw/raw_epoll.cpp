@@ -3,9 +3,13 @@
 // take is kept. This is the floor that an echo server on Baton's emulated engine is compared to.
 //
 //   raw_epoll [--port P] [--block B]
+//   raw_epoll --sessions N --block B --rounds R     in lock-step (bench/lock_step.hpp)
 //
 // Prints `listening PORT`, serves until SIGTERM or SIGINT, then prints one line of JSON.
+#include "lock_step.hpp"
+
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -33,6 +37,7 @@ struct Connection {
 };
 
 struct Server {
+  lock_step::Peers* peers = nullptr;
   int epoll = -1;
   int listener = -1;
   int signals = -1;
@@ -72,17 +77,21 @@ int listen_on(std::uint16_t port) {
   return fd;
 }
 
+void add(Server& server, int fd) {
+  const auto index = static_cast<std::size_t>(fd);
+  if (server.connections.size() <= index) server.connections.resize(index + 1);
+  server.connections[index] = std::make_unique<Connection>(Connection{fd, {}});
+  ++server.accepted;
+  watch(server, EPOLL_CTL_ADD, fd, EPOLLIN);
+}
+
 void accept_all(Server& server) {
   for (;;) {
     const int fd = ::accept4(server.listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) return;
     const int on = 1;
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    const auto index = static_cast<std::size_t>(fd);
-    if (server.connections.size() <= index) server.connections.resize(index + 1);
-    server.connections[index] = std::make_unique<Connection>(Connection{fd, {}});
-    ++server.accepted;
-    watch(server, EPOLL_CTL_ADD, fd, EPOLLIN);
+    add(server, fd);
   }
 }
 
@@ -114,6 +123,8 @@ void on_readable(Server& server, Connection& connection) {
   if (static_cast<std::size_t>(sent) < size) {
     connection.unsent.assign(server.buffer.data() + sent, size - static_cast<std::size_t>(sent));
     watch(server, EPOLL_CTL_MOD, connection.descriptor, EPOLLOUT);
+  } else if (server.peers != nullptr) {
+    server.peers->answered();
   }
 }
 
@@ -157,13 +168,6 @@ void print_statistics(const Server& server) {
       seconds(usage.ru_stime), usage.ru_nvcsw, usage.ru_nivcsw);
 }
 
-unsigned long number_option(int argc, char** argv, std::string_view name, unsigned long otherwise) {
-  for (int i = 1; i + 1 < argc; ++i) {
-    if (name == argv[i]) return std::strtoul(argv[i + 1], nullptr, 10);
-  }
-  return otherwise;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -180,11 +184,22 @@ int main(int argc, char** argv) {
   sigprocmask(SIG_BLOCK, &ending, nullptr);
 
   Server server;
-  server.buffer.resize(number_option(argc, argv, "--block", 512));
+  server.buffer.resize(lock_step::number(argc, argv, "--block", 512));
   server.signals = ::signalfd(-1, &ending, SFD_NONBLOCK | SFD_CLOEXEC);
   server.epoll = ::epoll_create1(EPOLL_CLOEXEC);
   if (server.signals < 0 || server.epoll < 0 || server.buffer.empty()) die("start");
-  server.listener = listen_on(static_cast<std::uint16_t>(number_option(argc, argv, "--port", 0)));
+  lock_step::Peers peers(argc, argv);
+  if (peers.present()) {
+    server.peers = &peers;
+    for (const int fd : peers.sessions()) {
+      ::fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK);
+      add(server, fd);
+    }
+    peers.begin();
+    serve(server);
+  }
+  server.listener =
+      listen_on(static_cast<std::uint16_t>(lock_step::number(argc, argv, "--port", 0)));
   watch(server, EPOLL_CTL_ADD, server.listener, EPOLLIN);
   watch(server, EPOLL_CTL_ADD, server.signals, EPOLLIN);
   serve(server);

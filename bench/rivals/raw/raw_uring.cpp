@@ -4,8 +4,11 @@
 // the next completions. The floor for Baton's io_uring engine. Needs Linux 6.1 and its header.
 //
 //   raw_uring [--port P] [--block B]
+//   raw_uring --sessions N --block B --rounds R     in lock-step (bench/lock_step.hpp)
 //
 // Prints `listening PORT`, serves until SIGTERM or SIGINT, then prints one line of JSON.
+#include "lock_step.hpp"
+
 #include <arpa/inet.h>
 #include <linux/io_uring.h>
 #include <netinet/in.h>
@@ -127,6 +130,7 @@ struct Connection {
 constexpr std::uint64_t accept_tag = 1, signal_tag = 2;
 
 struct Server {
+  lock_step::Peers* peers = nullptr;
   Ring ring{1024, 32'768};
   int listener = -1;
   unsigned block = 512;
@@ -151,12 +155,16 @@ struct Server {
     request.msg_flags = MSG_NOSIGNAL;
   }
 
+  void add(int descriptor) {
+    ++accepted;
+    start_receive(new Connection{descriptor, false, 0, 0, std::make_unique<char[]>(block)});
+  }
+
   void on_accept(int answer) {
     if (answer >= 0) {
       const int on = 1;
       ::setsockopt(answer, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      ++accepted;
-      start_receive(new Connection{answer, false, 0, 0, std::make_unique<char[]>(block)});
+      add(answer);
     }
     start_accept();
   }
@@ -173,7 +181,9 @@ struct Server {
       start_send(c);
     } else {
       c->offset += static_cast<unsigned>(answer);
-      c->offset < c->size ? start_send(c) : start_receive(c);
+      if (c->offset < c->size) return start_send(c);
+      if (peers != nullptr) peers->answered();
+      start_receive(c);
     }
   }
 
@@ -232,13 +242,16 @@ int main(int argc, char** argv) {
   sigprocmask(SIG_BLOCK, &ending, nullptr);
 
   Server server;
-  std::uint16_t port = 0;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const auto number = static_cast<unsigned>(std::strtoul(argv[i + 1], nullptr, 10));
-    if (std::string_view(argv[i]) == "--port") port = static_cast<std::uint16_t>(number);
-    if (std::string_view(argv[i]) == "--block") server.block = number;
+  lock_step::Peers peers(argc, argv);
+  server.block = static_cast<unsigned>(peers.block());
+  if (peers.present()) {
+    server.peers = &peers;
+    for (const int fd : peers.sessions()) server.add(fd);
+    peers.begin();
+    server.serve();
   }
-  server.listener = listen_on(port);
+  server.listener =
+      listen_on(static_cast<std::uint16_t>(lock_step::number(argc, argv, "--port", 0)));
   const int signals = ::signalfd(-1, &ending, SFD_CLOEXEC);
   if (signals < 0 || server.block == 0) die("start");
   server.ring.next(IORING_OP_POLL_ADD, signals, signal_tag).poll32_events = POLLIN;

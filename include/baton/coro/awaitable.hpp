@@ -16,6 +16,7 @@
 #include <optional>
 #include <stop_token>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 
 #include "baton/coro/cancellation.hpp"
@@ -56,7 +57,7 @@ class CancellationHook {
 class BATON_EXPORT OperationAwaiter {
  public:
   OperationAwaiter(Proactor* proactor, Operation& operation) noexcept
-      : proactor_(proactor), operation_(&operation), node_(*this) {}
+      : proactor_(proactor), operation_(&operation) {}
   OperationAwaiter(const OperationAwaiter&) = delete;
   OperationAwaiter& operator=(const OperationAwaiter&) = delete;
 
@@ -88,6 +89,13 @@ class BATON_EXPORT OperationAwaiter {
     explicit Node(OperationAwaiter& owner) noexcept;
     OperationAwaiter& awaiter;
   };
+  // Made when there is something to link it to, which is rare.
+  union PlaceOfNode {
+    PlaceOfNode() noexcept {}
+    Node node;
+  };
+  static_assert(std::is_trivially_destructible_v<Node>);
+
   Begin begin_cancellable() noexcept;
   void disarm() noexcept;
 
@@ -96,7 +104,7 @@ class BATON_EXPORT OperationAwaiter {
   std::coroutine_handle<> waiter_;
   CancellationState* context_ = nullptr;  // the coroutine's own
   CancellationHook* hook_ = nullptr;      // cancel_with()
-  Node node_;
+  PlaceOfNode node_;
   std::atomic<std::uint8_t> phase_{0};
 };
 

@@ -24,7 +24,6 @@
 #include <new>
 
 #include "base/assert.hpp"
-#include "base/uninitialized.hpp"
 #include "baton/limits.hpp"
 #include "baton/wait_strategy.hpp"
 #include "demux/wait/common.hpp"
@@ -48,12 +47,13 @@ epoll_event event_of(Interest interest, Token token) noexcept {
 }
 
 Report report_of(const epoll_event& event) noexcept {
+  static_assert(EPOLLIN == 1 && EPOLLPRI == 2 && EPOLLOUT == 4 && Interest::in == Interest{1} &&
+                Interest::out == Interest{2} && Interest::urgent == Interest{4});
   Report report;
   report.token.index = static_cast<std::uint32_t>(event.data.u64);
   report.token.generation = static_cast<std::uint32_t>(event.data.u64 >> 32);
-  if ((event.events & EPOLLIN) != 0) report.ready = report.ready | Interest::in;
-  if ((event.events & EPOLLOUT) != 0) report.ready = report.ready | Interest::out;
-  if ((event.events & EPOLLPRI) != 0) report.ready = report.ready | Interest::urgent;
+  report.ready = static_cast<Interest>((event.events & 1U) | ((event.events >> 1) & 2U) |
+                                       ((event.events << 1) & 4U));
   if ((event.events & (EPOLLERR | EPOLLHUP)) != 0) report.ready = report.ready | Interest::both;
   return report;
 }
@@ -99,16 +99,16 @@ class EpollWaitStrategy final : public WaitStrategy {
   Result<std::size_t> wait(std::span<Report> reports, Deadline deadline,
                            const SignalMask* unblocked) noexcept override {
     BATON_ASSERT(!reports.empty());
-    BATON_UNINITIALIZED std::array<epoll_event, limits::reports_max> events;
-    const int count_max = static_cast<int>(std::min(reports.size(), events.size()));
+    const int count_max = static_cast<int>(std::min(reports.size(), events_.size()));
     const sigset_t* mask = unblocked != nullptr ? &unblocked->set : nullptr;
     for (;;) {
       const int timeout = milliseconds(system_, deadline);
-      const int count = system_.epoll_pwait(epoll_, events.data(), count_max, timeout, mask);
-      if (count < 0) return failed();
-      if (count == 0 && timeout == std::numeric_limits<int>::max()) continue;
-      for (int i = 0; i < count; ++i) {
-        reports[static_cast<std::size_t>(i)] = report_of(events[static_cast<std::size_t>(i)]);
+      const int count = system_.epoll_pwait(epoll_, events_.data(), count_max, timeout, mask);
+      if (BATON_UNLIKELY(count < 0)) return failed();
+      if (BATON_UNLIKELY(count == 0) && timeout == std::numeric_limits<int>::max()) continue;
+      const epoll_event* event = events_.data();
+      for (Report& report : reports.first(static_cast<std::size_t>(count))) {
+        report = report_of(*event++);
       }
       return static_cast<std::size_t>(count);
     }
@@ -146,6 +146,7 @@ class EpollWaitStrategy final : public WaitStrategy {
 
   const os::System& system_;
   int epoll_;
+  std::array<epoll_event, limits::reports_max> events_;  // of the one wait that there is
 };
 
 }  // namespace

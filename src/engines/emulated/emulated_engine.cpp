@@ -4,6 +4,7 @@
 #include "engines/emulated/emulated_engine.hpp"
 
 #include <errno.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <exception>
@@ -76,6 +77,10 @@ bool was_short(const Operation& operation) noexcept {
   return operation.kind() == OperationKind::read_stream && remaining_bytes(operation) > 0;
 }
 
+bool is_socket(const Handle& handle) noexcept {
+  return handle.kind() != HandleKind::pipe && handle.kind() != HandleKind::file;
+}
+
 void finish(Operation& operation, std::error_code error) noexcept {
   if (error.category() == error_category()) {
     operation.finish(static_cast<errc>(error.value()));
@@ -107,8 +112,8 @@ EmulatedEngine::EmulatedEngine(const EngineOptions& options,
 
 EmulatedEngine::~EmulatedEngine() = default;
 
-Record& EmulatedEngine::record_of(const Operation& operation) const noexcept {
-  BATON_ASSERT(operation.handle() != nullptr);
+inline Record& EmulatedEngine::record_of(const Operation& operation) const noexcept {
+  BATON_DASSERT(operation.handle() != nullptr);
   return records_[operation.handle()->index()];
 }
 
@@ -145,6 +150,7 @@ std::error_code EmulatedEngine::attach(Handle& handle) noexcept {
   record.index = handle.index();
   record.owned = handle.owned();
   record.watchable = !by_workers;
+  record.straight = record.watchable && record.owned && is_socket(handle);
   record.by_workers.store(by_workers, std::memory_order_relaxed);
   record.no_wait_writes.store(true, std::memory_order_relaxed);
   return {};
@@ -162,13 +168,121 @@ void EmulatedEngine::detach(Handle& handle) noexcept {
   if (record.watchable) demux_->detach(record.index);
   record.in.failures = record.out.failures = 0;
   record.in.asleep = record.out.asleep = false;
-  record.watchable = false;
+  record.watchable = record.straight = record.straight_in = false;
   record.fd = invalid_handle;
 }
 
 // -- starting -------------------------------------------------------------------------------------
 
+// -- the straight way -----------------------------------------------------------------------------
+//
+// The functions are many and short so that what is usual neither saves registers nor takes locks
+// that nobody needs.
+
+// Of a stream: one buffer that is there already, and not beyond what one call moves.
+inline bool EmulatedEngine::is_plain(const Operation& operation, unsigned special) noexcept {
+  return (operation.flags() & special) == 0 && operation.buffer().size - 1 < limits::transfer_max;
+}
+
 Submission EmulatedEngine::submit(Operation& operation) noexcept {
+  if (operation.kind() == OperationKind::write_stream) return submit_write(operation);
+  if (concurrent_ || operation.kind() != OperationKind::read_stream) {
+    return submit_generally(operation, true);
+  }
+  Record& record = record_of(operation);
+  return watch_straight(operation, record) ? Submission::pending
+                                           : submit_generally(operation, true);
+}
+
+inline bool EmulatedEngine::watch_straight(Operation& operation, Record& record) noexcept {
+  constexpr unsigned special = Operation::vectored | Operation::pooled | Operation::until;
+  if (BATON_UNLIKELY(!record.straight_in || !is_plain(operation, special) ||
+                     !record.in.queue.empty() || operation.cancel_asked())) {
+    return false;
+  }
+  Progress& state = progress(operation);
+  state.place = Place::queued;
+  state.owner = &record.in;
+  state.attempt.begun = true;  // there is something to move
+  state.attempt.pool = nullptr;
+  record.in.queue.push_back(operation);
+  return true;
+}
+
+Submission EmulatedEngine::submit_write(Operation& operation) noexcept {
+  Record& record = record_of(operation);
+  if (BATON_UNLIKELY(!record.straight || !is_plain(operation, Operation::vectored))) {
+    return submit_generally(operation, true);
+  }
+  if (concurrent_) record.out.mutex.lock(system_);
+  const Sent sent = send_straight(operation, record);
+  if (concurrent_) record.out.mutex.unlock(system_);
+  if (BATON_LIKELY(sent == Sent::done)) return Submission::completed;
+  return submit_generally(operation, sent != Sent::full);
+}
+
+inline EmulatedEngine::Sent EmulatedEngine::send_straight(Operation& operation,
+                                                          Record& record) noexcept {
+  if (BATON_UNLIKELY(!record.out.queue.empty() || record.out.asleep || operation.cancel_asked())) {
+    return Sent::partly;
+  }
+  const MutableBuffer buffer = operation.buffer();
+  const ssize_t moved =
+      system_.send(record.fd, buffer.data, buffer.size, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (BATON_UNLIKELY(moved < 0)) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return Sent::full;
+    if (errno == EINTR) return Sent::partly;
+    operation.finish(errno);
+    return Sent::done;
+  }
+  record.out.failures = 0;
+  const auto sent = static_cast<std::size_t>(moved);
+  operation.set_bytes(sent);
+  operation.finish(0);
+  if (BATON_LIKELY(sent == operation.buffer().size)) return Sent::done;
+  return sent > 0 && !operation.has(Operation::exactly) ? Sent::done : Sent::partly;
+}
+
+void EmulatedEngine::handle(const Report& report, OperationQueue& completed) noexcept {
+  Record& record = records_[report.token.index];
+  if (BATON_LIKELY(report.ready == Interest::in && record.straight)) {
+    if (concurrent_) record.in.mutex.lock(system_);
+    const bool done = receive_straight(record, completed);
+    if (concurrent_) record.in.mutex.unlock(system_);
+    if (BATON_LIKELY(done)) return;
+  }
+  handle_generally(report, completed);
+}
+
+inline bool EmulatedEngine::receive_straight(Record& record, OperationQueue& completed) noexcept {
+  constexpr unsigned special =
+      Operation::vectored | Operation::pooled | Operation::until | Operation::exactly;
+  Direction& direction = record.in;
+  Operation* const front = direction.queue.front();
+  if (BATON_UNLIKELY(front == nullptr || OperationQueue::next(*front) != nullptr ||
+                     direction.asleep || front->kind() != OperationKind::read_stream ||
+                     !is_plain(*front, special))) {
+    return false;
+  }
+  const MutableBuffer buffer = front->buffer();
+  const ssize_t moved = system_.recv(record.fd, buffer.data, buffer.size, MSG_DONTWAIT);
+  if (BATON_UNLIKELY(moved < 0)) {
+    // Once more by the general way, which knows what to make of these. Other errors are told once.
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return false;
+    front->finish(errno);
+  } else {
+    front->set_bytes(static_cast<std::size_t>(moved));
+    front->finish(0);
+  }
+  direction.failures = 0;
+  progress(*front).owner = nullptr;
+  completed.push_back(direction.queue.pop_last());
+  return true;
+}
+
+// -- starting -------------------------------------------------------------------------------------
+
+Submission EmulatedEngine::submit_generally(Operation& operation, bool try_first) noexcept {
   if (operation.kind() == OperationKind::close) return submit_close(operation);
   Record& record = record_of(operation);
   Direction& direction = direction_of(record, operation);
@@ -185,7 +299,7 @@ Submission EmulatedEngine::submit(Operation& operation) noexcept {
     case OperationKind::read_stream:
     case OperationKind::write_stream:
       if (by_workers) return submit_to_workers(operation, record, direction);
-      return submit_watched(operation, record, direction);
+      return submit_watched(operation, record, direction, try_first);
     case OperationKind::connect:
       // A borrowed socket in blocking mode: connect knows no MSG_DONTWAIT.
       if (!by_workers && !operation.handle()->nonblocking()) {
@@ -199,7 +313,7 @@ Submission EmulatedEngine::submit(Operation& operation) noexcept {
       break;
   }
   if (by_workers) return submit_unwatchable(operation, direction);
-  return submit_watched(operation, record, direction);
+  return submit_watched(operation, record, direction, true);
 }
 
 // Cancelled before it was visible. REQUIRES: the mutex of its direction, so that either this sees
@@ -212,7 +326,7 @@ bool EmulatedEngine::refused(Operation& operation) noexcept {
 }
 
 Submission EmulatedEngine::submit_watched(Operation& operation, Record& record,
-                                          Direction& direction) noexcept {
+                                          Direction& direction, bool try_first) noexcept {
   OperationQueue completed;
   {
     os::LockGuard guard{direction.mutex, system_, concurrent_};
@@ -227,7 +341,7 @@ Submission EmulatedEngine::submit_watched(Operation& operation, Record& record,
     direction.queue.push_back(operation);
     if (waits_for_both(operation)) record.both_waiting.fetch_add(1, std::memory_order_relaxed);
     if (first && !direction.asleep) {
-      settle(record, direction, false, tries_first(operation), completed);
+      settle(record, direction, false, try_first && tries_first(operation), completed);
     }
     if (waits_for_both(operation) && completed.empty()) {
       settle_both(record, direction, &operation, completed);
@@ -261,7 +375,7 @@ void EmulatedEngine::leave(Operation& operation, Record* record) noexcept {
 
 // -- by readiness ---------------------------------------------------------------------------------
 
-void EmulatedEngine::handle(const Report& report, OperationQueue& completed) noexcept {
+void EmulatedEngine::handle_generally(const Report& report, OperationQueue& completed) noexcept {
   Record* const record = records_.find(report.token.index);
   BATON_ASSERT(record != nullptr);
   if (any(report.ready & Interest::in)) handle(*record, record->in, false, completed);
@@ -302,6 +416,9 @@ void EmulatedEngine::settle(Record& record, Direction& direction, bool by_leader
     std::error_code error;
     switch (demux_->watch(record.index, interest_of(record, direction), error)) {
       case demux::Watch::armed:
+        if (&direction == &record.in && demux_->keeps_watching()) {
+          record.straight_in = record.straight;
+        }
         if (ran != Ran::more || &direction == &record.in || !tells_room_after_try_) return;
         // There was room for a part. Only who tries in vain from now on is told of more.
         try_first = true;
@@ -435,7 +552,8 @@ bool EmulatedEngine::droppable(const Record& record, const Direction& direction)
   return record.watchable && !for_both;
 }
 
-void EmulatedEngine::drop(const Record& record, const Direction& direction) noexcept {
+void EmulatedEngine::drop(Record& record, const Direction& direction) noexcept {
+  if (&direction == &record.in) record.straight_in = false;
   if (droppable(record, direction)) demux_->drop(record.index, interest_of(record, direction));
 }
 
@@ -531,16 +649,17 @@ CancelAnswer EmulatedEngine::cancel_at(Operation& operation, Record* record,
 // -- the leader -----------------------------------------------------------------------------------
 
 void EmulatedEngine::wait(OperationQueue& completed, Deadline deadline) noexcept {
-  take_from_workers(completed);
-  wake_due(completed);
+  if (BATON_UNLIKELY(workers_.has_finished())) take_from_workers(completed);
+  if (BATON_UNLIKELY(back_offs_.any())) wake_due(completed);
   // Also with something in hand a look at the descriptors, so that busy workers starve nobody.
-  const Deadline until =
-      completed.empty() ? std::min(deadline, back_offs_.next()) : Deadline::immediately();
-  bool interrupted = false;
-  const std::size_t count = demux_->wait(reports_, until, interrupted);
-  for (std::size_t i = 0; i < count; ++i) handle(reports_[i], completed);
-  take_from_workers(completed);
-  wake_due(completed);
+  const Deadline until = completed.empty() ? earliest(deadline) : Deadline::immediately();
+  demux_->wait_for_each(reports_, until, [&](const Report& report) { handle(report, completed); });
+  if (BATON_UNLIKELY(workers_.has_finished())) take_from_workers(completed);
+  if (BATON_UNLIKELY(back_offs_.any())) wake_due(completed);
+}
+
+Deadline EmulatedEngine::earliest(Deadline deadline) noexcept {
+  return back_offs_.any() ? std::min(deadline, back_offs_.next()) : deadline;
 }
 
 void EmulatedEngine::wake_due(OperationQueue& completed) noexcept {

@@ -68,14 +68,35 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
     back_off  ///< the first wants to rest
   };
 
+  // The usual read and the usual write: one buffer, a socket of ours, nobody queued before. Each is
+  // one look and one system call; whatever else it turns out to be goes on the general way.
+  enum class Sent : std::uint8_t {
+    done,
+    partly,  ///< what was sent is recorded
+    full     ///< it was tried, and there is no room
+  };
+  [[gnu::always_inline]] static bool is_plain(const Operation& operation,
+                                              unsigned special) noexcept;
+  [[gnu::always_inline]] bool watch_straight(Operation& operation, Record& record) noexcept
+      BATON_NO_THREAD_SAFETY_ANALYSIS;
+  Submission submit_write(Operation& operation) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::always_inline]] Sent send_straight(Operation& operation, Record& record) noexcept
+      BATON_REQUIRES(record.out.mutex);
+  [[gnu::always_inline]] bool receive_straight(Record& record, OperationQueue& completed) noexcept
+      BATON_REQUIRES(record.in.mutex);
+
   // Starting
-  Submission submit_watched(Operation& operation, Record& record, Direction& direction) noexcept;
+  Submission submit_generally(Operation& operation, bool try_first) noexcept;
+  Submission submit_watched(Operation& operation, Record& record, Direction& direction,
+                            bool try_first) noexcept;
   Submission submit_unwatchable(Operation& operation, Direction& direction) noexcept;
   Submission submit_to_workers(Operation& operation, Record& record, Direction& direction) noexcept;
   Submission submit_close(Operation& operation) noexcept;
 
   // By readiness
-  void handle(const Report& report, OperationQueue& completed) noexcept;
+  void handle(const Report& report,
+              OperationQueue& completed) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
+  void handle_generally(const Report& report, OperationQueue& completed) noexcept;
   void handle(Record& record, Direction& direction, bool woken, OperationQueue& completed) noexcept;
   void settle(Record& record, Direction& direction, bool by_leader, bool try_first,
               OperationQueue& completed) noexcept BATON_REQUIRES(direction.mutex);
@@ -91,8 +112,7 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
                 OperationQueue& completed) noexcept BATON_REQUIRES(direction.mutex);
   static bool droppable(const Record& record, const Direction& direction) noexcept
       BATON_REQUIRES(direction.mutex);
-  void drop(const Record& record, const Direction& direction) noexcept
-      BATON_REQUIRES(direction.mutex);
+  void drop(Record& record, const Direction& direction) noexcept BATON_REQUIRES(direction.mutex);
   void let_go(Record& record, Direction& direction) noexcept BATON_REQUIRES(direction.mutex);
   void settle_both(Record& record, Direction& in, const Operation* only,
                    OperationQueue& completed) noexcept BATON_REQUIRES(in.mutex);
@@ -114,6 +134,7 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   static void leave(Operation& operation, Record* record) noexcept;
   CancelAnswer cancel_at(Operation& operation, Record* record, Direction& direction) noexcept;
   void wake_due(OperationQueue& completed) noexcept;
+  [[nodiscard]] Deadline earliest(Deadline deadline) noexcept;
   void count_shortage(const Operation& accept) noexcept;
   [[nodiscard]] Record& record_of(const Operation& operation) const noexcept;
   [[nodiscard]] static Direction& direction_of(Record& record, const Operation& operation) noexcept;

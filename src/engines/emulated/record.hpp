@@ -39,6 +39,9 @@ struct Record {
   std::uint32_t index = 0;
   bool owned = true;
   bool watchable = false;  // known to the demultiplexer
+  bool straight = false;   // an owned socket, and watchable: see EmulatedEngine::send_straight
+  /// Besides, input is watched, and stays so until it is dropped: a read need only be queued.
+  bool straight_in = false;
   /// Never "would block" and never ready: done by workers. Found at attach, or by the first watch.
   std::atomic<bool> by_workers{false};
   std::atomic<bool> no_wait_writes{true};  // Performer::try_file's

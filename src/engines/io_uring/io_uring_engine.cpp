@@ -141,7 +141,49 @@ void IoUringEngine::detach(Handle& handle) noexcept {
 
 // -- from submit to the ring ----------------------------------------------------------------------
 
+inline bool IoUringEngine::submit_straight(Operation& operation) noexcept {
+  constexpr unsigned special = Operation::vectored | Operation::pooled | Operation::until;
+  const Handle& handle = *operation.handle();
+  if (BATON_UNLIKELY(operation.kind() > OperationKind::write_stream ||
+                     (operation.flags() & special) != 0 ||
+                     operation.buffer().size - 1 >= limits::transfer_max ||
+                     handle.kind() != HandleKind::stream_socket || operation.cancel_asked())) {
+    return false;
+  }
+  const bool reads = operation.kind() == OperationKind::read_stream;
+  HandleRecord& record = handles_[handle.index()];
+  Lane& lane = reads ? record.reads : record.writes;
+  if (BATON_UNLIKELY(!lane.queue.empty())) return false;
+  abi::Sqe* const request = ring_->claim();
+  const std::uint32_t slot = request != nullptr ? requests_.take() : no_index;
+  if (BATON_UNLIKELY(slot == no_index)) return false;
+  Request& named = requests_[slot];
+  named.operation = &operation;
+  Progress& state = progress(operation) = Progress{};
+  state.slot = slot;
+  state.place = Place::kernel;
+  state.straight = true;
+  lane.queue.push_back(operation);
+  lane.covered = 1;
+  ++in_flight_;
+  ++in_kernel_;
+  request->opcode = reads ? abi::op_recv : abi::op_send;
+  request->fd = handle.native();
+  request->address = reinterpret_cast<std::uintptr_t>(operation.buffer().data);
+  request->length = static_cast<std::uint32_t>(operation.buffer().size);
+  request->operation_flags = reads ? 0 : MSG_NOSIGNAL;
+  request->user_data = tag_of(slot, named.generation);
+  BATON_TSAN_RELEASE(&operation);
+  ring_->publish();
+  return true;
+}
+
 Submission IoUringEngine::submit(Operation& operation) noexcept {
+  if (BATON_LIKELY(!locked_ && submit_straight(operation))) return Submission::pending;
+  return submit_generally(operation);
+}
+
+Submission IoUringEngine::submit_generally(Operation& operation) noexcept {
   OperationQueue done;
   bool call_leader = false;
   {
@@ -474,14 +516,47 @@ void IoUringEngine::send_cancel(Operation& operation) noexcept {
 
 // -- from the ring to the completed queue ---------------------------------------------------------
 
+inline bool IoUringEngine::settle_straight(const abi::Cqe& completion,
+                                           OperationQueue& done) noexcept {
+  const auto slot = static_cast<std::uint32_t>(completion.user_data >> 32);
+  Request* const request = requests_.find(slot);
+  if (BATON_UNLIKELY(request == nullptr || request->operation == nullptr ||
+                     request->generation != static_cast<std::uint32_t>(completion.user_data))) {
+    return false;
+  }
+  Operation& operation = *request->operation;
+  Progress& state = progress(operation);
+  if (BATON_UNLIKELY(!state.straight)) return false;
+  state.straight = false;
+  if (BATON_UNLIKELY(completion.result <= 0 || state.cancelled)) return false;
+  HandleRecord& record = handles_[operation.handle()->index()];
+  Lane& lane = operation.kind() == OperationKind::read_stream ? record.reads : record.writes;
+  const auto moved = static_cast<std::size_t>(completion.result);
+  if (BATON_UNLIKELY(OperationQueue::next(operation) != nullptr ||
+                     (operation.has(Operation::exactly) && moved != operation.buffer().size))) {
+    return false;
+  }
+  BATON_TSAN_ACQUIRE(&operation);
+  operation.set_bytes(moved);
+  operation.finish(0);
+  lane.covered = 0;
+  request->operation = nullptr;
+  ++request->generation;
+  requests_.give(slot);
+  --in_flight_;
+  --in_kernel_;
+  done.push_back(lane.queue.pop_last());
+  return true;
+}
+
 bool IoUringEngine::reap(OperationQueue& completed) noexcept {
   if (!ring_->has_completions()) return false;
   os::LockGuard guard{mutex_, system_, locked_};
   bool interrupted = false;
-  abi::Cqe completion{};
-  for (std::size_t i = 0; i < limits::reports_max && ring_->pop(completion); ++i) {
+  ring_->pop_each(limits::reports_max, [&](const abi::Cqe& completion) BATON_REQUIRES(mutex_) {
+    if (BATON_LIKELY(settle_straight(completion, completed))) return;
     interrupted |= settle(completion, completed);
-  }
+  });
   return interrupted;
 }
 

@@ -66,6 +66,14 @@ class IoUringEngine final : public Engine {
  private:
   // Everything from here to the tables is called with the lock held.
 
+  // The usual read and the usual write: one buffer, a socket, nobody queued before, and one thread.
+  // False: it is not that, or did not end so; the general way below goes on.
+  [[gnu::always_inline]] bool submit_straight(Operation& operation) noexcept
+      BATON_NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::always_inline]] bool settle_straight(const abi::Cqe& completion,
+                                              OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
+  Submission submit_generally(Operation& operation) noexcept;
+
   // From submit to the ring.
   Submission no_memory(Operation& operation) const noexcept BATON_REQUIRES(mutex_);
   void begin(Operation& operation, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);

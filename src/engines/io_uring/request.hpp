@@ -73,6 +73,7 @@ struct Progress {
   bool cancel_postponed = false;    ///< the ring took no more when the cancellation was to be sent
   bool begun = false;               ///< tried before: a connect may find itself connected
   bool by_worker = false;           ///< to be done by a worker of the kernel, which may block
+  bool straight = false;            ///< as submit_straight has left it
   std::uint32_t epoch = 0;          ///< write_file: the number of the next sync; sync_file: its own
   std::uint32_t writes_before = 0;  ///< sync_file: writes of its epoch not yet done
   BufferPool* pool = nullptr;       ///< of a pooled read

@@ -21,11 +21,6 @@ namespace {
 
 constexpr std::int64_t ns_per_second = 1'000'000'000;
 
-template <class Word>
-std::atomic_ref<Word> shared(Word* word) noexcept {
-  return std::atomic_ref<Word>(*word);
-}
-
 abi::Timespec to_timespec(Duration span) noexcept {
   return {span.count() / ns_per_second, span.count() % ns_per_second};
 }
@@ -157,34 +152,6 @@ int Ring::map(const abi::Parameters& p) noexcept {
   return 0;
 }
 
-abi::Sqe* Ring::claim() noexcept {
-  // acquire: an entry may be overwritten only after the kernel has read it.
-  const std::uint32_t head = shared(sq_head_).load(std::memory_order_acquire);
-  BATON_DASSERT(tail_ - head <= sq_entries_);
-  if (tail_ - head == sq_entries_) return nullptr;
-  abi::Sqe* const request = &sqes_[tail_ & sq_mask_];
-  std::memset(request, 0, sizeof(*request));
-  return request;
-}
-
-void Ring::publish() noexcept {
-  // release: the kernel, and another thread that enters for us, sees the request before the tail.
-  shared(sq_tail_).store(++tail_, std::memory_order_release);
-}
-
-std::uint32_t Ring::unsubmitted() const noexcept {
-  // relaxed: only a count to pass on; the kernel reads the tail with acquire itself. The head is
-  // read first: it never passes a tail that is read after it.
-  const std::uint32_t head = shared(sq_head_).load(std::memory_order_acquire);
-  return shared(sq_tail_).load(std::memory_order_relaxed) - head;
-}
-
-bool Ring::has_completions() const noexcept {
-  // relaxed: the head is ours. acquire: the completion is there when its index is.
-  return shared(cq_head_).load(std::memory_order_relaxed) !=
-         shared(cq_tail_).load(std::memory_order_acquire);
-}
-
 std::uint32_t Ring::brought() const noexcept {
   return shared(cq_tail_).load(std::memory_order_relaxed);  // a count only
 }
@@ -193,15 +160,6 @@ bool Ring::needs_kernel() const noexcept {
   const std::uint32_t by_flag = abi::sq_cq_overflow | abi::sq_taskrun;
   // relaxed: a flag that comes too late is seen by the next look.
   return (shared(sq_flags_).load(std::memory_order_relaxed) & by_flag) != 0;
-}
-
-bool Ring::pop(abi::Cqe& completion) noexcept {
-  const std::uint32_t head = shared(cq_head_).load(std::memory_order_relaxed);
-  if (head == shared(cq_tail_).load(std::memory_order_acquire)) return false;
-  completion = cqes_[head & cq_mask_];
-  // release: the kernel may overwrite the entry only after it has been copied.
-  shared(cq_head_).store(head + 1, std::memory_order_release);
-  return true;
 }
 
 int Ring::register_call(unsigned operation, void* argument, unsigned count) noexcept {

@@ -20,8 +20,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 
+#include "base/assert.hpp"
 #include "baton/deadline.hpp"
 #include "baton/result.hpp"
 #include "engines/io_uring/abi.hpp"
@@ -45,6 +47,12 @@ enum class Entered : std::uint8_t {
   foreign,      ///< a pinned ring, and this is not its thread
   refused       ///< anything else: a wrong call, or a filter that forbids it; errno tells
 };
+
+/// A word that the kernel looks at, or changes, too.
+template <class Word>
+std::atomic_ref<Word> shared(Word* word) noexcept {
+  return std::atomic_ref<Word>(*word);
+}
 
 class Ring {
  public:
@@ -89,8 +97,25 @@ class Ring {
   [[nodiscard]] std::uint32_t brought() const noexcept;
   /// A call into the kernel could bring completions although nothing has to be waited for.
   [[nodiscard]] bool needs_kernel() const noexcept;
+  /// Takes the oldest completions, at most so many, and calls visit(completion) for each.
+  template <class Visit>
+  void pop_each(std::size_t count_max, Visit&& visit) noexcept {
+    std::uint32_t head = shared(cq_head_).load(std::memory_order_relaxed);
+    const std::uint32_t tail = shared(cq_tail_).load(std::memory_order_acquire);
+    for (; head != tail && count_max > 0; --count_max) {
+      const abi::Cqe completion = cqes_[head & cq_mask_];
+      // release: the kernel may overwrite the entry only after it has been copied.
+      shared(cq_head_).store(++head, std::memory_order_release);
+      visit(completion);
+    }
+  }
+
   /// Takes the oldest completion.
-  [[nodiscard]] bool pop(abi::Cqe& completion) noexcept;
+  [[nodiscard]] bool pop(abi::Cqe& completion) noexcept {
+    bool found = false;
+    pop_each(1, [&](const abi::Cqe& oldest) { completion = oldest, found = true; });
+    return found;
+  }
 
   /// io_uring_register; 0 or an errno.
   int register_call(unsigned operation, void* argument, unsigned count) noexcept;
@@ -133,5 +158,33 @@ class Ring {
   std::uint32_t cq_mask_ = 0;
   const abi::Cqe* cqes_ = nullptr;
 };
+
+inline abi::Sqe* Ring::claim() noexcept {
+  // acquire: an entry may be overwritten only after the kernel has read it.
+  const std::uint32_t head = shared(sq_head_).load(std::memory_order_acquire);
+  BATON_DASSERT(tail_ - head <= sq_entries_);
+  if (tail_ - head == sq_entries_) return nullptr;
+  abi::Sqe* const request = &sqes_[tail_ & sq_mask_];
+  std::memset(request, 0, sizeof(*request));
+  return request;
+}
+
+inline void Ring::publish() noexcept {
+  // release: the kernel, and another thread that enters for us, sees the request before the tail.
+  shared(sq_tail_).store(++tail_, std::memory_order_release);
+}
+
+inline std::uint32_t Ring::unsubmitted() const noexcept {
+  // relaxed: only a count to pass on; the kernel reads the tail with acquire itself. The head is
+  // read first: it never passes a tail that is read after it.
+  const std::uint32_t head = shared(sq_head_).load(std::memory_order_acquire);
+  return shared(sq_tail_).load(std::memory_order_relaxed) - head;
+}
+
+inline bool Ring::has_completions() const noexcept {
+  // relaxed: the head is ours. acquire: the completion is there when its index is.
+  return shared(cq_head_).load(std::memory_order_relaxed) !=
+         shared(cq_tail_).load(std::memory_order_acquire);
+}
 
 }  // namespace baton::engines::uring

@@ -1,0 +1,81 @@
+// What a message costs a program on Baton: an echo in lock-step (lock_step.hpp), written as its
+// users would write it, by callbacks or by coroutines.
+//
+//   lock_step [--style callback|coroutine] --sessions N --block B --rounds R
+//
+// BATON=engine=...,wait=...,mode=... chooses the rest.
+#include "lock_step.hpp"
+
+#include <memory>
+#include <vector>
+
+#include "baton/baton.hpp"
+#include "scenario.hpp"
+
+namespace {
+
+class Session {
+ public:
+  Session(baton::StreamSocket peer, lock_step::Peers& peers)
+      : peers_(peers), peer_(std::move(peer)), block_(peers.block()) {}
+
+  void read() {
+    const baton::MutableBuffer buffer{block_.data(), block_.size()};
+    if (peer_.read(operation_, buffer, [this](baton::Operation&) { on_read(); })) std::abort();
+  }
+
+ private:
+  void on_read() {
+    if (operation_.failed() || operation_.bytes() == 0) return;
+    const baton::ConstBuffer received{block_.data(), operation_.bytes()};
+    if (peer_.write_all(operation_, received, [this](baton::Operation&) { on_written(); })) {
+      std::abort();
+    }
+  }
+  void on_written() {
+    if (operation_.failed()) return;
+    peers_.answered();
+    read();
+  }
+
+  lock_step::Peers& peers_;
+  baton::StreamSocket peer_;
+  baton::Operation operation_;
+  std::vector<std::byte> block_;
+};
+
+baton::Task<void> echo(baton::StreamSocket peer, lock_step::Peers& peers) {
+  std::vector<std::byte> block(peers.block());
+  for (;;) {
+    const auto received = co_await peer.read({block.data(), block.size()});
+    if (!received || *received == 0) co_return;
+    if (!co_await peer.write_all({block.data(), *received})) co_return;
+    peers.answered();
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  lock_step::Peers peers(argc, argv);
+  const auto config = baton::bench::one_thread_config("per_thread");
+  if (!config) {
+    std::fprintf(stderr, "lock_step: %s\n", config.error().reason.c_str());
+    return 2;
+  }
+  const bool by_coroutine = baton::bench::option(argc, argv, "--style", "callback") == "coroutine";
+  baton::Proactor proactor{*config};
+  std::vector<std::unique_ptr<Session>> sessions;
+  for (const int fd : peers.sessions()) {
+    auto peer = baton::StreamSocket::adopt(proactor, fd);
+    if (!peer) return 2;
+    if (by_coroutine) {
+      proactor.spawn(echo(std::move(*peer), peers));
+    } else {
+      sessions.push_back(std::make_unique<Session>(std::move(*peer), peers));
+      sessions.back()->read();
+    }
+  }
+  peers.begin();
+  proactor.run();
+}
