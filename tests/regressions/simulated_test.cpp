@@ -279,8 +279,8 @@ TEST(Regression, DedicatedEngineOfItsLeaderOnlyBesideLanes) {
   });
 }
 
-// Timers that were due more often than the understudy looks put its look off, each time anew: beside
-// a long handler nobody took what was queued.
+// Timers that were due more often than the understudy looks put its look off, each time anew:
+// beside a long handler nobody took what was queued.
 TEST(Regression, FrequentTimersPutTheUnderstudysLookOff) {
   in_many_schedules(Faults::none(), [](World& here) {
     Config config = config_of({.engine = "simulated", .mode = Mode::shared});

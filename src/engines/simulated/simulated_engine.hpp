@@ -39,8 +39,8 @@ struct Record final : sim::Target, sim::Watcher {
   OperationQueue out;    ///< streams and appends: writes and half closes, in order
   OperationQueue loose;  ///< what promises no order
   bool due = false;      ///< an event waits
-  /// A transfer was cut short, and goes on when its engine has seen that (SimulatedEngine::cut_) and
-  /// was flushed since (again_), as on a ring.
+  /// A transfer was cut short, and goes on when its engine has seen that (SimulatedEngine::cut_)
+  /// and was flushed since (again_), as on a ring.
   bool cut = false;
 };
 
