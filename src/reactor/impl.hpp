@@ -165,7 +165,7 @@ class Reactor::Impl {
   void run_close(Member& me);
   void timer_armed() noexcept;
   void refill() noexcept;
-  void call(Registration& registration, Interest what, Answers& answers);
+  void call(Registration& registration, Interest what, Interest told, Answers& answers);
   void after_answers(Registration& registration, const Answers& answers) noexcept;
   static void tell(const reactor::Notification& notification);
   static void note_answer(Next next, Interest what, Answers& answers) noexcept;

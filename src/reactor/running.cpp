@@ -34,16 +34,21 @@ void Reactor::Impl::before_call(Registration& registration) noexcept {
 }
 
 // Output comes before input, as in ACE: room is made before more is taken in.
-void Reactor::Impl::call(Registration& registration, Interest what, Answers& answers) {
+void Reactor::Impl::call(Registration& registration, Interest what, Interest told,
+                         Answers& answers) {
   for (const Interest one : {Interest::out, Interest::urgent, Interest::in}) {
     if (!any(what & one)) continue;
     ask(registration, one, answers);
     what = what - one;
     if (!any(what)) return;
     if (answers.remove) return;
-    // Somebody may have removed or suspended it meanwhile.
+    // It may have been removed, suspended or changed meanwhile, by that call, too.
     const os::LockGuard guard(mutex_, system_);
-    if (registration.ending || registration.suspended) return;
+    if (registration.ending) return;
+    // What it was told meanwhile and is called for anyway is one call.
+    told = told | (registration.told & what);
+    what = what & (registration.desired() | told);
+    registration.told = registration.told - what;
   }
 }
 

@@ -115,7 +115,8 @@ inline bool Reactor::Impl::run_next(Member& me) {
 }
 
 inline void Reactor::Impl::run_ready(Member& me, Registration& registration) {
-  const Interest what = (registration.ready & registration.desired()) | registration.told;
+  const Interest told = registration.told;
+  const Interest what = (registration.ready & registration.desired()) | told;
   registration.ready = registration.told = Interest::none;
   if (BATON_UNLIKELY(!any(what))) return;
   if (BATON_UNLIKELY(!lazy_level_)) before_call(registration);
@@ -128,7 +129,7 @@ inline void Reactor::Impl::run_ready(Member& me, Registration& registration) {
     if (BATON_LIKELY(what == Interest::in)) {
       next = registration.handler->on_input(registration.fd);
     } else {
-      call(registration, what, answers);
+      call(registration, what, told, answers);
     }
   } catch (...) {
     me.thrown = std::current_exception();

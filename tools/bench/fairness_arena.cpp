@@ -3,8 +3,8 @@
 
 #include <memory>
 
+#include "bench/arena.hpp"
 #include "bench/fairness.hpp"
-#include "rivals/fairness.hpp"
 
 namespace baton::tools {
 namespace {

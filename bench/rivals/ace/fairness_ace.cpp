@@ -11,7 +11,7 @@
 
 #include <memory>
 
-#include "fairness.hpp"
+#include "arena.hpp"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <asio.hpp>
 #include <memory>
 
-#include "fairness.hpp"
+#include "arena.hpp"
 
 namespace {
 

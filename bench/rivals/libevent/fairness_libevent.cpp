@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "fairness.hpp"
+#include "arena.hpp"
 
 namespace {
 

@@ -111,6 +111,26 @@ TEST_P(reactor, a_registration_told_while_it_runs_is_called_afterwards) {
   EXPECT_EQ(reader.calls, 3);
 }
 
+// Found by the fuzzer: told of input while it was about to be called for that, it was called twice.
+TEST_P(reactor, told_of_what_is_called_next_is_one_call) {
+  const SocketPair pair;
+  RegistrationKey own;
+  std::string seen;
+  const auto key = loop().add(pair.ours.get(), Interest::none, [&](NativeHandle, Interest what) {
+    seen += what == Interest::out ? 'o' : 'i';
+    if (what == Interest::out) {
+      EXPECT_FALSE(loop().notify(own, Interest::in));
+    }
+    return Next::keep;
+  });
+  ASSERT_TRUE(key.has_value());
+  own = *key;
+  EXPECT_FALSE(loop().notify(own, Interest::both));
+  run_until([&] { return seen.size() >= 2; });
+  EXPECT_EQ(run_what_is_there(), 0U);
+  EXPECT_EQ(seen, "oi");
+}
+
 TEST_P(reactor, a_suspended_registration_is_told) {
   const SocketPair pair;
   auto& reader = make<Reader>();
