@@ -96,7 +96,7 @@ def fio_floor(direct, write, files, depth):
 
 def fio(row, side, options, folder):
     names = ":".join(str(folder / f"data{i}") for i in range(row["files"]))
-    size = 256 // row["files"]
+    size = options.size // row["files"]
     command = ["fio", "--name=row", f"--filename={names}", f"--filesize={size}m",
                f"--ioengine={ENGINES.get(side, 'posixaio')}",
                f"--rw={row['rw']}", f"--bs={row['bs']}", f"--iodepth={row['depth']}",
@@ -243,6 +243,7 @@ def main():
     parser.add_argument("--folder", type=Path, help="where the files are made")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--size", type=int, default=256, help="of all files of a row, MB")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--uaio", default="", help="options for the library")

@@ -27,9 +27,12 @@ ssize_t read_cached(int fildes, const iovec* list, std::size_t count,
                     std::int64_t offset) noexcept {
   return ::syscall(SYS_preadv2, fildes, list, count, offset, 0L, RWF_NOWAIT);
 }
-ssize_t write_buffered(int fildes, const iovec* list, std::size_t count,
-                       std::int64_t offset) noexcept {
-  return ::syscall(SYS_pwritev2, fildes, list, count, offset, 0L, 0);
+ssize_t write_buffered(const Transfer& transfer) noexcept {
+  if (is_vectored(transfer.action)) {
+    return ::syscall(SYS_pwritev, transfer.fildes, transfer.data, transfer.size, transfer.offset,
+                     0L);
+  }
+  return ::syscall(SYS_pwrite64, transfer.fildes, transfer.data, transfer.size, transfer.offset);
 }
 
 AtOnce read_file(const Transfer& transfer) noexcept {
@@ -56,11 +59,7 @@ AtOnce read_file(const Transfer& transfer) noexcept {
 }
 
 AtOnce write_file(const Transfer& transfer) noexcept {
-  const iovec whole{transfer.data, transfer.size};
-  const bool vectored = is_vectored(transfer.action);
-  const auto* const list = vectored ? static_cast<const iovec*>(transfer.data) : &whole;
-  const std::size_t count = vectored ? transfer.size : 1;
-  const ssize_t moved = write_buffered(transfer.fildes, list, count, transfer.offset);
+  const ssize_t moved = write_buffered(transfer);
   if (moved >= 0) return {Answer::done, 0, static_cast<std::size_t>(moved)};
   if (errno == ESPIPE || errno == EINVAL || errno == EINTR) return {};
   return {Answer::failed, errno, 0};

@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/io_uring.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -67,6 +69,19 @@ int errno_of(const Operation& operation) noexcept {
     default:
       return EIO;
   }
+}
+
+/// Waits for a completion by the ring's own call: completions are brought about inside it, which
+/// saves poll's second wake-up (a third of the time of a direct read at depth 1). It takes nothing
+/// out. 0 (also at the end of the time), EINTR, or another errno: not here.
+int wait_for_ring(int ring, const timespec& time) noexcept {
+  const __kernel_timespec limit{time.tv_sec, time.tv_nsec};
+  io_uring_getevents_arg argument{};
+  argument.ts = reinterpret_cast<std::uintptr_t>(&limit);
+  const long answer =
+      ::syscall(__NR_io_uring_enter, ring, 0, 1, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG,
+                &argument, sizeof(argument));
+  return answer >= 0 || errno == ETIME || errno == EBUSY ? 0 : errno;
 }
 
 }  // namespace
@@ -347,7 +362,14 @@ int Shard::sleep(const timespec* timeout) noexcept {
   if (timeout != nullptr && timeout->tv_sec == 0 && timeout->tv_nsec < longest.tv_nsec) {
     time = *timeout;
   }
-  pollfd entry{proactor_->descriptor(), POLLIN, 0};
+  const int descriptor = proactor_->descriptor();
+  if (glances_ && waits_by_ring_.load(std::memory_order_relaxed)) {
+    const int error = wait_for_ring(descriptor, time);
+    if (error == 0 || error == EINTR) return error;
+    // Before Linux 5.11, or no ring after all.
+    waits_by_ring_.store(false, std::memory_order_relaxed);
+  }
+  pollfd entry{descriptor, POLLIN, 0};
   return ::ppoll(&entry, 1, &time, nullptr) < 0 ? errno : 0;
 }
 

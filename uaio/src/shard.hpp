@@ -98,6 +98,7 @@ class Shard {
   std::atomic<bool> helper_{false};
   std::atomic<bool> busy_{false};
   std::atomic<int> bell_{-1};
+  std::atomic<bool> waits_by_ring_{true};
 
   // Guarded by the lock; the pointer is constant once opened_ is set.
   std::unique_ptr<baton::Proactor> proactor_;
