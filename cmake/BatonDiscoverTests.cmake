@@ -5,7 +5,7 @@
 # label through.
 #
 # REQUIRES, set by the file that baton_add_test() writes: test_program, test_prefix, test_labels,
-# test_timeout, test_serial.
+# test_timeout, test_serial, test_waiting.
 
 # A program that is missing or cannot list its tests is a failed test, never a silent gap.
 function(baton_discover_tests)
@@ -39,8 +39,13 @@ endfunction()
 function(baton_add_discovered_test test)
   set(name "${test_prefix}/${test}")
   add_test("${name}" "${test_program}" "--gtest_filter=${test}")
+  set(slots 2)
+  if(test_waiting AND test MATCHES "${test_waiting}")
+    set(slots 1)
+  endif()
   set_tests_properties(
     "${name}" PROPERTIES TIMEOUT ${test_timeout} LABELS "${test_labels}" RUN_SERIAL ${test_serial}
+                         PROCESSORS ${slots}
                          SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
   if(test MATCHES "(^|[./])DISABLED_")
     set_tests_properties("${name}" PROPERTIES DISABLED TRUE)

@@ -24,12 +24,15 @@ function(baton_add_program)
   target_link_libraries(${ARG_NAME} PRIVATE baton_static ${ARG_LIBS} Threads::Threads)
 endfunction()
 
-# baton_add_test(NAME name SOURCES a.cpp... [LABELS l...] [LIBS lib...] [TIMEOUT seconds] [SERIAL])
+# baton_add_test(NAME name SOURCES a.cpp... [LABELS l...] [LIBS lib...] [TIMEOUT seconds] [SERIAL]
+#                [WAITING regex])
 # A GoogleTest program; each of its tests becomes a ctest test `name/Suite.Test`, with every label
 # given ("unit" if none). Which tests exist is asked when ctest starts. A test that runs longer than
 # TIMEOUT (120 s) has failed. SERIAL is for tests that measure time or load: they run alone.
+# scripts/test gives ctest two slots for each processor. A test takes two of them, and so a
+# processor; the names that match WAITING belong to tests that mostly wait: they take one.
 function(baton_add_test)
-  cmake_parse_arguments(ARG "SERIAL" "NAME;TIMEOUT" "SOURCES;LABELS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL" "NAME;TIMEOUT;WAITING" "SOURCES;LABELS;LIBS" ${ARGN})
   baton_add_program(NAME ${ARG_NAME} SOURCES ${ARG_SOURCES} LIBS ${ARG_LIBS} GTest::gtest
                     GTest::gtest_main FOLDER tests)
   if(NOT ARG_LABELS)
@@ -48,6 +51,7 @@ set(test_prefix ${ARG_NAME})
 set(test_labels [==[${ARG_LABELS}]==])
 set(test_timeout ${ARG_TIMEOUT})
 set(test_serial ${ARG_SERIAL})
+set(test_waiting [==[${ARG_WAITING}]==])
 include([==[${PROJECT_SOURCE_DIR}/cmake/BatonDiscoverTests.cmake]==])
 ")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${list_file}")

@@ -126,6 +126,7 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
 // Runs a handler, or several when this thread is alone; seat kept. Entering, marking the seat and
 // looking round are one critical section.
 std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREAD_SAFETY_ANALYSIS {
+  me.keeps_notes = false;
   if (me.seats != 0) {
     set_seats(me, SeatState::in_handler);
     for (Processor* processor : processors_) {
@@ -229,6 +230,7 @@ void Dispatcher::leave(Member& me) BATON_NO_THREAD_SAFETY_ANALYSIS {
 
 // Waits in the engine (or engines) whose seats this thread holds; what is complete is queued.
 void Dispatcher::lead(Member& me, Deadline deadline) BATON_NO_THREAD_SAFETY_ANALYSIS {
+  me.keeps_notes = false;
   OperationQueue finished;
   Processor* led[limits::processors_max];
   std::size_t count = 0;
@@ -237,11 +239,12 @@ void Dispatcher::lead(Member& me, Deadline deadline) BATON_NO_THREAD_SAFETY_ANAL
     ledger_.serve_as_leader(lane_, *processor, finished);
     led[count++] = processor;
   }
-  run_closures();
+  const bool mutex_was_free = run_closures();
   ledger_.take_back_all(lane_, finished);
-  // Handlers that are due come first, and so does a stop that came while the mutex was free. Then
-  // this is only a look: the leader stays awake, and nobody has to be told.
-  if (!lane_.completed.empty() || stopped() || drained()) deadline = Deadline::immediately();
+  // Handlers that are due come first, and so does what came while the mutex was free: a stop, or a
+  // start that this leader has to carry out and was not told of, being awake. Then this is only a
+  // look: the leader stays awake, and nobody has to be told.
+  if (!lane_.completed.empty() || mutex_was_free || drained()) deadline = Deadline::immediately();
   Deadline until = deadline;
   const bool waits = deadline != Deadline::immediately();
   if (waits) {
@@ -289,10 +292,11 @@ void Dispatcher::rest(Member& me, Deadline deadline, bool& late) BATON_NO_THREAD
   if (understudy_ == nullptr) {
     understudy_ = &me;
     me.rest = Rest::understudy;
-    note(me);
+    if (!me.keeps_notes) note(me);
   } else {
     push_sleeper(me);
   }
+  me.keeps_notes = false;
   take_timekeeping(me);
   look_round();
   for (;;) {
@@ -301,7 +305,7 @@ void Dispatcher::rest(Member& me, Deadline deadline, bool& late) BATON_NO_THREAD
     Deadline until = deadline;
     if (timekeeper_ == &me) until = std::min(until, lane_.timers.nearest());
     if (me.rest == Rest::understudy) {
-      until = std::min(until, Deadline::after(look_, ledger_.now()));
+      until = std::min(until, Deadline::after(look_, me.looked));
     }
     ledger_.mutex.unlock(system_);
     me.slot.park(system_, until);
@@ -315,13 +319,16 @@ void Dispatcher::rest(Member& me, Deadline deadline, bool& late) BATON_NO_THREAD
     const Deadline now = ledger_.now();
     late = !deadline.is_never() && now >= deadline;
     const bool timers_due = timekeeper_ == &me && lane_.timers.nearest() <= now;
-    if (late || timers_due || stopped()) {
+    const bool look_due = me.rest == Rest::understudy && now >= Deadline::after(look_, me.looked);
+    if (late || stopped() || (timers_due && !look_due)) {
+      // Timers that are due more often than it looks must not put its look off for ever.
+      me.keeps_notes = me.rest == Rest::understudy;
       if (me.rest == Rest::understudy) understudy_ = nullptr;
       if (me.rest == Rest::asleep) remove_sleeper(me);
       me.rest = Rest::awake;
       break;
     }
-    if (me.rest == Rest::understudy && look(me)) break;
+    if (look_due && look(me)) break;
   }
   drop_timekeeping(me);
 }
@@ -640,6 +647,7 @@ void Dispatcher::wake_timekeeper() noexcept {
     }
   }
   if (member.rest == Rest::signalled || member.rest == Rest::awake) return;  // on its way
+  member.keeps_notes = member.rest == Rest::understudy;
   if (member.rest == Rest::understudy) understudy_ = nullptr;
   if (member.rest == Rest::asleep) remove_sleeper(member);
   member.rest = Rest::signalled;
@@ -665,7 +673,9 @@ void Dispatcher::remove_sleeper(Member& me) noexcept {
 
 // -- closing, stopping ----------------------------------------------------------------------------
 
-void Dispatcher::run_closures() BATON_NO_THREAD_SAFETY_ANALYSIS {
+// True: the mutex was free meanwhile.
+bool Dispatcher::run_closures() BATON_NO_THREAD_SAFETY_ANALYSIS {
+  bool was_free = false;
   while (Handle* handle = ledger_.next_closable(lane_)) {
     if (ledger_.submit_close(lane_, *handle)) continue;
     int error = 0;
@@ -673,12 +683,14 @@ void Dispatcher::run_closures() BATON_NO_THREAD_SAFETY_ANALYSIS {
       // close(2) wakes the peer and may take a while: not under the mutex. Nobody else has the
       // handle.
       const NativeHandle native = handle->native();
+      was_free = true;
       ledger_.mutex.unlock(system_);
       if (system_.close(native) != 0 && errno != EINTR) error = errno;
       ledger_.mutex.lock(system_);
     }
     ledger_.closed(lane_, *handle, error);
   }
+  return was_free;
 }
 
 void Dispatcher::stop_locked() noexcept {

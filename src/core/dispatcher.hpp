@@ -75,7 +75,7 @@ class Dispatcher {
   /// Makes the leader start what is deferred, or see a wait set that has changed.
   void interrupt_leader(Processor& processor) BATON_REQUIRES(ledger_.mutex);
   /// The handles that can be closed now. Unlocks while it closes.
-  void run_closures() BATON_REQUIRES(ledger_.mutex);
+  bool run_closures() BATON_REQUIRES(ledger_.mutex);
 
   /// The calling thread holds the seat of `processor` and will therefore wait next. Needs no mutex.
   [[nodiscard]] static bool leads(const Processor& processor) noexcept;
@@ -95,6 +95,7 @@ class Dispatcher {
     os::ParkingSlot slot;
     // The understudy's notes, and those of an understudy that helps:
     bool helps = false;
+    bool keeps_notes = false;  // only timers have come between: the next look is when it was
     Deadline looked;
     std::uint32_t mark[limits::processors_max] = {};  // Seat::count at the last look
     std::uint64_t queue_mark = 0;  // taken_ when all that was queued at the last look is taken

@@ -99,6 +99,8 @@ class World {
   EngineTraits traits;  ///< of engines opened from now on
   /// Completions that lie in simulated engines, for the look at a machine that sleeps.
   std::uint32_t undelivered = 0;
+  /// What simulated engines were given, or go on with, and have not been told to hand over.
+  std::uint32_t unflushed = 0;
 
  private:
   void abandon();

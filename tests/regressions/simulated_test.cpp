@@ -279,5 +279,60 @@ TEST(Regression, DedicatedEngineOfItsLeaderOnlyBesideLanes) {
   });
 }
 
+// Timers that were due more often than the understudy looks put its look off, each time anew: beside
+// a long handler nobody took what was queued.
+TEST(Regression, FrequentTimersPutTheUnderstudysLookOff) {
+  in_many_schedules(Faults::none(), [](World& here) {
+    Config config = config_of({.engine = "simulated", .mode = Mode::shared});
+    config.understudy_look_us = 1'000;
+    char buffers[3][8] = {};
+    Operation operations[3];
+    Proactor proactor{config};
+    const auto wait = [&here, nobody = 0](std::int64_t ns) {
+      here.scheduler().sleep(&nobody, here.scheduler().now() + ns);
+    };
+    int fds[2];
+    here.check(sim::system().socketpair(0, 0, 0, fds) == 0, "a pair opens");
+    auto near = StreamSocket::adopt(proactor, fds[0]);
+    auto far = StreamSocket::adopt(proactor, fds[1]);
+    here.check(near.has_value() && far.has_value(), "sockets are adopted");
+    // Something stays pending, so that there is a seat to be held.
+    here.check(!far->read(operations[0], MutableBuffer{buffers[0]}, [](Operation&) {}),
+               "a read starts");
+    {
+      const Thread one{here, [&] { proactor.run(); }};
+      const Thread two{here, [&] { proactor.run(); }};
+      wait(10 * ms);
+      // The leader is in a handler for long, with work queued behind it.
+      bool in_handler = false;
+      here.check(!near->read(operations[1], MutableBuffer{buffers[1]},
+                             [&](Operation&) {
+                               in_handler = true;
+                               here.scheduler().work(100 * ms);
+                             }),
+                 "a read starts");
+      here.check(!far->write(operations[2], ConstBuffer{buffers[2]}, [](Operation&) {}),
+                 "a write starts");
+      while (!in_handler) wait(ms / 100);
+      const std::int64_t begin = here.scheduler().now();
+      bool ran = false;
+      Operation queued;
+      queued.set_handler([&ran](Operation&) { ran = true; });
+      here.check(!proactor.post(queued), "a post is taken");
+      std::vector<std::unique_ptr<Operation>> timers;
+      while (!ran && here.scheduler().now() < begin + 50 * ms) {
+        timers.push_back(std::make_unique<Operation>());
+        timers.back()->set_handler([](Operation&) {});
+        const Deadline soon = Deadline::after(Duration{ms / 5}, proactor.now());
+        here.check(!proactor.start_timer(*timers.back(), soon), "a timer starts");
+        wait(ms / 5);
+      }
+      here.check(ran, "what is queued is taken beside a long handler");
+      wait(200 * ms);
+      proactor.stop();
+    }
+  });
+}
+
 }  // namespace
 }  // namespace baton

@@ -35,6 +35,7 @@ void Program::completed(Operation& operation) {
       sim::Event::complete, slot.number,
       operation.failed() ? -operation.error_value() : static_cast<std::int64_t>(operation.bytes()));
   self.judge(slot);
+  ++self.completed_;
   slot.pending = false;
   slot.bytes_before = operation.bytes();
   --self.pending_;
@@ -197,7 +198,9 @@ void Program::judge_connect(Slot& slot) {
 // What a handler does besides.
 void Program::after(Slot& slot) {
   sim::Random& random = world_->random;
-  if (random.chance(slow_)) world_->scheduler().work(random.between(1000, slow_most_ns));
+  if (random.chance(slow_)) {
+    world_->scheduler().work(random.between(1000, slow_most_ns << random.below(3)));
+  }
   if (random.chance(stopping_) && !quiet_) {
     ++changing_;
     proactor_->stop();

@@ -56,6 +56,9 @@ bool Program::round(std::uint32_t operations) {
   slow_ = random.below(3) == 0 ? 1U << random.below(11) : 0;
   throwing_ = random.below(4) == 0 ? 1U << random.below(9) : 0;
   stopping_ = random.below(4) == 0 ? 1U << random.below(8) : 0;
+  visiting_ = random.below(4) == 0;
+  neglected_since_ = 0;
+  draw_mixture();
   if (!open_proactor()) return false;
   world_->scheduler().on_idle(look_idle, this);
 
@@ -71,6 +74,8 @@ bool Program::round(std::uint32_t operations) {
   if (limited_ && ending == Ending::to_the_end) ending = Ending::destroy;
   end_round(ending);
   leave_ = true;
+  // A restart that is under way would undo the stop.
+  wait_until([&] { return changing_ == 0; }, "a stop or a restart never ends");
   if (ending != Ending::drain) proactor_->stop();
   for (const std::uint32_t thread : threads) world_->scheduler().join(thread);
   destroy_everything();
@@ -193,7 +198,13 @@ void Program::turn_once() {
   sim::Random& random = world_->random;
   const auto soon = [&] { return Deadline::at_ns(now() + random.between(0, 3 * ms)); };
   // A pinned engine's operations end when their thread leaves: it has to say so.
-  const std::uint32_t way = world_->traits.pinned ? 0 : random.below(12);
+  const std::uint32_t way = world_->traits.pinned ? 0 : random.below(visiting_ ? 4 : 12);
+  // The others do without those who are away.
+  if (visiting_ && way != 0 && mode_ != Mode::per_thread) {
+    --in_run_;
+    world_->scheduler().work(random.between(0, (10 * ms) << random.below(3)));
+    ++in_run_;
+  }
   switch (way) {
     case 1:
       proactor_->run_one(soon());
@@ -331,8 +342,8 @@ void Program::read_to_the_end() {
           }
         }
         for (const auto& slot : slots_) {
-          all &= !slot->pending || slot->what == What::accept || slot->what == What::receive_from ||
-                 slot->what == What::ready;
+          all &= !slot->pending || slot->untold() || slot->what == What::accept ||
+                 slot->what == What::receive_from || slot->what == What::ready;
         }
         return all;
       },
@@ -352,7 +363,12 @@ void Program::read_to_the_end() {
   for (const auto& each : listeners_) each->acceptor.close_detached();
   for (const auto& each : mailboxes_) each->socket.close_detached();
   for (const auto& each : disks_) each->file.close_detached();
-  wait_until([&] { return pending_ == 0; }, "an operation of a closed handle never completes");
+  wait_until(
+      [&] {
+        return std::ranges::none_of(
+            slots_, [](const auto& slot) { return slot->pending && !slot->untold(); });
+      },
+      "an operation of a closed handle never completes");
   wait_until([&] { return proactor_->statistics().handles == 0; }, "a close never ends");
   world_->check(proactor_->statistics().pending == 0, "the statistics count what is not pending");
 }
@@ -396,27 +412,32 @@ void Program::check_balance() {
 
 // Every thread sleeps, and the next event is far away: is there something that they should do?
 const char* Program::look_idle(void* argument, std::int64_t until) {
-  const Program& self = *static_cast<const Program*>(argument);
-  if (until == sim::Scheduler::never) {
-    self.world_->violated("every thread sleeps for ever: a wake-up was lost" +
-                          self.state_of_affairs());
-  }
-  if (self.ends_before_ != 0 && until > self.ends_before_) {
-    self.world_->violated("the destructor of a proactor never ends" + self.state_of_affairs());
-  }
+  Program& self = *static_cast<Program*>(argument);
+  const char* const missed = self.missed(until);
+  if (missed != nullptr) self.world_->violated(missed + self.state_of_affairs());
+  return nullptr;
+}
+
+const char* Program::missed(std::int64_t until) {
+  if (until == sim::Scheduler::never) return "every thread sleeps for ever: a wake-up was lost";
+  if (ends_before_ != 0 && until > ends_before_) return "the destructor of a proactor never ends";
   constexpr std::int64_t far_ns = 5 * ms;
-  if (until - self.now() < far_ns || self.leave_ || self.finishing_) return nullptr;
-  if (self.in_run_ < self.threads_) return nullptr;
+  if (leave_ || finishing_) return nullptr;
   // Beside a long handler a free thread has to take what is queued; a lane has but its own thread.
-  const bool others_help = self.mode_ != Mode::per_thread && self.processors_ == 1;
-  if (self.in_handler_ == self.threads_ || (self.in_handler_ != 0 && !others_help)) return nullptr;
-  if (self.world_->undelivered != 0) {
+  const bool others_help = mode_ != Mode::per_thread && processors_ == 1;
+  const bool somebody_free = mode_ == Mode::per_thread
+                                 ? in_run_ == threads_ && in_handler_ == 0
+                                 : in_run_ > in_handler_ && (in_handler_ == 0 || others_help);
+  if (neglects(somebody_free)) return "a thread is free, and for long nobody takes what is there";
+  if (until - now() < far_ns || !somebody_free) return nullptr;
+  if (world_->undelivered != 0) {
     return "every thread sleeps, and an engine has completions: a wake-up was lost";
   }
-  if (self.posts_ != 0) return "every thread sleeps, and posted work is queued";
+  if (world_->unflushed != 0) return "every thread sleeps, and an engine was not flushed";
+  if (posts_ != 0) return "every thread sleeps, and posted work is queued";
   std::uint32_t started = 0;
   std::uint32_t deferred = 0;
-  for (const auto& slot : self.slots_) {
+  for (const auto& slot : slots_) {
     if (slot->pending && slot->operation.handle() != nullptr && slot->what != What::close) {
       started += slot->operation.state() == OperationState::started ? 1U : 0U;
       deferred += slot->operation.state() == OperationState::deferred ? 1U : 0U;
@@ -424,17 +445,29 @@ const char* Program::look_idle(void* argument, std::int64_t until) {
     if (slot->pending && slot->operation.state() == OperationState::result_ready) {
       return "every thread sleeps, and a result is queued";
     }
-    if (slot->pending && slot->what == What::timer && slot->not_before + far_ns < self.now()) {
+    if (slot->pending && slot->what == What::timer && slot->not_before + far_ns < now()) {
       return "every thread sleeps, and a timer is overdue";
     }
-    if (slot->pending && slot->deadline != 0 && slot->deadline + 100 * ms < self.now()) {
+    if (slot->pending && slot->deadline != 0 && slot->deadline + 100 * ms < now()) {
       return "every thread sleeps, and an operation is long past its deadline";
     }
   }
-  if (others_help && self.in_handler_ == 0 && deferred > 0 && started < self.started_max_) {
+  if (others_help && in_handler_ == 0 && deferred > 0 && started < started_max_) {
     return "every thread sleeps, there is room, and operations are deferred";
   }
   return nullptr;
+}
+
+// Looks may be so frequent that nothing is ever far away: what lies and does not get less?
+bool Program::neglects(bool somebody_free) {
+  constexpr std::int64_t long_ns = 20 * ms;
+  if (!somebody_free || (world_->undelivered == 0 && posts_ == 0)) {
+    neglected_since_ = 0;
+  } else if (neglected_since_ == 0 || completed_ != completed_before_) {
+    neglected_since_ = now();
+    completed_before_ = completed_;
+  }
+  return neglected_since_ != 0 && now() - neglected_since_ > long_ns;
 }
 
 }  // namespace baton::tools::simulation

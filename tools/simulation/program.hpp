@@ -7,6 +7,7 @@
 // which order, not before when. A promise that is broken ends the seed (sim::World::violated).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -104,6 +105,9 @@ class Program {
     std::vector<bool> written;  // blocks of which every byte is known to be there
   };
   struct Slot {
+    /// Work that may lie until somebody comes by.
+    [[nodiscard]] bool untold() const noexcept { return what == What::post && !counted_post; }
+
     Operation operation;
     Program* program = nullptr;
     std::uint32_t number = 0;
@@ -138,8 +142,11 @@ class Program {
   void check_balance();
   [[nodiscard]] std::string state_of_affairs() const;
   static const char* look_idle(void* self, std::int64_t until);
+  [[nodiscard]] const char* missed(std::int64_t until);
+  [[nodiscard]] bool neglects(bool somebody_free);
 
   // Acting
+  void draw_mixture();
   bool act();
   Slot* take_slot(What what, Object* object);
   void note_start(const Slot& slot);
@@ -210,6 +217,12 @@ class Program {
   std::uint32_t slow_ = 0;
   std::uint32_t throwing_ = 0;
   std::uint32_t stopping_ = 0;
+  bool visiting_ = false;                    // threads come and go
+  std::array<std::uint32_t, 10> mixture_{};  // how often each act is chosen
+  std::uint32_t mixture_sum_ = 0;
+  std::int64_t neglected_since_ = 0;  // completions or posts lie, and a thread is free; 0: not so
+  std::uint64_t completed_ = 0;
+  std::uint64_t completed_before_ = 0;  // of completed_, at that time
 
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<Slot*> free_;

@@ -54,6 +54,7 @@ SimulatedEngine::SimulatedEngine(const EngineOptions& options, sim::World& world
 
 SimulatedEngine::~SimulatedEngine() {
   if (held_ != 0) world_.violated("an engine is destroyed with operations inside");
+  world_.unflushed -= unflushed_counted_;
   world_.scheduler().forget(*this);
   if (descriptor_ != invalid_handle) world_.kernel().close(descriptor_);
 }
@@ -85,12 +86,13 @@ void SimulatedEngine::detach(Handle& handle) noexcept {
   Kernel::unwatch(*record->node, *record);
   world_.scheduler().forget(*record);
   record->due = false;
+  forget_cut(*record);
   record->node = nullptr;
 }
 
 void Record::fire(std::uint32_t) noexcept {
   due = false;
-  engine->run(*this);
+  if (!cut) engine->run(*this);
 }
 
 void Record::changed(sim::Node&) noexcept {
@@ -149,6 +151,7 @@ Submission SimulatedEngine::submit(Operation& operation) noexcept {
   if (needs_flush_) {
     mine.place = Place::unflushed;
     unflushed_.push_back(operation);
+    count_unflushed();
   } else {
     queue(operation);
   }
@@ -157,7 +160,7 @@ Submission SimulatedEngine::submit(Operation& operation) noexcept {
 
 void SimulatedEngine::flush() noexcept {
   world_.point();
-  while (!unflushed_.empty()) queue(unflushed_.pop_front());
+  hand_over();
 }
 
 CancelAnswer SimulatedEngine::cancel(Operation& operation) noexcept {
@@ -170,12 +173,17 @@ CancelAnswer SimulatedEngine::cancel(Operation& operation) noexcept {
     if (world_.random.chance(world_.faults().late_cancel)) {
       // It is being done at this moment, or its cancellation is: the outcome tells.
       while (mine.place == Place::unflushed) queue(unflushed_.pop_front());
+      count_unflushed();
       mine.cancelled = true;
+      world_.scheduler().forget(*record);  // an accept that rests does not rest with it
+      record->due = false;
       expect(*record);
       answer = CancelAnswer::requested;
     } else {
       (mine.place == Place::unflushed ? unflushed_ : queue_of(*record, mine.place))
           .erase(operation);
+      if (record->in.empty() && record->out.empty()) forget_cut(*record);
+      count_unflushed();
       operation.finish(ECANCELED);
       if (world_.random.coin()) {
         done(operation);
@@ -197,15 +205,21 @@ void SimulatedEngine::wait(OperationQueue& completed, Deadline deadline) noexcep
   world_.point();
   check_thread();
   world_.check(!waiting_, "two threads wait in one engine");
-  while (!unflushed_.empty()) queue(unflushed_.pop_front());
+  hand_over();
   waiting_ = true;
   ++wait_number_;
   seen_done_ = static_cast<std::uint32_t>(done_.size());
   const bool nothing = world_.random.chance(world_.faults().empty_wait);
   while (seen_done_ == 0 && !interrupted_ && !nothing && world_.scheduler().now() < deadline.ns()) {
-    world_.scheduler().sleep(this, deadline.ns());
+    if (cut_.empty()) {
+      world_.scheduler().sleep(this, deadline.ns());
+    } else {
+      see_what_was_cut();
+      hand_over();
+    }
   }
   waiting_ = false;
+  if (!nothing) see_what_was_cut();
   const std::size_t before = done_.size();
   std::size_t taken = 0;
   while (!done_.empty() && !nothing) {
@@ -217,7 +231,7 @@ void SimulatedEngine::wait(OperationQueue& completed, Deadline deadline) noexcep
   world_.undelivered -= static_cast<std::uint32_t>(taken);
   // An interrupt ends one wait; this one, also if it ended for another reason.
   if (!nothing) interrupted_ = false;
-  if (taken == before && !interrupted_) unsignal();
+  if (taken == before && !interrupted_ && cut_.empty()) unsignal();
   world_.note(Event::engine_wait, static_cast<std::int64_t>(taken));
 }
 
@@ -269,6 +283,42 @@ void SimulatedEngine::queue(Operation& operation) noexcept {
   expect(*mine.record);
 }
 
+// To the kernel, what was submitted and what goes on.
+void SimulatedEngine::hand_over() noexcept {
+  while (!unflushed_.empty()) queue(unflushed_.pop_front());
+  for (Record* record : std::exchange(again_, {})) {
+    record->cut = false;
+    expect(*record);
+  }
+  count_unflushed();
+}
+
+void SimulatedEngine::cut_short(Record& record) noexcept {
+  record.cut = true;
+  cut_.push_back(&record);
+  signal();
+  world_.scheduler().wake(this, 1);
+}
+
+void SimulatedEngine::forget_cut(Record& record) noexcept {
+  record.cut = false;
+  std::erase(cut_, &record);
+  std::erase(again_, &record);
+  count_unflushed();
+}
+
+void SimulatedEngine::see_what_was_cut() noexcept {
+  again_.insert(again_.end(), cut_.begin(), cut_.end());
+  cut_.clear();
+  count_unflushed();
+}
+
+void SimulatedEngine::count_unflushed() noexcept {
+  const auto count = static_cast<std::uint32_t>(unflushed_.size() + again_.size());
+  world_.unflushed += count - unflushed_counted_;
+  unflushed_counted_ = count;
+}
+
 void SimulatedEngine::leave(Operation& operation) noexcept { state(operation).owner = nullptr; }
 
 void SimulatedEngine::done(Operation& operation) noexcept {
@@ -288,7 +338,7 @@ void SimulatedEngine::done(Operation& operation) noexcept {
 // -- the world's side -----------------------------------------------------------------------------
 
 void SimulatedEngine::expect(Record& record) noexcept {
-  if (record.due || record.node == nullptr) return;
+  if (record.due || record.cut || record.node == nullptr) return;
   const sim::Faults& faults = world_.faults();
   const bool file = is_file(*record.node);
   const std::int64_t least = file ? faults.disk_least_ns : faults.engine_least_ns;
@@ -335,7 +385,7 @@ void SimulatedEngine::run(Record& record) noexcept {
   // Reads and writes do not know each other, and what promises no order comes at any time.
   const std::uint32_t first = world_.random.below(3);
   bool more = false;
-  for (std::uint32_t i = 0; i < 3; ++i) {
+  for (std::uint32_t i = 0; i < 3 && !record.cut; ++i) {
     switch ((first + i) % 3) {
       case 0:
         more |= run_ordered(record, record.in);
@@ -352,7 +402,7 @@ void SimulatedEngine::run(Record& record) noexcept {
        each = OperationQueue::next(*each)) {
     more = each->kind() == OperationKind::sync_file && possible(record, *each);
   }
-  if (more) expect(record);
+  if (more && !record.cut) expect(record);
 }
 
 bool SimulatedEngine::run_ordered(Record& record, OperationQueue& queue) noexcept {
@@ -367,7 +417,10 @@ bool SimulatedEngine::run_ordered(Record& record, OperationQueue& queue) noexcep
       outcome = Done::yes;
     }
     if (outcome == Done::no) break;
-    if (outcome == Done::partly) return true;
+    if (outcome == Done::partly) {
+      if (needs_flush_ && world_.random.coin()) cut_short(record);
+      return true;
+    }
     done(queue.pop_front());
   }
   // One behind the first may have to be told that it is cancelled.

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "base/chunked_table.hpp"
 #include "baton/engine.hpp"
@@ -38,6 +39,9 @@ struct Record final : sim::Target, sim::Watcher {
   OperationQueue out;    ///< streams and appends: writes and half closes, in order
   OperationQueue loose;  ///< what promises no order
   bool due = false;      ///< an event waits
+  /// A transfer was cut short, and goes on when its engine has seen that (SimulatedEngine::cut_) and
+  /// was flushed since (again_), as on a ring.
+  bool cut = false;
 };
 
 class SimulatedEngine final : public Engine, private sim::Target {
@@ -77,6 +81,11 @@ class SimulatedEngine final : public Engine, private sim::Target {
   static OperationQueue& queue_of(Record& record, Place place) noexcept;
   static Place place_of(const Operation& operation) noexcept;
   void expect(Record& record) noexcept;
+  void hand_over() noexcept;
+  void cut_short(Record& record) noexcept;
+  void forget_cut(Record& record) noexcept;
+  void see_what_was_cut() noexcept;
+  void count_unflushed() noexcept;
   void run(Record& record) noexcept;
   bool run_ordered(Record& record, OperationQueue& queue) noexcept;
   bool run_loose(Record& record) noexcept;
@@ -107,6 +116,9 @@ class SimulatedEngine final : public Engine, private sim::Target {
   NativeHandle descriptor_ = invalid_handle;
   ChunkedTable<Record, 32> records_;
   OperationQueue unflushed_;
+  std::vector<Record*> cut_;             // for the next wait to see
+  std::vector<Record*> again_;           // seen, and not flushed
+  std::uint32_t unflushed_counted_ = 0;  // in World::unflushed
   OperationQueue done_;
 };
 
