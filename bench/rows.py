@@ -47,6 +47,7 @@ BATON = [
 # Name, program, options; whether it has a pool of threads, and can make a handler slow.
 RIVALS = [
     ("raw epoll", "raw_epoll", [], False, False),
+    ("raw epoll, edge", "raw_epoll", ["--edge", "1"], False, False),
     ("raw io_uring", "raw_uring", [], False, False),
     ("Asio epoll", "asio_epoll", [], True, True),
     ("Asio epoll, a context a thread", "asio_epoll", ["--contexts", "1"], True, True),

@@ -256,12 +256,13 @@ void Ledger::take_back_all(Lane& lane, OperationQueue& finished) noexcept {
   for (Operation* next = finished.front(); next != nullptr;) {
     Operation& operation = *next;
     next = OperationQueue::next(operation);
-    if (take_back_plainly(operation)) {
+    if (BATON_LIKELY(take_back_plainly(operation))) {
       ++plain;
-    } else {
-      finished.erase(operation);
-      take_back(lane, operation);
+      continue;
     }
+    // Behind those that came before it.
+    while (finished.front() != &operation) lane.completed.push_back(finished.pop_front());
+    take_back(lane, finished.pop_front());
   }
   lane.counters.pending.sub(plain);
   lane.completed.splice_back(finished);

@@ -1,8 +1,9 @@
-// The echo server that epoll allows when nothing stands between: level-triggered, one thread, one
+// The echo server that epoll allows when nothing stands between: level-triggered (or, with --edge 1,
+// edge-triggered: registered once, read until there is no more), one thread, one
 // receive buffer for all connections, answers written at once, and only what the socket did not
 // take is kept. This is the floor that an echo server on Baton's emulated engine is compared to.
 //
-//   raw_epoll [--port P] [--block B]
+//   raw_epoll [--port P] [--block B] [--edge 1]
 //   raw_epoll --sessions N --block B --rounds R     in lock-step (bench/lock_step.hpp)
 //
 // Prints `listening PORT`, serves until SIGTERM or SIGINT, then prints one line of JSON.
@@ -38,6 +39,7 @@ struct Connection {
 
 struct Server {
   lock_step::Peers* peers = nullptr;
+  bool edge = false;
   int epoll = -1;
   int listener = -1;
   int signals = -1;
@@ -82,7 +84,8 @@ void add(Server& server, int fd) {
   if (server.connections.size() <= index) server.connections.resize(index + 1);
   server.connections[index] = std::make_unique<Connection>(Connection{fd, {}});
   ++server.accepted;
-  watch(server, EPOLL_CTL_ADD, fd, EPOLLIN);
+  watch(server, EPOLL_CTL_ADD, fd,
+        server.edge ? EPOLLIN | EPOLLOUT | EPOLLET : std::uint32_t{EPOLLIN});
 }
 
 void accept_all(Server& server) {
@@ -109,22 +112,33 @@ ssize_t send_some(const Connection& connection, const char* data, std::size_t si
 
 // While something is unsent nothing more is read: the peer that does not read its answers stops
 // being served and costs no more than one buffer.
-void on_readable(Server& server, Connection& connection) {
+// True: there may be more to read.
+[[gnu::always_inline]] inline bool read_once(Server& server, Connection& connection) {
   const ssize_t got = ::recv(connection.descriptor, server.buffer.data(), server.buffer.size(), 0);
   if (got <= 0) {
     if (got == 0 || errno != EAGAIN) drop(server, connection);
-    return;
+    return false;
   }
   const auto size = static_cast<std::size_t>(got);
   ++server.messages;
   server.bytes += size;
   const ssize_t sent = send_some(connection, server.buffer.data(), size);
-  if (sent < 0) return drop(server, connection);
+  if (sent < 0) {
+    drop(server, connection);
+    return false;
+  }
   if (static_cast<std::size_t>(sent) < size) {
     connection.unsent.assign(server.buffer.data() + sent, size - static_cast<std::size_t>(sent));
-    watch(server, EPOLL_CTL_MOD, connection.descriptor, EPOLLOUT);
-  } else if (server.peers != nullptr) {
-    server.peers->answered();
+    if (!server.edge) watch(server, EPOLL_CTL_MOD, connection.descriptor, EPOLLOUT);
+    return false;
+  }
+  if (server.peers != nullptr) server.peers->answered();
+  return size == server.buffer.size();
+}
+
+void on_readable(Server& server, Connection& connection) {
+  // Of an edge nothing is told again: until there is no more.
+  while (read_once(server, connection) && server.edge) {
   }
 }
 
@@ -134,6 +148,7 @@ void on_writable(Server& server, Connection& connection) {
   connection.unsent.erase(0, static_cast<std::size_t>(sent));
   if (connection.unsent.empty()) {
     connection.unsent.shrink_to_fit();
+    if (server.edge) return on_readable(server, connection);
     watch(server, EPOLL_CTL_MOD, connection.descriptor, EPOLLIN);
   }
 }
@@ -185,6 +200,7 @@ int main(int argc, char** argv) {
 
   Server server;
   server.buffer.resize(lock_step::number(argc, argv, "--block", 512));
+  server.edge = lock_step::number(argc, argv, "--edge", 0) != 0;
   server.signals = ::signalfd(-1, &ending, SFD_NONBLOCK | SFD_CLOEXEC);
   server.epoll = ::epoll_create1(EPOLL_CLOEXEC);
   if (server.signals < 0 || server.epoll < 0 || server.buffer.empty()) die("start");

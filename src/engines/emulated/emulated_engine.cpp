@@ -211,27 +211,44 @@ inline bool EmulatedEngine::watch_straight(Operation& operation, Record& record)
 
 Submission EmulatedEngine::submit_write(Operation& operation) noexcept {
   Record& record = record_of(operation);
-  if (BATON_UNLIKELY(!record.straight || !is_plain(operation, Operation::vectored))) {
+  if (BATON_UNLIKELY(!is_plain(operation, Operation::vectored))) {
     return submit_generally(operation, true);
   }
   if (concurrent_) record.out.mutex.lock(system_);
   const Sent sent = send_straight(operation, record);
+  Submission answer = Submission::completed;
+  if (BATON_UNLIKELY(sent == Sent::partly)) answer = queue_rest(operation, record);
   if (concurrent_) record.out.mutex.unlock(system_);
-  if (BATON_LIKELY(sent == Sent::done)) return Submission::completed;
+  if (BATON_LIKELY(sent == Sent::done || sent == Sent::partly)) return answer;
   return submit_generally(operation, sent != Sent::full);
+}
+
+// A part is on its way: the rest stands in the queue before anybody else may write.
+Submission EmulatedEngine::queue_rest(Operation& operation, Record& record) noexcept {
+  OperationQueue completed;
+  progress(operation) = Progress{};
+  progress(operation).owner = &record.out;
+  progress(operation).attempt.begun = true;
+  record.out.queue.push_back(operation);
+  settle(record, record.out, false, true, completed);
+  if (completed.empty()) return Submission::pending;
+  completed.erase(operation);
+  BATON_ASSERT(completed.empty());
+  return Submission::completed;
 }
 
 inline EmulatedEngine::Sent EmulatedEngine::send_straight(Operation& operation,
                                                           Record& record) noexcept {
-  if (BATON_UNLIKELY(!record.out.queue.empty() || record.out.asleep || operation.cancel_asked())) {
-    return Sent::partly;
+  if (BATON_UNLIKELY(!record.straight || !record.out.queue.empty() || record.out.asleep ||
+                     operation.cancel_asked())) {
+    return Sent::nothing;
   }
   const MutableBuffer buffer = operation.buffer();
   const ssize_t moved =
       system_.send(record.fd, buffer.data, buffer.size, MSG_DONTWAIT | MSG_NOSIGNAL);
   if (BATON_UNLIKELY(moved < 0)) {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return Sent::full;
-    if (errno == EINTR) return Sent::partly;
+    if (errno == EINTR) return Sent::nothing;
     operation.finish(errno);
     return Sent::done;
   }
@@ -240,12 +257,13 @@ inline EmulatedEngine::Sent EmulatedEngine::send_straight(Operation& operation,
   operation.set_bytes(sent);
   operation.finish(0);
   if (BATON_LIKELY(sent == operation.buffer().size)) return Sent::done;
-  return sent > 0 && !operation.has(Operation::exactly) ? Sent::done : Sent::partly;
+  if (sent == 0) return Sent::nothing;  // the general way knows what that means
+  return operation.has(Operation::exactly) ? Sent::partly : Sent::done;
 }
 
 void EmulatedEngine::handle(const Report& report, OperationQueue& completed) noexcept {
   Record& record = records_[report.token.index];
-  if (BATON_LIKELY(report.ready == Interest::in && record.straight)) {
+  if (BATON_LIKELY(report.ready == Interest::in)) {
     if (concurrent_) record.in.mutex.lock(system_);
     const bool done = receive_straight(record, completed);
     if (concurrent_) record.in.mutex.unlock(system_);
@@ -259,9 +277,11 @@ inline bool EmulatedEngine::receive_straight(Record& record, OperationQueue& com
       Operation::vectored | Operation::pooled | Operation::until | Operation::exactly;
   Direction& direction = record.in;
   Operation* const front = direction.queue.front();
-  if (BATON_UNLIKELY(front == nullptr || OperationQueue::next(*front) != nullptr ||
-                     direction.asleep || front->kind() != OperationKind::read_stream ||
-                     !is_plain(*front, special))) {
+  // A report may have been taken before the handle was detached, so nothing of the record is
+  // believed but under its mutex.
+  if (BATON_UNLIKELY(!record.straight || front == nullptr ||
+                     OperationQueue::next(*front) != nullptr || direction.asleep ||
+                     front->kind() != OperationKind::read_stream || !is_plain(*front, special))) {
     return false;
   }
   const MutableBuffer buffer = front->buffer();

@@ -72,14 +72,17 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   // one look and one system call; whatever else it turns out to be goes on the general way.
   enum class Sent : std::uint8_t {
     done,
-    partly,  ///< what was sent is recorded
-    full     ///< it was tried, and there is no room
+    partly,  ///< what was sent is recorded; the rest goes before what others write
+    nothing,
+    full  ///< nothing, for there is no room
   };
   [[gnu::always_inline]] static bool is_plain(const Operation& operation,
                                               unsigned special) noexcept;
   [[gnu::always_inline]] bool watch_straight(Operation& operation, Record& record) noexcept
       BATON_NO_THREAD_SAFETY_ANALYSIS;
   Submission submit_write(Operation& operation) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
+  Submission queue_rest(Operation& operation, Record& record) noexcept
+      BATON_REQUIRES(record.out.mutex);
   [[gnu::always_inline]] Sent send_straight(Operation& operation, Record& record) noexcept
       BATON_REQUIRES(record.out.mutex);
   [[gnu::always_inline]] bool receive_straight(Record& record, OperationQueue& completed) noexcept
