@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "lock_step.hpp"
 #include "baton/reactor.hpp"
+#include "lock_step.hpp"
 #include "scenario.hpp"
 
 namespace {
