@@ -1,7 +1,7 @@
-// The echo server that epoll allows when nothing stands between: level-triggered (or, with --edge 1,
-// edge-triggered: registered once, read until there is no more), one thread, one
-// receive buffer for all connections, answers written at once, and only what the socket did not
-// take is kept. This is the floor that an echo server on Baton's emulated engine is compared to.
+// The echo server that epoll allows when nothing stands between: level-triggered (or, with
+// --edge 1, edge-triggered: registered once, read until there is no more), one thread, one receive
+// buffer for all connections, answers written at once, and only what the socket did not take is
+// kept. This is the floor that an echo server on Baton's emulated engine is compared to.
 //
 //   raw_epoll [--port P] [--block B] [--edge 1]
 //   raw_epoll --sessions N --block B --rounds R     in lock-step (bench/lock_step.hpp)
