@@ -120,7 +120,7 @@ std::size_t write_lists(int file, std::size_t count) {
 
 std::size_t read_in_processes(int file, std::size_t count) {
   constexpr std::size_t reads = 200;
-  constexpr std::size_t piece = 16U << 10;
+  constexpr std::size_t piece = 4U << 10;
   for (std::size_t i = 0; i < count; ++i) {
     const pid_t child = ::fork();
     check(child >= 0, "fork");
