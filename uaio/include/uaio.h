@@ -66,7 +66,9 @@ UAIO_API ssize_t uaio_waitcomplete(struct aiocb** request, const struct timespec
  * or -1 with EBADF. */
 UAIO_API int uaio_cancel(int descriptor, struct aiocb* request);
 
-/* Optional: reserves room for aio_num requests. The other members mean nothing here. */
+/* Optional: reserves room for aio_num requests. The other members mean nothing here. <aio.h> has
+ * the structure for programs built with _GNU_SOURCE. */
+struct aioinit;
 UAIO_API void uaio_init(const struct aioinit* parameters);
 
 /* What was done so far, "name value" lines, written with a final NUL and cut to size; answers the
