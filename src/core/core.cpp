@@ -581,9 +581,9 @@ std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noex
     BATON_NO_THREAD_SAFETY_ANALYSIS {
   if (forked()) return errc::after_fork;
   if (operation.is_pending()) return errc::operation_in_use;
+  if (Access::phase(handle) != Access::Phase::open) return errc::handle_closed;
   // A lane reads them from the mail.
   BATON_ASSERT(operation.kind() == OperationKind::close && operation.handle() == &handle);
-  if (Access::phase(handle) != Access::Phase::open) return errc::handle_closed;
   if (!per_thread_) {
     ledger_.mutex.lock(system_);
     std::error_code error = errc::handle_closed;
