@@ -151,7 +151,7 @@ Config Combination::config() const {
   processor.profile = profile;
   processor.threads = 1;
   processor.debug = std::getenv("BATON_TEST_DEBUG") != nullptr;
-  if (std::getenv("BATON_TEST_CHAOS") != nullptr) {
+  if (with_troubles()) {
     // Troubles that no test of the contract may notice: what is late, and in another order.
     processor.inner = std::exchange(processor.engine, "chaos");
     processor.chaos_short = 0;
@@ -162,6 +162,8 @@ Config Combination::config() const {
   if (files_only) test::make_team(config);
   return config;
 }
+
+bool with_troubles() { return std::getenv("BATON_TEST_CHAOS") != nullptr; }
 
 // Once for all suites: under the sanitizers it would be most of what a test takes.
 const std::vector<Combination>& combinations() {

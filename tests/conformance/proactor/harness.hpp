@@ -37,6 +37,9 @@ struct Combination {
 
 const std::vector<Combination>& combinations();
 
+/// BATON_TEST_CHAOS: the engine chaos is around every engine, with delays and late cancels only.
+bool with_troubles();
+
 /// For messages of GoogleTest.
 inline void PrintTo(const Combination& combination, std::ostream* out) {
   *out << combination.name();

@@ -66,6 +66,7 @@ TEST_P(Cancel, a_pending_operation_and_no_other_activation_of_it) {
 
 // Too late: the result stands, whoever asks.
 TEST_P(Cancel, a_completed_operation_that_is_not_delivered) {
+  if (with_troubles()) GTEST_SKIP() << "two results in one look, which a delay forbids";
   Probe* reads[2];
   bool looked = false;
   for (int i : {0, 1}) {

@@ -286,6 +286,7 @@ bool deny_rings(int error) {
 
 // The next engine takes its place, and says why; without one that may, opening fails with it.
 TEST_P(Processes, an_engine_that_is_denied_is_replaced_visibly) {
+  if (with_troubles()) GTEST_SKIP() << "names the engine, which is chaos here";
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the thread sanitizer ends children that start threads";
 #endif

@@ -122,6 +122,7 @@ TEST_P(Roles, neither_does_one_that_only_waits) {
 
 // Waking a thread costs more than most handlers: five threads serve one connection as one does.
 TEST_P(SharedRoles, one_session_does_not_wander_from_thread_to_thread) {
+  if (with_troubles()) GTEST_SKIP() << "a handler after a delay is not a short one after the other";
   begin(5, false);
   Peer peer = echo();
   constexpr int messages = 10'000 / slowness;
