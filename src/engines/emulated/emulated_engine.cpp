@@ -272,7 +272,9 @@ void EmulatedEngine::handle(const Report& report, OperationQueue& completed) noe
   handle_generally(report, completed);
 }
 
-inline bool EmulatedEngine::receive_straight(Record& record, OperationQueue& completed) noexcept {
+// The mutex is held, where there can be others.
+inline bool EmulatedEngine::receive_straight(Record& record, OperationQueue& completed) noexcept
+    BATON_NO_THREAD_SAFETY_ANALYSIS {
   constexpr unsigned special =
       Operation::vectored | Operation::pooled | Operation::until | Operation::exactly;
   Direction& direction = record.in;
