@@ -18,6 +18,18 @@ struct Pipe {
   std::array<int, 2> ends{};
 };
 
+/// A read of one byte.
+struct OneByte {
+  explicit OneByte(Handle& handle) {
+    operation.set_handler([this](Operation&) { done = true; });
+    operation.prepare(OperationKind::read_stream, &handle);
+    operation.set_buffer(MutableBuffer{&buffer, 1});
+  }
+  char buffer = 0;
+  Operation operation;
+  bool done = false;
+};
+
 class Glances : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Glances, AForeignLoopSeesACompletion) {
@@ -27,23 +39,18 @@ TEST_P(Glances, AForeignLoopSeesACompletion) {
   const Pipe pipe;
   auto handle = proactor.adopt(pipe.ends[0], HandleKind::pipe, Ownership::borrowed);
   ASSERT_TRUE(handle);
-  char buffer = 0;
-  Operation read;
-  bool done = false;
-  read.set_handler([&done](Operation&) { done = true; });
-  read.prepare(OperationKind::read_stream, *handle);
-  read.set_buffer(MutableBuffer{&buffer, 1});
-  ASSERT_FALSE(proactor.start(read));
+  OneByte read{**handle};
+  ASSERT_FALSE(proactor.start(read.operation));
   EXPECT_NE(proactor.glance(), Glance::something);
   ASSERT_GE(proactor.descriptor(), 0);
   ASSERT_EQ(::write(pipe.ends[1], "x", 1), 1);
   // Readable descriptors are hints, so it may take more than one look.
-  while (!done) {
+  while (!read.done) {
     pollfd entry{proactor.descriptor(), POLLIN, 0};
     ASSERT_EQ(::poll(&entry, 1, -1), 1);
     proactor.poll();
   }
-  EXPECT_EQ(buffer, 'x');
+  EXPECT_EQ(read.buffer, 'x');
   EXPECT_NE(proactor.glance(), Glance::something);
   proactor.close_detached(**handle);
 }
@@ -59,17 +66,13 @@ TEST_P(Glances, WhatARingHasCompletedIsSeenWithoutACall) {
   ASSERT_EQ(::write(pipe.ends[1], "x", 1), 1);
   auto handle = proactor.adopt(pipe.ends[0], HandleKind::pipe, Ownership::borrowed);
   ASSERT_TRUE(handle);
-  char buffer = 0;
-  Operation read;
-  bool done = false;
-  read.set_handler([&done](Operation&) { done = true; });
-  read.prepare(OperationKind::read_stream, *handle);
-  read.set_buffer(MutableBuffer{&buffer, 1});
-  ASSERT_FALSE(proactor.start(read));
-  while (read.state() == OperationState::started && proactor.glance() != Glance::something) {
+  OneByte read{**handle};
+  ASSERT_FALSE(proactor.start(read.operation));
+  while (read.operation.state() == OperationState::started &&
+         proactor.glance() != Glance::something) {
   }
   EXPECT_EQ(proactor.poll(), 1U);
-  EXPECT_TRUE(done);
+  EXPECT_TRUE(read.done);
   EXPECT_EQ(proactor.glance(), Glance::nothing);
   proactor.close_detached(**handle);
 }
