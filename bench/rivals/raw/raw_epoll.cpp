@@ -7,8 +7,6 @@
 //   raw_epoll --sessions N --block B --rounds R     in lock-step (bench/lock_step.hpp)
 //
 // Prints `listening PORT`, serves until SIGTERM or SIGINT, then prints one line of JSON.
-#include "lock_step.hpp"
-
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -29,6 +27,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "rivals/rival.hpp"
 
 namespace {
 
@@ -60,23 +60,6 @@ void watch(const Server& server, int operation, int descriptor, std::uint32_t ev
   event.events = events;
   event.data.fd = descriptor;
   if (::epoll_ctl(server.epoll, operation, descriptor, &event) != 0) die("epoll_ctl");
-}
-
-int listen_on(std::uint16_t port) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  const int on = 1;
-  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(port);
-  if (::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) die("bind");
-  if (::listen(fd, SOMAXCONN) != 0) die("listen");
-  socklen_t size = sizeof address;
-  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  std::printf("listening %u\n", static_cast<unsigned>(ntohs(address.sin_port)));
-  std::fflush(stdout);
-  return fd;
 }
 
 void add(Server& server, int fd) {
@@ -186,10 +169,7 @@ void print_statistics(const Server& server) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
+  rival::raise_descriptor_limit();
 
   // A signal is one more readable descriptor, so the loop has one place where it ends.
   sigset_t ending;
@@ -214,8 +194,7 @@ int main(int argc, char** argv) {
     peers.begin();
     serve(server);
   }
-  server.listener =
-      listen_on(static_cast<std::uint16_t>(lock_step::number(argc, argv, "--port", 0)));
+  server.listener = rival::listen_on(lock_step::number(argc, argv, "--port", 0));
   watch(server, EPOLL_CTL_ADD, server.listener, EPOLLIN);
   watch(server, EPOLL_CTL_ADD, server.signals, EPOLLIN);
   serve(server);

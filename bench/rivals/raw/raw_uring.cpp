@@ -7,8 +7,6 @@
 //   raw_uring --sessions N --block B --rounds R     in lock-step (bench/lock_step.hpp)
 //
 // Prints `listening PORT`, serves until SIGTERM or SIGINT, then prints one line of JSON.
-#include "lock_step.hpp"
-
 #include <arpa/inet.h>
 #include <linux/io_uring.h>
 #include <netinet/in.h>
@@ -32,6 +30,8 @@
 #include <memory>
 #include <string_view>
 #include <vector>
+
+#include "rivals/rival.hpp"
 
 namespace {
 
@@ -231,10 +231,7 @@ void print_statistics(const Server& server) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
+  rival::raise_descriptor_limit();
   sigset_t ending;
   sigemptyset(&ending);
   sigaddset(&ending, SIGTERM);
