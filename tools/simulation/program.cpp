@@ -464,7 +464,7 @@ const char* Program::missed(std::int64_t until) {
   if (overdue(until)) return "every thread sleeps, and a timer is overdue";
   // Only beside a handler does it take looks until somebody sees what there is.
   const bool at_once = in_handler_ == 0 && !emulated_ && !sliced;
-  if (until - now() < (at_once ? ms / 2 : far_ns_)) return nullptr;
+  if (until - now() < (at_once ? ms / 20 : far_ns_)) return nullptr;
   if (world_->unflushed != 0) return "every thread sleeps, and an engine was not flushed";
   if (posts_ != 0) return "every thread sleeps, and posted work is queued";
   std::uint32_t started = 0;
