@@ -462,8 +462,9 @@ const char* Program::missed(std::int64_t until) {
   }
   if (!somebody_free || !at_rest) return nullptr;
   if (overdue(until)) return "every thread sleeps, and a timer is overdue";
-  // Only beside a handler does it take looks until somebody sees what there is.
-  const bool at_once = in_handler_ == 0 && !emulated_ && !sliced;
+  // Only beside a handler does it take looks until somebody sees what there is; and a thread that
+  // leaves a pinned engine waits for what is inside.
+  const bool at_once = in_handler_ == 0 && !emulated_ && !sliced && !world_->traits.pinned;
   if (until - now() < (at_once ? ms / 20 : far_ns_)) return nullptr;
   if (world_->unflushed != 0) return "every thread sleeps, and an engine was not flushed";
   if (posts_ != 0) return "every thread sleeps, and posted work is queued";
