@@ -456,8 +456,7 @@ const char* Program::missed(std::int64_t until) {
   if (neglects(somebody_free)) return "a thread is free, and for long nobody takes what is there";
   // With slices there is one more lying at each look, for a while each.
   const bool lie = at_rest && somebody_free && in_handler_ == 0 && world_->undelivered != 0;
-  if (lasts(lie, undelivered_since_) &&
-      until - (sliced ? now() : undelivered_since_) > far_ns_) {
+  if (lasts(lie, undelivered_since_) && until - (sliced ? now() : undelivered_since_) > far_ns_) {
     return "every thread sleeps, and an engine has completions: a wake-up was lost";
   }
   if (!somebody_free || !at_rest) return nullptr;
