@@ -91,7 +91,7 @@ IoUringEngine::IoUringEngine(const EngineOptions& options, Parts parts)
       messages_(limits::operations_max),
       files_(options.handles_max),
       handles_(options.handles_max),
-      spare_(system_),
+      spare_(system_, locked_),
       pipes_(system_) {}
 
 IoUringEngine::~IoUringEngine() {
