@@ -48,6 +48,7 @@ Faults Faults::draw(Random& random) noexcept {
   f.backlog = random.below(4) == 0 ? 1 + random.below(4) : 64;
   f.descriptors_max = random.below(6) == 0 ? 24 + random.below(40) : 4096;
   f.no_buffers = chance_of(random, 20, 300, 2000);
+  f.slow_close = chance_of(random, 4000, 20000, 60000);
   span(random, f.disk_least_ns, f.disk_most_ns, 5'000'000);
   f.disk_error = chance_of(random, 100, 1000, 8000);
   f.sync_error = chance_of(random, 500, 4000, 20000);

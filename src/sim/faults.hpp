@@ -27,6 +27,7 @@ struct Faults {
   // Memory and descriptors
   std::uint32_t descriptors_max = 4096;
   std::uint32_t no_buffers = 0;  ///< of transfers and accepts: ENOBUFS, ENOMEM
+  std::uint32_t slow_close = 0;  ///< takes a while, and others go on meanwhile
   // Disks
   std::int64_t disk_least_ns = 0;
   std::int64_t disk_most_ns = 0;

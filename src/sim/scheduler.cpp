@@ -107,6 +107,7 @@ std::uint32_t Scheduler::start(void (*entry)(void*), void* argument) noexcept {
   thread->entry = entry;
   thread->argument = argument;
   thread->starved_until = 0;
+  thread->lock = nullptr;
   make_ready(*thread);
   note(Event::fiber_start, thread->number);
   return thread->number;
@@ -165,22 +166,28 @@ Scheduler::Thread* Scheduler::pick() noexcept {
 void Scheduler::go_on() noexcept {
   while (ready_.empty()) {
     if (next_due_ == never) {
-      if (idle_look_ != nullptr) {
-        if (const char* wrong = idle_look_(idle_context_, never)) violated(wrong);
-      }
+      if (const char* wrong = wrong_while_all_sleep(never)) violated(wrong);
       violated("every thread sleeps, nothing is to come, and work is pending: a wake-up was lost");
     }
     if (--switches_left_ == 0) violated("no end: time passes, and the work never comes to rest");
     if (next_due_ > now_) {
-      if (idle_look_ != nullptr) {
-        if (const char* wrong = idle_look_(idle_context_, next_due_)) violated(wrong);
-      }
+      if (const char* wrong = wrong_while_all_sleep(next_due_)) violated(wrong);
       note(Event::jump, next_due_ - now_);
       now_ = next_due_;
     }
     fire_due();
   }
   go_to(*pick());
+}
+
+const char* Scheduler::wrong_while_all_sleep(std::int64_t until) const noexcept {
+  for (const Thread* thread : sleeping_) {
+    // relaxed: all threads are fibers of one.
+    if (thread->lock != nullptr && thread->lock->load(std::memory_order_relaxed) == 0) {
+      return "a lock is free, and a thread sleeps for it";
+    }
+  }
+  return idle_look_ != nullptr ? idle_look_(idle_context_, until) : nullptr;
 }
 
 void Scheduler::go_to(Thread& next) noexcept {
@@ -209,6 +216,15 @@ bool Scheduler::sleep(const void* key, std::int64_t deadline_ns) noexcept {
   note(Event::sleep, self.number, deadline_ns != never ? 1 : 0);
   go_on();
   return self.woken;
+}
+
+bool Scheduler::sleep_for_lock(const std::atomic<std::uint32_t>& word,
+                               std::int64_t deadline_ns) noexcept {
+  Thread& self = *current_;
+  self.lock = &word;
+  const bool woken = sleep(&word, deadline_ns);
+  self.lock = nullptr;
+  return woken;
 }
 
 std::uint32_t Scheduler::wake(const void* key, std::uint32_t count) noexcept {

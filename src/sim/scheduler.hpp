@@ -10,6 +10,7 @@
 // on the stack of whoever is running, and only wake and record; they never switch.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -83,6 +84,8 @@ class Scheduler {
   void yield() noexcept;
   /// Sleeps until wake(key) or the deadline; true when woken. May wake for nothing.
   bool sleep(const void* key, std::int64_t deadline_ns) noexcept;
+  /// The same, for a lock: one that is free (0) while all sleep was given back without a wake-up.
+  bool sleep_for_lock(const std::atomic<std::uint32_t>& word, std::int64_t deadline_ns) noexcept;
   /// Wakes up to `count` of those who sleep for `key`, by chance whom; how many it were.
   std::uint32_t wake(const void* key, std::uint32_t count) noexcept;
   /// Time passes for the thread that runs: it does something long.
@@ -114,6 +117,7 @@ class Scheduler {
     State state = State::pooled;
     bool woken = false;
     const void* key = nullptr;
+    const std::atomic<std::uint32_t>* lock = nullptr;  ///< what the key is, if it is one
     std::int64_t deadline = never;
     std::int64_t starved_until = 0;
     void (*entry)(void*) = nullptr;
@@ -134,6 +138,7 @@ class Scheduler {
   void switch_by_chance() noexcept;
   void draw_switch() noexcept;
   void go_on() noexcept;
+  [[nodiscard]] const char* wrong_while_all_sleep(std::int64_t until) const noexcept;
   Thread* pick() noexcept;
   void go_to(Thread& next) noexcept;
   void fire_due() noexcept;

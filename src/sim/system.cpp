@@ -23,6 +23,8 @@ World& world() noexcept { return *World::current(); }
 Kernel& kernel() noexcept { return world().kernel(); }
 Scheduler& scheduler() noexcept { return world().scheduler(); }
 
+constexpr std::int64_t slow_close_most_ns = 50'000;
+
 /// A result of the kernel as the C library gives it.
 template <class Result = int>
 Result answer(std::int64_t result) noexcept {
@@ -167,7 +169,12 @@ os::System make_table() noexcept {
                         std::int64_t deadline_ns) {
     scheduler().point();
     if (word->load(std::memory_order_seq_cst) != expected) return true;
-    if (scheduler().sleep(word, deadline_ns)) return true;
+    // No other word that is waited for without an end is 2 at first and 0 later: see os/mutex.hpp.
+    const bool is_lock = expected == 2 && deadline_ns == Scheduler::never;
+    if (is_lock ? scheduler().sleep_for_lock(*word, deadline_ns)
+                : scheduler().sleep(word, deadline_ns)) {
+      return true;
+    }
     return scheduler().now() < deadline_ns;
   };
   table.futex_wake = [](std::atomic<std::uint32_t>* word, std::uint32_t count) {
@@ -244,7 +251,14 @@ os::System make_table() noexcept {
   };
   table.close = [](int fd) {
     scheduler().point();
-    return answer(kernel().close(fd));
+    const int closed = kernel().close(fd);
+    // The number is free again while what is behind it takes its time.
+    if (world().random.chance(world().faults().slow_close)) {
+      ++world().in_slow_calls;
+      scheduler().work(world().random.between(0, slow_close_most_ns));
+      --world().in_slow_calls;
+    }
+    return answer(closed);
   };
   table.fcntl = [](int fd, int command, long argument) {
     scheduler().point();

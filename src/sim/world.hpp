@@ -101,6 +101,8 @@ class World {
   std::uint32_t undelivered = 0;
   /// What simulated engines were given, or go on with, and have not been told to hand over.
   std::uint32_t unflushed = 0;
+  /// Threads inside a system call that takes its time, for the same look.
+  std::uint32_t in_slow_calls = 0;
 
  private:
   void abandon();

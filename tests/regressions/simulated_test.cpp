@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "baton/connector.hpp"
+#include "baton/file.hpp"
 #include "baton/proactor.hpp"
 #include "baton/stream_socket.hpp"
 #include "sim/world.hpp"
@@ -333,6 +334,84 @@ TEST(Regression, FrequentTimersPutTheUnderstudysLookOff) {
     }
   });
 }
+
+// What docs/decisions/0004 promises, and what it does not (I11): beside a handler that never ends,
+// everything goes on when there is one thread more than shared processors; with as many threads as
+// processors, all but what comes from the engine whose leader is in that handler.
+class EndlessHandler : public testing::TestWithParam<unsigned> {};
+
+TEST_P(EndlessHandler, BesideTwoSharedProcessors) {
+  const bool watched = GetParam() > 2;
+  in_many_schedules(Faults::none(), [&](World& here) {
+    Config config = config_of({.engine = "simulated", .mode = Mode::shared});
+    config.processors[0].operations = file_operations;
+    config.processors.push_back({.engine = "simulated", .mode = Mode::shared});
+    char buffers[5][8] = {};
+    Operation operations[6];
+    Proactor proactor{config};
+    const auto wait = [&here, nobody = 0](std::int64_t ns) {
+      here.scheduler().sleep(&nobody, here.scheduler().now() + ns);
+    };
+    std::vector<StreamSocket> ends;
+    for (int i = 0; i < 2; ++i) {
+      int fds[2];
+      here.check(sim::system().socketpair(0, 0, 0, fds) == 0, "a pair opens");
+      for (const int fd : fds) {
+        auto end = StreamSocket::adopt(proactor, fd);
+        here.check(end.has_value(), "a socket is adopted");
+        ends.push_back(std::move(*end));
+      }
+    }
+    auto file = File::open(proactor, "/file", FileFlags::read_write | FileFlags::create);
+    here.check(file.has_value(), "a file opens");
+    std::vector<std::unique_ptr<Thread>> threads;
+    for (unsigned i = 0; i < GetParam(); ++i) {
+      threads.push_back(std::make_unique<Thread>(here, [&] { proactor.run(); }));
+    }
+    bool in_handler = false;
+    bool released = false;
+    here.check(!ends[0].read(operations[0], MutableBuffer{buffers[0]},
+                             [&](Operation&) {
+                               in_handler = true;
+                               while (!released) here.scheduler().work(ms);
+                             }),
+               "a read starts");
+    bool read = false;
+    here.check(!ends[2].read(operations[1], MutableBuffer{buffers[1]},
+                             [&](Operation&) { read = true; }),
+               "a read starts");
+    wait(10 * ms);
+    here.check(sim::system().write(ends[1].native(), "x", 1) == 1, "a byte is sent");
+    while (!in_handler) wait(ms / 100);
+
+    wait(10 * ms);  // the others may have gone to sleep for good
+    bool written = false;
+    bool posted = false;
+    bool timed = false;
+    here.check(sim::system().write(ends[3].native(), "x", 1) == 1, "a byte is sent");
+    here.check(!file->write_at(operations[2], 0, ConstBuffer{buffers[2]},
+                               [&](Operation&) { written = true; }),
+               "a write starts");
+    operations[3].set_handler([&](Operation&) { posted = true; });
+    here.check(!proactor.post(operations[3]), "a post is taken");
+    operations[4].set_handler([&](Operation&) { timed = true; });
+    here.check(
+        !proactor.start_timer(operations[4], Deadline::after(Duration{ms}, proactor.now())),
+        "a timer starts");
+    wait(20 * ms);
+    here.check(written, "the other engine's operations go on");
+    here.check(posted, "posted work is done");
+    here.check(timed, "timers run");
+    here.check(!watched || read, "this engine's operations go on, with a thread to spare");
+    released = true;
+    wait(20 * ms);
+    here.check(read, "everything goes on when the handler has returned");
+    proactor.stop();
+    threads.clear();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, EndlessHandler, testing::Values(2U, 3U));
 
 }  // namespace
 }  // namespace baton

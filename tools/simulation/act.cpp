@@ -94,13 +94,32 @@ void Program::draw_mixture() {
   // act_close, open_something
   mixture_ = {34, 4, 4, 5, 6, 3, 3, 3, 1, 1};
   sim::Random& random = world_->random;
-  constexpr std::uint32_t factors[] = {0, 1, 1, 6};
+  constexpr std::uint32_t factors[] = {0, 1, 1, 6, 24};
   if (random.coin()) {
     for (std::uint32_t& each : mixture_) each *= random.one_of(factors);
     mixture_.back() = 1;
   }
   mixture_sum_ = 0;
   for (const std::uint32_t each : mixture_) mixture_sum_ += each;
+}
+
+// A handler goes on during a drain: with what comes to an end.
+void Program::act_in_drain() {
+  if (drain_acts_ == 0) return;
+  --drain_acts_;
+  switch (world_->random.below(8)) {
+    case 0:
+      act_timer();
+      break;
+    case 1:
+      act_file();
+      break;
+    case 2:
+      act_post();
+      [[fallthrough]];
+    default:
+      act_post();
+  }
 }
 
 // Every act starts at most one operation. False: there was nothing to be done of that kind.
@@ -448,23 +467,28 @@ bool Program::act_file() {
 bool Program::act_timer() {
   Slot* slot = take_slot(What::timer, nullptr);
   if (slot == nullptr) return false;
-  slot->not_before = now() + world_->random.between(-1000, 2 * ms);
+  slot->not_before = now() + world_->random.between(-1000, timer_most_ns_);
+  timer_due_ = std::min(timer_due_, slot->not_before);
   note_start(*slot);
   return settle_start(*slot,
                       proactor_->start_timer(slot->operation, Deadline::at_ns(slot->not_before)));
 }
 
 bool Program::act_post() {
+  sim::Random& random = world_->random;
   Slot* slot = take_slot(What::post, nullptr);
   if (slot == nullptr) return false;
   constexpr Notify levels[] = {Notify::strong, Notify::strong, Notify::strong, Notify::follower,
                                Notify::none};
   // Work that nobody is told of may lie until somebody comes by; at the end nobody does.
-  const Notify level = world_->random.one_of(levels);
+  const Notify level = random.one_of(levels);
   slot->counted_post = level == Notify::strong;
   if (slot->counted_post) ++posts_;
   note_start(*slot);
-  const std::error_code error = proactor_->post(slot->operation, level);
+  Home home;
+  if (mode_ == Mode::per_thread) home.lane = random.below(threads_ + 1);
+  if (home.lane == threads_) home.lane = Home::here_or_next;
+  const std::error_code error = proactor_->post(slot->operation, level, home);
   if (error && slot->counted_post) --posts_;
   return settle_start(*slot, error);
 }
@@ -499,6 +523,7 @@ bool Program::act_cancel() {
     --end->users;
     return true;
   }
+  if (choice < 12) return cancel_what_is_over();
   const std::uint32_t begin = random.below(static_cast<std::uint32_t>(slots_.size()));
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = *slots_[(begin + i) % slots_.size()];
@@ -508,6 +533,19 @@ bool Program::act_cancel() {
     if (slot.what == What::half_close) continue;
     slot.may_cancel = true;
     proactor_->cancel(slot.operation, slot.activation);
+    return true;
+  }
+  return false;
+}
+
+// By the number of an earlier start of the same memory: what is pending in it now goes on.
+bool Program::cancel_what_is_over() {
+  sim::Random& random = world_->random;
+  const std::uint32_t begin = random.below(static_cast<std::uint32_t>(slots_.size()));
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = *slots_[(begin + i) % slots_.size()];
+    if (!slot.pending || !slot.operation.is_pending()) continue;
+    proactor_->cancel(slot.operation, slot.activation - 1 - random.below(3));
     return true;
   }
   return false;

@@ -186,7 +186,11 @@ void Program::judge_connect(Slot& slot) {
   auto socket = Connector{*proactor_}.take(slot.operation);
   if (!socket || finishing_) return;
   const sim::Node* node = world_->kernel().find(socket->native());
-  if (node == nullptr || node->link != sim::Link::up) {
+  if (node == nullptr) wrong(slot, "a connect has succeeded, and its descriptor is closed");
+  if (node->kind != sim::NodeKind::stream) {
+    wrong(slot, "a connect has succeeded, and its descriptor is something else");
+  }
+  if (node->link != sim::Link::up) {
     wrong(slot, "a connect has succeeded, and nothing is connected");
   }
   const Result<Endpoint> local = socket->local_endpoint();
@@ -213,6 +217,7 @@ void Program::after(Slot& slot) {
       End& end = *static_cast<End*>(slot.object);
       if (end.open && end.in->reads() == 0) static_cast<void>(start_read(end));
     }
+    act_in_drain();
     return;
   }
   for (std::uint32_t i = 0; i < 3 && pending_ < target_ && started_ < round_end_; ++i) {

@@ -11,6 +11,10 @@ namespace {
 constexpr std::size_t slots_max = 160;
 constexpr std::int64_t ms = 1'000'000;
 constexpr std::int64_t end_most_ns = 30'000 * ms;
+/// From a stop to the last thread that leaves, apart from handlers and slow calls.
+constexpr std::int64_t leave_most_ns = ms / 10;
+/// A wait over several engines, one of them without a descriptor, looks as often.
+constexpr std::int64_t slice_ns = 2 * ms;
 }  // namespace
 
 Program::Program() {
@@ -57,7 +61,10 @@ bool Program::round(std::uint32_t operations) {
   throwing_ = random.below(4) == 0 ? 1U << random.below(9) : 0;
   stopping_ = random.below(4) == 0 ? 1U << random.below(8) : 0;
   visiting_ = random.below(4) == 0;
-  neglected_since_ = 0;
+  drain_acts_ = 0;
+  timer_most_ns_ = (2 * ms) << (random.below(3) == 0 ? random.below(6) : 0);
+  timer_due_ = sim::Scheduler::never;
+  neglected_since_ = undelivered_since_ = lingers_since_ = 0;
   draw_mixture();
   if (!open_proactor()) return false;
   world_->scheduler().on_idle(look_idle, this);
@@ -153,6 +160,9 @@ bool Program::open_proactor() {
   config.system = &sim::system();
   config.handles_max = 256;
   config.understudy_look_us = 100U << random.below(5);
+  // The understudy's second look, the slices of a merged wait, readiness that is told late.
+  far_ns_ = ms + 3'000 * static_cast<std::int64_t>(config.understudy_look_us) +
+            (processors_ > 1 ? 2 * slice_ns : 0) + (emulated_ ? 3 * ms : 0);
   constexpr AcceptPolicy policies[] = {AcceptPolicy::round_robin, AcceptPolicy::least_loaded,
                                        AcceptPolicy::same_thread};
   config.accept_policy = random.one_of(policies);
@@ -211,7 +221,9 @@ void Program::turn_once() {
       break;
     case 2:
       proactor_->poll();
+      --in_run_;
       world_->scheduler().work(5'000);
+      ++in_run_;
       break;
     case 3:
       proactor_->handle_events(soon(), random.below(8));
@@ -292,6 +304,12 @@ void Program::end_round(Ending ending) {
       return;
     case Ending::drain:
       finishing_ = true;
+      if (random.coin()) {
+        // Nothing is left but what handlers go on with, until they are done.
+        cancelled_all_ = true;
+        proactor_->cancel_all();
+      }
+      if (random.coin()) drain_acts_ = random.below(100);
       proactor_->drain(Deadline::at_ns(now() + random.between(0, 20 * ms)));
       wait_until([&] { return proactor_->stopped(); }, "a drain with a deadline never ends");
       world_->check(pending_ == 0, "a drain has ended with operations pending");
@@ -421,7 +439,14 @@ const char* Program::look_idle(void* argument, std::int64_t until) {
 const char* Program::missed(std::int64_t until) {
   if (until == sim::Scheduler::never) return "every thread sleeps for ever: a wake-up was lost";
   if (ends_before_ != 0 && until > ends_before_) return "the destructor of a proactor never ends";
-  constexpr std::int64_t far_ns = 5 * ms;
+  const bool sliced = processors_ > 1 && (emulated_ || !world_->traits.has_descriptor);
+  const bool at_rest = world_->in_slow_calls == 0;
+  // What a pinned engine holds has to end before its thread leaves; readiness may be told late.
+  const bool lingers = at_rest && proactor_ != nullptr && proactor_->stopped() &&
+                       in_run_ > in_handler_ && !world_->traits.pinned && !emulated_ && !sliced;
+  if (lasts(lingers, lingers_since_) && until - lingers_since_ > leave_most_ns) {
+    return "stopped, and a thread stays inside";
+  }
   if (leave_ || finishing_) return nullptr;
   // Beside a long handler a free thread has to take what is queued; a lane has but its own thread.
   const bool others_help = mode_ != Mode::per_thread && processors_ == 1;
@@ -429,10 +454,17 @@ const char* Program::missed(std::int64_t until) {
                                  ? in_run_ == threads_ && in_handler_ == 0
                                  : in_run_ > in_handler_ && (in_handler_ == 0 || others_help);
   if (neglects(somebody_free)) return "a thread is free, and for long nobody takes what is there";
-  if (until - now() < far_ns || !somebody_free) return nullptr;
-  if (world_->undelivered != 0) {
+  // With slices there is one more lying at each look, for a while each.
+  const bool lie = at_rest && somebody_free && in_handler_ == 0 && world_->undelivered != 0;
+  if (lasts(lie, undelivered_since_) &&
+      until - (sliced ? now() : undelivered_since_) > far_ns_) {
     return "every thread sleeps, and an engine has completions: a wake-up was lost";
   }
+  if (!somebody_free || !at_rest) return nullptr;
+  if (overdue(until)) return "every thread sleeps, and a timer is overdue";
+  // Only beside a handler does it take looks until somebody sees what there is.
+  const bool at_once = in_handler_ == 0 && !emulated_ && !sliced;
+  if (until - now() < (at_once ? ms / 2 : far_ns_)) return nullptr;
   if (world_->unflushed != 0) return "every thread sleeps, and an engine was not flushed";
   if (posts_ != 0) return "every thread sleeps, and posted work is queued";
   std::uint32_t started = 0;
@@ -445,17 +477,37 @@ const char* Program::missed(std::int64_t until) {
     if (slot->pending && slot->operation.state() == OperationState::result_ready) {
       return "every thread sleeps, and a result is queued";
     }
-    if (slot->pending && slot->what == What::timer && slot->not_before + far_ns < now()) {
-      return "every thread sleeps, and a timer is overdue";
-    }
     if (slot->pending && slot->deadline != 0 && slot->deadline + 100 * ms < now()) {
       return "every thread sleeps, and an operation is long past its deadline";
     }
   }
-  if (others_help && in_handler_ == 0 && deferred > 0 && started < started_max_) {
+  const bool room = started_max_ == 0 || started < started_max_;
+  if (others_help && in_handler_ == 0 && deferred > 0 && room) {
     return "every thread sleeps, there is room, and operations are deferred";
   }
   return nullptr;
+}
+
+// `since`: the first of the looks at which something was so each time.
+bool Program::lasts(bool fact, std::int64_t& since) const {
+  if (!fact) {
+    since = 0;
+  } else if (since == 0) {
+    since = now();
+  }
+  return fact;
+}
+
+bool Program::overdue(std::int64_t until) {
+  if (timer_due_ >= until - far_ns_) return false;
+  timer_due_ = sim::Scheduler::never;
+  for (const auto& slot : slots_) {
+    if (slot->pending && slot->what == What::timer &&
+        slot->operation.state() == OperationState::started) {
+      timer_due_ = std::min(timer_due_, slot->not_before);
+    }
+  }
+  return timer_due_ < until - far_ns_;
 }
 
 // Looks may be so frequent that nothing is ever far away: what lies and does not get less?

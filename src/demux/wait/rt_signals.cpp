@@ -134,7 +134,7 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     count_ = 0;
     ++wait_;
     if (const std::error_code error = take_place()) return unexpected{error};
-    if (arm_the_rest()) deadline = std::min(deadline, soon());
+    if (take_over_the_rest()) deadline = std::min(deadline, soon());
     if (something_is_lost()) look_at_all();
     look();
     // With something in hand no mask is applied: what it would let in ends the next wait.
@@ -162,7 +162,7 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
 
  private:
   static constexpr NativeHandle nobody = invalid_handle;
-  static constexpr Duration arm_again_after{10'000'000};
+  static constexpr Duration try_again_after{10'000'000};
 
   struct Entry {
     Token token;
@@ -171,6 +171,7 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     bool armed = false;   // signals come, or will from the first wait on
     bool silent = false;  // none ever will
     bool fresh = false;   // and not looked at since
+    bool astray = false;  // armed, but not (yet) for the thread that waits: to be tried again
     bool listed = false;  // among those to look at
     NativeHandle next = nobody;
     std::uint64_t reported_in = 0;  // the wait in which it has the report in this slot
@@ -217,7 +218,8 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
       if (error == std::errc::operation_not_supported) return ask_silent(fd, interest);
       if (error) return error;
     }
-    entry.armed = entry.fresh = true;
+    if (!std::exchange(entry.armed, true)) entry.astray = false;
+    entry.fresh = true;
     look_later(fd);
     return {};
   }
@@ -260,6 +262,7 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     const os::LockGuard lock(mutex_, system_);
     if (thread_ != nullptr) thread_->leave(system_);
     thread_ = std::move(here);
+    losses_seen_ = losses();  // of the other thread until now; all is looked at below
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       if (entries_[i].known && entries_[i].armed) take_over(static_cast<NativeHandle>(i));
     }
@@ -268,40 +271,45 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
   }
 
   // EBADF: closed by its owner, who knows. EBUSY: armed by its owner, since nobody has waited yet.
-  // Anything else (ENOMEM): tried again.
+  // Anything else (ENOMEM): tried again, for until then its signals go to a thread that does not
+  // wait here any more, or to none.
   void take_over(NativeHandle fd) noexcept BATON_REQUIRES(mutex_) {
+    Entry& entry = at(fd);
+    std::error_code error;
     if (is_armed(system_, fd)) {
-      static_cast<void>(thread_->own(system_, fd));
-      return;
+      error = thread_->own(system_, fd);
+    } else {
+      error = arm(system_, fd, number_, *thread_);
+      entry.fresh = true;
     }
-    const std::error_code error = arm(system_, fd, number_, *thread_);
-    at(fd).fresh = true;
-    if (error && error != std::errc::bad_file_descriptor &&
-        error != std::errc::device_or_resource_busy) {
-      unarmed_ = true;
-    }
+    entry.astray = error && error != std::errc::bad_file_descriptor &&
+                   error != std::errc::device_or_resource_busy;
+    astray_ = astray_ || entry.astray;
   }
 
-  // True: there are still some that no signal will tell of.
-  bool arm_the_rest() noexcept {
+  // True: there are still some that no signal will tell this thread of.
+  bool take_over_the_rest() noexcept {
     const os::LockGuard lock(mutex_, system_);
-    if (BATON_LIKELY(!unarmed_)) return false;
-    unarmed_ = false;
+    if (BATON_LIKELY(!astray_)) return false;
+    astray_ = false;
     for (std::size_t i = 0; i < entries_.size(); ++i) {
+      if (!entries_[i].known || !entries_[i].armed || !entries_[i].astray) continue;
       const auto fd = static_cast<NativeHandle>(i);
-      if (!entries_[i].known || !entries_[i].armed || is_armed(system_, fd)) continue;
       take_over(fd);
       look_later(fd);
     }
-    return unarmed_;
+    return astray_;
   }
   Deadline soon() const noexcept {
-    return Deadline::after(arm_again_after, Deadline::at_ns(system_.monotonic_ns()));
+    return Deadline::after(try_again_after, Deadline::at_ns(system_.monotonic_ns()));
   }
 
+  // relaxed: counted by this thread; strays too, unless the program has sent some elsewhere.
+  std::uint64_t losses() const noexcept {
+    return strays.load(std::memory_order_relaxed) + thread_->losses();
+  }
   bool something_is_lost() noexcept {
-    // relaxed: counted by this thread; strays too, unless the program has sent some elsewhere.
-    const std::uint64_t now = strays.load(std::memory_order_relaxed) + thread_->losses();
+    const std::uint64_t now = losses();
     return std::exchange(losses_seen_, now) != now;
   }
 
@@ -473,7 +481,7 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
   // Shared by the waiting thread and those that change the set.
   os::Mutex mutex_;
   std::vector<Entry> entries_ BATON_GUARDED_BY(mutex_);   // by descriptor
-  bool unarmed_ BATON_GUARDED_BY(mutex_) = false;         // the system had no memory for one
+  bool astray_ BATON_GUARDED_BY(mutex_) = false;          // one of them is
   NativeHandle first_ BATON_GUARDED_BY(mutex_) = nobody;  // those to look at, through Entry::next
   NativeHandle last_ BATON_GUARDED_BY(mutex_) = nobody;
   std::size_t listed_ BATON_GUARDED_BY(mutex_) = 0;

@@ -159,6 +159,40 @@ TEST(rt_signals_arming, without_memory_is_tried_again) {
   EXPECT_LE(armings_to_fail, 0);
 }
 
+std::atomic<int> owners_to_fail{0};
+
+// The descriptors stayed the last thread's, which has ended, and nobody was told of anything any
+// more: where a test restarts a proactor whose calls fail in turn, the new thread slept for ever.
+TEST(rt_signals_thread, that_cannot_take_a_descriptor_over_tries_again) {
+  static const os::System system = [] {
+    os::System made = os::real_system();
+    made.fcntl = [](int fd, int command, long argument) {
+      if (command == F_SETOWN_EX && owners_to_fail-- > 0) return errno = ENOMEM, -1;
+      return os::real_system().fcntl(fd, command, argument);
+    };
+    return made;
+  }();
+  owners_to_fail = 0;
+  const auto strategy = opened({.system = &system});
+  ASSERT_NE(strategy, nullptr);
+  const SocketPair first;
+  const SocketPair second;
+  add(*strategy, first, token_of(1));
+  add(*strategy, second, token_of(2));
+  std::thread([&] { EXPECT_TRUE(wait(*strategy).empty()); }).join();
+  owners_to_fail = 3;
+  EXPECT_TRUE(wait(*strategy).empty());
+  first.make_readable();
+  second.make_readable();
+  EXPECT_EQ(wait_for(*strategy, 2), (std::set<std::uint32_t>{1, 2}));
+  EXPECT_LE(owners_to_fail, 0);
+  // And all of them are this thread's for good.
+  EXPECT_EQ(first.drain() + second.drain(), 2);
+  EXPECT_TRUE(wait(*strategy).empty());
+  second.make_readable();
+  EXPECT_EQ(wait_for(*strategy, 1), (std::set<std::uint32_t>{2}));
+}
+
 std::atomic<int> polls_to_spare{-1};
 
 // The look at what is new is one call, the wait beside silent files is the next.
