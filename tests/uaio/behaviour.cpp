@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -852,6 +853,46 @@ void lists_wait_or_tell() {
   while (signals_seen == 0) ::usleep(100);
 }
 
+// Requests that lie behind one another may be moved by one call; each has a result of its own, also
+// where the file ends in the midst of one.
+void lists_of_neighbours() {
+  constexpr std::size_t count = 150;
+  constexpr std::size_t size = 1'000;
+  const int file = temporary();
+  std::vector<char> data(count * size);
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 7 / 5);
+  std::vector<char> copy(data.size());
+  for (const int opcode : {LIO_WRITE, LIO_READ, LIO_READ}) {
+    std::vector<aiocb> blocks;
+    std::vector<aiocb*> list;
+    for (std::size_t i = 0; i < count; ++i) {
+      auto* const place = (opcode == LIO_WRITE ? data : copy).data() + i * size;
+      blocks.push_back(request(file, place, size, static_cast<off_t>(i * size)));
+      blocks.back().aio_lio_opcode = opcode;
+    }
+    for (aiocb& each : blocks) list.push_back(&each);
+    list[40] = nullptr;
+    blocks[41].aio_lio_opcode = LIO_NOP;
+    CHECK(lio_listio(LIO_WAIT, list.data(), static_cast<int>(count), nullptr) == 0);
+    struct stat status{};
+    CHECK(::fstat(file, &status) == 0);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (i == 40 || i == 41) continue;
+      const auto end = static_cast<std::size_t>(status.st_size);
+      const std::size_t wanted = end > i * size ? std::min(size, end - i * size) : 0;
+      CHECK(aio_error(&blocks[i]) == 0);
+      CHECK(aio_return(&blocks[i]) == static_cast<ssize_t>(wanted));
+    }
+    if (opcode == LIO_READ) {
+      const std::size_t end = static_cast<std::size_t>(status.st_size);
+      std::fill(data.begin() + 40 * size, data.begin() + 42 * size, '\0');
+      CHECK(std::memcmp(data.data(), copy.data(), end) == 0);
+      // The next time, the file ends in the midst of a request.
+      CHECK(::ftruncate(file, 130 * size + 10) == 0);
+    }
+  }
+}
+
 void lists_report_failures() {
   const int file = temporary(0, 64);
   char buffer[8];
@@ -1177,6 +1218,7 @@ const Case cases[] = {
     CASE(sleeping_process_is_served, "ok"),
     {"urgent_requests_go_first", urgent_requests_go_first, "fails", "depth=1"},
     CASE(lists_wait_or_tell, "ok"),
+    CASE(lists_of_neighbours, "ok"),
     CASE(lists_report_failures, "any"),
     CASE(errors_of_requests, "any"),
     CASE(errors_of_size, "any"),
