@@ -296,7 +296,7 @@ class BATON_EXPORT Operation {
   [[nodiscard]] State& engine_state() noexcept {
     static_assert(
         sizeof(State) <= limits::engine_state_size && alignof(State) <= 8,
-        "at most 64 bytes inside the operation; what is larger goes to the engine's slab");
+        "at most 40 bytes inside the operation; what is larger goes to the engine's slab");
     static_assert(std::is_trivially_destructible_v<State>);
     return *std::launder(reinterpret_cast<State*>(engine_state_));
   }
@@ -341,26 +341,31 @@ class BATON_EXPORT Operation {
   std::uint8_t core_flags_ = 0;              // the core's own, guarded as its collections are
   std::atomic<std::uint16_t> processor_{0};  // which of the team has it; of a timer: which lane
 
-  // Second: the request.
+  // Second: what a timer needs besides, and who has the operation.
+  Deadline deadline_;
+  union {
+    Operation* timer_child_ = nullptr;  // in the heap of the timer queue
+    TimerSlot* timer_slot_;             // in its wheel
+  };
+  Operation* timer_sibling_ = nullptr;
+  Operation* timer_previous_ = nullptr;
+  Operation* sibling_next_ = nullptr;  // the pending operations of its handle
+  Operation* sibling_previous_ = nullptr;
+  std::uint32_t started_tick_ = 0;  // of the core's coarse clock, for reports of old operations
+  std::uint32_t tag_ = 0;
   std::atomic<Handle*> handle_{nullptr};
+
+  // Third: the request.
   void* data_ = nullptr;
   std::size_t size_ = 0;
   std::atomic<std::size_t> bytes_{0};  // written by one; a report of what is pending reads it, too
   std::uint64_t extra_ = 0;            // offset, endpoint or delimiter, by kind
-  Deadline deadline_;
-  std::uint32_t tag_ = 0;
-  std::uint32_t started_tick_ = 0;     // of the core's coarse clock, for reports of old operations
-  Operation* sibling_next_ = nullptr;  // the pending operations of its handle
-  Operation* sibling_previous_ = nullptr;
-  Operation* timer_child_ = nullptr;  // pairing heap of the timer queue
-  Operation* timer_sibling_ = nullptr;
-  Operation* timer_previous_ = nullptr;
 
   // The engine's. A cancel may look here before the submit.
   alignas(8) std::byte engine_state_[limits::engine_state_size]{};
 };
 
 // Sizes count: an idle connection with a read pending holds one of these.
-static_assert(sizeof(Operation) <= 224);
+static_assert(sizeof(Operation) <= 200);
 
 }  // namespace baton
