@@ -115,10 +115,7 @@ Result<RegistrationKey> Reactor::Impl::add(NativeHandle fd, Interest interest,
     registration->handler = handler;
     registration->wanted = interest;
     error = settle(*registration);
-    if (error) {
-      demux_->detach(registration->index);
-      ++registration->watched_as;
-    }
+    if (error) demux_->detach(registration->index);
   }
   if (error) {
     if (registration != nullptr) put_free(*registration);
@@ -251,7 +248,6 @@ void Reactor::Impl::begin_end(Registration& registration, std::error_code why) n
   if (registration.late.linked()) registration.late.unlink();
   registration.armed = Interest::none;
   demux_->detach(registration.index);
-  ++registration.watched_as;
 }
 
 void Reactor::Impl::close(Registration& registration) noexcept {
@@ -275,6 +271,7 @@ void Reactor::Impl::close(Registration& registration) noexcept {
 void Reactor::Impl::close_later(Registration& registration, std::error_code why) noexcept {
   begin_end(registration, why);
   closing_.push(registration);
+  only_reports_ = false;
 }
 
 // -- what is watched ------------------------------------------------------------------------------
@@ -337,6 +334,7 @@ void Reactor::Impl::resume_after_call(Registration& registration) noexcept {
   if (by_token_) return resume_by_token(registration);
   if (!late || (leader_waits_ && changes_seen_)) return resume_now(registration);
   if (!registration.late.linked()) late_.push(registration);
+  only_reports_ = false;
   // A wait over a fixed set: nobody would see it before its end.
   if (!leader_waits_ || leader_interrupted_) return;
   ++statistics_.resume_notices;
@@ -368,7 +366,7 @@ Result<void, Failure> Reactor::Impl::reopen() {
   }
   // The threads of the parent are not here.
   leader_ = understudy_ = sleepers_ = nullptr;
-  leader_waits_ = leader_interrupted_ = false;
+  leader_waits_ = leader_interrupted_ = only_reports_ = false;
   coming_ = members_ = close_waiters_ = 0;
   owner_ = 0;
   notifications_now_ = 0;
@@ -385,7 +383,6 @@ Result<void, Failure> Reactor::Impl::reopen() {
   if (signals_ != nullptr) static_cast<void>(signals_->recreate());
   for (std::uint32_t i = 0; i < made_; ++i) {
     Registration& registration = table_[i];
-    registration.watched_as = 1;
     if (!registration.used) continue;
     registration.running = false;
     registration.ready = registration.told = registration.armed = Interest::none;

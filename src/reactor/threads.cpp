@@ -190,6 +190,7 @@ void Reactor::Impl::end() noexcept {
 void Reactor::Impl::wake() noexcept {
   const os::LockGuard guard(mutex_, system_);
   wake_asked_ = true;
+  only_reports_ = false;
   interrupt_leader();
 }
 
