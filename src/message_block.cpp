@@ -206,7 +206,8 @@ void MessageBlock::consume(std::size_t count) noexcept {
 void MessageBlock::append(MessageBlock&& tail) noexcept {
   if (tail.first_ == nullptr) return;
   if (pool_ == nullptr || first_ == nullptr) {
-    MessageBlock(std::move(tail)).swap(*this);
+    MessageBlock taken(std::move(tail));
+    swap(taken);
     return;
   }
   BATON_ASSERT(pool_ == tail.pool_);

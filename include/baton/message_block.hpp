@@ -78,7 +78,8 @@ class BATON_EXPORT MessageBlock {
   MessageBlock() noexcept = default;  ///< empty, without a pool
   MessageBlock(MessageBlock&& other) noexcept { swap(other); }
   MessageBlock& operator=(MessageBlock&& other) noexcept {
-    MessageBlock(std::move(other)).swap(*this);
+    MessageBlock taken(std::move(other));
+    swap(taken);
     return *this;
   }
   ~MessageBlock() { reset(); }

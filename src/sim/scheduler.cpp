@@ -87,23 +87,20 @@ void Scheduler::leave() noexcept {
 
 // -- threads --------------------------------------------------------------------------------------
 
-std::uint32_t Scheduler::start(void (*entry)(void*), void* argument) noexcept {
-  Thread* thread = nullptr;
+Scheduler::Thread* Scheduler::take_from_pool() noexcept try {
   for (const auto& each : threads_) {
-    if (each->state == State::pooled) {
-      thread = each.get();
-      break;
-    }
+    if (each->state == State::pooled) return each.get();
   }
-  if (thread == nullptr) {
-    try {
-      threads_.push_back(
-          std::make_unique<Thread>(*this, static_cast<std::uint32_t>(threads_.size()) + 1));
-    } catch (const std::bad_alloc&) {
-      return 0;
-    }
-    thread = threads_.back().get();
-  }
+  threads_.push_back(
+      std::make_unique<Thread>(*this, static_cast<std::uint32_t>(threads_.size()) + 1));
+  return threads_.back().get();
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+
+std::uint32_t Scheduler::start(void (*entry)(void*), void* argument) noexcept {
+  Thread* const thread = take_from_pool();
+  if (thread == nullptr) return 0;
   thread->entry = entry;
   thread->argument = argument;
   thread->starved_until = 0;

@@ -140,6 +140,7 @@ class Scheduler {
   void go_on() noexcept;
   [[nodiscard]] const char* wrong_while_all_sleep(std::int64_t until) const noexcept;
   Thread* pick() noexcept;
+  Thread* take_from_pool() noexcept;
   void go_to(Thread& next) noexcept;
   void fire_due() noexcept;
   void expire() noexcept;

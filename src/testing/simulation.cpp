@@ -79,7 +79,8 @@ void Simulation::start_thread(std::function<void()> body) {
       self.world.violated(std::string{"an exception left a thread: "} + exception.what());
     }
   };
-  Threads::Body& kept = threads_.bodies.emplace_back(Threads::Body{world_, std::move(body)});
+  threads_.bodies.push_back(Threads::Body{world_, std::move(body)});
+  Threads::Body& kept = threads_.bodies.back();
   const std::uint32_t number = world_.scheduler().start(enter, &kept);
   if (number == 0) throw std::bad_alloc{};
   threads_.running.push_back(number);

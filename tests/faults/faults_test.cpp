@@ -183,10 +183,6 @@ class Faults : public testing::TestWithParam<Combination> {
 };
 
 TEST_P(Faults, each_call_fails_in_turn) {
-  if (GetParam().wait == "rt_signals" && !full()) {
-    GTEST_SKIP() << "real-time signals: hangs once in some runs on a busy machine, which is not "
-                    "understood yet (docs/reliability.md); scripts/faults runs it";
-  }
   each_scenario([this](const Scenario& scenario) {
     const Outcome usual = try_with(scenario, {});
     std::vector<Fault> faults;

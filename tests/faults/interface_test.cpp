@@ -269,9 +269,6 @@ class Interface : public testing::TestWithParam<Combination> {
 };
 
 TEST_P(Interface, each_call_fails_in_turn) {
-  if (GetParam().wait == "rt_signals" && !full()) {
-    GTEST_SKIP() << "real-time signals: as in faults_test.cpp";
-  }
   const Counted usual = try_with({});
   std::vector<Trouble> troubles;
   for (std::size_t call = 0; call < test::failing_calls().size(); ++call) {

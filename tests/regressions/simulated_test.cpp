@@ -349,9 +349,7 @@ TEST_P(EndlessHandler, BesideTwoSharedProcessors) {
     char buffers[5][8] = {};
     Operation operations[6];
     Proactor proactor{config};
-    const auto wait = [&here, nobody = 0](std::int64_t ns) {
-      here.scheduler().sleep(&nobody, here.scheduler().now() + ns);
-    };
+    const auto wait = [&here](std::int64_t ns) { here.scheduler().work(ns); };
     std::vector<StreamSocket> ends;
     for (int i = 0; i < 2; ++i) {
       int fds[2];
@@ -368,22 +366,23 @@ TEST_P(EndlessHandler, BesideTwoSharedProcessors) {
     for (unsigned i = 0; i < GetParam(); ++i) {
       threads.push_back(std::make_unique<Thread>(here, [&] { proactor.run(); }));
     }
-    bool in_handler = false;
-    bool released = false;
+    struct {
+      bool entered = false;
+      bool released = false;
+    } handler;
     here.check(!ends[0].read(operations[0], MutableBuffer{buffers[0]},
-                             [&](Operation&) {
-                               in_handler = true;
-                               while (!released) here.scheduler().work(ms);
+                             [&here, &handler](Operation&) {
+                               handler.entered = true;
+                               while (!handler.released) here.scheduler().work(ms);
                              }),
                "a read starts");
     bool read = false;
-    here.check(!ends[2].read(operations[1], MutableBuffer{buffers[1]},
-                             [&](Operation&) { read = true; }),
-               "a read starts");
+    here.check(
+        !ends[2].read(operations[1], MutableBuffer{buffers[1]}, [&](Operation&) { read = true; }),
+        "a read starts");
     wait(10 * ms);
     here.check(sim::system().write(ends[1].native(), "x", 1) == 1, "a byte is sent");
-    while (!in_handler) wait(ms / 100);
-
+    while (!handler.entered) wait(ms / 100);
     wait(10 * ms);  // the others may have gone to sleep for good
     bool written = false;
     bool posted = false;
@@ -395,15 +394,14 @@ TEST_P(EndlessHandler, BesideTwoSharedProcessors) {
     operations[3].set_handler([&](Operation&) { posted = true; });
     here.check(!proactor.post(operations[3]), "a post is taken");
     operations[4].set_handler([&](Operation&) { timed = true; });
-    here.check(
-        !proactor.start_timer(operations[4], Deadline::after(Duration{ms}, proactor.now())),
-        "a timer starts");
+    here.check(!proactor.start_timer(operations[4], Deadline::after(Duration{ms}, proactor.now())),
+               "a timer starts");
     wait(20 * ms);
     here.check(written, "the other engine's operations go on");
     here.check(posted, "posted work is done");
     here.check(timed, "timers run");
     here.check(!watched || read, "this engine's operations go on, with a thread to spare");
-    released = true;
+    handler.released = true;
     wait(20 * ms);
     here.check(read, "everything goes on when the handler has returned");
     proactor.stop();

@@ -456,15 +456,15 @@ const char* Program::missed(std::int64_t until) {
   if (neglects(somebody_free)) return "a thread is free, and for long nobody takes what is there";
   // With slices there is one more lying at each look, for a while each.
   const bool lie = at_rest && somebody_free && in_handler_ == 0 && world_->undelivered != 0;
-  if (lasts(lie, undelivered_since_) &&
-      until - (sliced ? now() : undelivered_since_) > far_ns_) {
+  if (lasts(lie, undelivered_since_) && until - (sliced ? now() : undelivered_since_) > far_ns_) {
     return "every thread sleeps, and an engine has completions: a wake-up was lost";
   }
   if (!somebody_free || !at_rest) return nullptr;
   if (overdue(until)) return "every thread sleeps, and a timer is overdue";
-  // Only beside a handler does it take looks until somebody sees what there is.
-  const bool at_once = in_handler_ == 0 && !emulated_ && !sliced;
-  if (until - now() < (at_once ? ms / 2 : far_ns_)) return nullptr;
+  // Only beside a handler does it take looks until somebody sees what there is; and a thread that
+  // leaves a pinned engine waits for what is inside.
+  const bool at_once = in_handler_ == 0 && !emulated_ && !sliced && !world_->traits.pinned;
+  if (until - now() < (at_once ? ms / 20 : far_ns_)) return nullptr;
   if (world_->unflushed != 0) return "every thread sleeps, and an engine was not flushed";
   if (posts_ != 0) return "every thread sleeps, and posted work is queued";
   std::uint32_t started = 0;

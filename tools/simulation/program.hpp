@@ -221,16 +221,16 @@ class Program {
   std::uint32_t slow_ = 0;
   std::uint32_t throwing_ = 0;
   std::uint32_t stopping_ = 0;
-  bool visiting_ = false;                    // threads come and go
-  std::uint32_t drain_acts_ = 0;             // that handlers may still do during a drain
+  bool visiting_ = false;         // threads come and go
+  std::uint32_t drain_acts_ = 0;  // that handlers may still do during a drain
   std::int64_t timer_most_ns_ = 0;
   std::array<std::uint32_t, 10> mixture_{};  // how often each act is chosen
   std::uint32_t mixture_sum_ = 0;
-  std::int64_t far_ns_ = 0;            // nothing that has to be done may wait for so long
+  std::int64_t far_ns_ = 0;             // nothing that has to be done may wait for so long
   std::int64_t undelivered_since_ = 0;  // seen while all slept, each time since; 0: not so
   std::int64_t lingers_since_ = 0;      // a thread stays in a stopped proactor, likewise
   std::int64_t timer_due_ = 0;          // no pending timer is due before
-  std::int64_t neglected_since_ = 0;  // completions or posts lie, and a thread is free; 0: not so
+  std::int64_t neglected_since_ = 0;    // completions or posts lie, and a thread is free; 0: not so
   std::uint64_t completed_ = 0;
   std::uint64_t completed_before_ = 0;  // of completed_, at that time
 
