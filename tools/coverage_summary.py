@@ -70,6 +70,36 @@ def heads(text, number):
             yield above
 
 
+def names_every_value(text, number):
+    """Is line `number` a switch without a default? Then every value has its case, as compilers
+    check (-Wswitch), and one more branch is for values that do not exist."""
+    head = text[number - 1]
+    if not head.lstrip().startswith("switch ("):
+        return False
+    for line in text[number:]:
+        if line.startswith(" " * indent(head) + "}"):
+            return True
+        if line.startswith(" " * indent(head) + "  default:"):
+            return False
+    return False
+
+
+def made_once(text, number):
+    """Is line `number` the declaration of a static object, and no more? Then its branches are the
+    compiler's: whether it is made already, or is being made by another thread."""
+    return "?" not in text[number - 1] and re.match(r"\s*static [^(]*[=;{]", text[number - 1])
+
+
+def branches_of(line, text):
+    """The counts of the line's branches, but of none that cannot be."""
+    counts = [branch["count"] for branch in line.get("branches", [])]
+    if 0 in counts and names_every_value(text, line["line_number"]):
+        counts.remove(0)
+    if made_once(text, line["line_number"]):
+        counts = [count for count in counts if count > 0]
+    return counts
+
+
 class Excuses:
     """Which exclusion, if any, excuses a line."""
 
@@ -95,14 +125,13 @@ class Count:
         self.lines = self.lines_hit = self.lines_excused = 0
         self.branches = self.branches_hit = self.branches_excused = 0
 
-    def add(self, line, excused):
+    def add(self, run, branches, excused):
         self.lines += 1
-        self.lines_hit += line["count"] > 0
-        self.lines_excused += line["count"] == 0 and excused
-        for branch in line.get("branches", []):
-            self.branches += 1
-            self.branches_hit += branch["count"] > 0
-            self.branches_excused += branch["count"] == 0 and excused
+        self.lines_hit += run
+        self.lines_excused += not run and excused
+        self.branches += len(branches)
+        self.branches_hit += sum(count > 0 for count in branches)
+        self.branches_excused += branches.count(0) if excused else 0
 
     def row(self, name):
         return (f"{name:24} {percent(self.lines_hit, self.lines):>8} of {self.lines:6} lines   "
@@ -152,17 +181,19 @@ class Report:
             if line.get("gcovr/noncode") or line.get("gcovr/excluded"):
                 continue
             number, run = line["line_number"], line["count"] > 0
-            missed = sum(branch["count"] == 0 for branch in line.get("branches", []))
+            branches = branches_of(line, text)
+            missed = branches.count(0)
             exclusion = None
             if missed or not run:
                 exclusion = excuses.reason(number, run)
                 self.note(exclusion, f"{name}:{number}: " +
-                          (f"{missed} of {len(line['branches'])}" if run else "line  ") +
+                          (f"{missed} of {len(branches)}" if run else "line  ") +
                           f"  {text[number - 1].strip()}")
-            for part in parts:
-                self.parts[part].add(line, exclusion is not None)
+            counts = [self.parts[part] for part in parts]
             if name.startswith("src/"):
-                self.folders[folder_of(name)].add(line, exclusion is not None)
+                counts.append(self.folders[folder_of(name)])
+            for count in counts:
+                count.add(run, branches, exclusion is not None)
 
     def note(self, exclusion, place):
         if exclusion is None:

@@ -78,6 +78,21 @@ class Summary(unittest.TestCase):
         one, = coverage_summary.read_exclusions("# why\n\nsrc/a.cpp | x | y || z | why | not\n")
         self.assertEqual((one.path, one.code, one.reason), ("src/a.cpp", "x | y || z | why", "not"))
 
+    def test_a_switch_that_names_every_value_has_a_branch_too_many(self):
+        text = ["  switch (a) {", "    case 1:", "      break;", "  }", "  default:"]
+        self.assertEqual(coverage_summary.branches_of(line(1, 5, 5, 0), text), [5])
+        self.assertEqual(coverage_summary.branches_of(line(1, 5, 5, 0, 0), text), [5, 0])
+        self.assertEqual(coverage_summary.branches_of(line(2, 5, 5, 0), text), [5, 0])
+        text.insert(3, "    default:")
+        self.assertEqual(coverage_summary.branches_of(line(1, 5, 5, 0), text), [5, 0])
+
+    def test_a_static_object_is_no_decision(self):
+        text = ["  static const Table table = make_table();", "  static bool f(int a) { return a ? 1",
+                "  const Table table = make_table();"]
+        self.assertEqual(coverage_summary.branches_of(line(1, 5, 5, 0), text), [5])
+        self.assertEqual(coverage_summary.branches_of(line(2, 5, 5, 0), text), [5, 0])
+        self.assertEqual(coverage_summary.branches_of(line(3, 5, 5, 0), text), [5, 0])
+
     def test_an_exclusion_without_a_reason_is_refused(self):
         with self.assertRaises(SystemExit):
             coverage_summary.read_exclusions("src/a.cpp | x |\n")

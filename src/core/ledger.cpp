@@ -312,7 +312,7 @@ bool Ledger::cancel(Lane& lane, Operation& operation) noexcept {
         break;
       }
       default:
-        return false;  // its result is in the queue already
+        BATON_UNREACHABLE("what has its result stands in no handle's list");
     }
   }
   take_back(lane, operation);
