@@ -6,6 +6,7 @@
 //   behaviour            all cases: "name ok|failed|hangs|crashes reason"
 //   behaviour NAME...    only these
 //   behaviour --list     the names, and whether the system's library is known to fail
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
@@ -893,6 +894,57 @@ void lists_of_neighbours() {
   }
 }
 
+#ifndef UAIO_NAMES
+// Programs from before 2004 have a lio_listio that sends nothing for the single requests. (The one
+// that glibc 2.36 keeps for them does.)
+void oldest_list_tells_only_its_end() {
+#if defined(__x86_64__)
+  using Listio = int (*)(int, aiocb* const[], int, sigevent*);
+  const auto oldest = reinterpret_cast<Listio>(::dlvsym(RTLD_DEFAULT, "lio_listio", "GLIBC_2.2.5"));
+  const auto newer = reinterpret_cast<Listio>(::dlvsym(RTLD_DEFAULT, "lio_listio", "GLIBC_2.4"));
+  CHECK(oldest != nullptr && newer != nullptr);
+  const int of_one = SIGRTMIN + 1;
+  const int of_list = SIGRTMIN + 2;
+  sigset_t both;
+  sigemptyset(&both);
+  sigaddset(&both, of_one);
+  sigaddset(&both, of_list);
+  CHECK(::pthread_sigmask(SIG_BLOCK, &both, nullptr) == 0);
+  const int file = temporary();
+  for (const Listio call : {newer, oldest}) {
+    char texts[8] = "abcdefg";
+    std::vector<aiocb> blocks(8);
+    std::vector<aiocb*> list;
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      blocks[i] = request(file, &texts[i], 1, static_cast<off_t>(i));
+      blocks[i].aio_lio_opcode = LIO_WRITE;
+      blocks[i].aio_sigevent.sigev_notify = SIGEV_SIGNAL;
+      blocks[i].aio_sigevent.sigev_signo = of_one;
+      list.push_back(&blocks[i]);
+    }
+    sigevent event{};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = of_list;
+    CHECK(call(LIO_NOWAIT, list.data(), static_cast<int>(list.size()), &event) == 0);
+    for (aiocb& each : blocks) CHECK(finish(each) == 1);
+    // Those of the requests, if any, are sent before that of the list.
+    sigset_t wanted;
+    sigemptyset(&wanted);
+    sigaddset(&wanted, of_list);
+    CHECK(::sigwaitinfo(&wanted, nullptr) == of_list);
+    sigemptyset(&wanted);
+    sigaddset(&wanted, of_one);
+    const timespec none{0, 0};
+    int sent = 0;
+    while (::sigtimedwait(&wanted, nullptr, &none) == of_one) ++sent;
+    CHECK(sent == (call == newer ? 8 : 0));
+  }
+#else
+  // Other architectures never had it.
+#endif
+}
+#endif
+
 void lists_report_failures() {
   const int file = temporary(0, 64);
   char buffer[8];
@@ -1219,6 +1271,9 @@ const Case cases[] = {
     {"urgent_requests_go_first", urgent_requests_go_first, "fails", "depth=1"},
     CASE(lists_wait_or_tell, "ok"),
     CASE(lists_of_neighbours, "ok"),
+#ifndef UAIO_NAMES
+    CASE(oldest_list_tells_only_its_end, "any"),
+#endif
     CASE(lists_report_failures, "any"),
     CASE(errors_of_requests, "any"),
     CASE(errors_of_size, "any"),
