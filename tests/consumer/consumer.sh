@@ -119,7 +119,7 @@ step_uaio() {
     fi
   done
   # The same names of POSIX's, which the preloaded library serves.
-  sed -e 's/uaio_\(read\|write\|fsync\|error\|return\|suspend\)/aio_\1/g' -e 's/<uaio.h>/<aio.h>/' \
+  sed -E -e 's/uaio_([a-z]+\()/aio_\1/g' -e 's/<uaio.h>/<aio.h>/' \
     "$here/uaio/main.c" >"$WORK_DIR/uaio/plain.c"
   "$CC" -Wall -Wextra -Werror "$WORK_DIR/uaio/plain.c" -o "$WORK_DIR/uaio/plain"
   "$moved/bin/uaio" run --stats "$WORK_DIR/uaio/plain" 2>&1 | tee "$WORK_DIR/uaio/stats.txt"

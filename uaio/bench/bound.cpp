@@ -1,7 +1,7 @@
 // The bound of what an AIO library can reach under a program: the system's names, and nothing
-// behind them. UAIO_BOUND=nothing: requests are complete at once and nothing is moved - what is left
-// is the program's own work. UAIO_BOUND=call: the calling thread makes the one system call that
-// moves the bytes, a list's neighbours together. No notifications, no errors; for bench/uaio.py only.
+// behind them. UAIO_BOUND=nothing: requests are complete at once and nothing is moved, so that the
+// program's work is left. UAIO_BOUND=call: the calling thread makes the one system call that moves
+// the bytes, a list's neighbours together. No notifications, no errors; for bench/uaio.py.
 #include <aio.h>
 #include <errno.h>
 #include <stdlib.h>
