@@ -43,13 +43,16 @@ int start_list(int mode, aiocb* const list[], int count, const sigevent* event, 
   if (count < 0 || (names == Names::thesis && count > UAIO_LISTIO_MAX)) return fail(EINVAL);
   Library& library = Library::get();
   library.count(Library::lists);
+  // For what is not complete at once.
   Group* group = nullptr;
-  {
+  const auto need_group = [&] {
+    if (group != nullptr) return true;
     const SignalsBlocked blocked;
     group = take_group();
-  }
-  if (group == nullptr) return fail(EAGAIN);
-  if (mode == LIO_NOWAIT && event != nullptr) group->note = Notification::from(*event);
+    if (group == nullptr) return false;
+    if (mode == LIO_NOWAIT && event != nullptr) group->note = Notification::from(*event);
+    return true;
+  };
   bool wrong = false;
   bool no_room = false;
   const auto length = static_cast<std::size_t>(count);
@@ -65,18 +68,21 @@ int start_list(int mode, aiocb* const list[], int count, const sigevent* event, 
     aiocb* const block = list[i];
     if (block == nullptr || block->aio_lio_opcode == LIO_NOP) continue;
     int error = EINVAL;
-    if (block->aio_lio_opcode == LIO_READ || block->aio_lio_opcode == LIO_WRITE) {
+    if (!need_group()) {
+      error = EAGAIN;
+      library.refuse(*block, error);
+    } else if (block->aio_lio_opcode == LIO_READ || block->aio_lio_opcode == LIO_WRITE) {
       const Notification note =
           tells_each ? Notification::from(block->aio_sigevent) : Notification{};
       error = begin(*block, action_of(block->aio_lio_opcode), note, group);
     } else {
-      library.refuse(*block, EINVAL);
+      library.refuse(*block, error);
     }
     wrong |= error != 0 && error != EAGAIN;
     no_room |= error == EAGAIN;
   }
   int answer = 0;
-  if (mode == LIO_WAIT) {
+  if (mode == LIO_WAIT && group != nullptr) {
     // The count is the starter's until it stops waiting: the group outlives an interruption.
     group->left.fetch_sub(1, std::memory_order_acq_rel);
     answer =
@@ -84,7 +90,9 @@ int start_list(int mode, aiocb* const list[], int count, const sigevent* event, 
     if (answer == 0 && group->failed.load(std::memory_order_relaxed)) wrong = true;
     const SignalsBlocked blocked;
     library.release(*group);
-  } else {
+  }
+  if (mode == LIO_NOWAIT && (group != nullptr || event != nullptr)) {
+    if (!need_group()) return fail(EAGAIN);
     library.leave(*group, false);
   }
   if (answer != 0) return fail(answer);

@@ -52,7 +52,10 @@ bool is_bad_offset(int fildes, int flags, Action action, off_t offset) noexcept 
 int check(const aiocb& block, Action action, Transfer& transfer) noexcept {
   const int flags = ::fcntl(block.aio_fildes, F_GETFL);
   if (flags < 0 || !access_allows(flags, action)) return EBADF;
-  if (block.aio_reqprio < 0 || block.aio_reqprio > priority_max) return EINVAL;
+  // Of a sync's members only the descriptor and the notification mean something.
+  const bool priority_is_valid =
+      syncs(action) || (block.aio_reqprio >= 0 && block.aio_reqprio <= priority_max);
+  if (!priority_is_valid) return EINVAL;
   const ssize_t bytes = syncs(action) ? 0 : bytes_of(block, action);
   if (bytes < 0) return EINVAL;
   if (is_bad_offset(block.aio_fildes, flags, action, block.aio_offset)) return EINVAL;
@@ -142,7 +145,7 @@ int start_in(Shard& shard, Descriptor& file, aiocb& block, const Transfer& trans
   request->size = transfer.size;
   request->offset = static_cast<std::uint64_t>(transfer.offset);
   request->moved_before = moved;
-  request->priority = block.aio_reqprio;
+  request->priority = syncs(transfer.action) ? 0 : block.aio_reqprio;
   request->note = note;
   request->group = group;
   if (group != nullptr) {
