@@ -187,7 +187,7 @@ class Reactor::Impl {
     return !again_.empty() || !notifications_.empty() || !ready_.empty() || !closing_.empty();
   }
   [[nodiscard]] bool nothing_but_reports() const noexcept {
-    return !wake_asked_ && !something_left() && timers_.nearest().is_never();
+    return !wake_asked_ && !something_left() && timers_.none_armed();
   }
 
   // -- threads.cpp
