@@ -156,7 +156,14 @@ def measure_row(options, row, clock):
                     compare.measure_server(options.build, side, not options.free, options.seconds))
             except compare.CannotMeasure as why:
                 troubles[name] = str(why)
-    return judge_row(row, taken, troubles)
+    result = judge_row(row, taken, troubles)
+    for name, medians in result["medians"].items():
+        # In a round of their own, for counting them slows the server.
+        compare.progress(f"{name_of(row)}  {name}: system calls")
+        side = (name, sides[name], load_of(row))
+        found, _ = compare.count_syscalls(options, side, not options.free)
+        medians.update(found)
+    return result
 
 
 def judge_row(row, taken, troubles):
@@ -214,18 +221,23 @@ def print_patterns(results):
                   f"{cpu['ratio']:5.2f} {cpu['verdict']:14} {pair['proactor']} / {pair['reactor']}")
 
 
+def told_calls(median):
+    return f"{median['syscalls']:.2f}" if "syscalls" in median else "-"
+
+
 def print_row(result):
     print(f"\n{result['row']}   (sessions/threads/block/window/delay in us)")
-    print(f"  {'':32} {'msg/s':>9} {'spread':>6} {'CPU us':>7} {'switch':>6} {'p50':>6} {'p99':>7} "
-          f"{'Jain':>5}  against {result['base']}")
+    print(f"  {'':32} {'msg/s':>9} {'spread':>6} {'CPU us':>7} {'calls':>6} {'switch':>6} "
+          f"{'p50':>6} {'p99':>7} {'p99.9':>7} {'Jain':>5}  against {result['base']}")
     for name, median in sorted(result["medians"].items(), key=lambda item: -item[1]["rate"]):
         verdict = result["judged"].get(name, {}).get("rate")
         cpu = result["judged"].get(name, {}).get("cpu_us")
         told = "" if not verdict else (f"rate {verdict['ratio']:.2f} {verdict['verdict']}, "
                                        f"CPU {cpu['ratio']:.2f} {cpu['verdict']}" if cpu else "")
         print(f"  {name:32} {median['rate']:9,.0f} {result['spread'][name]:6.0%} "
-              f"{median['cpu_us']:7.2f} {median['switches']:6.2f} {median['p50_us']:6.0f} "
-              f"{median['p99_us']:7.0f} {median['jain']:5.2f}  {told}")
+              f"{median['cpu_us']:7.2f} {told_calls(median):>6} {median['switches']:6.2f} "
+              f"{median['p50_us']:6.0f} {median['p99_us']:7.0f} {median['p999_us']:7.0f} "
+              f"{median['jain']:5.2f}  {told}")
     for name, why in result["troubles"].items():
         print(f"  {name:32} {why}")
     if result["generator_busy"] > 0.95:
@@ -242,6 +254,8 @@ def main():
     parser.add_argument("--patterns", action="store_true", help="Proactors and Reactors only")
     parser.add_argument("--build", type=Path, default=REPOSITORY / "build")
     parser.add_argument("--free", action="store_true", help="let the system place the processes")
+    parser.add_argument("--syscalls", choices=["strace", "none"], default="strace",
+                        help="how they are counted")
     parser.add_argument("--no-save", action="store_true", help="print the tables only")
     options = parser.parse_args()
     if options.quick:

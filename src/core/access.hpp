@@ -19,6 +19,7 @@ class OperationAccess {
     timer_armed = 1U << 1,   ///< it stands in a timer queue
     listed = 1U << 2,        ///< it stands in its handle's list, and counts as pending there
     direct = 1U << 3,        ///< started straight; it has no strand and is not from the cache
+    timer_near = 1U << 4,    ///< and there among those that come next
   };
 
   static OperationState state(const Operation& operation) noexcept {
@@ -139,8 +140,9 @@ class OperationAccess {
   }
   static Operation*& next(Operation& operation) noexcept { return operation.next_; }
 
-  // The pairing heap of the timer queue.
+  // The timer queue: its heap (timer_heap.cpp) and its wheel (timer_wheel.cpp).
   static Operation*& child(Operation& operation) noexcept { return operation.timer_child_; }
+  static TimerSlot*& slot(Operation& operation) noexcept { return operation.timer_slot_; }
   static Operation*& sibling(Operation& operation) noexcept { return operation.timer_sibling_; }
   static Operation*& previous(Operation& operation) noexcept { return operation.timer_previous_; }
 

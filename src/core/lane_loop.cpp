@@ -91,20 +91,6 @@ void LaneLoop::cancel_and_close_everything() noexcept {
   set_inside_chain(link.outer);
 }
 
-LaneLoop* LaneLoop::here(const Ledger& ledger) noexcept {
-  for (const Inside* inside = inside_chain(); inside != nullptr; inside = inside->outer) {
-    if (&inside->loop->ledger_ == &ledger) return inside->loop;
-  }
-  return nullptr;
-}
-
-bool LaneLoop::mine() const noexcept {
-  for (const Inside* inside = inside_chain(); inside != nullptr; inside = inside->outer) {
-    if (inside->loop == this) return true;
-  }
-  return false;
-}
-
 // A pinned engine's operations cannot be reaped by another thread, so they end before this one
 // leaves.
 void LaneLoop::drain_pinned() noexcept {
@@ -242,7 +228,11 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
   while (!stopped()) {
     take_mail();
     run_closures();
-    if (BATON_UNLIKELY(!lane_.timers.empty())) ledger_.expire(lane_, ledger_.now());
+    if (BATON_UNLIKELY(!lane_.timers.empty())) {
+      // No more than run next, so that they are still in the cache then; but the last turn leaves
+      // none that is due.
+      ledger_.expire(lane_, ledger_.now(), late ? ~std::size_t{0} : lane_.handlers_before_look());
+    }
     const std::size_t room = handlers_max != 0 ? handlers_max - handlers : ~std::size_t{0};
     handlers += run_batch(std::min(room, lane_.handlers_before_look()));
     if (handlers_max != 0 && handlers >= handlers_max) break;

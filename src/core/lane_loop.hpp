@@ -44,9 +44,17 @@ class LaneLoop {
   /// A thread is inside.
   [[nodiscard]] bool driven() const noexcept { return inside_.load(std::memory_order_relaxed); }
   /// The innermost lane of this proactor that this thread is inside, or null.
-  [[nodiscard]] static LaneLoop* here(const Ledger& ledger) noexcept;
+  [[nodiscard]] static LaneLoop* here(const Ledger& ledger) noexcept {
+    const Inside* inside = inside_chain();
+    while (inside != nullptr && &inside->loop->ledger_ != &ledger) inside = inside->outer;
+    return inside != nullptr ? inside->loop : nullptr;
+  }
   /// This thread is inside this lane.
-  [[nodiscard]] bool mine() const noexcept;
+  [[nodiscard]] bool mine() const noexcept {
+    const Inside* inside = inside_chain();
+    while (inside != nullptr && inside->loop != this) inside = inside->outer;
+    return inside != nullptr;
+  }
 
   /// As Dispatcher::turn. REQUIRES: mine().
   std::size_t turn(Deadline deadline, std::size_t handlers_max, bool return_after_handlers);
@@ -91,6 +99,7 @@ class LaneLoop {
   [[nodiscard]] std::uint32_t started() const noexcept;
 
   [[nodiscard]] Lane& lane() noexcept { return lane_; }
+  [[nodiscard]] std::uint16_t lane_index() const noexcept { return lane_.index; }
   [[nodiscard]] std::uint64_t wakes_sent() const noexcept { return wakes_sent_.load(); }
   [[nodiscard]] std::uint64_t wakes_suppressed() const noexcept { return wakes_suppressed_.load(); }
 

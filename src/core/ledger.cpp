@@ -270,8 +270,10 @@ void Ledger::take_back_all(Lane& lane, OperationQueue& finished) noexcept {
 
 // -- timers and cancel ----------------------------------------------------------------------------
 
-void Ledger::expire(Lane& lane, Deadline now) noexcept {
-  while (Operation* due = lane.timers.pop_due(now)) {
+void Ledger::expire(Lane& lane, Deadline now, std::size_t timers_max) noexcept {
+  for (std::size_t i = 0; i < timers_max; ++i) {
+    Operation* const due = lane.timers.pop_due(now);
+    if (due == nullptr) return;
     if (due->kind() == OperationKind::timer) {
       take_back(lane, *due);
       continue;
@@ -279,6 +281,12 @@ void Ledger::expire(Lane& lane, Deadline now) noexcept {
     Access::set(*due, Access::deadline_hit);
     cancel(lane, *due);
   }
+}
+
+bool Ledger::move_deadline(Lane& lane, Operation& operation, Deadline deadline) noexcept {
+  if (!Access::has(operation, Access::timer_armed)) return false;
+  lane.timers.move(operation, deadline);
+  return true;
 }
 
 bool Ledger::cancel(Lane& lane, Operation& operation) noexcept {

@@ -92,8 +92,11 @@ class Ledger {
 
   // -- timers and cancel --------------------------------------------------------------------------
 
-  /// Moves what is due to the lane's queue; deadlines of operations become cancellations.
-  void expire(Lane& lane, Deadline now) noexcept;
+  /// Moves what is due to the lane's queue, at most so many; deadlines of operations become
+  /// cancellations.
+  void expire(Lane& lane, Deadline now, std::size_t timers_max = ~std::size_t{0}) noexcept;
+  /// Another deadline for a pending operation that has one; false when it has none any more.
+  bool move_deadline(Lane& lane, Operation& operation, Deadline deadline) noexcept;
   /// Asks for the end of a pending operation of this lane; false when it is not pending any more.
   bool cancel(Lane& lane, Operation& operation) noexcept;
   bool cancel(Lane& lane, Handle& handle) noexcept;

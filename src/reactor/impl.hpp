@@ -208,7 +208,7 @@ class Reactor::Impl {
   [[nodiscard]] bool nothing_but_reports() const noexcept {
     return lazy_level_ && !pinned_ && !by_token_ && !wake_asked_ && late_.empty() &&
            again_.empty() && notifications_.empty() && closing_.empty() &&
-           timers_.nearest().is_never();
+           timers_.none_armed();
   }
 
   // -- threads.cpp
