@@ -103,6 +103,7 @@ class Reactor::Impl {
     bool helps = false;  // may take from the queue without the lead
     bool dozes = false;  // nothing happened at its last look: sleeps for good
     bool woken = false;  // by Reactor::wake
+    bool has_token = false;
     std::uint64_t calls = 0;
     std::uint64_t thread = 0;  // pinned only
     os::ParkingSlot slot;
@@ -236,8 +237,10 @@ class Reactor::Impl {
   void interrupt_leader() noexcept;
   void push_sleeper(Member& me) noexcept;
   void remove_sleeper(Member& me) noexcept;
-  void suspend_notifier(Member& me) noexcept;
+  void tell_notifier(Member& me) noexcept;
   void take_token() noexcept;
+  void stand_in_line(Member& me) noexcept;
+  void give_token(Member& me) noexcept;
   void resume_by_token(Registration& registration) noexcept;
   [[nodiscard]] Deadline now() const noexcept { return Deadline::at_ns(system_.monotonic_ns()); }
 

@@ -26,6 +26,13 @@ Result<std::unique_ptr<Reactor::Impl>, Failure> Reactor::Impl::open(
     return unexpected{Failure{errc::bad_configuration, "reports_max must be from 1 to " +
                                                            std::to_string(limits::reports_max)}};
   }
+  const ReactorTuning& tuning = config.tuning;
+  const bool by_token = tuning.resumption == ReactorTuning::Resumption::token;
+  if ((by_token && !tuning.token_line) || (tuning.token_line && tuning.keep_lead)) {
+    return unexpected{
+        Failure{errc::bad_configuration,
+                "the token's line excludes keep_lead, and Resumption::token needs it"}};
+  }
   auto made = std::make_unique<Impl>(config);
   if (auto opened = made->open_demultiplexer(); !opened) return unexpected{opened.error()};
   return made;
@@ -89,10 +96,10 @@ Result<void, Failure> Reactor::Impl::open_demultiplexer() {
   level_ = info.trigger == Trigger::level;
   edge_ = info.trigger == Trigger::edge;
   lazy_level_ = level_ && tuning_.suspension == ReactorTuning::Suspension::lazy;
-  by_token_ = tuning_.resumption == ReactorTuning::Resumption::token;
   // What an edge strategy knows already is asked of the Demultiplexer alone.
   changes_seen_ = info.changes_during_wait || edge_;
   pinned_ = !info.any_thread_waits;
+  by_token_ = tuning_.token_line && !pinned_;  // where one thread has to wait there is no line
   lead_moves_ = info.any_thread_waits || info.hands_over;
   return {};
 }
@@ -331,7 +338,9 @@ void Reactor::Impl::after_call(Registration& registration) noexcept {
 void Reactor::Impl::resume_after_call(Registration& registration) noexcept {
   if (!any(registration.desired())) return;
   const bool late = tuning_.resumption == ReactorTuning::Resumption::late;
-  if (by_token_) return resume_by_token(registration);
+  if (by_token_ && tuning_.resumption == ReactorTuning::Resumption::token) {
+    return resume_by_token(registration);
+  }
   if (!late || (leader_waits_ && changes_seen_)) return resume_now(registration);
   if (!registration.late.linked()) late_.push(registration);
   only_reports_ = false;

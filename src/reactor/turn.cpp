@@ -66,14 +66,7 @@ void Reactor::Impl::lead(Member& me, Deadline until) {
   const bool at_once = wake_asked_ || (something_left() && work_for_leader());
   begin_wait(at_once ? Deadline::immediately() : std::min(until, timers_.nearest()));
   const std::span reports = std::span{reports_}.first(tuning_.reports_max);
-  std::size_t count = 0;
-  if (BATON_LIKELY(!by_token_)) {
-    count = demux_->wait_raw(reports, leader_deadline_);
-  } else {
-    token_.acquire(nullptr, nullptr);
-    count = demux_->wait_raw(reports, leader_deadline_);
-    token_.release();
-  }
+  const std::size_t count = demux_->wait_raw(reports, leader_deadline_);
   end_wait();
   accept_all(me, reports.first(count));
   only_reports_ = nothing_but_reports();
