@@ -110,20 +110,23 @@ class Demultiplexer {
   /// may end the watch, or the attachment, of the next. `reports` is only room.
   template <class Visit>
   void wait_for_each(std::span<Report> reports, Deadline deadline, Visit&& visit) noexcept {
-    for (Report& report : reports.first(wait_raw(reports, deadline))) {
-      if (plain_ && BATON_LIKELY(report.token.index < interrupt_index)) {
-        const Descriptor& descriptor = descriptors_[report.token.index];
+    const std::size_t count = wait_raw(reports, deadline);
+    BATON_ASSERT(count <= reports.size());
+    for (Report *report = reports.data(), *end = report + count; report != end; ++report) {
+      const Token token = report->token;
+      if (BATON_LIKELY(plain_ && token.index < interrupt_index)) {
+        const Descriptor& descriptor = descriptors_[token.index];
         // acquire: with the generation comes what detach and attach did before.
         const std::uint32_t generation = descriptor.generation.load(std::memory_order_acquire);
-        report.ready = static_cast<Interest>(descriptor.state.load(std::memory_order_acquire) &
-                                             static_cast<unsigned>(report.ready));
-        if (BATON_LIKELY(generation == report.token.generation)) {
-          if (BATON_LIKELY(any(report.ready))) visit(report);
+        const unsigned armed = descriptor.state.load(std::memory_order_acquire);
+        if (BATON_LIKELY(generation == token.generation)) {
+          const auto ready = static_cast<Interest>(armed & static_cast<unsigned>(report->ready));
+          if (BATON_LIKELY(any(ready))) visit(Report{token, ready});
           continue;
         }
       }
       bool interrupted = false;
-      if (sort_out(report, interrupted)) visit(report);
+      if (sort_out(*report, interrupted)) visit(*report);
     }
   }
   void interrupt() noexcept { interrupter_->interrupt(); }
@@ -166,16 +169,22 @@ class Demultiplexer {
 
   std::size_t wait_raw(std::span<Report> reports, Deadline deadline) noexcept {
     BATON_ASSERT(!reports.empty());
+    if (BATON_UNLIKELY(by_signal_ || fixed_set_)) return wait_specially(reports, deadline);
+    const Result<std::size_t> waited = strategy_->wait(reports, deadline, nullptr);
+    return BATON_LIKELY(waited) ? *waited : count_failed_wait();
+  }
+  std::size_t wait_specially(std::span<Report> reports, Deadline deadline) noexcept {
     const SignalMask* mask = by_signal_ ? interrupter_->signal_mask() : nullptr;
     if (fixed_set_) waiting_.store(true, std::memory_order_seq_cst);
     const Result<std::size_t> waited = strategy_->wait(reports, deadline, mask);
     if (fixed_set_) waiting_.store(false, std::memory_order_seq_cst);
-    if (BATON_UNLIKELY(!waited)) {
-      failed_waits_.fetch_add(1, std::memory_order_relaxed);
-      return 0;
-    }
+    if (BATON_UNLIKELY(!waited)) return count_failed_wait();
     if (by_signal_ && *waited == 0) interrupter_->reset();
     return *waited;
+  }
+  std::size_t count_failed_wait() noexcept {
+    failed_waits_.fetch_add(1, std::memory_order_relaxed);
+    return 0;
   }
   bool sort_out(Report& report, bool& interrupted) noexcept;
   bool deliver(Report& report) noexcept;
