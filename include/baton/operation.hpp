@@ -50,15 +50,16 @@
 
 namespace baton {
 
-/// At rest are the first and the last.
+/// In the order of an operation's life. The numbers are odd while it is pending, so that one bit
+/// tells.
 enum class OperationState : std::uint8_t {
-  initialized,
-  started,
-  deferred,
-  result_ready,
-  start_error,
-  posted,
-  completed,
+  initialized = 0,
+  started = 1,
+  deferred = 3,
+  result_ready = 5,
+  start_error = 7,
+  posted = 9,
+  completed = 10,
 };
 
 /// What an operation does. The first eight are the paper's codes (000 section 5.1).
@@ -128,6 +129,15 @@ class BATON_EXPORT Operation {
   };
 
   Operation() noexcept = default;
+  /// With its request: as a new one after prepare(), but by one pass over its memory.
+  Operation(OperationKind kind, Handle* handle, std::uint16_t flags, ConstBuffer buffer,
+            std::uint64_t extra) noexcept
+      : kind_(kind),
+        flags_(flags),
+        handle_(handle),
+        data_(const_cast<void*>(buffer.data)),
+        size_(buffer.size),
+        extra_(extra) {}
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
   /// REQUIRES: not pending. Destroying an operation that the kernel may still write through would
@@ -144,10 +154,7 @@ class BATON_EXPORT Operation {
   }
   /// Started, deferred, posted or queued: its memory belongs to Baton.
   [[nodiscard]] bool is_pending() const noexcept {
-    // Between the first and the last, by one comparison.
-    constexpr auto first = static_cast<std::uint8_t>(OperationState::started);
-    constexpr auto last = static_cast<std::uint8_t>(OperationState::posted);
-    return static_cast<std::uint8_t>(static_cast<std::uint8_t>(state()) - first) <= last - first;
+    return (static_cast<std::uint8_t>(state()) & pending_bit) != 0;
   }
   /// The number of this activation; raised by every start and post, so that a late cancel of an
   /// earlier use of the same object finds nothing (tests/model/op.pml).
@@ -318,6 +325,8 @@ class BATON_EXPORT Operation {
   void set_taken_buffer(void* data, std::size_t size) noexcept { data_ = data, size_ = size; }
 
  private:
+  static constexpr std::uint8_t pending_bit = 1;
+
   /// Ends the program, unless this is a forked child in which nothing can be pending any more.
   void destroyed_while_pending() const noexcept;
 
@@ -331,6 +340,7 @@ class BATON_EXPORT Operation {
   CompletionFunction completion_ = nullptr;
   alignas(void*) std::byte inline_handler_[limits::inline_handler_size]{};
   Strand* strand_ = nullptr;
+  // These three are one word for OperationAccess::is_usual.
   std::atomic<OperationState> state_{OperationState::initialized};
   OperationKind kind_ = OperationKind::user;
   std::uint16_t flags_ = 0;

@@ -207,7 +207,7 @@ void Proactor::Core::lane_is_quiet(Lane&) noexcept BATON_NO_THREAD_SAFETY_ANALYS
   for (std::uint64_t& sum : seen) {
     for (const auto& lane : lanes_) {
       const std::uint32_t activity = lane->activity.load(std::memory_order_seq_cst);
-      if (activity % 2 != 0 || lane->has_mail() || lane->counters.pending.get() > 0) return;
+      if (activity % 2 != 0 || lane->has_mail() || lane->counters.pending_now() > 0) return;
       sum += activity;
     }
   }
@@ -239,8 +239,8 @@ std::error_code Proactor::Core::check(const Operation& operation) const noexcept
 
 // Here, where the straight way can be seen through.
 std::error_code Proactor::start(Operation& operation) noexcept {
-  if (BATON_LIKELY(LaneLoop::start_straight(operation))) return core_->success();
-  return core_->start(operation);
+  const std::error_code* const done = LaneLoop::start_straight(operation);
+  return BATON_LIKELY(done != nullptr) ? *done : core_->start(operation);
 }
 
 std::error_code Proactor::Core::start(Operation& operation) noexcept {
@@ -333,7 +333,7 @@ std::error_code Proactor::Core::start_in_lane(Operation& operation) noexcept {
   if (Access::phase(*operation.handle()) != Access::Phase::open) return errc::handle_closed;
   // Whoever starts at the same time may overtake this look; then the lane's thread refuses, by a
   // completion.
-  if (lane.mailed.load(std::memory_order_relaxed) + processor->outstanding.get() >=
+  if (lane.mailed.load(std::memory_order_relaxed) + processor->outstanding_now() >=
       processor->operations_max) {
     lane.refused_limit.fetch_add(1, std::memory_order_relaxed);
     return errc::limit_reached;
@@ -691,7 +691,7 @@ void Proactor::Core::deliver_to_lanes(void* self, OperationQueue& finished) {
 bool Proactor::Core::everything_finished() noexcept {
   if (ledger_.handles.count() > 0) return false;
   for (const auto& lane : lanes_) {
-    if (lane->counters.pending.get() > 0 || !lane->completed.empty() || lane->has_mail() ||
+    if (lane->counters.pending_now() > 0 || !lane->completed.empty() || lane->has_mail() ||
         !lane->timers.empty()) {
       return false;
     }
@@ -773,15 +773,15 @@ void Proactor::Core::abandon_after_fork() noexcept {
 Statistics Proactor::Core::statistics() const {
   Statistics sum;
   const auto add = [&sum](const LaneCounters& from) {
-    sum.started += from.started.get() + from.straight.get();
+    sum.started += from.started.get() + from.straight_done.get() + from.straight_pending.get();
     sum.completed += from.completed.get();
-    sum.completed_at_once += from.completed_at_once.get() + from.straight.get();
+    sum.completed_at_once += from.completed_at_once.get() + from.straight_done.get();
     sum.deferred += from.deferred.get();
     sum.posted += from.posted.get();
     sum.cancelled += from.cancelled.get();
     sum.timed_out += from.timed_out.get();
     sum.refused_limit += from.refused_limit.get();
-    sum.pending += from.pending.get();
+    sum.pending += from.pending_now();
     sum.waits += from.waits.get();
     sum.batch_total += from.batch_total.get();
     sum.batch_max = std::max(sum.batch_max, from.batch_max.get());

@@ -43,7 +43,6 @@ class Proactor::Core final : public HandlerRunner {
   void drain(Deadline deadline) noexcept;
 
   std::error_code start(Operation& operation) noexcept;
-  [[nodiscard]] const std::error_code& success() const noexcept { return success_; }
   bool move_deadline(Operation& operation, Deadline deadline) noexcept;
   CancelResult cancel(Operation& operation, std::uint32_t activation) noexcept;
   CancelResult cancel(Handle& handle) noexcept;
@@ -114,7 +113,6 @@ class Proactor::Core final : public HandlerRunner {
   os::Mutex& stop_mutex() noexcept;
   static void deliver_to_lanes(void* self, OperationQueue& finished);
 
-  const std::error_code success_;  // made once: each is a call into the C++ library
   const os::System& system_;
   const std::uint32_t fork_generation_;
   const bool per_thread_;

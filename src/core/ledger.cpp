@@ -87,7 +87,7 @@ Admission Ledger::claim(Lane& lane, Processor& processor, Operation& operation, 
     return Admission::refused;
   }
   const Guard guard{*this, processor};
-  if (processor.outstanding.get() >= processor.operations_max) {
+  if (processor.outstanding_now() >= processor.operations_max) {
     lane.counters.refused_limit.add();
     error = errc::limit_reached;
     return Admission::refused;
@@ -237,16 +237,11 @@ void Ledger::take_back(Lane& lane, Operation& operation) noexcept {
   lane.completed.push_back(operation);
 }
 
-// False: it needs more than to be taken out of its handle's list.
-inline bool Ledger::take_back_plainly(Operation& operation) noexcept {
-  if ((Access::flags(operation) & ~Access::direct) != Access::listed ||
-      operation.error_value() == ECANCELED || operation.has(Operation::internal)) {
-    return false;
-  }
-  Access::unlist(operation);
-  BATON_PROBE3(operation_complete, &operation, operation.bytes(), operation.error_value());
-  Access::publish(operation);
-  return true;
+// From the first that is not usual on.
+void Ledger::take_back_rest(Lane& lane, Operation& first, std::size_t count) noexcept {
+  OperationQueue rest;
+  lane.completed.split_off(first, count, rest);
+  take_back_all(lane, rest);
 }
 
 // What is usual stays linked as the engine has linked it, and goes over in one piece.
@@ -386,7 +381,7 @@ void Ledger::cancel_accepts(Lane& lane) noexcept {
 bool Ledger::begin_close(Lane& lane, Handle& handle, Operation* operation) noexcept {
   if (Access::phase(handle) != Access::Phase::open) return false;
   Access::set_phase(handle, Access::Phase::closing);
-  Access::straight(handle).store(0, std::memory_order_relaxed);
+  Access::straight(handle).store(nullptr, std::memory_order_relaxed);
   Access::closing(handle) = operation;
   if (operation != nullptr) {
     Access::set_started(*operation, lane.clock.tick());

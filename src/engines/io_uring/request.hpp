@@ -130,13 +130,15 @@ class Slab {
     if (!table_.ensure(used_)) return no_index;
     return used_++;
   }
-  void give(std::uint32_t slot) noexcept {
-    table_[slot].next_free = free_;
+  void give(std::uint32_t slot) noexcept { give(slot, table_[slot]); }
+  /// The same, of one that is at hand.
+  void give(std::uint32_t slot, Record& record) noexcept {
+    record.next_free = free_;
     free_ = slot;
   }
   [[nodiscard]] Record& operator[](std::uint32_t slot) const noexcept { return table_[slot]; }
   [[nodiscard]] Record* find(std::uint32_t slot) const noexcept {
-    return slot < used_ ? table_.find(slot) : nullptr;
+    return slot < used_ ? &table_[slot] : nullptr;
   }
   /// Slots ever used: no higher one has been given.
   [[nodiscard]] std::uint32_t used() const noexcept { return used_; }
