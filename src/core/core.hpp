@@ -113,6 +113,7 @@ class Proactor::Core final : public HandlerRunner {
   os::Mutex& stop_mutex() noexcept;
   static void deliver_to_lanes(void* self, OperationQueue& finished);
 
+  const std::error_code success_;  // made once: each is a call into the C++ library
   const os::System& system_;
   const std::uint32_t fork_generation_;
   const bool per_thread_;
