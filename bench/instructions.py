@@ -47,6 +47,9 @@ BATON = {
     "baton io_uring": ("engine=io_uring", "callback"),
     "baton io_uring, coroutines": ("engine=io_uring", "coroutine"),
 }
+REACTOR = {
+    "baton reactor, epoll": ["reactor_lock_step", "--wait", "epoll"],
+}
 RIVALS = {
     "raw epoll": ["raw_epoll"],
     "raw epoll, edge": ["raw_epoll", "--edge", "1"],
@@ -67,7 +70,7 @@ def programs(build):
     found = {}
     for name, (choice, style) in BATON.items():
         found[name] = ([str(build / "bench" / "lock_step"), "--style", style], {"BATON": choice})
-    for name, command in RIVALS.items():
+    for name, command in {**REACTOR, **RIVALS}.items():
         found[name] = ([str(build / "bench" / command[0]), *command[1:]], {})
     return found
 

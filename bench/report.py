@@ -63,12 +63,15 @@ def row_tables(data):
         for name, m in sorted(result["medians"].items(), key=lambda item: -item[1]["rate"]):
             judged = result["judged"].get(name, {})
             rows.append([name, f"{m['rate']:,.0f}", f"{result['spread'][name]:.0%}",
-                         f"{m['cpu_us']:.2f}", f"{m['switches']:.2f}", f"{m['p50_us']:.0f}",
-                         f"{m['p99_us']:.0f}", f"{m['jain']:.3f}",
+                         f"{m['cpu_us']:.2f}",
+                         f"{m['syscalls']:.2f}" if "syscalls" in m else "-",
+                         f"{m['switches']:.2f}", f"{m['p50_us']:.0f}",
+                         f"{m['p99_us']:.0f}",
+                         f"{m['p999_us']:.0f}" if "p999_us" in m else "-", f"{m['jain']:.3f}",
                          "held against" if name == result["base"]
                          else verdict_cell(judged.get("rate")), verdict_cell(judged.get("cpu_us"))])
-        text += table(["server", "messages/s", "spread", "CPU us/msg", "switches", "p50 us",
-                       "p99 us", "Jain", "rate", "CPU"], rows)
+        text += table(["server", "messages/s", "spread", "CPU us/msg", "calls", "switches",
+                       "p50 us", "p99 us", "p99.9 us", "Jain", "rate", "CPU"], rows)
         for name, why in result["troubles"].items():
             text += f"<p class=facts>{html.escape(name)}: {html.escape(why)}</p>"
         if result["generator_busy"] > 0.95:
@@ -113,6 +116,41 @@ def bars(go, series, title, axis):
         figure.add_bar(x=x, y=y, name=name)
     figure.update_layout(title=title, yaxis_title=axis, barmode="group")
     return figure
+
+
+def stacked_chart(go, result):
+    """What a message of one row costs each server, by where it is spent."""
+    medians = {name: m for name, m in result["medians"].items() if "user_us" in m}
+    if not medians:
+        return None
+    names = sorted(medians, key=lambda name: medians[name]["cpu_us"])
+    figure = go.Figure()
+    for measure, title in (("user_us", "user space"), ("kernel_us", "kernel")):
+        figure.add_bar(x=names, y=[medians[name][measure] for name in names], name=title)
+    figure.update_layout(title=f"CPU of a message, {result['row']}", yaxis_title="us",
+                         barmode="stack")
+    return figure
+
+
+def program_tables(data):
+    """Rows of bench/programs.py."""
+    text = ""
+    for result in data["results"]:
+        text += f"<h3>{html.escape(result['row'])}, against {html.escape(str(result['base']))}</h3>"
+        measures = list(dict.fromkeys(m for median in result["medians"].values() for m in median))
+        rows = []
+        for name, median in result["medians"].items():
+            judged = result["judged"].get(name, {})
+            cells = [name]
+            for measure in measures:
+                cells.append(f"{median[measure]:,.1f}" if measure in median else "-")
+                cells.append("held against" if name == result["base"]
+                             else verdict_cell(judged.get(measure)))
+            rows.append(cells)
+        text += table(["", *(head for m in measures for head in (m, "ratio"))], rows)
+        for name, why in result["troubles"].items():
+            text += f"<p class=facts>{html.escape(name)}: {html.escape(why)}</p>"
+    return text
 
 
 def latency_chart(go, data):
@@ -167,12 +205,17 @@ def page(files):
             body += draw(rate_chart(go, data))
             body += draw(bars(go, by_server(data["results"], lambda _, m: m["cpu_us"]),
                               "CPU of a message", "us"))
+            for result in data["results"]:
+                stacked = stacked_chart(go, result)
+                body += draw(stacked) if stacked else ""
             body += draw(latency_chart(go, data)) + row_tables(data)
         elif kind == "instructions":
             text, figure = instruction_parts(go, data["results"])
             body += draw(figure) + text
+        elif kind == "programs":
+            body += program_tables(data)
         else:
-            raise SystemExit(f"report.py: {file.name}: neither rows nor instructions")
+            raise SystemExit(f"report.py: {file.name}: no rows, programs or instructions")
     return (f"<!doctype html><html lang=en><meta charset=utf-8><title>Baton, measured</title>"
             f"<style>{STYLE}</style><script>{get_plotlyjs()}</script>"
             f"<h1>Baton, measured</h1>{body}</html>")
@@ -217,7 +260,7 @@ def main():
     if options.diff:
         diff(*options.diff)
         return 0
-    files = options.files or newest("rows") + newest("instructions")
+    files = options.files or newest("rows") + newest("programs") + newest("instructions")
     if not files:
         print("report.py: nothing was measured yet: bench/rows.py", file=sys.stderr)
         return 2

@@ -15,6 +15,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import programs  # noqa: E402
 import report  # noqa: E402
 import rows  # noqa: E402
 
@@ -25,14 +26,31 @@ def measured():
     """A result file as bench/rows.py writes it, of two servers and two rows."""
     results = []
     for row in ((1, 1, 512, 0, 0), (40, 1, 512, 0, 0)):
-        taken = {name: [{"rate": rate + i, "cpu_us": 5.0, "switches": 0.5, "p50_us": 30.0,
-                         "p99_us": 90.0, "jain": 1.0, "generator_busy": 0.5} for i in range(7)]
+        taken = {name: [{"rate": rate + i, "cpu_us": 5.0, "user_us": 2.0, "kernel_us": 3.0,
+                         "switches": 0.5, "p50_us": 30.0, "p99_us": 90.0, "p999_us": 95.0,
+                         "jain": 1.0, "generator_busy": 0.5} for i in range(7)]
                  for name, rate in (("raw epoll", 1000.0), ("baton epoll", 1500.0))}
         results.append(rows.judge_row(row, taken, {"libuv": "did not say where it listens"}))
     facts = {"date": "2000-01-01T00:00:00+00:00", "machine": "none", "cores": 2, "kernel": "0",
              "compiler": "none", "commit": "0" * 40, "modified": False, "load_average": 0.0,
              "command": "bench/rows.py"}
     return {**facts, "results": results}
+
+
+def measured_programs():
+    """A result file as bench/programs.py writes it, of one row."""
+    def gone(_):
+        raise OSError("no such program")
+
+    def takes(ns):
+        return lambda _: {"post_inside": ns}
+
+    options = type("Options", (), {"rounds": 7})
+    clock = type("Clock", (), {"step": lambda _, what: None})()
+    row = programs.measure_row(options, "posting", {"floor": takes(10.0), "baton": takes(12.5),
+                                                    "asio": gone}, clock)
+    assert row["base"] == "floor" and "asio" in row["troubles"], row
+    return {**measured(), "results": [row]}
 
 
 def check_judgement(data):
@@ -73,16 +91,20 @@ def main():
             return SKIPPED
         file = folder / "2000-01-01-rows.json"
         file.write_text(json.dumps(data))
+        programs_file = folder / "2000-01-01-programs.json"
+        programs_file.write_text(json.dumps(measured_programs()))
         page = folder / "page.html"
         try:
-            page.write_text(report.page([file]))
+            page.write_text(report.page([file, programs_file]))
         except ImportError:
             print("skipped: no python3-plotly")
             return SKIPPED
         assert "<script src" not in page.read_text(), "the page needs a network"
         dom = dom_of(browser, page, folder)
     charts = dom.count('class="main-svg"')
-    assert charts >= 3, f"{charts} charts are drawn"
+    assert charts >= 5, f"{charts} charts are drawn"
+    assert "CPU of a message, 40/1/512/0/0" in dom, "no chart of what a message's CPU is made of"
+    assert "1.25 (1.25-1.25) worse" in dom, "the program's verdict is not in the table"
     assert "1.50 (1.50-1.50) better" in dom, "the verdict is not in the table"
     assert "did not say where it listens" in dom
     print(f"{charts} drawings")

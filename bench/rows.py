@@ -12,6 +12,11 @@ their own, on different cores. A ratio is that of one round, and the verdict com
 of their median (bench/compare.py). What a server is held against is the best raw loop of the row,
 or where none can run (a pool with slow handlers) the thread-pool Reactor of ACE.
 
+The last table holds one pattern against the other (P-05, P-37): over each wait strategy Baton's
+Proactor against Baton's Reactor, and the best Proactor against the best Reactor, ours or ACE's.
+
+    bench/rows.py --patterns          only the servers which that table needs
+
 Everything goes to bench/results/<date>-rows.json; bench/report.py makes the page of it.
 """
 
@@ -39,11 +44,15 @@ BATON = [
     ("baton select dedicated", "emulated", "select", "dedicated"),
     ("baton rt_signals dedicated", "emulated", "rt_signals", "dedicated"),
     # Ours.
+    ("baton poll shared", "emulated", "poll", "shared"),
     ("baton epoll shared", "emulated", "epoll", "shared"),
     ("baton epoll per_thread", "emulated", "epoll", "per_thread"),
     ("baton io_uring shared", "io_uring", None, "shared"),
     ("baton io_uring per_thread", "io_uring", None, "per_thread"),
 ]
+# The papers' reactor test: the same rows on thread-pool Reactors.
+REACTOR = {f"reactor {wait}": wait for wait in ("select", "poll", "epoll", "rt_signals")}
+ACE = ("ACE_TP_Reactor", "ACE_Dev_Poll_Reactor")
 # Name, program, options; whether it has a pool of threads, and can make a handler slow.
 RIVALS = [
     ("raw epoll", "raw_epoll", [], False, False),
@@ -82,6 +91,12 @@ def servers(build, row):
                    str(block), "--engine", engine, "--mode", mode]
         found[name] = command + (["--wait", wait] if wait else []) + \
             (["--delay-us", str(delay)] if delay else [])
+    for name, wait in REACTOR.items():
+        if wait == "select" and crowd > SELECT_SESSIONS_MAX:
+            continue
+        found[name] = [str(build / "bench" / "reactor_echo"), "--wait", wait, "--threads",
+                       str(threads), "--block", str(block)] + \
+            (["--delay-us", str(delay)] if delay else [])
     for name, program, options, pool, slow in RIVALS:
         if (delay and not slow) or not (build / "bench" / program).exists():
             continue
@@ -91,6 +106,16 @@ def servers(build, row):
             (["--threads", str(threads)] if pool else []) + \
             (["--delay-us", str(delay)] if delay else [])
     return found
+
+
+def in_patterns(name):
+    """Whether the table of the two patterns needs it."""
+    return name.startswith("baton ") or name in REACTOR or name in ACE
+
+
+def wanted_servers(options, row):
+    return {name: command for name, command in servers(options.build, row).items()
+            if options.only in name and (not options.patterns or in_patterns(name))}
 
 
 def load_of(row):
@@ -115,8 +140,7 @@ class Clock:
 
 
 def measure_row(options, row, clock):
-    sides = servers(options.build, row)
-    sides = {name: command for name, command in sides.items() if options.only in name}
+    sides = wanted_servers(options, row)
     taken = {name: [] for name in sides}
     troubles = {}
     for number in range(options.rounds):
@@ -132,7 +156,14 @@ def measure_row(options, row, clock):
                     compare.measure_server(options.build, side, not options.free, options.seconds))
             except compare.CannotMeasure as why:
                 troubles[name] = str(why)
-    return judge_row(row, taken, troubles)
+    result = judge_row(row, taken, troubles)
+    for name, medians in result["medians"].items():
+        # In a round of their own, for counting them slows the server.
+        compare.progress(f"{name_of(row)}  {name}: system calls")
+        side = (name, sides[name], load_of(row))
+        found, _ = compare.count_syscalls(options, side, not options.free)
+        medians.update(found)
+    return result
 
 
 def judge_row(row, taken, troubles):
@@ -150,22 +181,63 @@ def judge_row(row, taken, troubles):
         judged[name] = {m: compare.judge(m, [r[m] for r in rounds], [r[m] for r in good[base]])
                         for m in ("rate", "cpu_us")}
     return {"row": name_of(row), "parameters": row, "base": base, "rounds": good,
-            "medians": medians, "spread": spreads, "judged": judged, "troubles": troubles,
+            "medians": medians, "spread": spreads, "judged": judged,
+            "patterns": judge_patterns(good, medians), "troubles": troubles,
             "generator_busy": max((m["generator_busy"] for m in medians.values()), default=0)}
+
+
+def judge_patterns(good, medians):
+    """What is compared -> the Proactor, the Reactor and the ratios of the one to the other."""
+    def best(names):
+        return max((name for name in names if name in good),
+                   key=lambda name: medians[name]["rate"], default=None)
+
+    proactors = [name for name, *_ in BATON]
+    pairs = {wait: (best([p for p, _, w, _ in BATON if w == wait]), best([name]))
+             for name, wait in REACTOR.items()}
+    pairs["the best"] = (best(proactors), best([*REACTOR, *ACE]))
+    pairs["against ACE"] = (best(proactors), best(ACE))
+    return {what: {"proactor": ours, "reactor": other,
+                   **{m: compare.judge(m, [r[m] for r in good[ours]], [r[m] for r in good[other]])
+                      for m in ("rate", "cpu_us")}}
+            for what, (ours, other) in pairs.items() if ours and other}
+
+
+def print_patterns(results):
+    """P-05: in every row the Proactor is not slower."""
+    results = [result for result in results if result["patterns"]]
+    if not results:
+        return
+    print("\nProactor against Reactor: messages a second as a ratio, the interval of its median, and "
+          "CPU a message as a ratio")
+    for what in [*REACTOR.values(), "the best", "against ACE"]:
+        for result in results:
+            pair = result["patterns"].get(what)
+            if not pair:
+                continue
+            rate, cpu = pair["rate"], pair["cpu_us"]
+            print(f"  {what:11} {result['row']:22} {rate['ratio']:5.2f} "
+                  f"[{rate['low']:.2f}, {rate['high']:.2f}] {rate['verdict']:14} CPU "
+                  f"{cpu['ratio']:5.2f} {cpu['verdict']:14} {pair['proactor']} / {pair['reactor']}")
+
+
+def told_calls(median):
+    return f"{median['syscalls']:.2f}" if "syscalls" in median else "-"
 
 
 def print_row(result):
     print(f"\n{result['row']}   (sessions/threads/block/window/delay in us)")
-    print(f"  {'':32} {'msg/s':>9} {'spread':>6} {'CPU us':>7} {'switch':>6} {'p50':>6} {'p99':>7} "
-          f"{'Jain':>5}  against {result['base']}")
+    print(f"  {'':32} {'msg/s':>9} {'spread':>6} {'CPU us':>7} {'calls':>6} {'switch':>6} "
+          f"{'p50':>6} {'p99':>7} {'p99.9':>7} {'Jain':>5}  against {result['base']}")
     for name, median in sorted(result["medians"].items(), key=lambda item: -item[1]["rate"]):
         verdict = result["judged"].get(name, {}).get("rate")
         cpu = result["judged"].get(name, {}).get("cpu_us")
         told = "" if not verdict else (f"rate {verdict['ratio']:.2f} {verdict['verdict']}, "
                                        f"CPU {cpu['ratio']:.2f} {cpu['verdict']}" if cpu else "")
         print(f"  {name:32} {median['rate']:9,.0f} {result['spread'][name]:6.0%} "
-              f"{median['cpu_us']:7.2f} {median['switches']:6.2f} {median['p50_us']:6.0f} "
-              f"{median['p99_us']:7.0f} {median['jain']:5.2f}  {told}")
+              f"{median['cpu_us']:7.2f} {told_calls(median):>6} {median['switches']:6.2f} "
+              f"{median['p50_us']:6.0f} {median['p99_us']:7.0f} {median['p999_us']:7.0f} "
+              f"{median['jain']:5.2f}  {told}")
     for name, why in result["troubles"].items():
         print(f"  {name:32} {why}")
     if result["generator_busy"] > 0.95:
@@ -179,8 +251,11 @@ def main():
     parser.add_argument("--quick", action="store_true", help="3 rounds of 0.3 s")
     parser.add_argument("--row", default="")
     parser.add_argument("--only", default="")
+    parser.add_argument("--patterns", action="store_true", help="Proactors and Reactors only")
     parser.add_argument("--build", type=Path, default=REPOSITORY / "build")
     parser.add_argument("--free", action="store_true", help="let the system place the processes")
+    parser.add_argument("--syscalls", choices=["strace", "none"], default="strace",
+                        help="how they are counted")
     parser.add_argument("--no-save", action="store_true", help="print the tables only")
     options = parser.parse_args()
     if options.quick:
@@ -189,16 +264,16 @@ def main():
     wanted = [row for row in rows() if options.row in name_of(row)]
     if not wanted or options.rounds < 1:
         parser.error("no such row")
-    total = sum(len([name for name in servers(options.build, row) if options.only in name])
-                for row in wanted) * options.rounds
+    total = sum(len(wanted_servers(options, row)) for row in wanted) * options.rounds
     clock = Clock(total)
     results = []
     for row in wanted:
         results.append(measure_row(options, row, clock))
         compare.progress("")
         print_row(results[-1])
+    print_patterns(results)
     if not options.no_save:
-        compare.save("rows", results)
+        compare.save("patterns" if options.patterns else "rows", results)
     return 0 if any(result["medians"] for result in results) else 2
 
 

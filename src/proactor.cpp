@@ -273,6 +273,9 @@ bool Proactor::stopped() const noexcept { return core_->stopped(); }
 void Proactor::restart() noexcept { core_->restart(); }
 void Proactor::drain(Deadline deadline) noexcept { core_->drain(deadline); }
 
+bool Proactor::move_deadline(Operation& operation, Deadline deadline) noexcept {
+  return core_->move_deadline(operation, deadline);
+}
 CancelResult Proactor::cancel(Operation& operation, std::uint32_t activation) noexcept {
   return core_->cancel(operation, activation);
 }

@@ -29,6 +29,8 @@ struct BenchProgram {
 
 constexpr BenchProgram programs[] = {
     {"rows", "rows.py", "The paper's test and ours: every server, row by row (--quick: rough)"},
+    {"reactor", "reactor.py", "The Reactor's numbers, each with its floor (--quick: rough)"},
+    {"programs", "programs.py", "Posting, timers, short connections, files: row by row (--quick)"},
     {"instructions", "instructions.py", "User-space instructions of a message, counted"},
     {"compare", "compare.py", "One of the project's numbers, each with its goal, or `all`"},
     {"report", "report.py", "One page and a picture of what was measured"},

@@ -22,6 +22,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t posts_inside = 1'000'000;
 constexpr std::size_t posts_other_thread = 1'000'000;
 constexpr std::size_t ahead_max = 16'000;
+constexpr std::size_t hops = 20'000;
 
 struct Rounds {
   Proactor& proactor;
@@ -99,6 +100,56 @@ double post_other_thread(Rounds& rounds) {
   return ns;
 }
 
+double post_chain(Rounds& rounds) {
+  rounds.set_handlers(0, 1, [](Operation& operation) {
+    auto& run = *static_cast<Rounds*>(operation.context());
+    if (run.batches_left-- == 0) return run.proactor.stop();
+    run.post(operation);
+  });
+  rounds.batches_left = posts_inside;
+  rounds.proactor.restart();
+  const auto start = Clock::now();
+  rounds.post(rounds.posts[0]);
+  rounds.proactor.run();
+  return baton::bench::ns_since(start) / static_cast<double>(posts_inside);
+}
+
+// One of two proactors that post to each other; each sleeps when it is posted to.
+struct Hopper {
+  Proactor& proactor;
+  Operation operation;
+  Hopper* other = nullptr;
+  std::size_t* hops_left = nullptr;
+
+  explicit Hopper(Proactor& p) : proactor(p) {
+    operation.prepare(OperationKind::user, nullptr);
+    operation.set_handler([this](Operation&) { hop(); });
+  }
+  void hop() {
+    // Whoever is on the move is alone with the count.
+    if (*hops_left == 0) return other->proactor.stop(), proactor.stop();
+    --*hops_left;
+    if (other->proactor.post(other->operation)) std::abort();
+  }
+};
+
+double wake_hop(Proactor& here, Proactor& there) {
+  Hopper first{here};
+  Hopper second{there};
+  std::size_t hops_left = hops;
+  first.other = &second, second.other = &first;
+  first.hops_left = second.hops_left = &hops_left;
+  here.restart();
+  there.restart();
+  std::thread thread([&there] { there.run(); });
+  if (here.post(first.operation)) std::abort();
+  const auto start = Clock::now();
+  here.run();
+  const double ns = baton::bench::ns_since(start) / static_cast<double>(hops);
+  thread.join();
+  return ns;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -114,7 +165,10 @@ int main(int argc, char** argv) {
   baton::bench::Report report("post", std::strtoul(count.c_str(), nullptr, 10));
   report.measure("post_inside", [&] { return post_inside(rounds, 100); });
   report.measure("post_inside_1000", [&] { return post_inside(rounds, 1000); });
+  report.measure("post_chain", [&] { return post_chain(rounds); });
   report.measure("post_other_thread", [&] { return post_other_thread(rounds); });
+  Proactor there{*config};
+  report.measure("wake_hop", [&] { return wake_hop(proactor, there); });
   report.print();
   return 0;
 }

@@ -26,6 +26,7 @@ struct Rounds {
   std::unique_ptr<Operation[]> timers = std::make_unique<Operation[]>(many);
   std::size_t handlers_left = 0;
   std::uint64_t random_state = 7007;
+  std::int64_t now_ns = 0;
 
   explicit Rounds(Proactor& p) : proactor(p) {}
 
@@ -35,13 +36,18 @@ struct Rounds {
     random_state ^= random_state << 17;
     return static_cast<std::int64_t>(random_state >> 30);
   }
+  // The clock is read once a round, as by whoever sets many timers at once.
+  void look_at_clock() { now_ns = proactor.now().ns(); }
   // An hour away: never due during a round.
-  Deadline far() { return Deadline::at_ns(proactor.now().ns() + 3'600'000'000'000 + random_ns()); }
+  Deadline far() { return Deadline::at_ns(now_ns + 3'600'000'000'000 + random_ns()); }
   // Due at once, each at its own time.
   Deadline past() { return Deadline::at_ns(1'000'000 + random_ns() % 1'000'000); }
 
   void start(Operation& timer, Deadline when) {
     if (proactor.start_timer(timer, when)) std::abort();
+  }
+  void move(Operation& timer, Deadline when) {
+    if (!proactor.move_deadline(timer, when)) std::abort();
   }
   void cancel(std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) proactor.cancel(timers[i]);
@@ -57,6 +63,7 @@ struct Rounds {
     Clock::time_point start_time;
     auto begin = [&] {
       start_time = Clock::now();
+      look_at_clock();
       work();
     };
     if (proactor.post([&begin] { begin(); })) std::abort();
@@ -85,24 +92,35 @@ double create_expire(Rounds& rounds) {
   });
 }
 
-// Every timer is started again in its handler, and when all of a turn are, all are cancelled again.
-// The last turn only ends them, which the very first starts make up for.
-void restart_timer(Operation& timer) {
-  auto& rounds = *static_cast<Rounds*>(timer.context());
-  const std::size_t left = --rounds.handlers_left;
-  if (left >= rearmed) rounds.start(timer, rounds.far());
-  if (left == 0) {
-    rounds.proactor.stop();
-  } else if (left % rearmed == 0) {
+// Moves each of `rearmed` pending timers, `rearm_turns` times; starting and ending them is not part
+// of the time.
+template <typename When>
+double move_each(Rounds& rounds, When&& when) {
+  rounds.set_handlers(rearmed, count_down);
+  double ns = 0;
+  rounds.run(rearmed, rearmed, [&] {
+    for (std::size_t i = 0; i < rearmed; ++i) rounds.start(rounds.timers[i], rounds.far());
+    const auto start_time = Clock::now();
+    for (std::size_t turn = 0; turn < rearm_turns; ++turn) {
+      for (std::size_t i = 0; i < rearmed; ++i) rounds.move(rounds.timers[i], when());
+    }
+    ns = baton::bench::ns_since(start_time) / static_cast<double>(rearmed * rearm_turns);
     rounds.cancel(rearmed);
-  }
+  });
+  return ns;
 }
 
+// To anywhere, sooner or later.
 double rearm(Rounds& rounds) {
-  rounds.set_handlers(rearmed, restart_timer);
-  return rounds.run(rearmed * rearm_turns, rearmed * rearm_turns, [&rounds] {
-    for (std::size_t i = 0; i < rearmed; ++i) rounds.start(rounds.timers[i], rounds.far());
-    rounds.cancel(rearmed);
+  return move_each(rounds, [&rounds] { return rounds.far(); });
+}
+
+// As the time-out of a connection with every message: each time behind all others.
+double put_off(Rounds& rounds) {
+  std::int64_t ahead_ns = std::int64_t{1} << 35;
+  return move_each(rounds, [&] {
+    ahead_ns += 1'000;
+    return Deadline::at_ns(rounds.now_ns + 3'600'000'000'000 + ahead_ns);
   });
 }
 
@@ -121,6 +139,7 @@ int main(int argc, char** argv) {
   baton::bench::Report report("timer", std::strtoul(count.c_str(), nullptr, 10));
   report.measure("timer_create_cancel", [&] { return create_cancel(rounds); });
   report.measure("timer_rearm", [&] { return rearm(rounds); });
+  report.measure("timer_put_off", [&] { return put_off(rounds); });
   report.measure("timer_create_expire", [&] { return create_expire(rounds); });
   report.print();
   return 0;

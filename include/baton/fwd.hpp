@@ -14,6 +14,7 @@ class Strand;
 class Proactor;
 class Log;
 struct Config;
+struct TimerSlot;  // src/core/timer_wheel.hpp
 struct ProcessorConfig;
 struct SignalMask;  // the system's signal set; defined in src/os, opaque everywhere else
 

@@ -65,17 +65,18 @@ class Handle {
   std::atomic<std::uint16_t> processor_{any_processor};  // of the team: the preferred
   std::uint16_t attached_ = 0;                           // bit per processor of the team
   std::uint32_t pending_ = 0;  // operations from start until their handler has returned
-  // per_thread mode: the number of the lane loop that may start streams on it straight, or 0; see
+  std::atomic<std::uint32_t> returned_{0};  // per_thread mode: see below
+  // per_thread mode: the lane loop that may start streams on it straight, or null; see
   // core/lane_loop.hpp.
-  std::atomic<std::uint32_t> straight_{0};
+  std::atomic<const void*> straight_{nullptr};
   Operation* closing_ = nullptr;     // the close operation that waits for pending_ == 0, if any
   Operation* operations_ = nullptr;  // head of the list of its pending operations
   Handle* next_ = nullptr;           // free list, or a list of handles to detach or to close
 
-  // What other threads ask of the lane (src/core/lane.hpp), in per_thread mode.
-  std::atomic<std::uint64_t> asked_{0};     // a generation, and below it what is asked of it
-  std::atomic<std::uint32_t> returned_{0};  // handlers that other lanes have run for it
-  Handle* asked_next_ = nullptr;            // the lane's list of those with something asked
+  // What other threads ask of the lane (src/core/lane.hpp), in per_thread mode; besides, returned_
+  // counts the handlers that other lanes have run for it.
+  std::atomic<std::uint64_t> asked_{0};  // a generation, and below it what is asked of it
+  Handle* asked_next_ = nullptr;         // the lane's list of those with something asked
   friend class OperationAccess;
 };
 

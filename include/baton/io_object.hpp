@@ -107,6 +107,35 @@ struct UntilRequest {
   void undo(Operation&) const noexcept {}
 };
 
+/// The usual request stands in its operation from the beginning: nothing is written twice.
+template <class Finish>
+class [[nodiscard("nothing is started until it is awaited")]] Awaitable<Request, Finish> final
+    : public AwaiterModifiers<Awaitable<Request, Finish>> {
+  using Base = AwaiterModifiers<Awaitable>;
+
+ public:
+  Awaitable(Proactor* proactor, const Request& request, Finish finish) noexcept
+      : Base(proactor, operation_),
+        operation_(request.kind, request.handle, request.flags,
+                   ConstBuffer{request.data, request.size}, request.extra),
+        finish_(std::move(finish)) {}
+
+  template <class Promise>
+  bool await_suspend(std::coroutine_handle<Promise> waiter) noexcept {
+    if (operation_.handle() == nullptr) {
+      this->fail(make_error_code(errc::handle_closed));
+      return false;
+    }
+    // When it is suspended, *this may be gone.
+    return this->begin(waiter, context_of(waiter)) == Base::Begin::suspended;
+  }
+  auto await_resume() { return finish_(operation_); }
+
+ private:
+  Operation operation_;
+  [[no_unique_address]] Finish finish_;
+};
+
 template <class Request, OwnedHandler Handler>
 std::error_code start_owned(Proactor* proactor, Operation& operation, Request request,
                             Handler handler) noexcept {

@@ -50,15 +50,16 @@
 
 namespace baton {
 
-/// At rest are the first and the last.
+/// In the order of an operation's life. The numbers are odd while it is pending, so that one bit
+/// tells.
 enum class OperationState : std::uint8_t {
-  initialized,
-  started,
-  deferred,
-  result_ready,
-  start_error,
-  posted,
-  completed,
+  initialized = 0,
+  started = 1,
+  deferred = 3,
+  result_ready = 5,
+  start_error = 7,
+  posted = 9,
+  completed = 10,
 };
 
 /// What an operation does. The first eight are the paper's codes (000 section 5.1).
@@ -128,6 +129,15 @@ class BATON_EXPORT Operation {
   };
 
   Operation() noexcept = default;
+  /// With its request: as a new one after prepare(), but by one pass over its memory.
+  Operation(OperationKind kind, Handle* handle, std::uint16_t flags, ConstBuffer buffer,
+            std::uint64_t extra) noexcept
+      : kind_(kind),
+        flags_(flags),
+        handle_(handle),
+        data_(const_cast<void*>(buffer.data)),
+        size_(buffer.size),
+        extra_(extra) {}
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
   /// REQUIRES: not pending. Destroying an operation that the kernel may still write through would
@@ -144,10 +154,7 @@ class BATON_EXPORT Operation {
   }
   /// Started, deferred, posted or queued: its memory belongs to Baton.
   [[nodiscard]] bool is_pending() const noexcept {
-    // Between the first and the last, by one comparison.
-    constexpr auto first = static_cast<std::uint8_t>(OperationState::started);
-    constexpr auto last = static_cast<std::uint8_t>(OperationState::posted);
-    return static_cast<std::uint8_t>(static_cast<std::uint8_t>(state()) - first) <= last - first;
+    return (static_cast<std::uint8_t>(state()) & pending_bit) != 0;
   }
   /// The number of this activation; raised by every start and post, so that a late cancel of an
   /// earlier use of the same object finds nothing (tests/model/op.pml).
@@ -296,7 +303,7 @@ class BATON_EXPORT Operation {
   [[nodiscard]] State& engine_state() noexcept {
     static_assert(
         sizeof(State) <= limits::engine_state_size && alignof(State) <= 8,
-        "at most 64 bytes inside the operation; what is larger goes to the engine's slab");
+        "at most 40 bytes inside the operation; what is larger goes to the engine's slab");
     static_assert(std::is_trivially_destructible_v<State>);
     return *std::launder(reinterpret_cast<State*>(engine_state_));
   }
@@ -318,6 +325,8 @@ class BATON_EXPORT Operation {
   void set_taken_buffer(void* data, std::size_t size) noexcept { data_ = data, size_ = size; }
 
  private:
+  static constexpr std::uint8_t pending_bit = 1;
+
   /// Ends the program, unless this is a forked child in which nothing can be pending any more.
   void destroyed_while_pending() const noexcept;
 
@@ -331,6 +340,7 @@ class BATON_EXPORT Operation {
   CompletionFunction completion_ = nullptr;
   alignas(void*) std::byte inline_handler_[limits::inline_handler_size]{};
   Strand* strand_ = nullptr;
+  // These three are one word for OperationAccess::is_usual.
   std::atomic<OperationState> state_{OperationState::initialized};
   OperationKind kind_ = OperationKind::user;
   std::uint16_t flags_ = 0;
@@ -341,26 +351,31 @@ class BATON_EXPORT Operation {
   std::uint8_t core_flags_ = 0;              // the core's own, guarded as its collections are
   std::atomic<std::uint16_t> processor_{0};  // which of the team has it; of a timer: which lane
 
-  // Second: the request.
+  // Second: what a timer needs besides, and who has the operation.
+  Deadline deadline_;
+  union {
+    Operation* timer_child_ = nullptr;  // in the heap of the timer queue
+    TimerSlot* timer_slot_;             // in its wheel
+  };
+  Operation* timer_sibling_ = nullptr;
+  Operation* timer_previous_ = nullptr;
+  Operation* sibling_next_ = nullptr;  // the pending operations of its handle
+  Operation* sibling_previous_ = nullptr;
+  std::uint32_t started_tick_ = 0;  // of the core's coarse clock, for reports of old operations
+  std::uint32_t tag_ = 0;
   std::atomic<Handle*> handle_{nullptr};
+
+  // Third: the request.
   void* data_ = nullptr;
   std::size_t size_ = 0;
   std::atomic<std::size_t> bytes_{0};  // written by one; a report of what is pending reads it, too
   std::uint64_t extra_ = 0;            // offset, endpoint or delimiter, by kind
-  Deadline deadline_;
-  std::uint32_t tag_ = 0;
-  std::uint32_t started_tick_ = 0;     // of the core's coarse clock, for reports of old operations
-  Operation* sibling_next_ = nullptr;  // the pending operations of its handle
-  Operation* sibling_previous_ = nullptr;
-  Operation* timer_child_ = nullptr;  // pairing heap of the timer queue
-  Operation* timer_sibling_ = nullptr;
-  Operation* timer_previous_ = nullptr;
 
   // The engine's. A cancel may look here before the submit.
   alignas(8) std::byte engine_state_[limits::engine_state_size]{};
 };
 
 // Sizes count: an idle connection with a read pending holds one of these.
-static_assert(sizeof(Operation) <= 224);
+static_assert(sizeof(Operation) <= 200);
 
 }  // namespace baton

@@ -32,18 +32,22 @@ class OperationQueue {
     ++size_;
   }
   void push_front(Operation& operation) noexcept {
-    operation.previous_ = nullptr;
     operation.next_ = head_;
     (head_ != nullptr ? head_->previous_ : tail_) = &operation;
     head_ = &operation;
     ++size_;
   }
+  /// Into an empty queue. REQUIRES: it is one.
+  void push_only(Operation& operation) noexcept {
+    operation.next_ = nullptr;
+    head_ = tail_ = &operation;
+    size_ = 1;
+  }
   /// REQUIRES: not empty.
   Operation& pop_front() noexcept {
     Operation& operation = *head_;
     head_ = operation.next_;
-    (head_ != nullptr ? head_->previous_ : tail_) = nullptr;
-    operation.next_ = nullptr;
+    if (head_ == nullptr) tail_ = nullptr;
     --size_;
     return operation;
   }
@@ -56,11 +60,24 @@ class OperationQueue {
   }
   /// REQUIRES: `operation` is in this queue.
   void erase(Operation& operation) noexcept {
-    (operation.previous_ != nullptr ? operation.previous_->next_ : head_) = operation.next_;
-    (operation.next_ != nullptr ? operation.next_->previous_ : tail_) = operation.previous_;
-    operation.next_ = nullptr;
-    operation.previous_ = nullptr;
+    const bool first = head_ == &operation;
+    (first ? head_ : operation.previous_->next_) = operation.next_;
+    if (operation.next_ != nullptr) {
+      operation.next_->previous_ = operation.previous_;
+    } else {
+      tail_ = first ? nullptr : operation.previous_;
+    }
     --size_;
+  }
+  /// Moves `first`, and all that is behind it, to `other`. REQUIRES: `first` and what is behind it
+  /// are `count`; `other` is empty.
+  void split_off(Operation& first, std::size_t count, OperationQueue& other) noexcept {
+    other.head_ = &first;
+    other.tail_ = tail_;
+    other.size_ = count;
+    tail_ = head_ == &first ? nullptr : first.previous_;
+    (tail_ != nullptr ? tail_->next_ : head_) = nullptr;
+    size_ -= count;
   }
   /// Moves all of `other` behind the last of this queue, in order.
   void splice_back(OperationQueue& other) noexcept {
@@ -74,6 +91,7 @@ class OperationQueue {
   }
 
  private:
+  // The first one's link back is not kept.
   Operation* head_ = nullptr;
   Operation* tail_ = nullptr;
   std::size_t size_ = 0;

@@ -213,6 +213,14 @@ class BATON_EXPORT Proactor {
     return start(operation);
   }
 
+  /// Gives a pending timer, or a pending operation that was started with a deadline, another one:
+  /// earlier or later, without a completion in between, and cheaply when it is later, as with the
+  /// time-out of a connection that is put off by every message. False: nothing was changed, for it
+  /// has no deadline or is not pending any more (its completion is on the way). By any thread in
+  /// shared and dedicated mode; in per_thread mode by the operation's own, and false from others,
+  /// which cancel and start again. (Linux's mod_timer, libuv's uv_timer_again.)
+  [[nodiscard]] bool move_deadline(Operation& operation, Deadline deadline) noexcept;
+
   /// An operation from the cache, or null when memory is exhausted. Give it a handler with
   /// emplace_handler, the flag Operation::cached by prepare, and start it with start_cached, which
   /// takes it back if the start fails.

@@ -63,13 +63,17 @@ struct ReactorTuning {
     late,       ///< by the thread that is about to wait, from a list
     immediate,  ///< by the thread that has run the handler, at once
     token       ///< the same, but it has to get the token that a waiting thread holds, by a
-                ///< notification: what the article replaced
+                ///< notification: what the article replaced; REQUIRES: token_line
   };
   Suspension suspension = Suspension::lazy;
   Resumption resumption = Resumption::late;
   /// The leader runs short handlers itself and stays the leader; if not, it gives up the lead
   /// before every handler, and another thread waits.
   bool keep_lead = true;
+  /// ACE's token, imitated: threads do not follow a leader, but stand in line for the token, first
+  /// in, first out, and who has it waits. Time limits of handle_events do not hold in the line.
+  /// REQUIRES: not keep_lead.
+  bool token_line = false;
   /// The token imitation only: the notification handler is suspended and resumed as all others.
   bool suspend_notifier = false;
   /// Events taken from the system at once; at most limits::reports_max.

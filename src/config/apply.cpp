@@ -3,28 +3,16 @@
 
 #include <algorithm>
 
+#include "base/assert.hpp"
+
 namespace baton::config {
-namespace {
-
-Problem unknown_key(std::span<const std::string> valid) {
-  return {errc::unknown_name, "is no setting; valid: " + joined(valid)};
-}
-
-Failure not_a_key(std::string_view place, std::string_view name, const Problem& problem) {
-  return {make_error_code(problem.code),
-          std::string(place) + ": " + quoted(name) + " " + problem.what, problem.reason_code};
-}
-
-}  // namespace
 
 std::string processor_name(std::size_t index) { return "processor " + std::to_string(index); }
 
 Result<void, Failure> Applier::set(std::string_view place, std::string_view name,
                                    std::string_view value) {
   const Key<Config>* key = find_key(proactor_keys(), name);
-  if (key == nullptr) {
-    return unexpected{not_a_key(place, name, unknown_key(names(proactor_keys())))};
-  }
+  BATON_ASSERT(key != nullptr);
   const std::string before = key->get(config_);
   if (const auto problem = key->set(config_, value)) {
     return unexpected{failure(place, name, value, *problem)};
@@ -36,9 +24,7 @@ Result<void, Failure> Applier::set(std::string_view place, std::string_view name
 Result<void, Failure> Applier::set(std::string_view place, std::string_view name,
                                    std::string_view value, std::size_t first, std::size_t last) {
   const Key<ProcessorConfig>* key = find_key(processor_keys(), name);
-  if (key == nullptr) {
-    return unexpected{not_a_key(place, name, unknown_key(names(processor_keys())))};
-  }
+  BATON_ASSERT(key != nullptr);
   std::vector<std::string> before;
   for (std::size_t i = first; i < last; ++i) {
     std::string old = key->get(config_.processors[i]);

@@ -16,9 +16,10 @@ class Applier {
   /// `source` is named in Config::sources: "wait=epoll from BATON".
   Applier(Config& config, std::string source) : config_(config), source_(std::move(source)) {}
 
-  /// A setting of the proactor as a whole; `place` is named in the Failure.
+  /// A setting of the proactor as a whole; `place` is named in the Failure. REQUIRES: there is a
+  /// setting of this name.
   Result<void, Failure> set(std::string_view place, std::string_view name, std::string_view value);
-  /// A setting of the processors first to last (one behind).
+  /// A setting of the processors first to last (one behind). REQUIRES: likewise.
   Result<void, Failure> set(std::string_view place, std::string_view name, std::string_view value,
                             std::size_t first, std::size_t last);
   /// A line of the account that is no setting.

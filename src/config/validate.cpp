@@ -98,10 +98,10 @@ Checked check_team(const Config& config, const std::vector<std::string>& places)
 }
 
 bool engine_waits_by_strategy(const std::string& name) {
-  for (const auto& engine : registry().engines()) {
-    if (engine.name == name) return engine.waits_by_strategy;
-  }
-  return true;
+  const auto engines = registry().engines();
+  return std::any_of(engines.begin(), engines.end(), [&name](const auto& engine) {
+    return engine.name == name && engine.waits_by_strategy;
+  });
 }
 
 /// Settings of a processor that have no effect beside the others.

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "base/assert.hpp"
 #include "baton/handle.hpp"
@@ -19,10 +22,32 @@ class OperationAccess {
     timer_armed = 1U << 1,   ///< it stands in a timer queue
     listed = 1U << 2,        ///< it stands in its handle's list, and counts as pending there
     direct = 1U << 3,        ///< started straight; it has no strand and is not from the cache
+    timer_near = 1U << 4,    ///< and there among those that come next
   };
 
   static OperationState state(const Operation& operation) noexcept {
     return operation.state_.load(std::memory_order_relaxed);
+  }
+
+  /// At rest, a read or a write of a stream, of one buffer, by a user: by one look at one word. Of
+  /// pooled reads and deadlines it says nothing.
+  [[gnu::always_inline]] static bool is_usual(const Operation& operation) noexcept {
+    struct Word {
+      std::uint8_t state;
+      std::uint8_t kind;
+      std::uint16_t flags;
+    };
+    static_assert(offsetof(Operation, kind_) == offsetof(Operation, state_) + 1 &&
+                  offsetof(Operation, flags_) == offsetof(Operation, state_) + 2);
+    static_assert(static_cast<int>(OperationKind::read_stream) == 0 &&
+                  static_cast<int>(OperationKind::write_stream) == 1);
+    constexpr auto unusual = std::bit_cast<std::uint32_t>(
+        Word{Operation::pending_bit, 0xfe,
+             Operation::vectored | Operation::until | Operation::internal});
+    std::uint32_t word;
+    std::memcpy(&word, reinterpret_cast<const char*>(&operation) + offsetof(Operation, state_),
+                sizeof(word));
+    return (word & unusual) == 0;
   }
 
   /// A new activation: from rest to `to` (started, deferred or posted). REQUIRES: at rest.
@@ -37,13 +62,12 @@ class OperationAccess {
     operation.core_flags_ = 0;
     operation.state_.store(to, std::memory_order_release);
   }
-  /// The same for one that starts straight: with its flags, and still at rest. Its state comes when
-  /// the engine has answered; until then nobody but this thread looks. REQUIRES: at rest.
-  static void activate_straight(Operation& operation, std::uint8_t flags) noexcept {
+  /// The same for one that starts straight: still at rest, and without flags. Its state may come
+  /// when the engine has answered; until then nobody but this thread looks. REQUIRES: at rest.
+  static void activate_straight(Operation& operation) noexcept {
     operation.cancel_wanted_.store(0, std::memory_order_relaxed);
     operation.activation_.store(operation.activation_.load(std::memory_order_relaxed) + 1,
                                 std::memory_order_relaxed);
-    operation.core_flags_ = flags;
   }
   static void set_state_straight(Operation& operation, OperationState state) noexcept {
     operation.state_.store(state, std::memory_order_release);
@@ -139,8 +163,9 @@ class OperationAccess {
   }
   static Operation*& next(Operation& operation) noexcept { return operation.next_; }
 
-  // The pairing heap of the timer queue.
+  // The timer queue: its heap (timer_heap.cpp) and its wheel (timer_wheel.cpp).
   static Operation*& child(Operation& operation) noexcept { return operation.timer_child_; }
+  static TimerSlot*& slot(Operation& operation) noexcept { return operation.timer_slot_; }
   static Operation*& sibling(Operation& operation) noexcept { return operation.timer_sibling_; }
   static Operation*& previous(Operation& operation) noexcept { return operation.timer_previous_; }
 
@@ -165,7 +190,7 @@ class OperationAccess {
   static Operation* first(Handle& handle) noexcept { return handle.operations_; }
   static Operation* after(Operation& operation) noexcept { return operation.sibling_next_; }
   static Handle*& next(Handle& handle) noexcept { return handle.next_; }
-  static std::atomic<std::uint32_t>& straight(Handle& handle) noexcept { return handle.straight_; }
+  static std::atomic<const void*>& straight(Handle& handle) noexcept { return handle.straight_; }
   static std::atomic<std::uint64_t>& asked(Handle& handle) noexcept { return handle.asked_; }
   static std::atomic<std::uint32_t>& returned(Handle& handle) noexcept { return handle.returned_; }
   static Handle*& asked_next(Handle& handle) noexcept { return handle.asked_next_; }
@@ -173,14 +198,16 @@ class OperationAccess {
 
   /// Into the list of its handle, which has one more pending; unlist leaves the count, which lasts
   /// until the handler has returned.
-  static void list(Operation& operation) noexcept {
+  static void list(Operation& operation) noexcept { list(operation, operation.core_flags_); }
+  /// With new flags.
+  static void list(Operation& operation, std::uint8_t flags) noexcept {
     Handle& handle = *operation.handle();
     operation.sibling_previous_ = nullptr;
     operation.sibling_next_ = handle.operations_;
     if (handle.operations_ != nullptr) handle.operations_->sibling_previous_ = &operation;
     handle.operations_ = &operation;
     ++handle.pending_;
-    set(operation, listed);
+    operation.core_flags_ = static_cast<std::uint8_t>(flags | listed);
   }
   static void unlist(Operation& operation) noexcept {
     Handle& handle = *operation.handle();

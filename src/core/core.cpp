@@ -207,7 +207,7 @@ void Proactor::Core::lane_is_quiet(Lane&) noexcept BATON_NO_THREAD_SAFETY_ANALYS
   for (std::uint64_t& sum : seen) {
     for (const auto& lane : lanes_) {
       const std::uint32_t activity = lane->activity.load(std::memory_order_seq_cst);
-      if (activity % 2 != 0 || lane->has_mail() || lane->counters.pending.get() > 0) return;
+      if (activity % 2 != 0 || lane->has_mail() || lane->counters.pending_now() > 0) return;
       sum += activity;
     }
   }
@@ -223,7 +223,6 @@ std::error_code Proactor::Core::check(const Operation& operation) const noexcept
       (refusing == Refusing::everything || kind == OperationKind::accept)) {
     return errc::stopped;
   }
-  if (kind == OperationKind::timer) return {};  // they have no handle
   if (kind == OperationKind::user || operation.handle() == nullptr) {
     return std::make_error_code(std::errc::invalid_argument);
   }
@@ -240,18 +239,22 @@ std::error_code Proactor::Core::check(const Operation& operation) const noexcept
 
 // Here, where the straight way can be seen through.
 std::error_code Proactor::start(Operation& operation) noexcept {
-  if (BATON_LIKELY(LaneLoop::start_straight(operation))) return core_->success();
-  return core_->start(operation);
+  const std::error_code* const done = LaneLoop::start_straight(operation);
+  return BATON_LIKELY(done != nullptr) ? *done : core_->start(operation);
 }
 
 std::error_code Proactor::Core::start(Operation& operation) noexcept {
-  if (forked()) return errc::after_fork;
-  if (operation.is_pending()) return errc::operation_in_use;
+  if (BATON_UNLIKELY(forked())) return errc::after_fork;
+  if (BATON_UNLIKELY(operation.is_pending())) return errc::operation_in_use;
+  if (operation.kind() == OperationKind::timer) {
+    if (BATON_UNLIKELY(refuses_everything())) return errc::stopped;
+    const LaneLoop* here = per_thread_ ? LaneLoop::here(ledger_) : nullptr;
+    return start_timer(operation, here != nullptr ? here->lane_index() : home_of(Home{}));
+  }
   if (operation.kind() == OperationKind::close && operation.handle() != nullptr) {
     return close(*operation.handle(), operation);
   }
   if (const std::error_code error = check(operation)) return error;
-  if (operation.kind() == OperationKind::timer) return start_timer(operation, home_of(Home{}));
   return per_thread_ ? start_in_lane(operation) : start_shared(operation);
 }
 
@@ -330,7 +333,7 @@ std::error_code Proactor::Core::start_in_lane(Operation& operation) noexcept {
   if (Access::phase(*operation.handle()) != Access::Phase::open) return errc::handle_closed;
   // Whoever starts at the same time may overtake this look; then the lane's thread refuses, by a
   // completion.
-  if (lane.mailed.load(std::memory_order_relaxed) + processor->outstanding.get() >=
+  if (lane.mailed.load(std::memory_order_relaxed) + processor->outstanding_now() >=
       processor->operations_max) {
     lane.refused_limit.fetch_add(1, std::memory_order_relaxed);
     return errc::limit_reached;
@@ -351,7 +354,7 @@ std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t 
     } else {
       loop.mail(operation);
     }
-    return {};
+    return success_;
   }
   const Deadline deadline = operation.deadline();
   const os::LockGuard lock{ledger_.mutex, system_};
@@ -359,21 +362,27 @@ std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t 
   ledger_.start_timer(*first_lane_, operation);
   if (ledger_.drain_is_over()) ledger_.cancel(*first_lane_, operation);
   dispatcher_->timer_added(deadline);
-  return {};
+  return success_;
 }
 
 std::error_code Proactor::Core::post(Operation& operation, Notify level, Home home) noexcept {
   if (BATON_UNLIKELY(forked())) return errc::after_fork;
   if (BATON_UNLIKELY(operation.is_pending())) return errc::operation_in_use;
-  if (BATON_UNLIKELY(ledger_.refusing.load(std::memory_order_acquire) == Refusing::everything)) {
-    return errc::stopped;
-  }
+  if (BATON_UNLIKELY(refuses_everything())) return errc::stopped;
   // It may have been a request on a handle before.
   if (BATON_UNLIKELY(operation.kind() != OperationKind::user)) {
     operation.prepare(OperationKind::user, nullptr, operation.flags() & Operation::cached);
   }
   Access::activate(operation, OperationState::posted);
-  return per_thread_ ? post_to_lane(operation, home) : post_to_queue(operation, level);
+  if (!per_thread_) return post_to_queue(operation, level);
+  LaneLoop* const here = LaneLoop::here(ledger_);
+  if (BATON_UNLIKELY(here == nullptr || home.lane != Home::here_or_next)) {
+    return post_to_lane(operation, *loops_[home_of(home)]);
+  }
+  Lane& lane = here->lane();
+  lane.counters.posted.add();
+  lane.completed.push_back(operation);
+  return success_;
 }
 
 std::error_code Proactor::Core::post_to_queue(Operation& operation, Notify level) noexcept
@@ -384,23 +393,41 @@ std::error_code Proactor::Core::post_to_queue(Operation& operation, Notify level
   lane.completed.push_back(operation);
   if (level == Notify::strong) dispatcher_->look_round();
   if (level == Notify::follower) dispatcher_->look_round_for_followers();
-  return {};
+  return success_;
 }
 
-std::error_code Proactor::Core::post_to_lane(Operation& operation, Home home) noexcept {
-  LaneLoop* here = LaneLoop::here(ledger_);
-  LaneLoop* loop =
-      here != nullptr && home.lane == Home::here_or_next ? here : loops_[home_of(home)].get();
-  if (loop == here) {
-    loop->lane().counters.posted.add();
-    loop->lane().completed.push_back(operation);
+std::error_code Proactor::Core::post_to_lane(Operation& operation, LaneLoop& loop) noexcept {
+  if (loop.mine()) {
+    loop.lane().counters.posted.add();
+    loop.lane().completed.push_back(operation);
   } else {
-    loop->mail(operation);
+    loop.mail(operation);
   }
-  return {};
+  return success_;
 }
 
 // -- cancelling -----------------------------------------------------------------------------------
+
+bool Proactor::Core::move_deadline(Operation& operation,
+                                   Deadline deadline) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+  if (BATON_UNLIKELY(forked())) return false;
+  if (per_thread_) {
+    LaneLoop* const here = LaneLoop::here(ledger_);
+    if (here == nullptr || !operation.is_pending()) return false;
+    const Handle* handle = operation.handle();
+    const std::uint16_t lane =
+        handle != nullptr ? Access::lane(*handle) : Access::processor(operation);
+    if (lane != here->lane_index()) return false;
+    here->take_mail();  // it may still lie there
+    return ledger_.move_deadline(here->lane(), operation, deadline);
+  }
+  const os::LockGuard lock{ledger_.mutex, system_};
+  if (!operation.is_pending()) return false;
+  const bool sooner = deadline < operation.deadline();
+  if (!ledger_.move_deadline(*first_lane_, operation, deadline)) return false;
+  if (sooner) dispatcher_->timer_added(deadline);
+  return true;
+}
 
 CancelResult Proactor::Core::cancel(Operation& operation, std::uint32_t activation) noexcept
     BATON_NO_THREAD_SAFETY_ANALYSIS {
@@ -664,7 +691,7 @@ void Proactor::Core::deliver_to_lanes(void* self, OperationQueue& finished) {
 bool Proactor::Core::everything_finished() noexcept {
   if (ledger_.handles.count() > 0) return false;
   for (const auto& lane : lanes_) {
-    if (lane->counters.pending.get() > 0 || !lane->completed.empty() || lane->has_mail() ||
+    if (lane->counters.pending_now() > 0 || !lane->completed.empty() || lane->has_mail() ||
         !lane->timers.empty()) {
       return false;
     }
@@ -746,15 +773,15 @@ void Proactor::Core::abandon_after_fork() noexcept {
 Statistics Proactor::Core::statistics() const {
   Statistics sum;
   const auto add = [&sum](const LaneCounters& from) {
-    sum.started += from.started.get() + from.straight.get();
+    sum.started += from.started.get() + from.straight_done.get() + from.straight_pending.get();
     sum.completed += from.completed.get();
-    sum.completed_at_once += from.completed_at_once.get() + from.straight.get();
+    sum.completed_at_once += from.completed_at_once.get() + from.straight_done.get();
     sum.deferred += from.deferred.get();
     sum.posted += from.posted.get();
     sum.cancelled += from.cancelled.get();
     sum.timed_out += from.timed_out.get();
     sum.refused_limit += from.refused_limit.get();
-    sum.pending += from.pending.get();
+    sum.pending += from.pending_now();
     sum.waits += from.waits.get();
     sum.batch_total += from.batch_total.get();
     sum.batch_max = std::max(sum.batch_max, from.batch_max.get());

@@ -43,7 +43,7 @@ class Proactor::Core final : public HandlerRunner {
   void drain(Deadline deadline) noexcept;
 
   std::error_code start(Operation& operation) noexcept;
-  [[nodiscard]] const std::error_code& success() const noexcept { return success_; }
+  bool move_deadline(Operation& operation, Deadline deadline) noexcept;
   CancelResult cancel(Operation& operation, std::uint32_t activation) noexcept;
   CancelResult cancel(Handle& handle) noexcept;
   void cancel_all() noexcept;
@@ -70,6 +70,9 @@ class Proactor::Core final : public HandlerRunner {
   bool name_tag(std::uint32_t tag, std::string_view name);
   /// In a child process: ends everything without touching what the parent shares.
   void abandon_after_fork() noexcept;
+  [[nodiscard]] bool refuses_everything() const noexcept {
+    return ledger_.refusing.load(std::memory_order_acquire) == Refusing::everything;
+  }
   [[nodiscard]] bool forked() const noexcept { return os::fork_generation() != fork_generation_; }
 
   // -- HandlerRunner ------------------------------------------------------------------------------
@@ -93,7 +96,7 @@ class Proactor::Core final : public HandlerRunner {
   std::error_code start_in_lane(Operation& operation) noexcept;
   std::error_code start_timer(Operation& operation, std::uint32_t lane) noexcept;
   std::error_code post_to_queue(Operation& operation, Notify level) noexcept;
-  std::error_code post_to_lane(Operation& operation, Home home) noexcept;
+  std::error_code post_to_lane(Operation& operation, LaneLoop& loop) noexcept;
   /// drain, stop and restart: says so to whoever starts.
   void refuse(Refusing what) noexcept;
   void set_drain_deadline(Deadline deadline) noexcept;

@@ -24,6 +24,13 @@ class Counter {
     return value_.load(std::memory_order_relaxed);
   }
 
+  /// Of two that make one number, which is not negative, this one taken from, and perhaps below
+  /// zero. Another thread may see one change and not the other.
+  [[nodiscard]] std::uint64_t sum_with(const Counter& added_to) const noexcept {
+    const auto sum = static_cast<std::int64_t>(get() + added_to.get());
+    return sum > 0 ? static_cast<std::uint64_t>(sum) : 0;
+  }
+
  private:
   std::atomic<std::uint64_t> value_{0};
 };

@@ -27,13 +27,18 @@ class PendingInquiry;
 
 /// The counters of one lane; see Statistics for their meaning.
 struct LaneCounters {
-  /// Started and complete at once, by the straight way: neither counted in `started` nor in
-  /// `completed_at_once`.
-  Counter straight;
+  /// Started by the straight way, and complete at once or pending at first. The former are not
+  /// counted in `started` and `completed_at_once`, the latter not in `started` and `pending`.
+  Counter straight_done, straight_pending;
   Counter started, completed, completed_at_once, deferred, posted, cancelled, timed_out,
       refused_limit, pending, waits, batch_total, batch_max, interrupts_sent, interrupts_suppressed,
       followers_woken, wakes_suppressed, leader_changes, seats_taken, handler_ns_max, slow_handlers,
       exceptions;
+
+  /// Those by the straight way included.
+  [[nodiscard]] std::uint64_t pending_now() const noexcept {
+    return pending.sum_with(straight_pending);
+  }
 };
 
 struct OperationLinks {

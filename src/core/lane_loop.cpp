@@ -91,20 +91,6 @@ void LaneLoop::cancel_and_close_everything() noexcept {
   set_inside_chain(link.outer);
 }
 
-LaneLoop* LaneLoop::here(const Ledger& ledger) noexcept {
-  for (const Inside* inside = inside_chain(); inside != nullptr; inside = inside->outer) {
-    if (&inside->loop->ledger_ == &ledger) return inside->loop;
-  }
-  return nullptr;
-}
-
-bool LaneLoop::mine() const noexcept {
-  for (const Inside* inside = inside_chain(); inside != nullptr; inside = inside->outer) {
-    if (inside->loop == this) return true;
-  }
-  return false;
-}
-
 // A pinned engine's operations cannot be reaped by another thread, so they end before this one
 // leaves.
 void LaneLoop::drain_pinned() noexcept {
@@ -144,30 +130,39 @@ void LaneLoop::note_long_time(std::uint64_t took, std::size_t timed) noexcept {
   lane_.counters.handler_ns_max.raise_to(slow ? took : took / timed);
 }
 
-inline std::size_t LaneLoop::run_batch(std::size_t handlers_max) {
-  if (lane_.completed.empty()) return 0;
-  std::int64_t begin = system_.monotonic_ns();
+// REQUIRES: there is one, and `handlers_max` is not 0.
+inline std::size_t LaneLoop::run_batch(std::int64_t begin, std::size_t handlers_max) {
   lane_.clock.set(begin);
   std::size_t count = 0;
-  std::size_t timed = 0;
-  Lane& lane = lane_;
-  while (!lane.completed.empty() && count < handlers_max && !stopped()) {
-    if (BATON_UNLIKELY(timed == handlers_per_clock)) {
-      begin = note_time(begin, timed);
-      timed = 0;
-    }
-    ++count;
-    ++timed;
-    try {
-      Handle* handle = runner_.run(lane, *ledger_.pop(lane), false);
-      if (handle != nullptr) ledger_.handler_returned(lane, handle);
-    } catch (...) {
-      lane.counters.exceptions.add();
-      throw;
-    }
-  }
-  if (timed > 0) note_time(begin, timed);
+  do {
+    const std::size_t ran = run_some(std::min(handlers_max - count, handlers_per_clock));
+    begin = note_time(begin, ran);
+    count += ran;
+  } while (!lane_.completed.empty() && count < handlers_max && !stopped());
   return count;
+}
+
+// REQUIRES: as run_batch.
+inline std::size_t LaneLoop::run_some(std::size_t handlers_max) {
+  Lane& lane = lane_;
+  HandlerRunner& runner = runner_;
+  std::size_t left = handlers_max;
+  try {
+    do {
+      Operation& operation = lane.completed.pop_front();
+      if (BATON_LIKELY(Access::has(operation, Access::direct))) {
+        lane.counters.completed.add();
+        runner.run_direct(lane, operation);
+      } else {
+        if (!operation.has(Operation::internal)) lane.counters.completed.add();
+        ledger_.handler_returned(lane, runner.run(lane, operation, false));
+      }
+    } while (--left > 0 && !lane.completed.empty() && !stopped());
+  } catch (...) {
+    lane.counters.exceptions.add();
+    throw;
+  }
+  return handlers_max - left;
 }
 
 // Before anything is taken that others could count on: mail, or what an engine has completed.
@@ -177,20 +172,20 @@ inline void LaneLoop::be_at_work() noexcept {
   if (activity % 2 == 0) lane_.activity.store(activity + 1, std::memory_order_seq_cst);
 }
 
-inline std::size_t LaneLoop::take_in(Processor& processor, OperationQueue& batch) noexcept {
-  const std::size_t brought = batch.size();
-  ledger_.account(processor, batch);
-  ledger_.take_back_all(lane_, batch);
+// Nothing is queued, so what the engine brings may go into the lane's queue at once.
+inline std::size_t LaneLoop::reap_from(Processor& processor, Deadline deadline) noexcept {
+  processor.engine->wait(lane_.completed, deadline);
+  be_at_work();
+  const std::size_t brought = lane_.completed.size();
+  ledger_.account(processor, brought);
+  ledger_.take_back_queued(lane_);
   return brought;
 }
 
 inline void LaneLoop::reap(Deadline deadline) noexcept {
   std::size_t brought = 0;
-  if (BATON_LIKELY(own_.size() == 1)) {
-    OperationQueue batch;
-    own_.front()->engine->wait(batch, deadline);
-    be_at_work();
-    brought = take_in(*own_.front(), batch);
+  if (BATON_LIKELY(only_ != nullptr && lane_.completed.empty())) {
+    brought = reap_from(*only_, deadline);
   } else {
     brought = reap_all(deadline);
   }
@@ -201,7 +196,7 @@ inline void LaneLoop::reap(Deadline deadline) noexcept {
 }
 
 inline void LaneLoop::wait(Deadline deadline) noexcept {
-  if (BATON_UNLIKELY(own_.size() != 1 || !own_.front()->deferred.empty())) {
+  if (BATON_UNLIKELY(only_ == nullptr || !only_->deferred.empty())) {
     start_what_is_deferred();
   }
   const bool idle = lane_.completed.empty() && lane_.closable == nullptr && !stopped();
@@ -242,9 +237,15 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
   while (!stopped()) {
     take_mail();
     run_closures();
-    if (BATON_UNLIKELY(!lane_.timers.empty())) ledger_.expire(lane_, ledger_.now());
-    const std::size_t room = handlers_max != 0 ? handlers_max - handlers : ~std::size_t{0};
-    handlers += run_batch(std::min(room, lane_.handlers_before_look()));
+    if (BATON_UNLIKELY(!lane_.timers.empty())) {
+      // No more than run next, so that they are still in the cache then; but the last turn leaves
+      // none that is due.
+      ledger_.expire(lane_, ledger_.now(), late ? ~std::size_t{0} : lane_.handlers_before_look());
+    }
+    if (BATON_LIKELY(!lane_.completed.empty())) {
+      const std::size_t room = handlers_max != 0 ? handlers_max - handlers : ~std::size_t{0};
+      handlers += run_batch(system_.monotonic_ns(), std::min(room, lane_.handlers_before_look()));
+    }
     if (handlers_max != 0 && handlers >= handlers_max) break;
     if (stopped()) break;
     if (lane_.completed.empty() && (late || (return_after_handlers && handlers > 0))) break;
@@ -260,7 +261,7 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
 }
 
 bool LaneLoop::quiet() const noexcept {
-  return lane_.counters.pending.get() == 0 && lane_.completed.empty() &&
+  return lane_.counters.pending_now() == 0 && lane_.completed.empty() &&
          lane_.closable == nullptr && !lane_.has_mail();
 }
 
@@ -285,7 +286,11 @@ std::size_t LaneLoop::reap_all(Deadline deadline) noexcept {
   merged_wait(own_, std::span{batches, own_.size()}, deadline, asked, system_);
   be_at_work();
   std::size_t brought = 0;
-  for (std::size_t i = 0; i < own_.size(); ++i) brought += take_in(*own_[i], batches[i]);
+  for (std::size_t i = 0; i < own_.size(); ++i) {
+    brought += batches[i].size();
+    ledger_.account(*own_[i], batches[i]);
+    ledger_.take_back_all(lane_, batches[i]);
+  }
   return brought;
 }
 
@@ -302,12 +307,27 @@ void LaneLoop::find_straight_way() noexcept {
   if (found == nullptr || found->mode != Mode::per_thread) return;
   if (first_that_takes(OperationKind::write_stream) != found) return;
   way_ = found;
+  way_->straight = &lane_.counters.straight_pending;
   way_started_max_ = found->operations_max;
   if (found->started_max != 0) way_started_max_ = std::min(way_started_max_, found->started_max);
 }
 
-void LaneLoop::found_busy(Operation& operation) noexcept {
-  ledger_.submitted(lane_, *way_, operation, Submission::busy);
+// With a strand, or from the cache.
+const std::error_code* LaneLoop::start_with_more(Operation& operation) noexcept {
+  return start_here(operation, 0);
+}
+
+// A read that is complete at once, or deferred.
+void LaneLoop::not_pending(Operation& operation, Submission answer) noexcept {
+  ledger_.submitted(lane_, *way_, operation, answer);
+}
+
+void LaneLoop::add_deadline(Operation& operation) noexcept { lane_.timers.add(operation); }
+
+// A write for which there is no room.
+void LaneLoop::pending_after_all(Operation& operation, Submission answer) noexcept {
+  book_straight(operation, Access::flags(operation));
+  if (answer != Submission::pending) not_pending(operation, answer);
 }
 
 // A stream has gone the long way once, and its engine knows the handle: from now on the straight
@@ -317,7 +337,7 @@ void LaneLoop::went_well(Handle& handle) noexcept {
       Access::phase(handle) != Access::Phase::open) {
     return;
   }
-  Access::straight(handle).store(number_, std::memory_order_relaxed);
+  Access::straight(handle).store(this, std::memory_order_relaxed);
 }
 
 std::error_code LaneLoop::start(Processor& processor, Operation& operation) noexcept {

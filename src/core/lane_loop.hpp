@@ -27,7 +27,10 @@ class LaneLoop {
   LaneLoop(const LaneLoop&) = delete;
   LaneLoop& operator=(const LaneLoop&) = delete;
 
-  void add(Processor& processor) { own_.push_back(&processor); }
+  void add(Processor& processor) {
+    own_.push_back(&processor);
+    only_ = own_.size() == 1 ? &processor : nullptr;
+  }
 
   /// The calling thread becomes the owner; false when another thread is. May be nested.
   bool enter() noexcept;
@@ -44,9 +47,17 @@ class LaneLoop {
   /// A thread is inside.
   [[nodiscard]] bool driven() const noexcept { return inside_.load(std::memory_order_relaxed); }
   /// The innermost lane of this proactor that this thread is inside, or null.
-  [[nodiscard]] static LaneLoop* here(const Ledger& ledger) noexcept;
+  [[nodiscard]] static LaneLoop* here(const Ledger& ledger) noexcept {
+    const Inside* inside = inside_chain();
+    while (inside != nullptr && &inside->loop->ledger_ != &ledger) inside = inside->outer;
+    return inside != nullptr ? inside->loop : nullptr;
+  }
   /// This thread is inside this lane.
-  [[nodiscard]] bool mine() const noexcept;
+  [[nodiscard]] bool mine() const noexcept {
+    const Inside* inside = inside_chain();
+    while (inside != nullptr && inside->loop != this) inside = inside->outer;
+    return inside != nullptr;
+  }
 
   /// As Dispatcher::turn. REQUIRES: mine().
   std::size_t turn(Deadline deadline, std::size_t handlers_max, bool return_after_handlers);
@@ -72,9 +83,10 @@ class LaneLoop {
   // -- for the owner, and for the destructor when no thread is inside -----------------------------
 
   /// The usual start, in one piece: of a stream, one buffer, by a thread that is inside the lane of
-  /// its handle, whose own engine takes it and has room. False: nothing was done, for something is
-  /// out of the ordinary.
-  [[gnu::always_inline]] static bool start_straight(Operation& operation) noexcept;
+  /// its handle, whose own engine takes it and has room. Answers success, or null: nothing was
+  /// done, for something is out of the ordinary.
+  [[gnu::always_inline]] static const std::error_code* start_straight(
+      Operation& operation) noexcept;
   /// When the team is complete.
   void find_straight_way() noexcept;
   /// Starts one operation of this lane. The error tells why it was refused.
@@ -91,6 +103,7 @@ class LaneLoop {
   [[nodiscard]] std::uint32_t started() const noexcept;
 
   [[nodiscard]] Lane& lane() noexcept { return lane_; }
+  [[nodiscard]] std::uint16_t lane_index() const noexcept { return lane_.index; }
   [[nodiscard]] std::uint64_t wakes_sent() const noexcept { return wakes_sent_.load(); }
   [[nodiscard]] std::uint64_t wakes_suppressed() const noexcept { return wakes_suppressed_.load(); }
 
@@ -105,11 +118,21 @@ class LaneLoop {
   }
   static void set_inside_chain(const Inside* link) noexcept {
     os::thread_locals.lane_loops = link;
-    os::thread_locals.straight = link != nullptr ? link->loop : nullptr;
+    os::thread_locals.straight =
+        link != nullptr ? static_cast<const void*>(link->loop) : &os::nowhere;
   }
 
-  [[gnu::always_inline]] bool start_here(Operation& operation, Handle& handle) noexcept;
-  void found_busy(Operation& operation) noexcept;
+  [[gnu::always_inline]] const std::error_code* start_here(Operation& operation,
+                                                           std::uint8_t flags) noexcept;
+  [[gnu::noinline]] const std::error_code* start_with_more(Operation& operation) noexcept;
+  [[gnu::always_inline]] const std::error_code* read_here(Operation& operation,
+                                                          std::uint8_t flags) noexcept;
+  [[gnu::always_inline]] const std::error_code* write_here(Operation& operation,
+                                                           std::uint8_t flags) noexcept;
+  [[gnu::always_inline]] void book_straight(Operation& operation, std::uint8_t flags) noexcept;
+  void not_pending(Operation& operation, Submission answer) noexcept;
+  void add_deadline(Operation& operation) noexcept;
+  void pending_after_all(Operation& operation, Submission answer) noexcept;
   void went_well(Handle& handle) noexcept;
   void look_at_mail() noexcept;
   void close_handles() noexcept;
@@ -127,25 +150,25 @@ class LaneLoop {
   [[nodiscard]] bool quiet() const noexcept;
   [[gnu::always_inline]] void be_at_work() noexcept;
   void be_quiet() noexcept;
-  [[gnu::always_inline]] std::size_t run_batch(std::size_t handlers_max);
+  [[gnu::always_inline]] std::size_t run_batch(std::int64_t begin, std::size_t handlers_max);
+  [[gnu::always_inline]] std::size_t run_some(std::size_t handlers_max);
   [[gnu::always_inline]] std::int64_t note_time(std::int64_t begin, std::size_t timed) noexcept;
   void note_long_time(std::uint64_t took, std::size_t timed) noexcept;
   [[gnu::always_inline]] void wait(Deadline deadline) noexcept;
-  std::size_t reap_all(Deadline deadline) noexcept;
-  [[gnu::always_inline]] std::size_t take_in(Processor& processor, OperationQueue& batch) noexcept;
+  [[gnu::noinline]] std::size_t reap_all(Deadline deadline) noexcept;
+  [[gnu::always_inline]] std::size_t reap_from(Processor& processor, Deadline deadline) noexcept;
   void wake() noexcept;
   void drain_pinned() noexcept;
   void let_go() noexcept;
 
+  const std::error_code success_;  // made once: each is a call into the C++ library
   Ledger& ledger_;
   Lane& lane_;
   HandlerRunner& runner_;
   const os::System& system_;
-  // Of all lane loops of the process, so that a handle's word names one of them.
-  inline static std::atomic<std::uint32_t> last_number_{0};
-  const std::uint32_t number_ = last_number_.fetch_add(1, std::memory_order_relaxed) + 1;
   std::vector<Processor*> own_;
-  Processor* way_ = nullptr;  // takes all streams, and is one of these; else null
+  Processor* only_ = nullptr;  // of own_, if it is the only one
+  Processor* way_ = nullptr;   // takes all streams, and is one of these; else null
   std::uint32_t way_started_max_ = 0;
   std::atomic<bool> stopped_{false};
   SleepWord sleep_;
@@ -157,60 +180,76 @@ class LaneLoop {
   std::atomic<std::uint64_t> wakes_suppressed_{0};
 };
 
-inline bool LaneLoop::start_straight(Operation& operation) noexcept {
-  constexpr std::uint16_t special = Operation::vectored | Operation::until | Operation::internal;
-  if (BATON_UNLIKELY(operation.is_pending() || operation.kind() > OperationKind::write_stream ||
-                     (operation.flags() & special) != 0)) {
-    return false;
-  }
+inline const std::error_code* LaneLoop::start_straight(Operation& operation) noexcept {
+  if (BATON_UNLIKELY(!OperationAccess::is_usual(operation))) return nullptr;
   Handle* const handle = operation.handle();
-  if (BATON_UNLIKELY(handle == nullptr)) return false;
-  auto* const loop = static_cast<LaneLoop*>(os::thread_locals.straight);
-  if (BATON_UNLIKELY(loop == nullptr || OperationAccess::straight(*handle).load(
-                                            std::memory_order_relaxed) != loop->number_)) {
-    return false;
-  }
-  return loop->start_here(operation, *handle);
+  if (BATON_UNLIKELY(handle == nullptr)) return nullptr;
+  // relaxed: another thread's loop is enough to know that it is not this one's.
+  const void* const loop = OperationAccess::straight(*handle).load(std::memory_order_relaxed);
+  if (BATON_UNLIKELY(loop != os::thread_locals.straight)) return nullptr;
+  LaneLoop& here = *static_cast<LaneLoop*>(const_cast<void*>(loop));
+  if (BATON_UNLIKELY(operation.strand() != nullptr)) return here.start_with_more(operation);
+  if (BATON_UNLIKELY(operation.has(Operation::cached))) return here.start_with_more(operation);
+  return here.start_here(operation, OperationAccess::direct);
 }
 
 // What claim, submit and the rest of the long way do for such an operation, without the looks at
-// what cannot be here. It is booked after the engine has it: engine and lane have one thread, so
-// that nobody can come in between, and what is complete at once is never booked as pending.
-inline bool LaneLoop::start_here(Operation& operation, Handle& handle) noexcept {
-  Lane& lane = lane_;
-  Processor& processor = *way_;
+// what cannot be here. Engine and lane have one thread, so that nobody can come in between.
+inline const std::error_code* LaneLoop::start_here(Operation& operation,
+                                                   std::uint8_t flags) noexcept {
   // relaxed: who left something before this start was called has been seen to, for the call came
   // after; else either order will do.
-  if (BATON_UNLIKELY(lane.attention.load(std::memory_order_relaxed) ||
-                     !processor.deferred.empty() || processor.started >= way_started_max_)) {
-    return false;
+  if (BATON_UNLIKELY(lane_.attention.load(std::memory_order_relaxed) || !way_->deferred.empty() ||
+                     way_->started >= way_started_max_)) {
+    return nullptr;
   }
-  const bool is_direct = operation.strand() == nullptr && !operation.has(Operation::cached);
-  OperationAccess::activate_straight(operation, is_direct ? OperationAccess::direct : 0);
-  BATON_PROBE3(operation_start, &operation, operation.kind(), handle.native());
-  BATON_PROBE2(operation_submit, &operation, processor.index);
-  const Submission answer = processor.engine->submit(operation);
-  if (answer == Submission::completed) {
-    ++OperationAccess::pending(handle);
-    lane.counters.straight.add();
-    if (BATON_UNLIKELY(operation.error_value() == ECANCELED)) lane.counters.cancelled.add();
-    BATON_PROBE3(operation_complete, &operation, operation.bytes(), operation.error_value());
-    OperationAccess::forget_deadline(operation);
-    OperationAccess::set_state_straight(operation, OperationState::result_ready);
-    lane.completed.push_back(operation);
-    return true;
+  BATON_PROBE3(operation_start, &operation, operation.kind(), operation.handle()->native());
+  BATON_PROBE2(operation_submit, &operation, way_->index);
+  if (operation.kind() == OperationKind::read_stream) return read_here(operation, flags);
+  return write_here(operation, flags);
+}
+
+// There is nearly never something to read yet: it is booked as pending.
+inline const std::error_code* LaneLoop::read_here(Operation& operation,
+                                                  std::uint8_t flags) noexcept {
+  OperationAccess::activate_straight(operation);
+  book_straight(operation, flags);
+  const Submission answer = way_->engine->submit(operation);
+  if (BATON_UNLIKELY(answer != Submission::pending)) not_pending(operation, answer);
+  return &success_;
+}
+
+// There is nearly always room: booked after the engine has it, if it has to be.
+inline const std::error_code* LaneLoop::write_here(Operation& operation,
+                                                   std::uint8_t flags) noexcept {
+  OperationAccess::activate_straight(operation);
+  OperationAccess::flags(operation) = flags;
+  const Submission answer = way_->engine->submit(operation);
+  if (BATON_UNLIKELY(answer != Submission::completed)) {
+    pending_after_all(operation, answer);
+    return &success_;
   }
+  Lane& lane = lane_;
+  ++OperationAccess::pending(*operation.handle());
+  lane.counters.straight_done.add();
+  if (BATON_UNLIKELY(operation.error_value() == ECANCELED)) lane.counters.cancelled.add();
+  BATON_PROBE3(operation_complete, &operation, operation.bytes(), operation.error_value());
+  OperationAccess::forget_deadline(operation);
+  OperationAccess::set_state_straight(operation, OperationState::result_ready);
+  lane.completed.push_back(operation);
+  return &success_;
+}
+
+inline void LaneLoop::book_straight(Operation& operation, std::uint8_t flags) noexcept {
+  Lane& lane = lane_;
+  Processor& way = *way_;
   OperationAccess::set_state_straight(operation, OperationState::started);
-  OperationAccess::set_processor(operation, processor.index);
+  OperationAccess::set_processor(operation, way.index);
   OperationAccess::set_started(operation, lane.clock.tick());
-  OperationAccess::list(operation);
-  ++processor.started;
-  processor.outstanding.add();
-  lane.counters.started.add();
-  lane.counters.pending.add();
-  if (BATON_UNLIKELY(!operation.deadline().is_never())) lane.timers.add(operation);
-  if (BATON_UNLIKELY(answer == Submission::busy)) found_busy(operation);
-  return true;
+  OperationAccess::list(operation, flags);
+  ++way.started;
+  lane.counters.straight_pending.add();
+  if (BATON_UNLIKELY(!operation.deadline().is_never())) add_deadline(operation);
 }
 
 }  // namespace baton

@@ -87,7 +87,7 @@ Admission Ledger::claim(Lane& lane, Processor& processor, Operation& operation, 
     return Admission::refused;
   }
   const Guard guard{*this, processor};
-  if (processor.outstanding.get() >= processor.operations_max) {
+  if (processor.outstanding_now() >= processor.operations_max) {
     lane.counters.refused_limit.add();
     error = errc::limit_reached;
     return Admission::refused;
@@ -237,16 +237,11 @@ void Ledger::take_back(Lane& lane, Operation& operation) noexcept {
   lane.completed.push_back(operation);
 }
 
-// False: it needs more than to be taken out of its handle's list.
-inline bool Ledger::take_back_plainly(Operation& operation) noexcept {
-  if ((Access::flags(operation) & ~Access::direct) != Access::listed ||
-      operation.error_value() == ECANCELED || operation.has(Operation::internal)) {
-    return false;
-  }
-  Access::unlist(operation);
-  BATON_PROBE3(operation_complete, &operation, operation.bytes(), operation.error_value());
-  Access::publish(operation);
-  return true;
+// From the first that is not usual on.
+void Ledger::take_back_rest(Lane& lane, Operation& first, std::size_t count) noexcept {
+  OperationQueue rest;
+  lane.completed.split_off(first, count, rest);
+  take_back_all(lane, rest);
 }
 
 // What is usual stays linked as the engine has linked it, and goes over in one piece.
@@ -270,8 +265,10 @@ void Ledger::take_back_all(Lane& lane, OperationQueue& finished) noexcept {
 
 // -- timers and cancel ----------------------------------------------------------------------------
 
-void Ledger::expire(Lane& lane, Deadline now) noexcept {
-  while (Operation* due = lane.timers.pop_due(now)) {
+void Ledger::expire(Lane& lane, Deadline now, std::size_t timers_max) noexcept {
+  for (std::size_t i = 0; i < timers_max; ++i) {
+    Operation* const due = lane.timers.pop_due(now);
+    if (due == nullptr) return;
     if (due->kind() == OperationKind::timer) {
       take_back(lane, *due);
       continue;
@@ -279,6 +276,12 @@ void Ledger::expire(Lane& lane, Deadline now) noexcept {
     Access::set(*due, Access::deadline_hit);
     cancel(lane, *due);
   }
+}
+
+bool Ledger::move_deadline(Lane& lane, Operation& operation, Deadline deadline) noexcept {
+  if (!Access::has(operation, Access::timer_armed)) return false;
+  lane.timers.move(operation, deadline);
+  return true;
 }
 
 bool Ledger::cancel(Lane& lane, Operation& operation) noexcept {
@@ -312,7 +315,7 @@ bool Ledger::cancel(Lane& lane, Operation& operation) noexcept {
         break;
       }
       default:
-        return false;  // its result is in the queue already
+        BATON_UNREACHABLE("what has its result stands in no handle's list");
     }
   }
   take_back(lane, operation);
@@ -378,7 +381,7 @@ void Ledger::cancel_accepts(Lane& lane) noexcept {
 bool Ledger::begin_close(Lane& lane, Handle& handle, Operation* operation) noexcept {
   if (Access::phase(handle) != Access::Phase::open) return false;
   Access::set_phase(handle, Access::Phase::closing);
-  Access::straight(handle).store(0, std::memory_order_relaxed);
+  Access::straight(handle).store(nullptr, std::memory_order_relaxed);
   Access::closing(handle) = operation;
   if (operation != nullptr) {
     Access::set_started(*operation, lane.clock.tick());

@@ -10,11 +10,13 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <memory>
 #include <system_error>
 #include <vector>
 
+#include "base/probes.hpp"
 #include "core/handle_table.hpp"
 #include "core/lane.hpp"
 #include "core/operation_cache.hpp"
@@ -64,14 +66,19 @@ class Ledger {
 
   /// The processor's part for what its engine finished. REQUIRES: processor's domain held.
   void account(Processor& processor, const OperationQueue& finished) noexcept {
-    const auto count = static_cast<std::uint32_t>(finished.size());
-    BATON_ASSERT(processor.started >= count && processor.outstanding.get() >= count);
+    account(processor, finished.size());
+  }
+  void account(Processor& processor, std::size_t finished) noexcept {
+    const auto count = static_cast<std::uint32_t>(finished);
+    BATON_ASSERT(processor.started >= count);
     processor.started -= count;
     processor.outstanding.sub(count);
   }
   /// The lane's part: deadline, published result, lane's queue.
   void take_back(Lane& lane, Operation& operation) noexcept;
   void take_back_all(Lane& lane, OperationQueue& finished) noexcept;
+  /// The same for what the engine has put into the lane's queue itself, which was empty.
+  [[gnu::always_inline]] void take_back_queued(Lane& lane) noexcept;
   /// The next result, for its handler; null when there is none.
   Operation* pop(Lane& lane) noexcept {
     if (lane.completed.empty()) return nullptr;
@@ -81,19 +88,27 @@ class Ledger {
   }
   /// A handler of an operation on `handle` has returned (or let an exception out).
   void handler_returned(Lane& lane, Handle* handle) noexcept {
-    if (handle == nullptr) return;
-    std::uint32_t& pending = OperationAccess::pending(*handle);
-    BATON_ASSERT(pending > 0);
-    if (--pending == 0 && OperationAccess::phase(*handle) == OperationAccess::Phase::closing) {
-      OperationAccess::next(*handle) = lane.closable;
-      lane.closable = handle;
+    if (handle != nullptr) handler_returned(lane, *handle);
+  }
+  static void handler_returned(Lane& lane, Handle& handle) noexcept {
+    std::uint32_t& pending = OperationAccess::pending(handle);
+    const std::uint32_t before = pending;
+    pending = before - 1;
+    if (BATON_LIKELY(before > 1)) return;
+    BATON_ASSERT(before == 1);
+    if (OperationAccess::phase(handle) == OperationAccess::Phase::closing) {
+      OperationAccess::next(handle) = lane.closable;
+      lane.closable = &handle;
     }
   }
 
   // -- timers and cancel --------------------------------------------------------------------------
 
-  /// Moves what is due to the lane's queue; deadlines of operations become cancellations.
-  void expire(Lane& lane, Deadline now) noexcept;
+  /// Moves what is due to the lane's queue, at most so many; deadlines of operations become
+  /// cancellations.
+  void expire(Lane& lane, Deadline now, std::size_t timers_max = ~std::size_t{0}) noexcept;
+  /// Another deadline for a pending operation that has one; false when it has none any more.
+  bool move_deadline(Lane& lane, Operation& operation, Deadline deadline) noexcept;
   /// Asks for the end of a pending operation of this lane; false when it is not pending any more.
   bool cancel(Lane& lane, Operation& operation) noexcept;
   bool cancel(Lane& lane, Handle& handle) noexcept;
@@ -154,6 +169,7 @@ class Ledger {
                   bool mailed, std::error_code& error) noexcept;
   bool attach(Processor& processor, Handle& handle, std::error_code& error) noexcept;
   [[gnu::always_inline]] static bool take_back_plainly(Operation& operation) noexcept;
+  void take_back_rest(Lane& lane, Operation& first, std::size_t count) noexcept;
   void arm_deadline(Lane& lane, Operation& operation) noexcept;
   void finish_cancelled(Lane& lane, Operation& operation) noexcept;
   void cancel_all(Lane& lane, bool own_timers) noexcept;
@@ -166,5 +182,38 @@ class Ledger {
   const os::System& system_;
   const bool per_thread_;
 };
+
+// False: it needs more than to be taken out of its handle's list.
+inline bool Ledger::take_back_plainly(Operation& operation) noexcept {
+  using Access = OperationAccess;
+  if (BATON_UNLIKELY(operation.error_value() == ECANCELED)) return false;
+  if (BATON_LIKELY(Access::flags(operation) == (Access::direct | Access::listed))) {
+    // Started straight: not internal, and in the state that publish() would look for.
+    Access::unlist(operation);
+    BATON_PROBE3(operation_complete, &operation, operation.bytes(), operation.error_value());
+    Access::forget_deadline(operation);
+    Access::set_state_straight(operation, OperationState::result_ready);
+    return true;
+  }
+  if (Access::flags(operation) != Access::listed || operation.has(Operation::internal)) {
+    return false;
+  }
+  Access::unlist(operation);
+  BATON_PROBE3(operation_complete, &operation, operation.bytes(), operation.error_value());
+  Access::publish(operation);
+  return true;
+}
+
+inline void Ledger::take_back_queued(Lane& lane) noexcept {
+  std::size_t plain = 0;
+  for (Operation* next = lane.completed.front(); next != nullptr;
+       next = OperationQueue::next(*next), ++plain) {
+    if (BATON_UNLIKELY(!take_back_plainly(*next))) {
+      take_back_rest(lane, *next, lane.completed.size() - plain);
+      break;
+    }
+  }
+  lane.counters.pending.sub(plain);
+}
 
 }  // namespace baton

@@ -50,6 +50,10 @@ struct Processor {
     return started + deferred.size() > 0 || detaching != nullptr;
   }
   [[nodiscard]] bool has_room() const noexcept { return started_max == 0 || started < started_max; }
+  /// Started and deferred; any thread.
+  [[nodiscard]] std::uint64_t outstanding_now() const noexcept {
+    return straight == nullptr ? outstanding.get() : outstanding.sum_with(*straight);
+  }
 
   const std::unique_ptr<Engine> engine;
   const EngineInfo& info;
@@ -61,10 +65,11 @@ struct Processor {
   const std::uint32_t operations_max;
 
   OperationQueue deferred;
-  std::uint32_t started = 0;    ///< inside the engine
-  Counter outstanding;          ///< started and deferred; read by starters in other threads
-  Handle* detaching = nullptr;  ///< handles that only the leader may detach; by Handle::next_
-  bool cancelling = false;      ///< operations were asked to end that only the leader may cancel
+  std::uint32_t started = 0;          ///< inside the engine
+  Counter outstanding;                ///< started and deferred, without those of `straight`
+  const Counter* straight = nullptr;  ///< LaneCounters::straight_pending, where it is the way
+  Handle* detaching = nullptr;        ///< handles that only the leader may detach; by Handle::next_
+  bool cancelling = false;  ///< operations were asked to end that only the leader may cancel
   Seat seat;
 
  private:

@@ -19,20 +19,29 @@ class HandlerRunner {
   [[gnu::always_inline]] Handle* run(Lane& lane, Operation& operation, bool locks) {
     // What belongs to the operation is read before it is complete: from then on whoever sees that
     // may destroy it, and so may the handler.
-    const CompletionFunction handler = OperationAccess::completion(operation);
-    Handle* handle = nullptr;
-    if (BATON_LIKELY(OperationAccess::has(operation, OperationAccess::direct))) {
-      handle = operation.handle();
-      OperationAccess::set_state_straight(operation, OperationState::completed);
-    } else {
-      if (operation.strand() != nullptr || operation.has(Operation::cached)) {
-        return run_with_more(lane, operation, locks);
-      }
-      handle = handle_of(operation);
-      OperationAccess::complete(operation);
+    if (operation.strand() != nullptr || operation.has(Operation::cached)) {
+      return run_with_more(lane, operation, locks);
     }
+    const CompletionFunction handler = OperationAccess::completion(operation);
+    Handle* const handle = handle_of(operation);
+    OperationAccess::complete(operation);
+    enter(lane, operation, handler, handle, locks);
+    return handle;
+  }
+  /// The same for one that has OperationAccess::direct, whose account is settled afterwards.
+  [[gnu::always_inline]] void run_direct(Lane& lane, Operation& operation) {
+    const CompletionFunction handler = OperationAccess::completion(operation);
+    Handle& handle = *operation.handle();
+    OperationAccess::set_state_straight(operation, OperationState::completed);
+    enter(lane, operation, handler, &handle, false);
+    Ledger::handler_returned(lane, handle);
+  }
+
+ private:
+  [[gnu::always_inline]] void enter(Lane& lane, Operation& operation, CompletionFunction handler,
+                                    Handle* handle, bool locks) {
     announce();
-    if (handler == nullptr) return handle;
+    if (handler == nullptr) return;
     BATON_PROBE2(handler_entry, &operation, handler);
     try {
       handler(operation);
@@ -42,7 +51,6 @@ class HandlerRunner {
       throw;
     }
     BATON_PROBE1(handler_return, handle);
-    return handle;
   }
 
  protected:

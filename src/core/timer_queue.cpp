@@ -1,10 +1,8 @@
-// The pairing heap. In each node: `child` is the first child, `sibling` the next to the right,
-// `previous` the one to the left, or the parent for a first child, or null for the root.
+// Near and far. The base of the wheel parts them: the heap has nothing later, the wheel nothing
+// earlier.
 #include "core/timer_queue.hpp"
 
 #include <utility>
-
-#include "core/access.hpp"
 
 namespace baton {
 
@@ -13,117 +11,82 @@ using Access = OperationAccess;
 void TimerQueue::add(Operation& operation) noexcept {
   BATON_ASSERT(!Access::has(operation, Access::timer_armed));
   Access::set(operation, Access::timer_armed);
-  Access::child(operation) = nullptr;
-  Access::sibling(operation) = nullptr;
-  Access::previous(operation) = nullptr;
-  root_ = meld(root_, &operation);
-  ++size_;
+  const Key key = TimerWheel::key_of(operation.deadline());
+  if (empty()) far_.set_base(last_now_ != 0 ? std::min(key, last_now_) : key);
+  if (key >= far_.base()) {
+    far_.add(operation);
+    return;
+  }
+  Access::set(operation, Access::timer_near);
+  near_.add(operation);
+  if (near_.size() > std::max(near_min, far_.size())) give_to_wheel();
 }
 
 void TimerQueue::remove(Operation& operation) noexcept {
   BATON_ASSERT(Access::has(operation, Access::timer_armed));
+  if (Access::has(operation, Access::timer_near)) {
+    Access::clear(operation, Access::timer_near);
+    near_.remove(operation);
+  } else {
+    far_.remove(operation);
+  }
   Access::clear(operation, Access::timer_armed);
-  --size_;
-  if (&operation == root_) {
-    root_ = meld_children(operation);
+}
+
+void TimerQueue::move(Operation& operation, Deadline deadline) noexcept {
+  BATON_ASSERT(Access::has(operation, Access::timer_armed));
+  if (Access::has(operation, Access::timer_near) || deadline < operation.deadline()) {
+    remove(operation);
+    operation.set_deadline(deadline);
+    add(operation);
     return;
   }
-  Operation& left = *Access::previous(operation);
-  Operation* right = Access::sibling(operation);
-  (Access::child(left) == &operation ? Access::child(left) : Access::sibling(left)) = right;
-  if (right != nullptr) Access::previous(*right) = &left;
-  root_ = meld(root_, meld_children(operation));
+  operation.set_deadline(deadline);
 }
 
 Operation* TimerQueue::find(bool (*wanted)(const Operation&)) const noexcept {
-  Operation* node = root_;
-  while (node != nullptr && !wanted(*node)) node = next_in_tree(*node);
-  return node;
-}
-
-Operation* TimerQueue::next_in_tree(Operation& from) noexcept {
-  Operation* node = &from;
-  if (Access::child(*node) != nullptr) return Access::child(*node);
-  // No child: on to the next sibling, of this node or of the nearest ancestor that has one.
-  while (node != nullptr && Access::sibling(*node) == nullptr) {
-    Operation* left = Access::previous(*node);
-    while (left != nullptr && Access::child(*left) != node) {
-      node = left;
-      left = Access::previous(*node);
-    }
-    node = left;  // the parent
-  }
-  return node != nullptr ? Access::sibling(*node) : nullptr;
+  Operation* timer = near_.first();
+  while (timer != nullptr && !wanted(*timer)) timer = TimerHeap::next_in_tree(*timer);
+  if (timer != nullptr) return timer;
+  timer = far_.first();
+  while (timer != nullptr && !wanted(*timer)) timer = far_.next(*timer);
+  return timer;
 }
 
 Operation* TimerQueue::pop_due(Deadline now) noexcept {
-  if (root_ == nullptr || root_->deadline() > now) return nullptr;
-  Operation* due = root_;
+  const Key key = TimerWheel::key_of(now);
+  if (!now.is_never()) last_now_ = key;
+  if (near_.top() == nullptr) {
+    if (far_.empty() || far_.first_begins() > key) return nullptr;
+    fetch_near();
+  }
+  Operation* due = near_.top();
+  if (due->deadline() > now) return nullptr;
   remove(*due);
   return due;
 }
 
-// No link is believed: what is not pending has been seen, so that a circle ends. The stack goes
-// through `previous`.
-void TimerQueue::take_apart(void (*end)(Operation&)) noexcept {
-  Operation* stack = nullptr;
-  const auto push = [&](Operation* found) {
-    if (found == nullptr || !found->is_pending()) return;
-    end(*found);
-    Access::clear(*found, Access::timer_armed);
-    Access::previous(*found) = std::exchange(stack, found);
-  };
-  push(std::exchange(root_, nullptr));
-  size_ = 0;
-  while (stack != nullptr) {
-    Operation& top = *std::exchange(stack, Access::previous(*stack));
-    push(Access::child(top));
-    push(Access::sibling(top));
-  }
-}
-
-// Makes the later of two roots the first child of the earlier. The order among equal deadlines is
-// not promised.
-Operation* TimerQueue::meld(Operation* a, Operation* b) noexcept {
-  if (a == nullptr) return b;
-  if (b == nullptr) return a;
-  if (b->deadline() < a->deadline()) std::swap(a, b);
-  Operation* first = Access::child(*a);
-  Access::sibling(*b) = first;
-  Access::previous(*b) = a;
-  if (first != nullptr) Access::previous(*first) = b;
-  Access::child(*a) = b;
-  return a;
-}
-
-// Two passes: pairs from left to right, then all pairs from right to left. Loops, no recursion: a
-// root may have a million children.
-Operation* TimerQueue::meld_children(Operation& parent) noexcept {
-  Operation* child = Access::child(parent);
-  Access::child(parent) = nullptr;
-  Operation* pairs = nullptr;  // a stack through `sibling`
-  while (child != nullptr) {
-    Operation* first = child;
-    Operation* second = Access::sibling(*first);
-    child = second != nullptr ? Access::sibling(*second) : nullptr;
-    Access::sibling(*first) = nullptr;
-    Access::previous(*first) = nullptr;
-    if (second != nullptr) {
-      Access::sibling(*second) = nullptr;
-      Access::previous(*second) = nullptr;
+// Bounded: each look at a slot empties it, and what it held goes down a level or comes here.
+void TimerQueue::fetch_near() noexcept {
+  while (near_.top() == nullptr && !far_.empty()) {
+    for (Operation* timer = far_.take_first(); timer != nullptr;) {
+      Operation& next = *std::exchange(timer, Access::sibling(*timer));
+      Access::set(next, Access::timer_near);
+      near_.add(next);
     }
-    Operation* pair = meld(first, second);
-    Access::sibling(*pair) = pairs;
-    pairs = pair;
   }
-  Operation* root = nullptr;
-  while (pairs != nullptr) {
-    Operation* pair = pairs;
-    pairs = Access::sibling(*pair);
-    Access::sibling(*pair) = nullptr;
-    root = meld(root, pair);
+}
+
+// More has come near than there is far away: the base is too late, as after the last timers of a
+// burst have gone and those of an hour later have been looked at. Seldom: what is in the wheel and
+// has to move is not more than what has come meanwhile.
+void TimerQueue::give_to_wheel() noexcept {
+  far_.lower_base(TimerWheel::key_of(near_.top()->deadline()));
+  for (Operation* timer = near_.chain(); timer != nullptr;) {
+    Operation& next = *std::exchange(timer, Access::sibling(*timer));
+    Access::clear(next, Access::timer_near);
+    far_.add(next);
   }
-  return root;
 }
 
 }  // namespace baton

@@ -38,8 +38,8 @@ void TokenHook::disarm() noexcept {
   if (token_.state() != nullptr) token_.state()->remove(node_);
 }
 
-OperationAwaiter::Begin OperationAwaiter::begin(std::coroutine_handle<> waiter,
-                                                const TaskContext* context) noexcept {
+OperationAwaiter::Begin OperationAwaiter::begin_generally(std::coroutine_handle<> waiter,
+                                                          const TaskContext* context) noexcept {
   BATON_ASSERT(proactor_ != nullptr);
   waiter_ = waiter;
   operation_->set_strand(context != nullptr ? context->strand : nullptr);
@@ -48,11 +48,7 @@ OperationAwaiter::Begin OperationAwaiter::begin(std::coroutine_handle<> waiter,
     context_ = context != nullptr ? context->cancellation : nullptr;
     if (context_ != nullptr || hook_ != nullptr) return begin_cancellable();
   }
-  operation_->set_completion(
-      [](Operation& operation) {
-        static_cast<OperationAwaiter*>(operation.context())->waiter_.resume();
-      },
-      this);
+  operation_->set_completion(resume, waiter.address());
   if (const std::error_code error = launch(*proactor_, *operation_)) {
     fail(error);
     return Begin::failed;

@@ -10,7 +10,7 @@ namespace baton::os {
 void count_forks() noexcept {
   static const int registered = ::pthread_atfork(nullptr, nullptr, [] {
     forks_counted.fetch_add(1, std::memory_order_relaxed);
-    thread_locals.straight = nullptr;
+    thread_locals.straight = &nowhere;
   });
   static_cast<void>(registered);
 }

@@ -45,6 +45,7 @@ std::error_code Reactor::Impl::notify(EventHandler* handler, Kept kept, std::fun
   if (!error) {
     one.front() = {handler, std::move(kept), std::move(work), as};
     notifications_.push(one);
+    only_reports_ = false;
     ++statistics_.notifications;
     look_round();
   }
@@ -85,6 +86,7 @@ Result<TimerKey> Reactor::Impl::schedule(EventHandler* handler, Kept kept, Deadl
 
 // A waiting leader has to wake up for it.
 void Reactor::Impl::timer_armed() noexcept {
+  only_reports_ = false;
   if (leader_waits_ && timers_.nearest() < leader_deadline_) interrupt_leader();
 }
 

@@ -30,6 +30,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 
 #include "base/chunked_table.hpp"
@@ -102,6 +103,7 @@ class Reactor::Impl {
     bool helps = false;  // may take from the queue without the lead
     bool dozes = false;  // nothing happened at its last look: sleeps for good
     bool woken = false;  // by Reactor::wake
+    bool has_token = false;
     std::uint64_t calls = 0;
     std::uint64_t thread = 0;  // pinned only
     os::ParkingSlot slot;
@@ -153,14 +155,20 @@ class Reactor::Impl {
 
   // -- turn.cpp; those that call handlers unlock meanwhile
   void lead(Member& me, Deadline until);
-  void lead_one(Member& me, const Report& report);
+  void lead_straight(Member& me);
+  void begin_wait(Deadline until) noexcept;
+  void end_wait() noexcept;
+  void accept_all(Member& me, std::span<Report> raw) noexcept;
   void accept(const Report& report) noexcept;
   bool run_next(Member& me);
   void run_ready(Member& me, Registration& registration);
+  void run_input(Member& me, Registration& registration);
+  void run_several(Member& me, Registration& registration, Interest what, Interest told);
 
   // -- running.cpp; the same
   bool run_from_program(Member& me);
   void before_call(Registration& registration) noexcept;
+  void after_input(Registration& registration, Next next) noexcept;
   void run_notification(Member& me);
   void run_timer(Member& me, reactor::ReactorTimer& timer);
   void run_close(Member& me);
@@ -177,6 +185,17 @@ class Reactor::Impl {
     ++statistics_.calls;
     if (BATON_UNLIKELY(sleepers_ != nullptr || !tuning_.keep_lead)) hand_over(me);
   }
+  void begin_call(Member& me, Registration& registration) noexcept {
+    if (BATON_UNLIKELY(!lazy_level_)) before_call(registration);
+    registration.running = true;
+    enter_handler(me);
+    unlock();
+  }
+  void end_call(Member& me, Registration& registration) noexcept {
+    lock();
+    me.in_handler = false;
+    registration.running = false;
+  }
   [[nodiscard]] bool something_queued() const noexcept {
     return !ready_.empty() || !again_.empty() || !notifications_.empty() || timers_.has_due() ||
            !closing_.empty();
@@ -186,8 +205,11 @@ class Reactor::Impl {
   [[nodiscard]] bool something_left() const noexcept {
     return !again_.empty() || !notifications_.empty() || !ready_.empty() || !closing_.empty();
   }
+  /// Nothing to look after but what is in ready_, and what the system will tell.
   [[nodiscard]] bool nothing_but_reports() const noexcept {
-    return !wake_asked_ && !something_left() && timers_.nearest().is_never();
+    return lazy_level_ && !pinned_ && !by_token_ && !wake_asked_ && late_.empty() &&
+           again_.empty() && notifications_.empty() && closing_.empty() &&
+           timers_.none_armed();
   }
 
   // -- threads.cpp
@@ -215,8 +237,10 @@ class Reactor::Impl {
   void interrupt_leader() noexcept;
   void push_sleeper(Member& me) noexcept;
   void remove_sleeper(Member& me) noexcept;
-  void suspend_notifier(Member& me) noexcept;
+  void tell_notifier(Member& me) noexcept;
   void take_token() noexcept;
+  void stand_in_line(Member& me) noexcept;
+  void give_token(Member& me) noexcept;
   void resume_by_token(Registration& registration) noexcept;
   [[nodiscard]] Deadline now() const noexcept { return Deadline::at_ns(system_.monotonic_ns()); }
 
@@ -263,6 +287,9 @@ class Reactor::Impl {
   std::uint32_t members_ = 0;
   std::uint64_t owner_ = 0;  // pinned: the thread that waits, or waited last; 0: nobody has
   bool wake_asked_ = false;
+  // True: nothing_but_reports. Whoever brings anything else makes it
+  // false; only a leader that has looked at all of it makes it true.
+  bool only_reports_ = false;
   std::uint32_t close_waiters_ = 0;
   ReactorStatistics statistics_;
 

@@ -38,7 +38,6 @@ struct Registration {
 
   std::uint32_t index = 0;
   std::uint32_t generation = 0;  // the key's; raised when it ends; 0: never used
-  std::uint32_t watched_as = 1;  // the Demultiplexer's generation of this index
 
   Interest wanted = Interest::none;  // by the user
   Interest armed = Interest::none;   // the Demultiplexer will report it

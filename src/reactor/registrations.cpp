@@ -26,6 +26,13 @@ Result<std::unique_ptr<Reactor::Impl>, Failure> Reactor::Impl::open(
     return unexpected{Failure{errc::bad_configuration, "reports_max must be from 1 to " +
                                                            std::to_string(limits::reports_max)}};
   }
+  const ReactorTuning& tuning = config.tuning;
+  const bool by_token = tuning.resumption == ReactorTuning::Resumption::token;
+  if ((by_token && !tuning.token_line) || (tuning.token_line && tuning.keep_lead)) {
+    return unexpected{
+        Failure{errc::bad_configuration,
+                "the token's line excludes keep_lead, and Resumption::token needs it"}};
+  }
   auto made = std::make_unique<Impl>(config);
   if (auto opened = made->open_demultiplexer(); !opened) return unexpected{opened.error()};
   return made;
@@ -89,10 +96,10 @@ Result<void, Failure> Reactor::Impl::open_demultiplexer() {
   level_ = info.trigger == Trigger::level;
   edge_ = info.trigger == Trigger::edge;
   lazy_level_ = level_ && tuning_.suspension == ReactorTuning::Suspension::lazy;
-  by_token_ = tuning_.resumption == ReactorTuning::Resumption::token;
   // What an edge strategy knows already is asked of the Demultiplexer alone.
   changes_seen_ = info.changes_during_wait || edge_;
   pinned_ = !info.any_thread_waits;
+  by_token_ = tuning_.token_line && !pinned_;  // where one thread has to wait there is no line
   lead_moves_ = info.any_thread_waits || info.hands_over;
   return {};
 }
@@ -115,10 +122,7 @@ Result<RegistrationKey> Reactor::Impl::add(NativeHandle fd, Interest interest,
     registration->handler = handler;
     registration->wanted = interest;
     error = settle(*registration);
-    if (error) {
-      demux_->detach(registration->index);
-      ++registration->watched_as;
-    }
+    if (error) demux_->detach(registration->index);
   }
   if (error) {
     if (registration != nullptr) put_free(*registration);
@@ -251,7 +255,6 @@ void Reactor::Impl::begin_end(Registration& registration, std::error_code why) n
   if (registration.late.linked()) registration.late.unlink();
   registration.armed = Interest::none;
   demux_->detach(registration.index);
-  ++registration.watched_as;
 }
 
 void Reactor::Impl::close(Registration& registration) noexcept {
@@ -275,6 +278,7 @@ void Reactor::Impl::close(Registration& registration) noexcept {
 void Reactor::Impl::close_later(Registration& registration, std::error_code why) noexcept {
   begin_end(registration, why);
   closing_.push(registration);
+  only_reports_ = false;
 }
 
 // -- what is watched ------------------------------------------------------------------------------
@@ -334,9 +338,12 @@ void Reactor::Impl::after_call(Registration& registration) noexcept {
 void Reactor::Impl::resume_after_call(Registration& registration) noexcept {
   if (!any(registration.desired())) return;
   const bool late = tuning_.resumption == ReactorTuning::Resumption::late;
-  if (by_token_) return resume_by_token(registration);
+  if (by_token_ && tuning_.resumption == ReactorTuning::Resumption::token) {
+    return resume_by_token(registration);
+  }
   if (!late || (leader_waits_ && changes_seen_)) return resume_now(registration);
   if (!registration.late.linked()) late_.push(registration);
+  only_reports_ = false;
   // A wait over a fixed set: nobody would see it before its end.
   if (!leader_waits_ || leader_interrupted_) return;
   ++statistics_.resume_notices;
@@ -368,7 +375,7 @@ Result<void, Failure> Reactor::Impl::reopen() {
   }
   // The threads of the parent are not here.
   leader_ = understudy_ = sleepers_ = nullptr;
-  leader_waits_ = leader_interrupted_ = false;
+  leader_waits_ = leader_interrupted_ = only_reports_ = false;
   coming_ = members_ = close_waiters_ = 0;
   owner_ = 0;
   notifications_now_ = 0;
@@ -385,7 +392,6 @@ Result<void, Failure> Reactor::Impl::reopen() {
   if (signals_ != nullptr) static_cast<void>(signals_->recreate());
   for (std::uint32_t i = 0; i < made_; ++i) {
     Registration& registration = table_[i];
-    registration.watched_as = 1;
     if (!registration.used) continue;
     registration.running = false;
     registration.ready = registration.told = registration.armed = Interest::none;

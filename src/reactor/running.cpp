@@ -21,6 +21,27 @@ bool Reactor::Impl::run_from_program(Member& me) {
   return true;
 }
 
+// Of a call for input: not the usual answer, or something else happened to the registration.
+void Reactor::Impl::after_input(Registration& registration, Next next) noexcept {
+  Answers answers;
+  note_answer(next, Interest::in, answers);
+  after_answers(registration, answers);
+}
+
+// Not input alone.
+void Reactor::Impl::run_several(Member& me, Registration& registration, Interest what,
+                                Interest told) {
+  begin_call(me, registration);
+  Answers answers;
+  try {
+    call(registration, what, told, answers);
+  } catch (...) {
+    me.thrown = std::current_exception();
+  }
+  end_call(me, registration);
+  after_answers(registration, answers);
+}
+
 void Reactor::Impl::refill() noexcept {
   ready_.append(again_);
   notifications_now_ = notifications_.size();
@@ -79,6 +100,7 @@ void Reactor::Impl::after_answers(Registration& registration, const Answers& ans
   if (any(answers.again & registration.desired())) {
     registration.ready = registration.ready | (answers.again & registration.desired());
     again_.push(registration);
+    only_reports_ = false;
   }
   after_call(registration);
 }

@@ -20,10 +20,12 @@ void Reactor::Impl::leave(Member& me) noexcept {
   BATON_ASSERT(me.rest == Rest::awake && members_ > 0);
   --members_;
   if (leader_ == &me) leader_ = nullptr;
+  give_token(me);
   if (!ended()) look_round();
 }
 
 bool Reactor::Impl::can_lead(const Member& me) const noexcept {
+  if (BATON_UNLIKELY(by_token_ && !me.has_token)) return false;
   return lead_moves_ || owner_ == 0 || owner_ == me.thread;
 }
 
@@ -39,7 +41,7 @@ void Reactor::Impl::after_interrupt(Member& me, bool interrupted) noexcept {
   me.woken = std::exchange(wake_asked_, false);
   if (!interrupted) return;
   ++statistics_.interrupts;
-  if (tuning_.suspend_notifier) suspend_notifier(me);
+  if (by_token_) tell_notifier(me);
 }
 
 // A pinned leader leaves what is queued to one that sleeps, if one does.
@@ -68,6 +70,7 @@ void Reactor::Impl::accept_specially(Registration& registration, const Report& r
 // -- those that wait for something to do ----------------------------------------------------------
 
 void Reactor::Impl::rest(Member& me, Deadline until) noexcept {
+  if (BATON_UNLIKELY(by_token_)) return stand_in_line(me);
   Deadline limit = until;
   const bool role = tuning_.keep_lead && lead_moves_ && understudy_ == nullptr && !me.dozes;
   me.dozes = false;
@@ -119,7 +122,10 @@ void Reactor::Impl::look(Member& me) noexcept {
 
 // Before a handler.
 void Reactor::Impl::hand_over(Member& me) noexcept {
-  if (leader_ == &me && !tuning_.keep_lead && !pinned_) leader_ = nullptr;
+  if (leader_ == &me && !tuning_.keep_lead && !pinned_) {
+    leader_ = nullptr;
+    give_token(me);
+  }
   if (coming_ > 0) return;
   if (leader_ == nullptr) return wake_sleeper();
   if (lead_moves_ && tuning_.keep_lead && understudy_ == nullptr) wake_sleeper();
@@ -190,6 +196,7 @@ void Reactor::Impl::end() noexcept {
 void Reactor::Impl::wake() noexcept {
   const os::LockGuard guard(mutex_, system_);
   wake_asked_ = true;
+  only_reports_ = false;
   interrupt_leader();
 }
 
@@ -202,14 +209,28 @@ ReactorStatistics Reactor::Impl::statistics() noexcept {
 
 // -- the imitation of ACE's token -----------------------------------------------------------------
 
+// To lead. Who wants to lead is quiet about it.
+void Reactor::Impl::stand_in_line(Member& me) noexcept {
+  BATON_ASSERT(!me.has_token);
+  unlock();
+  token_.acquire(nullptr, nullptr);
+  lock();
+  me.has_token = true;
+}
+
+void Reactor::Impl::give_token(Member& me) noexcept {
+  if (std::exchange(me.has_token, false)) token_.release();
+}
+
+// To change what is waited for. Whoever has it is sent a notification, as by the sleep hook of ACE's
+// token: whether it waits for events just now, or not.
 void Reactor::Impl::take_token() noexcept {
   token_.acquire(
       [](void* self) {
         Impl& impl = *static_cast<Impl*>(self);
         const os::LockGuard guard(impl.mutex_, impl.system_);
-        if (!impl.leader_waits_) return;
         ++impl.statistics_.resume_notices;
-        impl.interrupt_leader();
+        impl.demux_->interrupt();
       },
       this);
 }
@@ -228,10 +249,12 @@ void Reactor::Impl::resume_by_token(Registration& registration) noexcept {
   lock();
 }
 
-// Whoever has read a notification puts the notification handler back, for which it needs the token.
-void Reactor::Impl::suspend_notifier(Member& me) noexcept {
+// A notification is dispatched as any event, without the token. One whose handler was suspended for
+// that is resumed then, for which the token is needed.
+void Reactor::Impl::tell_notifier(Member& me) noexcept {
   if (leader_ == &me) leader_ = nullptr;
-  look_round();
+  give_token(me);
+  if (!tuning_.suspend_notifier) return;
   unlock();
   take_token();
   token_.release();

@@ -36,7 +36,8 @@ class TimerTable {
   explicit TimerTable(std::uint32_t bound) : timers_(bound) {}
 
   [[nodiscard]] std::size_t size() const noexcept { return used_; }
-  [[nodiscard]] Deadline nearest() const noexcept { return armed_.nearest(); }
+  [[nodiscard]] Deadline nearest() noexcept { return armed_.nearest(); }
+  [[nodiscard]] bool none_armed() const noexcept { return armed_.empty(); }
   [[nodiscard]] bool has_due() const noexcept { return first_due_ != nullptr; }
 
   /// A free one; null when the bound is reached (`full`) or there is no memory.

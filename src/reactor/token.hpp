@@ -1,5 +1,5 @@
 // FifoToken: the token of ACE's reactors in little, for the imitation that the reactor is measured
-// against (ReactorTuning::Resumption::token). Whoever waits for events, or changes what is waited
+// against (ReactorTuning::token_line). Whoever waits for events, or changes what is waited
 // for, holds it; who wants it and finds it held by a waiting thread interrupts the wait, and stands
 // in line. Two threads are switched for each resume, which is the point.
 #pragma once

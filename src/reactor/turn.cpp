@@ -18,6 +18,7 @@ Result<std::size_t> Reactor::Impl::turn(Deadline until, std::size_t calls_max,
     return unexpected{error};
   }
   bool late = false;
+  const bool stays = !return_after_calls && until.is_never();
   while (!ended() && me.calls < calls_max) {
     if (BATON_UNLIKELY(leader_ == nullptr)) take_lead(me);
     if (may_take(me) && run_next(me)) {
@@ -28,7 +29,7 @@ Result<std::size_t> Reactor::Impl::turn(Deadline until, std::size_t calls_max,
     if (return_after_calls && (me.calls > 0 || me.woken)) break;
     if (late) break;
     if (leader_ == &me) {
-      lead(me, until);
+      stays&& only_reports_ ? lead_straight(me) : lead(me, until);
       if (BATON_UNLIKELY(me.thrown != nullptr)) break;
     } else {
       rest(me, until);
@@ -43,55 +44,72 @@ Result<std::size_t> Reactor::Impl::turn(Deadline until, std::size_t calls_max,
 
 // -- asking the system ----------------------------------------------------------------------------
 
-inline void Reactor::Impl::lead(Member& me, Deadline until) {
+inline void Reactor::Impl::begin_wait(Deadline until) noexcept {
+  leader_deadline_ = until;
+  leader_waits_ = true;
+  leader_interrupted_ = false;
+  unlock();
+}
+
+inline void Reactor::Impl::end_wait() noexcept {
+  lock();
+  leader_waits_ = false;
+  ++statistics_.waits;
+}
+
+// The general way.
+void Reactor::Impl::lead(Member& me, Deadline until) {
   if (BATON_UNLIKELY(!late_.empty())) resume_late_ones();
   if (BATON_UNLIKELY(pinned_)) share_out();
   // What is left from before comes after what the system has found: so it is asked, and not waited
   // for.
   const bool at_once = wake_asked_ || (something_left() && work_for_leader());
-  leader_deadline_ = at_once ? Deadline::immediately() : std::min(until, timers_.nearest());
-  leader_waits_ = true;
-  leader_interrupted_ = false;
-  unlock();
-  bool interrupted = false;
+  begin_wait(at_once ? Deadline::immediately() : std::min(until, timers_.nearest()));
   const std::span reports = std::span{reports_}.first(tuning_.reports_max);
-  std::size_t count = 0;
-  if (BATON_LIKELY(!by_token_)) {
-    count = demux_->wait(reports, leader_deadline_, interrupted);
-  } else {
-    token_.acquire(nullptr, nullptr);
-    count = demux_->wait(reports, leader_deadline_, interrupted);
-    token_.release();
-  }
-  lock();
-  leader_waits_ = false;
-  ++statistics_.waits;
-  if (count == 1 && lazy_level_ && !interrupted && !pinned_ && nothing_but_reports()) {
-    return lead_one(me, reports.front());
-  }
-  for (const Report& report : reports.first(count)) accept(report);
+  const std::size_t count = demux_->wait_raw(reports, leader_deadline_);
+  end_wait();
+  accept_all(me, reports.first(count));
+  only_reports_ = nothing_but_reports();
+}
+
+// The way of nearly every event in run(): nothing comes but reports, one at a time, and each is
+// called as soon as it is there. One report and nothing else is not worth a queue.
+//
+// What is armed is desired, and a registration that does not run and has been told something is
+// queued. So a report of one that does not run is all that it is to be called for.
+void Reactor::Impl::lead_straight(Member& me) {
+  const std::span reports = std::span{reports_}.first(tuning_.reports_max);
+  do {
+    begin_wait(Deadline::never());
+    const std::span raw = reports.first(demux_->wait_raw(reports, Deadline::never()));
+    end_wait();
+    if (raw.size() != 1 || BATON_UNLIKELY(!only_reports_ || !ready_.empty())) {
+      return accept_all(me, raw);
+    }
+    const bool interrupted = demux_->for_each(raw, [&](const Report& report) {
+      Registration& registration = table_[report.token.index];
+      if (BATON_UNLIKELY(registration.running || report.ready != Interest::in)) {
+        return accept(report);
+      }
+      run_input(me, registration);
+    });
+    if (BATON_UNLIKELY(interrupted)) return after_interrupt(me, true);
+  } while (BATON_LIKELY(only_reports_ && leader_ == &me && ready_.empty() && !ended() &&
+                        me.thrown == nullptr));
+}
+
+void Reactor::Impl::accept_all(Member& me, std::span<Report> raw) noexcept {
+  const bool interrupted = demux_->for_each(raw, [this](const Report& report) { accept(report); });
   if (BATON_UNLIKELY(!again_.empty() || !notifications_.empty())) refill();
   if (BATON_UNLIKELY(!timers_.nearest().is_never())) timers_.collect(now());
   if (BATON_UNLIKELY(interrupted || wake_asked_)) after_interrupt(me, interrupted);
   if (BATON_UNLIKELY(pinned_)) share_out();
 }
 
-// One report and nothing else: not worth a queue.
-inline void Reactor::Impl::lead_one(Member& me, const Report& report) {
-  Registration& registration = table_[report.token.index];
-  const bool stale = registration.watched_as != report.token.generation;
-  if (BATON_UNLIKELY(stale || registration.running || registration.ending)) return accept(report);
-  registration.ready = report.ready;
-  run_ready(me, registration);
-}
-
+// The Demultiplexer has dropped what is stale: registrations end under the mutex that is held here.
 inline void Reactor::Impl::accept(const Report& report) noexcept {
   Registration& registration = table_[report.token.index];
-  // The Demultiplexer has looked at this before the mutex was taken; here it is settled.
-  if (BATON_UNLIKELY(registration.watched_as != report.token.generation || registration.ending)) {
-    ++statistics_.stale_reports;
-    return;
-  }
+  BATON_DASSERT(registration.used && !registration.ending);
   if (BATON_UNLIKELY(registration.running || !level_))
     return accept_specially(registration, report);
   registration.ready = registration.ready | report.ready;
@@ -118,34 +136,26 @@ inline void Reactor::Impl::run_ready(Member& me, Registration& registration) {
   const Interest told = registration.told;
   const Interest what = (registration.ready & registration.desired()) | told;
   registration.ready = registration.told = Interest::none;
-  if (BATON_UNLIKELY(!any(what))) return;
-  if (BATON_UNLIKELY(!lazy_level_)) before_call(registration);
-  registration.running = true;
-  enter_handler(me);
-  unlock();
+  if (BATON_LIKELY(what == Interest::in)) return run_input(me, registration);
+  if (any(what)) run_several(me, registration, what, told);
+}
+
+inline void Reactor::Impl::run_input(Member& me, Registration& registration) {
+  begin_call(me, registration);
   Next next = Next::keep;
-  Answers answers;
   try {
-    if (BATON_LIKELY(what == Interest::in)) {
-      next = registration.handler->on_input(registration.fd);
-    } else {
-      call(registration, what, told, answers);
-    }
+    next = registration.handler->on_input(registration.fd);
   } catch (...) {
     me.thrown = std::current_exception();
   }
-  lock();
-  me.in_handler = false;
-  registration.running = false;
+  end_call(me, registration);
   // The usual case: it is still in the set, for nobody asked the system meanwhile, and nothing else
   // happened to it.
-  const bool plain = what == Interest::in && next == Next::keep && lazy_level_;
-  if (BATON_LIKELY(plain && registration.armed == registration.wanted && !registration.suspended &&
-                   !registration.ending && !any(registration.told))) {
+  if (BATON_LIKELY(next == Next::keep && lazy_level_ && registration.armed == registration.wanted &&
+                   !registration.suspended && !registration.ending && !any(registration.told))) {
     return;
   }
-  if (what == Interest::in) note_answer(next, what, answers);
-  after_answers(registration, answers);
+  after_input(registration, next);
 }
 
 }  // namespace baton

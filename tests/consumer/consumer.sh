@@ -94,6 +94,44 @@ step_pkg_config_static() {
   "$WORK_DIR/by_pkg_config_static"
 }
 
+# The POSIX AIO library: by both kinds of package, beside a prefix that was moved; the command and the
+# library to preload, with a program that knows nothing of either; the manual pages.
+step_uaio() {
+  local moved=$WORK_DIR/uaio/elsewhere lib
+  rm -rf "$WORK_DIR/uaio"
+  mkdir -p "$WORK_DIR/uaio"
+  cp -a "$prefix" "$moved"
+  lib=$(PKG_CONFIG_PATH=$(dirname "$(find "$moved" -name uaio.pc)") \
+    pkg-config --variable=libdir uaio)
+  # shellcheck disable=SC2046  # the flags are meant to be split
+  PKG_CONFIG_PATH=$lib/pkgconfig sh -c '"$@" $(pkg-config --cflags --libs uaio)' sh \
+    "$CC" -Wall -Wextra -Werror "$here/uaio/main.c" -Wl,-rpath,"$lib" -o "$WORK_DIR/uaio/by_pkg"
+  "$WORK_DIR/uaio/by_pkg"
+  "$CMAKE" -S "$here/uaio" -B "$WORK_DIR/uaio/build" -G Ninja -DCMAKE_C_COMPILER="$CC" \
+    -DCMAKE_BUILD_TYPE="$BUILD_TYPE" -DCMAKE_PREFIX_PATH="$moved"
+  "$CMAKE" --build "$WORK_DIR/uaio/build"
+  "$WORK_DIR/uaio/build/consumer"
+  local program
+  for program in "$WORK_DIR/uaio/by_pkg" "$WORK_DIR/uaio/build/consumer"; do
+    ldd "$program" | grep 'libuaio\.so\.0' >/dev/null || fail "$program: no libuaio.so.0"
+    if ldd "$program" | grep -E 'libbaton|libpugixml' >/dev/null; then
+      fail "libuaio needs libraries of ours: $(ldd "$program")"
+    fi
+  done
+  # The same names of POSIX's, which the preloaded library serves.
+  sed -E -e 's/uaio_([a-z]+\()/aio_\1/g' -e 's/<uaio.h>/<aio.h>/' \
+    "$here/uaio/main.c" >"$WORK_DIR/uaio/plain.c"
+  "$CC" -Wall -Wextra -Werror "$WORK_DIR/uaio/plain.c" -o "$WORK_DIR/uaio/plain"
+  "$moved/bin/uaio" run --stats "$WORK_DIR/uaio/plain" 2>&1 | tee "$WORK_DIR/uaio/stats.txt"
+  grep -E '^at_once [1-9]' "$WORK_DIR/uaio/stats.txt" >/dev/null ||
+    fail "the preloaded library was not used"
+  local page
+  for page in uaio.1 uaio_read.3 ulio_listio.3; do
+    [ -n "$(find "$moved" -name "$page")" ] || fail "no manual page $page"
+  done
+  rm -rf "$WORK_DIR/uaio"
+}
+
 # Nothing in the installed files may remember where they were installed first.
 step_moved_prefix() {
   local moved=$WORK_DIR/moved/elsewhere

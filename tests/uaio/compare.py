@@ -40,10 +40,15 @@ def main():
     known = subprocess.run([arguments.behaviour, "--list"], stdout=subprocess.PIPE, text=True,
                            check=True).stdout
     known = dict(line.split() for line in known.splitlines())
+    only_system = set(known)
     if arguments.own:
         only = subprocess.run([arguments.own, "--list"], stdout=subprocess.PIPE, text=True,
                               check=True).stdout
-        known |= dict(line.split() for line in only.splitlines())
+        only = dict(line.split() for line in only.splitlines())
+        only_system -= set(only)
+        known |= only
+    else:
+        only_system = set()
     for left_out in arguments.without:
         case, reason = left_out.split("=", 1)
         del known[case]
@@ -65,6 +70,8 @@ def main():
         if case.startswith("own_"):
             answers = {name: answer if name == "libuaio" else "-"
                        for name, answer in answers.items()}
+        if case in only_system and "libuaio" in answers:
+            answers["libuaio"] = "-"  # a name of the system's that libuaio has not
         print(f"{case:42}" + "".join(f"{answer[:58]:60}" for answer in answers.values()).rstrip())
         for name, answer in answers.items():
             if name != "system" and answer not in ("ok", "-"):

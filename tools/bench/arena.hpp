@@ -5,7 +5,10 @@
 //   fairness_NAME --connections N --threads M --seconds T [--chunk BYTES]
 //
 // Prints one line of JSON: chunks per socket, least and most, spread = (most - least) / most,
-// Jain's index, chunks per second, and the CPU time of the reading process per chunk.
+// Jain's index, chunks per second, the CPU time of the reading process per chunk, and how often a
+// read has emptied its socket (dry, as a fraction of the chunks): the spread of a run in which that
+// happened is as much the sender's as the reactor's. So the sockets are given deep buffers, and are
+// full when the clock starts: a sender that the system keeps waiting for a while is not seen.
 #pragma once
 
 #include <arpa/inet.h>
@@ -13,6 +16,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -60,6 +64,7 @@ inline Options parse(int argc, char** argv) {
 /// One socket's count, in a cache line of its own: no reactor is made to pay for its neighbours.
 struct alignas(64) Counter {
   std::uint64_t chunks = 0;
+  std::uint64_t dry = 0;
 };
 
 /// Reads one chunk; false at the end of the stream.
@@ -67,6 +72,7 @@ inline bool read_chunk(int fd, std::size_t chunk, Counter& counter) {
   thread_local char buffer[65'536];
   const ssize_t got = ::recv(fd, buffer, std::min(chunk, sizeof buffer), MSG_DONTWAIT);
   if (got > 0) ++counter.chunks;
+  if (got != static_cast<ssize_t>(chunk)) ++counter.dry;
   return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
@@ -95,13 +101,37 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
+  /// Returns when every socket has something to read, and no more comes for the moment.
   void start_sending() {
     if (::write(go_[1], "g", 1) != 1) die("write");
+    for (std::size_t before = 0;;) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      std::size_t now = 0;
+      bool all = true;
+      for (const int fd : sockets) {
+        int bytes = 0;
+        if (::ioctl(fd, FIONREAD, &bytes) != 0) die("FIONREAD");
+        all = all && bytes > 0;
+        now += static_cast<std::size_t>(bytes);
+      }
+      if (all && now == before) return;
+      before = now;
+    }
   }
 
   std::vector<int> sockets;
 
  private:
+  // Seconds of work for the readers, and not so much that the system runs short. Beyond the
+  // system's own limit only with privileges; without, what the limit allows.
+  static void deepen(int fd, int forced, int plain, std::size_t connections) {
+    constexpr std::size_t all_max = std::size_t{256} << 20;
+    constexpr std::size_t one_max = std::size_t{4} << 20;
+    const int bytes = static_cast<int>(std::min(one_max, all_max / connections));
+    if (::setsockopt(fd, SOL_SOCKET, forced, &bytes, sizeof bytes) == 0) return;
+    if (::setsockopt(fd, SOL_SOCKET, plain, &bytes, sizeof bytes) != 0) die("setsockopt");
+  }
+
   void connect_all(std::size_t connections) {
     const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
@@ -109,6 +139,7 @@ class Arena {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof address;
     auto* const plain = reinterpret_cast<sockaddr*>(&address);
+    if (listener >= 0) deepen(listener, SO_RCVBUFFORCE, SO_RCVBUF, connections);
     if (listener < 0 || ::bind(listener, plain, size) != 0 || ::listen(listener, 128) != 0 ||
         ::getsockname(listener, plain, &size) != 0) {
       die("listen");
@@ -118,6 +149,7 @@ class Arena {
       if (far_end < 0 || ::connect(far_end, plain, size) != 0) die("connect");
       const int near = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (near < 0) die("accept");
+      deepen(far_end, SO_SNDBUFFORCE, SO_SNDBUF, connections);
       ::fcntl(far_end, F_SETFL, O_NONBLOCK);
       sockets.push_back(near);
       far_ends_.push_back(far_end);
@@ -164,9 +196,9 @@ inline double cpu_seconds() {
 template <class Body, class End>
 void run(const char* name, const Options& options, Arena& arena, std::vector<Counter>& counters,
          Body&& body, End&& end, const std::string& more = {}) {
+  arena.start_sending();
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < options.threads; ++i) threads.emplace_back(body, i);
-  arena.start_sending();
   const double cpu_before = cpu_seconds();
   const auto start = std::chrono::steady_clock::now();
   std::this_thread::sleep_for(std::chrono::duration<double>(options.seconds));
@@ -177,6 +209,7 @@ void run(const char* name, const Options& options, Arena& arena, std::vector<Cou
 
   double sum = 0;
   double squares = 0;
+  std::uint64_t dry = 0;
   std::uint64_t least = UINT64_MAX;
   std::uint64_t most = 0;
   std::string list;
@@ -184,6 +217,7 @@ void run(const char* name, const Options& options, Arena& arena, std::vector<Cou
     const auto count = static_cast<double>(counter.chunks);
     sum += count;
     squares += count * count;
+    dry += counter.dry;
     least = std::min(least, counter.chunks);
     most = std::max(most, counter.chunks);
     list += (list.empty() ? "" : ", ") + std::to_string(counter.chunks);
@@ -195,10 +229,11 @@ void run(const char* name, const Options& options, Arena& arena, std::vector<Cou
   std::printf(
       "{\"program\": \"%s\", \"connections\": %zu, \"threads\": %zu, \"seconds\": %.3f, "
       "\"chunk\": %zu, \"chunks\": %.0f, \"rate\": %.1f, \"spread\": %.6f, \"jain\": %.6f, "
-      "\"cpu_us\": %.4f, \"least\": %llu, \"most\": %llu, %s\"counts\": [%s]}\n",
+      "\"cpu_us\": %.4f, \"dry\": %.6f, \"least\": %llu, \"most\": %llu, %s\"counts\": [%s]}\n",
       name, counters.size(), options.threads, span.count(), options.chunk, sum, sum / span.count(),
-      spread, jain, sum > 0 ? cpu * 1e6 / sum : 0, static_cast<unsigned long long>(least),
-      static_cast<unsigned long long>(most), more.c_str(), list.c_str());
+      spread, jain, sum > 0 ? cpu * 1e6 / sum : 0, sum > 0 ? static_cast<double>(dry) / sum : 0,
+      static_cast<unsigned long long>(least), static_cast<unsigned long long>(most), more.c_str(),
+      list.c_str());
 }
 
 }  // namespace fairness

@@ -126,19 +126,26 @@ double ratio(const Participant& a, const Participant& b, const std::string& name
 }
 
 void print_table(const std::vector<Participant>& all) {
-  fmt::print("{:<28} {:>9} {:>8} {:>12} {:>12} {:>12} {:>10}\n", "", "spread", "Jain", "chunks/s",
-             "CPU us/chunk", "rate ratio", "CPU ratio");
+  fmt::print("{:<28} {:>9} {:>8} {:>12} {:>12} {:>12} {:>10} {:>7} {:>7}\n", "", "spread", "Jain",
+             "chunks/s", "CPU us/chunk", "rate ratio", "CPU ratio", "dry", "taken");
   for (const Participant& one : all) {
     if (one.runs.empty()) {
       fmt::print("{:<28} failed\n", one.name);
       continue;
     }
-    fmt::print("{:<28} {:>8.2f}% {:>8.5f} {:>12.0f} {:>12.3f} {:>12.2f} {:>10.2f}\n", one.name,
-               100 * median(one.runs, "spread"), median(one.runs, "jain"), median(one.runs, "rate"),
-               median(one.runs, "cpu_us"), ratio(all.front(), one, "rate"),
-               ratio(all.front(), one, "cpu_us"));
+    fmt::print(
+        "{:<28} {:>8.2f}% {:>8.5f} {:>12.0f} {:>12.3f} {:>12.2f} {:>10.2f} {:>6.2f}% {:>7}\n",
+        one.name, 100 * median(one.runs, "spread"), median(one.runs, "jain"),
+        median(one.runs, "rate"), median(one.runs, "cpu_us"), ratio(all.front(), one, "rate"),
+        ratio(all.front(), one, "cpu_us"), 100 * median(one.runs, "dry"),
+        median(one.runs, "leads_taken"));
   }
-  fmt::print("ratios: {} to this one\n", all.front().name);
+  fmt::print(
+      "ratios: {} to this one; dry: reads that found less than a chunk (the sender was late); "
+      "taken: "
+      "leads taken\nfrom a thread that lost its processor inside a handler, whose socket then "
+      "waits\n",
+      all.front().name);
 }
 
 void print_json(const FairnessOptions& options, const std::vector<Participant>& all) {

@@ -36,19 +36,17 @@ class Session {
   }
 
   void on_read() {
-    ConstBuffer received{own_.get(), operation_.bytes()};
-    if (own_ == nullptr) {
-      auto block = Stream::take_pooled(operation_, *server_.pool());
-      if (!block && block.error() == errc::pool_exhausted) return read_alone();
-      if (block) pooled_ = std::move(*block);
-      received = ConstBuffer{pooled_.bytes()};
-    }
+    if (operation_.error() == errc::pool_exhausted) return read_alone();
+    const ConstBuffer received{operation_.buffer().data, operation_.bytes()};
     if (operation_.failed() || received.size == 0) {
-      delete this;
+      delete this;  // a pooled read that brought nothing has no block
       return;
     }
     server_.count_message(traffic_, received.size);
-    if (peer_.write_all(operation_, received, [this](Operation&) { on_written(); })) delete this;
+    if (peer_.write_all(operation_, received, [this](Operation&) { on_written(); })) {
+      give_block_back(received.data);
+      delete this;
+    }
   }
 
   // Data is there and no block is free: from now on this session has its own.
@@ -58,7 +56,7 @@ class Session {
   }
 
   void on_written() {
-    pooled_.reset();
+    give_block_back(operation_.buffer().data);
     if (operation_.failed()) {
       delete this;
       return;
@@ -66,11 +64,15 @@ class Session {
     read();
   }
 
+  // From the read to the end of the write the operation names the block: no need to keep it twice.
+  void give_block_back(const void* block) {
+    if (own_ == nullptr) server_.pool()->give(const_cast<void*>(block));
+  }
+
   EchoServer& server_;
   StreamSocket peer_;
   EchoServer::Traffic traffic_;
   std::unique_ptr<std::byte[]> own_;  // null: blocks come from the pool
-  PooledBuffer pooled_;
   Operation operation_;
 };
 

@@ -3,6 +3,7 @@
 //
 //   uaio_thesis write FILE MEGABYTES      5.2.1: one write of so many megabytes
 //   uaio_thesis lists FILE COUNT          5.2.2: 200 MB by one lio_listio of so many writes
+//   uaio_thesis lists_direct FILE COUNT   the same past the page cache, to the disk
 //   uaio_thesis processes FILE COUNT      5.2.3: so many processes, each reads by a list of 200
 //   uaio_thesis fft FILE COUNT            5.2.4: so many pieces of audio are read and transformed
 //   uaio_thesis fft_blocking FILE COUNT   the same with read
@@ -71,8 +72,8 @@ ssize_t finish(aiocb& block) {
   return aio_return(&block);
 }
 
-int open_fresh(const std::string& name) {
-  const int file = ::open(name.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+int open_fresh(const std::string& name, int flags = O_TRUNC) {
+  const int file = ::open(name.c_str(), O_RDWR | O_CREAT | flags, 0600);
   check(file >= 0, "open");
   return file;
 }
@@ -108,13 +109,18 @@ std::size_t write_once(const std::string& name, std::size_t megabytes) {
 }
 
 std::size_t write_lists(int file, std::size_t count) {
-  const std::size_t piece = 200 * megabyte / count;
-  std::vector<char> data(piece, 'l');
+  // O_DIRECT wants whole pages, at their borders.
+  constexpr std::size_t page = 4'096;
+  const std::size_t piece = 200 * megabyte / count / page * page;
+  auto* const data = static_cast<char*>(std::aligned_alloc(page, piece));
+  check(data != nullptr, "aligned_alloc");
+  std::memset(data, 'l', piece);
   std::vector<aiocb> blocks;
   for (std::size_t i = 0; i < count; ++i) {
-    blocks.push_back(request(file, data.data(), piece, i * piece, LIO_WRITE));
+    blocks.push_back(request(file, data, piece, i * piece, LIO_WRITE));
   }
   run_list(blocks);
+  std::free(data);
   return count;
 }
 
@@ -203,8 +209,9 @@ std::string make_audio(const std::string& name) {
 
 int main(int count, char** arguments) {
   if (count != 4) {
-    std::fputs("uaio_thesis write|lists|processes|fft|fft_blocking|latency|idle FILE COUNT\n",
-               stderr);
+    std::fputs(
+        "uaio_thesis write|lists|lists_direct|processes|fft|fft_blocking|latency|idle FILE COUNT\n",
+        stderr);
     return 2;
   }
   const std::string_view what = arguments[1];
@@ -214,6 +221,11 @@ int main(int count, char** arguments) {
   std::vector<char> bytes(1'000);
   int file = -1;
   if (what == "lists") file = open_fresh(name);
+  if (what == "lists_direct") {
+    ::close(open_filled(name, 200 * megabyte));
+    file = open_fresh(name, O_DIRECT);
+    ::fsync(file);
+  }
   if (what == "processes" || what == "latency" || what == "idle") {
     file = open_filled(name, 4 * megabyte);
   }
@@ -223,7 +235,7 @@ int main(int count, char** arguments) {
   const double cpu = cpu_seconds(RUSAGE_SELF);
   std::size_t done = 0;
   if (what == "write") done = write_once(name, number);
-  if (what == "lists") done = write_lists(file, number);
+  if (what == "lists" || what == "lists_direct") done = write_lists(file, number);
   if (what == "processes") done = read_in_processes(file, number);
   if (what == "fft") done = transform(file, number, false);
   if (what == "fft_blocking") done = transform(file, number, true);

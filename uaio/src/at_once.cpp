@@ -102,6 +102,15 @@ AtOnce move_stream(const Transfer& transfer) noexcept {
   return {Answer::done, 0, static_cast<std::size_t>(moved)};
 }
 
+// libc asks by prlimit, which may look at other processes, too, and costs twice as much.
+bool get_size_limit(rlimit& limit) noexcept {
+#if defined(SYS_getrlimit) && __SIZEOF_LONG__ == 8
+  return ::syscall(SYS_getrlimit, RLIMIT_FSIZE, &limit) == 0;
+#else
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0;
+#endif
+}
+
 bool is_stream(int fildes) noexcept {
   struct stat status{};
   if (::fstat(fildes, &status) != 0) return false;
@@ -111,9 +120,16 @@ bool is_stream(int fildes) noexcept {
 
 }  // namespace
 
+std::size_t move_run(int fildes, Action action, const iovec* list, std::size_t count,
+                     std::int64_t offset) noexcept {
+  const ssize_t moved = reads(action) ? read_cached(fildes, list, count, offset)
+                                      : ::syscall(SYS_pwritev, fildes, list, count, offset, 0L);
+  return moved > 0 ? static_cast<std::size_t>(moved) : 0;
+}
+
 bool is_beyond_limit(const Transfer& transfer) noexcept {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return false;
+  if (!get_size_limit(limit) || limit.rlim_cur == RLIM_INFINITY) return false;
   struct stat status{};
   if (transfer.bytes == 0 || ::fstat(transfer.fildes, &status) != 0) return false;
   if (!S_ISREG(status.st_mode)) return false;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -31,6 +32,12 @@ struct AtOnce {
 
 /// `ordered`: something earlier may have to come first, which matters to appending writes.
 AtOnce try_at_once(const Transfer& transfer, const Options& options, bool ordered) noexcept;
+
+/// Several transfers by one call, which lie behind one another in the file: reads of what is cached
+/// or buffered writes. How many bytes were moved; for the rest, and for what went wrong, the single
+/// ones are to be tried. REQUIRES: a plain file, offset >= 0.
+std::size_t move_run(int fildes, Action action, const iovec* list, std::size_t count,
+                     std::int64_t offset) noexcept;
 
 /// The first byte may not be written, because the file would become too long (RLIMIT_FSIZE): the
 /// kernel would not only answer EFBIG but send SIGXFSZ to whichever thread is at work.

@@ -2,193 +2,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 
-#include "at_once.hpp"
 #include "block.hpp"
 #include "library.hpp"
+#include "start.hpp"
 #include "uaio.h"
 
 namespace uaio {
 namespace {
 
-constexpr int priority_max = 20;  // sysconf(_SC_AIO_PRIO_DELTA_MAX)
-
 int fail(int error) noexcept {
   errno = error;
   return -1;
 }
-
-/// The bytes of a request, or -1: no such size.
-ssize_t bytes_of(const aiocb& block, Action action) noexcept {
-  if (!is_vectored(action)) {
-    return block.aio_nbytes <= SSIZE_MAX ? static_cast<ssize_t>(block.aio_nbytes) : -1;
-  }
-  if (block.aio_nbytes > IOV_MAX) return -1;
-  const auto* const list = static_cast<const iovec*>(const_cast<const void*>(block.aio_buf));
-  std::size_t sum = 0;
-  for (std::size_t i = 0; i < block.aio_nbytes; ++i) {
-    if (__builtin_add_overflow(sum, list[i].iov_len, &sum) || sum > SSIZE_MAX) return -1;
-  }
-  return static_cast<ssize_t>(sum);
-}
-
-bool access_allows(int flags, Action action) noexcept {
-  if ((flags & O_PATH) != 0) return false;
-  const int access = flags & O_ACCMODE;
-  return reads(action) ? access != O_WRONLY : access != O_RDONLY;
-}
-
-/// Files with a position cannot begin before it.
-bool is_bad_offset(int fildes, int flags, Action action, off_t offset) noexcept {
-  if (offset >= 0 || syncs(action)) return false;
-  if (writes(action) && (flags & O_APPEND) != 0) return false;  // is not looked at
-  struct stat status{};
-  if (::fstat(fildes, &status) != 0) return true;
-  return S_ISREG(status.st_mode) || S_ISBLK(status.st_mode) || S_ISDIR(status.st_mode);
-}
-
-/// 0 or an errno; what is right goes to `transfer`.
-int check(const aiocb& block, Action action, Transfer& transfer) noexcept {
-  const int flags = ::fcntl(block.aio_fildes, F_GETFL);
-  if (flags < 0 || !access_allows(flags, action)) return EBADF;
-  if (block.aio_reqprio < 0 || block.aio_reqprio > priority_max) return EINVAL;
-  const ssize_t bytes = syncs(action) ? 0 : bytes_of(block, action);
-  if (bytes < 0) return EINVAL;
-  if (is_bad_offset(block.aio_fildes, flags, action, block.aio_offset)) return EINVAL;
-  transfer = {block.aio_fildes,
-              flags,
-              action,
-              const_cast<void*>(block.aio_buf),
-              block.aio_nbytes,
-              block.aio_offset,
-              static_cast<std::size_t>(bytes)};
-  return 0;
-}
-
-// Which descriptors were, a moment ago, open for plain buffered transfers: neither O_DIRECT nor a
-// kind of O_SYNC nor O_APPEND. The kernel's own answer is trusted for so many requests. Should the
-// program change the file behind the number meanwhile, the transfer is right all the same; only
-// its caller may have to wait for the device.
-class PlainFiles {
- public:
-  [[nodiscard]] bool take(int fildes) noexcept {
-    if (fildes < 0 || fildes >= count) return false;
-    std::atomic<std::uint8_t>& left = left_[fildes];
-    // relaxed, and no read-modify-write: a hint, whose loss costs a system call.
-    const std::uint8_t now = left.load(std::memory_order_relaxed);
-    if (now == 0) return false;
-    left.store(static_cast<std::uint8_t>(now - 1), std::memory_order_relaxed);
-    return true;
-  }
-  void note(int fildes, int flags) noexcept {
-    if (fildes < 0 || fildes >= count) return;
-    constexpr int special = O_DIRECT | O_SYNC | O_DSYNC | O_APPEND | O_NONBLOCK;
-    left_[fildes].store((flags & special) == 0 ? trust : 0, std::memory_order_relaxed);
-  }
-
- private:
-  static constexpr int count = 1'024;
-  static constexpr std::uint8_t trust = 255;
-  std::atomic<std::uint8_t> left_[count] = {};
-};
-PlainFiles plain_files;
-
-/// The short way: a valid request that is served from, or into, the page cache.
-AtOnce try_plain(const aiocb& block, Action action) noexcept {
-  Library& library = Library::get();
-  const bool valid = !is_vectored(action) && !syncs(action) && block.aio_reqprio >= 0 &&
-                     block.aio_reqprio <= priority_max && block.aio_nbytes <= SSIZE_MAX;
-  if (!valid || !plain_files.take(block.aio_fildes)) return {};
-  const Transfer transfer{block.aio_fildes, 0,
-                          action,           const_cast<void*>(block.aio_buf),
-                          block.aio_nbytes, block.aio_offset,
-                          block.aio_nbytes};
-  if (writes(action) && (library.busy() || is_beyond_limit(transfer))) return {};
-  const AtOnce done = try_at_once(transfer, library.options(), false);
-  // What is wrong, the long way tells.
-  return done.answer == AtOnce::Answer::done ? done : AtOnce{};
-}
-
-int start_at_engine(aiocb& block, const Transfer& transfer, std::size_t moved,
-                    const Notification& note, Group* group) noexcept {
-  Library& library = Library::get();
-  struct stat status{};
-  if (::fstat(transfer.fildes, &status) != 0) return EBADF;
-  Shard& shard = library.shard_of(status);
-  const Locked locked{shard.mutex()};
-  Request* const request = take_request();
-  if (request == nullptr) return EAGAIN;
-  request->block = &block;
-  request->fildes = transfer.fildes;
-  request->action = transfer.action;
-  request->data = transfer.data;
-  request->size = transfer.size;
-  request->offset = static_cast<std::uint64_t>(transfer.offset);
-  request->moved_before = moved;
-  request->priority = block.aio_reqprio;
-  request->note = note;
-  request->group = group;
-  if (group != nullptr) {
-    group->left.fetch_add(1, std::memory_order_relaxed);
-    group->users.fetch_add(1, std::memory_order_relaxed);
-  }
-  Block{block}.set_pending();
-  // The request may be complete, and its aiocb gone, before this returns.
-  const int error = shard.start(*request, transfer.flags, status);
-  if (error == 0) return 0;
-  if (group != nullptr) {
-    group->left.fetch_sub(1, std::memory_order_relaxed);
-    group->users.fetch_sub(1, std::memory_order_relaxed);
-  }
-  give_request(*request);
-  return error;
-}
-
-/// 0 or an errno; then the aiocb says so, too.
-int begin(aiocb& block, Action action, const Notification& note, Group* group) noexcept {
-  Library& library = Library::get();
-  if (library.options().trace) {
-    library.trace("start", &block, static_cast<long>(action), block.aio_fildes);
-  }
-  AtOnce done = try_plain(block, action);
-  if (done.answer == AtOnce::Answer::done) {
-    library.complete_at_once(block, 0, static_cast<ssize_t>(done.moved), note);
-    return 0;
-  }
-  Transfer transfer{};
-  int error = check(block, action, transfer);
-  if (error == 0 && !syncs(action)) {
-    if (writes(action) && is_beyond_limit(transfer)) {
-      done = {AtOnce::Answer::failed, EFBIG, 0};
-    } else {
-      done = try_at_once(transfer, library.options(), library.busy());
-    }
-    if (done.answer != AtOnce::Answer::engine) {
-      const bool failed = done.answer == AtOnce::Answer::failed;
-      if (!failed) plain_files.note(transfer.fildes, transfer.flags);
-      if (failed && group != nullptr) group->failed.store(true, std::memory_order_relaxed);
-      library.complete_at_once(block, done.error, failed ? -1 : static_cast<ssize_t>(done.moved),
-                               note);
-      return 0;
-    }
-    if (reads(action) && (transfer.flags & O_DIRECT) == 0) library.count(Library::not_cached);
-  }
-  if (error == 0) {
-    library.count(Library::at_engine);
-    error = start_at_engine(block, transfer, done.moved, note, group);
-  }
-  if (error != 0) library.refuse(block, error);
-  return error;
-}
-
-Action action_of(int opcode) noexcept { return opcode == LIO_READ ? Action::read : Action::write; }
 
 /// Whether it is over. Signal handlers, too.
 bool is_done(const aiocb& block) noexcept { return Block{block}.error() != EINPROGRESS; }
@@ -215,31 +43,46 @@ int start_list(int mode, aiocb* const list[], int count, const sigevent* event, 
   if (count < 0 || (names == Names::thesis && count > UAIO_LISTIO_MAX)) return fail(EINVAL);
   Library& library = Library::get();
   library.count(Library::lists);
+  // For what is not complete at once.
   Group* group = nullptr;
-  {
+  const auto need_group = [&] {
+    if (group != nullptr) return true;
     const SignalsBlocked blocked;
     group = take_group();
-  }
-  if (group == nullptr) return fail(EAGAIN);
-  if (mode == LIO_NOWAIT && event != nullptr) group->note = Notification::from(*event);
+    if (group == nullptr) return false;
+    if (mode == LIO_NOWAIT && event != nullptr) group->note = Notification::from(*event);
+    return true;
+  };
   bool wrong = false;
   bool no_room = false;
-  for (int i = 0; i < count; ++i) {
+  const auto length = static_cast<std::size_t>(count);
+  std::size_t next_run = 0;
+  for (std::size_t i = 0; i < length; ++i) {
+    if (i >= next_run) {
+      std::size_t asked = 0;
+      const std::size_t done = begin_run(list + i, length - i, tells_each, asked);
+      if (done < asked) next_run = i + asked;  // not now: the next of them will do no better
+      i += done;
+      if (i == length) break;
+    }
     aiocb* const block = list[i];
     if (block == nullptr || block->aio_lio_opcode == LIO_NOP) continue;
     int error = EINVAL;
-    if (block->aio_lio_opcode == LIO_READ || block->aio_lio_opcode == LIO_WRITE) {
+    if (!need_group()) {
+      error = EAGAIN;
+      library.refuse(*block, error);
+    } else if (block->aio_lio_opcode == LIO_READ || block->aio_lio_opcode == LIO_WRITE) {
       const Notification note =
           tells_each ? Notification::from(block->aio_sigevent) : Notification{};
       error = begin(*block, action_of(block->aio_lio_opcode), note, group);
     } else {
-      library.refuse(*block, EINVAL);
+      library.refuse(*block, error);
     }
     wrong |= error != 0 && error != EAGAIN;
     no_room |= error == EAGAIN;
   }
   int answer = 0;
-  if (mode == LIO_WAIT) {
+  if (mode == LIO_WAIT && group != nullptr) {
     // The count is the starter's until it stops waiting: the group outlives an interruption.
     group->left.fetch_sub(1, std::memory_order_acq_rel);
     answer =
@@ -247,7 +90,9 @@ int start_list(int mode, aiocb* const list[], int count, const sigevent* event, 
     if (answer == 0 && group->failed.load(std::memory_order_relaxed)) wrong = true;
     const SignalsBlocked blocked;
     library.release(*group);
-  } else {
+  }
+  if (mode == LIO_NOWAIT && (group != nullptr || event != nullptr)) {
+    if (!need_group()) return fail(EAGAIN);
     library.leave(*group, false);
   }
   if (answer != 0) return fail(answer);

@@ -6,6 +6,10 @@
 
 #include <new>
 
+#ifndef F_DUPFD_QUERY
+#define F_DUPFD_QUERY (1'024 + 3)
+#endif
+
 namespace uaio {
 namespace {
 
@@ -81,6 +85,13 @@ void Files::release(Inode& inode) noexcept {
   if (inode.descriptors != 0) return;
   unchain(inodes_[bucket_of(inode)], inode);
   give_node(free_inodes_, inode);
+}
+
+Descriptor* Files::find_same(int fildes) noexcept {
+  for (Descriptor* each = descriptors_[bucket_of(fildes)]; each != nullptr; each = each->next) {
+    if (each->fildes == fildes && ::fcntl(fildes, F_DUPFD_QUERY, each->duplicate) == 1) return each;
+  }
+  return nullptr;
 }
 
 Descriptor* Files::find_or_add(int fildes, int flags, const struct stat& status) noexcept {

@@ -51,6 +51,9 @@ class Files {
   /// The record for an open file that a request names; null when there is no memory, or no
   /// descriptor left. A new one has no handle yet.
   Descriptor* find_or_add(int fildes, int flags, const struct stat& status) noexcept;
+  /// The record that exists already, if the kernel can tell by one call (since Linux 6.10) that the
+  /// number names the same open file still; else null.
+  Descriptor* find_same(int fildes) noexcept;
   /// Nothing pending is left: closes the duplicate. REQUIRES: the handle is gone.
   void remove(Descriptor& descriptor) noexcept;
 

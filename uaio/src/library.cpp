@@ -150,6 +150,9 @@ void Library::lose(Request& request) noexcept { Block{*request.block}.publish(EC
 // -- waiting --------------------------------------------------------------------------------------
 
 void Library::look() noexcept {
+  // Who waits for the engine collects for all, and would not notice that he need not any more.
+  const pthread_t driver = driver_.load(std::memory_order_relaxed);
+  if (driver != pthread_t{} && pthread_equal(driver, pthread_self()) == 0) return;
   for (const auto& shard : shards_) {
     if (shard->has_helper() || !shard->busy() || !shard->has_something()) continue;
     const Locked locked{shard->mutex()};
@@ -180,7 +183,7 @@ int Library::wait_once(std::uint32_t seen, const timespec* until) {
 
 int Library::drive(Shard& shard, const timespec* until) {
   const std::uint32_t before = events_.load(std::memory_order_seq_cst);
-  {
+  if (shard.must_collect()) {
     const Locked locked{shard.mutex()};
     shard.collect();
   }

@@ -16,28 +16,37 @@ pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 Request* free_list = nullptr;
 std::size_t made = 0;
 
+// Of the newest chunk; made into a request when it is asked for, so that a short-lived process does
+// not touch the pages of all.
+std::byte* unmade = nullptr;
+std::byte* unmade_end = nullptr;
+
 bool grow() noexcept {
   void* const memory =
       ::mmap(nullptr, chunk_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return false;
-  auto* const bytes = static_cast<std::byte*>(memory);
-  for (std::size_t at = 0; at + sizeof(Request) <= chunk_bytes; at += sizeof(Request)) {
-    auto* const request = ::new (bytes + at) Request;
-    request->next = free_list;
-    free_list = request;
-    ++made;
-  }
+  unmade = static_cast<std::byte*>(memory);
+  unmade_end = unmade + chunk_bytes / sizeof(Request) * sizeof(Request);
   return true;
+}
+
+Request* make() noexcept {
+  if (unmade == unmade_end && !grow()) return nullptr;
+  auto* const request = ::new (unmade) Request;
+  unmade += sizeof(Request);
+  ++made;
+  return request;
 }
 
 }  // namespace
 
 Request* take_request() noexcept {
   pthread_mutex_lock(&mutex);
-  Request* request = nullptr;
-  if (free_list != nullptr || grow()) {
-    request = free_list;
+  Request* request = free_list;
+  if (request != nullptr) {
     free_list = request->next;
+  } else {
+    request = make();
   }
   pthread_mutex_unlock(&mutex);
   if (request == nullptr) return nullptr;
@@ -73,7 +82,13 @@ Group* take_group() noexcept {
 bool reserve_requests(std::size_t count) noexcept {
   pthread_mutex_lock(&mutex);
   bool enough = true;
-  while (made < count && enough) enough = grow();
+  while (made < count && enough) {
+    Request* const request = make();
+    enough = request != nullptr;
+    if (!enough) break;
+    request->next = free_list;
+    free_list = request;
+  }
   pthread_mutex_unlock(&mutex);
   return enough;
 }

@@ -34,6 +34,11 @@ enum class Action : std::uint8_t { read, write, readv, writev, sync, data_sync }
   return action == Action::readv || action == Action::writev;
 }
 
+/// REQUIRES: LIO_READ or LIO_WRITE.
+[[nodiscard]] constexpr Action action_of(int opcode) noexcept {
+  return opcode == LIO_READ ? Action::read : Action::write;
+}
+
 /// How the program wants to be told: copied from its sigevent, which it may change after the start.
 struct Notification {
   int kind = SIGEV_NONE;

@@ -73,7 +73,7 @@ int errno_of(const Operation& operation) noexcept {
 
 /// Waits for a completion by the ring's own call: completions are brought about inside it, which
 /// saves poll's second wake-up (a third of the time of a direct read at depth 1). It takes nothing
-/// out. 0 (also at the end of the time), EINTR, or another errno: not here.
+/// out. 0, ETIME at the end of the time, EINTR, or another errno: not here.
 int wait_for_ring(int ring, const timespec& time) noexcept {
   const __kernel_timespec limit{time.tv_sec, time.tv_nsec};
   io_uring_getevents_arg argument{};
@@ -81,7 +81,7 @@ int wait_for_ring(int ring, const timespec& time) noexcept {
   const long answer =
       ::syscall(__NR_io_uring_enter, ring, 0, 1, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG,
                 &argument, sizeof(argument));
-  return answer >= 0 || errno == ETIME || errno == EBUSY ? 0 : errno;
+  return answer >= 0 || errno == EBUSY ? 0 : errno;
 }
 
 }  // namespace
@@ -130,31 +130,29 @@ bool Shard::drives_itself(const Request& request) const noexcept {
          (request.group == nullptr || request.group->note.silent());
 }
 
-int Shard::start(Request& request, int flags, const struct stat& status) noexcept {
-  if (!open()) return EAGAIN;
-  Descriptor* const descriptor = files_.find_or_add(request.fildes, flags, status);
-  if (descriptor == nullptr) return EAGAIN;
-  request.descriptor = descriptor;
+int Shard::start(Request& request, Descriptor& file) noexcept {
+  request.descriptor = &file;
   request.shard = this;
+  const bool opened = open();
   const bool alone = drives_itself(request) && in_flight_ < depth_;
-  if (!ensure_handle(*descriptor) || (!alone && !need_helper())) {
-    if (descriptor->pending == 0 && !descriptor->resting) {
-      if (descriptor->handle != nullptr) proactor_->close_detached(*descriptor->handle);
-      files_.remove(*descriptor);
+  if (!opened || !ensure_handle(file) || (!alone && !need_helper())) {
+    if (file.pending == 0 && !file.resting) {
+      if (file.handle != nullptr) proactor_->close_detached(*file.handle);
+      files_.remove(file);
     }
     return EAGAIN;
   }
   request.number = ++number_;
-  const std::uint32_t earlier = descriptor->inode->pending;
+  const std::uint32_t earlier = file.inode->pending;
   files_.link(request);
   ++pending_;
   busy_.store(true, std::memory_order_relaxed);
-  if (syncs(request.action) && descriptor->kind != baton::HandleKind::file) {
+  if (syncs(request.action) && file.kind != baton::HandleKind::file) {
     finish(request, EINVAL, -1);
     collect();
   } else if (syncs(request.action) && earlier > 0) {
     request.waits_for = earlier;
-    Request** place = &descriptor->inode->held;
+    Request** place = &file.inode->held;
     while (*place != nullptr) place = &(*place)->run_next;
     request.run_next = nullptr;
     *place = &request;
@@ -365,9 +363,12 @@ int Shard::sleep(const timespec* timeout) noexcept {
   const int descriptor = proactor_->descriptor();
   if (glances_ && waits_by_ring_.load(std::memory_order_relaxed)) {
     const int error = wait_for_ring(descriptor, time);
-    if (error == 0 || error == EINTR) return error;
+    overslept_.store(error == ETIME, std::memory_order_relaxed);
+    if (error == 0 || error == ETIME) return 0;
+    if (error == EINTR) return error;
     // Before Linux 5.11, or no ring after all.
     waits_by_ring_.store(false, std::memory_order_relaxed);
+    overslept_.store(true, std::memory_order_relaxed);
   }
   pollfd entry{descriptor, POLLIN, 0};
   return ::ppoll(&entry, 1, &time, nullptr) < 0 ? errno : 0;

@@ -34,8 +34,14 @@ class Shard {
 
   // -- with the lock held -------------------------------------------------------------------------
 
+  /// The record of the open file that the number names; null: no memory, or no descriptor left.
+  Descriptor* file_of(int fildes, int flags, const struct stat& status) noexcept {
+    return files_.find_or_add(fildes, flags, status);
+  }
+  /// The same if there are requests of that open file already; null: not known, or not to be told.
+  Descriptor* known_file_of(int fildes) noexcept { return files_.find_same(fildes); }
   /// Starts it, at the engine or behind others. 0, or an errno and nothing has happened.
-  int start(Request& request, int flags, const struct stat& status) noexcept;
+  int start(Request& request, Descriptor& file) noexcept;
   /// Finishes what the engine has completed, and starts what waited for that.
   void collect() noexcept;
   /// The helper runs, from now on. False: there can be no thread.
@@ -63,6 +69,12 @@ class Shard {
   [[nodiscard]] bool has_something() const noexcept {
     return opened_.load(std::memory_order_acquire) &&
            proactor_->glance() == baton::Glance::something;
+  }
+  /// Whether a collect() is due: it would find something, or cannot be seen to, or the last sleep
+  /// was a long one and the engine may have put something by.
+  [[nodiscard]] bool must_collect() const noexcept {
+    return opened_.load(std::memory_order_acquire) &&
+           (!glances_ || overslept_.load(std::memory_order_relaxed) || has_something());
   }
   [[nodiscard]] bool has_helper() const noexcept { return helper_.load(std::memory_order_acquire); }
   /// Sleeps until the engine may have something, the time is over (null: none), or a signal handler
@@ -99,6 +111,7 @@ class Shard {
   std::atomic<bool> busy_{false};
   std::atomic<int> bell_{-1};
   std::atomic<bool> waits_by_ring_{true};
+  std::atomic<bool> overslept_{true};
 
   // Guarded by the lock; the pointer is constant once opened_ is set.
   std::unique_ptr<baton::Proactor> proactor_;

@@ -5,24 +5,23 @@
 //   floor_post [--rounds N]
 //
 // post_inside: a handler posts 100 no-op handlers and returns; they run; the last one begins again.
-// post_inside_1000: the same with 1000, which as operations of 224 bytes do not fit the nearest
-// cache any more, while the 16 bytes of a post here do. post_other_thread: another thread posts a
-// million while the loop runs them, never more than 16,000 ahead of it: unbounded, a round measures
-// who was scheduled first.
+// post_inside_1000: the same with 1000, which as operations of 200 bytes do not fit the nearest
+// cache any more, while the 16 bytes of a post here do. post_chain: a handler posts itself, so that
+// one is on the way. post_other_thread: another thread posts a million while the loop runs them,
+// never more than 16,000 ahead of it: unbounded, a round measures who was scheduled first.
+// wake_hop: two loops post to each other, and each sleeps when it is posted to.
 // Prints one line of JSON: nanoseconds per post, median and least of the rounds.
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <mutex>
-#include <string_view>
 #include <thread>
 #include <vector>
+
+#include "rounds.hpp"
 
 namespace {
 
@@ -55,11 +54,11 @@ class Loop {
     }
   }
 
-  void stop() { stopping_ = true; }  // from a handler
+  void stop() { stopping_.store(true, std::memory_order_relaxed); }  // from a handler
 
   void run() {
-    stopping_ = false;
-    while (!stopping_) {
+    stopping_.store(false, std::memory_order_relaxed);
+    while (!stopping_.load(std::memory_order_relaxed)) {
       Post* list = take_all();
       while (list != nullptr) {
         Post* const post = list;
@@ -91,7 +90,7 @@ class Loop {
   Post* head_ = nullptr;
   Post** tail_ = &head_;
   bool sleeping_ = false;
-  bool stopping_ = false;
+  std::atomic<bool> stopping_{false};
   int wake_;
 };
 
@@ -100,6 +99,7 @@ constexpr std::size_t posts_inside = 1'000'000;
 
 constexpr std::size_t posts_other_thread = 1'000'000;
 constexpr std::size_t ahead_max = 16'000;
+constexpr std::size_t hops = 20'000;
 
 std::vector<Post> posts;
 std::size_t batch_count;
@@ -131,20 +131,16 @@ void post_all() {
   }
 }
 
-double ns_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
-}
-
 double post_inside(std::size_t count) {
   batch_count = count;
   posts.assign(batch_count, Post{no_op});
   posts.back().handler = post_batch;
   batches_left = posts_inside / batch_count;
   Post first{post_batch};
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = rival::Clock::now();
   loop.post(&first);
   loop.run();
-  return ns_since(start) / static_cast<double>(posts_inside);
+  return rival::ns_since(start) / static_cast<double>(posts_inside);
 }
 
 double post_other_thread() {
@@ -156,36 +152,62 @@ double post_other_thread() {
     go.wait(false);
     post_all();
   });
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = rival::Clock::now();
   go = true;
   go.notify_one();
   loop.run();
-  const double ns = ns_since(start) / static_cast<double>(posts_other_thread);
+  const double ns = rival::ns_since(start) / static_cast<double>(posts_other_thread);
   poster.join();
   return ns;
 }
 
-template <typename Scenario>
-void measure(const char* name, const char* separator, std::size_t rounds, Scenario&& scenario) {
-  std::vector<double> times;
-  scenario();  // the caches and the clock rate warm up
-  for (std::size_t i = 0; i < rounds; ++i) times.push_back(scenario());
-  std::sort(times.begin(), times.end());
-  std::printf("\"%s\": {\"median_ns\": %.2f, \"least_ns\": %.2f}%s", name, times[times.size() / 2],
-              times.front(), separator);
+double post_chain() {
+  Post post{[](Post* self) {
+    if (batches_left-- == 0) return loop.stop();
+    loop.post(self);
+  }};
+  batches_left = posts_inside;
+  const auto start = rival::Clock::now();
+  loop.post(&post);
+  loop.run();
+  return rival::ns_since(start) / static_cast<double>(posts_inside);
+}
+
+struct Hopper : Post {
+  Loop* mine;
+  Hopper* other;
+};
+std::size_t hops_left;  // whoever is on the move is alone with it
+
+void hop(Post* post) {
+  auto& self = *static_cast<Hopper*>(post);
+  if (hops_left == 0) return self.mine->stop();
+  if (--hops_left == 0) self.mine->stop();  // the other one gets the last
+  self.other->mine->post(self.other);
+}
+
+double wake_hop() {
+  Loop second_loop;
+  Hopper first{{hop}, &loop, nullptr};
+  Hopper second{{hop}, &second_loop, &first};
+  first.other = &second;
+  hops_left = hops;
+  std::thread thread([&second_loop] { second_loop.run(); });
+  const auto start = rival::Clock::now();
+  loop.post(&first);
+  loop.run();
+  thread.join();
+  return rival::ns_since(start) / static_cast<double>(hops);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::size_t rounds = 15;
-  for (int i = 1; i + 1 < argc; ++i) {
-    if (std::string_view(argv[i]) == "--rounds") rounds = std::strtoul(argv[i + 1], nullptr, 10);
-  }
-  rounds = std::max<std::size_t>(rounds, 1);
-  std::printf("{\"program\": \"floor_post\", ");
-  measure("post_inside", ", ", rounds, [] { return post_inside(100); });
-  measure("post_inside_1000", ", ", rounds, [] { return post_inside(1000); });
-  measure("post_other_thread", "}\n", rounds, post_other_thread);
+  rival::Report report("floor_post", argc, argv, 15);
+  report.measure("post_inside", [] { return post_inside(100); });
+  report.measure("post_inside_1000", [] { return post_inside(1000); });
+  report.measure("post_chain", post_chain);
+  report.measure("post_other_thread", post_other_thread);
+  report.measure("wake_hop", wake_hop);
   return 0;
 }

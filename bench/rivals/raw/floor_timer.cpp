@@ -4,17 +4,16 @@
 //
 //   floor_timer [--rounds N]
 //
-// timer_create_cancel: start 200,000 timers, then cancel all. timer_rearm: move one of 10,000.
-// timer_create_expire: start 200,000, then take all in order.
+// timer_create_cancel: start 200,000 timers, then cancel all. timer_rearm: move one of 10,000, to
+// anywhere. timer_put_off: the same, each time behind all others, as the time-out of a connection
+// with every message. timer_create_expire: start 200,000, then take all in order.
 // Prints one line of JSON: nanoseconds per timer, median and least of the rounds.
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <string_view>
 #include <vector>
+
+#include "rounds.hpp"
 
 namespace {
 
@@ -97,75 +96,55 @@ class Heap {
 constexpr std::size_t many = 200'000;
 constexpr std::size_t rearmed = 10'000;
 
-std::uint64_t random_state = 7007;
-
-std::uint64_t random_deadline() {  // xorshift64: the same row in every run
-  random_state ^= random_state << 13;
-  random_state ^= random_state >> 7;
-  random_state ^= random_state << 17;
-  return random_state >> 20;
-}
-
-template <typename Work>
-double ns_each(std::size_t count, Work&& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  const auto spent = std::chrono::steady_clock::now() - start;
-  return std::chrono::duration<double, std::nano>(spent).count() / static_cast<double>(count);
-}
+std::uint64_t random_deadline() { return rival::random_number() >> 20; }
 
 double create_cancel() {
   Heap heap;
   heap.reserve(many);
   std::vector<Timer> timers(many);
-  return ns_each(many, [&] {
+  return rival::ns_each(many, [&] {
     for (Timer& timer : timers) heap.add(&timer, random_deadline());
     for (Timer& timer : timers) heap.remove(&timer);
   });
 }
 
-double rearm() {
+template <typename When>
+double move_each(When&& when) {
   Heap heap;
   heap.reserve(rearmed);
   std::vector<Timer> timers(rearmed);
   for (Timer& timer : timers) heap.add(&timer, random_deadline());
-  return ns_each(rearmed * 10, [&] {
+  return rival::ns_each(rearmed * 10, [&] {
     for (int turn = 0; turn < 10; ++turn) {
-      for (Timer& timer : timers) heap.move(&timer, random_deadline());
+      for (Timer& timer : timers) heap.move(&timer, when());
     }
   });
+}
+
+double rearm() { return move_each(random_deadline); }
+
+double put_off() {
+  std::uint64_t deadline = std::uint64_t{1} << 45;
+  return move_each([&deadline] { return deadline += 1'000; });
 }
 
 double create_expire() {
   Heap heap;
   heap.reserve(many);
   std::vector<Timer> timers(many);
-  return ns_each(many, [&] {
+  return rival::ns_each(many, [&] {
     for (Timer& timer : timers) heap.add(&timer, random_deadline());
     while (!heap.empty()) heap.pop();
   });
 }
 
-void measure(const char* name, const char* separator, std::size_t rounds, double (*scenario)()) {
-  std::vector<double> times;
-  scenario();
-  for (std::size_t i = 0; i < rounds; ++i) times.push_back(scenario());
-  std::sort(times.begin(), times.end());
-  std::printf("\"%s\": {\"median_ns\": %.2f, \"least_ns\": %.2f}%s", name, times[times.size() / 2],
-              times.front(), separator);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::size_t rounds = 7;
-  for (int i = 1; i + 1 < argc; ++i) {
-    if (std::string_view(argv[i]) == "--rounds") rounds = std::strtoul(argv[i + 1], nullptr, 10);
-  }
-  rounds = std::max<std::size_t>(rounds, 1);
-  std::printf("{\"program\": \"floor_timer\", ");
-  measure("timer_create_cancel", ", ", rounds, create_cancel);
-  measure("timer_rearm", ", ", rounds, rearm);
-  measure("timer_create_expire", "}\n", rounds, create_expire);
+  rival::Report report("floor_timer", argc, argv, 7);
+  report.measure("timer_create_cancel", create_cancel);
+  report.measure("timer_rearm", rearm);
+  report.measure("timer_put_off", put_off);
+  report.measure("timer_create_expire", create_expire);
   return 0;
 }

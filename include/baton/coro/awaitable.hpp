@@ -76,7 +76,20 @@ class BATON_EXPORT OperationAwaiter {
     failed      ///< not started; the error is in the operation
   };
   /// Starts the prepared operation (posts one of kind user).
-  Begin begin(std::coroutine_handle<> waiter, const TaskContext* context) noexcept;
+  Begin begin(std::coroutine_handle<> waiter, const TaskContext* context) noexcept {
+    const bool cancellable =
+        hook_ != nullptr || (context != nullptr && context->cancellation != nullptr);
+    // A close, a timer, or posted work.
+    const bool special = operation_->kind() >= OperationKind::close;
+    if (cancellable || special) return begin_generally(waiter, context);
+    operation_->set_strand(context != nullptr ? context->strand : nullptr);
+    operation_->set_completion(resume, waiter.address());
+    if (const std::error_code error = proactor_->start(*operation_)) {
+      fail(error);
+      return Begin::failed;
+    }
+    return Begin::suspended;
+  }
   /// Records why nothing was started. REQUIRES: the operation is not pending.
   void fail(std::error_code error) noexcept;
 
@@ -96,6 +109,10 @@ class BATON_EXPORT OperationAwaiter {
   };
   static_assert(std::is_trivially_destructible_v<Node>);
 
+  static void resume(Operation& operation) {
+    std::coroutine_handle<>::from_address(operation.context()).resume();
+  }
+  Begin begin_generally(std::coroutine_handle<> waiter, const TaskContext* context) noexcept;
   Begin begin_cancellable() noexcept;
   void disarm() noexcept;
 

@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
 #include <new>
 
@@ -42,27 +43,25 @@ epoll_event event_of(Interest interest, Token token) noexcept {
   if (any(interest & Interest::in)) event.events |= EPOLLIN;
   if (any(interest & Interest::out)) event.events |= EPOLLOUT;
   if (any(interest & Interest::urgent)) event.events |= EPOLLPRI;
-  event.data.u64 = (std::uint64_t{token.generation} << 32) | token.index;
+  event.data.u64 = std::bit_cast<std::uint64_t>(token);
   return event;
 }
 
-Report report_of(const epoll_event& event) noexcept {
+void report_of(const epoll_event& event, Report& report) noexcept {
   static_assert(EPOLLIN == 1 && EPOLLPRI == 2 && EPOLLOUT == 4 && Interest::in == Interest{1} &&
                 Interest::out == Interest{2} && Interest::urgent == Interest{4});
-  Report report;
-  report.token.index = static_cast<std::uint32_t>(event.data.u64);
-  report.token.generation = static_cast<std::uint32_t>(event.data.u64 >> 32);
-  report.ready = static_cast<Interest>((event.events & 1U) | ((event.events >> 1) & 2U) |
-                                       ((event.events << 1) & 4U));
-  if ((event.events & (EPOLLERR | EPOLLHUP)) != 0) report.ready = report.ready | Interest::both;
-  return report;
+  const std::uint32_t events = event.events;
+  report.token = std::bit_cast<Token>(std::uint64_t{event.data.u64});
+  report.ready = Interest::in;
+  if (BATON_LIKELY(events == EPOLLIN)) return;
+  report.ready = static_cast<Interest>((events & 1U) | ((events >> 1) & 2U) | ((events << 1) & 4U));
+  if ((events & (EPOLLERR | EPOLLHUP)) != 0) report.ready = report.ready | Interest::both;
 }
 
-// Milliseconds, rounded up; -1 for ever. Longer than an int holds (24 days) is cut, and wait goes
+// Milliseconds, rounded up. Longer than an int holds (24 days) is cut, and wait goes
 // on.
 int milliseconds(const os::System& system, Deadline deadline) noexcept {
   constexpr std::int64_t ns_per_ms = 1'000'000;
-  if (deadline.is_never()) return -1;
   const std::int64_t ns = time_left(system, deadline).count();
   const std::int64_t ms = ns / ns_per_ms + (ns % ns_per_ms != 0 ? 1 : 0);
   return static_cast<int>(std::min<std::int64_t>(ms, std::numeric_limits<int>::max()));
@@ -102,13 +101,14 @@ class EpollWaitStrategy final : public WaitStrategy {
     const int count_max = static_cast<int>(std::min(reports.size(), events_.size()));
     const sigset_t* mask = unblocked != nullptr ? &unblocked->set : nullptr;
     for (;;) {
-      const int timeout = milliseconds(system_, deadline);
+      const int timeout = deadline.is_never() ? -1 : milliseconds(system_, deadline);
       const int count = system_.epoll_pwait(epoll_, events_.data(), count_max, timeout, mask);
       if (BATON_UNLIKELY(count < 0)) return failed();
       if (BATON_UNLIKELY(count == 0) && timeout == std::numeric_limits<int>::max()) continue;
-      const epoll_event* event = events_.data();
-      for (Report& report : reports.first(static_cast<std::size_t>(count))) {
-        report = report_of(*event++);
+      const epoll_event* const end = events_.data() + count;
+      Report* report = reports.data();
+      for (const epoll_event* event = events_.data(); event != end; ++event, ++report) {
+        report_of(*event, *report);
       }
       return static_cast<std::size_t>(count);
     }

@@ -185,8 +185,11 @@ inline bool EmulatedEngine::is_plain(const Operation& operation, unsigned specia
 }
 
 Submission EmulatedEngine::submit(Operation& operation) noexcept {
-  if (operation.kind() == OperationKind::write_stream) return submit_write(operation);
-  if (concurrent_ || operation.kind() != OperationKind::read_stream) {
+  if (operation.kind() == OperationKind::write_stream) {
+    return BATON_LIKELY(!concurrent_) ? submit_write_alone(operation)
+                                      : submit_write_locked(operation);
+  }
+  if (BATON_UNLIKELY(concurrent_ || operation.kind() != OperationKind::read_stream)) {
     return submit_generally(operation, true);
   }
   Record& record = record_of(operation);
@@ -205,21 +208,37 @@ inline bool EmulatedEngine::watch_straight(Operation& operation, Record& record)
   state.owner = &record.in;
   state.attempt.begun = true;  // there is something to move
   state.attempt.pool = nullptr;
-  record.in.queue.push_back(operation);
+  record.in.queue.push_only(operation);
   return true;
 }
 
-Submission EmulatedEngine::submit_write(Operation& operation) noexcept {
+Submission EmulatedEngine::submit_write_alone(Operation& operation) noexcept {
+  Record& record = record_of(operation);
+  Sent sent = Sent::nothing;
+  if (BATON_LIKELY(is_plain(operation, Operation::vectored))) {
+    sent = send_straight(operation, record);
+    if (BATON_LIKELY(sent == Sent::done)) return Submission::completed;
+  }
+  return write_otherwise(operation, record, sent);
+}
+
+Submission EmulatedEngine::submit_write_locked(Operation& operation) noexcept {
   Record& record = record_of(operation);
   if (BATON_UNLIKELY(!is_plain(operation, Operation::vectored))) {
     return submit_generally(operation, true);
   }
-  if (concurrent_) record.out.mutex.lock(system_);
+  record.out.mutex.lock(system_);
   const Sent sent = send_straight(operation, record);
   Submission answer = Submission::completed;
   if (BATON_UNLIKELY(sent == Sent::partly)) answer = queue_rest(operation, record);
-  if (concurrent_) record.out.mutex.unlock(system_);
+  record.out.mutex.unlock(system_);
   if (BATON_LIKELY(sent == Sent::done || sent == Sent::partly)) return answer;
+  return submit_generally(operation, sent != Sent::full);
+}
+
+Submission EmulatedEngine::write_otherwise(Operation& operation, Record& record,
+                                           Sent sent) noexcept {
+  if (sent == Sent::partly) return queue_rest(operation, record);
   return submit_generally(operation, sent != Sent::full);
 }
 
@@ -261,15 +280,21 @@ inline EmulatedEngine::Sent EmulatedEngine::send_straight(Operation& operation,
   return operation.has(Operation::exactly) ? Sent::partly : Sent::done;
 }
 
-void EmulatedEngine::handle(const Report& report, OperationQueue& completed) noexcept {
+inline void EmulatedEngine::handle(const Report& report, OperationQueue& completed) noexcept {
   Record& record = records_[report.token.index];
   if (BATON_LIKELY(report.ready == Interest::in)) {
-    if (concurrent_) record.in.mutex.lock(system_);
-    const bool done = receive_straight(record, completed);
-    if (concurrent_) record.in.mutex.unlock(system_);
+    const bool done = BATON_LIKELY(!concurrent_) ? receive_straight(record, completed)
+                                                 : receive_locked(record, completed);
     if (BATON_LIKELY(done)) return;
   }
   handle_generally(report, completed);
+}
+
+bool EmulatedEngine::receive_locked(Record& record, OperationQueue& completed) noexcept {
+  record.in.mutex.lock(system_);
+  const bool done = receive_straight(record, completed);
+  record.in.mutex.unlock(system_);
+  return done;
 }
 
 // The mutex is held, where there can be others.
@@ -281,8 +306,9 @@ inline bool EmulatedEngine::receive_straight(Record& record, OperationQueue& com
   Operation* const front = direction.queue.front();
   // A report may have been taken before the handle was detached, so nothing of the record is
   // believed but under its mutex.
-  if (BATON_UNLIKELY(!record.straight || front == nullptr ||
-                     OperationQueue::next(*front) != nullptr || direction.asleep ||
+  // What is watched does not rest.
+  if (BATON_UNLIKELY(!record.straight_in && (!record.straight || direction.asleep))) return false;
+  if (BATON_UNLIKELY(front == nullptr || OperationQueue::next(*front) != nullptr ||
                      front->kind() != OperationKind::read_stream || !is_plain(*front, special))) {
     return false;
   }
@@ -298,7 +324,8 @@ inline bool EmulatedEngine::receive_straight(Record& record, OperationQueue& com
   }
   direction.failures = 0;
   progress(*front).owner = nullptr;
-  completed.push_back(direction.queue.pop_last());
+  direction.queue.pop_last();
+  completed.push_back(*front);
   return true;
 }
 
@@ -671,13 +698,20 @@ CancelAnswer EmulatedEngine::cancel_at(Operation& operation, Record* record,
 // -- the leader -----------------------------------------------------------------------------------
 
 void EmulatedEngine::wait(OperationQueue& completed, Deadline deadline) noexcept {
-  if (BATON_UNLIKELY(workers_.has_finished())) take_from_workers(completed);
-  if (BATON_UNLIKELY(back_offs_.any())) wake_due(completed);
+  take_what_is_due(completed);
   // Also with something in hand a look at the descriptors, so that busy workers starve nobody.
   const Deadline until = completed.empty() ? earliest(deadline) : Deadline::immediately();
-  demux_->wait_for_each(reports_, until, [&](const Report& report) { handle(report, completed); });
-  if (BATON_UNLIKELY(workers_.has_finished())) take_from_workers(completed);
-  if (BATON_UNLIKELY(back_offs_.any())) wake_due(completed);
+  const auto visit = [&](const Report& report)
+                         __attribute__((always_inline)) { handle(report, completed); };
+  demux_->wait_for_each(reports_, until, visit);
+  take_what_is_due(completed);
+}
+
+inline void EmulatedEngine::take_what_is_due(OperationQueue& completed) noexcept {
+  const bool from_workers = workers_.has_finished();
+  if (BATON_LIKELY(!from_workers && !back_offs_.any())) return;
+  if (from_workers) take_from_workers(completed);
+  wake_due(completed);
 }
 
 Deadline EmulatedEngine::earliest(Deadline deadline) noexcept {

@@ -80,7 +80,11 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
                                               unsigned special) noexcept;
   [[gnu::always_inline]] bool watch_straight(Operation& operation, Record& record) noexcept
       BATON_NO_THREAD_SAFETY_ANALYSIS;
-  Submission submit_write(Operation& operation) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::noinline]] Submission submit_write_alone(Operation& operation) noexcept
+      BATON_NO_THREAD_SAFETY_ANALYSIS;
+  Submission submit_write_locked(Operation& operation) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::noinline, gnu::cold]] Submission write_otherwise(
+      Operation& operation, Record& record, Sent sent) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
   Submission queue_rest(Operation& operation, Record& record) noexcept
       BATON_REQUIRES(record.out.mutex);
   [[gnu::always_inline]] Sent send_straight(Operation& operation, Record& record) noexcept
@@ -89,7 +93,7 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
       BATON_REQUIRES(record.in.mutex);
 
   // Starting
-  Submission submit_generally(Operation& operation, bool try_first) noexcept;
+  [[gnu::noinline]] Submission submit_generally(Operation& operation, bool try_first) noexcept;
   Submission submit_watched(Operation& operation, Record& record, Direction& direction,
                             bool try_first) noexcept;
   Submission submit_unwatchable(Operation& operation, Direction& direction) noexcept;
@@ -97,9 +101,11 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   Submission submit_close(Operation& operation) noexcept;
 
   // By readiness
-  void handle(const Report& report,
-              OperationQueue& completed) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
-  void handle_generally(const Report& report, OperationQueue& completed) noexcept;
+  [[gnu::always_inline]] void handle(const Report& report, OperationQueue& completed) noexcept
+      BATON_NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::noinline]] bool receive_locked(Record& record, OperationQueue& completed) noexcept
+      BATON_NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::noinline]] void handle_generally(const Report& report, OperationQueue& completed) noexcept;
   void handle(Record& record, Direction& direction, bool woken, OperationQueue& completed) noexcept;
   void settle(Record& record, Direction& direction, bool by_leader, bool try_first,
               OperationQueue& completed) noexcept BATON_REQUIRES(direction.mutex);
@@ -136,6 +142,7 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   static bool refused(Operation& operation) noexcept;
   static void leave(Operation& operation, Record* record) noexcept;
   CancelAnswer cancel_at(Operation& operation, Record* record, Direction& direction) noexcept;
+  [[gnu::always_inline]] void take_what_is_due(OperationQueue& completed) noexcept;
   void wake_due(OperationQueue& completed) noexcept;
   [[nodiscard]] Deadline earliest(Deadline deadline) noexcept;
   void count_shortage(const Operation& accept) noexcept;

@@ -11,7 +11,6 @@
 #include "engines/emulated/perform.hpp"
 
 #include <errno.h>
-#include <fcntl.h>
 
 #include <algorithm>
 #include <array>
@@ -62,11 +61,7 @@ bool is_socket(const Handle& handle) noexcept {
 }  // namespace
 
 Performer::Performer(const os::System& system, bool concurrent) noexcept
-    : system_(system), files_(system), concurrent_(concurrent), pipes_(system) {}
-
-Performer::~Performer() {
-  if (spare_ >= 0) static_cast<void>(system_.close(spare_));
-}
+    : system_(system), files_(system), pipes_(system), spare_(system, concurrent) {}
 
 Outcome Performer::perform(Operation& operation) noexcept {
   switch (operation.kind()) {
@@ -276,7 +271,7 @@ Outcome Performer::accept(Operation& operation) noexcept {
         return Outcome::done;
       case EMFILE:
       case ENFILE:
-        turn_one_away(handle);
+        spare_.turn_one_away(handle);
         return Outcome::back_off;
       case ENOBUFS:
       case ENOMEM:
@@ -287,27 +282,6 @@ Outcome Performer::accept(Operation& operation) noexcept {
     }
   }
   return Outcome::back_off;
-}
-
-// With the descriptors used up: the spare one is given up for a moment, to take one connection from
-// the backlog and close it, so that its peer is told instead of waiting.
-void Performer::turn_one_away(const Handle& listener) noexcept {
-  if (!listener.nonblocking() && !ready_now(system_, listener.native(), POLLIN)) return;
-  {
-    os::LockGuard guard{spare_mutex_, system_, concurrent_};
-    if (spare_ >= 0) static_cast<void>(system_.close(spare_));
-    spare_ = -1;
-    // Another thread may take the number first: then nobody is told this time.
-    const int turned_away =
-        system_.accept4(listener.native(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (turned_away >= 0) static_cast<void>(system_.close(turned_away));
-  }
-  open_spare();
-}
-
-void Performer::open_spare() noexcept {
-  os::LockGuard guard{spare_mutex_, system_, concurrent_};
-  if (spare_ < 0) spare_ = system_.open("/dev/null", O_RDONLY | O_CLOEXEC, 0);
 }
 
 // The first call asks the system; a report then tells that there is an answer, which SO_ERROR

@@ -10,7 +10,7 @@
 #include "baton/operation_queue.hpp"
 #include "engines/common/file_calls.hpp"
 #include "engines/common/pipe_calls.hpp"
-#include "os/mutex.hpp"
+#include "engines/common/spare_descriptor.hpp"
 #include "os/system.hpp"
 
 namespace baton::engines::emulated {
@@ -25,7 +25,6 @@ enum class Outcome : std::uint8_t {
 class Performer {
  public:
   Performer(const os::System& system, bool concurrent) noexcept;
-  ~Performer();
   Performer(const Performer&) = delete;
   Performer& operator=(const Performer&) = delete;
 
@@ -40,10 +39,8 @@ class Performer {
   /// to `completed`, in order; `done` when all that was tried is. REQUIRES: the first is one.
   Outcome perform_merged(OperationQueue& queue, OperationQueue& completed) noexcept;
 
-  /// Before the first accept: see turn_one_away.
-  void prepare_spare() noexcept {
-    if (!spare_prepared_.exchange(true, std::memory_order_relaxed)) open_spare();
-  }
+  /// Before each accept.
+  void prepare_spare() noexcept { spare_.prepare(); }
 
   // -- files, and what workers do (work.cpp) -----------------------------------------------------
 
@@ -68,8 +65,6 @@ class Performer {
   Outcome read_datagram(Operation& operation) noexcept;
   Outcome write_datagram(Operation& operation) noexcept;
   Outcome accept(Operation& operation) noexcept;
-  void turn_one_away(const Handle& listener) noexcept;
-  void open_spare() noexcept;
   Outcome connect(Operation& operation) noexcept;
   Outcome wait_ready(Operation& operation) noexcept;
 
@@ -78,11 +73,8 @@ class Performer {
 
   const os::System& system_;
   const FileCalls files_;
-  const bool concurrent_;
   PipeCalls pipes_;
-  std::atomic<bool> spare_prepared_{false};
-  os::Mutex spare_mutex_;
-  int spare_ BATON_GUARDED_BY(spare_mutex_) = -1;
+  SpareDescriptor spare_;
 };
 
 }  // namespace baton::engines::emulated

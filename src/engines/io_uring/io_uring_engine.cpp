@@ -91,7 +91,7 @@ IoUringEngine::IoUringEngine(const EngineOptions& options, Parts parts)
       messages_(limits::operations_max),
       files_(options.handles_max),
       handles_(options.handles_max),
-      spare_(system_),
+      spare_(system_, locked_),
       pipes_(system_) {}
 
 IoUringEngine::~IoUringEngine() {
@@ -163,7 +163,7 @@ inline bool IoUringEngine::submit_straight(Operation& operation) noexcept {
   state.slot = slot;
   state.place = Place::kernel;
   state.straight = true;
-  lane.queue.push_back(operation);
+  lane.queue.push_only(operation);
   lane.covered = 1;
   ++in_flight_;
   ++in_kernel_;
@@ -540,12 +540,13 @@ inline bool IoUringEngine::settle_straight(const abi::Cqe& completion,
   operation.set_bytes(moved);
   operation.finish(0);
   lane.covered = 0;
+  lane.queue.pop_last();
   request->operation = nullptr;
   ++request->generation;
-  requests_.give(slot);
+  requests_.give(slot, *request);
   --in_flight_;
   --in_kernel_;
-  done.push_back(lane.queue.pop_last());
+  done.push_back(operation);
   return true;
 }
 

@@ -27,11 +27,11 @@
 #include "base/thread_annotations.hpp"
 #include "baton/engine.hpp"
 #include "engines/common/pipe_calls.hpp"
+#include "engines/common/spare_descriptor.hpp"
 #include "engines/io_uring/outcome.hpp"
 #include "engines/io_uring/prepare.hpp"
 #include "engines/io_uring/request.hpp"
 #include "engines/io_uring/ring.hpp"
-#include "engines/io_uring/spare.hpp"
 #include "os/mutex.hpp"
 #include "os/system.hpp"
 
@@ -151,7 +151,7 @@ class IoUringEngine final : public Engine {
   std::uint32_t postponed_ BATON_GUARDED_BY(mutex_) =
       0;                                                 // submissions and cancellations to make up
   std::uint32_t file_lot_ BATON_GUARDED_BY(mutex_) = 2;  // transfers of files in one entry
-  SpareDescriptor spare_ BATON_GUARDED_BY(mutex_);
+  SpareDescriptor spare_;
   PipeCalls pipes_;
   std::int64_t log_again_ns_ BATON_GUARDED_BY(mutex_) = 0;
 

@@ -22,7 +22,8 @@ namespace {
 constexpr std::uint64_t offset_max = std::numeric_limits<std::int64_t>::max();
 
 void give_block_back(Progress& state) noexcept {
-  if (state.block != nullptr) state.pool->give(state.block);
+  if (state.pool == nullptr || state.block == nullptr) return;
+  state.pool->give(state.block);
   state.block = nullptr;
 }
 

@@ -69,17 +69,22 @@ struct Progress {
   std::uint32_t slot = no_index;
   Place place = Place::lane;
   Step step = Step::perform;
-  bool cancelled = false;           ///< somebody asked: goes on no further than it must
-  bool cancel_postponed = false;    ///< the ring took no more when the cancellation was to be sent
-  bool begun = false;               ///< tried before: a connect may find itself connected
-  bool by_worker = false;           ///< to be done by a worker of the kernel, which may block
-  bool straight = false;            ///< as submit_straight has left it
-  std::uint32_t epoch = 0;          ///< write_file: the number of the next sync; sync_file: its own
-  std::uint32_t writes_before = 0;  ///< sync_file: writes of its epoch not yet done
-  BufferPool* pool = nullptr;       ///< of a pooled read
-  void* block = nullptr;            ///< taken from it, while the kernel reads into it
-  std::int64_t delay_ns = 0;        ///< the last back-off
-  std::int64_t due_ns = 0;          ///< when it ends
+  bool cancelled = false;         ///< somebody asked: goes on no further than it must
+  bool cancel_postponed = false;  ///< the ring took no more when the cancellation was to be sent
+  bool begun = false;             ///< tried before: a connect may find itself connected
+  bool by_worker = false;         ///< to be done by a worker of the kernel, which may block
+  bool straight = false;          ///< as submit_straight has left it
+  std::uint32_t epoch = 0;        ///< write_file: the number of the next sync; sync_file: its own
+  BufferPool* pool = nullptr;     ///< of a pooled read
+  // No operation needs two of these: it is a read, an accept or connect, or a sync.
+  union {
+    void* block = nullptr;  ///< pooled read: taken from the pool, while the kernel reads into it
+    std::int64_t delay_ns;  ///< accept, connect: the last back-off
+  };
+  union {
+    std::int64_t due_ns = 0;      ///< accept, connect: when it ends
+    std::uint32_t writes_before;  ///< sync_file: writes of its epoch not yet done
+  };
 };
 static_assert(sizeof(Progress) <= limits::engine_state_size);
 
@@ -125,13 +130,15 @@ class Slab {
     if (!table_.ensure(used_)) return no_index;
     return used_++;
   }
-  void give(std::uint32_t slot) noexcept {
-    table_[slot].next_free = free_;
+  void give(std::uint32_t slot) noexcept { give(slot, table_[slot]); }
+  /// The same, of one that is at hand.
+  void give(std::uint32_t slot, Record& record) noexcept {
+    record.next_free = free_;
     free_ = slot;
   }
   [[nodiscard]] Record& operator[](std::uint32_t slot) const noexcept { return table_[slot]; }
   [[nodiscard]] Record* find(std::uint32_t slot) const noexcept {
-    return slot < used_ ? table_.find(slot) : nullptr;
+    return slot < used_ ? &table_[slot] : nullptr;
   }
   /// Slots ever used: no higher one has been given.
   [[nodiscard]] std::uint32_t used() const noexcept { return used_; }

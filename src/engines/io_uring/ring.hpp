@@ -48,11 +48,23 @@ enum class Entered : std::uint8_t {
   refused       ///< anything else: a wrong call, or a filter that forbids it; errno tells
 };
 
-/// A word that the kernel looks at, or changes, too.
-template <class Word>
-std::atomic_ref<Word> shared(Word* word) noexcept {
-  return std::atomic_ref<Word>(*word);
-}
+/// A word that the kernel looks at, or changes, too. As std::atomic_ref, without its look at the
+/// alignment, which is a part of the kernel's interface.
+class SharedWord {
+ public:
+  explicit SharedWord(std::uint32_t* word) noexcept : word_(word) {}
+  [[nodiscard]] std::uint32_t load(std::memory_order order) const noexcept {
+    return __atomic_load_n(word_, static_cast<int>(order));
+  }
+  void store(std::uint32_t value, std::memory_order order) const noexcept {
+    __atomic_store_n(word_, value, static_cast<int>(order));
+  }
+
+ private:
+  std::uint32_t* word_;
+};
+
+inline SharedWord shared(std::uint32_t* word) noexcept { return SharedWord{word}; }
 
 class Ring {
  public:

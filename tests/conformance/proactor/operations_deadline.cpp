@@ -160,6 +160,44 @@ TEST_P(Timing, timers_are_cancelled_and_set_again) {
   run([&] { return timer.completions > 100 && timer.done(); });
 }
 
+// A pending timer, and the deadline of a read, get other times: no completion comes in between, and
+// none early.
+TEST_P(Timing, a_deadline_is_moved) {
+  Pair pair = unix_pair();
+  Handle* const handle = adopt(pair.ours);
+  Probe& timer = operation();
+  Probe& read = reading(handle, memory(8));
+  read.set_deadline(in(1h));
+  start(read);
+  start_timer(timer, in(1h));
+  const std::uint32_t activation = timer.activation();
+  Deadline when;
+  inside([&] {
+    when = in(2ms);
+    EXPECT_TRUE(proactor().move_deadline(timer, in(2h)));
+    EXPECT_TRUE(proactor().move_deadline(timer, in(1us)));
+    EXPECT_TRUE(proactor().move_deadline(timer, when));
+    EXPECT_TRUE(proactor().move_deadline(read, when));
+  });
+  run([&] { return timer.done() && read.done(); });
+  EXPECT_FALSE(timer.failed());
+  EXPECT_EQ(read.error(), errc::timed_out);
+  EXPECT_EQ(timer.completions, 1);
+  EXPECT_EQ(timer.activation(), activation);
+  EXPECT_GE(proactor().now(), when);
+  // Nothing is left to move; and a read without a deadline gets none.
+  inside([&] {
+    EXPECT_FALSE(proactor().move_deadline(timer, in(1h)));
+    EXPECT_FALSE(proactor().move_deadline(read, in(1h)));
+  });
+  Probe& other = reading(handle, memory(8));
+  start(other);
+  inside([&] { EXPECT_FALSE(proactor().move_deadline(other, in(1us))); });
+  send_all(pair.peer.get(), "later");
+  finish(other);
+  EXPECT_FALSE(other.failed());
+}
+
 // Whoever waits for a far timer hears of a nearer one from another thread.
 TEST_P(Timing, a_nearer_timer_wakes_the_thread_that_waits) {
   Probe& far = operation();

@@ -52,6 +52,7 @@ TEST_P(reactor, no_call_overlaps_and_no_byte_is_lost) {
         ReactorTuning{.suspension = Suspension::eager,
                       .resumption = Resumption::token,
                       .keep_lead = false,
+                      .token_line = true,
                       .suspend_notifier = true,
                       .reports_max = 1},
         ReactorTuning{.reports_max = 1}}) {

@@ -1,8 +1,12 @@
-// The pairing heap of timers, against a sorted reference (P-36).
+// The queue of timers, heap and wheel, against a sorted reference (P-36).
 #include "core/timer_queue.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <set>
@@ -34,29 +38,41 @@ TEST(TimerQueue, never_gives_a_timer_early) {
   EXPECT_TRUE(queue.empty());
 }
 
-// A million random additions, removals and expiries; the order is exact at every step.
-TEST(TimerQueue, agrees_with_a_sorted_reference_over_a_million_operations) {
-  std::mt19937_64 random{20020301};
+// A million random additions, removals, moves and expiries, near and far; the order is exact at
+// every step. `spans_ns`: how far away a timer may be, from which each draws one.
+void agree_with_reference(std::uint64_t seed, int steps,
+                          std::initializer_list<std::uint64_t> spans_ns, std::int64_t start_ns) {
+  std::mt19937_64 random{seed};
+  const std::vector<std::uint64_t> spans{spans_ns};
   constexpr std::size_t population = 2'000;
   const auto timers = std::make_unique<Operation[]>(population);
   std::vector<bool> armed(population);
   TimerQueue queue;
   Reference reference;
-  std::int64_t now = 0;
-  for (int step = 0; step < 1'000'000; ++step) {
+  std::int64_t now = start_ns;
+  const auto draw = [&] {
+    const std::uint64_t span = spans[random() % spans.size()];
+    return Deadline::at_ns(now + static_cast<std::int64_t>(random() % span));
+  };
+  for (int step = 0; step < steps; ++step) {
     const std::size_t at = random() % population;
     Operation& timer = timers[at];
+    const auto what = random() % 8;
     if (!armed[at]) {
-      timer.set_deadline(Deadline::at_ns(now + static_cast<std::int64_t>(random() % 5'000)));
+      timer.set_deadline(draw());
       queue.add(timer);
       reference.emplace(timer.deadline().ns(), &timer);
       armed[at] = true;
-    } else if (random() % 2 == 0) {
+    } else if (what < 3) {
       queue.remove(timer);
       reference.erase({timer.deadline().ns(), &timer});
       armed[at] = false;
-    } else {
-      now += static_cast<std::int64_t>(random() % 64);
+    } else if (what < 6) {
+      reference.erase({timer.deadline().ns(), &timer});
+      queue.move(timer, draw());
+      reference.emplace(timer.deadline().ns(), &timer);
+    } else if (what == 6) {
+      now += static_cast<std::int64_t>(random() % (spans[random() % spans.size()] / 64 + 1));
     }
     while (Operation* due = queue.pop_due(Deadline::at_ns(now))) {
       // The order among equal deadlines is not promised, so the time is compared.
@@ -65,12 +81,114 @@ TEST(TimerQueue, agrees_with_a_sorted_reference_over_a_million_operations) {
       armed[static_cast<std::size_t>(due - timers.get())] = false;
     }
     ASSERT_EQ(queue.size(), reference.size());
-    if (!reference.empty()) {
+    // Not always asked, so that the wheel is filled and emptied before it is sorted, too.
+    if (!reference.empty() && random() % 4 == 0) {
       ASSERT_EQ(queue.nearest().ns(), reference.begin()->first);
       ASSERT_GT(queue.nearest().ns(), now);
     }
   }
-  while (queue.pop_due(Deadline::never()) != nullptr) {
+  std::int64_t last = 0;
+  std::size_t left = 0;
+  while (Operation* due = queue.pop_due(Deadline::never())) {
+    ASSERT_GE(due->deadline().ns(), last);
+    last = due->deadline().ns();
+    ++left;
+  }
+  ASSERT_EQ(left, reference.size());
+}
+
+TEST(TimerQueue, agrees_with_a_sorted_reference_when_all_are_near) {
+  agree_with_reference(20020301, 1'000'000, {5'000}, 0);
+}
+
+TEST(TimerQueue, agrees_with_a_sorted_reference_from_microseconds_to_a_day) {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    agree_with_reference(seed, 250'000, {1'000, 1'000'000, 30'000'000'000, 86'400'000'000'000},
+                         5'000'000'000'000);
+  }
+}
+
+// The whole range of the clock: the first level and the last, times before its begin, and never.
+TEST(TimerQueue, sorts_all_times_there_are) {
+  const std::int64_t times[] = {
+      INT64_MIN, INT64_MIN + 1, -1,        0,         1,           63, 64,   4'095,
+      1LL << 40, INT64_MAX - 1, INT64_MAX, INT64_MAX, (1LL << 62), 65, 4'096};
+  std::mt19937_64 random{3};
+  std::vector<std::int64_t> order(std::begin(times), std::end(times));
+  for (int round = 0; round < 200; ++round) {
+    std::shuffle(order.begin(), order.end(), random);
+    std::vector<Operation> timers(order.size());
+    TimerQueue queue;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      timers[i].set_deadline(Deadline::at_ns(order[i]));
+      queue.add(timers[i]);
+      if (round % 2 == 0) {
+        EXPECT_EQ(queue.nearest().ns(),
+                  *std::min_element(order.begin(), order.begin() + static_cast<int>(i) + 1));
+      }
+    }
+    std::vector<std::int64_t> sorted(std::begin(times), std::end(times));
+    std::sort(sorted.begin(), sorted.end());
+    for (const std::int64_t time : sorted) {
+      EXPECT_EQ(queue.nearest().ns(), time);
+      const Operation* due = queue.pop_due(Deadline::never());
+      ASSERT_NE(due, nullptr);
+      EXPECT_EQ(due->deadline().ns(), time);
+    }
+  }
+}
+
+// Timers of an hour, put off again and again, and looked at by nobody until they are due.
+TEST(TimerQueue, what_is_put_off_is_due_at_its_last_time) {
+  constexpr std::size_t population = 1'000;
+  constexpr std::int64_t hour = 3'600'000'000'000;
+  const auto timers = std::make_unique<Operation[]>(population);
+  TimerQueue queue;
+  for (std::size_t i = 0; i < population; ++i) {
+    timers[i].set_deadline(Deadline::at_ns(hour + static_cast<std::int64_t>(i)));
+    queue.add(timers[i]);
+  }
+  std::int64_t now = 0;
+  for (int turn = 0; turn < 20; ++turn) {
+    now += hour / 2;
+    EXPECT_EQ(queue.pop_due(Deadline::at_ns(now)), nullptr);
+    for (std::size_t i = 0; i < population; ++i) {
+      queue.move(timers[i], Deadline::at_ns(now + hour + static_cast<std::int64_t>(i)));
+    }
+  }
+  EXPECT_EQ(queue.nearest().ns(), now + hour);
+  for (std::size_t i = 0; i < population; ++i) {
+    const auto due = now + hour + static_cast<std::int64_t>(i);
+    EXPECT_EQ(queue.pop_due(Deadline::at_ns(due - 1)), nullptr);
+    EXPECT_EQ(queue.pop_due(Deadline::at_ns(due)), &timers[i]);
+  }
+  EXPECT_TRUE(queue.empty());
+}
+
+// Far timers have been looked at, and then come more near ones than there are far: they have to be
+// in order, too.
+TEST(TimerQueue, near_timers_after_far_ones_were_sorted) {
+  constexpr std::size_t population = 500;
+  std::mt19937_64 random{17};
+  const auto timers = std::make_unique<Operation[]>(2 * population);
+  TimerQueue queue;
+  for (std::size_t i = 0; i < population; ++i) {
+    timers[i].set_deadline(
+        Deadline::at_ns(3'600'000'000'000 + static_cast<std::int64_t>(random() % 1'000'000)));
+    queue.add(timers[i]);
+  }
+  EXPECT_GE(queue.nearest().ns(), 3'600'000'000'000);
+  for (std::size_t i = population; i < 2 * population; ++i) {
+    timers[i].set_deadline(Deadline::at_ns(static_cast<std::int64_t>(random() % 1'000'000'000)));
+    queue.add(timers[i]);
+  }
+  std::int64_t last = 0;
+  for (std::size_t i = 0; i < 2 * population; ++i) {
+    EXPECT_EQ(queue.size(), 2 * population - i);
+    const Operation* due = queue.pop_due(Deadline::never());
+    ASSERT_NE(due, nullptr);
+    EXPECT_GE(due->deadline().ns(), last);
+    last = due->deadline().ns();
   }
 }
 

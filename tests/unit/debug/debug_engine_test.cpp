@@ -80,7 +80,7 @@ TEST(DebugEngine, ABusyEngineLeavesTheOperationAsItWas) {
   EXPECT_EQ(watched.engine->submit(watched.operation), Submission::busy);
   EXPECT_EQ(std::string(watched.buffer.data(), 16), std::string(16, 'k'));
   std::array<std::byte, limits::engine_state_size> zeros{};
-  EXPECT_EQ(std::memcmp(&watched.operation.engine_state<std::array<std::byte, 64>>(), &zeros, 64),
+  EXPECT_EQ(std::memcmp(&watched.operation.engine_state<decltype(zeros)>(), &zeros, sizeof(zeros)),
             0);
 }
 

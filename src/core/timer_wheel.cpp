@@ -1,0 +1,128 @@
+// The wheel. In each timer: `slot` is where it stands, `sibling` and `previous` its neighbours.
+#include "core/timer_wheel.hpp"
+
+#include <utility>
+
+#include "core/access.hpp"
+
+namespace baton {
+
+using Access = OperationAccess;
+
+inline void TimerWheel::link(Operation& operation) noexcept {
+  const Place place = place_of(key_of(operation.deadline()));
+  TimerSlot& slot = slot_at(place);
+  Access::slot(operation) = &slot;
+  Access::sibling(operation) = nullptr;
+  Access::previous(operation) = slot.last;
+  if (slot.last != nullptr) {
+    Access::sibling(*slot.last) = &operation;
+  } else {
+    slot.first = &operation;
+    note_used(place);
+  }
+  slot.last = &operation;
+}
+
+void TimerWheel::add(Operation& operation) noexcept {
+  BATON_ASSERT(key_of(operation.deadline()) >= base_);
+  ++size_;
+  link(operation);
+}
+
+void TimerWheel::remove(Operation& operation) noexcept {
+  BATON_ASSERT(size_ > 0);
+  --size_;
+  TimerSlot& slot = *Access::slot(operation);
+  Operation* const left = Access::previous(operation);
+  Operation* const right = Access::sibling(operation);
+  (left != nullptr ? Access::sibling(*left) : slot.first) = right;
+  (right != nullptr ? Access::previous(*right) : slot.last) = left;
+  if (slot.first != nullptr) return;
+  const auto index = static_cast<unsigned>(&slot - slots_.data());
+  note_empty({index / slots_a_level, index % slots_a_level});
+}
+
+TimerWheel::Key TimerWheel::first_begins() const noexcept {
+  const Place place = first_place();
+  return prefix_of(place) << (place.level * digit_bits);
+}
+
+// A slot of a fine level is left when its many timers were put into finer ones, or when it is
+// empty; so each timer goes down a level at a time, and each level once.
+Operation* TimerWheel::take_first() noexcept {
+  const Place place = first_place();
+  const unsigned shift = place.level * digit_bits;
+  const Key prefix = prefix_of(place);
+  TimerSlot& slot = slot_at(place);
+  Operation* timers = std::exchange(slot, TimerSlot{}).first;
+  note_empty(place);
+
+  // What was put off goes where it belongs, behind this slot; what is left keeps its order.
+  Operation* due = nullptr;
+  Operation** end = &due;
+  std::size_t count = 0;
+  while (timers != nullptr) {
+    Operation& timer = *std::exchange(timers, Access::sibling(*timers));
+    if (key_of(timer.deadline()) >> shift == prefix) {
+      *end = &timer;
+      end = &Access::sibling(timer);
+      ++count;
+    } else {
+      link(timer);
+    }
+  }
+  *end = nullptr;
+  if (count <= few || place.level == 0) {
+    size_ -= count;
+    base_ = prefix << shift | ((Key{1} << shift) - 1);
+    return due;
+  }
+  base_ = prefix << shift;
+  while (due != nullptr) link(*std::exchange(due, Access::sibling(*due)));
+  return nullptr;
+}
+
+// All in the levels below that of the difference share the old base's digit there.
+void TimerWheel::lower_base(Key base) noexcept {
+  BATON_ASSERT(base <= base_);
+  const Key old = std::exchange(base_, base);
+  const Place merged = place_of(old);
+  for (unsigned level = 0; level < merged.level; ++level) {
+    while (used_[level] != 0) {
+      const Place place{level, static_cast<unsigned>(std::countr_zero(used_[level]))};
+      Operation* timers = std::exchange(slot_at(place), TimerSlot{}).first;
+      note_empty(place);
+      while (timers != nullptr) link(*std::exchange(timers, Access::sibling(*timers)));
+    }
+  }
+}
+
+// No link is believed: what is not pending has been seen, so that a circle ends.
+void TimerWheel::take_apart(void (*end)(Operation&)) noexcept {
+  for (TimerSlot& slot : slots_) {
+    for (const bool forward : {true, false}) {
+      Operation* timer = forward ? slot.first : slot.last;
+      while (timer != nullptr && timer->is_pending()) {
+        end(*timer);
+        timer = forward ? Access::sibling(*timer) : Access::previous(*timer);
+      }
+    }
+    slot = {};
+  }
+  used_ = {};
+  levels_used_ = 0;
+  size_ = 0;
+}
+
+Operation* TimerWheel::next(Operation& from) const noexcept {
+  if (Operation* right = Access::sibling(from)) return right;
+  return first_from(static_cast<std::size_t>(Access::slot(from) - slots_.data()) + 1);
+}
+
+Operation* TimerWheel::first_from(std::size_t index) const noexcept {
+  while (index < slots_.size() && slots_[index].first == nullptr) ++index;
+  return index < slots_.size() ? slots_[index].first : nullptr;
+}
+
+}  // namespace baton

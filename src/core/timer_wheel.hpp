@@ -1,0 +1,119 @@
+// TimerWheel: deadlines from a moving base on, roughly sorted: a hierarchical wheel (Varghese and
+// Lauck 1987) over the whole range of the clock, with 64 slots a level and a bit for each slot that
+// holds something, so that the first one is found by two instructions. Adding and removing are
+// O(1) whatever is pending. The far part of a TimerQueue.
+//
+// The level of a deadline is that of the highest digit, to the base 64, in which it differs from
+// the base, and that digit is its slot (as the buckets of a radix heap: Ahuja, Mehlhorn, Orlin,
+// Tarjan 1990). So everything in a lower level comes before everything in a higher one, and in a
+// level the order of the slots is that of time. The base is no clock: it moves up to a slot that is
+// to be emptied, and down when timers come that are nearer than all others.
+//
+// A timer may be put off where it stands: its deadline is then later than its slot, which is found
+// when the slot comes up.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/assert.hpp"
+#include "baton/operation.hpp"
+
+namespace baton {
+
+/// A slot of a wheel: timers in the order in which they came.
+struct TimerSlot {
+  Operation* first = nullptr;
+  Operation* last = nullptr;
+};
+
+class TimerWheel {
+ public:
+  /// A deadline as a number without a sign, in the same order.
+  using Key = std::uint64_t;
+  [[nodiscard]] static Key key_of(Deadline deadline) noexcept {
+    return static_cast<Key>(deadline.ns()) ^ (Key{1} << 63);
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] bool empty() const noexcept { return levels_used_ == 0; }
+  /// Nothing here is earlier.
+  [[nodiscard]] Key base() const noexcept { return base_; }
+  /// REQUIRES: empty.
+  void set_base(Key base) noexcept {
+    BATON_ASSERT(empty());
+    base_ = base;
+  }
+  /// Moves the base down. What stands in levels that are too fine for the distance is moved into
+  /// one slot, list by list. REQUIRES: base <= base().
+  void lower_base(Key base) noexcept;
+
+  /// Uses operation.deadline(). REQUIRES: not earlier than base().
+  void add(Operation& operation) noexcept;
+  /// REQUIRES: in this wheel.
+  void remove(Operation& operation) noexcept;
+
+  /// The begin of the first slot: nothing here is earlier. REQUIRES: not empty.
+  [[nodiscard]] Key first_begins() const noexcept;
+  /// Takes the timers of the first slot out if they are few or all of the same time, and moves the
+  /// base to the last time of the slot; they are linked by OperationAccess::sibling. Null: the slot
+  /// held many, which stand in finer slots now, or none that were not put off: ask again, unless
+  /// the wheel is empty. REQUIRES: not empty.
+  [[nodiscard]] Operation* take_first() noexcept;
+
+  /// See TimerQueue.
+  void take_apart(void (*end)(Operation&)) noexcept;
+
+  // A walk over all, in no order.
+  [[nodiscard]] Operation* first() const noexcept { return first_from(0); }
+  [[nodiscard]] Operation* next(Operation& from) const noexcept;
+
+ private:
+  static constexpr unsigned digit_bits = 6;
+  static constexpr unsigned slots_a_level = 1U << digit_bits;
+  static constexpr unsigned levels = (64 + digit_bits - 1) / digit_bits;
+  /// So many timers of one slot are sorted by the heap rather than by finer slots.
+  static constexpr std::size_t few = 8;
+
+  struct Place {
+    unsigned level;
+    unsigned digit;
+  };
+  [[nodiscard]] Place place_of(Key key) const noexcept {
+    const Key differing = (key ^ base_) | 1;
+    const unsigned level = (63U - static_cast<unsigned>(std::countl_zero(differing))) / digit_bits;
+    return {level, static_cast<unsigned>(key >> (level * digit_bits)) % slots_a_level};
+  }
+  [[nodiscard]] Place first_place() const noexcept {
+    const auto level = static_cast<unsigned>(std::countr_zero(levels_used_));
+    return {level, static_cast<unsigned>(std::countr_zero(used_[level]))};
+  }
+  [[nodiscard]] TimerSlot& slot_at(Place place) noexcept {
+    return slots_[place.level * slots_a_level + place.digit];
+  }
+  /// The digits of the slot's times down to its own.
+  [[nodiscard]] Key prefix_of(Place place) const noexcept {
+    const Key above = base_ >> (place.level * digit_bits) >> digit_bits;
+    return above << digit_bits | place.digit;
+  }
+  void note_used(Place place) noexcept {
+    used_[place.level] |= std::uint64_t{1} << place.digit;
+    levels_used_ |= 1U << place.level;
+  }
+  void note_empty(Place place) noexcept {
+    used_[place.level] &= ~(std::uint64_t{1} << place.digit);
+    if (used_[place.level] == 0) levels_used_ &= ~(1U << place.level);
+  }
+  void link(Operation& operation) noexcept;
+  [[nodiscard]] Operation* first_from(std::size_t index) const noexcept;
+
+  Key base_ = 0;
+  std::size_t size_ = 0;
+  std::uint32_t levels_used_ = 0;
+  std::array<std::uint64_t, levels> used_{};
+  std::array<TimerSlot, std::size_t{levels} * slots_a_level> slots_{};
+};
+
+}  // namespace baton

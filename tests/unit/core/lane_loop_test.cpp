@@ -1,0 +1,420 @@
+// One lane by itself: what lies in its mail when the handle that it is about has gone on, what is
+// asked of it late, and what starts straight. An engine that answers as it is told; no threads, so
+// that every order of events is the test's.
+#include "core/lane_loop.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "baton/proactor.hpp"
+#include "baton/strand.hpp"
+#include "core/runner.hpp"
+#include "obedient_engine.hpp"
+
+namespace baton {
+namespace {
+
+using Access = OperationAccess;
+using State = OperationState;
+using test::ObedientEngine;
+using test::part;
+using test::Part;
+
+constexpr int descriptor = 77;  // of nobody
+constexpr std::uint16_t other_lane = 5;
+
+class Runner final : public HandlerRunner {
+ public:
+  using HandlerRunner::HandlerRunner;
+  void requeue(Lane&, Operation&) noexcept override { ++requeued; }
+  void lane_is_quiet(Lane&) noexcept override { ++quiet; }
+  void asked_elsewhere(Handle&, LaneRequests::Asked) noexcept override { ++elsewhere; }
+  void returned_elsewhere(Handle&) noexcept override { ++returned; }
+  int requeued = 0;
+  int quiet = 0;
+  int elsewhere = 0;
+  int returned = 0;
+};
+
+// What close(2) of the lanes' system does.
+int close_error = 0;
+LaneLoop* stopped_by_close = nullptr;
+const os::System& system_with_such_a_close() {
+  static const os::System table = [] {
+    os::System made = os::real_system();
+    made.close = [](int) {
+      if (stopped_by_close != nullptr) stopped_by_close->stop();
+      errno = close_error;
+      return close_error != 0 ? -1 : 0;
+    };
+    return made;
+  }();
+  return table;
+}
+
+class LaneLoopTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    close_error = 0;
+    stopped_by_close = nullptr;
+  }
+  /// A lane with these processors; those in per_thread mode are its own.
+  void open(std::vector<Part*> team) {
+    ledger_ = std::make_unique<Ledger>(system_with_such_a_close(), 16, true);
+    runner_ = std::make_unique<Runner>(*ledger_);
+    loop_ = std::make_unique<LaneLoop>(*ledger_, lane_, *runner_);
+    ledger_->teams.resize(1);
+    for (Part* each : team) {
+      ledger_->teams[0].push_back(each->processor.get());
+      if (each->processor->mode == Mode::per_thread) loop_->add(*each->processor);
+    }
+    loop_->find_straight_way();
+  }
+  void open() {
+    part_ = part(Mode::per_thread, 0, false);
+    open({&part_});
+  }
+  Handle& handle(Ownership ownership = Ownership::borrowed, std::uint16_t lane = 0,
+                 std::uint16_t preferred = Handle::any_processor) {
+    return *ledger_->handles.allocate(descriptor, HandleKind::stream_socket, ownership, true, lane,
+                                      preferred);
+  }
+  /// The record serves another handle from now on.
+  Handle& replace(Handle& old, std::uint16_t lane = 0) {
+    ledger_->handles.release(old);
+    Handle& fresh = handle(Ownership::borrowed, lane);
+    EXPECT_EQ(&fresh, &old);
+    return fresh;
+  }
+  static void prepare_read(Operation& operation, Handle& handle) {
+    operation.prepare(OperationKind::read_stream, &handle);
+  }
+  void mail(Operation& operation) {
+    Access::activate(operation, State::started);
+    loop_->mail(operation);
+  }
+  std::size_t turn() {
+    EXPECT_TRUE(loop_->enter());
+    const std::size_t handlers = loop_->turn(Deadline::immediately(), 0, true);
+    loop_->leave(false);
+    return handlers;
+  }
+  /// Runs `work` in a handler of this lane.
+  template <class Work>
+  void inside(Work&& work) {
+    Operation posted;
+    posted.prepare(OperationKind::user, nullptr);
+    posted.set_completion(
+        [](Operation& done) { (*static_cast<std::decay_t<Work>*>(done.context()))(); }, &work);
+    Access::activate(posted, State::posted);
+    loop_->mail(posted);
+    turn();
+    EXPECT_EQ(posted.state(), State::completed);
+  }
+  [[nodiscard]] ObedientEngine& engine() const { return *part_.engine; }
+
+  Part part_;
+  Part other_;
+  std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<Runner> runner_;
+  Lane lane_;
+  std::unique_ptr<LaneLoop> loop_;
+  Operation one_;
+  Operation two_;
+};
+
+// -- mail -----------------------------------------------------------------------------------------
+
+TEST_F(LaneLoopTest, mail_for_a_handle_that_has_gone_is_refused) {
+  open();
+  Handle& socket = handle();
+  prepare_read(one_, socket);
+  mail(one_);
+  two_.prepare(OperationKind::close, &socket);
+  mail(two_);
+  replace(socket);
+  EXPECT_EQ(turn(), 2U);
+  EXPECT_EQ(one_.error(), errc::handle_closed);
+  EXPECT_EQ(two_.error(), errc::handle_closed);
+  EXPECT_EQ(engine().submitted, 0);
+}
+
+// It was closed, and its record given to another lane, between the choice of the lane and the mail.
+TEST_F(LaneLoopTest, mail_for_a_handle_of_another_lane_is_refused) {
+  open();
+  prepare_read(one_, handle(Ownership::borrowed, other_lane));
+  mail(one_);
+  EXPECT_EQ(turn(), 1U);
+  EXPECT_EQ(one_.error(), errc::handle_closed);
+}
+
+TEST_F(LaneLoopTest, a_second_close_in_the_mail_is_refused) {
+  open();
+  Handle& socket = handle();
+  one_.prepare(OperationKind::close, &socket);
+  two_.prepare(OperationKind::close, &socket);
+  mail(one_);
+  mail(two_);
+  EXPECT_EQ(turn(), 2U);
+  EXPECT_FALSE(one_.failed());
+  EXPECT_EQ(two_.error(), errc::handle_closed);
+}
+
+TEST_F(LaneLoopTest, a_mailed_timer_that_is_not_wanted_any_more_ends_at_once) {
+  open();
+  for (Operation* timer : {&one_, &two_}) {
+    timer->prepare(OperationKind::timer, nullptr);
+    timer->set_deadline(Deadline::never());
+  }
+  Access::activate(one_, State::started);
+  Access::ask_cancel(one_);
+  loop_->mail(one_);
+  EXPECT_EQ(turn(), 1U);
+  EXPECT_EQ(one_.error(), std::errc::operation_canceled);
+  // A drain has come to its end meanwhile.
+  ledger_->refusing = Refusing::everything;
+  ledger_->draining = true;
+  mail(two_);
+  EXPECT_EQ(turn(), 1U);
+  EXPECT_EQ(two_.error(), std::errc::operation_canceled);
+}
+
+// -- requests -------------------------------------------------------------------------------------
+
+TEST_F(LaneLoopTest, what_is_asked_of_a_handle_that_has_gone_is_void) {
+  open();
+  Handle& socket = handle();
+  loop_->ask(socket, {socket.generation(), LaneRequests::close_detached});
+  const std::uint32_t before = socket.generation();
+  replace(socket);
+  turn();
+  EXPECT_EQ(Access::phase(socket), Access::Phase::open);
+  // And whoever asks later asks nobody.
+  loop_->ask(socket, {before, LaneRequests::close_detached});
+  turn();
+  EXPECT_EQ(Access::phase(socket), Access::Phase::open);
+}
+
+TEST_F(LaneLoopTest, what_is_asked_of_a_record_that_has_moved_is_passed_on) {
+  open();
+  Handle& socket = handle();
+  loop_->ask(socket, {socket.generation(), LaneRequests::cancel});
+  replace(socket, other_lane);
+  // Another thread asks the new handle; the record is linked in this lane's list still.
+  loop_->ask(socket, {socket.generation(), LaneRequests::cancel});
+  turn();
+  EXPECT_EQ(runner_->elsewhere, 1);
+}
+
+TEST_F(LaneLoopTest, handlers_that_other_lanes_have_run_are_counted_here) {
+  open();
+  Handle& socket = handle();
+  Access::pending(socket) = 2;
+  Access::returned(socket).store(2);
+  loop_->ask(socket, {socket.generation(), LaneRequests::handler_returned});
+  turn();
+  EXPECT_EQ(Access::pending(socket), 0U);
+}
+
+TEST(CancelWanted, is_of_one_activation) {
+  Operation operation;
+  operation.prepare(OperationKind::timer, nullptr);
+  Access::activate(operation, State::posted);
+  Access::want_cancel(operation, operation.activation() - 1);
+  EXPECT_FALSE(Access::cancel_wanted(operation));
+  Access::want_cancel(operation, operation.activation());
+  EXPECT_TRUE(Access::cancel_wanted(operation));
+  Access::complete(operation);
+}
+
+// -- closing --------------------------------------------------------------------------------------
+
+TEST_F(LaneLoopTest, a_close_tells_what_the_system_has_answered) {
+  open();
+  for (const int error : {0, EIO, EINTR}) {
+    close_error = error;
+    one_.prepare(OperationKind::close, &handle(Ownership::owned));
+    mail(one_);
+    EXPECT_EQ(turn(), 1U);
+    // Interrupted or not, the descriptor is gone.
+    EXPECT_EQ(one_.error_value(), error == EINTR ? 0 : error);
+  }
+}
+
+TEST_F(LaneLoopTest, a_stop_that_comes_before_the_wait_ends_it) {
+  open();
+  Handle& socket = handle(Ownership::owned);
+  stopped_by_close = loop_.get();
+  inside([&] { ledger_->begin_close(lane_, socket, nullptr); });
+  EXPECT_TRUE(loop_->stopped());
+}
+
+// -- the straight way -----------------------------------------------------------------------------
+
+TEST_F(LaneLoopTest, an_operation_with_a_strand_or_of_the_cache_starts_straight_too) {
+  open();
+  engine().answer = Submission::completed;
+  Proactor proactor{Config{}};
+  Strand strand{proactor};
+  Handle& socket = handle();
+  CachedOperation* cached = ledger_->cache.take();
+  ASSERT_NE(cached, nullptr);
+  static int handlers;
+  handlers = 0;
+  const auto count = [](Operation&) { ++handlers; };
+  inside([&] {
+    prepare_read(one_, socket);
+    EXPECT_FALSE(LaneLoop::start_straight(one_)) << "the first goes the long way";
+    EXPECT_FALSE(loop_->start(*part_.processor, one_));
+    prepare_read(two_, socket);
+    two_.set_strand(&strand);
+    two_.set_handler(count);
+    EXPECT_TRUE(LaneLoop::start_straight(two_));
+    cached->prepare(OperationKind::read_stream, &socket, Operation::cached);
+    cached->set_handler(count);
+    EXPECT_TRUE(LaneLoop::start_straight(*cached));
+  });
+  while (!lane_.completed.empty()) turn();
+  EXPECT_EQ(handlers, 2);
+  EXPECT_EQ(Access::pending(socket), 0U);
+}
+
+TEST_F(LaneLoopTest, what_is_cancelled_at_once_is_counted_on_the_straight_way_too) {
+  open();
+  engine().answer = Submission::completed;
+  Handle& socket = handle();
+  inside([&] {
+    prepare_read(one_, socket);
+    EXPECT_FALSE(loop_->start(*part_.processor, one_));
+    engine().outcome = ECANCELED;
+    prepare_read(two_, socket);
+    EXPECT_TRUE(LaneLoop::start_straight(two_));
+  });
+  while (!lane_.completed.empty()) turn();
+  EXPECT_EQ(lane_.counters.cancelled.get(), 1U);
+}
+
+TEST_F(LaneLoopTest, a_handle_that_prefers_a_processor_never_starts_straight) {
+  open();
+  engine().answer = Submission::completed;
+  Handle& socket = handle(Ownership::borrowed, 0, 0);
+  inside([&] {
+    prepare_read(one_, socket);
+    EXPECT_FALSE(loop_->start(*part_.processor, one_));
+    prepare_read(two_, socket);
+    EXPECT_FALSE(LaneLoop::start_straight(two_));
+  });
+  while (!lane_.completed.empty()) turn();
+}
+
+TEST_F(LaneLoopTest, a_handle_that_is_closed_by_its_first_operation_does_not_start_straight) {
+  open();
+  Handle& socket = handle();
+  inside([&] {
+    prepare_read(one_, socket);
+    EXPECT_FALSE(loop_->start(*part_.processor, one_));
+    EXPECT_TRUE(ledger_->begin_close(lane_, socket, nullptr));
+    prepare_read(two_, socket);
+    EXPECT_FALSE(LaneLoop::start_straight(two_));
+  });
+  OperationQueue batch;
+  one_.finish(0);
+  batch.push_back(one_);
+  ledger_->account(*part_.processor, batch);
+  ledger_->take_back_all(lane_, batch);
+  turn();
+}
+
+TEST_F(LaneLoopTest, a_team_that_divides_streams_has_no_straight_way) {
+  part_ = part(Mode::per_thread, 0, false, {.operations = {OperationKind::read_stream}});
+  other_ = part(Mode::per_thread, 1, false, {.operations = {OperationKind::write_stream}});
+  open({&part_, &other_});
+  engine().answer = Submission::completed;
+  Handle& socket = handle();
+  inside([&] {
+    prepare_read(one_, socket);
+    EXPECT_FALSE(loop_->start(*part_.processor, one_));
+    prepare_read(two_, socket);
+    EXPECT_FALSE(LaneLoop::start_straight(two_));
+  });
+  while (!lane_.completed.empty()) turn();
+}
+
+TEST_F(LaneLoopTest, a_dedicated_leader_hears_of_what_its_engine_had_no_room_for) {
+  part_ = part(Mode::per_thread, 0, false, {.operations = {OperationKind::write_stream}});
+  other_ = part(Mode::dedicated, 1, true);
+  open({&part_, &other_});
+  other_.engine->answer = Submission::busy;
+  prepare_read(one_, handle());
+  inside([&] { EXPECT_FALSE(loop_->start(*other_.processor, one_)); });
+  EXPECT_EQ(one_.state(), State::deferred);
+  EXPECT_EQ(other_.engine->interrupted, 1);
+  EXPECT_TRUE(ledger_->cancel(lane_, one_));
+  turn();
+}
+
+TEST_F(LaneLoopTest, is_kept_only_by_a_thread_that_has_left_it) {
+  open();
+  EXPECT_FALSE(loop_->kept());
+  EXPECT_TRUE(loop_->enter());
+  EXPECT_FALSE(loop_->kept());
+  loop_->leave(false);
+  EXPECT_FALSE(loop_->kept()) << "its engine takes any thread";
+}
+
+// -- the runner -----------------------------------------------------------------------------------
+
+TEST_F(LaneLoopTest, an_operation_in_a_strand_needs_no_handler) {
+  open();
+  Proactor proactor{Config{}};
+  Strand strand{proactor};
+  one_.prepare(OperationKind::timer, nullptr);
+  one_.set_strand(&strand);
+  Access::activate(one_, State::started);
+  Access::publish(one_);
+  EXPECT_EQ(runner_->run(lane_, one_, false), nullptr);
+  EXPECT_EQ(one_.state(), State::completed);
+}
+
+TEST_F(LaneLoopTest, a_handler_that_ran_away_from_home_is_reported_there) {
+  open();
+  Handle& away = handle(Ownership::borrowed, other_lane);
+  const auto deliver = [&](Operation& operation) {
+    prepare_read(operation, away);
+    Access::activate(operation, State::started);
+    Access::publish(operation);
+    return runner_->run(lane_, operation, false);
+  };
+  Proactor proactor{Config{}};
+  Strand strand{proactor};
+  one_.set_strand(&strand);
+  EXPECT_EQ(deliver(one_), nullptr);
+  EXPECT_EQ(runner_->returned, 1);
+  // Without a strand, from the cache.
+  CachedOperation* cached = ledger_->cache.take();
+  ASSERT_NE(cached, nullptr);
+  cached->prepare(OperationKind::read_stream, &away, Operation::cached);
+  cached->set_handler([](Operation&) {});
+  Access::activate(*cached, State::started);
+  Access::publish(*cached);
+  EXPECT_EQ(runner_->run(lane_, *cached, false), nullptr);
+  EXPECT_EQ(runner_->returned, 2);
+}
+
+TEST_F(LaneLoopTest, a_cached_operation_goes_back_when_its_handler_throws) {
+  open();
+  CachedOperation* cached = ledger_->cache.take();
+  ASSERT_NE(cached, nullptr);
+  cached->prepare(OperationKind::timer, nullptr, Operation::cached);
+  cached->set_handler([](Operation&) { throw std::runtime_error{"of the handler"}; });
+  Access::activate(*cached, State::started);
+  Access::publish(*cached);
+  EXPECT_THROW(runner_->run(lane_, *cached, false), std::runtime_error);
+  EXPECT_EQ(ledger_->cache.take(), cached);
+}
+
+}  // namespace
+}  // namespace baton

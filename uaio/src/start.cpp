@@ -1,0 +1,295 @@
+#include "start.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include "at_once.hpp"
+#include "block.hpp"
+#include "library.hpp"
+
+namespace uaio {
+namespace {
+
+constexpr int priority_max = 20;  // sysconf(_SC_AIO_PRIO_DELTA_MAX)
+
+/// The bytes of a request, or -1: no such size.
+ssize_t bytes_of(const aiocb& block, Action action) noexcept {
+  if (!is_vectored(action)) {
+    return block.aio_nbytes <= SSIZE_MAX ? static_cast<ssize_t>(block.aio_nbytes) : -1;
+  }
+  if (block.aio_nbytes > IOV_MAX) return -1;
+  const auto* const list = static_cast<const iovec*>(const_cast<const void*>(block.aio_buf));
+  std::size_t sum = 0;
+  for (std::size_t i = 0; i < block.aio_nbytes; ++i) {
+    if (__builtin_add_overflow(sum, list[i].iov_len, &sum) || sum > SSIZE_MAX) return -1;
+  }
+  return static_cast<ssize_t>(sum);
+}
+
+bool access_allows(int flags, Action action) noexcept {
+  if ((flags & O_PATH) != 0) return false;
+  const int access = flags & O_ACCMODE;
+  return reads(action) ? access != O_WRONLY : access != O_RDONLY;
+}
+
+/// Files with a position cannot begin before it.
+bool is_bad_offset(int fildes, int flags, Action action, off_t offset) noexcept {
+  if (offset >= 0 || syncs(action)) return false;
+  if (writes(action) && (flags & O_APPEND) != 0) return false;  // is not looked at
+  struct stat status{};
+  if (::fstat(fildes, &status) != 0) return true;
+  return S_ISREG(status.st_mode) || S_ISBLK(status.st_mode) || S_ISDIR(status.st_mode);
+}
+
+/// 0 or an errno; what is right goes to `transfer`.
+int check(const aiocb& block, Action action, Transfer& transfer) noexcept {
+  const int flags = ::fcntl(block.aio_fildes, F_GETFL);
+  if (flags < 0 || !access_allows(flags, action)) return EBADF;
+  // Of a sync's members only the descriptor and the notification mean something.
+  const bool priority_is_valid =
+      syncs(action) || (block.aio_reqprio >= 0 && block.aio_reqprio <= priority_max);
+  if (!priority_is_valid) return EINVAL;
+  const ssize_t bytes = syncs(action) ? 0 : bytes_of(block, action);
+  if (bytes < 0) return EINVAL;
+  if (is_bad_offset(block.aio_fildes, flags, action, block.aio_offset)) return EINVAL;
+  transfer = {block.aio_fildes,
+              flags,
+              action,
+              const_cast<void*>(block.aio_buf),
+              block.aio_nbytes,
+              block.aio_offset,
+              static_cast<std::size_t>(bytes)};
+  return 0;
+}
+
+// What was found out about descriptors a moment ago, so that the usual request need not ask. Hints:
+// whoever goes by one is right all the same when the program has changed the file meanwhile.
+//
+// `plain`: open for buffered transfers, without O_DIRECT, a kind of O_SYNC, O_APPEND or O_NONBLOCK.
+// The kernel's own answer is trusted for so many requests; at worst a caller has to wait for the
+// device. `direct`: worth a look whether requests of the same open file are pending.
+class Hints {
+ public:
+  [[nodiscard]] bool take_plain(int fildes) noexcept {
+    if (!has_room(fildes)) return false;
+    std::atomic<std::uint8_t>& hint = hints_[fildes];
+    // relaxed, and no read-modify-write: a hint, whose loss costs a system call.
+    const std::uint8_t now = hint.load(std::memory_order_relaxed);
+    if (now == 0 || now == direct) return false;
+    hint.store(static_cast<std::uint8_t>(now - 1), std::memory_order_relaxed);
+    return true;
+  }
+  [[nodiscard]] bool is_direct(int fildes) const noexcept {
+    return has_room(fildes) && hints_[fildes].load(std::memory_order_relaxed) == direct;
+  }
+  /// A transfer was done at once.
+  void note_done(int fildes, int flags) noexcept {
+    constexpr int special = O_DIRECT | O_SYNC | O_DSYNC | O_APPEND | O_NONBLOCK;
+    if (has_room(fildes)) set(fildes, (flags & special) == 0 ? trust : 0);
+  }
+  /// One goes to the engine.
+  void note_begun(int fildes, int flags) noexcept {
+    const bool now = (flags & O_DIRECT) != 0;
+    if (has_room(fildes) && now != is_direct(fildes)) set(fildes, now ? direct : 0);
+  }
+
+ private:
+  static constexpr int count = 1'024;
+  static constexpr std::uint8_t trust = 254;
+  static constexpr std::uint8_t direct = 255;
+  void set(int fildes, std::uint8_t hint) noexcept {
+    hints_[fildes].store(hint, std::memory_order_relaxed);
+  }
+  static bool has_room(int fildes) noexcept { return fildes >= 0 && fildes < count; }
+  std::atomic<std::uint8_t> hints_[count] = {};
+};
+Hints hints;
+
+bool is_simple(const aiocb& block, Action action) noexcept {
+  return !is_vectored(action) && !syncs(action) && block.aio_reqprio >= 0 &&
+         block.aio_reqprio <= priority_max && block.aio_nbytes <= SSIZE_MAX;
+}
+
+Transfer transfer_of(const aiocb& block, Action action, int flags, std::size_t bytes) noexcept {
+  return {block.aio_fildes, flags, action, const_cast<void*>(block.aio_buf), block.aio_nbytes,
+          block.aio_offset, bytes};
+}
+
+/// The short way: a valid request that is served from, or into, the page cache.
+AtOnce try_plain(const aiocb& block, Action action) noexcept {
+  Library& library = Library::get();
+  if (!is_simple(block, action) || !hints.take_plain(block.aio_fildes)) return {};
+  const Transfer transfer = transfer_of(block, action, 0, block.aio_nbytes);
+  if (writes(action) && (library.busy() || is_beyond_limit(transfer))) return {};
+  const AtOnce done = try_at_once(transfer, library.options(), false);
+  // What is wrong, the long way tells.
+  return done.answer == AtOnce::Answer::done ? done : AtOnce{};
+}
+
+/// With the shard's lock held. 0 or an errno, and nothing has happened.
+int start_in(Shard& shard, Descriptor& file, aiocb& block, const Transfer& transfer,
+             std::size_t moved, const Notification& note, Group* group) noexcept {
+  Request* const request = take_request();
+  if (request == nullptr) return EAGAIN;
+  request->block = &block;
+  request->fildes = transfer.fildes;
+  request->action = transfer.action;
+  request->data = transfer.data;
+  request->size = transfer.size;
+  request->offset = static_cast<std::uint64_t>(transfer.offset);
+  request->moved_before = moved;
+  request->priority = syncs(transfer.action) ? 0 : block.aio_reqprio;
+  request->note = note;
+  request->group = group;
+  if (group != nullptr) {
+    group->left.fetch_add(1, std::memory_order_relaxed);
+    group->users.fetch_add(1, std::memory_order_relaxed);
+  }
+  Block{block}.set_pending();
+  // The request may be complete, and its aiocb gone, before this returns.
+  const int error = shard.start(*request, file);
+  if (error == 0) return 0;
+  if (group != nullptr) {
+    group->left.fetch_sub(1, std::memory_order_relaxed);
+    group->users.fetch_sub(1, std::memory_order_relaxed);
+  }
+  give_request(*request);
+  return error;
+}
+
+int start_at_engine(aiocb& block, const Transfer& transfer, std::size_t moved,
+                    const Notification& note, Group* group) noexcept {
+  Library& library = Library::get();
+  struct stat status{};
+  if (::fstat(transfer.fildes, &status) != 0) return EBADF;
+  Shard& shard = library.shard_of(status);
+  const Locked locked{shard.mutex()};
+  Descriptor* const file = shard.file_of(transfer.fildes, transfer.flags, status);
+  if (file == nullptr) return EAGAIN;
+  return start_in(shard, *file, block, transfer, moved, note, group);
+}
+
+/// The short way to the engine: more of an open file that it is at work on already. False: not
+/// known, or something is wrong, which the long way tells.
+bool try_direct(aiocb& block, Action action, const Notification& note, Group* group) noexcept {
+  Library& library = Library::get();
+  if (!is_simple(block, action) || block.aio_offset < 0 || !hints.is_direct(block.aio_fildes) ||
+      !library.busy() || library.shards().size() > 1) {
+    return false;
+  }
+  // A read's route hangs on nothing that can be changed while the file is open; a write's place
+  // among others does.
+  const int flags = writes(action) ? ::fcntl(block.aio_fildes, F_GETFL) : 0;
+  Shard& shard = *library.shards().front();
+  const Locked locked{shard.mutex()};
+  Descriptor* const file = shard.known_file_of(block.aio_fildes);
+  if (file == nullptr || !file->regular || !access_allows(file->flags, action)) return false;
+  const Transfer transfer = transfer_of(block, action, file->flags, block.aio_nbytes);
+  if (writes(action) && (flags != file->flags || is_beyond_limit(transfer))) return false;
+  return start_in(shard, *file, block, transfer, 0, note, group) == 0;
+}
+
+constexpr std::size_t run_max = 64;
+
+/// The front of the list whose requests lie behind one another in one file, as one transfer.
+std::size_t gather(aiocb* const list[], std::size_t count, std::size_t bytes_max,
+                   std::array<iovec, run_max>& pieces) noexcept {
+  const aiocb& first = *list[0];
+  off_t next = first.aio_offset;
+  std::size_t length = 0;
+  for (; length < std::min(count, run_max); ++length) {
+    const aiocb* const each = list[length];
+    const bool continues = each != nullptr && each->aio_fildes == first.aio_fildes &&
+                           each->aio_lio_opcode == first.aio_lio_opcode &&
+                           each->aio_offset == next && each->aio_nbytes - 1 < bytes_max &&
+                           is_simple(*each, Action::read);
+    if (!continues || __builtin_add_overflow(next, each->aio_nbytes, &next)) break;
+    pieces[length] = {const_cast<void*>(each->aio_buf), each->aio_nbytes};
+  }
+  return length;
+}
+
+}  // namespace
+
+std::size_t begin_run(aiocb* const list[], std::size_t count, bool tells_each,
+                      std::size_t& asked) noexcept {
+  Library& library = Library::get();
+  asked = 0;
+  const aiocb* const first = list[0];
+  if (first == nullptr || first->aio_offset < 0) return 0;
+  if (first->aio_lio_opcode != LIO_READ && first->aio_lio_opcode != LIO_WRITE) return 0;
+  const Action action = action_of(first->aio_lio_opcode);
+  if (writes(action) && library.busy()) return 0;
+  const Options& options = library.options();
+  std::array<iovec, run_max> pieces;
+  const std::size_t length =
+      gather(list, count, reads(action) ? options.inline_read : options.inline_write, pieces);
+  if (length < 2 || !hints.take_plain(first->aio_fildes)) return 0;
+  if (writes(action) && is_beyond_limit(transfer_of(*first, action, 0, first->aio_nbytes))) {
+    return 0;
+  }
+  asked = length;
+  std::size_t moved = move_run(first->aio_fildes, action, pieces.data(), length, first->aio_offset);
+  std::size_t done = 0;
+  // One that was moved in part is begun again, as a whole.
+  for (; done < length && pieces[done].iov_len <= moved; ++done) {
+    aiocb& block = *list[done];
+    if (options.trace) {
+      library.trace("start", &block, static_cast<long>(action), block.aio_fildes);
+    }
+    moved -= pieces[done].iov_len;
+    library.complete_at_once(block, 0, static_cast<ssize_t>(pieces[done].iov_len),
+                             tells_each ? Notification::from(block.aio_sigevent) : Notification{});
+  }
+  return done;
+}
+
+int begin(aiocb& block, Action action, const Notification& note, Group* group) noexcept {
+  Library& library = Library::get();
+  if (library.options().trace) {
+    library.trace("start", &block, static_cast<long>(action), block.aio_fildes);
+  }
+  AtOnce done = try_plain(block, action);
+  if (done.answer == AtOnce::Answer::done) {
+    library.complete_at_once(block, 0, static_cast<ssize_t>(done.moved), note);
+    return 0;
+  }
+  if (try_direct(block, action, note, group)) {
+    library.count(Library::at_engine);
+    return 0;
+  }
+  Transfer transfer{};
+  int error = check(block, action, transfer);
+  if (error == 0 && !syncs(action)) {
+    if (writes(action) && is_beyond_limit(transfer)) {
+      done = {AtOnce::Answer::failed, EFBIG, 0};
+    } else {
+      done = try_at_once(transfer, library.options(), library.busy());
+    }
+    if (done.answer != AtOnce::Answer::engine) {
+      const bool failed = done.answer == AtOnce::Answer::failed;
+      if (!failed) hints.note_done(transfer.fildes, transfer.flags);
+      if (failed && group != nullptr) group->failed.store(true, std::memory_order_relaxed);
+      library.complete_at_once(block, done.error, failed ? -1 : static_cast<ssize_t>(done.moved),
+                               note);
+      return 0;
+    }
+    if (reads(action) && (transfer.flags & O_DIRECT) == 0) library.count(Library::not_cached);
+  }
+  if (error == 0) {
+    library.count(Library::at_engine);
+    hints.note_begun(transfer.fildes, transfer.flags);
+    error = start_at_engine(block, transfer, done.moved, note, group);
+  }
+  if (error != 0) library.refuse(block, error);
+  return error;
+}
+
+}  // namespace uaio
