@@ -70,6 +70,7 @@ bool Program::round(std::uint32_t operations) {
   world_->scheduler().on_idle(look_idle, this);
 
   std::vector<std::uint32_t> threads;
+  threads.reserve(threads_);
   for (std::uint32_t i = 0; i < threads_; ++i) {
     threads.push_back(world_->scheduler().start(enter_thread, this));
   }
