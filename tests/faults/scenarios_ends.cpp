@@ -189,6 +189,39 @@ void stop_and_go_on(World& world) {
   EXPECT_TRUE(is_sent(buffer, reading.bytes));
 }
 
+// Its thread has been in a wait, and what it waits with is its own.
+bool has_waited(World& world, Account& timing) {
+  world.start(timing, [&](auto& op, auto handler) {
+    op.set_handler(handler);
+    return world.proactor().start_timer(op, Deadline::after(1ms, world.proactor().now()));
+  });
+  return world.until([&] { return timing.done(); });
+}
+
+void another_thread_waits(World& world) {
+  const Text<8> text;
+  char buffer[8] = {};
+  Account reading(world), writing(world), before(world), after(world);
+  auto pair = StreamSocket::pair(world.proactor());
+  if (!world.take(pair)) return;
+  world.start(reading, [&](auto& op, auto handler) {
+    return pair->first.read_exactly(op, buffer, handler);
+  });
+  if (!has_waited(world, before)) return;
+  if (world.pinned()) reading.expected = cancelled;
+  world.proactor().stop();
+  world.join();
+  world.proactor().restart();
+  world.run();
+  if (!has_waited(world, after)) return;
+  world.start(writing, [&](auto& op, auto handler) {
+    return pair->second.write_all(op, text.all(), handler);
+  });
+  world.settle();
+  world.check(world.pinned() || reading.ok(), "it was pending all the time");
+  EXPECT_TRUE(is_sent(buffer, reading.bytes));
+}
+
 void destroy_with_reads(World& world) {
   Reads reads(world);
   if (!reads.begin()) return;
@@ -242,6 +275,7 @@ void add_ends(std::vector<Scenario>& list) {
                            {"drain", drain},
                            {"drain_with_a_deadline", drain_with_a_deadline},
                            {"stop_and_go_on", stop_and_go_on},
+                           {"another_thread_waits", another_thread_waits},
                            {"destroy_with_reads", destroy_with_reads},
                            {"destroy_with_work", destroy_with_work}});
 }
