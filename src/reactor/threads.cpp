@@ -222,8 +222,8 @@ void Reactor::Impl::give_token(Member& me) noexcept {
   if (std::exchange(me.has_token, false)) token_.release();
 }
 
-// To change what is waited for. Whoever has it is sent a notification, as by the sleep hook of ACE's
-// token: whether it waits for events just now, or not.
+// To change what is waited for. Whoever has it is sent a notification, as by the sleep hook of
+// ACE's token: whether it waits for events just now, or not.
 void Reactor::Impl::take_token() noexcept {
   token_.acquire(
       [](void* self) {
