@@ -106,27 +106,27 @@ class Demultiplexer {
   /// - by a signal: when it may have been. A wait that fails (no memory) is zero reports, and
   /// counted.
   std::size_t wait(std::span<Report> reports, Deadline deadline, bool& interrupted) noexcept;
-  /// The same, and calls visit(report) for each of them, one after the other: what becomes of one
+  /// The same, and calls visit(index, ready) for each, one after the other: what becomes of one
   /// may end the watch, or the attachment, of the next. `reports` is only room.
   template <class Visit>
   void wait_for_each(std::span<Report> reports, Deadline deadline, Visit&& visit) noexcept {
     const std::size_t count = wait_raw(reports, deadline);
     BATON_ASSERT(count <= reports.size());
     for (Report *report = reports.data(), *end = report + count; report != end; ++report) {
-      const Token token = report->token;
-      if (BATON_LIKELY(plain_ && token.index < interrupt_index)) {
-        const Descriptor& descriptor = descriptors_[token.index];
+      const std::uint32_t index = report->token.index;
+      if (BATON_LIKELY(plain_ && index < interrupt_index)) {
+        const Descriptor& descriptor = descriptors_[index];
         // acquire: with the generation comes what detach and attach did before.
         const std::uint32_t generation = descriptor.generation.load(std::memory_order_acquire);
         const unsigned armed = descriptor.state.load(std::memory_order_acquire);
-        if (BATON_LIKELY(generation == token.generation)) {
+        if (BATON_LIKELY(generation == report->token.generation)) {
           const auto ready = static_cast<Interest>(armed & static_cast<unsigned>(report->ready));
-          if (BATON_LIKELY(any(ready))) visit(Report{token, ready});
+          if (BATON_LIKELY(any(ready))) visit(index, ready);
           continue;
         }
       }
       bool interrupted = false;
-      if (sort_out(*report, interrupted)) visit(*report);
+      if (sort_out(*report, interrupted)) visit(report->token.index, report->ready);
     }
   }
   void interrupt() noexcept { interrupter_->interrupt(); }
