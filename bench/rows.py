@@ -208,8 +208,8 @@ def print_patterns(results):
     results = [result for result in results if result["patterns"]]
     if not results:
         return
-    print("\nProactor against Reactor: messages a second as a ratio, the interval of its median, and "
-          "CPU a message as a ratio")
+    print("\nProactor against Reactor: messages a second as a ratio, the interval of its median, "
+          "and CPU a message as a ratio")
     for what in [*REACTOR.values(), "the best", "against ACE"]:
         for result in results:
             pair = result["patterns"].get(what)

@@ -87,8 +87,8 @@ class Summary(unittest.TestCase):
         self.assertEqual(coverage_summary.branches_of(line(1, 5, 5, 0), text), [5, 0])
 
     def test_a_static_object_is_no_decision(self):
-        text = ["  static const Table table = make_table();", "  static bool f(int a) { return a ? 1",
-                "  const Table table = make_table();"]
+        text = ["  static const Table table = make_table();",
+                "  static bool f(int a) { return a ? 1", "  const Table table = make_table();"]
         self.assertEqual(coverage_summary.branches_of(line(1, 5, 5, 0), text), [5])
         self.assertEqual(coverage_summary.branches_of(line(2, 5, 5, 0), text), [5, 0])
         self.assertEqual(coverage_summary.branches_of(line(3, 5, 5, 0), text), [5, 0])

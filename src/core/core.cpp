@@ -248,8 +248,10 @@ std::error_code Proactor::Core::start(Operation& operation) noexcept {
   if (BATON_UNLIKELY(operation.is_pending())) return errc::operation_in_use;
   if (operation.kind() == OperationKind::timer) {
     if (BATON_UNLIKELY(refuses_everything())) return errc::stopped;
-    const LaneLoop* here = per_thread_ ? LaneLoop::here(ledger_) : nullptr;
-    return start_timer(operation, here != nullptr ? here->lane_index() : home_of(Home{}));
+    LaneLoop* const here = per_thread_ ? LaneLoop::here(ledger_) : nullptr;
+    if (here == nullptr) return start_timer(operation, home_of(Home{}));
+    start_timer_here(*here, operation);
+    return success_;
   }
   if (operation.kind() == OperationKind::close && operation.handle() != nullptr) {
     return close(*operation.handle(), operation);
@@ -343,19 +345,27 @@ std::error_code Proactor::Core::start_in_lane(Operation& operation) noexcept {
   return {};
 }
 
+void Proactor::Core::start_timer_here(LaneLoop& here, Operation& operation) noexcept {
+  Access::set_processor(operation, here.lane_index());  // for cancel
+  Access::activate(operation, OperationState::started);
+  ledger_.start_timer(here.lane(), operation);
+}
+
 std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t lane) noexcept
     BATON_NO_THREAD_SAFETY_ANALYSIS {
-  Access::set_processor(operation, static_cast<std::uint16_t>(lane));  // for cancel
-  Access::activate(operation, OperationState::started);
   if (per_thread_) {
     LaneLoop& loop = *loops_[lane];
     if (loop.mine()) {
-      ledger_.start_timer(loop.lane(), operation);
+      start_timer_here(loop, operation);
     } else {
+      Access::set_processor(operation, loop.lane_index());  // for cancel
+      Access::activate(operation, OperationState::started);
       loop.mail(operation);
     }
     return success_;
   }
+  Access::set_processor(operation, static_cast<std::uint16_t>(lane));
+  Access::activate(operation, OperationState::started);
   const Deadline deadline = operation.deadline();
   const os::LockGuard lock{ledger_.mutex, system_};
   set_clock_from_outside();
@@ -408,37 +418,48 @@ std::error_code Proactor::Core::post_to_lane(Operation& operation, LaneLoop& loo
 
 // -- cancelling -----------------------------------------------------------------------------------
 
+namespace {
+
+// Anything else is posted, complete or at rest, and must not be looked into: its handler may be
+// preparing it anew at this moment.
+bool is_under_way(const Operation& operation, std::uint32_t activation) noexcept {
+  const OperationState state = operation.state();
+  return (state == OperationState::started || state == OperationState::deferred) &&
+         operation.activation() == activation;
+}
+
+// Of one that is under way. Its lane may have completed it meanwhile, and begun another request
+// with it: who still finds the same activation afterwards has read its own words.
+std::uint16_t lane_of(const Operation& operation, const Handle* handle) noexcept {
+  return handle != nullptr ? Access::lane(*handle) : Access::processor(operation);
+}
+
+}  // namespace
+
 bool Proactor::Core::move_deadline(Operation& operation,
                                    Deadline deadline) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   if (BATON_UNLIKELY(forked())) return false;
-  if (per_thread_) {
-    LaneLoop* const here = LaneLoop::here(ledger_);
-    if (here == nullptr || !operation.is_pending()) return false;
-    const Handle* handle = operation.handle();
-    const std::uint16_t lane =
-        handle != nullptr ? Access::lane(*handle) : Access::processor(operation);
-    if (lane != here->lane_index()) return false;
-    here->take_mail();  // it may still lie there
-    return ledger_.move_deadline(here->lane(), operation, deadline);
+  const std::uint32_t activation = operation.activation();
+  if (!per_thread_) {
+    const os::LockGuard lock{ledger_.mutex, system_};
+    if (!is_under_way(operation, activation)) return false;
+    const bool sooner = deadline < operation.deadline();
+    if (!ledger_.move_deadline(*first_lane_, operation, deadline)) return false;
+    if (sooner) dispatcher_->timer_added(deadline);
+    return true;
   }
-  const os::LockGuard lock{ledger_.mutex, system_};
-  if (!operation.is_pending()) return false;
-  const bool sooner = deadline < operation.deadline();
-  if (!ledger_.move_deadline(*first_lane_, operation, deadline)) return false;
-  if (sooner) dispatcher_->timer_added(deadline);
-  return true;
+  LaneLoop* const here = LaneLoop::here(ledger_);
+  if (here == nullptr || !is_under_way(operation, activation)) return false;
+  const bool mine = lane_of(operation, operation.handle()) == here->lane_index();
+  here->take_mail();  // it may still lie there
+  return mine && is_under_way(operation, activation) &&
+         ledger_.move_deadline(here->lane(), operation, deadline);
 }
 
 CancelResult Proactor::Core::cancel(Operation& operation, std::uint32_t activation) noexcept
     BATON_NO_THREAD_SAFETY_ANALYSIS {
   if (forked()) return CancelResult::nothing_pending;
-  // Anything else is posted, complete or at rest, and must not be looked into: its handler may be
-  // preparing it anew at this moment.
-  const auto pending = [&] {
-    const OperationState state = operation.state();
-    return (state == OperationState::started || state == OperationState::deferred) &&
-           operation.activation() == activation;
-  };
+  const auto pending = [&] { return is_under_way(operation, activation); };
   if (!per_thread_) {
     const os::LockGuard lock{ledger_.mutex, system_};
     if (!pending()) return CancelResult::nothing_pending;
@@ -448,10 +469,7 @@ CancelResult Proactor::Core::cancel(Operation& operation, std::uint32_t activati
   }
   if (!pending()) return CancelResult::nothing_pending;
   Handle* handle = operation.handle();
-  const std::uint16_t lane =
-      handle != nullptr ? Access::lane(*handle) : Access::processor(operation);
-  // Its lane may have completed it meanwhile, and begun another request with it: then the two words
-  // just read are that one's. Still the same activation now means that they were its own.
+  const std::uint16_t lane = lane_of(operation, handle);
   if (!pending()) return CancelResult::nothing_pending;
   LaneLoop& loop = *loops_[lane];
   if (loop.mine()) {

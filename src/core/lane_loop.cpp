@@ -174,32 +174,39 @@ inline void LaneLoop::be_at_work() noexcept {
 
 // Nothing is queued, so what the engine brings may go into the lane's queue at once.
 inline std::size_t LaneLoop::reap_from(Processor& processor, Deadline deadline) noexcept {
-  processor.engine->wait(lane_.completed, deadline);
+  Lane& lane = lane_;
+  processor.engine->wait(lane.completed, deadline);
   be_at_work();
-  const std::size_t brought = lane_.completed.size();
+  const std::size_t brought = lane.completed.size();
   ledger_.account(processor, brought);
-  ledger_.take_back_queued(lane_);
+  ledger_.take_back_queued(lane);
   return brought;
 }
 
-inline void LaneLoop::reap(Deadline deadline) noexcept {
+void LaneLoop::reap(Deadline deadline) noexcept {
   std::size_t brought = 0;
   if (BATON_LIKELY(only_ != nullptr && lane_.completed.empty())) {
     brought = reap_from(*only_, deadline);
   } else {
     brought = reap_all(deadline);
   }
-  lane_.counters.waits.add();
-  lane_.last_batch = brought;
-  lane_.counters.batch_total.add(brought);
-  lane_.counters.batch_max.raise_to(brought);
+  note_batch(brought);
+}
+
+inline void LaneLoop::note_batch(std::size_t brought) noexcept {
+  Lane& lane = lane_;
+  lane.counters.waits.add();
+  lane.last_batch = brought;
+  lane.counters.batch_total.add(brought);
+  lane.counters.batch_max.raise_to(brought);
 }
 
 inline void LaneLoop::wait(Deadline deadline) noexcept {
   if (BATON_UNLIKELY(only_ == nullptr || !only_->deferred.empty())) {
     start_what_is_deferred();
   }
-  const bool idle = lane_.completed.empty() && lane_.closable == nullptr && !stopped();
+  Lane& lane = lane_;
+  const bool idle = lane.completed.empty() && lane.closable == nullptr && !stopped();
   if (!idle) {
     reap(Deadline::immediately());
     return;
@@ -207,9 +214,15 @@ inline void LaneLoop::wait(Deadline deadline) noexcept {
   sleep_.fall_asleep();
   // seq_cst, all of them: see sleep_word.hpp.
   const bool mail =
-      lane_.has_mail() || lane_.requests.any() || stopped_.load(std::memory_order_seq_cst);
+      lane.has_mail() || lane.requests.any() || stopped_.load(std::memory_order_seq_cst);
   if (BATON_UNLIKELY(mail)) call_attention();  // its sender may not have come to that yet
-  reap(mail ? Deadline::immediately() : std::min(deadline, lane_.timers.nearest()));
+  Deadline until = mail ? Deadline::immediately() : deadline;
+  if (BATON_UNLIKELY(!lane.timers.empty())) until = std::min(until, lane.timers.nearest());
+  if (BATON_LIKELY(only_ != nullptr)) {
+    note_batch(reap_from(*only_, until));
+  } else {
+    reap(until);
+  }
   sleep_.wake_up();
 }
 
@@ -234,6 +247,7 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
     take_mail();
     handlers_max = std::max(lane_.completed.size(), limits::handlers_per_look);
   }
+  if (handlers_max == 0) handlers_max = ~std::size_t{0};
   while (!stopped()) {
     take_mail();
     run_closures();
@@ -243,10 +257,10 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
       ledger_.expire(lane_, ledger_.now(), late ? ~std::size_t{0} : lane_.handlers_before_look());
     }
     if (BATON_LIKELY(!lane_.completed.empty())) {
-      const std::size_t room = handlers_max != 0 ? handlers_max - handlers : ~std::size_t{0};
-      handlers += run_batch(system_.monotonic_ns(), std::min(room, lane_.handlers_before_look()));
+      const std::size_t most = std::min(handlers_max - handlers, lane_.handlers_before_look());
+      handlers += run_batch(system_.monotonic_ns(), most);
     }
-    if (handlers_max != 0 && handlers >= handlers_max) break;
+    if (handlers >= handlers_max) break;
     if (stopped()) break;
     if (lane_.completed.empty() && (late || (return_after_handlers && handlers > 0))) break;
     run_closures();

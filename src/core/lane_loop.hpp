@@ -156,6 +156,7 @@ class LaneLoop {
   void note_long_time(std::uint64_t took, std::size_t timed) noexcept;
   [[gnu::always_inline]] void wait(Deadline deadline) noexcept;
   [[gnu::noinline]] std::size_t reap_all(Deadline deadline) noexcept;
+  [[gnu::always_inline]] void note_batch(std::size_t brought) noexcept;
   [[gnu::always_inline]] std::size_t reap_from(Processor& processor, Deadline deadline) noexcept;
   void wake() noexcept;
   void drain_pinned() noexcept;

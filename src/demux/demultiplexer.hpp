@@ -106,7 +106,7 @@ class Demultiplexer {
   /// - by a signal: when it may have been. A wait that fails (no memory) is zero reports, and
   /// counted.
   std::size_t wait(std::span<Report> reports, Deadline deadline, bool& interrupted) noexcept;
-  /// The same, and calls visit(report) for each of them, one after the other: what becomes of one
+  /// The same, and calls visit(index, ready) for each, one after the other: what becomes of one
   /// may end the watch, or the attachment, of the next. `reports` is only room.
   template <class Visit>
   void wait_for_each(std::span<Report> reports, Deadline deadline, Visit&& visit) noexcept {
@@ -135,11 +135,11 @@ class Demultiplexer {
         const unsigned armed = descriptor.state.load(std::memory_order_acquire);
         const auto wanted = static_cast<Interest>(armed & static_cast<unsigned>(report->ready));
         if (BATON_LIKELY(generation == token.generation && any(wanted))) {
-          visit(Report{token, wanted});
+          visit(token.index, wanted);
           continue;
         }
       }
-      if (sort_out(*report, interrupted)) visit(*report);
+      if (sort_out(*report, interrupted)) visit(report->token.index, report->ready);
     }
     return interrupted;
   }

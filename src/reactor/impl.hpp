@@ -159,7 +159,7 @@ class Reactor::Impl {
   void begin_wait(Deadline until) noexcept;
   void end_wait() noexcept;
   void accept_all(Member& me, std::span<Report> raw) noexcept;
-  void accept(const Report& report) noexcept;
+  void accept(Registration& registration, Interest ready) noexcept;
   bool run_next(Member& me);
   void run_ready(Member& me, Registration& registration);
   void run_input(Member& me, Registration& registration);
@@ -226,7 +226,7 @@ class Reactor::Impl {
   void after_interrupt(Member& me, bool interrupted) noexcept;
   [[nodiscard]] bool work_for_leader() const noexcept;
   void share_out() noexcept;
-  void accept_specially(Registration& registration, const Report& report) noexcept;
+  void accept_specially(Registration& registration, Interest ready) noexcept;
   void rest(Member& me, Deadline until) noexcept;
   void look(Member& me) noexcept;
   void note(Member& me) noexcept;

@@ -55,15 +55,15 @@ bool Reactor::Impl::work_for_leader() const noexcept {
 }
 
 // A report of one that runs, or that is not watched as before once it is reported.
-void Reactor::Impl::accept_specially(Registration& registration, const Report& report) noexcept {
-  if (!level_ && !edge_) registration.armed = registration.armed - report.ready;  // one-shot
+void Reactor::Impl::accept_specially(Registration& registration, Interest ready) noexcept {
+  if (!level_ && !edge_) registration.armed = registration.armed - ready;  // one-shot
   if (registration.running) {
     if (!level_) return;  // comes no more until it is watched again
     unwatch(registration, registration.armed);
     ++statistics_.suspended;
     return;
   }
-  registration.ready = registration.ready | (report.ready & registration.desired());
+  registration.ready = registration.ready | (ready & registration.desired());
   put_ready(registration);
 }
 
@@ -222,8 +222,8 @@ void Reactor::Impl::give_token(Member& me) noexcept {
   if (std::exchange(me.has_token, false)) token_.release();
 }
 
-// To change what is waited for. Whoever has it is sent a notification, as by the sleep hook of ACE's
-// token: whether it waits for events just now, or not.
+// To change what is waited for. Whoever has it is sent a notification, as by the sleep hook of
+// ACE's token: whether it waits for events just now, or not.
 void Reactor::Impl::take_token() noexcept {
   token_.acquire(
       [](void* self) {

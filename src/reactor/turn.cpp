@@ -86,10 +86,10 @@ void Reactor::Impl::lead_straight(Member& me) {
     if (raw.size() != 1 || BATON_UNLIKELY(!only_reports_ || !ready_.empty())) {
       return accept_all(me, raw);
     }
-    const bool interrupted = demux_->for_each(raw, [&](const Report& report) {
-      Registration& registration = table_[report.token.index];
-      if (BATON_UNLIKELY(registration.running || report.ready != Interest::in)) {
-        return accept(report);
+    const bool interrupted = demux_->for_each(raw, [&](std::uint32_t index, Interest ready) {
+      Registration& registration = table_[index];
+      if (BATON_UNLIKELY(registration.running || ready != Interest::in)) {
+        return accept(registration, ready);
       }
       run_input(me, registration);
     });
@@ -99,7 +99,8 @@ void Reactor::Impl::lead_straight(Member& me) {
 }
 
 void Reactor::Impl::accept_all(Member& me, std::span<Report> raw) noexcept {
-  const bool interrupted = demux_->for_each(raw, [this](const Report& report) { accept(report); });
+  const auto visit = [this](std::uint32_t index, Interest ready) { accept(table_[index], ready); };
+  const bool interrupted = demux_->for_each(raw, visit);
   if (BATON_UNLIKELY(!again_.empty() || !notifications_.empty())) refill();
   if (BATON_UNLIKELY(!timers_.nearest().is_never())) timers_.collect(now());
   if (BATON_UNLIKELY(interrupted || wake_asked_)) after_interrupt(me, interrupted);
@@ -107,12 +108,11 @@ void Reactor::Impl::accept_all(Member& me, std::span<Report> raw) noexcept {
 }
 
 // The Demultiplexer has dropped what is stale: registrations end under the mutex that is held here.
-inline void Reactor::Impl::accept(const Report& report) noexcept {
-  Registration& registration = table_[report.token.index];
+inline void Reactor::Impl::accept(Registration& registration, Interest ready) noexcept {
   BATON_DASSERT(registration.used && !registration.ending);
   if (BATON_UNLIKELY(registration.running || !level_))
-    return accept_specially(registration, report);
-  registration.ready = registration.ready | report.ready;
+    return accept_specially(registration, ready);
+  registration.ready = registration.ready | ready;
   put_ready(registration);
 }
 

@@ -94,7 +94,7 @@ step_pkg_config_static() {
   "$WORK_DIR/by_pkg_config_static"
 }
 
-# The POSIX AIO library: by both kinds of package, beside a prefix that was moved; the command and the
+# The POSIX AIO library: by both kinds of package, from a prefix that was moved; the command and the
 # library to preload, with a program that knows nothing of either; the manual pages.
 step_uaio() {
   local moved=$WORK_DIR/uaio/elsewhere lib

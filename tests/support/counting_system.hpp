@@ -11,7 +11,8 @@ namespace baton::test {
 
 struct SystemCalls {
   std::atomic<std::uint64_t> epoll_ctl{0};
-  std::atomic<std::uint64_t> waits{0};  // epoll_pwait, ppoll, pselect, sigtimedwait
+  std::atomic<std::uint64_t> waits{0};  // epoll_pwait, ppoll, pselect, sigtimedwait, a ring's wait
+  std::atomic<std::uint64_t> submissions{0};  // to a ring, without waiting
   std::atomic<std::uint64_t> reads{0};
   std::atomic<std::uint64_t> writes{0};
   std::atomic<std::uint64_t> signals{0};  // kill_thread
@@ -19,9 +20,9 @@ struct SystemCalls {
   std::atomic<std::uint64_t> locks{0};    // mutexes taken, contended or not
 
   [[nodiscard]] std::uint64_t all_but_locks() const {
-    return epoll_ctl + waits + reads + writes + signals + masks;
+    return epoll_ctl + waits + submissions + reads + writes + signals + masks;
   }
-  void clear() { epoll_ctl = waits = reads = writes = signals = masks = locks = 0; }
+  void clear() { epoll_ctl = waits = submissions = reads = writes = signals = masks = locks = 0; }
 };
 
 /// Process-wide, as the table has no context.
@@ -55,6 +56,12 @@ inline const os::System& counting_system() {
     system.sigtimedwait = [](const sigset_t* set, siginfo_t* info, const timespec* timeout) {
       ++system_calls().waits;
       return os::real_system().sigtimedwait(set, info, timeout);
+    };
+    system.io_uring_enter = [](int ring, unsigned submit, unsigned complete, unsigned flags,
+                               const void* argument, size_t size) {
+      constexpr unsigned get_events = 1;  // IORING_ENTER_GETEVENTS
+      ++((flags & get_events) != 0 ? system_calls().waits : system_calls().submissions);
+      return os::real_system().io_uring_enter(ring, submit, complete, flags, argument, size);
     };
     system.read = [](int fd, void* buffer, size_t size) {
       ++system_calls().reads;

@@ -280,14 +280,15 @@ inline EmulatedEngine::Sent EmulatedEngine::send_straight(Operation& operation,
   return operation.has(Operation::exactly) ? Sent::partly : Sent::done;
 }
 
-inline void EmulatedEngine::handle(const Report& report, OperationQueue& completed) noexcept {
-  Record& record = records_[report.token.index];
-  if (BATON_LIKELY(report.ready == Interest::in)) {
+inline void EmulatedEngine::handle(std::uint32_t index, Interest ready,
+                                   OperationQueue& completed) noexcept {
+  Record& record = records_[index];
+  if (BATON_LIKELY(ready == Interest::in)) {
     const bool done = BATON_LIKELY(!concurrent_) ? receive_straight(record, completed)
                                                  : receive_locked(record, completed);
     if (BATON_LIKELY(done)) return;
   }
-  handle_generally(report, completed);
+  handle_generally(index, ready, completed);
 }
 
 bool EmulatedEngine::receive_locked(Record& record, OperationQueue& completed) noexcept {
@@ -424,11 +425,12 @@ void EmulatedEngine::leave(Operation& operation, Record* record) noexcept {
 
 // -- by readiness ---------------------------------------------------------------------------------
 
-void EmulatedEngine::handle_generally(const Report& report, OperationQueue& completed) noexcept {
-  Record* const record = records_.find(report.token.index);
+void EmulatedEngine::handle_generally(std::uint32_t index, Interest ready,
+                                      OperationQueue& completed) noexcept {
+  Record* const record = records_.find(index);
   BATON_ASSERT(record != nullptr);
-  if (any(report.ready & Interest::in)) handle(*record, record->in, false, completed);
-  if (!any(report.ready & Interest::out)) return;
+  if (any(ready & Interest::in)) handle(*record, record->in, false, completed);
+  if (!any(ready & Interest::out)) return;
   handle(*record, record->out, false, completed);
   if (record->both_waiting.load(std::memory_order_relaxed) == 0) return;
   os::LockGuard guard{record->in.mutex, system_, concurrent_};
@@ -701,17 +703,15 @@ void EmulatedEngine::wait(OperationQueue& completed, Deadline deadline) noexcept
   take_what_is_due(completed);
   // Also with something in hand a look at the descriptors, so that busy workers starve nobody.
   const Deadline until = completed.empty() ? earliest(deadline) : Deadline::immediately();
-  const auto visit = [&](const Report& report)
-                         __attribute__((always_inline)) { handle(report, completed); };
+  const auto visit = [&](std::uint32_t index, Interest ready)
+                         __attribute__((always_inline)) { handle(index, ready, completed); };
   demux_->wait_for_each(reports_, until, visit);
   take_what_is_due(completed);
 }
 
 inline void EmulatedEngine::take_what_is_due(OperationQueue& completed) noexcept {
-  const bool from_workers = workers_.has_finished();
-  if (BATON_LIKELY(!from_workers && !back_offs_.any())) return;
-  if (from_workers) take_from_workers(completed);
-  wake_due(completed);
+  if (BATON_UNLIKELY(workers_.has_finished())) take_from_workers(completed);
+  if (BATON_UNLIKELY(back_offs_.any())) wake_due(completed);
 }
 
 Deadline EmulatedEngine::earliest(Deadline deadline) noexcept {

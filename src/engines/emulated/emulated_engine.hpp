@@ -101,11 +101,13 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   Submission submit_close(Operation& operation) noexcept;
 
   // By readiness
-  [[gnu::always_inline]] void handle(const Report& report, OperationQueue& completed) noexcept
+  [[gnu::always_inline]] void handle(std::uint32_t index, Interest ready,
+                                     OperationQueue& completed) noexcept
       BATON_NO_THREAD_SAFETY_ANALYSIS;
   [[gnu::noinline]] bool receive_locked(Record& record, OperationQueue& completed) noexcept
       BATON_NO_THREAD_SAFETY_ANALYSIS;
-  [[gnu::noinline]] void handle_generally(const Report& report, OperationQueue& completed) noexcept;
+  [[gnu::noinline]] void handle_generally(std::uint32_t index, Interest ready,
+                                          OperationQueue& completed) noexcept;
   void handle(Record& record, Direction& direction, bool woken, OperationQueue& completed) noexcept;
   void settle(Record& record, Direction& direction, bool by_leader, bool try_first,
               OperationQueue& completed) noexcept BATON_REQUIRES(direction.mutex);

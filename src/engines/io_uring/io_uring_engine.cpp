@@ -155,9 +155,11 @@ inline bool IoUringEngine::submit_straight(Operation& operation) noexcept {
   Lane& lane = reads ? record.reads : record.writes;
   if (BATON_UNLIKELY(!lane.queue.empty())) return false;
   abi::Sqe* const request = ring_->claim();
-  const std::uint32_t slot = request != nullptr ? requests_.take() : no_index;
-  if (BATON_UNLIKELY(slot == no_index)) return false;
-  Request& named = requests_[slot];
+  if (BATON_UNLIKELY(request == nullptr)) return false;
+  std::uint32_t slot = no_index;
+  Request* const free = requests_.take_given(slot);
+  if (BATON_UNLIKELY(free == nullptr)) return false;  // the first time of so many at once
+  Request& named = *free;
   named.operation = &operation;
   Progress& state = progress(operation) = Progress{};
   state.slot = slot;
@@ -715,9 +717,25 @@ Deadline IoUringEngine::due() noexcept {
   return first;
 }
 
+// One entry, or none when there is nothing to submit and no need to wait.
+inline Entered IoUringEngine::enter(Deadline until) noexcept {
+  const std::uint32_t count = ring_->unsubmitted();
+  if (count == 0) {
+    if (ring_->has_completions()) return Entered::done;
+    if (until == Deadline::immediately() && !ring_->needs_kernel()) return Entered::timed_out;
+  }
+  const Entered entered = ring_->submit_and_wait(count, until);
+  return BATON_LIKELY(entered == Entered::done) ? entered : enter_otherwise(entered, until);
+}
+
 void IoUringEngine::wait(OperationQueue& completed, Deadline deadline) noexcept {
   for (;;) {
-    const Deadline until = prepare_wait(completed, deadline);
+    Deadline until = deadline;
+    if (BATON_LIKELY(nothing_to_prepare())) {
+      if (!completed.empty()) until = Deadline::immediately();
+    } else {
+      until = prepare_wait(completed, deadline);
+    }
     const Entered entered = enter(until);
     const bool interrupted = reap(completed);
     if (!completed.empty() || interrupted || entered == Entered::interrupted) return;
@@ -818,13 +836,7 @@ Deadline IoUringEngine::retry_backed_off(Deadline deadline, OperationQueue& done
   return deadline;
 }
 
-// One entry, or none when there is nothing to submit and no need to wait.
-Entered IoUringEngine::enter(Deadline until) noexcept {
-  if (ring_->unsubmitted() == 0) {
-    if (ring_->has_completions()) return Entered::done;
-    if (until == Deadline::immediately() && !ring_->needs_kernel()) return Entered::timed_out;
-  }
-  Entered entered = ring_->submit_and_wait(until);
+Entered IoUringEngine::enter_otherwise(Entered entered, Deadline until) noexcept {
   if (BATON_UNLIKELY(entered == Entered::foreign)) {
     // Not waited: the new ring has no interrupt request yet.
     return take_over() ? ring_->submit() : Entered::congested;

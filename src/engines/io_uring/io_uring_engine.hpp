@@ -106,13 +106,17 @@ class IoUringEngine final : public Engine {
       BATON_REQUIRES(mutex_);
 
   // What the leader does before it waits.
+  [[nodiscard]] bool nothing_to_prepare() const noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+    return !locked_ && wake_armed_ && postponed_ == 0 && backing_off_.empty();
+  }
   Deadline prepare_wait(OperationQueue& completed, Deadline deadline) noexcept;
   void arm_wake() noexcept BATON_REQUIRES(mutex_);
   void submit_postponed(OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
   void back_off(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   Deadline retry_backed_off(Deadline deadline, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);
-  Entered enter(Deadline until) noexcept;
+  [[gnu::always_inline]] Entered enter(Deadline until) noexcept;
+  [[gnu::noinline]] Entered enter_otherwise(Entered entered, Deadline until) noexcept;
   Entered submit_ring() noexcept;
   void submit_lot() noexcept BATON_REQUIRES(mutex_);
   bool take_over() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;

@@ -120,6 +120,14 @@ class Slab {
  public:
   explicit Slab(std::uint32_t bound) : table_(bound) {}
 
+  /// Its record, when the next slot is one that was given back; null: take() may know of one.
+  [[nodiscard]] Record* take_given(std::uint32_t& slot) noexcept {
+    slot = free_;
+    if (slot == no_index) return nullptr;
+    Record& record = table_[slot];
+    free_ = record.next_free;
+    return &record;
+  }
   /// A free slot, or no_index when there is no memory or the bound is reached.
   [[nodiscard]] std::uint32_t take() noexcept {
     if (free_ != no_index) {

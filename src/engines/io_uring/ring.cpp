@@ -103,7 +103,12 @@ Ring::Ring(const os::System& system, int descriptor, const abi::Parameters& para
       descriptor_(descriptor),
       features_(parameters.features),
       setup_flags_(parameters.flags),
-      disabled_((parameters.flags & abi::setup_disabled) != 0) {}
+      disabled_((parameters.flags & abi::setup_disabled) != 0),
+      waits_plainly_(!disabled_ && (parameters.features & abi::feature_ext_arg) != 0),
+      // Otherwise an idle server is accounted as waiting for a disk.
+      wait_flags_(
+          abi::enter_get_events |
+          ((parameters.features & abi::feature_no_iowait) != 0 ? abi::enter_no_iowait : 0U)) {}
 
 Ring::~Ring() { abandon(); }
 
@@ -179,6 +184,7 @@ int Ring::enable_if_needed() noexcept {
   if (BATON_LIKELY(!disabled_)) return 0;
   const int error = register_call(abi::register_enable_rings, nullptr, 0);
   disabled_ = error != 0;
+  waits_plainly_ = !disabled_ && (features_ & abi::feature_ext_arg) != 0;
   return error;
 }
 
@@ -202,9 +208,7 @@ Entered Ring::submit() noexcept {
   }
 }
 
-Entered Ring::submit_and_wait(Deadline deadline) noexcept {
-  return enter_and_wait(unsubmitted(), deadline);
-}
+Entered Ring::failed() noexcept { return classify(errno); }
 
 Entered Ring::wait_only(Deadline deadline) noexcept { return enter_and_wait(0, deadline); }
 
@@ -226,9 +230,7 @@ Entered Ring::enter_and_wait(unsigned count, Deadline deadline) noexcept {
     const int taken = enter(count, 0, abi::enter_get_events, nullptr, 0);
     return taken >= 0 ? Entered::done : classify(-taken);
   }
-  unsigned flags = abi::enter_get_events | abi::enter_ext_arg;
-  // Otherwise an idle server is accounted as waiting for a disk.
-  if ((features_ & abi::feature_no_iowait) != 0) flags |= abi::enter_no_iowait;
+  const unsigned flags = wait_flags_ | abi::enter_ext_arg;
   const int taken = enter(count, wanted, flags, &argument, sizeof(argument));
   return taken >= 0 ? Entered::done : classify(-taken);
 }

@@ -97,9 +97,18 @@ class Ring {
 
   /// Hands everything published to the kernel.
   Entered submit() noexcept;
-  /// The same, then waits until a completion is there or the deadline has passed; flushes
-  /// completions that the kernel kept back when the ring was full.
-  Entered submit_and_wait(Deadline deadline) noexcept;
+  /// The same for `count`, which is unsubmitted(), then waits until a completion is there or the
+  /// deadline has passed; flushes completions that the kernel kept back when the ring was full.
+  Entered submit_and_wait(std::uint32_t count, Deadline deadline) noexcept {
+    if (BATON_UNLIKELY(!deadline.is_never() || !waits_plainly_)) {
+      return enter_and_wait(count, deadline);
+    }
+    const int taken = system_.io_uring_enter(descriptor_, count, 1, wait_flags_, nullptr, 0);
+    return BATON_LIKELY(taken >= 0) ? Entered::done : failed();
+  }
+  Entered submit_and_wait(Deadline deadline) noexcept {
+    return submit_and_wait(unsubmitted(), deadline);
+  }
   /// Waits only: for when submission is congested.
   Entered wait_only(Deadline deadline) noexcept;
 
@@ -145,13 +154,16 @@ class Ring {
   int enter(unsigned count, unsigned wanted, unsigned flags, const void* argument,
             std::size_t size) noexcept;
   Entered enter_and_wait(unsigned count, Deadline deadline) noexcept;
+  static Entered failed() noexcept;
   Entered poll_descriptor(Deadline deadline) noexcept;
 
   const os::System& system_;
   int descriptor_;
   const std::uint32_t features_;
   const std::uint32_t setup_flags_;
-  bool disabled_;  // pinned only: one thread
+  bool disabled_;       // pinned only: one thread
+  bool waits_plainly_;  // a wait without an end is one call of the kernel, and the ring is enabled
+  const std::uint32_t wait_flags_;
 
   void* rings_ = nullptr;
   std::size_t rings_size_ = 0;

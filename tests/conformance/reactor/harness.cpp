@@ -3,13 +3,20 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "../selection.hpp"
 #include "baton/registry.hpp"
 
 namespace baton::test {
 
 std::vector<std::string> reactor_wait_names() {
   std::vector<std::string> names;
-  for (const auto& entry : registry().wait_strategies()) names.push_back(entry.name);
+  const conformance::Selection& chosen = conformance::selection();
+  for (const auto& entry : registry().wait_strategies()) {
+    if (!chosen.everything() && !conformance::Selection::has(chosen.wait_strategies, entry.name)) {
+      continue;
+    }
+    names.push_back(entry.name);
+  }
   return names;
 }
 

@@ -197,7 +197,9 @@ TEST_P(wait_strategy, replaced_between_call_and_report) {
   pair.make_readable();
   meanwhile = [] {};
   EXPECT_FALSE(replaced.add(pair.ours.get(), Interest::in, token_of(1, 1)));
+  bool called = false;
   meanwhile = [&] {
+    called = true;
     EXPECT_FALSE(replaced.remove(pair.ours.get()));
     EXPECT_FALSE(replaced.add(pair.ours.get(), Interest::in, token_of(1, 2)));
   };
@@ -206,6 +208,7 @@ TEST_P(wait_strategy, replaced_between_call_and_report) {
   ASSERT_TRUE(count.has_value());
   for (std::size_t i = 0; i < *count; ++i) EXPECT_EQ(reports[i].token, token_of(1, 1));
   meanwhile = [] {};
+  if (!called) GTEST_SKIP() << "has reported without one of the system calls replaced here";
   count = replaced.wait(reports, Deadline::immediately(), nullptr);
   ASSERT_EQ(count.value_or(0), 1U);
   EXPECT_EQ(reports[0].token, token_of(1, 2));

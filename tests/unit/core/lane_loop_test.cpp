@@ -96,22 +96,23 @@ class LaneLoopTest : public testing::Test {
     Access::activate(operation, State::started);
     loop_->mail(operation);
   }
-  std::size_t turn() {
+  std::size_t turn(bool until_stopped = false) {
     EXPECT_TRUE(loop_->enter());
-    const std::size_t handlers = loop_->turn(Deadline::immediately(), 0, true);
+    const Deadline until = until_stopped ? Deadline::never() : Deadline::immediately();
+    const std::size_t handlers = loop_->turn(until, 0, !until_stopped);
     loop_->leave(false);
     return handlers;
   }
   /// Runs `work` in a handler of this lane.
   template <class Work>
-  void inside(Work&& work) {
+  void inside(Work&& work, bool until_stopped = false) {
     Operation posted;
     posted.prepare(OperationKind::user, nullptr);
     posted.set_completion(
         [](Operation& done) { (*static_cast<std::decay_t<Work>*>(done.context()))(); }, &work);
     Access::activate(posted, State::posted);
     loop_->mail(posted);
-    turn();
+    turn(until_stopped);
     EXPECT_EQ(posted.state(), State::completed);
   }
   [[nodiscard]] ObedientEngine& engine() const { return *part_.engine; }
@@ -248,7 +249,7 @@ TEST_F(LaneLoopTest, a_stop_that_comes_before_the_wait_ends_it) {
   open();
   Handle& socket = handle(Ownership::owned);
   stopped_by_close = loop_.get();
-  inside([&] { ledger_->begin_close(lane_, socket, nullptr); });
+  inside([&] { ledger_->begin_close(lane_, socket, nullptr); }, true);
   EXPECT_TRUE(loop_->stopped());
 }
 
