@@ -55,6 +55,12 @@ const os::System& system_with_such_a_close() {
   return table;
 }
 
+// Both are inlined wherever they are called; each once here.
+bool starts_straight(Operation& operation) { return LaneLoop::start_straight(operation); }
+Handle* run(Runner& runner, Lane& lane, Operation& operation) {
+  return runner.run(lane, operation, false);
+}
+
 class LaneLoopTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -268,15 +274,15 @@ TEST_F(LaneLoopTest, an_operation_with_a_strand_or_of_the_cache_starts_straight_
   const auto count = [](Operation&) { ++handlers; };
   inside([&] {
     prepare_read(one_, socket);
-    EXPECT_FALSE(LaneLoop::start_straight(one_)) << "the first goes the long way";
+    EXPECT_FALSE(starts_straight(one_)) << "the first goes the long way";
     EXPECT_FALSE(loop_->start(*part_.processor, one_));
     prepare_read(two_, socket);
     two_.set_strand(&strand);
     two_.set_handler(count);
-    EXPECT_TRUE(LaneLoop::start_straight(two_));
+    EXPECT_TRUE(starts_straight(two_));
     cached->prepare(OperationKind::read_stream, &socket, Operation::cached);
     cached->set_handler(count);
-    EXPECT_TRUE(LaneLoop::start_straight(*cached));
+    EXPECT_TRUE(starts_straight(*cached));
   });
   while (!lane_.completed.empty()) turn();
   EXPECT_EQ(handlers, 2);
@@ -292,7 +298,7 @@ TEST_F(LaneLoopTest, what_is_cancelled_at_once_is_counted_on_the_straight_way_to
     EXPECT_FALSE(loop_->start(*part_.processor, one_));
     engine().outcome = ECANCELED;
     prepare_read(two_, socket);
-    EXPECT_TRUE(LaneLoop::start_straight(two_));
+    EXPECT_TRUE(starts_straight(two_));
   });
   while (!lane_.completed.empty()) turn();
   EXPECT_EQ(lane_.counters.cancelled.get(), 1U);
@@ -306,7 +312,7 @@ TEST_F(LaneLoopTest, a_handle_that_prefers_a_processor_never_starts_straight) {
     prepare_read(one_, socket);
     EXPECT_FALSE(loop_->start(*part_.processor, one_));
     prepare_read(two_, socket);
-    EXPECT_FALSE(LaneLoop::start_straight(two_));
+    EXPECT_FALSE(starts_straight(two_));
   });
   while (!lane_.completed.empty()) turn();
 }
@@ -319,7 +325,7 @@ TEST_F(LaneLoopTest, a_handle_that_is_closed_by_its_first_operation_does_not_sta
     EXPECT_FALSE(loop_->start(*part_.processor, one_));
     EXPECT_TRUE(ledger_->begin_close(lane_, socket, nullptr));
     prepare_read(two_, socket);
-    EXPECT_FALSE(LaneLoop::start_straight(two_));
+    EXPECT_FALSE(starts_straight(two_));
   });
   OperationQueue batch;
   one_.finish(0);
@@ -339,7 +345,7 @@ TEST_F(LaneLoopTest, a_team_that_divides_streams_has_no_straight_way) {
     prepare_read(one_, socket);
     EXPECT_FALSE(loop_->start(*part_.processor, one_));
     prepare_read(two_, socket);
-    EXPECT_FALSE(LaneLoop::start_straight(two_));
+    EXPECT_FALSE(starts_straight(two_));
   });
   while (!lane_.completed.empty()) turn();
 }
@@ -376,7 +382,7 @@ TEST_F(LaneLoopTest, an_operation_in_a_strand_needs_no_handler) {
   one_.set_strand(&strand);
   Access::activate(one_, State::started);
   Access::publish(one_);
-  EXPECT_EQ(runner_->run(lane_, one_, false), nullptr);
+  EXPECT_EQ(run(*runner_, lane_, one_), nullptr);
   EXPECT_EQ(one_.state(), State::completed);
 }
 
@@ -387,7 +393,7 @@ TEST_F(LaneLoopTest, a_handler_that_ran_away_from_home_is_reported_there) {
     prepare_read(operation, away);
     Access::activate(operation, State::started);
     Access::publish(operation);
-    return runner_->run(lane_, operation, false);
+    return run(*runner_, lane_, operation);
   };
   Proactor proactor{Config{}};
   Strand strand{proactor};
@@ -401,7 +407,7 @@ TEST_F(LaneLoopTest, a_handler_that_ran_away_from_home_is_reported_there) {
   cached->set_handler([](Operation&) {});
   Access::activate(*cached, State::started);
   Access::publish(*cached);
-  EXPECT_EQ(runner_->run(lane_, *cached, false), nullptr);
+  EXPECT_EQ(run(*runner_, lane_, *cached), nullptr);
   EXPECT_EQ(runner_->returned, 2);
 }
 
@@ -413,7 +419,7 @@ TEST_F(LaneLoopTest, a_cached_operation_goes_back_when_its_handler_throws) {
   cached->set_handler([](Operation&) { throw std::runtime_error{"of the handler"}; });
   Access::activate(*cached, State::started);
   Access::publish(*cached);
-  EXPECT_THROW(runner_->run(lane_, *cached, false), std::runtime_error);
+  EXPECT_THROW(run(*runner_, lane_, *cached), std::runtime_error);
   EXPECT_EQ(ledger_->cache.take(), cached);
 }
 
