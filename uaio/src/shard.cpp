@@ -109,6 +109,8 @@ bool Shard::open() noexcept {
   if (bell < 0) return false;
   bell_.store(bell, std::memory_order_relaxed);
   glances_ = proactor_->glance() != baton::Glance::cannot_tell;
+  // A new engine has not been looked at yet, and prepares itself when it is.
+  overslept_.store(true, std::memory_order_relaxed);
   opened_.store(true, std::memory_order_release);
   return true;
 }
