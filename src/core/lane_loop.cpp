@@ -136,19 +136,19 @@ inline std::size_t LaneLoop::run_batch(std::int64_t begin, std::size_t handlers_
   std::size_t count = 0;
   do {
     const std::size_t ran = run_some(std::min(handlers_max - count, handlers_per_clock));
+    if (BATON_UNLIKELY(ran == 0)) break;  // stopped meanwhile
     begin = note_time(begin, ran);
     count += ran;
   } while (!lane_.completed.empty() && count < handlers_max && !stopped());
   return count;
 }
 
-// REQUIRES: as run_batch.
 inline std::size_t LaneLoop::run_some(std::size_t handlers_max) {
   Lane& lane = lane_;
   HandlerRunner& runner = runner_;
   std::size_t left = handlers_max;
   try {
-    do {
+    for (; left > 0 && !lane.completed.empty() && !stopped(); --left) {
       Operation& operation = lane.completed.pop_front();
       if (BATON_LIKELY(Access::has(operation, Access::direct))) {
         lane.counters.completed.add();
@@ -157,7 +157,7 @@ inline std::size_t LaneLoop::run_some(std::size_t handlers_max) {
         if (!operation.has(Operation::internal)) lane.counters.completed.add();
         ledger_.handler_returned(lane, runner.run(lane, operation, false));
       }
-    } while (--left > 0 && !lane.completed.empty() && !stopped());
+    }
   } catch (...) {
     lane.counters.exceptions.add();
     throw;
