@@ -208,8 +208,7 @@ class Reactor::Impl {
   /// Nothing to look after but what is in ready_, and what the system will tell.
   [[nodiscard]] bool nothing_but_reports() const noexcept {
     return lazy_level_ && !pinned_ && !by_token_ && !wake_asked_ && late_.empty() &&
-           again_.empty() && notifications_.empty() && closing_.empty() &&
-           timers_.none_armed();
+           again_.empty() && notifications_.empty() && closing_.empty() && timers_.none_armed();
   }
 
   // -- threads.cpp

@@ -110,8 +110,7 @@ void Reactor::Impl::accept_all(Member& me, std::span<Report> raw) noexcept {
 // The Demultiplexer has dropped what is stale: registrations end under the mutex that is held here.
 inline void Reactor::Impl::accept(Registration& registration, Interest ready) noexcept {
   BATON_DASSERT(registration.used && !registration.ending);
-  if (BATON_UNLIKELY(registration.running || !level_))
-    return accept_specially(registration, ready);
+  if (BATON_UNLIKELY(registration.running || !level_)) return accept_specially(registration, ready);
   registration.ready = registration.ready | ready;
   put_ready(registration);
 }

@@ -335,7 +335,7 @@ TEST(Regression, FrequentTimersPutTheUnderstudysLookOff) {
   });
 }
 
-// What docs/decisions/0004 promises, and what it does not (I11): beside a handler that never ends,
+// What docs/decisions/0005 promises, and what it does not (I11): beside a handler that never ends,
 // everything goes on when there is one thread more than shared processors; with as many threads as
 // processors, all but what comes from the engine whose leader is in that handler.
 class EndlessHandler : public testing::TestWithParam<unsigned> {};

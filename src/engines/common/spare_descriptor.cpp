@@ -2,7 +2,6 @@
 #include "engines/common/spare_descriptor.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include "engines/common/pipe_calls.hpp"
