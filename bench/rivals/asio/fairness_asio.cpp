@@ -1,9 +1,11 @@
 // The fairness scenario on Asio: its reactor operations (async_wait), one io_context for all
 // threads.
-#include <asio.hpp>
+#include <boost/asio.hpp>
 #include <memory>
 
 #include "arena.hpp"
+
+namespace asio = boost::asio;
 
 namespace {
 
@@ -13,10 +15,11 @@ struct Reader {
   std::size_t chunk;
 
   void wait() {
-    socket.async_wait(asio::ip::tcp::socket::wait_read, [this](std::error_code error) {
-      if (error) return;
-      if (fairness::read_chunk(socket.native_handle(), chunk, counter)) wait();
-    });
+    socket.async_wait(asio::ip::tcp::socket::wait_read,
+                      [this](const boost::system::error_code& error) {
+                        if (error) return;
+                        if (fairness::read_chunk(socket.native_handle(), chunk, counter)) wait();
+                      });
   }
 };
 
