@@ -37,6 +37,17 @@ class HandlerRunner {
     Ledger::handler_returned(lane, handle);
   }
 
+  /// While draining: called when this lane has nothing left to do.
+  virtual void lane_is_quiet(Lane& lane) noexcept = 0;
+  /// Something was asked of a handle in a lane that it is not at home in any more.
+  virtual void asked_elsewhere(Handle& handle, LaneRequests::Asked asked) noexcept = 0;
+
+ protected:
+  /// Queues an operation again, behind what is queued.
+  virtual void requeue(Lane& lane, Operation& operation) noexcept = 0;
+  /// A handler ran on this lane for a handle that is at home in another.
+  virtual void returned_elsewhere(Handle& handle) noexcept = 0;
+
  private:
   [[gnu::always_inline]] void enter(Lane& lane, Operation& operation, CompletionFunction handler,
                                     Handle* handle, bool locks) {
@@ -52,21 +63,6 @@ class HandlerRunner {
     }
     BATON_PROBE1(handler_return, handle);
   }
-
- protected:
-  /// Queues an operation again, behind what is queued.
-  virtual void requeue(Lane& lane, Operation& operation) noexcept = 0;
-  /// While draining: called when this lane has nothing left to do.
- public:
-  virtual void lane_is_quiet(Lane& lane) noexcept = 0;
-  /// Something was asked of a handle in a lane that it is not at home in any more.
-  virtual void asked_elsewhere(Handle& handle, LaneRequests::Asked asked) noexcept = 0;
-
- protected:
-  /// A handler ran on this lane for a handle that is at home in another.
-  virtual void returned_elsewhere(Handle& handle) noexcept = 0;
-
- private:
   /// What is posted may name a handle, but is not pending there.
   [[nodiscard]] static Handle* handle_of(const Operation& operation) noexcept {
     const bool posted = OperationAccess::state(operation) == OperationState::posted;

@@ -198,8 +198,13 @@ void Program::thread_loop() {
     if (finishing_) {
       world_->scheduler().work(10'000);
     } else {
+      // The others come from the same stop: one that stops again meets their restarts.
       ++changing_;
-      proactor_->restart();
+      if (world_->random.below(8) == 0) {
+        proactor_->stop();
+      } else {
+        proactor_->restart();
+      }
       --changing_;
     }
   }
