@@ -9,6 +9,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -31,6 +32,16 @@ inline void raise_descriptor_limit() {
   ::getrlimit(RLIMIT_NOFILE, &limit);
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/// The signals that end a server, blocked in this thread and those it starts: one of them waits.
+inline sigset_t block_ending_signals() {
+  sigset_t ending;
+  sigemptyset(&ending);
+  sigaddset(&ending, SIGTERM);
+  sigaddset(&ending, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &ending, nullptr);
+  return ending;
 }
 
 /// A listening socket of 127.0.0.1; prints its port.

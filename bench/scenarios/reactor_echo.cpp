@@ -96,12 +96,7 @@ Next accept_one(Shared& shared, NativeHandle listener) {
 
 int main(int argc, char** argv) {
   rival::raise_descriptor_limit();
-  // All threads leave it to the one that waits for it.
-  sigset_t ending;
-  sigemptyset(&ending);
-  sigaddset(&ending, SIGTERM);
-  sigaddset(&ending, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &ending, nullptr);
+  const sigset_t ending = rival::block_ending_signals();
   baton::ReactorConfig config;
   config.wait = baton::bench::option(argc, argv, "--wait", "auto");
   auto reactor = baton::Reactor::open(config);

@@ -78,12 +78,7 @@ class Listener : public ACE_Event_Handler {
 
 int main(int argc, char** argv) {
   rival::raise_descriptor_limit();
-  // All threads leave it to the one that waits for it.
-  sigset_t ending;
-  sigemptyset(&ending);
-  sigaddset(&ending, SIGTERM);
-  sigaddset(&ending, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &ending, nullptr);
+  const sigset_t ending = rival::block_ending_signals();
   bool dev_poll = false;
   for (int i = 1; i + 1 < argc; ++i) {
     if (std::string_view(argv[i]) == "--reactor") {

@@ -172,11 +172,7 @@ int main(int argc, char** argv) {
   rival::raise_descriptor_limit();
 
   // A signal is one more readable descriptor, so the loop has one place where it ends.
-  sigset_t ending;
-  sigemptyset(&ending);
-  sigaddset(&ending, SIGTERM);
-  sigaddset(&ending, SIGINT);
-  sigprocmask(SIG_BLOCK, &ending, nullptr);
+  const sigset_t ending = rival::block_ending_signals();
 
   Server server;
   server.buffer.resize(lock_step::number(argc, argv, "--block", 512));

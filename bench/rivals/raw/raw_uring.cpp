@@ -232,11 +232,7 @@ void print_statistics(const Server& server) {
 
 int main(int argc, char** argv) {
   rival::raise_descriptor_limit();
-  sigset_t ending;
-  sigemptyset(&ending);
-  sigaddset(&ending, SIGTERM);
-  sigaddset(&ending, SIGINT);
-  sigprocmask(SIG_BLOCK, &ending, nullptr);
+  const sigset_t ending = rival::block_ending_signals();
 
   Server server;
   lock_step::Peers peers(argc, argv);
