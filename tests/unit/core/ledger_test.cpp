@@ -42,6 +42,22 @@ class LedgerTest : public testing::Test {
     lane_.open_handles.fetch_add(1);
     return *ledger_->handles.allocate(descriptor, kind, ownership, true, lane, preferred);
   }
+  /// With room for one: the second is deferred, and the first ends while the leader is so. REQUIRES:
+  /// open.
+  void make_room(SeatState leader) {
+    Handle& socket = handle();
+    prepare(one_, socket);
+    prepare(two_, socket);
+    start(one_);
+    EXPECT_EQ(admit(two_), Admission::deferred);
+    processor().seat.state = leader;
+    one_.finish(0);
+    ledger_->submitted(lane_, processor(), one_, Submission::completed);
+    EXPECT_TRUE(ledger_->cancel(lane_, two_));
+    while (deliver() != nullptr) {
+    }
+    expect_balance();
+  }
   static void prepare(Operation& operation, Handle& handle,
                       OperationKind kind = OperationKind::read_stream) {
     operation.prepare(kind, &handle);
@@ -268,62 +284,29 @@ TEST_F(LedgerTest, a_deferred_operation_whose_handle_is_not_taken_completes) {
 
 TEST_F(LedgerTest, a_leader_that_waits_is_told_of_room) {
   open_shared(true, {.started_max = 1});
-  Handle& socket = handle();
   for (const SeatState state : {SeatState::awake, SeatState::waiting}) {
-    prepare(one_, socket);
-    prepare(two_, socket);
-    start(one_);
-    EXPECT_EQ(admit(two_), Admission::deferred);
-    processor().seat.state = state;
     processor().seat.interrupted = false;
     engine().interrupted = 0;
-    one_.finish(0);
-    ledger_->submitted(lane_, processor(), one_, Submission::completed);
+    make_room(state);
     const bool waits = state == SeatState::waiting;
     EXPECT_EQ(engine().interrupted, waits ? 1 : 0) << "one that is awake comes by itself";
     EXPECT_EQ(processor().seat.interrupted, waits);
-    EXPECT_TRUE(ledger_->cancel(lane_, two_));
-    while (deliver() != nullptr) {
-    }
   }
-  expect_balance();
 }
 
 TEST_F(LedgerTest, a_dedicated_leader_is_always_told_of_room) {
   part_ = part(Mode::dedicated, 0, true, {.started_max = 1});
   // Of a team with lanes: its accounts are guarded by the mutex, which nobody holds here.
   open(true, {part_.processor.get()});
-  Handle& socket = handle();
-  prepare(one_, socket);
-  prepare(two_, socket);
-  start(one_);
-  EXPECT_EQ(admit(two_), Admission::deferred);
-  processor().seat.state = SeatState::awake;
-  one_.finish(0);
-  ledger_->submitted(lane_, processor(), one_, Submission::completed);
+  make_room(SeatState::awake);
   EXPECT_EQ(engine().interrupted, 1);
-  EXPECT_TRUE(ledger_->cancel(lane_, two_));
-  while (deliver() != nullptr) {
-  }
-  expect_balance();
 }
 
 TEST_F(LedgerTest, the_thread_of_a_lane_need_not_be_told_of_room) {
   part_ = part(Mode::per_thread, 0, false, {.started_max = 1});
   open(true, {part_.processor.get()});
-  Handle& socket = handle();
-  prepare(one_, socket);
-  prepare(two_, socket);
-  start(one_);
-  EXPECT_EQ(admit(two_), Admission::deferred);
-  processor().seat.state = SeatState::waiting;
-  one_.finish(0);
-  ledger_->submitted(lane_, processor(), one_, Submission::completed);
+  make_room(SeatState::waiting);
   EXPECT_EQ(engine().interrupted, 0);
-  EXPECT_TRUE(ledger_->cancel(lane_, two_));
-  while (deliver() != nullptr) {
-  }
-  expect_balance();
 }
 
 // -- the way to a processor -----------------------------------------------------------------------
