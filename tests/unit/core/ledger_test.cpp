@@ -42,8 +42,8 @@ class LedgerTest : public testing::Test {
     lane_.open_handles.fetch_add(1);
     return *ledger_->handles.allocate(descriptor, kind, ownership, true, lane, preferred);
   }
-  /// With room for one: the second is deferred, and the first ends while the leader is so. REQUIRES:
-  /// open.
+  /// With room for one: the second is deferred, and the first ends while the leader is so.
+  /// REQUIRES: open.
   void make_room(SeatState leader) {
     Handle& socket = handle();
     prepare(one_, socket);
