@@ -34,6 +34,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <latch>
 #include <memory>
 #include <string>
 #include <thread>
@@ -747,19 +748,23 @@ void on_submit(int) {
   errno = saved;
 }
 
+// Handlers interrupt nothing but AIO: who is interrupted in malloc or while a thread begins has locks
+// that the thread waited for may need, and a handler that waits then waits for ever.
 void handlers_and_threads_do_not_hang() {
+  constexpr int threads_count = 4;
   handler_file = temporary(0, 64);
   handle(SIGALRM, on_submit, SA_RESTART);
   const int file = temporary(O_DIRECT, 64 * 4'096);
+  std::latch ready{threads_count + 1};
+  std::latch finished{threads_count + 1};
+  std::latch leave{1};
   std::vector<std::thread> threads;
-  itimerval often{{0, 500}, {0, 500}};
-  CHECK(::setitimer(ITIMER_REAL, &often, nullptr) == 0);
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([file] {
+  for (int t = 0; t < threads_count; ++t) {
+    threads.emplace_back([&, file] {
       void* memory = nullptr;
       CHECK(::posix_memalign(&memory, 4'096, 4'096) == 0);
       Pipe pipe;
-      for (int i = 0; i < 300; ++i) {
+      const auto read_both = [&](int i) {
         aiocb read = request(file, memory, 4'096, 4'096 * (i % 64));
         CHECK(aio_read(&read) == 0);
         char byte = 0;
@@ -768,10 +773,22 @@ void handlers_and_threads_do_not_hang() {
         CHECK(::write(pipe.in(), "s", 1) == 1);
         CHECK(finish(read) == 4'096);
         CHECK(finish(stream) == 1);
-      }
+      };
+      read_both(0);
+      ready.arrive_and_wait();
+      for (int i = 0; i < 300; ++i) read_both(i);
+      finished.arrive_and_wait();
+      leave.wait();
       std::free(memory);
     });
   }
+  ready.arrive_and_wait();
+  itimerval often{{0, 500}, {0, 500}};
+  CHECK(::setitimer(ITIMER_REAL, &often, nullptr) == 0);
+  finished.arrive_and_wait();
+  often = {};
+  CHECK(::setitimer(ITIMER_REAL, &often, nullptr) == 0);
+  leave.count_down();
   for (std::thread& each : threads) each.join();
   CHECK(handler_runs > 0);
 }
