@@ -748,8 +748,8 @@ void on_submit(int) {
   errno = saved;
 }
 
-// Handlers interrupt nothing but AIO: who is interrupted in malloc or while a thread begins has locks
-// that the thread waited for may need, and a handler that waits then waits for ever.
+// Handlers interrupt nothing but AIO: who is interrupted in malloc, or while a thread begins, has
+// locks that the thread waited for may need, and a handler that waits then waits for ever.
 void handlers_and_threads_do_not_hang() {
   constexpr int threads_count = 4;
   handler_file = temporary(0, 64);
