@@ -58,8 +58,8 @@ void report_of(const epoll_event& event, Report& report) noexcept {
   if ((events & (EPOLLERR | EPOLLHUP)) != 0) report.ready = report.ready | Interest::both;
 }
 
-// Milliseconds, rounded up. Longer than an int holds (24 days) is cut, and wait goes
-// on.
+// Milliseconds, rounded up. Longer than an int holds (24 days) is cut, and wait goes on. REQUIRES:
+// the deadline is not never().
 int milliseconds(const os::System& system, Deadline deadline) noexcept {
   constexpr std::int64_t ns_per_ms = 1'000'000;
   const std::int64_t ns = time_left(system, deadline).count();

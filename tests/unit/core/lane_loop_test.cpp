@@ -121,6 +121,16 @@ class LaneLoopTest : public testing::Test {
     turn(until_stopped);
     EXPECT_EQ(posted.state(), State::completed);
   }
+  /// Neither the first nor a later one: the long way has not shown a straight one.
+  void expect_no_straight_way(Handle& socket) {
+    inside([&] {
+      prepare_read(one_, socket);
+      EXPECT_FALSE(loop_->start(*part_.processor, one_));
+      prepare_read(two_, socket);
+      EXPECT_FALSE(starts_straight(two_));
+    });
+    while (!lane_.completed.empty()) turn();
+  }
   [[nodiscard]] ObedientEngine& engine() const { return *part_.engine; }
 
   Part part_;
@@ -308,13 +318,7 @@ TEST_F(LaneLoopTest, a_handle_that_prefers_a_processor_never_starts_straight) {
   open();
   engine().answer = Submission::completed;
   Handle& socket = handle(Ownership::borrowed, 0, 0);
-  inside([&] {
-    prepare_read(one_, socket);
-    EXPECT_FALSE(loop_->start(*part_.processor, one_));
-    prepare_read(two_, socket);
-    EXPECT_FALSE(starts_straight(two_));
-  });
-  while (!lane_.completed.empty()) turn();
+  expect_no_straight_way(socket);
 }
 
 TEST_F(LaneLoopTest, a_handle_that_is_closed_by_its_first_operation_does_not_start_straight) {
@@ -341,13 +345,7 @@ TEST_F(LaneLoopTest, a_team_that_divides_streams_has_no_straight_way) {
   open({&part_, &other_});
   engine().answer = Submission::completed;
   Handle& socket = handle();
-  inside([&] {
-    prepare_read(one_, socket);
-    EXPECT_FALSE(loop_->start(*part_.processor, one_));
-    prepare_read(two_, socket);
-    EXPECT_FALSE(starts_straight(two_));
-  });
-  while (!lane_.completed.empty()) turn();
+  expect_no_straight_way(socket);
 }
 
 TEST_F(LaneLoopTest, a_dedicated_leader_hears_of_what_its_engine_had_no_room_for) {
