@@ -1,5 +1,10 @@
 # Read by ctest, not by cmake: lists the tests of one GoogleTest program each time ctest starts.
 #
+# The tests of one parameter, or of one suite that has none, are one test of ctest, in one process:
+# most of a process's time is its start, ten times that of a test and more with a sanitizer.
+# tools/sum_results.py counts the tests themselves. With BATON_TEST_ALONE=1 each is one of ctest's:
+# `BATON_TEST_ALONE=1 ctest -R 'core_test/Ledger[.]'`.
+#
 # CMake's own gtest_discover_tests keeps its list until the program is built again, but ours depends
 # on more than the program: BATON_TEST_MATRIX and what the machine offers. It also passes only one
 # label through.
@@ -27,26 +32,49 @@ function(baton_discover_tests)
   string(REGEX REPLACE "[][;]" "_" listing "${listing}")
   string(REPLACE "\n" ";" lines "${listing}")
   set(suite)
+  set(groups)
   foreach(line IN LISTS lines)
     if(line MATCHES "^  ([^ ]+)$" AND suite)
-      baton_add_discovered_test("${suite}.${CMAKE_MATCH_1}")
+      set(test "${CMAKE_MATCH_1}")
+      if(DEFINED ENV{BATON_TEST_ALONE} OR test_serial)
+        baton_add_discovered_test("${suite}.${test}" "${suite}.${test}" ${test_timeout})
+      elseif(NOT test MATCHES "^DISABLED_")
+        if(test MATCHES "/(.*)$")
+          set(group "${CMAKE_MATCH_1}")
+          set(filter "${suite}.*/${group}")
+        else()
+          set(group "${suite}")
+          set(filter "${suite}.*")
+        endif()
+        # Those of a parameter that wait are apart from those that work.
+        if(test_waiting AND NOT test_waiting STREQUAL "." AND "${suite}." MATCHES "${test_waiting}")
+          string(APPEND group ".waiting")
+        endif()
+        list(APPEND groups "${group}")
+        list(APPEND "filters_${group}" "${filter}")
+      endif()
     elseif(line MATCHES "^([^ ]+)\\.$")
       set(suite "${CMAKE_MATCH_1}")
     endif()
   endforeach()
+  list(REMOVE_DUPLICATES groups)
+  foreach(group IN LISTS groups)
+    list(REMOVE_DUPLICATES "filters_${group}")
+    list(JOIN "filters_${group}" ":" filter)
+    math(EXPR timeout "5 * ${test_timeout}")
+    baton_add_discovered_test("${group}" "${filter}" ${timeout})
+  endforeach()
 endfunction()
 
-function(baton_add_discovered_test test)
+function(baton_add_discovered_test test filter timeout)
   set(name "${test_prefix}/${test}")
-  add_test("${name}" "${test_program}" "--gtest_filter=${test}")
+  add_test("${name}" "${test_program}" "--gtest_filter=${filter}")
   set(slots 2)
-  if(test_waiting AND test MATCHES "${test_waiting}")
+  if(test_waiting AND filter MATCHES "${test_waiting}")
     set(slots 1)
   endif()
-  set_tests_properties(
-    "${name}" PROPERTIES TIMEOUT ${test_timeout} LABELS "${test_labels}" RUN_SERIAL ${test_serial}
-                         PROCESSORS ${slots}
-                         SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+  set_tests_properties("${name}" PROPERTIES TIMEOUT ${timeout} LABELS "${test_labels}"
+                                            RUN_SERIAL ${test_serial} PROCESSORS ${slots})
   if(test MATCHES "(^|[./])DISABLED_")
     set_tests_properties("${name}" PROPERTIES DISABLED TRUE)
   endif()

@@ -24,17 +24,27 @@ function(baton_add_program)
   target_link_libraries(${ARG_NAME} PRIVATE baton_static ${ARG_LIBS} Threads::Threads)
 endfunction()
 
+# baton_test_defaults(target): tests check the library, which stays as it is for users; they
+# themselves are compiled quickly. Coroutines hand on to each other by sibling calls.
+function(baton_test_defaults target)
+  target_compile_options(${target} PRIVATE
+                         $<$<CONFIG:Release>:-O1$<SEMICOLON>-foptimize-sibling-calls>)
+endfunction()
+
 # baton_add_test(NAME name SOURCES a.cpp... [LABELS l...] [LIBS lib...] [TIMEOUT seconds] [SERIAL]
 #                [WAITING regex])
-# A GoogleTest program; each of its tests becomes a ctest test `name/Suite.Test`, with every label
-# given ("unit" if none). Which tests exist is asked when ctest starts. A test that runs longer than
-# TIMEOUT (120 s) has failed. SERIAL is for tests that measure time or load: they run alone.
-# scripts/test gives ctest two slots for each processor. A test takes two of them, and so a
-# processor; the names that match WAITING belong to tests that mostly wait: they take one.
+# A GoogleTest program; its tests become tests of ctest (BatonDiscoverTests.cmake says which belong
+# together), with every label given ("unit" if none). Which tests exist is asked when ctest starts.
+# One that runs longer than TIMEOUT (120 s), or several that run five times longer, have failed.
+# SERIAL is for tests that measure time or load: they run alone, each by itself.
+# scripts/test gives ctest four slots for each processor. A test takes two of them; those whose
+# names match WAITING mostly wait: they take one.
 function(baton_add_test)
   cmake_parse_arguments(ARG "SERIAL" "NAME;TIMEOUT;WAITING" "SOURCES;LABELS;LIBS" ${ARGN})
   baton_add_program(NAME ${ARG_NAME} SOURCES ${ARG_SOURCES} LIBS ${ARG_LIBS} GTest::gtest
                     GTest::gtest_main FOLDER tests)
+  baton_test_defaults(${ARG_NAME})
+  baton_precompile_test(${ARG_NAME})
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Which failed tests may be run a second time, alone: prints a regular expression for `ctest -R`.
+"""Which failed tests may be run a second time, alone: prints a regular expression for `ctest -R`
+with BATON_TEST_ALONE=1.
 
 usage: run_again.py RESULTS.xml
 
@@ -12,31 +13,26 @@ failed, or when none did.
 
 import re
 import sys
-import xml.etree.ElementTree as ElementTree
 
 import sum_results
 
 # More than these are no accident.
 MOST = 3
 
-ENDED_BY_ITSELF = re.compile(r"^ *\d+ FAILED TESTS?$", re.MULTILINE)
 # "nothing came": the suites' own time limit.
 REPORTED = re.compile(r"Sanitizer|runtime error:|assertion|nothing came", re.IGNORECASE)
 
 
 def may_run_again(case):
-    output = case.findtext("system-out") or ""
-    return (case.get("status") == "fail" and ENDED_BY_ITSELF.search(output) is not None
-            and REPORTED.search(output) is None)
+    return case.ended and REPORTED.search(case.whole) is None
 
 
 def expression(path):
     """The regular expression, or None."""
-    cases = ElementTree.parse(path).getroot().iter("testcase")
-    failed = [case for case in cases if sum_results.verdict(case) == "failed"]
+    failed = [case for case in sum_results.cases_of(path) if case.verdict == "failed"]
     if not 0 < len(failed) <= MOST or not all(may_run_again(case) for case in failed):
         return None
-    names = (re.sub(r"([][.+*?()|^$\\])", r"\\\1", case.get("name")) for case in failed)
+    names = (re.sub(r"([][.+*?()|^$\\])", r"\\\1", case.name) for case in failed)
     return f"^({'|'.join(names)})$"
 
 

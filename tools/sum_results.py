@@ -4,15 +4,20 @@
 usage: sum_results.py FOLDER [FAILED_STAGE...]
 
 RUN.xml is what a run wrote, RUN.again.xml what the second run of its failed tests wrote, alone
-(run_again.py). Those that passed there are named as unsteady and count as passed. What failed is
-shown with the end of its output. A stage that failed although none of its tests did (a build, the
-format check, ctest itself) counts as one failed. Exit status 0 only if something passed and nothing
-failed.
+(run_again.py). Those that passed there are named as unsteady and count as passed. A ctest test that
+is a whole GoogleTest program, or a part of one, counts as the tests that it ran. What failed is
+shown with the end of its output, and why tests were skipped is counted. A stage that failed
+although none of its tests did (a build, the format check, ctest itself) counts as one failed. Exit
+status 0 only if something passed and nothing failed.
 """
 
+import collections
 import pathlib
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
+
+import gtest_output
 
 # What ctest writes for a test that skipped itself. Everything else that did not run - the program
 # is missing, a fixture failed - has failed.
@@ -20,7 +25,19 @@ SKIPPED_BY_ITSELF = ("SKIP_REGULAR_EXPRESSION_MATCHED", "SKIP_RETURN_CODE", "Dis
 
 AGAIN = ".again"
 # Lines of a failed test's output.
-SHOWN = 40
+SHOWN = 60
+# What a sanitizer says at the end of a program belongs to none of its tests.
+WHOLE = "ends_by_itself"
+OF_GTEST = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}
+
+
+class Case:
+    """A test: verdict is passed, failed or skipped; ended: one of GoogleTest's that came to its
+    end; whole: what all tests of its process printed."""
+
+    def __init__(self, name, verdict, output, ended, whole):
+        self.name, self.verdict, self.output = name, verdict, output
+        self.ended, self.whole = ended, whole
 
 
 def verdict(case):
@@ -36,14 +53,29 @@ def verdict(case):
     return "failed"
 
 
+def parts_of(case):
+    """The GoogleTest tests of one test of ctest; itself if it is none."""
+    output = (case.findtext("system-out") or "").rstrip()
+    result = verdict(case)
+    program = case.get("name").split("/")[0]
+    tests = gtest_output.tests_of(output.split("\n"), program)
+    if not tests:
+        return [Case(case.get("name"), result, output, False, output)]
+    parts = [Case(t.name, OF_GTEST[t.result], "\n".join(t.output), t.ended, output) for t in tests]
+    if result == "failed" and all(part.verdict != "failed" for part in parts):
+        parts.append(Case(f"{case.get('name')}/{WHOLE}", "failed", output, False, output))
+    return parts
+
+
 def cases_of(path):
-    return ElementTree.parse(path).getroot().iter("testcase")
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        yield from parts_of(case)
 
 
 def count(folder):
-    """Returns ({verdict: number}, {run: [failed tests]}, {run: [unsteady tests]})."""
+    """Returns ({verdict: number}, {run: [failed]}, {run: [unsteady]}, {reason to skip: number})."""
     totals = {"passed": 0, "failed": 0, "skipped": 0}
-    failures, unsteady = {}, {}
+    failures, unsteady, reasons = {}, {}, collections.Counter()
     for path in sorted(pathlib.Path(folder).glob("*.xml")):
         if path.stem.endswith(AGAIN):
             continue
@@ -51,16 +83,24 @@ def count(folder):
         second = path.with_name(path.stem + AGAIN + ".xml")
         passed_alone = set()
         if second.exists():
-            passed_alone = {c.get("name") for c in cases_of(second) if verdict(c) == "passed"}
+            passed_alone = {case.name for case in cases_of(second) if case.verdict == "passed"}
         for case in cases_of(path):
-            result = verdict(case)
-            if result == "failed" and case.get("name") in passed_alone:
+            result = case.verdict
+            if result == "failed" and case.name in passed_alone:
                 result = "passed"
                 unsteady[path.stem].append(case)
             elif result == "failed":
                 failures[path.stem].append(case)
+            elif result == "skipped":
+                reasons[reason_of(case.output)] += 1
             totals[result] += 1
-    return totals, failures, unsteady
+    return totals, failures, unsteady, reasons
+
+
+def reason_of(output):
+    """The last line that a skipped test printed, without what differs from test to test."""
+    said = [line for line in output.split("\n") if line.strip() and not line.startswith("[")]
+    return re.sub(r"\S*/\S*|\b\d+\b", "*", said[-1].strip()) if said else "says nothing"
 
 
 def show(what, runs):
@@ -68,15 +108,16 @@ def show(what, runs):
     its end still has."""
     for run, cases in runs.items():
         for case in cases:
-            output = (case.findtext("system-out") or "").rstrip().splitlines()
-            print(f"== {what}: {run}: {case.get('name')}", *output[-SHOWN:], sep="\n")
+            print(f"== {what}: {run}: {case.name}", *case.output.splitlines()[-SHOWN:], sep="\n")
     for run, cases in runs.items():
         for case in cases:
-            print(f"{what}: {run}: {case.get('name')}")
+            print(f"{what}: {run}: {case.name}")
 
 
 def main(folder, failed_stages):
-    totals, failures, unsteady = count(folder)
+    totals, failures, unsteady, reasons = count(folder)
+    for reason, number in reasons.most_common():
+        print(f"skipped: {number}: {reason}")
     show("unsteady, passed alone", unsteady)
     show("failed", failures)
     for stage in failed_stages:

@@ -16,6 +16,14 @@ CASES = {
     "skipped": '<testcase name="c" status="notrun">'
                '<skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/></testcase>',
     "disabled": '<testcase name="d" status="disabled"/>',
+    "program": '<testcase name="p/x" status="fail"><failure message=""/><system-out>'
+               "[ RUN      ] A.a\n[       OK ] A.a (1 ms)\n[ RUN      ] A.b\nwhy\n"
+               "[  SKIPPED ] A.b (1 ms)\n[ RUN      ] A.c\n[  FAILED  ] A.c (1 ms)\n"
+               "</system-out></testcase>",
+    "part alone": '<testcase name="p/A.c" status="run"><system-out>'
+                  "[ RUN      ] A.c\n[       OK ] A.c (1 ms)\n</system-out></testcase>",
+    "leaks": '<testcase name="p/y" status="fail"><failure message=""/><system-out>'
+             "[ RUN      ] A.a\n[       OK ] A.a (1 ms)\nleaked</system-out></testcase>",
     "missing": '<testcase name="e" status="notrun">'
                '<skipped message="Unable to find executable: e"/></testcase>',
 }
@@ -59,6 +67,16 @@ class SumResults(unittest.TestCase):
         self.assertEqual(self.run_with({"a": ["passed", "failed"], "a.again": ["passed alone"]}),
                          (0, "2 passed, 0 failed, 0 skipped"))
         self.assertEqual(self.run_with({"a": ["passed", "failed"], "b.again": ["passed alone"]}),
+                         (1, "1 passed, 1 failed, 0 skipped"))
+
+    def test_a_program_counts_as_its_tests(self):
+        self.assertEqual(self.run_with({"a": ["program", "passed"]}, "a.tests"),
+                         (1, "2 passed, 1 failed, 1 skipped"))
+        self.assertEqual(self.run_with({"a": ["program"], "a.again": ["part alone"]}),
+                         (0, "2 passed, 0 failed, 1 skipped"))
+
+    def test_a_program_that_fails_after_its_tests(self):
+        self.assertEqual(self.run_with({"a": ["leaks"]}, "a.tests"),
                          (1, "1 passed, 1 failed, 0 skipped"))
 
     def test_nothing_ran(self):

@@ -15,46 +15,42 @@ import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
-RESULT = re.compile(r"^\[ +(OK|FAILED|SKIPPED) +\] (\S+?)(?:, where .*)? \(\d+ ms\)$")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+from gtest_output import Test, tests_of  # noqa: E402
+
 BEGIN_MARK = "<!-- made by scripts/test-kernels --document -->"
 END_MARK = "<!-- end -->"
 
 
-class Test:
-    def __init__(self, name):
-        self.name = name
-        self.result = "FAILED"  # until it has ended
-        self.output = []
+def end_of(program, tests, status):
+    """Whether this program came to its end, as a test of its own. GoogleTest's status: 0 all
+    passed, 1 some failed, and those speak for themselves."""
+    whole = Test(f"{program}/ends_by_itself")
+    whole.output = tests[-1].output[-20:] if tests and not tests[-1].ended else []
+    whole.output.append(f"exit status {status}")
+    whole.result = "OK" if status in ("0", "1") else "FAILED"
+    return whole
 
 
 def read_log(text):
     """Returns (release of the kernel or None, [Test])."""
-    release, program, tests, current, ended = None, "none", [], None, True
+    release, program, tests, said = None, None, [], []
     for line in text.replace("\r", "").split("\n"):
         words = line.split()
         if line.startswith("== kernel "):
             release = words[2]
         elif line.startswith("== begin "):
-            program, ended, current = words[2], False, None
+            program, said = words[2], []
         elif line.startswith("== end "):
-            whole = Test(f"{words[2]}/ends_by_itself")
-            whole.output = [] if current is None else current.output[-20:]
-            # GoogleTest's own: 0 all passed, 1 some failed, and those speak for themselves.
-            whole.result = "OK" if words[3] in ("0", "1") else "FAILED"
-            whole.output.append(f"exit status {words[3]}")
-            tests.append(whole)
-            ended = True
-        elif line.startswith("[ RUN      ] "):
-            current = Test(f"{program}/{words[3]}")
-            tests.append(current)
-        elif current is not None and (found := RESULT.match(line)):
-            current.result = found[1]
-            current = None
-        elif current is not None:
-            current.output.append(line)
-    if not ended or not tests:
-        whole = Test(f"{program}/ends_by_itself")
-        whole.output = text.split("\n")[-20:]
+            ran = tests_of(said, program)
+            tests += [*ran, end_of(program, ran, words[3])]
+            program, said = None, []
+        else:
+            said.append(line)
+    if program is not None or not tests:
+        tests += tests_of(said, program)
+        whole = Test(f"{program or 'none'}/ends_by_itself")
+        whole.output = said[-20:]
         tests.append(whole)
     return release, tests
 

@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""The tests of a GoogleTest program, read from what it printed.
+
+A test that began and did not end has failed.
+"""
+
+import re
+
+BEGIN = re.compile(r"^\[ RUN      \] (\S+)")
+# What a test printed without a line's end stands before it.
+RESULT = re.compile(r"\[ +(OK|FAILED|SKIPPED) +\] (\S+?)(?:, where .*)? \(\d+ ms\)$")
+
+
+class Test:
+    """result: OK, FAILED or SKIPPED; ended: the test came to its end; output: lines of its own."""
+
+    def __init__(self, name):
+        self.name = name
+        self.result = "FAILED"  # until it has ended
+        self.ended = False
+        self.output = []
+
+
+def tests_of(lines, prefix):
+    """[Test], each named prefix/Suite.Test."""
+    tests, current = [], None
+    for line in lines:
+        if begun := BEGIN.match(line):
+            current = Test(f"{prefix}/{begun[1]}")
+            tests.append(current)
+        elif current is None:
+            continue
+        elif (found := RESULT.search(line)) and current.name == f"{prefix}/{found[2]}":
+            if before := line[:found.start()]:
+                current.output.append(before)
+            current.result, current.ended = found[1], True
+            current = None
+        else:
+            current.output.append(line)
+    return tests
