@@ -24,13 +24,17 @@ struct MailedState {
   std::uint32_t generation;
 };
 
-constexpr std::uint64_t slow_handler_ns = 1'000'000;
 constexpr std::size_t handlers_per_clock = 32;
 
 }  // namespace
 
 LaneLoop::LaneLoop(Ledger& ledger, Lane& lane, HandlerRunner& runner) noexcept
-    : ledger_(ledger), lane_(lane), runner_(runner), system_(ledger.system()) {}
+    : ledger_(ledger),
+      lane_(lane),
+      runner_(runner),
+      system_(ledger.system()),
+      clock_(ledger.system(), lane.clock, lane.counters.handler_ns_max,
+             lane.counters.slow_handlers) {}
 
 // -- ownership ------------------------------------------------------------------------------------
 
@@ -111,33 +115,14 @@ std::uint32_t LaneLoop::started() const noexcept {
 
 // -- a turn ---------------------------------------------------------------------------------------
 
-// A few handlers are timed together, for the clock costs as much as a short one. If they were slow,
-// it was one of them, as good as always.
-inline std::int64_t LaneLoop::note_time(std::int64_t begin, std::size_t timed) noexcept {
-  const std::int64_t end = system_.monotonic_ns();
-  lane_.clock.set(end);
-  const auto took = static_cast<std::uint64_t>(end - begin);
-  // Most are below what was seen already, and need no division.
-  if (BATON_UNLIKELY(took > slow_handler_ns || took > lane_.counters.handler_ns_max.get())) {
-    note_long_time(took, timed);
-  }
-  return end;
-}
-
-void LaneLoop::note_long_time(std::uint64_t took, std::size_t timed) noexcept {
-  const bool slow = took > slow_handler_ns;
-  if (slow) lane_.counters.slow_handlers.add();
-  lane_.counters.handler_ns_max.raise_to(slow ? took : took / timed);
-}
-
 // REQUIRES: there is one, and `handlers_max` is not 0.
-inline std::size_t LaneLoop::run_batch(std::int64_t begin, std::size_t handlers_max) {
-  lane_.clock.set(begin);
+inline std::size_t LaneLoop::run_batch(std::size_t handlers_max) {
+  std::uint64_t begin = clock_.begin();
   std::size_t count = 0;
   do {
     const std::size_t ran = run_some(std::min(handlers_max - count, handlers_per_clock));
     if (BATON_UNLIKELY(ran == 0)) break;  // stopped meanwhile
-    begin = note_time(begin, ran);
+    begin = clock_.end(begin, ran);
     count += ran;
   } while (!lane_.completed.empty() && count < handlers_max && !stopped());
   return count;
@@ -258,7 +243,7 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
     }
     if (BATON_LIKELY(!lane_.completed.empty())) {
       const std::size_t most = std::min(handlers_max - handlers, lane_.handlers_before_look());
-      handlers += run_batch(system_.monotonic_ns(), most);
+      handlers += run_batch(most);
     }
     if (handlers >= handlers_max) break;
     if (stopped()) break;

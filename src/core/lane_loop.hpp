@@ -12,6 +12,7 @@
 
 #include "base/probes.hpp"
 #include "baton/deadline.hpp"
+#include "core/handler_clock.hpp"
 #include "core/kept_lane.hpp"
 #include "core/ledger.hpp"
 #include "core/sleep_word.hpp"
@@ -150,10 +151,8 @@ class LaneLoop {
   [[nodiscard]] bool quiet() const noexcept;
   [[gnu::always_inline]] void be_at_work() noexcept;
   void be_quiet() noexcept;
-  [[gnu::always_inline]] std::size_t run_batch(std::int64_t begin, std::size_t handlers_max);
+  [[gnu::always_inline]] std::size_t run_batch(std::size_t handlers_max);
   [[gnu::always_inline]] std::size_t run_some(std::size_t handlers_max);
-  [[gnu::always_inline]] std::int64_t note_time(std::int64_t begin, std::size_t timed) noexcept;
-  void note_long_time(std::uint64_t took, std::size_t timed) noexcept;
   [[gnu::always_inline]] void wait(Deadline deadline) noexcept;
   [[gnu::noinline]] std::size_t reap_all(Deadline deadline) noexcept;
   [[gnu::always_inline]] void note_batch(std::size_t brought) noexcept;
@@ -167,6 +166,7 @@ class LaneLoop {
   Lane& lane_;
   HandlerRunner& runner_;
   const os::System& system_;
+  HandlerClock clock_;
   std::vector<Processor*> own_;
   Processor* only_ = nullptr;  // of own_, if it is the only one
   Processor* way_ = nullptr;   // takes all streams, and is one of these; else null
