@@ -118,22 +118,22 @@ std::uint32_t LaneLoop::started() const noexcept {
 // REQUIRES: there is one, and `handlers_max` is not 0.
 inline std::size_t LaneLoop::run_batch(std::size_t handlers_max) {
   std::uint64_t begin = clock_.begin();
-  std::size_t count = 0;
+  std::size_t left = handlers_max;
   do {
-    const std::size_t ran = run_some(std::min(handlers_max - count, handlers_per_clock));
-    if (BATON_UNLIKELY(ran == 0)) break;  // stopped meanwhile
+    const std::size_t ran = run_some(std::min(left, handlers_per_clock));
     begin = clock_.end(begin, ran);
-    count += ran;
-  } while (!lane_.completed.empty() && count < handlers_max && !stopped());
-  return count;
+    left -= ran;
+  } while (!lane_.completed.empty() && left > 0 && !stopped());
+  return handlers_max - left;
 }
 
+// The first without a look whether there is one. REQUIRES: as above.
 inline std::size_t LaneLoop::run_some(std::size_t handlers_max) {
   Lane& lane = lane_;
   HandlerRunner& runner = runner_;
   std::size_t left = handlers_max;
   try {
-    for (; left > 0 && !lane.completed.empty() && !stopped(); --left) {
+    do {
       Operation& operation = lane.completed.pop_front();
       if (BATON_LIKELY(Access::has(operation, Access::direct))) {
         lane.counters.completed.add();
@@ -142,7 +142,7 @@ inline std::size_t LaneLoop::run_some(std::size_t handlers_max) {
         if (!operation.has(Operation::internal)) lane.counters.completed.add();
         ledger_.handler_returned(lane, runner.run(lane, operation, false));
       }
-    }
+    } while (--left > 0 && !lane.completed.empty() && !stopped());
   } catch (...) {
     lane.counters.exceptions.add();
     throw;
@@ -187,12 +187,10 @@ inline void LaneLoop::note_batch(std::size_t brought) noexcept {
 }
 
 inline void LaneLoop::wait(Deadline deadline) noexcept {
-  if (BATON_UNLIKELY(only_ == nullptr || !only_->deferred.empty())) {
-    start_what_is_deferred();
-  }
+  Processor* const only = only_;
+  if (BATON_UNLIKELY(only == nullptr || !only->deferred.empty())) start_what_is_deferred();
   Lane& lane = lane_;
-  const bool idle = lane.completed.empty() && lane.closable == nullptr && !stopped();
-  if (!idle) {
+  if (BATON_UNLIKELY(!lane.completed.empty() || lane.closable != nullptr)) {
     reap(Deadline::immediately());
     return;
   }
@@ -203,8 +201,8 @@ inline void LaneLoop::wait(Deadline deadline) noexcept {
   if (BATON_UNLIKELY(mail)) call_attention();  // its sender may not have come to that yet
   Deadline until = mail ? Deadline::immediately() : deadline;
   if (BATON_UNLIKELY(!lane.timers.empty())) until = std::min(until, lane.timers.nearest());
-  if (BATON_LIKELY(only_ != nullptr)) {
-    note_batch(reap_from(*only_, until));
+  if (BATON_LIKELY(only != nullptr)) {
+    note_batch(reap_from(*only, until));
   } else {
     reap(until);
   }
@@ -225,14 +223,15 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
     }
   } const leave{*this, link.outer};
 
-  std::size_t handlers = 0;
   bool late = false;
+  const bool leaves = return_after_handlers || !deadline.is_never();  // before it is stopped
   // A turn that ends after its handlers takes what is queued now, not what they queue meanwhile.
   if (return_after_handlers && handlers_max == 0) {
     take_mail();
     handlers_max = std::max(lane_.completed.size(), limits::handlers_per_look);
   }
   if (handlers_max == 0) handlers_max = ~std::size_t{0};
+  std::size_t left = handlers_max;
   while (!stopped()) {
     take_mail();
     run_closures();
@@ -242,21 +241,22 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
       ledger_.expire(lane_, ledger_.now(), late ? ~std::size_t{0} : lane_.handlers_before_look());
     }
     if (BATON_LIKELY(!lane_.completed.empty())) {
-      const std::size_t most = std::min(handlers_max - handlers, lane_.handlers_before_look());
-      handlers += run_batch(most);
+      left -= run_batch(std::min(left, lane_.handlers_before_look()));
+      if (left == 0 || stopped()) break;
     }
-    if (handlers >= handlers_max) break;
-    if (stopped()) break;
-    if (lane_.completed.empty() && (late || (return_after_handlers && handlers > 0))) break;
+    if (BATON_UNLIKELY(leaves) && lane_.completed.empty() &&
+        (late || (return_after_handlers && left < handlers_max))) {
+      break;
+    }
     run_closures();
     if (ledger_.draining.load(std::memory_order_relaxed)) {
       if (quiet()) be_quiet();
       if (stopped()) break;
     }
     wait(deadline);
-    late = !deadline.is_never() && ledger_.now() >= deadline;
+    if (BATON_UNLIKELY(leaves)) late = !deadline.is_never() && ledger_.now() >= deadline;
   }
-  return handlers;
+  return handlers_max - left;
 }
 
 bool LaneLoop::quiet() const noexcept {
@@ -306,28 +306,27 @@ void LaneLoop::find_straight_way() noexcept {
   if (found == nullptr || found->mode != Mode::per_thread) return;
   if (first_that_takes(OperationKind::write_stream) != found) return;
   way_ = found;
+  way_engine_ = found->engine.get();
   way_->straight = &lane_.counters.straight_pending;
   way_started_max_ = found->operations_max;
   if (found->started_max != 0) way_started_max_ = std::min(way_started_max_, found->started_max);
 }
 
-// With a strand, or from the cache.
+// With a strand, or from the cache. REQUIRES: usual but for that.
 const std::error_code* LaneLoop::start_with_more(Operation& operation) noexcept {
-  return start_here(operation, 0);
+  Handle* const handle = operation.handle();
+  if (handle == nullptr) return nullptr;
+  const void* const loop = Access::straight(*handle).load(std::memory_order_relaxed);
+  if (loop != os::thread_locals.straight) return nullptr;
+  return static_cast<LaneLoop*>(const_cast<void*>(loop))->start_here(operation, *handle, 0);
 }
 
-// A read that is complete at once, or deferred.
+// A read that is complete at once, or what is deferred.
 void LaneLoop::not_pending(Operation& operation, Submission answer) noexcept {
   ledger_.submitted(lane_, *way_, operation, answer);
 }
 
 void LaneLoop::add_deadline(Operation& operation) noexcept { lane_.timers.add(operation); }
-
-// A write for which there is no room.
-void LaneLoop::pending_after_all(Operation& operation, Submission answer) noexcept {
-  book_straight(operation, Access::flags(operation));
-  if (answer != Submission::pending) not_pending(operation, answer);
-}
 
 // A stream has gone the long way once, and its engine knows the handle: from now on the straight
 // one will do, until it is closed.
@@ -336,6 +335,7 @@ void LaneLoop::went_well(Handle& handle) noexcept {
       Access::phase(handle) != Access::Phase::open) {
     return;
   }
+  Access::record(handle) = way_engine_->record_of(handle);
   Access::straight(handle).store(this, std::memory_order_relaxed);
 }
 
