@@ -523,11 +523,11 @@ void IoUringEngine::send_cancel(Operation& operation) noexcept {
 
 // -- from the ring to the completed queue ---------------------------------------------------------
 
-inline bool IoUringEngine::settle_straight(const abi::Cqe& completion,
-                                           OperationQueue& done) noexcept {
+inline bool IoUringEngine::settle_straight(abi::Cqe completion, OperationQueue& done) noexcept {
   const auto slot = static_cast<std::uint32_t>(completion.user_data >> 32);
-  Request* const request = requests_.find(slot);
-  if (BATON_UNLIKELY(request == nullptr || request->operation == nullptr ||
+  if (BATON_UNLIKELY(slot >= requests_.used())) return false;
+  Request* const request = &requests_[slot];
+  if (BATON_UNLIKELY(request->operation == nullptr ||
                      request->generation != static_cast<std::uint32_t>(completion.user_data))) {
     return false;
   }
@@ -556,21 +556,31 @@ inline bool IoUringEngine::settle_straight(const abi::Cqe& completion,
   return true;
 }
 
-bool IoUringEngine::reap(OperationQueue& completed) noexcept {
-  if (!ring_->has_completions()) return false;
-  os::LockGuard guard{mutex_, system_, locked_};
+// A completion is passed by value, in two registers.
+inline bool IoUringEngine::take_all(OperationQueue& completed) noexcept {
   bool interrupted = false;
   // Called with the mutex held, which the analysis does not see through.
-  const auto take = [&](const abi::Cqe& completion) BATON_NO_THREAD_SAFETY_ANALYSIS {
-    if (BATON_LIKELY(settle_straight(completion, completed))) return;
-    interrupted |= settle(completion, completed);
-  };
+  const auto take = [&](abi::Cqe completion)
+                        __attribute__((always_inline)) BATON_NO_THREAD_SAFETY_ANALYSIS {
+                          if (BATON_LIKELY(settle_straight(completion, completed))) return;
+                          interrupted |= settle(completion, completed);
+                        };
   ring_->pop_each(limits::reports_max, take);
   return interrupted;
 }
 
+inline bool IoUringEngine::reap(OperationQueue& completed) noexcept {
+  return BATON_LIKELY(!locked_) ? take_all(completed) : reap_locked(completed);
+}
+
+bool IoUringEngine::reap_locked(OperationQueue& completed) noexcept {
+  if (!ring_->has_completions()) return false;
+  os::LockGuard guard{mutex_, system_, true};
+  return take_all(completed);
+}
+
 // True for an interrupt.
-bool IoUringEngine::settle(const abi::Cqe& completion, OperationQueue& done) noexcept {
+bool IoUringEngine::settle(abi::Cqe completion, OperationQueue& done) noexcept {
   if (completion.user_data == cancel_tag) return false;  // its target tells
   if (completion.user_data == wake_tag) return settle_wake(completion);
   if (completion.user_data == message_tag) {
@@ -593,7 +603,7 @@ bool IoUringEngine::settle(const abi::Cqe& completion, OperationQueue& done) noe
   return false;
 }
 
-bool IoUringEngine::settle_wake(const abi::Cqe& completion) noexcept {
+bool IoUringEngine::settle_wake(abi::Cqe completion) noexcept {
   if ((completion.flags & abi::cqe_more) == 0) wake_armed_ = false;
   if (completion.result == -EINVAL) wake_by_read_ = true;
   // ECANCELED: the thread that submitted it has ended. It is armed again before the next wait.

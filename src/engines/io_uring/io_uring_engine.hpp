@@ -76,8 +76,8 @@ class IoUringEngine final : public Engine {
   // False: it is not that, or did not end so; the general way below goes on.
   [[gnu::always_inline]] bool submit_straight(
       Operation& operation, Lane& lane, abi::Opcode what) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
-  [[gnu::always_inline]] bool settle_straight(const abi::Cqe& completion,
-                                              OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
+  [[gnu::always_inline]] bool settle_straight(abi::Cqe completion, OperationQueue& done) noexcept
+      BATON_REQUIRES(mutex_);
 
   // From submit to the ring.
   Submission no_memory(Operation& operation) const noexcept BATON_REQUIRES(mutex_);
@@ -98,9 +98,12 @@ class IoUringEngine final : public Engine {
   void send_cancel(Operation& operation) noexcept BATON_REQUIRES(mutex_);
 
   // From the ring to the completed queue.
-  bool reap(OperationQueue& completed) noexcept;
-  bool settle(const abi::Cqe& completion, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
-  bool settle_wake(const abi::Cqe& completion) noexcept BATON_REQUIRES(mutex_);
+  [[gnu::always_inline]] bool reap(OperationQueue& completed) noexcept
+      BATON_NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::noinline]] bool reap_locked(OperationQueue& completed) noexcept;
+  [[gnu::always_inline]] bool take_all(OperationQueue& completed) noexcept BATON_REQUIRES(mutex_);
+  bool settle(abi::Cqe completion, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
+  bool settle_wake(abi::Cqe completion) noexcept BATON_REQUIRES(mutex_);
   void settle_request(Operation& operation, int result, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);
   void settle_merged(Lane& lane, int result, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
