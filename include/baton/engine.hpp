@@ -165,12 +165,12 @@ class BATON_EXPORT Engine {
   /// Optional, a shorter way for the usual: submit() of a read_stream and of a write_stream of one
   /// buffer, not internal, not read_until, that nobody has asked to cancel, by the one thread that
   /// touches the engine (EngineOptions::concurrent false). `record` is what record_of() has
-  /// answered for the handle.
-  virtual Submission submit_read(Operation& operation, void* record) noexcept {
+  /// answered for the handle. (Cold, so that no compiler takes these for the likely ones.)
+  [[gnu::cold]] virtual Submission submit_read(Operation& operation, void* record) noexcept {
     static_cast<void>(record);
     return submit(operation);
   }
-  virtual Submission submit_write(Operation& operation, void* record) noexcept {
+  [[gnu::cold]] virtual Submission submit_write(Operation& operation, void* record) noexcept {
     static_cast<void>(record);
     return submit(operation);
   }
