@@ -192,7 +192,7 @@ Submission EmulatedEngine::submit(Operation& operation) noexcept {
 }
 
 Submission EmulatedEngine::submit_read(Operation& operation, void* record_of_handle) noexcept {
-  BATON_DASSERT(!concurrent_ && !operation.cancel_asked());
+  BATON_DASSERT(!concurrent_);
   Record& record = *static_cast<Record*>(record_of_handle);
   return watch_straight(operation, record) ? Submission::pending
                                            : submit_generally(operation, true);
@@ -213,7 +213,7 @@ inline bool EmulatedEngine::watch_straight(Operation& operation, Record& record)
 }
 
 Submission EmulatedEngine::submit_write(Operation& operation, void* record_of_handle) noexcept {
-  BATON_DASSERT(!concurrent_ && !operation.cancel_asked());
+  BATON_DASSERT(!concurrent_);
   Record& record = *static_cast<Record*>(record_of_handle);
   Sent sent = Sent::nothing;
   if (BATON_LIKELY(is_plain(operation, 0))) {
@@ -707,8 +707,9 @@ void EmulatedEngine::wait(OperationQueue& completed, Deadline deadline) noexcept
   const auto visit = [&](std::uint32_t index, Interest ready)
                          __attribute__((always_inline)) { handle(index, ready, completed); };
   demux_->wait_for_each(reports_, until, visit);
-  // With something in hand it has time until the next wait.
-  if (BATON_UNLIKELY(completed.empty())) take_what_is_due(completed);
+  // Also with something in hand: the interrupt of what workers have finished may be used up, and
+  // then nothing makes the descriptor readable.
+  take_what_is_due(completed);
 }
 
 inline void EmulatedEngine::take_what_is_due(OperationQueue& completed) noexcept {

@@ -175,7 +175,7 @@ inline bool IoUringEngine::submit_straight(Operation& operation, Lane& lane,
 }
 
 Submission IoUringEngine::submit_read(Operation& operation, void* record) noexcept {
-  BATON_DASSERT(!locked_ && !operation.cancel_asked());
+  BATON_DASSERT(!locked_);
   auto* const known = static_cast<HandleRecord*>(record);
   const bool done =
       BATON_LIKELY(known != nullptr) && submit_straight(operation, known->reads, abi::op_recv);
@@ -183,7 +183,7 @@ Submission IoUringEngine::submit_read(Operation& operation, void* record) noexce
 }
 
 Submission IoUringEngine::submit_write(Operation& operation, void* record) noexcept {
-  BATON_DASSERT(!locked_ && !operation.cancel_asked());
+  BATON_DASSERT(!locked_);
   auto* const known = static_cast<HandleRecord*>(record);
   const bool done =
       BATON_LIKELY(known != nullptr) && submit_straight(operation, known->writes, abi::op_send);

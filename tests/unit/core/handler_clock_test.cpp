@@ -1,6 +1,6 @@
-// How long handlers take: every slow one is counted, with ticks and without, and what is as short as
-// others were costs no look at the clock. The system's clock is the test's; the ticks are real, and
-// nothing is expected of how many there are.
+// How long handlers take: every slow one is counted, with ticks and without, and what is as short
+// as others were costs no look at the clock. The system's clock is the test's; the ticks are real,
+// and nothing is expected of how many there are.
 #include "core/handler_clock.hpp"
 
 #include <gtest/gtest.h>
@@ -95,7 +95,7 @@ TEST_P(HandlerClockTest, WhatIsAsShortAsOthersWereNeedsNoLook) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Core, HandlerClockTest, testing::Bool(),
-                         [](const auto& info) { return info.param ? "by_ticks" : "by_the_clock"; });
+                         [](const auto& each) { return each.param ? "by_ticks" : "by_the_clock"; });
 
 }  // namespace
 }  // namespace baton
