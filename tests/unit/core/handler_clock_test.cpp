@@ -88,7 +88,7 @@ TEST_P(HandlerClockTest, WhatIsAsShortAsOthersWereNeedsNoLook) {
     EXPECT_EQ(looks, 2U) << "without ticks the clock is all there is";
     return;
   }
-  for (;;) {       // until one is shorter than all before: preemption may come in between
+  for (;;) {  // until one is shorter than all before: preemption may come in between
     const std::uint64_t begin = clock_.begin();
     const unsigned before = looks;
     static_cast<void>(clock_.end(begin, 1));
