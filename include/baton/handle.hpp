@@ -71,7 +71,10 @@ class Handle {
   std::atomic<const void*> straight_{nullptr};
   Operation* closing_ = nullptr;     // the close operation that waits for pending_ == 0, if any
   Operation* operations_ = nullptr;  // head of the list of its pending operations
-  Handle* next_ = nullptr;           // free list, or a list of handles to detach or to close
+  union {
+    Handle* next_ = nullptr;  // free list, or a list of handles to detach or to close
+    void* record_;            // while straight_ is set: its engine's
+  };
 
   // What other threads ask of the lane (src/core/lane.hpp), in per_thread mode; besides, returned_
   // counts the handlers that other lanes have run for it.

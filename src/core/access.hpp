@@ -29,8 +29,9 @@ class OperationAccess {
     return operation.state_.load(std::memory_order_relaxed);
   }
 
-  /// At rest, a read or a write of a stream, of one buffer, by a user: by one look at one word. Of
-  /// pooled reads and deadlines it says nothing.
+  /// At rest, a read or a write of a stream, of one buffer, by a user, without one of the flags
+  /// `besides`: by one look at one word. Of pooled reads and deadlines it says nothing.
+  template <std::uint16_t besides = 0>
   [[gnu::always_inline]] static bool is_usual(const Operation& operation) noexcept {
     struct Word {
       std::uint8_t state;
@@ -43,7 +44,7 @@ class OperationAccess {
                   static_cast<int>(OperationKind::write_stream) == 1);
     constexpr auto unusual = std::bit_cast<std::uint32_t>(
         Word{Operation::pending_bit, 0xfe,
-             Operation::vectored | Operation::until | Operation::internal});
+             Operation::vectored | Operation::until | Operation::internal | besides});
     std::uint32_t word;
     std::memcpy(&word, reinterpret_cast<const char*>(&operation) + offsetof(Operation, state_),
                 sizeof(word));
@@ -191,6 +192,8 @@ class OperationAccess {
   static Operation* after(Operation& operation) noexcept { return operation.sibling_next_; }
   static Handle*& next(Handle& handle) noexcept { return handle.next_; }
   static std::atomic<const void*>& straight(Handle& handle) noexcept { return handle.straight_; }
+  /// While straight() is set: Engine::record_of.
+  static void*& record(Handle& handle) noexcept { return handle.record_; }
   static std::atomic<std::uint64_t>& asked(Handle& handle) noexcept { return handle.asked_; }
   static std::atomic<std::uint32_t>& returned(Handle& handle) noexcept { return handle.returned_; }
   static Handle*& asked_next(Handle& handle) noexcept { return handle.asked_next_; }
@@ -198,10 +201,11 @@ class OperationAccess {
 
   /// Into the list of its handle, which has one more pending; unlist leaves the count, which lasts
   /// until the handler has returned.
-  static void list(Operation& operation) noexcept { list(operation, operation.core_flags_); }
-  /// With new flags.
-  static void list(Operation& operation, std::uint8_t flags) noexcept {
-    Handle& handle = *operation.handle();
+  static void list(Operation& operation) noexcept {
+    list(operation, *operation.handle(), operation.core_flags_);
+  }
+  /// With new flags. REQUIRES: `handle` is the operation's.
+  static void list(Operation& operation, Handle& handle, std::uint8_t flags) noexcept {
     operation.sibling_previous_ = nullptr;
     operation.sibling_next_ = handle.operations_;
     if (handle.operations_ != nullptr) handle.operations_->sibling_previous_ = &operation;

@@ -166,7 +166,7 @@ struct Lane {
 
   std::uint16_t index = 0;
   std::size_t last_batch = 0;  // operations that the last wait brought
-  CoarseClock clock;           // set by whoever runs this lane's handlers, once a batch
+  CoarseClock clock;           // set by whoever runs this lane's handlers
   TimerQueue timers;
   OperationQueue completed;
   LaneCounters counters;

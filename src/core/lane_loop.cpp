@@ -24,13 +24,17 @@ struct MailedState {
   std::uint32_t generation;
 };
 
-constexpr std::uint64_t slow_handler_ns = 1'000'000;
 constexpr std::size_t handlers_per_clock = 32;
 
 }  // namespace
 
 LaneLoop::LaneLoop(Ledger& ledger, Lane& lane, HandlerRunner& runner) noexcept
-    : ledger_(ledger), lane_(lane), runner_(runner), system_(ledger.system()) {}
+    : ledger_(ledger),
+      lane_(lane),
+      runner_(runner),
+      system_(ledger.system()),
+      clock_(ledger.system(), lane.clock, lane.counters.handler_ns_max,
+             lane.counters.slow_handlers) {}
 
 // -- ownership ------------------------------------------------------------------------------------
 
@@ -111,44 +115,25 @@ std::uint32_t LaneLoop::started() const noexcept {
 
 // -- a turn ---------------------------------------------------------------------------------------
 
-// A few handlers are timed together, for the clock costs as much as a short one. If they were slow,
-// it was one of them, as good as always.
-inline std::int64_t LaneLoop::note_time(std::int64_t begin, std::size_t timed) noexcept {
-  const std::int64_t end = system_.monotonic_ns();
-  lane_.clock.set(end);
-  const auto took = static_cast<std::uint64_t>(end - begin);
-  // Most are below what was seen already, and need no division.
-  if (BATON_UNLIKELY(took > slow_handler_ns || took > lane_.counters.handler_ns_max.get())) {
-    note_long_time(took, timed);
-  }
-  return end;
-}
-
-void LaneLoop::note_long_time(std::uint64_t took, std::size_t timed) noexcept {
-  const bool slow = took > slow_handler_ns;
-  if (slow) lane_.counters.slow_handlers.add();
-  lane_.counters.handler_ns_max.raise_to(slow ? took : took / timed);
-}
-
 // REQUIRES: there is one, and `handlers_max` is not 0.
-inline std::size_t LaneLoop::run_batch(std::int64_t begin, std::size_t handlers_max) {
-  lane_.clock.set(begin);
-  std::size_t count = 0;
+inline std::size_t LaneLoop::run_batch(std::size_t handlers_max) {
+  std::uint64_t begin = clock_.begin();
+  std::size_t left = handlers_max;
   do {
-    const std::size_t ran = run_some(std::min(handlers_max - count, handlers_per_clock));
-    if (BATON_UNLIKELY(ran == 0)) break;  // stopped meanwhile
-    begin = note_time(begin, ran);
-    count += ran;
-  } while (!lane_.completed.empty() && count < handlers_max && !stopped());
-  return count;
+    const std::size_t ran = run_some(std::min(left, handlers_per_clock));
+    begin = clock_.end(begin, ran);
+    left -= ran;
+  } while (!lane_.completed.empty() && left > 0 && !stopped());
+  return handlers_max - left;
 }
 
+// The first without a look whether there is one. REQUIRES: as above.
 inline std::size_t LaneLoop::run_some(std::size_t handlers_max) {
   Lane& lane = lane_;
   HandlerRunner& runner = runner_;
   std::size_t left = handlers_max;
   try {
-    for (; left > 0 && !lane.completed.empty() && !stopped(); --left) {
+    do {
       Operation& operation = lane.completed.pop_front();
       if (BATON_LIKELY(Access::has(operation, Access::direct))) {
         lane.counters.completed.add();
@@ -157,7 +142,7 @@ inline std::size_t LaneLoop::run_some(std::size_t handlers_max) {
         if (!operation.has(Operation::internal)) lane.counters.completed.add();
         ledger_.handler_returned(lane, runner.run(lane, operation, false));
       }
-    }
+    } while (--left > 0 && !lane.completed.empty() && !stopped());
   } catch (...) {
     lane.counters.exceptions.add();
     throw;
@@ -202,12 +187,10 @@ inline void LaneLoop::note_batch(std::size_t brought) noexcept {
 }
 
 inline void LaneLoop::wait(Deadline deadline) noexcept {
-  if (BATON_UNLIKELY(only_ == nullptr || !only_->deferred.empty())) {
-    start_what_is_deferred();
-  }
+  Processor* const only = only_;
+  if (BATON_UNLIKELY(only == nullptr || !only->deferred.empty())) start_what_is_deferred();
   Lane& lane = lane_;
-  const bool idle = lane.completed.empty() && lane.closable == nullptr && !stopped();
-  if (!idle) {
+  if (BATON_UNLIKELY(!lane.completed.empty() || lane.closable != nullptr)) {
     reap(Deadline::immediately());
     return;
   }
@@ -218,8 +201,8 @@ inline void LaneLoop::wait(Deadline deadline) noexcept {
   if (BATON_UNLIKELY(mail)) call_attention();  // its sender may not have come to that yet
   Deadline until = mail ? Deadline::immediately() : deadline;
   if (BATON_UNLIKELY(!lane.timers.empty())) until = std::min(until, lane.timers.nearest());
-  if (BATON_LIKELY(only_ != nullptr)) {
-    note_batch(reap_from(*only_, until));
+  if (BATON_LIKELY(only != nullptr)) {
+    note_batch(reap_from(*only, until));
   } else {
     reap(until);
   }
@@ -240,14 +223,15 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
     }
   } const leave{*this, link.outer};
 
-  std::size_t handlers = 0;
   bool late = false;
+  const bool leaves = return_after_handlers || !deadline.is_never();  // before it is stopped
   // A turn that ends after its handlers takes what is queued now, not what they queue meanwhile.
   if (return_after_handlers && handlers_max == 0) {
     take_mail();
     handlers_max = std::max(lane_.completed.size(), limits::handlers_per_look);
   }
   if (handlers_max == 0) handlers_max = ~std::size_t{0};
+  std::size_t left = handlers_max;
   while (!stopped()) {
     take_mail();
     run_closures();
@@ -257,21 +241,22 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
       ledger_.expire(lane_, ledger_.now(), late ? ~std::size_t{0} : lane_.handlers_before_look());
     }
     if (BATON_LIKELY(!lane_.completed.empty())) {
-      const std::size_t most = std::min(handlers_max - handlers, lane_.handlers_before_look());
-      handlers += run_batch(system_.monotonic_ns(), most);
+      left -= run_batch(std::min(left, lane_.handlers_before_look()));
+      if (left == 0 || stopped()) break;
     }
-    if (handlers >= handlers_max) break;
-    if (stopped()) break;
-    if (lane_.completed.empty() && (late || (return_after_handlers && handlers > 0))) break;
+    if (BATON_UNLIKELY(leaves) && lane_.completed.empty() &&
+        (late || (return_after_handlers && left < handlers_max))) {
+      break;
+    }
     run_closures();
     if (ledger_.draining.load(std::memory_order_relaxed)) {
       if (quiet()) be_quiet();
       if (stopped()) break;
     }
     wait(deadline);
-    late = !deadline.is_never() && ledger_.now() >= deadline;
+    if (BATON_UNLIKELY(leaves)) late = !deadline.is_never() && ledger_.now() >= deadline;
   }
-  return handlers;
+  return handlers_max - left;
 }
 
 bool LaneLoop::quiet() const noexcept {
@@ -321,28 +306,27 @@ void LaneLoop::find_straight_way() noexcept {
   if (found == nullptr || found->mode != Mode::per_thread) return;
   if (first_that_takes(OperationKind::write_stream) != found) return;
   way_ = found;
+  way_engine_ = found->engine.get();
   way_->straight = &lane_.counters.straight_pending;
   way_started_max_ = found->operations_max;
   if (found->started_max != 0) way_started_max_ = std::min(way_started_max_, found->started_max);
 }
 
-// With a strand, or from the cache.
+// With a strand, or from the cache. REQUIRES: usual but for that.
 const std::error_code* LaneLoop::start_with_more(Operation& operation) noexcept {
-  return start_here(operation, 0);
+  Handle* const handle = operation.handle();
+  if (handle == nullptr) return nullptr;
+  const void* const loop = Access::straight(*handle).load(std::memory_order_relaxed);
+  if (loop != os::thread_locals.straight) return nullptr;
+  return static_cast<LaneLoop*>(const_cast<void*>(loop))->start_here(operation, *handle, 0);
 }
 
-// A read that is complete at once, or deferred.
+// A read that is complete at once, or what is deferred.
 void LaneLoop::not_pending(Operation& operation, Submission answer) noexcept {
   ledger_.submitted(lane_, *way_, operation, answer);
 }
 
 void LaneLoop::add_deadline(Operation& operation) noexcept { lane_.timers.add(operation); }
-
-// A write for which there is no room.
-void LaneLoop::pending_after_all(Operation& operation, Submission answer) noexcept {
-  book_straight(operation, Access::flags(operation));
-  if (answer != Submission::pending) not_pending(operation, answer);
-}
 
 // A stream has gone the long way once, and its engine knows the handle: from now on the straight
 // one will do, until it is closed.
@@ -351,6 +335,7 @@ void LaneLoop::went_well(Handle& handle) noexcept {
       Access::phase(handle) != Access::Phase::open) {
     return;
   }
+  Access::record(handle) = way_engine_->record_of(handle);
   Access::straight(handle).store(this, std::memory_order_relaxed);
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/probes.hpp"
 #include "baton/deadline.hpp"
+#include "core/handler_clock.hpp"
 #include "core/kept_lane.hpp"
 #include "core/ledger.hpp"
 #include "core/sleep_word.hpp"
@@ -122,17 +123,17 @@ class LaneLoop {
         link != nullptr ? static_cast<const void*>(link->loop) : &os::nowhere;
   }
 
-  [[gnu::always_inline]] const std::error_code* start_here(Operation& operation,
+  [[gnu::noinline]] static const std::error_code* start_with_more(Operation& operation) noexcept;
+  [[gnu::always_inline]] const std::error_code* start_here(Operation& operation, Handle& handle,
                                                            std::uint8_t flags) noexcept;
-  [[gnu::noinline]] const std::error_code* start_with_more(Operation& operation) noexcept;
-  [[gnu::always_inline]] const std::error_code* read_here(Operation& operation,
-                                                          std::uint8_t flags) noexcept;
-  [[gnu::always_inline]] const std::error_code* write_here(Operation& operation,
-                                                           std::uint8_t flags) noexcept;
-  [[gnu::always_inline]] void book_straight(Operation& operation, std::uint8_t flags) noexcept;
+  [[gnu::always_inline]] void read_here(Operation& operation, Handle& handle,
+                                        std::uint8_t flags) noexcept;
+  [[gnu::always_inline]] void write_here(Operation& operation, Handle& handle,
+                                         std::uint8_t flags) noexcept;
+  [[gnu::always_inline]] void book_straight(Operation& operation, Handle& handle,
+                                            std::uint8_t flags) noexcept;
   void not_pending(Operation& operation, Submission answer) noexcept;
   void add_deadline(Operation& operation) noexcept;
-  void pending_after_all(Operation& operation, Submission answer) noexcept;
   void went_well(Handle& handle) noexcept;
   void look_at_mail() noexcept;
   void close_handles() noexcept;
@@ -150,10 +151,8 @@ class LaneLoop {
   [[nodiscard]] bool quiet() const noexcept;
   [[gnu::always_inline]] void be_at_work() noexcept;
   void be_quiet() noexcept;
-  [[gnu::always_inline]] std::size_t run_batch(std::int64_t begin, std::size_t handlers_max);
+  [[gnu::always_inline]] std::size_t run_batch(std::size_t handlers_max);
   [[gnu::always_inline]] std::size_t run_some(std::size_t handlers_max);
-  [[gnu::always_inline]] std::int64_t note_time(std::int64_t begin, std::size_t timed) noexcept;
-  void note_long_time(std::uint64_t took, std::size_t timed) noexcept;
   [[gnu::always_inline]] void wait(Deadline deadline) noexcept;
   [[gnu::noinline]] std::size_t reap_all(Deadline deadline) noexcept;
   [[gnu::always_inline]] void note_batch(std::size_t brought) noexcept;
@@ -167,9 +166,11 @@ class LaneLoop {
   Lane& lane_;
   HandlerRunner& runner_;
   const os::System& system_;
+  HandlerClock clock_;
   std::vector<Processor*> own_;
   Processor* only_ = nullptr;  // of own_, if it is the only one
   Processor* way_ = nullptr;   // takes all streams, and is one of these; else null
+  Engine* way_engine_ = nullptr;
   std::uint32_t way_started_max_ = 0;
   std::atomic<bool> stopped_{false};
   SleepWord sleep_;
@@ -182,21 +183,22 @@ class LaneLoop {
 };
 
 inline const std::error_code* LaneLoop::start_straight(Operation& operation) noexcept {
-  if (BATON_UNLIKELY(!OperationAccess::is_usual(operation))) return nullptr;
+  if (BATON_UNLIKELY(!OperationAccess::is_usual<Operation::cached>(operation))) {
+    return OperationAccess::is_usual(operation) ? start_with_more(operation) : nullptr;
+  }
   Handle* const handle = operation.handle();
   if (BATON_UNLIKELY(handle == nullptr)) return nullptr;
   // relaxed: another thread's loop is enough to know that it is not this one's.
   const void* const loop = OperationAccess::straight(*handle).load(std::memory_order_relaxed);
   if (BATON_UNLIKELY(loop != os::thread_locals.straight)) return nullptr;
+  if (BATON_UNLIKELY(operation.strand() != nullptr)) return start_with_more(operation);
   LaneLoop& here = *static_cast<LaneLoop*>(const_cast<void*>(loop));
-  if (BATON_UNLIKELY(operation.strand() != nullptr)) return here.start_with_more(operation);
-  if (BATON_UNLIKELY(operation.has(Operation::cached))) return here.start_with_more(operation);
-  return here.start_here(operation, OperationAccess::direct);
+  return here.start_here(operation, *handle, OperationAccess::direct);
 }
 
 // What claim, submit and the rest of the long way do for such an operation, without the looks at
 // what cannot be here. Engine and lane have one thread, so that nobody can come in between.
-inline const std::error_code* LaneLoop::start_here(Operation& operation,
+inline const std::error_code* LaneLoop::start_here(Operation& operation, Handle& handle,
                                                    std::uint8_t flags) noexcept {
   // relaxed: who left something before this start was called has been seen to, for the call came
   // after; else either order will do.
@@ -204,50 +206,53 @@ inline const std::error_code* LaneLoop::start_here(Operation& operation,
                      way_->started >= way_started_max_)) {
     return nullptr;
   }
-  BATON_PROBE3(operation_start, &operation, operation.kind(), operation.handle()->native());
-  BATON_PROBE2(operation_submit, &operation, way_->index);
-  if (operation.kind() == OperationKind::read_stream) return read_here(operation, flags);
-  return write_here(operation, flags);
-}
-
-// There is nearly never something to read yet: it is booked as pending.
-inline const std::error_code* LaneLoop::read_here(Operation& operation,
-                                                  std::uint8_t flags) noexcept {
+  BATON_PROBE3(operation_start, &operation, operation.kind(), handle.native());
   OperationAccess::activate_straight(operation);
-  book_straight(operation, flags);
-  const Submission answer = way_->engine->submit(operation);
-  if (BATON_UNLIKELY(answer != Submission::pending)) not_pending(operation, answer);
+  if (operation.kind() == OperationKind::read_stream) {
+    read_here(operation, handle, flags);
+  } else {
+    write_here(operation, handle, flags);
+  }
   return &success_;
 }
 
-// There is nearly always room: booked after the engine has it, if it has to be.
-inline const std::error_code* LaneLoop::write_here(Operation& operation,
-                                                   std::uint8_t flags) noexcept {
-  OperationAccess::activate_straight(operation);
-  OperationAccess::flags(operation) = flags;
-  const Submission answer = way_->engine->submit(operation);
-  if (BATON_UNLIKELY(answer != Submission::completed)) {
-    pending_after_all(operation, answer);
-    return &success_;
+// There is nearly never something to read yet: it is booked as pending.
+inline void LaneLoop::read_here(Operation& operation, Handle& handle, std::uint8_t flags) noexcept {
+  book_straight(operation, handle, flags);
+  BATON_PROBE2(operation_submit, &operation, way_->index);
+  const Submission answer = way_engine_->submit_read(operation, OperationAccess::record(handle));
+  if (BATON_UNLIKELY(answer != Submission::pending)) not_pending(operation, answer);
+}
+
+// Some engines write at once, for there is nearly always room: then it is never pending.
+inline void LaneLoop::write_here(Operation& operation, Handle& handle,
+                                 std::uint8_t flags) noexcept {
+  BATON_PROBE2(operation_submit, &operation, way_->index);
+  const Submission answer = way_engine_->submit_write(operation, OperationAccess::record(handle));
+  if (answer != Submission::completed) {
+    book_straight(operation, handle, flags);
+    if (BATON_UNLIKELY(answer != Submission::pending)) not_pending(operation, answer);
+    return;
   }
   Lane& lane = lane_;
-  ++OperationAccess::pending(*operation.handle());
+  OperationAccess::flags(operation) = flags;
+  ++OperationAccess::pending(handle);
   lane.counters.straight_done.add();
   if (BATON_UNLIKELY(operation.error_value() == ECANCELED)) lane.counters.cancelled.add();
   BATON_PROBE3(operation_complete, &operation, operation.bytes(), operation.error_value());
   OperationAccess::forget_deadline(operation);
   OperationAccess::set_state_straight(operation, OperationState::result_ready);
   lane.completed.push_back(operation);
-  return &success_;
 }
 
-inline void LaneLoop::book_straight(Operation& operation, std::uint8_t flags) noexcept {
+inline void LaneLoop::book_straight(Operation& operation, Handle& handle,
+                                    std::uint8_t flags) noexcept {
   Lane& lane = lane_;
   Processor& way = *way_;
   OperationAccess::set_state_straight(operation, OperationState::started);
   OperationAccess::set_processor(operation, way.index);
   OperationAccess::set_started(operation, lane.clock.tick());
-  OperationAccess::list(operation, flags);
+  OperationAccess::list(operation, handle, flags);
   ++way.started;
   lane.counters.straight_pending.add();
   if (BATON_UNLIKELY(!operation.deadline().is_never())) add_deadline(operation);

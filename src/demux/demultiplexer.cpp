@@ -182,6 +182,7 @@ Result<void, Failure> Demultiplexer::open_interrupt(
   }
   interrupter_ = std::move(*opened);
   by_signal_ = interrupter_->descriptor() == invalid_handle;
+  waits_specially_ = by_signal_ || fixed_set_;
   return {};
 }
 

@@ -116,7 +116,7 @@ class Demultiplexer {
   /// the system: how many of `reports` it has filled, which are of no use but to the second.
   std::size_t wait_raw(std::span<Report> reports, Deadline deadline) noexcept {
     BATON_ASSERT(!reports.empty());
-    if (BATON_UNLIKELY(by_signal_ || fixed_set_)) return wait_specially(reports, deadline);
+    if (BATON_UNLIKELY(waits_specially_)) return wait_specially(reports, deadline);
     const Result<std::size_t> waited = strategy_->wait(reports, deadline, nullptr);
     if (BATON_UNLIKELY(!waited)) return count_failed_wait();
     BATON_ASSERT(*waited <= reports.size());
@@ -208,7 +208,8 @@ class Demultiplexer {
   const bool plain_;      // neither: a report is what it says
   const bool fixed_set_;  // and somebody else may change it
   std::unique_ptr<InterruptStrategy> interrupter_;
-  bool by_signal_ = false;  // the interrupter has no descriptor
+  bool by_signal_ = false;             // the interrupter has no descriptor
+  bool waits_specially_ = fixed_set_;  // for either reason
   ChunkedTable<Descriptor> descriptors_;
   os::Mutex mutex_;  // serialises changes of registrations
   std::atomic<bool> waiting_{false};

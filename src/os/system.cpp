@@ -21,6 +21,8 @@
 #include <memory>
 #include <new>
 
+#include "os/ticks.hpp"
+
 namespace baton::os {
 namespace {
 
@@ -167,6 +169,7 @@ System make_real() noexcept {
   System system{};
   system.monotonic_ns = monotonic_ns;
   system.monotonic_coarse_ns = monotonic_coarse_ns;
+  system.has_ticks = ticks_are_even();
   system.realtime_us = realtime_us;
   system.futex_wait = futex_wait;
   system.futex_wake = futex_wake;

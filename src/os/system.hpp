@@ -43,6 +43,8 @@ struct System {
   std::int64_t (*monotonic_ns)();
   /// The same clock as of the system's last tick, a few milliseconds ago: several times cheaper.
   std::int64_t (*monotonic_coarse_ns)();
+  /// os::ticks() runs evenly with that clock. Not in a simulation.
+  bool has_ticks;
   /// CLOCK_REALTIME in microseconds since 1970, for log lines only.
   std::int64_t (*realtime_us)();
   /// Sleeps while *word == expected, at most until deadline_ns of the monotonic clock (INT64_MAX:

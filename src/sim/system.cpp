@@ -164,6 +164,7 @@ os::System make_table() noexcept {
     return scheduler().now();
   };
   table.monotonic_coarse_ns = [] { return scheduler().now(); };
+  table.has_ticks = false;
   table.realtime_us = [] { return scheduler().now() / 1000; };
   table.futex_wait = [](std::atomic<std::uint32_t>* word, std::uint32_t expected,
                         std::int64_t deadline_ns) {

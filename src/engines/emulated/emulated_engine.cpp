@@ -185,22 +185,22 @@ inline bool EmulatedEngine::is_plain(const Operation& operation, unsigned specia
 }
 
 Submission EmulatedEngine::submit(Operation& operation) noexcept {
-  if (operation.kind() == OperationKind::write_stream) {
-    return BATON_LIKELY(!concurrent_) ? submit_write_alone(operation)
-                                      : submit_write_locked(operation);
+  if (operation.kind() == OperationKind::write_stream && concurrent_) {
+    return submit_write_locked(operation);
   }
-  if (BATON_UNLIKELY(concurrent_ || operation.kind() != OperationKind::read_stream)) {
-    return submit_generally(operation, true);
-  }
-  Record& record = record_of(operation);
+  return submit_generally(operation, true);
+}
+
+Submission EmulatedEngine::submit_read(Operation& operation, void* record_of_handle) noexcept {
+  BATON_DASSERT(!concurrent_);
+  Record& record = *static_cast<Record*>(record_of_handle);
   return watch_straight(operation, record) ? Submission::pending
                                            : submit_generally(operation, true);
 }
 
 inline bool EmulatedEngine::watch_straight(Operation& operation, Record& record) noexcept {
-  constexpr unsigned special = Operation::vectored | Operation::pooled | Operation::until;
-  if (BATON_UNLIKELY(!record.straight_in || !is_plain(operation, special) ||
-                     !record.in.queue.empty() || operation.cancel_asked())) {
+  if (BATON_UNLIKELY(!record.straight_in || !is_plain(operation, Operation::pooled) ||
+                     !record.in.queue.empty())) {
     return false;
   }
   Progress& state = progress(operation);
@@ -212,10 +212,11 @@ inline bool EmulatedEngine::watch_straight(Operation& operation, Record& record)
   return true;
 }
 
-Submission EmulatedEngine::submit_write_alone(Operation& operation) noexcept {
-  Record& record = record_of(operation);
+Submission EmulatedEngine::submit_write(Operation& operation, void* record_of_handle) noexcept {
+  BATON_DASSERT(!concurrent_);
+  Record& record = *static_cast<Record*>(record_of_handle);
   Sent sent = Sent::nothing;
-  if (BATON_LIKELY(is_plain(operation, Operation::vectored))) {
+  if (BATON_LIKELY(is_plain(operation, 0))) {
     sent = send_straight(operation, record);
     if (BATON_LIKELY(sent == Sent::done)) return Submission::completed;
   }
@@ -228,7 +229,8 @@ Submission EmulatedEngine::submit_write_locked(Operation& operation) noexcept {
     return submit_generally(operation, true);
   }
   record.out.mutex.lock(system_);
-  const Sent sent = send_straight(operation, record);
+  const Sent sent =
+      BATON_LIKELY(!operation.cancel_asked()) ? send_straight(operation, record) : Sent::nothing;
   Submission answer = Submission::completed;
   if (BATON_UNLIKELY(sent == Sent::partly)) answer = queue_rest(operation, record);
   record.out.mutex.unlock(system_);
@@ -258,8 +260,7 @@ Submission EmulatedEngine::queue_rest(Operation& operation, Record& record) noex
 
 inline EmulatedEngine::Sent EmulatedEngine::send_straight(Operation& operation,
                                                           Record& record) noexcept {
-  if (BATON_UNLIKELY(!record.straight || !record.out.queue.empty() || record.out.asleep ||
-                     operation.cancel_asked())) {
+  if (BATON_UNLIKELY(!record.straight || !record.out.queue.empty() || record.out.asleep)) {
     return Sent::nothing;
   }
   const MutableBuffer buffer = operation.buffer();
@@ -706,6 +707,8 @@ void EmulatedEngine::wait(OperationQueue& completed, Deadline deadline) noexcept
   const auto visit = [&](std::uint32_t index, Interest ready)
                          __attribute__((always_inline)) { handle(index, ready, completed); };
   demux_->wait_for_each(reports_, until, visit);
+  // Also with something in hand: the interrupt of what workers have finished may be used up, and
+  // then nothing makes the descriptor readable.
   take_what_is_due(completed);
 }
 

@@ -50,6 +50,13 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   std::error_code attach(Handle& handle) noexcept override;
   void detach(Handle& handle) noexcept override;
   Submission submit(Operation& operation) noexcept override;
+  Submission submit_read(Operation& operation,
+                         void* record) noexcept override BATON_NO_THREAD_SAFETY_ANALYSIS;
+  Submission submit_write(Operation& operation,
+                          void* record) noexcept override BATON_NO_THREAD_SAFETY_ANALYSIS;
+  [[nodiscard]] void* record_of(const Handle& handle) noexcept override {
+    return &records_[handle.index()];
+  }
   CancelAnswer cancel(Operation& operation) noexcept override;
   void wait(OperationQueue& completed, Deadline deadline) noexcept override;
   void interrupt() noexcept override { demux_->interrupt(); }
@@ -79,8 +86,6 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   [[gnu::always_inline]] static bool is_plain(const Operation& operation,
                                               unsigned special) noexcept;
   [[gnu::always_inline]] bool watch_straight(Operation& operation, Record& record) noexcept
-      BATON_NO_THREAD_SAFETY_ANALYSIS;
-  [[gnu::noinline]] Submission submit_write_alone(Operation& operation) noexcept
       BATON_NO_THREAD_SAFETY_ANALYSIS;
   Submission submit_write_locked(Operation& operation) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
   [[gnu::noinline, gnu::cold]] Submission write_otherwise(

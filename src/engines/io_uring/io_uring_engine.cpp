@@ -141,19 +141,12 @@ void IoUringEngine::detach(Handle& handle) noexcept {
 
 // -- from submit to the ring ----------------------------------------------------------------------
 
-inline bool IoUringEngine::submit_straight(Operation& operation) noexcept {
-  constexpr unsigned special = Operation::vectored | Operation::pooled | Operation::until;
-  const Handle& handle = *operation.handle();
-  if (BATON_UNLIKELY(operation.kind() > OperationKind::write_stream ||
-                     (operation.flags() & special) != 0 ||
-                     operation.buffer().size - 1 >= limits::transfer_max ||
-                     handle.kind() != HandleKind::stream_socket || operation.cancel_asked())) {
+inline bool IoUringEngine::submit_straight(Operation& operation, Lane& lane,
+                                           abi::Opcode what) noexcept {
+  if (BATON_UNLIKELY((operation.flags() & Operation::pooled) != 0 ||
+                     operation.buffer().size - 1 >= limits::transfer_max || !lane.queue.empty())) {
     return false;
   }
-  const bool reads = operation.kind() == OperationKind::read_stream;
-  HandleRecord& record = handles_[handle.index()];
-  Lane& lane = reads ? record.reads : record.writes;
-  if (BATON_UNLIKELY(!lane.queue.empty())) return false;
   abi::Sqe* const request = ring_->claim();
   if (BATON_UNLIKELY(request == nullptr)) return false;
   std::uint32_t slot = no_index;
@@ -165,27 +158,39 @@ inline bool IoUringEngine::submit_straight(Operation& operation) noexcept {
   state.slot = slot;
   state.place = Place::kernel;
   state.straight = true;
+  state.straight_lane = &lane;
   lane.queue.push_only(operation);
   lane.covered = 1;
   ++in_flight_;
   ++in_kernel_;
-  request->opcode = reads ? abi::op_recv : abi::op_send;
-  request->fd = handle.native();
+  request->opcode = what;
+  request->fd = operation.handle()->native();
   request->address = reinterpret_cast<std::uintptr_t>(operation.buffer().data);
   request->length = static_cast<std::uint32_t>(operation.buffer().size);
-  request->operation_flags = reads ? 0 : MSG_NOSIGNAL;
+  request->operation_flags = what == abi::op_send ? MSG_NOSIGNAL : 0;
   request->user_data = tag_of(slot, named.generation);
   BATON_TSAN_RELEASE(&operation);
   ring_->publish();
   return true;
 }
 
-Submission IoUringEngine::submit(Operation& operation) noexcept {
-  if (BATON_LIKELY(!locked_ && submit_straight(operation))) return Submission::pending;
-  return submit_generally(operation);
+Submission IoUringEngine::submit_read(Operation& operation, void* record) noexcept {
+  BATON_DASSERT(!locked_);
+  auto* const known = static_cast<HandleRecord*>(record);
+  const bool done =
+      BATON_LIKELY(known != nullptr) && submit_straight(operation, known->reads, abi::op_recv);
+  return BATON_LIKELY(done) ? Submission::pending : submit(operation);
 }
 
-Submission IoUringEngine::submit_generally(Operation& operation) noexcept {
+Submission IoUringEngine::submit_write(Operation& operation, void* record) noexcept {
+  BATON_DASSERT(!locked_);
+  auto* const known = static_cast<HandleRecord*>(record);
+  const bool done =
+      BATON_LIKELY(known != nullptr) && submit_straight(operation, known->writes, abi::op_send);
+  return BATON_LIKELY(done) ? Submission::pending : submit(operation);
+}
+
+Submission IoUringEngine::submit(Operation& operation) noexcept {
   OperationQueue done;
   bool call_leader = false;
   {
@@ -518,11 +523,11 @@ void IoUringEngine::send_cancel(Operation& operation) noexcept {
 
 // -- from the ring to the completed queue ---------------------------------------------------------
 
-inline bool IoUringEngine::settle_straight(const abi::Cqe& completion,
-                                           OperationQueue& done) noexcept {
+inline bool IoUringEngine::settle_straight(abi::Cqe completion, OperationQueue& done) noexcept {
   const auto slot = static_cast<std::uint32_t>(completion.user_data >> 32);
-  Request* const request = requests_.find(slot);
-  if (BATON_UNLIKELY(request == nullptr || request->operation == nullptr ||
+  if (BATON_UNLIKELY(slot >= requests_.used())) return false;
+  Request* const request = &requests_[slot];
+  if (BATON_UNLIKELY(request->operation == nullptr ||
                      request->generation != static_cast<std::uint32_t>(completion.user_data))) {
     return false;
   }
@@ -531,8 +536,7 @@ inline bool IoUringEngine::settle_straight(const abi::Cqe& completion,
   if (BATON_UNLIKELY(!state.straight)) return false;
   state.straight = false;
   if (BATON_UNLIKELY(completion.result <= 0 || state.cancelled)) return false;
-  HandleRecord& record = handles_[operation.handle()->index()];
-  Lane& lane = operation.kind() == OperationKind::read_stream ? record.reads : record.writes;
+  Lane& lane = *state.straight_lane;
   const auto moved = static_cast<std::size_t>(completion.result);
   if (BATON_UNLIKELY(OperationQueue::next(operation) != nullptr ||
                      (operation.has(Operation::exactly) && moved != operation.buffer().size))) {
@@ -552,21 +556,31 @@ inline bool IoUringEngine::settle_straight(const abi::Cqe& completion,
   return true;
 }
 
-bool IoUringEngine::reap(OperationQueue& completed) noexcept {
-  if (!ring_->has_completions()) return false;
-  os::LockGuard guard{mutex_, system_, locked_};
+// A completion is passed by value, in two registers.
+inline bool IoUringEngine::take_all(OperationQueue& completed) noexcept {
   bool interrupted = false;
   // Called with the mutex held, which the analysis does not see through.
-  const auto take = [&](const abi::Cqe& completion) BATON_NO_THREAD_SAFETY_ANALYSIS {
-    if (BATON_LIKELY(settle_straight(completion, completed))) return;
-    interrupted |= settle(completion, completed);
-  };
+  const auto take = [&](abi::Cqe completion)
+                        __attribute__((always_inline)) BATON_NO_THREAD_SAFETY_ANALYSIS {
+                          if (BATON_LIKELY(settle_straight(completion, completed))) return;
+                          interrupted |= settle(completion, completed);
+                        };
   ring_->pop_each(limits::reports_max, take);
   return interrupted;
 }
 
+inline bool IoUringEngine::reap(OperationQueue& completed) noexcept {
+  return BATON_LIKELY(!locked_) ? take_all(completed) : reap_locked(completed);
+}
+
+bool IoUringEngine::reap_locked(OperationQueue& completed) noexcept {
+  if (!ring_->has_completions()) return false;
+  os::LockGuard guard{mutex_, system_, true};
+  return take_all(completed);
+}
+
 // True for an interrupt.
-bool IoUringEngine::settle(const abi::Cqe& completion, OperationQueue& done) noexcept {
+bool IoUringEngine::settle(abi::Cqe completion, OperationQueue& done) noexcept {
   if (completion.user_data == cancel_tag) return false;  // its target tells
   if (completion.user_data == wake_tag) return settle_wake(completion);
   if (completion.user_data == message_tag) {
@@ -589,7 +603,7 @@ bool IoUringEngine::settle(const abi::Cqe& completion, OperationQueue& done) noe
   return false;
 }
 
-bool IoUringEngine::settle_wake(const abi::Cqe& completion) noexcept {
+bool IoUringEngine::settle_wake(abi::Cqe completion) noexcept {
   if ((completion.flags & abi::cqe_more) == 0) wake_armed_ = false;
   if (completion.result == -EINVAL) wake_by_read_ = true;
   // ECANCELED: the thread that submitted it has ended. It is armed again before the next wait.

@@ -53,6 +53,12 @@ class IoUringEngine final : public Engine {
   std::error_code attach(Handle& handle) noexcept override;
   void detach(Handle& handle) noexcept override;
   Submission submit(Operation& operation) noexcept override;
+  Submission submit_read(Operation& operation, void* record) noexcept override;
+  Submission submit_write(Operation& operation, void* record) noexcept override;
+  [[nodiscard]] void* record_of(const Handle& handle) noexcept override
+      BATON_NO_THREAD_SAFETY_ANALYSIS {
+    return handle.kind() == HandleKind::stream_socket ? &handles_[handle.index()] : nullptr;
+  }
   void flush() noexcept override;
   CancelAnswer cancel(Operation& operation) noexcept override;
   void wait(OperationQueue& completed, Deadline deadline) noexcept override;
@@ -68,11 +74,10 @@ class IoUringEngine final : public Engine {
 
   // The usual read and the usual write: one buffer, a socket, nobody queued before, and one thread.
   // False: it is not that, or did not end so; the general way below goes on.
-  [[gnu::always_inline]] bool submit_straight(Operation& operation) noexcept
-      BATON_NO_THREAD_SAFETY_ANALYSIS;
-  [[gnu::always_inline]] bool settle_straight(const abi::Cqe& completion,
-                                              OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
-  Submission submit_generally(Operation& operation) noexcept;
+  [[gnu::always_inline]] bool submit_straight(
+      Operation& operation, Lane& lane, abi::Opcode what) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::always_inline]] bool settle_straight(abi::Cqe completion, OperationQueue& done) noexcept
+      BATON_REQUIRES(mutex_);
 
   // From submit to the ring.
   Submission no_memory(Operation& operation) const noexcept BATON_REQUIRES(mutex_);
@@ -93,9 +98,12 @@ class IoUringEngine final : public Engine {
   void send_cancel(Operation& operation) noexcept BATON_REQUIRES(mutex_);
 
   // From the ring to the completed queue.
-  bool reap(OperationQueue& completed) noexcept;
-  bool settle(const abi::Cqe& completion, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
-  bool settle_wake(const abi::Cqe& completion) noexcept BATON_REQUIRES(mutex_);
+  [[gnu::always_inline]] bool reap(OperationQueue& completed) noexcept
+      BATON_NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::noinline]] bool reap_locked(OperationQueue& completed) noexcept;
+  [[gnu::always_inline]] bool take_all(OperationQueue& completed) noexcept BATON_REQUIRES(mutex_);
+  bool settle(abi::Cqe completion, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
+  bool settle_wake(abi::Cqe completion) noexcept BATON_REQUIRES(mutex_);
   void settle_request(Operation& operation, int result, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);
   void settle_merged(Lane& lane, int result, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
@@ -151,10 +159,10 @@ class IoUringEngine final : public Engine {
   ChunkedTable<HandleRecord> handles_ BATON_GUARDED_BY(mutex_);
   OperationQueue backing_off_ BATON_GUARDED_BY(mutex_);
   std::uint32_t in_flight_ BATON_GUARDED_BY(mutex_) = 0;  // operations the engine has
-  std::uint32_t in_kernel_ BATON_GUARDED_BY(mutex_) = 0;  // requests of theirs in the ring
   std::uint32_t postponed_ BATON_GUARDED_BY(mutex_) =
-      0;                                                 // submissions and cancellations to make up
-  std::uint32_t file_lot_ BATON_GUARDED_BY(mutex_) = 2;  // transfers of files in one entry
+      0;  // submissions and cancellations to make up
+  std::uint32_t in_kernel_ BATON_GUARDED_BY(mutex_) = 0;  // requests of theirs in the ring
+  std::uint32_t file_lot_ BATON_GUARDED_BY(mutex_) = 2;   // transfers of files in one entry
   SpareDescriptor spare_;
   PipeCalls pipes_;
   std::int64_t log_again_ns_ BATON_GUARDED_BY(mutex_) = 0;

@@ -45,8 +45,8 @@ struct Message {
 struct Request {
   Operation* operation = nullptr;  ///< null: the slot is free
   std::uint32_t generation = 0;    ///< raised whenever the slot is freed
-  std::uint32_t next_free = no_index;
   std::uint32_t message = no_index;
+  std::uint32_t next_free = no_index;
 };
 
 /// Where an operation is while the engine has it.
@@ -63,6 +63,8 @@ enum class Step : std::uint8_t {
   perform,  ///< the operation itself
   poll      ///< only readiness: of a pooled read, or after EAGAIN
 };
+
+struct Lane;
 
 /// The engine's part inside the operation. The kernel is never pointed at it.
 struct Progress {
@@ -84,6 +86,7 @@ struct Progress {
   union {
     std::int64_t due_ns = 0;      ///< accept, connect: when it ends
     std::uint32_t writes_before;  ///< sync_file: writes of its epoch not yet done
+    Lane* straight_lane;          ///< while `straight`: in whose queue it is
   };
 };
 static_assert(sizeof(Progress) <= limits::engine_state_size);

@@ -120,7 +120,7 @@ class Ring {
   [[nodiscard]] bool needs_kernel() const noexcept;
   /// Takes the oldest completions, at most so many, and calls visit(completion) for each.
   template <class Visit>
-  void pop_each(std::size_t count_max, Visit&& visit) noexcept {
+  [[gnu::always_inline]] void pop_each(std::size_t count_max, Visit&& visit) noexcept {
     std::uint32_t head = shared(cq_head_).load(std::memory_order_relaxed);
     const std::uint32_t tail = shared(cq_tail_).load(std::memory_order_acquire);
     for (; head != tail && count_max > 0; --count_max) {

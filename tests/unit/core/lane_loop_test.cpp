@@ -299,6 +299,28 @@ TEST_F(LaneLoopTest, an_operation_with_a_strand_or_of_the_cache_starts_straight_
   EXPECT_EQ(Access::pending(socket), 0U);
 }
 
+TEST_F(LaneLoopTest, on_the_straight_way_the_engine_gets_its_record_of_the_handle) {
+  open();
+  engine().answer = Submission::completed;
+  Handle& first = handle();
+  Handle& second = handle();
+  prepare_read(one_, first);
+  prepare_read(two_, second);
+  inside([&] {
+    for (Operation* each : {&one_, &two_}) EXPECT_FALSE(loop_->start(*part_.processor, *each));
+  });
+  while (!lane_.completed.empty()) turn();
+  EXPECT_EQ(engine().reads_of, nullptr) << "the first goes the long way";
+  prepare_read(one_, first);
+  two_.prepare(OperationKind::write_stream, &second);
+  inside([&] {
+    for (Operation* each : {&one_, &two_}) EXPECT_TRUE(starts_straight(*each));
+  });
+  EXPECT_EQ(engine().reads_of, &engine().records[first.index()]);
+  EXPECT_EQ(engine().writes_of, &engine().records[second.index()]);
+  while (!lane_.completed.empty()) turn();
+}
+
 TEST_F(LaneLoopTest, what_is_cancelled_at_once_is_counted_on_the_straight_way_too) {
   open();
   engine().answer = Submission::completed;

@@ -28,6 +28,17 @@ class ObedientEngine final : public Engine {
     if (answer == Submission::completed) operation.finish(outcome);
     return answer;
   }
+  Submission submit_read(Operation& operation, void* record) noexcept override {
+    reads_of = record;
+    return submit(operation);
+  }
+  Submission submit_write(Operation& operation, void* record) noexcept override {
+    writes_of = record;
+    return submit(operation);
+  }
+  [[nodiscard]] void* record_of(const Handle& handle) noexcept override {
+    return &records[handle.index()];
+  }
   void flush() noexcept override { ++flushed; }
   CancelAnswer cancel(Operation& operation) noexcept override {
     ++cancelled;
@@ -48,6 +59,9 @@ class ObedientEngine final : public Engine {
   int flushed = 0;
   int cancelled = 0;
   int interrupted = 0;
+  int records[16] = {};  // by handles
+  void* reads_of = nullptr;
+  void* writes_of = nullptr;
 };
 
 struct Part {

@@ -1,0 +1,57 @@
+// The looks.
+#include "core/handler_clock.hpp"
+
+#include <algorithm>
+
+namespace baton {
+
+namespace {
+
+// A quarter of a tick of the coarse clock.
+constexpr std::int64_t fresh_ns = 4'000'000;
+
+// No processor's counter is behind another's. Were one, nothing would be learnt from it.
+bool is_span(std::uint64_t ticks) noexcept { return static_cast<std::int64_t>(ticks) > 0; }
+
+}  // namespace
+
+std::int64_t HandlerClock::ns_at(std::uint64_t count) const noexcept {
+  return has_ticks_ ? system_.monotonic_ns() : static_cast<std::int64_t>(count);
+}
+
+// Ticks are read after the nanoseconds here, and before them in measure(): who is preempted between
+// the two takes a span for longer, as one preempted within it does, and never for shorter.
+std::uint64_t HandlerClock::looked_at(std::uint64_t count, std::int64_t ns) noexcept {
+  coarse_.set(ns);
+  looked_ns_ = ns;
+  looked_ = has_ticks_ ? os::ticks() : count;
+  return looked_;
+}
+
+std::uint64_t HandlerClock::look(std::uint64_t now) noexcept {
+  const std::int64_t ns = ns_at(now);
+  const std::uint64_t passed = now - looked_;
+  if (has_ticks_ && ns - looked_ns_ <= fresh_ns && is_span(passed))
+    fresh_ = std::max(fresh_, passed);
+  return looked_at(now, ns);
+}
+
+std::uint64_t HandlerClock::measure(std::uint64_t begin, std::uint64_t end,
+                                    std::size_t handlers) noexcept {
+  const std::int64_t ns = ns_at(end);
+  const std::uint64_t ticks = end - begin;
+  // begin() has looked before, or found the last look fresh.
+  const auto passed_ns = static_cast<double>(ns - looked_ns_);
+  const double share = static_cast<double>(ticks) / static_cast<double>(end - looked_);
+  const auto took = static_cast<std::uint64_t>(passed_ns * share);
+  if (took <= std::min(slow_ns, longest_ns_.get())) {
+    if (has_ticks_ && is_span(ticks)) short_ = std::max(short_, ticks);
+  } else {
+    const bool is_slow = took > slow_ns;
+    if (is_slow) slow_.add();
+    longest_ns_.raise_to(is_slow ? took : took / handlers);
+  }
+  return looked_at(end, ns);
+}
+
+}  // namespace baton
