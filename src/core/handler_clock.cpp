@@ -10,7 +10,7 @@ namespace {
 // A quarter of a tick of the coarse clock.
 constexpr std::int64_t fresh_ns = 4'000'000;
 
-// No processor's counter is behind another's. Were one, nothing would be learnt from it.
+// No processor's counter is behind another's. Were one, nothing would be learnt, or told, from it.
 bool is_span(std::uint64_t ticks) noexcept { return static_cast<std::int64_t>(ticks) > 0; }
 
 }  // namespace
@@ -40,12 +40,13 @@ std::uint64_t HandlerClock::measure(std::uint64_t begin, std::uint64_t end,
                                     std::size_t handlers) noexcept {
   const std::int64_t ns = ns_at(end);
   const std::uint64_t ticks = end - begin;
+  if (!is_span(ticks) || !is_span(end - looked_)) return looked_at(end, ns);
   // begin() has looked before, or found the last look fresh.
   const auto passed_ns = static_cast<double>(ns - looked_ns_);
   const double share = static_cast<double>(ticks) / static_cast<double>(end - looked_);
   const auto took = static_cast<std::uint64_t>(passed_ns * share);
   if (took <= std::min(slow_ns, longest_ns_.get())) {
-    if (has_ticks_ && is_span(ticks)) short_ = std::max(short_, ticks);
+    if (has_ticks_) short_ = std::max(short_, ticks);
   } else {
     const bool is_slow = took > slow_ns;
     if (is_slow) slow_.add();
