@@ -159,6 +159,9 @@ class Reactor::Impl {
   void begin_wait(Deadline until) noexcept;
   void end_wait() noexcept;
   void accept_all(Member& me, std::span<Report> raw) noexcept;
+  bool accept_each(std::span<Report> raw) noexcept;
+  bool accept_the_rest(std::span<Report> reports) noexcept;
+  void after_reports(Member& me, bool interrupted) noexcept;
   void accept(Registration& registration, Interest ready) noexcept;
   bool run_next(Member& me);
   void run_ready(Member& me, Registration& registration);
@@ -205,6 +208,9 @@ class Reactor::Impl {
   [[nodiscard]] bool something_left() const noexcept {
     return !again_.empty() || !notifications_.empty() || !ready_.empty() || !closing_.empty();
   }
+  /// Some have their next turn though the system was not asked for them: edges come once, so what
+  /// is resumed is asked itself.
+  [[nodiscard]] bool some_come_unasked() const noexcept { return edge_ || !again_.empty(); }
   /// Nothing to look after but what is in ready_, and what the system will tell.
   [[nodiscard]] bool nothing_but_reports() const noexcept {
     return lazy_level_ && !pinned_ && !by_token_ && !wake_asked_ && late_.empty() &&
