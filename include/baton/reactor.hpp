@@ -154,7 +154,7 @@ class BATON_EXPORT Reactor {
   /// that runs is not waited for. ENOENT.
   std::error_code suspend(RegistrationKey key) noexcept;
   /// The opposite. One whose call runs is resumed when that has returned. ENOENT; the system's
-  /// errors.
+  /// errors, which leave it as it was.
   std::error_code resume(RegistrationKey key) noexcept;
 
   /// How a registration ended.

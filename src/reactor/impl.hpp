@@ -177,7 +177,7 @@ class Reactor::Impl {
   void run_close(Member& me);
   void timer_armed() noexcept;
   void refill() noexcept;
-  void call(Registration& registration, Interest what, Interest told, Answers& answers);
+  void call(Registration& registration, Interest& what, Interest& told, Answers& answers);
   void after_answers(Registration& registration, const Answers& answers) noexcept;
   static void tell(const reactor::Notification& notification);
   static void note_answer(Next next, Interest what, Answers& answers) noexcept;
@@ -186,7 +186,7 @@ class Reactor::Impl {
     me.in_handler = true;
     ++me.calls;
     ++statistics_.calls;
-    if (BATON_UNLIKELY(sleepers_ != nullptr || !tuning_.keep_lead)) hand_over(me);
+    if (BATON_UNLIKELY(sleepers_ != nullptr || !keep_lead_)) hand_over(me);
   }
   void begin_call(Member& me, Registration& registration) noexcept {
     if (BATON_UNLIKELY(!lazy_level_)) before_call(registration);
@@ -222,7 +222,7 @@ class Reactor::Impl {
   /// leader is needed for waiting, and leaves handlers to others as long as one of them sleeps.
   [[nodiscard]] bool may_take(const Member& me) const noexcept {
     if (BATON_UNLIKELY(pinned_)) return leader_ != &me || (sleepers_ == nullptr && coming_ == 0);
-    return leader_ == &me || leader_waits_ || me.helps || !tuning_.keep_lead;
+    return leader_ == &me || leader_waits_ || me.helps || !keep_lead_;
   }
   bool can_lead(const Member& me) const noexcept;
   std::error_code enter(Member& me) noexcept;
@@ -261,6 +261,7 @@ class Reactor::Impl {
   bool by_token_ = false;
   bool changes_seen_ = false;  // by a running wait
   bool pinned_ = false;        // one thread has to wait
+  bool keep_lead_ = true;      // as tuned; always where that thread cannot give it up lightly
   bool lead_moves_ = true;     // and may, at a price where one has to, be another one from now on
   std::uint32_t forks_ = 0;
   reactor::FifoToken token_;
