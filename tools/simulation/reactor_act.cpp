@@ -1,8 +1,9 @@
 // What a reactor's program does: handlers and the thread outside choose from the same.
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <array>
 
-#include "simulation/epoll_forms.hpp"
 #include "simulation/reactor_program.hpp"
 
 namespace baton::tools::simulation {
@@ -327,7 +328,6 @@ void ReactorProgram::notify_work() {
   const std::uint64_t begun = told_begun_;
   ++told_due_;
   const std::error_code error = reactor_->notify([this, number] { worked(number); });
-  works_[number].accepted = !error;
   judge_notify(error, begun);
 }
 

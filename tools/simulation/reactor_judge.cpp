@@ -1,6 +1,7 @@
 // What a reactor's program is called for, and whether that may be.
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <stdexcept>
 
 #include "simulation/reactor_program.hpp"

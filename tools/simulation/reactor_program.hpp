@@ -123,7 +123,6 @@ class ReactorProgram final : public Scenario {
 
   struct Work {
     std::uint32_t by = 0;  // the thread that has notified
-    bool accepted = false;
     bool done = false;
   };
 
