@@ -29,6 +29,7 @@ struct SimOptions {
   std::uint64_t seed = 0;  // 0: not given
   std::string range;
   std::uint32_t threads = 0;
+  bool reactor = false;
   std::string engine = "any";
   std::uint64_t violations_max = 0;
   bool verbose = false;
@@ -71,8 +72,8 @@ SeedRange range_of(const SimOptions& options) {
 // -- what is said on the way ----------------------------------------------------------------------
 
 std::string replay_of(const SimOptions& options, std::uint64_t seed) {
-  std::string command =
-      fmt::format("baton sim --seed {} --operations {}", seed, options.operations);
+  std::string command = fmt::format("baton sim{} --seed {} --operations {}",
+                                    options.reactor ? " --reactor" : "", seed, options.operations);
   if (options.threads != 0) command += fmt::format(" --threads {}", options.threads);
   if (options.engine != "any") command += " --engine " + options.engine;
   return command + " --verbose";
@@ -113,6 +114,7 @@ int run_sim(const SimOptions& options, const SeedRange& range) {
   ProgramOptions program;
   program.operations = options.operations;
   program.threads = options.threads;
+  program.reactor = options.reactor;
   if (options.engine == "simulated") program.engine = EngineChoice::simulated;
   if (options.engine == "emulated") program.engine = EngineChoice::emulated;
   tell_the_seed_on_abort(options);
@@ -136,8 +138,8 @@ int run_sim(const SimOptions& options, const SeedRange& range) {
   const RunResult result =
       simulation::run_seeds(range, program, options.verbose, options.violations_max, told);
   if (terminal) fmt::print(stderr, "\n");
-  fmt::print("range {}..{} engine {} threads {}\n", range.first, range.first + result.seeds - 1,
-             options.engine,
+  fmt::print("range {}..{} {} threads {}\n", range.first, range.first + result.seeds - 1,
+             options.reactor ? "reactor" : "engine " + options.engine,
              options.threads != 0 ? std::to_string(options.threads) : std::string{"drawn"});
   fmt::print("seeds {} operations {} violations {} history {:016x}\n", result.seeds,
              options.operations, result.violations, result.history);
@@ -236,10 +238,15 @@ void add_sim_command(CLI::App& app, Run& run) {
   command->add_option("--seed-range", options->range, "A..B: these seeds, both included");
   command->add_option("--threads", options->threads, "Threads in run() (default: drawn, 1 to 4)")
       ->check(CLI::Range(1U, 16U));
+  CLI::Option* const engine =
+      command
+          ->add_option("--engine", options->engine,
+                       "simulated, emulated (over simulated system calls), or any")
+          ->check(CLI::IsMember({"any", "simulated", "emulated"}));
   command
-      ->add_option("--engine", options->engine,
-                   "simulated, emulated (over simulated system calls), or any")
-      ->check(CLI::IsMember({"any", "simulated", "emulated"}));
+      ->add_flag("--reactor", options->reactor,
+                 "Programs of the Reactor, over simulated system calls, not of the Proactor")
+      ->excludes(engine);
   command
       ->add_option("--violations-max", options->violations_max,
                    "Ends after so many (default: never)")

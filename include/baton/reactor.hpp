@@ -68,7 +68,8 @@ struct ReactorTuning {
   Suspension suspension = Suspension::lazy;
   Resumption resumption = Resumption::late;
   /// The leader runs short handlers itself and stays the leader; if not, it gives up the lead
-  /// before every handler, and another thread waits.
+  /// before every handler, and another thread waits - but for strategies that one thread has to
+  /// wait for, which always keep it.
   bool keep_lead = true;
   /// ACE's token, imitated: threads do not follow a leader, but stand in line for the token, first
   /// in, first out, and who has it waits. Time limits of handle_events do not hold in the line.
@@ -154,7 +155,7 @@ class BATON_EXPORT Reactor {
   /// that runs is not waited for. ENOENT.
   std::error_code suspend(RegistrationKey key) noexcept;
   /// The opposite. One whose call runs is resumed when that has returned. ENOENT; the system's
-  /// errors.
+  /// errors, which leave it as it was.
   std::error_code resume(RegistrationKey key) noexcept;
 
   /// How a registration ended.

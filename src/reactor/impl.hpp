@@ -159,6 +159,9 @@ class Reactor::Impl {
   void begin_wait(Deadline until) noexcept;
   void end_wait() noexcept;
   void accept_all(Member& me, std::span<Report> raw) noexcept;
+  bool accept_each(std::span<Report> raw) noexcept;
+  bool accept_the_rest(std::span<Report> reports) noexcept;
+  void after_reports(Member& me, bool interrupted) noexcept;
   void accept(Registration& registration, Interest ready) noexcept;
   bool run_next(Member& me);
   void run_ready(Member& me, Registration& registration);
@@ -174,7 +177,7 @@ class Reactor::Impl {
   void run_close(Member& me);
   void timer_armed() noexcept;
   void refill() noexcept;
-  void call(Registration& registration, Interest what, Interest told, Answers& answers);
+  void call(Registration& registration, Interest& what, Interest& told, Answers& answers);
   void after_answers(Registration& registration, const Answers& answers) noexcept;
   static void tell(const reactor::Notification& notification);
   static void note_answer(Next next, Interest what, Answers& answers) noexcept;
@@ -183,7 +186,7 @@ class Reactor::Impl {
     me.in_handler = true;
     ++me.calls;
     ++statistics_.calls;
-    if (BATON_UNLIKELY(sleepers_ != nullptr || !tuning_.keep_lead)) hand_over(me);
+    if (BATON_UNLIKELY(sleepers_ != nullptr || !keep_lead_)) hand_over(me);
   }
   void begin_call(Member& me, Registration& registration) noexcept {
     if (BATON_UNLIKELY(!lazy_level_)) before_call(registration);
@@ -205,6 +208,9 @@ class Reactor::Impl {
   [[nodiscard]] bool something_left() const noexcept {
     return !again_.empty() || !notifications_.empty() || !ready_.empty() || !closing_.empty();
   }
+  /// Some have their next turn though the system was not asked for them: edges come once, so what
+  /// is resumed is asked itself.
+  [[nodiscard]] bool some_come_unasked() const noexcept { return edge_ || !again_.empty(); }
   /// Nothing to look after but what is in ready_, and what the system will tell.
   [[nodiscard]] bool nothing_but_reports() const noexcept {
     return lazy_level_ && !pinned_ && !by_token_ && !wake_asked_ && late_.empty() &&
@@ -216,7 +222,7 @@ class Reactor::Impl {
   /// leader is needed for waiting, and leaves handlers to others as long as one of them sleeps.
   [[nodiscard]] bool may_take(const Member& me) const noexcept {
     if (BATON_UNLIKELY(pinned_)) return leader_ != &me || (sleepers_ == nullptr && coming_ == 0);
-    return leader_ == &me || leader_waits_ || me.helps || !tuning_.keep_lead;
+    return leader_ == &me || leader_waits_ || me.helps || !keep_lead_;
   }
   bool can_lead(const Member& me) const noexcept;
   std::error_code enter(Member& me) noexcept;
@@ -255,6 +261,7 @@ class Reactor::Impl {
   bool by_token_ = false;
   bool changes_seen_ = false;  // by a running wait
   bool pinned_ = false;        // one thread has to wait
+  bool keep_lead_ = true;      // as tuned; always where that thread cannot give it up lightly
   bool lead_moves_ = true;     // and may, at a price where one has to, be another one from now on
   std::uint32_t forks_ = 0;
   reactor::FifoToken token_;

@@ -99,6 +99,7 @@ Result<void, Failure> Reactor::Impl::open_demultiplexer() {
   // What an edge strategy knows already is asked of the Demultiplexer alone.
   changes_seen_ = info.changes_during_wait || edge_;
   pinned_ = !info.any_thread_waits;
+  keep_lead_ = tuning_.keep_lead || pinned_;
   by_token_ = tuning_.token_line && !pinned_;  // where one thread has to wait there is no line
   lead_moves_ = info.any_thread_waits || info.hands_over;
   return {};
@@ -170,10 +171,14 @@ std::error_code Reactor::Impl::resume(RegistrationKey key) noexcept {
   const os::LockGuard guard(mutex_, system_);
   Registration* const registration = find(key);
   if (registration == nullptr) return no_such();
-  registration->suspended = false;
+  const bool before = std::exchange(registration->suspended, false);
   if (registration->running) return {};
-  if (registration->late.linked()) registration->late.unlink();
   const std::error_code error = settle(*registration);
+  if (error) {
+    registration->suspended = before;
+  } else if (registration->late.linked()) {
+    registration->late.unlink();
+  }
   if (something_queued()) look_round();
   return error;
 }
@@ -188,8 +193,14 @@ Reactor::Removal Reactor::Impl::remove(RegistrationKey key, bool wait) noexcept 
     if (!registration->running) close(*registration);
   }
   // Its record is in use, under the next number, until on_close has returned.
-  const Registration* const ending = key.generation != 0 ? table_.find(key.index) : nullptr;
+  Registration* const ending = key.generation != 0 ? table_.find(key.index) : nullptr;
   while (wait && ending != nullptr && ending->ending && ending->generation == key.generation + 1) {
+    // Left to a thread of the reactor, and this may be the only one.
+    if (ending->queue.linked()) {
+      ending->queue.unlink();
+      close(*ending);
+      break;
+    }
     ++close_waiters_;
     const std::uint32_t seen = closes_.load(std::memory_order_relaxed);
     unlock();
@@ -285,9 +296,13 @@ void Reactor::Impl::close_later(Registration& registration, std::error_code why)
 
 std::error_code Reactor::Impl::settle(Registration& registration) noexcept {
   const Interest desired = registration.desired();
-  unwatch(registration, registration.armed - desired);
   const Interest more = desired - registration.armed;
-  return any(more) ? watch(registration, more) : std::error_code{};
+  // First, for only this can fail, and then nothing has changed.
+  if (any(more)) {
+    if (const std::error_code error = watch(registration, more)) return error;
+  }
+  unwatch(registration, registration.armed - desired);
+  return {};
 }
 
 std::error_code Reactor::Impl::watch(Registration& registration, Interest more) noexcept {
@@ -352,7 +367,13 @@ void Reactor::Impl::resume_after_call(Registration& registration) noexcept {
 
 void Reactor::Impl::resume_now(Registration& registration) noexcept {
   ++statistics_.resumed_now;
-  if (const std::error_code error = settle(registration)) close_later(registration, error);
+  const bool queued = registration.queue.linked();
+  if (const std::error_code error = settle(registration)) return close_later(registration, error);
+  if (queued || !registration.queue.linked()) return;
+  // Found ready by that (edges), without the system being asked for the others: they come first.
+  registration.queue.unlink();
+  again_.push(registration);
+  only_reports_ = false;
 }
 
 // By the thread that is about to wait. Those that were removed, suspended or resumed by the user

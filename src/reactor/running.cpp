@@ -39,6 +39,8 @@ void Reactor::Impl::run_several(Member& me, Registration& registration, Interest
     me.thrown = std::current_exception();
   }
   end_call(me, registration);
+  // After an exception: what it was told is told by nobody else again, but what is ready is.
+  if (BATON_UNLIKELY(me.thrown != nullptr)) registration.told = registration.told | (what & told);
   after_answers(registration, answers);
 }
 
@@ -55,12 +57,13 @@ void Reactor::Impl::before_call(Registration& registration) noexcept {
 }
 
 // Output comes before input, as in ACE: room is made before more is taken in.
-void Reactor::Impl::call(Registration& registration, Interest what, Interest told,
+// `what` and `told` are what is left.
+void Reactor::Impl::call(Registration& registration, Interest& what, Interest& told,
                          Answers& answers) {
   for (const Interest one : {Interest::out, Interest::urgent, Interest::in}) {
     if (!any(what & one)) continue;
-    ask(registration, one, answers);
     what = what - one;
+    ask(registration, one, answers);
     if (!any(what)) return;
     if (answers.remove) return;
     // It may have been removed, suspended or changed meanwhile, by that call, too.

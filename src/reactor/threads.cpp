@@ -72,7 +72,7 @@ void Reactor::Impl::accept_specially(Registration& registration, Interest ready)
 void Reactor::Impl::rest(Member& me, Deadline until) noexcept {
   if (BATON_UNLIKELY(by_token_)) return stand_in_line(me);
   Deadline limit = until;
-  const bool role = tuning_.keep_lead && lead_moves_ && understudy_ == nullptr && !me.dozes;
+  const bool role = keep_lead_ && lead_moves_ && understudy_ == nullptr && !me.dozes;
   me.dozes = false;
   if (role) {
     understudy_ = &me;
@@ -122,13 +122,13 @@ void Reactor::Impl::look(Member& me) noexcept {
 
 // Before a handler.
 void Reactor::Impl::hand_over(Member& me) noexcept {
-  if (leader_ == &me && !tuning_.keep_lead && !pinned_) {
+  if (leader_ == &me && !keep_lead_ && !pinned_) {
     leader_ = nullptr;
     give_token(me);
   }
   if (coming_ > 0) return;
   if (leader_ == nullptr) return wake_sleeper();
-  if (lead_moves_ && tuning_.keep_lead && understudy_ == nullptr) wake_sleeper();
+  if (lead_moves_ && keep_lead_ && understudy_ == nullptr) wake_sleeper();
 }
 
 // After something was queued, and before leaving: there is somebody who will look at it.
@@ -145,7 +145,7 @@ void Reactor::Impl::look_round() noexcept {
     return interrupt_leader();
   }
   const bool uncovered = leader_->in_handler && understudy_ == nullptr;
-  if (uncovered && tuning_.keep_lead && lead_moves_) return wake_sleeper();
+  if (uncovered && keep_lead_ && lead_moves_) return wake_sleeper();
   if (pinned_ && something_queued()) wake_sleeper();
 }
 

@@ -11,23 +11,27 @@ void FifoToken::acquire(void (*interrupt)(void*), void* context) noexcept {
       held_ = true;
       return;
     }
-    (last_ != nullptr ? last_->next : first_) = &me;
-    last_ = &me;
+    Line& line = interrupt != nullptr ? changers_ : leaders_;
+    (line.last != nullptr ? line.last->next : line.first) = &me;
+    line.last = &me;
   }
   if (interrupt != nullptr) interrupt(context);
   static_cast<void>(me.slot.park(system_, Deadline::never()));
 }
 
 // Handed to the first in line: it stays held. Under the lock, for the waiter leaves once unparked.
+// Who changes something comes before who wants to lead, as in ACE: whoever has the token was
+// interrupted for its sake, and the next leader would wait without having heard of it.
 void FifoToken::release() noexcept {
   const os::LockGuard lock(mutex_, system_);
-  Waiter* const next = first_;
+  Line& line = changers_.first != nullptr ? changers_ : leaders_;
+  Waiter* const next = line.first;
   if (next == nullptr) {
     held_ = false;
     return;
   }
-  first_ = next->next;
-  if (first_ == nullptr) last_ = nullptr;
+  line.first = next->next;
+  if (line.first == nullptr) line.last = nullptr;
   next->slot.unpark(system_);
 }
 

@@ -14,7 +14,8 @@ class FifoToken {
  public:
   explicit FifoToken(const os::System& system) noexcept : system_(system) {}
 
-  /// `interrupt`, if not null, is called with `context` when somebody holds it.
+  /// `interrupt`, if not null, is called with `context` when somebody holds it; then the caller
+  /// comes before all who wait without.
   void acquire(void (*interrupt)(void*), void* context) noexcept;
   void release() noexcept;
 
@@ -26,8 +27,12 @@ class FifoToken {
   const os::System& system_;
   os::Mutex mutex_;
   bool held_ = false;
-  Waiter* first_ = nullptr;
-  Waiter* last_ = nullptr;
+  struct Line {
+    Waiter* first = nullptr;
+    Waiter* last = nullptr;
+  };
+  Line changers_;  // those who interrupt
+  Line leaders_;   // those who are quiet
 };
 
 }  // namespace baton::reactor

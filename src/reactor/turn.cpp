@@ -68,7 +68,11 @@ void Reactor::Impl::lead(Member& me, Deadline until) {
   const std::span reports = std::span{reports_}.first(tuning_.reports_max);
   const std::size_t count = demux_->wait_raw(reports, leader_deadline_);
   end_wait();
-  accept_all(me, reports.first(count));
+  bool interrupted = accept_each(reports.first(count));
+  if (BATON_UNLIKELY(count == reports.size() && some_come_unasked())) {
+    interrupted = accept_the_rest(reports) || interrupted;
+  }
+  after_reports(me, interrupted);
   only_reports_ = nothing_but_reports();
 }
 
@@ -99,8 +103,30 @@ void Reactor::Impl::lead_straight(Member& me) {
 }
 
 void Reactor::Impl::accept_all(Member& me, std::span<Report> raw) noexcept {
+  after_reports(me, accept_each(raw));
+}
+
+bool Reactor::Impl::accept_each(std::span<Report> raw) noexcept {
   const auto visit = [this](std::uint32_t index, Interest ready) { accept(table_[index], ready); };
-  const bool interrupted = demux_->for_each(raw, visit);
+  return demux_->for_each(raw, visit);
+}
+
+// The system had more to tell than there was room for, and some have their next turn without it: by
+// their answer, or found ready when they were resumed. Those it has not told of yet come before
+// their turn after that. One that stays ready is told of each time, hence the bound.
+bool Reactor::Impl::accept_the_rest(std::span<Report> reports) noexcept {
+  bool interrupted = false;
+  std::size_t count = reports.size();
+  for (std::size_t i = 0; i <= used_ / reports.size() && count == reports.size(); ++i) {
+    begin_wait(Deadline::immediately());
+    count = demux_->wait_raw(reports, Deadline::immediately());
+    end_wait();
+    interrupted = accept_each(reports.first(count)) || interrupted;
+  }
+  return interrupted;
+}
+
+void Reactor::Impl::after_reports(Member& me, bool interrupted) noexcept {
   if (BATON_UNLIKELY(!again_.empty() || !notifications_.empty())) refill();
   if (BATON_UNLIKELY(!timers_.nearest().is_never())) timers_.collect(now());
   if (BATON_UNLIKELY(interrupted || wake_asked_)) after_interrupt(me, interrupted);

@@ -194,12 +194,13 @@ int epoll_wait_call(int epoll, epoll_event* events, int count, int timeout, cons
     for (std::size_t i = 0; i < size && found < count; ++i) {
       PollItem& item = *set->items[(begin + i) % size];
       std::uint32_t told = item.told(scheduler().now());
-      if (told == 0 && lie && found == 0) told = item.events & EPOLLIN;
+      const bool lied = told == 0 && lie && found == 0;
+      if (lied) told = item.events & EPOLLIN;
       if (told == 0) continue;
       events[found].events = told;
       events[found].data.u64 = item.data;
       ++found;
-      item.fresh = false;
+      if (!lied) item.fresh = false;  // an edge is told once, and not by a lie
       if ((item.events & EPOLLONESHOT) != 0) item.events = 0;
     }
     if (found != 0) {

@@ -12,13 +12,15 @@
 #include "baton/file.hpp"
 #include "baton/proactor.hpp"
 #include "baton/stream_socket.hpp"
-#include "sim/world.hpp"
+#include "schedules.hpp"
 
 namespace baton {
 namespace {
 
 using sim::Faults;
 using sim::World;
+using test::in_many_schedules;
+using test::Thread;
 
 constexpr std::int64_t ms = 1'000'000;
 
@@ -29,36 +31,6 @@ Config config_of(const ProcessorConfig& processor) {
   config.processors = {processor};
   return config;
 }
-
-void in_many_schedules(const Faults& faults, const std::function<void(World&)>& scenario) {
-  World world;
-  sim::Options options;
-  options.faults = false;
-  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
-    const sim::Outcome outcome = world.run(seed, options, [&](World& here) {
-      here.kernel().begin(faults);
-      scenario(here);
-    });
-    ASSERT_TRUE(outcome.ok()) << outcome.report();
-  }
-}
-
-/// A thread of the simulated machine; joined at the end of its scope.
-class Thread {
- public:
-  Thread(World& world, std::function<void()> work) : world_(world), work_(std::move(work)) {
-    number_ =
-        world.scheduler().start([](void* self) { static_cast<Thread*>(self)->work_(); }, this);
-  }
-  ~Thread() { world_.scheduler().join(number_); }
-  Thread(const Thread&) = delete;
-  Thread& operator=(const Thread&) = delete;
-
- private:
-  World& world_;
-  std::function<void()> work_;
-  std::uint32_t number_ = 0;
-};
 
 // A stop and a restart at the same time stopped one lane and restarted the other: run() returned at
 // once there, for ever, while stopped() was false.

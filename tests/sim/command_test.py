@@ -37,6 +37,18 @@ class Sim(unittest.TestCase):
             arguments = ("sim", "--seeds", "20", "--operations", "300", "--engine", engine)
             self.assertEqual(run(*arguments).stdout, run(*arguments).stdout)
 
+    def test_programs_of_the_reactor(self):
+        arguments = ("sim", "--reactor", "--seeds", "20", "--operations", "300")
+        result = run(*arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        found = LAST.fullmatch(last_line(result))
+        self.assertIsNotNone(found, result.stdout)
+        self.assertEqual(found.group(1, 2, 3), ("20", "300", "0"))
+        self.assertIn("range 1..20 reactor threads drawn", result.stdout)
+        self.assertEqual(run(*arguments).stdout, result.stdout)
+        other = run("sim", "--seeds", "20", "--operations", "300")
+        self.assertNotEqual(LAST.fullmatch(last_line(other)).group(4), found.group(4))
+
     def test_another_seed_is_another_history(self):
         one = run("sim", "--seed", "1", "--operations", "300")
         two = run("sim", "--seed", "2", "--operations", "300")
@@ -89,6 +101,7 @@ class Sim(unittest.TestCase):
             (("--threads", "99"), "--threads"),
             (("--operations", "0"), "--operations"),
             (("--engine", "steam"), "simulated"),
+            (("--reactor", "--engine", "any"), "--engine"),
         ):
             result = run("sim", *arguments)
             self.assertEqual(result.returncode, 2, arguments)

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "baton/proactor.hpp"
 #include "sim/world.hpp"
 #include "simulation/runner.hpp"
 
@@ -79,6 +80,23 @@ INSTANTIATE_TEST_SUITE_P(Engines, SimulatedProgram,
                                return "any";
                            }
                          });
+
+TEST(SimulatedReactor, HasAHistoryThatIsTheSameAndAddsUp) {
+  const auto run_reactor = [](std::uint64_t first, std::uint64_t last) {
+    ProgramOptions options;
+    options.operations = 500;
+    options.reactor = true;
+    tools::simulation::Told told;
+    told.violation = [](std::uint64_t, const std::string& report) { ADD_FAILURE() << report; };
+    return run_seeds({first, last}, options, false, 1, told);
+  };
+  const RunResult whole = run_reactor(1, 40);
+  const RunResult first = run_reactor(1, 15);
+  const RunResult second = run_reactor(16, 40);
+  EXPECT_EQ(sim::History::merge(first.history, second.history, second.seeds), whole.history);
+  EXPECT_NE(first.history, second.history);
+  EXPECT_GE(whole.started, 40U * 500U * 3U / 4U);
+}
 
 // -- the machine ----------------------------------------------------------------------------------
 

@@ -22,28 +22,17 @@
 #include "baton/stream_socket.hpp"
 #include "sim/world.hpp"
 #include "simulation/flow.hpp"
+#include "simulation/scenario.hpp"
 
 namespace baton::tools::simulation {
 
-enum class EngineChoice : std::uint8_t { any, simulated, emulated };
-
-struct ProgramOptions {
-  std::uint32_t operations = 10'000;
-  std::uint32_t threads = 0;  ///< 0: drawn
-  EngineChoice engine = EngineChoice::any;
-};
-
-class Program {
+class Program final : public Scenario {
  public:
   Program();
-  ~Program();
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
+  ~Program() override;
 
-  /// The scenario of one seed.
-  void run(sim::World& world, const ProgramOptions& options);
-  /// Operations that it has started.
-  [[nodiscard]] std::uint64_t started() const noexcept { return started_; }
+  void run(sim::World& world, const ProgramOptions& options) override;
+  [[nodiscard]] std::uint64_t started() const noexcept override { return started_; }
 
  private:
   enum class What : std::uint8_t {

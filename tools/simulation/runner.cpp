@@ -3,10 +3,18 @@
 
 #include <atomic>
 
+#include "simulation/program.hpp"
+#include "simulation/reactor_program.hpp"
+
 namespace baton::tools::simulation {
 
 namespace {
 std::atomic<std::uint64_t> at_work{0};
+
+std::unique_ptr<Scenario> scenario_of(const ProgramOptions& options) {
+  if (options.reactor) return std::make_unique<ReactorProgram>();
+  return std::make_unique<Program>();
+}
 }  // namespace
 
 std::uint64_t seed_at_work() noexcept { return at_work.load(std::memory_order_relaxed); }
@@ -15,7 +23,7 @@ RunResult run_seeds(const SeedRange& range, const ProgramOptions& options, bool 
                     std::uint64_t violations_max, const Told& told) {
   RunResult result;
   sim::World world;
-  auto program = std::make_unique<Program>();
+  auto program = scenario_of(options);
   for (std::uint64_t seed = range.first;; ++seed) {
     at_work.store(seed, std::memory_order_relaxed);
     sim::Options how;
@@ -32,7 +40,7 @@ RunResult run_seeds(const SeedRange& range, const ProgramOptions& options, bool 
       if (told.violation) told.violation(seed, outcome.report());
       // Fibers that will never go on refer to the old one.
       static_cast<void>(program.release());
-      program = std::make_unique<Program>();
+      program = scenario_of(options);
     }
     if (told.progress) told.progress(seed, result);
     if (seed == range.last || (violations_max != 0 && result.violations >= violations_max)) break;

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "simulation/program.hpp"
+#include "simulation/scenario.hpp"
 
 namespace baton::tools::simulation {
 

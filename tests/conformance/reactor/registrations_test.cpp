@@ -4,7 +4,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <numeric>
 #include <stdexcept>
 
 #include "baton/error.hpp"
@@ -211,28 +213,36 @@ TEST_P(reactor, again_comes_after_the_others) {
   EXPECT_EQ(order.find("aa"), 3U) << order;
 }
 
+// Also when the system cannot tell of all of them at once; whether those who were called say that
+// there is more, or the system has to be asked.
 TEST_P(reactor, everybody_has_a_turn_before_anybody_has_two) {
-  constexpr int count = 20;
-  std::vector<SocketPair> pairs(count);
-  std::vector<int> turns(count, 0);
-  for (int i = 0; i < count; ++i) {
-    ASSERT_TRUE(loop()
-                    .add(pairs[static_cast<std::size_t>(i)].ours.get(), Interest::in,
-                         [&turns, i](NativeHandle fd, Interest) {
-                           char byte;
-                           if (::read(fd, &byte, 1) == 1) ++turns[static_cast<std::size_t>(i)];
-                           return Next::keep;
-                         })
-                    .has_value());
-    EXPECT_EQ(::write(pairs[static_cast<std::size_t>(i)].peer.get(), "1234567890", 10), 10);
-  }
-  for (int done = 0; done < count * 10;) {
-    const auto ran = loop().handle_one(at_last());
-    ASSERT_TRUE(ran.has_value());
-    done = 0;
-    for (const int turn : turns) done += turn;
-    const auto [least, most] = std::minmax_element(turns.begin(), turns.end());
-    ASSERT_LE(*most - *least, 1);
+  constexpr std::size_t count = 20;
+  constexpr int each = 10;
+  for (const std::uint32_t reports_max : {1U, 7U, 256U}) {
+    for (const Next answer : {Next::keep, Next::again}) {
+      SCOPED_TRACE(testing::Message() << "reports " << reports_max << ", answer "
+                                      << (answer == Next::again ? "again" : "keep"));
+      replace({.tuning = {.reports_max = reports_max}});
+      const std::vector<SocketPair> pairs(count);
+      std::vector<int> turns(count, 0);
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto callback = [&turns, i, answer](NativeHandle fd, Interest) {
+          char byte;
+          if (::read(fd, &byte, 1) == 1) ++turns[i];
+          return turns[i] < each ? answer : Next::keep;
+        };
+        ASSERT_TRUE(loop().add(pairs[i].ours.get(), Interest::in, callback).has_value());
+        EXPECT_EQ(::write(pairs[i].peer.get(), "1234567890", each), each);
+      }
+      for (int done = 0; done < static_cast<int>(count) * each;) {
+        const auto ran = loop().handle_one(at_last());
+        ASSERT_TRUE(ran.has_value());
+        done = std::accumulate(turns.begin(), turns.end(), 0);
+        const auto [least, most] = std::minmax_element(turns.begin(), turns.end());
+        ASSERT_LE(*most - *least, 1) << "after " << done;
+      }
+      replace({});
+    }
   }
 }
 

@@ -1,0 +1,216 @@
+// Bugs of the Reactor that `baton sim --reactor` has found, each as the smallest program that shows
+// it. Named after what they were.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+#include "../regressions/schedules.hpp"
+#include "baton/reactor.hpp"
+#include "simulation/epoll_forms.hpp"
+
+namespace baton {
+namespace {
+
+using sim::Faults;
+using sim::World;
+using test::in_many_schedules;
+using test::Thread;
+using tools::simulation::reactor_system;
+
+constexpr std::int64_t ms = 1'000'000;
+constexpr std::uint32_t always = 65'536;
+
+std::unique_ptr<Reactor> opened(const char* wait, const ReactorTuning& tuning = {}) {
+  tools::simulation::add_epoll_forms();
+  ReactorConfig config;
+  config.wait = wait;
+  config.handles_max = 16;
+  config.tuning = tuning;
+  config.system = &reactor_system(0);
+  auto reactor = Reactor::open(config);
+  if (!reactor) World::current()->violated(reactor.error().reason);
+  return std::move(*reactor);
+}
+
+/// Two ends of a connection; closed at the end of its scope.
+struct Pair {
+  Pair() { sim::system().socketpair(AF_UNIX, SOCK_STREAM, 0, ends); }
+  ~Pair() {
+    for (const int end : ends) sim::system().close(end);
+  }
+  Pair(const Pair&) = delete;
+  Pair& operator=(const Pair&) = delete;
+  void send(std::size_t size) const {
+    const std::array<char, 16> bytes{};
+    sim::system().write(ends[1], bytes.data(), size);
+  }
+  int ends[2];
+};
+
+/// Reads one byte for each call.
+struct Reader : EventHandler {
+  int calls = 0;
+  int closed = 0;
+  std::function<void()> also{};
+  Next on_input(NativeHandle fd) override {
+    char byte;
+    static_cast<void>(sim::system().read(fd, &byte, 1));
+    ++calls;
+    if (also) also();
+    return Next::keep;
+  }
+  void on_close(NativeHandle, std::error_code) noexcept override { ++closed; }
+};
+
+TEST(ReactorRegression, AnExceptionLosesWhatElseARegistrationWasTold) {
+  struct Throws final : Reader {
+    Next on_output(NativeHandle) override { throw std::runtime_error("expected"); }
+  };
+  in_many_schedules(Faults::none(), [](World& here) {
+    const Pair pair;
+    Throws handler;
+    const auto reactor = opened("poll");
+    const auto key = reactor->add(pair.ends[0], Interest::none, handler);
+    here.check(key.has_value() && !reactor->notify(*key, Interest::both), "it is told");
+    try {
+      static_cast<void>(reactor->handle_events(Deadline::immediately()));
+      here.violated("the exception does not come through");
+    } catch (const std::runtime_error&) {
+    }
+    static_cast<void>(reactor->handle_events(Deadline::immediately()));
+    here.check(handler.calls == 1, "input comes after the exception of output");
+  });
+}
+
+TEST(ReactorRegression, ResumedAtOnceAnEdgeLeavesTheOthersBehind) {
+  in_many_schedules(Faults::none(), [](World& here) {
+    const std::array<Pair, 3> pairs;
+    std::array<Reader, 3> readers;
+    const auto reactor =
+        opened("sim_edge", {.resumption = ReactorTuning::Resumption::immediate, .reports_max = 1});
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      here.check(reactor->add(pairs[i].ends[0], Interest::in, readers[i]).has_value(), "added");
+      pairs[i].send(16);
+    }
+    for (int turn = 0; turn < 30; ++turn) {
+      here.check(reactor->handle_one(Deadline::immediately()).has_value(), "a turn");
+      const auto [least, most] = std::ranges::minmax_element(readers, {}, &Reader::calls);
+      here.check(most->calls - least->calls <= 1, "one has two turns before another has one");
+    }
+  });
+}
+
+TEST(ReactorRegression, ALongCallOfAPinnedLeaderHoldsUpTheOthers) {
+  in_many_schedules(Faults::none(), [](World& here) {
+    const Pair pair;
+    Reader reader;
+    bool told = false;
+    const auto reactor = opened("sim_one_thread", {.keep_lead = false});
+    reader.also = [&] {
+      here.scheduler().work(20 * ms);
+      here.check(told, "a notification waits for a long call to return");
+      reactor->end();
+    };
+    here.check(reactor->add(pair.ends[0], Interest::in, reader).has_value(), "it is added");
+    const Thread one{here, [&] { static_cast<void>(reactor->run()); }};
+    const Thread two{here, [&] { static_cast<void>(reactor->run()); }};
+    here.scheduler().work(5 * ms);
+    pair.send(1);
+    here.scheduler().work(5 * ms);
+    here.check(!reactor->notify([&] { told = true; }), "it is told");
+    here.scheduler().work(30 * ms);
+  });
+}
+
+TEST(ReactorRegression, AFailedChangeHasTakenAwayWhatWasWatched) {
+  in_many_schedules(Faults::none(), [](World& here) {
+    const Pair pair;
+    Reader reader;
+    const auto reactor = opened("epoll");
+    const auto key = reactor->add(pair.ends[0], Interest::in, reader);
+    here.check(key.has_value(), "it is added");
+    reactor_system(always);
+    const std::error_code error = reactor->change(*key, Interest::out);
+    reactor_system(0);
+    if (!error) here.check(!reactor->change(*key, Interest::in), "it is changed back");
+    pair.send(1);
+    static_cast<void>(reactor->handle_events(Deadline::immediately()));
+    here.check(reader.calls == 1, "what is watched is told");
+  });
+}
+
+TEST(ReactorRegression, AFailedResumeResumes) {
+  in_many_schedules(Faults::none(), [](World& here) {
+    const Pair pair;
+    Reader reader;
+    const auto reactor = opened("epoll");
+    const auto key = reactor->add(pair.ends[0], Interest::in, reader);
+    here.check(key.has_value() && !reactor->suspend(*key), "it is suspended");
+    reactor_system(always);
+    here.check(reactor->resume(*key) == std::errc::not_enough_memory, "the resume fails");
+    reactor_system(0);
+    pair.send(1);
+    here.check(!reactor->change(*key, Interest::both), "it is changed");
+    static_cast<void>(reactor->handle_events(Deadline::immediately()));
+    here.check(reader.calls == 0, "it is still suspended");
+    here.check(!reactor->resume(*key), "it is resumed");
+    static_cast<void>(reactor->handle_events(Deadline::immediately()));
+    here.check(reader.calls == 1, "and called");
+  });
+}
+
+TEST(ReactorRegression, AResumeStandsInTheTokensLineBehindThoseWhoLead) {
+  in_many_schedules(Faults::none(), [](World& here) {
+    const Pair pair;
+    Reader reader;
+    const auto reactor = opened("epoll", {.suspension = ReactorTuning::Suspension::eager,
+                                          .resumption = ReactorTuning::Resumption::token,
+                                          .keep_lead = false,
+                                          .token_line = true});
+    here.check(reactor->add(pair.ends[0], Interest::in, reader).has_value(), "it is added");
+    {
+      const Thread one{here, [&] { static_cast<void>(reactor->run()); }};
+      const Thread two{here, [&] { static_cast<void>(reactor->run()); }};
+      const Thread three{here, [&] { static_cast<void>(reactor->run()); }};
+      for (int i = 1; i <= 5; ++i) {
+        pair.send(1);
+        here.scheduler().work(100 * ms);
+        here.check(reader.calls == i, "a resume waits for another event");
+      }
+      reactor->end();
+    }
+  });
+}
+
+TEST(ReactorRegression, ARemovalWaitsForWhatItsOwnThreadHasToClose) {
+  in_many_schedules(Faults::none(), [](World& here) {
+    const Pair first;
+    const Pair second;
+    Reader removed;
+    Reader removes;
+    const auto reactor = opened("epoll", {.suspension = ReactorTuning::Suspension::eager,
+                                          .resumption = ReactorTuning::Resumption::immediate});
+    const auto one = reactor->add(first.ends[0], Interest::in, removed);
+    const auto two = reactor->add(second.ends[0], Interest::in, removes);
+    here.check(one.has_value() && two.has_value(), "both are added");
+    removes.also = [&] {
+      // Its own call was the last: it could not be watched again after that.
+      here.check(reactor->remove_and_wait(*one) == Reactor::Removal::unknown, "it has ended");
+      here.check(removed.closed == 1, "and is closed");
+    };
+    first.send(1);
+    second.send(1);
+    here.check(!reactor->notify(*one, Interest::in) && !reactor->notify(*two, Interest::in),
+               "told");
+    reactor_system(always);
+    static_cast<void>(reactor->handle_events(Deadline::immediately()));
+    reactor_system(0);
+    here.check(removed.calls == 1 && removes.calls == 1, "both are called");
+  });
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,372 @@
+// Rounds: how a reactor is opened, driven and ended.
+#include "simulation/reactor_program.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "simulation/epoll_forms.hpp"
+
+namespace baton::tools::simulation {
+
+namespace {
+constexpr std::int64_t ms = 1'000'000;
+constexpr std::int64_t end_most_ns = 30'000 * ms;
+/// A drop that was answered is carried out when its thread goes on; none is left alone for longer.
+constexpr std::int64_t answers_most_ns = 20 * ms;
+/// For so long nothing happens, and the reactor may ask the system so often: a wait may be told
+/// what is not so, or interrupted, several times in a row, but not for ever.
+constexpr std::int64_t idle_ns = 50 * ms;
+constexpr std::uint64_t idle_waits_most = 400;
+}  // namespace
+
+void ReactorProgram::run(sim::World& world, const ProgramOptions& options) {
+  add_epoll_forms();
+  world_ = &world;
+  options_ = options;
+  done_ = 0;
+  std::uint32_t failures = 0;
+  while (done_ < options.operations && failures < 8) {
+    const auto left = static_cast<std::uint32_t>(options.operations - done_);
+    // Short lives show beginnings and ends, long ones what lies between.
+    const std::uint32_t most = world.random.coin() ? 400U : 4'000U;
+    if (!round(std::min(left, 20 + world.random.below(most)))) ++failures;
+  }
+}
+
+bool ReactorProgram::round(std::uint32_t operations) {
+  sim::Random& random = world_->random;
+  watched_.clear();
+  open_.clear();
+  places_ = {};
+  to_close_.clear();
+  for (auto& each : told_) each = std::make_unique<Told>(*this);
+  works_.clear();
+  last_work_ = {};
+  alarms_.clear();
+  told_due_ = told_begun_ = told_accepted_ = 0;
+  in_run_ = in_handler_ = loud_calls_ = quiet_calls_ = waiting_removers_ = changing_ = 0;
+  about_ = nullptr;
+  calls_ = calls_seen_ = 0;
+  neglected_since_ = lingers_since_ = unheard_since_ = 0;
+  wake_asked_ = quiet_ = closing_ = leave_ = false;
+  round_end_ = done_ + operations;
+  slow_ = random.below(3) == 0 ? 1U << random.below(12) : 0;
+  throwing_ = random.below(4) == 0 ? 1U << random.below(9) : 0;
+  ending_ = random.below(4) == 0 ? 1U << random.below(10) : 0;
+  partly_ = random.below(3) == 0 ? 0 : 1U << (8 + random.below(8));
+  draw_mixture();
+  if (!open_reactor()) return false;
+  world_->scheduler().on_idle(look_idle, this);
+
+  std::vector<std::uint32_t> threads;
+  threads.reserve(threads_);
+  for (std::uint32_t i = 0; i < threads_; ++i) {
+    threads.push_back(world_->scheduler().start(enter_thread, this));
+  }
+  drive();
+  quiet_ = true;
+  const bool to_rest = random.below(4) != 0;
+  if (to_rest) come_to_rest();
+  leave_ = true;
+  // A restart that is under way would undo the end.
+  wait_until([&] { return changing_ == 0; }, "an end or a restart never returns");
+  reactor_->end();
+  for (const std::uint32_t thread : threads) world_->scheduler().join(thread);
+  if (to_rest && random.coin()) {
+    while (!open_.empty()) remove(*open_.back(), true);
+  }
+  closing_ = true;
+  const std::uint64_t notifications = reactor_->statistics().notifications;
+  check(notifications == told_accepted_, "the statistics count other notifications");
+  delete reactor_;
+  reactor_ = nullptr;
+  world_->scheduler().on_idle(nullptr, nullptr);
+  check_books();
+  return true;
+}
+
+// -- opening --------------------------------------------------------------------------------------
+
+bool ReactorProgram::open_reactor() {
+  sim::Random& random = world_->random;
+  const sim::Faults& faults = world_->faults();
+  threads_ = options_.threads != 0 ? options_.threads : 1 + random.below(4);
+  constexpr Way ways[] = {Way::run, Way::run, Way::events, Way::visits};
+  way_ = random.one_of(ways);
+  constexpr const char* waits[] = {"epoll",    "epoll",        "poll",          "select",
+                                   "sim_edge", "sim_one_shot", "sim_one_thread"};
+  constexpr const char* interrupts[] = {"eventfd", "pipe"};
+  config_ = {};
+  config_.wait = random.one_of(waits);
+  config_.interrupt = random.one_of(interrupts);
+  config_.handles_max = random.below(6) == 0 ? 2 + random.below(8) : 64;
+  config_.notifications_max = random.below(3) == 0 ? 1 + random.below(8) : 64;
+  config_.timers_max = random.below(4) == 0 ? 1 + random.below(8) : 64;
+  config_.understudy_look_us = 100U << random.below(5);
+  ReactorTuning& tuning = config_.tuning;
+  if (random.below(3) == 0) tuning.suspension = ReactorTuning::Suspension::eager;
+  if (random.below(3) == 0) tuning.resumption = ReactorTuning::Resumption::immediate;
+  tuning.keep_lead = random.below(3) != 0;
+  if (!tuning.keep_lead && random.below(3) == 0) {
+    tuning.token_line = true;
+    if (random.coin()) tuning.resumption = ReactorTuning::Resumption::token;
+    tuning.suspend_notifier = random.coin();
+  }
+  constexpr std::uint32_t reports[] = {1, 2, 7, limits::reports_max, limits::reports_max};
+  tuning.reports_max = random.one_of(reports);
+  watch_fails_ = random.below(4) == 0 ? 1U << (4 + random.below(9)) : 0;
+  config_.system = &reactor_system(0);
+
+  // The understudy's second look, readiness that is told late, milliseconds that are rounded up.
+  far_ns_ = 4 * ms + 3'000 * static_cast<std::int64_t>(config_.understudy_look_us);
+  auto opened = Reactor::open(config_);
+  if (!opened) {
+    const bool scarce = opened.error().code == std::errc::too_many_files_open ||
+                        opened.error().code == errc::engine_unavailable;
+    if (!scarce) world_->violated("a reactor does not open: " + opened.error().reason);
+    return false;
+  }
+  reactor_ = opened->release();
+  config_.system = &reactor_system(watch_fails_);
+  // Turns count where the order is the reactor's: one thread, a system that tells of all that is
+  // ready, or is asked until it has, and does so in time.
+  const bool tells_all = tuning.reports_max > places_max || config_.wait == "sim_edge" ||
+                         config_.wait == "sim_one_thread";
+  counts_turns_ = threads_ == 1 && tells_all && faults.interrupted == 0 && faults.late_ready == 0;
+  no_vain_call_ =
+      threads_ == 1 && reactor_->info().trigger == Trigger::level && faults.spurious_ready == 0;
+  return true;
+}
+
+// -- threads --------------------------------------------------------------------------------------
+
+void ReactorProgram::enter_thread(void* self) { static_cast<ReactorProgram*>(self)->thread_loop(); }
+
+void ReactorProgram::thread_loop() {
+  while (!leave_) {
+    ++in_run_;
+    try {
+      turn_once();
+    } catch (const std::runtime_error&) {
+      // A handler's, as expected.
+    }
+    --in_run_;
+    wake_asked_ = false;
+    if (leave_ || !reactor_->ended()) continue;
+    // The others come from the same end: one that ends it again meets their restarts.
+    ++changing_;
+    if (world_->random.below(8) == 0) {
+      reactor_->end();
+    } else {
+      reactor_->restart();
+    }
+    --changing_;
+  }
+}
+
+void ReactorProgram::turn_once() {
+  sim::Random& random = world_->random;
+  const auto ran = [&](const Result<std::size_t>& count) {
+    check(count.has_value(), "a thread is not let in");
+    return *count;
+  };
+  if (way_ == Way::run) return static_cast<void>(ran(reactor_->run()));
+  if (way_ == Way::events) return static_cast<void>(ran(reactor_->handle_events()));
+  if (random.below(3) == 0) {  // the others do without those who are away
+    --in_run_;
+    world_->scheduler().work(random.between(0, (10 * ms) << random.below(3)));
+    ++in_run_;
+  }
+  const Deadline soon = Deadline::at_ns(now() + random.between(0, 3 * ms));
+  switch (random.below(4)) {
+    case 0:
+      check(ran(reactor_->handle_one(soon)) <= 1, "handle_one has called more than one handler");
+      return;
+    case 1:
+      ran(reactor_->handle_events(Deadline::immediately()));
+      --in_run_;
+      world_->scheduler().work(5'000);
+      ++in_run_;
+      return;
+    default:
+      ran(reactor_->handle_events(soon));
+  }
+}
+
+// -- the driver: a thread outside -----------------------------------------------------------------
+
+void ReactorProgram::drive() {
+  sim::Random& random = world_->random;
+  // Long pauses leave the others alone with what they have: see look_idle.
+  const std::int64_t pause = std::int64_t{1000} << random.below(14);
+  const std::uint32_t at_once = 1 + random.below(6);
+  while (done_ < round_end_) {
+    for (std::uint32_t i = 0; i < at_once && done_ < round_end_; ++i) act(nullptr);
+    world_->scheduler().work(random.between(1, pause));
+  }
+}
+
+template <class Done>
+void ReactorProgram::wait_until(Done&& done, const char* what) {
+  const std::int64_t end = now() + end_most_ns;
+  while (!done()) {
+    if (now() > end) wrong(what);
+    world_->scheduler().sleep(this, now() + 10 * ms);
+  }
+}
+
+// Nothing new is begun, and everything may be told: then all of it is, and the reactor rests.
+void ReactorProgram::come_to_rest() {
+  reactor_system(0);
+  wait_until([&] { return changing_ == 0 && !reactor_->ended(); }, "a restart never ends");
+  wait_until([&] { return loud_calls_ == 0; }, "a handler never returns");
+  world_->scheduler().work(answers_most_ns);
+  for (const auto& alarm : alarms_) {
+    if (!alarm->live || alarm->interval == 0) continue;
+    if (reactor_->cancel(alarm->key)) alarm->cancelled = true;
+    alarm->live = false;
+    alarm->late_call = alarm->inside == 0;
+  }
+  // By index: what ends meanwhile leaves the list of those that are open, not this one.
+  for (std::size_t i = 0; i < watched_.size(); ++i) {
+    Watched& one = *watched_[i];
+    if (one.registered && !one.busy && !one.ending) change(one, Interest::in);
+    if (one.registered && !one.busy && !one.ending && one.suspended) resume(one);
+  }
+  wait_until([&] { return what_waits() == nullptr && in_handler_ == 0; },
+             "something is never told: readiness or a wake-up was lost");
+  wait_until(
+      [&] {
+        return std::ranges::none_of(alarms_,
+                                    [](const auto& one) { return one->live && !one->cancelled; });
+      },
+      "a timer never comes");
+  // A notifier that is suspended and resumed by notifications never rests: see ReactorTuning.
+  if (way_ != Way::visits && !config_.tuning.suspend_notifier) look_at_idleness();
+}
+
+void ReactorProgram::look_at_idleness() {
+  const std::uint64_t calls = calls_;
+  const std::uint64_t waits = reactor_->statistics().waits;
+  world_->scheduler().work(idle_ns);
+  // Ends of connections come late, too: then it was not idle.
+  if (calls_ != calls) return;
+  const std::uint64_t more = reactor_->statistics().waits - waits;
+  check(more <= idle_waits_most, "an idle reactor spins");
+}
+
+void ReactorProgram::check_books() {
+  for (const auto& one : watched_) {
+    check(!one->registered, "a registration outlives its reactor");
+    check(one.use_count() == 1, "a handler is kept by a reactor that is gone");
+  }
+  for (const auto& one : alarms_) {
+    check(one.use_count() == 1, "the handler of a timer is kept by a reactor that is gone");
+  }
+  close_later_ones();
+  check(world_->kernel().open_descriptors() == 0, "a descriptor was never closed");
+}
+
+// -- what is not told -----------------------------------------------------------------------------
+
+bool ReactorProgram::readable(const Watched& one) const {
+  const sim::Node* const node = world_->kernel().find(one.fd);
+  constexpr std::uint32_t told = sim::Kernel::readable | sim::Kernel::broken | sim::Kernel::hung_up;
+  return node != nullptr && (sim::Kernel::ready(*node) & told) != 0;
+}
+
+bool ReactorProgram::writable(const Watched& one) const {
+  const sim::Node* const node = world_->kernel().find(one.fd);
+  constexpr std::uint32_t told = sim::Kernel::writable | sim::Kernel::broken | sim::Kernel::hung_up;
+  return node != nullptr && (sim::Kernel::ready(*node) & told) != 0;
+}
+
+bool ReactorProgram::waits_for_input(const Watched& one) const {
+  return one.registered && !one.busy && one.inside == 0 && any(one.wanted() & Interest::in) &&
+         readable(one);
+}
+
+const char* ReactorProgram::what_waits() const {
+  if (told_due_ != 0) return "a notification waits";
+  for (const Watched* one : open_) {
+    if (one->busy || one->ending || one->inside != 0) continue;
+    if (any(one->to_be_told)) return "what a registration was notified of waits";
+    if (waits_for_input(*one)) return "a descriptor is readable, and its handler is not called";
+    if (any(one->wanted() & Interest::out) && writable(*one)) {
+      return "a descriptor is writable, and its handler is not called";
+    }
+  }
+  for (const auto& alarm : alarms_) {
+    if (!alarm->live || alarm->cancelled || alarm->inside != 0) continue;
+    const std::int64_t due = alarm->last != 0 ? alarm->last + alarm->interval : alarm->first;
+    if (due < now()) return "a timer is overdue";
+  }
+  return nullptr;
+}
+
+// Every thread sleeps, and the next event is far away: is there something that they should do?
+const char* ReactorProgram::look_idle(void* argument, std::int64_t until) {
+  ReactorProgram& self = *static_cast<ReactorProgram*>(argument);
+  if (const char* const missed = self.missed(until)) self.wrong(missed);
+  return nullptr;
+}
+
+const char* ReactorProgram::missed(std::int64_t until) {
+  if (until == sim::Scheduler::never) return "every thread sleeps for ever: a wake-up was lost";
+  if (reactor_ == nullptr || closing_) return nullptr;
+  const auto lasts = [&](bool fact, std::int64_t& since) {
+    if (!fact) {
+      since = 0;
+    } else if (since == 0) {
+      since = now();
+    }
+    return fact && until - since > far_ns_;
+  };
+  const bool somebody_free = in_run_ > in_handler_;
+  if (lasts(reactor_->ended() && somebody_free, lingers_since_)) {
+    return "ended, and a thread stays inside";
+  }
+  if (lasts(wake_asked_ && way_ == Way::events && somebody_free, unheard_since_)) {
+    return "a wake-up was asked for, and no thread returns";
+  }
+  if (calls_ != calls_seen_) neglected_since_ = 0;
+  calls_seen_ = calls_;
+  const char* const waits = somebody_free && !reactor_->ended() ? what_waits() : nullptr;
+  return lasts(waits != nullptr, neglected_since_) ? waits : nullptr;
+}
+
+// -- reports --------------------------------------------------------------------------------------
+
+void ReactorProgram::wrong(const std::string& what) {
+  const ReactorTuning& tuning = config_.tuning;
+  std::string text = what + "\n" + config_.wait + ", " + config_.interrupt + ", " +
+                     std::to_string(threads_) + " threads that " +
+                     (way_ == Way::run      ? "run"
+                      : way_ == Way::events ? "handle events"
+                                            : "come and go") +
+                     ", reports " + std::to_string(tuning.reports_max) + ", suspension " +
+                     (tuning.suspension == ReactorTuning::Suspension::eager ? "eager" : "lazy") +
+                     ", resumption " +
+                     (tuning.resumption == ReactorTuning::Resumption::late    ? "late"
+                      : tuning.resumption == ReactorTuning::Resumption::token ? "by the token"
+                                                                              : "immediate") +
+                     (tuning.keep_lead ? ", keeps the lead" : "") +
+                     (tuning.token_line ? ", a line for the token" : "");
+  text += "\n" + std::to_string(in_run_) + " in the loop, " + std::to_string(in_handler_) +
+          " of them in handlers, " + std::to_string(told_due_) + " notifications due";
+  if (about_ != nullptr) text += ", about registration " + std::to_string(about_->number);
+  for (const Watched* one : open_) {
+    text += "\n  registration " + std::to_string(one->number) + " of descriptor " +
+            std::to_string(one->fd) + ", interest " +
+            std::to_string(static_cast<int>(one->interest));
+    if (one->suspended) text += ", suspended";
+    if (one->ending) text += ", ending";
+    if (one->inside != 0) text += ", in a call";
+    if (one->busy) text += ", being changed";
+    if (any(one->to_be_told)) text += ", to be told";
+    if (readable(*one)) text += ", readable";
+  }
+  world_->violated(text);
+}
+
+}  // namespace baton::tools::simulation

@@ -1,0 +1,34 @@
+// Scenario: what the seeds of one run have in common - a random program, of the Proactor or of the
+// Reactor - and what the command says of it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "sim/world.hpp"
+
+namespace baton::tools::simulation {
+
+enum class EngineChoice : std::uint8_t { any, simulated, emulated };
+
+struct ProgramOptions {
+  std::uint32_t operations = 10'000;
+  std::uint32_t threads = 0;  ///< 0: drawn
+  bool reactor = false;       ///< in place of the Proactor; it has no engine
+  EngineChoice engine = EngineChoice::any;
+};
+
+class Scenario {
+ public:
+  Scenario() = default;
+  Scenario(const Scenario&) = delete;
+  Scenario& operator=(const Scenario&) = delete;
+  virtual ~Scenario() = default;
+
+  /// One seed.
+  virtual void run(sim::World& world, const ProgramOptions& options) = 0;
+  /// Operations that it has started.
+  [[nodiscard]] virtual std::uint64_t started() const noexcept = 0;
+};
+
+}  // namespace baton::tools::simulation
