@@ -164,7 +164,7 @@ class BATON_EXPORT Engine {
   virtual Submission submit(Operation& operation) noexcept = 0;
   /// Optional, a shorter way for the usual: submit() of a read_stream and of a write_stream of one
   /// buffer, not internal, not read_until, that nobody has asked to cancel, by the one thread that
-  /// touches the engine (EngineOptions::concurrent false). `record` is what record_of() has
+  /// touches the engine (EngineOptions::concurrent false). `record` is what handle_record() has
   /// answered for the handle. (Cold, so that no compiler takes these for the likely ones.)
   [[gnu::cold]] virtual Submission submit_read(Operation& operation, void* record) noexcept {
     static_cast<void>(record);
@@ -175,7 +175,7 @@ class BATON_EXPORT Engine {
     return submit(operation);
   }
   /// The engine's own record of an attached handle, of use until detach; null if it has none.
-  [[nodiscard]] virtual void* record_of(const Handle&) noexcept { return nullptr; }
+  [[nodiscard]] virtual void* handle_record(const Handle&) noexcept { return nullptr; }
   /// Hands what was submitted so far to the kernel, for starts from a thread that will not wait
   /// next.
   virtual void flush() noexcept {}

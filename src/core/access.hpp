@@ -192,7 +192,7 @@ class OperationAccess {
   static Operation* after(Operation& operation) noexcept { return operation.sibling_next_; }
   static Handle*& next(Handle& handle) noexcept { return handle.next_; }
   static std::atomic<const void*>& straight(Handle& handle) noexcept { return handle.straight_; }
-  /// While straight() is set: Engine::record_of.
+  /// While straight() is set: Engine::handle_record.
   static void*& record(Handle& handle) noexcept { return handle.record_; }
   static std::atomic<std::uint64_t>& asked(Handle& handle) noexcept { return handle.asked_; }
   static std::atomic<std::uint32_t>& returned(Handle& handle) noexcept { return handle.returned_; }

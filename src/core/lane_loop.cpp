@@ -335,7 +335,7 @@ void LaneLoop::went_well(Handle& handle) noexcept {
       Access::phase(handle) != Access::Phase::open) {
     return;
   }
-  Access::record(handle) = way_engine_->record_of(handle);
+  Access::record(handle) = way_engine_->handle_record(handle);
   Access::straight(handle).store(this, std::memory_order_relaxed);
 }
 

@@ -191,9 +191,9 @@ Submission EmulatedEngine::submit(Operation& operation) noexcept {
   return submit_generally(operation, true);
 }
 
-Submission EmulatedEngine::submit_read(Operation& operation, void* record_of_handle) noexcept {
+Submission EmulatedEngine::submit_read(Operation& operation, void* known) noexcept {
   BATON_DASSERT(!concurrent_);
-  Record& record = *static_cast<Record*>(record_of_handle);
+  Record& record = *static_cast<Record*>(known);
   return watch_straight(operation, record) ? Submission::pending
                                            : submit_generally(operation, true);
 }
@@ -212,9 +212,9 @@ inline bool EmulatedEngine::watch_straight(Operation& operation, Record& record)
   return true;
 }
 
-Submission EmulatedEngine::submit_write(Operation& operation, void* record_of_handle) noexcept {
+Submission EmulatedEngine::submit_write(Operation& operation, void* known) noexcept {
   BATON_DASSERT(!concurrent_);
-  Record& record = *static_cast<Record*>(record_of_handle);
+  Record& record = *static_cast<Record*>(known);
   Sent sent = Sent::nothing;
   if (BATON_LIKELY(is_plain(operation, 0))) {
     sent = send_straight(operation, record);

@@ -54,7 +54,7 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
                          void* record) noexcept override BATON_NO_THREAD_SAFETY_ANALYSIS;
   Submission submit_write(Operation& operation,
                           void* record) noexcept override BATON_NO_THREAD_SAFETY_ANALYSIS;
-  [[nodiscard]] void* record_of(const Handle& handle) noexcept override {
+  [[nodiscard]] void* handle_record(const Handle& handle) noexcept override {
     return &records_[handle.index()];
   }
   CancelAnswer cancel(Operation& operation) noexcept override;

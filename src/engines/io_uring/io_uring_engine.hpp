@@ -55,7 +55,7 @@ class IoUringEngine final : public Engine {
   Submission submit(Operation& operation) noexcept override;
   Submission submit_read(Operation& operation, void* record) noexcept override;
   Submission submit_write(Operation& operation, void* record) noexcept override;
-  [[nodiscard]] void* record_of(const Handle& handle) noexcept override
+  [[nodiscard]] void* handle_record(const Handle& handle) noexcept override
       BATON_NO_THREAD_SAFETY_ANALYSIS {
     return handle.kind() == HandleKind::stream_socket ? &handles_[handle.index()] : nullptr;
   }

@@ -120,14 +120,16 @@ TEST_P(Roles, neither_does_one_that_only_waits) {
   expect_quiet();
 }
 
-// Waking a thread costs more than most handlers: five threads serve one connection as one does.
+// Waking a thread costs more than most handlers: five threads serve one connection as one does. A
+// handler that is slow, as on a busy machine, is worth one or two: another takes its place.
 TEST_P(SharedRoles, one_session_does_not_wander_from_thread_to_thread) {
   if (with_troubles()) GTEST_SKIP() << "a handler after a delay is not a short one after the other";
   begin(5, false);
   Peer peer = echo();
   constexpr int messages = 10'000 / slowness;
   for (int i = 0; i < messages; ++i) round_trip(peer.get(), 16);
-  EXPECT_LT(woken(), messages / 10U) << proactor().statistics().to_string();
+  const Statistics counts = proactor().statistics();
+  EXPECT_LT(woken(), messages / 10U + 2 * counts.slow_handlers) << counts.to_string();
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ class ObedientEngine final : public Engine {
     writes_of = record;
     return submit(operation);
   }
-  [[nodiscard]] void* record_of(const Handle& handle) noexcept override {
+  [[nodiscard]] void* handle_record(const Handle& handle) noexcept override {
     return &records[handle.index()];
   }
   void flush() noexcept override { ++flushed; }
