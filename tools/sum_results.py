@@ -98,8 +98,12 @@ def count(folder):
 
 
 def reason_of(output):
-    """The last line that a skipped test printed, without what differs from test to test."""
+    """The line that says what is not there, or the last one, that a skipped test printed; without
+    what differs from test to test."""
     said = [line for line in output.split("\n") if line.strip() and not line.startswith("[")]
+    for line in said:
+        if (at := line.find("is not available: ")) >= 0:
+            said = [line[at:]]
     return re.sub(r"\S*/\S*|\b\d+\b", "*", said[-1].strip()) if said else "says nothing"
 
 
