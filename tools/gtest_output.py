@@ -9,6 +9,8 @@ import re
 BEGIN = re.compile(r"^\[ RUN      \] (\S+)")
 # What a test printed without a line's end stands before it.
 RESULT = re.compile(r"\[ +(OK|FAILED|SKIPPED) +\] (\S+?)(?:, where .*)? \(\d+ ms\)$")
+# A program says it last. One that ended before may have left out tests of which it says nothing.
+END = re.compile(r"^\[==========\] \d+ tests? from \d+ test suites? ran\.", re.MULTILINE)
 
 
 class Test:

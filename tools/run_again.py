@@ -19,12 +19,14 @@ import sum_results
 # More than these are no accident.
 MOST = 3
 
+ENDED_BY_ITSELF = re.compile(r"^ *\d+ FAILED TESTS?$", re.MULTILINE)
 # "nothing came": the suites' own time limit.
 REPORTED = re.compile(r"Sanitizer|runtime error:|assertion|nothing came", re.IGNORECASE)
 
 
 def may_run_again(case):
-    return case.ended and REPORTED.search(case.whole) is None
+    return (case.ended and ENDED_BY_ITSELF.search(case.whole) is not None
+            and REPORTED.search(case.whole) is None)
 
 
 def expression(path):

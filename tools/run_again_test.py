@@ -8,8 +8,10 @@ import unittest
 
 import run_again
 
+END = "\n 1 FAILED TEST\n"
 
-def failed(name, *tests):
+
+def failed(name, *tests, end=END):
     """A ctest test of one program: (test, what it printed, whether it ended)..."""
     said = ""
     for test, output, ended in tests:
@@ -17,7 +19,7 @@ def failed(name, *tests):
         if ended:
             said += f"[  FAILED  ] {test} (3 ms)\n"
     return (f'<testcase name="{name}" status="fail"><failure message=""/>'
-            f"<system-out>{said}</system-out></testcase>")
+            f"<system-out>{said}{end}</system-out></testcase>")
 
 
 PASSED = '<testcase name="a.b/c" status="run"/>'
@@ -42,6 +44,7 @@ class RunAgain(unittest.TestCase):
     def test_never_a_crash_or_a_hang(self):
         self.assertIsNone(self.expression(failed("x/y", ("A.b", "", False))))
         self.assertIsNone(self.expression(failed("x/y", ("A.b", "", True), ("A.c", "", False))))
+        self.assertIsNone(self.expression(failed("x/y", ("A.b", "", True), end="")))
         self.assertIsNone(self.expression(failed("x/y", ("A.b", "nothing came in time", True))))
 
     def test_never_another_program(self):

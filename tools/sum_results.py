@@ -62,7 +62,8 @@ def parts_of(case):
     if not tests:
         return [Case(case.get("name"), result, output, False, output)]
     parts = [Case(t.name, OF_GTEST[t.result], "\n".join(t.output), t.ended, output) for t in tests]
-    if result == "failed" and all(part.verdict != "failed" for part in parts):
+    came_to_its_end = result != "failed" and gtest_output.END.search(output) is not None
+    if not came_to_its_end and all(part.verdict != "failed" for part in parts):
         parts.append(Case(f"{case.get('name')}/{WHOLE}", "failed", output, False, output))
     return parts
 

@@ -21,7 +21,11 @@ CASES = {
                "[  SKIPPED ] A.b (1 ms)\n[ RUN      ] A.c\n[  FAILED  ] A.c (1 ms)\n"
                "</system-out></testcase>",
     "part alone": '<testcase name="p/A.c" status="run"><system-out>'
-                  "[ RUN      ] A.c\n[       OK ] A.c (1 ms)\n</system-out></testcase>",
+                  "[ RUN      ] A.c\n[       OK ] A.c (1 ms)\n"
+                  "[==========] 1 test from 1 test suite ran. (1 ms total)\n"
+                  "</system-out></testcase>",
+    "exits": '<testcase name="p/z" status="run"><system-out>'
+             "[ RUN      ] A.a\n[       OK ] A.a (1 ms)\n</system-out></testcase>",
     "leaks": '<testcase name="p/y" status="fail"><failure message=""/><system-out>'
              "[ RUN      ] A.a\n[       OK ] A.a (1 ms)\nleaked</system-out></testcase>",
     "missing": '<testcase name="e" status="notrun">'
@@ -78,6 +82,9 @@ class SumResults(unittest.TestCase):
     def test_a_program_that_fails_after_its_tests(self):
         self.assertEqual(self.run_with({"a": ["leaks"]}, "a.tests"),
                          (1, "1 passed, 1 failed, 0 skipped"))
+
+    def test_a_program_that_leaves_before_its_end(self):
+        self.assertEqual(self.run_with({"a": ["exits"]}), (1, "1 passed, 1 failed, 0 skipped"))
 
     def test_nothing_ran(self):
         self.assertEqual(self.run_with({}), (1, "0 passed, 1 failed, 0 skipped"))
