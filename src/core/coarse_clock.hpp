@@ -1,6 +1,6 @@
 // CoarseClock: what time it was when a loop last looked. Operations are stamped with it, so that a
-// report can tell their age and a start reads no clock: loops set it every
-// few milliseconds at least, between batches.
+// report can tell their age and a start reads no clock: loops set it every few milliseconds at
+// least, between batches.
 //
 // A tick is 2^24 ns, about 17 ms: a shift, no division, and 32 bits of it last for 2.3 years. An
 // operation is therefore told older than it is, by a tick and by the time since its batch began.

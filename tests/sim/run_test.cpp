@@ -22,13 +22,17 @@ using tools::simulation::RunResult;
 
 constexpr std::int64_t for_ever = std::numeric_limits<std::int64_t>::max();
 
-RunResult run(std::uint64_t first, std::uint64_t last, EngineChoice engine) {
-  ProgramOptions options;
+RunResult run(std::uint64_t first, std::uint64_t last, ProgramOptions options) {
   options.operations = 500;
-  options.engine = engine;
   tools::simulation::Told told;
   told.violation = [](std::uint64_t, const std::string& report) { ADD_FAILURE() << report; };
   return run_seeds({first, last}, options, false, 1, told);
+}
+
+RunResult run(std::uint64_t first, std::uint64_t last, EngineChoice engine) {
+  ProgramOptions options;
+  options.engine = engine;
+  return run(first, last, options);
 }
 
 class SimulatedProgram : public testing::TestWithParam<EngineChoice> {};
@@ -82,17 +86,11 @@ INSTANTIATE_TEST_SUITE_P(Engines, SimulatedProgram,
                          });
 
 TEST(SimulatedReactor, HasAHistoryThatIsTheSameAndAddsUp) {
-  const auto run_reactor = [](std::uint64_t first, std::uint64_t last) {
-    ProgramOptions options;
-    options.operations = 500;
-    options.reactor = true;
-    tools::simulation::Told told;
-    told.violation = [](std::uint64_t, const std::string& report) { ADD_FAILURE() << report; };
-    return run_seeds({first, last}, options, false, 1, told);
-  };
-  const RunResult whole = run_reactor(1, 40);
-  const RunResult first = run_reactor(1, 15);
-  const RunResult second = run_reactor(16, 40);
+  ProgramOptions options;
+  options.reactor = true;
+  const RunResult whole = run(1, 40, options);
+  const RunResult first = run(1, 15, options);
+  const RunResult second = run(16, 40, options);
   EXPECT_EQ(sim::History::merge(first.history, second.history, second.seeds), whole.history);
   EXPECT_NE(first.history, second.history);
   EXPECT_GE(whole.started, 40U * 500U * 3U / 4U);
