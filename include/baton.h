@@ -91,7 +91,8 @@ enum {
   BATON_ENGINE_FORBIDDEN = 10015,
   BATON_UNKNOWN_NAME = 10016,
   BATON_BAD_CONFIGURATION = 10017,
-  BATON_AFTER_FORK = 10018
+  BATON_AFTER_FORK = 10018,
+  BATON_WRONG_HANDLE_KIND = 10019
 };
 
 /* ---- opening and closing --------------------------------------------------------------------- */

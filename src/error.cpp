@@ -43,6 +43,8 @@ const char* text_of(errc code) noexcept {
       return "a configuration value is malformed or does not fit the others";
     case errc::after_fork:
       return "the proactor was inherited by fork; it can only be reopened or destroyed";
+    case errc::wrong_handle_kind:
+      return "a handle of this kind knows no such operation";
   }
   return "unknown error of Baton";
 }
@@ -84,6 +86,7 @@ class Category final : public std::error_category {
         return std::errc::function_not_supported;
       case errc::unknown_name:
       case errc::bad_configuration:
+      case errc::wrong_handle_kind:
         return std::errc::invalid_argument;
       case errc::stopped:
       case errc::end_of_stream:

@@ -35,6 +35,7 @@ enum class errc {
   unknown_name = 16,             ///< a configuration names something that is not registered
   bad_configuration = 17,        ///< a configuration value is malformed or does not fit the others
   after_fork = 18,  ///< the proactor was inherited by fork; only reopen and destroy are allowed
+  wrong_handle_kind = 19,  ///< a handle of this kind knows no such operation (accept on a stream)
 };
 
 /// The category of errc; its name is "baton".

@@ -40,10 +40,12 @@ class Handle {
   [[nodiscard]] std::uint32_t generation() const noexcept {
     return generation_.load(std::memory_order_relaxed);
   }
-  [[nodiscard]] HandleKind kind() const noexcept { return kind_; }
+  [[nodiscard]] HandleKind kind() const noexcept { return kind_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool owned() const noexcept { return ownership_ == Ownership::owned; }
   /// The descriptor itself is in non-blocking mode, so that a plain read or write cannot block.
   [[nodiscard]] bool nonblocking() const noexcept { return nonblocking_; }
+  /// Opened for reading; if not, a read has its answer at once (EBADF), and no readiness to wait for.
+  [[nodiscard]] bool readable() const noexcept { return readable_; }
   /// close(2) may block (SO_LINGER with a time, a file): do it on a worker or on the ring.
   [[nodiscard]] bool close_may_block() const noexcept { return close_may_block_; }
 
@@ -53,10 +55,12 @@ class Handle {
   NativeHandle native_ = invalid_handle;
   std::uint32_t index_ = 0;
   std::atomic<std::uint32_t> generation_{0};
-  HandleKind kind_ = HandleKind::stream_socket;
+  // Atomic for a start that comes too late, which is refused.
+  std::atomic<HandleKind> kind_{HandleKind::stream_socket};
   Ownership ownership_ = Ownership::owned;
   bool nonblocking_ = true;
   bool close_may_block_ = false;
+  bool readable_ = true;
 
   // The proactor's own bookkeeping; guarded as the lane that the handle is at home in.
   enum class Phase : std::uint8_t { free, open, closing, closed };

@@ -55,6 +55,8 @@ constexpr int number(baton::HandleKind kind) { return static_cast<int>(kind) + 1
 static_assert(BATON_STREAM_SOCKET == number(baton::HandleKind::stream_socket));
 static_assert(BATON_PIPE == number(baton::HandleKind::pipe));
 static_assert(BATON_AFTER_FORK == BATON_ERROR_BASE + static_cast<int>(baton::errc::after_fork));
+static_assert(BATON_WRONG_HANDLE_KIND ==
+              BATON_ERROR_BASE + static_cast<int>(baton::errc::wrong_handle_kind));
 static_assert(BATON_TIMED_OUT == BATON_ERROR_BASE + static_cast<int>(baton::errc::timed_out));
 static_assert(sizeof(baton_buffer) == sizeof(baton::MutableBuffer));
 static_assert(sizeof(baton_completion) == 32 && sizeof(baton_operation) == 80);

@@ -14,6 +14,7 @@
 
 #include "base/assert.hpp"
 #include "base/probes.hpp"
+#include "core/handle_kinds.hpp"
 
 namespace baton {
 
@@ -226,6 +227,7 @@ std::error_code Proactor::Core::check(const Operation& operation) const noexcept
   if (kind == OperationKind::user || operation.handle() == nullptr) {
     return std::make_error_code(std::errc::invalid_argument);
   }
+  if (!knows(*operation.handle(), kind)) return errc::wrong_handle_kind;
   if (operation.has(Operation::vectored) && operation.buffers().size() > limits::buffers_max) {
     return std::make_error_code(std::errc::invalid_argument);
   }
@@ -606,7 +608,8 @@ Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Owne
   }
   const std::uint32_t lane = home_of(home);
   Handle* handle = ledger_.handles.allocate(native, kind, ownership, nonblocking,
-                                            static_cast<std::uint16_t>(lane), home.processor);
+                                            static_cast<std::uint16_t>(lane), home.processor,
+                                            (flags & O_ACCMODE) != O_WRONLY);
   if (handle == nullptr) return unexpected{make_error_code(errc::no_free_handles)};
   lanes_[lane]->open_handles.fetch_add(1, std::memory_order_relaxed);
   return handle;

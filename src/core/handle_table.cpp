@@ -6,8 +6,8 @@
 namespace baton {
 
 Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ownership,
-                              bool nonblocking, std::uint16_t lane,
-                              std::uint16_t processor) noexcept {
+                              bool nonblocking, std::uint16_t lane, std::uint16_t processor,
+                              bool readable) noexcept {
   const os::LockGuard lock{mutex_, system_};
   Handle* handle = free_;
   if (handle != nullptr) {
@@ -21,9 +21,10 @@ Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ow
   }
   handle->native_ = native;
   handle->generation_.fetch_add(1, std::memory_order_relaxed);
-  handle->kind_ = kind;
+  handle->kind_.store(kind, std::memory_order_relaxed);
   handle->ownership_ = ownership;
   handle->nonblocking_ = nonblocking;
+  handle->readable_ = readable;
   // A regular file's close may wait for its server or its disk.
   handle->close_may_block_ = kind == HandleKind::file;
   handle->lane_.store(lane, std::memory_order_relaxed);

@@ -67,9 +67,10 @@ bool is_input(const Operation& operation) noexcept {
   }
 }
 
-// There is nearly always room to write, and nearly never something to read yet.
+// There is nearly always room to write, and nearly never something to read yet - but an error where
+// nothing can be read.
 bool tries_first(const Operation& operation) noexcept {
-  return !is_input(operation) || waits_for_both(operation);
+  return !is_input(operation) || waits_for_both(operation) || !operation.handle()->readable();
 }
 
 // A stream that gave less than there was room for has no more for now.

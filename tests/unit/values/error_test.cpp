@@ -10,7 +10,7 @@
 namespace baton {
 namespace {
 
-constexpr int last_errc = static_cast<int>(errc::after_fork);
+constexpr int last_errc = static_cast<int>(errc::wrong_handle_kind);
 
 TEST(Error, EveryCodeHasATextOfItsOwn) {
   std::set<std::string> texts;
@@ -28,6 +28,7 @@ TEST(Error, ValuesArePartOfTheInterface) {
   EXPECT_EQ(static_cast<int>(errc::timed_out), 6);
   EXPECT_EQ(static_cast<int>(errc::bad_configuration), 17);
   EXPECT_EQ(static_cast<int>(errc::after_fork), 18);
+  EXPECT_EQ(static_cast<int>(errc::wrong_handle_kind), 19);
 }
 
 TEST(Error, ComparesWithTheSystemsConditionsWhereOneFits) {

@@ -27,6 +27,7 @@ TEST(Error, EveryConditionOfTheSystemsThatFits) {
       {errc::descriptor_out_of_range, std::errc::value_too_large},
       {errc::engine_unavailable, std::errc::function_not_supported},
       {errc::bad_configuration, std::errc::invalid_argument},
+      {errc::wrong_handle_kind, std::errc::invalid_argument},
   };
   for (const auto& [ours, systems] : pairs) EXPECT_EQ(make_error_code(ours), systems);
   for (const errc alone : {errc::stopped, errc::end_of_stream, errc::delimiter_not_found}) {

@@ -1,0 +1,85 @@
+// The engines against each other (goal I22 of the project's reliability goals): one script of random operations,
+// from a seed, is played on two proactors, and what is told of every operation has to be the same
+// word for word. The suites beside this one ask what somebody has thought of; this one asks the
+// rest.
+//
+// A step starts some operations and waits for all of them, so that nothing in it is left to chance:
+// what arrives comes in one piece, or is asked for exactly. What no two systems tell alike -
+// descriptors, addresses, times - is not part of the story.
+#pragma once
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "operations.hpp"
+
+namespace baton::conformance {
+
+class Same : public Operations {
+ protected:
+  using Story = std::vector<std::string>;
+
+  /// Plays the script of this seed on the proactor that is open, and tells what happened.
+  Story play(unsigned seed, int steps);
+
+ private:
+  /// Our end of a stream, and the raw one. A pipe goes one way.
+  struct Stream {
+    Handle* handle = nullptr;
+    int ours = -1;
+    Fd peer;
+    HandleKind kind = HandleKind::stream_socket;
+    bool reads = true;
+    bool writes = true;
+    bool tcp = false;
+    std::size_t unread = 0;  // what waits for us, in bytes
+  };
+
+  // What a script does; one of them is a step.
+  void read_what_comes(Stream& stream);
+  void read_exactly(Stream& stream);
+  void read_until(Stream& stream);
+  void read_in_turn(Stream& stream);
+  void give_up(Stream& stream);
+  void write_some(Stream& stream);
+  void write_in_turn(Stream& stream);
+  void wait_ready(Stream& stream);
+  void ask_the_wrong(Stream& stream);
+  void come_to_the_end(Stream& stream);
+  void close_with_pending(Stream& stream);
+  void be_reset(Stream& stream);
+  void use_a_stream();
+  void use_the_file();
+  void use_odd_files();
+  void use_datagrams();
+  void be_connected();
+  void connect();
+  void use_timers();
+
+  [[nodiscard]] unsigned below(unsigned count) { return static_cast<unsigned>(random_() % count); }
+  [[nodiscard]] bool perhaps() { return below(2) == 0; }
+  Stream open_stream(unsigned kind);
+  void renew(Stream& stream);
+  void send(Stream& stream, std::size_t count);
+  Probe& read(Stream& stream, std::size_t room, std::uint16_t flags);
+  Probe& write(Stream& stream, std::size_t count, std::uint16_t flags);
+  /// Starts; a refusal is part of the story.
+  bool begin(Probe& probe);
+  /// Waits for it and tells what came of it; of a read with the bytes.
+  void tell(Probe& probe, const char* what = "");
+  void begin_and_tell(Probe& probe, const char* what = "");
+  void note(const std::string& line);
+
+  std::minstd_rand random_;
+  Story story_;
+  int step_ = 0;
+  unsigned text_ = 0;  // seeds of what is sent: no two alike
+  Stream streams_[4];
+  Handle* file_ = nullptr;
+};
+
+/// Bytes as one number, for a story.
+std::string digest(std::string_view bytes);
+
+}  // namespace baton::conformance
