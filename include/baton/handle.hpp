@@ -44,7 +44,8 @@ class Handle {
   [[nodiscard]] bool owned() const noexcept { return ownership_ == Ownership::owned; }
   /// The descriptor itself is in non-blocking mode, so that a plain read or write cannot block.
   [[nodiscard]] bool nonblocking() const noexcept { return nonblocking_; }
-  /// Opened for reading; if not, a read has its answer at once (EBADF), and no readiness to wait for.
+  /// Opened for reading; if not, a read has its answer at once (EBADF), and no readiness to wait
+  /// for.
   [[nodiscard]] bool readable() const noexcept { return readable_; }
   /// close(2) may block (SO_LINGER with a time, a file): do it on a worker or on the ring.
   [[nodiscard]] bool close_may_block() const noexcept { return close_may_block_; }
