@@ -25,8 +25,13 @@ function(baton_add_program)
 endfunction()
 
 # baton_test_defaults(target): tests check the library, which stays as it is for users; they
-# themselves are compiled quickly. Coroutines hand on to each other by sibling calls.
+# themselves are compiled quickly (a sanitizer's checks take the optimiser twice the time of all the
+# rest). Coroutines hand on to each other by sibling calls.
 function(baton_test_defaults target)
+  if(BATON_SANITIZE)
+    target_compile_options(${target} PRIVATE -O0)
+    return()
+  endif()
   target_compile_options(${target} PRIVATE
                          $<$<CONFIG:Release>:-O1$<SEMICOLON>-foptimize-sibling-calls>)
 endfunction()
