@@ -1,4 +1,6 @@
 // `baton load`: load on an echo server or on a file; every byte that comes back is checked.
+#include <fmt/format.h>
+
 #include <memory>
 
 #include "command.hpp"
@@ -21,6 +23,12 @@ void add_network_options(CLI::App& command, LoadOptions& options) {
   command.add_option("--host", options.host, "Host of the server")
       ->group(group)
       ->capture_default_str();
+  command
+      .add_option("--protocol", options.protocol,
+                  "udp: a block is a datagram; those that are lost are counted, not waited for")
+      ->group(group)
+      ->capture_default_str()
+      ->check(CLI::IsMember({"tcp", "udp"}));
   command.add_option("--sessions", options.sessions, "Connections that send")
       ->group(group)
       ->capture_default_str()
@@ -41,6 +49,12 @@ void add_network_options(CLI::App& command, LoadOptions& options) {
       ->group(group)
       ->capture_default_str()
       ->check(CLI::Range(std::size_t{1}, load_threads_max));
+  command
+      .add_option("--apart", options.apart,
+                  "So many sessions, those with fewest messages, have their round trips told apart")
+      ->group(group)
+      ->capture_default_str()
+      ->check(CLI::Range(std::size_t{0}, load_apart_sessions_max));
   command
       .add_flag("--hold", options.hold,
                 "Print 'connected' and 'finished' around the measured part, each time waiting for "
@@ -72,6 +86,25 @@ void add_file_options(CLI::App& command, FileLoadOptions& options) {
   add_config_options(command, options.config);
 }
 
+// What one option alone cannot tell.
+void check_network_options(const LoadOptions& options) {
+  if (options.datagrams() && options.idle > 0) {
+    throw CLI::ValidationError("--idle", "there are no idle connections over udp");
+  }
+  if (options.datagrams() &&
+      (options.block < load_datagram_bytes_min || options.block > load_datagram_bytes_max)) {
+    throw CLI::ValidationError("--block",
+                               fmt::format("a datagram has {} to {} bytes", load_datagram_bytes_min,
+                                           load_datagram_bytes_max));
+  }
+  if (options.apart > 0 &&
+      (options.apart >= options.sessions || options.sessions > load_apart_sessions_max)) {
+    throw CLI::ValidationError(
+        "--apart",
+        fmt::format("needs more --sessions than that, and at most {}", load_apart_sessions_max));
+  }
+}
+
 }  // namespace
 
 void add_load_command(CLI::App& app, Run& run) {
@@ -98,6 +131,7 @@ void add_load_command(CLI::App& app, Run& run) {
       throw CLI::RequiredError("--port of an echo server, or --file,");
     }
     if (!on_file) {
+      check_network_options(options->network);
       run = [options] { return run_network_load(options->network); };
       return;
     }

@@ -16,6 +16,36 @@ import unittest
 BATON = ""
 
 
+class DatagramServer:
+    """An echo over UDP in one thread; `answers` makes of a datagram those that go back."""
+
+    def __init__(self, answers):
+        self.answers = answers
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        self.seen = 0
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
+
+    def _serve(self):
+        while True:
+            data, peer = self.socket.recvfrom(65536)
+            if not data:  # nobody else sends none
+                return
+            self.seen += 1
+            for answer in self.answers(self.seen, data):
+                self.socket.sendto(answer, peer)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.sendto(b"", ("127.0.0.1", self.port))
+        self.thread.join()
+        self.socket.close()
+
+
 class Server:
     """An echo server, one thread per connection; `spoil` sees and may change what goes back."""
 
@@ -58,8 +88,8 @@ class Server:
         self.thread.join()
 
 
-def load(port, *options):
-    command = [BATON, "load", "--port", str(port), "--seconds", "0.3", "--json", *options]
+def load(port, *options, seconds="0.3"):
+    command = [BATON, "load", "--port", str(port), "--seconds", seconds, "--json", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     report = json.loads(done.stdout) if done.stdout.startswith("{") else {}
     return done.returncode, report, done.stderr
@@ -72,6 +102,94 @@ def from_third(change):
 
 def flip(_, data):
     return data[:100] + bytes([data[100] ^ 1]) + data[101:]
+
+
+class DatagramTest(unittest.TestCase):
+    """Each datagram is accounted for: it came back, it is lost, or it was late."""
+
+    def load(self, answers, *options, seconds="0.3"):
+        with DatagramServer(answers) as server:
+            status, report, errors = load(server.port, "--protocol", "udp", *options,
+                                          seconds=seconds)
+        self.assertEqual(errors, "")
+        counts = report["datagrams"]
+        if report["passed"]:
+            self.assertEqual(status, 0)
+            self.assertEqual(counts["sent"], server.seen)
+            self.assertEqual(counts["sent"],
+                             report["messages_total"] + counts["lost"] + counts["late"])
+        return report
+
+    def test_good_server_passes(self):
+        for options in ([], ["--window", "3584"], ["--sessions", "5", "--threads", "2"],
+                        ["--block", "16"], ["--block", "65507"]):
+            with self.subTest(options=options):
+                report = self.load(lambda _, data: [data], *options)
+                self.assertTrue(report["passed"], report)
+                self.assertGreater(report["messages"], 0)
+
+    def test_lost_ones_are_counted_and_not_waited_for(self):
+        # With one on the way, each that is lost stands for the whole session until it is given up.
+        for options in ([], ["--window", "3584"]):
+            with self.subTest(options=options):
+                report = self.load(lambda number, data: [] if number in (2, 5) else [data],
+                                   *options, seconds="1")
+                self.assertTrue(report["passed"], report)
+                self.assertGreaterEqual(report["datagrams"]["lost"], 2)
+                self.assertGreater(report["messages"], 5)
+
+    def test_late_ones_are_not_lost(self):
+        held = []
+
+        def keep_first(number, data):
+            if number == 1:
+                held.append(data)
+                return []
+            # Nothing was sent in its place before it was given up.
+            return [data, held.pop()] if held else [data]
+
+        report = self.load(keep_first, seconds="1")
+        self.assertTrue(report["passed"], report)
+        self.assertGreaterEqual(report["datagrams"]["late"], 1)
+
+    def test_order_does_not_matter(self):
+        held = []
+
+        def swap(number, data):
+            held.append(data)
+            if number % 2 == 1:
+                return []
+            pair, held[:] = held[::-1], []
+            return pair
+
+        report = self.load(swap, "--window", "512")
+        self.assertTrue(report["passed"], report)
+        self.assertGreater(report["messages"], 1)
+
+    def test_wrong_datagrams_are_found(self):
+        for answers, text in (
+                (lambda n, data: [flip(n, data)] if n == 3 else [data], "wrong byte at 100"),
+                (lambda n, data: [data, data] if n == 3 else [data], "came back twice"),
+                (lambda n, data: [data[:-1]] if n == 3 else [data], "a datagram of 511 bytes")):
+            with self.subTest(text=text):
+                report = self.load(answers)
+                self.assertFalse(report["passed"])
+                self.assertEqual(report["wrong"], 1)
+                self.assertIn(text, report["error_texts"][0])
+
+    def test_server_that_answers_nothing_is_an_error(self):
+        report = self.load(lambda *_: [])
+        self.assertFalse(report["passed"])
+        self.assertEqual(report["fairness"]["silent"], 1)
+        self.assertGreater(report["datagrams"]["lost"], 0)
+
+    def test_no_server_names_the_fix(self):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        status, _, errors = load(port, "--protocol", "udp")
+        self.assertNotEqual(status, 0)
+        self.assertIn("start the server first", errors)
 
 
 class LoadTest(unittest.TestCase):
@@ -142,6 +260,22 @@ class LoadTest(unittest.TestCase):
             killed_early.cancel()
         self.assertNotEqual(status, 0)
         self.assertEqual(report["fairness"]["silent"], 1)
+
+    def test_slow_session_is_told_apart(self):
+        # The second of the three takes long for each answer, the others wait for nothing.
+        wait = threading.Event()
+
+        def delay(state, data):
+            if state["number"] == 2:
+                wait.wait(0.02)
+            return data
+
+        with Server(delay) as server:
+            status, report, errors = load(server.port, "--sessions", "3", "--apart", "1")
+        self.assertEqual((status, errors), (0, ""))
+        self.assertEqual(report["apart"]["sessions"], 1)
+        self.assertEqual(report["apart"]["messages"], report["fairness"]["min"])
+        self.assertGreaterEqual(report["apart"]["round_trip_us"]["p50"], 20_000)
 
     def test_dropped_idle_connection_is_an_error(self):
         # The first connections are the idle ones; a sender that nobody asked is wrong as well.

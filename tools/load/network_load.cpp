@@ -171,7 +171,7 @@ LoadReport run_workers(const LoadOptions& options, Workers& workers) {
 
   LoadReport report;
   for (const auto& worker : workers) report.add(worker->result());
-  report.compute();
+  report.compute(options.apart);
   return report;
 }
 

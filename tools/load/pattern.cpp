@@ -1,5 +1,7 @@
 #include "pattern.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -38,6 +40,15 @@ std::optional<std::size_t> Pattern::find(std::span<const std::byte> bytes) const
   const auto found = std::search(table_.begin(), end, searched.begin(), searched.end());
   if (found == end) return std::nullopt;
   return static_cast<std::size_t>(found - table_.begin()) % period;
+}
+
+std::string byte_row(std::span<const std::byte> bytes) {
+  std::string row;
+  for (const std::byte b : bytes.first(std::min<std::size_t>(bytes.size(), 8))) {
+    row += fmt::format("{:02x} ", static_cast<unsigned>(b));
+  }
+  if (!row.empty()) row.pop_back();
+  return row;
 }
 
 }  // namespace baton::tools

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace baton::tools {
@@ -41,5 +42,8 @@ class Pattern {
  private:
   std::vector<std::byte> table_;
 };
+
+// The first eight, for the error message.
+std::string byte_row(std::span<const std::byte> bytes);
 
 }  // namespace baton::tools

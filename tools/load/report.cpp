@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "../json.hpp"
 #include "../numbers.hpp"
@@ -23,6 +24,20 @@ double jain_index(const std::vector<std::uint64_t>& counts) {
   return squares == 0 ? 0 : sum * sum / (static_cast<double>(counts.size()) * squares);
 }
 
+std::string round_trip_text(const Histogram& times) {
+  return fmt::format("p50 {}, p99 {}, p99.9 {}, longest {}", duration_text(times.percentile(0.5)),
+                     duration_text(times.percentile(0.99)), duration_text(times.percentile(0.999)),
+                     duration_text(times.max()));
+}
+
+std::string round_trip_json(const Histogram& times) {
+  return fmt::format(
+      "\"round_trip_us\": {{\"p50\": {:.2f}, \"p99\": {:.2f}, \"p99_9\": {:.2f}, "
+      "\"max\": {:.2f}}}",
+      microseconds(times.percentile(0.5)), microseconds(times.percentile(0.99)),
+      microseconds(times.percentile(0.999)), microseconds(times.max()));
+}
+
 }  // namespace
 
 void LoadReport::add(const WorkerResult& worker) {
@@ -31,6 +46,9 @@ void LoadReport::add(const WorkerResult& worker) {
   bytes += worker.bytes;
   elapsed_s = std::max(elapsed_s, worker.elapsed_s);
   round_trips.merge(worker.round_trips);
+  session_round_trips_.insert(session_round_trips_.end(), worker.session_round_trips.begin(),
+                              worker.session_round_trips.end());
+  datagrams.add(worker.datagrams);
   silent += worker.silent;
   wrong += worker.wrong;
   generator_cpu_s += worker.cpu_s;
@@ -42,7 +60,7 @@ void LoadReport::add(const WorkerResult& worker) {
                            worker.session_messages.end());
 }
 
-void LoadReport::compute() {
+void LoadReport::compute(std::size_t sessions_apart) {
   if (elapsed_s > 0) {
     messages_per_s = static_cast<double>(messages) / elapsed_s;
     megabytes_per_s = static_cast<double>(bytes) / elapsed_s / 1e6;
@@ -53,19 +71,45 @@ void LoadReport::compute() {
       std::minmax_element(session_messages_.begin(), session_messages_.end());
   session_min = *least;
   session_max = *most;
+  if (sessions_apart > 0) tell_apart(sessions_apart);
+}
+
+// Who is behind is known by what came back, not by who it was meant to be: a server may serve
+// sessions in any order.
+void LoadReport::tell_apart(std::size_t count) {
+  std::vector<std::size_t> order(session_round_trips_.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
+    return session_messages_[a] < session_messages_[b];
+  });
+  for (const std::size_t session : order) {
+    if (apart.sessions == count) {
+      round_trips.merge(session_round_trips_[session]);
+    } else {
+      ++apart.sessions;
+      apart.messages += session_messages_[session];
+      apart.round_trips.merge(session_round_trips_[session]);
+    }
+  }
 }
 
 std::string LoadReport::text(const LoadOptions& options) const {
-  std::string out =
-      fmt::format("load: {} sessions, {} idle, block {}, window {}, {:.2f} s, {} thread{}\n",
-                  grouped(options.sessions), grouped(options.idle), options.block, options.window,
-                  elapsed_s, options.threads, options.threads == 1 ? "" : "s");
+  std::string out = fmt::format(
+      "load: {}{} sessions, {} idle, block {}, window {}, {:.2f} s, {} thread{}\n",
+      options.datagrams() ? "udp, " : "", grouped(options.sessions), grouped(options.idle),
+      options.block, options.window, elapsed_s, options.threads, options.threads == 1 ? "" : "s");
   out += fmt::format("  rate        {} messages/s, {:.1f} MB/s in each direction\n",
                      grouped(static_cast<std::uint64_t>(messages_per_s)), megabytes_per_s);
-  out += fmt::format(
-      "  round trip  p50 {}, p99 {}, p99.9 {}, longest {}\n",
-      duration_text(round_trips.percentile(0.5)), duration_text(round_trips.percentile(0.99)),
-      duration_text(round_trips.percentile(0.999)), duration_text(round_trips.max()));
+  if (options.datagrams()) {
+    out += fmt::format("  datagrams   {} sent, {} lost, {} late\n", grouped(datagrams.sent),
+                       grouped(datagrams.lost()), grouped(datagrams.late));
+  }
+  out += fmt::format("  round trip  {}\n", round_trip_text(round_trips));
+  if (apart.sessions > 0) {
+    out += fmt::format("  apart       {} session{} with {} messages: {}\n", apart.sessions,
+                       apart.sessions == 1 ? "" : "s", grouped(apart.messages),
+                       round_trip_text(apart.round_trips));
+  }
   out += fmt::format("  fairness    Jain index {:.3f}, {} to {} messages a session, {} silent\n",
                      jain, grouped(session_min), grouped(session_max), silent);
   out += fmt::format("  generator   {:.0f} % of a core{}\n", generator_busy * 100,
@@ -91,18 +135,23 @@ std::string LoadReport::json(const LoadOptions& options) const {
   }
   std::string out = "{";
   out += fmt::format(
-      "\"kind\": \"network\", \"sessions\": {}, \"idle\": {}, \"block\": {}, "
+      "\"kind\": \"network\", \"protocol\": {}, \"sessions\": {}, \"idle\": {}, \"block\": {}, "
       "\"window\": {}, \"threads\": {}, \"seconds\": {:.6f}, ",
-      options.sessions, options.idle, options.block, options.window, options.threads, elapsed_s);
+      json_string(options.protocol), options.sessions, options.idle, options.block, options.window,
+      options.threads, elapsed_s);
   out += fmt::format(
       "\"messages\": {}, \"messages_total\": {}, \"bytes\": {}, "
       "\"messages_per_second\": {:.1f}, \"megabytes_per_second\": {:.3f}, ",
       messages, messages_total, bytes, messages_per_s, megabytes_per_s);
-  out += fmt::format(
-      "\"round_trip_us\": {{\"p50\": {:.2f}, \"p99\": {:.2f}, \"p99_9\": {:.2f}, "
-      "\"max\": {:.2f}}}, ",
-      microseconds(round_trips.percentile(0.5)), microseconds(round_trips.percentile(0.99)),
-      microseconds(round_trips.percentile(0.999)), microseconds(round_trips.max()));
+  out += round_trip_json(round_trips) + ", ";
+  if (apart.sessions > 0) {
+    out += fmt::format("\"apart\": {{\"sessions\": {}, \"messages\": {}, {}}}, ", apart.sessions,
+                       apart.messages, round_trip_json(apart.round_trips));
+  }
+  if (options.datagrams()) {
+    out += fmt::format("\"datagrams\": {{\"sent\": {}, \"lost\": {}, \"late\": {}}}, ",
+                       datagrams.sent, datagrams.lost(), datagrams.late);
+  }
   out += fmt::format(
       "\"fairness\": {{\"jain\": {:.4f}, \"min\": {}, \"max\": {}, "
       "\"silent\": {}}}, ",

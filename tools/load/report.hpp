@@ -23,6 +23,14 @@ struct LoadReport {
   double messages_per_s = 0;
   double megabytes_per_s = 0;  // coming back; as much went out
   Histogram round_trips;
+  // Sessions with fewest messages that are told apart, if that was asked for; round_trips is then
+  // what the others had.
+  struct Apart {
+    std::size_t sessions = 0;
+    std::uint64_t messages = 0;
+    Histogram round_trips;
+  } apart;
+  DatagramCounts datagrams;
   double jain = 0;  // Jain's fairness index of the sessions' messages: 1 all equal, 1/n one has all
   std::uint64_t session_min = 0;
   std::uint64_t session_max = 0;
@@ -33,7 +41,7 @@ struct LoadReport {
   LoadErrors errors;
 
   void add(const WorkerResult& worker);
-  void compute();
+  void compute(std::size_t sessions_apart = 0);
 
   bool passed() const { return errors.count() == 0 && silent == 0 && wrong == 0; }
   bool generator_was_bottleneck() const { return generator_busy > generator_busy_max; }
@@ -42,7 +50,10 @@ struct LoadReport {
   std::string json(const LoadOptions& options) const;
 
  private:
+  void tell_apart(std::size_t count);
+
   std::vector<std::uint64_t> session_messages_;
+  std::vector<Histogram> session_round_trips_;
 };
 
 }  // namespace baton::tools

@@ -1,15 +1,9 @@
-// One connection of the load: what it may send, what must come back, and when.
-//
-// The stream is an endless row of blocks. A block is *released* when the bytes outstanding allow
-// it, *sent* as the socket takes it, and *completed* when its last byte has come back and been
-// compared; its round trip runs from release to completion. Outstanding is what is released and
-// not yet back, so with window W and block B never more than W + B bytes are on the way, and with
-// W = 0 the next block waits for the whole of the one before.
+// One peer of the load: what it may send, what must come back, and when. What that is over a stream
+// and over datagrams, stream_session.hpp and datagram_session.hpp know.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,6 +12,21 @@
 #include "pattern.hpp"
 
 namespace baton::tools {
+
+// What became of the datagrams: all that were sent, and those whose answer was not waited for any
+// longer, of which some came after all. Nothing of a stream.
+struct DatagramCounts {
+  std::uint64_t sent = 0;
+  std::uint64_t given_up = 0;
+  std::uint64_t late = 0;
+
+  std::uint64_t lost() const { return given_up - late; }
+  void add(const DatagramCounts& other) {
+    sent += other.sent;
+    given_up += other.given_up;
+    late += other.late;
+  }
+};
 
 class Session {
  public:
@@ -28,16 +37,19 @@ class Session {
     failed,   // the session is over; error() says why
   };
 
-  Session(std::size_t number, std::size_t block, std::size_t window);
+  virtual ~Session() = default;
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
 
   // Reads, compares, completes; then releases new blocks unless `closing`, and sends what it can.
   // `buffer` is scratch memory. `now` is the time in nanoseconds that this visit's completions
   // and releases carry: one reading of the clock for both is exact enough, for they are
   // microseconds apart, and halves what the clock costs.
-  Progress visit(int descriptor, const Pattern& pattern, std::span<std::byte> buffer,
-                 std::uint64_t now, bool readable, bool closing, Histogram& round_trips);
+  virtual Progress visit(int descriptor, const Pattern& pattern, std::span<std::byte> buffer,
+                         std::uint64_t now, bool readable, bool closing,
+                         Histogram& round_trips) = 0;
 
-  // Everything that was released has come back.
+  // Everything that was released has come back, or is not waited for any longer.
   bool idle() const { return received_ == released_; }
   bool failed() const { return !error_.empty(); }
 
@@ -45,37 +57,29 @@ class Session {
   std::uint64_t messages() const { return completed_count_; }
   std::uint64_t received() const { return received_; }
   std::uint64_t outstanding() const { return released_ - received_; }
+  const DatagramCounts& datagrams() const { return datagrams_; }
   bool byte_was_wrong() const { return wrong_; }
   const std::string& error() const { return error_; }
 
- private:
-  Progress receive(int descriptor, const Pattern& pattern, std::span<std::byte> buffer,
-                   std::uint64_t now, Histogram& round_trips);
-  bool accept_bytes(const Pattern& pattern, std::span<const std::byte> bytes);
-  void complete(std::uint64_t now, Histogram& round_trips);
-  void release(std::uint64_t now);
-  bool send(int descriptor, const Pattern& pattern);
+ protected:
+  Session(std::size_t number, std::size_t block)
+      : number_(number), phase_(Pattern::phase_of(number)), block_(block) {}
+
   void fail(std::string why) { error_ = std::move(why); }
-  std::string describe_difference(const Pattern& pattern, std::span<const std::byte> bytes,
-                                  std::size_t at) const;
+  void fail_wrong(std::string why) {
+    wrong_ = true;
+    fail(std::move(why));
+  }
 
-  std::size_t number_;
-  std::size_t phase_;
-  std::uint64_t block_;
-  std::uint64_t window_;
+  const std::size_t number_;
+  const std::size_t phase_;
+  const std::uint64_t block_;
   std::uint64_t released_ = 0;         // bytes
-  std::uint64_t sent_ = 0;             // bytes
   std::uint64_t received_ = 0;         // bytes
-  std::uint64_t released_count_ = 0;   // messages
   std::uint64_t completed_count_ = 0;  // messages
+  DatagramCounts datagrams_;
 
-  // Release times of the messages on the way, a ring. When more messages may be on the way than
-  // the ring has places, only every stride-th is timed: a window of small blocks must not cost a
-  // megabyte of times a session.
-  std::uint64_t time_stride_ = 1;
-  std::size_t time_mask_ = 0;
-  std::unique_ptr<std::uint64_t[]> release_times_;
-
+ private:
   bool wrong_ = false;
   std::string error_;
 };

@@ -13,6 +13,9 @@
 #include <cstring>
 #include <limits>
 
+#include "datagram_session.hpp"
+#include "stream_session.hpp"
+
 namespace baton::tools {
 namespace {
 
@@ -20,6 +23,7 @@ constexpr std::size_t buffer_bytes = std::size_t{64} * 1024;
 constexpr int events_max = 512;
 constexpr std::uint64_t stop_index = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t second_ns = 1'000'000'000;
+constexpr int datagram_buffer_bytes = 1 << 20;  // of a socket
 
 // How long nothing at all may happen before a phase gives up: connecting, and the blocks on the
 // way at the end. Time without progress, not in all; a slow server is not a broken one.
@@ -38,6 +42,13 @@ double thread_cpu_s() {
 int timeout_ms(std::uint64_t now, std::uint64_t until) {
   if (until <= now) return 0;
   return static_cast<int>(std::min<std::uint64_t>((until - now + 999'999) / 1'000'000, 1'000'000));
+}
+
+std::unique_ptr<Session> make_session(const LoadOptions& options, std::size_t number) {
+  if (options.datagrams()) {
+    return std::make_unique<DatagramSession>(number, options.block, options.window);
+  }
+  return std::make_unique<StreamSession>(number, options.block, options.window);
 }
 
 }  // namespace
@@ -59,8 +70,9 @@ LoadWorker::LoadWorker(const LoadOptions& options, const LoadTarget& target, con
       buffer_(buffer_bytes) {
   sessions_.reserve(share.session_count);
   for (std::size_t i = 0; i < share.session_count; ++i) {
-    sessions_.emplace_back(share.session_first + i, options.block, options.window);
+    sessions_.push_back(make_session(options, share.session_first + i));
   }
+  if (options.apart > 0) result_.session_round_trips.resize(share.session_count);
   again_.reserve(share.session_count);
   again_now_.reserve(share.session_count);
 }
@@ -123,12 +135,17 @@ bool LoadWorker::connect_all() {
 }
 
 void LoadWorker::start_connect(std::size_t index) {
-  const int fd = ::socket(target_.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int type = options_.datagrams() ? SOCK_DGRAM : SOCK_STREAM;
+  const int fd = ::socket(target_.address.ss_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return connect_failed(index, errno);
   connections_[index].descriptor = fd;
 
   const int on = 1;
-  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (options_.datagrams()) {
+    ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &datagram_buffer_bytes, sizeof datagram_buffer_bytes);
+  } else {
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  }
   if (target_.source_count > 0) {
     // The port is chosen at connect, where only the whole pair of addresses must be unique; bind
     // alone would want it unique for the source address (since Linux 4.2).
@@ -196,15 +213,16 @@ void LoadWorker::run() {
   result_.cpu_s = thread_cpu_s() - cpu_start;
   result_.messages = messages_;
   result_.bytes = bytes_;
-  for (const Session& session : sessions_) {
-    result_.session_messages.push_back(session.messages());
-    if (session.received() == 0) ++result_.silent;
+  for (const auto& session : sessions_) {
+    result_.session_messages.push_back(session->messages());
+    if (session->received() == 0) ++result_.silent;
   }
 }
 
 // One wait and what it brings. False: the wait ran into its time-out.
 bool LoadWorker::serve(std::uint64_t until) {
   epoll_event events[events_max];
+  if (options_.datagrams()) until = std::min(until, look_at_);
   const int timeout = again_.empty() ? timeout_ms(monotonic_ns(), until) : 0;
   const int count = ::epoll_wait(epoll_, events, events_max, timeout);
   for (int i = 0; i < count; ++i) {
@@ -216,7 +234,16 @@ bool LoadWorker::serve(std::uint64_t until) {
   }
   const bool again = !again_.empty();
   serve_again();
+  if (options_.datagrams()) look_for_lost();
   return count > 0 || again;
+}
+
+// Of a datagram that is lost no event tells.
+void LoadWorker::look_for_lost() {
+  const std::uint64_t now = monotonic_ns();
+  if (now < look_at_) return;
+  look_at_ = now + DatagramSession::look_ns;
+  for (std::size_t i = share_.idle_count; i < connections_.size(); ++i) serve_session(i, false);
 }
 
 // The user's wish to end is remembered and no longer watched: the descriptor stays readable.
@@ -244,12 +271,15 @@ void LoadWorker::serve_again() {
 
 void LoadWorker::serve_session(std::size_t index, bool readable) {
   if (connections_[index].descriptor < 0) return;
-  Session& session = sessions_[index - share_.idle_count];
+  const std::size_t place = index - share_.idle_count;
+  Session& session = *sessions_[place];
+  Histogram& round_trips =
+      options_.apart > 0 ? result_.session_round_trips[place] : result_.round_trips;
   const std::uint64_t messages_before = session.messages();
   const std::uint64_t bytes_before = session.received();
   const bool busy_before = !session.idle();
   const auto progress = session.visit(connections_[index].descriptor, pattern_, buffer_,
-                                      monotonic_ns(), readable, closing_, result_.round_trips);
+                                      monotonic_ns(), readable, closing_, round_trips);
   messages_ += session.messages() - messages_before;
   bytes_ += session.received() - bytes_before;
   if (progress == Session::Progress::more) {
@@ -278,8 +308,8 @@ void LoadWorker::serve_idle(std::size_t index) {
 // What was on the way at the end is waited for and compared too; it counts in no rate.
 void LoadWorker::drain() {
   closing_ = true;
-  for (const Session& session : sessions_) {
-    if (!session.failed() && !session.idle()) ++busy_count_;
+  for (const auto& session : sessions_) {
+    if (!session->failed() && !session->idle()) ++busy_count_;
   }
   std::uint64_t progress_at = monotonic_ns();
   while (busy_count_ > 0) {
@@ -293,10 +323,11 @@ void LoadWorker::drain() {
     }
   }
   result_.messages_total = messages_;
-  for (const Session& session : sessions_) {
-    if (session.failed() || session.idle()) continue;
+  for (const auto& session : sessions_) {
+    result_.datagrams.add(session->datagrams());
+    if (session->failed() || session->idle()) continue;
     result_.errors.add(fmt::format("session {}: {} bytes never came back (none in {} s)",
-                                   session.number(), session.outstanding(),
+                                   session->number(), session->outstanding(),
                                    silence_ns_max / second_ns));
   }
 }

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "errors.hpp"
@@ -39,6 +40,8 @@ struct WorkerResult {
   std::size_t silent = 0;  // sessions that got no byte in the measured part
   std::size_t wrong = 0;   // sessions that got a wrong byte
   Histogram round_trips;
+  std::vector<Histogram> session_round_trips;  // in place of that, if some are to be told apart
+  DatagramCounts datagrams;                    // of the whole run
   double elapsed_s = 0;
   double cpu_s = 0;  // of this thread in the measured part
   LoadErrors errors;
@@ -84,6 +87,7 @@ class LoadWorker {
   bool serve(std::uint64_t until);
   void serve_event(std::size_t index, std::uint32_t events);
   void serve_again();
+  void look_for_lost();
   void serve_session(std::size_t index, bool readable);
   void serve_idle(std::size_t index);
   void stop_event();
@@ -99,13 +103,14 @@ class LoadWorker {
   // Idle connections first: an index below idle_count is one, the others belong to the sessions.
   // They are also connected first, so that the sessions meet a server that already has them.
   std::vector<Connection> connections_;
-  std::vector<Session> sessions_;
+  std::vector<std::unique_ptr<Session>> sessions_;
   std::vector<std::byte> buffer_;
   std::vector<std::size_t> again_;  // sessions whose socket may hold more
   std::vector<std::size_t> again_now_;
 
   std::size_t connecting_count_ = 0;
   std::size_t connected_count_ = 0;
+  std::uint64_t look_at_ = 0;  // datagrams: when all sessions look for what is lost
   bool stop_requested_ = false;
   bool closing_ = false;  // no new blocks
   std::uint64_t messages_ = 0;

@@ -1,4 +1,4 @@
-#include "session.hpp"
+#include "stream_session.hpp"
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -16,19 +16,10 @@ constexpr std::size_t timed_messages_max = 1024;
 // One session may not keep the others waiting for longer than this many full buffers.
 constexpr int receives_max = 4;
 
-std::string byte_row(std::span<const std::byte> bytes) {
-  std::string row;
-  for (const std::byte b : bytes.first(std::min<std::size_t>(bytes.size(), 8))) {
-    row += fmt::format("{:02x} ", static_cast<unsigned>(b));
-  }
-  if (!row.empty()) row.pop_back();
-  return row;
-}
-
 }  // namespace
 
-Session::Session(std::size_t number, std::size_t block, std::size_t window)
-    : number_(number), phase_(Pattern::phase_of(number)), block_(block), window_(window) {
+StreamSession::StreamSession(std::size_t number, std::size_t block, std::size_t window)
+    : Session(number, block), window_(window) {
   const std::uint64_t in_flight_max = window_ / block_ + 1;
   time_stride_ = (in_flight_max + timed_messages_max - 1) / timed_messages_max;
   // One place more than can be on the way: the message being released and the oldest one not yet
@@ -38,9 +29,9 @@ Session::Session(std::size_t number, std::size_t block, std::size_t window)
   release_times_ = std::make_unique<std::uint64_t[]>(places);
 }
 
-Session::Progress Session::visit(int descriptor, const Pattern& pattern,
-                                 std::span<std::byte> buffer, std::uint64_t now, bool readable,
-                                 bool closing, Histogram& round_trips) {
+StreamSession::Progress StreamSession::visit(int descriptor, const Pattern& pattern,
+                                             std::span<std::byte> buffer, std::uint64_t now,
+                                             bool readable, bool closing, Histogram& round_trips) {
   const Progress progress =
       readable ? receive(descriptor, pattern, buffer, now, round_trips) : Progress::waiting;
   if (progress == Progress::failed) return progress;
@@ -52,9 +43,9 @@ Session::Progress Session::visit(int descriptor, const Pattern& pattern,
 // The socket is watched edge-triggered, so it must be read until it is known to be empty. A
 // receive that does not fill the buffer has emptied it (epoll(7)), which saves the call that
 // would only answer EAGAIN.
-Session::Progress Session::receive(int descriptor, const Pattern& pattern,
-                                   std::span<std::byte> buffer, std::uint64_t now,
-                                   Histogram& round_trips) {
+StreamSession::Progress StreamSession::receive(int descriptor, const Pattern& pattern,
+                                               std::span<std::byte> buffer, std::uint64_t now,
+                                               Histogram& round_trips) {
   for (int i = 0; i < receives_max; ++i) {
     const ssize_t count = ::recv(descriptor, buffer.data(), buffer.size(), 0);
     if (count < 0) {
@@ -78,28 +69,26 @@ Session::Progress Session::receive(int descriptor, const Pattern& pattern,
   return Progress::more;
 }
 
-bool Session::accept_bytes(const Pattern& pattern, std::span<const std::byte> bytes) {
+bool StreamSession::accept_bytes(const Pattern& pattern, std::span<const std::byte> bytes) {
   const auto due =
       static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), sent_ - received_));
   const auto expected = pattern.piece(phase_, received_, due);
   if (std::memcmp(bytes.data(), expected.data(), due) != 0) {
     const auto different = std::mismatch(expected.begin(), expected.end(), bytes.begin()).first;
-    wrong_ = true;
-    fail(describe_difference(pattern, bytes,
-                             static_cast<std::size_t>(different - expected.begin())));
+    fail_wrong(describe_difference(pattern, bytes,
+                                   static_cast<std::size_t>(different - expected.begin())));
     return false;
   }
   if (due < bytes.size()) {
-    wrong_ = true;
-    fail(fmt::format("{} bytes came back when only {} had been sent", received_ + bytes.size(),
-                     sent_));
+    fail_wrong(fmt::format("{} bytes came back when only {} had been sent",
+                           received_ + bytes.size(), sent_));
     return false;
   }
   received_ += due;
   return true;
 }
 
-void Session::complete(std::uint64_t now, Histogram& round_trips) {
+void StreamSession::complete(std::uint64_t now, Histogram& round_trips) {
   while (received_ - completed_count_ * block_ >= block_) {
     if (completed_count_ % time_stride_ == 0) {
       const auto place = static_cast<std::size_t>(completed_count_ / time_stride_) & time_mask_;
@@ -109,7 +98,7 @@ void Session::complete(std::uint64_t now, Histogram& round_trips) {
   }
 }
 
-void Session::release(std::uint64_t now) {
+void StreamSession::release(std::uint64_t now) {
   while (released_ - received_ <= window_) {
     if (released_count_ % time_stride_ == 0) {
       const auto place = static_cast<std::size_t>(released_count_ / time_stride_) & time_mask_;
@@ -122,7 +111,7 @@ void Session::release(std::uint64_t now) {
 
 // Sends until all that is released has left or the socket is full; then the next event for the
 // descriptor comes when there is room. False: the session has failed.
-bool Session::send(int descriptor, const Pattern& pattern) {
+bool StreamSession::send(int descriptor, const Pattern& pattern) {
   while (sent_ < released_) {
     const auto size = static_cast<std::size_t>(
         std::min<std::uint64_t>(released_ - sent_, Pattern::piece_bytes_max));
@@ -142,8 +131,9 @@ bool Session::send(int descriptor, const Pattern& pattern) {
 
 // Says what arrived instead, as far as it can be told: the pattern of the same session from
 // another place means bytes lost or repeated, anything else another session's data or damage.
-std::string Session::describe_difference(const Pattern& pattern, std::span<const std::byte> bytes,
-                                         std::size_t at) const {
+std::string StreamSession::describe_difference(const Pattern& pattern,
+                                               std::span<const std::byte> bytes,
+                                               std::size_t at) const {
   const auto wrong = bytes.subspan(at);
   const std::uint64_t offset = received_ + at;
   std::string text =
