@@ -57,24 +57,23 @@ bool run_threads(Proactor& proactor, std::uint32_t count) {
   return good;
 }
 
-int serve(Proactor& proactor, const Options& options) {
-  const auto endpoint = endpoint_of(options.echo);
-  if (!endpoint) return report_failure("echo", endpoint.error());
-  auto acceptor = Acceptor::listen(proactor, *endpoint);
-  if (!acceptor) {
+// From a listener - an acceptor, or the socket of the datagrams - to the end.
+template <typename Listener>
+int serve_on(Proactor& proactor, Result<Listener> listener, const Endpoint& endpoint,
+             const Options& options, void (*start)(EchoServer&, Listener)) {
+  if (!listener) {
     return report_failure(
-        "echo", {acceptor.error(), fmt::format("cannot listen on {}: {}", endpoint->to_string(),
-                                               acceptor.error().message())});
+        "echo", {listener.error(), fmt::format("cannot listen on {}: {}", endpoint.to_string(),
+                                               listener.error().message())});
   }
-  const auto listening = acceptor->local_endpoint();
+  const auto listening = listener->local_endpoint();
   if (!listening) return report_failure("echo", {listening.error(), listening.error().message()});
 
   EchoServer server(proactor, options.echo);
   if (const auto error = server.watch_signals()) {
     return report_failure("echo", {error, "cannot wait for signals: " + error.message()});
   }
-  (options.echo.style == "coroutine" ? serve_by_coroutine : serve_by_callback)(
-      server, std::move(*acceptor));
+  start(server, std::move(*listener));
   fmt::print("listening {}\n", listening->port());
   std::fflush(stdout);
 
@@ -96,6 +95,18 @@ int serve(Proactor& proactor, const Options& options) {
   return good ? 0 : 1;
 }
 
+int serve(Proactor& proactor, const Options& options) {
+  const auto endpoint = endpoint_of(options.echo);
+  if (!endpoint) return report_failure("echo", endpoint.error());
+  const bool coroutine = options.echo.style == "coroutine";
+  if (options.echo.datagrams()) {
+    return serve_on(proactor, DatagramSocket::bind(proactor, *endpoint), *endpoint, options,
+                    coroutine ? serve_datagrams_by_coroutine : serve_datagrams_by_callback);
+  }
+  return serve_on(proactor, Acceptor::listen(proactor, *endpoint), *endpoint, options,
+                  coroutine ? serve_by_coroutine : serve_by_callback);
+}
+
 int run_echo(const Options& options) {
   raise_descriptor_limit();
   if (const auto error = EchoServer::block_signals()) {
@@ -109,6 +120,17 @@ int run_echo(const Options& options) {
   return serve(**proactor, options);
 }
 
+void add_work_options(CLI::App& command, handler_work::Options& work) {
+  const auto add = [&command](const char* name, std::uint32_t& us, const char* help) {
+    command.add_option(name, us, help)->check(CLI::Range(0, 1'000'000))->capture_default_str();
+  };
+  add("--delay-us", work.delay_us, "Each message keeps its handler so many microseconds, asleep");
+  add("--random-us", work.random_us,
+      "Each message keeps its handler computing, for a random time below so many microseconds");
+  add("--slow-us", work.slow_us,
+      "Messages of the first connection keep their handler computing so many microseconds");
+}
+
 }  // namespace
 
 void add_echo_command(CLI::App& app, Run& run) {
@@ -119,6 +141,9 @@ void add_echo_command(CLI::App& app, Run& run) {
   command->add_option("--port", echo.port, "Port to listen on; 0: any, told by the first line")
       ->capture_default_str();
   command->add_option("--host", echo.host, "Address to listen on")->capture_default_str();
+  command->add_option("--protocol", echo.protocol, "udp: datagrams, back to where they came from")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"tcp", "udp"}));
   command->add_option("--block", echo.block, "Bytes of a read at most (64k, 1m, ...)")
       ->capture_default_str()
       ->transform(CLI::AsSizeValue(false))
@@ -128,11 +153,7 @@ void add_echo_command(CLI::App& app, Run& run) {
       ->check(CLI::IsMember({"callback", "coroutine"}));
   command->add_flag("--pooled", echo.pooled, "Idle connections hold no buffer");
   command->add_flag("--until-empty", echo.until_empty, "End with the last connection");
-  command
-      ->add_option("--delay-us", options->echo.delay_us,
-                   "Each message keeps its handler for so many microseconds, asleep")
-      ->check(CLI::Range(0, 1'000'000))
-      ->capture_default_str();
+  add_work_options(*command, echo.work);
   command
       ->add_option("--drain-seconds", echo.drain_seconds,
                    "How long open connections may go on after SIGTERM")
@@ -152,6 +173,9 @@ void add_echo_command(CLI::App& app, Run& run) {
   add_config_options(*command, options->config);
   add_threads_option(*command, options->config);
   command->callback([&run, options] {
+    if (options->echo.datagrams() && (options->echo.pooled || options->echo.until_empty)) {
+      throw CLI::ValidationError("--protocol udp", "no connections: no --pooled, no --until-empty");
+    }
     options->echo.watched = options->watch.wanted();
     run = [options] { return run_echo(*options); };
   });

@@ -62,6 +62,11 @@ class Echo:
         own = 1 if "libtsan" in (process / "maps").read_text() else 0
         return max(threads - own, 1)
 
+    def cpu_ticks(self):
+        """In user space and in the kernel, of all threads."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+
     def wait(self):
         self.output, self.errors = self.process.communicate(timeout=TIMEOUT_S)
         return self.process.returncode
@@ -118,6 +123,48 @@ class EchoTest(unittest.TestCase):
                         numbers = echo.statistics()
                         self.assertEqual(numbers["accepted"], 20)
                         self.assertEqual(numbers["bytes"], sent)
+
+    def test_every_engine_style_and_mode_echoes_datagrams(self):
+        for row in serving():
+            for mode in ("shared", "per_thread"):
+                if row["leader_rule"] != "any" and mode == "shared":
+                    continue
+                for style in ("callback", "coroutine"):
+                    options = [*chosen(row), "--mode", mode, "--threads", "2", "--style", style]
+                    with self.subTest(options=options), Echo("--protocol", "udp", *options) as echo:
+                        done = run("load", "--protocol", "udp", "--port", str(echo.port),
+                                   "--sessions", "3", "--block", "64", "--window", "192",
+                                   "--seconds", "0.05", "--json")
+                        report = json.loads(done.stdout)
+                        self.assertEqual((report["errors"], report["wrong"]), (0, 0), done.stdout)
+                        counts = report["datagrams"]
+                        self.assertEqual(counts["sent"], report["messages_total"] +
+                                         counts["lost"] + counts["late"])
+                        self.assertEqual(echo.end(), 0, echo.errors)
+                        # The server has seen all that were not lost on their way to it.
+                        messages = echo.statistics()["messages"]
+                        self.assertLessEqual(messages, counts["sent"])
+                        self.assertGreaterEqual(messages, counts["sent"] - counts["lost"])
+
+    def test_handlers_that_are_kept_busy_still_echo(self):
+        for work in ("--delay-us", "--random-us", "--slow-us"):
+            for style in (["--style", "callback"], ["--style", "coroutine"],
+                          ["--protocol", "udp", "--block", "64"]):
+                with self.subTest(work=work, style=style), Echo(work, "20", *style) as echo:
+                    protocol = style if "udp" in style else []
+                    self.assertGreater(self.load(echo, "--sessions", "3", *protocol), 0)
+                    self.assertEqual(echo.end(), 0, echo.errors)
+
+    def test_only_the_first_connection_is_slow(self):
+        with Echo("--slow-us", "300000") as echo:
+            spent = []
+            for _ in range(2):  # it was accepted if it got an answer
+                before = echo.cpu_ticks()
+                with echo.connect() as connection:
+                    self.assertEqual(echo_back(connection, b"here"), b"here")
+                spent.append(echo.cpu_ticks() - before)
+            self.assertGreater(spent[0], 5 * spent[1], spent)
+            self.assertEqual(echo.end(), 0, echo.errors)
 
     def test_until_empty_ends_with_the_last_connection(self):
         with Echo("--until-empty") as echo:
@@ -284,7 +331,14 @@ class ConfigurationTest(unittest.TestCase):
 
     def test_wrong_use_exits_with_2(self):
         for arguments in ([], ["nope"], ["echo", "--block", "x"], ["load"],
-                          ["load", "--port", "1", "--file", "f"]):
+                          ["load", "--port", "1", "--file", "f"],
+                          ["echo", "--protocol", "sctp"],
+                          ["echo", "--protocol", "udp", "--pooled"],
+                          ["echo", "--random-us", "-1"],
+                          ["load", "--port", "1", "--protocol", "udp", "--block", "15"],
+                          ["load", "--port", "1", "--protocol", "udp", "--block", "64k"],
+                          ["load", "--port", "1", "--protocol", "udp", "--idle", "1"],
+                          ["load", "--port", "1", "--sessions", "2", "--apart", "2"]):
             with self.subTest(arguments=arguments):
                 done = run(*arguments)
                 self.assertEqual(done.returncode, 2)

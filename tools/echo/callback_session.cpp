@@ -9,18 +9,25 @@
 namespace baton::tools {
 namespace {
 
+// Handlers with nothing to do but the echo; nor does it cost a connection any memory.
+struct NoWork {
+  void operator()() {}
+};
+
 // One operation is enough, for a session reads or writes and never does both: that, its socket and
 // its block are all that a connection costs. It deletes itself when the last one is complete.
+template <typename Work>
 class Session {
  public:
-  static void start(EchoServer& server, StreamSocket peer) {
-    auto* session = new Session(server, std::move(peer));
+  static void start(EchoServer& server, StreamSocket peer, Work work) {
+    auto* session = new Session(server, std::move(peer), work);
     server.session_opened();
     session->read();
   }
 
  private:
-  Session(EchoServer& server, StreamSocket peer) : server_(server), peer_(std::move(peer)) {
+  Session(EchoServer& server, StreamSocket peer, Work work)
+      : server_(server), peer_(std::move(peer)), work_(work) {
     peer_.set_option(option::NoDelay{});
     if (server.pool() == nullptr) own_ = std::make_unique<std::byte[]>(server.block());
   }
@@ -43,6 +50,7 @@ class Session {
       return;
     }
     server_.count_message(traffic_, received.size);
+    work_();
     if (peer_.write_all(operation_, received, [this](Operation&) { on_written(); })) {
       give_block_back(received.data);
       delete this;
@@ -73,8 +81,17 @@ class Session {
   StreamSocket peer_;
   EchoServer::Traffic traffic_;
   std::unique_ptr<std::byte[]> own_;  // null: blocks come from the pool
+  [[no_unique_address]] Work work_;
   Operation operation_;
 };
+
+void start_session(EchoServer& server, StreamSocket peer) {
+  if (server.works()) {
+    Session<handler_work::Work>::start(server, std::move(peer), server.next_work());
+  } else {
+    Session<NoWork>::start(server, std::move(peer), {});
+  }
+}
 
 // Accepts for ever, with several accepts pending; deletes itself when the last of them has ended.
 class Accepting {
@@ -98,7 +115,7 @@ class Accepting {
     if (!peer) return end(peer.error());
     EchoServer& server = server_;
     accept(operation);  // may delete this
-    Session::start(server, std::move(*peer));
+    start_session(server, std::move(*peer));
   }
 
   void end(std::error_code error) {

@@ -13,37 +13,45 @@ namespace {
 // Tells the server of a session's end, however the coroutine ends.
 class Opened {
  public:
-  explicit Opened(EchoServer& server) : server_(server) { server_.session_opened(); }
-  ~Opened() { server_.session_closed(traffic); }
+  explicit Opened(EchoServer& server) : server_(server) {
+    server_.session_opened();
+    if (server_.works()) work_ = server_.next_work();
+  }
+  ~Opened() { server_.session_closed(traffic_); }
   Opened(const Opened&) = delete;
   Opened& operator=(const Opened&) = delete;
 
-  EchoServer::Traffic traffic;
+  // A message has come.
+  void count(std::size_t bytes) {
+    server_.count_message(traffic_, bytes);
+    work_();
+  }
 
  private:
   EchoServer& server_;
+  EchoServer::Traffic traffic_;
+  handler_work::Work work_;
 };
 
-Task<void> session_with_own_block(EchoServer& server, StreamSocket& peer,
-                                  EchoServer::Traffic& traffic) {
+Task<void> session_with_own_block(EchoServer& server, StreamSocket& peer, Opened& opened) {
   const auto block = std::make_unique<std::byte[]>(server.block());
   const MutableBuffer buffer{block.get(), server.block()};
   for (;;) {
     const auto received = co_await peer.read(buffer);
     if (!received || *received == 0) co_return;
-    server.count_message(traffic, *received);
+    opened.count(*received);
     if (!co_await peer.write_all({block.get(), *received})) co_return;
   }
 }
 
 // Answers true when data is there and no block is free.
-Task<bool> session_with_pool(EchoServer& server, StreamSocket& peer, EchoServer::Traffic& traffic) {
+Task<bool> session_with_pool(EchoServer& server, StreamSocket& peer, Opened& opened) {
   for (;;) {
     const auto block = co_await peer.read_pooled(*server.pool());
     if (!block) co_return block.error() == errc::pool_exhausted;
     const auto received = block->bytes();
     if (received.empty()) co_return false;
-    server.count_message(traffic, received.size());
+    opened.count(received.size());
     if (!co_await peer.write_all(received)) co_return false;
   }
 }
@@ -51,10 +59,10 @@ Task<bool> session_with_pool(EchoServer& server, StreamSocket& peer, EchoServer:
 Task<void> session(EchoServer& server, StreamSocket peer) {
   Opened opened(server);
   peer.set_option(option::NoDelay{});
-  if (server.pool() != nullptr && !co_await session_with_pool(server, peer, opened.traffic)) {
+  if (server.pool() != nullptr && !co_await session_with_pool(server, peer, opened)) {
     co_return;
   }
-  co_await session_with_own_block(server, peer, opened.traffic);
+  co_await session_with_own_block(server, peer, opened);
 }
 
 Task<void> accept_one_by_one(EchoServer& server, Acceptor& acceptor) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <csignal>
 #include <utility>
 
@@ -17,7 +18,14 @@ constexpr std::size_t pool_blocks = 1024;
 EchoServer::EchoServer(Proactor& proactor, const EchoOptions& options)
     : proactor_(proactor),
       options_(options),
-      pool_(options.pooled ? std::make_unique<BufferPool>(options.block, pool_blocks) : nullptr) {}
+      pool_(options.pooled ? std::make_unique<BufferPool>(options.block, pool_blocks) : nullptr) {
+  plan_.set(options.work);
+}
+
+DatagramSocket& EchoServer::take(DatagramSocket socket) {
+  datagrams_ = std::move(socket);
+  return datagrams_;
+}
 
 void EchoServer::session_opened() {
   accepted_.fetch_add(1, std::memory_order_relaxed);
@@ -73,6 +81,7 @@ void EchoServer::begin_drain() {
   const auto length =
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options_.drain_seconds));
   proactor_.drain(Deadline::after(length, proactor_.now()));
+  if (datagrams_.is_open()) datagrams_.cancel();
   end_if_empty();
 }
 

@@ -4,16 +4,16 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 
+#include "../bench/handler_work.hpp"
 #include "baton/acceptor.hpp"
 #include "baton/buffer_pool.hpp"
+#include "baton/datagram_socket.hpp"
 #include "baton/proactor.hpp"
 #include "baton/signal_set.hpp"
 #include "baton/stream_socket.hpp"
@@ -23,13 +23,17 @@ namespace baton::tools {
 struct EchoOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;
+  std::string protocol = "tcp";  // or udp
   std::size_t block = 512;
   std::string style = "callback";
   bool pooled = false;         // idle connections hold no buffer
   bool until_empty = false;    // end with the last connection
   bool watched = false;        // somebody reads traffic() meanwhile
-  std::uint32_t delay_us = 0;  // each message keeps its handler so long, asleep
+  handler_work::Options work;  // what keeps handlers busy, beside the echo
   double drain_seconds = 2;    // how long open connections may go on after SIGTERM
+
+  bool datagrams() const { return protocol == "udp"; }
+  bool works() const { return work.delay_us != 0 || work.random_us != 0 || work.slow_us != 0; }
 };
 
 class EchoServer {
@@ -38,6 +42,8 @@ class EchoServer {
   // as any other descriptor - once a round - and each time as many connections get in as there are
   // accepts: with one, a thousand connections wait behind a thousand busy ones for seconds.
   static constexpr std::size_t accepts_max = 32;
+  // Datagrams that are on their way through the server at once, each with a block of its own.
+  static constexpr std::size_t datagrams_max = 32;
 
   EchoServer(Proactor& proactor, const EchoOptions& options);
 
@@ -45,6 +51,14 @@ class EchoServer {
   std::size_t block() const { return options_.block; }
   // Where sessions take their blocks; null: each has its own.
   BufferPool* pool() { return pool_.get(); }
+  // Of a new connection: what keeps its handlers busy. Connections are usually without.
+  bool works() const { return options_.works(); }
+  handler_work::Work next_work() { return plan_.next(); }
+  // Where datagrams come in. A drain would wait for one more at every receive, so it ends those
+  // that are pending, and who sees it starts no other; one that another thread is just starting
+  // ends with the drain's deadline.
+  DatagramSocket& take(DatagramSocket socket);
+  bool draining() const { return draining_; }
 
   // What a session made of its connection's messages. Counted where the session keeps them and
   // added up when it ends: counters that all threads write would cost more than the echo. While
@@ -56,9 +70,6 @@ class EchoServer {
   void count_message(Traffic& traffic, std::size_t bytes) {
     ++traffic.messages;
     traffic.bytes += bytes;
-    if (options_.delay_us != 0) {
-      std::this_thread::sleep_for(std::chrono::microseconds{options_.delay_us});
-    }
     if (options_.watched) add(std::exchange(traffic, Traffic{}));
   }
   // Of the sessions that have ended; watched: of all.
@@ -66,7 +77,9 @@ class EchoServer {
   std::uint64_t connections() const { return open_.load(); }
   void session_opened();
   void session_closed(const Traffic& traffic);
-  // The acceptor ended on its own: nothing more will come.
+  // What was counted while nobody was watching.
+  void add(const Traffic& traffic);
+  // The acceptor, or the socket of the datagrams, ended on its own: nothing more will come.
   void accept_ended(std::error_code error);
 
   // Before the first thread is started: SIGTERM and SIGINT shall come as completions.
@@ -79,7 +92,6 @@ class EchoServer {
   std::error_code accept_error() const { return accept_error_; }
 
  private:
-  void add(const Traffic& traffic);
   std::error_code wait_for_signal();
   void on_signal();
   void drain();
@@ -89,6 +101,8 @@ class EchoServer {
   Proactor& proactor_;
   const EchoOptions& options_;
   std::unique_ptr<BufferPool> pool_;
+  handler_work::Plan plan_;
+  DatagramSocket datagrams_;
   std::error_code accept_error_;
   SignalSet signals_;
   SignalInfo signal_;
@@ -104,5 +118,9 @@ class EchoServer {
 // drain.
 void serve_by_callback(EchoServer& server, Acceptor acceptor);
 void serve_by_coroutine(EchoServer& server, Acceptor acceptor);
+
+// The same over UDP, where nobody is connected: each datagram goes back to where it came from.
+void serve_datagrams_by_callback(EchoServer& server, DatagramSocket socket);
+void serve_datagrams_by_coroutine(EchoServer& server, DatagramSocket socket);
 
 }  // namespace baton::tools

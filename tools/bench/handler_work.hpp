@@ -1,0 +1,114 @@
+// What a handler of the echo servers does with a message beside sending it back, so that all of
+// them, Baton's and the rivals', do the same. This file knows none of them.
+//
+//   --delay-us D    each message: asleep, as in the papers' test
+//   --random-us R   each message: computes for a random time below R; the times follow from the
+//                   connection's number alone
+//   --slow-us S     messages of the first connection: compute for so long
+//
+// To compute is to take so many steps, not to look at a clock until it is time: a thread that is
+// kept from its core for a while has then done nothing. How many steps a microsecond has is
+// measured at the start.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <thread>
+
+namespace handler_work {
+
+struct Options {
+  std::uint32_t delay_us = 0;
+  std::uint32_t random_us = 0;
+  std::uint32_t slow_us = 0;
+};
+
+/// xorshift64: the draws, and what is computed.
+inline std::uint64_t step(std::uint64_t x) {
+  x ^= x << 13;
+  x ^= x >> 7;
+  return x ^ x << 17;
+}
+
+inline void compute(std::uint64_t steps) {
+  std::uint64_t x = 7007;
+  for (; steps > 0; --steps) x = step(x);
+  asm volatile("" : : "r"(x));  // somebody wants it, as far as the compiler knows
+}
+
+/// Of several tries the quickest, which nothing came between.
+inline double steps_a_us() {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::uint64_t steps = 20'000;
+  double least_us = std::numeric_limits<double>::max();
+  for (int i = 0; i < 50; ++i) {
+    const auto start = Clock::now();
+    compute(steps);
+    const std::chrono::duration<double, std::micro> spent = Clock::now() - start;
+    least_us = std::min(least_us, spent.count());
+  }
+  return static_cast<double>(steps) / least_us;
+}
+
+/// One connection's: its handlers run one after the other.
+class Work {
+ public:
+  Work() = default;
+  Work(std::uint32_t delay_us, std::uint64_t random_steps, std::uint64_t steps, std::uint64_t seed)
+      : wanted_(delay_us != 0 || random_steps != 0 || steps != 0),
+        delay_us_(delay_us),
+        random_steps_(random_steps),
+        steps_(steps),
+        state_(seed) {}
+
+  /// Where nothing is wanted it costs a look, for the instructions of a message are counted.
+  void operator()() {
+    if (wanted_) work();
+  }
+
+ private:
+  [[gnu::noinline]] void work() {
+    if (delay_us_ != 0) std::this_thread::sleep_for(std::chrono::microseconds{delay_us_});
+    std::uint64_t steps = steps_;
+    if (random_steps_ != 0) {
+      state_ = step(state_);
+      steps += state_ % random_steps_;
+    }
+    compute(steps);
+  }
+
+  bool wanted_ = false;
+  std::uint32_t delay_us_ = 0;
+  std::uint64_t random_steps_ = 0;
+  std::uint64_t steps_ = 0;
+  std::uint64_t state_ = 1;
+};
+
+/// Deals out the work of a server's connections; nothing, as long as nothing is set.
+class Plan {
+ public:
+  void set(const Options& options) {
+    delay_us_ = options.delay_us;
+    if (options.random_us == 0 && options.slow_us == 0) return;
+    const double a_us = steps_a_us();
+    random_steps_ = static_cast<std::uint64_t>(options.random_us * a_us);
+    slow_steps_ = static_cast<std::uint64_t>(options.slow_us * a_us);
+  }
+  /// Of the next connection; any thread.
+  Work next() {
+    const std::uint64_t number = next_.fetch_add(1, std::memory_order_relaxed);
+    return {delay_us_, random_steps_, number == 0 ? slow_steps_ : 0,
+            step((number + 1) * 0x9e3779b97f4a7c15u)};
+  }
+
+ private:
+  std::uint32_t delay_us_ = 0;
+  std::uint64_t random_steps_ = 0;
+  std::uint64_t slow_steps_ = 0;
+  std::atomic<std::uint64_t> next_{0};
+};
+
+}  // namespace handler_work
