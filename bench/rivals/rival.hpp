@@ -1,9 +1,10 @@
 // What the servers of this folder share, so that each is its library's part only: options, a
 // listening port, the end by signal and the line of JSON at the end.
 //
-//   <server> [--port P] [--block B] [--threads T] [--delay-us D]
+//   <server> [--port P] [--block B] [--threads T] [--delay-us D] [--random-us R] [--slow-us S]
 //   <server> --sessions N --block B --rounds R         in lock-step (bench/lock_step.hpp)
 //
+// Handlers are kept busy by those that can (tools/bench/handler_work.hpp).
 // The first prints `listening PORT` and serves until SIGTERM.
 #pragma once
 
@@ -17,6 +18,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "handler_work.hpp"
 #include "lock_step.hpp"
 
 namespace rival {
@@ -44,9 +46,9 @@ inline sigset_t block_ending_signals() {
   return ending;
 }
 
-/// A listening socket of 127.0.0.1; prints its port.
-inline int listen_on(unsigned long port) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+/// A socket of 127.0.0.1 where `port` says.
+inline int bound_socket(int type, unsigned long port) {
+  const int fd = ::socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   const int on = 1;
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_in address{};
@@ -54,17 +56,40 @@ inline int listen_on(unsigned long port) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   if (::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) die("bind");
-  if (::listen(fd, SOMAXCONN) != 0) die("listen");
+  return fd;
+}
+
+inline void print_port(int fd) {
+  sockaddr_in address{};
   socklen_t size = sizeof address;
   ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
   std::printf("listening %u\n", static_cast<unsigned>(ntohs(address.sin_port)));
   std::fflush(stdout);
+}
+
+/// A listening socket; prints its port.
+inline int listen_on(unsigned long port) {
+  const int fd = bound_socket(SOCK_STREAM, port);
+  if (::listen(fd, SOMAXCONN) != 0) die("listen");
+  print_port(fd);
   return fd;
 }
 
-/// A handler that takes long: asleep for so many microseconds.
-inline void work(unsigned long delay_us) {
-  if (delay_us != 0) ::usleep(static_cast<useconds_t>(delay_us));
+/// A socket for datagrams, with room for those that come while the server is at work; prints its
+/// port.
+inline int datagrams_on(unsigned long port) {
+  const int fd = bound_socket(SOCK_DGRAM, port);
+  const int bytes = 1 << 20;
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+  print_port(fd);
+  return fd;
+}
+
+inline handler_work::Options work_of(int argc, char** argv) {
+  const auto us = [&](const char* name) {
+    return static_cast<std::uint32_t>(lock_step::number(argc, argv, name, 0));
+  };
+  return {us("--delay-us"), us("--random-us"), us("--slow-us")};
 }
 
 inline void no_delay(int fd) {

@@ -4,6 +4,7 @@
 // when there is room, and nothing is read meanwhile.
 //
 //   reactor_echo [--wait NAME] [--port P] [--block B] [--threads T] [--delay-us D]
+//                [--random-us R] [--slow-us S]
 //
 // The interface to the load is that of the rivals (rivals/rival.hpp).
 #include <unistd.h>
@@ -31,12 +32,13 @@ std::atomic<unsigned long long> messages{0};
 struct Shared {
   baton::Reactor& reactor;
   std::size_t block;
-  unsigned long delay_us;
+  handler_work::Plan plan;
 };
 
 class Session final : public baton::EventHandler {
  public:
-  explicit Session(Shared& shared) : shared_(shared), buffer_(shared.block) {}
+  explicit Session(Shared& shared)
+      : shared_(shared), buffer_(shared.block), work_(shared.plan.next()) {}
 
   /// Known before it is called for the first time: so it is added with no interest.
   std::error_code start(baton::RegistrationKey key) {
@@ -48,7 +50,7 @@ class Session final : public baton::EventHandler {
     const ssize_t got = ::recv(fd, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Next::keep;
     if (got <= 0) return Next::remove;
-    rival::work(shared_.delay_us);
+    work_();
     ++count_;
     rest_ = std::span{buffer_}.first(static_cast<std::size_t>(got));
     return send(fd);
@@ -72,6 +74,7 @@ class Session final : public baton::EventHandler {
 
   Shared& shared_;
   std::vector<char> buffer_;
+  handler_work::Work work_;
   std::span<const char> rest_;  // of the block that is sent back
   baton::RegistrationKey key_;
   Interest watched_ = Interest::in;
@@ -104,8 +107,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "reactor_echo: %s\n", reactor.error().reason.c_str());
     return 1;
   }
-  Shared shared{**reactor, lock_step::number(argc, argv, "--block", 512),
-                lock_step::number(argc, argv, "--delay-us", 0)};
+  Shared shared{**reactor, lock_step::number(argc, argv, "--block", 512), {}};
+  shared.plan.set(rival::work_of(argc, argv));
   const int listener = rival::listen_on(lock_step::number(argc, argv, "--port", 0));
   if (!(*reactor)->add(listener, Interest::in,
                        [&shared](NativeHandle fd, Interest) { return accept_one(shared, fd); })) {

@@ -2,6 +2,7 @@
 // threads in the event loop. The thread-pool reactor is what the papers' Proactor was held against.
 //
 //   ace_reactor --reactor tp|dev_poll [--port P] [--block B] [--threads T] [--delay-us D]
+//       [--random-us R] [--slow-us S]
 #include <ace/ACE.h>
 #include <ace/Dev_Poll_Reactor.h>
 #include <ace/Event_Handler.h>
@@ -23,7 +24,7 @@ namespace {
 
 std::atomic<unsigned long long> messages{0};
 std::size_t block = 512;
-unsigned long delay_us = 0;
+handler_work::Plan plan;
 
 class Session : public ACE_Event_Handler {
  public:
@@ -35,7 +36,7 @@ class Session : public ACE_Event_Handler {
     const ssize_t got = ::recv(fd_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
     if (got <= 0) return -1;
-    rival::work(delay_us);
+    work_();
     ++count_;
     // The peers of this benchmark read their answers: a blocking send ends.
     return ::send(fd_, buffer_.data(), static_cast<std::size_t>(got), MSG_NOSIGNAL) == got ? 0 : -1;
@@ -49,6 +50,7 @@ class Session : public ACE_Event_Handler {
  private:
   int fd_;
   std::vector<char> buffer_;
+  handler_work::Work work_ = plan.next();
   unsigned long long count_ = 0;
 };
 
@@ -86,7 +88,7 @@ int main(int argc, char** argv) {
     }
   }
   block = lock_step::number(argc, argv, "--block", 512);
-  delay_us = lock_step::number(argc, argv, "--delay-us", 0);
+  plan.set(rival::work_of(argc, argv));
   ACE_Reactor_Impl* implementation = nullptr;
   if (dev_poll) {
     // As many as ACE's own limit of descriptors, which it has read before ours was raised.
@@ -96,6 +98,7 @@ int main(int argc, char** argv) {
     implementation = new ACE_TP_Reactor;
   }
   ACE_Reactor reactor(implementation, true);
+  reactor.restart(1);  // else a thread leaves its loop when a tracer interrupts the wait
   Listener listener(&reactor, rival::listen_on(lock_step::number(argc, argv, "--port", 0)));
   if (reactor.register_handler(&listener, ACE_Event_Handler::ACCEPT_MASK) != 0) {
     rival::die("register_handler");

@@ -18,7 +18,7 @@ using asio::ip::tcp;
 using asio::local::stream_protocol;
 
 std::atomic<unsigned long long> messages{0};
-unsigned long delay_us = 0;
+handler_work::Plan plan;
 
 template <class Socket>
 class Session : public std::enable_shared_from_this<Session<Socket>> {
@@ -36,7 +36,7 @@ class Session : public std::enable_shared_from_this<Session<Socket>> {
         });
   }
   void write(std::size_t size) {
-    rival::work(delay_us);
+    work_();
     asio::async_write(
         socket_, asio::buffer(block_.data(), size),
         [self = this->shared_from_this()](boost::system::error_code error, std::size_t) {
@@ -54,6 +54,7 @@ class Session : public std::enable_shared_from_this<Session<Socket>> {
   Socket socket_;
   lock_step::Peers& peers_;
   std::vector<char> block_;
+  handler_work::Work work_ = plan.next();
   unsigned long long messages_ = 0;
 };
 
@@ -116,7 +117,7 @@ int main(int argc, char** argv) {
     peers.begin();
     context.run();
   }
-  delay_us = lock_step::number(argc, argv, "--delay-us", 0);
+  plan.set(rival::work_of(argc, argv));
   const int threads = static_cast<int>(lock_step::number(argc, argv, "--threads", 1));
   const bool several = lock_step::number(argc, argv, "--contexts", 0) != 0;
   {

@@ -13,7 +13,7 @@
 namespace {
 
 unsigned long long messages = 0;
-unsigned long delay_us = 0;
+handler_work::Plan plan;
 
 struct Server {
   lock_step::Peers& peers;
@@ -24,6 +24,7 @@ struct Server {
 struct Session {
   Server& server;
   event* readable = nullptr;
+  handler_work::Work work = plan.next();
 };
 
 void end(Session* session, int fd) {
@@ -50,7 +51,7 @@ void on_readable(evutil_socket_t fd, short, void* argument) {
   const ssize_t got = ::recv(fd, server.block.data(), server.block.size(), 0);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) return end(session, fd);
-  rival::work(delay_us);
+  session->work();
   if (!send_all(fd, server.block.data(), static_cast<std::size_t>(got))) return end(session, fd);
   ++messages;
   if (server.peers.present()) server.peers.answered();
@@ -80,7 +81,7 @@ void on_signal(evutil_socket_t, short, void* base) {
 int main(int argc, char** argv) {
   rival::raise_descriptor_limit();
   lock_step::Peers peers(argc, argv);
-  delay_us = lock_step::number(argc, argv, "--delay-us", 0);
+  plan.set(rival::work_of(argc, argv));
   Server server{peers, event_base_new(), std::vector<char>(peers.block())};
   for (const int fd : peers.sessions()) {
     ::fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK);

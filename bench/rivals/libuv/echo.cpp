@@ -5,12 +5,13 @@
 #include <memory>
 #include <vector>
 
+#include "ending.hpp"
 #include "rivals/rival.hpp"
 
 namespace {
 
 unsigned long long messages = 0;
-unsigned long delay_us = 0;
+handler_work::Plan plan;
 
 struct Session {
   explicit Session(lock_step::Peers& its_peers) : peers(its_peers), block(peers.block()) {}
@@ -22,6 +23,7 @@ struct Session {
   } handle;
   lock_step::Peers& peers;
   std::vector<char> block;
+  handler_work::Work work = plan.next();
 };
 
 Session& session_of(void* data) { return *static_cast<Session*>(data); }
@@ -60,7 +62,7 @@ void on_read(uv_stream_t* stream, ssize_t got, const uv_buf_t* buffer) {
   Session& session = session_of(stream->data);
   if (got < 0) return uv_close(reinterpret_cast<uv_handle_t*>(stream), on_closed);
   if (got == 0) return;
-  rival::work(delay_us);
+  session.work();
   uv_buf_t answer = uv_buf_init(buffer->base, static_cast<unsigned>(got));
   const int tried = uv_try_write(stream, &answer, 1);
   if (tried < 0 && tried != UV_EAGAIN) return;  // the next read tells
@@ -86,14 +88,12 @@ void on_connection(uv_stream_t* listener, int status) {
   start(*session);
 }
 
-void end(uv_signal_t* signal, int) { uv_stop(signal->loop); }
-
 }  // namespace
 
 int main(int argc, char** argv) {
   rival::raise_descriptor_limit();
   lock_step::Peers peers(argc, argv);
-  delay_us = lock_step::number(argc, argv, "--delay-us", 0);
+  plan.set(rival::work_of(argc, argv));
   uv_loop_t* const loop = uv_default_loop();
   for (const int fd : peers.sessions()) {
     auto* session = new Session(peers);
@@ -112,12 +112,7 @@ int main(int argc, char** argv) {
   if (uv_listen(reinterpret_cast<uv_stream_t*>(&listener), SOMAXCONN, on_connection) != 0) {
     rival::die("uv_listen");
   }
-  uv_signal_t signals[2];
-  const int ending[2] = {SIGTERM, SIGINT};
-  for (int i = 0; i < 2; ++i) {
-    uv_signal_init(loop, &signals[i]);
-    uv_signal_start(&signals[i], end, ending[i]);
-  }
+  const rival::Ending ending(loop);
   uv_run(loop, UV_RUN_DEFAULT);
   rival::print_statistics("libuv", messages);
 }
