@@ -58,7 +58,6 @@ def raw(name, block=512):
 BUSY_100 = {"sessions": 100, "block": 512, "window": 0}
 BUSY_100_IDLE = {**BUSY_100, "idle": 10_000}
 TEN = {"sessions": 10, "block": 512, "window": 0}
-FORTY = {"sessions": 40, "block": 512, "window": 0}
 ONE = {"sessions": 1, "block": 512, "window": 0}
 
 # Each comparison: sides A (the candidate) and B (what it is held against), the load, and goals.
@@ -76,26 +75,6 @@ COMPARISONS = {
         "b": ("raw_uring", raw("raw_uring"), BUSY_100),
         "goals": [("syscalls", "a", "<=", 0.2)],
     }],
-    # Pinned, a thread woken for nothing costs its switches; free, it also costs a core its sleep.
-    "two-threads-one-session": [{
-        "title": f"one session, 2 threads in run() against 1, {engine}, "
-                 f"{'pinned' if pinned else 'free'}",
-        "a": (f"baton {engine}, 2 threads", echo(engine, wait, "shared", 2), ONE),
-        "b": (f"baton {engine}, 1 thread", echo(engine, wait, "shared", 1), ONE),
-        "pinned": pinned,
-        "goals": [("rate", "ratio", ">=", 0.95)],
-    } for engine, wait in (("emulated", "epoll"), ("io_uring", None)) for pinned in (True, False)],
-    # Handlers sleep, as the paper's do: a second thread is worth one, unless waking it costs more.
-    "two-threads-slow-handlers": [{
-        "title": f"40 sessions, handlers of {delay} us, 2 threads against 1, {engine}",
-        "a": (f"baton {engine}, 2 threads",
-              echo(engine, wait, "shared", 2, more=["--delay-us", str(delay)]), FORTY),
-        "b": (f"baton {engine}, 1 thread",
-              echo(engine, wait, "shared", 1, more=["--delay-us", str(delay)]), FORTY),
-        "pinned": False,
-        "goals": [("rate", "ratio", ">=", least)],
-    } for engine, wait in (("emulated", "epoll"), ("io_uring", None))
-        for delay, least in ((100, 1.7), (10, 1.0), (0, 1.0))],
     "idle-10k": [{
         "title": f"100 sessions beside 10,000 idle ones against without, {engine}",
         "a": (f"baton {engine}, 10,000 idle", echo(engine, wait, more=["--pooled"]), BUSY_100_IDLE),
@@ -244,12 +223,13 @@ class Server:
 @contextlib.contextmanager
 def serving(command, cores):
     server = Server(command, cores)
-    try:
-        yield server
-    except BaseException:
-        server.kill()
-        raise
-    server.stop()
+    with server.errors:
+        try:
+            yield server
+        except BaseException:
+            server.kill()
+            raise
+        server.stop()
 
 
 class Load:
@@ -313,6 +293,7 @@ def measure_server(build, side, pinned, seconds):
         user, kernel = (now - then for now, then in zip(server.ticks(), ticks))
         report = load.finish()
         messages = report["messages_total"]
+        datagrams = report.get("datagrams")
         return {
             "rate": report["messages_per_second"],
             "cpu_us": cpu / messages / 1000,
@@ -325,6 +306,7 @@ def measure_server(build, side, pinned, seconds):
             "p999_us": report["round_trip_us"]["p99_9"],
             "jain": report["fairness"]["jain"],
             "generator_busy": report["generator"]["busy"],
+            **({"lost": datagrams["lost"] / datagrams["sent"]} if datagrams else {}),
         }
 
 
@@ -592,11 +574,14 @@ def print_result(result):
         print("  note: the load generator was fully busy, so the rates are its own; "
               "compare the CPU per message")
     for goal in result["goals"]:
-        label = MEASURES.get(goal["measure"], (goal["measure"], False))[0]
-        of = "ratio of " if goal["of"] == "ratio" else ""
-        state = {True: "met", False: "MISSED", None: "NOT MEASURED"}[goal["met"]]
-        print(f"  goal: {of}{label} {goal['relation']} {goal['bound']}: "
-              f"{number(goal['value'])} - {state}")
+        print(f"  goal: {goal_text(goal)}")
+
+
+def goal_text(goal):
+    label = MEASURES.get(goal["measure"], (goal["measure"], False))[0]
+    of = "ratio of " if goal["of"] == "ratio" else ""
+    state = {True: "met", False: "MISSED", None: "NOT MEASURED"}[goal["met"]]
+    return f"{of}{label} {goal['relation']} {goal['bound']}: {number(goal['value'])} - {state}"
 
 
 def output_of(*command):

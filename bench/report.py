@@ -20,6 +20,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import compare
+
 RESULTS = Path(__file__).resolve().parent / "results"
 
 STYLE = """
@@ -55,10 +57,21 @@ def verdict_cell(judged):
             f"{judged['verdict']}", kind)
 
 
+def fact(text):
+    return f"<p class=facts>{html.escape(text)}</p>"
+
+
 def row_tables(data):
     text = ""
     for result in data["results"]:
+        # What some row or other has: lost datagrams, and of an uneven row the others' p99, judged.
+        lost = any("lost" in m for m in result["medians"].values())
+        tail = any("p99_us" in judged for judged in result["judged"].values())
         text += f"<h3>{html.escape(result['row'])}</h3>"
+        if result["parameters"]["kind"] == "pool":
+            text += fact(f"Held against: {result['base']}")
+        if result["parameters"]["slow"]:
+            text += fact("Round trips are those of the others, without the slow session's.")
         rows = []
         for name, m in sorted(result["medians"].items(), key=lambda item: -item[1]["rate"]):
             judged = result["judged"].get(name, {})
@@ -69,20 +82,29 @@ def row_tables(data):
                          f"{m['p99_us']:.0f}",
                          f"{m['p999_us']:.0f}" if "p999_us" in m else "-", f"{m['jain']:.3f}",
                          "held against" if name == result["base"]
-                         else verdict_cell(judged.get("rate")), verdict_cell(judged.get("cpu_us"))])
+                         else verdict_cell(judged.get("rate")), verdict_cell(judged.get("cpu_us"))]
+                        + ([verdict_cell(judged.get("p99_us"))] if tail else [])
+                        + ([f"{m['lost']:.2%}"] if lost else []))
         text += table(["server", "messages/s", "spread", "CPU us/msg", "calls", "switches",
-                       "p50 us", "p99 us", "p99.9 us", "Jain", "rate", "CPU"], rows)
+                       "p50 us", "p99 us", "p99.9 us", "Jain", "rate", "CPU",
+                       *(["p99"] if tail else []), *(["lost"] if lost else [])], rows)
+        for name, goals in result["goals"].items():
+            for goal in goals:
+                text += fact(f"{name}, goal: {compare.goal_text(goal)}")
         for name, why in result["troubles"].items():
-            text += f"<p class=facts>{html.escape(name)}: {html.escape(why)}</p>"
+            text += fact(f"{name}: {why}")
         if result["generator_busy"] > 0.95:
-            text += "<p class=facts>The load generator was fully busy: compare the CPU.</p>"
+            text += fact("The load generator was fully busy: compare the CPU.")
     return text
 
 
 def by_server(results, value):
-    """Server -> rows and values, in the order of the rows."""
+    """Server -> rows and values, in the order of the rows; without those in which handlers compute
+    for long, for beside them nothing else could be seen."""
     series = {}
     for result in results:
+        if result["parameters"]["slow"]:
+            continue
         for name, median in result["medians"].items():
             x, y = series.setdefault(name, ([], []))
             x.append(result["row"])
@@ -92,13 +114,15 @@ def by_server(results, value):
 
 def rate_chart(go, data):
     """The article's figures 1 and 2: transfer rate against the number of connections."""
-    results = sorted(data["results"], key=lambda r: r["parameters"][0])
+    results = sorted((r for r in data["results"] if r["parameters"]["kind"] == "echo"),
+                     key=lambda r: r["parameters"]["sessions"])
     figure = go.Figure()
     servers = {name for result in results for name in result["medians"]}
     for name in sorted(servers):
         points = {}
         for result in results:
-            sessions, block, delay = (result["parameters"][i] for i in (0, 2, 4))
+            sessions, block, delay = (result["parameters"][i]
+                                      for i in ("sessions", "block", "delay"))
             if name in result["medians"] and delay == 0:
                 rate = result["medians"][name]["rate"] * block / 1e6
                 points.setdefault(sessions, []).append(rate)
@@ -149,7 +173,7 @@ def program_tables(data):
             rows.append(cells)
         text += table(["", *(head for m in measures for head in (m, "ratio"))], rows)
         for name, why in result["troubles"].items():
-            text += f"<p class=facts>{html.escape(name)}: {html.escape(why)}</p>"
+            text += fact(f"{name}: {why}")
     return text
 
 
@@ -175,7 +199,7 @@ def instruction_parts(go, table_of):
     missing = [name for name in table_of if name not in counted]
     text = table(["program", *heads], rows)
     for name in missing:
-        text += f"<p class=facts>{html.escape(name)}: {html.escape(table_of[name])}</p>"
+        text += fact(f"{name}: {table_of[name]}")
     return text, figure
 
 
@@ -202,7 +226,8 @@ def page(files):
         body += f"<h2>{html.escape(file.stem)}</h2>" + facts(data)
         kind = file.stem.split("-")[-1]
         if kind == "rows":
-            body += draw(rate_chart(go, data))
+            if any(result["parameters"]["kind"] == "echo" for result in data["results"]):
+                body += draw(rate_chart(go, data))
             body += draw(bars(go, by_server(data["results"], lambda _, m: m["cpu_us"]),
                               "CPU of a message", "us"))
             for result in data["results"]:

@@ -22,19 +22,53 @@ import rows  # noqa: E402
 SKIPPED = 77
 
 
+def rounds(rate, **more):
+    """Seven of a server, as bench/compare.py measures them."""
+    return [{"rate": rate + i, "cpu_us": 5.0, "user_us": 2.0, "kernel_us": 3.0, "switches": 0.5,
+             "p50_us": 30.0, "p99_us": 90.0, "p999_us": 95.0, "jain": 1.0, "generator_busy": 0.5,
+             **more} for i in range(7)]
+
+
 def measured():
-    """A result file as bench/rows.py writes it, of two servers and two rows."""
+    """A result file as bench/rows.py writes it, of two servers and two rows, and those of other
+    kinds."""
     results = []
-    for row in ((1, 1, 512, 0, 0), (40, 1, 512, 0, 0)):
-        taken = {name: [{"rate": rate + i, "cpu_us": 5.0, "user_us": 2.0, "kernel_us": 3.0,
-                         "switches": 0.5, "p50_us": 30.0, "p99_us": 90.0, "p999_us": 95.0,
-                         "jain": 1.0, "generator_busy": 0.5} for i in range(7)]
-                 for name, rate in (("raw epoll", 1000.0), ("baton epoll", 1500.0))}
+    for row in (rows.Row(1, 1, 512), rows.Row(40, 1, 512)):
+        taken = {"raw epoll": rounds(1000.0), "baton epoll": rounds(1500.0)}
         results.append(rows.judge_row(row, taken, {"libuv": "did not say where it listens"}))
+    results += [pool_row(), uneven_row(), udp_row()]
     facts = {"date": "2000-01-01T00:00:00+00:00", "machine": "none", "cores": 2, "kernel": "0",
              "compiler": "none", "commit": "0" * 40, "modified": False, "load_average": 0.0,
              "command": "bench/rows.py"}
     return {**facts, "results": results}
+
+
+def pool_row():
+    """A goal that is met, one that is missed, one of what was not counted."""
+    row = rows.Row(1, 2, 512, kind="pool", goals=(
+        ("rate", "ratio", ">=", 0.95), ("switches", "a", "<=", 0.4), ("syscalls", "a", "<=", 3.1)))
+    taken = {"baton epoll shared": rounds(840.0), "baton epoll shared" + rows.ALONE: rounds(600.0),
+             "Asio epoll": rounds(400.0), "Asio epoll" + rows.ALONE: rounds(500.0)}
+    result = rows.judge_row(row, taken, {})
+    rows.check_goals(row, result)
+    assert list(result["judged"]) == ["baton epoll shared", "Asio epoll"], result["judged"]
+    assert list(result["goals"]) == ["baton epoll shared"], result["goals"]
+    assert [goal["met"] for goal in result["goals"]["baton epoll shared"]] == [True, False, None]
+    return result
+
+
+def uneven_row():
+    row = rows.Row(40, 2, 512, kind="uneven", slow=10_000)
+    taken = {"ACE_TP_Reactor": rounds(500.0), "baton epoll shared": rounds(500.0, p99_us=270.0)}
+    result = rows.judge_row(row, taken, {})
+    assert result["judged"]["baton epoll shared"]["p99_us"]["verdict"] == "worse"
+    return result
+
+
+def udp_row():
+    row = rows.Row(10, 1, 64, 448, kind="udp")
+    return rows.judge_row(row, {"raw epoll": rounds(500.0, lost=0.0),
+                                "libuv": rounds(400.0, lost=0.0123)}, {})
 
 
 def measured_programs():
@@ -62,7 +96,7 @@ def check_judgement(data):
 def check_diff(folder, data):
     before, after = folder / "before.json", folder / "after.json"
     before.write_text(json.dumps(data))
-    for result in data["results"]:
+    for result in data["results"][:2]:
         result["medians"]["baton epoll"]["rate"] *= 2
     after.write_text(json.dumps(data))
     told = io.StringIO()
@@ -107,6 +141,12 @@ def main():
     assert "1.25 (1.25-1.25) worse" in dom, "the program's verdict is not in the table"
     assert "1.50 (1.50-1.50) better" in dom, "the verdict is not in the table"
     assert "did not say where it listens" in dom
+    for told in ("Held against: itself with 1 thread", "1.40 (1.40-1.40) better",
+                 "baton epoll shared, goal: ratio of messages/s &gt;= 0.95: 1.4 - met",
+                 "baton epoll shared, goal: switches/msg &lt;= 0.4: 0.5 - MISSED",
+                 "baton epoll shared, goal: system calls/msg &lt;= 3.1: - - NOT MEASURED",
+                 "without the slow session's", "3.00 (3.00-3.00) worse", "1.23%"):
+        assert told in dom, f"not on the page: {told}"
     print(f"{charts} drawings")
     return 0
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The paper's test program and ours: echo servers side by side, row by row.
 
-    bench/rows.py                     every row: the paper's twelve, then ours; an hour
-    bench/rows.py --quick             short rounds, few of them: about ten minutes, and rough
+    bench/rows.py                     every row: the paper's twelve, then ours; 75 minutes
+    bench/rows.py --quick             short rounds, few of them: 20 minutes, and rough
     bench/rows.py --row 40/5          rows whose name has this in it
     bench/rows.py --only io_uring     servers whose name has this in it
 
@@ -11,6 +11,14 @@ round every server of the row runs once, in an order that turns; server and load
 their own, on different cores. A ratio is that of one round, and the verdict comes from the interval
 of their median (bench/compare.py). What a server is held against is the best raw loop of the row,
 or where none can run (a pool with slow handlers) the thread-pool Reactor of ACE.
+
+    bench/rows.py --row pool          two threads in run(), each server against itself with one
+    bench/rows.py --row uneven        one session whose handlers take long; p99 is the others'
+    bench/rows.py --row udp           datagrams, back to where they came from; lost ones are counted
+
+Handlers of the papers' rows sleep. Where a time is random, 0-10, or one session is slow, they
+compute (tools/bench/handler_work.hpp). A pool needs its cores, so in most of its rows the system
+places server and load (free).
 
 The last table holds one pattern against the other (P-05, P-37): over each wait strategy Baton's
 Proactor against Baton's Reactor, and the best Proactor against the best Reactor, ours or ACE's.
@@ -25,18 +33,49 @@ import statistics
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import compare
 
 REPOSITORY = compare.REPOSITORY
 
-# sessions, threads, block, window, microseconds a handler takes; the first twelve are the paper's.
-PAPER = [(1, 1, 512, 1024, 0), (1, 1, 512, 1024, 10), (1, 1, 8192, 8192, 0), (1, 5, 8192, 8192, 0),
-         (1, 5, 8192, 8192, 10), (40, 5, 8192, 8192, 10), (40, 5, 8192, 0, 10),
-         (100, 4, 1024, 1024, 10), (100, 5, 8192, 8192, 10), (100, 5, 8192, 8192, 0),
-         (100, 5, 8192, 0, 10), (100, 5, 8192, 0, 0)]
-OURS = [(1000, 1, 64, 0, 0), (1000, 1, 512, 0, 0), (40, 2, 8192, 0, 100), (40, 1, 8192, 0, 100)]
 IDLE = 10_000
+
+
+class Row(NamedTuple):
+    sessions: int
+    threads: int
+    block: int
+    window: int = 0       # bytes that may be on the way beyond one block
+    delay: int = 0        # microseconds that a handler sleeps
+    idle: int = 0         # more connections, which only connect
+    kind: str = "echo"    # "pool", "uneven", "udp": see above
+    random: int = 0       # microseconds that a handler computes, at most
+    slow: int = 0         # microseconds that handlers of one session compute
+    free: bool = False    # the system places server and load
+    goals: tuple = ()     # of Baton: what, of, relation, bound (bench/compare.py)
+
+
+# The first twelve are the paper's.
+PAPER = [Row(*row) for row in (
+    (1, 1, 512, 1024, 0), (1, 1, 512, 1024, 10), (1, 1, 8192, 8192, 0), (1, 5, 8192, 8192, 0),
+    (1, 5, 8192, 8192, 10), (40, 5, 8192, 8192, 10), (40, 5, 8192, 0, 10),
+    (100, 4, 1024, 1024, 10), (100, 5, 8192, 8192, 10), (100, 5, 8192, 8192, 0),
+    (100, 5, 8192, 0, 10), (100, 5, 8192, 0, 0))]
+OURS = [Row(1000, 1, 64), Row(1000, 1, 512), Row(100, 1, 512, idle=IDLE)]
+# Pinned to one core, a thread that is woken for nothing costs its switches; free, it also costs a
+# core its sleep, and the rate of one session depends on which cores it and the load meet on: there
+# the counts tell more.
+ONE_SESSION = (("rate", "ratio", ">=", 0.95), ("syscalls", "a", "<=", 3.1),
+               ("switches", "a", "<=", 0.6))
+POOL = [Row(1, 2, 8192, 8192, kind="pool", goals=ONE_SESSION),
+        Row(1, 2, 8192, 8192, kind="pool", free=True, goals=ONE_SESSION)] + \
+    [Row(40, 2, 512, delay=delay, random=random, kind="pool", free=True,
+         goals=(("rate", "ratio", ">=", least),))
+     for delay, random, least in ((100, 0, 1.7), (0, 10, 1.0), (0, 0, 1.0))]
+UNEVEN = [Row(40, 2, 512, kind="uneven", slow=10_000, free=True)]
+# Eight on the way of each.
+UDP = [Row(10, 1, 64, 7 * 64, kind="udp"), Row(10, 1, 1400, 7 * 1400, kind="udp")]
 
 BATON = [
     # The papers' variants.
@@ -66,45 +105,83 @@ RIVALS = [
     ("ACE_TP_Reactor", "ace_reactor", ["--reactor", "tp"], True, True),
     ("ACE_Dev_Poll_Reactor", "ace_reactor", ["--reactor", "dev_poll"], True, True),
 ]
+UDP_BATON = ("baton epoll per_thread", "baton io_uring per_thread")
+UDP_RIVALS = {"raw epoll": "raw_epoll_udp", "raw io_uring": "raw_uring_udp",
+              "Asio epoll": "asio_epoll_udp", "Asio io_uring": "asio_uring_udp",
+              "libuv": "libuv_udp"}
+# Where each thread may take up any session, so that there is a pool to ask what a thread is worth.
+POOLED = ("baton epoll shared", "baton io_uring shared", "reactor epoll", "Asio epoll",
+          "Asio io_uring", "ACE_TP_Reactor", "ACE_Dev_Poll_Reactor")
+ALONE = ", 1 thread"  # of the same server, behind its name
 SELECT_SESSIONS_MAX = 900  # of 1,024 descriptors
 
 
 def name_of(row):
-    sessions, threads, block, window, delay = row[:5]
-    name = f"{sessions}/{threads}/{block}/{window}/{delay}"
-    return name + (f"+{row[5]} idle" if len(row) > 5 else "")
+    busy = f"0-{row.random}" if row.random else row.delay
+    return ("" if row.kind == "echo" else f"{row.kind} ") + \
+        f"{row.sessions}/{row.threads}/{row.block}/{row.window}/{busy}" + \
+        (f"+{row.idle} idle" if row.idle else "") + \
+        (f"+one of {row.slow}" if row.slow else "") + (" free" if row.free else "")
 
 
 def rows():
-    return PAPER + OURS + [(100, 1, 512, 0, 0, IDLE)]
+    return PAPER + OURS + POOL + UNEVEN + UDP
+
+
+def options_of(row):
+    """Those that all servers have."""
+    work = {"--delay-us": row.delay, "--random-us": row.random, "--slow-us": row.slow}
+    found = ["--block", str(row.block)]
+    for option, value in work.items():
+        found += [option, str(value)] if value else []
+    return found
+
+
+def baton_echo(build, name, more):
+    engine, wait, mode = next(rest for named, *rest in BATON if named == name)
+    return [str(build / "bin" / "baton"), "echo", "--engine", engine, "--mode", mode,
+            *(["--wait", wait] if wait else []), *more]
 
 
 def servers(build, row):
     """Name -> command, of those that can serve the row here."""
-    sessions, threads, block, _, delay = row[:5]
-    crowd = sessions + (row[5] if len(row) > 5 else 0)
+    if row.kind == "udp":
+        return datagram_servers(build, row)
+    found = stream_servers(build, row)
+    if row.kind != "pool":
+        return found
+    alone = stream_servers(build, row._replace(threads=1))
+    return {named: command for name in POOLED if name in found
+            for named, command in ((name, found[name]), (name + ALONE, alone[name]))}
+
+
+def datagram_servers(build, row):
+    more = options_of(row)
+    found = {name: baton_echo(build, name, ["--protocol", "udp", *more]) for name in UDP_BATON}
+    for name, program in UDP_RIVALS.items():
+        if (build / "bench" / program).exists():
+            found[name] = [str(build / "bench" / program), *more]
+    return found
+
+
+def stream_servers(build, row):
+    crowd = row.sessions + row.idle
+    threads = ["--threads", str(row.threads)]
+    more = options_of(row)
+    busy = row.delay or row.random or row.slow
     found = {}
-    for name, engine, wait, mode in BATON:
-        if wait == "select" and crowd > SELECT_SESSIONS_MAX:
-            continue
-        command = [str(build / "bin" / "baton"), "echo", "--threads", str(threads), "--block",
-                   str(block), "--engine", engine, "--mode", mode]
-        found[name] = command + (["--wait", wait] if wait else []) + \
-            (["--delay-us", str(delay)] if delay else [])
+    for name, _, wait, _ in BATON:
+        if wait != "select" or crowd <= SELECT_SESSIONS_MAX:
+            found[name] = baton_echo(build, name, [*threads, *more])
     for name, wait in REACTOR.items():
-        if wait == "select" and crowd > SELECT_SESSIONS_MAX:
-            continue
-        found[name] = [str(build / "bench" / "reactor_echo"), "--wait", wait, "--threads",
-                       str(threads), "--block", str(block)] + \
-            (["--delay-us", str(delay)] if delay else [])
+        if wait != "select" or crowd <= SELECT_SESSIONS_MAX:
+            found[name] = [str(build / "bench" / "reactor_echo"), "--wait", wait, *threads, *more]
     for name, program, options, pool, slow in RIVALS:
-        if (delay and not slow) or not (build / "bench" / program).exists():
+        if (busy and not slow) or not (build / "bench" / program).exists():
             continue
         if program == "ace_reactor" and "tp" in options and crowd > SELECT_SESSIONS_MAX:
             continue
-        found[name] = [str(build / "bench" / program), *options, "--block", str(block)] + \
-            (["--threads", str(threads)] if pool else []) + \
-            (["--delay-us", str(delay)] if delay else [])
+        found[name] = [str(build / "bench" / program), *options, *(threads if pool else []), *more]
     return found
 
 
@@ -119,8 +196,10 @@ def wanted_servers(options, row):
 
 
 def load_of(row):
-    load = {"sessions": row[0], "block": row[2], "window": row[3]}
-    return {**load, "idle": row[5]} if len(row) > 5 else load
+    load = {"sessions": row.sessions, "block": row.block, "window": row.window}
+    more = {"idle": row.idle, "apart": int(row.slow > 0),
+            "protocol": "udp" if row.kind == "udp" else ""}
+    return {**load, **{name: value for name, value in more.items() if value}}
 
 
 class Clock:
@@ -141,6 +220,7 @@ class Clock:
 
 def measure_row(options, row, clock):
     sides = wanted_servers(options, row)
+    pinned = not (options.free or row.free)
     taken = {name: [] for name in sides}
     troubles = {}
     for number in range(options.rounds):
@@ -153,7 +233,7 @@ def measure_row(options, row, clock):
             try:
                 side = (name, sides[name], load_of(row))
                 taken[name].append(
-                    compare.measure_server(options.build, side, not options.free, options.seconds))
+                    compare.measure_server(options.build, side, pinned, options.seconds))
             except compare.CannotMeasure as why:
                 troubles[name] = str(why)
     result = judge_row(row, taken, troubles)
@@ -161,8 +241,12 @@ def measure_row(options, row, clock):
         # In a round of their own, for counting them slows the server.
         compare.progress(f"{name_of(row)}  {name}: system calls")
         side = (name, sides[name], load_of(row))
-        found, _ = compare.count_syscalls(options, side, not options.free)
+        try:
+            found, _ = compare.count_syscalls(options, side, pinned)
+        except compare.CannotMeasure as why:
+            found, troubles[f"{name}, system calls"] = {}, str(why)
         medians.update(found)
+    check_goals(row, result)
     return result
 
 
@@ -174,16 +258,31 @@ def judge_row(row, taken, troubles):
     held = [name for name in good if name.startswith("raw")] or \
         [name for name in good if name == "ACE_TP_Reactor"]
     base = max(held, key=lambda name: medians[name]["rate"], default=None)
-    judged = {}
-    for name, rounds in good.items():
-        if base is None or name == base:
-            continue
-        judged[name] = {m: compare.judge(m, [r[m] for r in rounds], [r[m] for r in good[base]])
-                        for m in ("rate", "cpu_us")}
-    return {"row": name_of(row), "parameters": row, "base": base, "rounds": good,
-            "medians": medians, "spread": spreads, "judged": judged,
+    against = {name: base for name in good if base and name != base}
+    if row.kind == "pool":
+        base = "itself with 1 thread"
+        against = {name: name + ALONE for name in good if name + ALONE in good}
+    judged = {name: {m: compare.judge(m, [r[m] for r in good[name]], [r[m] for r in good[other]])
+                     for m in judged_measures(row)}
+              for name, other in against.items()}
+    return {"row": name_of(row), "parameters": row._asdict(), "base": base, "rounds": good,
+            "medians": medians, "spread": spreads, "judged": judged, "goals": {},
             "patterns": judge_patterns(good, medians), "troubles": troubles,
             "generator_busy": max((m["generator_busy"] for m in medians.values()), default=0)}
+
+
+def judged_measures(row):
+    # Of the CPU of an uneven row the slow handlers take most, as often as they come to it.
+    return ("rate", "p99_us") if row.kind == "uneven" else ("rate", "cpu_us")
+
+
+def check_goals(row, result):
+    """Of Baton with all its threads. The system calls must be counted by now."""
+    for name, medians in result["medians"].items():
+        if row.goals and name.startswith("baton ") and not name.endswith(ALONE):
+            judged = result["judged"].get(name, {})
+            result["goals"][name] = [compare.check_goal(goal, judged, medians)
+                                     for goal in row.goals]
 
 
 def judge_patterns(good, medians):
@@ -208,6 +307,7 @@ def print_patterns(results):
     results = [result for result in results if result["patterns"]]
     if not results:
         return
+    width = max(len(result["row"]) for result in results)
     print("\nProactor against Reactor: messages a second as a ratio, the interval of its median, "
           "and CPU a message as a ratio")
     for what in [*REACTOR.values(), "the best", "against ACE"]:
@@ -216,7 +316,7 @@ def print_patterns(results):
             if not pair:
                 continue
             rate, cpu = pair["rate"], pair["cpu_us"]
-            print(f"  {what:11} {result['row']:22} {rate['ratio']:5.2f} "
+            print(f"  {what:11} {result['row']:{width}} {rate['ratio']:5.2f} "
                   f"[{rate['low']:.2f}, {rate['high']:.2f}] {rate['verdict']:14} CPU "
                   f"{cpu['ratio']:5.2f} {cpu['verdict']:14} {pair['proactor']} / {pair['reactor']}")
 
@@ -225,21 +325,26 @@ def told_calls(median):
     return f"{median['syscalls']:.2f}" if "syscalls" in median else "-"
 
 
+def told_verdicts(judged, median):
+    names = {"rate": "rate", "cpu_us": "CPU", "p99_us": "p99"}
+    told = [f"{names[m]} {one['ratio']:.2f} {one['verdict']}" for m, one in judged.items() if one]
+    return ", ".join(told + ([f"{median['lost']:.2%} lost"] if median.get("lost") else []))
+
+
 def print_row(result):
     print(f"\n{result['row']}   (sessions/threads/block/window/delay in us)")
     print(f"  {'':32} {'msg/s':>9} {'spread':>6} {'CPU us':>7} {'calls':>6} {'switch':>6} "
           f"{'p50':>6} {'p99':>7} {'p99.9':>7} {'Jain':>5}  against {result['base']}")
     for name, median in sorted(result["medians"].items(), key=lambda item: -item[1]["rate"]):
-        verdict = result["judged"].get(name, {}).get("rate")
-        cpu = result["judged"].get(name, {}).get("cpu_us")
-        told = "" if not verdict else (f"rate {verdict['ratio']:.2f} {verdict['verdict']}, "
-                                       f"CPU {cpu['ratio']:.2f} {cpu['verdict']}" if cpu else "")
         print(f"  {name:32} {median['rate']:9,.0f} {result['spread'][name]:6.0%} "
               f"{median['cpu_us']:7.2f} {told_calls(median):>6} {median['switches']:6.2f} "
               f"{median['p50_us']:6.0f} {median['p99_us']:7.0f} {median['p999_us']:7.0f} "
-              f"{median['jain']:5.2f}  {told}")
+              f"{median['jain']:5.2f}  {told_verdicts(result['judged'].get(name, {}), median)}")
     for name, why in result["troubles"].items():
         print(f"  {name:32} {why}")
+    for name, goals in result["goals"].items():
+        for goal in goals:
+            print(f"  {name}, goal: {compare.goal_text(goal)}")
     if result["generator_busy"] > 0.95:
         print("  note: the load generator was fully busy: compare the CPU per message")
 
@@ -261,7 +366,8 @@ def main():
     if options.quick:
         options.rounds, options.seconds = 3, 0.3
     options.build = options.build.resolve()
-    wanted = [row for row in rows() if options.row in name_of(row)]
+    wanted = [row for row in rows() if options.row in name_of(row) and
+              not (options.patterns and row.kind == "udp")]  # the Reactor's half is streams
     if not wanted or options.rounds < 1:
         parser.error("no such row")
     total = sum(len(wanted_servers(options, row)) for row in wanted) * options.rounds

@@ -28,7 +28,8 @@ struct BenchProgram {
 };
 
 constexpr BenchProgram programs[] = {
-    {"rows", "rows.py", "The paper's test and ours: every server, row by row (--quick: rough)"},
+    {"rows", "rows.py",
+     "The paper's test and ours, pools, uneven load, UDP: every server, row by row (--quick)"},
     {"reactor", "reactor.py", "The Reactor's numbers, each with its floor (--quick: rough)"},
     {"programs", "programs.py", "Posting, timers, short connections, files: row by row (--quick)"},
     {"instructions", "instructions.py", "User-space instructions of a message, counted"},
