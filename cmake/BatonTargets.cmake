@@ -7,6 +7,14 @@ macro(baton_add_subdirectory_if_present dir)
   endif()
 endmacro()
 
+# baton_add_counts(target): in a coverage build, what a process of this program has counted counts
+# also when it ends by abort or _exit (tests/support/counts_at_end.c).
+function(baton_add_counts target)
+  if(BATON_COVERAGE)
+    target_link_libraries(${target} PRIVATE baton_counts_at_end)
+  endif()
+endfunction()
+
 # baton_add_program(NAME name SOURCES a.cpp... [LIBS lib...] [FOLDER bin])
 # A program of ours. It links the static library and sees src/, so that tests, tools and benchmarks
 # may reach inside; examples do without (they link Baton::baton by hand). FOLDER is where it is
@@ -22,6 +30,7 @@ function(baton_add_program)
                                                ${PROJECT_BINARY_DIR}/${ARG_FOLDER})
   target_include_directories(${ARG_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${ARG_NAME} PRIVATE baton_static ${ARG_LIBS} Threads::Threads)
+  baton_add_counts(${ARG_NAME})
 endfunction()
 
 # baton_test_defaults(target): tests check the library, which stays as it is for users; they
