@@ -38,10 +38,12 @@ std::string frames_text([[maybe_unused]] void* const* frames, [[maybe_unused]] i
 std::string address(const void* where) {
   constexpr char digits[] = "0123456789abcdef";
   std::string text;
-  for (auto left = reinterpret_cast<std::uintptr_t>(where); left != 0; left /= 16) {
+  auto left = reinterpret_cast<std::uintptr_t>(where);
+  do {
     text.insert(text.begin(), digits[left % 16]);
-  }
-  return "0x" + (text.empty() ? "0" : text);
+    left /= 16;
+  } while (left != 0);
+  return "0x" + text;
 }
 
 void users_mistake(const std::string& what, const std::string& which) {

@@ -2,12 +2,20 @@
 // what it is told. And what the copies may not change.
 #include <errno.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "baton/handle.hpp"
+#include "baton/proactor.hpp"
 #include "engines/debug/engine.hpp"
 #include "tells.hpp"
 
@@ -93,6 +101,158 @@ TEST(DebugEngine, ACancelThatCameBeforeTheSubmitIsSeen) {
   watched.tamed->inside = nullptr;
 }
 
+/// Two pages, the second with rights of its own.
+class Pages {
+ public:
+  explicit Pages(int second) {
+    auto* const at =
+        static_cast<char*>(::mmap(nullptr, std::size_t{2} * page, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    EXPECT_NE(at, MAP_FAILED);
+    std::memset(at, 'k', std::size_t{2} * page);
+    EXPECT_EQ(::mprotect(at + page, page, second), 0);
+    first = at;
+  }
+  ~Pages() { ::munmap(first, std::size_t{2} * page); }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+
+  static constexpr std::size_t page = 4'096;
+  char* first = nullptr;
+};
+
+TEST(DebugEngine, MemoryThatIsNotThereIsPassedOnAndTheRestIsCopied) {
+  const Pages pages(PROT_NONE);
+  Watched watched;
+  const std::array<MutableBuffer, 2> list{MutableBuffer{pages.first + Pages::page, 8},
+                                          MutableBuffer{watched.buffer}};
+  watched.operation.prepare(OperationKind::read_stream, nullptr);
+  watched.operation.set_buffers(MutableBuffers{list});
+  ASSERT_EQ(watched.engine->submit(watched.operation), Submission::pending);
+  const MutableBuffers inside = watched.tamed->inside->buffers();
+  EXPECT_EQ(inside[0].data, pages.first + Pages::page);
+  EXPECT_NE(inside[1].data, watched.buffer.data());
+  watched.wait();
+}
+
+TEST(DebugEngine, MemoryThatIsOnlyPartlyWritableIsPassedOnAsItWas) {
+  const Pages pages(PROT_READ);
+  Watched watched;
+  watched.operation.prepare(OperationKind::read_stream, nullptr);
+  watched.operation.set_buffer(MutableBuffer{pages.first, 2 * Pages::page});
+  ASSERT_EQ(watched.engine->submit(watched.operation), Submission::pending);
+  EXPECT_EQ(watched.tamed->inside->buffer().data, pages.first);
+  EXPECT_EQ(std::string(pages.first, Pages::page), std::string(Pages::page, 'k'));
+  watched.wait();
+}
+
+TEST(DebugEngine, ABufferThatStandsInAListTwiceIsOneCopy) {
+  Watched watched;
+  const std::array<MutableBuffer, 2> list{MutableBuffer{watched.buffer},
+                                          MutableBuffer{watched.buffer}};
+  watched.operation.prepare(OperationKind::read_stream, nullptr);
+  watched.operation.set_buffers(MutableBuffers{list});
+  ASSERT_EQ(watched.engine->submit(watched.operation), Submission::pending);
+  const MutableBuffers inside = watched.tamed->inside->buffers();
+  EXPECT_EQ(inside[0].data, inside[1].data);
+  EXPECT_NE(inside[0].data, watched.buffer.data());
+  watched.wait();
+}
+
+TEST(DebugEngine, ManyLargeBuffersAreNotKeptForEver) {
+  Watched watched;
+  std::vector<char> large(std::size_t{1} << 20);
+  for (int i = 0; i < 100; ++i) {  // a hundred megabytes; the quarantine holds a part of them
+    watched.operation.prepare(OperationKind::read_stream, nullptr);
+    watched.operation.set_buffer(MutableBuffer{large});
+    ASSERT_EQ(watched.engine->submit(watched.operation), Submission::pending);
+    ASSERT_NE(watched.tamed->inside->buffer().data, large.data());
+    watched.wait();
+    watched.tamed->inside = nullptr;
+  }
+}
+
+TEST(DebugEngine, EachPartOfTheRequestIsWatched) {
+  const auto changes = {
+      +[](Operation& operation, char* data) {
+        operation.prepare(OperationKind::write_stream, nullptr);
+        operation.set_buffer(MutableBuffer{data, 16});
+      },
+      +[](Operation& operation, char* data) {
+        operation.prepare(OperationKind::read_stream, nullptr, Operation::exactly);
+        operation.set_buffer(MutableBuffer{data, 16});
+      },
+      +[](Operation& operation, char* data) { operation.set_buffer(MutableBuffer{data + 1, 16}); },
+      +[](Operation& operation, char* data) { operation.set_buffer(MutableBuffer{data, 15}); }};
+  for (const auto change : changes) {
+    EXPECT_DEATH(
+        {
+          Watched watched;
+          static_cast<void>(watched.engine->submit(watched.operation));
+          change(watched.operation, watched.buffer.data());
+          watched.wait();
+        },
+        "its request was changed");
+  }
+}
+
+void change_a_list(void (*change)(MutableBuffer&, char*)) {
+  const Pages pages(PROT_READ | PROT_WRITE);
+  Watched watched;
+  auto* const one = ::new (pages.first) MutableBuffer{watched.buffer.data(), 8};
+  watched.operation.prepare(OperationKind::read_stream, nullptr);
+  watched.operation.set_buffers(MutableBuffers{one, 1});
+  static_cast<void>(watched.engine->submit(watched.operation));
+  change(*one, watched.buffer.data());
+  watched.wait();
+}
+
+TEST(DebugEngine, EachPartOfAListIsWatched) {
+  const auto changes = {
+      +[](MutableBuffer& one, char*) { one.size = 7; },
+      +[](MutableBuffer& one, char* data) { one.data = data + 1; },
+      +[](MutableBuffer& one, char*) { ::mprotect(&one, Pages::page, PROT_NONE); }};
+  for (const auto change : changes) {
+    EXPECT_DEATH(change_a_list(change),
+                 "the list of buffers of a pending operation was changed or freed, at number 0");
+  }
+}
+
+TEST(DebugEngine, AnOldDoubleOfWhatWasStartedAgainIsAnEnginesBug) {
+  Watched watched;
+  static_cast<void>(watched.engine->submit(watched.operation));
+  Operation* const old = watched.tamed->inside;
+  watched.wait();
+  static_cast<void>(watched.engine->submit(watched.operation));
+  EXPECT_DEATH(
+      {
+        watched.tamed->inside = old;
+        watched.wait();
+      },
+      test::Tells({"gave an operation back that it does not have", "a bug of the engine"}));
+  watched.wait();
+}
+
+TEST(DebugEngine, WithoutOneADestroyedOperationIsStillToldOf) {
+  {
+    const Watched gone;
+  }  // it has asked to be told of them
+  auto proactor = Proactor::open(Config{});
+  ASSERT_TRUE(proactor.has_value()) << proactor.error().reason;
+  int fd[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd), 0);
+  Handle* const handle =
+      (*proactor)->adopt(fd[0], HandleKind::stream_socket, Ownership::owned).value();
+  char byte = 0;
+  Operation read;
+  read.prepare(OperationKind::read_stream, handle);
+  read.set_buffer(MutableBuffer{&byte, 1});
+  ASSERT_FALSE((*proactor)->start(read));
+  EXPECT_DEATH(read.~Operation(), "pending");
+  proactor->reset();
+  ::close(fd[1]);
+}
+
 TEST(DebugEngine, WhatComesOutTwiceIsAnEnginesBug) {
   Watched watched;
   static_cast<void>(watched.engine->submit(watched.operation));
@@ -117,6 +277,25 @@ TEST(DebugEngine, ALateWriteIntoABufferIsAnEnginesBug) {
           {"wrote into a buffer after the operation was given back", "a bug of the engine"}));
 }
 
+void write_late_into_the_first_of_two() {
+  Watched watched;
+  char more[16];
+  const std::array<MutableBuffer, 2> list{MutableBuffer{watched.buffer}, MutableBuffer{more}};
+  watched.operation.prepare(OperationKind::read_stream, nullptr);
+  watched.operation.set_buffers(MutableBuffers{list});
+  static_cast<void>(watched.engine->submit(watched.operation));
+  auto* late = static_cast<volatile char*>(watched.tamed->inside->buffers()[0].data);
+  watched.wait();
+  watched.tamed->inside = nullptr;
+  late[3] = 'x';
+  watched.engine.reset();
+}
+
+TEST(DebugEngine, ALateWriteIntoTheFirstOfSeveralBuffersIsAnEnginesBug) {
+  EXPECT_DEATH(write_late_into_the_first_of_two(),
+               test::Tells({"wrote into a buffer after the operation was given back"}));
+}
+
 TEST(DebugEngine, AChangeOfAnOperationAfterwardsIsAnEnginesBug) {
   EXPECT_DEATH(
       {
@@ -135,6 +314,17 @@ TEST(DebugEngine, AWriteBeyondTheBufferIsAnEnginesBug) {
         Watched watched;
         static_cast<void>(watched.engine->submit(watched.operation));
         static_cast<volatile char*>(watched.tamed->inside->buffer().data)[16] = 'x';
+        watched.wait();
+      },
+      "wrote outside the buffer it was given");
+}
+
+TEST(DebugEngine, AWriteBeforeTheBufferIsAnEnginesBug) {
+  EXPECT_DEATH(
+      {
+        Watched watched;
+        static_cast<void>(watched.engine->submit(watched.operation));
+        static_cast<volatile char*>(watched.tamed->inside->buffer().data)[-1] = 'x';
         watched.wait();
       },
       "wrote outside the buffer it was given");
