@@ -2,10 +2,14 @@
 // change is passed on.
 #pragma once
 
+#include <errno.h>
+
 #include <memory>
 #include <utility>
 
 #include "baton/engine.hpp"
+#include "baton/handle.hpp"
+#include "os/system.hpp"
 
 namespace baton::engines {
 
@@ -26,6 +30,20 @@ class WrappingEngine : public Engine {
  protected:
   [[nodiscard]] Engine& inner() noexcept { return *inner_; }
   [[nodiscard]] const Engine& inner() const noexcept { return *inner_; }
+
+  /// For one without memory for what would stand for it inside: it has failed. But a close is done:
+  /// one that may block is better than a descriptor that leaks.
+  static Submission fail_for_memory(Operation& operation, const os::System& system) noexcept {
+    int error = ENOMEM;
+    if (operation.kind() == OperationKind::close) {
+      const Handle& handle = *operation.handle();
+      // EINTR: the number is gone all the same (Linux).
+      const bool done = !handle.owned() || system.close(handle.native()) == 0 || errno == EINTR;
+      error = done ? 0 : errno;
+    }
+    operation.finish(error);
+    return Submission::completed;
+  }
 
  private:
   std::unique_ptr<Engine> inner_;

@@ -1,8 +1,6 @@
 // Watching an engine and its users.
 #include "engines/debug/debug_engine.hpp"
 
-#include <errno.h>
-
 #include <algorithm>
 #include <mutex>
 #include <new>
@@ -110,10 +108,7 @@ bool DebugEngine::enter(Operation& operation, Block*& block) noexcept {
 
 Submission DebugEngine::submit(Operation& operation) noexcept {
   Block* block = nullptr;
-  if (!enter(operation, block)) {
-    operation.finish(ENOMEM);
-    return Submission::completed;
-  }
+  if (!enter(operation, block)) return fail_for_memory(operation, system_);
   const Submission answer = inner().submit(*block);
   if (answer == Submission::pending) return answer;  // not ours from here on
   auto mine = leave(*block);
