@@ -137,7 +137,7 @@ Submission ChaosEngine::submit(Operation& operation) noexcept {
     return Submission::completed;
   }
   Job* job = take_in(operation);
-  if (job == nullptr) return fail_for_memory(operation, system_);
+  if (job == nullptr) return without_memory(operation);
   const bool was_looking = std::exchange(leader_looks_, true);  // the answer says it, no wake
   if (job->line == nullptr || job->line->front() == job) begin(*job);
   leader_looks_ = was_looking;

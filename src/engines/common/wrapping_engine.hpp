@@ -8,8 +8,6 @@
 #include <utility>
 
 #include "baton/engine.hpp"
-#include "baton/handle.hpp"
-#include "os/system.hpp"
 
 namespace baton::engines {
 
@@ -31,17 +29,11 @@ class WrappingEngine : public Engine {
   [[nodiscard]] Engine& inner() noexcept { return *inner_; }
   [[nodiscard]] const Engine& inner() const noexcept { return *inner_; }
 
-  /// For one without memory for what would stand for it inside: it has failed. But a close is done:
-  /// one that may block is better than a descriptor that leaks.
-  static Submission fail_for_memory(Operation& operation, const os::System& system) noexcept {
-    int error = ENOMEM;
-    if (operation.kind() == OperationKind::close) {
-      const Handle& handle = *operation.handle();
-      // EINTR: the number is gone all the same (Linux).
-      const bool done = !handle.owned() || system.close(handle.native()) == 0 || errno == EINTR;
-      error = done ? 0 : errno;
-    }
-    operation.finish(error);
+  /// For one without memory for what would stand for it inside: it has failed. A close is done by
+  /// whoever asked, lest its descriptor leaks.
+  static Submission without_memory(Operation& operation) noexcept {
+    if (operation.kind() == OperationKind::close) return Submission::busy;
+    operation.finish(ENOMEM);
     return Submission::completed;
   }
 

@@ -108,7 +108,7 @@ bool DebugEngine::enter(Operation& operation, Block*& block) noexcept {
 
 Submission DebugEngine::submit(Operation& operation) noexcept {
   Block* block = nullptr;
-  if (!enter(operation, block)) return fail_for_memory(operation, system_);
+  if (!enter(operation, block)) return without_memory(operation);
   const Submission answer = inner().submit(*block);
   if (answer == Submission::pending) return answer;  // not ours from here on
   auto mine = leave(*block);
