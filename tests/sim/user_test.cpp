@@ -164,6 +164,15 @@ TEST(UserSimulationResult, time_passes_and_threads_are_joined) {
   EXPECT_EQ(ended, 20);
 }
 
+TEST(UserSimulationResult, the_environment_says_how_many_and_how_loud) {
+  const Variable seeds{"BATON_SIM_SEEDS", "7"};
+  const Variable verbose{"BATON_SIM_VERBOSE", "1"};
+  ::testing::internal::CaptureStderr();
+  const auto result = simulate({.seeds = 3}, [](Simulation& here) { here.sleep(1ms); });
+  ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(result.seeds, 7U);
+}
+
 TEST(UserSimulationResult, values_without_sense_are_refused) {
   const auto nothing = [](Simulation&) {};
   EXPECT_THROW(simulate({.seeds = 0}, nothing), std::invalid_argument);

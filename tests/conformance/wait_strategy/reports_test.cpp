@@ -85,6 +85,16 @@ TEST_P(wait_strategy, no_interest_no_report) {
   EXPECT_TRUE(any(ready_of(wait(), token_of(1)) & Interest::in));
 }
 
+TEST_P(wait_strategy, interest_can_be_taken_away) {
+  const SocketPair pair;
+  add(pair.ours.get(), Interest::in, token_of(1));
+  EXPECT_FALSE(strategy().modify(pair.ours.get(), Interest::none, token_of(1)));
+  pair.make_readable();
+  EXPECT_TRUE(wait().empty());
+  EXPECT_FALSE(strategy().modify(pair.ours.get(), Interest::in, token_of(2)));
+  EXPECT_TRUE(any(ready_of(wait(), token_of(2)) & Interest::in));
+}
+
 TEST_P(wait_strategy, hang_up_is_both) {
   SocketPair pair;
   add(pair.ours.get(), Interest::both, token_of(1));

@@ -87,6 +87,32 @@ TEST(demux_open, auto_goes_on_where_one_is_missing) {
   EXPECT_FALSE(Demultiplexer::open(options).has_value()) << "a name is not replaced";
 }
 
+TEST(demux_open, without_any_interrupt_it_says_so) {
+  os::System system = os::real_system();
+  system.epoll_create1 = [](int) {
+    errno = EMFILE;
+    return -1;
+  };
+  system.eventfd = [](unsigned, int) {
+    errno = EMFILE;
+    return -1;
+  };
+  system.pipe2 = [](int*, int) {
+    errno = EMFILE;
+    return -1;
+  };
+  system.sigaction = [](int, const struct sigaction*, struct sigaction*) {
+    errno = EINVAL;
+    return -1;
+  };
+  Options options;
+  options.system = &system;  // and nobody to whom it could explain
+  auto demux = Demultiplexer::open(options);
+  ASSERT_FALSE(demux.has_value());
+  EXPECT_NE(demux.error().reason.find("interrupt=signal"), std::string::npos)
+      << demux.error().reason;
+}
+
 TEST(demux_open, an_unknown_name_lists_the_known_ones) {
   for (const Options& options : {Options{.wait = "epol"}, Options{.interrupt = "eventfb"}}) {
     auto demux = open(options);

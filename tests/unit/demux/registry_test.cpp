@@ -91,6 +91,17 @@ TEST(demux_registry, bad_names_and_taken_names) {
 }
 
 // A name is registered once, whoever comes first.
+TEST(demux_registry, strategies_know_what_is_registered) {
+  const Fd fd(::dup(0));
+  for (const char* const name : {"poll", "select", "rt_signals"}) {
+    const auto strategy = demux::find_wait_strategy(name)->factory({});
+    ASSERT_TRUE(strategy.has_value()) << name << ": " << strategy.error().reason;
+    EXPECT_EQ((*strategy)->modify(fd.get(), Interest::in, Token{1, 1}),
+              std::errc::no_such_file_or_directory)
+        << name;
+  }
+}
+
 TEST(demux_registry, from_many_threads) {
   std::atomic<int> taken{0};
   const std::string stem = new_name("many") + "_";

@@ -371,6 +371,18 @@ TEST(rt_signals_silent, are_watched_beside) {
   EXPECT_EQ(wait_for(*strategy, 1), (std::set<std::uint32_t>{3}));
 }
 
+TEST(rt_signals_silent, can_be_asked_for_something_else) {
+  auto strategy = opened();
+  const Fd event(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  ASSERT_FALSE(strategy->add(event.get(), Interest::in, token_of(1)));
+  EXPECT_TRUE(wait(*strategy).empty());
+  ASSERT_FALSE(strategy->modify(event.get(), Interest::out, token_of(2)));
+  const auto reports = wait(*strategy);
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].token, token_of(2));
+  EXPECT_EQ(reports[0].ready, Interest::out);
+}
+
 // -- the thread that waits ------------------------------------------------------------------------
 
 TEST(rt_signals_thread, that_ends_is_replaced) {
@@ -488,6 +500,36 @@ TEST(rt_signals_program, keeps_its_numbers) {
   EXPECT_TRUE(handler.stands());
   EXPECT_TRUE(open({.signal_number = SIGRTMIN + 5}).has_value());
   EXPECT_FALSE(open({.signal_number = SIGUSR2}).has_value()) << "it would not queue up";
+}
+
+TEST(rt_signals_program, keeps_handlers_that_want_to_know_more) {
+  struct sigaction action{};
+  action.sa_sigaction = [](int, siginfo_t*, void*) {};
+  action.sa_flags = SA_SIGINFO;
+  struct sigaction before{};
+  ASSERT_EQ(::sigaction(SIGRTMIN + 4, &action, &before), 0);
+  EXPECT_FALSE(open({.signal_number = SIGRTMIN + 4}).has_value());
+  EXPECT_EQ(::sigaction(SIGRTMIN + 4, &before, nullptr), 0);
+}
+
+TEST(rt_signals_program, is_told_which_numbers_there_are) {
+  for (const int number : {-1, 1, SIGRTMAX + 1}) {
+    const auto strategy = open({.signal_number = number});
+    ASSERT_FALSE(strategy.has_value()) << number;
+    EXPECT_EQ(strategy.error().code, errc::bad_configuration);
+  }
+}
+
+// Its number, but no readiness.
+TEST(rt_signals_program, may_send_the_number_by_hand) {
+  auto strategy = opened({.signal_number = SIGRTMIN + 5});
+  const SocketPair pair;
+  add(*strategy, pair);
+  EXPECT_TRUE(wait(*strategy).empty());
+  ASSERT_EQ(::pthread_kill(::pthread_self(), SIGRTMIN + 5), 0);
+  EXPECT_TRUE(wait(*strategy).empty());
+  pair.make_readable();
+  EXPECT_EQ(wait_for(*strategy, 1).size(), 1U);
 }
 
 TEST(rt_signals_program, keeps_sigio) {

@@ -13,6 +13,7 @@
 #include "../../support/failing_system.hpp"
 #include "baton/file.hpp"
 #include "baton/reason_code.hpp"
+#include "baton/registry.hpp"
 #include "baton/stream_socket.hpp"
 #include "core/core.hpp"
 
@@ -217,6 +218,49 @@ TEST_P(Startup, each_call_fails_in_turn_and_the_engine_is_required) {
   if (GetParam().engine == "auto") GTEST_SKIP() << "nothing is named that could be required";
   config_.require = {GetParam().engine};
   visit_all();
+}
+
+// -- engines by themselves, as a program's own code may open them ---------------------------------
+
+TEST(Engines, open_without_a_configuration_and_with_nobody_to_explain_to) {
+  for (const auto& entry : registry().engines()) {
+    EngineOptions options;
+    options.handles_max = 100;
+    const auto opened = entry.factory(options);
+    const ProcessorConfig config;
+    options.config = &config;
+    options.explain = [](std::string_view) {};
+    EXPECT_EQ(opened.has_value(), entry.factory(options).has_value()) << entry.name;
+    if (opened) {
+      EXPECT_EQ((*opened)->info().name, entry.name);
+    } else {
+      EXPECT_NE(opened.error().reason, "") << entry.name;
+    }
+  }
+}
+
+TEST(Engines, replace_parts_that_they_do_not_have) {
+  for (const bool explained : {false, true}) {
+    ProcessorConfig config;
+    config.wait = "select";
+    config.interrupt = "pipe";
+    std::vector<std::string> lines;
+    EngineOptions options;
+    options.config = &config;
+    options.handles_max = 100;
+    if (explained) options.explain = [&](std::string_view line) { lines.emplace_back(line); };
+    for (const char* const name : {"io_uring", "linux_aio", "posix_aio"}) {
+      lines.clear();
+      const auto engines = registry().engines();
+      const auto entry = std::find_if(engines.begin(), engines.end(),
+                                      [&](const auto& one) { return one.name == name; });
+      ASSERT_NE(entry, engines.end());
+      const auto opened = entry->factory(options);
+      if (!opened) continue;  // the machine has none, as the suite above says
+      EXPECT_EQ(lines.empty(), !explained) << name;
+      for (const std::string& line : lines) EXPECT_TRUE(ends_in_code(line)) << line;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(every, Startup, testing::ValuesIn(combinations()),
