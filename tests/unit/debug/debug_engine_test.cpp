@@ -319,6 +319,14 @@ TEST(DebugEngine, AWriteBeyondTheBufferIsAnEnginesBug) {
       "wrote outside the buffer it was given");
 }
 
+TEST(DebugEngine, OfAParentJudgesNothingAnyMore) {
+  Watched watched;
+  static_cast<void>(watched.engine->submit(watched.operation));
+  watched.wait();
+  watched.engine->after_fork_in_child();
+  watched.engine.reset();
+}
+
 TEST(DebugEngine, AWriteBeforeTheBufferIsAnEnginesBug) {
   EXPECT_DEATH(
       {
