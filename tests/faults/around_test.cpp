@@ -3,11 +3,15 @@
 // and no descriptor is left behind.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <new>
 #include <string>
@@ -16,6 +20,7 @@
 #include "../support/failing_system.hpp"
 #include "allocations.hpp"
 #include "baton/config.hpp"
+#include "baton/log.hpp"
 #include "baton/proactor.hpp"
 
 namespace baton::faults {
@@ -173,6 +178,67 @@ INSTANTIATE_TEST_SUITE_P(engines, Around,
                          [](const auto& parameter) {
                            return parameter.index == 0 ? "debug" : "chaos";
                          });
+
+// -- a line of log --------------------------------------------------------------------------------
+
+struct Lines final : Log {
+  void write(LogLevel, std::string_view, std::string_view) noexcept override { ++count; }
+  std::atomic<int> count{0};
+};
+
+class LogLine : public testing::TestWithParam<std::string> {};
+
+// Found: io_uring ended the program for want of memory for the line that tells of a shortage.
+TEST_P(LogLine, of_a_shortage_is_left_out_without_memory) {
+  for (const bool memory : {true, false}) {
+    Lines log;
+    Config config;
+    config.log = &log;
+    config.processors.emplace_back().engine = GetParam();
+    config.require = {GetParam()};
+    auto opened = Proactor::open(config);
+    if (!opened) GTEST_SKIP() << opened.error().reason;
+    Proactor& proactor = **opened;
+    const int before = log.count;
+    const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+    ASSERT_EQ(::listen(listener, 8), 0);
+    ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    const int client = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(::connect(client, reinterpret_cast<sockaddr*>(&address), size), 0);
+    Handle* const handle = proactor.adopt(listener, HandleKind::listener, Ownership::owned).value();
+    proactor.poll();  // what a first wait needs is there
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    const rlimit none{1, limit.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    Operation accept;
+    accept.prepare(OperationKind::accept, handle);
+    ASSERT_FALSE(proactor.start(accept));
+    {
+      FailingAllocations failing(memory ? 0 : 1, 1'000'000);
+      const Deadline end = Deadline::after(patience);
+      while (proactor.statistics().accept_backoffs == 0 && proactor.now() < end) {
+        proactor.run_one(Deadline::after(std::chrono::milliseconds{5}, proactor.now()));
+      }
+    }
+    EXPECT_GE(proactor.statistics().accept_backoffs, 1U);
+    EXPECT_EQ(log.count > before, memory);
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+    const Deadline end = Deadline::after(patience);
+    while (accept.is_pending() && proactor.now() < end) proactor.run_one(end);
+    ASSERT_FALSE(accept.failed()) << accept.error().message();
+    ::close(accept.accepted());
+    ::close(client);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(engines, LogLine, testing::Values("emulated", "io_uring"),
+                         [](const auto& parameter) { return parameter.param; });
 
 }  // namespace
 }  // namespace baton::faults

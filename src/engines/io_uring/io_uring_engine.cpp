@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 
 #include "base/assert.hpp"
 #include "base/tsan.hpp"
@@ -931,7 +932,11 @@ void IoUringEngine::warn_now_and_then(const char* text) noexcept {
   const std::int64_t now = system_.monotonic_ns();
   if (now < log_again_ns_) return;
   log_again_ns_ = now + log_every_ns;
-  log_->write(LogLevel::warning, iso_8601(system_.realtime_us()), text);
+  try {
+    log_->write(LogLevel::warning, iso_8601(system_.realtime_us()), text);
+  } catch (const std::bad_alloc&) {
+    // No memory for a line of log: it is not worth more.
+  }
 }
 
 }  // namespace baton::engines::uring
