@@ -127,6 +127,9 @@ TEST(UserSimulationResult, all_failures_if_wanted) {
   EXPECT_EQ(result.seeds, 100U);
   EXPECT_GT(result.failures, 20U);
   EXPECT_LT(result.failures, 80U);
+  const auto some = simulate({.seeds = 100, .failures_max = 2},
+                             [](Simulation& here) { here.check(here.random(2) == 0, "even"); });
+  EXPECT_EQ(some.failures, 2U);
 }
 
 TEST(UserSimulationResult, exceptions_are_failures) {
