@@ -56,19 +56,20 @@ void LaneLoop::leave(bool for_good) noexcept {
   // What its handlers have started waits for the next wait, which may never come.
   for (Processor* processor : own_) processor->engine->flush();
   inside_.store(false, std::memory_order_relaxed);
-  const bool pinned = std::any_of(own_.begin(), own_.end(), [](const Processor* processor) {
-    return processor->info.leader_rule == LeaderRule::pinned;
-  });
-  if (pinned && !for_good) {  // the engine knows only this thread
-    kept_lane_.keep([](void* self) { static_cast<LaneLoop*>(self)->let_go(); }, this);
-    return;
-  }
-  if (pinned) {
+  if (!pinned()) {
+    owner_.store(0, std::memory_order_release);
+  } else if (for_good) {
     let_go();
     kept_lane_.forget();
-  } else {
-    owner_.store(0, std::memory_order_release);
+  } else {  // the engine knows only this thread
+    kept_lane_.keep([](void* self) { static_cast<LaneLoop*>(self)->let_go(); }, this);
   }
+}
+
+bool LaneLoop::pinned() const noexcept {
+  return std::any_of(own_.begin(), own_.end(), [](const Processor* processor) {
+    return processor->info.leader_rule == LeaderRule::pinned;
+  });
 }
 
 void LaneLoop::let_go() noexcept {
@@ -211,6 +212,7 @@ inline void LaneLoop::wait(Deadline deadline) noexcept {
 
 std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
                            bool return_after_handlers) {
+  BATON_DASSERT(return_after_handlers || deadline.is_never());
   const Inside link{this, inside_chain()};
   set_inside_chain(&link);
   be_at_work();
@@ -224,7 +226,6 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
   } const leave{*this, link.outer};
 
   bool late = false;
-  const bool leaves = return_after_handlers || !deadline.is_never();  // before it is stopped
   // A turn that ends after its handlers takes what is queued now, not what they queue meanwhile.
   if (return_after_handlers && handlers_max == 0) {
     take_mail();
@@ -244,8 +245,8 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
       left -= run_batch(std::min(left, lane_.handlers_before_look()));
       if (left == 0 || stopped()) break;
     }
-    if (BATON_UNLIKELY(leaves) && lane_.completed.empty() &&
-        (late || (return_after_handlers && left < handlers_max))) {
+    if (BATON_UNLIKELY(return_after_handlers) && lane_.completed.empty() &&
+        (late || left < handlers_max)) {
       break;
     }
     run_closures();
@@ -254,7 +255,9 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
       if (stopped()) break;
     }
     wait(deadline);
-    if (BATON_UNLIKELY(leaves)) late = !deadline.is_never() && ledger_.now() >= deadline;
+    if (BATON_UNLIKELY(return_after_handlers)) {
+      late = !deadline.is_never() && ledger_.now() >= deadline;
+    }
   }
   return handlers_max - left;
 }

@@ -43,7 +43,9 @@ class LaneLoop {
   [[nodiscard]] bool owned_by_this_thread() const noexcept;
   /// Nobody is inside, but a thread that was has kept it (a pinned engine).
   [[nodiscard]] bool kept() const noexcept {
-    return owner_.load(std::memory_order_relaxed) != 0 && !inside_.load(std::memory_order_relaxed);
+    // Any other lane may look like that for a moment, while its thread comes or goes.
+    return pinned() && owner_.load(std::memory_order_relaxed) != 0 &&
+           !inside_.load(std::memory_order_relaxed);
   }
   /// A thread is inside.
   [[nodiscard]] bool driven() const noexcept { return inside_.load(std::memory_order_relaxed); }
@@ -158,6 +160,8 @@ class LaneLoop {
   [[gnu::always_inline]] void note_batch(std::size_t brought) noexcept;
   [[gnu::always_inline]] std::size_t reap_from(Processor& processor, Deadline deadline) noexcept;
   void wake() noexcept;
+  /// One of its engines stays with the thread that has waited in it.
+  [[nodiscard]] bool pinned() const noexcept;
   void drain_pinned() noexcept;
   void let_go() noexcept;
 

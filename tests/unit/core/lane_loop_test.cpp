@@ -5,8 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "baton/proactor.hpp"
@@ -293,6 +295,10 @@ TEST_F(LaneLoopTest, an_operation_with_a_strand_or_of_the_cache_starts_straight_
     cached->prepare(OperationKind::read_stream, &socket, Operation::cached);
     cached->set_handler(count);
     EXPECT_TRUE(starts_straight(*cached));
+    Operation of_nothing;
+    of_nothing.prepare(OperationKind::read_stream, nullptr);
+    of_nothing.set_strand(&strand);
+    EXPECT_FALSE(starts_straight(of_nothing)) << "which is for others to refuse";
   });
   while (!lane_.completed.empty()) turn();
   EXPECT_EQ(handlers, 2);
@@ -334,6 +340,30 @@ TEST_F(LaneLoopTest, what_is_cancelled_at_once_is_counted_on_the_straight_way_to
   });
   while (!lane_.completed.empty()) turn();
   EXPECT_EQ(lane_.counters.cancelled.get(), 1U);
+  inside([&] {
+    two_.prepare(OperationKind::write_stream, &socket);
+    EXPECT_TRUE(starts_straight(two_));
+  });
+  while (!lane_.completed.empty()) turn();
+  EXPECT_EQ(lane_.counters.cancelled.get(), 2U);
+}
+
+TEST_F(LaneLoopTest, an_exception_comes_through_on_the_straight_way_too) {
+  open();
+  engine().answer = Submission::completed;
+  Handle& socket = handle();
+  auto start_both = [&] {
+    prepare_read(one_, socket);
+    EXPECT_FALSE(loop_->start(*part_.processor, one_));
+    prepare_read(two_, socket);
+    two_.set_handler([](Operation&) { throw std::runtime_error{"of the handler"}; });
+    EXPECT_TRUE(starts_straight(two_));
+  };
+  EXPECT_THROW(inside(start_both), std::runtime_error);
+  loop_->leave(false);
+  EXPECT_EQ(lane_.counters.exceptions.get(), 1U);
+  EXPECT_EQ(two_.state(), State::completed);
+  EXPECT_EQ(Access::pending(socket), 0U);
 }
 
 TEST_F(LaneLoopTest, a_handle_that_prefers_a_processor_never_starts_straight) {
@@ -390,6 +420,21 @@ TEST_F(LaneLoopTest, is_kept_only_by_a_thread_that_has_left_it) {
   EXPECT_FALSE(loop_->kept());
   loop_->leave(false);
   EXPECT_FALSE(loop_->kept()) << "its engine takes any thread";
+}
+
+// Regression: a thread that came in that moment was told that the lane was another's for good.
+TEST_F(LaneLoopTest, is_not_kept_while_its_thread_comes_and_goes) {
+  open();
+  std::atomic<bool> over{false};
+  std::thread owner([&] {
+    for (int i = 0; i < 300'000; ++i) {
+      EXPECT_TRUE(loop_->enter());
+      loop_->leave(false);
+    }
+    over = true;
+  });
+  while (!over) EXPECT_FALSE(loop_->kept());
+  owner.join();
 }
 
 // -- the runner -----------------------------------------------------------------------------------
