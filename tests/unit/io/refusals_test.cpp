@@ -1,0 +1,272 @@
+// What objects answer when the system refuses a call, when the proactor has no room for another
+// handle, and when they are closed.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "baton/acceptor.hpp"
+#include "baton/config.hpp"
+#include "baton/datagram_socket.hpp"
+#include "baton/file.hpp"
+#include "baton/pipe.hpp"
+#include "baton/proactor.hpp"
+#include "baton/signal_set.hpp"
+#include "baton/socket_options.hpp"
+#include "baton/stream_socket.hpp"
+#include "os/system.hpp"
+
+namespace baton {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// What the system refuses: of setsockopt the n-th, of the others every call.
+struct Refused {
+  int options = 0;
+  bool getsockname = false;
+  bool fstat = false;
+  bool signalfd = false;
+  bool thread_sigmask = false;
+};
+Refused refused;
+
+int refuse() {
+  errno = EPERM;
+  return -1;
+}
+
+const os::System& refusing_system() {
+  static const os::System table = [] {
+    os::System made = os::real_system();
+    made.setsockopt = [](int fd, int level, int name, const void* value, socklen_t size) {
+      if (refused.options > 0 && --refused.options == 0) return refuse();
+      return os::real_system().setsockopt(fd, level, name, value, size);
+    };
+    made.getsockname = [](int fd, sockaddr* address, socklen_t* size) {
+      return refused.getsockname ? refuse() : os::real_system().getsockname(fd, address, size);
+    };
+    made.fstat = [](int fd, struct stat* out) {
+      return refused.fstat ? refuse() : os::real_system().fstat(fd, out);
+    };
+    made.signalfd = [](int fd, const sigset_t* set, int flags) {
+      return refused.signalfd ? refuse() : os::real_system().signalfd(fd, set, flags);
+    };
+    made.thread_sigmask = [](int how, const sigset_t* set, sigset_t* old) {
+      return refused.thread_sigmask ? EPERM : os::real_system().thread_sigmask(how, set, old);
+    };
+    return made;
+  }();
+  return table;
+}
+
+class Refusals : public testing::Test {
+ protected:
+  Refusals() { refused = {}; }
+  ~Refusals() override { refused = {}; }
+
+  static Config config(std::uint32_t handles) {
+    Config made = Config::parse("engine=emulated,mode=shared", Config{}).value();
+    made.system = &refusing_system();
+    made.handles_max = handles;
+    return made;
+  }
+  /// Each of the options that it sets is refused in turn; whether all of them were told.
+  template <class Open>
+  void expect_each_option_told(int count, Open open) {
+    for (int nth = 1; nth <= count; ++nth) {
+      refused.options = nth;
+      EXPECT_EQ(open(), std::errc::operation_not_permitted) << nth;
+    }
+    refused.options = count + 1;
+    EXPECT_FALSE(open());
+    EXPECT_EQ(refused.options, 1) << "it sets that many";
+    refused.options = 0;
+  }
+
+  Proactor proactor_{config(16)};
+};
+
+template <class T>
+std::error_code error_of(const Result<T>& result) {
+  return result ? std::error_code{} : result.error();
+}
+
+bool has_ipv6() {
+  const int probe = ::socket(AF_INET6, SOCK_STREAM, 0);
+  if (probe >= 0) ::close(probe);
+  Proactor proactor;
+  return probe >= 0 && Acceptor::listen(proactor, Endpoint::loopback_v6(0)).has_value();
+}
+
+TEST_F(Refusals, of_options_of_a_listener) {
+  ListenOptions options;
+  options.reuse_port = true;
+  const auto over_ipv4 = [&] {
+    return error_of(Acceptor::listen(proactor_, Endpoint::loopback(0), options));
+  };
+  expect_each_option_told(2, over_ipv4);
+  options.reuse_address = options.reuse_port = false;
+  expect_each_option_told(0, over_ipv4);
+  if (!has_ipv6()) GTEST_SKIP() << "the rest needs IPv6, which is not here";
+  for (const bool only : {false, true}) {
+    options.v6_only = only;
+    expect_each_option_told(1, [&] {
+      auto acceptor = Acceptor::listen(proactor_, Endpoint::parse("[::]:0").value(), options);
+      if (acceptor) {
+        EXPECT_EQ(acceptor->get_option<option::V6Only>().value().enabled, only);
+      }
+      return error_of(acceptor);
+    });
+  }
+}
+
+TEST_F(Refusals, of_options_of_a_datagram_socket) {
+  BindOptions options;
+  options.reuse_address = options.reuse_port = true;
+  expect_each_option_told(2, [&] {
+    auto socket = DatagramSocket::bind(proactor_, Endpoint::loopback(0), options);
+    if (socket) {
+      EXPECT_TRUE(socket->get_option<option::ReusePort>().value().enabled);
+    }
+    return error_of(socket);
+  });
+  const Endpoint local =
+      Endpoint::unix_path("@baton_refusals_test_" + std::to_string(::getpid())).value();
+  expect_each_option_told(0, [&] {  // they mean nothing there
+    return error_of(DatagramSocket::bind(proactor_, local, options));
+  });
+  EXPECT_EQ(error_of(DatagramSocket::open(proactor_, AddressFamily::unspecified)),
+            std::errc::address_family_not_supported);
+  if (!has_ipv6()) GTEST_SKIP() << "the rest needs IPv6, which is not here";
+  options = {};
+  for (const bool only : {false, true}) {
+    options.v6_only = only;
+    expect_each_option_told(1, [&] {
+      return error_of(DatagramSocket::bind(proactor_, Endpoint::loopback_v6(0), options));
+    });
+  }
+}
+
+TEST_F(Refusals, of_linger_where_it_means_nothing) {
+  int fds[2];
+  ASSERT_EQ(::pipe(fds), 0);
+  auto no_socket = StreamSocket::adopt(proactor_, fds[0]).value();
+  EXPECT_EQ(no_socket.set_option(option::Linger{true, 1s}), std::errc::not_a_socket);
+  EXPECT_EQ(error_of(no_socket.get_option<option::Linger>()), std::errc::not_a_socket);
+  ::close(fds[1]);
+  auto ends = StreamSocket::pair(proactor_).value();
+  EXPECT_FALSE(ends.first.set_option(option::Linger{false, 1s}));
+  EXPECT_FALSE(ends.first.handle()->close_may_block()) << "it does not linger";
+  // A number that is no option of the library's is none of the system's.
+  EXPECT_TRUE(detail::set_option(proactor_, ends.first.handle(), static_cast<option::Name>(99), 1));
+}
+
+TEST_F(Refusals, of_what_a_listener_of_each_lane_needs) {
+  Config lanes = config(16);
+  lanes.processors.front().mode = Mode::per_thread;
+  lanes.processors.front().threads = 2;
+  Proactor proactor{std::move(lanes)};
+  refused.getsockname = true;
+  EXPECT_EQ(error_of(Acceptor::listen_each_lane(proactor, Endpoint::loopback(0))),
+            std::errc::operation_not_permitted);
+  refused.getsockname = false;
+  refused.options = 3;  // of the second
+  EXPECT_EQ(error_of(Acceptor::listen_each_lane(proactor, Endpoint::loopback(0))),
+            std::errc::operation_not_permitted);
+  EXPECT_EQ(Acceptor::listen_each_lane(proactor, Endpoint::loopback(0)).value().size(), 2U);
+}
+
+TEST_F(Refusals, of_what_was_accepted) {
+  auto acceptor = Acceptor::listen(proactor_, Endpoint::loopback(0)).value();
+  bool done = false;
+  ASSERT_FALSE(acceptor.accept([&](Operation& operation) {
+    EXPECT_EQ(error_of(acceptor.take(operation)), std::errc::operation_canceled);
+    done = true;
+  }));
+  EXPECT_EQ(acceptor.cancel(), CancelResult::requested);
+  while (!done) proactor_.run_one();
+}
+
+TEST_F(Refusals, of_a_look_at_a_file) {
+  const std::string path = testing::TempDir() + "baton_refusals_test_" + std::to_string(::getpid());
+  const auto flags = FileFlags::create | FileFlags::append | FileFlags::sync | FileFlags::data_sync;
+  auto file = File::open(proactor_, path, flags).value();
+  refused.fstat = true;
+  EXPECT_EQ(error_of(file.size()), std::errc::operation_not_permitted);
+  EXPECT_EQ(error_of(File::open(proactor_, path, flags)), std::errc::operation_not_permitted);
+  refused.fstat = false;
+  EXPECT_EQ(file.size().value(), 0U);
+  // Some file systems have no direct transfers, and say so.
+  const auto direct = File::open(proactor_, path, FileFlags::read | FileFlags::direct);
+  EXPECT_TRUE(direct || direct.error() == std::errc::invalid_argument) << direct.error().message();
+  std::remove(path.c_str());
+}
+
+TEST_F(Refusals, of_signals) {
+  EXPECT_EQ(SignalSet::block({SIGSTOP}), std::errc::invalid_argument);
+  EXPECT_EQ(error_of(SignalSet::open(proactor_, {SIGUSR1, SIGSTOP})), std::errc::invalid_argument);
+  refused.thread_sigmask = true;
+  EXPECT_EQ(error_of(SignalSet::open(proactor_, {SIGUSR1})), std::errc::operation_not_permitted);
+  refused.thread_sigmask = false;
+  refused.signalfd = true;
+  EXPECT_EQ(error_of(SignalSet::open(proactor_, {SIGUSR1})), std::errc::operation_not_permitted);
+}
+
+// With room for one handle more.
+TEST_F(Refusals, of_a_second_handle) {
+  Proactor small{config(1)};
+  for (int i = 0; i < 2; ++i) {  // what the first had is free again
+    EXPECT_EQ(error_of(Pipe::create(small)), errc::no_free_handles);
+    EXPECT_EQ(error_of(StreamSocket::pair(small)), errc::no_free_handles);
+  }
+  auto only = DatagramSocket::open(small, AddressFamily::ipv4).value();
+  EXPECT_EQ(error_of(Pipe::create(small)), errc::no_free_handles);
+  EXPECT_EQ(error_of(StreamSocket::pair(small)), errc::no_free_handles);
+  EXPECT_EQ(error_of(SignalSet::open(small, {SIGUSR1})), errc::no_free_handles);
+}
+
+TEST_F(Refusals, of_an_object_that_is_closed) {
+  StreamSocket stream;
+  DatagramSocket datagrams;
+  File file;
+  EXPECT_EQ(datagrams.connect(Endpoint::loopback(1)), errc::handle_closed);
+  EXPECT_EQ(error_of(file.size()), errc::handle_closed);
+  // Closed, but of a proactor.
+  auto ends = StreamSocket::pair(proactor_).value();
+  stream = std::move(ends.first);
+  stream.close_detached();
+  EXPECT_EQ(error_of(stream.local_endpoint()), errc::handle_closed);
+  EXPECT_EQ(stream.set_option(option::NoDelay{}), errc::handle_closed);
+  EXPECT_EQ(error_of(stream.get_option<option::NoDelay>()), errc::handle_closed);
+  EXPECT_EQ(stream.set_option(option::Linger{}), errc::handle_closed);
+  EXPECT_EQ(error_of(stream.get_option<option::Linger>()), errc::handle_closed);
+}
+
+// Somebody else closes the handle by the proactor: the object's own close is refused, and names it
+// still.
+TEST_F(Refusals, of_a_close) {
+  auto ends = StreamSocket::pair(proactor_).value();
+  Handle* const handle = ends.first.handle();
+  proactor_.close_detached(*handle);
+  EXPECT_EQ(ends.first.close([](Operation&) { ADD_FAILURE() << "it was refused"; }),
+            errc::handle_closed);
+  EXPECT_EQ(ends.first.handle(), handle);
+}
+
+TEST_F(Refusals, of_a_move_to_itself) {
+  auto ends = StreamSocket::pair(proactor_).value();
+  StreamSocket& same = ends.first;
+  ends.first = std::move(same);
+  EXPECT_TRUE(ends.first.is_open()) << "nothing has happened";
+}
+
+}  // namespace
+}  // namespace baton
