@@ -86,6 +86,35 @@ TEST_P(UserSimulation, without_faults_everything_is_answered) {
   EXPECT_EQ(result.seeds, 20U);
 }
 
+TEST_P(UserSimulation, handlers_of_a_strand_do_not_overlap) {
+  const auto result = simulate({.seeds = 20, .faults = false}, [](Simulation& here) {
+    Proactor proactor{here.config(GetParam())};
+    struct Shared {
+      Simulation& here;
+      Proactor& proactor;
+      Strand strand{proactor};
+      int inside = 0;
+      int left = 20;
+    } shared{here, proactor};
+    std::array<Operation, 20> posted;
+    for (Operation& operation : posted) {
+      operation.set_strand(&shared.strand);
+      operation.set_handler([of = &shared](Operation&) {
+        of->here.check(++of->inside == 1, "one at a time");
+        of->here.check(of->strand.running_in_this_thread(), "in this thread");
+        --of->inside;
+        if (--of->left == 0) of->proactor.stop();
+      });
+      here.check(!proactor.post(operation), "it is posted");
+    }
+    here.start_thread([&] { proactor.run(); });
+    proactor.run();
+    here.join_threads();
+    here.check(shared.left == 0, "all of them");
+  });
+  EXPECT_TRUE(result.ok()) << result.report;
+}
+
 TEST_P(UserSimulation, with_faults_what_is_answered_is_right_and_some_is_not) {
   int complete = 0;
   const auto result = simulate({.seeds = 100}, [&](Simulation& here) {

@@ -1,7 +1,9 @@
 // Notifications: bounded, counted, in order, purgeable; and the wake-up without one.
 #include <memory>
 
+#include <stdexcept>
 #include "baton/error.hpp"
+
 #include "harness.hpp"
 
 namespace baton::test {
@@ -202,6 +204,14 @@ TEST_P(reactor, a_wake_up_is_sticky) {
   std::thread other([&] { loop().wake(); });
   EXPECT_EQ(loop().handle_events(at_last()).value_or(99), 0U);
   other.join();
+}
+
+TEST_P(reactor, work_may_throw_or_be_none) {
+  ASSERT_FALSE(loop().notify(std::function<void()>{}));
+  EXPECT_EQ(run_what_is_there(), 1U);
+  ASSERT_FALSE(loop().notify([] { throw std::runtime_error("expected"); }));
+  EXPECT_THROW(static_cast<void>(loop().handle_events(at_last())), std::runtime_error);
+  EXPECT_EQ(loop().notifications(), 0U);
 }
 
 }  // namespace baton::test

@@ -6,11 +6,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <numeric>
 #include <stdexcept>
 
+#include "baton/config.hpp"
 #include "baton/error.hpp"
+#include "baton/limits.hpp"
 #include "harness.hpp"
+#include "os/system.hpp"
 
 namespace baton::test {
 
@@ -41,6 +45,62 @@ SocketPair tcp_pair() {
 TEST_P(reactor, says_what_it_is) {
   EXPECT_EQ(loop().info().name, GetParam());
   EXPECT_EQ(loop().size(), 0U);
+  EXPECT_FALSE(loop().interrupt_name().empty());
+}
+
+TEST_P(reactor, says_why_it_cannot_be_opened) {
+  const auto why_not = [](ReactorTuning tuning) {
+    ReactorConfig config;
+    config.wait = GetParam();
+    config.tuning = tuning;
+    const auto made = Reactor::open(config);
+    return made ? std::error_code{} : made.error().code;
+  };
+  using Resumption = ReactorTuning::Resumption;
+  EXPECT_EQ(why_not({.reports_max = 0}), errc::bad_configuration);
+  EXPECT_EQ(why_not({.reports_max = limits::reports_max + 1}), errc::bad_configuration);
+  EXPECT_EQ(why_not({.resumption = Resumption::token}), errc::bad_configuration);
+  EXPECT_EQ(why_not({.keep_lead = true, .token_line = true}), errc::bad_configuration);
+  EXPECT_FALSE(why_not({.resumption = Resumption::token, .keep_lead = false, .token_line = true}));
+  const auto nobody = Reactor::open({.wait = "none-such"});
+  ASSERT_FALSE(nobody.has_value());
+  EXPECT_EQ(nobody.error().code, errc::unknown_name);
+}
+
+TEST_P(reactor, takes_what_it_needs_from_a_proactors_configuration) {
+  EXPECT_EQ(ReactorConfig::from(Config{}).wait, "auto");
+  Config base;
+  base.handles_max = 5;
+  const auto config = Config::parse("wait=" + GetParam(), base);
+  ASSERT_TRUE(config.has_value()) << config.error().reason;
+  const ReactorConfig made = ReactorConfig::from(*config);
+  EXPECT_EQ(made.wait, GetParam());
+  EXPECT_EQ(made.handles_max, 5U);
+}
+
+// A strategy that is not to be had is replaced, which is told.
+TEST_P(reactor, tells_what_it_has_chosen) {
+  os::System without = os::real_system();
+  without.epoll_create1 = [](int) { return errno = ENOSYS, -1; };
+  ReactorConfig config;
+  config.system = &without;
+  const auto made = Reactor::open(config);
+  ASSERT_TRUE(made.has_value()) << made.error().reason;
+  EXPECT_NE((*made)->info().name, "epoll");
+  EXPECT_NE((*made)->explain().find("epoll"), std::string::npos) << (*made)->explain();
+}
+
+TEST_P(reactor, a_handler_that_says_nothing_wants_nothing) {
+  const SocketPair pair;
+  auto& plain = make<EventHandler>();
+  for (const Interest one : {Interest::in, Interest::out, Interest::urgent}) {
+    const auto key = loop().add(pair.ours.get(), one, plain);
+    ASSERT_TRUE(key.has_value());
+    ASSERT_FALSE(loop().notify(*key, one));
+    run_until([&] { return loop().size() == 0; });
+  }
+  ASSERT_TRUE(loop().schedule(plain, Deadline::immediately(), std::chrono::milliseconds{1}));
+  run_until([&] { return loop().timers() == 0; });
 }
 
 TEST_P(reactor, calls_when_readable) {
@@ -161,6 +221,28 @@ TEST_P(reactor, room_comes_before_data) {
   ASSERT_GE(seen.size(), 2U);
   EXPECT_EQ(seen.front(), Interest::out);
   EXPECT_EQ(seen.back(), Interest::in);
+}
+
+TEST_P(reactor, removed_by_the_first_of_two_calls_there_is_no_second) {
+  struct Leaves : Reader {
+    Next on_output(NativeHandle) override {
+      EXPECT_EQ(from->remove(key), Reactor::Removal::when_it_returns);
+      return Next::keep;
+    }
+    Reactor* from = nullptr;
+    RegistrationKey key;
+  };
+  const SocketPair pair;
+  auto& leaves = make<Leaves>();
+  pair.make_readable();
+  const auto key = loop().add(pair.ours.get(), Interest::both, leaves);
+  ASSERT_TRUE(key.has_value());
+  leaves.from = &loop();
+  leaves.key = *key;
+  // For both at once, whatever the system tells first.
+  ASSERT_FALSE(loop().notify(*key, Interest::both));
+  run_until([&] { return leaves.closed == 1; });
+  EXPECT_EQ(leaves.calls, 0);
 }
 
 TEST_P(reactor, dropping_one_event_leaves_the_other) {
@@ -404,6 +486,19 @@ TEST_P(reactor, an_exception_comes_through_and_changes_nothing) {
   EXPECT_EQ(loop().size(), 1U);
   pair.make_readable();
   run_until([&] { return reader.calls == 2; });
+}
+
+TEST_P(reactor, an_exception_ends_run) {
+  const SocketPair pair;
+  auto& reader = make<Reader>();
+  reader.also = [&](NativeHandle) {
+    if (reader.calls == 3) throw std::runtime_error("expected");
+    pair.make_readable();
+  };
+  ASSERT_TRUE(loop().add(pair.ours.get(), Interest::in, reader).has_value());
+  pair.make_readable();
+  EXPECT_THROW(static_cast<void>(loop().run()), std::runtime_error);
+  EXPECT_EQ(reader.calls, 3);
 }
 
 TEST_P(reactor, time_passes_without_events) {

@@ -2,8 +2,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
+
+#include "baton/error.hpp"
 #include "baton/signal_set.hpp"
 #include "harness.hpp"
+#include "os/system.hpp"
 
 namespace baton::test {
 
@@ -38,6 +43,69 @@ TEST_P(reactor, signals_that_cannot_be_had) {
   EXPECT_FALSE(loop().add_signal(SIGUSR1, nothing));
   EXPECT_EQ(loop().add_signal(SIGUSR1, nothing), std::errc::file_exists);
   EXPECT_EQ(loop().remove_signal(SIGUSR2), std::errc::no_such_file_or_directory);
+}
+
+TEST_P(reactor, signals_of_plain_handlers_and_dropped_ones) {
+  struct Plain : EventHandler {
+    Next on_signal(int number) override {
+      ++calls;
+      return EventHandler::on_signal(number);  // wants no more
+    }
+    int calls = 0;
+  };
+  ASSERT_FALSE(SignalSet::block({SIGUSR1, SIGUSR2}));
+  auto& plain = make<Plain>();
+  int dropped = 0;
+  ASSERT_FALSE(loop().add_signal(SIGUSR1, plain));
+  ASSERT_FALSE(loop().add_signal(SIGUSR2, [&](int) { return ++dropped, Next::drop; }));
+  for (const int number : {SIGUSR1, SIGUSR2}) {
+    ASSERT_EQ(::raise(number), 0);
+    run_until([&] { return (number == SIGUSR1 ? plain.calls : dropped) == 1; });
+    EXPECT_EQ(loop().remove_signal(number), std::errc::no_such_file_or_directory);
+  }
+}
+
+TEST_P(reactor, signals_that_the_system_refuses) {
+  static std::atomic<bool> refuses_mask, refuses_descriptor, refuses_read;
+  refuses_mask = refuses_descriptor = refuses_read = false;
+  os::System system = os::real_system();
+  system.thread_sigmask = [](int how, const sigset_t* set, sigset_t* old) {
+    return refuses_mask ? EPERM : os::real_system().thread_sigmask(how, set, old);
+  };
+  system.signalfd = [](int fd, const sigset_t* set, int flags) {
+    if (refuses_descriptor) return errno = EMFILE, -1;
+    return os::real_system().signalfd(fd, set, flags);
+  };
+  system.read = [](int fd, void* to, std::size_t size) -> ssize_t {
+    if (refuses_read && size >= 128) return errno = EAGAIN, refuses_read = false, -1;
+    return os::real_system().read(fd, to, size);
+  };
+  replace({.handles_max = 1, .system = &system});
+  int calls = 0;
+  const auto count = [&](int) { return ++calls, Next::keep; };
+  EXPECT_EQ(loop().add_signal(SIGSTOP, count), std::errc::invalid_argument);
+  EXPECT_EQ(loop().add_signal(SIGUSR1, std::shared_ptr<EventHandler>{}),
+            std::errc::invalid_argument);
+  refuses_mask = true;
+  EXPECT_EQ(loop().add_signal(SIGUSR1, count), std::errc::operation_not_permitted);
+  refuses_mask = false;
+  refuses_descriptor = true;
+  EXPECT_EQ(loop().add_signal(SIGUSR1, count), std::errc::too_many_files_open);
+  refuses_descriptor = false;
+  {
+    const SocketPair pair;
+    auto& reader = make<Reader>();
+    const auto key = loop().add(pair.ours.get(), Interest::in, reader);
+    ASSERT_TRUE(key.has_value());
+    EXPECT_EQ(loop().add_signal(SIGUSR1, count), errc::no_free_handles);
+    EXPECT_EQ(loop().remove(*key), Reactor::Removal::done);
+  }
+  ASSERT_FALSE(loop().add_signal(SIGUSR1, count)) << "the others have left nothing behind";
+  refuses_read = true;
+  ASSERT_EQ(::raise(SIGUSR1), 0);
+  run_until([&] { return calls == 1; });
+  EXPECT_FALSE(refuses_read);
+  replace({});  // before its system goes
 }
 
 }  // namespace baton::test

@@ -1,7 +1,9 @@
 // Timers.
 #include <memory>
 
+#include <stdexcept>
 #include "baton/error.hpp"
+
 #include "harness.hpp"
 
 namespace baton::test {
@@ -154,6 +156,34 @@ TEST_P(reactor, a_timer_added_by_another_thread_is_heard) {
     wait_for([&] { return ticks == i; });
   }
   join_threads();
+}
+
+TEST_P(reactor, what_cannot_be_scheduled_or_cancelled) {
+  EXPECT_EQ(loop().schedule(std::shared_ptr<EventHandler>{}, Deadline::immediately()).error(),
+            std::errc::invalid_argument);
+  EXPECT_FALSE(loop().cancel(TimerKey{.index = 7, .generation = 1})) << "there never was one";
+  const auto key =
+      loop().schedule([](TimerKey, Deadline) { return Next::remove; }, Deadline::immediately());
+  ASSERT_TRUE(key.has_value());
+  run_until([&] { return loop().timers() == 0; });
+  EXPECT_FALSE(loop().cancel(*key));
+  EXPECT_FALSE(loop().cancel(TimerKey{.index = key->index, .generation = key->generation + 1}));
+}
+
+TEST_P(reactor, a_timers_exception_comes_through_and_ends_it) {
+  ASSERT_TRUE(loop().schedule([](TimerKey, Deadline) -> Next { throw std::runtime_error("mine"); },
+                              Deadline::immediately()));
+  EXPECT_THROW(static_cast<void>(loop().handle_events(at_last())), std::runtime_error);
+  EXPECT_EQ(loop().timers(), 0U);
+}
+
+TEST_P(reactor, a_periodic_timer_that_wants_more_goes_on) {
+  int calls = 0;
+  ASSERT_TRUE(
+      loop().schedule([&](TimerKey, Deadline) { return ++calls < 3 ? Next::again : Next::drop; },
+                      Deadline::immediately(), std::chrono::milliseconds{1}));
+  run_until([&] { return loop().timers() == 0; });
+  EXPECT_EQ(calls, 3);
 }
 
 }  // namespace baton::test
