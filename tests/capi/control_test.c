@@ -59,8 +59,52 @@ static void opening_says_why_not(void) {
   config.slots = 0;
   config.flags = 0x80;
   CHECK_EQUAL(baton_open(&config, &proactor, NULL, 0), EINVAL);
+  config.flags = 0;
   CHECK_EQUAL(baton_open(NULL, &proactor, why, sizeof why), EINVAL);
+  CHECK_EQUAL(baton_open(&config, NULL, why, sizeof why), EINVAL);
+  config.text = "require=simulated"; /* for a system that is simulated */
+  CHECK_EQUAL(baton_open(&config, &proactor, why, sizeof why), BATON_ENGINE_UNAVAILABLE);
+  CHECK(proactor == NULL);
+  CHECK(strstr(why, "simulated") != NULL);
   baton_close(NULL);
+}
+
+static void the_environment_counts_where_it_is_asked_for(void) {
+  baton_config config = BATON_CONFIG_INIT;
+  baton_proactor* proactor = NULL;
+  char why[256];
+  config.text = configuration;
+  CHECK_EQUAL(setenv("BATON_PREFER", "none-such", 1), 0);
+  CHECK_EQUAL(baton_open(&config, &proactor, why, sizeof why), 0);
+  baton_close(proactor);
+  config.flags = BATON_ENVIRONMENT;
+  CHECK_EQUAL(baton_open(&config, &proactor, why, sizeof why), BATON_UNKNOWN_NAME);
+  CHECK(strstr(why, "none-such") != NULL);
+  CHECK_EQUAL(unsetenv("BATON_PREFER"), 0);
+  CHECK_EQUAL(baton_open(&config, &proactor, why, sizeof why), 0);
+  baton_close(proactor);
+}
+
+static void without_a_text_everything_is_chosen(void) {
+  baton_config config = BATON_CONFIG_INIT;
+  baton_proactor* proactor = NULL;
+  config.text = NULL;
+  CHECK_EQUAL(baton_open(&config, &proactor, NULL, 0), 0);
+  CHECK_EQUAL(perform(proactor, operation(BATON_POST, 0, 1)).error, 0);
+  baton_close(proactor);
+}
+
+/* A profile that is said is the caller's, who knows what the threads do. */
+static void a_profile_is_kept(void) {
+  char text[2048];
+  baton_proactor* proactor = open_proactor("engine=emulated,mode=per_thread,profile=any", 4);
+  baton_explain(proactor, text, sizeof text);
+  CHECK(strstr(text, "from the C interface") == NULL);
+  baton_close(proactor);
+  proactor = open_proactor("engine=emulated,mode=per_thread", 4);
+  baton_explain(proactor, text, sizeof text);
+  CHECK(strstr(text, "from the C interface") != NULL);
+  baton_close(proactor);
 }
 
 static void structs_of_other_versions(void) {
@@ -93,6 +137,10 @@ static void structs_of_other_versions(void) {
   two[1].later = 1; /* means something to a later library */
   CHECK_EQUAL(baton_start(proactor, &two[0].known, 2, NULL, &why), 1);
   CHECK_EQUAL(why, E2BIG);
+  two[1].later = 0;
+  two[1].known.size = sizeof(baton_operation); /* all of an array are of one size */
+  CHECK_EQUAL(baton_start(proactor, &two[0].known, 2, NULL, &why), 1);
+  CHECK_EQUAL(why, EINVAL);
   two[0].known.size = 8;
   CHECK_EQUAL(baton_start(proactor, &two[0].known, 1, NULL, &why), 0);
   CHECK_EQUAL(why, EINVAL);
@@ -103,6 +151,8 @@ static void nonsense_is_refused(baton_proactor* proactor) {
   struct silence silence = make_silence(proactor);
   baton_operation made = operation(0, silence.handle, 1);
   baton_handle handle = 0;
+  baton_endpoint where;
+  baton_completion done;
   int why = 0;
   CHECK_EQUAL(why_refused(proactor, made), EINVAL);
   made.kind = BATON_POST + 1;
@@ -117,8 +167,29 @@ static void nonsense_is_refused(baton_proactor* proactor) {
   made.delimiter = "";
   made.delimiter_size = 0;
   CHECK_EQUAL(why_refused(proactor, made), EINVAL);
+  made.delimiter = NULL;
+  CHECK_EQUAL(why_refused(proactor, made), EINVAL);
+  made.delimiter = "\n";
+  made.delimiter_size = 1;
+  made.offset = 9; /* more than the buffer has */
+  CHECK_EQUAL(why_refused(proactor, made), EINVAL);
+  made.offset = 0;
+  made.flags = BATON_UNTIL | BATON_VECTORED;
+  CHECK_EQUAL(why_refused(proactor, made), EINVAL);
+  made.kind = BATON_WRITE_STREAM;
+  made.flags = BATON_UNTIL;
+  CHECK_EQUAL(why_refused(proactor, made), EINVAL);
   made.flags = 0;
   made.deadline_ns = -1;
+  CHECK_EQUAL(why_refused(proactor, made), EINVAL);
+  made = operation(BATON_POST, 0, 1);
+  made.notify = BATON_NOTIFY_NONE + 1;
+  CHECK_EQUAL(why_refused(proactor, made), EINVAL);
+  memset(&where, 0, sizeof where);
+  made = transfer(BATON_WRITE_DATAGRAM, silence.handle, 1, "", 0);
+  made.endpoint = &where; /* of no length */
+  CHECK_EQUAL(why_refused(proactor, made), EINVAL);
+  where.length = sizeof where.address + 1;
   CHECK_EQUAL(why_refused(proactor, made), EINVAL);
   CHECK_EQUAL(why_refused(proactor, operation(BATON_WAIT_READY, silence.handle, 1)), EINVAL);
   CHECK_EQUAL(why_refused(proactor, operation(BATON_TIMER, 0, 1)), EINVAL);
@@ -132,8 +203,16 @@ static void nonsense_is_refused(baton_proactor* proactor) {
   CHECK_EQUAL(why, 0);
   CHECK_EQUAL(baton_adopt(proactor, -1, BATON_FILE, BATON_OWNED, &handle), EBADF);
   CHECK_EQUAL(baton_adopt(proactor, silence.peer, 99, BATON_OWNED, &handle), EINVAL);
+  CHECK_EQUAL(baton_adopt(proactor, silence.peer, 0, BATON_OWNED, &handle), EINVAL);
+  CHECK_EQUAL(baton_adopt(proactor, silence.peer, BATON_STREAM_SOCKET, 99, &handle), EINVAL);
+  CHECK_EQUAL(baton_adopt(proactor, silence.peer, BATON_STREAM_SOCKET, BATON_OWNED, NULL), EINVAL);
   CHECK_EQUAL(handle, 0);
+  CHECK_EQUAL(baton_listen(proactor, NULL, 4, &handle), EINVAL);
+  CHECK_EQUAL(baton_listen(proactor, "127.0.0.1:0", 4, NULL), EINVAL);
+  CHECK_EQUAL(baton_connect(proactor, "127.0.0.1:1", 1, 0, NULL, NULL), EINVAL);
+  CHECK_EQUAL(baton_local_endpoint(proactor, silence.handle, NULL), EINVAL);
   CHECK_EQUAL(baton_wait(proactor, NULL, 1, 0), -EINVAL);
+  CHECK_EQUAL(baton_wait(proactor, &done, 0, 0), -EINVAL);
   CHECK_EQUAL(baton_cancel(proactor, 0), ENOENT);
   CHECK_EQUAL(baton_cancel(proactor, 0xffffffffffffffffULL), ENOENT);
   end_silence(proactor, &silence);
@@ -162,7 +241,58 @@ static void operations_beyond_the_slots_are_refused(void) {
   for (i = 0; i < 4; ++i) CHECK_EQUAL(done[i].tag, i);
   CHECK_EQUAL(baton_start(proactor, six + 4, 2, NULL, &why), 2);
   CHECK_EQUAL(why, 0);
-  baton_close(proactor); /* with completions that nobody brought */
+  baton_wake(proactor);
+  baton_close(proactor); /* with completions that nobody brought, and a wake */
+}
+
+/* A connection needs a slot, too; without one its socket is closed again. */
+static void a_connection_beyond_the_slots_is_refused(void) {
+  const int unused = dup(0);
+  baton_proactor* proactor;
+  baton_handle client = 7;
+  CHECK_EQUAL(close(unused), 0);
+  proactor = open_proactor(configuration, 1);
+  start(proactor, operation(BATON_POST, 0, 1));
+  CHECK_EQUAL(baton_connect(proactor, "127.0.0.1:1", 2, 0, &client, NULL), EAGAIN);
+  CHECK_EQUAL(client, 0);
+  CHECK_EQUAL(wait_one(proactor).tag, 1);
+  baton_close(proactor);
+  CHECK_EQUAL(dup(0), unused);
+  CHECK_EQUAL(close(unused), 0);
+}
+
+/* How a post calls for attention is of no consequence for who brings it himself. */
+static void posts_of_every_notice(baton_proactor* proactor) {
+  baton_operation post = operation(BATON_POST, 0, 1);
+  for (post.notify = BATON_NOTIFY_STRONG; post.notify <= BATON_NOTIFY_NONE; ++post.notify) {
+    CHECK_EQUAL(perform(proactor, post).error, 0);
+  }
+}
+
+/* The one lane has its thread, and there is none for another. */
+static void* wait_in_the_lane(void* argument) {
+  baton_completion done;
+  int answer;
+  do {
+    answer = baton_wait(argument, &done, 1, -1);
+  } while (answer == -BATON_TOO_MANY_THREADS);
+  CHECK_EQUAL(answer, -BATON_STOPPED);
+  return NULL;
+}
+
+static void threads_beyond_the_lanes_are_refused(void) {
+  baton_proactor* proactor = open_proactor("engine=emulated,mode=per_thread,threads=1", 4);
+  pthread_t thread;
+  baton_completion done;
+  int answer;
+  CHECK_EQUAL(pthread_create(&thread, NULL, wait_in_the_lane, proactor), 0);
+  do {
+    answer = baton_wait(proactor, &done, 1, 0);
+  } while (answer == 0);
+  CHECK_EQUAL(answer, -BATON_TOO_MANY_THREADS);
+  baton_stop(proactor);
+  CHECK_EQUAL(pthread_join(thread, NULL), 0);
+  baton_close(proactor);
 }
 
 static void cancelling(baton_proactor* proactor) {
@@ -193,6 +323,7 @@ static void cancelling(baton_proactor* proactor) {
   start(proactor, transfer(BATON_READ_STREAM, other.handle, 78, other.buffer, 8));
   timer.deadline_ns = baton_now(proactor) + 3600 * SECOND;
   start(proactor, timer);
+  CHECK_EQUAL(baton_cancel_tag(proactor, 1), ENOENT); /* brought */
   CHECK_EQUAL(baton_cancel_tag(proactor, 5), ENOENT);
   CHECK_EQUAL(baton_cancel_tag(proactor, 77), 0);
   for (i = 0; i < 2; ++i) {
@@ -239,6 +370,8 @@ static void closed_handles_are_no_strangers(baton_proactor* proactor) {
   next = adopt(proactor, pipe_ends[0], BATON_PIPE);
   CHECK(next != old);
   CHECK_EQUAL(baton_handle_descriptor(proactor, old), -1);
+  CHECK_EQUAL(baton_handle_close(proactor, old), BATON_HANDLE_CLOSED);
+  CHECK_EQUAL(baton_cancel_handle(proactor, old), ENOENT);
   CHECK_EQUAL(why_refused(proactor, transfer(BATON_READ_STREAM, old, 1, silence.buffer, 8)),
               BATON_HANDLE_CLOSED);
   CHECK_EQUAL(baton_handle_close(proactor, next), 0);
@@ -280,9 +413,40 @@ static void the_state_is_readable(baton_proactor* proactor) {
   for (i = 0; i < 70; ++i) perform(proactor, operation(BATON_POST, 0, 3));
   CHECK_EQUAL(baton_status(proactor, activation, &state), ENOENT);
   CHECK_EQUAL(baton_status(proactor, 0, &state), ENOENT);
+  CHECK_EQUAL(baton_status(proactor, activation, NULL), EINVAL);
   state.size = 4;
   CHECK_EQUAL(baton_status(proactor, activation, &state), EINVAL);
   end_silence(proactor, &silence);
+}
+
+/* An accept that was cancelled has no connection, and its result is that of an error. */
+static void the_state_of_an_accept(baton_proactor* proactor) {
+  baton_state state = BATON_STATE_INIT;
+  baton_operation accept_one;
+  baton_endpoint peer;
+  baton_handle listener = 0;
+  baton_activation activation;
+  baton_completion done;
+  CHECK_EQUAL(baton_listen(proactor, "127.0.0.1:0", 4, &listener), 0);
+  accept_one = operation(BATON_ACCEPT, listener, 1);
+  accept_one.endpoint = &peer;
+  peer.length = 5;
+  activation = start(proactor, accept_one);
+  CHECK_EQUAL(baton_wait(proactor, &done, 1, 0), 0);
+  CHECK_EQUAL(baton_cancel(proactor, activation), 0);
+  CHECK_EQUAL(baton_status(proactor, activation, &state), 0);
+  /* Whether it has its result already, or the engine will tell: nobody has brought it. */
+  CHECK(state.state == BATON_PENDING || state.state == BATON_DONE);
+  CHECK_EQUAL(state.error, state.state == BATON_DONE ? ECANCELED : 0);
+  CHECK_EQUAL(state.result, state.state == BATON_DONE ? -1 : 0);
+  done = wait_one(proactor);
+  CHECK_EQUAL(done.error, ECANCELED);
+  CHECK_EQUAL(done.result, -1);
+  CHECK_EQUAL(peer.length, 0);
+  CHECK_EQUAL(baton_status(proactor, activation, &state), 0);
+  CHECK_EQUAL(state.state, BATON_DELIVERED);
+  CHECK_EQUAL(state.result, -1);
+  CHECK_EQUAL(baton_handle_close(proactor, listener), 0);
 }
 
 static void waking(baton_proactor* proactor) {
@@ -400,6 +564,7 @@ static void* wait_for_the_end(void* argument) {
 static void stopping(void) {
   baton_proactor* proactor = open_proactor(configuration, 8);
   struct silence silence = make_silence(proactor);
+  baton_handle client = 7;
   baton_completion done;
   pthread_t thread;
   start(proactor, transfer(BATON_READ_STREAM, silence.handle, 1, silence.buffer, 8));
@@ -409,6 +574,9 @@ static void stopping(void) {
   CHECK_EQUAL(baton_wait(proactor, &done, 1, -1), -BATON_STOPPED);
   CHECK_EQUAL(baton_poll(proactor, &done, 1), -BATON_STOPPED);
   CHECK_EQUAL(why_refused(proactor, operation(BATON_POST, 0, 1)), BATON_STOPPED);
+  CHECK_EQUAL(baton_connect(proactor, "127.0.0.1:1", 1, 0, &client, NULL), BATON_STOPPED);
+  CHECK_EQUAL(client, 0);
+  baton_wake(proactor); /* nobody will wait any more */
   close(silence.peer);
   baton_close(proactor); /* with a read pending */
 }
@@ -474,14 +642,21 @@ int main(int argc, char** argv) {
   the_version_is_told();
   errors_have_text();
   opening_says_why_not();
+  the_environment_counts_where_it_is_asked_for();
+  without_a_text_everything_is_chosen();
+  a_profile_is_kept();
   structs_of_other_versions();
   nonsense_is_refused(proactor);
   operations_beyond_the_slots_are_refused();
+  a_connection_beyond_the_slots_is_refused();
+  posts_of_every_notice(proactor);
+  threads_beyond_the_lanes_are_refused();
   cancelling(proactor);
   deadlines(proactor);
   closed_handles_are_no_strangers(proactor);
   a_borrowed_descriptor_stays(proactor);
   the_state_is_readable(proactor);
+  the_state_of_an_accept(proactor);
   waking(proactor);
   waking_another_thread(proactor);
   polling(proactor);

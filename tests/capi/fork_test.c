@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../support/end_child.h"
 #include "../support/fork_at_rest.h"
 #include "check.h"
 
@@ -13,6 +14,7 @@ int main(int argc, char** argv) {
   int ends[2];
   char buffer[8];
   baton_handle owned;
+  baton_handle other = 0;
   baton_completion done;
   baton_operation timer = operation(BATON_TIMER, 0, 2);
   struct stat before;
@@ -33,6 +35,10 @@ int main(int argc, char** argv) {
   if (child == 0) {
     int i;
     CHECK_EQUAL(baton_wait(proactor, &done, 1, 0), -BATON_AFTER_FORK);
+    CHECK_EQUAL(why_refused(proactor, operation(BATON_CLOSE, owned, 3)), BATON_AFTER_FORK);
+    CHECK_EQUAL(why_refused(proactor, operation(BATON_POST, 0, 3)), BATON_AFTER_FORK);
+    CHECK_EQUAL(baton_adopt(proactor, ends[1], BATON_STREAM_SOCKET, BATON_BORROWED, &other),
+                BATON_AFTER_FORK);
     CHECK_EQUAL(baton_fork_child(proactor), 0);
     CHECK_EQUAL(baton_handle_descriptor(proactor, owned), -1);
     /* Closed; the number may serve the new engine by now. */
@@ -41,7 +47,7 @@ int main(int argc, char** argv) {
     for (i = 0; i < 4; ++i) start(proactor, operation(BATON_POST, 0, (uint64_t)i));
     for (i = 0; i < 4; ++i) CHECK_EQUAL(wait_one(proactor).error, 0);
     baton_close(proactor);
-    _exit(0);
+    end_child(0);
   }
   CHECK_EQUAL(waitpid(child, &status, 0), child);
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
@@ -50,7 +56,7 @@ int main(int argc, char** argv) {
   child = fork_at_rest();
   if (child == 0) {
     baton_close(proactor);
-    _exit(0);
+    end_child(0);
   }
   CHECK_EQUAL(waitpid(child, &status, 0), child);
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);

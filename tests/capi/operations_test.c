@@ -98,6 +98,17 @@ static void whole_and_delimited_reads(baton_proactor* proactor) {
   CHECK_EQUAL(baton_handle_close(proactor, there), 0);
 }
 
+/* What an address means nothing to does not look at it. */
+static void an_endpoint_too_many(baton_proactor* proactor) {
+  baton_operation timer = operation(BATON_TIMER, 0, 1);
+  baton_endpoint unused;
+  memset(&unused, 0xff, sizeof unused);
+  timer.deadline_ns = 1;
+  timer.endpoint = &unused;
+  CHECK_EQUAL(perform(proactor, timer).error, 0);
+  CHECK_EQUAL(unused.length, 0xffffffff);
+}
+
 static void files(baton_proactor* proactor) {
   char path[] = "/tmp/baton-capi-XXXXXX";
   char back[16] = "";
@@ -202,6 +213,14 @@ static void datagrams(baton_proactor* proactor) {
   CHECK_EQUAL(baton_local_endpoint(proactor, here, &to), 0);
   CHECK_EQUAL(from.length, to.length);
   CHECK(memcmp(from.address, to.address, 8) == 0);
+  /* Without an address only a socket that is connected knows where to. */
+  made = transfer(BATON_WRITE_DATAGRAM, here, 3, "again", 5);
+  CHECK_EQUAL(perform(proactor, made).error, EDESTADDRREQ);
+  CHECK_EQUAL(baton_local_endpoint(proactor, there, &to), 0);
+  CHECK_EQUAL(connect(one, (struct sockaddr*)to.address, to.length), 0);
+  CHECK_EQUAL(perform(proactor, made).result, 5);
+  made = transfer(BATON_READ_DATAGRAM, there, 4, text, sizeof text);
+  CHECK_EQUAL(perform(proactor, made).result, 5);
   CHECK_EQUAL(baton_handle_close(proactor, here), 0);
   CHECK_EQUAL(baton_handle_close(proactor, there), 0);
 }
@@ -245,6 +264,7 @@ int main(int argc, char** argv) {
   baton_proactor* proactor = open_proactor(argc > 1 ? argv[1] : "", 64);
   echo_over_a_socketpair(proactor);
   whole_and_delimited_reads(proactor);
+  an_endpoint_too_many(proactor);
   files(proactor);
   connections(proactor);
   datagrams(proactor);
