@@ -290,6 +290,66 @@ TEST_P(Interface, each_allocation_fails_in_turn) {
   visit(troubles);
 }
 
+/// Calls it with the n-th allocation failing, until none fails. It answers ENOMEM then, or, where
+/// it can do without, as usual: 0.
+template <class Call>
+void expect_told(const char* what, Call call) {
+  EXPECT_EQ(call(), 0) << what;
+  bool hit = true;
+  for (std::size_t nth = 1; hit; ++nth) {
+    FailingAllocations failing(nth);
+    const int answer = call();
+    failing.end();
+    hit = failing.hit();
+    EXPECT_TRUE(answer == 0 || (hit && answer == ENOMEM)) << what << ' ' << nth << ' ' << answer;
+  }
+}
+
+// A text that there is no memory for is empty.
+TEST(InterfaceWithoutMemory, each_function_says_so) {
+  baton_config config{};
+  config.size = sizeof config;
+  config.completion_size = sizeof(baton_completion);
+  config.text = "engine=emulated,mode=shared";
+  baton_proactor* proactor = nullptr;
+  ASSERT_EQ(baton_open(&config, &proactor, nullptr, 0), 0);
+  expect_told("open", [&config] {
+    std::array<char, 256> why{};
+    baton_proactor* made = nullptr;
+    const int error = baton_open(&config, &made, why.data(), why.size());
+    EXPECT_EQ(made == nullptr, error != 0);
+    baton_close(made);
+    return error;
+  });
+  std::array<char, 4'096> text{};
+  const auto told = [&text](std::size_t length) {
+    EXPECT_EQ(length, std::strlen(text.data()));
+    return length != 0 ? 0 : ENOMEM;
+  };
+  baton_endpoint endpoint{};
+  expect_told("parse", [&] { return baton_endpoint_parse("127.0.0.1:0", &endpoint); });
+  expect_told("print",
+              [&] { return told(baton_endpoint_print(&endpoint, text.data(), text.size())); });
+  expect_told("explain", [&] { return told(baton_explain(proactor, text.data(), text.size())); });
+  expect_told("statistics",
+              [&] { return told(baton_statistics(proactor, text.data(), text.size())); });
+  expect_told("pending",
+              [&] { return told(baton_pending(proactor, 0, text.data(), text.size())); });
+  expect_told("error", [&] {
+    return told(baton_error_text(BATON_NO_FREE_HANDLES, text.data(), text.size()));
+  });
+  expect_told("listen", [&] {
+    baton_handle listener = no_handle;
+    const int error = baton_listen(proactor, "127.0.0.1:0", 4, &listener);
+    EXPECT_EQ(listener == no_handle, error != 0);
+    if (error == 0) {
+      EXPECT_EQ(baton_handle_close(proactor, listener), 0);
+    }
+    return error;
+  });
+  baton_close(proactor);
+}
+
 INSTANTIATE_TEST_SUITE_P(every, Interface, testing::ValuesIn(conformance::combinations()),
                          conformance::combination_name);
 

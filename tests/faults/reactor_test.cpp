@@ -2,14 +2,19 @@
 // every wait strategy: a call that fails is an answer or an on_close with an error, everything
 // registered is closed exactly once, and afterwards it works.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <array>
 #include <memory>
+#include <new>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "../support/descriptors.hpp"
 #include "../support/failing_system.hpp"
+#include "allocations.hpp"
 #include "baton/reactor.hpp"
 #include "baton/registry.hpp"
 
@@ -71,6 +76,7 @@ class ReactorFaults : public testing::TestWithParam<std::string> {
                                        Deadline::immediately()));
     look(reactor, 4);
     static_cast<void>(reactor.change(keys[0], Interest::both));
+    static_cast<void>(reactor.change(keys[0], Interest::none));
     static_cast<void>(reactor.change(keys[0], Interest::in));
     static_cast<void>(reactor.suspend(keys[1]));
     for (const SocketPair& pair : pairs) pair.make_readable();
@@ -132,6 +138,51 @@ TEST_P(ReactorFaults, each_call_fails_in_turn) {
     }
   }
   EXPECT_GT(hits, 0U);
+}
+
+// Its tables, and what the callables of the program are kept in.
+TEST_P(ReactorFaults, each_allocation_fails_in_turn) {
+  bool hit = true;
+  for (std::size_t nth = 1; hit; ++nth) {
+    SCOPED_TRACE("allocation " + std::to_string(nth));
+    const std::array<SocketPair, 2> pairs;
+    const SocketPair third;
+    std::array<Counting, 2> handlers;
+    int told = 0;
+    ReactorConfig config;
+    config.wait = GetParam();
+    config.system = &test::failing_system();
+    FailingAllocations failing(nth);
+    std::unique_ptr<Reactor> reactor;
+    try {
+      auto made = Reactor::open(config);
+      if (made) reactor = std::move(*made);
+    } catch (const std::bad_alloc&) {
+      // says why
+    }
+    if (reactor != nullptr) {
+      use(*reactor, pairs, handlers, told);
+      const auto read = [](NativeHandle, Interest) { return Next::drop; };
+      static_cast<void>(reactor->add(third.ours.get(), Interest::in, read));
+      static_cast<void>(reactor->add_signal(SIGUSR1, [](int) { return Next::keep; }));
+      static_cast<void>(reactor->remove_signal(SIGUSR1));
+    }
+    failing.end();
+    hit = failing.hit();
+    if (reactor == nullptr) {
+      EXPECT_TRUE(hit);
+      continue;
+    }
+    const Deadline limit = Deadline::after(std::chrono::seconds{60});
+    bool works = false;
+    EXPECT_FALSE(reactor->notify([&works] { works = true; }));
+    while (!works && Deadline::after(Duration{0}) < limit) {
+      EXPECT_TRUE(reactor->handle_events(limit).has_value());
+    }
+    EXPECT_TRUE(works);
+    reactor.reset();
+    for (const Counting& handler : handlers) EXPECT_EQ(handler.closed, handler.registered);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(every, ReactorFaults, testing::ValuesIn(strategies()),
