@@ -88,7 +88,8 @@ void drive(baton_proactor& proactor, Collector& collector, Deadline deadline) {
   collecting = &collector;
   // Completions that nobody hears of - the library's own - do not end the wait.
   const auto room = static_cast<std::size_t>(collector.max);
-  while (collector.count == 0 && !collector.woken && room > 0) {
+  BATON_ASSERT(collector.max > 0);
+  while (collector.count == 0 && !collector.woken) {
     if (proactor.proactor.handle_events(deadline, room) == 0) break;
   }
 }

@@ -226,5 +226,37 @@ TEST_F(Forms, waits_until_ready) {
   run_until_complete(proactor_, body());
 }
 
+TEST_F(Forms, a_second_drain_changes_nothing) {
+  bool done = false;
+  ASSERT_FALSE(right_.read(buffer_, [&](Operation&) { done = true; }));
+  proactor_.drain(Deadline::never());
+  proactor_.drain(Deadline::immediately());
+  EXPECT_FALSE(proactor_.run_one(Deadline::immediately())) << "the first has no deadline";
+  EXPECT_EQ(right_.cancel(), CancelResult::requested);
+  proactor_.run();
+  EXPECT_TRUE(done);
+}
+
+TEST_F(Forms, a_close_of_nothing_is_refused) {
+  Operation close;
+  close.prepare(OperationKind::close, nullptr);
+  EXPECT_EQ(proactor_.start(close), std::errc::invalid_argument);
+}
+
+// Its own handler runs still, so that it is not closed yet.
+TEST_F(Forms, a_close_that_is_under_way_is_pending) {
+  bool closed = false;
+  std::size_t closes = 0;
+  ASSERT_FALSE(right_.read(buffer_, [&](Operation&) {
+    ASSERT_FALSE(right_.close([&](Operation&) { closed = true; }));
+    for (const auto& one : proactor_.pending().operations) {
+      if (one.kind == OperationKind::close) ++closes;
+    }
+  }));
+  ASSERT_FALSE(left_.write(std::string_view{"x"}, [](Operation&) {}));
+  run_until(closed);
+  EXPECT_EQ(closes, 1U);
+}
+
 }  // namespace
 }  // namespace baton
