@@ -77,6 +77,44 @@ TEST_P(ScopeTest, rethrows_the_first_exception_and_cancels_the_others) {
   }(proactor(), ended));
 }
 
+Task<void> throws_at_once() {
+  throw std::runtime_error("at once");
+  co_return;
+}
+
+TEST_P(ScopeTest, counts_the_exceptions_that_it_drops) {
+  complete([](Proactor& proactor) -> Task<void> {
+    ScopeOptions options;
+    options.strand = false;  // a task begins where it is spawned
+    Scope scope{proactor, options};
+    for (int i = 0; i < 3; ++i) scope.spawn(throws_at_once());
+    scope.spawn(Task<void>{});  // of none
+    EXPECT_EQ(scope.exceptions_dropped(), 2U);
+    bool thrown = false;
+    try {
+      co_await scope.join();
+    } catch (const std::runtime_error&) {
+      thrown = true;
+    }
+    EXPECT_TRUE(thrown);
+    EXPECT_EQ(scope.exceptions_dropped(), 0U) << "since the last join";
+  }(proactor()));
+}
+
+TEST_P(ScopeTest, is_cancelled_from_the_start_by_a_token_that_is) {
+  std::atomic<int> ended{0};
+  complete([](Proactor& proactor, std::atomic<int>& count) -> Task<void> {
+    CancellationSource source{proactor};
+    source.cancel();
+    source.cancel();  // as good as once
+    Scope scope{proactor, {.token = source.token()}};
+    EXPECT_TRUE(scope.cancelled());
+    scope.spawn(sleeper(proactor, 1h, count));
+    co_await scope.join();
+  }(proactor(), ended));
+  EXPECT_EQ(ended.load(), 1);
+}
+
 TEST_P(ScopeTest, cancels) {
   std::atomic<int> ended{0};
   complete([](Proactor& proactor, std::atomic<int>& count) -> Task<void> {
