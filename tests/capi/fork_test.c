@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../support/end_child.h"
 #include "../support/fork_at_rest.h"
 #include "check.h"
 
@@ -47,7 +46,7 @@ int main(int argc, char** argv) {
     for (i = 0; i < 4; ++i) start(proactor, operation(BATON_POST, 0, (uint64_t)i));
     for (i = 0; i < 4; ++i) CHECK_EQUAL(wait_one(proactor).error, 0);
     baton_close(proactor);
-    end_child(0);
+    _exit(0);
   }
   CHECK_EQUAL(waitpid(child, &status, 0), child);
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
@@ -56,7 +55,7 @@ int main(int argc, char** argv) {
   child = fork_at_rest();
   if (child == 0) {
     baton_close(proactor);
-    end_child(0);
+    _exit(0);
   }
   CHECK_EQUAL(waitpid(child, &status, 0), child);
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
