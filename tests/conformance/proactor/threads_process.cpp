@@ -22,6 +22,7 @@
 
 #include "../../support/fork_at_rest.h"
 #include "baton/reason_code.hpp"
+#include "baton/stream_socket.hpp"
 #include "threads.hpp"
 
 namespace baton::conformance {
@@ -95,12 +96,26 @@ TEST_P(Processes, a_child_may_only_destroy_or_reopen) {
   Handle* handle = adopt(stream.ours);
   Operation& read = operation();
   read_byte(handle, read);
+  Stream second;
+  auto object = StreamSocket::adopt(proactor(), second.ours.release());
+  ASSERT_TRUE(object);
   proactor().poll();
   const int status = in_child([&] {
     Operation& other = operation();
     bool right = proactor().post(other) == errc::after_fork;
     right = right && proactor().start_timer(other, proactor().now()) == errc::after_fork;
     right = right && proactor().cancel(read) == CancelResult::nothing_pending;
+    right = right && proactor().cancel(*handle) == CancelResult::nothing_pending;
+    right = right && !proactor().move_deadline(read, Deadline::never());
+    right = right && proactor().pending().operations.empty();
+    right = right && proactor().adopt(stream.peer.get(), HandleKind::stream_socket).error() ==
+                         errc::after_fork;
+    proactor().drain(proactor().now());
+    other.prepare(OperationKind::close, handle);
+    right = right && proactor().start(other) == errc::after_fork;
+    {
+      const StreamSocket closes_nothing = std::move(*object);
+    }
     try {
       proactor().poll();
       right = false;
