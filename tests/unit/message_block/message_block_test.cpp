@@ -89,6 +89,49 @@ TEST(message_block, a_bound_is_an_answer) {
   EXPECT_EQ(text_of(message), "12345678");
 }
 
+TEST(message_block, a_bound_of_links_gives_the_blocks_back) {
+  MessagePool pool({.block_size = 4, .blocks = 4, .links = 2});
+  EXPECT_EQ(pool.take(12).error(), errc::pool_exhausted);
+  expect_all_back(pool, 4, 2);
+  MessageBlock message = pool.take(8).value();
+  EXPECT_EQ(pool.take().error(), errc::pool_exhausted);
+  expect_all_back(pool, 2, 0);
+  message.commit(0);
+  EXPECT_TRUE(message.empty());
+}
+
+TEST(message_block, tells_as_many_parts_as_there_is_room_for) {
+  MessagePool pool({.block_size = 4, .blocks = 5});
+  const MessageBlock message = pool.copy(bytes_of("of four parts")).value();
+  std::array<ConstBuffer, 2> list;
+  EXPECT_EQ(message.parts(list).size(), 2U);
+  EXPECT_EQ(message.parts({}).size(), 0U);
+  const MessageBlock empty = pool.take().value();
+  EXPECT_EQ(empty.parts(list).size(), 0U);
+}
+
+TEST(message_block, grows_behind_what_is_shared) {
+  MessagePool pool({.block_size = 4, .blocks = 4});
+  MessageBlock message = pool.copy(bytes_of("ab")).value();
+  const MessageBlock twin = message.duplicate().value();
+  EXPECT_FALSE(message.grow(4));
+  EXPECT_FALSE(message.write(bytes_of("cdef")));
+  EXPECT_EQ(text_of(message), "abcdef");
+  EXPECT_EQ(text_of(twin), "ab");
+}
+
+TEST(message_block, is_split_at_its_end) {
+  MessagePool pool({.block_size = 4, .blocks = 4});
+  MessageBlock message = pool.copy(bytes_of("eight by")).value();
+  MessageBlock front = message.split(8).value();
+  EXPECT_TRUE(message.empty());
+  EXPECT_EQ(text_of(front), "eight by");
+  EXPECT_FALSE(message.write(bytes_of("again")));
+  EXPECT_EQ(text_of(message), "again");
+  MessageBlock none = message.split(0).value();
+  EXPECT_TRUE(none.empty());
+}
+
 TEST(message_block, a_duplicate_shares_the_bytes_and_not_the_place) {
   MessagePool pool({.block_size = 16, .blocks = 4});
   MessageBlock message = pool.copy(bytes_of("shared")).value();

@@ -225,6 +225,68 @@ TEST_P(Startup, each_call_fails_in_turn_and_the_engine_is_required) {
   visit_all();
 }
 
+// -- what has been opened tells -------------------------------------------------------------------
+
+struct Lines : Log {
+  void write(LogLevel level, std::string_view time, std::string_view message) noexcept override {
+    EXPECT_EQ(level, LogLevel::info);
+    EXPECT_TRUE(time.ends_with("Z")) << time;
+    text.append(message).append("\n");
+  }
+  std::string text;
+};
+
+TEST(Opening, says_what_it_replaces_to_the_log_too) {
+  Lines lines;
+  Config config;
+  config.log = &lines;
+  config.processors.push_back({.engine = "io_uring", .wait = "select"});  // it waits by itself
+  const auto proactor = Proactor::open(config);
+  if (!proactor) GTEST_SKIP() << proactor.error().reason;
+  EXPECT_EQ((*proactor)->config().processors.front().engine, "io_uring");
+  EXPECT_NE(lines.text, "");
+  EXPECT_NE((*proactor)->explain().find(lines.text.substr(0, lines.text.find('\n'))),
+            std::string::npos);
+}
+
+TEST(Opening, throws_from_the_constructor_what_open_answers) {
+  Config config;
+  config.processors.push_back({.engine = "no such engine"});
+  const auto refused = Proactor::open(config);
+  ASSERT_FALSE(refused);
+  try {
+    const Proactor proactor{config};
+    FAIL() << "opened";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), refused.error().code);
+    EXPECT_NE(std::string{error.what()}.find(refused.error().reason), std::string::npos);
+  }
+}
+
+TEST(Opening, a_team_has_no_descriptor_of_its_own) {
+  Config config;
+  config.processors.push_back({.operations = stream_operations, .engine = "emulated"});
+  config.processors.push_back({.engine = "emulated"});
+  const auto proactor = Proactor::open(config);
+  ASSERT_TRUE(proactor) << proactor.error().reason;
+  EXPECT_EQ((*proactor)->descriptor(), invalid_handle);
+  EXPECT_EQ((*proactor)->glance(), Glance::cannot_tell);
+  EXPECT_TRUE((*proactor)->reopen()) << "in the process that has opened it there is nothing to do";
+}
+
+TEST(Opening, names_of_tags_are_bounded) {
+  Proactor proactor;
+  for (std::uint32_t tag = 0; tag < limits::tag_names_max; ++tag) {
+    ASSERT_TRUE(proactor.name_tag(tag, "a name"));
+  }
+  EXPECT_FALSE(proactor.name_tag(limits::tag_names_max, "one too many"));
+  EXPECT_TRUE(proactor.name_tag(0, "another name"));
+}
+
+TEST(Opening, a_registry_takes_no_engine_that_cannot_be_made) {
+  EXPECT_EQ(registry().add("well_formed", EngineFactory{}, "none"), errc::bad_configuration);
+}
+
 // -- engines by themselves, as a program's own code may open them ---------------------------------
 
 TEST(Engines, open_without_a_configuration_and_with_nobody_to_explain_to) {
