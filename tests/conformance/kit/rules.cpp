@@ -23,6 +23,7 @@ constexpr std::array all_rules{
     Rule{"threads", "threads and wake-ups"},
     Rule{"idle", "idle costs nothing"},
     Rule{"processes", "processes and reports"},
+    Rule{"same", "tells what every engine tells"},
     Rule{"wait_strategy", "wait strategy"},
     Rule{"interrupt_strategy", "interrupt strategy"},
 };
@@ -89,6 +90,7 @@ constexpr Line lines[] = {
     {"Strands", "", "threads"},
     {"Processes", "", "processes"},
     {"Pending", "", "processes"},
+    {"Same", "", "same"},
     {"wait_strategy", "", "wait_strategy"},
     {"interrupt_strategy", "", "interrupt_strategy"},
     {"signal_interrupt", "", "interrupt_strategy"},
