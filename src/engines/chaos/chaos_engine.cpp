@@ -115,12 +115,13 @@ Job* ChaosEngine::take_in(Operation& operation) noexcept {
     job.fate.in_parts = job.fate.in_parts && can_go_in_parts(operation);
     if (operation.kind() == OperationKind::close) job.fate = {};
     Record* record = record_of(job);
-    job.line = record != nullptr ? line_of(*record, operation) : nullptr;
-    if (job.line != nullptr) job.line->push_back(&job);
+    auto* const line = record != nullptr ? line_of(*record, operation) : nullptr;
+    job.line = line;
+    if (line != nullptr) line->push_back(&job);
     try {
       jobs_.emplace(&operation, std::move(fresh));
     } catch (const std::bad_alloc&) {
-      if (job.line != nullptr) job.line->pop_back();
+      if (line != nullptr) line->pop_back();  // the job may have gone with the table's node
       throw;
     }
     return &job;

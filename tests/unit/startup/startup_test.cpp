@@ -16,6 +16,7 @@
 #include "../../conformance/proactor/harness.hpp"
 #include "../../support/failing_system.hpp"
 #include "baton/file.hpp"
+#include "baton/log.hpp"
 #include "baton/reason_code.hpp"
 #include "baton/registry.hpp"
 #include "baton/stream_socket.hpp"
