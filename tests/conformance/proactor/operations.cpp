@@ -110,6 +110,7 @@ Endpoint bound_to(int fd) {
 void send_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t sent = ::write(fd, text.data(), text.size());
+    if (sent < 0 && errno == EINTR) continue;
     ASSERT_GT(sent, 0) << std::strerror(errno);
     text.remove_prefix(static_cast<std::size_t>(sent));
   }
@@ -120,6 +121,8 @@ std::string receive(int fd, std::size_t count) {
   std::size_t filled = 0;
   while (filled < count) {
     const ssize_t got = ::read(fd, text.data() + filled, count - filled);
+    // A ring that is destroyed interrupts this thread a while later.
+    if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
     filled += static_cast<std::size_t>(got);
   }
