@@ -113,6 +113,7 @@ TEST_P(Processes, a_child_may_only_destroy_or_reopen) {
     proactor().drain(proactor().now());
     other.prepare(OperationKind::close, handle);
     right = right && proactor().start(other) == errc::after_fork;
+    right = right && proactor().close(*handle, other) == errc::after_fork;
     {
       const StreamSocket closes_nothing = std::move(*object);
     }

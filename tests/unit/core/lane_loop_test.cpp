@@ -296,8 +296,7 @@ TEST_F(LaneLoopTest, an_operation_with_a_strand_or_of_the_cache_starts_straight_
     cached->set_handler(count);
     EXPECT_TRUE(starts_straight(*cached));
     Operation of_nothing;
-    of_nothing.prepare(OperationKind::read_stream, nullptr);
-    of_nothing.set_strand(&strand);
+    of_nothing.prepare(OperationKind::read_stream, nullptr, Operation::cached);
     EXPECT_FALSE(starts_straight(of_nothing)) << "which is for others to refuse";
   });
   while (!lane_.completed.empty()) turn();

@@ -115,8 +115,11 @@ TEST(message_block, grows_behind_what_is_shared) {
   MessageBlock message = pool.copy(bytes_of("ab")).value();
   const MessageBlock twin = message.duplicate().value();
   EXPECT_FALSE(message.grow(4));
+  const MessageBlock both = message.duplicate().value();  // the new one is shared, too
+  EXPECT_FALSE(message.grow(4));
   EXPECT_FALSE(message.write(bytes_of("cdef")));
   EXPECT_EQ(text_of(message), "abcdef");
+  EXPECT_EQ(text_of(both), "ab");
   EXPECT_EQ(text_of(twin), "ab");
 }
 
