@@ -28,11 +28,7 @@ namespace baton {
 }
 
 [[nodiscard]] inline bool knows(const Handle& handle, OperationKind kind) noexcept {
-  static constexpr OperationKinds known[] = {
-      operations_of(HandleKind::stream_socket), operations_of(HandleKind::listener),
-      operations_of(HandleKind::datagram_socket), operations_of(HandleKind::file),
-      operations_of(HandleKind::pipe)};
-  return known[static_cast<unsigned>(handle.kind())].has(kind);
+  return operations_of(handle.kind()).has(kind);
 }
 
 }  // namespace baton

@@ -57,6 +57,15 @@ TEST_P(ScopeTest, joins_what_ended_at_once) {
   }(proactor()));
 }
 
+Task<bool> join_throws(Scope& scope) {
+  try {
+    co_await scope.join();
+  } catch (const std::runtime_error&) {
+    co_return true;
+  }
+  co_return false;
+}
+
 TEST_P(ScopeTest, rethrows_the_first_exception_and_cancels_the_others) {
   std::atomic<int> ended{0};
   complete([](Proactor& proactor, std::atomic<int>& count) -> Task<void> {
@@ -64,13 +73,7 @@ TEST_P(ScopeTest, rethrows_the_first_exception_and_cancels_the_others) {
     scope.spawn(sleeper(proactor, 1h, count));
     scope.spawn(sleeper(proactor, 1h, count));
     scope.spawn(thrower(proactor));
-    bool thrown = false;
-    try {
-      co_await scope.join();
-    } catch (const std::runtime_error&) {
-      thrown = true;
-    }
-    EXPECT_TRUE(thrown);
+    EXPECT_TRUE(co_await join_throws(scope));
     EXPECT_TRUE(scope.cancelled());
     EXPECT_EQ(count.load(), 2);
     co_await scope.join();  // told once
@@ -90,13 +93,7 @@ TEST_P(ScopeTest, counts_the_exceptions_that_it_drops) {
     for (int i = 0; i < 3; ++i) scope.spawn(throws_at_once());
     scope.spawn(Task<void>{});  // of none
     EXPECT_EQ(scope.exceptions_dropped(), 2U);
-    bool thrown = false;
-    try {
-      co_await scope.join();
-    } catch (const std::runtime_error&) {
-      thrown = true;
-    }
-    EXPECT_TRUE(thrown);
+    EXPECT_TRUE(co_await join_throws(scope));
     EXPECT_EQ(scope.exceptions_dropped(), 0U) << "since the last join";
   }(proactor()));
 }

@@ -59,7 +59,9 @@ class Same : public Operations {
   [[nodiscard]] unsigned below(unsigned count) { return static_cast<unsigned>(random_() % count); }
   [[nodiscard]] bool perhaps() { return below(2) == 0; }
   Stream open_stream(unsigned kind);
+  /// Closed, and another one in its place.
   void renew(Stream& stream);
+  void reopen(Stream& stream);
   void send(Stream& stream, std::size_t count);
   Probe& read(Stream& stream, std::size_t room, std::uint16_t flags);
   Probe& write(Stream& stream, std::size_t count, std::uint16_t flags);

@@ -26,6 +26,10 @@ Same::Stream Same::open_stream(unsigned kind) {
 void Same::renew(Stream& stream) {
   Probe& close = plain(OperationKind::close, stream.handle);
   begin_and_tell(close);
+  reopen(stream);
+}
+
+void Same::reopen(Stream& stream) {
   stream = open_stream(static_cast<unsigned>(&stream - streams_));
 }
 
@@ -256,7 +260,7 @@ void Same::close_with_pending(Stream& stream) {
   begin(close);
   for (Probe* one : pending) tell(*one, "closed");
   tell(close);
-  stream = open_stream(static_cast<unsigned>(&stream - streams_));
+  reopen(stream);
 }
 
 void Same::be_reset(Stream& stream) {
