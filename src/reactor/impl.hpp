@@ -157,6 +157,7 @@ class Reactor::Impl {
   void lead(Member& me, Deadline until);
   void lead_straight(Member& me);
   void begin_wait(Deadline until) noexcept;
+  [[nodiscard]] Deadline until_when(Deadline until) noexcept;
   void end_wait() noexcept;
   void accept_all(Member& me, std::span<Report> raw) noexcept;
   bool accept_each(std::span<Report> raw) noexcept;
@@ -218,10 +219,10 @@ class Reactor::Impl {
   }
 
   // -- threads.cpp
-  /// May take from the queue: the leader, and whoever is awake while the leader waits. A pinned
-  /// leader is needed for waiting, and leaves handlers to others as long as one of them sleeps.
+  /// May take from the queue: the leader, and whoever is awake while the leader waits. A leader
+  /// that shares its calls is needed for waiting, and takes none as long as somebody sleeps.
   [[nodiscard]] bool may_take(const Member& me) const noexcept {
-    if (BATON_UNLIKELY(pinned_)) return leader_ != &me || (sleepers_ == nullptr && coming_ == 0);
+    if (BATON_UNLIKELY(shares_)) return leader_ != &me || (sleepers_ == nullptr && coming_ == 0);
     return leader_ == &me || leader_waits_ || me.helps || !keep_lead_;
   }
   bool can_lead(const Member& me) const noexcept;
@@ -263,6 +264,11 @@ class Reactor::Impl {
   bool pinned_ = false;        // one thread has to wait
   bool keep_lead_ = true;      // as tuned; always where that thread cannot give it up lightly
   bool lead_moves_ = true;     // and may, at a price where one has to, be another one from now on
+  // Pinned: the leader leaves calls to others. Always where its lead cannot move; where it can, for
+  // a while after a call that lasted, for to move it each time is dear, and to share short calls
+  // lets whoever loses its processor in one fall behind.
+  bool shares_ = false;
+  std::uint32_t looks_to_share_ = 0;  // how much longer, then
   std::uint32_t forks_ = 0;
   reactor::FifoToken token_;
 

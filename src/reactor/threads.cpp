@@ -6,6 +6,12 @@
 #include "reactor/impl.hpp"
 
 namespace baton {
+namespace {
+
+/// Two each time the system is asked.
+constexpr std::uint32_t looks_to_share = 2'000;
+
+}  // namespace
 
 std::error_code Reactor::Impl::enter(Member& me) noexcept {
   if (pinned_) {
@@ -44,14 +50,15 @@ void Reactor::Impl::after_interrupt(Member& me, bool interrupted) noexcept {
   if (by_token_) tell_notifier(me);
 }
 
-// A pinned leader leaves what is queued to one that sleeps, if one does.
+// To one that sleeps, if one does.
 void Reactor::Impl::share_out() noexcept {
+  if (lead_moves_ && --looks_to_share_ == 0) shares_ = false;
   if (coming_ == 0 && something_queued()) wake_sleeper();
 }
 
-// A pinned leader that has left it to others waits.
+// A leader that has left it to others waits.
 bool Reactor::Impl::work_for_leader() const noexcept {
-  return !pinned_ || (sleepers_ == nullptr && coming_ == 0);
+  return !shares_ || (sleepers_ == nullptr && coming_ == 0);
 }
 
 // A report of one that runs, or that is not watched as before once it is reported.
@@ -111,6 +118,10 @@ void Reactor::Impl::look(Member& me) noexcept {
     leader_ = &me;
     owner_ = me.thread;
     ++statistics_.leads_taken;
+    if (pinned_) {
+      shares_ = true;
+      looks_to_share_ = looks_to_share;
+    }
     return;
   }
   // The leader has not come to the end of its queue for that long.
@@ -146,7 +157,7 @@ void Reactor::Impl::look_round() noexcept {
   }
   const bool uncovered = leader_->in_handler && understudy_ == nullptr;
   if (uncovered && keep_lead_ && lead_moves_) return wake_sleeper();
-  if (pinned_ && something_queued()) wake_sleeper();
+  if (shares_ && something_queued()) wake_sleeper();
 }
 
 void Reactor::Impl::wake_sleeper() noexcept {

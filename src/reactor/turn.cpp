@@ -57,14 +57,20 @@ inline void Reactor::Impl::end_wait() noexcept {
   ++statistics_.waits;
 }
 
+// What is left from before comes after what the system has found: so it is asked, and not waited
+// for. Who has left it to another thread looks after that one.
+Deadline Reactor::Impl::until_when(Deadline until) noexcept {
+  const bool left = something_left();
+  if (wake_asked_ || (left && work_for_leader())) return Deadline::immediately();
+  const Deadline limit = left ? Deadline::after(look_, now()) : Deadline::never();
+  return std::min({until, timers_.nearest(), limit});
+}
+
 // The general way.
 void Reactor::Impl::lead(Member& me, Deadline until) {
   if (BATON_UNLIKELY(!late_.empty())) resume_late_ones();
-  if (BATON_UNLIKELY(pinned_)) share_out();
-  // What is left from before comes after what the system has found: so it is asked, and not waited
-  // for.
-  const bool at_once = wake_asked_ || (something_left() && work_for_leader());
-  begin_wait(at_once ? Deadline::immediately() : std::min(until, timers_.nearest()));
+  if (BATON_UNLIKELY(shares_)) share_out();
+  begin_wait(until_when(until));
   const std::span reports = std::span{reports_}.first(tuning_.reports_max);
   const std::size_t count = demux_->wait_raw(reports, leader_deadline_);
   end_wait();
@@ -130,7 +136,7 @@ void Reactor::Impl::after_reports(Member& me, bool interrupted) noexcept {
   if (BATON_UNLIKELY(!again_.empty() || !notifications_.empty())) refill();
   if (BATON_UNLIKELY(!timers_.nearest().is_never())) timers_.collect(now());
   if (BATON_UNLIKELY(interrupted || wake_asked_)) after_interrupt(me, interrupted);
-  if (BATON_UNLIKELY(pinned_)) share_out();
+  if (BATON_UNLIKELY(shares_)) share_out();
 }
 
 // The Demultiplexer has dropped what is stale: registrations end under the mutex that is held here.

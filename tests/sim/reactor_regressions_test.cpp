@@ -129,6 +129,34 @@ TEST(ReactorRegression, ALongCallOfAPinnedLeaderHoldsUpTheOthers) {
   });
 }
 
+TEST(ReactorRegression, AWaitingLeaderLeavesAllToOneInALongCall) {
+  in_many_schedules(Faults::none(), [](World& here) {
+    const std::array<Pair, 3> pairs;
+    std::array<Reader, 3> readers;
+    const auto reactor = opened("sim_one_thread");
+    int inside = 0;
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      readers[i].also = [&] {
+        ++inside;
+        here.scheduler().work(20 * ms);
+        --inside;
+      };
+      here.check(reactor->add(pairs[i].ends[0], Interest::in, readers[i]).has_value(), "added");
+    }
+    const auto run = [&] { static_cast<void>(reactor->run()); };
+    const Thread one{here, run};
+    const Thread two{here, run};
+    here.scheduler().work(5 * ms);
+    pairs[0].send(1);  // it lasts, so the lead moves, and the leader leaves calls to others
+    here.scheduler().work(40 * ms);
+    for (std::size_t i = 1; i < pairs.size(); ++i) pairs[i].send(1);
+    here.scheduler().work(10 * ms);
+    here.check(inside == 2, "a thread waits for more, and what is ready waits for the other");
+    here.scheduler().work(80 * ms);
+    reactor->end();
+  });
+}
+
 TEST(ReactorRegression, AFailedChangeHasTakenAwayWhatWasWatched) {
   in_many_schedules(Faults::none(), [](World& here) {
     const Pair pair;

@@ -123,6 +123,34 @@ TEST_P(reactor, a_long_call_keeps_nobody_else_waiting) {
   EXPECT_EQ(ticks, 1);
 }
 
+// Where it is dear to move the lead, a long call moves it once: from then on the leader leaves
+// calls to others.
+TEST_P(reactor, long_calls_move_a_dear_lead_once) {
+  if (loop().info().any_thread_waits || !loop().info().hands_over) {
+    GTEST_SKIP() << "the lead moves freely, or never";
+  }
+  constexpr int calls = 20;
+  const auto moves = [&] { return loop().statistics().leads_taken; };
+  const SocketPair pair;
+  auto& slow = make<Reader>();
+  slow.also = [&](NativeHandle) {
+    if (slow.calls == 1) {
+      wait_for([&] { return moves() == 1; });
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds{5});  // several looks
+    }
+    if (slow.calls < calls) pair.make_readable();
+  };
+  ASSERT_TRUE(loop().add(pair.ours.get(), Interest::in, slow).has_value());
+  // One leads, one calls, one has just come back from a call, one sleeps.
+  start_threads(4);
+  pair.make_readable();
+  wait_for([&] { return slow.calls == calls; });
+  join_threads();
+  EXPECT_FALSE(slow.overlapped);
+  EXPECT_EQ(moves(), 1U);
+}
+
 TEST_P(reactor, an_exception_ends_one_thread_and_no_other) {
   const SocketPair pair;
   auto& reader = make<Reader>();
