@@ -249,5 +249,16 @@ TEST_P(ScopeTest, ends_with_the_proactor) {
 
 BATON_EVERY_MODE(ScopeTest);
 
+void destroy_scope_with_a_task_running() {
+  Proactor proactor;
+  std::atomic<int> ended{0};
+  Scope scope{proactor, {.strand = false}};
+  scope.spawn(sleeper(proactor, 1h, ended));
+}
+// As std::thread does: the task has references into what goes.
+TEST(Scopes, one_that_is_destroyed_with_a_task_running_ends_the_program) {
+  EXPECT_DEATH(destroy_scope_with_a_task_running(), "");
+}
+
 }  // namespace
 }  // namespace baton::test

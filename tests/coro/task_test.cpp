@@ -125,6 +125,14 @@ TEST_F(TaskTest, a_spawned_task_that_throws_is_reported) {
   EXPECT_EQ(reported, std::vector<std::string>{"detached"});
 }
 
+// With nobody to tell, as an exception that leaves a std::thread.
+TEST_F(TaskTest, a_spawned_task_that_throws_unheard_ends_the_program) {
+  const auto spawn_it = [this] {
+    proactor_.spawn([]() -> Task<void> { static_cast<void>(co_await fail("unheard")); }());
+  };
+  EXPECT_DEATH(spawn_it(), "");
+}
+
 TEST_F(TaskTest, moves) {
   Task<int> first = give(1);
   Task<int> second = std::move(first);
