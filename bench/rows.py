@@ -84,6 +84,8 @@ BATON = [
     ("baton rt_signals dedicated", "emulated", "rt_signals", "dedicated"),
     # Ours.
     ("baton poll shared", "emulated", "poll", "shared"),
+    ("baton poll per_thread", "emulated", "poll", "per_thread"),
+    ("baton rt_signals per_thread", "emulated", "rt_signals", "per_thread"),
     ("baton epoll shared", "emulated", "epoll", "shared"),
     ("baton epoll per_thread", "emulated", "epoll", "per_thread"),
     ("baton io_uring shared", "io_uring", None, "shared"),
