@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <bit>
 #include <cstdio>
 #include <cstring>
 
@@ -18,9 +19,7 @@ std::string seconds(Duration span) {
 
 /// "server+0x1234", as addr2line takes it: the offset does not change from run to run.
 std::string address_of(CompletionFunction handler) {
-  const void* address = nullptr;
-  static_assert(sizeof(address) == sizeof(handler));
-  std::memcpy(&address, &handler, sizeof(address));
+  const auto* const address = std::bit_cast<const void*>(handler);
   Dl_info module{};
   if (::dladdr(address, &module) == 0 || module.dli_fname == nullptr) return "?";
   const char* slash = std::strrchr(module.dli_fname, '/');

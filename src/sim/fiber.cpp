@@ -149,7 +149,7 @@ Fiber::Fiber(Entry entry, void* argument) : entry_(entry), argument_(argument) {
   *--top = reinterpret_cast<void*>(&Fiber::begin);  // r13
   *--top = nullptr;                                 // r14
   *--top = nullptr;                                 // r15
-  stack_pointer_ = top;
+  stack_pointer_ = static_cast<void*>(top);
 #else
   context_ = std::make_unique<Context>();
   ::getcontext(&context_->registers);

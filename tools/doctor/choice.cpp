@@ -20,9 +20,8 @@ std::size_t place_of(Mode mode) {
 
 // The first of three modes that works. REQUIRES: one does.
 Mode first_mode(const Row& row, const Mode* order) {
-  const Mode* const mode =
-      std::find_if(order, order + std::size(modes), [&](Mode one) { return row.works_in(one); });
-  return *mode;
+  const Mode* const last = order + std::size(modes) - 1;
+  return *std::find_if(order, last, [&](Mode one) { return row.works_in(one); });
 }
 
 // The series that may be chosen, the most wanted first.

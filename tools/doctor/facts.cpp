@@ -187,7 +187,7 @@ std::optional<std::string> whole_file(const std::string& path) {
   char part[4096];
   // What a system file holds is short; anything longer is something else.
   constexpr std::size_t size_max = std::size_t{1} << 20;
-  for (std::size_t count = 1; count > 0 && text.size() < size_max;) {
+  for (std::size_t count = sizeof part; count == sizeof part && text.size() < size_max;) {
     count = std::fread(part, 1, sizeof part, file);
     text.append(part, count);
   }

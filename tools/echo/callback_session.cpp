@@ -28,7 +28,7 @@ class Session {
  private:
   Session(EchoServer& server, StreamSocket peer, Work work)
       : server_(server), peer_(std::move(peer)), work_(work) {
-    peer_.set_option(option::NoDelay{});
+    static_cast<void>(peer_.set_option(option::NoDelay{}));  // UNIX sockets know none
     if (server.pool() == nullptr) own_ = std::make_unique<std::byte[]>(server.block());
   }
   ~Session() { server_.session_closed(traffic_); }

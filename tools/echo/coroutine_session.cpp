@@ -58,7 +58,7 @@ Task<bool> session_with_pool(EchoServer& server, StreamSocket& peer, Opened& ope
 
 Task<void> session(EchoServer& server, StreamSocket peer) {
   Opened opened(server);
-  peer.set_option(option::NoDelay{});
+  static_cast<void>(peer.set_option(option::NoDelay{}));  // UNIX sockets know none
   if (server.pool() != nullptr && !co_await session_with_pool(server, peer, opened)) {
     co_return;
   }

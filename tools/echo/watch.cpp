@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 
 #include "../numbers.hpp"
@@ -16,7 +17,7 @@ namespace {
 constexpr auto interval = std::chrono::seconds(1);
 
 std::uint64_t per_second(std::uint64_t now, std::uint64_t before, double seconds) {
-  return static_cast<std::uint64_t>(static_cast<double>(now - before) / seconds + 0.5);
+  return static_cast<std::uint64_t>(std::llround(static_cast<double>(now - before) / seconds));
 }
 
 std::string time_stamp() {

@@ -30,7 +30,7 @@ std::string frames_text([[maybe_unused]] void* const* frames, [[maybe_unused]] i
     text += names[i];
     text += '\n';
   }
-  std::free(names);
+  std::free(static_cast<void*>(names));
 #endif
   return text.empty() ? "    (no frames: this C library cannot tell)\n" : text;
 }
