@@ -219,10 +219,16 @@ class Reactor::Impl {
   }
 
   // -- threads.cpp
+  /// The leader leaves calls to others. Always where one thread has to wait for good; where the
+  /// lead can move at a price, for a while after a call that lasted: to move it each time is dear,
+  /// and to share short calls lets whoever loses its processor in one fall behind.
+  [[nodiscard]] bool shares() const noexcept { return looks_to_share_ > 0; }
   /// May take from the queue: the leader, and whoever is awake while the leader waits. A leader
   /// that shares its calls is needed for waiting, and takes none as long as somebody sleeps.
   [[nodiscard]] bool may_take(const Member& me) const noexcept {
-    if (BATON_UNLIKELY(shares_)) return leader_ != &me || (sleepers_ == nullptr && coming_ == 0);
+    if (BATON_UNLIKELY(shares())) {
+      return leader_ != &me || (sleepers_ == nullptr && coming_ == 0);
+    }
     return leader_ == &me || leader_waits_ || me.helps || !keep_lead_;
   }
   bool can_lead(const Member& me) const noexcept;
@@ -264,11 +270,8 @@ class Reactor::Impl {
   bool pinned_ = false;        // one thread has to wait
   bool keep_lead_ = true;      // as tuned; always where that thread cannot give it up lightly
   bool lead_moves_ = true;     // and may, at a price where one has to, be another one from now on
-  // Pinned: the leader leaves calls to others. Always where its lead cannot move; where it can, for
-  // a while after a call that lasted, for to move it each time is dear, and to share short calls
-  // lets whoever loses its processor in one fall behind.
-  bool shares_ = false;
-  std::uint32_t looks_to_share_ = 0;  // how much longer, then
+  // See shares(): not 0 as long as it does. Where the lead cannot move it stays 1.
+  std::uint32_t looks_to_share_ = 0;
   std::uint32_t forks_ = 0;
   reactor::FifoToken token_;
 

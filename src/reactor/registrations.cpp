@@ -102,7 +102,7 @@ Result<void, Failure> Reactor::Impl::open_demultiplexer() {
   keep_lead_ = tuning_.keep_lead || pinned_;
   by_token_ = tuning_.token_line && !pinned_;  // where one thread has to wait there is no line
   lead_moves_ = info.any_thread_waits || info.hands_over;
-  shares_ = !lead_moves_;
+  looks_to_share_ = lead_moves_ ? 0 : 1;
   return {};
 }
 

@@ -52,13 +52,13 @@ void Reactor::Impl::after_interrupt(Member& me, bool interrupted) noexcept {
 
 // To one that sleeps, if one does.
 void Reactor::Impl::share_out() noexcept {
-  if (lead_moves_ && --looks_to_share_ == 0) shares_ = false;
+  if (lead_moves_) --looks_to_share_;
   if (coming_ == 0 && something_queued()) wake_sleeper();
 }
 
 // A leader that has left it to others waits.
 bool Reactor::Impl::work_for_leader() const noexcept {
-  return !shares_ || (sleepers_ == nullptr && coming_ == 0);
+  return !shares() || (sleepers_ == nullptr && coming_ == 0);
 }
 
 // A report of one that runs, or that is not watched as before once it is reported.
@@ -118,10 +118,7 @@ void Reactor::Impl::look(Member& me) noexcept {
     leader_ = &me;
     owner_ = me.thread;
     ++statistics_.leads_taken;
-    if (pinned_) {
-      shares_ = true;
-      looks_to_share_ = looks_to_share;
-    }
+    if (pinned_) looks_to_share_ = looks_to_share;
     return;
   }
   // The leader has not come to the end of its queue for that long.
@@ -157,7 +154,7 @@ void Reactor::Impl::look_round() noexcept {
   }
   const bool uncovered = leader_->in_handler && understudy_ == nullptr;
   if (uncovered && keep_lead_ && lead_moves_) return wake_sleeper();
-  if (shares_ && something_queued()) wake_sleeper();
+  if (shares() && something_queued()) wake_sleeper();
 }
 
 void Reactor::Impl::wake_sleeper() noexcept {

@@ -69,7 +69,7 @@ Deadline Reactor::Impl::until_when(Deadline until) noexcept {
 // The general way.
 void Reactor::Impl::lead(Member& me, Deadline until) {
   if (BATON_UNLIKELY(!late_.empty())) resume_late_ones();
-  if (BATON_UNLIKELY(shares_)) share_out();
+  if (BATON_UNLIKELY(shares())) share_out();
   begin_wait(until_when(until));
   const std::span reports = std::span{reports_}.first(tuning_.reports_max);
   const std::size_t count = demux_->wait_raw(reports, leader_deadline_);
@@ -136,7 +136,7 @@ void Reactor::Impl::after_reports(Member& me, bool interrupted) noexcept {
   if (BATON_UNLIKELY(!again_.empty() || !notifications_.empty())) refill();
   if (BATON_UNLIKELY(!timers_.nearest().is_never())) timers_.collect(now());
   if (BATON_UNLIKELY(interrupted || wake_asked_)) after_interrupt(me, interrupted);
-  if (BATON_UNLIKELY(shares_)) share_out();
+  if (BATON_UNLIKELY(shares())) share_out();
 }
 
 // The Demultiplexer has dropped what is stale: registrations end under the mutex that is held here.
