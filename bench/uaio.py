@@ -126,7 +126,9 @@ def fio(row, side, options, folder):
 
 
 def warm(folder):
-    """Brings the files into the page cache, where "cached" wants them."""
+    """Brings the files into the page cache, where "cached" wants them, and there they are clean:
+    nobody's writes meet the system writing back those of whoever came before."""
+    os.sync()
     for path in folder.glob("data*"):
         with path.open("rb", buffering=0) as file:
             while file.read(1 << 20):
@@ -163,6 +165,7 @@ def thesis(arguments, side, options, folder):
     if not program.exists():
         raise CannotMeasure(f"{program} is missing: build it (libfftw3-dev)")
     what, count = arguments
+    os.sync()  # as in warm()
     return call([str(program), what, str(folder / "thesis"), str(count)], side, options,
                 10 if what == "idle" else 120)
 
