@@ -945,6 +945,62 @@ void lists_wait_or_tell() {
   while (signals_seen == 0) ::usleep(100);
 }
 
+// Large writes, many of them before the first result is taken: whoever copies them - several may -,
+// each has its result, and a sync and the file itself all their bytes.
+void deep_writes_to_several_files() {
+  constexpr std::size_t size = 128U << 10;
+  constexpr std::size_t files = 4;
+  constexpr std::size_t writes = 64;
+  int file[files];
+  for (int& each : file) each = temporary();
+  std::vector<char> data(writes * size);
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 11 / 7);
+  std::vector<aiocb> blocks;
+  for (std::size_t i = 0; i < writes; ++i) {
+    blocks.push_back(
+        request(file[i % files], &data[i * size], size, static_cast<off_t>(i / files * size)));
+  }
+  for (aiocb& each : blocks) CHECK(aio_write(&each) == 0);
+  aiocb syncs[files];
+  for (std::size_t i = 0; i < files; ++i) {
+    syncs[i] = request(file[i], nullptr, 0);
+    CHECK(aio_fsync(O_SYNC, &syncs[i]) == 0);
+  }
+  for (aiocb& each : syncs) CHECK(finish(each) == 0);
+  for (aiocb& each : blocks) {
+    CHECK(aio_error(&each) == 0);
+    CHECK(aio_return(&each) == static_cast<ssize_t>(size));
+  }
+  std::vector<char> copy(size);
+  for (std::size_t i = 0; i < writes; ++i) {
+    const auto offset = static_cast<off_t>(i / files * size);
+    CHECK(::pread(file[i % files], copy.data(), size, offset) == static_cast<ssize_t>(size));
+    CHECK(std::memcmp(copy.data(), &data[i * size], size) == 0);
+  }
+}
+
+// Longer than what a caller does itself, but he waits for the list anyway.
+void lists_of_long_transfers() {
+  constexpr std::size_t size = 4U << 20;
+  const int file = temporary();
+  std::vector<char> data(2 * size);
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 13 / 9);
+  std::vector<char> copy(data.size());
+  for (const int opcode : {LIO_WRITE, LIO_READ}) {
+    aiocb blocks[2];
+    aiocb* list[2];
+    for (std::size_t i = 0; i < 2; ++i) {
+      char* const memory = opcode == LIO_WRITE ? data.data() : copy.data();
+      blocks[i] = request(file, memory + i * size, size, static_cast<off_t>(i * size));
+      blocks[i].aio_lio_opcode = opcode;
+      list[i] = &blocks[i];
+    }
+    CHECK(lio_listio(LIO_WAIT, list, 2, nullptr) == 0);
+    for (aiocb& each : blocks) CHECK(aio_return(&each) == static_cast<ssize_t>(size));
+  }
+  CHECK(copy == data);
+}
+
 // Requests that lie behind one another may be moved by one call; each has a result of its own, also
 // where the file ends in the midst of one.
 void lists_of_neighbours() {
@@ -1415,6 +1471,8 @@ const Case cases[] = {
     CASE(sleeping_process_is_served, "ok", "U-07"),
     {"urgent_requests_go_first", urgent_requests_go_first, "fails", "U-02 aio_read 2", "depth=1"},
     CASE(lists_wait_or_tell, "ok", "U-01 lio_listio 1 3 4 5 6 7 9 10 12"),
+    CASE(lists_of_long_transfers, "ok", "U-01 lio_listio 1 4"),
+    CASE(deep_writes_to_several_files, "ok", "U-01 U-04 aio_write 1 aio_fsync 1"),
     CASE(lists_of_neighbours, "ok", "U-01 lio_listio 1 4 7 8 9 12"),
 #ifndef UAIO_NAMES
     CASE(oldest_list_tells_only_its_end, "any", "U-10"),

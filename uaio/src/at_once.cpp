@@ -138,16 +138,18 @@ bool is_beyond_limit(const Transfer& transfer) noexcept {
   return begin >= limit.rlim_cur;
 }
 
-AtOnce try_at_once(const Transfer& transfer, const Options& options, bool ordered) noexcept {
+AtOnce try_at_once(const Transfer& transfer, const Options& options, bool ordered,
+                   std::size_t patience) noexcept {
   if ((transfer.flags & O_NONBLOCK) != 0 && is_stream(transfer.fildes)) {
     return move_stream(transfer);
   }
   // By -1 the kernel would understand the file's own position.
   if (transfer.offset < 0 || (transfer.flags & O_DIRECT) != 0) return {};
   if (reads(transfer.action)) {
-    return transfer.bytes <= options.inline_read ? read_file(transfer) : AtOnce{};
+    return transfer.bytes / patience <= options.inline_read ? read_file(transfer) : AtOnce{};
   }
-  if (transfer.bytes > options.inline_write || (transfer.flags & (O_SYNC | O_DSYNC)) != 0) {
+  if (transfer.bytes / patience > options.inline_write ||
+      (transfer.flags & (O_SYNC | O_DSYNC)) != 0) {
     return {};
   }
   if (ordered && (transfer.flags & O_APPEND) != 0) return {};

@@ -30,8 +30,10 @@ struct AtOnce {
   std::size_t moved = 0;  // also with `engine`: the rest begins there
 };
 
-/// `ordered`: something earlier may have to come first, which matters to appending writes.
-AtOnce try_at_once(const Transfer& transfer, const Options& options, bool ordered) noexcept;
+/// `ordered`: something earlier may have to come first, which matters to appending writes. By
+/// `patience` times as many bytes as usual the caller does itself.
+AtOnce try_at_once(const Transfer& transfer, const Options& options, bool ordered,
+                   std::size_t patience) noexcept;
 
 /// Several transfers by one call, which lie behind one another in the file: reads of what is cached
 /// or buffered writes. How many bytes were moved; for the rest, and for what went wrong, the single

@@ -50,6 +50,7 @@ int start_list(int mode, aiocb* const list[], int count, const sigevent* event, 
     const SignalsBlocked blocked;
     group = take_group();
     if (group == nullptr) return false;
+    group->waited_for = mode == LIO_WAIT;
     if (mode == LIO_NOWAIT && event != nullptr) group->note = Notification::from(*event);
     return true;
   };

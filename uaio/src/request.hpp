@@ -69,6 +69,7 @@ struct Group {
   std::atomic<std::uint32_t> left{1};  // requests, and the starter until all are started
   std::atomic<std::uint32_t> users{1};
   std::atomic<bool> failed{false};
+  bool waited_for = false;  // its starter does nothing else until the last is complete
   Notification note;
   Request* holder = nullptr;  // whose memory this is
 };

@@ -17,6 +17,8 @@
 namespace uaio {
 namespace {
 
+/// Who waits for a list does so in the call, or in the wait: of longer transfers, too.
+constexpr std::size_t list_patience = 16;
 constexpr int priority_max = 20;  // sysconf(_SC_AIO_PRIO_DELTA_MAX)
 
 /// The bytes of a request, or -1: no such size.
@@ -128,7 +130,7 @@ AtOnce try_plain(const aiocb& block, Action action) noexcept {
   if (!is_simple(block, action) || !hints.take_plain(block.aio_fildes)) return {};
   const Transfer transfer = transfer_of(block, action, 0, block.aio_nbytes);
   if (writes(action) && (library.busy() || is_beyond_limit(transfer))) return {};
-  const AtOnce done = try_at_once(transfer, library.options(), false);
+  const AtOnce done = try_at_once(transfer, library.options(), false, 1);
   // What is wrong, the long way tells.
   return done.answer == AtOnce::Answer::done ? done : AtOnce{};
 }
@@ -271,7 +273,8 @@ int begin(aiocb& block, Action action, const Notification& note, Group* group) n
     if (writes(action) && is_beyond_limit(transfer)) {
       done = {AtOnce::Answer::failed, EFBIG, 0};
     } else {
-      done = try_at_once(transfer, library.options(), library.busy());
+      done = try_at_once(transfer, library.options(), library.busy(),
+                         group != nullptr && group->waited_for ? list_patience : 1);
     }
     if (done.answer != AtOnce::Answer::engine) {
       const bool failed = done.answer == AtOnce::Answer::failed;
