@@ -286,10 +286,6 @@ CancelWait Proactor::cancel_wait(Operation& operation, std::uint32_t activation,
   return core_->cancel_wait(operation, activation, deadline);
 }
 
-std::error_code Proactor::post(Operation& operation, Notify level, Home home) noexcept {
-  return core_->post(operation, level, home);
-}
-
 CachedOperation* Proactor::take_cached() noexcept { return core_->ledger().cache.take(); }
 void Proactor::give_back(CachedOperation& operation) noexcept {
   core_->ledger().cache.give_back(operation);

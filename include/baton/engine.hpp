@@ -174,6 +174,11 @@ class BATON_EXPORT Engine {
     static_cast<void>(record);
     return submit(operation);
   }
+  /// The same for read_datagram and write_datagram.
+  [[gnu::cold]] virtual Submission submit_datagram(Operation& operation, void* record) noexcept {
+    static_cast<void>(record);
+    return submit(operation);
+  }
   /// The engine's own record of an attached handle, of use until detach; null if it has none.
   [[nodiscard]] virtual void* handle_record(const Handle&) noexcept { return nullptr; }
   /// Hands what was submitted so far to the kernel, for starts from a thread that will not wait

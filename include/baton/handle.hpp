@@ -71,7 +71,7 @@ class Handle {
   std::uint16_t attached_ = 0;                           // bit per processor of the team
   std::uint32_t pending_ = 0;  // operations from start until their handler has returned
   std::atomic<std::uint32_t> returned_{0};  // per_thread mode: see below
-  // per_thread mode: the lane loop that may start streams on it straight, or null; see
+  // per_thread mode: the lane loop that may start streams or datagrams on it straight, or null; see
   // core/lane_loop.hpp.
   std::atomic<const void*> straight_{nullptr};
   Operation* closing_ = nullptr;     // the close operation that waits for pending_ == 0, if any

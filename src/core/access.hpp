@@ -23,6 +23,7 @@ class OperationAccess {
     listed = 1U << 2,        ///< it stands in its handle's list, and counts as pending there
     direct = 1U << 3,        ///< started straight; it has no strand and is not from the cache
     timer_near = 1U << 4,    ///< and there among those that come next
+    plain_post = 1U << 5,    ///< posted straight; no strand, no handle, not from the cache
   };
 
   static OperationState state(const Operation& operation) noexcept {
@@ -33,22 +34,26 @@ class OperationAccess {
   /// `besides`: by one look at one word. Of pooled reads and deadlines it says nothing.
   template <std::uint16_t besides = 0>
   [[gnu::always_inline]] static bool is_usual(const Operation& operation) noexcept {
-    struct Word {
-      std::uint8_t state;
-      std::uint8_t kind;
-      std::uint16_t flags;
-    };
-    static_assert(offsetof(Operation, kind_) == offsetof(Operation, state_) + 1 &&
-                  offsetof(Operation, flags_) == offsetof(Operation, state_) + 2);
     static_assert(static_cast<int>(OperationKind::read_stream) == 0 &&
                   static_cast<int>(OperationKind::write_stream) == 1);
-    constexpr auto unusual = std::bit_cast<std::uint32_t>(
-        Word{Operation::pending_bit, 0xfe,
-             Operation::vectored | Operation::until | Operation::internal | besides});
-    std::uint32_t word;
-    std::memcpy(&word, reinterpret_cast<const char*>(&operation) + offsetof(Operation, state_),
-                sizeof(word));
-    return (word & unusual) == 0;
+    constexpr auto unusual =
+        std::bit_cast<std::uint32_t>(Word{Operation::pending_bit, 0xfe, usual_without | besides});
+    return (word_of(operation) & unusual) == 0;
+  }
+  /// The same of a datagram.
+  [[gnu::always_inline]] static bool is_usual_datagram(const Operation& operation) noexcept {
+    constexpr auto kind = static_cast<std::uint8_t>(OperationKind::read_datagram);
+    static_assert(kind % 2 == 0 && static_cast<int>(OperationKind::write_datagram) == kind + 1);
+    constexpr auto looked_at =
+        std::bit_cast<std::uint32_t>(Word{Operation::pending_bit, 0xfe, usual_without});
+    return (word_of(operation) & looked_at) == std::bit_cast<std::uint32_t>(Word{0, kind, 0});
+  }
+  /// At rest, posted work by a user, not from the cache.
+  [[gnu::always_inline]] static bool is_usual_post(const Operation& operation) noexcept {
+    constexpr auto kind = static_cast<std::uint8_t>(OperationKind::user);
+    constexpr auto looked_at = std::bit_cast<std::uint32_t>(
+        Word{Operation::pending_bit, 0xff, Operation::internal | Operation::cached});
+    return (word_of(operation) & looked_at) == std::bit_cast<std::uint32_t>(Word{0, kind, 0});
   }
 
   /// A new activation: from rest to `to` (started, deferred or posted). REQUIRES: at rest.
@@ -69,6 +74,12 @@ class OperationAccess {
     operation.cancel_wanted_.store(0, std::memory_order_relaxed);
     operation.activation_.store(operation.activation_.load(std::memory_order_relaxed) + 1,
                                 std::memory_order_relaxed);
+  }
+  /// The same for one that is posted straight. REQUIRES: is_usual_post().
+  static void activate_post(Operation& operation) noexcept {
+    activate_straight(operation);
+    operation.core_flags_ = plain_post;
+    operation.state_.store(OperationState::posted, std::memory_order_release);
   }
   static void set_state_straight(Operation& operation, OperationState state) noexcept {
     operation.state_.store(state, std::memory_order_release);
@@ -224,6 +235,23 @@ class OperationAccess {
   }
 
  private:
+  /// State, kind and flags, which stand side by side.
+  struct Word {
+    std::uint8_t state;
+    std::uint8_t kind;
+    std::uint16_t flags;
+  };
+  static constexpr std::uint16_t usual_without =
+      Operation::vectored | Operation::until | Operation::internal;
+
+  [[gnu::always_inline]] static std::uint32_t word_of(const Operation& operation) noexcept {
+    static_assert(offsetof(Operation, kind_) == offsetof(Operation, state_) + 1 &&
+                  offsetof(Operation, flags_) == offsetof(Operation, state_) + 2);
+    std::uint32_t word;
+    std::memcpy(&word, reinterpret_cast<const char*>(&operation) + offsetof(Operation, state_),
+                sizeof(word));
+    return word;
+  }
   static std::uint16_t mark_of(std::uint32_t activation) noexcept {
     return static_cast<std::uint16_t>(activation % 0xffff + 1);  // never 0
   }

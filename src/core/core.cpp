@@ -377,6 +377,13 @@ std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t 
   return success_;
 }
 
+std::error_code Proactor::post(Operation& operation, Notify level, Home home) noexcept {
+  const std::error_code* const done = home.lane == Home::here_or_next
+                                          ? LaneLoop::post_straight(core_->ledger(), operation)
+                                          : nullptr;
+  return BATON_LIKELY(done != nullptr) ? *done : core_->post(operation, level, home);
+}
+
 std::error_code Proactor::Core::post(Operation& operation, Notify level, Home home) noexcept {
   if (BATON_UNLIKELY(forked())) return errc::after_fork;
   if (BATON_UNLIKELY(operation.is_pending())) return errc::operation_in_use;

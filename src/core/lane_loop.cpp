@@ -139,6 +139,9 @@ inline std::size_t LaneLoop::run_some(std::size_t handlers_max) {
       if (BATON_LIKELY(Access::has(operation, Access::direct))) {
         lane.counters.completed.add();
         runner.run_direct(lane, operation);
+      } else if (Access::has(operation, Access::plain_post)) {
+        lane.counters.completed.add();
+        runner.run_post(lane, operation);
       } else {
         if (!operation.has(Operation::internal)) lane.counters.completed.add();
         ledger_.handler_returned(lane, runner.run(lane, operation, false));
@@ -308,11 +311,37 @@ void LaneLoop::find_straight_way() noexcept {
   Processor* const found = first_that_takes(OperationKind::read_stream);
   if (found == nullptr || found->mode != Mode::per_thread) return;
   if (first_that_takes(OperationKind::write_stream) != found) return;
+  way_takes_datagrams_ = first_that_takes(OperationKind::read_datagram) == found &&
+                         first_that_takes(OperationKind::write_datagram) == found;
   way_ = found;
   way_engine_ = found->engine.get();
   way_->straight = &lane_.counters.straight_pending;
   way_started_max_ = found->operations_max;
   if (found->started_max != 0) way_started_max_ = std::min(way_started_max_, found->started_max);
+}
+
+const std::error_code* LaneLoop::start_otherwise(Operation& operation) noexcept {
+  if (Access::is_usual(operation)) return start_with_more(operation);
+  return Access::is_usual_datagram(operation) ? start_datagram(operation) : nullptr;
+}
+
+const std::error_code* LaneLoop::start_datagram(Operation& operation) noexcept {
+  Handle* const handle = operation.handle();
+  if (handle == nullptr) return nullptr;
+  const void* const loop = Access::straight(*handle).load(std::memory_order_relaxed);
+  if (loop != os::thread_locals.straight) return nullptr;
+  LaneLoop& here = *static_cast<LaneLoop*>(const_cast<void*>(loop));
+  if (!here.way_takes_datagrams_ || !here.may_start_here()) return nullptr;
+  const bool more = operation.strand() != nullptr || operation.has(Operation::cached);
+  const std::uint8_t flags = more ? 0 : Access::direct;
+  BATON_PROBE3(operation_start, &operation, operation.kind(), handle->native());
+  Access::activate_straight(operation);
+  if (operation.kind() == OperationKind::read_datagram) {
+    here.read_here<&Engine::submit_datagram>(operation, *handle, flags);
+  } else {
+    here.write_here<&Engine::submit_datagram>(operation, *handle, flags);
+  }
+  return &here.success_;
 }
 
 // With a strand, or from the cache. REQUIRES: usual but for that.
@@ -331,8 +360,8 @@ void LaneLoop::not_pending(Operation& operation, Submission answer) noexcept {
 
 void LaneLoop::add_deadline(Operation& operation) noexcept { lane_.timers.add(operation); }
 
-// A stream has gone the long way once, and its engine knows the handle: from now on the straight
-// one will do, until it is closed.
+// A stream, or a datagram, has gone the long way once, and its engine knows the handle: from now on
+// the straight one will do, until it is closed.
 void LaneLoop::went_well(Handle& handle) noexcept {
   if (Access::preferred(handle) != Handle::any_processor ||
       Access::phase(handle) != Access::Phase::open) {
@@ -345,10 +374,13 @@ void LaneLoop::went_well(Handle& handle) noexcept {
 std::error_code LaneLoop::start(Processor& processor, Operation& operation) noexcept {
   std::error_code error;
   Handle& handle = *operation.handle();
-  const bool is_stream = operation.kind() <= OperationKind::write_stream;
+  const OperationKind kind = operation.kind();
+  const bool straight = kind <= OperationKind::write_stream ||
+                        (way_takes_datagrams_ && (kind == OperationKind::read_datagram ||
+                                                  kind == OperationKind::write_datagram));
   const Admission admission =
       ledger_.admit(lane_, processor, operation, may_submit(processor), error);
-  if (is_stream && &processor == way_ && admission == Admission::submit) went_well(handle);
+  if (straight && &processor == way_ && admission == Admission::submit) went_well(handle);
   book(processor, operation, admission);
   return error;
 }

@@ -85,11 +85,14 @@ class LaneLoop {
 
   // -- for the owner, and for the destructor when no thread is inside -----------------------------
 
-  /// The usual start, in one piece: of a stream, one buffer, by a thread that is inside the lane of
-  /// its handle, whose own engine takes it and has room. Answers success, or null: nothing was
-  /// done, for something is out of the ordinary.
+  /// The usual start, in one piece: of a stream or a datagram, one buffer, by a thread that is
+  /// inside the lane of its handle, whose own engine takes it and has room. Answers success, or
+  /// null: nothing was done, for something is out of the ordinary.
   [[gnu::always_inline]] static const std::error_code* start_straight(
       Operation& operation) noexcept;
+  /// The usual post, likewise: by a thread whose innermost lane is one of `ledger`'s.
+  [[gnu::always_inline]] static const std::error_code* post_straight(const Ledger& ledger,
+                                                                     Operation& operation) noexcept;
   /// When the team is complete.
   void find_straight_way() noexcept;
   /// Starts one operation of this lane. The error tells why it was refused.
@@ -125,11 +128,19 @@ class LaneLoop {
         link != nullptr ? static_cast<const void*>(link->loop) : &os::nowhere;
   }
 
-  [[gnu::noinline]] static const std::error_code* start_with_more(Operation& operation) noexcept;
+  /// Which of an engine's straight ways.
+  using SubmitStraight = Submission (Engine::*)(Operation&, void*) noexcept;
+
+  [[gnu::noinline]] static const std::error_code* start_otherwise(Operation& operation) noexcept;
+  static const std::error_code* start_with_more(Operation& operation) noexcept;
+  static const std::error_code* start_datagram(Operation& operation) noexcept;
+  [[gnu::always_inline]] bool may_start_here() const noexcept;
   [[gnu::always_inline]] const std::error_code* start_here(Operation& operation, Handle& handle,
                                                            std::uint8_t flags) noexcept;
+  template <SubmitStraight submit>
   [[gnu::always_inline]] void read_here(Operation& operation, Handle& handle,
                                         std::uint8_t flags) noexcept;
+  template <SubmitStraight submit>
   [[gnu::always_inline]] void write_here(Operation& operation, Handle& handle,
                                          std::uint8_t flags) noexcept;
   [[gnu::always_inline]] void book_straight(Operation& operation, Handle& handle,
@@ -176,6 +187,7 @@ class LaneLoop {
   Processor* way_ = nullptr;   // takes all streams, and is one of these; else null
   Engine* way_engine_ = nullptr;
   std::uint32_t way_started_max_ = 0;
+  bool way_takes_datagrams_ = false;
   std::atomic<bool> stopped_{false};
   SleepWord sleep_;
   std::atomic<std::uint64_t> owner_{0};  // System::thread_self, 0: free
@@ -188,7 +200,7 @@ class LaneLoop {
 
 inline const std::error_code* LaneLoop::start_straight(Operation& operation) noexcept {
   if (BATON_UNLIKELY(!OperationAccess::is_usual<Operation::cached>(operation))) {
-    return OperationAccess::is_usual(operation) ? start_with_more(operation) : nullptr;
+    return start_otherwise(operation);
   }
   Handle* const handle = operation.handle();
   if (BATON_UNLIKELY(handle == nullptr)) return nullptr;
@@ -200,39 +212,61 @@ inline const std::error_code* LaneLoop::start_straight(Operation& operation) noe
   return here.start_here(operation, *handle, OperationAccess::direct);
 }
 
+// In a forked child no lane is the innermost; while starts are refused, there is attention.
+inline const std::error_code* LaneLoop::post_straight(const Ledger& ledger,
+                                                      Operation& operation) noexcept {
+  const void* const loop = os::thread_locals.straight;
+  if (BATON_UNLIKELY(loop == &os::nowhere)) return nullptr;
+  LaneLoop& here = *static_cast<LaneLoop*>(const_cast<void*>(loop));
+  Lane& lane = here.lane_;
+  if (BATON_UNLIKELY(&here.ledger_ != &ledger || !OperationAccess::is_usual_post(operation) ||
+                     operation.strand() != nullptr ||
+                     lane.attention.load(std::memory_order_relaxed))) {
+    return nullptr;
+  }
+  OperationAccess::activate_post(operation);
+  lane.counters.posted.add();
+  lane.completed.push_back(operation);
+  return &here.success_;
+}
+
 // What claim, submit and the rest of the long way do for such an operation, without the looks at
 // what cannot be here. Engine and lane have one thread, so that nobody can come in between.
 inline const std::error_code* LaneLoop::start_here(Operation& operation, Handle& handle,
                                                    std::uint8_t flags) noexcept {
-  // relaxed: who left something before this start was called has been seen to, for the call came
-  // after; else either order will do.
-  if (BATON_UNLIKELY(lane_.attention.load(std::memory_order_relaxed) || !way_->deferred.empty() ||
-                     way_->started >= way_started_max_)) {
-    return nullptr;
-  }
+  if (BATON_UNLIKELY(!may_start_here())) return nullptr;
   BATON_PROBE3(operation_start, &operation, operation.kind(), handle.native());
   OperationAccess::activate_straight(operation);
   if (operation.kind() == OperationKind::read_stream) {
-    read_here(operation, handle, flags);
+    read_here<&Engine::submit_read>(operation, handle, flags);
   } else {
-    write_here(operation, handle, flags);
+    write_here<&Engine::submit_write>(operation, handle, flags);
   }
   return &success_;
 }
 
+// relaxed: who left something before this start was called has been seen to, for the call came
+// after; else either order will do.
+inline bool LaneLoop::may_start_here() const noexcept {
+  return !lane_.attention.load(std::memory_order_relaxed) && way_->deferred.empty() &&
+         way_->started < way_started_max_;
+}
+
 // There is nearly never something to read yet: it is booked as pending.
+template <LaneLoop::SubmitStraight submit>
 inline void LaneLoop::read_here(Operation& operation, Handle& handle, std::uint8_t flags) noexcept {
   book_straight(operation, handle, flags);
   BATON_PROBE2(operation_submit, &operation, way_->index);
-  const Submission answer = way_engine_->submit_read(operation, OperationAccess::record(handle));
+  const Submission answer = (way_engine_->*submit)(operation, OperationAccess::record(handle));
   if (BATON_UNLIKELY(answer != Submission::pending)) not_pending(operation, answer);
 }
 
 // Some engines write at once, for there is nearly always room: then it is never pending.
+template <LaneLoop::SubmitStraight submit>
 inline void LaneLoop::write_here(Operation& operation, Handle& handle,
                                  std::uint8_t flags) noexcept {
   BATON_PROBE2(operation_submit, &operation, way_->index);
-  const Submission answer = way_engine_->submit_write(operation, OperationAccess::record(handle));
+  const Submission answer = (way_engine_->*submit)(operation, OperationAccess::record(handle));
   if (answer != Submission::completed) {
     book_straight(operation, handle, flags);
     if (BATON_UNLIKELY(answer != Submission::pending)) not_pending(operation, answer);

@@ -36,6 +36,12 @@ class HandlerRunner {
     enter(lane, operation, handler, &handle, false);
     Ledger::handler_returned(lane, handle);
   }
+  /// The same for one that has OperationAccess::plain_post, and no account.
+  [[gnu::always_inline]] void run_post(Lane& lane, Operation& operation) {
+    const CompletionFunction handler = OperationAccess::completion(operation);
+    OperationAccess::set_state_straight(operation, OperationState::completed);
+    enter(lane, operation, handler, nullptr, false);
+  }
 
   /// While draining: called when this lane has nothing left to do.
   virtual void lane_is_quiet(Lane& lane) noexcept = 0;

@@ -21,6 +21,8 @@ namespace {
 /// Reports without a result that are taken as they come: more of them in a row, and it rests.
 constexpr unsigned fruitless_max = 8;
 constexpr unsigned failures_max = 31;
+/// One busy descriptor must not keep the others waiting: after so many calls it is reported again.
+constexpr unsigned calls_max = 32;
 constexpr std::uint32_t shortage_ms = 10;
 constexpr std::uint32_t shortage_ms_max = 1'000;
 constexpr std::uint32_t fruitless_ms_max = 128;
@@ -200,16 +202,17 @@ Submission EmulatedEngine::submit_read(Operation& operation, void* known) noexce
 }
 
 inline bool EmulatedEngine::watch_straight(Operation& operation, Record& record) noexcept {
-  if (BATON_UNLIKELY(!record.straight_in || !is_plain(operation, Operation::pooled) ||
-                     !record.in.queue.empty())) {
-    return false;
-  }
+  if (BATON_UNLIKELY(!record.straight_in || !is_plain(operation, Operation::pooled))) return false;
   Progress& state = progress(operation);
   state.place = Place::queued;
   state.owner = &record.in;
   state.attempt.begun = true;  // there is something to move
   state.attempt.pool = nullptr;
-  record.in.queue.push_only(operation);
+  if (BATON_LIKELY(record.in.queue.empty())) {
+    record.in.queue.push_only(operation);
+  } else {
+    record.in.queue.push_back(operation);
+  }
   return true;
 }
 
@@ -222,6 +225,24 @@ Submission EmulatedEngine::submit_write(Operation& operation, void* known) noexc
     if (BATON_LIKELY(sent == Sent::done)) return Submission::completed;
   }
   return write_otherwise(operation, record, sent);
+}
+
+Submission EmulatedEngine::submit_datagram(Operation& operation, void* known) noexcept {
+  BATON_DASSERT(!concurrent_);
+  Record& record = *static_cast<Record*>(known);
+  if (operation.kind() == OperationKind::read_datagram) {
+    return watch_straight(operation, record) ? Submission::pending
+                                             : submit_generally(operation, true);
+  }
+  if (BATON_UNLIKELY(!record.straight || !record.out.queue.empty() || record.out.asleep)) {
+    return submit_generally(operation, true);
+  }
+  const Outcome outcome = performer_.write_datagram(operation);
+  if (BATON_UNLIKELY(outcome != Outcome::done)) {
+    return submit_generally(operation, outcome != Outcome::again);
+  }
+  record.out.failures = 0;
+  return Submission::completed;
 }
 
 Submission EmulatedEngine::submit_write_locked(Operation& operation) noexcept {
@@ -289,6 +310,7 @@ inline void EmulatedEngine::handle(std::uint32_t index, Interest ready,
     const bool done = BATON_LIKELY(!concurrent_) ? receive_straight(record, completed)
                                                  : receive_locked(record, completed);
     if (BATON_LIKELY(done)) return;
+    if (!concurrent_ && receive_datagrams(record, completed)) return;
   }
   handle_generally(index, ready, completed);
 }
@@ -329,6 +351,26 @@ inline bool EmulatedEngine::receive_straight(Record& record, OperationQueue& com
   progress(*front).owner = nullptr;
   direction.queue.pop_last();
   completed.push_back(*front);
+  return true;
+}
+
+// As many as wait and have come, but for other sockets' sake no more than a few. False: the general
+// way has to look. What is watched is reported again, so nothing need be done for what is left.
+bool EmulatedEngine::receive_datagrams(Record& record, OperationQueue& completed) noexcept {
+  BATON_DASSERT(!concurrent_);
+  Direction& direction = record.in;
+  for (unsigned calls = 0; calls < calls_max; ++calls) {
+    Operation* const front = direction.queue.front();
+    if (front == nullptr) return calls > 0;
+    if (!record.straight_in || front->kind() != OperationKind::read_datagram ||
+        front->has(Operation::pooled)) {
+      return false;
+    }
+    if (performer_.read_datagram(*front) != Outcome::done) return calls > 0;
+    direction.failures = 0;
+    progress(*front).owner = nullptr;
+    completed.push_back(direction.queue.pop_front());
+  }
   return true;
 }
 
@@ -523,8 +565,6 @@ bool EmulatedEngine::settled(Record& record, Direction& direction, Ran ran, bool
 
 EmulatedEngine::Ran EmulatedEngine::run(Record& record, Direction& direction,
                                         OperationQueue& completed) noexcept {
-  // One busy descriptor must not keep the others waiting: it is reported again.
-  constexpr unsigned calls_max = 32;
   for (unsigned calls = 0; !direction.queue.empty(); ++calls) {
     if (calls == calls_max) return Ran::more;
     Operation& front = *direction.queue.front();

@@ -54,6 +54,8 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
                          void* record) noexcept override BATON_NO_THREAD_SAFETY_ANALYSIS;
   Submission submit_write(Operation& operation,
                           void* record) noexcept override BATON_NO_THREAD_SAFETY_ANALYSIS;
+  Submission submit_datagram(Operation& operation,
+                             void* record) noexcept override BATON_NO_THREAD_SAFETY_ANALYSIS;
   [[nodiscard]] void* handle_record(const Handle& handle) noexcept override {
     return &records_[handle.index()];
   }
@@ -96,6 +98,9 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
       BATON_REQUIRES(record.out.mutex);
   [[gnu::always_inline]] bool receive_straight(Record& record, OperationQueue& completed) noexcept
       BATON_REQUIRES(record.in.mutex);
+
+  bool receive_datagrams(Record& record,
+                         OperationQueue& completed) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
 
   // Starting
   [[gnu::noinline]] Submission submit_generally(Operation& operation, bool try_first) noexcept;

@@ -47,6 +47,19 @@ Outcome failed(Operation& operation) noexcept {
   return done(operation, error);
 }
 
+// A datagram goes whole or not at all, so nothing of it has been moved yet.
+std::size_t pieces_of(const Operation& datagram, Pieces& pieces) noexcept {
+  if (BATON_UNLIKELY(datagram.has(Operation::vectored))) return remaining(datagram, pieces);
+  const MutableBuffer buffer = datagram.buffer();
+  pieces[0] = {buffer.data, std::min(buffer.size, limits::transfer_max)};
+  return 1;
+}
+
+Outcome moved_datagram(Operation& operation, ssize_t moved) noexcept {
+  operation.set_bytes(static_cast<std::size_t>(moved));
+  return done(operation, 0);
+}
+
 msghdr message_of(iovec* pieces, std::size_t count) noexcept {
   msghdr message{};
   message.msg_iov = pieces;
@@ -201,7 +214,7 @@ Outcome Performer::share_out(OperationQueue& queue, std::size_t sent, std::size_
 Outcome Performer::read_datagram(Operation& operation) noexcept {
   if (!take_block(operation)) return Outcome::done;
   BATON_UNINITIALIZED Pieces pieces;
-  msghdr message = message_of(pieces.data(), remaining(operation, pieces));
+  msghdr message = message_of(pieces.data(), pieces_of(operation, pieces));
   Endpoint* const peer = operation.endpoint();
   if (peer != nullptr) {
     message.msg_name = peer->data();
@@ -216,13 +229,12 @@ Outcome Performer::read_datagram(Operation& operation) noexcept {
   if (peer != nullptr) {
     peer->set_size(std::min<std::uint32_t>(message.msg_namelen, Endpoint::capacity));
   }
-  static_cast<void>(advance(operation, static_cast<std::size_t>(moved)));
-  return Outcome::done;
+  return moved_datagram(operation, moved);
 }
 
 Outcome Performer::write_datagram(Operation& operation) noexcept {
   BATON_UNINITIALIZED Pieces pieces;
-  msghdr message = message_of(pieces.data(), remaining(operation, pieces));
+  msghdr message = message_of(pieces.data(), pieces_of(operation, pieces));
   Endpoint* const peer = operation.endpoint();
   if (peer != nullptr && peer->size() > 0) {
     message.msg_name = peer->data();
@@ -230,8 +242,7 @@ Outcome Performer::write_datagram(Operation& operation) noexcept {
   }
   const ssize_t moved = system_.sendmsg(operation.handle()->native(), &message, socket_flags);
   if (moved < 0) return failed(operation);
-  static_cast<void>(advance(operation, static_cast<std::size_t>(moved)));
-  return Outcome::done;
+  return moved_datagram(operation, moved);
 }
 
 // -- connections ----------------------------------------------------------------------------------

@@ -39,6 +39,10 @@ class Performer {
   /// to `completed`, in order; `done` when all that was tried is. REQUIRES: the first is one.
   Outcome perform_merged(OperationQueue& queue, OperationQueue& completed) noexcept;
 
+  /// perform() of these two.
+  Outcome read_datagram(Operation& operation) noexcept;
+  Outcome write_datagram(Operation& operation) noexcept;
+
   /// Before each accept.
   void prepare_spare() noexcept { spare_.prepare(); }
 
@@ -62,8 +66,6 @@ class Performer {
   Outcome write_stream(Operation& operation) noexcept;
   static Outcome share_out(OperationQueue& queue, std::size_t sent, std::size_t tried,
                            OperationQueue& completed) noexcept;
-  Outcome read_datagram(Operation& operation) noexcept;
-  Outcome write_datagram(Operation& operation) noexcept;
   Outcome accept(Operation& operation) noexcept;
   Outcome connect(Operation& operation) noexcept;
   Outcome wait_ready(Operation& operation) noexcept;

@@ -57,8 +57,11 @@ const os::System& system_with_such_a_close() {
   return table;
 }
 
-// Both are inlined wherever they are called; each once here.
+// All are inlined wherever they are called; each once here.
 bool starts_straight(Operation& operation) { return LaneLoop::start_straight(operation); }
+bool posts_straight(const Ledger& ledger, Operation& operation) {
+  return LaneLoop::post_straight(ledger, operation);
+}
 Handle* run(Runner& runner, Lane& lane, Operation& operation) {
   return runner.run(lane, operation, false);
 }
@@ -397,6 +400,122 @@ TEST_F(LaneLoopTest, a_team_that_divides_streams_has_no_straight_way) {
   engine().answer = Submission::completed;
   Handle& socket = handle();
   expect_no_straight_way(socket);
+}
+
+TEST_F(LaneLoopTest, datagrams_start_straight_too) {
+  open();
+  engine().answer = Submission::completed;
+  Handle& first = handle();
+  Handle& second = handle();
+  Proactor proactor{Config{}};
+  Strand strand{proactor};
+  Operation in_strand;
+  in_strand.set_strand(&strand);
+  inside([&] {
+    one_.prepare(OperationKind::read_datagram, &first);
+    EXPECT_FALSE(starts_straight(one_)) << "the first goes the long way";
+    EXPECT_FALSE(loop_->start(*part_.processor, one_));
+    for (const OperationKind kind : {OperationKind::read_datagram, OperationKind::write_datagram}) {
+      two_.prepare(kind, &first);
+      EXPECT_TRUE(starts_straight(two_));
+      EXPECT_EQ(engine().datagrams_of, &engine().records[first.index()]);
+      turn();
+      two_.prepare(kind, &first, Operation::vectored);
+      EXPECT_FALSE(starts_straight(two_));
+    }
+    in_strand.prepare(OperationKind::write_datagram, &first);
+    EXPECT_TRUE(starts_straight(in_strand));
+    two_.prepare(OperationKind::write_datagram, &second);
+    EXPECT_FALSE(starts_straight(two_)) << "nor has its handle";
+    two_.prepare(OperationKind::write_datagram, nullptr);
+    EXPECT_FALSE(starts_straight(two_)) << "which is for others to refuse";
+  });
+  while (!lane_.completed.empty()) turn();
+  EXPECT_EQ(Access::pending(first), 0U);
+}
+
+TEST_F(LaneLoopTest, what_starts_straight_stands_back_for_what_is_deferred) {
+  open();
+  engine().answer = Submission::completed;
+  Handle& socket = handle();
+  inside([&] {
+    one_.prepare(OperationKind::write_datagram, &socket);
+    EXPECT_FALSE(loop_->start(*part_.processor, one_));
+    loop_->call_attention();
+    two_.prepare(OperationKind::write_datagram, &socket);
+    EXPECT_FALSE(starts_straight(two_)) << "somebody has something to say";
+  });
+  while (!lane_.completed.empty()) turn();
+}
+
+TEST_F(LaneLoopTest, datagrams_of_another_processor_do_not_start_straight) {
+  part_ = part(Mode::per_thread, 0, false,
+               {.operations = {OperationKind::read_stream, OperationKind::write_stream,
+                               OperationKind::read_datagram}});
+  other_ = part(Mode::per_thread, 1, false, {.operations = {OperationKind::write_datagram}});
+  open({&part_, &other_});
+  engine().answer = other_.engine->answer = Submission::completed;
+  Handle& socket = handle();
+  inside([&] {
+    one_.prepare(OperationKind::read_datagram, &socket);
+    EXPECT_FALSE(loop_->start(*part_.processor, one_));
+    turn();
+    prepare_read(one_, socket);
+    EXPECT_FALSE(starts_straight(one_)) << "a datagram has not shown the way of streams";
+    EXPECT_FALSE(loop_->start(*part_.processor, one_));
+    for (const OperationKind kind : {OperationKind::read_datagram, OperationKind::write_datagram}) {
+      two_.prepare(kind, &socket);
+      EXPECT_FALSE(starts_straight(two_));
+    }
+  });
+  while (!lane_.completed.empty()) turn();
+}
+
+TEST_F(LaneLoopTest, posts_from_inside_are_queued_straight) {
+  open();
+  Proactor proactor{Config{}};
+  Strand strand{proactor};
+  const Ledger other{system_with_such_a_close(), 16, true};
+  int handlers = 0;
+  const auto count = [&handlers](Operation&) { ++handlers; };
+  one_.set_handler(count);
+  two_.set_handler(count);
+  one_.prepare(OperationKind::user, nullptr);
+  EXPECT_FALSE(posts_straight(*ledger_, one_)) << "not inside";
+  inside([&] {
+    EXPECT_FALSE(posts_straight(other, one_)) << "of another proactor";
+    EXPECT_TRUE(posts_straight(*ledger_, one_));
+    EXPECT_EQ(one_.state(), State::posted);
+    EXPECT_FALSE(posts_straight(*ledger_, one_)) << "in use";
+    two_.prepare(OperationKind::user, nullptr, Operation::cached);
+    EXPECT_FALSE(posts_straight(*ledger_, two_)) << "goes back to the cache";
+    two_.prepare(OperationKind::timer, nullptr);
+    EXPECT_FALSE(posts_straight(*ledger_, two_)) << "no post yet";
+    two_.prepare(OperationKind::user, nullptr);
+    two_.set_strand(&strand);
+    EXPECT_FALSE(posts_straight(*ledger_, two_)) << "in a strand";
+    two_.set_strand(nullptr);
+    loop_->call_attention();
+    EXPECT_FALSE(posts_straight(*ledger_, two_)) << "posts may be refused";
+    loop_->take_mail();
+    EXPECT_TRUE(posts_straight(*ledger_, two_));
+    EXPECT_EQ(two_.activation(), 1U);
+  });
+  while (!lane_.completed.empty()) turn();
+  EXPECT_EQ(handlers, 2);
+  EXPECT_EQ(one_.state(), State::completed);
+  EXPECT_EQ(lane_.counters.posted.get(), 3U) << "with the one that was mailed";
+  EXPECT_EQ(lane_.counters.completed.get(), 3U);
+}
+
+TEST_F(LaneLoopTest, an_exception_of_a_post_comes_through) {
+  open();
+  one_.prepare(OperationKind::user, nullptr);
+  one_.set_handler([](Operation&) { throw std::runtime_error{"of the handler"}; });
+  EXPECT_THROW(inside([&] { EXPECT_TRUE(posts_straight(*ledger_, one_)); }), std::runtime_error);
+  loop_->leave(false);
+  EXPECT_EQ(lane_.counters.exceptions.get(), 1U);
+  EXPECT_EQ(one_.state(), State::completed);
 }
 
 TEST_F(LaneLoopTest, a_dedicated_leader_hears_of_what_its_engine_had_no_room_for) {

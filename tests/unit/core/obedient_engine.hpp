@@ -36,6 +36,10 @@ class ObedientEngine final : public Engine {
     writes_of = record;
     return submit(operation);
   }
+  Submission submit_datagram(Operation& operation, void* record) noexcept override {
+    datagrams_of = record;
+    return submit(operation);
+  }
   [[nodiscard]] void* handle_record(const Handle& handle) noexcept override {
     return &records[handle.index()];
   }
@@ -62,6 +66,7 @@ class ObedientEngine final : public Engine {
   int records[16] = {};  // by handles
   void* reads_of = nullptr;
   void* writes_of = nullptr;
+  void* datagrams_of = nullptr;
 };
 
 struct Part {
