@@ -42,16 +42,19 @@ ROWS = {"1 x 64 B": (1, 64), "40 x 512 B": (40, 512)}
 ROUNDS = {1: (400, 1400), 40: (20, 70)}
 
 BATON = {
-    "baton epoll": ("engine=emulated,wait=epoll", "callback"),
-    "baton epoll, coroutines": ("engine=emulated,wait=epoll", "coroutine"),
-    "baton io_uring": ("engine=io_uring", "callback"),
-    "baton io_uring, coroutines": ("engine=io_uring", "coroutine"),
+    "baton epoll": ("engine=emulated,wait=epoll", []),
+    "baton epoll, coroutines": ("engine=emulated,wait=epoll", ["--style", "coroutine"]),
+    "baton epoll, datagrams": ("engine=emulated,wait=epoll", ["--datagrams", "1"]),
+    "baton io_uring": ("engine=io_uring", []),
+    "baton io_uring, coroutines": ("engine=io_uring", ["--style", "coroutine"]),
+    "baton io_uring, datagrams": ("engine=io_uring", ["--datagrams", "1"]),
 }
 REACTOR = {
     "baton reactor, epoll": ["reactor_lock_step", "--wait", "epoll"],
 }
 RIVALS = {
     "raw epoll": ["raw_epoll"],
+    "raw epoll, datagrams": ["raw_epoll", "--datagrams", "1"],
     "raw epoll, edge": ["raw_epoll", "--edge", "1"],
     "raw io_uring": ["raw_uring"],
     "Asio, epoll": ["asio_epoll"],
@@ -68,8 +71,8 @@ class CannotCount(Exception):
 def programs(build):
     """Name -> (command, environment)."""
     found = {}
-    for name, (choice, style) in BATON.items():
-        found[name] = ([str(build / "bench" / "lock_step"), "--style", style], {"BATON": choice})
+    for name, (choice, options) in BATON.items():
+        found[name] = ([str(build / "bench" / "lock_step"), *options], {"BATON": choice})
     for name, command in {**REACTOR, **RIVALS}.items():
         found[name] = ([str(build / "bench" / command[0]), *command[1:]], {})
     return found

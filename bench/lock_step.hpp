@@ -36,15 +36,16 @@ inline unsigned long number(int argc, char** argv, std::string_view name, unsign
 
 class Peers {
  public:
-  /// From --sessions, --block and --rounds; none when there is no --sessions.
+  /// From --sessions, --block, --rounds and --datagrams; none when there is no --sessions.
   Peers(int argc, char** argv)
       : block_(number(argc, argv, "--block", 512)),
         rounds_left_(number(argc, argv, "--rounds", 100)),
         buffer_(block_, 'x') {
     const unsigned long sessions = number(argc, argv, "--sessions", 0);
+    const int type = number(argc, argv, "--datagrams", 0) != 0 ? SOCK_DGRAM : SOCK_STREAM;
     for (unsigned long i = 0; i < sessions; ++i) {
       int ends[2];
-      if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) fail("socketpair");
+      if (::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) != 0) fail("socketpair");
       near_.push_back(ends[0]);
       far_.push_back(ends[1]);
     }

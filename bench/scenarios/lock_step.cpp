@@ -1,11 +1,12 @@
 // What a message costs a program on Baton: an echo in lock-step (lock_step.hpp), written as its
 // users would write it, by callbacks or by coroutines.
 //
-//   lock_step [--style callback|coroutine] --sessions N --block B --rounds R
+//   lock_step [--style callback|coroutine] [--datagrams 1] --sessions N --block B --rounds R
 //
 // BATON=engine=...,wait=...,mode=... chooses the rest.
 #include "lock_step.hpp"
 
+#include <concepts>
 #include <memory>
 #include <vector>
 
@@ -16,10 +17,17 @@ namespace {
 
 class Session {
  public:
-  Session(baton::StreamSocket peer, lock_step::Peers& peers)
+  virtual ~Session() = default;
+  virtual void read() = 0;
+};
+
+template <class Socket>
+class SessionOn final : public Session {
+ public:
+  SessionOn(Socket peer, lock_step::Peers& peers)
       : peers_(peers), peer_(std::move(peer)), block_(peers.block()) {}
 
-  void read() {
+  void read() override {
     const baton::MutableBuffer buffer{block_.data(), block_.size()};
     if (peer_.read(operation_, buffer, [this](baton::Operation&) { on_read(); })) std::abort();
   }
@@ -28,8 +36,11 @@ class Session {
   void on_read() {
     if (operation_.failed() || operation_.bytes() == 0) return;
     const baton::ConstBuffer received{block_.data(), operation_.bytes()};
-    if (peer_.write_all(operation_, received, [this](baton::Operation&) { on_written(); })) {
-      std::abort();
+    const auto written = [this](baton::Operation&) { on_written(); };
+    if constexpr (std::same_as<Socket, baton::DatagramSocket>) {
+      if (peer_.write(operation_, received, written)) std::abort();
+    } else {
+      if (peer_.write_all(operation_, received, written)) std::abort();
     }
   }
   void on_written() {
@@ -39,10 +50,20 @@ class Session {
   }
 
   lock_step::Peers& peers_;
-  baton::StreamSocket peer_;
+  Socket peer_;
   baton::Operation operation_;
   std::vector<std::byte> block_;
 };
+
+template <class Socket>
+bool serve_by_callbacks(baton::Proactor& proactor, int fd, lock_step::Peers& peers,
+                        std::vector<std::unique_ptr<Session>>& sessions) {
+  auto peer = Socket::adopt(proactor, fd);
+  if (!peer) return false;
+  sessions.push_back(std::make_unique<SessionOn<Socket>>(std::move(*peer), peers));
+  sessions.back()->read();
+  return true;
+}
 
 baton::Task<void> echo(baton::StreamSocket peer, lock_step::Peers& peers) {
   std::vector<std::byte> block(peers.block());
@@ -64,16 +85,18 @@ int main(int argc, char** argv) {
     return 2;
   }
   const bool by_coroutine = baton::bench::option(argc, argv, "--style", "callback") == "coroutine";
+  const bool datagrams = lock_step::number(argc, argv, "--datagrams", 0) != 0;
   baton::Proactor proactor{*config};
   std::vector<std::unique_ptr<Session>> sessions;
   for (const int fd : peers.sessions()) {
-    auto peer = baton::StreamSocket::adopt(proactor, fd);
-    if (!peer) return 2;
     if (by_coroutine) {
+      auto peer = baton::StreamSocket::adopt(proactor, fd);
+      if (!peer) return 2;
       proactor.spawn(echo(std::move(*peer), peers));
-    } else {
-      sessions.push_back(std::make_unique<Session>(std::move(*peer), peers));
-      sessions.back()->read();
+    } else if (!(datagrams
+                     ? serve_by_callbacks<baton::DatagramSocket>(proactor, fd, peers, sessions)
+                     : serve_by_callbacks<baton::StreamSocket>(proactor, fd, peers, sessions))) {
+      return 2;
     }
   }
   peers.begin();

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "baton/proactor.hpp"
+#include "one_core.hpp"
 #include "scenario.hpp"
 
 namespace {
@@ -134,6 +135,7 @@ struct Hopper {
 };
 
 double wake_hop(Proactor& here, Proactor& there) {
+  const ::bench::OneCore one_core;
   Hopper first{here};
   Hopper second{there};
   std::size_t hops_left = hops;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "one_core.hpp"
 #include "rounds.hpp"
 
 namespace {
@@ -89,6 +90,7 @@ void hop(asio::io_context& here, asio::io_context& there) {
 }
 
 double wake_hop() {
+  const bench::OneCore one_core;
   asio::io_context other;
   const auto guards = {asio::make_work_guard(context), asio::make_work_guard(other)};
   hops_left = hops;

@@ -9,7 +9,7 @@
 // cache any more, while the 16 bytes of a post here do. post_chain: a handler posts itself, so that
 // one is on the way. post_other_thread: another thread posts a million while the loop runs them,
 // never more than 16,000 ahead of it: unbounded, a round measures who was scheduled first.
-// wake_hop: two loops post to each other, and each sleeps when it is posted to.
+// wake_hop: two loops on one processor post to each other, and each sleeps when it is posted to.
 // Prints one line of JSON: nanoseconds per post, median and least of the rounds.
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "one_core.hpp"
 #include "rounds.hpp"
 
 namespace {
@@ -187,6 +188,7 @@ void hop(Post* post) {
 }
 
 double wake_hop() {
+  const bench::OneCore one_core;
   Loop second_loop;
   Hopper first{{hop}, &loop, nullptr};
   Hopper second{{hop}, &second_loop, &first};
