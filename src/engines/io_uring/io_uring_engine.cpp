@@ -175,6 +175,43 @@ inline bool IoUringEngine::submit_straight(Operation& operation, Lane& lane,
   return true;
 }
 
+inline bool IoUringEngine::submit_datagram_straight(Operation& operation) noexcept {
+  if (BATON_UNLIKELY((operation.flags() & Operation::pooled) != 0)) return false;
+  abi::Sqe* const request = ring_->claim();
+  if (BATON_UNLIKELY(request == nullptr)) return false;
+  std::uint32_t slot = no_index;
+  Request* const named = requests_.take_given(slot);
+  if (BATON_UNLIKELY(named == nullptr)) return false;
+  Message* message = nullptr;
+  if (operation.endpoint() != nullptr) {
+    named->message = messages_.take();
+    if (BATON_UNLIKELY(named->message == no_index)) {
+      requests_.give(slot, *named);
+      return false;
+    }
+    message = &messages_[named->message];
+  }
+  named->operation = &operation;
+  Progress& state = progress(operation) = Progress{};
+  state.slot = slot;
+  state.place = Place::kernel;
+  state.straight = true;
+  state.straight_lane = nullptr;
+  ++in_flight_;
+  ++in_kernel_;
+  request->user_data = tag_of(slot, named->generation);
+  prepare_datagram(*request, operation, message);
+  BATON_TSAN_RELEASE(&operation);
+  ring_->publish();
+  return true;
+}
+
+Submission IoUringEngine::submit_datagram(Operation& operation, void*) noexcept {
+  BATON_DASSERT(!locked_);
+  return BATON_LIKELY(submit_datagram_straight(operation)) ? Submission::pending
+                                                           : submit(operation);
+}
+
 Submission IoUringEngine::submit_read(Operation& operation, void* record) noexcept {
   BATON_DASSERT(!locked_);
   auto* const known = static_cast<HandleRecord*>(record);
@@ -537,6 +574,10 @@ inline bool IoUringEngine::settle_straight(abi::Cqe completion, OperationQueue& 
   if (BATON_UNLIKELY(!state.straight)) return false;
   state.straight = false;
   if (BATON_UNLIKELY(completion.result <= 0 || state.cancelled)) return false;
+  if (BATON_UNLIKELY(state.straight_lane == nullptr)) {
+    settle_datagram(*request, completion.result, done);
+    return true;
+  }
   Lane& lane = *state.straight_lane;
   const auto moved = static_cast<std::size_t>(completion.result);
   if (BATON_UNLIKELY(OperationQueue::next(operation) != nullptr ||
@@ -555,6 +596,18 @@ inline bool IoUringEngine::settle_straight(abi::Cqe completion, OperationQueue& 
   --in_kernel_;
   done.push_back(operation);
   return true;
+}
+
+// REQUIRES: it has brought something.
+void IoUringEngine::settle_datagram(Request& request, int result, OperationQueue& done) noexcept {
+  Operation& operation = *request.operation;
+  BATON_TSAN_ACQUIRE(&operation);
+  --in_kernel_;
+  const Message* const message =
+      request.message != no_index ? &messages_[request.message] : nullptr;
+  const Verdict verdict = judge(operation, message, result, system_);
+  BATON_ASSERT(verdict == Verdict::finished);
+  retire(operation, done);
 }
 
 // A completion is passed by value, in two registers.

@@ -245,6 +245,11 @@ void prepare(abi::Sqe& request, Operation& operation, Message* message,
   BATON_UNREACHABLE("a kind that never comes to an engine");
 }
 
+void prepare_datagram(abi::Sqe& request, Operation& operation, Message* message) noexcept {
+  request.fd = operation.handle()->native();
+  prepare_socket(request, operation, message);
+}
+
 bool can_merge(const Operation& operation) noexcept {
   return operation.kind() == OperationKind::write_stream &&
          operation.handle()->kind() == HandleKind::stream_socket && remaining_bytes(operation) > 0;

@@ -24,6 +24,9 @@ MessageNeed message_need(const Operation& operation) noexcept;
 void prepare(abi::Sqe& request, Operation& operation, Message* message,
              const KernelFacts& facts) noexcept;
 
+/// The same for the first step of a datagram on a socket.
+void prepare_datagram(abi::Sqe& request, Operation& operation, Message* message) noexcept;
+
 /// A wait for `events` of request.fd.
 void prepare_poll(abi::Sqe& request, std::uint32_t events) noexcept;
 

@@ -86,7 +86,7 @@ struct Progress {
   union {
     std::int64_t due_ns = 0;      ///< accept, connect: when it ends
     std::uint32_t writes_before;  ///< sync_file: writes of its epoch not yet done
-    Lane* straight_lane;          ///< while `straight`: in whose queue it is
+    Lane* straight_lane;          ///< while `straight`: in whose queue it is; null: a datagram
   };
 };
 static_assert(sizeof(Progress) <= limits::engine_state_size);
