@@ -56,7 +56,10 @@ def raw(name, block=512):
 
 
 BUSY_100 = {"sessions": 100, "block": 512, "window": 0}
-BUSY_100_IDLE = {**BUSY_100, "idle": 10_000}
+# With those that the system gives every process, and a few of their own, the 20,000 descriptors
+# that server and load may each have here.
+IDLE = 19_400
+BUSY_100_IDLE = {**BUSY_100, "idle": IDLE}
 TEN = {"sessions": 10, "block": 512, "window": 0}
 ONE = {"sessions": 1, "block": 512, "window": 0}
 
@@ -75,12 +78,12 @@ COMPARISONS = {
         "b": ("raw_uring", raw("raw_uring"), BUSY_100),
         "goals": [("syscalls", "a", "<=", 0.2)],
     }],
-    "idle-10k": [{
-        "title": f"100 sessions beside 10,000 idle ones against without, {engine}",
-        "a": (f"baton {engine}, 10,000 idle", echo(engine, wait, more=["--pooled"]), BUSY_100_IDLE),
+    "idle": [{
+        "title": f"100 sessions beside {IDLE:,} idle ones against without, {engine}",
+        "a": (f"baton {engine}, idle ones", echo(engine, wait, more=["--pooled"]), BUSY_100_IDLE),
         "b": (f"baton {engine}, none idle", echo(engine, wait, more=["--pooled"]), BUSY_100),
         "memory": 10_000,
-        "goals": [("rate", "ratio", ">=", 0.95), ("idle_bytes", "a", "<=", 512)],
+        "goals": [("rate", "ratio", ">=", 0.98), ("idle_bytes", "a", "<=", 320)],
     } for engine, wait in (("emulated", "epoll"), ("io_uring", None))],
     # select stops at 1024 descriptors, so it has fewer to look at.
     "rt-signals": [{

@@ -5,6 +5,7 @@
     bench/rows.py --quick             short rounds, few of them: 20 minutes, and rough
     bench/rows.py --row 40/5          rows whose name has this in it
     bench/rows.py --only io_uring     servers whose name has this in it
+    bench/rows.py --without poll,reactor    and those whose name has none of these in it
 
 A row is sessions, threads, block, window (0: half duplex) and how long a handler takes. In each
 round every server of the row runs once, in an order that turns; server and load are processes of
@@ -106,6 +107,7 @@ RIVALS = [
     ("libevent", "libevent_echo", [], False, True),
     ("ACE_TP_Reactor", "ace_reactor", ["--reactor", "tp"], True, True),
     ("ACE_Dev_Poll_Reactor", "ace_reactor", ["--reactor", "dev_poll"], True, True),
+    ("ACE_POSIX_SIG_Proactor", "ace_proactor", [], True, True),
 ]
 UDP_BATON = ("baton epoll per_thread", "baton io_uring per_thread")
 UDP_RIVALS = {"raw epoll": "raw_epoll_udp", "raw io_uring": "raw_uring_udp",
@@ -194,7 +196,8 @@ def in_patterns(name):
 
 def wanted_servers(options, row):
     return {name: command for name, command in servers(options.build, row).items()
-            if options.only in name and (not options.patterns or in_patterns(name))}
+            if options.only in name and not any(word in name for word in options.without)
+            and (not options.patterns or in_patterns(name))}
 
 
 def load_of(row):
@@ -358,6 +361,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="3 rounds of 0.3 s")
     parser.add_argument("--row", default="")
     parser.add_argument("--only", default="")
+    parser.add_argument("--without", type=lambda text: text.split(","), default=[])
     parser.add_argument("--patterns", action="store_true", help="Proactors and Reactors only")
     parser.add_argument("--build", type=Path, default=REPOSITORY / "build")
     parser.add_argument("--free", action="store_true", help="let the system place the processes")

@@ -94,11 +94,18 @@ class RowsTest(unittest.TestCase):
                     self.assertGreater(report["messages_total"], 0)
 
     def test_patterns_have_no_datagrams(self):
-        options = type("Options", (), {"build": BUILD, "only": "", "patterns": True})()
+        options = type("Options", (), {"build": BUILD, "only": "", "without": [],
+                                       "patterns": True})()
         for row in rows.rows():
             if row.kind != "udp":
                 names = rows.wanted_servers(options, row)
                 self.assertTrue(all(rows.in_patterns(name) for name in names), names)
+
+    def test_servers_are_chosen_by_name(self):
+        options = type("Options", (), {"build": BUILD, "only": "baton", "without": ["poll", "udp"],
+                                       "patterns": False})()
+        names = set(rows.wanted_servers(options, rows.PAPER[0]))
+        self.assertEqual({name.split()[1] for name in names}, {"select", "rt_signals", "io_uring"})
 
 
 if __name__ == "__main__":
