@@ -613,12 +613,17 @@ def surroundings():
     }
 
 
-def save(name, results):
+def keep(name, results):
+    """Writes them down, and says where."""
     folder = REPOSITORY / "bench" / "results"
     folder.mkdir(exist_ok=True)
     path = folder / f"{datetime.date.today().isoformat()}-{name}.json"
     path.write_text(json.dumps({**surroundings(), "results": results}, indent=1) + "\n")
-    print(f"\n{shown(path)}")
+    return path
+
+
+def save(name, results):
+    print(f"\n{shown(keep(name, results))}")
 
 
 # --- command line ---------------------------------------------------------------------------------

@@ -383,9 +383,11 @@ def main():
         results.append(measure_row(options, row, clock))
         compare.progress("")
         print_row(results[-1])
+        if not options.no_save:  # after each, so that what is measured is not lost
+            path = compare.keep("patterns" if options.patterns else "rows", results)
     print_patterns(results)
     if not options.no_save:
-        compare.save("patterns" if options.patterns else "rows", results)
+        print(f"\n{compare.shown(path)}")
     return 0 if any(result["medians"] for result in results) else 2
 
 
