@@ -434,7 +434,7 @@ TEST_F(LaneLoopTest, datagrams_start_straight_too) {
   EXPECT_EQ(Access::pending(first), 0U);
 }
 
-TEST_F(LaneLoopTest, what_starts_straight_stands_back_for_what_is_deferred) {
+TEST_F(LaneLoopTest, datagrams_do_not_start_straight_while_there_is_something_to_attend_to) {
   open();
   engine().answer = Submission::completed;
   Handle& socket = handle();
