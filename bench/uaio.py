@@ -238,6 +238,10 @@ def measure_fio(options, folder, results):
               f"{ratio_text(ratio['io_uring'], against_uring, share):26} "
               f"CPU {1e6 * cpu['uaio']:6.2f} {1e6 * cpu['system']:6.2f} "
               f"{1e6 * cpu['io_uring']:6.2f} us", flush=True)
+        if row["direct"] and result["verdicts"][1] == "MISSED":
+            more = 1e6 * (cpu["uaio"] - cpu["io_uring"])
+            print(f"  {more:.1f} us more CPU a request than fio's io_uring engine: the calls that "
+                  "docs/decisions/0003-uaio-routes.md names", flush=True)
         if share is not None:
             print(bound_text(share, {"the system's": ratio["system"],
                                      "io_uring's": ratio["io_uring"]})
