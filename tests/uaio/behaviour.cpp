@@ -1422,6 +1422,20 @@ void own_vectors() {
   CHECK(size == std::strlen(text));
   CHECK(std::strstr(text, "at_once ") != nullptr);
 }
+
+// What the caller shall not do itself, he does not do for a list that he waits for, either.
+void own_lists_leave_to_the_engine() {
+  const int file = temporary();
+  char text[] = "text";
+  aiocb write = request(file, text, 4);
+  write.aio_lio_opcode = LIO_WRITE;
+  aiocb* const list[] = {&write};
+  CHECK(lio_listio(LIO_WAIT, list, 1, nullptr) == 0);
+  CHECK(aio_return(&write) == 4);
+  char counted[512];
+  uaio_statistics(counted, sizeof(counted));
+  CHECK(std::strstr(counted, "at_once 0\nat_engine 1\n") != nullptr);
+}
 #endif
 
 struct Case {
@@ -1495,6 +1509,8 @@ const Case cases[] = {
     CASE(own_lists_have_a_limit, "any", "U-01 lio_listio 18"),
     CASE(own_completions_come_in_order, "any", "U-02"),
     CASE(own_vectors, "any", "U-01"),
+    {"own_lists_leave_to_the_engine", own_lists_leave_to_the_engine, "any", "U-01",
+     "inline_write=0"},
 #endif
 };
 

@@ -146,9 +146,9 @@ AtOnce try_at_once(const Transfer& transfer, const Options& options, bool ordere
   // By -1 the kernel would understand the file's own position.
   if (transfer.offset < 0 || (transfer.flags & O_DIRECT) != 0) return {};
   if (reads(transfer.action)) {
-    return transfer.bytes / patience <= options.inline_read ? read_file(transfer) : AtOnce{};
+    return transfer.bytes <= patience * options.inline_read ? read_file(transfer) : AtOnce{};
   }
-  if (transfer.bytes / patience > options.inline_write ||
+  if (transfer.bytes > patience * options.inline_write ||
       (transfer.flags & (O_SYNC | O_DSYNC)) != 0) {
     return {};
   }
