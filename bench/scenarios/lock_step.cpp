@@ -85,7 +85,9 @@ int main(int argc, char** argv) {
     return 2;
   }
   const bool by_coroutine = baton::bench::option(argc, argv, "--style", "callback") == "coroutine";
-  const bool datagrams = lock_step::number(argc, argv, "--datagrams", 0) != 0;
+  const auto serve = lock_step::number(argc, argv, "--datagrams", 0) != 0
+                         ? serve_by_callbacks<baton::DatagramSocket>
+                         : serve_by_callbacks<baton::StreamSocket>;
   baton::Proactor proactor{*config};
   std::vector<std::unique_ptr<Session>> sessions;
   for (const int fd : peers.sessions()) {
@@ -93,9 +95,7 @@ int main(int argc, char** argv) {
       auto peer = baton::StreamSocket::adopt(proactor, fd);
       if (!peer) return 2;
       proactor.spawn(echo(std::move(*peer), peers));
-    } else if (!(datagrams
-                     ? serve_by_callbacks<baton::DatagramSocket>(proactor, fd, peers, sessions)
-                     : serve_by_callbacks<baton::StreamSocket>(proactor, fd, peers, sessions))) {
+    } else if (!serve(proactor, fd, peers, sessions)) {
       return 2;
     }
   }

@@ -187,6 +187,11 @@ inline bool EmulatedEngine::is_plain(const Operation& operation, unsigned specia
   return (operation.flags() & special) == 0 && operation.buffer().size - 1 < limits::transfer_max;
 }
 
+// Nobody's bytes come before.
+inline bool EmulatedEngine::may_send_straight(const Record& record) noexcept {
+  return record.straight && record.out.queue.empty() && !record.out.asleep;
+}
+
 Submission EmulatedEngine::submit(Operation& operation) noexcept {
   if (operation.kind() == OperationKind::write_stream && concurrent_) {
     return submit_write_locked(operation);
@@ -234,9 +239,7 @@ Submission EmulatedEngine::submit_datagram(Operation& operation, void* known) no
     return watch_straight(operation, record) ? Submission::pending
                                              : submit_generally(operation, true);
   }
-  if (BATON_UNLIKELY(!record.straight || !record.out.queue.empty() || record.out.asleep)) {
-    return submit_generally(operation, true);
-  }
+  if (BATON_UNLIKELY(!may_send_straight(record))) return submit_generally(operation, true);
   const Outcome outcome = performer_.write_datagram(operation);
   if (BATON_UNLIKELY(outcome != Outcome::done)) {
     return submit_generally(operation, outcome != Outcome::again);
@@ -282,9 +285,7 @@ Submission EmulatedEngine::queue_rest(Operation& operation, Record& record) noex
 
 inline EmulatedEngine::Sent EmulatedEngine::send_straight(Operation& operation,
                                                           Record& record) noexcept {
-  if (BATON_UNLIKELY(!record.straight || !record.out.queue.empty() || record.out.asleep)) {
-    return Sent::nothing;
-  }
+  if (BATON_UNLIKELY(!may_send_straight(record))) return Sent::nothing;
   const MutableBuffer buffer = operation.buffer();
   const ssize_t moved =
       system_.send(record.fd, buffer.data, buffer.size, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -359,13 +360,12 @@ inline bool EmulatedEngine::receive_straight(Record& record, OperationQueue& com
 bool EmulatedEngine::receive_datagrams(Record& record, OperationQueue& completed) noexcept {
   BATON_DASSERT(!concurrent_);
   Direction& direction = record.in;
+  if (!record.straight_in) return false;
   for (unsigned calls = 0; calls < calls_max; ++calls) {
     Operation* const front = direction.queue.front();
     if (front == nullptr) return calls > 0;
-    if (!record.straight_in || front->kind() != OperationKind::read_datagram ||
-        front->has(Operation::pooled)) {
+    if (front->kind() != OperationKind::read_datagram || front->has(Operation::pooled))
       return false;
-    }
     if (performer_.read_datagram(*front) != Outcome::done) return calls > 0;
     direction.failures = 0;
     progress(*front).owner = nullptr;

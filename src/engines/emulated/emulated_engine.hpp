@@ -89,6 +89,8 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
                                               unsigned special) noexcept;
   [[gnu::always_inline]] bool watch_straight(Operation& operation, Record& record) noexcept
       BATON_NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::always_inline]] static bool may_send_straight(const Record& record) noexcept
+      BATON_REQUIRES(record.out.mutex);
   Submission submit_write_locked(Operation& operation) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
   [[gnu::noinline, gnu::cold]] Submission write_otherwise(
       Operation& operation, Record& record, Sent sent) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;

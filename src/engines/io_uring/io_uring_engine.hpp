@@ -74,15 +74,14 @@ class IoUringEngine final : public Engine {
   // Everything from here to the tables is called with the lock held.
 
   // The usual read and the usual write: one buffer, a socket, nobody queued before, and one thread;
-  // or a datagram, which has no lane.
-  // False: it is not that, or did not end so; the general way below goes on.
+  // or a datagram, which has no lane. False: it is not that, or did not end so; the general way
+  // below goes on.
   [[gnu::always_inline]] bool submit_straight(
       Operation& operation, Lane& lane, abi::Opcode what) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
   [[gnu::always_inline]] bool submit_datagram_straight(Operation& operation) noexcept
       BATON_NO_THREAD_SAFETY_ANALYSIS;
   [[gnu::always_inline]] bool settle_straight(abi::Cqe completion, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);
-
   void settle_datagram(Request& request, int result, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);
 
