@@ -95,10 +95,15 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
     // A leader is in a handler and nobody watches: that comes before helping (rule 4), unless this
     // is the understudy itself, whose look has found old results.
     const bool to_the_role = me.seats == 0 && !me.helps && !late && understudy_ == nullptr &&
-                             leader_in_handler() && !urgent();
+                             !length_.lasts() && leader_in_handler() && !urgent();
     if (!to_the_role) {
       if (batch_.out()) recall_batch();
       if (!lane_.completed.empty()) {
+        // Who helps while nobody is understudy watches the leader between its handlers.
+        if (me.seats == 0 && !me.helps && understudy_ == nullptr && leader_in_handler()) {
+          me.helps = true;
+          note(me);
+        }
         const std::size_t room = handlers_max != 0 ? handlers_max - handlers : ~std::size_t{0};
         // An exception leaves from here, everything handed over.
         const std::size_t ran = run(me, std::min(room, lane_.handlers_before_look() - since_look));
@@ -109,6 +114,9 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
       me.helps = false;
       if (late || (return_after_handlers && handlers > 0)) break;
       take_seats(me);
+      if (me.seats == 0 && length_.lasts()) {
+        take_seats_from_handlers(me, [](const Processor& led) { return led.has_work(); });
+      }
       if (me.seats != 0) {
         since_look = 0;
         lead(me, deadline);
@@ -123,7 +131,7 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
   return handlers;
 }
 
-// Runs a handler, or several when this thread is alone; seat kept. Entering, marking the seat and
+// Runs a handler, or several when that serves as well; seat kept. Entering, marking the seat and
 // looking round are one critical section.
 std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREAD_SAFETY_ANALYSIS {
   me.keeps_notes = false;
@@ -133,12 +141,12 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
       if ((me.seats & bit(*processor)) != 0) ++processor->seat.count;
     }
   }
-  const bool many = handlers_max > 1 && alone();
+  const bool many = handlers_max > 1 && batch_serves(me);
   ++in_handlers_;
   std::size_t count = 1;
   try {
     if (many) {
-      count = run_alone(handlers_max);
+      count = run_batch(handlers_max);
     } else {
       ++taken_;
       run_one(*ledger_.pop(lane_));
@@ -157,8 +165,8 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
 
 void Dispatcher::run_one(Operation& operation) BATON_NO_THREAD_SAFETY_ANALYSIS {
   look_round();
-  // A sample for the statistics: the last of each batch.
-  const std::int64_t begin = lane_.completed.empty() ? system_.monotonic_ns() : 0;
+  const bool timed = lane_.completed.empty() || taken_ % HandlerLength::one_in == 0;
+  const std::int64_t begin = timed ? system_.monotonic_ns() : 0;
   ledger_.mutex.unlock(system_);
   Handle* handle = nullptr;
   try {
@@ -167,39 +175,48 @@ void Dispatcher::run_one(Operation& operation) BATON_NO_THREAD_SAFETY_ANALYSIS {
     ledger_.mutex.lock(system_);
     throw;
   }
-  const std::int64_t end = begin != 0 ? system_.monotonic_ns() : 0;
+  const std::int64_t took = timed ? system_.monotonic_ns() - begin : 0;
   ledger_.mutex.lock(system_);
-  lane_.counters.handler_ns_max.raise_to(static_cast<std::uint64_t>(end - begin));
+  if (timed) note_length(took);
   ledger_.handler_returned(lane_, handle);
 }
 
-// Nobody else is here to be told, or to be kept waiting: takes what is queued, and comes back to
-// the mutex when all of that has run. Whoever comes meanwhile recalls the rest.
-std::size_t Dispatcher::run_alone(std::size_t handlers_max) BATON_NO_THREAD_SAFETY_ANALYSIS {
-  // A sample for the statistics, as in run_one: the last.
+void Dispatcher::note_length(std::int64_t ns) noexcept {
+  lane_.counters.handler_ns_max.raise_to(static_cast<std::uint64_t>(ns));
+  length_.note(ns);
+}
+
+// Takes what is queued, and comes back to the mutex when all of that has run. Whoever comes
+// meanwhile recalls the rest.
+std::size_t Dispatcher::run_batch(std::size_t handlers_max) BATON_NO_THREAD_SAFETY_ANALYSIS {
   const std::size_t most = std::min({handlers_max, lane_.completed.size(), TakenBatch::capacity});
+  // One is timed: any, for of what comes together the first, or the last, are often of one kind.
+  std::size_t until_timed = (taken_ * 0x9e3779b97f4a7c15U >> 32) % most;
+  std::int64_t took = -1;
   taken_ += lane_.completed.size();
   batch_.take(lane_.completed);
+  look_round();
   ledger_.mutex.unlock(system_);
-  std::int64_t begin = 0;
   std::size_t count = 0;
   Handle* handle = nullptr;
   try {
     while (count < most && !stopped()) {
       Operation* operation = batch_.next(handle);
       if (operation == nullptr) break;
+      ++count;
+      const bool timed = until_timed-- == 0;
+      const std::int64_t begin = timed ? system_.monotonic_ns() : 0;
       handle = nullptr;
-      if (++count == most) begin = system_.monotonic_ns();
       handle = runner_.run(lane_, *operation, true);
+      if (timed) took = system_.monotonic_ns() - begin;
     }
   } catch (...) {
     ledger_.mutex.lock(system_);
     recall_batch();
     throw;
   }
-  const std::int64_t end = begin != 0 ? system_.monotonic_ns() : 0;
   ledger_.mutex.lock(system_);
-  lane_.counters.handler_ns_max.raise_to(static_cast<std::uint64_t>(end - begin));
+  if (took >= 0) note_length(took);
   recall_batch();
   ledger_.handler_returned(lane_, handle);
   return count;
@@ -340,23 +357,32 @@ void Dispatcher::note(Member& me) {
   me.looked = ledger_.now();
 }
 
-// Takes the seats of leaders that are in the same handler since the last look: all of them, for
-// the one who waits next in one engine would leave the others without a leader.
-bool Dispatcher::take_stuck_seats(Member& me) {
-  bool any = false;
+// Takes the wanted seats of leaders that are in a handler: all of them, for the one who waits next
+// in one engine would leave the others without a leader. How many.
+template <class Wanted>
+unsigned Dispatcher::take_seats_from_handlers(Member& me, Wanted wanted) noexcept {
+  unsigned taken = 0;
   for (Processor* processor : processors_) {
-    Seat& seat = processor->seat;
+    const Seat& seat = processor->seat;
     if (processor->mode == Mode::dedicated || seat.state.load() != SeatState::in_handler ||
-        seat.count != me.mark[processor->index] ||
-        seat.holder.load(std::memory_order_relaxed) == me.number) {
+        seat.holder.load(std::memory_order_relaxed) == me.number || !wanted(*processor)) {
       continue;
     }
     take_seat(me, *processor);
-    lane_.counters.seats_taken.add();
-    any = true;
+    ++taken;
   }
-  if (any) lane_.counters.slow_handlers.add();
-  return any;
+  return taken;
+}
+
+// Those who are in the same handler since the last look.
+bool Dispatcher::take_stuck_seats(Member& me) {
+  const unsigned taken = take_seats_from_handlers(me, [&me](const Processor& processor) {
+    return processor.seat.count == me.mark[processor.index];
+  });
+  if (taken == 0) return false;
+  lane_.counters.seats_taken.add(taken);
+  lane_.counters.slow_handlers.add();
+  return true;
 }
 
 // The understudy's look, one critical section. True: there is something to do.
@@ -393,13 +419,18 @@ bool Dispatcher::helped_enough(Member& me) {
   if (take_stuck_seats(me)) return true;
   const bool all_taken = taken_ >= me.queue_mark;
   note(me);
-  return all_taken;
+  return all_taken && !help_pays();
 }
 
-// -- alone ----------------------------------------------------------------------------------------
+// -- batches --------------------------------------------------------------------------------------
 
-// No other thread sleeps, waits, is on its way, or runs a handler.
-bool Dispatcher::alone() const noexcept { return !somebody_rests() && in_handlers_ == 0; }
+// Nobody need be told of what is queued, nor be kept from it: no other thread is there; or handlers
+// are short, I keep a seat, and the understudy watches it, which takes it and recalls the batch if
+// they are not short this time.
+bool Dispatcher::batch_serves(const Member& me) const noexcept {
+  if (in_handlers_ != 0 || coming_ != 0 || waiting_ != 0) return false;
+  return understudy_ != nullptr ? me.seats != 0 && length_.is_short() : sleepers_ == nullptr;
+}
 
 // What was taken and not begun goes back to the front of the queue.
 void Dispatcher::recall_batch() noexcept {
@@ -517,7 +548,13 @@ bool Dispatcher::leader_asked() const noexcept {
 }
 
 bool Dispatcher::urgent() const noexcept {
-  return unled() || (!lane_.completed.empty() && !leader_busy()) || timers_uncovered();
+  return unled() || (!lane_.completed.empty() && !leader_busy()) || help_pays() ||
+         timers_uncovered();
+}
+
+// A busy leader would come to it by itself, but late.
+bool Dispatcher::help_pays() const noexcept {
+  return length_.worth_a_thread(lane_.completed.size());
 }
 
 // There are timers, and nobody who sleeps, waits or looks will come by for them.

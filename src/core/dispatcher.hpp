@@ -26,6 +26,7 @@
 
 #include "baton/deadline.hpp"
 #include "baton/proactor.hpp"
+#include "core/handler_length.hpp"
 #include "core/ledger.hpp"
 #include "core/taken_batch.hpp"
 #include "os/parking.hpp"
@@ -116,11 +117,14 @@ class Dispatcher {
   void rest(Member& me, Deadline deadline, bool& late) BATON_REQUIRES(ledger_.mutex);
   bool look(Member& me) BATON_REQUIRES(ledger_.mutex);
   void note(Member& me) BATON_REQUIRES(ledger_.mutex);
+  template <class Wanted>
+  unsigned take_seats_from_handlers(Member& me, Wanted wanted) noexcept
+      BATON_REQUIRES(ledger_.mutex);
   bool take_stuck_seats(Member& me) BATON_REQUIRES(ledger_.mutex);
   bool helped_enough(Member& me) BATON_REQUIRES(ledger_.mutex);
   std::size_t run(Member& me, std::size_t handlers_max) BATON_REQUIRES(ledger_.mutex);
   void run_one(Operation& operation) BATON_REQUIRES(ledger_.mutex);
-  std::size_t run_alone(std::size_t handlers_max) BATON_REQUIRES(ledger_.mutex);
+  std::size_t run_batch(std::size_t handlers_max) BATON_REQUIRES(ledger_.mutex);
   void leave(Member& me) BATON_REQUIRES(ledger_.mutex);
 
   /// Draining, and nothing pending, queued or in a handler.
@@ -140,8 +144,9 @@ class Dispatcher {
   }
   void wake_whom_it_takes() BATON_REQUIRES(ledger_.mutex);
 
-  // What a thread that is alone has taken.
-  [[nodiscard]] bool alone() const noexcept;
+  // What a thread has taken to run without the mutex in between.
+  [[nodiscard]] bool batch_serves(const Member& me) const noexcept;
+  void note_length(std::int64_t ns) noexcept BATON_REQUIRES(ledger_.mutex);
   void recall_batch() noexcept BATON_REQUIRES(ledger_.mutex);
 
   // What look_round asks.
@@ -150,6 +155,7 @@ class Dispatcher {
   [[nodiscard]] bool leader_in_handler() const noexcept;
   [[nodiscard]] bool leader_asked() const noexcept;
   [[nodiscard]] bool urgent() const noexcept;
+  [[nodiscard]] bool help_pays() const noexcept;
   [[nodiscard]] bool timers_uncovered() const noexcept;
 
   void wake_follower() noexcept;
@@ -187,6 +193,7 @@ class Dispatcher {
   std::uint32_t waiting_ = 0;     // leaders of shared processors in their wait
   std::uint32_t in_handlers_ = 0;
   std::uint64_t taken_ = 0;  // results taken from the queue, ever
+  HandlerLength length_;
   // Written for each handler by its owner: not in a line that starters look at.
   alignas(64) TakenBatch batch_;
 };

@@ -1,6 +1,6 @@
 // TakenBatch: results that a thread has taken out of the queue to run their handlers one after the
-// other without the mutex in between. Only a thread that is alone in its proactor does so, since
-// nobody could help it; whoever comes to share the work recalls what is not begun yet.
+// other without the mutex in between. A thread does so where nobody could help it, or nobody need
+// (Dispatcher::batch_serves); whoever comes to share the work recalls what is not begun yet.
 //
 // The owner's next() and another thread's recall() keep out of each other's way as in Dekker's
 // algorithm: the owner says that it is taking and then looks whether the batch was recalled, the

@@ -142,6 +142,11 @@
 #ifndef HYST
 #define HYST 1          /* sleep for good only after a look without traffic  */
 #endif
+#ifndef HELP
+#define HELP 0          /* 1: handlers may be thought to last, and then what is
+                           queued is urgent, and an idle thread takes the seat
+                           of a leader in a handler                          */
+#endif
 
 #define ALL   (NOPS + NPOST)
 #define PROC(k) ((k) % NP)
@@ -178,6 +183,11 @@ byte nwakes;
 byte free_done;
 byte free_goal;
 byte tbudget = TMO;
+#if HELP
+bool lasts;             /* what the threads think of the handlers             */
+#else
+#define lasts 0
+#endif
 byte inpool = NT;
 chan cq = [ALL] of { byte };
 #if !SHARED
@@ -198,8 +208,8 @@ hidden byte hi, hj;
 #define CANLEAD(q) (SH(q) && holder[q] == 0 && nst[q] + ndf[q] > 0)
 #define UNLED (CANLEAD(0) || CANLEAD(1))
 #define WANTED (INH(0) || INH(1))
-#define NOW (UNLED || (len(cq) > 0 && !BUSY(0) && !BUSY(1)))
-#define FIRST (ROLEFIRST && mine == 0 && !late && WANTED && under == 0 && !(NOW))
+#define NOW (UNLED || (len(cq) > 0 && (lasts || (!BUSY(0) && !BUSY(1)))))
+#define FIRST (ROLEFIRST && mine == 0 && !late && !lasts && WANTED && under == 0 && !(NOW))
 #define FREE (!SUPPRESS || coming == 0)
 #define QFREE (len(cq) > 0 && FREE && (!SUPPRESS || !(ASKED(0) || ASKED(1))))
 
@@ -402,6 +412,12 @@ take:
        :: mine == 0 && CANLEAD(0) -> holder[0] = t + 1; hc[0]++; seat[0] = AWAKE; mine = 1
        :: mine == 0 && !CANLEAD(0) && CANLEAD(1)
           -> holder[1] = t + 1; hc[1]++; seat[1] = AWAKE; mine = 2
+#if HELP
+       :: mine == 0 && !(UNLED) && lasts && INH(0) && nst[0] + ndf[0] > 0
+          -> holder[0] = t + 1; hc[0]++; seat[0] = AWAKE; mine = 1
+       :: mine == 0 && !(UNLED) && lasts && INH(1) && nst[1] + ndf[1] > 0
+          -> holder[1] = t + 1; hc[1]++; seat[1] = AWAKE; mine = 2
+#endif
        :: else -> skip
        fi;
        if
@@ -539,6 +555,12 @@ end_block:
     :: !BLK(i) -> free_done++
     :: else -> skip
     fi;
+#if HELP
+    if
+    :: lasts = 0
+    :: lasts = 1
+    fi;
+#endif
     if
     :: i < NOPS && i + NEXT < NOPS -> start(i + NEXT, t + 1)
     :: else -> skip
@@ -649,6 +671,12 @@ end_w:
 init {
   byte z = 0;
   atomic {
+#if HELP
+    if
+    :: lasts = 0
+    :: lasts = 1
+    fi;
+#endif
     do
     :: z < ALL ->
        if

@@ -1,6 +1,9 @@
 // Who leads, who follows, who is woken: the hand-over rule and its levels (P-10 to P-13, P-16).
 #include "threads.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 namespace baton::conformance {
 namespace {
 
@@ -130,6 +133,86 @@ TEST_P(SharedRoles, one_session_does_not_wander_from_thread_to_thread) {
   for (int i = 0; i < messages; ++i) round_trip(peer.get(), 16);
   const Statistics counts = proactor().statistics();
   EXPECT_LT(woken(), messages / 10U + 2 * counts.slow_handlers) << counts.to_string();
+}
+
+/// Where the understudy does not look before a test that hangs has failed.
+class LastingHandlers : public SharedRoles {
+ protected:
+  void begin_without_looks() {
+    use(2, [](Config& config) { config.understudy_look_us = 10'000'000; });
+    run(2);
+    wait_until_asleep(2);
+  }
+  /// Enough of them to be noticed.
+  void run_lasting() {
+    for (int i = 0; i < 8; ++i) {
+      run_together(16, [] { std::this_thread::sleep_for(200us); });
+    }
+  }
+  /// Handlers of reads that are queued together, by one that keeps the leader until all have come.
+  void run_together(std::size_t count, std::function<void()> body) {
+    ran_ = 0;
+    bodies_.push_back(std::move(body));
+    std::vector<Stream> streams(count);
+    Gate& all_have_come = gate();
+    Stream first;
+    Operation& read = operation();
+    read.set_handler([&](Operation&) { all_have_come.wait(); });
+    read_byte(adopt(first.ours), read);
+    for (Stream& stream : streams) {
+      Operation& each = operation();
+      each.set_handler([this, body = &bodies_.back()](Operation&) {
+        (*body)();
+        ran_.fetch_add(1);
+      });
+      read_byte(adopt(stream.ours), each);
+    }
+    send_all(first.peer.get(), "x", 1);
+    for (Stream& stream : streams) send_all(stream.peer.get(), "x", 1);
+    all_have_come.open();
+    wait_for(static_cast<int>(count));
+    std::ranges::move(streams, std::back_inserter(streams_));
+    streams_.push_back(std::move(first));
+  }
+
+ private:
+  std::deque<std::function<void()>> bodies_;
+  std::vector<Stream> streams_;
+};
+BATON_CONFORMANCE_SUITE_IN(LastingHandlers, Mode::shared);
+
+// Each of two handlers waits for the other. Once handlers were seen to last, what is queued behind
+// one of them is given to a thread that sleeps.
+TEST_P(LastingHandlers, do_not_keep_what_is_queued_behind_them) {
+  begin_without_looks();
+  run_lasting();
+  std::atomic<int> met{0};
+  run_together(2, [&] {
+    met.fetch_add(1);
+    wait_until([&] { return met == 2; });
+  });
+  EXPECT_EQ(proactor().statistics().seats_taken, 0U) << "by the understudy";
+}
+
+// The leader's handler waits for an answer that only another leader can bring: the thread that has
+// helped, and has nothing to do any more.
+TEST_P(LastingHandlers, do_not_keep_what_comes_later) {
+  begin_without_looks();
+  run_lasting();
+  Peer session = echo();
+  std::atomic<int> met{0};
+  std::atomic<bool> answered{false};
+  std::thread client{[&] {
+    wait_until([&] { return met == 2; });
+    round_trip(session.get());
+    answered = true;
+  }};
+  run_together(2, [&] {
+    const bool first = met.fetch_add(1) == 0;
+    wait_until([&] { return met == 2 && (answered || !first); });
+  });
+  client.join();
+  EXPECT_EQ(proactor().statistics().seats_taken, 0U) << "by the understudy";
 }
 
 }  // namespace

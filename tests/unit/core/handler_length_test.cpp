@@ -1,0 +1,68 @@
+// What the dispatcher makes of how long handlers last.
+#include "core/handler_length.hpp"
+
+#include <gtest/gtest.h>
+
+namespace baton {
+namespace {
+
+HandlerLength after(int handlers, std::int64_t ns) {
+  HandlerLength length;
+  for (int i = 0; i < handlers; ++i) length.note(ns);
+  return length;
+}
+
+TEST(HandlerLength, IsShortUntilSomethingElseIsKnown) {
+  const HandlerLength length;
+  EXPECT_TRUE(length.is_short());
+  EXPECT_FALSE(length.lasts());
+  EXPECT_FALSE(length.worth_a_thread(1'000'000));
+}
+
+TEST(HandlerLength, ShortHandlersAreNeverWorthAThread) {
+  const HandlerLength length = after(1'000, 3'000);
+  EXPECT_TRUE(length.is_short());
+  EXPECT_FALSE(length.worth_a_thread(1'000'000));
+}
+
+TEST(HandlerLength, ManyMakeUpForHowShortTheyAre) {
+  const HandlerLength length = after(1'000, 10'000);
+  EXPECT_FALSE(length.is_short());
+  EXPECT_FALSE(length.lasts());
+  EXPECT_FALSE(length.worth_a_thread(1));
+  EXPECT_TRUE(length.worth_a_thread(4));
+}
+
+TEST(HandlerLength, OneThatLastsIsWorthAThread) {
+  const HandlerLength length = after(1'000, 100'000);
+  EXPECT_TRUE(length.lasts());
+  EXPECT_TRUE(length.worth_a_thread(1));
+  EXPECT_FALSE(length.worth_a_thread(0));
+}
+
+// Its thread was kept from its core for a second: that says nothing of the others.
+TEST(HandlerLength, OneOutlierIsNotBelieved) {
+  HandlerLength length = after(1'000, 1'000);
+  length.note(1'000'000'000);
+  EXPECT_FALSE(length.lasts());
+  EXPECT_FALSE(length.worth_a_thread(1));
+}
+
+TEST(HandlerLength, ForgetsInBothDirections) {
+  HandlerLength length = after(1'000, 100'000);
+  for (int i = 0; i < 40; ++i) length.note(500);
+  EXPECT_TRUE(length.is_short());
+  for (int i = 0; i < 8; ++i) length.note(100'000);
+  EXPECT_TRUE(length.lasts());
+}
+
+// A clock that went back, as between two cores.
+TEST(HandlerLength, NoTimeIsNegative) {
+  HandlerLength length;
+  length.note(-1'000'000'000);
+  for (int i = 0; i < 8; ++i) length.note(100'000);
+  EXPECT_TRUE(length.lasts());
+}
+
+}  // namespace
+}  // namespace baton
