@@ -44,6 +44,12 @@ class BATON_EXPORT InterruptStrategy {
   /// Consumes what interrupts have left; called by the leader after a wait that was interrupted.
   virtual void reset() noexcept = 0;
 
+  /// An interrupt makes a new event of the descriptor though nobody has read what the last one
+  /// left, for ever (an eventfd does, a pipe fills up). Where the wait strategy reports each
+  /// (WaitStrategy::add_edge), `acknowledge` is called instead of reset: the same without a read.
+  [[nodiscard]] virtual bool tells_anew() const noexcept { return false; }
+  virtual void acknowledge() noexcept { reset(); }
+
   /// In the child after fork: new kernel objects in place of the shared ones.
   virtual Result<void, Failure> recreate() = 0;
 };

@@ -67,6 +67,13 @@ class BATON_EXPORT WaitStrategy {
   /// `interest` may be none: known, but nothing is reported. Errors: the system's;
   /// errc::descriptor_out_of_range when the number does not fit; EPERM for files without readiness.
   virtual std::error_code add(NativeHandle fd, Interest interest, Token token) noexcept = 0;
+  /// Watches a descriptor for input like an edge strategy: a report each time that something was
+  /// written, whether what came before has been read or not. Only for interrupts
+  /// (InterruptStrategy::tells_anew), which then need no read. ENOTSUP, as by default: use add.
+  virtual std::error_code add_edge(NativeHandle fd, Token token) noexcept {
+    static_cast<void>(fd), static_cast<void>(token);
+    return std::make_error_code(std::errc::not_supported);
+  }
   /// Replaces interest and token; arms again after a one-shot report.
   virtual std::error_code modify(NativeHandle fd, Interest interest, Token token) noexcept = 0;
   /// After return no new report names this token; one already taken is caught by its generation.

@@ -187,8 +187,10 @@ Result<void, Failure> Demultiplexer::open_interrupt(
 }
 
 std::error_code Demultiplexer::fit_interrupt(InterruptStrategy& interrupter) noexcept {
-  if (interrupter.descriptor() != invalid_handle) {
-    return strategy_->add(interrupter.descriptor(), Interest::in, interrupt_token);
+  const NativeHandle fd = interrupter.descriptor();
+  if (fd != invalid_handle) {
+    edge_interrupt_ = interrupter.tells_anew() && !strategy_->add_edge(fd, interrupt_token);
+    return edge_interrupt_ ? std::error_code{} : strategy_->add(fd, Interest::in, interrupt_token);
   }
   return info().takes_signal_mask ? std::error_code{} : make_error_code(errc::bad_configuration);
 }
@@ -422,6 +424,7 @@ bool Demultiplexer::sort_out(Report& report, bool& interrupted) noexcept {
 }
 
 void Demultiplexer::consume_interrupt() noexcept {
+  if (edge_interrupt_) return interrupter_->acknowledge();
   interrupter_->reset();
   if (!one_shot_) return;
   const os::LockGuard lock(mutex_, system_, concurrent_);

@@ -208,6 +208,7 @@ class Demultiplexer {
   const bool plain_;      // neither: a report is what it says
   const bool fixed_set_;  // and somebody else may change it
   std::unique_ptr<InterruptStrategy> interrupter_;
+  bool edge_interrupt_ = false;        // it is told anew by each interrupt, and never read
   bool by_signal_ = false;             // the interrupter has no descriptor
   bool waits_specially_ = fixed_set_;  // for either reason
   ChunkedTable<Descriptor> descriptors_;

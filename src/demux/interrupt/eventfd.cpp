@@ -48,6 +48,11 @@ class EventfdInterruptStrategy final : public InterruptStrategy {
     pending_.exchange(false, std::memory_order_acq_rel);
   }
 
+  // Edge-triggered, each write is reported, and the counter has room for 500 years of them. As in
+  // reset, what finds the flag still set is covered by the wake-up that is being consumed.
+  [[nodiscard]] bool tells_anew() const noexcept override { return true; }
+  void acknowledge() noexcept override { pending_.exchange(false, std::memory_order_acq_rel); }
+
   Result<void, Failure> recreate() override {
     close_all();
     pending_.store(false, std::memory_order_relaxed);  // one thread in the child

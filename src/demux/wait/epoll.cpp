@@ -80,6 +80,10 @@ class EpollWaitStrategy final : public WaitStrategy {
     return control(EPOLL_CTL_ADD, fd, interest, token);
   }
 
+  std::error_code add_edge(NativeHandle fd, Token token) noexcept override {
+    return control(EPOLL_CTL_ADD, fd, Interest::in, token, EPOLLET);
+  }
+
   std::error_code modify(NativeHandle fd, Interest interest, Token token) noexcept override {
     if (!any(interest)) return remove(fd);
     const std::error_code error = control(EPOLL_CTL_MOD, fd, interest, token);
@@ -124,10 +128,12 @@ class EpollWaitStrategy final : public WaitStrategy {
   // EPERM: a file without readiness. ENOMEM, ENOSPC (/proc/sys/fs/epoll/max_user_watches), EBADF,
   // EEXIST (registered twice under one number), ENOENT, ELOOP (an epoll in itself): the caller's to
   // know. EINVAL: only a bug, or an epoll that would watch itself.
-  std::error_code control(int operation, NativeHandle fd, Interest interest, Token token) noexcept {
+  std::error_code control(int operation, NativeHandle fd, Interest interest, Token token,
+                          std::uint32_t trigger = 0) noexcept {
     BATON_ASSERT(fd >= 0);
     BATON_ASSERT(epoll_ != invalid_handle);
     epoll_event event = event_of(interest, token);
+    event.events |= trigger;
     if (system_.epoll_ctl(epoll_, operation, fd, &event) == 0) return {};
     return system_error();
   }

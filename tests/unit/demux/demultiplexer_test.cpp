@@ -221,6 +221,25 @@ TEST(demux_cost, one_thread_takes_no_lock) {
   EXPECT_EQ(system_calls().locks, 0U);
 }
 
+// It is told by each write anew, so that nobody need read.
+TEST(demux_cost, an_interrupt_is_a_write_and_a_wait) {
+  auto demux = opened("epoll", "eventfd");
+  std::array<Report, 4> reports;
+  system_calls().clear();
+  for (std::uint64_t i = 1; i <= 5; ++i) {
+    demux->interrupt();
+    demux->interrupt();
+    EXPECT_EQ(system_calls().writes, i) << "two interrupts are as good as one";
+    bool interrupted = false;
+    demux->wait(reports, Deadline::after(std::chrono::seconds{10}), interrupted);
+    EXPECT_TRUE(interrupted);
+    demux->wait(reports, Deadline::immediately(), interrupted);
+    EXPECT_FALSE(interrupted);
+  }
+  EXPECT_EQ(system_calls().reads, 0U);
+  EXPECT_EQ(system_calls().waits, 10U);
+}
+
 TEST(demux_cost, an_edge_is_registered_once_for_both) {
   const SocketPair pair;
   pair.fill();
