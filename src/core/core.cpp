@@ -104,19 +104,16 @@ LaneLoop* Proactor::Core::enter_a_lane() {
                           "every processor has its thread; raise `threads` in the configuration");
 }
 
-// A stop and a restart at the same time: one of them comes after the other as a whole, or some
-// lanes would be stopped and others not.
-os::Mutex& Proactor::Core::stop_mutex() noexcept {
-  return per_thread_ ? stop_mutex_ : ledger_.mutex;
-}
-
 void Proactor::Core::refuse(Refusing what) noexcept {
   ledger_.refusing.store(what, std::memory_order_release);
   for (const auto& loop : loops_) loop->call_attention();
 }
 
 void Proactor::Core::stop() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
-  const os::LockGuard lock{stop_mutex(), system_};
+  // A stop and a restart at the same time: one of them comes after the other as a whole, or some
+  // lanes would be stopped and others not.
+  const os::LockGuard lock{ledger_.mutex, system_, !per_thread_};
+  const os::LockGuard alone{stop_mutex_, system_, per_thread_};
   stopped_.store(true, std::memory_order_release);
   refuse(Refusing::everything);
   for (const auto& loop : loops_) loop->stop();

@@ -112,7 +112,6 @@ class Proactor::Core final : public HandlerRunner {
   LaneLoop* enter_a_lane();
   void finish_everything() noexcept;
   [[nodiscard]] bool everything_finished() noexcept;
-  os::Mutex& stop_mutex() noexcept;
   static void deliver_to_lanes(void* self, OperationQueue& finished);
 
   const std::error_code success_;  // made once: each is a call into the C++ library
@@ -129,7 +128,7 @@ class Proactor::Core final : public HandlerRunner {
   Lane between_lanes_;  // per_thread: for the counters of the team's dedicated processors
   std::atomic<bool> stopped_{false};
   std::atomic<bool> finishing_{false};  // the destructor is at work
-  os::Mutex stop_mutex_;                // of per_thread teams, after the ledger's: see stop_mutex()
+  os::Mutex stop_mutex_;                // of per_thread teams, after the ledger's: see stop()
   // The deadline of a drain, on a timer of our own: a drain needs no memory. The timer may outlive
   // the drain that started it, and serve the next. Before the ledger's mutex.
   os::Mutex drain_mutex_;

@@ -608,19 +608,15 @@ void Dispatcher::wake_somebody() {
 void Dispatcher::wake_follower() noexcept {
   Member& member = *sleepers_;  // last in, first out: its cache is the warmest
   remove_sleeper(member);
-  member.rest = Rest::signalled;
-  ++coming_;
   lane_.counters.followers_woken.add();
-  member.slot.unpark(system_);
+  signal(member);
 }
 
 void Dispatcher::wake_understudy() noexcept {
   Member& member = *understudy_;
   understudy_ = nullptr;
-  member.rest = Rest::signalled;
-  ++coming_;
   lane_.counters.followers_woken.add();
-  member.slot.unpark(system_);
+  signal(member);
 }
 
 bool Dispatcher::ask_a_leader() noexcept {
@@ -687,9 +683,13 @@ void Dispatcher::wake_timekeeper() noexcept {
   member.keeps_notes = member.rest == Rest::understudy;
   if (member.rest == Rest::understudy) understudy_ = nullptr;
   if (member.rest == Rest::asleep) remove_sleeper(member);
+  signal(member);
+}
+
+void Dispatcher::signal(Member& member) noexcept {
   member.rest = Rest::signalled;
   ++coming_;
-  member.slot.unpark(system_);
+  ledger_.mutex.wake_when_free(member.slot.signal(), system_);
 }
 
 // -- sleepers -------------------------------------------------------------------------------------

@@ -158,8 +158,9 @@ class Dispatcher {
   [[nodiscard]] bool help_pays() const noexcept;
   [[nodiscard]] bool timers_uncovered() const noexcept;
 
-  void wake_follower() noexcept;
-  void wake_understudy() noexcept;
+  void wake_follower() noexcept BATON_REQUIRES(ledger_.mutex);
+  void wake_understudy() noexcept BATON_REQUIRES(ledger_.mutex);
+  void signal(Member& member) noexcept BATON_REQUIRES(ledger_.mutex);
   void wake_timekeeper() noexcept BATON_REQUIRES(ledger_.mutex);
   bool ask_a_leader() noexcept BATON_REQUIRES(ledger_.mutex);
   void push_sleeper(Member& me) noexcept;

@@ -153,7 +153,7 @@ class Ledger {
   OperationCache cache;
   /// The domain of shared and dedicated processors; outermost of all locks. In a line of its own,
   /// since what follows is read without it.
-  alignas(64) os::Mutex mutex;
+  alignas(64) os::WakingMutex mutex;
   /// The team, lane by lane: fixed before the first start.
   alignas(64) std::vector<std::vector<Processor*>> teams;
   std::atomic<Refusing> refusing{Refusing::nothing};

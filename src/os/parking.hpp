@@ -31,8 +31,14 @@ class BasicParkingSlot {
     return true;
   }
   void unpark(const Futex& system) noexcept {
+    if (auto* const word = signal()) system.futex_wake(word, 1);
+  }
+  /// The first half of unpark(): the second is a futex_wake of the word that is returned, unless
+  /// null. By then the owner may have seen the signal, and its slot be gone: the address is all
+  /// that is used of it, and to be woken for nothing harms nobody who sleeps on a futex.
+  [[nodiscard]] Atomic<std::uint32_t>* signal() noexcept {
     // release: what the waker did before is visible to the woken.
-    if (word_.exchange(1, std::memory_order_release) == 0) system.futex_wake(&word_, 1);
+    return word_.exchange(1, std::memory_order_release) == 0 ? &word_ : nullptr;
   }
 
  private:
