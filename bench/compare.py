@@ -108,7 +108,9 @@ COMPARISONS = {
         "b": ("floor_timer", ["{build}/bench/floor_timer"], None),
         "goals": [("timer_create_cancel", "ratio", "<=", 1.5),
                   ("timer_put_off", "ratio", "<=", 0.65),
-                  ("timer_create_expire", "ratio", "<=", 1.1)],
+                  ("timer_create_expire", "ratio", "<=", 1.1),
+                  ("timer_create_cancel_10k", "ratio", "<=", 1.5),
+                  ("timer_create_expire_10k", "ratio", "<=", 1.1)],
     } for mode in ("shared", "per_thread")],
 }
 

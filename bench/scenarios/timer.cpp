@@ -18,7 +18,7 @@ using baton::Proactor;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t many = 200'000;
-constexpr std::size_t rearmed = 10'000;
+constexpr std::size_t few = 10'000;
 constexpr std::size_t rearm_turns = 10;
 
 struct Rounds {
@@ -77,35 +77,35 @@ void count_down(Operation& timer) {
   if (--rounds.handlers_left == 0) rounds.proactor.stop();
 }
 
-double create_cancel(Rounds& rounds) {
-  rounds.set_handlers(many, count_down);
-  return rounds.run(many, many, [&rounds] {
-    for (std::size_t i = 0; i < many; ++i) rounds.start(rounds.timers[i], rounds.far());
-    rounds.cancel(many);
+double create_cancel(Rounds& rounds, std::size_t count) {
+  rounds.set_handlers(count, count_down);
+  return rounds.run(count, count, [&] {
+    for (std::size_t i = 0; i < count; ++i) rounds.start(rounds.timers[i], rounds.far());
+    rounds.cancel(count);
   });
 }
 
-double create_expire(Rounds& rounds) {
-  rounds.set_handlers(many, count_down);
-  return rounds.run(many, many, [&rounds] {
-    for (std::size_t i = 0; i < many; ++i) rounds.start(rounds.timers[i], rounds.past());
+double create_expire(Rounds& rounds, std::size_t count) {
+  rounds.set_handlers(count, count_down);
+  return rounds.run(count, count, [&] {
+    for (std::size_t i = 0; i < count; ++i) rounds.start(rounds.timers[i], rounds.past());
   });
 }
 
-// Moves each of `rearmed` pending timers, `rearm_turns` times; starting and ending them is not part
+// Moves each of 10,000 pending timers, `rearm_turns` times; starting and ending them is not part
 // of the time.
 template <typename When>
 double move_each(Rounds& rounds, When&& when) {
-  rounds.set_handlers(rearmed, count_down);
+  rounds.set_handlers(few, count_down);
   double ns = 0;
-  rounds.run(rearmed, rearmed, [&] {
-    for (std::size_t i = 0; i < rearmed; ++i) rounds.start(rounds.timers[i], rounds.far());
+  rounds.run(few, few, [&] {
+    for (std::size_t i = 0; i < few; ++i) rounds.start(rounds.timers[i], rounds.far());
     const auto start_time = Clock::now();
     for (std::size_t turn = 0; turn < rearm_turns; ++turn) {
-      for (std::size_t i = 0; i < rearmed; ++i) rounds.move(rounds.timers[i], when());
+      for (std::size_t i = 0; i < few; ++i) rounds.move(rounds.timers[i], when());
     }
-    ns = baton::bench::ns_since(start_time) / static_cast<double>(rearmed * rearm_turns);
-    rounds.cancel(rearmed);
+    ns = baton::bench::ns_since(start_time) / static_cast<double>(few * rearm_turns);
+    rounds.cancel(few);
   });
   return ns;
 }
@@ -137,10 +137,12 @@ int main(int argc, char** argv) {
   Proactor proactor{*config};
   Rounds rounds{proactor};
   baton::bench::Report report("timer", std::strtoul(count.c_str(), nullptr, 10));
-  report.measure("timer_create_cancel", [&] { return create_cancel(rounds); });
+  report.measure("timer_create_cancel", [&] { return create_cancel(rounds, many); });
+  report.measure("timer_create_cancel_10k", [&] { return create_cancel(rounds, few); });
   report.measure("timer_rearm", [&] { return rearm(rounds); });
   report.measure("timer_put_off", [&] { return put_off(rounds); });
-  report.measure("timer_create_expire", [&] { return create_expire(rounds); });
+  report.measure("timer_create_expire", [&] { return create_expire(rounds, many); });
+  report.measure("timer_create_expire_10k", [&] { return create_expire(rounds, few); });
   report.print();
   return 0;
 }
