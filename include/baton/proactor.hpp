@@ -206,12 +206,7 @@ class BATON_EXPORT Proactor {
   }
 
   /// A timer without an object: completes without error at `when`; cancel(operation) ends it early.
-  std::error_code start_timer(Operation& operation, Deadline when) noexcept {
-    if (operation.is_pending()) return make_error_code(errc::operation_in_use);
-    operation.prepare(OperationKind::timer, nullptr);
-    operation.set_deadline(when);
-    return start(operation);
-  }
+  std::error_code start_timer(Operation& operation, Deadline when) noexcept;
 
   /// Gives a pending timer, or a pending operation that was started with a deadline, another one:
   /// earlier or later, without a completion in between, and cheaply when it is later, as with the

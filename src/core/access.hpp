@@ -23,7 +23,7 @@ class OperationAccess {
     listed = 1U << 2,        ///< it stands in its handle's list, and counts as pending there
     direct = 1U << 3,        ///< started straight; it has no strand and is not from the cache
     timer_near = 1U << 4,    ///< and there among those that come next
-    plain_post = 1U << 5,    ///< posted straight; no strand, no handle, not from the cache
+    plain = 1U << 5,         ///< posted straight, or a timer: its handler is entered, and no more
   };
 
   static OperationState state(const Operation& operation) noexcept {
@@ -56,6 +56,14 @@ class OperationAccess {
     return (word_of(operation) & looked_at) == std::bit_cast<std::uint32_t>(Word{0, kind, 0});
   }
 
+  /// For a timer that starts straight. REQUIRES: at rest.
+  static void activate_timer(Operation& operation, std::uint16_t lane) noexcept {
+    set_processor(operation, lane);  // for cancel
+    activate_straight(operation);
+    operation.core_flags_ = 0;
+    set_state_straight(operation, OperationState::started);
+  }
+
   /// A new activation: from rest to `to` (started, deferred or posted). REQUIRES: at rest.
   static void activate(Operation& operation, OperationState to) noexcept {
     BATON_ASSERT(!operation.is_pending());
@@ -78,7 +86,7 @@ class OperationAccess {
   /// The same for one that is posted straight. REQUIRES: is_usual_post().
   static void activate_post(Operation& operation) noexcept {
     activate_straight(operation);
-    operation.core_flags_ = plain_post;
+    operation.core_flags_ = plain;
     operation.state_.store(OperationState::posted, std::memory_order_release);
   }
   static void set_state_straight(Operation& operation, OperationState state) noexcept {

@@ -242,6 +242,14 @@ std::error_code Proactor::start(Operation& operation) noexcept {
   return BATON_LIKELY(done != nullptr) ? *done : core_->start(operation);
 }
 
+std::error_code Proactor::start_timer(Operation& operation, Deadline when) noexcept {
+  if (BATON_UNLIKELY(operation.is_pending())) return errc::operation_in_use;
+  operation.prepare(OperationKind::timer, nullptr);
+  operation.set_deadline(when);
+  const std::error_code* const done = LaneLoop::start_timer_straight(core_->ledger(), operation);
+  return BATON_LIKELY(done != nullptr) ? *done : core_->start(operation);
+}
+
 std::error_code Proactor::Core::start(Operation& operation) noexcept {
   if (BATON_UNLIKELY(forked())) return errc::after_fork;
   if (BATON_UNLIKELY(operation.is_pending())) return errc::operation_in_use;
@@ -472,6 +480,13 @@ CancelResult Proactor::Core::cancel(Operation& operation, std::uint32_t activati
     const bool asked = ledger_.cancel(*first_lane_, operation);
     dispatcher_->look_round();
     return asked ? CancelResult::requested : CancelResult::nothing_pending;
+  }
+  if (LaneLoop* const here = LaneLoop::here(ledger_);
+      here != nullptr && operation.handle() == nullptr &&
+      Access::processor(operation) == here->lane_index()) {
+    here->take_mail();  // it may still lie there
+    return pending() && ledger_.cancel(here->lane(), operation) ? CancelResult::requested
+                                                                : CancelResult::nothing_pending;
   }
   if (!pending()) return CancelResult::nothing_pending;
   Handle* handle = operation.handle();

@@ -139,7 +139,7 @@ inline std::size_t LaneLoop::run_some(std::size_t handlers_max) {
       if (BATON_LIKELY(Access::has(operation, Access::direct))) {
         lane.counters.completed.add();
         runner.run_direct(lane, operation);
-      } else if (Access::has(operation, Access::plain_post)) {
+      } else if (Access::has(operation, Access::plain)) {
         lane.counters.completed.add();
         runner.run_post(lane, operation);
       } else {

@@ -93,6 +93,9 @@ class LaneLoop {
   /// The usual post, likewise: by a thread whose innermost lane is one of `ledger`'s.
   [[gnu::always_inline]] static const std::error_code* post_straight(const Ledger& ledger,
                                                                      Operation& operation) noexcept;
+  /// A timer that is at rest, likewise.
+  [[gnu::always_inline]] static const std::error_code* start_timer_straight(
+      Ledger& ledger, Operation& timer) noexcept;
   /// When the team is complete.
   void find_straight_way() noexcept;
   /// Starts one operation of this lane. The error tells why it was refused.
@@ -227,6 +230,20 @@ inline const std::error_code* LaneLoop::post_straight(const Ledger& ledger,
   OperationAccess::activate_post(operation);
   lane.counters.posted.add();
   lane.completed.push_back(operation);
+  return &here.success_;
+}
+
+inline const std::error_code* LaneLoop::start_timer_straight(Ledger& ledger,
+                                                             Operation& timer) noexcept {
+  const void* const loop = os::thread_locals.straight;
+  if (BATON_UNLIKELY(loop == &os::nowhere)) return nullptr;
+  LaneLoop& here = *static_cast<LaneLoop*>(const_cast<void*>(loop));
+  Lane& lane = here.lane_;
+  if (BATON_UNLIKELY(&here.ledger_ != &ledger || lane.attention.load(std::memory_order_relaxed))) {
+    return nullptr;
+  }
+  OperationAccess::activate_timer(timer, lane.index);
+  ledger.start_timer(lane, timer);
   return &here.success_;
 }
 

@@ -191,16 +191,6 @@ void Ledger::start_deferred(Processor& processor, OperationQueue& finished) noex
   }
 }
 
-void Ledger::start_timer(Lane& lane, Operation& operation) noexcept {
-  Access::set_started(operation, lane.clock.tick());
-  if (!operation.has(Operation::internal)) {
-    lane.counters.started.add();
-    lane.counters.pending.add();
-  }
-  BATON_PROBE3(operation_start, &operation, operation.kind(), invalid_handle);
-  lane.timers.add(operation);
-}
-
 void Ledger::arm_deadline(Lane& lane, Operation& operation) noexcept {
   if (!operation.deadline().is_never()) lane.timers.add(operation);
 }
@@ -263,6 +253,18 @@ void Ledger::take_back_all(Lane& lane, OperationQueue& finished) noexcept {
   lane.completed.splice_back(finished);
 }
 
+// It has left the queue.
+inline void Ledger::finish_timer(Lane& lane, Operation& operation) noexcept {
+  const bool internal = operation.has(Operation::internal);
+  if (!internal) lane.counters.pending.sub();
+  BATON_PROBE3(operation_complete, &operation, operation.bytes(), operation.error_value());
+  const bool plain =
+      !internal && !operation.has(Operation::cached) && operation.strand() == nullptr;
+  Access::flags(operation) = plain ? Access::plain : 0;
+  Access::publish(operation);
+  lane.completed.push_back(operation);
+}
+
 // -- timers and cancel ----------------------------------------------------------------------------
 
 void Ledger::expire(Lane& lane, Deadline now, std::size_t timers_max) noexcept {
@@ -270,7 +272,7 @@ void Ledger::expire(Lane& lane, Deadline now, std::size_t timers_max) noexcept {
     Operation* const due = lane.timers.pop_due(now);
     if (due == nullptr) return;
     if (due->kind() == OperationKind::timer) {
-      take_back(lane, *due);
+      finish_timer(lane, *due);
       continue;
     }
     Access::set(*due, Access::deadline_hit);
@@ -287,7 +289,10 @@ bool Ledger::move_deadline(Lane& lane, Operation& operation, Deadline deadline) 
 bool Ledger::cancel(Lane& lane, Operation& operation) noexcept {
   if (operation.kind() == OperationKind::timer) {
     if (!Access::has(operation, Access::timer_armed)) return false;
-    finish_cancelled(lane, operation);
+    lane.timers.remove(operation);
+    operation.finish(ECANCELED);
+    lane.counters.cancelled.add();
+    finish_timer(lane, operation);
     return true;
   }
   if (operation.kind() == OperationKind::close || !Access::has(operation, Access::listed)) {

@@ -60,7 +60,15 @@ class Ledger {
   /// thread may call its engine. What completed at once goes to `finished`, for take_back_all.
   void start_deferred(Processor& processor, OperationQueue& finished) noexcept;
   /// REQUIRES: activated as started.
-  void start_timer(Lane& lane, Operation& operation) noexcept;
+  void start_timer(Lane& lane, Operation& operation) noexcept {
+    OperationAccess::set_started(operation, lane.clock.tick());
+    if (!operation.has(Operation::internal)) {
+      lane.counters.started.add();
+      lane.counters.pending.add();
+    }
+    BATON_PROBE3(operation_start, &operation, operation.kind(), invalid_handle);
+    lane.timers.add(operation);
+  }
 
   // -- completion ---------------------------------------------------------------------------------
 
@@ -171,6 +179,7 @@ class Ledger {
   [[gnu::always_inline]] static bool take_back_plainly(Operation& operation) noexcept;
   void take_back_rest(Lane& lane, Operation& first, std::size_t count) noexcept;
   void arm_deadline(Lane& lane, Operation& operation) noexcept;
+  void finish_timer(Lane& lane, Operation& operation) noexcept;
   void finish_cancelled(Lane& lane, Operation& operation) noexcept;
   void cancel_all(Lane& lane, bool own_timers) noexcept;
   static void tell_of_room(Processor& processor) noexcept;

@@ -36,7 +36,7 @@ class HandlerRunner {
     enter(lane, operation, handler, &handle, false);
     Ledger::handler_returned(lane, handle);
   }
-  /// The same for one that has OperationAccess::plain_post, and no account.
+  /// The same for one that has OperationAccess::plain, and no account.
   [[gnu::always_inline]] void run_post(Lane& lane, Operation& operation) {
     const CompletionFunction handler = OperationAccess::completion(operation);
     OperationAccess::set_state_straight(operation, OperationState::completed);

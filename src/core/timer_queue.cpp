@@ -8,10 +8,8 @@ namespace baton {
 
 using Access = OperationAccess;
 
-void TimerQueue::add(Operation& operation) noexcept {
-  BATON_ASSERT(!Access::has(operation, Access::timer_armed));
-  Access::set(operation, Access::timer_armed);
-  const Key key = TimerWheel::key_of(operation.deadline());
+// The first, or one that comes before all in the wheel.
+void TimerQueue::add_otherwise(Operation& operation, Key key) noexcept {
   if (empty()) far_.set_base(last_now_ != 0 ? std::min(key, last_now_) : key);
   if (key >= far_.base()) {
     far_.add(operation);
@@ -20,17 +18,6 @@ void TimerQueue::add(Operation& operation) noexcept {
   Access::set(operation, Access::timer_near);
   near_.add(operation);
   if (near_.size() > std::max(near_min, far_.size())) give_to_wheel();
-}
-
-void TimerQueue::remove(Operation& operation) noexcept {
-  BATON_ASSERT(Access::has(operation, Access::timer_armed));
-  if (Access::has(operation, Access::timer_near)) {
-    Access::clear(operation, Access::timer_near);
-    near_.remove(operation);
-  } else {
-    far_.remove(operation);
-  }
-  Access::clear(operation, Access::timer_armed);
 }
 
 void TimerQueue::move(Operation& operation, Deadline deadline) noexcept {

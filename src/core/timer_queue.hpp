@@ -66,6 +66,7 @@ class TimerQueue {
   /// A heap of so many costs no more than a wheel.
   static constexpr std::size_t near_min = 64;
 
+  void add_otherwise(Operation& operation, Key key) noexcept;
   void fetch_near() noexcept;
   void give_to_wheel() noexcept;
 
@@ -73,5 +74,28 @@ class TimerQueue {
   TimerWheel far_;
   Key last_now_ = 0;  // of pop_due
 };
+
+inline void TimerQueue::add(Operation& operation) noexcept {
+  BATON_ASSERT(!OperationAccess::has(operation, OperationAccess::timer_armed));
+  OperationAccess::set(operation, OperationAccess::timer_armed);
+  const Key key = TimerWheel::key_of(operation.deadline());
+  if (BATON_LIKELY(!far_.empty() && key >= far_.base())) {
+    far_.add(operation);
+  } else {
+    add_otherwise(operation, key);
+  }
+}
+
+inline void TimerQueue::remove(Operation& operation) noexcept {
+  BATON_ASSERT(OperationAccess::has(operation, OperationAccess::timer_armed));
+  const bool near = OperationAccess::has(operation, OperationAccess::timer_near);
+  OperationAccess::clear(operation, OperationAccess::timer_near);
+  OperationAccess::clear(operation, OperationAccess::timer_armed);
+  if (near) {
+    near_.remove(operation);
+  } else {
+    far_.remove(operation);
+  }
+}
 
 }  // namespace baton

@@ -1,4 +1,4 @@
-// The wheel. In each timer: `slot` is where it stands, `sibling` and `previous` its neighbours.
+// The wheel but for what every timer goes through.
 #include "core/timer_wheel.hpp"
 
 #include <utility>
@@ -8,40 +8,6 @@
 namespace baton {
 
 using Access = OperationAccess;
-
-inline void TimerWheel::link(Operation& operation) noexcept {
-  const Place place = place_of(key_of(operation.deadline()));
-  TimerSlot& slot = slot_at(place);
-  Access::slot(operation) = &slot;
-  Access::sibling(operation) = nullptr;
-  Access::previous(operation) = slot.last;
-  if (slot.last != nullptr) {
-    Access::sibling(*slot.last) = &operation;
-  } else {
-    slot.first = &operation;
-    note_used(place);
-  }
-  slot.last = &operation;
-}
-
-void TimerWheel::add(Operation& operation) noexcept {
-  BATON_ASSERT(key_of(operation.deadline()) >= base_);
-  ++size_;
-  link(operation);
-}
-
-void TimerWheel::remove(Operation& operation) noexcept {
-  BATON_ASSERT(size_ > 0);
-  --size_;
-  TimerSlot& slot = *Access::slot(operation);
-  Operation* const left = Access::previous(operation);
-  Operation* const right = Access::sibling(operation);
-  (left != nullptr ? Access::sibling(*left) : slot.first) = right;
-  (right != nullptr ? Access::previous(*right) : slot.last) = left;
-  if (slot.first != nullptr) return;
-  const auto index = static_cast<unsigned>(&slot - slots_.data());
-  note_empty({index / slots_a_level, index % slots_a_level});
-}
 
 TimerWheel::Key TimerWheel::first_begins() const noexcept {
   const Place place = first_place();

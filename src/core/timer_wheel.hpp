@@ -20,6 +20,7 @@
 
 #include "base/assert.hpp"
 #include "baton/operation.hpp"
+#include "core/access.hpp"
 
 namespace baton {
 
@@ -115,5 +116,41 @@ class TimerWheel {
   std::array<std::uint64_t, levels> used_{};
   std::array<TimerSlot, std::size_t{levels} * slots_a_level> slots_{};
 };
+
+// In each timer: `slot` is where it stands, `sibling` and `previous` its neighbours.
+
+inline void TimerWheel::link(Operation& operation) noexcept {
+  const Place place = place_of(key_of(operation.deadline()));
+  TimerSlot& slot = slot_at(place);
+  OperationAccess::slot(operation) = &slot;
+  OperationAccess::sibling(operation) = nullptr;
+  OperationAccess::previous(operation) = slot.last;
+  if (slot.last != nullptr) {
+    OperationAccess::sibling(*slot.last) = &operation;
+  } else {
+    slot.first = &operation;
+    note_used(place);
+  }
+  slot.last = &operation;
+}
+
+inline void TimerWheel::add(Operation& operation) noexcept {
+  BATON_ASSERT(key_of(operation.deadline()) >= base_);
+  ++size_;
+  link(operation);
+}
+
+inline void TimerWheel::remove(Operation& operation) noexcept {
+  BATON_ASSERT(size_ > 0);
+  --size_;
+  TimerSlot& slot = *OperationAccess::slot(operation);
+  Operation* const left = OperationAccess::previous(operation);
+  Operation* const right = OperationAccess::sibling(operation);
+  (left != nullptr ? OperationAccess::sibling(*left) : slot.first) = right;
+  (right != nullptr ? OperationAccess::previous(*right) : slot.last) = left;
+  if (slot.first != nullptr) return;
+  const auto index = static_cast<unsigned>(&slot - slots_.data());
+  note_empty({index / slots_a_level, index % slots_a_level});
+}
 
 }  // namespace baton
