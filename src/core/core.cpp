@@ -285,7 +285,7 @@ std::error_code Proactor::Core::start_shared(Operation& operation) noexcept
     if (admission == Admission::deferred && !may_submit) {
       dispatcher_->interrupt_leader(*processor);
     }
-    dispatcher_->look_round();
+    dispatcher_->look_round_after_start();
   }
   if (admission != Admission::submit) {
     ledger_.mutex.unlock(system_);
@@ -326,7 +326,7 @@ void Proactor::Core::after_submit(Processor& processor, Operation& operation,
   ledger_.mutex.lock(system_);
   ledger_.submitted(*first_lane_, processor, operation, answer);
   if (answer == Submission::busy) dispatcher_->interrupt_leader(processor);
-  dispatcher_->look_round();
+  dispatcher_->look_round_after_start();
   ledger_.mutex.unlock(system_);
 }
 

@@ -95,7 +95,7 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
     // A leader is in a handler and nobody watches: that comes before helping (rule 4), unless this
     // is the understudy itself, whose look has found old results.
     const bool to_the_role = me.seats == 0 && !me.helps && !late && understudy_ == nullptr &&
-                             !length_.lasts() && leader_in_handler() && !urgent();
+                             !length_.lasts() && leader_in_handler() && !urgent() && !help_pays();
     if (!to_the_role) {
       if (batch_.out()) recall_batch();
       if (!lane_.completed.empty()) {
@@ -393,7 +393,7 @@ bool Dispatcher::look(Member& me) {
     return true;
   }
   // Not all that was queued at the last look has been taken since: help.
-  if (!lane_.completed.empty() && (taken_ < me.queue_mark || urgent())) {
+  if (!lane_.completed.empty() && (taken_ < me.queue_mark || urgent() || help_pays())) {
     understudy_ = nullptr;
     me.rest = Rest::awake;
     me.helps = true;
@@ -548,8 +548,7 @@ bool Dispatcher::leader_asked() const noexcept {
 }
 
 bool Dispatcher::urgent() const noexcept {
-  return unled() || (!lane_.completed.empty() && !leader_busy()) || help_pays() ||
-         timers_uncovered();
+  return unled() || (!lane_.completed.empty() && !leader_busy()) || timers_uncovered();
 }
 
 // A busy leader would come to it by itself, but late.
@@ -563,8 +562,7 @@ bool Dispatcher::timers_uncovered() const noexcept {
          !leader_busy();
 }
 
-void Dispatcher::wake_whom_it_takes() {
-  const bool needed = urgent();
+void Dispatcher::wake_whom_it_takes(bool needed) {
   if (needed || (leader_in_handler() && understudy_ == nullptr)) {
     if (coming_ > 0) {
       lane_.counters.wakes_suppressed.add();
@@ -587,7 +585,7 @@ void Dispatcher::wake_whom_it_takes() {
 }
 
 void Dispatcher::look_round_for_followers() {
-  if (!urgent() || coming_ > 0) return;
+  if (!(urgent() || help_pays()) || coming_ > 0) return;
   if (sleepers_ != nullptr) {
     wake_follower();
   } else if (understudy_ != nullptr) {

@@ -65,7 +65,12 @@ class Dispatcher {
   /// After anything was queued, deferred or started: wakes or interrupts at most one thread.
   void look_round() BATON_REQUIRES(ledger_.mutex) {
     // The usual case of one thread: nobody sleeps, nobody waits, so there is nobody to wake.
-    if (somebody_rests()) wake_whom_it_takes();
+    if (somebody_rests()) wake_whom_it_takes(urgent() || help_pays());
+  }
+  /// The same after a start. What completed at once is the next step of whoever runs the handler
+  /// that started it, and waits for that thread, however long handlers last.
+  void look_round_after_start() BATON_REQUIRES(ledger_.mutex) {
+    if (somebody_rests()) wake_whom_it_takes(urgent());
   }
   /// A timer was added: somebody must wake up for it.
   void timer_added(Deadline deadline) BATON_REQUIRES(ledger_.mutex);
@@ -142,7 +147,7 @@ class Dispatcher {
   [[nodiscard]] bool somebody_rests() const noexcept {
     return sleepers_ != nullptr || understudy_ != nullptr || coming_ != 0 || waiting_ != 0;
   }
-  void wake_whom_it_takes() BATON_REQUIRES(ledger_.mutex);
+  void wake_whom_it_takes(bool needed) BATON_REQUIRES(ledger_.mutex);
 
   // What a thread has taken to run without the mutex in between.
   [[nodiscard]] bool batch_serves(const Member& me) const noexcept;

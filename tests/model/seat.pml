@@ -208,7 +208,8 @@ hidden byte hi, hj;
 #define CANLEAD(q) (SH(q) && holder[q] == 0 && nst[q] + ndf[q] > 0)
 #define UNLED (CANLEAD(0) || CANLEAD(1))
 #define WANTED (INH(0) || INH(1))
-#define NOW (UNLED || (len(cq) > 0 && (lasts || (!BUSY(0) && !BUSY(1)))))
+#define NEED (UNLED || (len(cq) > 0 && !BUSY(0) && !BUSY(1)))
+#define NOW (NEED || (lasts && len(cq) > 0))
 #define FIRST (ROLEFIRST && mine == 0 && !late && !lasts && WANTED && under == 0 && !(NOW))
 #define FREE (!SUPPRESS || coming == 0)
 #define QFREE (len(cq) > 0 && FREE && (!SUPPRESS || !(ASKED(0) || ASKED(1))))
@@ -257,18 +258,20 @@ inline ask_leader() {
   fi
 }
 
-/* the look round; want = an understudy may be called for */
-inline cover(want) {
+/* the look round; now = what is urgent, want = an understudy may be called for */
+inline look_round(now, want) {
   if
-  :: NOW && FREE && SLEEPER -> wake_one()
-  :: NOW && QFREE && !(SLEEPER) && PREFER && (ASKABLE(0) || ASKABLE(1)) && !(UNLED) -> ask_leader()
-  :: NOW && FREE && !(SLEEPER) && under != 0 && !(PREFER && (ASKABLE(0) || ASKABLE(1)) && !(UNLED))
+  :: (now) && FREE && SLEEPER -> wake_one()
+  :: (now) && QFREE && !(SLEEPER) && PREFER && (ASKABLE(0) || ASKABLE(1)) && !(UNLED) -> ask_leader()
+  :: (now) && FREE && !(SLEEPER) && under != 0 && !(PREFER && (ASKABLE(0) || ASKABLE(1)) && !(UNLED))
      -> wake_under()
-  :: !(NOW) && (want) && WANTED && under == 0 && FREE && SLEEPER -> wake_one()
+  :: !(now) && (want) && WANTED && under == 0 && FREE && SLEEPER -> wake_one()
   :: QFREE && !(SLEEPER) && under == 0 && (ASKABLE(0) || ASKABLE(1)) -> ask_leader()
   :: else -> skip
   fi
 }
+
+#define cover(want) look_round(NOW, want)
 
 inline start(k, me) {
   assert(op[k] == IDLE);
@@ -280,7 +283,7 @@ inline start(k, me) {
   :: (LSTART || !DYNWAIT) && seat[PROC(k)] == WAIT -> interrupt(PROC(k))
   :: else -> skip
   fi;
-  cover(1)
+  look_round(NEED, 1)     /* what it completed at once is its own next step */
 }
 
 inline prepare(q) {
