@@ -262,8 +262,10 @@ inline ask_leader() {
 inline look_round(now, want) {
   if
   :: (now) && FREE && SLEEPER -> wake_one()
-  :: (now) && QFREE && !(SLEEPER) && PREFER && (ASKABLE(0) || ASKABLE(1)) && !(UNLED) -> ask_leader()
-  :: (now) && FREE && !(SLEEPER) && under != 0 && !(PREFER && (ASKABLE(0) || ASKABLE(1)) && !(UNLED))
+  :: (now) && QFREE && !(SLEEPER) && PREFER && (ASKABLE(0) || ASKABLE(1)) && !(UNLED)
+     -> ask_leader()
+  :: (now) && FREE && !(SLEEPER) && under != 0 &&
+     !(PREFER && (ASKABLE(0) || ASKABLE(1)) && !(UNLED))
      -> wake_under()
   :: !(now) && (want) && WANTED && under == 0 && FREE && SLEEPER -> wake_one()
   :: QFREE && !(SLEEPER) && under == 0 && (ASKABLE(0) || ASKABLE(1)) -> ask_leader()
