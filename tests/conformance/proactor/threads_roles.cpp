@@ -138,6 +138,10 @@ TEST_P(SharedRoles, one_session_does_not_wander_from_thread_to_thread) {
 /// Where the understudy does not look before a test that hangs has failed.
 class LastingHandlers : public SharedRoles {
  protected:
+  void SetUp() override {
+    SharedRoles::SetUp();
+    if (with_troubles()) GTEST_SKIP() << "results that are queued together, which a delay forbids";
+  }
   void begin_without_looks() {
     use(2, [](Config& config) { config.understudy_look_us = 10'000'000; });
     run(2);
