@@ -332,10 +332,20 @@ void Program::end_round(Ending ending) {
 
 // Nothing is cancelled but what would never end; every stream is read to its end.
 void Program::read_to_the_end() {
+  const auto is_endless = [](const std::unique_ptr<Slot>& slot) {
+    return slot->pending && (slot->what == What::accept || slot->what == What::receive_from ||
+                             slot->what == What::ready);
+  };
+  // One whose start is still under way could not be cancelled. No other start begins.
+  wait_until(
+      [&] {
+        return std::none_of(slots_.begin(), slots_.end(), [&](const std::unique_ptr<Slot>& slot) {
+          return is_endless(slot) && slot->object->users != 0;
+        });
+      },
+      "a start never ends");
   for (const auto& slot : slots_) {
-    const bool endless =
-        slot->what == What::accept || slot->what == What::receive_from || slot->what == What::ready;
-    if (!slot->pending || !endless) continue;
+    if (!is_endless(slot)) continue;
     slot->may_cancel = true;
     proactor_->cancel(slot->operation);
   }
@@ -366,8 +376,7 @@ void Program::read_to_the_end() {
           }
         }
         for (const auto& slot : slots_) {
-          all &= !slot->pending || slot->untold() || slot->what == What::accept ||
-                 slot->what == What::receive_from || slot->what == What::ready;
+          all &= !slot->pending || slot->untold() || is_endless(slot);
         }
         return all;
       },
