@@ -257,7 +257,7 @@ std::error_code Proactor::Core::start(Operation& operation) noexcept {
     if (BATON_UNLIKELY(refuses_everything())) return errc::stopped;
     LaneLoop* const here = per_thread_ ? LaneLoop::here(ledger_) : nullptr;
     if (here == nullptr) return start_timer(operation, home_of(Home{}));
-    start_timer_here(*here, operation);
+    here->start_timer(operation);
     return success_;
   }
   if (operation.kind() == OperationKind::close && operation.handle() != nullptr) {
@@ -352,18 +352,12 @@ std::error_code Proactor::Core::start_in_lane(Operation& operation) noexcept {
   return {};
 }
 
-void Proactor::Core::start_timer_here(LaneLoop& here, Operation& operation) noexcept {
-  Access::set_processor(operation, here.lane_index());  // for cancel
-  Access::activate(operation, OperationState::started);
-  ledger_.start_timer(here.lane(), operation);
-}
-
 std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t lane) noexcept
     BATON_NO_THREAD_SAFETY_ANALYSIS {
   if (per_thread_) {
     LaneLoop& loop = *loops_[lane];
     if (loop.mine()) {
-      start_timer_here(loop, operation);
+      loop.start_timer(operation);
     } else {
       Access::set_processor(operation, loop.lane_index());  // for cancel
       Access::activate(operation, OperationState::started);

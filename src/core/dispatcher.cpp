@@ -95,7 +95,7 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
     // A leader is in a handler and nobody watches: that comes before helping (rule 4), unless this
     // is the understudy itself, whose look has found old results.
     const bool to_the_role = me.seats == 0 && !me.helps && !late && understudy_ == nullptr &&
-                             !length_.lasts() && leader_in_handler() && !urgent() && !help_pays();
+                             !length_.lasts() && leader_in_handler() && !urgent();
     if (!to_the_role) {
       if (batch_.out()) recall_batch();
       if (!lane_.completed.empty()) {
@@ -393,7 +393,7 @@ bool Dispatcher::look(Member& me) {
     return true;
   }
   // Not all that was queued at the last look has been taken since: help.
-  if (!lane_.completed.empty() && (taken_ < me.queue_mark || urgent() || help_pays())) {
+  if (!lane_.completed.empty() && (taken_ < me.queue_mark || urgent())) {
     understudy_ = nullptr;
     me.rest = Rest::awake;
     me.helps = true;
@@ -547,9 +547,12 @@ bool Dispatcher::leader_asked() const noexcept {
   return false;
 }
 
-bool Dispatcher::urgent() const noexcept {
+// Work that nobody will see by himself.
+bool Dispatcher::overlooked() const noexcept {
   return unled() || (!lane_.completed.empty() && !leader_busy()) || timers_uncovered();
 }
+
+bool Dispatcher::urgent() const noexcept { return overlooked() || help_pays(); }
 
 // A busy leader would come to it by itself, but late.
 bool Dispatcher::help_pays() const noexcept {
@@ -585,7 +588,7 @@ void Dispatcher::wake_whom_it_takes(bool needed) {
 }
 
 void Dispatcher::look_round_for_followers() {
-  if (!(urgent() || help_pays()) || coming_ > 0) return;
+  if (!urgent() || coming_ > 0) return;
   if (sleepers_ != nullptr) {
     wake_follower();
   } else if (understudy_ != nullptr) {

@@ -65,12 +65,12 @@ class Dispatcher {
   /// After anything was queued, deferred or started: wakes or interrupts at most one thread.
   void look_round() BATON_REQUIRES(ledger_.mutex) {
     // The usual case of one thread: nobody sleeps, nobody waits, so there is nobody to wake.
-    if (somebody_rests()) wake_whom_it_takes(urgent() || help_pays());
+    if (somebody_rests()) wake_whom_it_takes(urgent());
   }
   /// The same after a start. What completed at once is the next step of whoever runs the handler
   /// that started it, and waits for that thread, however long handlers last.
   void look_round_after_start() BATON_REQUIRES(ledger_.mutex) {
-    if (somebody_rests()) wake_whom_it_takes(urgent());
+    if (somebody_rests()) wake_whom_it_takes(overlooked());
   }
   /// A timer was added: somebody must wake up for it.
   void timer_added(Deadline deadline) BATON_REQUIRES(ledger_.mutex);
@@ -159,6 +159,7 @@ class Dispatcher {
   [[nodiscard]] bool leader_busy() const noexcept;
   [[nodiscard]] bool leader_in_handler() const noexcept;
   [[nodiscard]] bool leader_asked() const noexcept;
+  [[nodiscard]] bool overlooked() const noexcept;
   [[nodiscard]] bool urgent() const noexcept;
   [[nodiscard]] bool help_pays() const noexcept;
   [[nodiscard]] bool timers_uncovered() const noexcept;

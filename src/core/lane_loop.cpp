@@ -141,7 +141,7 @@ inline std::size_t LaneLoop::run_some(std::size_t handlers_max) {
         runner.run_direct(lane, operation);
       } else if (Access::has(operation, Access::plain)) {
         lane.counters.completed.add();
-        runner.run_post(lane, operation);
+        runner.run_plain(lane, operation);
       } else {
         if (!operation.has(Operation::internal)) lane.counters.completed.add();
         ledger_.handler_returned(lane, runner.run(lane, operation, false));

@@ -95,7 +95,9 @@ class LaneLoop {
                                                                      Operation& operation) noexcept;
   /// A timer that is at rest, likewise.
   [[gnu::always_inline]] static const std::error_code* start_timer_straight(
-      Ledger& ledger, Operation& timer) noexcept;
+      const Ledger& ledger, Operation& timer) noexcept;
+  /// REQUIRES: this thread is inside; the timer is at rest.
+  [[gnu::always_inline]] void start_timer(Operation& timer) noexcept;
   /// When the team is complete.
   void find_straight_way() noexcept;
   /// Starts one operation of this lane. The error tells why it was refused.
@@ -137,6 +139,8 @@ class LaneLoop {
   [[gnu::noinline]] static const std::error_code* start_otherwise(Operation& operation) noexcept;
   static const std::error_code* start_with_more(Operation& operation) noexcept;
   static const std::error_code* start_datagram(Operation& operation) noexcept;
+  /// The innermost lane, if it is one of `ledger`'s and has nothing to attend to; or null.
+  [[gnu::always_inline]] static LaneLoop* straight_here(const Ledger& ledger) noexcept;
   [[gnu::always_inline]] bool may_start_here() const noexcept;
   [[gnu::always_inline]] const std::error_code* start_here(Operation& operation, Handle& handle,
                                                            std::uint8_t flags) noexcept;
@@ -216,35 +220,38 @@ inline const std::error_code* LaneLoop::start_straight(Operation& operation) noe
 }
 
 // In a forked child no lane is the innermost; while starts are refused, there is attention.
-inline const std::error_code* LaneLoop::post_straight(const Ledger& ledger,
-                                                      Operation& operation) noexcept {
+inline LaneLoop* LaneLoop::straight_here(const Ledger& ledger) noexcept {
   const void* const loop = os::thread_locals.straight;
   if (BATON_UNLIKELY(loop == &os::nowhere)) return nullptr;
   LaneLoop& here = *static_cast<LaneLoop*>(const_cast<void*>(loop));
-  Lane& lane = here.lane_;
-  if (BATON_UNLIKELY(&here.ledger_ != &ledger || !OperationAccess::is_usual_post(operation) ||
-                     operation.strand() != nullptr ||
-                     lane.attention.load(std::memory_order_relaxed))) {
+  const bool busy = here.lane_.attention.load(std::memory_order_relaxed);
+  return BATON_LIKELY(&here.ledger_ == &ledger && !busy) ? &here : nullptr;
+}
+
+inline const std::error_code* LaneLoop::post_straight(const Ledger& ledger,
+                                                      Operation& operation) noexcept {
+  LaneLoop* const here = straight_here(ledger);
+  if (BATON_UNLIKELY(here == nullptr || !OperationAccess::is_usual_post(operation) ||
+                     operation.strand() != nullptr)) {
     return nullptr;
   }
   OperationAccess::activate_post(operation);
-  lane.counters.posted.add();
-  lane.completed.push_back(operation);
-  return &here.success_;
+  here->lane_.counters.posted.add();
+  here->lane_.completed.push_back(operation);
+  return &here->success_;
 }
 
-inline const std::error_code* LaneLoop::start_timer_straight(Ledger& ledger,
+inline const std::error_code* LaneLoop::start_timer_straight(const Ledger& ledger,
                                                              Operation& timer) noexcept {
-  const void* const loop = os::thread_locals.straight;
-  if (BATON_UNLIKELY(loop == &os::nowhere)) return nullptr;
-  LaneLoop& here = *static_cast<LaneLoop*>(const_cast<void*>(loop));
-  Lane& lane = here.lane_;
-  if (BATON_UNLIKELY(&here.ledger_ != &ledger || lane.attention.load(std::memory_order_relaxed))) {
-    return nullptr;
-  }
-  OperationAccess::activate_timer(timer, lane.index);
-  ledger.start_timer(lane, timer);
-  return &here.success_;
+  LaneLoop* const here = straight_here(ledger);
+  if (BATON_UNLIKELY(here == nullptr)) return nullptr;
+  here->start_timer(timer);
+  return &here->success_;
+}
+
+inline void LaneLoop::start_timer(Operation& timer) noexcept {
+  OperationAccess::activate_timer(timer, lane_.index);
+  ledger_.start_timer(lane_, timer);
 }
 
 // What claim, submit and the rest of the long way do for such an operation, without the looks at

@@ -221,6 +221,10 @@ void Ledger::take_back(Lane& lane, Operation& operation) noexcept {
       lane.counters.cancelled.add();
     }
   }
+  queue_for_handler(lane, operation);
+}
+
+inline void Ledger::queue_for_handler(Lane& lane, Operation& operation) noexcept {
   if (!operation.has(Operation::internal)) lane.counters.pending.sub();
   BATON_PROBE3(operation_complete, &operation, operation.bytes(), operation.error_value());
   Access::publish(operation);
@@ -253,16 +257,12 @@ void Ledger::take_back_all(Lane& lane, OperationQueue& finished) noexcept {
   lane.completed.splice_back(finished);
 }
 
-// It has left the queue.
+// take_back of one that has left the timer queue.
 inline void Ledger::finish_timer(Lane& lane, Operation& operation) noexcept {
-  const bool internal = operation.has(Operation::internal);
-  if (!internal) lane.counters.pending.sub();
-  BATON_PROBE3(operation_complete, &operation, operation.bytes(), operation.error_value());
-  const bool plain =
-      !internal && !operation.has(Operation::cached) && operation.strand() == nullptr;
+  const bool plain = !operation.has(Operation::internal) && !operation.has(Operation::cached) &&
+                     operation.strand() == nullptr;
   Access::flags(operation) = plain ? Access::plain : 0;
-  Access::publish(operation);
-  lane.completed.push_back(operation);
+  queue_for_handler(lane, operation);
 }
 
 // -- timers and cancel ----------------------------------------------------------------------------

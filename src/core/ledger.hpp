@@ -179,6 +179,7 @@ class Ledger {
   [[gnu::always_inline]] static bool take_back_plainly(Operation& operation) noexcept;
   void take_back_rest(Lane& lane, Operation& first, std::size_t count) noexcept;
   void arm_deadline(Lane& lane, Operation& operation) noexcept;
+  void queue_for_handler(Lane& lane, Operation& operation) noexcept;
   void finish_timer(Lane& lane, Operation& operation) noexcept;
   void finish_cancelled(Lane& lane, Operation& operation) noexcept;
   void cancel_all(Lane& lane, bool own_timers) noexcept;

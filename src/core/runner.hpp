@@ -37,7 +37,7 @@ class HandlerRunner {
     Ledger::handler_returned(lane, handle);
   }
   /// The same for one that has OperationAccess::plain, and no account.
-  [[gnu::always_inline]] void run_post(Lane& lane, Operation& operation) {
+  [[gnu::always_inline]] void run_plain(Lane& lane, Operation& operation) {
     const CompletionFunction handler = OperationAccess::completion(operation);
     OperationAccess::set_state_straight(operation, OperationState::completed);
     enter(lane, operation, handler, nullptr, false);
