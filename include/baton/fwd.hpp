@@ -4,6 +4,7 @@
 namespace baton {
 
 class Operation;
+class OperationList;
 class OperationQueue;
 class Handle;
 class Engine;

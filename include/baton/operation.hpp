@@ -330,7 +330,7 @@ class BATON_EXPORT Operation {
   /// Ends the program, unless this is a forked child in which nothing can be pending any more.
   void destroyed_while_pending() const noexcept;
 
-  friend class OperationQueue;   // links
+  friend class OperationList;    // links
   friend class OperationAccess;  // src/core: state machine, timers, dispatch
   friend class OperationDouble;  // src/engines/common: stands for a user's operation in an engine
 

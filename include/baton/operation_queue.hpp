@@ -1,6 +1,6 @@
-// OperationQueue: an intrusive FIFO of operations with O(1) removal from the middle (P-21). Used
-// for deferred operations, for the per-handle queues of engines and for completed results. Not
-// thread-safe: each queue has one owner or one lock.
+// OperationList, an intrusive FIFO of operations with O(1) removal from the middle (P-21), and
+// OperationQueue, one that also knows how many they are: the per-handle queues of engines, and what
+// is deferred or complete. Not thread-safe: each has one owner or one lock.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,14 @@
 
 namespace baton {
 
-class OperationQueue {
+class OperationList {
  public:
-  OperationQueue() noexcept = default;
-  OperationQueue(const OperationQueue&) = delete;
-  OperationQueue& operator=(const OperationQueue&) = delete;
-  OperationQueue(OperationQueue&& other) noexcept { splice_back(other); }
+  OperationList() noexcept = default;
+  OperationList(const OperationList&) = delete;
+  OperationList& operator=(const OperationList&) = delete;
 
   [[nodiscard]] bool empty() const noexcept { return head_ == nullptr; }
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] bool has_several() const noexcept { return head_ != tail_; }
   [[nodiscard]] Operation* front() const noexcept { return head_; }
   /// The operation behind `operation`, or null.
   [[nodiscard]] static Operation* next(const Operation& operation) noexcept {
@@ -29,36 +28,31 @@ class OperationQueue {
     operation.previous_ = tail_;
     (tail_ != nullptr ? tail_->next_ : head_) = &operation;
     tail_ = &operation;
-    ++size_;
   }
   void push_front(Operation& operation) noexcept {
     operation.next_ = head_;
     (head_ != nullptr ? head_->previous_ : tail_) = &operation;
     head_ = &operation;
-    ++size_;
   }
-  /// Into an empty queue. REQUIRES: it is one.
+  /// Into an empty list. REQUIRES: it is one.
   void push_only(Operation& operation) noexcept {
     operation.next_ = nullptr;
     head_ = tail_ = &operation;
-    size_ = 1;
   }
   /// REQUIRES: not empty.
   Operation& pop_front() noexcept {
     Operation& operation = *head_;
     head_ = operation.next_;
     if (head_ == nullptr) tail_ = nullptr;
-    --size_;
     return operation;
   }
   /// The only one. REQUIRES: there is one, and no other.
   Operation& pop_last() noexcept {
     Operation& operation = *head_;
     head_ = tail_ = nullptr;
-    size_ = 0;
     return operation;
   }
-  /// REQUIRES: `operation` is in this queue.
+  /// REQUIRES: `operation` is in this list.
   void erase(Operation& operation) noexcept {
     const bool first = head_ == &operation;
     (first ? head_ : operation.previous_->next_) = operation.next_;
@@ -67,33 +61,74 @@ class OperationQueue {
     } else {
       tail_ = first ? nullptr : operation.previous_;
     }
-    --size_;
   }
-  /// Moves `first`, and all that is behind it, to `other`. REQUIRES: `first` and what is behind it
-  /// are `count`; `other` is empty.
-  void split_off(Operation& first, std::size_t count, OperationQueue& other) noexcept {
-    other.head_ = &first;
-    other.tail_ = tail_;
-    other.size_ = count;
-    tail_ = head_ == &first ? nullptr : first.previous_;
-    (tail_ != nullptr ? tail_->next_ : head_) = nullptr;
-    size_ -= count;
-  }
-  /// Moves all of `other` behind the last of this queue, in order.
-  void splice_back(OperationQueue& other) noexcept {
+  /// Moves all of `other` behind the last of this list, in order.
+  void splice_back(OperationList& other) noexcept {
     if (other.empty()) return;
     other.head_->previous_ = tail_;
     (tail_ != nullptr ? tail_->next_ : head_) = other.head_;
     tail_ = other.tail_;
-    size_ += other.size_;
     other.head_ = other.tail_ = nullptr;
-    other.size_ = 0;
+  }
+  /// Moves `first`, and all that is behind it, to `other`. REQUIRES: `first` is in this list;
+  /// `other` is empty.
+  void split_off(Operation& first, OperationList& other) noexcept {
+    other.head_ = &first;
+    other.tail_ = tail_;
+    tail_ = head_ == &first ? nullptr : first.previous_;
+    (tail_ != nullptr ? tail_->next_ : head_) = nullptr;
   }
 
  private:
   // The first one's link back is not kept.
   Operation* head_ = nullptr;
   Operation* tail_ = nullptr;
+};
+
+/// What a list does, and the count.
+class OperationQueue : private OperationList {
+ public:
+  OperationQueue() noexcept = default;
+  OperationQueue(OperationQueue&& other) noexcept { splice_back(other); }
+
+  using OperationList::empty;
+  using OperationList::front;
+  using OperationList::next;
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  void push_back(Operation& operation) noexcept {
+    OperationList::push_back(operation);
+    ++size_;
+  }
+  void push_front(Operation& operation) noexcept {
+    OperationList::push_front(operation);
+    ++size_;
+  }
+  /// REQUIRES: not empty.
+  Operation& pop_front() noexcept {
+    --size_;
+    return OperationList::pop_front();
+  }
+  /// REQUIRES: `operation` is in this queue.
+  void erase(Operation& operation) noexcept {
+    OperationList::erase(operation);
+    --size_;
+  }
+  /// Moves `first`, and all that is behind it, to `other`. REQUIRES: `first` and what is behind it
+  /// are `count`; `other` is empty.
+  void split_off(Operation& first, std::size_t count, OperationQueue& other) noexcept {
+    OperationList::split_off(first, other);
+    other.size_ = count;
+    size_ -= count;
+  }
+  /// Moves all of `other` behind the last of this queue, in order.
+  void splice_back(OperationQueue& other) noexcept {
+    OperationList::splice_back(other);
+    size_ += other.size_;
+    other.size_ = 0;
+  }
+
+ private:
   std::size_t size_ = 0;
 };
 

@@ -209,7 +209,7 @@ class Writes {
 
   [[nodiscard]] bool empty() const { return next_ == all_.size(); }
   [[nodiscard]] Tried& front() { return *all_[next_]; }
-  OperationQueue& queue() { return queue_; }
+  OperationList& queue() { return queue_; }
 
   /// What is to be sent, from the front of the queue on.
   [[nodiscard]] std::vector<iovec> rest() const {
@@ -249,7 +249,7 @@ class Writes {
 
  private:
   std::vector<std::unique_ptr<Tried>> all_;
-  OperationQueue queue_;
+  OperationList queue_;
   std::size_t next_ = 0;
 };
 
@@ -329,7 +329,7 @@ void check_message(Input& input, Handle& handle) {
     const Wide left = engines::remaining_bytes(*last);
     expect(sum >= left || i + 1 == covered, "only the last may be in part");
     sum -= std::min(sum, left);
-    last = OperationQueue::next(*last);
+    last = OperationList::next(*last);
   }
   expect(sum == 0, "what is in the message is covered");
 }

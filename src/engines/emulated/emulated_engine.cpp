@@ -334,7 +334,7 @@ inline bool EmulatedEngine::receive_straight(Record& record, OperationQueue& com
   // believed but under its mutex.
   // What is watched does not rest.
   if (BATON_UNLIKELY(!record.straight_in && (!record.straight || direction.asleep))) return false;
-  if (BATON_UNLIKELY(front == nullptr || OperationQueue::next(*front) != nullptr ||
+  if (BATON_UNLIKELY(front == nullptr || direction.queue.has_several() ||
                      front->kind() != OperationKind::read_stream || !is_plain(*front, special))) {
     return false;
   }
@@ -591,13 +591,13 @@ Outcome EmulatedEngine::run_front(Record& record, Direction& direction,
   Operation& front = *direction.queue.front();
   OperationQueue finished;
   Outcome outcome;
-  if (front.kind() == OperationKind::write_stream && direction.queue.size() > 1) {
+  if (front.kind() == OperationKind::write_stream && direction.queue.has_several()) {
     outcome = performer_.perform_merged(direction.queue, finished);
   } else {
     outcome = performer_.perform(front);
     if (outcome == Outcome::done) finished.push_back(direction.queue.pop_front());
   }
-  for (Operation* each = finished.front(); each != nullptr; each = OperationQueue::next(*each)) {
+  for (Operation* each = finished.front(); each != nullptr; each = OperationList::next(*each)) {
     leave(*each, &record);
   }
   completed.splice_back(finished);
@@ -620,7 +620,7 @@ void EmulatedEngine::fail_all(Record& record, Direction& direction, std::error_c
                               OperationQueue& completed) noexcept {
   const bool no_readiness = error == std::errc::operation_not_permitted;
   if (no_readiness) record.by_workers.store(true, std::memory_order_relaxed);
-  OperationQueue all;
+  OperationList all;
   all.splice_back(direction.queue);
   while (!all.empty()) {
     Operation& operation = all.pop_front();
@@ -691,7 +691,7 @@ void EmulatedEngine::answer_both(Record& record, Direction& in, const Operation*
                                  std::error_code error, OperationQueue& completed) noexcept {
   Operation* next = nullptr;
   for (Operation* each = in.queue.front(); each != nullptr; each = next) {
-    next = OperationQueue::next(*each);
+    next = OperationList::next(*each);
     if (!waits_for_both(*each) || (only != nullptr && each != only)) continue;
     if (error) {
       finish(*each, error);

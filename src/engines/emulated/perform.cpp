@@ -167,12 +167,12 @@ Outcome Performer::write_stream(Operation& operation) noexcept {
   return advance(operation, static_cast<std::size_t>(moved)) ? Outcome::done : Outcome::partial;
 }
 
-Outcome Performer::perform_merged(OperationQueue& queue, OperationQueue& completed) noexcept {
+Outcome Performer::perform_merged(OperationList& queue, OperationQueue& completed) noexcept {
   BATON_UNINITIALIZED Pieces pieces;
   std::size_t count = 0;
   std::size_t tried = 0;
   for (Operation* each = queue.front(); each != nullptr && count < pieces.size();
-       each = OperationQueue::next(*each)) {
+       each = OperationList::next(*each)) {
     // One with nothing to move is for perform() when it is the first.
     if (each->kind() != OperationKind::write_stream || remaining_bytes(*each) == 0) break;
     const std::size_t more = remaining(*each, std::span{pieces}.subspan(count));
@@ -195,7 +195,7 @@ Outcome Performer::perform_merged(OperationQueue& queue, OperationQueue& complet
 }
 
 // To each its part, in order. An operation that got nothing stays as it was.
-Outcome Performer::share_out(OperationQueue& queue, std::size_t sent, std::size_t tried,
+Outcome Performer::share_out(OperationList& queue, std::size_t sent, std::size_t tried,
                              OperationQueue& completed) noexcept {
   BATON_ASSERT(sent <= tried);
   for (std::size_t left = sent; left > 0;) {

@@ -37,7 +37,7 @@ class Performer {
   Outcome perform(Operation& operation) noexcept;
   /// The write_stream operations at the front of `queue` by one system call. What is complete moves
   /// to `completed`, in order; `done` when all that was tried is. REQUIRES: the first is one.
-  Outcome perform_merged(OperationQueue& queue, OperationQueue& completed) noexcept;
+  Outcome perform_merged(OperationList& queue, OperationQueue& completed) noexcept;
 
   /// perform() of these two.
   Outcome read_datagram(Operation& operation) noexcept;
@@ -64,7 +64,7 @@ class Performer {
 
   Outcome read_stream(Operation& operation) noexcept;
   Outcome write_stream(Operation& operation) noexcept;
-  static Outcome share_out(OperationQueue& queue, std::size_t sent, std::size_t tried,
+  static Outcome share_out(OperationList& queue, std::size_t sent, std::size_t tried,
                            OperationQueue& completed) noexcept;
   Outcome accept(Operation& operation) noexcept;
   Outcome connect(Operation& operation) noexcept;

@@ -23,7 +23,7 @@ namespace baton::engines::emulated {
 struct Direction {
   os::Mutex mutex;
   std::uint32_t next_sleeper = 0;  // BackOffs': its list
-  OperationQueue queue BATON_GUARDED_BY(mutex);
+  OperationList queue BATON_GUARDED_BY(mutex);
   std::uint32_t wake_ms = 0;                                // BackOffs'
   FileOrder order BATON_GUARDED_BY(mutex);                  // of what workers have
   bool listed = false;                                      // BackOffs'
@@ -49,7 +49,7 @@ struct Record {
   /// of output without an operation of their own are for it.
   std::atomic<std::uint16_t> both_waiting{0};
 };
-static_assert(sizeof(Record) <= 96, "one per handle: idle connections should be cheap");
+static_assert(sizeof(Record) <= 80, "one per handle: idle connections should be cheap");
 
 enum class Place : std::uint8_t { queued, worker };
 

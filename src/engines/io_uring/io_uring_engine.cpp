@@ -134,10 +134,11 @@ void IoUringEngine::detach(Handle& handle) noexcept {
   HandleRecord& record = handles_[handle.index()];
   BATON_ASSERT(record.reads.queue.empty());
   BATON_ASSERT(record.writes.queue.empty());
-  if (record.file == no_index) return;
-  BATON_ASSERT(files_[record.file].held_syncs.empty() && files_[record.file].open_writes == 0);
-  files_.give(record.file);
-  record.file = no_index;
+  std::uint32_t& file = record.writes.file;
+  if (file == no_index) return;
+  BATON_ASSERT(files_[file].held_syncs.empty() && files_[file].open_writes == 0);
+  files_.give(file);
+  file = no_index;
 }
 
 // -- from submit to the ring ----------------------------------------------------------------------
@@ -310,13 +311,13 @@ bool IoUringEngine::ensure_file(const Operation& operation) noexcept {
       operation.kind() != OperationKind::sync_file) {
     return true;
   }
-  std::uint32_t& file = handles_[operation.handle()->index()].file;
+  std::uint32_t& file = handles_[operation.handle()->index()].writes.file;
   if (file == no_index) file = files_.take();
   return file != no_index;
 }
 
 FileRecord& IoUringEngine::file_of(const Operation& operation) noexcept {
-  return files_[handles_[operation.handle()->index()].file];
+  return files_[handles_[operation.handle()->index()].writes.file];
 }
 
 // A sync waits for the writes that were submitted before it, not for those after. Writes carry the
@@ -339,7 +340,7 @@ void IoUringEngine::count_write_out(FileRecord& record, std::uint32_t epoch,
   // The difference, because epochs wrap. A sync that was cancelled has left its writes to the next
   // one.
   while (sync != nullptr && static_cast<std::int32_t>(progress(*sync).epoch - epoch) < 0) {
-    sync = OperationQueue::next(*sync);
+    sync = OperationList::next(*sync);
   }
   std::uint32_t& count = sync != nullptr ? progress(*sync).writes_before : record.open_writes;
   BATON_ASSERT(count > 0);
@@ -458,15 +459,16 @@ bool IoUringEngine::fill(Operation& operation, abi::Sqe& request) noexcept {
 
 // Several writes that are queued go in one vectored send; each completes in its turn.
 bool IoUringEngine::merge(Lane& lane, Operation& first, abi::Sqe& request) noexcept {
-  const Operation* const second = OperationQueue::next(first);
+  const Operation* const second = OperationList::next(first);
   if (second == nullptr || !can_merge(first) || !can_merge(*second)) return false;
   Request& record = requests_[progress(first).slot];
   if (record.message == no_index) record.message = messages_.take();
   if (record.message == no_index) return false;
   lane.covered = prepare_merged(request, first, messages_[record.message]);
-  BATON_ASSERT(lane.covered >= 1 && lane.covered <= lane.queue.size());
+  BATON_ASSERT(lane.covered >= 1);
   Operation* next = &first;
-  for (std::uint32_t i = 0; i < lane.covered; ++i, next = OperationQueue::next(*next)) {
+  for (std::uint32_t i = 0; i < lane.covered; ++i, next = OperationList::next(*next)) {
+    BATON_ASSERT(next != nullptr);
     progress(*next).place = Place::kernel;
     BATON_TSAN_RELEASE(next);
   }
@@ -535,7 +537,7 @@ CancelAnswer IoUringEngine::cancel_here(Operation& operation) noexcept {
 // A held sync that is cancelled leaves its writes to the next one.
 void IoUringEngine::let_go_of_sync(Operation& operation) noexcept {
   FileRecord& record = file_of(operation);
-  Operation* const next = OperationQueue::next(operation);
+  Operation* const next = OperationList::next(operation);
   (next != nullptr ? progress(*next).writes_before : record.open_writes) +=
       progress(operation).writes_before;
   record.held_syncs.erase(operation);
@@ -580,7 +582,7 @@ inline bool IoUringEngine::settle_straight(abi::Cqe completion, OperationQueue& 
   }
   Lane& lane = *state.straight_lane;
   const auto moved = static_cast<std::size_t>(completion.result);
-  if (BATON_UNLIKELY(OperationQueue::next(operation) != nullptr ||
+  if (BATON_UNLIKELY(lane.queue.has_several() ||
                      (operation.has(Operation::exactly) && moved != operation.buffer().size))) {
     return false;
   }
@@ -708,7 +710,7 @@ void IoUringEngine::settle_merged(Lane& lane, int result, OperationQueue& done) 
   std::uint32_t covered = lane.covered;
   lane.covered = 0;
   Operation* each = lane.queue.front();
-  for (std::uint32_t i = 0; i < covered; ++i, each = OperationQueue::next(*each)) {
+  for (std::uint32_t i = 0; i < covered; ++i, each = OperationList::next(*each)) {
     BATON_TSAN_ACQUIRE(each);
     progress(*each).place = Place::lane;
   }
@@ -733,7 +735,7 @@ void IoUringEngine::settle_merged(Lane& lane, int result, OperationQueue& done) 
   Operation* next = lane.queue.front();
   for (; covered > 0; --covered) {
     Operation& rest = *next;
-    next = OperationQueue::next(rest);
+    next = OperationList::next(rest);
     if (!progress(rest).cancelled) continue;
     lane.queue.erase(rest);
     finish_cancelled(rest);
@@ -778,8 +780,7 @@ Glance IoUringEngine::glance() const noexcept {
 Deadline IoUringEngine::due() noexcept {
   os::LockGuard guard{mutex_, system_, locked_};
   Deadline first = Deadline::never();
-  for (Operation* each = backing_off_.front(); each != nullptr;
-       each = OperationQueue::next(*each)) {
+  for (Operation* each = backing_off_.front(); each != nullptr; each = OperationList::next(*each)) {
     first = std::min(first, Deadline::at_ns(progress(*each).due_ns));
   }
   return first;
@@ -892,7 +893,7 @@ Deadline IoUringEngine::retry_backed_off(Deadline deadline, OperationQueue& done
   Operation* next = backing_off_.front();
   while (next != nullptr) {
     Operation& operation = *next;
-    next = OperationQueue::next(operation);
+    next = OperationList::next(operation);
     const Deadline due = Deadline::at_ns(progress(operation).due_ns);
     if (due.ns() <= now) {
       backing_off_.erase(operation);

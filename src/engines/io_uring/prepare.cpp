@@ -260,7 +260,7 @@ std::uint32_t prepare_merged(abi::Sqe& request, Operation& first, Message& messa
   std::size_t pieces = 0;
   std::uint32_t covered = 0;
   for (Operation* next = &first; next != nullptr && pieces < room.size();
-       next = OperationQueue::next(*next)) {
+       next = OperationList::next(*next)) {
     if (covered > 0 && !can_merge(*next)) break;
     const std::size_t count = remaining(*next, room.subspan(pieces));
     std::size_t bytes = 0;

@@ -98,13 +98,14 @@ inline Progress& progress(Operation& operation) noexcept {
 /// Operations of one handle that must go one after the other. The first `covered` of the queue are
 /// in the kernel, as one request under the first one's slot: more than one when writes were merged.
 struct Lane {
-  OperationQueue queue;
+  OperationList queue;
   std::uint32_t covered = 0;
+  std::uint32_t file = no_index;  ///< of writes: the FileRecord, from the first write or sync on
 };
 
 /// The order between writes and syncs of a file.
 struct FileRecord {
-  OperationQueue held_syncs;
+  OperationList held_syncs;
   std::uint32_t open_writes = 0;  ///< write_file operations since the last held sync
   std::uint32_t epoch = 0;        ///< raised by each held sync
   std::uint32_t next_free = no_index;
@@ -114,8 +115,8 @@ struct FileRecord {
 struct HandleRecord {
   Lane reads;
   Lane writes;
-  std::uint32_t file = no_index;  ///< its FileRecord, from the first write or sync on
 };
+static_assert(sizeof(HandleRecord) <= 48);
 
 /// Records in a table that grows, and a list of the free ones.
 template <class Record, std::uint32_t ChunkSize>

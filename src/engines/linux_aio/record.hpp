@@ -21,7 +21,7 @@ inline constexpr std::uint32_t no_slot = 0xffff'ffff;
 
 /// One direction of a file: what is under way, and what may not go yet. Guarded by the engine.
 struct Lane {
-  OperationQueue queue;
+  OperationList queue;
   FileOrder order;
 };
 

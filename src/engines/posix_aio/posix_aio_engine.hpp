@@ -48,7 +48,7 @@ namespace baton::engines::posix_aio {
 
 /// What the engine knows of a handle.
 struct Record {
-  OperationQueue held;       ///< in their order; the first waits for what is under way
+  OperationList held;        ///< in their order; the first waits for what is under way
   std::uint32_t writes = 0;  ///< under way
   bool ordered = false;      ///< one of those in order is under way
 };

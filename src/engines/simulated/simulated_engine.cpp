@@ -180,8 +180,11 @@ CancelAnswer SimulatedEngine::cancel(Operation& operation) noexcept {
       expect(*record);
       answer = CancelAnswer::requested;
     } else {
-      (mine.place == Place::unflushed ? unflushed_ : queue_of(*record, mine.place))
-          .erase(operation);
+      if (mine.place == Place::unflushed) {
+        unflushed_.erase(operation);
+      } else {
+        queue_of(*record, mine.place).erase(operation);
+      }
       if (record->in.empty() && record->out.empty()) forget_cut(*record);
       count_unflushed();
       operation.finish(ECANCELED);
@@ -271,7 +274,7 @@ SimulatedEngine::Place SimulatedEngine::place_of(const Operation& operation) noe
   return reads ? Place::in : Place::out;
 }
 
-OperationQueue& SimulatedEngine::queue_of(Record& record, Place place) noexcept {
+OperationList& SimulatedEngine::queue_of(Record& record, Place place) noexcept {
   if (place == Place::in) return record.in;
   return place == Place::out ? record.out : record.loose;
 }
@@ -371,7 +374,7 @@ bool SimulatedEngine::possible(const Record& record, Operation& operation) noexc
       // It covers the writes that were submitted before.
       if (!record.out.empty()) return false;
       for (const Operation* each = record.loose.front(); each != nullptr && each != &operation;
-           each = OperationQueue::next(*each)) {
+           each = OperationList::next(*each)) {
         if (each->kind() == OperationKind::write_file) return false;
       }
       return true;
@@ -399,13 +402,13 @@ void SimulatedEngine::run(Record& record) noexcept {
   }
   // A write that came to its end may have been the last that a sync had to wait for.
   for (Operation* each = record.loose.front(); each != nullptr && !more;
-       each = OperationQueue::next(*each)) {
+       each = OperationList::next(*each)) {
     more = each->kind() == OperationKind::sync_file && possible(record, *each);
   }
   if (more && !record.cut) expect(record);
 }
 
-bool SimulatedEngine::run_ordered(Record& record, OperationQueue& queue) noexcept {
+bool SimulatedEngine::run_ordered(Record& record, OperationList& queue) noexcept {
   for (int i = 0; i < 4; ++i) {
     Operation* front = queue.front();
     if (front == nullptr) return false;
@@ -424,7 +427,7 @@ bool SimulatedEngine::run_ordered(Record& record, OperationQueue& queue) noexcep
     done(queue.pop_front());
   }
   // One behind the first may have to be told that it is cancelled.
-  for (Operation* each = queue.front(); each != nullptr; each = OperationQueue::next(*each)) {
+  for (Operation* each = queue.front(); each != nullptr; each = OperationList::next(*each)) {
     if (!state(*each).cancelled) continue;
     queue.erase(*each);
     each->finish(ECANCELED);
@@ -437,13 +440,13 @@ bool SimulatedEngine::run_ordered(Record& record, OperationQueue& queue) noexcep
 bool SimulatedEngine::run_loose(Record& record) noexcept {
   bool more = false;
   for (Operation* each = record.loose.front(); each != nullptr;) {
-    Operation* next = OperationQueue::next(*each);
+    Operation* next = OperationList::next(*each);
     Operation& operation = *each;
     each = next;
     const bool cancelled = state(operation).cancelled;
     if (!possible(record, operation) && !cancelled) continue;
     // Others may overtake it.
-    if (record.loose.size() > 1 && !cancelled && world_.random.below(3) == 0) {
+    if (record.loose.has_several() && !cancelled && world_.random.below(3) == 0) {
       more = true;
       continue;
     }

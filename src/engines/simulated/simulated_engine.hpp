@@ -35,10 +35,10 @@ struct Record final : sim::Target, sim::Watcher {
   SimulatedEngine* engine = nullptr;
   sim::Node* node = nullptr;
   std::uint32_t index = 0;
-  OperationQueue in;     ///< streams: reads, in order
-  OperationQueue out;    ///< streams and appends: writes and half closes, in order
-  OperationQueue loose;  ///< what promises no order
-  bool due = false;      ///< an event waits
+  OperationList in;     ///< streams: reads, in order
+  OperationList out;    ///< streams and appends: writes and half closes, in order
+  OperationList loose;  ///< what promises no order
+  bool due = false;     ///< an event waits
   /// A transfer was cut short, and goes on when its engine has seen that (SimulatedEngine::cut_)
   /// and was flushed since (again_), as on a ring.
   bool cut = false;
@@ -78,7 +78,7 @@ class SimulatedEngine final : public Engine, private sim::Target {
   void fire(std::uint32_t what) noexcept override;
   void check_thread() noexcept;
   void queue(Operation& operation) noexcept;
-  static OperationQueue& queue_of(Record& record, Place place) noexcept;
+  static OperationList& queue_of(Record& record, Place place) noexcept;
   static Place place_of(const Operation& operation) noexcept;
   void expect(Record& record) noexcept;
   void hand_over() noexcept;
@@ -87,7 +87,7 @@ class SimulatedEngine final : public Engine, private sim::Target {
   void see_what_was_cut() noexcept;
   void count_unflushed() noexcept;
   void run(Record& record) noexcept;
-  bool run_ordered(Record& record, OperationQueue& queue) noexcept;
+  bool run_ordered(Record& record, OperationList& queue) noexcept;
   bool run_loose(Record& record) noexcept;
   [[nodiscard]] static bool possible(const Record& record, Operation& operation) noexcept;
   Done perform(Record& record, Operation& operation) noexcept;
