@@ -356,6 +356,7 @@ class BATON_EXPORT Operation {
   union {
     Operation* timer_child_ = nullptr;  // in the heap of the timer queue
     TimerSlot* timer_slot_;             // in its wheel
+    std::int64_t timer_filed_ns_;       // in its row
   };
   Operation* timer_sibling_ = nullptr;
   Operation* timer_previous_ = nullptr;

@@ -22,8 +22,9 @@ class OperationAccess {
     timer_armed = 1U << 1,   ///< it stands in a timer queue
     listed = 1U << 2,        ///< it stands in its handle's list, and counts as pending there
     direct = 1U << 3,        ///< started straight; it has no strand and is not from the cache
-    timer_near = 1U << 4,    ///< and there among those that come next
+    timer_near = 1U << 4,    ///< and there before all that the wheel has
     plain = 1U << 5,         ///< posted straight, or a timer: its handler is entered, and no more
+    timer_next = 1U << 6,    ///< in a timer queue, among those that it has sorted
   };
 
   static OperationState state(const Operation& operation) noexcept {
@@ -183,7 +184,9 @@ class OperationAccess {
   }
   static Operation*& next(Operation& operation) noexcept { return operation.next_; }
 
-  // The timer queue: its heap (timer_heap.cpp) and its wheel (timer_wheel.cpp).
+  // The timer queue: its row (timer_row.hpp), its heap (timer_heap.cpp), its wheel
+  // (timer_wheel.cpp).
+  static std::int64_t& filed_ns(Operation& operation) noexcept { return operation.timer_filed_ns_; }
   static Operation*& child(Operation& operation) noexcept { return operation.timer_child_; }
   static TimerSlot*& slot(Operation& operation) noexcept { return operation.timer_slot_; }
   static Operation*& sibling(Operation& operation) noexcept { return operation.timer_sibling_; }

@@ -1,5 +1,5 @@
-// Near and far. The base of the wheel parts them: the heap has nothing later, the wheel nothing
-// earlier.
+// Row, heap and wheel. The base of the wheel parts them: row and heap have nothing later, the wheel
+// has nothing earlier.
 #include "core/timer_queue.hpp"
 
 #include <utility>
@@ -8,9 +8,14 @@ namespace baton {
 
 using Access = OperationAccess;
 
-// The first, or one that comes before all in the wheel.
-void TimerQueue::add_otherwise(Operation& operation, Key key) noexcept {
-  if (empty()) far_.set_base(last_now_ != 0 ? std::min(key, last_now_) : key);
+// The first, or one that comes before all in the wheel. After a first that is due already others
+// may come that were due a little earlier.
+void TimerQueue::file_otherwise(Operation& operation, Key key) noexcept {
+  constexpr Key a_little = Key{1} << 20;  // nanoseconds
+  if (empty()) {
+    const bool late = last_now_ == 0 || key <= last_now_;
+    far_.set_base(late ? key - std::min(key, a_little) : last_now_);
+  }
   if (key >= far_.base()) {
     far_.add(operation);
     return;
@@ -31,44 +36,54 @@ void TimerQueue::move(Operation& operation, Deadline deadline) noexcept {
   operation.set_deadline(deadline);
 }
 
-Operation* TimerQueue::find(bool (*wanted)(const Operation&)) const noexcept {
-  Operation* timer = near_.first();
-  while (timer != nullptr && !wanted(*timer)) timer = TimerHeap::next_in_tree(*timer);
-  if (timer != nullptr) return timer;
-  timer = far_.first();
-  while (timer != nullptr && !wanted(*timer)) timer = far_.next(*timer);
-  return timer;
+// Bounded: what was put off goes where it belongs, and each look at a slot of the wheel empties it:
+// what it held goes down a level or into the row.
+Operation* TimerQueue::first_otherwise() noexcept {
+  for (;;) {
+    Operation* const next = next_.first();
+    if (next == nullptr) {
+      if (near_.top() != nullptr || far_.empty()) return near_.top();
+      far_.give_first(next_);
+    } else if (TimerRow::was_put_off(*next)) {
+      next_.pop(*next);
+      file(*next);
+    } else {
+      Operation* const added = near_.top();
+      return added != nullptr && added->deadline() < next->deadline() ? added : next;
+    }
+  }
 }
 
 Operation* TimerQueue::pop_due(Deadline now) noexcept {
   const Key key = TimerWheel::key_of(now);
   if (!now.is_never()) last_now_ = key;
-  if (near_.top() == nullptr) {
-    if (far_.empty() || far_.first_begins() > key) return nullptr;
-    fetch_near();
+  // What is not due yet stands as well in its slot as in the row.
+  if (next_.empty() && near_.top() == nullptr && (far_.empty() || far_.first_begins() > key)) {
+    return nullptr;
   }
-  Operation* due = near_.top();
-  if (due->deadline() > now) return nullptr;
-  remove(*due);
+  Operation* const due = first();
+  if (due == nullptr || due->deadline() > now) return nullptr;
+  Access::clear(*due, Access::timer_armed);
+  if (BATON_LIKELY(Access::has(*due, Access::timer_next))) {
+    next_.pop(*due);
+  } else {
+    Access::clear(*due, Access::timer_near);
+    near_.remove(*due);
+  }
   return due;
 }
 
-// Bounded: each look at a slot empties it, and what it held goes down a level or comes here.
-void TimerQueue::fetch_near() noexcept {
-  while (near_.top() == nullptr && !far_.empty()) {
-    for (Operation* timer = far_.take_first(); timer != nullptr;) {
-      Operation& next = *std::exchange(timer, Access::sibling(*timer));
-      Access::set(next, Access::timer_near);
-      near_.add(next);
-    }
-  }
-}
-
-// More has come near than there is far away: the base is too late, as after the last timers of a
-// burst have gone and those of an hour later have been looked at. Seldom: what is in the wheel and
-// has to move is not more than what has come meanwhile.
+// More has been added to the heap than there is far away: the base is too late, as after the last
+// timers of a burst have gone and those of an hour later have been looked at. Seldom: what is in
+// the wheel and has to move is not more than what has come meanwhile.
 void TimerQueue::give_to_wheel() noexcept {
-  far_.lower_base(TimerWheel::key_of(near_.top()->deadline()));
+  Deadline base = near_.top()->deadline();
+  if (!next_.empty()) base = std::min(base, next_.begins());
+  far_.lower_base(TimerWheel::key_of(base));
+  while (Operation* const next = next_.first()) {
+    next_.pop(*next);
+    far_.add(*next);
+  }
   for (Operation* timer = near_.chain(); timer != nullptr;) {
     Operation& next = *std::exchange(timer, Access::sibling(*timer));
     Access::clear(next, Access::timer_near);

@@ -1,8 +1,8 @@
-// TimerQueue: deadlines in order, intrusive, without allocation. What is near stands in a heap,
-// whose order is exact, everything else in a wheel, where a timer that is cancelled or put off
-// before it comes near - as most are - costs a few instructions however many there are. All in the
-// heap are due before all in the wheel; when the heap is empty, the wheel's first slot goes there.
-// Nothing fires early, and the nearest deadline is exact to the nanosecond.
+// TimerQueue: deadlines in order, intrusive, without allocation. Everything stands in a wheel,
+// where a timer that is cancelled or put off before it comes near - as most are - costs a few
+// instructions however many there are. When nothing else is left, the timers of the wheel's first
+// slot go into a row, which is sorted. What is added later and is due before all in the wheel
+// stands in a heap. Nothing fires early, and the nearest deadline is exact to the nanosecond.
 //
 // docs/decisions/0004-timers.md has the figures. Guarded as the lane it belongs to.
 #pragma once
@@ -14,6 +14,7 @@
 #include "baton/operation.hpp"
 #include "core/access.hpp"
 #include "core/timer_heap.hpp"
+#include "core/timer_row.hpp"
 #include "core/timer_wheel.hpp"
 
 namespace baton {
@@ -21,34 +22,42 @@ namespace baton {
 class TimerQueue {
  public:
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
-  [[nodiscard]] std::size_t size() const noexcept { return near_.size() + far_.size(); }
+  [[nodiscard]] std::size_t size() const noexcept {
+    return next_.size() + near_.size() + far_.size();
+  }
   /// never() when empty. May sort what comes next.
   [[nodiscard]] Deadline nearest() noexcept {
-    if (BATON_UNLIKELY(near_.top() == nullptr)) fetch_near();
-    return near_.top() != nullptr ? near_.top()->deadline() : Deadline::never();
+    const Operation* const timer = first();
+    return timer != nullptr ? timer->deadline() : Deadline::never();
   }
 
   /// Uses operation.deadline(). REQUIRES: not in a queue.
   void add(Operation& operation) noexcept;
   /// REQUIRES: in this queue.
   void remove(Operation& operation) noexcept;
-  /// Another deadline for a timer. One that is put off before it comes near stays where it is.
+  /// Another deadline for a timer. One that is put off stays where it is, but in the heap.
   /// REQUIRES: in this queue.
   void move(Operation& operation, Deadline deadline) noexcept;
-  /// One that is wanted, or null; looks at every timer.
-  [[nodiscard]] Operation* find(bool (*wanted)(const Operation&)) const noexcept;
+  /// One for which wanted(const Operation&) is true, or null; looks at every timer, in no order.
+  template <class Predicate>
+  [[nodiscard]] Operation* find(Predicate&& wanted) const noexcept {
+    if (Operation* const timer = next_.find(wanted)) return timer;
+    Operation* timer = near_.first();
+    while (timer != nullptr && !wanted(*timer)) timer = TimerHeap::next_in_tree(*timer);
+    if (timer != nullptr) return timer;
+    timer = far_.first();
+    while (timer != nullptr && !wanted(*timer)) timer = far_.next(*timer);
+    return timer;
+  }
   /// Calls visit(const Operation&) for at most so many, in no order; how many.
   template <class Visit>
   std::size_t for_each(std::size_t visits_max, Visit&& visit) const noexcept {
     std::size_t visits = 0;
-    Operation* timer = near_.first();
-    for (; timer != nullptr && visits < visits_max; timer = TimerHeap::next_in_tree(*timer)) {
-      visit(*timer), ++visits;
-    }
-    timer = visits < visits_max ? far_.first() : nullptr;
-    for (; timer != nullptr && visits < visits_max; timer = far_.next(*timer)) {
-      visit(*timer), ++visits;
-    }
+    static_cast<void>(find([&](const Operation& timer) {
+      if (visits == visits_max) return true;
+      visit(timer), ++visits;
+      return false;
+    }));
     return visits;
   }
   /// The earliest if it is due at `now`, removed; else null.
@@ -57,6 +66,7 @@ class TimerQueue {
   /// `end` once for each pending operation that can be found; it must leave them not pending. The
   /// queue is empty then.
   void take_apart(void (*end)(Operation&)) noexcept {
+    next_.take_apart(end);
     near_.take_apart(end);
     far_.take_apart(end);
   }
@@ -66,33 +76,49 @@ class TimerQueue {
   /// A heap of so many costs no more than a wheel.
   static constexpr std::size_t near_min = 64;
 
-  void add_otherwise(Operation& operation, Key key) noexcept;
-  void fetch_near() noexcept;
+  /// The earliest, or null.
+  [[nodiscard]] Operation* first() noexcept {
+    Operation* const next = next_.first();
+    if (BATON_LIKELY(next != nullptr && near_.top() == nullptr && !TimerRow::was_put_off(*next))) {
+      return next;
+    }
+    return first_otherwise();
+  }
+  Operation* first_otherwise() noexcept;
+  void file(Operation& operation) noexcept;
+  void file_otherwise(Operation& operation, Key key) noexcept;
   void give_to_wheel() noexcept;
 
+  TimerRow next_;
   TimerHeap near_;
   TimerWheel far_;
   Key last_now_ = 0;  // of pop_due
 };
 
-inline void TimerQueue::add(Operation& operation) noexcept {
-  BATON_ASSERT(!OperationAccess::has(operation, OperationAccess::timer_armed));
-  OperationAccess::set(operation, OperationAccess::timer_armed);
+inline void TimerQueue::file(Operation& operation) noexcept {
   const Key key = TimerWheel::key_of(operation.deadline());
   if (BATON_LIKELY(!far_.empty() && key >= far_.base())) {
     far_.add(operation);
   } else {
-    add_otherwise(operation, key);
+    file_otherwise(operation, key);
   }
 }
 
+inline void TimerQueue::add(Operation& operation) noexcept {
+  BATON_ASSERT(!OperationAccess::has(operation, OperationAccess::timer_armed));
+  OperationAccess::set(operation, OperationAccess::timer_armed);
+  file(operation);
+}
+
 inline void TimerQueue::remove(Operation& operation) noexcept {
-  BATON_ASSERT(OperationAccess::has(operation, OperationAccess::timer_armed));
-  const bool near = OperationAccess::has(operation, OperationAccess::timer_near);
-  OperationAccess::clear(operation, OperationAccess::timer_near);
-  OperationAccess::clear(operation, OperationAccess::timer_armed);
-  if (near) {
+  using Access = OperationAccess;
+  BATON_ASSERT(Access::has(operation, Access::timer_armed));
+  Access::clear(operation, Access::timer_armed);
+  if (BATON_UNLIKELY(Access::has(operation, Access::timer_near))) {
+    Access::clear(operation, Access::timer_near);
     near_.remove(operation);
+  } else if (Access::has(operation, Access::timer_next)) {
+    next_.remove(operation);
   } else {
     far_.remove(operation);
   }

@@ -1,6 +1,7 @@
 // The wheel but for what every timer goes through.
 #include "core/timer_wheel.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/access.hpp"
@@ -16,7 +17,7 @@ TimerWheel::Key TimerWheel::first_begins() const noexcept {
 
 // A slot of a fine level is left when its many timers were put into finer ones, or when it is
 // empty; so each timer goes down a level at a time, and each level once.
-Operation* TimerWheel::take_first() noexcept {
+void TimerWheel::give_first(TimerRow& row) noexcept {
   const Place place = first_place();
   const unsigned shift = place.level * digit_bits;
   const Key prefix = prefix_of(place);
@@ -39,14 +40,14 @@ Operation* TimerWheel::take_first() noexcept {
     }
   }
   *end = nullptr;
-  if (count <= few || place.level == 0) {
-    size_ -= count;
-    base_ = prefix << shift | ((Key{1} << shift) - 1);
-    return due;
-  }
   base_ = prefix << shift;
+  if (count <= TimerRow::capacity || place.level == 0) {
+    base_ |= (Key{1} << shift) - 1;
+    count = std::min(count, TimerRow::capacity);
+    size_ -= count;
+    for (; count > 0; --count) row.add(*std::exchange(due, Access::sibling(*due)));
+  }
   while (due != nullptr) link(*std::exchange(due, Access::sibling(*due)));
-  return nullptr;
 }
 
 // All in the levels below that of the difference share the old base's digit there.

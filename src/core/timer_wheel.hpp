@@ -21,6 +21,7 @@
 #include "base/assert.hpp"
 #include "baton/operation.hpp"
 #include "core/access.hpp"
+#include "core/timer_row.hpp"
 
 namespace baton {
 
@@ -58,11 +59,11 @@ class TimerWheel {
 
   /// The begin of the first slot: nothing here is earlier. REQUIRES: not empty.
   [[nodiscard]] Key first_begins() const noexcept;
-  /// Takes the timers of the first slot out if they are few or all of the same time, and moves the
-  /// base to the last time of the slot; they are linked by OperationAccess::sibling. Null: the slot
-  /// held many, which stand in finer slots now, or none that were not put off: ask again, unless
-  /// the wheel is empty. REQUIRES: not empty.
-  [[nodiscard]] Operation* take_first() noexcept;
+  /// Moves the timers of the first slot to `row`, and the base to the last time of the slot, if
+  /// there is room for all; of those that are due at the same nanosecond, as many as there is room
+  /// for. Else they stand in finer slots now, or there were none that had not been put off: ask
+  /// again, unless the wheel is empty. REQUIRES: not empty; `row` is.
+  void give_first(TimerRow& row) noexcept;
 
   /// See TimerQueue.
   void take_apart(void (*end)(Operation&)) noexcept;
@@ -75,9 +76,6 @@ class TimerWheel {
   static constexpr unsigned digit_bits = 6;
   static constexpr unsigned slots_a_level = 1U << digit_bits;
   static constexpr unsigned levels = (64 + digit_bits - 1) / digit_bits;
-  /// So many timers of one slot are sorted by the heap rather than by finer slots.
-  static constexpr std::size_t few = 8;
-
   struct Place {
     unsigned level;
     unsigned digit;

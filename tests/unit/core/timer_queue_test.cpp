@@ -1,4 +1,4 @@
-// The queue of timers, heap and wheel, against a sorted reference (P-36).
+// The queue of timers - row, heap and wheel - against a sorted reference (P-36).
 #include "core/timer_queue.hpp"
 
 #include <gtest/gtest.h>
@@ -101,6 +101,11 @@ TEST(TimerQueue, agrees_with_a_sorted_reference_when_all_are_near) {
   agree_with_reference(20020301, 1'000'000, {5'000}, 0);
 }
 
+// More at one nanosecond than a row has room for.
+TEST(TimerQueue, agrees_with_a_sorted_reference_when_many_are_due_at_once) {
+  agree_with_reference(20020302, 200'000, {1, 3, 50}, 1'000'000'000);
+}
+
 TEST(TimerQueue, agrees_with_a_sorted_reference_from_microseconds_to_a_day) {
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     agree_with_reference(seed, 250'000, {1'000, 1'000'000, 30'000'000'000, 86'400'000'000'000},
@@ -163,6 +168,49 @@ TEST(TimerQueue, what_is_put_off_is_due_at_its_last_time) {
     EXPECT_EQ(queue.pop_due(Deadline::at_ns(due)), &timers[i]);
   }
   EXPECT_TRUE(queue.empty());
+}
+
+// The nearest has been asked for, so that they are sorted; then some are put off, others cancelled,
+// and more come before them than there are, which moves all of them once more.
+TEST(TimerQueue, what_was_sorted_may_still_change) {
+  constexpr std::size_t sorted = 40;
+  for (const std::size_t added : {std::size_t{0}, std::size_t{10}, std::size_t{300}}) {
+    const auto timers = std::make_unique<Operation[]>(sorted + added);
+    TimerQueue queue;
+    std::vector<std::int64_t> due;
+    for (std::size_t i = 0; i < sorted; ++i) {
+      timers[i].set_deadline(Deadline::at_ns(1'000'000 + static_cast<std::int64_t>(i * 10)));
+      queue.add(timers[i]);
+    }
+    EXPECT_EQ(queue.nearest().ns(), 1'000'000);
+    for (std::size_t i = 0; i < sorted; ++i) {
+      if (i % 3 == 0) {  // the first, too
+        const auto later = 1'000'000 + static_cast<std::int64_t>(i * 31);
+        queue.move(timers[i], Deadline::at_ns(later));
+        due.push_back(later);
+      } else if (i % 3 == 1) {
+        queue.remove(timers[i]);
+      } else {
+        due.push_back(timers[i].deadline().ns());
+      }
+    }
+    for (std::size_t i = sorted; i < sorted + added; ++i) {
+      const auto early = 1'000'200 - static_cast<std::int64_t>(i * 7 % 500);
+      timers[i].set_deadline(Deadline::at_ns(early));
+      queue.add(timers[i]);
+      due.push_back(early);
+    }
+    std::sort(due.begin(), due.end());
+    EXPECT_EQ(queue.size(), due.size());
+    for (const std::int64_t next : due) {
+      ASSERT_EQ(queue.nearest().ns(), next);
+      ASSERT_EQ(queue.pop_due(Deadline::at_ns(next - 1)), nullptr);
+      const Operation* timer = queue.pop_due(Deadline::at_ns(next));
+      ASSERT_NE(timer, nullptr);
+      ASSERT_EQ(timer->deadline().ns(), next);
+    }
+    EXPECT_TRUE(queue.empty());
+  }
 }
 
 // Far timers have been looked at, and then come more near ones than there are far: they have to be

@@ -1,0 +1,92 @@
+// TimerRow: the timers that come next, sorted, in an array. Who takes them one by one looks at no
+// timer but the one that is due, and has those behind it fetched meanwhile. What is removed leaves
+// a gap; what is put off keeps its place, and is found to be put off when its turn comes. The
+// nearest part of a TimerQueue.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/assert.hpp"
+#include "baton/operation.hpp"
+#include "core/access.hpp"
+
+namespace baton {
+
+class TimerRow {
+ public:
+  static constexpr std::size_t capacity = 64;
+
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+
+  /// Uses operation.deadline(). REQUIRES: fewer than `capacity` were added since it was empty.
+  void add(Operation& operation) noexcept {
+    const std::int64_t due_ns = operation.deadline().ns();
+    OperationAccess::set(operation, OperationAccess::timer_next);
+    OperationAccess::filed_ns(operation) = due_ns;
+    BATON_ASSERT(end_ < capacity);
+    std::size_t at = end_++;
+    for (; at > begin_ && entries_[at - 1].due_ns > due_ns; --at) entries_[at] = entries_[at - 1];
+    entries_[at] = {due_ns, &operation};
+    ++size_;
+  }
+  /// REQUIRES: in this row.
+  void remove(Operation& operation) noexcept;
+
+  /// Nothing here is earlier. REQUIRES: not empty.
+  [[nodiscard]] Deadline begins() const noexcept {
+    return Deadline::at_ns(entries_[begin_].due_ns);
+  }
+  /// The first by what was its deadline when it was added; null when there is none.
+  [[nodiscard]] Operation* first() noexcept {
+    if (size_ == 0) return nullptr;
+    while (BATON_UNLIKELY(entries_[begin_].operation == nullptr)) ++begin_;
+    return entries_[begin_].operation;
+  }
+  /// REQUIRES: `timer` is the first.
+  [[nodiscard]] static bool was_put_off(Operation& timer) noexcept {
+    return timer.deadline().ns() != OperationAccess::filed_ns(timer);
+  }
+  /// REQUIRES: `timer` is first().
+  void pop(Operation& timer) noexcept {
+    OperationAccess::clear(timer, OperationAccess::timer_next);
+    // Timers are anywhere in memory, and their ends touch their first lines.
+    const Operation* const soon = entries_[begin_ + fetched_ahead].operation;
+    __builtin_prefetch(soon, 1);
+    __builtin_prefetch(reinterpret_cast<const char*>(soon) + 64, 1);
+    entries_[begin_++].operation = nullptr;
+    forget_one();
+  }
+
+  /// The first for which it is true, or null.
+  template <class Predicate>
+  [[nodiscard]] Operation* find(Predicate&& is_it) const noexcept {
+    for (std::size_t i = begin_; i < end_; ++i) {
+      Operation* const timer = entries_[i].operation;
+      if (timer != nullptr && is_it(*timer)) return timer;
+    }
+    return nullptr;
+  }
+  /// See TimerQueue.
+  void take_apart(void (*end)(Operation&)) noexcept;
+
+ private:
+  struct Entry {
+    std::int64_t due_ns = 0;
+    Operation* operation = nullptr;  // null: removed
+  };
+  static constexpr std::size_t fetched_ahead = 4;
+
+  void forget_one() noexcept {
+    if (--size_ == 0) begin_ = end_ = 0;
+  }
+
+  std::size_t size_ = 0;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  std::array<Entry, capacity + fetched_ahead> entries_{};
+};
+
+}  // namespace baton
