@@ -9,6 +9,7 @@ namespace {
 
 // A quarter of a tick of the coarse clock.
 constexpr std::int64_t fresh_ns = 4'000'000;
+constexpr std::int64_t brief_ns = 16'000;
 
 // No processor's counter is behind another's. Were one, nothing would be learnt, or told, from it.
 bool is_span(std::uint64_t ticks) noexcept { return static_cast<std::int64_t>(ticks) > 0; }
@@ -31,8 +32,12 @@ std::uint64_t HandlerClock::looked_at(std::uint64_t count, std::int64_t ns) noex
 std::uint64_t HandlerClock::look(std::uint64_t now) noexcept {
   const std::int64_t ns = ns_at(now);
   const std::uint64_t passed = now - looked_;
-  if (has_ticks_ && ns - looked_ns_ <= fresh_ns && is_span(passed))
+  const std::int64_t passed_ns = ns - looked_ns_;
+  if (has_ticks_ && passed_ns <= fresh_ns && is_span(passed)) {
     fresh_ = std::max(fresh_, passed);
+    const auto spans = static_cast<std::uint64_t>(passed_ns / brief_ns);
+    if (spans != 0) brief_ = passed / spans;
+  }
   return looked_at(now, ns);
 }
 

@@ -43,6 +43,10 @@ class HandlerClock {
     const std::uint64_t now = count();
     return BATON_LIKELY(now - begin <= short_) ? now : measure(begin, now, handlers);
   }
+  /// Some 16 us have not passed between two marks. Without ticks it is never known.
+  [[nodiscard]] bool were_brief(std::uint64_t begin, std::uint64_t end) const noexcept {
+    return end - begin < brief_;
+  }
 
  private:
   [[nodiscard]] std::uint64_t count() const noexcept {
@@ -61,6 +65,7 @@ class HandlerClock {
   const bool has_ticks_ = system_.has_ticks;
   std::uint64_t fresh_ = 0;     // as many since the last look: the coarse clock is right
   std::uint64_t short_ = 0;     // as many for a batch: neither slow nor longer than another
+  std::uint64_t brief_ = 0;     // as many, or nearly, in 16 us
   std::uint64_t looked_ = 0;    // the last look: ticks,
   std::int64_t looked_ns_ = 0;  // and nanoseconds
 };

@@ -97,6 +97,20 @@ TEST_P(HandlerClockTest, WhatIsAsShortAsOthersWereNeedsNoLook) {
   EXPECT_EQ(slow_.get(), 0U);
 }
 
+TEST_P(HandlerClockTest, KnowsWhatWasBrief) {
+  static_cast<void>(clock_.begin());
+  EXPECT_FALSE(clock_.were_brief(0, 0)) << "nothing is known yet";
+  now_ns += 100 * 16'000;
+  if (GetParam()) {
+    const std::uint64_t then = os::ticks() + 1'000'000;
+    while (os::ticks() < then) {
+    }
+  }
+  static_cast<void>(clock_.begin());
+  EXPECT_EQ(clock_.were_brief(0, 9'999), GetParam()) << "a hundredth of what has passed";
+  EXPECT_FALSE(clock_.were_brief(0, ~std::uint64_t{0}));
+}
+
 INSTANTIATE_TEST_SUITE_P(Core, HandlerClockTest, testing::Bool(),
                          [](const auto& each) { return each.param ? "by_ticks" : "by_the_clock"; });
 

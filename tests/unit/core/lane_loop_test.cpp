@@ -508,6 +508,26 @@ TEST_F(LaneLoopTest, posts_from_inside_are_queued_straight) {
   EXPECT_EQ(lane_.counters.completed.get(), 3U);
 }
 
+// Handlers that do next to nothing have up to eight turns between looks, and no more: how many is a
+// matter of time, that there are looks is not.
+TEST_F(LaneLoopTest, posts_that_post_themselves_do_not_keep_the_lane_from_its_engine) {
+  open();
+  constexpr std::size_t handlers_max = 16 * 8 * limits::handlers_per_look;
+  std::size_t handlers = 0;
+  one_.prepare(OperationKind::user, nullptr);
+  one_.set_handler([this, &handlers](Operation& operation) {
+    if (++handlers == handlers_max) {
+      loop_->stop();
+    } else {
+      EXPECT_TRUE(posts_straight(*ledger_, operation));
+    }
+  });
+  inside([&] { EXPECT_TRUE(posts_straight(*ledger_, one_)); }, true);
+  EXPECT_EQ(handlers, handlers_max);
+  EXPECT_GE(lane_.counters.waits.get(), 15U);
+  EXPECT_LE(lane_.counters.waits.get(), 16U * 8U);
+}
+
 TEST_F(LaneLoopTest, an_exception_of_a_post_comes_through) {
   open();
   one_.prepare(OperationKind::user, nullptr);
