@@ -7,25 +7,17 @@
 //   raw_epoll --sessions N --block B --rounds R     in lock-step (bench/lock_step.hpp)
 //
 // Prints `listening PORT`, serves until SIGTERM or SIGINT, then prints one line of JSON.
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "rivals/rival.hpp"
@@ -46,27 +38,19 @@ struct Server {
   std::vector<char> buffer;
   std::vector<std::unique_ptr<Connection>> connections;  // by descriptor
   unsigned long long messages = 0;
-  unsigned long long bytes = 0;
-  unsigned long long accepted = 0;
 };
-
-[[noreturn]] void die(const char* what) {
-  std::fprintf(stderr, "raw_epoll: %s: %s\n", what, std::strerror(errno));
-  std::exit(1);
-}
 
 void watch(const Server& server, int operation, int descriptor, std::uint32_t events) {
   epoll_event event{};
   event.events = events;
   event.data.fd = descriptor;
-  if (::epoll_ctl(server.epoll, operation, descriptor, &event) != 0) die("epoll_ctl");
+  if (::epoll_ctl(server.epoll, operation, descriptor, &event) != 0) rival::die("epoll_ctl");
 }
 
 void add(Server& server, int fd) {
   const auto index = static_cast<std::size_t>(fd);
   if (server.connections.size() <= index) server.connections.resize(index + 1);
   server.connections[index] = std::make_unique<Connection>(Connection{fd, {}});
-  ++server.accepted;
   watch(server, EPOLL_CTL_ADD, fd,
         server.edge ? EPOLLIN | EPOLLOUT | EPOLLET : std::uint32_t{EPOLLIN});
 }
@@ -75,8 +59,7 @@ void accept_all(Server& server) {
   for (;;) {
     const int fd = ::accept4(server.listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) return;
-    const int on = 1;
-    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    rival::no_delay(fd);
     add(server, fd);
   }
 }
@@ -104,7 +87,6 @@ ssize_t send_some(const Connection& connection, const char* data, std::size_t si
   }
   const auto size = static_cast<std::size_t>(got);
   ++server.messages;
-  server.bytes += size;
   const ssize_t sent = send_some(connection, server.buffer.data(), size);
   if (sent < 0) {
     drop(server, connection);
@@ -140,7 +122,7 @@ void serve(Server& server) {
   epoll_event events[256];
   for (;;) {
     const int count = ::epoll_wait(server.epoll, events, 256, -1);
-    if (count < 0 && errno != EINTR) die("epoll_wait");
+    if (count < 0 && errno != EINTR) rival::die("epoll_wait");
     for (int i = 0; i < count; ++i) {
       const int fd = events[i].data.fd;
       if (fd == server.listener) {
@@ -152,18 +134,6 @@ void serve(Server& server) {
       }
     }
   }
-}
-
-void print_statistics(const Server& server) {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](timeval t) { return double(t.tv_sec) + double(t.tv_usec) * 1e-6; };
-  std::printf(
-      "{\"server\": \"raw_epoll\", \"messages\": %llu, \"bytes\": %llu, "
-      "\"accepted\": %llu, \"user_seconds\": %.6f, \"system_seconds\": %.6f, "
-      "\"voluntary_switches\": %ld, \"involuntary_switches\": %ld}\n",
-      server.messages, server.bytes, server.accepted, seconds(usage.ru_utime),
-      seconds(usage.ru_stime), usage.ru_nvcsw, usage.ru_nivcsw);
 }
 
 }  // namespace
@@ -179,7 +149,7 @@ int main(int argc, char** argv) {
   server.edge = lock_step::number(argc, argv, "--edge", 0) != 0;
   server.signals = ::signalfd(-1, &ending, SFD_NONBLOCK | SFD_CLOEXEC);
   server.epoll = ::epoll_create1(EPOLL_CLOEXEC);
-  if (server.signals < 0 || server.epoll < 0 || server.buffer.empty()) die("start");
+  if (server.signals < 0 || server.epoll < 0 || server.buffer.empty()) rival::die("start");
   lock_step::Peers peers(argc, argv);
   if (peers.present()) {
     server.peers = &peers;
@@ -194,6 +164,6 @@ int main(int argc, char** argv) {
   watch(server, EPOLL_CTL_ADD, server.listener, EPOLLIN);
   watch(server, EPOLL_CTL_ADD, server.signals, EPOLLIN);
   serve(server);
-  print_statistics(server);
+  rival::print_statistics("raw_epoll", server.messages);
   return 0;
 }

@@ -7,34 +7,20 @@
 //   raw_uring --sessions N --block B --rounds R     in lock-step (bench/lock_step.hpp)
 //
 // Prints `listening PORT`, serves until SIGTERM or SIGINT, then prints one line of JSON.
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
-#include <string_view>
-#include <vector>
 
 #include "ring.hpp"
 #include "rivals/rival.hpp"
 
 namespace {
-
-[[noreturn]] void die(const char* what) {
-  std::fprintf(stderr, "raw_uring: %s: %s\n", what, std::strerror(errno));
-  std::exit(1);
-}
 
 struct Connection {
   int descriptor;
@@ -52,7 +38,7 @@ struct Server {
   int listener = -1;
   unsigned block = 512;
   bool stopping = false;
-  unsigned long long messages = 0, bytes = 0, accepted = 0;
+  unsigned long long messages = 0;
   void start_accept() {
     ring.next(IORING_OP_ACCEPT, listener, accept_tag).accept_flags = SOCK_CLOEXEC;
   }
@@ -73,14 +59,12 @@ struct Server {
   }
 
   void add(int descriptor) {
-    ++accepted;
     start_receive(new Connection{descriptor, false, 0, 0, std::make_unique<char[]>(block)});
   }
 
   void on_accept(int answer) {
     if (answer >= 0) {
-      const int on = 1;
-      ::setsockopt(answer, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      rival::no_delay(answer);
       add(answer);
     }
     start_accept();
@@ -92,7 +76,6 @@ struct Server {
       delete c;
     } else if (!c->sending) {
       ++messages;
-      bytes += static_cast<unsigned>(answer);
       c->offset = 0;
       c->size = static_cast<unsigned>(answer);
       start_send(c);
@@ -118,33 +101,6 @@ struct Server {
   }
 };
 
-int listen_on(std::uint16_t port) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(port);
-  if (::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) die("bind");
-  if (::listen(fd, SOMAXCONN) != 0) die("listen");
-  socklen_t size = sizeof address;
-  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  std::printf("listening %u\n", static_cast<unsigned>(ntohs(address.sin_port)));
-  std::fflush(stdout);
-  return fd;
-}
-
-void print_statistics(const Server& server) {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](timeval t) { return double(t.tv_sec) + double(t.tv_usec) * 1e-6; };
-  std::printf(
-      "{\"server\": \"raw_uring\", \"messages\": %llu, \"bytes\": %llu, "
-      "\"accepted\": %llu, \"user_seconds\": %.6f, \"system_seconds\": %.6f, "
-      "\"voluntary_switches\": %ld, \"involuntary_switches\": %ld}\n",
-      server.messages, server.bytes, server.accepted, seconds(usage.ru_utime),
-      seconds(usage.ru_stime), usage.ru_nvcsw, usage.ru_nivcsw);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -160,13 +116,13 @@ int main(int argc, char** argv) {
     peers.begin();
     server.serve();
   }
-  server.listener =
-      listen_on(static_cast<std::uint16_t>(lock_step::number(argc, argv, "--port", 0)));
+  server.listener = rival::listen_on(lock_step::number(argc, argv, "--port", 0));
+  ::fcntl(server.listener, F_SETFL, 0);  // the ring waits, and would not on a non-blocking one
   const int signals = ::signalfd(-1, &ending, SFD_CLOEXEC);
-  if (signals < 0 || server.block == 0) die("start");
+  if (signals < 0 || server.block == 0) rival::die("start");
   server.ring.next(IORING_OP_POLL_ADD, signals, signal_tag).poll32_events = POLLIN;
   server.start_accept();
   server.serve();
-  print_statistics(server);
+  rival::print_statistics("raw_uring", server.messages);
   return 0;
 }
