@@ -5,10 +5,13 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "baton/deadline.hpp"
 #include "baton/proactor.hpp"
 #include "support/modes.hpp"
 
@@ -72,6 +75,34 @@ TEST_F(StrandByHand, retires_when_the_last_one_leaves) {
 }
 
 class StrandUnderLoad : public WithProactor {};
+
+// Whether it expires or is cancelled; started by a handler, which in per_thread mode is a way of
+// its own.
+TEST_P(StrandUnderLoad, a_timer_is_entered_in_its_strand) {
+  struct Case {
+    Strand strand;
+    Operation timer;
+    std::promise<bool> entered;
+    explicit Case(Proactor& p) : strand(p) {}
+  };
+  Case expires{proactor()};
+  Case cancelled{proactor()};
+  for (Case* each : {&expires, &cancelled}) {
+    each->timer.set_strand(&each->strand);
+    each->timer.set_handler(
+        [each](Operation&) { each->entered.set_value(each->strand.running_in_this_thread()); });
+  }
+  ASSERT_FALSE(proactor().post([&] {
+    const auto soon = Deadline::after(std::chrono::milliseconds{1});
+    EXPECT_FALSE(proactor().start_timer(expires.timer, soon));
+    const auto late = Deadline::after(std::chrono::minutes{10});
+    EXPECT_FALSE(proactor().start_timer(cancelled.timer, late));
+    static_cast<void>(proactor().cancel(cancelled.timer));
+  }));
+  EXPECT_TRUE(expires.entered.get_future().get());
+  EXPECT_TRUE(cancelled.entered.get_future().get());
+  end();
+}
 
 // More in a row than the dispatcher runs at once, from several threads, with handlers that start
 // again.
