@@ -95,7 +95,6 @@ class Proactor::Core final : public HandlerRunner {
   std::error_code start_shared(Operation& operation) noexcept;
   std::error_code start_in_lane(Operation& operation) noexcept;
   std::error_code start_timer(Operation& operation, std::uint32_t lane) noexcept;
-  /// REQUIRES: here.mine().
   std::error_code post_to_queue(Operation& operation, Notify level) noexcept;
   std::error_code post_to_lane(Operation& operation, LaneLoop& loop) noexcept;
   /// drain, stop and restart: says so to whoever starts.

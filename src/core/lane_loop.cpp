@@ -131,12 +131,11 @@ inline std::size_t LaneLoop::run_batch(std::size_t handlers_max) {
       mark = clock_.end(mark, more);
       ran += more;
     } while (!lane_.completed.empty() && ran < most && !stopped());
-    if (BATON_LIKELY(ran < most) || turns == brief_turns_max || lane_.completed.empty() ||
-        stopped() || !clock_.were_brief(begin, mark)) {
+    if (BATON_LIKELY(ran < most) || ran == handlers_max || turns == brief_turns_max ||
+        lane_.completed.empty() || stopped() || !clock_.were_brief(begin, mark)) {
       return ran;
     }
     most = std::min(handlers_max, most + limits::handlers_per_look);
-    if (most == ran) return ran;
   }
 }
 

@@ -1,6 +1,7 @@
 // TimerHeap: deadlines in exact order, through three links of the operation: a pairing heap
 // (Fredman, Sedgewick, Sleator, Tarjan 1986). Adding is O(1), removing a timer that never came to
-// the top O(1) in practice, taking the earliest O(log n) amortised. The near part of a TimerQueue.
+// the top O(1) in practice, taking the earliest O(log n) amortised. In a TimerQueue it has what was
+// added before the base of the wheel.
 #pragma once
 
 #include <cstddef>
