@@ -207,6 +207,8 @@ System make_real() noexcept {
   system.shutdown = ::shutdown;
   system.recv = ::recv;
   system.send = ::send;
+  system.recvfrom = ::recvfrom;
+  system.sendto = ::sendto;
   system.recvmsg = ::recvmsg;
   system.sendmsg = ::sendmsg;
   system.getsockopt = ::getsockopt;

@@ -97,6 +97,10 @@ struct System {
   int (*shutdown)(int fd, int how);
   ssize_t (*recv)(int fd, void* buffer, size_t size, int flags);
   ssize_t (*send)(int fd, const void* buffer, size_t size, int flags);
+  ssize_t (*recvfrom)(int fd, void* buffer, size_t size, int flags, sockaddr* from,
+                      socklen_t* from_size);
+  ssize_t (*sendto)(int fd, const void* buffer, size_t size, int flags, const sockaddr* to,
+                    socklen_t to_size);
   ssize_t (*recvmsg)(int fd, msghdr* message, int flags);
   ssize_t (*sendmsg)(int fd, const msghdr* message, int flags);
   int (*getsockopt)(int fd, int level, int name, void* value, socklen_t* size);

@@ -142,6 +142,32 @@ std::int64_t told_again(Node* node, std::int64_t result) noexcept {
   return result;
 }
 
+/// With the address of the peer, of which only datagram sockets take notice.
+std::int64_t receive(int fd, std::span<const iovec> pieces, sockaddr* from,
+                     socklen_t* from_size) noexcept {
+  Node* node = kernel().find(fd);
+  if (node == nullptr) return -EBADF;
+  if (node->kind != NodeKind::datagram) return told_again(node, read_node(node, pieces));
+  if (interrupted()) return -EINTR;
+  std::uint16_t port = 0;
+  const std::int64_t moved = kernel().receive_from(*node, pieces, &port);
+  if (moved >= 0) give_address(from, from_size, port);
+  return moved;
+}
+
+std::int64_t transmit(int fd, std::span<const iovec> pieces, const sockaddr* to,
+                      socklen_t to_size) noexcept {
+  Node* node = kernel().find(fd);
+  if (node == nullptr) return -EBADF;
+  if (node->kind != NodeKind::datagram) return told_again(node, write_node(node, pieces));
+  if (interrupted()) return -EINTR;
+  std::uint16_t port = 0;
+  if (to != nullptr) {
+    if (const int error = port_of(to, to_size, port); error != 0) return error;
+  }
+  return kernel().send_to(*node, pieces, port);
+}
+
 /// Files: the time that the disk takes, unless it must not take any.
 bool would_wait(const Node& node, int flags) noexcept {
   if (node.kind != NodeKind::file) return false;
@@ -384,38 +410,29 @@ os::System make_table() noexcept {
     Node* node = kernel().find(fd);
     return answer<ssize_t>(told_again(node, write_node(node, {&piece, 1})));
   };
+  table.recvfrom = [](int fd, void* buffer, size_t size, int, sockaddr* from,
+                      socklen_t* from_size) {
+    scheduler().point();
+    const iovec piece{buffer, size};
+    return answer<ssize_t>(receive(fd, {&piece, 1}, from, from_size));
+  };
+  table.sendto = [](int fd, const void* buffer, size_t size, int, const sockaddr* to,
+                    socklen_t to_size) {
+    scheduler().point();
+    const iovec piece{const_cast<void*>(buffer), size};
+    return answer<ssize_t>(transmit(fd, {&piece, 1}, to, to_size));
+  };
   table.recvmsg = [](int fd, msghdr* message, int) {
     scheduler().point();
-    Node* node = kernel().find(fd);
-    if (node == nullptr) return answer<ssize_t>(-EBADF);
-    const std::span<const iovec> pieces{message->msg_iov, message->msg_iovlen};
-    if (node->kind != NodeKind::datagram) {
-      return answer<ssize_t>(told_again(node, read_node(node, pieces)));
-    }
-    if (interrupted()) return answer<ssize_t>(-EINTR);
-    std::uint16_t from = 0;
-    const std::int64_t moved = kernel().receive_from(*node, pieces, &from);
-    if (moved >= 0 && message->msg_name != nullptr) {
-      give_address(static_cast<sockaddr*>(message->msg_name), &message->msg_namelen, from);
-    }
-    return answer<ssize_t>(moved);
+    return answer<ssize_t>(receive(fd, {message->msg_iov, message->msg_iovlen},
+                                   static_cast<sockaddr*>(message->msg_name),
+                                   &message->msg_namelen));
   };
   table.sendmsg = [](int fd, const msghdr* message, int) {
     scheduler().point();
-    Node* node = kernel().find(fd);
-    if (node == nullptr) return answer<ssize_t>(-EBADF);
-    const std::span<const iovec> pieces{message->msg_iov, message->msg_iovlen};
-    if (node->kind != NodeKind::datagram) {
-      return answer<ssize_t>(told_again(node, write_node(node, pieces)));
-    }
-    if (interrupted()) return answer<ssize_t>(-EINTR);
-    std::uint16_t port = 0;
-    if (message->msg_name != nullptr) {
-      const int error =
-          port_of(static_cast<const sockaddr*>(message->msg_name), message->msg_namelen, port);
-      if (error != 0) return answer<ssize_t>(error);
-    }
-    return answer<ssize_t>(kernel().send_to(*node, pieces, port));
+    return answer<ssize_t>(transmit(fd, {message->msg_iov, message->msg_iovlen},
+                                    static_cast<const sockaddr*>(message->msg_name),
+                                    message->msg_namelen));
   };
   table.getsockopt = [](int fd, int level, int name, void* value, socklen_t* size) {
     scheduler().point();

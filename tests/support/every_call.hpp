@@ -90,10 +90,10 @@ class EveryCall {
       BATON_CALLS(&System::open, &System::close, &System::fsync, &System::fdatasync)
       ({"open", "close", "fsync", "fdatasync"});
       BATON_CALLS(&System::socket, &System::accept4, &System::connect, &System::shutdown,
-                  &System::recv, &System::send, &System::recvmsg, &System::sendmsg,
-                  &System::getsockopt, &System::setsockopt)
-      ({"socket", "accept4", "connect", "shutdown", "recv", "send", "recvmsg", "sendmsg",
-        "getsockopt", "setsockopt"});
+                  &System::recv, &System::send, &System::recvfrom, &System::sendto,
+                  &System::recvmsg, &System::sendmsg, &System::getsockopt, &System::setsockopt)
+      ({"socket", "accept4", "connect", "shutdown", "recv", "send", "recvfrom", "sendto", "recvmsg",
+        "sendmsg", "getsockopt", "setsockopt"});
       BATON_CALLS(&System::pselect, &System::ppoll, &System::epoll_ctl, &System::epoll_pwait)
       ({"pselect", "ppoll", "epoll_ctl", "epoll_pwait"});
       BATON_CALLS(&System::io_uring_enter, &System::io_uring_register)

@@ -470,6 +470,8 @@ void add_transfers(List& list) {
   list.add<&System::fdatasync, 42>("fdatasync", {}, {EINTR, EIO, ENOSPC});
   list.add<&System::lseek, 43>("lseek", {}, {EIO});
   list.add<&System::close, 44>("close", {}, {EINTR, EIO});
+  list.add<&System::recvfrom, 56>("recvfrom", {}, {EINTR, ENOMEM});
+  list.add<&System::sendto, 57>("sendto", {}, {EINTR, ENOBUFS, ENOMEM});
 }
 
 void add_sockets(List& list) {

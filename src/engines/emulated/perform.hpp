@@ -72,6 +72,8 @@ class Performer {
 
   ssize_t receive(const Operation& operation) noexcept;
   ssize_t send(const Handle& handle, iovec* pieces, std::size_t count) noexcept;
+  ssize_t receive_from(Operation& operation) noexcept;
+  ssize_t send_to(Operation& operation) noexcept;
 
   const os::System& system_;
   const FileCalls files_;

@@ -77,6 +77,18 @@ void set_sockets(os::System& system) {
     return unless_failing(Call::send,
                           [&] { return real().send(fd, buffer, faults().shortened(size), flags); });
   };
+  system.recvfrom = [](int fd, void* buffer, size_t size, int flags, sockaddr* from,
+                       socklen_t* from_size) {
+    return unless_failing(Call::recvfrom, [&] {
+      return real().recvfrom(fd, buffer, faults().shortened(size), flags, from, from_size);
+    });
+  };
+  system.sendto = [](int fd, const void* buffer, size_t size, int flags, const sockaddr* to,
+                     socklen_t to_size) {
+    return unless_failing(Call::sendto, [&] {
+      return real().sendto(fd, buffer, faults().shortened(size), flags, to, to_size);
+    });
+  };
   system.recvmsg = [](int fd, msghdr* message, int flags) {
     return unless_failing(Call::recvmsg, [&] {
       std::vector<iovec> list;

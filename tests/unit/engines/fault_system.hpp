@@ -16,9 +16,11 @@ namespace baton::test {
 
 enum class Call : std::uint8_t {
   recv,
+  recvfrom,
   recvmsg,
   send,
   sendmsg,
+  sendto,
   read,
   write,  // writev and write
   preadv2,

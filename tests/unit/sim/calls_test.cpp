@@ -51,6 +51,8 @@ TEST(SimulatedCalls, know_a_descriptor_that_is_not_there) {
       EXPECT_EQ(answer_of(s.shutdown(fd, SHUT_WR)), bad);
       EXPECT_EQ(answer_of(s.recv(fd, &byte, 1, 0)), bad);
       EXPECT_EQ(answer_of(s.send(fd, &byte, 1, 0)), bad);
+      EXPECT_EQ(answer_of(s.recvfrom(fd, &byte, 1, 0, nullptr, nullptr)), bad);
+      EXPECT_EQ(answer_of(s.sendto(fd, &byte, 1, 0, peer, sizeof(address))), bad);
       EXPECT_EQ(answer_of(s.recvmsg(fd, &message, 0)), bad);
       EXPECT_EQ(answer_of(s.sendmsg(fd, &message, 0)), bad);
       EXPECT_EQ(answer_of(s.getsockopt(fd, SOL_SOCKET, SO_ERROR, &byte, &size)), bad);

@@ -1,6 +1,7 @@
 // Connections and datagrams of the simulated machine, where nothing goes wrong by chance.
 #include <sys/socket.h>
 
+#include <array>
 #include <string>
 
 #include "machine.hpp"
@@ -159,24 +160,15 @@ int datagram_socket(const os::System& s, std::uint16_t port) {
 
 Answer send_to(const os::System& s, int fd, std::size_t size, sockaddr_in* to) {
   static char bytes[70'000];
-  iovec piece{bytes, size};
-  msghdr message{};
-  message.msg_iov = &piece;
-  message.msg_iovlen = 1;
-  message.msg_name = to;
-  message.msg_namelen = to != nullptr ? sizeof(*to) : 0;
-  return answer_of(s.sendmsg(fd, &message, 0));
+  return answer_of(s.sendto(fd, bytes, size, 0, reinterpret_cast<sockaddr*>(to),
+                            to != nullptr ? sizeof(*to) : 0));
 }
 
 Answer receive_from(const os::System& s, int fd, sockaddr_in* from) {
   char bytes[64];
-  iovec piece{bytes, sizeof(bytes)};
-  msghdr message{};
-  message.msg_iov = &piece;
-  message.msg_iovlen = 1;
-  message.msg_name = from;
-  message.msg_namelen = from != nullptr ? sizeof(*from) : 0;
-  return answer_of(s.recvmsg(fd, &message, 0));
+  socklen_t size = sizeof(sockaddr_in);
+  return answer_of(s.recvfrom(fd, bytes, sizeof(bytes), 0, reinterpret_cast<sockaddr*>(from),
+                              from != nullptr ? &size : nullptr));
 }
 
 TEST(SimulatedDatagrams, find_their_port) {
@@ -198,6 +190,24 @@ TEST(SimulatedDatagrams, find_their_port) {
     EXPECT_EQ(send_to(s, one, 65'508, nullptr), failed(EDESTADDRREQ));
     to = address_of(91);
     EXPECT_EQ(send_to(s, one, 65'508, &to), failed(EMSGSIZE));
+  });
+}
+
+TEST(SimulatedDatagrams, of_several_pieces_have_a_message_header) {
+  in_machine([](const os::System& s) {
+    const int one = datagram_socket(s, 90);
+    const int other = datagram_socket(s, 91);
+    char text[] = "abcd";
+    std::array<iovec, 2> pieces{iovec{text, 1}, iovec{text + 1, 3}};
+    sockaddr_in peer = address_of(91);
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = pieces.size();
+    message.msg_name = &peer;
+    message.msg_namelen = sizeof(peer);
+    EXPECT_EQ(answer_of(s.sendmsg(one, &message, 0)), gave(4));
+    EXPECT_EQ(answer_of(s.recvmsg(other, &message, 0)), gave(4));
+    EXPECT_EQ(ntohs(peer.sin_port), 90);
   });
 }
 

@@ -29,6 +29,8 @@ TEST(SimulatedTrouble, interrupts_calls) {
     EXPECT_EQ(accept_from(s, listener_at(s, 80)), interrupted);
     const int datagrams = s.socket(AF_INET, SOCK_DGRAM, 0);
     msghdr message{};
+    EXPECT_EQ(answer_of(s.recvfrom(datagrams, &byte, 1, 0, nullptr, nullptr)), interrupted);
+    EXPECT_EQ(answer_of(s.sendto(datagrams, &byte, 1, 0, nullptr, 0)), interrupted);
     EXPECT_EQ(answer_of(s.recvmsg(datagrams, &message, 0)), interrupted);
     EXPECT_EQ(answer_of(s.sendmsg(datagrams, &message, 0)), interrupted);
     const int event = s.eventfd(0, 0);
