@@ -123,7 +123,7 @@ struct BATON_EXPORT Config {
   std::vector<std::string> prefer;
   /// Engines that must not be used, not even probed: no system call of theirs is ever made.
   std::vector<std::string> forbid;
-  /// How long a leader may stay in one handler before the understudy takes its seat.
+  /// Microseconds in one handler until a leader loses its seat; up to 8 times that in calm times.
   std::uint32_t understudy_look_us = 1'000;
   /// The system-call table in place of the real one: for tests and simulation; null: the real one.
   const os::System* system = nullptr;

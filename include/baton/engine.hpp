@@ -104,6 +104,9 @@ struct EngineInfo {
   /// processor interrupts the leader after a submit from another thread. An engine whose wait
   /// adapts by itself leaves this false.
   bool start_interrupts_leader = false;
+  /// What an operation asks of the system is mostly done inside submit, so that threads that start
+  /// operations work side by side. If not, the one who waits does it, for all of them.
+  bool works_in_submit = false;
   /// Operations it can hold at once; 0: as many as there is memory for. Beyond it submit answers
   /// busy.
   std::uint32_t operations_max = 0;

@@ -33,11 +33,14 @@ std::uint32_t bit(const Processor& processor) { return 1U << processor.index; }
 }  // namespace
 
 Dispatcher::Dispatcher(Ledger& ledger, Lane& lane, HandlerRunner& runner, Duration look)
-    : ledger_(ledger), lane_(lane), runner_(runner), system_(ledger.system()), look_(look) {}
+    : ledger_(ledger), lane_(lane), runner_(runner), system_(ledger.system()), pace_(look) {}
 
 Dispatcher::~Dispatcher() { BATON_ASSERT(sleepers_ == nullptr && understudy_ == nullptr); }
 
-void Dispatcher::add(Processor& processor) { processors_.push_back(&processor); }
+void Dispatcher::add(Processor& processor) {
+  processors_.push_back(&processor);
+  if (!processor.info.works_in_submit) length_.leader_works_for_all();
+}
 
 bool Dispatcher::leads(const Processor& processor) noexcept {
   const std::uint32_t holder = processor.seat.holder.load(std::memory_order_seq_cst);
@@ -184,6 +187,7 @@ void Dispatcher::run_one(Operation& operation) BATON_NO_THREAD_SAFETY_ANALYSIS {
 void Dispatcher::note_length(std::int64_t ns) noexcept {
   lane_.counters.handler_ns_max.raise_to(static_cast<std::uint64_t>(ns));
   length_.note(ns);
+  if (ns >= 2 * pace_.shortest().count()) pace_.was_stuck();
 }
 
 // Takes what is queued, and comes back to the mutex when all of that has run. Whoever comes
@@ -322,7 +326,7 @@ void Dispatcher::rest(Member& me, Deadline deadline, bool& late) BATON_NO_THREAD
     Deadline until = deadline;
     if (timekeeper_ == &me) until = std::min(until, lane_.timers.nearest());
     if (me.rest == Rest::understudy) {
-      until = std::min(until, Deadline::after(look_, me.looked));
+      until = std::min(until, next_look(me));
     }
     ledger_.mutex.unlock(system_);
     me.slot.park(system_, until);
@@ -336,7 +340,7 @@ void Dispatcher::rest(Member& me, Deadline deadline, bool& late) BATON_NO_THREAD
     const Deadline now = ledger_.now();
     late = !deadline.is_never() && now >= deadline;
     const bool timers_due = timekeeper_ == &me && lane_.timers.nearest() <= now;
-    const bool look_due = me.rest == Rest::understudy && now >= Deadline::after(look_, me.looked);
+    const bool look_due = me.rest == Rest::understudy && now >= next_look(me);
     if (late || stopped() || (timers_due && !look_due)) {
       // Timers that are due more often than it looks must not put its look off for ever.
       me.keeps_notes = me.rest == Rest::understudy;
@@ -348,6 +352,10 @@ void Dispatcher::rest(Member& me, Deadline deadline, bool& late) BATON_NO_THREAD
     if (look_due && look(me)) break;
   }
   drop_timekeeping(me);
+}
+
+Deadline Dispatcher::next_look(const Member& me) const noexcept {
+  return Deadline::after(pace_.now(), me.looked);
 }
 
 // What the next look compares with.
@@ -382,6 +390,7 @@ bool Dispatcher::take_stuck_seats(Member& me) {
   if (taken == 0) return false;
   lane_.counters.seats_taken.add(taken);
   lane_.counters.slow_handlers.add();
+  pace_.was_stuck();
   return true;
 }
 
@@ -393,7 +402,9 @@ bool Dispatcher::look(Member& me) {
     return true;
   }
   // Not all that was queued at the last look has been taken since: help.
-  if (!lane_.completed.empty() && (taken_ < me.queue_mark || urgent())) {
+  const bool old = taken_ < me.queue_mark;
+  if (!lane_.completed.empty() && (old || urgent())) {
+    if (old) pace_.was_stuck();
     understudy_ = nullptr;
     me.rest = Rest::awake;
     me.helps = true;
@@ -405,7 +416,10 @@ bool Dispatcher::look(Member& me) {
     traffic |= processor->seat.count != me.mark[processor->index];
   }
   note(me);
-  if (traffic) return false;
+  if (traffic) {
+    pace_.all_moved();
+    return false;
+  }
   // Nothing moves: free the role and sleep for good, in the same step.
   understudy_ = nullptr;
   push_sleeper(me);
@@ -415,7 +429,7 @@ bool Dispatcher::look(Member& me) {
 // Between handlers a helper looks as the understudy would, for it may be the only one who can: a
 // leader that is stuck loses its seat, and when the old results are gone helping ends.
 bool Dispatcher::helped_enough(Member& me) {
-  if (ledger_.now() < Deadline::after(look_, me.looked)) return false;
+  if (ledger_.now() < Deadline::after(pace_.shortest(), me.looked)) return false;
   if (take_stuck_seats(me)) return true;
   const bool all_taken = taken_ >= me.queue_mark;
   note(me);

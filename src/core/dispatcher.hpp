@@ -5,9 +5,10 @@
 // The idea. A processor with work has a seat. The thread that takes it waits in the engine; results
 // go to the one queue; the leader runs short handlers itself, seat kept, because waking a thread
 // costs more than most handlers. One sleeping follower, the understudy, looks about once a
-// millisecond while a leader is in a handler, takes the seat of one that is stuck in the same
-// handler since the last look, and helps with results that have waited that long. After a look
-// without traffic it sleeps for good: an idle process makes no system call.
+// millisecond while a leader is in a handler (LookPace: less often in calm times), takes the seat
+// of one that is stuck in the same handler since the last look, and helps with results that have
+// waited that long. After a look without traffic it sleeps for good: an idle process makes no
+// system call.
 //
 // The one tricky piece: no wake-up may be lost. Whenever a thread is about to stop being available
 // - before it runs a handler, before it waits as leader, before it returns for any reason - it
@@ -28,6 +29,7 @@
 #include "baton/proactor.hpp"
 #include "core/handler_length.hpp"
 #include "core/ledger.hpp"
+#include "core/look_pace.hpp"
 #include "core/taken_batch.hpp"
 #include "os/parking.hpp"
 
@@ -121,6 +123,7 @@ class Dispatcher {
   void lead(Member& me, Deadline deadline) BATON_REQUIRES(ledger_.mutex);
   void rest(Member& me, Deadline deadline, bool& late) BATON_REQUIRES(ledger_.mutex);
   bool look(Member& me) BATON_REQUIRES(ledger_.mutex);
+  [[nodiscard]] Deadline next_look(const Member& me) const noexcept BATON_REQUIRES(ledger_.mutex);
   void note(Member& me) BATON_REQUIRES(ledger_.mutex);
   template <class Wanted>
   unsigned take_seats_from_handlers(Member& me, Wanted wanted) noexcept
@@ -182,7 +185,6 @@ class Dispatcher {
   Lane& lane_;
   HandlerRunner& runner_;
   const os::System& system_;
-  const Duration look_;
   std::vector<Processor*> processors_;
   std::vector<std::unique_ptr<DedicatedThread>> threads_;
   Deliver deliver_ = nullptr;
@@ -201,6 +203,7 @@ class Dispatcher {
   std::uint32_t in_handlers_ = 0;
   std::uint64_t taken_ = 0;  // results taken from the queue, ever
   HandlerLength length_;
+  LookPace pace_;
   // Written for each handler by its owner: not in a line that starters look at.
   alignas(64) TakenBatch batch_;
 };

@@ -15,12 +15,18 @@ class HandlerLength {
   /// At least one in so many is measured. Odd, for reads and writes often take turns.
   static constexpr std::uint64_t one_in = 5;
 
+  /// What handlers start is carried out by the one who waits, so that threads meet there
+  /// (EngineInfo::works_in_submit): they have to last longer before a second one gains anything.
+  void leader_works_for_all() noexcept { short_ns_ = short_apart_ns; }
+
   /// A handler lasted so long.
   void note(std::int64_t ns) noexcept {
-    mean_ns_ += (std::clamp<std::int64_t>(ns, 0, most_ns) - mean_ns_) / weight;
+    // Nearly the plain mean of the first ones, for one that begins at nothing is wrong for long.
+    if (count_ < most_of_mean) ++count_;
+    mean_ns_ += (std::clamp<std::int64_t>(ns, 0, most_ns) - mean_ns_) / count_;
   }
   /// Two threads at one queue gain nothing, however much is queued.
-  [[nodiscard]] bool is_short() const noexcept { return mean_ns_ < short_ns; }
+  [[nodiscard]] bool is_short() const noexcept { return mean_ns_ < short_ns_; }
   /// What is queued would keep one thread for so long that a second pays.
   [[nodiscard]] bool worth_a_thread(std::size_t queued) const noexcept {
     return !is_short() && static_cast<std::int64_t>(queued) * mean_ns_ >= wake_ns;
@@ -29,17 +35,23 @@ class HandlerLength {
   [[nodiscard]] bool lasts() const noexcept { return mean_ns_ >= wake_ns; }
 
  private:
-  // Measured: between threads that meet at the mutex twice a handler, handlers of 3 us are done
-  // slower by two than by one, those of 8 us faster (bench/rows.py --row "pool 40").
-  static constexpr std::int64_t short_ns = 6'000;
+  // Measured with handlers that compute for 3 to 24 us (bench/rows.py --row "pool 40" has two):
+  // where operations are done by whoever starts them, and where the leader does them for all.
+  static constexpr std::int64_t short_side_by_side_ns = 3'000;
+  static constexpr std::int64_t short_apart_ns = 6'000;
   // Several times what a thread costs to wake: a system call, an interrupt of its core, two
   // switches.
   static constexpr std::int64_t wake_ns = 20'000;
   // A thread that lost its core in a handler must not make all handlers look long.
   static constexpr std::int64_t most_ns = 4 * wake_ns;
-  static constexpr std::int64_t weight = 8;  // of the latest: an eighth
+  // The mean of about so many. With eight it fell below the limit and rose above it all the time,
+  // for every other handler does next to nothing: others were woken for nothing, where with 64 two
+  // threads did 1.5 times the work of one.
+  static constexpr std::int64_t most_of_mean = 64;
 
+  std::int64_t short_ns_ = short_side_by_side_ns;
   std::int64_t mean_ns_ = 0;
+  std::int64_t count_ = 7;  // as if so many had taken no time: the first may be an outlier, too
 };
 
 }  // namespace baton

@@ -15,6 +15,8 @@ constexpr std::int64_t end_most_ns = 30'000 * ms;
 constexpr std::int64_t leave_most_ns = ms / 10;
 /// A wait over several engines, one of them without a descriptor, looks as often.
 constexpr std::int64_t slice_ns = 2 * ms;
+/// The understudy's longest sleep, in times of understudy_look_us.
+constexpr std::int64_t rarest_look = 8;
 }  // namespace
 
 Program::Program() {
@@ -160,9 +162,9 @@ bool Program::open_proactor() {
   draw_processors(config);
   config.system = &sim::system();
   config.handles_max = 256;
-  config.understudy_look_us = 100U << random.below(5);
+  config.understudy_look_us = 25U << random.below(4);
   // The understudy's second look, the slices of a merged wait, readiness that is told late.
-  far_ns_ = ms + 3'000 * static_cast<std::int64_t>(config.understudy_look_us) +
+  far_ns_ = ms + 3'000 * rarest_look * static_cast<std::int64_t>(config.understudy_look_us) +
             (processors_ > 1 ? 2 * slice_ns : 0) + (emulated_ ? 3 * ms : 0);
   constexpr AcceptPolicy policies[] = {AcceptPolicy::round_robin, AcceptPolicy::least_loaded,
                                        AcceptPolicy::same_thread};

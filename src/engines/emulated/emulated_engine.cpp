@@ -46,6 +46,7 @@ constexpr EngineInfo facts() {
         info.support[i] = Support::native;
     }
   }
+  info.works_in_submit = true;
   return info;
 }
 

@@ -29,6 +29,7 @@ EngineInfo make_info(bool concurrent, std::uint32_t slots) noexcept {
     info.support[static_cast<std::size_t>(kind)] = Support::native;
   }
   info.start_from_any_thread = concurrent;
+  info.works_in_submit = true;
   info.operations_max = slots;
   return info;
 }

@@ -32,6 +32,7 @@ constexpr EngineInfo facts() {
        {OperationKind::read_file, OperationKind::write_file, OperationKind::sync_file}) {
     info.support[static_cast<std::size_t>(kind)] = Support::native;
   }
+  info.works_in_submit = true;
   info.operations_max = operations_max;
   return info;
 }

@@ -45,6 +45,7 @@ SimulatedEngine::SimulatedEngine(const EngineOptions& options, sim::World& world
   info_.leader_rule = pinned_ ? LeaderRule::pinned : LeaderRule::any;
   info_.start_from_any_thread = !pinned_ && world.traits.start_from_any_thread;
   info_.start_interrupts_leader = blind_wait_;
+  info_.works_in_submit = !needs_flush_;
   info_.operations_max = world.traits.operations_max;
   if (world.traits.has_descriptor) {
     const int fd = world_.kernel().event(0);
