@@ -73,7 +73,7 @@ POOL = [Row(1, 2, 8192, 8192, kind="pool", goals=ONE_SESSION),
         Row(1, 2, 8192, 8192, kind="pool", free=True, goals=ONE_SESSION)] + \
     [Row(40, 2, 512, delay=delay, random=random, kind="pool", free=True,
          goals=(("rate", "ratio", ">=", least),))
-     for delay, random, least in ((100, 0, 1.7), (0, 10, 1.0), (0, 0, 1.0))]
+     for delay, random, least in ((100, 0, 1.7), (0, 20, 1.0), (0, 10, 1.0), (0, 0, 1.0))]
 UNEVEN = [Row(40, 2, 512, kind="uneven", slow=10_000, free=True)]
 # Eight on the way of each.
 UDP = [Row(10, 1, 64, 7 * 64, kind="udp"), Row(10, 1, 1400, 7 * 1400, kind="udp")]
