@@ -83,6 +83,7 @@ constexpr Line lines[] = {
     {"Roles", "neither_does_one_that_only_waits", "idle"},
     {"Roles", "", "threads"},
     {"SharedRoles", "", "threads"},
+    {"RolesWithoutLooks", "", "threads"},
     {"LastingHandlers", "", "threads"},
     {"Blocking", "", "threads"},
     {"Timers", "", "threads"},

@@ -259,8 +259,9 @@ void Threads::wait_until_asleep(int threads) {
   wait_until([&] {
     if (!all()) return false;
     const std::uint64_t before = sleepers().calls;
-    // Longer than the looks of an understudy, which would be seen as calls.
-    const Deadline end = Deadline::after(5ms);
+    // Longer than an understudy sleeps between two looks at its rarest, eight times
+    // understudy_look_us: the looks would be seen as calls.
+    const Deadline end = Deadline::after(10ms);
     while (Deadline::after(0ns) < end) std::this_thread::sleep_for(1ms);
     return all() && sleepers().calls == before;
   });
