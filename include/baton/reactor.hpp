@@ -94,7 +94,7 @@ struct BATON_EXPORT ReactorConfig {
   std::uint32_t notifications_max = 65'536;
   /// Timers at once; beyond it errc::limit_reached.
   std::uint32_t timers_max = 1'048'576;
-  /// How long a leader may stay in one handler before another thread takes the lead.
+  /// Microseconds in one handler until a leader loses the lead; up to 9 times that in calm times.
   std::uint32_t understudy_look_us = 1'000;
   ReactorTuning tuning{};
   /// The system-call table in place of the real one: for tests; null: the real one.

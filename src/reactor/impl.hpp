@@ -4,10 +4,10 @@
 // The idea. One thread leads: it waits, queues what is ready, and calls the handlers one after the
 // other, keeping the lead, for waking a thread costs more than most handlers. It asks the system
 // again only when the queue is empty: so everybody who was ready has had one turn, and that is
-// fairness. One sleeping follower, the understudy, looks about once a millisecond; it takes the
-// lead from a leader that has been in the same handler since the last look, and helps with what has
-// waited that long. After a look without traffic it sleeps for good (the protocol of
-// docs/internals/leader_followers.md, in little).
+// fairness. One sleeping follower, the understudy, looks about once a millisecond (LookPace: less
+// often in calm times); it takes the lead from a leader that has been in the same handler since the
+// last look, and helps with what has waited that long. After a look without traffic it sleeps for
+// good (the protocol of docs/internals/leader_followers.md, in little).
 //
 // Suspension. A registration whose handler runs is not called again before that has returned. While
 // the leader runs handlers itself nobody asks the system, so there is nothing to suspend. Only when
@@ -35,6 +35,7 @@
 
 #include "base/chunked_table.hpp"
 #include "baton/reactor.hpp"
+#include "core/look_pace.hpp"
 #include "demux/demultiplexer.hpp"
 #include "os/mutex.hpp"
 #include "os/parking.hpp"
@@ -100,9 +101,10 @@ class Reactor::Impl {
   struct Member {
     Rest rest = Rest::awake;
     bool in_handler = false;
-    bool helps = false;  // may take from the queue without the lead
-    bool dozes = false;  // nothing happened at its last look: sleeps for good
-    bool woken = false;  // by Reactor::wake
+    bool helps = false;        // may take from the queue without the lead
+    bool dozes = false;        // nothing happened at its last look: sleeps for good
+    bool looks_again = false;  // soon: at its last look, long after the one before, a handler ran
+    bool woken = false;        // by Reactor::wake
     bool has_token = false;
     std::uint64_t calls = 0;
     std::uint64_t thread = 0;  // pinned only
@@ -187,7 +189,7 @@ class Reactor::Impl {
     me.in_handler = true;
     ++me.calls;
     ++statistics_.calls;
-    if (BATON_UNLIKELY(sleepers_ != nullptr || !keep_lead_)) hand_over(me);
+    if (BATON_UNLIKELY(sleepers_ != nullptr || leader_waits_ || !keep_lead_)) hand_over(me);
   }
   void begin_call(Member& me, Registration& registration) noexcept {
     if (BATON_UNLIKELY(!lazy_level_)) before_call(registration);
@@ -259,7 +261,7 @@ class Reactor::Impl {
   const ReactorConfig config_;
   const os::System& system_;
   const ReactorTuning tuning_;
-  const Duration look_;
+  LookPace pace_;
   std::string explanation_;
   std::unique_ptr<demux::Demultiplexer> demux_;
   bool level_ = true;  // a report leaves the registration armed, and comes again

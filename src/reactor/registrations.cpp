@@ -45,7 +45,7 @@ Reactor::Impl::Impl(const ReactorConfig& config)
     : config_(config),
       system_(os::or_real(config.system)),
       tuning_(config.tuning),
-      look_(std::chrono::microseconds{config.understudy_look_us}),
+      pace_(std::chrono::microseconds{config.understudy_look_us}),
       forks_(os::fork_generation()),
       token_(system_),
       table_(os::handles_bound(system_, config.handles_max)),

@@ -79,13 +79,15 @@ void Reactor::Impl::accept_specially(Registration& registration, Interest ready)
 void Reactor::Impl::rest(Member& me, Deadline until) noexcept {
   if (BATON_UNLIKELY(by_token_)) return stand_in_line(me);
   Deadline limit = until;
-  const bool role = keep_lead_ && lead_moves_ && understudy_ == nullptr && !me.dozes;
-  me.dozes = false;
+  // Still nothing has happened since its look.
+  const bool dozes = std::exchange(me.dozes, false) && statistics_.calls == me.seen_calls;
+  const bool role = keep_lead_ && lead_moves_ && understudy_ == nullptr && !dozes;
   if (role) {
     understudy_ = &me;
     me.rest = Rest::understudy;
     note(me);
-    limit = std::min(until, Deadline::after(look_, now()));
+    const Duration sleep = me.looks_again ? pace_.shortest() : pace_.now();
+    limit = std::min(until, Deadline::after(sleep, now()));
   } else {
     push_sleeper(me);
   }
@@ -111,7 +113,11 @@ void Reactor::Impl::note(Member& me) noexcept {
   me.seen_waits = statistics_.waits;
 }
 
+// Handlers are not timed, so one of some looks' length among short ones would go unnoticed where
+// looks are rare. When a handler is found running, the next look comes soon: whoever spends much of
+// the time in long ones is found before long.
 void Reactor::Impl::look(Member& me) noexcept {
+  const bool looked_again = std::exchange(me.looks_again, false);
   if (leader_ == nullptr) return;
   const bool in_handler = leader_->in_handler;
   if (in_handler && leader_ == me.seen_leader && leader_->calls == me.seen_leader_calls) {
@@ -119,11 +125,19 @@ void Reactor::Impl::look(Member& me) noexcept {
     owner_ = me.thread;
     ++statistics_.leads_taken;
     if (pinned_) looks_to_share_ = looks_to_share;
+    pace_.was_stuck();
     return;
   }
   // The leader has not come to the end of its queue for that long.
   me.helps = in_handler && statistics_.waits == me.seen_waits && something_queued();
   me.dozes = !in_handler && statistics_.calls == me.seen_calls;
+  if (me.helps) {
+    pace_.was_stuck();
+  } else if (in_handler && !looked_again && pace_.now() > pace_.shortest()) {
+    me.looks_again = true;
+  } else if (!me.dozes) {
+    pace_.all_moved();
+  }
 }
 
 // -- nobody is forgotten --------------------------------------------------------------------------
@@ -136,6 +150,8 @@ void Reactor::Impl::hand_over(Member& me) noexcept {
   }
   if (coming_ > 0) return;
   if (leader_ == nullptr) return wake_sleeper();
+  // Who works while the leader waits does not leave the rest behind a handler that lasts.
+  if (leader_waits_ && something_queued()) return look_round();
   if (lead_moves_ && keep_lead_ && understudy_ == nullptr) wake_sleeper();
 }
 

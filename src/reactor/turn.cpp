@@ -62,7 +62,7 @@ inline void Reactor::Impl::end_wait() noexcept {
 Deadline Reactor::Impl::until_when(Deadline until) noexcept {
   const bool left = something_left();
   if (wake_asked_ || (left && work_for_leader())) return Deadline::immediately();
-  const Deadline limit = left ? Deadline::after(look_, now()) : Deadline::never();
+  const Deadline limit = left ? Deadline::after(pace_.shortest(), now()) : Deadline::never();
   return std::min({until, timers_.nearest(), limit});
 }
 

@@ -157,6 +157,61 @@ TEST(ReactorRegression, AWaitingLeaderLeavesAllToOneInALongCall) {
   });
 }
 
+TEST(ReactorRegression, AWorkerInALongCallLeavesTheRestBehindAWaitingLeader) {
+  for (const bool keep_lead : {true, false}) {
+    in_many_schedules(Faults::none(), [keep_lead](World& here) {
+      const auto reactor = opened("epoll", {.keep_lead = keep_lead});
+      int inside = 0;
+      const auto last_long = [&] {
+        ++inside;
+        here.scheduler().work(20 * ms);
+        --inside;
+      };
+      const auto run = [&] { static_cast<void>(reactor->run()); };
+      const Thread one{here, run};
+      const Thread two{here, run};
+      here.scheduler().work(5 * ms);  // one waits, the other sleeps
+      for (int i = 0; i < 2; ++i) here.check(!reactor->notify(last_long), "it is told");
+      here.scheduler().work(10 * ms);
+      here.check(inside == 2, "a thread waits for more, and what is queued waits for the other");
+      here.scheduler().work(40 * ms);
+      reactor->end();
+    });
+  }
+}
+
+TEST(ReactorRegression, WhoseLookFoundNothingSleepsThroughALongCallOfTheLeader) {
+  in_many_schedules(Faults::none(), [](World& here) {
+    const std::array<Pair, 2> pairs;
+    std::array<Reader, 2> readers;
+    const auto reactor = opened("epoll");
+    int calls = 0;
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      readers[i].also = [&] {
+        ++calls;
+        here.scheduler().work(60 * ms);
+      };
+      here.check(reactor->add(pairs[i].ends[0], Interest::in, readers[i]).has_value(), "added");
+    }
+    const auto run = [&] { static_cast<void>(reactor->run()); };
+    const Thread one{here, run};
+    const Thread two{here, run};
+    const Thread three{here, run};
+    here.scheduler().work(5 * ms);  // one waits, the others sleep
+    here.check(!reactor->notify([] {}), "it is told");
+    // When the understudy looks, and takes what another was woken for.
+    here.scheduler().work(ms + here.random.between(-1000, 5000));
+    here.check(!reactor->notify([&] { here.scheduler().work(10 * ms); }), "it is told");
+    here.scheduler().work(ms);
+    here.check(!reactor->notify([&] { here.scheduler().work(60 * ms); }), "it is told");
+    here.scheduler().work(ms);
+    for (const Pair& pair : pairs) pair.send(1);
+    here.scheduler().work(30 * ms);
+    here.check(calls == 2, "a thread is free, and what is ready waits for a long call");
+    reactor->end();
+  });
+}
+
 TEST(ReactorRegression, AFailedChangeHasTakenAwayWhatWasWatched) {
   in_many_schedules(Faults::none(), [](World& here) {
     const Pair pair;
