@@ -15,8 +15,6 @@ constexpr std::int64_t end_most_ns = 30'000 * ms;
 constexpr std::int64_t leave_most_ns = ms / 10;
 /// A wait over several engines, one of them without a descriptor, looks as often.
 constexpr std::int64_t slice_ns = 2 * ms;
-/// The understudy's longest sleep, in times of understudy_look_us.
-constexpr std::int64_t rarest_look = 8;
 }  // namespace
 
 Program::Program() {
@@ -162,7 +160,7 @@ bool Program::open_proactor() {
   draw_processors(config);
   config.system = &sim::system();
   config.handles_max = 256;
-  config.understudy_look_us = 25U << random.below(4);
+  config.understudy_look_us = 25U << random.below(7);
   // The understudy's second look, the slices of a merged wait, readiness that is told late.
   far_ns_ = ms + 3'000 * rarest_look * static_cast<std::int64_t>(config.understudy_look_us) +
             (processors_ > 1 ? 2 * slice_ns : 0) + (emulated_ ? 3 * ms : 0);
@@ -529,7 +527,7 @@ bool Program::overdue(std::int64_t until) {
 
 // Looks may be so frequent that nothing is ever far away: what lies and does not get less?
 bool Program::neglects(bool somebody_free) {
-  constexpr std::int64_t long_ns = 20 * ms;
+  const std::int64_t long_ns = std::max(20 * ms, far_ns_);
   if (!somebody_free || (world_->undelivered == 0 && posts_ == 0)) {
     neglected_since_ = 0;
   } else if (neglected_since_ == 0 || completed_ != completed_before_) {

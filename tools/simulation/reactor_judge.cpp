@@ -72,11 +72,15 @@ Next ReactorProgram::called(Watched& one, NativeHandle fd, Interest what) {
   const Inside handler(in_handler_);
   const Inside loud(quiet_ ? quiet_calls_ : loud_calls_);
   world_->note(sim::Event::complete, one.number, static_cast<std::int64_t>(what));
-  judge_call(one, fd, what);
   // What the program tells it, or resumes it for, comes besides.
-  if (what == Interest::in && counts_turns_ && one.told[0] == 0 && !one.changed) judge_turns(one);
-  if (what == Interest::in) one.overtaken = {};
-  one.changed = false;
+  const bool told = one.told[index_of(Interest::in)] != 0;
+  judge_call(one, fd, what);
+  if (what == Interest::in && counts_turns_ && !told && !one.changed) judge_turns(one);
+  // What it is called for first, in one turn of several, may be output.
+  if (what == Interest::in) {
+    one.overtaken = {};
+    one.changed = false;
+  }
   const Inside here(one.inside);
   Next next = Next::keep;
   if (what == Interest::in) {
@@ -127,7 +131,7 @@ Next ReactorProgram::answer(Watched& one, Interest what, Next next) {
   }
   if (next == Next::again) one.again = true;
   if (next == Next::remove) {
-    one.ending = true;
+    one.ending = one.asked = true;
     one.to_be_told = Interest::none;
     one.late_call = false;
   }
@@ -136,7 +140,7 @@ Next ReactorProgram::answer(Watched& one, Interest what, Next next) {
     one.interest = one.interest - what;
     // Of one call for several events the others may still come.
     if (!any(one.interest)) {
-      one.ending = true;
+      one.ending = one.asked = true;
       one.to_be_told = Interest::none;
       begin_change(one, Interest::all);
     }
@@ -236,6 +240,7 @@ Next ReactorProgram::rung(Alarm& one, TimerKey timer, Deadline due) {
   one.last = due.ns();
   one.late_call = false;
   besides(nullptr);
+  one.returned = now();
   if (one.interval == 0 || world_->random.below(8) != 0) return Next::keep;
   one.live = false;
   return Next::remove;

@@ -102,7 +102,7 @@ bool ReactorProgram::open_reactor() {
   config_.handles_max = random.below(6) == 0 ? 2 + random.below(8) : 64;
   config_.notifications_max = random.below(3) == 0 ? 1 + random.below(8) : 64;
   config_.timers_max = random.below(4) == 0 ? 1 + random.below(8) : 64;
-  config_.understudy_look_us = 100U << random.below(5);
+  config_.understudy_look_us = 25U << random.below(7);
   ReactorTuning& tuning = config_.tuning;
   if (random.below(3) == 0) tuning.suspension = ReactorTuning::Suspension::eager;
   if (random.below(3) == 0) tuning.resumption = ReactorTuning::Resumption::immediate;
@@ -117,8 +117,9 @@ bool ReactorProgram::open_reactor() {
   watch_fails_ = random.below(4) == 0 ? 1U << (4 + random.below(9)) : 0;
   config_.system = &reactor_system(0);
 
-  // The understudy's second look, readiness that is told late, milliseconds that are rounded up.
-  far_ns_ = 4 * ms + 3'000 * static_cast<std::int64_t>(config_.understudy_look_us);
+  // The understudy's look, at its rarest, and the next one, which comes soon; readiness that is
+  // told late, milliseconds that are rounded up.
+  far_ns_ = 4 * ms + (rarest_look + 2) * 1'000 * std::int64_t{config_.understudy_look_us};
   auto opened = Reactor::open(config_);
   if (!opened) {
     const bool scarce = opened.error().code == std::errc::too_many_files_open ||
@@ -298,7 +299,9 @@ const char* ReactorProgram::what_waits() const {
   }
   for (const auto& alarm : alarms_) {
     if (!alarm->live || alarm->cancelled || alarm->inside != 0) continue;
-    const std::int64_t due = alarm->last != 0 ? alarm->last + alarm->interval : alarm->first;
+    // What was missed is not made up for.
+    const std::int64_t due =
+        alarm->last != 0 ? std::max(alarm->last, alarm->returned) + alarm->interval : alarm->first;
     if (due < now()) return "a timer is overdue";
   }
   return nullptr;
@@ -326,7 +329,9 @@ const char* ReactorProgram::missed(std::int64_t until) {
   if (lasts(reactor_->ended() && somebody_free, lingers_since_)) {
     return "ended, and a thread stays inside";
   }
-  if (lasts(wake_asked_ && way_ == Way::events && somebody_free, unheard_since_)) {
+  // Who has heard it may be in a handler first.
+  if (lasts(wake_asked_ && way_ == Way::events && in_run_ > 0 && in_handler_ == 0,
+            unheard_since_)) {
     return "a wake-up was asked for, and no thread returns";
   }
   if (calls_ != calls_seen_) neglected_since_ = 0;

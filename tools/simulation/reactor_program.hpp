@@ -77,6 +77,7 @@ class ReactorProgram final : public Scenario {
     Interest during = Interest::none;  // what may be called while it is busy
     bool suspended = false;
     bool ending = false;   // removed, or a call has asked for it
+    bool asked = false;    // a call has
     bool removed = false;  // by a call of remove that has returned
     bool dropped = false;  // an event, by an answer: what it changes later could mix with that
     bool changed = false;  // by the program, since its last call
@@ -114,11 +115,13 @@ class ReactorProgram final : public Scenario {
     bool has_key = false;
     std::int64_t first = 0;
     std::int64_t interval = 0;
-    std::int64_t last = 0;  // due of the last call; 0: none
+    std::int64_t last = 0;      // due of the last call; 0: none
+    std::int64_t returned = 0;  // when that was over
     std::uint32_t inside = 0;
     bool live = false;  // will be called (again)
     bool cancelled = false;
     bool late_call = false;
+    std::uint32_t cancels = 0;  // under way
   };
 
   struct Work {

@@ -11,6 +11,10 @@ namespace baton::tools::simulation {
 
 enum class EngineChoice : std::uint8_t { any, simulated, emulated };
 
+/// The understudy's longest sleep, in times of understudy_look_us: what is promised, whatever the
+/// library does.
+inline constexpr std::int64_t rarest_look = 8;
+
 struct ProgramOptions {
   std::uint32_t operations = 10'000;
   std::uint32_t threads = 0;  ///< 0: drawn
