@@ -2,7 +2,7 @@
 // an idle core that is not idle any more; on a machine whose cores are busy it costs some hundred
 // microseconds of the leader's time (docs/decisions/0007-rarer-looks.md). So looks become rarer
 // while each finds that everything moves, and are as frequent as asked for when something was
-// stuck. Guarded by Ledger::mutex.
+// stuck. Not for two threads at once.
 #pragma once
 
 #include <cstdint>
