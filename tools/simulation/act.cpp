@@ -170,7 +170,7 @@ Program::End& Program::new_end(bool is_socket, Flow* in, Flow* out) {
   // ENOBUFS in the middle would leave a gap.
   end.queued_writes = world_->faults().no_buffers == 0 && world_->random.coin();
   // What a pinned engine holds ends when its thread leaves.
-  if (out != nullptr && (cancelled_all_ || world_->traits.pinned)) out->may_gap();
+  if (out != nullptr && (cancelled_all_ || finishing_ || world_->traits.pinned)) out->may_gap();
   open_ends_.push_back(&end);
   return end;
 }
@@ -501,15 +501,20 @@ void Program::expect_cancel(const Object& object) {
   }
 }
 
+// Every write may be cancelled, and one behind it not.
+void Program::expect_gaps() {
+  for (End* end : open_ends_) {
+    if (end->out != nullptr) end->out->may_gap();
+  }
+}
+
 bool Program::act_cancel() {
   sim::Random& random = world_->random;
   const std::uint32_t choice = random.below(32);
   // What starts meanwhile may meet it, too, wherever it is carried out.
   if (choice == 0 && !quiet_ && cancels_all_) {
     cancelled_all_ = true;
-    for (End* end : open_ends_) {
-      if (end->out != nullptr) end->out->may_gap();
-    }
+    expect_gaps();
     proactor_->cancel_all();
     return true;
   }

@@ -304,12 +304,14 @@ void Program::end_round(Ending ending) {
     // What meets a stop, or a restart, is over before it has begun.
     wait_until([&] { return changing_ == 0 && !proactor_->stopped(); }, "a restart never ends");
   }
+  if (ending == Ending::to_the_end) return read_to_the_end();
+  finishing_ = true;
+  expect_gaps();
   switch (ending) {
     case Ending::to_the_end:
-      read_to_the_end();
+    case Ending::destroy:
       return;
     case Ending::drain:
-      finishing_ = true;
       if (random.coin()) {
         // Nothing is left but what handlers go on with, until they are done.
         cancelled_all_ = true;
@@ -321,11 +323,7 @@ void Program::end_round(Ending ending) {
       world_->check(pending_ == 0, "a drain has ended with operations pending");
       return;
     case Ending::stop:
-      finishing_ = true;
       proactor_->stop();
-      return;
-    case Ending::destroy:
-      finishing_ = true;
       return;
   }
 }

@@ -163,6 +163,7 @@ class Program final : public Scenario {
   bool close_object(Object& object, Io& io);
   void forget_end(End& end);
   void expect_cancel(const Object& object);
+  void expect_gaps();
   bool open_pair();
   void open_something();
   End& new_end(bool is_socket, Flow* in, Flow* out);
