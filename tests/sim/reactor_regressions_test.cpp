@@ -64,6 +64,20 @@ struct Reader : EventHandler {
   void on_close(NativeHandle, std::error_code) noexcept override { ++closed; }
 };
 
+/// Connections with their readers; they outlive the reactor.
+template <std::size_t Count>
+struct Connections {
+  void add(Reactor& reactor, const std::function<void()>& also = {}) {
+    for (std::size_t i = 0; i < Count; ++i) {
+      readers[i].also = also;
+      const auto key = reactor.add(pairs[i].ends[0], Interest::in, readers[i]);
+      World::current()->check(key.has_value(), "it is added");
+    }
+  }
+  const std::array<Pair, Count> pairs;
+  std::array<Reader, Count> readers;
+};
+
 TEST(ReactorRegression, AnExceptionLosesWhatElseARegistrationWasTold) {
   struct Throws final : Reader {
     Next on_output(NativeHandle) override { throw std::runtime_error("expected"); }
@@ -86,13 +100,11 @@ TEST(ReactorRegression, AnExceptionLosesWhatElseARegistrationWasTold) {
 
 TEST(ReactorRegression, ResumedAtOnceAnEdgeLeavesTheOthersBehind) {
   in_many_schedules(Faults::none(), [](World& here) {
-    const std::array<Pair, 3> pairs;
-    std::array<Reader, 3> readers;
+    Connections<3> all;
+    const auto& pairs = all.pairs;
     const auto reactor =
         opened("sim_edge", {.resumption = ReactorTuning::Resumption::immediate, .reports_max = 1});
-    for (std::size_t i = 0; i < pairs.size(); ++i) {
-      here.check(reactor->add(pairs[i].ends[0], Interest::in, readers[i]).has_value(), "added");
-    }
+    all.add(*reactor);
     pairs[0].send(16);
     for (int turn = 0; turn < 3; ++turn) {
       here.check(reactor->handle_one(Deadline::immediately()).has_value(), "a turn");
@@ -103,7 +115,7 @@ TEST(ReactorRegression, ResumedAtOnceAnEdgeLeavesTheOthersBehind) {
     for (int turn = 0; turn < 6; ++turn) {
       here.check(reactor->handle_one(Deadline::immediately()).has_value(), "a turn");
     }
-    here.check(readers[1].calls > 0 && readers[2].calls > 0, "everybody has a turn");
+    here.check(all.readers[1].calls > 0 && all.readers[2].calls > 0, "everybody has a turn");
   });
 }
 
@@ -131,18 +143,15 @@ TEST(ReactorRegression, ALongCallOfAPinnedLeaderHoldsUpTheOthers) {
 
 TEST(ReactorRegression, AWaitingLeaderLeavesAllToOneInALongCall) {
   in_many_schedules(Faults::none(), [](World& here) {
-    const std::array<Pair, 3> pairs;
-    std::array<Reader, 3> readers;
+    Connections<3> all;
+    const auto& pairs = all.pairs;
     const auto reactor = opened("sim_one_thread");
     int inside = 0;
-    for (std::size_t i = 0; i < pairs.size(); ++i) {
-      readers[i].also = [&] {
-        ++inside;
-        here.scheduler().work(20 * ms);
-        --inside;
-      };
-      here.check(reactor->add(pairs[i].ends[0], Interest::in, readers[i]).has_value(), "added");
-    }
+    all.add(*reactor, [&] {
+      ++inside;
+      here.scheduler().work(20 * ms);
+      --inside;
+    });
     const auto run = [&] { static_cast<void>(reactor->run()); };
     const Thread one{here, run};
     const Thread two{here, run};
@@ -182,17 +191,13 @@ TEST(ReactorRegression, AWorkerInALongCallLeavesTheRestBehindAWaitingLeader) {
 
 TEST(ReactorRegression, WhoseLookFoundNothingSleepsThroughALongCallOfTheLeader) {
   in_many_schedules(Faults::none(), [](World& here) {
-    const std::array<Pair, 2> pairs;
-    std::array<Reader, 2> readers;
+    Connections<2> all;
     const auto reactor = opened("epoll");
     int calls = 0;
-    for (std::size_t i = 0; i < pairs.size(); ++i) {
-      readers[i].also = [&] {
-        ++calls;
-        here.scheduler().work(60 * ms);
-      };
-      here.check(reactor->add(pairs[i].ends[0], Interest::in, readers[i]).has_value(), "added");
-    }
+    all.add(*reactor, [&] {
+      ++calls;
+      here.scheduler().work(60 * ms);
+    });
     const auto run = [&] { static_cast<void>(reactor->run()); };
     const Thread one{here, run};
     const Thread two{here, run};
@@ -205,7 +210,7 @@ TEST(ReactorRegression, WhoseLookFoundNothingSleepsThroughALongCallOfTheLeader) 
     here.scheduler().work(ms);
     here.check(!reactor->notify([&] { here.scheduler().work(60 * ms); }), "it is told");
     here.scheduler().work(ms);
-    for (const Pair& pair : pairs) pair.send(1);
+    for (const Pair& pair : all.pairs) pair.send(1);
     here.scheduler().work(30 * ms);
     here.check(calls == 2, "a thread is free, and what is ready waits for a long call");
     reactor->end();
