@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <deque>
 #include <stdexcept>
 
 #include "../regressions/schedules.hpp"
@@ -78,6 +79,19 @@ struct Connections {
   std::array<Reader, Count> readers;
 };
 
+/// Threads in run(). Joined at the end of the scope: the reactor has to be ended by then.
+class Crew {
+ public:
+  Crew(World& world, Reactor& reactor, int threads) {
+    for (int i = 0; i < threads; ++i) {
+      threads_.emplace_back(world, [&reactor] { static_cast<void>(reactor.run()); });
+    }
+  }
+
+ private:
+  std::deque<Thread> threads_;
+};
+
 TEST(ReactorRegression, AnExceptionLosesWhatElseARegistrationWasTold) {
   struct Throws final : Reader {
     Next on_output(NativeHandle) override { throw std::runtime_error("expected"); }
@@ -131,8 +145,7 @@ TEST(ReactorRegression, ALongCallOfAPinnedLeaderHoldsUpTheOthers) {
       reactor->end();
     };
     here.check(reactor->add(pair.ends[0], Interest::in, reader).has_value(), "it is added");
-    const Thread one{here, [&] { static_cast<void>(reactor->run()); }};
-    const Thread two{here, [&] { static_cast<void>(reactor->run()); }};
+    const Crew crew{here, *reactor, 2};
     here.scheduler().work(5 * ms);
     pair.send(1);
     here.scheduler().work(5 * ms);
@@ -152,9 +165,7 @@ TEST(ReactorRegression, AWaitingLeaderLeavesAllToOneInALongCall) {
       here.scheduler().work(20 * ms);
       --inside;
     });
-    const auto run = [&] { static_cast<void>(reactor->run()); };
-    const Thread one{here, run};
-    const Thread two{here, run};
+    const Crew crew{here, *reactor, 2};
     here.scheduler().work(5 * ms);
     pairs[0].send(1);  // it lasts, so the lead moves, and the leader leaves calls to others
     here.scheduler().work(40 * ms);
@@ -176,9 +187,7 @@ TEST(ReactorRegression, AWorkerInALongCallLeavesTheRestBehindAWaitingLeader) {
         here.scheduler().work(20 * ms);
         --inside;
       };
-      const auto run = [&] { static_cast<void>(reactor->run()); };
-      const Thread one{here, run};
-      const Thread two{here, run};
+      const Crew crew{here, *reactor, 2};
       here.scheduler().work(5 * ms);  // one waits, the other sleeps
       for (int i = 0; i < 2; ++i) here.check(!reactor->notify(last_long), "it is told");
       here.scheduler().work(10 * ms);
@@ -198,10 +207,7 @@ TEST(ReactorRegression, WhoseLookFoundNothingSleepsThroughALongCallOfTheLeader) 
       ++calls;
       here.scheduler().work(60 * ms);
     });
-    const auto run = [&] { static_cast<void>(reactor->run()); };
-    const Thread one{here, run};
-    const Thread two{here, run};
-    const Thread three{here, run};
+    const Crew crew{here, *reactor, 3};
     here.scheduler().work(5 * ms);  // one waits, the others sleep
     here.check(!reactor->notify([] {}), "it is told");
     // When the understudy looks, and takes what another was woken for.
@@ -264,9 +270,7 @@ TEST(ReactorRegression, AResumeStandsInTheTokensLineBehindThoseWhoLead) {
                                           .token_line = true});
     here.check(reactor->add(pair.ends[0], Interest::in, reader).has_value(), "it is added");
     {
-      const Thread one{here, [&] { static_cast<void>(reactor->run()); }};
-      const Thread two{here, [&] { static_cast<void>(reactor->run()); }};
-      const Thread three{here, [&] { static_cast<void>(reactor->run()); }};
+      const Crew crew{here, *reactor, 3};
       for (int i = 1; i <= 5; ++i) {
         pair.send(1);
         here.scheduler().work(100 * ms);

@@ -129,7 +129,7 @@ class RolesWithoutLooks : public SharedRoles {
  protected:
   void SetUp() override {
     SharedRoles::SetUp();
-    if (with_troubles()) GTEST_SKIP() << "a delay looks like handlers that last";
+    if (with_troubles()) GTEST_SKIP() << "delayed results come neither together nor in a row";
   }
   void begin_without_looks(unsigned threads) {
     use(threads, [](Config& config) { config.understudy_look_us = 10'000'000; });
