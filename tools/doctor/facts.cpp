@@ -13,6 +13,9 @@
 
 #include "cgroup.hpp"
 #include "os/system.hpp"
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
 
 namespace baton::doctor {
 namespace {
@@ -40,6 +43,9 @@ void add_kernel(Facts& facts, const FactSources& sources) {
   facts.add("kernel", kernel_version(name.release, name.version, signature));
   facts.add("kernel.release", name.release);
   facts.add("machine.arch", name.machine);
+#ifdef __GLIBC__
+  facts.add("glibc", ::gnu_get_libc_version());
+#endif
   const std::string release = name.release;
   const bool wsl = release.find("icrosoft") != std::string::npos;
   facts.add("machine.wsl", wsl ? 1.0 : 0.0);

@@ -72,7 +72,7 @@ std::optional<double> number_of(std::string_view text) {
 bool term_holds(const Term& term, const Facts& facts) {
   const Fact* fact = facts.find(term.fact);
   if (fact == nullptr) return false;
-  if (term.fact == "kernel") {
+  if (term.fact == "kernel" || term.fact == "glibc") {
     return related(compare_versions(fact->text, term.value), term.relation);
   }
   std::optional<double> value = number_of(term.value);

@@ -1,6 +1,7 @@
 // The POSIX AIO engine: order, requests, and the leader's look at them.
 #include "engines/posix_aio/posix_aio_engine.hpp"
 
+#include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -39,27 +40,6 @@ constexpr EngineInfo facts() {
 
 bool is_write(const Operation& operation) noexcept {
   return operation.kind() == OperationKind::write_file;
-}
-
-// Whether the record has a say in when it begins.
-bool waits_for_its_turn(const Operation& operation) noexcept {
-  return operation.kind() != OperationKind::read_file || is_ordered(operation);
-}
-
-bool admissible(const Operation& operation, const Record& record) noexcept {
-  if (operation.kind() == OperationKind::sync_file) return record.writes == 0;
-  return !is_ordered(operation) || !record.ordered;
-}
-
-void begin_in(Record& record, const Operation& operation) noexcept {
-  if (is_write(operation)) ++record.writes;
-  if (is_ordered(operation)) record.ordered = true;
-}
-
-void end_in(Record& record, const Operation& operation) noexcept {
-  BATON_ASSERT(!is_write(operation) || record.writes > 0);
-  if (is_write(operation)) --record.writes;
-  if (is_ordered(operation)) record.ordered = false;
 }
 
 // -- pooled reads ---------------------------------------------------------------------------------
@@ -127,7 +107,7 @@ std::error_code PosixAioEngine::attach(Handle& handle) noexcept {
 void PosixAioEngine::detach(Handle& handle) noexcept {
   os::LockGuard guard{mutex_, system_, concurrent_};
   const Record& record = records_[handle.index()];
-  BATON_ASSERT(record.held.empty() && record.writes == 0 && !record.ordered);
+  BATON_ASSERT(record.held.empty() && !record.active);
 }
 
 // -- starting -------------------------------------------------------------------------------------
@@ -143,7 +123,7 @@ Submission PosixAioEngine::submit(Operation& operation) noexcept {
     settle_pooled(operation);
     return Submission::completed;
   }
-  if (waits_for_its_turn(operation) && (!record.held.empty() || !admissible(operation, record))) {
+  if (record.active) {
     state.owner = &record;
     record.held.push_back(operation);
     return Submission::pending;
@@ -156,7 +136,7 @@ Submission PosixAioEngine::submit(Operation& operation) noexcept {
     case Issued::taken:
       refused_ = false;
       state.owner = &record;
-      begin_in(record, operation);
+      record.active = true;
       return Submission::pending;
     case Issued::no_room:
       restore_pooled(operation);
@@ -248,12 +228,12 @@ void PosixAioEngine::move_position(const Operation& operation, std::size_t moved
   }
 }
 
-// Begins what a record holds and need hold no longer.
+// Begins the next operation of the record when none is under way. An operation that ends without
+// the system leaves room for the one behind it.
 void PosixAioEngine::dispatch(Record& record) noexcept {
-  while (!record.held.empty() && admissible(*record.held.front(), record)) {
-    Operation& operation = record.held.pop_front();
-    begin_in(record, operation);
-    go_on(operation, record);
+  while (!record.active && !record.held.empty()) {
+    record.active = true;
+    go_on(record.held.pop_front(), record);
   }
 }
 
@@ -309,6 +289,14 @@ void PosixAioEngine::flush() noexcept {
 
 // -- cancel ---------------------------------------------------------------------------------------
 
+// Two handles may have one descriptor. Then the cancel of one request could lose the other's (see
+// the head of the header), so the request runs to its end.
+bool PosixAioEngine::is_alone(const Request& request) const noexcept {
+  return std::none_of(in_flight_.begin(), in_flight_.end(), [&](const Request* other) {
+    return other != &request && other->block->aio_fildes == request.block->aio_fildes;
+  });
+}
+
 CancelAnswer PosixAioEngine::cancel(Operation& operation) noexcept {
   bool tell = false;
   {
@@ -317,16 +305,16 @@ CancelAnswer PosixAioEngine::cancel(Operation& operation) noexcept {
     Progress& state = progress(operation);
     if (record == nullptr || state.owner != record) return CancelAnswer::too_late;
     if (state.place == Place::system) {
-      // Queued in the system it ends now, and the leader is told; begun, it ends by itself, and
-      // goes on no further.
-      ask_to_cancel(system_, *state.request);
+      // A request that the system has not begun ends now, and the leader is told. One that runs
+      // ends by itself, and the operation goes on no further.
+      if (is_alone(*state.request)) ask_to_cancel(system_, *state.request);
       return CancelAnswer::requested;
     }
     if (state.place == Place::held) {
       record->held.erase(operation);
     } else {
       postponed_.erase(operation);
-      end_in(*record, operation);
+      record->active = false;
     }
     operation.finish(ECANCELED);
     settle_pooled(operation);
@@ -443,7 +431,7 @@ void PosixAioEngine::retire(Operation& operation, Record& record) noexcept {
   if (state.request != nullptr) requests_.give_back(*std::exchange(state.request, nullptr));
   settle_pooled(operation);
   state.owner = nullptr;
-  end_in(record, operation);
+  record.active = false;
   finished_.push_back(operation);
 }
 

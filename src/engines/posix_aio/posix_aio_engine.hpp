@@ -11,14 +11,20 @@
 // of an operation begins when the last is complete. So a list is not one transfer for other
 // processes that look at the file, as pwritev would be.
 //
-// Order. Reads at an offset go at once. The others of a handle - writes, operations in order,
-// syncs - go by its record, which holds what must wait in their order: one of those in order at a
-// time, a sync until no write is under way, and whatever comes behind one that is held. So a sync
-// covers a write of which a later piece has not been begun, of which the system knows nothing.
+// One request for each handle. The system has at most one request of a handle at a time. The others
+// of the handle wait in its record, in the order of their starts. That costs nothing, for glibc
+// runs the requests of a descriptor one by one anyway, and it gives three things:
 //
-// "In order" means without an offset: at the end (O_APPEND) or at the current position, which POSIX
-// AIO does not know. It is asked for before and moved after; while one of them is under way no
-// other is, reads and writes alike.
+//   - A cancel loses nothing. glibc up to 2.36 at least keeps the requests of a descriptor in a
+//     queue of which only the head is on its run list. aio_cancel of a head that has not begun
+//     marks the next request as runnable and does not put it on the run list, so everything behind
+//     it stays EINPROGRESS for ever. A request without a successor has nothing to lose.
+//   - Writes and operations without an offset keep their order.
+//   - A sync covers every write before it, also one whose later pieces have not begun, of which the
+//     system knows nothing.
+//
+// "Without an offset" means at the end (O_APPEND) or at the current position, which POSIX AIO does
+// not know. The engine asks for the position before the request and moves it afterwards.
 //
 // When the system takes no more (EAGAIN: its threads, its memory), submit answers busy, and what is
 // inside already is postponed. Nothing tells when there is room, so after a rest it is tried again.
@@ -48,9 +54,8 @@ namespace baton::engines::posix_aio {
 
 /// What the engine knows of a handle.
 struct Record {
-  OperationList held;        ///< in their order; the first waits for what is under way
-  std::uint32_t writes = 0;  ///< under way
-  bool ordered = false;      ///< one of those in order is under way
+  OperationList held;   ///< in their order; the first waits until nothing is under way
+  bool active = false;  ///< an operation is under way: in flight, or postponed
 };
 
 enum class Place : std::uint8_t {
@@ -108,6 +113,7 @@ class PosixAioEngine final : public Engine {
   void go_on(Operation& operation, Record& record) noexcept BATON_REQUIRES(mutex_);
   void retire(Operation& operation, Record& record) noexcept BATON_REQUIRES(mutex_);
   Deadline prepare_wait(Deadline deadline) noexcept;
+  [[nodiscard]] bool is_alone(const Request& request) const noexcept BATON_REQUIRES(mutex_);
   bool has_no_room() noexcept BATON_REQUIRES(mutex_);
   Deadline end_of_rest() noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] bool leader_misses_something() const noexcept BATON_REQUIRES(mutex_);

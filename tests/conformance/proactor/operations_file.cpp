@@ -98,6 +98,27 @@ TEST_P(File, many_reads_and_writes_at_once) {
   finish_close(file);
 }
 
+// F-018: a cancelled request takes none of those behind it along.
+TEST_P(File, a_cancel_of_the_first_leaves_those_behind_it) {
+  Handle* const file = temporary_file();
+  std::string& text = memory(pattern(100'000));
+  constexpr int rounds = 50;
+  for (int i = 0; i < rounds; ++i) {
+    Probe* writes[3];
+    for (std::size_t k = 0; k < std::size(writes); ++k) {
+      writes[k] = &file_writing(file, text, k * text.size(), Operation::exactly);
+      start(*writes[k]);
+    }
+    proactor().cancel(*writes[0]);
+    for (Probe* write : writes) finish(*write);
+    const bool cancelled = writes[0]->error() == std::errc::operation_canceled;
+    EXPECT_TRUE(cancelled || !writes[0]->failed()) << writes[0]->error().message();
+    EXPECT_EQ(writes[1]->bytes(), text.size());
+    EXPECT_EQ(writes[2]->bytes(), text.size());
+  }
+  finish_close(file);
+}
+
 TEST_P(File, appended_blocks_keep_the_order_of_their_start) {
   Fd fd = temporary(O_RDWR | O_APPEND);
   Fd reader = ::dup(fd.get());

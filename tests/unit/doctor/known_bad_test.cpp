@@ -50,6 +50,13 @@ TEST(KnownBadCondition, RangeOfKernels) {
   EXPECT_FALSE(holds(range, machine("6.18.44")));
 }
 
+TEST(KnownBadCondition, VersionsOfTheCLibrary) {
+  Facts facts = machine("6.1");
+  facts.add("glibc", std::string("2.36"));
+  EXPECT_TRUE(holds("glibc >= 2.4", facts));
+  EXPECT_FALSE(holds("glibc < 2.4", facts));
+}
+
 TEST(KnownBadCondition, NumbersWordsAndOtherFacts) {
   const Facts facts = machine("6.1");
   EXPECT_TRUE(holds("rlimit.nofile_hard < 4096", facts));

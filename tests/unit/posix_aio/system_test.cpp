@@ -48,7 +48,7 @@ TEST_P(System, what_waits_for_room_can_be_cancelled_and_new_ones_do_not_overtake
   ASSERT_EQ(driver.start(write), Submission::pending);
   while (faults().count(Call::write) < 2) driver.wait_once();
   Operation read;
-  set_file(read, OperationKind::read_file, handle, text);
+  set_file(read, OperationKind::read_file, driver.adopt(temporary_file()), text);
   EXPECT_EQ(driver.start(read), Submission::busy);
   EXPECT_EQ(driver.cancel(write), CancelAnswer::completed);
   EXPECT_EQ(write.error_value(), ECANCELED);
@@ -85,7 +85,8 @@ TEST_P(System, takes_256_and_says_so_beyond) {
   faults().close_gate();
   std::deque<Operation> reads(257);
   for (std::size_t i = 0; i < reads.size(); ++i) {
-    set_file(reads[i], OperationKind::read_file, handle, text);
+    // The system has one request of a handle at a time.
+    set_file(reads[i], OperationKind::read_file, driver.adopt(temporary_file()), text);
     EXPECT_EQ(driver.start(reads[i]), i < 256 ? Submission::pending : Submission::busy);
   }
   faults().open_gate();
