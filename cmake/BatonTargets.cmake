@@ -33,16 +33,22 @@ function(baton_add_program)
   baton_add_counts(${ARG_NAME})
 endfunction()
 
-# baton_test_defaults(target): tests check the library, which stays as it is for users; they
-# themselves are compiled quickly (a sanitizer's checks take the optimiser twice the time of all the
-# rest). Coroutines hand on to each other by sibling calls.
-function(baton_test_defaults target)
-  if(BATON_SANITIZE)
+# baton_quick_build(target): not optimised under a sanitizer, whose checks take the optimiser twice
+# the time of all the rest. For what is around the library: tests, tools and harnesses.
+function(baton_quick_build target)
+  if(BATON_SANITIZE AND NOT BATON_FUZZ)
     target_compile_options(${target} PRIVATE -O0)
-    return()
   endif()
-  target_compile_options(${target} PRIVATE
-                         $<$<CONFIG:Release>:-O1$<SEMICOLON>-foptimize-sibling-calls>)
+endfunction()
+
+# baton_test_defaults(target): tests check the library, which stays as it is for users; they
+# themselves are compiled quickly. Coroutines hand on to each other by sibling calls.
+function(baton_test_defaults target)
+  baton_quick_build(${target})
+  if(NOT BATON_SANITIZE)
+    target_compile_options(${target} PRIVATE
+                           $<$<CONFIG:Release>:-O1$<SEMICOLON>-foptimize-sibling-calls>)
+  endif()
 endfunction()
 
 # baton_add_test(NAME name SOURCES a.cpp... [LABELS l...] [LIBS lib...] [TIMEOUT seconds] [SERIAL]
@@ -58,7 +64,6 @@ function(baton_add_test)
   baton_add_program(NAME ${ARG_NAME} SOURCES ${ARG_SOURCES} LIBS ${ARG_LIBS} GTest::gtest
                     GTest::gtest_main FOLDER tests)
   baton_test_defaults(${ARG_NAME})
-  baton_precompile_test(${ARG_NAME})
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()

@@ -55,7 +55,7 @@ class Connections : public Machine {
  private:
   Fd listening_;
 };
-BATON_CONFORMANCE_SUITE(Connections);
+BATON_CONFORMANCE_SOCKET_SUITE(Connections);
 
 TEST_P(Connections, a_firewall_that_drops_is_met_by_the_deadline) {
   rule("dport", "drop");

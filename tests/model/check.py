@@ -2,15 +2,22 @@
 """Checks one model with Spin: every scenario of MODEL.rows must have the result written there.
 
 usage: check.py MODEL [NAME...]       MODEL is lf, seat or op; NAME chooses scenarios
+       check.py --record MODEL        notes in verified.txt that all is as written
 
 A row is `ok|BAD quick|full name switches`. "ok" means that no state of the whole state space breaks
 an assertion, stops short of its goal or runs in circles; "BAD" that Spin must find a
 counterexample, which shows that the check would notice that fault. Rows marked "full" run only with
 BATON_MODEL_FULL=1. BATON_MODEL_TRAIL=1 prints the counterexamples.
 
+The result depends on nothing but the model, its rows and this file. verified.txt has the hash of
+these as they were when every scenario had its result; as long as the hash is the same, the ordinary
+run says so and checks nothing again. The full run always checks.
+
 Exit status 0: all as written; 1: surprises; 77: Spin is not installed.
 """
 
+import datetime
+import hashlib
 import os
 import pathlib
 import re
@@ -21,6 +28,7 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+VERIFIED = HERE / "verified.txt"
 MEMORY_MAX_MB = 9000
 DEPTH_MAX = 2_000_000
 
@@ -90,11 +98,35 @@ def check(model, switches, optimise):
         return "ok", states, reason, ""
 
 
-def main(model, chosen):
+def hash_of(model):
+    files = (HERE / f"{model}.pml", HERE / f"{model}.rows", pathlib.Path(__file__))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def verified():
+    """{model: (hash, date)}"""
+    lines = VERIFIED.read_text().split("\n") if VERIFIED.exists() else []
+    rows = (line.split() for line in lines if line and not line.startswith("#"))
+    return {model: (digest, date) for model, digest, date in rows}
+
+
+def record(model):
+    known = verified()
+    known[model] = (hash_of(model), datetime.date.today().isoformat())
+    rows = [f"{name} {digest} {date}\n" for name, (digest, date) in sorted(known.items())]
+    VERIFIED.write_text("# Written by check.py --record. Model, hash of its sources, date.\n" +
+                        "".join(rows))
+
+
+def main(model, chosen, recording):
     if not shutil.which("spin") or not shutil.which("gcc"):
         print("skipped: Spin needs the packages spin and gcc")
         return 77
     full = os.environ.get("BATON_MODEL_FULL", "0") not in ("", "0")
+    digest, date = verified().get(model, ("", ""))
+    if digest == hash_of(model) and not (full or chosen or recording):
+        print(f"{model}: unchanged since {date}, when every scenario had its result (verified.txt)")
+        return 0
     surprises = checked = left_out = 0
     for wanted, tier, name, switches in read_rows(model):
         if chosen and name not in chosen:
@@ -114,8 +146,13 @@ def main(model, chosen):
         if trail:
             print(trail)
     print(f"{checked} scenarios checked, {left_out} left for the full run, {surprises} surprises")
-    return 1 if surprises or not checked else 0
+    if surprises or not checked:
+        return 1
+    if recording:
+        record(model)
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    words = [word for word in sys.argv[1:] if word != "--record"]
+    sys.exit(main(words[0], words[1:], "--record" in sys.argv))

@@ -172,6 +172,13 @@ const std::vector<Combination>& combinations() {
   return list;
 }
 
+std::vector<Combination> of_sockets() {
+  std::vector<Combination> list = combinations();
+  // A program's own engine is judged by all suites.
+  if (selection().everything()) std::erase_if(list, [](const auto& one) { return one.files_only; });
+  return list;
+}
+
 Runners::Runners(Proactor& proactor, unsigned count) : proactor_(proactor) {
   for (unsigned i = 0; i < count; ++i) threads_.emplace_back([this] { proactor_.run(); });
 }

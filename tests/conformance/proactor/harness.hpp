@@ -3,7 +3,7 @@
 // strategy is picked up without an edit here.
 //
 // BATON_TEST_MATRIX=full (default): every combination. pairwise: each engine x mode once, and among
-// the rest every pair of two choices at least once - for sanitizers.
+// the rest every pair of two choices at least once. scripts/test takes the pairs, its nightly run all.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,6 +36,8 @@ struct Combination {
 };
 
 const std::vector<Combination>& combinations();
+/// Those whose engine takes sockets itself.
+std::vector<Combination> of_sockets();
 
 /// BATON_TEST_CHAOS: the engine chaos is around every engine, with delays and late cancels only.
 bool with_troubles();
@@ -97,4 +99,11 @@ class Conformance : public testing::TestWithParam<Combination> {
 /// Instantiates a suite derived from Conformance over all combinations.
 #define BATON_CONFORMANCE_SUITE(Suite)                                                             \
   INSTANTIATE_TEST_SUITE_P(proactor, Suite, testing::ValuesIn(baton::conformance::combinations()), \
+                           baton::conformance::combination_name)
+
+/// The same for a suite that never touches a file: without the teams of an engine for files only,
+/// whose sockets belong to another engine with combinations of its own.
+#define BATON_CONFORMANCE_SOCKET_SUITE(Suite)                                   \
+  INSTANTIATE_TEST_SUITE_P(proactor, Suite,                                     \
+                           testing::ValuesIn(baton::conformance::of_sockets()), \
                            baton::conformance::combination_name)

@@ -9,7 +9,7 @@ namespace baton::conformance {
 namespace {
 
 class Borrowed : public Operations {};
-BATON_CONFORMANCE_SUITE(Borrowed);
+BATON_CONFORMANCE_SOCKET_SUITE(Borrowed);
 
 TEST_P(Borrowed, is_neither_changed_nor_closed) {
   Pair pair = unix_pair();

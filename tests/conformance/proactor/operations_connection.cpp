@@ -29,7 +29,7 @@ class Connection : public Operations {
     return probe;
   }
 };
-BATON_CONFORMANCE_SUITE(Connection);
+BATON_CONFORMANCE_SOCKET_SUITE(Connection);
 
 TEST_P(Connection, accept_and_connect_over_every_family) {
   for (Endpoint endpoint : {Endpoint::loopback(0), Endpoint::loopback_v6(0),

@@ -12,7 +12,7 @@ class Timing : public Operations {
  protected:
   Deadline in(Duration span) { return Deadline::after(span, proactor().now()); }
 };
-BATON_CONFORMANCE_SUITE(Timing);
+BATON_CONFORMANCE_SOCKET_SUITE(Timing);
 
 TEST_P(Timing, an_operation_times_out_with_the_bytes_it_moved) {
   Pair pair = unix_pair();

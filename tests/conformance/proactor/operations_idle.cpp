@@ -37,7 +37,7 @@ class Idle : public Operations {
     rlimit saved{};
   };
 };
-BATON_CONFORMANCE_SUITE(Idle);
+BATON_CONFORMANCE_SOCKET_SUITE(Idle);
 
 TEST_P(Idle, hang_ups_and_unread_data_cost_nothing) {
   Pair gone = tcp_pair();

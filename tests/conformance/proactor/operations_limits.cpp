@@ -23,7 +23,7 @@ class Limits : public Operations {
   }
   std::deque<Pair> pairs;
 };
-BATON_CONFORMANCE_SUITE(Limits);
+BATON_CONFORMANCE_SOCKET_SUITE(Limits);
 
 TEST_P(Limits, beyond_started_max_operations_are_deferred) {
   use([](Config& config) { sockets(config).started_max = 2; });

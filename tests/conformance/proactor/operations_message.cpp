@@ -36,7 +36,7 @@ class Message : public Operations {
     return probe;
   }
 };
-BATON_CONFORMANCE_SUITE(Message);
+BATON_CONFORMANCE_SOCKET_SUITE(Message);
 
 TEST_P(Message, datagrams_carry_their_addresses_both_ways) {
   const std::string unique = "@baton." + std::to_string(::getpid()) + ".";

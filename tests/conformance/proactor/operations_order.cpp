@@ -45,7 +45,7 @@ class Order : public Operations {
     return filled;
   }
 };
-BATON_CONFORMANCE_SUITE(Order);
+BATON_CONFORMANCE_SOCKET_SUITE(Order);
 
 TEST_P(Order, queued_writes_leave_in_the_order_of_their_start) {
   Pair pair = unix_pair();

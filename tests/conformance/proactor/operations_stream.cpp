@@ -17,7 +17,7 @@ class Stream : public Operations {
     ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
   }
 };
-BATON_CONFORMANCE_SUITE(Stream);
+BATON_CONFORMANCE_SOCKET_SUITE(Stream);
 
 TEST_P(Stream, read_takes_what_is_there_and_0_bytes_are_the_end) {
   Pair pair = unix_pair();

@@ -222,8 +222,8 @@ TEST_P(Timers, are_served_while_a_handler_blocks) {
   until.open();
 }
 
-BATON_CONFORMANCE_SUITE(Blocking);
-BATON_CONFORMANCE_SUITE(Timers);
+BATON_CONFORMANCE_SOCKET_SUITE(Blocking);
+BATON_CONFORMANCE_SOCKET_SUITE(Timers);
 
 }  // namespace
 }  // namespace baton::conformance

@@ -196,7 +196,7 @@ TEST_P(Handlers, nested_turns_of_the_same_proactor_do_not_lose_anything) {
   for (int i = 0; i < 5; ++i) round_trip(session.get());
 }
 
-BATON_CONFORMANCE_SUITE(Handlers);
+BATON_CONFORMANCE_SOCKET_SUITE(Handlers);
 
 }  // namespace
 }  // namespace baton::conformance

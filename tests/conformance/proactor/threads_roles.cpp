@@ -46,7 +46,7 @@ class Roles : public Threads {
   Statistics before_;
   std::atomic<int> ran_{0};
 };
-BATON_CONFORMANCE_SUITE(Roles);
+BATON_CONFORMANCE_SOCKET_SUITE(Roles);
 
 /// What only a leader who runs handlers can show.
 class SharedRoles : public Roles {};

@@ -95,7 +95,7 @@ TEST_P(Sessions, do_not_mind_being_interrupted_by_signals) {
   test::restore_signal(SIGUSR1, before);
 }
 
-BATON_CONFORMANCE_SUITE(Sessions);
+BATON_CONFORMANCE_SOCKET_SUITE(Sessions);
 
 }  // namespace
 }  // namespace baton::conformance

@@ -192,7 +192,7 @@ TEST_P(Strands, span_lanes) {
   EXPECT_EQ(inside.overlaps, 0);
 }
 
-BATON_CONFORMANCE_SUITE(Strands);
+BATON_CONFORMANCE_SOCKET_SUITE(Strands);
 
 }  // namespace
 }  // namespace baton::conformance
