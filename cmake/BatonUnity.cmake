@@ -32,7 +32,9 @@ function(baton_join_sources batch)
         # A name of one file is no shadow of another's. And gcc takes the files that are joined for
         # headers, whose types should have linkage.
         target_compile_options(
-          ${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow -Wno-subobject-linkage>)
+          ${target}
+          PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>
+                  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
       endif()
     endforeach()
   endwhile()

@@ -3,11 +3,10 @@
 
 usage: sum_results.py FOLDER [FAILED_STAGE...]
 
-RUN.xml is what a run wrote, RUN.again.xml what the second run of its failed tests wrote, alone
-(run_again.py). Those that passed there are named as unsteady and count as passed. A ctest test that
-is a whole GoogleTest program, or a part of one, counts as the tests that it ran. What failed is
-shown with the end of its output, and why tests were skipped is counted. A stage that failed
-although none of its tests did (a build, the format check, ctest itself) counts as one failed. Exit
+RUN.xml is what a run wrote. A ctest entry that is a whole GoogleTest program, or a part of one,
+counts as the tests that it executed. A skip that tests/skips.declared does not declare has failed
+(declared_skips.py), and so has a stage none of whose tests failed (a build, the format check, ctest
+itself). Failed tests are shown with the end of their output, reasons of skips are counted. Exit
 status 0 only if something passed and nothing failed.
 """
 
@@ -17,13 +16,13 @@ import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
+import declared_skips
 import gtest_output
 
 # What ctest writes for a test that skipped itself. Everything else that did not run - the program
 # is missing, a fixture failed - has failed.
 SKIPPED_BY_ITSELF = ("SKIP_REGULAR_EXPRESSION_MATCHED", "SKIP_RETURN_CODE", "Disabled")
 
-AGAIN = ".again"
 # Lines of a failed test's output.
 SHOWN = 60
 # What a sanitizer says at the end of a program belongs to none of its tests.
@@ -31,13 +30,23 @@ WHOLE = "ends_by_itself"
 OF_GTEST = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}
 
 
-class Case:
-    """A test: verdict is passed, failed or skipped; ended: one of GoogleTest's that came to its
-    end; whole: what all tests of its process printed."""
+# What a GoogleTest program says whose filter fits no test.
+EMPTY = re.compile(r"^\[==========\] 0 tests from", re.MULTILINE)
+# What Python's unittest says of tests that it left out, inside one entry of ctest.
+UNITTEST_SKIPS = re.compile(r"^OK \(skipped=(\d+)\)$", re.MULTILINE)
 
-    def __init__(self, name, verdict, output, ended, whole):
+
+class Case:
+    """One execution of a test: verdict is passed, failed or skipped."""
+
+    def __init__(self, name, verdict, output):
         self.name, self.verdict, self.output = name, verdict, output
-        self.ended, self.whole = ended, whole
+
+    def body(self):
+        """The test without its instantiation and its parameter: program/Suite.test."""
+        parts = self.name.split("/")
+        suite = next((i for i, part in enumerate(parts[1:], 1) if "." in part), len(parts) - 1)
+        return f"{parts[0]}/{parts[suite]}"
 
 
 def verdict(case):
@@ -54,48 +63,51 @@ def verdict(case):
 
 
 def parts_of(case):
-    """The GoogleTest tests of one test of ctest; itself if it is none."""
+    """The GoogleTest tests of one entry of ctest; itself if it is none."""
     output = (case.findtext("system-out") or "").rstrip()
-    result = verdict(case)
-    program = case.get("name").split("/")[0]
-    tests = gtest_output.tests_of(output.split("\n"), program)
+    name, result = case.get("name"), verdict(case)
+    tests = gtest_output.tests_of(output.split("\n"), name.split("/")[0])
+    if not tests and EMPTY.search(output):
+        return [Case(name, "failed", output)]
     if not tests:
-        return [Case(case.get("name"), result, output, False, output)]
-    parts = [Case(t.name, OF_GTEST[t.result], "\n".join(t.output), t.ended, output) for t in tests]
+        left_out = UNITTEST_SKIPS.search(output) if result == "passed" else None
+        return [Case(name, result, output)] + [
+            Case(f"{name}/skipped_{i}", "skipped", output)
+            for i in range(int(left_out[1]) if left_out else 0)]
+    parts = [Case(t.name, OF_GTEST[t.result], "\n".join(t.output)) for t in tests]
     came_to_its_end = result != "failed" and gtest_output.END.search(output) is not None
     if not came_to_its_end and all(part.verdict != "failed" for part in parts):
-        parts.append(Case(f"{case.get('name')}/{WHOLE}", "failed", output, False, output))
+        parts.append(Case(f"{name}/{WHOLE}", "failed", output))
     return parts
 
 
-def cases_of(path):
-    for case in ElementTree.parse(path).getroot().iter("testcase"):
-        yield from parts_of(case)
+class Sums:
+    """What all runs of a folder amount to."""
 
+    def __init__(self, folder, declared):
+        self.totals = {"passed": 0, "failed": 0, "skipped": 0}
+        self.failures, self.undeclared = {}, {}
+        self.reasons = collections.Counter()
+        self.bodies, self.entries = set(), 0
+        for path in sorted(pathlib.Path(folder).glob("*.xml")):
+            self.add(path, declared)
 
-def count(folder):
-    """Returns ({verdict: number}, {run: [failed]}, {run: [unsteady]}, {reason to skip: number})."""
-    totals = {"passed": 0, "failed": 0, "skipped": 0}
-    failures, unsteady, reasons = {}, {}, collections.Counter()
-    for path in sorted(pathlib.Path(folder).glob("*.xml")):
-        if path.stem.endswith(AGAIN):
-            continue
-        failures[path.stem], unsteady[path.stem] = [], []
-        second = path.with_name(path.stem + AGAIN + ".xml")
-        passed_alone = set()
-        if second.exists():
-            passed_alone = {case.name for case in cases_of(second) if case.verdict == "passed"}
-        for case in cases_of(path):
-            result = case.verdict
-            if result == "failed" and case.name in passed_alone:
-                result = "passed"
-                unsteady[path.stem].append(case)
-            elif result == "failed":
-                failures[path.stem].append(case)
-            elif result == "skipped":
-                reasons[reason_of(case.output)] += 1
-            totals[result] += 1
-    return totals, failures, unsteady, reasons
+    def add(self, path, declared):
+        run = path.stem
+        self.failures[run], self.undeclared[run] = [], []
+        for entry in ElementTree.parse(path).getroot().iter("testcase"):
+            self.entries += 1
+            for case in parts_of(entry):
+                result = case.verdict
+                self.bodies.add(case.body())
+                if result == "failed":
+                    self.failures[run].append(case)
+                elif result == "skipped" and not declared.allows(run, case.name, case.output):
+                    self.undeclared[run].append(case)
+                    result = "failed"
+                elif result == "skipped":
+                    self.reasons[reason_of(case.output)] += 1
+                self.totals[result] += 1
 
 
 def reason_of(output):
@@ -119,20 +131,23 @@ def show(what, runs):
             print(f"{what}: {run}: {case.name}")
 
 
-def main(folder, failed_stages):
-    totals, failures, unsteady, reasons = count(folder)
-    for reason, number in reasons.most_common():
+def main(folder, failed_stages, declared=None):
+    sums = Sums(folder, declared or declared_skips.Declared())
+    totals = sums.totals
+    for reason, number in sums.reasons.most_common():
         print(f"skipped: {number}: {reason}")
-    show("unsteady, passed alone", unsteady)
-    show("failed", failures)
+    show("skipped without a line in tests/skips.declared", sums.undeclared)
+    show("failed", sums.failures)
     for stage in failed_stages:
         run = stage.removesuffix(".tests")
-        if stage == run or not failures.get(run):
+        if stage == run or not sums.failures.get(run):
             totals["failed"] += 1
             print(f"failed: {stage}")
     if sum(totals.values()) == 0:
         totals["failed"] = 1
         print("failed: nothing ran")
+    print(f"{len(sums.bodies)} test bodies, {sum(totals.values())} executions in "
+          f"{sums.entries} ctest entries")
     print("{passed} passed, {failed} failed, {skipped} skipped".format(**totals))
     return 0 if totals["passed"] and not totals["failed"] else 1
 

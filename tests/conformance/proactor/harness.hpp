@@ -3,7 +3,8 @@
 // strategy is picked up without an edit here.
 //
 // BATON_TEST_MATRIX=full (default): every combination. pairwise: each engine x mode once, and among
-// the rest every pair of two choices at least once. scripts/test takes the pairs, its nightly run all.
+// the rest every pair of two choices at least once. scripts/test takes the pairs, its nightly run
+// takes all.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -31,11 +31,11 @@ class WakingMutexTest : public testing::Test {
   }
   ~WakingMutexTest() override { self = nullptr; }
 
-  void lock() {
+  void lock() BATON_ACQUIRE(mutex_) {
     mutex_.lock(system_);
     holding_ = true;
   }
-  void unlock() {
+  void unlock() BATON_RELEASE(mutex_) {
     holding_ = false;
     mutex_.unlock(system_);
   }
