@@ -76,6 +76,24 @@ if(BATON_SANITIZE)
       list(APPEND BATON_COMPILE_OPTIONS -D__SANITIZE_THREAD__=1)
     endif()
   endif()
+  # One runtime for a program and the libraries that are preloaded into it. A program's own operator
+  # new comes before it.
+  string(REGEX MATCH "address|thread" BATON_SANITIZER_RUNTIME "${BATON_SANITIZE}")
+  if(BATON_SANITIZER_RUNTIME)
+    string(REPLACE "address" "asan" BATON_SANITIZER_RUNTIME ${BATON_SANITIZER_RUNTIME})
+    string(REPLACE "thread" "tsan" BATON_SANITIZER_RUNTIME ${BATON_SANITIZER_RUNTIME})
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+      string(PREPEND BATON_SANITIZER_RUNTIME clang_rt.)
+      string(APPEND BATON_SANITIZER_RUNTIME -${CMAKE_SYSTEM_PROCESSOR})
+    endif()
+    execute_process(
+      COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=lib${BATON_SANITIZER_RUNTIME}.so
+      OUTPUT_VARIABLE BATON_SANITIZER_RUNTIME OUTPUT_STRIP_TRAILING_WHITESPACE)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+      get_filename_component(folder ${BATON_SANITIZER_RUNTIME} DIRECTORY)
+      list(APPEND BATON_LINK_OPTIONS -shared-libsan LINKER:-rpath,${folder})
+    endif()
+  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # The sanitizers' own code splits the paths that these flow analyses follow, and gcc then
     # reports variables and copies that are right (gcc manual, -fsanitize=; bugs 105562, 105616).

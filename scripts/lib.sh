@@ -7,8 +7,8 @@ jobs=${BATON_JOBS:-2}
 
 packages_build="g++ cmake ninja-build ccache pkg-config libpugixml-dev libcli11-dev libfmt-dev
   libgtest-dev libboost1.81-dev python3"
-packages_test="gcc spin strace binutils clang-19 libclang-rt-19-dev clang-format-19 clang-tidy-19
-  valgrind jq util-linux systemtap-sdt-dev curl wrk relacy-dev
+packages_test="gcc spin strace binutils clang-19 llvm-19 libclang-rt-19-dev clang-format-19
+  clang-tidy-19 valgrind jq util-linux systemtap-sdt-dev curl wrk relacy-dev
   libfuse3-dev fuse3 nftables iproute2 fio stress-ng mpich libmpich-dev libfftw3-dev
   chromium python3-plotly"
 packages_kernels="qemu-system-x86 busybox-static cpio kmod e2fsprogs xz-utils"

@@ -23,9 +23,9 @@ void __tsan_release(void* address);
 #define BATON_TSAN_RELEASE(address) __tsan_release(address)
 #define BATON_TSAN_ACQUIRE(address) __tsan_acquire(address)
 #ifdef __clang__
-#define BATON_TSAN_FOREIGN_THREAD __attribute__((disable_sanitizer_instrumentation))
+#define BATON_TSAN_FOREIGN_THREAD [[clang::disable_sanitizer_instrumentation]]
 #else
-#define BATON_TSAN_FOREIGN_THREAD __attribute__((no_sanitize_thread))
+#define BATON_TSAN_FOREIGN_THREAD [[gnu::no_sanitize_thread]]
 #endif
 #else
 #define BATON_TSAN_RELEASE(address) static_cast<void>(address)

@@ -55,7 +55,9 @@ class TimerRow {
     // Timers are anywhere in memory, and their ends touch their first lines.
     const Operation* const soon = entries_[begin_ + fetched_ahead].operation;
     __builtin_prefetch(soon, 1);
-    __builtin_prefetch(reinterpret_cast<const char*>(soon) + 64, 1);
+    // An integer, for `soon` may be null and then has no second line to point at.
+    const auto second_line = reinterpret_cast<std::uintptr_t>(soon) + 64;
+    __builtin_prefetch(reinterpret_cast<const void*>(second_line), 1);
     entries_[begin_++].operation = nullptr;
     forget_one();
   }

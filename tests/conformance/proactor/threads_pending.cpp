@@ -139,12 +139,13 @@ TEST_P(Pending, TimersAndDeferredOperationsAreInItAndKindsCanBeChosen) {
 }
 
 TEST_P(Pending, AnswersWhileAHandlerBlocks) {
+  // The handler reads both until the threads have ended.
+  std::atomic<bool> inside{false};
+  std::atomic<bool> leave{false};
   const auto proactor = open();
   const Runners runners{*proactor, 1};
   const Stuck stuck{*proactor, 1};
   ask_for(*proactor, 1);
-  std::atomic<bool> inside{false};
-  std::atomic<bool> leave{false};
   ASSERT_FALSE(proactor->post([&] {
     inside = true;
     while (!leave) std::this_thread::yield();
