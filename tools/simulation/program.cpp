@@ -452,7 +452,7 @@ const char* Program::look_idle(void* argument, std::int64_t until) {
 const char* Program::missed(std::int64_t until) {
   if (until == sim::Scheduler::never) return "every thread sleeps for ever: a wake-up was lost";
   if (ends_before_ != 0 && until > ends_before_) return "the destructor of a proactor never ends";
-  const bool sliced = processors_ > 1 && (emulated_ || !world_->traits.has_descriptor);
+  const bool sliced = processors_ > 1 && (emulated_ || world_->without_descriptor != 0);
   const bool at_rest = world_->in_slow_calls == 0;
   // What a pinned engine holds has to end before its thread leaves; readiness may be told late.
   const bool lingers = at_rest && proactor_ != nullptr && proactor_->stopped() &&

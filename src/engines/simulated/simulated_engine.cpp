@@ -51,13 +51,18 @@ SimulatedEngine::SimulatedEngine(const EngineOptions& options, sim::World& world
     const int fd = world_.kernel().event(0);
     if (fd >= 0) descriptor_ = fd;
   }
+  if (descriptor_ == invalid_handle) ++world_.without_descriptor;
 }
 
 SimulatedEngine::~SimulatedEngine() {
   if (held_ != 0) world_.violated("an engine is destroyed with operations inside");
   world_.unflushed -= unflushed_counted_;
   world_.scheduler().forget(*this);
-  if (descriptor_ != invalid_handle) world_.kernel().close(descriptor_);
+  if (descriptor_ == invalid_handle) {
+    --world_.without_descriptor;
+  } else {
+    world_.kernel().close(descriptor_);
+  }
 }
 
 // -- handles --------------------------------------------------------------------------------------
