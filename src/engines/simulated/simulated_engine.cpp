@@ -615,7 +615,7 @@ SimulatedEngine::Done SimulatedEngine::perform_connect(Record& record,
   }
   if (node.link == sim::Link::connecting) return Done::no;
   // Another operation may have been told the error.
-  int error = std::exchange(node.error, 0);
+  int error = world_.kernel().take_error(node);
   if (error == 0 && node.link != sim::Link::up) error = ECONNABORTED;
   operation.finish(error);
   return Done::yes;
