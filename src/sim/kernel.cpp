@@ -59,6 +59,7 @@ Kernel::~Kernel() = default;
 
 void Kernel::begin(const Faults& drawn) noexcept {
   faults_ = drawn;
+  witness_ = nullptr;
   for (int fd = 0; static_cast<std::size_t>(fd) < table_.size(); ++fd) {
     if (find(fd) != nullptr) close(fd);
   }
@@ -104,7 +105,7 @@ Node* Kernel::make(NodeKind kind) noexcept {
   node->in_flight.clear();
   node->file = nullptr;
   node->position = node->counter = 0;
-  node->sync_failed = false;
+  node->readable_until = node->writable_until = node->lied_at = -1;
   node->watchers.clear();
   return node;
 }
@@ -178,7 +179,11 @@ int Kernel::open(const char* path, int flags) noexcept {
   } else if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL)) {
     return -EEXIST;
   }
-  if ((flags & O_TRUNC) != 0) body->bytes.clear();
+  if ((flags & O_TRUNC) != 0) {
+    body->bytes.clear();
+    body->durable.clear();
+    body->dirty.clear();
+  }
   Node* node = make(NodeKind::file);
   node->file = body;
   node->append = (flags & O_APPEND) != 0;
@@ -215,6 +220,8 @@ int Kernel::close(int fd) noexcept {
       release(*waiting);
     }
   }
+  for (const Datagram& each : node->datagrams) drop(each.bytes, Drop::closed);
+  for (const auto& each : node->in_flight) drop(each.second.bytes, Drop::closed);
   close_stream(*node);
   release(*node);
   return 0;
@@ -330,6 +337,18 @@ void Kernel::reset_connection(Node& node) noexcept {
   changed(node);  // it may have a read pending, too
 }
 
+void Kernel::draw_reset(Node& node) noexcept {
+  if (witness_ != nullptr) witness_->reset(node.in, node.out);
+  reset_connection(node);
+}
+
+// A fault that is reported as this errno.
+bool Kernel::draw_failure(std::uint32_t chance, int error) noexcept {
+  if (!random.chance(chance)) return false;
+  if (witness_ != nullptr) witness_->failed(error);
+  return true;
+}
+
 // What is due reaches the reader.
 void Kernel::arrive(Node& reader) noexcept {
   Channel* in = reader.in;
@@ -398,7 +417,7 @@ int Kernel::connect(Node& node, std::uint16_t port) noexcept {
   node.link = Link::connecting;
   node.error = 0;
   if (node.port == 0) node.port = ++next_port_;
-  if (random.chance(faults_.refuse)) {
+  if (draw_failure(faults_.refuse, ECONNREFUSED)) {
     if (random.coin()) {
       node.link = Link::failed;
       return -ECONNREFUSED;
@@ -409,6 +428,7 @@ int Kernel::connect(Node& node, std::uint16_t port) noexcept {
   std::int64_t delay = latency();
   if (random.chance(faults_.slow)) {
     if (random.below(4) == 0) {
+      if (witness_ != nullptr) witness_->failed(ETIMEDOUT);
       scheduler.at(scheduler.now() + 50'000'000, node, timed_out);  // nobody ever answers
       return -EINPROGRESS;
     }
@@ -426,7 +446,10 @@ void Kernel::shake_hands(Node& client) noexcept {
   if (listener == nullptr) return answer(client, ECONNREFUSED);
   if (listener->backlog.size() >= listener->backlog_max) {
     // Asks again, for a while.
-    if (client.counter++ > 20) return answer(client, ETIMEDOUT);
+    if (client.counter++ > 20) {
+      if (witness_ != nullptr) witness_->failed(ETIMEDOUT);
+      return answer(client, ETIMEDOUT);
+    }
     return scheduler.at(scheduler.now() + 1'000'000, client, handshake);
   }
   Node* server = make(NodeKind::stream);
@@ -455,11 +478,16 @@ void Kernel::answer(Node& client, int error) noexcept {
 int Kernel::accept(Node& node, std::uint16_t* peer) noexcept {
   if (node.kind != NodeKind::listener) return -EINVAL;
   if (node.backlog.empty()) return -EAGAIN;
-  if (open_ >= faults_.descriptors_max) return -EMFILE;
-  if (random.chance(faults_.no_buffers)) return -ENOBUFS;
+  if (open_ >= faults_.descriptors_max) {
+    if (witness_ != nullptr) witness_->failed(EMFILE);
+    return -EMFILE;
+  }
+  if (draw_failure(faults_.no_buffers, ENOBUFS)) return -ENOBUFS;
   Node* taken = node.backlog.front();
   node.backlog.pop_front();
-  if (random.chance(faults_.abort)) {
+  const bool aborted = random.chance(faults_.abort);
+  if (witness_ != nullptr) witness_->accepted(taken->peer_port, aborted);
+  if (aborted) {
     reset_connection(*taken);
     close_stream(*taken);
     release(*taken);
@@ -481,7 +509,35 @@ int Kernel::shutdown_writing(Node& node) noexcept {
 
 // -- streams --------------------------------------------------------------------------------------
 
+// Ready before and not after: until now.
+void Kernel::note_end_of_readiness(Node& node, std::uint32_t before) const noexcept {
+  const std::uint32_t after = ready(node);
+  if ((before & ~after & readable) != 0) node.readable_until = scheduler.now();
+  if ((before & ~after & writable) != 0) node.writable_until = scheduler.now();
+}
+
+int Kernel::take_error(Node& node) noexcept {
+  const std::uint32_t before = ready(node);
+  const int error = std::exchange(node.error, 0);
+  note_end_of_readiness(node, before);
+  return error;
+}
+
 std::int64_t Kernel::receive(Node& node, std::span<const iovec> pieces) noexcept {
+  const std::uint32_t before = ready(node);
+  const std::int64_t moved = receive_now(node, pieces);
+  note_end_of_readiness(node, before);
+  return moved;
+}
+
+std::int64_t Kernel::send(Node& node, std::span<const iovec> pieces) noexcept {
+  const std::uint32_t before = ready(node);
+  const std::int64_t moved = send_now(node, pieces);
+  note_end_of_readiness(node, before);
+  return moved;
+}
+
+std::int64_t Kernel::receive_now(Node& node, std::span<const iovec> pieces) noexcept {
   if (node.link == Link::none && node.kind == NodeKind::stream) return -ENOTCONN;
   if (node.in == nullptr || node.link != Link::up) {
     if (node.error != 0) return -std::exchange(node.error, 0);
@@ -490,14 +546,14 @@ std::int64_t Kernel::receive(Node& node, std::span<const iovec> pieces) noexcept
   }
   Channel& in = *node.in;
   if (node.kind == NodeKind::stream && random.chance(faults_.reset))
-    reset_connection(*(in.writer != nullptr ? in.writer : &node));
+    draw_reset(*(in.writer != nullptr ? in.writer : &node));
   const std::size_t wanted = total(pieces);
   std::size_t size = std::min<std::uint64_t>(wanted, in.arrived - in.read);
   if (size == 0) {
     if (wanted == 0) return 0;
     if (node.error != 0) return -std::exchange(node.error, 0);
     if (in.fin_arrived || in.reset) return 0;
-    if (node.kind == NodeKind::stream && random.chance(faults_.no_buffers)) return -ENOBUFS;
+    if (node.kind == NodeKind::stream && draw_failure(faults_.no_buffers, ENOBUFS)) return -ENOBUFS;
     return -EAGAIN;
   }
   size = cut(size);
@@ -507,7 +563,7 @@ std::int64_t Kernel::receive(Node& node, std::span<const iovec> pieces) noexcept
   return static_cast<std::int64_t>(size);
 }
 
-std::int64_t Kernel::send(Node& node, std::span<const iovec> pieces) noexcept {
+std::int64_t Kernel::send_now(Node& node, std::span<const iovec> pieces) noexcept {
   if (node.link == Link::none && node.kind == NodeKind::stream) return -ENOTCONN;
   if (node.link == Link::connecting) return -EAGAIN;
   if (node.error != 0) return -std::exchange(node.error, 0);
@@ -516,7 +572,7 @@ std::int64_t Kernel::send(Node& node, std::span<const iovec> pieces) noexcept {
   }
   Channel& out = *node.out;
   if (node.kind == NodeKind::stream && random.chance(faults_.reset)) {
-    reset_connection(node);
+    draw_reset(node);
     node.error = 0;
     return -ECONNRESET;
   }
@@ -529,7 +585,7 @@ std::int64_t Kernel::send(Node& node, std::span<const iovec> pieces) noexcept {
   if (wanted == 0) return 0;
   std::size_t size = std::min<std::uint64_t>(wanted, out.room());
   if (size == 0) return -EAGAIN;
-  if (node.kind == NodeKind::stream && random.chance(faults_.no_buffers)) return -ENOBUFS;
+  if (node.kind == NodeKind::stream && draw_failure(faults_.no_buffers, ENOBUFS)) return -ENOBUFS;
   size = cut(size);
   into_ring(out, pieces, size);
   out.written += size;
@@ -556,7 +612,7 @@ std::int64_t Kernel::send_to(Node& node, std::span<const iovec> pieces,
   constexpr std::size_t queued_max = 64;
   if (port == 0) port = node.peer_port;
   if (port == 0) return -EDESTADDRREQ;
-  if (random.chance(faults_.no_buffers)) return -ENOBUFS;
+  if (draw_failure(faults_.no_buffers, ENOBUFS)) return -ENOBUFS;
   if (node.port == 0) bind(node, 0);
   const std::size_t size = total(pieces);
   if (size > 65'507) return -EMSGSIZE;
@@ -565,15 +621,17 @@ std::int64_t Kernel::send_to(Node& node, std::span<const iovec> pieces,
     if (each->kind == NodeKind::datagram && each->port == port) to = each;
   }
   const bool lost = random.chance(faults_.lose);
-  if (to == nullptr || lost || to->datagrams.size() + to->in_flight.size() >= queued_max) {
-    return static_cast<std::int64_t>(size);
-  }
   Datagram made;
   made.from = node.port;
   made.bytes.resize(size);
   for_pieces(pieces, size, [&](const std::byte* from, std::size_t part, std::size_t offset) {
     std::memcpy(made.bytes.data() + offset, from, part);
   });
+  const bool crowded = to != nullptr && to->datagrams.size() + to->in_flight.size() >= queued_max;
+  if (to == nullptr || lost || crowded) {
+    drop(made.bytes, lost ? Drop::fault : (crowded ? Drop::crowded : Drop::nobody));
+    return static_cast<std::int64_t>(size);
+  }
   const std::int64_t when = scheduler.now() + latency();
   to->in_flight.emplace_back(when, std::move(made));
   if (when <= scheduler.now()) {
@@ -582,6 +640,10 @@ std::int64_t Kernel::send_to(Node& node, std::span<const iovec> pieces,
     scheduler.at(when, *to, datagram_arrival);
   }
   return static_cast<std::int64_t>(size);
+}
+
+void Kernel::drop(std::span<const std::byte> datagram, Drop why) noexcept {
+  if (witness_ != nullptr) witness_->dropped(datagram, why);
 }
 
 // Each by its own time: they overtake each other.
@@ -617,7 +679,7 @@ std::int64_t Kernel::read_at(Node& node, std::span<const iovec> pieces,
                              std::uint64_t offset) noexcept {
   if (node.kind == NodeKind::null) return 0;
   if (node.kind != NodeKind::file) return -EINVAL;
-  if (random.chance(faults_.disk_error)) return -EIO;
+  if (draw_failure(faults_.disk_error, EIO)) return -EIO;
   const std::vector<std::byte>& bytes = node.file->bytes;
   if (offset >= bytes.size()) return 0;
   const std::size_t size = cut(std::min<std::size_t>(total(pieces), bytes.size() - offset));
@@ -631,7 +693,7 @@ std::int64_t Kernel::write_at(Node& node, std::span<const iovec> pieces,
                               std::uint64_t offset) noexcept {
   if (node.kind == NodeKind::null) return static_cast<std::int64_t>(total(pieces));
   if (node.kind != NodeKind::file) return -EINVAL;
-  if (random.chance(faults_.disk_error)) return -EIO;
+  if (draw_failure(faults_.disk_error, EIO)) return -EIO;
   std::vector<std::byte>& bytes = node.file->bytes;
   if (node.append) offset = bytes.size();
   const std::uint64_t most = std::min(faults_.disk_size, file_size_max);
@@ -641,12 +703,37 @@ std::int64_t Kernel::write_at(Node& node, std::span<const iovec> pieces,
   for_pieces(pieces, size, [&](const std::byte* from, std::size_t part, std::size_t at) {
     std::memcpy(bytes.data() + offset + at, from, part);
   });
+  node.file->dirty.emplace_back(offset, size);
   return static_cast<std::int64_t>(size);
 }
 
 int Kernel::sync(Node& node) noexcept {
   if (node.kind != NodeKind::file) return -EINVAL;
-  return random.chance(faults_.sync_error) ? -EIO : 0;
+  if (draw_failure(faults_.sync_error, EIO)) return -EIO;
+  FileBody& body = *node.file;
+  body.durable.resize(body.bytes.size());
+  for (const auto& [offset, size] : body.dirty) {
+    std::memcpy(body.durable.data() + offset, body.bytes.data() + offset, size);
+  }
+  body.dirty.clear();
+  return 0;
+}
+
+const FileBody* Kernel::file(const std::string& path) const noexcept {
+  for (const auto& each : files_) {
+    if (each->path == path) return each.get();
+  }
+  return nullptr;
+}
+
+std::vector<std::byte> Kernel::after_crash(const FileBody& body) {
+  std::vector<std::byte> left = body.durable;
+  for (const auto& [offset, size] : body.dirty) {
+    if (random.coin()) continue;
+    if (left.size() < offset + size) left.resize(offset + size);
+    std::memcpy(left.data() + offset, body.bytes.data() + offset, size);
+  }
+  return left;
 }
 
 // -- readiness ------------------------------------------------------------------------------------

@@ -41,6 +41,30 @@ struct Segment {
   bool fin;
 };
 
+/// Why a datagram that was sent is never received.
+enum class Drop : std::uint8_t {
+  fault,    ///< drawn: Faults::lose
+  nobody,   ///< no socket has the port
+  crowded,  ///< the receiver's queue is full
+  closed    ///< the receiver was closed before somebody asked for it
+};
+
+/// Is told what the machine does on its own account, so that a judge can ask for the reason of
+/// whatever a program sees. Must only take note.
+class Witness {
+ public:
+  /// A drawn fault, or a shortage, is about to be reported as this errno.
+  virtual void failed(int error) noexcept = 0;
+  /// The connection of these two channels is reset by a drawn fault.
+  virtual void reset(const struct Channel* one, const struct Channel* other) noexcept = 0;
+  virtual void dropped(std::span<const std::byte> datagram, Drop why) noexcept = 0;
+  /// A connection from this port was taken from a backlog; aborted: by a drawn fault.
+  virtual void accepted(std::uint16_t from, bool aborted) noexcept = 0;
+
+ protected:
+  ~Witness() = default;
+};
+
 /// Bytes on their way in one direction: written, arrived, read - three counts over one ring.
 struct Channel {
   std::unique_ptr<std::byte[]> ring;
@@ -69,6 +93,9 @@ struct Datagram {
 struct FileBody {
   std::string path;
   std::vector<std::byte> bytes;
+  std::vector<std::byte> durable;  // what every crash leaves
+  /// Written since the last sync, as offset and size: a crash leaves any of them.
+  std::vector<std::pair<std::size_t, std::size_t>> dirty;
 };
 
 /// A descriptor in an epoll set.
@@ -129,7 +156,10 @@ class Node final : public Target {
   FileBody* file = nullptr;
   std::uint64_t position = 0;
   std::uint64_t counter = 0;  // event
-  bool sync_failed = false;
+  // When it was last ready to read and to write, if it is not so any more.
+  std::int64_t readable_until = -1;
+  std::int64_t writable_until = -1;
+  std::int64_t lied_at = -1;                     // a drawn fault reported it as readable
   std::vector<std::unique_ptr<PollItem>> items;  // of an epoll set
   std::vector<Watcher*> watchers;
 };
@@ -140,6 +170,9 @@ class Kernel {
   ~Kernel();
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
+
+  /// From now on, until the next begin. Null: nobody.
+  void witness(Witness* witness) noexcept { witness_ = witness; }
 
   /// An empty system. Nothing of the last one may be in use.
   void begin(const Faults& drawn) noexcept;
@@ -186,6 +219,10 @@ class Kernel {
   std::int64_t read_at(Node& node, std::span<const iovec> pieces, std::uint64_t offset) noexcept;
   std::int64_t write_at(Node& node, std::span<const iovec> pieces, std::uint64_t offset) noexcept;
   int sync(Node& node) noexcept;
+  [[nodiscard]] const FileBody* file(const std::string& path) const noexcept;
+  /// What a crash at this moment leaves of a file: everything that was synced, and any part of what
+  /// was written since.
+  [[nodiscard]] std::vector<std::byte> after_crash(const FileBody& body);
 
   // -- readiness ----------------------------------------------------------------------------------
 
@@ -197,10 +234,14 @@ class Kernel {
     peer_closed = 16
   };
   [[nodiscard]] static std::uint32_t ready(const Node& node) noexcept;
+  /// SO_ERROR: tells it, and forgets it.
+  int take_error(Node& node) noexcept;
   /// What those sleep for who wait in poll or select.
   [[nodiscard]] const void* poll_key() const noexcept { return &pollers_; }
   std::uint32_t pollers_ = 0;  // how many do
 
+  /// Whether a fault of this chance happens now; the witness is told.
+  [[nodiscard]] bool draw_failure(std::uint32_t chance, int error) noexcept;
   [[nodiscard]] const Faults& faults() const noexcept { return faults_; }
   Random& random;
   Scheduler& scheduler;
@@ -221,10 +262,16 @@ class Kernel {
   void shake_hands(Node& client) noexcept;
   void answer(Node& client, int error) noexcept;
   void deliver(Node& node) noexcept;
+  void draw_reset(Node& node) noexcept;
+  void drop(std::span<const std::byte> datagram, Drop why) noexcept;
+  [[nodiscard]] std::int64_t receive_now(Node& node, std::span<const iovec> pieces) noexcept;
+  [[nodiscard]] std::int64_t send_now(Node& node, std::span<const iovec> pieces) noexcept;
+  void note_end_of_readiness(Node& node, std::uint32_t before) const noexcept;
   [[nodiscard]] std::int64_t latency() noexcept;
   [[nodiscard]] std::size_t cut(std::size_t size) noexcept;
 
   Faults faults_;
+  Witness* witness_ = nullptr;
   std::vector<Node*> table_;  // by descriptor
   std::uint32_t open_ = 0;
   std::vector<std::unique_ptr<Node>> nodes_;

@@ -68,6 +68,8 @@ bool lies(std::int64_t deadline) noexcept {
   return deadline > scheduler().now() && world().random.chance(world().faults().spurious_ready);
 }
 
+void note_lie(Node& node) noexcept { node.lied_at = scheduler().now(); }
+
 int poll_call(pollfd* list, nfds_t count, const timespec* timeout, const sigset_t*) {
   const std::int64_t deadline = deadline_of(timeout);
   const bool lie = lies(deadline);
@@ -78,13 +80,16 @@ int poll_call(pollfd* list, nfds_t count, const timespec* timeout, const sigset_
           pollfd& entry = list[i];
           entry.revents = 0;
           if (entry.fd < 0) continue;
-          const Node* node = kernel().find(entry.fd);
+          Node* node = kernel().find(entry.fd);
           if (node == nullptr) {
             entry.revents = POLLNVAL;
           } else {
             const auto wanted = static_cast<short>(entry.events | POLLERR | POLLHUP);
             entry.revents = static_cast<short>(poll_bits(*node) & wanted);
-            if (lie && found == 0) entry.revents = static_cast<short>(entry.events & POLLIN);
+            if (lie && found == 0) {
+              entry.revents = static_cast<short>(entry.events & POLLIN);
+              note_lie(*node);
+            }
           }
           if (entry.revents != 0) ++found;
         }
@@ -117,11 +122,12 @@ int select_call(int end, fd_set* in, fd_set* out, fd_set* except, const timespec
           const bool for_in = FD_ISSET(fd, &wanted_in);
           const bool for_out = FD_ISSET(fd, &wanted_out);
           if (!for_in && !for_out) continue;
-          const Node* node = kernel().find(fd);
+          Node* node = kernel().find(fd);
           const std::uint32_t bits = node != nullptr ? Kernel::ready(*node) : Kernel::broken;
           constexpr std::uint32_t bad = Kernel::broken | Kernel::hung_up;
           if (for_in && ((bits & (Kernel::readable | bad)) != 0 || (lie && count == 0))) {
             FD_SET(fd, in);
+            if (lie && node != nullptr) note_lie(*node);
             ++count;
           }
           if (for_out && (bits & (Kernel::writable | bad)) != 0) {
@@ -195,7 +201,10 @@ int epoll_wait_call(int epoll, epoll_event* events, int count, int timeout, cons
       PollItem& item = *set->items[(begin + i) % size];
       std::uint32_t told = item.told(scheduler().now());
       const bool lied = told == 0 && lie && found == 0;
-      if (lied) told = item.events & EPOLLIN;
+      if (lied) {
+        told = item.events & EPOLLIN;
+        note_lie(*item.node);
+      }
       if (told == 0) continue;
       events[found].events = told;
       events[found].data.u64 = item.data;

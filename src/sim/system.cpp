@@ -212,7 +212,7 @@ os::System make_table() noexcept {
   table.lock_point = [] { scheduler().point(); };
   table.thread_start = [](std::uint64_t* thread, void (*entry)(void*), void* argument) {
     scheduler().point();
-    if (world().random.chance(world().faults().no_thread)) return EAGAIN;
+    if (kernel().draw_failure(world().faults().no_thread, EAGAIN)) return EAGAIN;
     *thread = scheduler().start(entry, argument);
     return *thread != 0 ? 0 : EAGAIN;
   };
@@ -439,7 +439,7 @@ os::System make_table() noexcept {
     Node* node = kernel().find(fd);
     if (node == nullptr) return answer(-EBADF);
     int number = 0;
-    if (level == SOL_SOCKET && name == SO_ERROR) number = std::exchange(node->error, 0);
+    if (level == SOL_SOCKET && name == SO_ERROR) number = kernel().take_error(*node);
     std::memcpy(value, &number, std::min<std::size_t>(*size, sizeof(number)));
     return 0;
   };

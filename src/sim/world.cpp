@@ -49,7 +49,7 @@ Outcome World::run(std::uint64_t seed, const Options& options,
   random = Random{seed};
   history_.begin(seed, options.verbose);
   traits = {};
-  undelivered = unflushed = in_slow_calls = 0;
+  undelivered = unflushed = without_descriptor = in_slow_calls = 0;
   Schedule schedule;
   schedule.points_per_switch = 1U << (1 + random.below(7));
   schedule.point_ns = 10U << random.below(5);

@@ -101,6 +101,8 @@ class World {
   std::uint32_t undelivered = 0;
   /// What simulated engines were given, or go on with, and have not been told to hand over.
   std::uint32_t unflushed = 0;
+  /// Simulated engines that have no descriptor: by their traits, or for want of one.
+  std::uint32_t without_descriptor = 0;
   /// Threads inside a system call that takes its time, for the same look.
   std::uint32_t in_slow_calls = 0;
 

@@ -9,8 +9,10 @@ namespace baton::tools::simulation {
 namespace {
 constexpr std::int64_t ms = 1'000'000;
 constexpr std::size_t ends_max = 24;
+}  // namespace
 
-std::uint32_t draw_size(sim::Random& random) noexcept {
+std::uint32_t Program::draw_size() noexcept {
+  sim::Random& random = world_->random;
   // Most are small, some fill the buffer, few are nothing.
   switch (random.below(16)) {
     case 0:
@@ -22,7 +24,6 @@ std::uint32_t draw_size(sim::Random& random) noexcept {
       return 1 + random.below(100);
   }
 }
-}  // namespace
 
 // -- slots ----------------------------------------------------------------------------------------
 
@@ -70,8 +71,7 @@ bool Program::settle_start(Slot& slot, std::error_code error) {
   if (!slot.pending || slot.operation.is_pending()) {
     wrong(slot, "a start was refused, and completes all the same");
   }
-  if (error == errc::operation_in_use) wrong(slot, "an operation at rest counts as in use");
-  if (error == std::errc::invalid_argument) wrong(slot, "a valid request is refused as invalid");
+  judge_refusal(slot, error);
   slot.pending = false;
   slot.bytes_before = slot.operation.bytes();
   --pending_;
@@ -155,7 +155,8 @@ bool Program::act() {
 
 // -- objects --------------------------------------------------------------------------------------
 
-Program::End& Program::new_end(bool is_socket, Flow* in, Flow* out) {
+Program::End& Program::new_end(int fd, bool is_socket, Connection& connection, Flow* in,
+                               Flow* out) {
   if (ends_used_ == ends_.size()) ends_.push_back(std::make_unique<End>());
   End& end = *ends_[ends_used_++];
   end.number = ++objects_;
@@ -164,8 +165,13 @@ Program::End& Program::new_end(bool is_socket, Flow* in, Flow* out) {
   end.cancelled = false;
   end.is_socket = is_socket;
   end.starting_read = end.starting_write = false;
+  end.connection = &connection;
   end.in = in;
   end.out = out;
+  if (const sim::Node* node = world_->kernel().find(fd)) {
+    if (in != nullptr && node->in != nullptr) in->channel = node->in->number;
+    if (out != nullptr && node->out != nullptr) out->channel = node->out->number;
+  }
   if (out != nullptr) out->has_writer = true;
   // ENOBUFS in the middle would leave a gap.
   end.queued_writes = world_->faults().no_buffers == 0 && world_->random.coin();
@@ -181,6 +187,8 @@ Program::Connection& Program::new_connection(std::uint16_t port) {
   }
   Connection& connection = *connections_[connections_used_++];
   connection.port = port;
+  connection.connected = connection.accepted = false;
+  connection.listener = nullptr;
   connection.forth.begin();
   connection.back.begin();
   return connection;
@@ -206,18 +214,22 @@ bool Program::open_pair() {
     if (is_socket) {
       auto socket = StreamSocket::adopt(*proactor_, fd, Ownership::owned, home);
       if (!socket) return false;
-      new_end(true, in, out).socket = std::move(*socket);
+      new_end(fd, true, connection, in, out).socket = std::move(*socket);
     } else {
       auto pipe = Pipe::adopt(*proactor_, fd, Ownership::owned, home);
       if (!pipe) return false;
-      new_end(false, in, out).pipe = std::move(*pipe);
+      new_end(fd, false, connection, in, out).pipe = std::move(*pipe);
     }
     return true;
   };
   // A pipe's first descriptor reads what the second writes.
   const bool first = adopt(fds[0], &connection.back, is_socket ? &connection.forth : nullptr);
-  if (!first) system.close(fds[0]);
+  if (!first) {
+    connection.back.reader_closed = connection.forth.writer_closed = true;
+    system.close(fds[0]);
+  }
   if (!adopt(fds[1], is_socket ? &connection.forth : nullptr, &connection.back)) {
+    connection.back.writer_closed = connection.forth.reader_closed = true;
     system.close(fds[1]);
   }
   return true;
@@ -263,6 +275,7 @@ void Program::open_something() {
       auto made = std::make_unique<Disk>();
       made->number = number;
       made->open = true;
+      made->path = path;
       made->appends = appends;
       made->file = std::move(*file);
       disks_.push_back(std::move(made));
@@ -300,7 +313,7 @@ bool Program::start_read(End& end) {
   Slot* slot = take_slot(What::read, &end);
   if (slot == nullptr) return false;
   end.starting_read = true;
-  slot->size = draw_size(random);
+  slot->size = draw_size();
   slot->exactly = slot->size > 0 && !quiet_ && random.below(4) == 0;
   slot->read_number = end.in->begin_read();
   if (!quiet_) draw_deadline(*slot);
@@ -322,7 +335,7 @@ bool Program::start_write(End& end) {
   Slot* slot = take_slot(What::write, &end);
   if (slot == nullptr) return false;
   end.starting_write = true;
-  slot->size = draw_size(random);
+  slot->size = draw_size();
   slot->exactly = end.queued_writes || random.below(3) == 0;
   if (!end.queued_writes) draw_deadline(*slot);
   std::memcpy(slot->buffer, end.out->take(slot->size), slot->size);
@@ -355,8 +368,12 @@ bool Program::start_ready(End& end) {
   if (slot == nullptr) return false;
   constexpr Interest interests[] = {Interest::in, Interest::out, Interest::in | Interest::out};
   draw_deadline(*slot);
-  const std::error_code error =
-      end.stream().wait_ready(slot->operation, world_->random.one_of(interests));
+  slot->interest = world_->random.one_of(interests);
+  slot->started_at = now();
+  slot->node = world_->kernel().find(end.stream().native());
+  slot->generation = slot->node != nullptr ? slot->node->generation : 0;
+  note_start(*slot);
+  const std::error_code error = end.stream().wait_ready(slot->operation, slot->interest);
   --end.users;
   return settle_start(*slot, error);
 }
@@ -368,6 +385,7 @@ bool Program::act_connect() {
   Slot* slot = take_slot(What::connect, nullptr);
   if (slot == nullptr) return false;
   slot->endpoint = listener.endpoint;
+  slot->listener = &listener;
   draw_deadline(*slot);
   note_start(*slot);
   const std::error_code error = Connector{*proactor_}.connect(slot->operation, slot->endpoint);
@@ -388,7 +406,7 @@ bool Program::act_accept() {
   return settle_start(*slot, error);
 }
 
-// -- datagrams, files, timers, posts --------------------------------------------------------------
+// -- datagrams, timers, posts --------------------------------------------------------------
 
 bool Program::act_datagram() {
   if (mailboxes_.empty()) return false;
@@ -406,61 +424,19 @@ bool Program::act_datagram() {
   note_start(*slot);
   std::error_code error;
   if (send) {
-    // Two bytes say how many there are, the rest follows from them.
-    slot->size = 2 + random.below(400);
-    slot->buffer[0] = static_cast<std::byte>(slot->size);
-    slot->buffer[1] = static_cast<std::byte>(slot->size >> 8);
-    std::memcpy(slot->buffer + 2, Pattern::at(slot->size), slot->size - 2);
+    slot->size = DatagramBook::size_least + random.below(400);
+    slot->entry = reasons_.datagrams.begin({slot->buffer, slot->size}, box.endpoint.port(),
+                                           other.endpoint.port());
     slot->endpoint = other.endpoint;
     error =
         box.socket.send_to(slot->operation, ConstBuffer{slot->buffer, slot->size}, slot->endpoint);
   } else {
-    slot->size = 2 + random.below(400);
+    slot->size = DatagramBook::size_least + random.below(400);
     error = box.socket.receive_from(slot->operation, MutableBuffer{slot->buffer, slot->size},
                                     slot->endpoint);
   }
+  if (error && send) reasons_.datagrams.end(slot->entry, true);
   --box.users;
-  return settle_start(*slot, error);
-}
-
-bool Program::act_file() {
-  if (disks_.empty()) return false;
-  sim::Random& random = world_->random;
-  Disk& disk = *disks_[random.below(static_cast<std::uint32_t>(disks_.size()))];
-  if (!disk.open) return false;
-  const std::uint32_t choice = random.below(8);
-  What what = choice < 4 ? What::read_at : What::write_at;
-  if (choice == 7) what = What::sync;
-  if (disk.appends && what == What::write_at) what = What::append;
-  Slot* slot = take_slot(what, &disk);
-  if (slot == nullptr) return false;
-  slot->size = draw_size(random);
-  slot->offset = random.below(16'384);
-  slot->exactly = random.below(4) == 0;
-  draw_deadline(*slot);
-  note_start(*slot);
-  std::error_code error;
-  const MutableBuffer buffer{slot->buffer, slot->size};
-  const ConstBuffer bytes{slot->buffer, slot->size};
-  switch (what) {
-    case What::read_at:
-      error = slot->exactly ? disk.file.read_exactly_at(slot->operation, slot->offset, buffer)
-                            : disk.file.read_at(slot->operation, slot->offset, buffer);
-      break;
-    case What::write_at:
-      std::memcpy(slot->buffer, Pattern::at(slot->offset), slot->size);
-      error = slot->exactly ? disk.file.write_all_at(slot->operation, slot->offset, bytes)
-                            : disk.file.write_at(slot->operation, slot->offset, bytes);
-      break;
-    case What::append:
-      slot->exactly = true;
-      error = disk.file.append_all(slot->operation, bytes);
-      break;
-    default:
-      error =
-          random.coin() ? disk.file.sync(slot->operation) : disk.file.data_sync(slot->operation);
-  }
-  --disk.users;
   return settle_start(*slot, error);
 }
 
@@ -559,9 +535,10 @@ bool Program::cancel_what_is_over() {
 void Program::forget_end(End& end) {
   end.open = false;
   std::erase(open_ends_, &end);
+  if (end.in != nullptr) end.in->reader_closed = true;
   if (end.out != nullptr) {
     end.out->may_gap();
-    end.out->fin = true;
+    end.out->fin = end.out->writer_closed = true;
   }
 }
 

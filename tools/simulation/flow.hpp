@@ -117,6 +117,9 @@ class Flow {
   [[nodiscard]] const std::string& complaint() const noexcept { return complaint_; }
 
   bool has_writer = false;
+  std::uint32_t channel = 0;   ///< of the machine; 0: not known yet
+  bool writer_closed = false;  ///< by the program, or dropped by it
+  bool reader_closed = false;
   bool fin = false;     ///< no write comes any more
   bool at_end = false;  ///< the reader has seen it
 

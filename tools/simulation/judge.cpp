@@ -58,6 +58,7 @@ void Program::judge(Slot& slot) {
   if (error == errc::timed_out && (slot.deadline == 0 || now() < slot.deadline)) {
     wrong(slot, "timed out before its deadline");
   }
+  if (error) judge_error(slot);
   switch (slot.what) {
     case What::read:
       return judge_read(slot);
@@ -72,19 +73,8 @@ void Program::judge(Slot& slot) {
     case What::connect:
       return judge_connect(slot);
     case What::receive_from:
-      if (!error && operation.bytes() >= 2) {
-        const std::size_t size = static_cast<std::size_t>(slot.buffer[0]) |
-                                 static_cast<std::size_t>(slot.buffer[1]) << 8;
-        const std::size_t came = operation.bytes();
-        if (came > slot.size || came != std::min<std::size_t>(size, slot.size) ||
-            std::memcmp(slot.buffer + 2, Pattern::at(size), came - 2) != 0) {
-          wrong(slot, "a datagram does not come as it was sent");
-        }
-      }
-      return;
     case What::send_to:
-      if (!error && operation.bytes() != slot.size) wrong(slot, "a part of a datagram was sent");
-      return;
+      return judge_datagram(slot);
     case What::timer:
       if (!error && now() < slot.not_before) wrong(slot, "a timer is early");
       return;
@@ -106,8 +96,9 @@ void Program::judge(Slot& slot) {
       }
       return;
     case What::ready:
+      return judge_ready(slot);
     case What::sync:
-      return;
+      return judge_sync(slot);
   }
 }
 
@@ -127,9 +118,7 @@ void Program::judge_read(Slot& slot) {
   if (slot.exactly && !error && bytes != slot.size) wrong(slot, "read_exactly with less");
   const bool stream_end = (!error && bytes == 0 && slot.size > 0) || error == errc::end_of_stream;
   if (stream_end) {
-    // Who was never taken from the backlog, or could not be kept, ends it as well.
-    const bool may_end = end.in->fin || !end.in->has_writer || finishing_;
-    if (!may_end && world_->faults().reset == 0 && world_->faults().abort == 0) {
+    if (!end.in->fin && !may_be_broken(end)) {
       wrong(slot, "the end of a stream that nobody has ended");
     }
     end.in->at_end = true;
@@ -147,56 +136,6 @@ void Program::judge_write(Slot& slot) {
     if (bytes == 0 && slot.size != 0) wrong(slot, "a write of nothing");
   }
   end.out->wrote(slot.size, bytes);
-}
-
-void Program::judge_file(Slot& slot) {
-  Disk& disk = *static_cast<Disk*>(slot.object);
-  const Operation& operation = slot.operation;
-  const std::size_t bytes = operation.bytes();
-  if (bytes > slot.size) wrong(slot, "more bytes than the buffer has");
-  const bool reads = slot.what == What::read_at;
-  if (slot.exactly && !operation.failed() && bytes != slot.size) {
-    wrong(slot, "all or nothing of a file, and it is a part");
-  }
-  if (!reads || disk.appends) return;
-  // A byte is the pattern's, or was never written.
-  const std::byte* right = Pattern::at(slot.offset);
-  for (std::size_t i = 0; i < bytes; ++i) {
-    if (slot.buffer[i] != right[i] && slot.buffer[i] != std::byte{0}) {
-      wrong(slot, "a byte of a file that nobody has written there");
-    }
-  }
-}
-
-void Program::judge_accept(Slot& slot) {
-  if (slot.operation.failed()) return;
-  auto socket = Acceptor::take(*proactor_, slot.operation);
-  if (!socket) {
-    if (socket.error() != errc::stopped && socket.error() != errc::no_free_handles) {
-      wrong(slot, "an accepted connection cannot be taken");
-    }
-    return;
-  }
-  if (finishing_) return;  // closed by its destructor
-  Connection& connection = connection_of(slot.endpoint.port());
-  new_end(true, &connection.forth, &connection.back).socket = std::move(*socket);
-}
-
-void Program::judge_connect(Slot& slot) {
-  auto socket = Connector{*proactor_}.take(slot.operation);
-  if (!socket || finishing_) return;
-  const sim::Node* node = world_->kernel().find(socket->native());
-  if (node == nullptr) wrong(slot, "a connect has succeeded, and its descriptor is closed");
-  if (node->kind != sim::NodeKind::stream) {
-    wrong(slot, "a connect has succeeded, and its descriptor is something else");
-  }
-  if (node->link != sim::Link::up) {
-    wrong(slot, "a connect has succeeded, and nothing is connected");
-  }
-  const Result<Endpoint> local = socket->local_endpoint();
-  if (!local) wrong(slot, "a connected socket has no address");
-  Connection& connection = connection_of(local->port());
-  new_end(true, &connection.back, &connection.forth).socket = std::move(*socket);
 }
 
 // What a handler does besides.

@@ -32,6 +32,7 @@ void Program::run(sim::World& world, const ProgramOptions& options) {
   options_ = options;
   started_ = 0;
   sim::Random& random = world.random;
+  world.kernel().witness(&reasons_);
   emulated_ = options.engine == EngineChoice::emulated ||
               (options.engine == EngineChoice::any && random.below(4) == 0);
   std::uint32_t failures = 0;
@@ -50,6 +51,8 @@ bool Program::round(std::uint32_t operations) {
     world_->check(!slot->pending, "an operation outlives its proactor");
     free_.push_back(slot.get());
   }
+  reasons_.begin();
+  connects_lost_ = 0;
   open_ends_.clear();
   ends_used_ = connections_used_ = 0;
   objects_ = pending_ = posts_ = in_run_ = in_handler_ = changing_ = 0;
@@ -148,7 +151,9 @@ void Program::draw_processors(Config& config) {
       (started_max_ == 0 || traits.operations_max < started_max_)) {
     started_max_ = traits.operations_max;
   }
+  bounded_ = false;
   for (const ProcessorConfig& each : config.processors) {
+    bounded_ = bounded_ || each.operations_max != 0;
     limited_ = limited_ || each.started_max != 0 || each.operations_max != 0;
   }
 }
@@ -425,9 +430,6 @@ void Program::destroy_everything() {
   delete proactor_;
   ends_before_ = 0;
   proactor_ = nullptr;
-  listeners_.clear();
-  mailboxes_.clear();
-  disks_.clear();
 }
 
 void Program::check_balance() {
@@ -439,6 +441,12 @@ void Program::check_balance() {
       world_->check(flow->received() <= flow->sent(), "more bytes were received than sent");
     }
   }
+  check_files();
+  check_connections();
+  if (const char* const wrong = reasons_.datagrams.wrong()) world_->violated(wrong);
+  listeners_.clear();
+  mailboxes_.clear();
+  disks_.clear();
 }
 
 // Every thread sleeps, and the next event is far away: is there something that they should do?
@@ -452,7 +460,7 @@ const char* Program::look_idle(void* argument, std::int64_t until) {
 const char* Program::missed(std::int64_t until) {
   if (until == sim::Scheduler::never) return "every thread sleeps for ever: a wake-up was lost";
   if (ends_before_ != 0 && until > ends_before_) return "the destructor of a proactor never ends";
-  const bool sliced = processors_ > 1 && (emulated_ || !world_->traits.has_descriptor);
+  const bool sliced = processors_ > 1 && (emulated_ || world_->without_descriptor != 0);
   const bool at_rest = world_->in_slow_calls == 0;
   // What a pinned engine holds has to end before its thread leaves; readiness may be told late.
   const bool lingers = at_rest && proactor_ != nullptr && proactor_->stopped() &&

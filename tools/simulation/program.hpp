@@ -21,7 +21,9 @@
 #include "baton/proactor.hpp"
 #include "baton/stream_socket.hpp"
 #include "sim/world.hpp"
+#include "simulation/file_book.hpp"
 #include "simulation/flow.hpp"
+#include "simulation/reasons.hpp"
 #include "simulation/scenario.hpp"
 
 namespace baton::tools::simulation {
@@ -62,6 +64,7 @@ class Program final : public Scenario {
     std::uint32_t users = 0;    // in a call on it at this moment
     std::uint32_t pending = 0;  // started and not complete
   };
+  struct Connection;
   struct End final : Object {
     [[nodiscard]] Stream& stream() noexcept {
       return is_socket ? static_cast<Stream&>(socket) : static_cast<Stream&>(pipe);
@@ -71,13 +74,18 @@ class Program final : public Scenario {
     bool is_socket = false;
     bool starting_read = false;  // starts of one direction come one after the other
     bool starting_write = false;
+    Connection* connection = nullptr;
     Flow* in = nullptr;  // null: a pipe's other side
     Flow* out = nullptr;
     bool queued_writes = false;  // several at a time, each written whole, none cancelled alone
   };
+  struct Listener;
   struct Connection {
     std::uint16_t port = 0;  // the client's; 0: a pair
-    Flow forth;              // from the client
+    bool connected = false;  // told so, by the operations of both sides
+    bool accepted = false;
+    const Listener* listener = nullptr;  // known when connected
+    Flow forth;                          // from the client
     Flow back;
   };
   struct Listener final : Object {
@@ -90,8 +98,10 @@ class Program final : public Scenario {
   };
   struct Disk final : Object {
     File file;
+    std::string path;
     bool appends = false;
-    std::vector<bool> written;  // blocks of which every byte is known to be there
+    FileBook book;        // what is written where, or
+    AppendBook appended;  // at the end
   };
   struct Slot {
     /// Work that may lie until somebody comes by.
@@ -113,6 +123,14 @@ class Program final : public Scenario {
     bool exactly = false;
     bool counted_post = false;
     Endpoint endpoint;
+    std::uint32_t entry = 0;      // in the books
+    FileBook::Moment moment = 0;  // of a read or a sync
+    std::size_t size_before = 0;  // of the file, when it was started
+    const sim::Node* node = nullptr;
+    std::uint32_t generation = 0;
+    std::int64_t started_at = 0;
+    Interest interest = Interest::in;
+    const Listener* listener = nullptr;
     std::size_t bytes_before = 0;  // when it came to rest: untouched since
     std::byte buffer[2048];
   };
@@ -129,6 +147,8 @@ class Program final : public Scenario {
   void read_to_the_end();
   void destroy_everything();
   void check_balance();
+  void check_files();
+  void check_connections();
   [[nodiscard]] std::string state_of_affairs() const;
   static const char* look_idle(void* self, std::int64_t until);
   [[nodiscard]] const char* missed(std::int64_t until);
@@ -138,6 +158,7 @@ class Program final : public Scenario {
 
   // Acting
   void draw_mixture();
+  std::uint32_t draw_size() noexcept;
   bool act();
   void act_in_drain();
   Slot* take_slot(What what, Object* object);
@@ -166,7 +187,10 @@ class Program final : public Scenario {
   void expect_gaps();
   bool open_pair();
   void open_something();
-  End& new_end(bool is_socket, Flow* in, Flow* out);
+  End& new_end(int fd, bool is_socket, Connection& connection, Flow* in, Flow* out);
+  bool start_file(Slot& slot, Disk& disk);
+  void file_over(Slot& slot, std::size_t moved);
+  [[nodiscard]] const sim::FileBody& body_of(const Disk& disk) const;
   Connection& new_connection(std::uint16_t port);
   template <class Done>
   void wait_until(Done&& done, const char* what);
@@ -178,6 +202,17 @@ class Program final : public Scenario {
   void judge_read(Slot& slot);
   void judge_write(Slot& slot);
   void judge_file(Slot& slot);
+  void judge_contents(Slot& slot, bool ended);
+  [[nodiscard]] bool lacks_room(const Slot& slot) const;
+  void judge_sync(Slot& slot);
+  void judge_datagram(Slot& slot);
+  void judge_ready(Slot& slot);
+  void judge_error(Slot& slot);
+  void judge_refusal(Slot& slot, std::error_code error);
+  [[nodiscard]] bool explained(Slot& slot, std::error_code error);
+  [[nodiscard]] bool failed_on_disk(std::error_code error);
+  [[nodiscard]] bool connect_may_break(const Slot& slot) const;
+  [[nodiscard]] bool may_be_broken(const End& end) const;
   void judge_accept(Slot& slot);
   void judge_connect(Slot& slot);
   void after(Slot& slot);
@@ -189,12 +224,15 @@ class Program final : public Scenario {
   std::uint64_t started_ = 0;
   std::uint64_t round_end_ = 0;  // of started_
   bool emulated_ = false;
+  Reasons reasons_;
+  std::uint32_t connects_lost_ = 0;  // failed, or could not be kept
 
   Proactor* proactor_ = nullptr;
   Mode mode_ = Mode::shared;
   std::uint32_t processors_ = 1;
   std::uint32_t threads_ = 1;
   bool limited_ = false;
+  bool bounded_ = false;           // in how many operations may be pending
   std::uint32_t started_max_ = 0;  // of the first processor; 0: no bound
   std::uint32_t target_ = 8;       // operations under way
   std::uint32_t posts_ = 0;        // under way, of those that somebody has to be woken for

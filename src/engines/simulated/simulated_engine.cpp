@@ -51,13 +51,18 @@ SimulatedEngine::SimulatedEngine(const EngineOptions& options, sim::World& world
     const int fd = world_.kernel().event(0);
     if (fd >= 0) descriptor_ = fd;
   }
+  if (descriptor_ == invalid_handle) ++world_.without_descriptor;
 }
 
 SimulatedEngine::~SimulatedEngine() {
   if (held_ != 0) world_.violated("an engine is destroyed with operations inside");
   world_.unflushed -= unflushed_counted_;
   world_.scheduler().forget(*this);
-  if (descriptor_ != invalid_handle) world_.kernel().close(descriptor_);
+  if (descriptor_ == invalid_handle) {
+    --world_.without_descriptor;
+  } else {
+    world_.kernel().close(descriptor_);
+  }
 }
 
 // -- handles --------------------------------------------------------------------------------------
@@ -610,7 +615,7 @@ SimulatedEngine::Done SimulatedEngine::perform_connect(Record& record,
   }
   if (node.link == sim::Link::connecting) return Done::no;
   // Another operation may have been told the error.
-  int error = std::exchange(node.error, 0);
+  int error = world_.kernel().take_error(node);
   if (error == 0 && node.link != sim::Link::up) error = ECONNABORTED;
   operation.finish(error);
   return Done::yes;
