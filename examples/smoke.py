@@ -30,7 +30,8 @@ def stop_server(process):
     if process.poll() is not None:
         raise SystemExit(f"the server ended by itself, status {process.returncode}")
     process.send_signal(signal.SIGTERM)
-    process.wait(PATIENCE_S)
+    status = process.wait(PATIENCE_S)
+    check(status == -signal.SIGTERM, f"the server ends by the signal, not with status {status}")
 
 
 def connect(port):

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../support/patience.h"
+
 #define CHECK(fact)                                                        \
   do {                                                                     \
     if (!(fact)) {                                                         \
@@ -29,7 +31,7 @@
 
 enum { SKIPPED = 77 };
 #define SECOND 1000000000LL
-#define PATIENCE (30 * SECOND)
+#define PATIENCE test_patience_ns()
 
 /* A proactor as the command line of the test says; ends the test where the system lacks it. */
 static inline baton_proactor* open_proactor(const char* text, uint32_t slots) {

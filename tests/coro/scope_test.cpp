@@ -208,16 +208,27 @@ TEST_P(ScopeTest, tasks_share_a_strand) {
 // The joiner comes back outside of the scope's strand and destroys the scope at once, while the
 // last task's thread is still on its way out of that strand.
 TEST_P(ScopeTest, may_be_destroyed_right_after_join) {
-  complete([](Proactor& proactor) -> Task<void> {
-    for (int round = 0; round < 300; ++round) {
-      Scope scope{proactor};
+  std::atomic<int> ended{0};
+  complete([](Proactor& proactor, std::atomic<int>& count) -> Task<void> {
+    alignas(Scope) std::array<unsigned char, sizeof(Scope)> memory;
+    for (int round = 1; round <= 300; ++round) {
+      auto* const scope = ::new (memory.data()) Scope{proactor};
       for (int i = 0; i < 3; ++i) {
-        scope.spawn(
-            [](Proactor& p) -> Task<void> { static_cast<void>(co_await yield(p)); }(proactor));
+        scope->spawn([](Proactor& p, std::atomic<int>& c) -> Task<void> {
+          static_cast<void>(co_await yield(p));
+          ++c;
+        }(proactor, count));
       }
-      co_await scope.join();
+      co_await scope->join();
+      EXPECT_EQ(count.load(), 3 * round);
+      scope->~Scope();
+      // Nobody is in there any more: what looks at it now, finds nonsense; what writes, is seen.
+      memory.fill(0xDB);
+      for (int i = 0; i < 3; ++i) static_cast<void>(co_await yield(proactor));
+      const auto untouched = std::count(memory.begin(), memory.end(), 0xDB);
+      EXPECT_EQ(static_cast<std::size_t>(untouched), memory.size());
     }
-  }(proactor()));
+  }(proactor(), ended));
 }
 
 TEST_P(ScopeTest, spawns_from_inside) {

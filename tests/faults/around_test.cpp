@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "../support/failing_system.hpp"
+#include "../support/patience.hpp"
 #include "allocations.hpp"
 #include "baton/config.hpp"
 #include "baton/log.hpp"
@@ -25,8 +26,6 @@
 
 namespace baton::faults {
 namespace {
-
-constexpr auto patience = std::chrono::seconds{100};
 
 Config debug_around_emulated() {
   Config config;
@@ -108,7 +107,7 @@ class Around : public testing::TestWithParam<Config (*)()> {
       accepted[i] = !proactor.start(operations[i]);
     }
     const auto run_until_done = [&](const Operation& operation) {
-      const Deadline end = Deadline::after(patience);
+      const Deadline end = test::at_last();
       while (operation.is_pending() && proactor.now() < end) {
         try {
           proactor.run_one(end);
@@ -221,7 +220,7 @@ TEST_P(LogLine, of_a_shortage_is_left_out_without_memory) {
     ASSERT_FALSE(proactor.start(accept));
     {
       FailingAllocations failing(memory ? 0 : 1, 1'000'000);
-      const Deadline end = Deadline::after(patience);
+      const Deadline end = test::at_last();
       while (proactor.statistics().accept_backoffs == 0 && proactor.now() < end) {
         proactor.run_one(Deadline::after(std::chrono::milliseconds{5}, proactor.now()));
       }
@@ -229,7 +228,7 @@ TEST_P(LogLine, of_a_shortage_is_left_out_without_memory) {
     EXPECT_GE(proactor.statistics().accept_backoffs, 1U);
     EXPECT_EQ(log.count > before, memory);
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
-    const Deadline end = Deadline::after(patience);
+    const Deadline end = test::at_last();
     while (accept.is_pending() && proactor.now() < end) proactor.run_one(end);
     ASSERT_FALSE(accept.failed()) << accept.error().message();
     ::close(accept.accepted());

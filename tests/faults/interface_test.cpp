@@ -10,6 +10,7 @@
 #include <string>
 
 #include "../support/failing_system.hpp"
+#include "../support/patience.hpp"
 #include "allocations.hpp"
 #include "baton.h"
 #include "capi/proactor.hpp"
@@ -90,11 +91,11 @@ class Program {
 
   /// A wait, and what it brings.
   void bring() {
-    constexpr std::int64_t minute_ns = 60'000'000'000;
+    const std::int64_t span_ns = test::patience().count();
     std::array<baton_completion, 4> done{};
-    const int count = baton_wait(&proactor_, done.data(), static_cast<int>(done.size()), minute_ns);
+    const int count = baton_wait(&proactor_, done.data(), static_cast<int>(done.size()), span_ns);
     if (count == 0) {
-      std::fprintf(stderr, "nothing came within a minute, %d pending\n", pending_);
+      std::fprintf(stderr, "nothing came, %d pending\n", pending_);
       std::abort();
     }
     for (int i = 0; i < count; ++i) {
@@ -259,12 +260,15 @@ class Interface : public testing::TestWithParam<Combination> {
   }
 
   void visit(const std::vector<Trouble>& troubles) {
+    ASSERT_FALSE(troubles.empty()) << "there is nothing that could fail";
+    std::size_t hits = 0;
     const std::size_t stride =
         full() ? 1 : std::max<std::size_t>(troubles.size() / faults_of_each, 1);
     for (std::size_t i = hash(GetParam().name()) % stride; i < troubles.size(); i += stride) {
-      try_with(troubles[i]);
+      if (try_with(troubles[i]).hit) ++hits;
       if (HasFailure()) return;
     }
+    EXPECT_GT(hits, 0U) << "no fault was made";
   }
 };
 

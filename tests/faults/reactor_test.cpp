@@ -14,6 +14,7 @@
 
 #include "../support/descriptors.hpp"
 #include "../support/failing_system.hpp"
+#include "../support/patience.hpp"
 #include "allocations.hpp"
 #include "baton/reactor.hpp"
 #include "baton/registry.hpp"
@@ -108,7 +109,7 @@ class ReactorFaults : public testing::TestWithParam<std::string> {
     const auto key = reactor->add(last.ours.get(), Interest::in, after);
     EXPECT_TRUE(key.has_value()) << key.error().message();
     last.make_readable();
-    const Deadline limit = Deadline::after(std::chrono::seconds{60});
+    const Deadline limit = test::at_last();
     while (after.calls == 0 || told < 2) {
       EXPECT_TRUE(reactor->handle_events(limit).has_value());
       if (Deadline::after(Duration{0}) > limit) {
@@ -173,7 +174,7 @@ TEST_P(ReactorFaults, each_allocation_fails_in_turn) {
       EXPECT_TRUE(hit);
       continue;
     }
-    const Deadline limit = Deadline::after(std::chrono::seconds{60});
+    const Deadline limit = test::at_last();
     bool works = false;
     EXPECT_FALSE(reactor->notify([&works] { works = true; }));
     while (!works && Deadline::after(Duration{0}) < limit) {

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "../support/failing_system.hpp"
+#include "../support/patience.hpp"
 #include "allocations.hpp"
 #include "baton/stream_socket.hpp"
 #include "os/system.hpp"
@@ -18,15 +19,6 @@ namespace baton::faults {
 namespace {
 
 constexpr std::int64_t second_ns = 1'000'000'000;
-
-// How long something may take before it is lost, on any machine; BATON_FAULTS_PATIENCE: in seconds.
-std::int64_t patience_ns() {
-  static const std::int64_t span = [] {
-    const char* const said = std::getenv("BATON_FAULTS_PATIENCE");
-    return (said != nullptr ? std::atoll(said) : 100) * second_ns;
-  }();
-  return span;
-}
 
 char trying[512];
 
@@ -209,7 +201,7 @@ bool World::until(Condition condition) {
 // at a hundred times a second.
 void World::wait(Condition condition) {
   const os::System& system = os::real_system();
-  const std::int64_t end = system.monotonic_ns() + patience_ns();
+  const std::int64_t end = system.monotonic_ns() + test::patience().count();
   for (;;) {
     const std::uint32_t seen = changes_.load();
     if (condition()) return;

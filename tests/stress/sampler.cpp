@@ -1,9 +1,14 @@
 #include "sampler.hpp"
 
 #include <dirent.h>
+#include <malloc.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdio>
+
+// Of a sanitizer's allocator, which mallinfo2 knows nothing of; null without one.
+extern "C" [[gnu::weak]] std::size_t __sanitizer_get_current_allocated_bytes();
 
 namespace baton::soak {
 
@@ -26,32 +31,12 @@ std::size_t count_descriptors() {
   return count;
 }
 
-Growth growth_of(const std::vector<Sample>& samples) {
-  Growth growth;
-  if (samples.empty()) return growth;
-  const double end = samples.back().seconds;
-  const double begin = end * Growth::warm_up_share;
-  double count = 0;
-  double sum_x = 0;
-  double sum_y = 0;
-  double sum_xx = 0;
-  double sum_xy = 0;
-  for (const Sample& sample : samples) {
-    if (sample.seconds < begin) continue;
-    const double x = sample.seconds - begin;
-    const double y = static_cast<double>(sample.resident_bytes) / 1e6;
-    count += 1;
-    sum_x += x;
-    sum_y += y;
-    sum_xx += x * x;
-    sum_xy += x * y;
+std::uint64_t allocated_bytes() {
+  if (__sanitizer_get_current_allocated_bytes != nullptr) {
+    return __sanitizer_get_current_allocated_bytes();
   }
-  const double spread = count * sum_xx - sum_x * sum_x;
-  if (spread <= 0) return growth;
-  growth.mb_per_hour = 3'600 * (count * sum_xy - sum_x * sum_y) / spread;
-  growth.hours = (end - begin) / 3'600;
-  growth.judged = end >= Growth::judged_from_s;
-  return growth;
+  const auto all = ::mallinfo2();
+  return all.uordblks + all.hblkhd;
 }
 
 }  // namespace baton::soak

@@ -1,44 +1,33 @@
-// What a soak looks at from outside while it runs: resident memory, descriptors, and whether
-// anything moves.
+// What a soak looks at from outside: memory and descriptors.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace baton::soak {
-
-struct Sample {
-  double seconds = 0;
-  std::uint64_t resident_bytes = 0;
-  std::size_t descriptors = 0;
-  std::uint64_t completed = 0;
-};
 
 /// Of this process, now.
 std::uint64_t resident_bytes();
 std::size_t count_descriptors();
+/// What the program has allocated and not freed. A sanitizer's allocator tells it as well.
+std::uint64_t allocated_bytes();
 
-/// How memory grows: a line through the samples behind the warm-up, by least squares.
+/// What a round has left behind, between two moments in which nothing is under way. Counted for
+/// each operation, so that it says the same on every machine.
 struct Growth {
-  /// A shorter run says nothing about an hour.
-  static constexpr double judged_from_s = 60;
-  /// The first part of a run is left out: tables, caches and the allocator's arenas fill.
-  static constexpr double warm_up_share = 0.2;
-  /// What a flat line may be wrong by: a page here and there, of several arenas.
-  static constexpr double noise_mb = 1;
-  static constexpr double mb_per_hour_max = 1;
+  /// What tables, caches and the allocator's own lists may have grown by in a longer round.
+  static constexpr double noise_bytes = 1 << 20;
+  static constexpr double bytes_per_operation_max = 0.05;
 
-  bool judged = false;
-  double mb_per_hour = 0;
-  double hours = 0;
+  double bytes = 0;
+  double operations = 0;
 
-  /// Fits a line that grows by no more than mb_per_hour_max, and noise_mb over all?
+  [[nodiscard]] double bytes_per_operation() const {
+    return operations > 0 ? bytes / operations : 0;
+  }
   [[nodiscard]] bool flat() const {
-    return mb_per_hour * hours <= mb_per_hour_max * hours + noise_mb;
+    return bytes <= bytes_per_operation_max * operations + noise_bytes;
   }
 };
-
-Growth growth_of(const std::vector<Sample>& samples);
 
 }  // namespace baton::soak

@@ -69,13 +69,11 @@ class Watch {
         operations_(operations),
         seconds_(seconds),
         completed_before_(ledger.totals().completed) {
-    samples_.clear();
     thread_ = std::thread([this] { watch(); });
   }
   ~Watch() { finish(); }
 
-  /// The samples of the round.
-  const std::vector<Sample>& finish() {
+  void finish() {
     if (thread_.joinable()) {
       {
         const std::lock_guard lock(mutex_);
@@ -84,41 +82,32 @@ class Watch {
       event_.notify_one();
       thread_.join();
     }
-    return samples_;
   }
 
  private:
+  struct Sample {
+    double seconds = 0;
+    std::uint64_t completed = 0;
+  };
+
   void watch() {
     constexpr auto interval = std::chrono::milliseconds(500);
     const bool terminal = ::isatty(STDERR_FILENO) == 1;
     std::unique_lock lock(mutex_);
     while (!event_.wait_for(lock, interval, [this] { return ended_; })) {
-      const Sample now{seconds_since(begin_), resident_bytes(), count_descriptors(),
-                       ledger_.totals().completed - completed_before_};
-      keep(now);
+      const Sample now{seconds_since(begin_), ledger_.totals().completed - completed_before_};
       if (terminal) show(now);
       if (seconds_ > 0 && now.seconds >= seconds_) ledger_.end_soon();
       expect_progress(now);
     }
     if (terminal) fmt::print(stderr, "\r\033[K");
   }
-  /// The samples must not be what grows: when the room is full, every second one goes, and from
-  /// then on only every second one comes.
-  void keep(const Sample& sample) {
-    if (turn_++ % every_ != 0) return;
-    if (samples_.size() == samples_max) {
-      for (std::size_t i = 0; i < samples_max / 2; ++i) samples_[i] = samples_[2 * i];
-      samples_.resize(samples_max / 2);
-      every_ *= 2;
-    }
-    samples_.push_back(sample);
-  }
   void show(const Sample& sample) const {
     fmt::print(
         stderr, "\rsoak: {} of {} operations, {}/s, {:.1f} MB, {} descriptors\033[K",
         grouped(sample.completed), grouped(operations_),
         grouped(static_cast<std::uint64_t>(static_cast<double>(sample.completed) / sample.seconds)),
-        static_cast<double>(sample.resident_bytes) / 1e6, sample.descriptors);
+        static_cast<double>(resident_bytes()) / 1e6, count_descriptors());
     std::fflush(stderr);
   }
   void expect_progress(const Sample& sample) {
@@ -137,17 +126,11 @@ class Watch {
   std::mutex mutex_;
   std::condition_variable event_;
   bool ended_ = false;  // guarded by mutex_
-  // Touched at once, all of it.
-  static constexpr std::size_t samples_max = 2'048;
-  std::vector<Sample> samples_ = std::vector<Sample>(samples_max);
-  std::uint64_t turn_ = 0;
-  std::uint64_t every_ = 1;
   Sample moved_;
   std::thread thread_;
 };
 
 struct Round {
-  std::vector<Sample> samples;
   double seconds = 0;
   Totals totals;  ///< of this round alone
 };
@@ -168,7 +151,8 @@ Round run_round(Ledger& ledger, std::uint64_t operations, double seconds, std::u
   }
   ledger.part_ended();
   for (std::thread& runner : runners) runner.join();
-  Round round{watch.finish(), seconds_since(begin), {}};
+  watch.finish();
+  Round round{seconds_since(begin), {}};
   for (const auto& actor : actors) actor->expect_balanced();
   actors.clear();  // here each entry is asked whether it has completed
   ledger.proactor.restart();
@@ -210,22 +194,16 @@ int report(const Options& options, const Ledger& ledger, const Round& round, con
   fmt::print("{} operations in {:.1f} s ({}/s), {} cancelled, {} bytes\n",
              grouped(totals.completed), round.seconds, grouped(rate), grouped(totals.cancelled),
              grouped(totals.bytes));
-  if (growth.judged) {
-    fmt::print("memory: {:+.2f} MB/h over {:.0f} s behind the warm-up\n", growth.mb_per_hour,
-               growth.hours * 3'600);
-  } else {
-    fmt::print("memory: not judged, for the run was shorter than {:.0f} s\n",
-               Growth::judged_from_s);
-  }
+  fmt::print("memory: {:+.0f} bytes behind the warm-up, {:+.3f} for each operation\n", growth.bytes,
+             growth.bytes_per_operation());
   const bool good = ledger.violations() == 0;
   fmt::print(
       "soak config {} seed {} operations {} completed {} cancels {} cancelled {} bytes {} "
       "seconds {:.1f} "
-      "mb_per_hour {} resident_bytes {} descriptors {} violations {} verdict {}\n",
+      "bytes_per_operation {:.3f} resident_bytes {} descriptors {} violations {} verdict {}\n",
       config_name(ledger.proactor.config()), options.seed, totals.started, totals.completed,
-      totals.cancels, totals.cancelled, totals.bytes, round.seconds,
-      growth.judged ? fmt::format("{:.3f}", growth.mb_per_hour) : "-", resident_bytes(),
-      count_descriptors(), ledger.violations(), good ? "good" : "bad");
+      totals.cancels, totals.cancelled, totals.bytes, round.seconds, growth.bytes_per_operation(),
+      resident_bytes(), count_descriptors(), ledger.violations(), good ? "good" : "bad");
   return good ? 0 : 1;
 }
 
@@ -240,12 +218,15 @@ int soak(const Options& options) {
   Ledger ledger(**opened, options.seed);
   run_round(ledger, warm_up_operations, 0, options.config.threads);
   const std::size_t descriptors = count_descriptors();
+  const std::uint64_t allocated = allocated_bytes();
   const Round round =
       run_round(ledger, options.operations, options.seconds, options.config.threads);
   expect_books_closed(ledger, descriptors);
-  const Growth growth = growth_of(round.samples);
-  if (growth.judged && !growth.flat()) {
-    ledger.violation(fmt::format("memory grows by {:.2f} MB/h", growth.mb_per_hour));
+  const Growth growth{static_cast<double>(allocated_bytes()) - static_cast<double>(allocated),
+                      static_cast<double>(round.totals.completed)};
+  if (!growth.flat()) {
+    ledger.violation(fmt::format("memory grows by {:.3f} bytes for each operation",
+                                 growth.bytes_per_operation()));
   }
   return report(options, ledger, round, growth);
 }

@@ -1,34 +1,147 @@
 // The real system with some of its calls counted: what a thing costs is a number that a test can
-// name.
+// name. And a system that does not sleep: whether a wait was ended by an event is then a number,
+// too, and a lost wake-up is seen at once.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
+#include <time.h>
 
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include "engines/io_uring/abi.hpp"
 #include "os/system.hpp"
 
 namespace baton::test {
 
 struct SystemCalls {
   std::atomic<std::uint64_t> epoll_ctl{0};
-  std::atomic<std::uint64_t> waits{0};  // epoll_pwait, ppoll, pselect, sigtimedwait, a ring's wait
+  std::atomic<std::uint64_t> waits{0};        // all that can sleep: see can_sleep() below
   std::atomic<std::uint64_t> submissions{0};  // to a ring, without waiting
   std::atomic<std::uint64_t> reads{0};
   std::atomic<std::uint64_t> writes{0};
   std::atomic<std::uint64_t> signals{0};  // kill_thread
   std::atomic<std::uint64_t> masks{0};    // thread_sigmask
   std::atomic<std::uint64_t> locks{0};    // mutexes taken, contended or not
+  std::atomic<std::uint64_t> sleeps{0};   // waits that would have slept, while `sleepless`
+  /// A wait for which nothing is there ends at once, as if a signal had come (EINTR).
+  std::atomic<bool> sleepless{false};
 
   [[nodiscard]] std::uint64_t all_but_locks() const {
     return epoll_ctl + waits + submissions + reads + writes + signals + masks;
   }
-  void clear() { epoll_ctl = waits = submissions = reads = writes = signals = masks = locks = 0; }
+  void clear() {
+    epoll_ctl = waits = submissions = reads = writes = signals = masks = locks = sleeps = 0;
+  }
 };
 
 /// Process-wide, as the table has no context.
 inline SystemCalls& system_calls() {
   static SystemCalls calls;
   return calls;
+}
+
+/// As long as it lives, waits of counting_system() do not sleep.
+class Sleepless {
+ public:
+  Sleepless() {
+    system_calls().sleeps = 0;
+    system_calls().sleepless = true;
+  }
+  ~Sleepless() { system_calls().sleepless = false; }
+  Sleepless(const Sleepless&) = delete;
+  Sleepless& operator=(const Sleepless&) = delete;
+  [[nodiscard]] std::uint64_t sleeps() const { return system_calls().sleeps; }
+};
+
+/// Makes a call that can sleep: `call(true)` with its own time-out, `call(false)` with the shortest
+/// one that still sees a pending signal. `nothing`: the result of a time-out.
+template <class Call>
+long can_sleep(Call call, bool may_wait, bool (*nothing)(long result)) {
+  SystemCalls& calls = system_calls();
+  ++calls.waits;
+  if (!calls.sleepless || !may_wait) return call(true);
+  const long result = call(false);
+  if (!nothing(result)) return result;
+  ++calls.sleeps;
+  errno = EINTR;
+  return -1;
+}
+
+inline bool is_short(const timespec* timeout) {
+  return timeout != nullptr && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
+}
+inline constexpr timespec shortest{0, 1};
+
+inline int counted_epoll_pwait(int epoll, epoll_event* events, int count, int timeout,
+                               const sigset_t* mask) {
+  return static_cast<int>(can_sleep(
+      [&](bool long_enough) {
+        return os::real_system().epoll_pwait(epoll, events, count, long_enough ? timeout : 1, mask);
+      },
+      timeout != 0, [](long result) { return result == 0; }));
+}
+
+inline int counted_ppoll(pollfd* list, nfds_t count, const timespec* timeout,
+                         const sigset_t* mask) {
+  return static_cast<int>(can_sleep(
+      [&](bool long_enough) {
+        return os::real_system().ppoll(list, count, long_enough ? timeout : &shortest, mask);
+      },
+      !is_short(timeout), [](long result) { return result == 0; }));
+}
+
+inline int counted_pselect(int end, fd_set* in, fd_set* out, fd_set* error, const timespec* timeout,
+                           const sigset_t* mask) {
+  return static_cast<int>(can_sleep(
+      [&](bool long_enough) {
+        return os::real_system().pselect(end, in, out, error, long_enough ? timeout : &shortest,
+                                         mask);
+      },
+      !is_short(timeout), [](long result) { return result == 0; }));
+}
+
+inline int counted_sigtimedwait(const sigset_t* set, siginfo_t* info, const timespec* timeout) {
+  return static_cast<int>(can_sleep(
+      [&](bool long_enough) {
+        return os::real_system().sigtimedwait(set, info, long_enough ? timeout : &shortest);
+      },
+      !is_short(timeout), [](long result) { return result < 0 && errno == EAGAIN; }));
+}
+
+inline int counted_io_getevents(unsigned long context, long least, long most, io_event* events,
+                                timespec* timeout) {
+  return static_cast<int>(can_sleep(
+      [&](bool long_enough) {
+        timespec brief{};  // no signal ends it
+        return os::real_system().io_getevents(context, least, most, events,
+                                              long_enough ? timeout : &brief);
+      },
+      least > 0 && !is_short(timeout), [](long result) { return result == 0; }));
+}
+
+inline int counted_io_uring_enter(int ring, unsigned submit, unsigned complete, unsigned flags,
+                                  const void* argument, size_t size) {
+  namespace abi = engines::uring::abi;
+  const auto enter = [&](const void* said) {
+    return os::real_system().io_uring_enter(ring, submit, complete, flags, said, size);
+  };
+  if ((flags & abi::enter_get_events) == 0) {
+    ++system_calls().submissions;
+    return enter(argument);
+  }
+  return static_cast<int>(can_sleep(
+      [&](bool long_enough) {
+        if (long_enough) return enter(argument);
+        const abi::Timespec brief{0, 1};
+        abi::GetEventsArgument changed{};
+        std::memcpy(&changed, argument, sizeof changed);
+        changed.timeout = reinterpret_cast<std::uintptr_t>(&brief);
+        return enter(&changed);
+      },
+      complete > 0 && (flags & abi::enter_ext_arg) != 0,
+      [](long result) { return result < 0 && errno == ETIME; }));
 }
 
 inline const os::System& counting_system() {
@@ -39,30 +152,12 @@ inline const os::System& counting_system() {
       ++system_calls().epoll_ctl;
       return os::real_system().epoll_ctl(epoll, operation, fd, event);
     };
-    system.epoll_pwait = [](int epoll, epoll_event* events, int count, int timeout,
-                            const sigset_t* mask) {
-      ++system_calls().waits;
-      return os::real_system().epoll_pwait(epoll, events, count, timeout, mask);
-    };
-    system.ppoll = [](pollfd* list, nfds_t count, const timespec* timeout, const sigset_t* mask) {
-      ++system_calls().waits;
-      return os::real_system().ppoll(list, count, timeout, mask);
-    };
-    system.pselect = [](int end, fd_set* in, fd_set* out, fd_set* error, const timespec* timeout,
-                        const sigset_t* mask) {
-      ++system_calls().waits;
-      return os::real_system().pselect(end, in, out, error, timeout, mask);
-    };
-    system.sigtimedwait = [](const sigset_t* set, siginfo_t* info, const timespec* timeout) {
-      ++system_calls().waits;
-      return os::real_system().sigtimedwait(set, info, timeout);
-    };
-    system.io_uring_enter = [](int ring, unsigned submit, unsigned complete, unsigned flags,
-                               const void* argument, size_t size) {
-      constexpr unsigned get_events = 1;  // IORING_ENTER_GETEVENTS
-      ++((flags & get_events) != 0 ? system_calls().waits : system_calls().submissions);
-      return os::real_system().io_uring_enter(ring, submit, complete, flags, argument, size);
-    };
+    system.epoll_pwait = counted_epoll_pwait;
+    system.ppoll = counted_ppoll;
+    system.pselect = counted_pselect;
+    system.sigtimedwait = counted_sigtimedwait;
+    system.io_getevents = counted_io_getevents;
+    system.io_uring_enter = counted_io_uring_enter;
     system.read = [](int fd, void* buffer, size_t size) {
       ++system_calls().reads;
       return os::real_system().read(fd, buffer, size);

@@ -36,26 +36,64 @@
 #include <fstream>
 #include <latch>
 #include <memory>
+#include <new>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #ifdef UAIO_NAMES
 #include "uaio.h"
-#define aio_read uaio_read
-#define aio_write uaio_write
-#define aio_fsync uaio_fsync
-#define aio_error uaio_error
-#define aio_return uaio_return
-#define aio_suspend uaio_suspend
-#define aio_cancel uaio_cancel
-#define lio_listio ulio_listio
+#define TRIED(name) u##name
 #define aio_init uaio_init
 #else
 #include <aio.h>
+#define TRIED(name) name
 #endif
 
 namespace {
+
+// Which functions have been called, in this process and its children: a case that says that it
+// tests one has to call it.
+constexpr std::array functions{"aio_read",   "aio_write",   "aio_fsync",  "aio_error",
+                               "aio_return", "aio_suspend", "aio_cancel", "lio_listio"};
+std::atomic<unsigned>* calls_made = nullptr;  // a bit for each; shared by processes
+
+void note_call(const char* name) {
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    if (std::strcmp(functions[i], name) == 0) calls_made->fetch_or(1U << i);
+  }
+}
+
+void begin_to_note_calls() {
+  void* const page = ::mmap(nullptr, sizeof(*calls_made), PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) std::abort();
+  calls_made = ::new (page) std::atomic<unsigned>{0};
+}
+
+#define NOTED(name)                           \
+  template <class... Arguments>               \
+  auto noted_##name(Arguments... arguments) { \
+    note_call(#name);                         \
+    return TRIED(name)(arguments...);         \
+  }
+NOTED(aio_read)
+NOTED(aio_write)
+NOTED(aio_fsync)
+NOTED(aio_error)
+NOTED(aio_return)
+NOTED(aio_suspend)
+NOTED(aio_cancel)
+NOTED(lio_listio)
+#define aio_read noted_aio_read
+#define aio_write noted_aio_write
+#define aio_fsync noted_aio_fsync
+#define aio_error noted_aio_error
+#define aio_return noted_aio_return
+#define aio_suspend noted_aio_suspend
+#define aio_cancel noted_aio_cancel
+#define lio_listio noted_lio_listio
 
 [[noreturn]] void fail(int line, const char* what) {
   std::printf("line %d: %s (errno %d)\n", line, what, errno);
@@ -802,7 +840,9 @@ void suspended_threads_wake_each_other() {
       CHECK(::posix_memalign(&memory, 4'096, 4'096) == 0);
       for (int i = 0; i < 400; ++i) {
         aiocb read = request(file, memory, 4'096, 4'096 * ((i + t) % 64));
+        const aiocb* const list[] = {&read};
         CHECK(aio_read(&read) == 0);
+        CHECK(aio_suspend(list, 1, nullptr) == 0 || errno == EINTR);
         CHECK(finish(read) == 4'096);
       }
       std::free(memory);
@@ -1514,10 +1554,25 @@ const Case cases[] = {
 #endif
 };
 
+/// In this process. Ends it when the case fails, or has not called what it says it tests.
+void run_here(const Case& one) {
+  one.run();
+  std::istringstream words{one.covers};
+  for (std::string word; words >> word;) {
+    for (std::size_t i = 0; i < functions.size(); ++i) {
+      if (word != functions[i] || (calls_made->load() & 1U << i) != 0) continue;
+      std::printf("it says that it tests %s, and has not called it\n", functions[i]);
+      std::fflush(stdout);
+      ::_exit(1);
+    }
+  }
+}
+
 /// 0: ok. The case's own line tells why not.
 int run(const Case& one, unsigned seconds) {
   std::printf("%s ", one.name);
   std::fflush(stdout);
+  begin_to_note_calls();
   const pid_t child = ::fork();
   if (child == 0) {
     // A group of its own, so that children of its go with it.
@@ -1527,7 +1582,7 @@ int run(const Case& one, unsigned seconds) {
       ::execl("/proc/self/exe", "behaviour", "--here", one.name, nullptr);
       ::_exit(2);
     }
-    one.run();
+    run_here(one);
     ::_exit(0);
   }
   int status = 0;
@@ -1562,7 +1617,8 @@ int main(int count, char** arguments) {
   for (const Case& each : cases) {
     if (count == 3 && std::strcmp(arguments[1], "--here") == 0) {
       if (std::strcmp(arguments[2], each.name) != 0) continue;
-      each.run();
+      begin_to_note_calls();
+      run_here(each);
       return 0;
     }
     bool wanted = count < 2;

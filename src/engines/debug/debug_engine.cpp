@@ -204,6 +204,11 @@ void DebugEngine::exhume() {
   }
 }
 
+std::size_t DebugEngine::quarantined_bytes() const noexcept {
+  const os::LockGuard lock{mutex_, system_};
+  return quarantined_bytes_;
+}
+
 void DebugEngine::destroyed(const Operation& operation) {
   const os::LockGuard lock{mutex_, system_};
   const auto found = inside_.find(&operation);

@@ -10,6 +10,7 @@
 // inside looks for the double, so that a block cannot be thrown away meanwhile.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -34,6 +35,9 @@ class DebugEngine final : public WrappingEngine {
   /// If it is inside, the end of the program, with a report.
   void destroyed(const Operation& operation);
 
+  /// What the quarantine holds, for tests of its bound.
+  [[nodiscard]] std::size_t quarantined_bytes() const noexcept;
+
  private:
   using Blocks = std::unordered_map<const Operation*, std::unique_ptr<Block>>;
 
@@ -47,7 +51,7 @@ class DebugEngine final : public WrappingEngine {
   [[nodiscard]] std::string describe(const Block& block) const;
 
   const os::System& system_;
-  os::Mutex mutex_;
+  mutable os::Mutex mutex_;
   Blocks inside_ BATON_GUARDED_BY(mutex_);
   std::uint64_t serial_ BATON_GUARDED_BY(mutex_) = 0;
   std::deque<std::unique_ptr<Block>> quarantine_ BATON_GUARDED_BY(mutex_);

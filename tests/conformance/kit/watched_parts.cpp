@@ -1,12 +1,18 @@
 // Both decorators pass every call on; only wait is marked.
 #include "watched_parts.hpp"
 
+#include <optional>
 #include <utility>
 
 #include "../proactor/threads.hpp"
 
 namespace baton::conformance {
 namespace {
+
+std::optional<Duration> span_of(Deadline deadline) {
+  if (deadline.is_never()) return {};
+  return deadline.remaining(Deadline::after(Duration{0}));
+}
 
 class WatchedEngine : public Engine {
  public:
@@ -19,7 +25,7 @@ class WatchedEngine : public Engine {
   void flush() noexcept override { engine_->flush(); }
   CancelAnswer cancel(Operation& operation) noexcept override { return engine_->cancel(operation); }
   void wait(OperationQueue& completed, Deadline deadline) noexcept override {
-    const Asleep asleep{sleepers().waiting};
+    const Asleep asleep{sleepers().waiting, span_of(deadline)};
     engine_->wait(completed, deadline);
   }
   void interrupt() noexcept override { engine_->interrupt(); }
@@ -46,7 +52,7 @@ class WatchedWaitStrategy : public WaitStrategy {
   std::error_code remove(NativeHandle fd) noexcept override { return strategy_->remove(fd); }
   Result<std::size_t> wait(std::span<Report> reports, Deadline deadline,
                            const SignalMask* unblocked) noexcept override {
-    const Asleep asleep{sleepers().waiting};
+    const Asleep asleep{sleepers().waiting, span_of(deadline)};
     return strategy_->wait(reports, deadline, unblocked);
   }
   [[nodiscard]] NativeHandle descriptor() const noexcept override {

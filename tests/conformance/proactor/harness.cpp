@@ -19,7 +19,6 @@ namespace baton::conformance {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto patience = 60s;  // how long something may take on a loaded machine before it is lost
 
 bool pairwise() {
   if (selection().pairwise) return true;
@@ -224,19 +223,19 @@ std::unique_ptr<Proactor> Conformance::open(unsigned threads,
 }
 
 void Conformance::run_until(Proactor& proactor, const std::function<bool()>& done) {
-  const Deadline end = Deadline::after(patience);
+  const Deadline end = test::at_last();
   bool is_done = false;  // asked once more, it might change its mind
   while (!(is_done = done()) && proactor.now() < end) {
     proactor.handle_events(Deadline::after(100ms, proactor.now()));
   }
-  ASSERT_TRUE(is_done) << "nothing came within a minute\n" << proactor.statistics().to_string();
+  ASSERT_TRUE(is_done) << "nothing came\n" << proactor.statistics().to_string();
 }
 
 void Conformance::wait_until(const std::function<bool()>& done) {
-  const Deadline end = Deadline::after(patience);
+  const Deadline end = test::at_last();
   bool is_done = false;
   while (!(is_done = done()) && Deadline::after(0ns) < end) std::this_thread::yield();
-  ASSERT_TRUE(is_done) << "nothing came within a minute";
+  ASSERT_TRUE(is_done) << "nothing came";
 }
 
 }  // namespace baton::conformance

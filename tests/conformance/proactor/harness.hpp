@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../support/patience.hpp"
 #include "baton/config.hpp"
 #include "baton/operation.hpp"
 #include "baton/proactor.hpp"
@@ -85,9 +86,9 @@ class Conformance : public testing::TestWithParam<Combination> {
   /// A proactor of this combination; `threads` is the number of lanes in per_thread mode.
   std::unique_ptr<Proactor> open(unsigned threads = 1,
                                  const std::function<void(Config&)>& change = {});
-  /// Runs handlers in this thread until `done` or a minute has passed (then the test fails).
+  /// Runs handlers in this thread until `done`; the test fails when that does not happen.
   static void run_until(Proactor& proactor, const std::function<bool()>& done);
-  /// Waits, without running handlers, until `done` or a minute has passed.
+  /// Waits, without running handlers, until `done`, likewise.
   static void wait_until(const std::function<bool()>& done);
 
   /// The processor of a team that the sockets go to; without a team, the only one.
@@ -104,7 +105,6 @@ class Conformance : public testing::TestWithParam<Combination> {
 
 /// The same for a suite that never touches a file: without the teams of an engine for files only,
 /// whose sockets belong to another engine with combinations of its own.
-#define BATON_CONFORMANCE_SOCKET_SUITE(Suite)                                   \
-  INSTANTIATE_TEST_SUITE_P(proactor, Suite,                                     \
-                           testing::ValuesIn(baton::conformance::of_sockets()), \
+#define BATON_CONFORMANCE_SOCKET_SUITE(Suite)                                                    \
+  INSTANTIATE_TEST_SUITE_P(proactor, Suite, testing::ValuesIn(baton::conformance::of_sockets()), \
                            baton::conformance::combination_name)

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
-#include <sys/time.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -23,9 +22,9 @@ struct InsideStart {
 
 // The raw side blocks, but never for ever.
 void bounded(int fd) {
-  const timeval minute{60, 0};
-  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &minute, sizeof(minute));
-  ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &minute, sizeof(minute));
+  const timeval span = test::patience_as_timeval();
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &span, sizeof(span));
+  ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &span, sizeof(span));
 }
 
 }  // namespace
@@ -260,7 +259,7 @@ void Operations::run_for(Duration span) {
 }
 
 void Operations::run_until_taken(int fd) {
-  const Deadline end = Deadline::after(60s);
+  const Deadline end = test::at_last();
   for (int unread = 1; unread > 0; run_for(100us)) {
     ASSERT_EQ(::ioctl(fd, FIONREAD, &unread), 0);
     ASSERT_LT(Deadline::after(0ns), end);

@@ -57,7 +57,7 @@ class Fd {
 };
 
 /// Two ends of a stream: `ours` is for the proactor, `peer` for raw system calls (it blocks, for at
-/// most a minute). Little goes in before the other reads.
+/// most as long as patience lasts). Little goes in before the other reads.
 struct Pair {
   Fd ours;
   Fd peer;

@@ -3,19 +3,21 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+
+#include "engines/io_uring/abi.hpp"
 
 namespace baton::conformance {
 
 Stream::Stream() {
   int fd[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) != 0) std::abort();
-  const timeval minute{60, 0};
-  ::setsockopt(fd[1], SOL_SOCKET, SO_RCVTIMEO, &minute, sizeof(minute));
-  ::setsockopt(fd[1], SOL_SOCKET, SO_SNDTIMEO, &minute, sizeof(minute));
+  const timeval span = test::patience_as_timeval();
+  ::setsockopt(fd[1], SOL_SOCKET, SO_RCVTIMEO, &span, sizeof(span));
+  ::setsockopt(fd[1], SOL_SOCKET, SO_SNDTIMEO, &span, sizeof(span));
   ours = Peer{fd[0]};
   peer = Peer{fd[1]};
 }
@@ -66,7 +68,7 @@ void Gate::open() {
 }
 
 void Gate::wait() {
-  const Deadline end = Deadline::after(60s);
+  const Deadline end = test::at_last();
   while (!is_open() && Deadline::after(0ns) < end) std::this_thread::sleep_for(100us);
 }
 
@@ -115,53 +117,85 @@ thread_local int asleep_depth = 0;
 
 }  // namespace
 
-Asleep::Asleep(std::atomic<int>& place) : place_(place) {
+Asleep::Asleep(std::atomic<int>& place, std::optional<Duration> span)
+    : place_(place), timed_(span.has_value()) {
+  if (span.value_or(Duration{0}) > Duration{0}) ++sleepers().naps;
   ++sleepers().calls;
-  if (asleep_depth++ == 0) ++place_;
+  if (asleep_depth++ > 0) return;
+  if (timed_) ++sleepers().timed;
+  ++place_;
 }
 
 Asleep::~Asleep() {
-  if (--asleep_depth == 0) --place_;
+  if (--asleep_depth > 0) return;
+  --place_;
+  if (timed_) --sleepers().timed;
 }
+
+namespace {
+
+std::optional<Duration> span_of(const timespec* timeout) {
+  if (timeout == nullptr) return {};
+  return std::chrono::seconds{timeout->tv_sec} + std::chrono::nanoseconds{timeout->tv_nsec};
+}
+
+std::optional<Duration> span_of_ring(unsigned complete, unsigned flags, const void* argument) {
+  namespace abi = engines::uring::abi;
+  if (complete == 0) return Duration{0};
+  if ((flags & abi::enter_ext_arg) == 0) return {};
+  abi::GetEventsArgument wish{};
+  std::memcpy(&wish, argument, sizeof wish);
+  const auto* const time = reinterpret_cast<const abi::Timespec*>(wish.timeout);
+  if (time == nullptr) return {};
+  return std::chrono::seconds{time->seconds} + std::chrono::nanoseconds{time->nanoseconds};
+}
+
+bool watched_futex_wait(std::atomic<std::uint32_t>* word, std::uint32_t expected,
+                        std::int64_t deadline_ns) {
+  std::optional<Duration> span;
+  if (deadline_ns != INT64_MAX) span = Duration{deadline_ns - os::real_system().monotonic_ns()};
+  const Asleep asleep{sleepers().parked, span};
+  return os::real_system().futex_wait(word, expected, deadline_ns);
+}
+
+}  // namespace
 
 const os::System& watched_system() {
   static const os::System watched = [] {
     os::System system = os::real_system();
-    system.futex_wait = [](std::atomic<std::uint32_t>* word, std::uint32_t expected,
-                           std::int64_t deadline) {
-      const Asleep asleep{sleepers().parked};
-      return os::real_system().futex_wait(word, expected, deadline);
-    };
+    system.futex_wait = watched_futex_wait;
     system.epoll_pwait = [](int epoll, epoll_event* events, int count, int timeout,
                             const sigset_t* mask) {
-      const Asleep asleep{sleepers().waiting};
+      std::optional<Duration> span;
+      if (timeout >= 0) span = std::chrono::milliseconds{timeout};
+      const Asleep asleep{sleepers().waiting, span};
       return os::real_system().epoll_pwait(epoll, events, count, timeout, mask);
     };
     system.ppoll = [](pollfd* list, nfds_t count, const timespec* timeout, const sigset_t* mask) {
-      const Asleep asleep{sleepers().waiting};
+      const Asleep asleep{sleepers().waiting, span_of(timeout)};
       return os::real_system().ppoll(list, count, timeout, mask);
     };
     system.pselect = [](int end, fd_set* in, fd_set* out, fd_set* error, const timespec* timeout,
                         const sigset_t* mask) {
-      const Asleep asleep{sleepers().waiting};
+      const Asleep asleep{sleepers().waiting, span_of(timeout)};
       return os::real_system().pselect(end, in, out, error, timeout, mask);
     };
     system.io_getevents = [](unsigned long context, long least, long most, io_event* events,
                              timespec* timeout) {
-      const Asleep asleep{sleepers().waiting};
+      const Asleep asleep{sleepers().waiting, span_of(timeout)};
       return os::real_system().io_getevents(context, least, most, events, timeout);
     };
     system.aio_suspend = [](const aiocb* const list[], int count, const timespec* timeout) {
-      const Asleep asleep{sleepers().waiting};
+      const Asleep asleep{sleepers().waiting, span_of(timeout)};
       return os::real_system().aio_suspend(list, count, timeout);
     };
     system.sigtimedwait = [](const sigset_t* set, siginfo_t* info, const timespec* timeout) {
-      const Asleep asleep{sleepers().waiting};
+      const Asleep asleep{sleepers().waiting, span_of(timeout)};
       return os::real_system().sigtimedwait(set, info, timeout);
     };
     system.io_uring_enter = [](int ring, unsigned submit, unsigned complete, unsigned flags,
                                const void* argument, size_t size) {
-      const Asleep asleep{sleepers().waiting};
+      const Asleep asleep{sleepers().waiting, span_of_ring(complete, flags, argument)};
       return os::real_system().io_uring_enter(ring, submit, complete, flags, argument, size);
     };
     return system;
@@ -252,18 +286,30 @@ void Threads::timer(Deadline when, std::function<void()> body) {
   ASSERT_FALSE(proactor_->start_timer(with(std::move(body)), when));
 }
 
-void Threads::wait_until_asleep(int threads) {
+bool Threads::are_asleep(int threads) const {
   const std::size_t processors = GetParam().config().processors.size();
   const int leaders = mode() == Mode::dedicated ? static_cast<int>(processors) : 0;
-  const auto all = [&] { return sleepers().parked + sleepers().waiting == threads + leaders; };
+  return sleepers().parked + sleepers().waiting == threads + leaders;
+}
+
+void Threads::wait_until_asleep(int threads) {
   wait_until([&] {
-    if (!all()) return false;
+    if (!are_asleep(threads)) return false;
     const std::uint64_t before = sleepers().calls;
     // Longer than an understudy sleeps between two looks at its rarest, eight times
     // understudy_look_us: the looks would be seen as calls.
     const Deadline end = Deadline::after(10ms);
     while (Deadline::after(0ns) < end) std::this_thread::sleep_for(1ms);
-    return all() && sleepers().calls == before;
+    return are_asleep(threads) && sleepers().calls == before;
+  });
+}
+
+// In this order: who wakes up between two looks at the numbers either slept with a time at the
+// first, or is not asleep at the second, or has made a call at the third.
+void Threads::wait_until_asleep_for_good(int threads) {
+  wait_until([&] {
+    const std::uint64_t before = sleepers().calls;
+    return sleepers().timed == 0 && are_asleep(threads) && sleepers().calls == before;
   });
 }
 

@@ -11,6 +11,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -51,14 +52,14 @@ class Peer {
   int fd_;
 };
 
-/// A stream: `ours` for the proactor, `peer` for raw calls that block, for at most a minute.
+/// A stream: `ours` for the proactor, `peer` for raw calls that block, while patience lasts.
 struct Stream {
   Stream();
   Peer ours;
   Peer peer;
 };
 void send_all(int fd, const void* data, std::size_t size);
-/// False when the stream ended or a minute passed.
+/// False when the stream ended, or nothing came.
 bool receive_all(int fd, void* data, std::size_t size);
 /// Waits for the end of the stream. (EINTR is no error: a ring that is destroyed interrupts the
 /// calls of every thread that has used it.)
@@ -71,7 +72,7 @@ class Gate {
  public:
   ~Gate() { open(); }
   void open();
-  /// At most a minute.
+  /// At most as long as patience lasts.
   void wait();
   [[nodiscard]] bool is_open() const { return open_.load(std::memory_order_acquire) != 0; }
 
@@ -102,7 +103,9 @@ class Echo {
 struct Sleepers {
   std::atomic<int> parked{0};           // on a futex
   std::atomic<int> waiting{0};          // in the wait of an engine
+  std::atomic<int> timed{0};            // of both kinds, those that will wake up by themselves
   std::atomic<std::uint64_t> calls{0};  // of both kinds, ever
+  std::atomic<std::uint64_t> naps{0};   // of these, those with a time that was not over
 };
 Sleepers& sleepers();
 
@@ -110,13 +113,15 @@ Sleepers& sleepers();
 /// watched_system(), and for parts that do not call through a table (kit/watched_parts.hpp).
 class Asleep {
  public:
-  explicit Asleep(std::atomic<int>& place);
+  /// `span`: how long at most, for a wait with an end.
+  Asleep(std::atomic<int>& place, std::optional<Duration> span);
   ~Asleep();
   Asleep(const Asleep&) = delete;
   Asleep& operator=(const Asleep&) = delete;
 
  private:
   std::atomic<int>& place_;
+  const bool timed_;
 };
 
 /// The real table, watched. One for the process: at most one proactor at a time.
@@ -159,6 +164,11 @@ class Threads : public Conformance {
   /// Until `threads` of the test, and the leaders of dedicated processors, are asleep, and nobody
   /// wakes up any more.
   void wait_until_asleep(int threads);
+  /// Until they are asleep without a time: nobody will wake up by himself, however long it takes.
+  void wait_until_asleep_for_good(int threads);
+
+  /// Now, with the leaders of dedicated processors.
+  [[nodiscard]] bool are_asleep(int threads) const;
 
   [[nodiscard]] Mode mode() const { return GetParam().mode; }
 

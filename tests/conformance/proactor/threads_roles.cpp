@@ -21,14 +21,6 @@ class Roles : public Threads {
     wait_until_asleep(static_cast<int>(threads));
     before_ = proactor().statistics();
   }
-  /// 100 ms without a call; soon, for on a loaded machine somebody may just be falling asleep.
-  static void expect_quiet() {
-    wait_until([] {
-      const std::uint64_t before = sleepers().calls;
-      std::this_thread::sleep_for(100ms);
-      return sleepers().calls == before;
-    });
-  }
   [[nodiscard]] std::uint64_t woken() {
     return proactor().statistics().followers_woken - before_.followers_woken;
   }
@@ -112,15 +104,15 @@ TEST_P(Roles, the_first_start_wakes_a_follower) {
   EXPECT_EQ(read.bytes(), 1U);
 }
 
-// P-10: with nothing to do, nobody wakes up: 100 ms without a call.
+// P-10: with nothing to do, nobody wakes up. All sleep without a time.
 TEST_P(Roles, an_idle_proactor_makes_no_system_calls) {
   begin(3, false);
-  expect_quiet();
+  wait_until_asleep_for_good(3);
 }
 
 TEST_P(Roles, neither_does_one_that_only_waits) {
   begin(3, true);
-  expect_quiet();
+  wait_until_asleep_for_good(3);
 }
 
 /// Where the understudy does not look before a test that hangs has failed: what threads do follows

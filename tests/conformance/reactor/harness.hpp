@@ -16,13 +16,11 @@
 
 #include "baton/reactor.hpp"
 #include "support/descriptors.hpp"
+#include "support/patience.hpp"
 
 namespace baton::test {
 
 std::vector<std::string> reactor_wait_names();
-
-/// Far away: only a test that has failed gets there.
-inline Deadline at_last() { return Deadline::after(std::chrono::seconds{60}); }
 
 // Lower case: it is part of the tests' names.
 class reactor : public testing::TestWithParam<std::string> {

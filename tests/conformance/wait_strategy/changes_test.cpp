@@ -9,6 +9,7 @@
 #include "demux/registry.hpp"
 #include "harness.hpp"
 #include "os/system.hpp"
+#include "support/patience.hpp"
 #include "support/sleeping_thread.hpp"
 
 namespace baton::test {
@@ -117,8 +118,7 @@ class Waiter {
       : thread_([this, &strategy] {
           std::vector<Report> reports(16);
           entered_.store(true);
-          const auto count =
-              strategy.wait(reports, Deadline::after(std::chrono::seconds{20}), nullptr);
+          const auto count = strategy.wait(reports, at_last(), nullptr);
           reports.resize(count.value_or(0));
           reports_ = reports;
         }) {

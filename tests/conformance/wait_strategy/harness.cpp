@@ -1,9 +1,8 @@
 #include "harness.hpp"
 
-#include <chrono>
-
 #include "../selection.hpp"
 #include "demux/registry.hpp"
+#include "support/patience.hpp"
 
 namespace baton::test {
 
@@ -42,11 +41,11 @@ std::vector<Report> wait_strategy::wait(Deadline deadline, std::size_t reports_m
 }
 
 std::vector<Report> wait_strategy::wait_for_reports() {
-  const Deadline limit = Deadline::after(std::chrono::seconds{10});
+  const Deadline limit = at_last();
   for (;;) {
     auto reports = wait(limit);
     if (!reports.empty()) return reports;
-    if (Deadline::after(Duration{0}) > limit) {
+    if (!is_ahead(limit)) {
       ADD_FAILURE() << "nothing was reported";
       return reports;
     }

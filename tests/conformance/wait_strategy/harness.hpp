@@ -35,7 +35,7 @@ class wait_strategy : public testing::TestWithParam<std::string> {
   /// One wait; what it reported.
   std::vector<Report> wait(Deadline deadline = Deadline::immediately(),
                            std::size_t reports_max = 64);
-  /// Waits until something is reported, ten seconds at most.
+  /// Waits until something is reported; the test fails when nothing is.
   std::vector<Report> wait_for_reports();
 
   /// A strategy whose reports come once is asked again in its own way.

@@ -16,6 +16,7 @@
 
 #include "baton/handle.hpp"
 #include "baton/proactor.hpp"
+#include "engines/debug/debug_engine.hpp"
 #include "engines/debug/engine.hpp"
 #include "tells.hpp"
 
@@ -161,15 +162,19 @@ TEST(DebugEngine, ABufferThatStandsInAListTwiceIsOneCopy) {
 
 TEST(DebugEngine, ManyLargeBuffersAreNotKeptForEver) {
   Watched watched;
-  std::vector<char> large(std::size_t{1} << 20);
-  for (int i = 0; i < 100; ++i) {  // a hundred megabytes; the quarantine holds a part of them
+  auto& engine = dynamic_cast<debug::DebugEngine&>(*watched.engine);
+  constexpr std::size_t mebibyte = std::size_t{1} << 20;
+  std::vector<char> large(mebibyte);
+  for (int i = 0; i < 100; ++i) {  // a hundred megabytes; the quarantine holds sixteen of them
     watched.operation.prepare(OperationKind::read_stream, nullptr);
     watched.operation.set_buffer(MutableBuffer{large});
     ASSERT_EQ(watched.engine->submit(watched.operation), Submission::pending);
     ASSERT_NE(watched.tamed->inside->buffer().data, large.data());
     watched.wait();
     watched.tamed->inside = nullptr;
+    ASSERT_LE(engine.quarantined_bytes(), 16 * mebibyte);
   }
+  EXPECT_GT(engine.quarantined_bytes(), 14 * mebibyte) << "it holds what there is room for";
 }
 
 TEST(DebugEngine, EachPartOfTheRequestIsWatched) {

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/patience.hpp"
 #include "../../support/real_engines.hpp"
 #include "../../support/team.hpp"
 #include "base/asan.hpp"
@@ -113,7 +114,7 @@ class World {
     if (!files_only_) send("12345");
   }
   void run_until_done(const Operation& operation) {
-    while (operation.is_pending()) proactor_->run_one(Deadline::after(std::chrono::seconds{60}));
+    while (operation.is_pending()) proactor_->run_one(at_last());
   }
 
  private:
@@ -199,7 +200,7 @@ void plant(const std::string& engine,
   world.start_read(operation, {buffer, 100}, handle);
   mistake(operation, buffer);
   world.let_it_come();
-  for (;;) world.proactor().run_one(Deadline::after(std::chrono::seconds{60}));
+  for (;;) world.proactor().run_one(at_last());
 }
 
 /// What happened, then which operation it was and what to do.
@@ -290,7 +291,7 @@ TEST_P(DebugMode, FreeingAPendingOperationWithoutDestroyingItIsCaught) {
         world.start_read(*::new (memory) Operation, buffer, handle);
         std::free(memory);
         world.let_it_come();
-        for (;;) world.proactor().run_one(Deadline::after(std::chrono::seconds{60}));
+        for (;;) world.proactor().run_one(at_last());
       },
       tells({"an operation was destroyed or changed", "its memory was freed"}));
 }

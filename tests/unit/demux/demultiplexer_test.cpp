@@ -11,6 +11,7 @@
 #include "fake_strategies.hpp"
 #include "support/counting_system.hpp"
 #include "support/descriptors.hpp"
+#include "support/patience.hpp"
 #include "support/sleeping_thread.hpp"
 
 namespace baton::test {
@@ -47,9 +48,7 @@ std::vector<Report> wait(Demultiplexer& demux, Deadline deadline = Deadline::imm
   return reports;
 }
 
-std::vector<Report> wait_long(Demultiplexer& demux) {
-  return wait(demux, Deadline::after(std::chrono::seconds{10}));
-}
+std::vector<Report> wait_long(Demultiplexer& demux) { return wait(demux, at_last()); }
 
 // -- opening --------------------------------------------------------------------------------------
 
@@ -231,7 +230,7 @@ TEST(demux_cost, an_interrupt_is_a_write_and_a_wait) {
     demux->interrupt();
     EXPECT_EQ(system_calls().writes, i) << "two interrupts are as good as one";
     bool interrupted = false;
-    demux->wait(reports, Deadline::after(std::chrono::seconds{10}), interrupted);
+    demux->wait(reports, at_last(), interrupted);
     EXPECT_TRUE(interrupted);
     demux->wait(reports, Deadline::immediately(), interrupted);
     EXPECT_FALSE(interrupted);
@@ -449,7 +448,7 @@ TEST_F(demux_edge, sticky_interrupts) {
     demux_->interrupt();
     demux_->interrupt();
     bool interrupted = false;
-    demux_->wait(reports, Deadline::after(std::chrono::seconds{10}), interrupted);
+    demux_->wait(reports, at_last(), interrupted);
     EXPECT_TRUE(interrupted);
   }
 }
@@ -492,7 +491,7 @@ TEST(demux_one_shot, the_interrupter_is_armed_again) {
   for (int i = 0; i < 5; ++i) {
     demux->interrupt();
     bool interrupted = false;
-    demux->wait(reports, Deadline::after(std::chrono::seconds{10}), interrupted);
+    demux->wait(reports, at_last(), interrupted);
     EXPECT_TRUE(interrupted);
     demux->wait(reports, Deadline::immediately(), interrupted);
     EXPECT_FALSE(interrupted);

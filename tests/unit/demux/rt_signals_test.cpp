@@ -17,6 +17,7 @@
 #include "demux/registry.hpp"
 #include "os/system.hpp"
 #include "support/descriptors.hpp"
+#include "support/patience.hpp"
 
 namespace baton::test {
 namespace {
@@ -45,11 +46,11 @@ std::vector<Report> wait(WaitStrategy& strategy, Deadline deadline = Deadline::i
   return reports;
 }
 
-/// The indices that are reported until `enough` of them are, or ten seconds have passed.
+/// The indices that are reported until `enough` of them are, or patience is over.
 std::set<std::uint32_t> wait_for(WaitStrategy& strategy, std::size_t enough) {
   std::set<std::uint32_t> seen;
-  const Deadline limit = Deadline::after(seconds{10});
-  while (seen.size() < enough && Deadline::after(Duration{0}) < limit) {
+  const Deadline limit = at_last();
+  while (seen.size() < enough && is_ahead(limit)) {
     for (const Report& report : wait(strategy, limit)) seen.insert(report.token.index);
   }
   return seen;
@@ -276,11 +277,11 @@ TEST(rt_signals_overflow, loses_no_operation) {
     std::thread writer([&] {
       for (const SocketPair& pair : pairs) pair.make_readable();
     });
-    const Deadline limit = Deadline::after(seconds{60});
+    const Deadline limit = at_last();
     const auto pending = [&] {
       return std::any_of(reads.begin(), reads.end(), [](auto& read) { return read.is_pending(); });
     };
-    while (pending() && Deadline::after(Duration{0}) < limit) {
+    while (pending() && is_ahead(limit)) {
       (*proactor)->handle_events(Deadline::after(std::chrono::milliseconds{100}));
     }
     writer.join();

@@ -6,6 +6,7 @@
 
 #include "fake_strategies.hpp"
 #include "support/descriptors.hpp"
+#include "support/patience.hpp"
 #include "support/sleeping_thread.hpp"
 #include "test_reactor.hpp"
 
@@ -20,12 +21,12 @@ class test_reactor : public testing::TestWithParam<const char*> {
         demux::Options{.wait = GetParam(), .one_thread_waits = true}, 8);
   }
   TestReactor& reactor() { return *reactor_; }
-  /// Dispatches until something holds, or for ten seconds.
+  /// Dispatches until something holds; the test fails when it does not.
   void until(const std::function<bool()>& condition) {
-    const Deadline limit = Deadline::after(std::chrono::seconds{10});
+    const Deadline limit = at_last();
     while (!condition()) {
       reactor_->dispatch(limit);
-      ASSERT_LT(Deadline::after(Duration{0}), limit);
+      ASSERT_TRUE(is_ahead(limit));
     }
   }
   /// Dispatches what is there.

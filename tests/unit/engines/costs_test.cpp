@@ -138,12 +138,5 @@ TEST_F(Costs, one_thread_until_a_file_needs_another) {
   EXPECT_EQ(faults().count(Call::thread_start), 1U) << "a free worker is used again";
 }
 
-TEST_F(Costs, an_interrupt_ends_one_wait) {
-  driver.engine().interrupt();
-  driver.engine().interrupt();
-  driver.wait_once();  // would take ten seconds
-  EXPECT_EQ(driver.wait_once(Deadline::after(std::chrono::milliseconds{1})), 0U);
-}
-
 }  // namespace
 }  // namespace baton::test

@@ -10,6 +10,7 @@
 #include <array>
 #include <deque>
 
+#include "../../support/counting_system.hpp"
 #include "baton/buffer_pool.hpp"
 #include "core/access.hpp"
 #include "driver.hpp"
@@ -215,16 +216,22 @@ TEST_P(Cancel, accept_out_of_descriptors) {
   other.prepare(OperationKind::accept, acceptor);
   driver.start(accept);
   driver.start(other);
-  rusage start{}, end{};
-  ::getrusage(RUSAGE_THREAD, &start);
-  driver.expect_quiet(std::chrono::milliseconds{200});
-  ::getrusage(RUSAGE_THREAD, &end);
-  EXPECT_LT(end.ru_nvcsw - start.ru_nvcsw, 100) << "no spinning";
+  // Each pause is twice as long as the one before, and costs a wait or two: no spinning.
+  const auto begin = std::chrono::steady_clock::now();
+  const auto backoffs = [&] { return driver.engine().counters().accept_backoffs; };
+  system_calls().clear();
+  const Deadline limit = at_last();
+  while (backoffs() < 10 && is_ahead(limit)) {
+    EXPECT_EQ(driver.wait_once(Deadline::after(std::chrono::milliseconds{50})), 0U);
+  }
+  ASSERT_GE(backoffs(), 10U);
+  EXPECT_LE(system_calls().waits, 50U);
+  // One of the two has paused four times: 10, 20, 40 and 80 ms.
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds{150});
   EXPECT_EQ(driver.cancel(other), CancelAnswer::completed);
   ::setrlimit(RLIMIT_NOFILE, &before);
   ASSERT_TRUE(driver.run_until(accept));
   EXPECT_FALSE(accept.failed()) << accept.error().message();
-  EXPECT_GE(driver.engine().counters().accept_backoffs, 2U);
   ::close(accept.accepted());
   ::close(client);
 }

@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "../../support/counting_system.hpp"
+
 namespace baton::test {
 
 std::ostream& operator<<(std::ostream& out, Form form) {
@@ -24,6 +26,10 @@ std::string form_name(const testing::TestParamInfo<Form>& form) {
 
 namespace {
 
+const os::System& system_of(const Setup& setup) {
+  return setup.system != nullptr ? *setup.system : counting_system();
+}
+
 Result<std::unique_ptr<Engine>, Failure> open_engine(const Setup& setup,
                                                      std::vector<std::string>& explained) {
   ProcessorConfig config;
@@ -31,7 +37,7 @@ Result<std::unique_ptr<Engine>, Failure> open_engine(const Setup& setup,
   config.completion_entries = setup.completion_entries;
   config.interrupt = setup.interrupt;
   EngineOptions options;
-  options.system = setup.system;
+  options.system = &system_of(setup);
   options.config = &config;
   options.concurrent = setup.form == Form::any;
   options.pinned_ok = setup.form == Form::pinned;
@@ -41,29 +47,22 @@ Result<std::unique_ptr<Engine>, Failure> open_engine(const Setup& setup,
 
 }  // namespace
 
-Driver::Driver(Setup setup) : EngineDriver(open_engine(setup, lines), os::or_real(setup.system)) {}
+Driver::Driver(Setup setup) : EngineDriver(open_engine(setup, lines), system_of(setup)) {}
 
-bool Driver::run_until(const Operation& operation, Duration patience) {
-  Operation* const one = const_cast<Operation*>(&operation);
-  return run_until(std::span<Operation* const>{&one, 1}, patience);
-}
-
-bool Driver::run_until(std::span<Operation* const> operations, Duration patience) {
-  const Deadline end = Deadline::after(patience);
+bool Driver::run_until(std::span<Operation* const> operations) {
   for (const Operation* operation : operations) {
-    while (!is_done(*operation)) {
-      if (end <= Deadline::at(std::chrono::steady_clock::now())) return false;
-      wait_once(end);
-    }
+    if (!run(*operation)) return false;
   }
   return true;
 }
 
-void Driver::expect_quiet(Duration span) {
-  const Deadline end = Deadline::after(span);
-  while (Deadline::at(std::chrono::steady_clock::now()) < end) {
-    EXPECT_EQ(wait_once(end), 0U);
+void Driver::expect_quiet() {
+  const Sleepless sleepless;
+  // A wait may end early: a ring that is destroyed interrupts its threads later.
+  for (int i = 0; i < 100 && sleepless.sleeps() == 0; ++i) {
+    EXPECT_EQ(wait_once(), 0U);
   }
+  EXPECT_GT(sleepless.sleeps(), 0U) << "the engine wakes up for nothing";
 }
 
 void set_read(Operation& operation, Handle* handle, MutableBuffer buffer, std::uint16_t flags) {

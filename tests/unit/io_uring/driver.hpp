@@ -28,7 +28,7 @@ struct Setup {
   std::uint32_t ring_entries = 0;
   std::uint32_t completion_entries = 0;
   std::string interrupt = "auto";
-  const os::System* system = nullptr;
+  const os::System* system = nullptr;  ///< counting_system(), or one on top of it
 };
 
 /// What the engine said it replaced.
@@ -43,12 +43,11 @@ class Driver : private Explained, public EngineDriver {
 
   [[nodiscard]] const std::vector<std::string>& explained() const { return lines; }
 
-  /// Waits until it is complete; false after `patience`.
-  bool run_until(const Operation& operation, Duration patience = std::chrono::seconds{10});
-  bool run_until(std::span<Operation* const> operations,
-                 Duration patience = std::chrono::seconds{10});
-  /// Nothing may complete for a while (there is no event for "nothing").
-  void expect_quiet(Duration span = std::chrono::milliseconds{20});
+  /// Waits until all are complete; false when that does not happen.
+  bool run_until(const Operation& operation) { return run(operation); }
+  bool run_until(std::span<Operation* const> operations);
+  /// Nothing is complete, and the next wait would sleep: the system calls are counted.
+  void expect_quiet();
 };
 
 // -- requests -------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "../../support/counting_system.hpp"
 #include "engines/io_uring/abi.hpp"
 
 namespace baton::test {
@@ -17,7 +18,7 @@ Faults orders;
 std::atomic<unsigned> enters{0};
 constexpr int sysctl_file = 1'000'000;  // no real descriptor
 
-const os::System& real() { return os::real_system(); }
+const os::System& below() { return counting_system(); }
 
 // Irregular, so that no pattern of calls meets only the good or only the bad ones.
 bool enter_fails(unsigned number) {
@@ -37,7 +38,7 @@ int setup(unsigned entries, void* argument) {
   if (fails_now()) return -1;
   errno = orders.setup_error != 0 ? orders.setup_error.get() : EINVAL;
   if (orders.setup_error != 0 || (parameters.flags & orders.unknown_flags) != 0) return -1;
-  const int ring = real().io_uring_setup(entries, argument);
+  const int ring = below().io_uring_setup(entries, argument);
   parameters.features &= ~orders.hidden_features;
   orders.flags = parameters.flags;
   return ring;
@@ -71,7 +72,7 @@ int enter(int ring, unsigned submit, unsigned wanted, unsigned flags, const void
   }
   if (orders.no_multishot_poll) spoil_multishot();
   if (orders.submit_max != 0 && submit > orders.submit_max) submit = orders.submit_max;
-  return real().io_uring_enter(ring, submit, wanted, flags, argument, size);
+  return below().io_uring_enter(ring, submit, wanted, flags, argument, size);
 }
 
 int register_call(int ring, unsigned operation, const void* argument, unsigned count) {
@@ -80,7 +81,7 @@ int register_call(int ring, unsigned operation, const void* argument, unsigned c
     errno = orders.message_error;
     return -1;
   }
-  const int result = real().io_uring_register(ring, operation, argument, count);
+  const int result = below().io_uring_register(ring, operation, argument, count);
   if (operation == abi::register_probe && orders.hidden_opcode >= 0) {
     auto* const table = static_cast<abi::Probe*>(const_cast<void*>(argument));
     table->operations[orders.hidden_opcode].flags = 0;
@@ -90,7 +91,7 @@ int register_call(int ring, unsigned operation, const void* argument, unsigned c
 
 void* map(void* address, size_t size, int protection, int flags, int fd, off_t offset) {
   if (fails_now()) return MAP_FAILED;
-  void* const at = real().mmap(address, size, protection, flags, fd, offset);
+  void* const at = below().mmap(address, size, protection, flags, fd, offset);
   if (orders.no_multishot_poll && offset == static_cast<off_t>(abi::offset_sqes)) {
     mapped[mapped_count++] = {static_cast<abi::Sqe*>(at), size / sizeof(abi::Sqe)};
   }
@@ -101,7 +102,7 @@ int unmap(void* address, size_t size) {
   for (std::size_t i = 0; i < mapped_count; ++i) {
     if (mapped[i].entries == address) mapped[i] = mapped[--mapped_count];
   }
-  return real().munmap(address, size);
+  return below().munmap(address, size);
 }
 
 ssize_t positional_write(int fd, const iovec* list, int count, off_t offset, int flags) {
@@ -109,22 +110,24 @@ ssize_t positional_write(int fd, const iovec* list, int count, off_t offset, int
     errno = EOPNOTSUPP;
     return -1;
   }
-  return real().pwritev2(fd, list, count, offset, flags);
+  return below().pwritev2(fd, list, count, offset, flags);
 }
 
 int open_file(const char* path, int flags, mode_t mode) {
   if (orders.sysctl != 0 && ::strstr(path, "io_uring_disabled") != nullptr) return sysctl_file;
-  return real().open(path, flags, mode);
+  return below().open(path, flags, mode);
 }
 ssize_t read_file(int fd, void* buffer, size_t size) {
-  if (fd != sysctl_file) return real().read(fd, buffer, size);
+  if (fd != sysctl_file) return below().read(fd, buffer, size);
   *static_cast<char*>(buffer) = orders.sysctl;
   return 1;
 }
-int close_file(int fd) { return fd == sysctl_file ? 0 : real().close(fd); }
+int close_file(int fd) { return fd == sysctl_file ? 0 : below().close(fd); }
 
-int event(unsigned initial, int flags) { return fails_now() ? -1 : real().eventfd(initial, flags); }
-int make_pipe(int ends[2], int flags) { return fails_now() ? -1 : real().pipe2(ends, flags); }
+int event(unsigned initial, int flags) {
+  return fails_now() ? -1 : below().eventfd(initial, flags);
+}
+int make_pipe(int ends[2], int flags) { return fails_now() ? -1 : below().pipe2(ends, flags); }
 
 }  // namespace
 
@@ -132,7 +135,7 @@ Faults& faults() { return orders; }
 
 const os::System& faulty_system() {
   static const os::System table = [] {
-    os::System system = real();
+    os::System system = below();
     system.io_uring_setup = setup;
     system.io_uring_enter = enter;
     system.io_uring_register = register_call;

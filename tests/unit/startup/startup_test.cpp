@@ -2,7 +2,6 @@
 // comes of it works and tells what was replaced, or there is none, with a reason and its code, and
 // nothing is left behind.
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,13 +14,13 @@
 
 #include "../../conformance/proactor/harness.hpp"
 #include "../../support/failing_system.hpp"
+#include "../../support/patience.hpp"
 #include "baton/file.hpp"
 #include "baton/log.hpp"
 #include "baton/reason_code.hpp"
 #include "baton/registry.hpp"
 #include "baton/stream_socket.hpp"
 #include "core/core.hpp"
-#include "engines/debug/engine.hpp"
 
 namespace baton::test {
 namespace {
@@ -84,8 +83,8 @@ std::vector<std::string> parts(Proactor& proactor) {
 }
 
 void until(const std::atomic<int>& done, int wanted) {
-  const Deadline end = Deadline::after(std::chrono::minutes{1});
-  while (done < wanted && Deadline::after({}) < end) std::this_thread::yield();
+  const Deadline end = at_last();
+  while (done < wanted && is_ahead(end)) std::this_thread::yield();
   ASSERT_EQ(done, wanted);
 }
 
@@ -328,60 +327,6 @@ TEST(Engines, replace_parts_that_they_do_not_have) {
       EXPECT_EQ(lines.empty(), !explained) << name;
       for (const std::string& line : lines) EXPECT_TRUE(ends_in_code(line)) << line;
     }
-  }
-}
-
-/// Every engine of the system with each of its parts, and those around another one.
-std::vector<ProcessorConfig> every_engine() {
-  std::vector<ProcessorConfig> all;
-  for (const char* const wait : {"epoll", "poll", "select", "rt_signals"}) {
-    all.emplace_back().engine = "emulated";
-    all.back().wait = wait;
-  }
-  for (const char* const notify : {"suspend", "sigwait", "callback"}) {
-    all.emplace_back().engine = "posix_aio";
-    all.back().notify = notify;
-  }
-  for (const char* const name : {"io_uring", "linux_aio"}) all.emplace_back().engine = name;
-  all.emplace_back().engine = "chaos";
-  all.back().inner = "emulated";
-  all.emplace_back().engine = "emulated";
-  all.back().debug = true;
-  return all;
-}
-
-TEST(Engines, of_a_parent_may_be_destroyed_in_its_child) {
-  for (const ProcessorConfig& config : every_engine()) {
-    SCOPED_TRACE(config.engine + " " + config.wait + " " + config.notify);
-    const auto engines = registry().engines();
-    const auto entry = std::find_if(engines.begin(), engines.end(),
-                                    [&](const auto& one) { return one.name == config.engine; });
-    ASSERT_NE(entry, engines.end());
-    EngineOptions options;
-    options.config = &config;
-    options.handles_max = 100;
-    options.one_thread_waits = true;
-    auto opened = entry->factory(options);
-    if (!opened) continue;  // the machine has none, as the suite above says
-    std::unique_ptr<Engine> engine = std::move(*opened);
-    if (config.debug) engine = engines::open_debug(std::move(engine), options);
-    OperationQueue none;
-    engine->wait(none, Deadline::immediately());
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      ::alarm(60);
-      const std::size_t before = held_now().descriptors;
-      engine->after_fork_in_child();
-      engine.reset();
-      ::_exit(held_now().descriptors < before ? 0 : 1);
-    }
-    int status = -1;
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
-    EXPECT_EQ(status, 0);
-    engine->interrupt();  // the parent's is as it was
-    engine->wait(none, Deadline::after(std::chrono::seconds{60}));
   }
 }
 

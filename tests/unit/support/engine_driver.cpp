@@ -26,9 +26,8 @@ EngineDriver::~EngineDriver() {
   for (Operation* operation : pending) {
     if (in_engine_.count(operation) != 0) cancel(*operation);
   }
-  for (int i = 0; i < 1000 && !in_engine_.empty(); ++i) {
-    wait_once(Deadline::after(std::chrono::milliseconds{10}));
-  }
+  const Deadline end = at_last();
+  while (!in_engine_.empty() && is_ahead(end)) wait_once(end);
   EXPECT_TRUE(in_engine_.empty()) << in_engine_.size() << " operations do not come back";
   while (!adopted_.empty()) release(adopted_.back());
 }
@@ -85,12 +84,9 @@ std::size_t EngineDriver::wait_once(Deadline deadline) {
 }
 
 bool EngineDriver::run(const Operation& operation) {
-  const Deadline end = Deadline::after(std::chrono::seconds{10});
-  while (!is_done(operation)) {
-    if (end <= Deadline::at(std::chrono::steady_clock::now())) return false;
-    wait_once(end);
-  }
-  return true;
+  const Deadline end = at_last();
+  while (!is_done(operation) && is_ahead(end)) wait_once(end);
+  return is_done(operation);
 }
 
 void EngineDriver::forget() {

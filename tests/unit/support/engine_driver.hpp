@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/patience.hpp"
 #include "baton/engine.hpp"
 #include "core/handle_table.hpp"
 #include "os/system.hpp"
@@ -41,8 +41,8 @@ class EngineDriver {
   Submission start(Operation& operation);
   CancelAnswer cancel(Operation& operation);
   /// One wait; how many completed.
-  std::size_t wait_once(Deadline deadline = Deadline::after(std::chrono::seconds{10}));
-  /// Waits until it is complete; false after ten seconds.
+  std::size_t wait_once(Deadline deadline = at_last());
+  /// Waits until it is complete; false when that does not happen.
   bool run(const Operation& operation);
   /// Starts and runs.
   bool complete(Operation& operation) { return start(operation), run(operation); }

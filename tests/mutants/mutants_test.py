@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""scripts/mutants itself: which patches it accepts, which it chooses, what it reads from a run."""
+
+import importlib.machinery
+import importlib.util
+import pathlib
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "mutants"
+LOADER = importlib.machinery.SourceFileLoader("mutants", str(SCRIPT))
+mutants = importlib.util.module_from_spec(importlib.util.spec_from_loader("mutants", LOADER))
+LOADER.exec_module(mutants)
+
+LINES = [f"line {number}\n" for number in range(1, 21)]
+PATCH = """The tenth line is another one.
+
+Tests: io_uring --gtest_filter=Interrupts.*
+Tests: sim --reactor
+
+--- a/file
++++ b/file
+@@ -7,7 +7,7 @@
+ line 7
+ line 8
+ line 9
+-line 10
++line ten
+ line 11
+ line 12
+ line 13
+"""
+
+
+class Patches(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.root = pathlib.Path(self.folder.name)
+        self.patch = self.root / "one.patch"
+        self.patch.write_text(PATCH)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def apply(self, lines):
+        (self.root / "file").write_text("".join(lines))
+        why = mutants.apply(self.patch, self.root)
+        return why, (self.root / "file").read_text()
+
+    def test_one_that_applies_exactly_is_planted(self):
+        why, text = self.apply(LINES)
+        self.assertIsNone(why)
+        self.assertIn("line ten\n", text)
+
+    def test_one_that_applies_at_an_offset_is_refused(self):
+        why, text = self.apply(["new\n", *LINES])
+        self.assertIn("offset", why)
+        self.assertNotIn("line ten\n", text)
+
+    def test_one_that_applies_with_fuzz_is_refused(self):
+        why, text = self.apply([*LINES[:6], "changed\n", *LINES[7:]])
+        self.assertIsNotNone(why)
+        self.assertNotIn("line ten\n", text)
+
+    def test_header(self):
+        mutant = mutants.read_mutant(self.patch)
+        self.assertEqual(mutant.name, "one")
+        self.assertEqual(mutant.what, "The tenth line is another one.")
+        self.assertEqual(mutant.files, ["file"])
+        self.assertEqual(mutant.tests, [["io_uring", "--gtest_filter=Interrupts.*"],
+                                        ["sim", "--reactor"]])
+
+
+class Runs(unittest.TestCase):
+    def test_program_comes_behind_its_environment(self):
+        self.assertEqual(mutants.program_of(["A=1", "B=2", "io_uring", "--x=y"]), "io_uring")
+
+    def test_failed_test_is_named(self):
+        output = "[ RUN      ] A.b\n[  FAILED  ] A.b, where GetParam() = 1 (2 ms)\n"
+        self.assertEqual(mutants.which_failed(1, output), "A.b")
+
+    def test_test_that_ended_the_program_is_named(self):
+        output = "[ RUN      ] A.a\n[       OK ] A.a\n[ RUN      ] A.b\n"
+        self.assertEqual(mutants.which_failed(-6, output), "A.b (ends with -6)")
+        self.assertEqual(mutants.which_failed(None, output), "A.b (does not end)")
+
+    def test_seed_and_words_of_the_simulation(self):
+        output = "violation: seed 41: a timer is early (x)"
+        verdict = mutants.seen_in_simulation(1, output, 1, 500, 20)
+        self.assertEqual((verdict.seed, verdict.by), ("41", "baton sim: a timer is early"))
+        verdict = mutants.seen_in_simulation(None, "", 1, 500, 20)
+        self.assertEqual(verdict.seed, "1..500")
+
+
+if __name__ == "__main__":
+    unittest.main()

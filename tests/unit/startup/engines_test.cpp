@@ -1,0 +1,142 @@
+// Every engine: an interrupt ends one wait, and a child of fork leaves its parent's engine alone.
+// Whether the interrupt has ended a wait is counted, on a system that does not sleep.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../../support/counting_system.hpp"
+#include "../../support/failing_system.hpp"
+#include "../../support/patience.hpp"
+#include "baton/engine.hpp"
+#include "baton/registry.hpp"
+#include "engines/debug/engine.hpp"
+
+namespace baton::test {
+namespace {
+
+/// Every engine of the system with each of its parts, and those around another one.
+std::vector<ProcessorConfig> every_engine() {
+  std::vector<ProcessorConfig> all;
+  for (const char* const interrupt : {"eventfd", "pipe", "signal"}) {
+    for (const char* const wait : {"epoll", "poll", "select", "rt_signals"}) {
+      all.emplace_back().engine = "emulated";
+      all.back().wait = wait;
+      all.back().interrupt = interrupt;
+    }
+  }
+  for (const char* const notify : {"suspend", "sigwait", "callback"}) {
+    all.emplace_back().engine = "posix_aio";
+    all.back().notify = notify;
+  }
+  for (const char* const interrupt : {"eventfd", "ring"}) {
+    all.emplace_back().engine = "io_uring";
+    all.back().interrupt = interrupt;
+  }
+  all.emplace_back().engine = "linux_aio";
+  all.emplace_back().engine = "chaos";
+  all.back().inner = "emulated";
+  all.emplace_back().engine = "emulated";
+  all.back().debug = true;
+  return all;
+}
+
+std::string name_of(const testing::TestParamInfo<ProcessorConfig>& info) {
+  const ProcessorConfig& config = info.param;
+  std::string name = config.debug ? "debug_" + config.engine : config.engine;
+  for (const std::string& part : {config.wait, config.interrupt, config.notify}) {
+    if (part != "auto") name += "_" + part;
+  }
+  return name;
+}
+
+class Engines : public testing::TestWithParam<ProcessorConfig> {
+ protected:
+  void SetUp() override {
+    const ProcessorConfig& config = GetParam();
+    const auto engines = registry().engines();
+    const auto entry = std::find_if(engines.begin(), engines.end(),
+                                    [&](const auto& one) { return one.name == config.engine; });
+    ASSERT_NE(entry, engines.end());
+    EngineOptions options;
+    options.system = &counting_system();
+    options.config = &config;
+    options.handles_max = 100;
+    options.one_thread_waits = true;
+    before_ = held_now().descriptors;
+    auto opened = entry->factory(options);
+    if (!opened) {
+      const bool needs_nothing = config.engine == "emulated" || config.engine == "chaos";
+      ASSERT_FALSE(needs_nothing) << opened.error().reason;
+      GTEST_SKIP() << opened.error().reason;
+    }
+    engine_ = std::move(*opened);
+    if (config.debug) engine_ = engines::open_debug(std::move(engine_), options);
+    look();
+  }
+
+  Engine& engine() { return *engine_; }
+  void destroy() { engine_.reset(); }
+  /// How many there were before it was opened.
+  [[nodiscard]] std::size_t descriptors_before() const { return before_; }
+
+  /// One wait that is to return with nothing.
+  void wait(Deadline deadline) {
+    OperationQueue completed;
+    engine_->wait(completed, deadline);
+    EXPECT_TRUE(completed.empty());
+  }
+  /// What is opened late is open after it.
+  void look() { wait(Deadline::immediately()); }
+
+  /// Interrupts it and waits: is the wait ended by that, and are later ones not?
+  void expect_interrupts() {
+    const Sleepless sleepless;
+    engine_->interrupt();
+    wait(at_last());
+    EXPECT_EQ(sleepless.sleeps(), 0U) << "the interrupt is lost";
+    // A wait may end early: a ring that is destroyed interrupts its threads later.
+    for (int i = 0; i < 100 && sleepless.sleeps() == 0; ++i) wait(at_last());
+    EXPECT_GT(sleepless.sleeps(), 0U) << "the interrupt ends every wait";
+  }
+
+ private:
+  std::size_t before_ = 0;
+  std::unique_ptr<Engine> engine_;
+};
+
+// Twenty times: an interrupt that is lost now and then is lost here.
+TEST_P(Engines, an_interrupt_is_sticky_and_ends_one_wait) {
+  for (int i = 0; i < 20 && !HasFailure(); ++i) expect_interrupts();
+}
+
+TEST_P(Engines, several_interrupts_end_one_wait) {
+  for (int i = 0; i < 3; ++i) engine().interrupt();
+  expect_interrupts();
+}
+
+TEST_P(Engines, of_a_parent_may_be_destroyed_in_its_child) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::alarm(60);
+    engine().after_fork_in_child();
+    destroy();
+    ::_exit(held_now().descriptors == descriptors_before() ? 0 : 1);
+  }
+  int status = -1;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  EXPECT_EQ(status, 0);
+  expect_interrupts();  // the parent's is as it was
+}
+
+INSTANTIATE_TEST_SUITE_P(every, Engines, testing::ValuesIn(every_engine()), name_of);
+
+}  // namespace
+}  // namespace baton::test
