@@ -235,6 +235,19 @@ TEST_P(Objects, socket_options) {
   EXPECT_FALSE(socket.set_option(option::Linger{true, 0s}));
   EXPECT_FALSE(socket.handle()->close_may_block()) << "a reset does not wait";
   EXPECT_TRUE(socket.set_option(option::V6Only{true})) << "not on an IPv4 socket";
+  // What an int cannot hold is no other value instead: a long linger is not a reset.
+  constexpr std::chrono::seconds beyond_int{std::int64_t{1} << 32};
+  const std::error_code invalid = std::make_error_code(std::errc::invalid_argument);
+  EXPECT_FALSE(socket.set_option(option::Linger{true, 2s}));
+  for (const auto span : {beyond_int, beyond_int + 7s, -beyond_int, std::chrono::seconds{-1}}) {
+    EXPECT_EQ(socket.set_option(option::Linger{true, span}), invalid);
+    EXPECT_EQ(socket.set_option(option::KeepAliveIdle{span}), invalid);
+    EXPECT_EQ(socket.set_option(option::KeepAliveInterval{span}), invalid);
+  }
+  EXPECT_EQ(socket.set_option(option::ReceiveBuffer{-1}), invalid);
+  EXPECT_EQ(socket.set_option(option::KeepAliveCount{-1}), invalid);
+  EXPECT_EQ(socket.get_option<option::Linger>().value().span, 2s);
+  EXPECT_EQ(socket.get_option<option::KeepAliveIdle>().value().span, 90s);
   auto datagrams = DatagramSocket::open(proactor(), AddressFamily::ipv4).value();
   EXPECT_FALSE(datagrams.set_option(option::Broadcast{}));
   EXPECT_TRUE(datagrams.get_option<option::Broadcast>().value().enabled);
