@@ -340,6 +340,16 @@ TEST_P(Objects, files) {
   }(proactor(), temporary.path()));
 }
 
+TEST_P(Objects, a_file_is_not_made_of_what_is_none) {
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  for (const int end : pipe) {
+    EXPECT_EQ(File::adopt(proactor(), end, Ownership::borrowed).error(),
+              std::errc::invalid_argument);
+    ::close(end);
+  }
+}
+
 TEST_P(Objects, files_append_in_the_order_of_the_start) {
   const TemporaryFile temporary;
   auto file = File::open(proactor(), temporary.path(),
