@@ -53,11 +53,13 @@ class BATON_EXPORT Acceptor : public IoObject, public SocketOptions<Acceptor> {
                                 Ownership ownership = Ownership::owned, Home home = {}) noexcept;
 
   /// Waits for a connection: Result<StreamSocket>, at home where Config::accept_policy says. In a
-  /// handler take the socket by take().
-  [[nodiscard]] auto accept() noexcept { return awaitable(accepting(nullptr), Take{this}); }
+  /// handler take the socket by take(); a handler of a cached operation may also leave it, and it
+  /// is closed.
+  [[nodiscard]] auto accept() noexcept { return awaitable(accepting(nullptr), taking()); }
   template <detail::CachedHandler Handler>
   std::error_code accept(Handler&& handler) noexcept {
-    return start_cached(accepting(nullptr), std::forward<Handler>(handler));
+    return start_cached(accepting(nullptr),
+                        detail::taking_back(std::forward<Handler>(handler), taking()));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
   std::error_code accept(Operation& operation, Handler handler = {}) noexcept {
@@ -65,17 +67,18 @@ class BATON_EXPORT Acceptor : public IoObject, public SocketOptions<Acceptor> {
   }
   /// The same, and stores the peer's address, which must live until completion.
   [[nodiscard]] auto accept(Endpoint& peer) noexcept {
-    return awaitable(accepting(&peer), Take{this});
+    return awaitable(accepting(&peer), taking());
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
   std::error_code accept(Operation& operation, Endpoint& peer, Handler handler = {}) noexcept {
     return start_owned(operation, accepting(&peer), handler);
   }
 
-  /// The socket that a complete accept brought, or its error. REQUIRES: once. When the proactor
-  /// cannot take one more handle, the connection is closed.
-  static Result<StreamSocket> take(Proactor& proactor, const Operation& operation) noexcept;
-  Result<StreamSocket> take(const Operation& operation) const noexcept {
+  /// The socket that a complete accept brought, or its error; errc::handle_closed when it was taken
+  /// before. When the proactor cannot take one more handle, the connection is closed. An operation
+  /// of the caller keeps the connection until it is taken.
+  static Result<StreamSocket> take(Proactor& proactor, Operation& operation) noexcept;
+  Result<StreamSocket> take(Operation& operation) const noexcept {
     return take(proactor(), operation);
   }
 
@@ -85,13 +88,15 @@ class BATON_EXPORT Acceptor : public IoObject, public SocketOptions<Acceptor> {
   friend class IoObject;
   using IoObject::IoObject;
 
+  /// Keeps no acceptor: that one may move, or go, while the accept is pending.
   struct Take {
-    const Acceptor* acceptor;
-    Result<StreamSocket> operator()(const Operation& operation) const noexcept {
+    Proactor* proactor;
+    Result<StreamSocket> operator()(Operation& operation) const noexcept {
       if (operation.failed()) return unexpected{operation.error()};
-      return acceptor->take(operation);
+      return Acceptor::take(*proactor, operation);
     }
   };
+  [[nodiscard]] Take taking() const noexcept { return {proactor_if_any()}; }
   [[nodiscard]] detail::Request accepting(Endpoint* peer) const noexcept {
     detail::Request made = request(OperationKind::accept);
     made.extra = reinterpret_cast<std::uintptr_t>(peer);

@@ -66,16 +66,16 @@ class BATON_EXPORT Connector {
 
   /// Opens a socket and connects it: Result<StreamSocket>. No descriptor left, or none for that
   /// family, is an error of the start; ECONNREFUSED and its kin are completions. In a handler take
-  /// the socket by take().
+  /// the socket by take(); a handler of a cached operation may also leave it, and it is closed.
   [[nodiscard]] detail::Awaitable<detail::ConnectRequest<Endpoint>, Connector> connect(
       Endpoint endpoint) noexcept {
     return {proactor_, {proactor_, endpoint, home_}, *this};
   }
   template <detail::CachedHandler Handler>
   std::error_code connect(Endpoint endpoint, Handler&& handler) noexcept {
-    return detail::start_cached(proactor_,
-                                detail::ConnectRequest<Endpoint>{proactor_, endpoint, home_},
-                                std::forward<Handler>(handler));
+    return detail::start_cached(
+        proactor_, detail::ConnectRequest<Endpoint>{proactor_, endpoint, home_},
+        detail::taking_back(std::forward<Handler>(handler), Take{proactor_}));
   }
   /// The endpoint must live until completion.
   template <detail::OwnedHandler Handler = detail::KeepHandler>
@@ -84,9 +84,12 @@ class BATON_EXPORT Connector {
                                detail::ConnectRequest<Endpoint*>{proactor_, &endpoint, home_},
                                handler);
   }
-  /// The socket of a complete connect, or its error. REQUIRES: once for each connect, also after an
-  /// error: it closes what was opened.
-  Result<StreamSocket> take(Operation& operation) const noexcept;
+  /// The socket of a complete connect, or its error; errc::handle_closed when it was taken before.
+  /// An operation of the caller keeps the socket, also after an error, until it is taken.
+  static Result<StreamSocket> take(Proactor& proactor, Operation& operation) noexcept;
+  Result<StreamSocket> take(Operation& operation) const noexcept {
+    return take(*proactor_, operation);
+  }
 
   /// Tries the addresses one after the other, each for `attempt_timeout`, until one takes the
   /// connection: Result<StreamSocket>, with the last error if none does, EINVAL if there is none.
@@ -108,6 +111,13 @@ class BATON_EXPORT Connector {
   Result<StreamSocket> operator()(Operation& operation) const noexcept { return take(operation); }
 
  private:
+  struct Take {
+    Proactor* proactor;
+    Result<StreamSocket> operator()(Operation& operation) const noexcept {
+      return Connector::take(*proactor, operation);
+    }
+  };
+
   template <class Handler>
   static Task<void> report(Task<Result<StreamSocket>> attempts, Handler handler) {
     Result<StreamSocket> result = co_await std::move(attempts);

@@ -56,7 +56,9 @@ class BATON_EXPORT File : public IoObject {
   /// a terminal goes to Pipe); Proactor::adopt's.
   static Result<File> open(Proactor& proactor, const std::string& path, FileFlags flags,
                            FileOptions options = {}) noexcept;
-  /// From a descriptor (see Proactor::adopt). On failure the caller keeps it.
+  /// From a descriptor (see Proactor::adopt). Refuses what open() refuses: a FIFO, a socket or a
+  /// terminal would hold a worker for as long as nothing comes, and goes to Pipe or to a socket. On
+  /// failure the caller keeps it.
   static Result<File> adopt(Proactor& proactor, NativeHandle native,
                             Ownership ownership = Ownership::owned, Home home = {}) noexcept;
 
@@ -154,8 +156,8 @@ class BATON_EXPORT File : public IoObject {
     return start_owned(operation, writing_list(offset, list), handler);
   }
 
-  /// Writes the whole buffer at the end of the file, behind the appends started before. REQUIRES:
-  /// opened with FileFlags::append.
+  /// Writes the whole buffer at the end of the file, behind the appends started before. EINVAL for
+  /// a file that is not opened with FileFlags::append (O_APPEND).
   [[nodiscard]] auto append_all(ConstBuffer buffer) noexcept {
     return awaitable(appending(buffer), detail::Bytes{});
   }

@@ -47,6 +47,8 @@ class Handle {
   /// Opened for reading; if not, a read has its answer at once (EBADF), and no readiness to wait
   /// for.
   [[nodiscard]] bool readable() const noexcept { return readable_; }
+  /// Opened with O_APPEND: every write goes to the end of the file.
+  [[nodiscard]] bool appends() const noexcept { return appends_; }
   /// close(2) may block (SO_LINGER with a time, a file): do it on a worker or on the ring.
   [[nodiscard]] bool close_may_block() const noexcept { return close_may_block_; }
 
@@ -62,6 +64,7 @@ class Handle {
   bool nonblocking_ = true;
   bool close_may_block_ = false;
   bool readable_ = true;
+  bool appends_ = false;
 
   // The proactor's own bookkeeping; guarded as the lane that the handle is at home in.
   enum class Phase : std::uint8_t { free, open, closing, closed };

@@ -32,6 +32,7 @@
 #include "baton/error.hpp"
 #include "baton/export.hpp"
 #include "baton/handle.hpp"
+#include "baton/limits.hpp"
 #include "baton/operation.hpp"
 #include "baton/proactor.hpp"
 #include "baton/result.hpp"
@@ -119,9 +120,19 @@ class [[nodiscard("nothing is started until it is awaited")]] Awaitable<Request,
         operation_(request.kind, request.handle, request.flags,
                    ConstBuffer{request.data, request.size}, request.extra),
         finish_(std::move(finish)) {}
+  /// REQUIRES: `other` is not awaited yet.
+  Awaitable(Awaitable&& other) noexcept
+      : Base(std::move(other), operation_),
+        operation_(other.operation_.kind(), other.operation_.handle(), other.operation_.flags(),
+                   ConstBuffer{other.operation_.buffer().data, other.operation_.buffer().size},
+                   other.operation_.offset()),
+        finish_(std::move(other.finish_)) {
+    operation_.set_deadline(other.operation_.deadline());
+  }
 
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> waiter) noexcept {
+    if (!this->may_begin()) return false;
     if (operation_.handle() == nullptr) {
       this->fail(make_error_code(errc::handle_closed));
       return false;
@@ -129,7 +140,11 @@ class [[nodiscard("nothing is started until it is awaited")]] Awaitable<Request,
     // When it is suspended, *this may be gone.
     return this->begin(waiter, context_of(waiter)) == Base::Begin::suspended;
   }
-  auto await_resume() { return finish_(operation_); }
+  decltype(auto) await_resume() {
+    using Outcome = decltype(finish_(operation_));
+    if (this->was_refused()) return Outcome{unexpected{make_error_code(errc::operation_in_use)}};
+    return finish_(operation_);
+  }
 
  private:
   Operation operation_;
@@ -166,6 +181,31 @@ std::error_code start_cached(Proactor* proactor, Request request, Handler&& hand
     proactor->give_back(*operation);
   }
   return error;
+}
+
+/// A handler of a cached operation whose result owns something: a socket, a block of a pool. What
+/// the handler has not taken when it returns, or throws, is taken here and dropped.
+template <class Handler, class Take>
+struct TakingBack {
+  struct Guard {
+    Operation& operation;
+    Take& take;
+    ~Guard() { static_cast<void>(take(operation)); }
+  };
+  void operator()(Operation& operation) {
+    const Guard guard{operation, take};
+    handler(operation);
+  }
+
+  Handler handler;
+  Take take;
+};
+template <class Handler, class Take>
+TakingBack<std::decay_t<Handler>, Take> taking_back(Handler&& handler, Take take) noexcept {
+  check_that_storing_cannot_throw<Handler>();
+  static_assert(sizeof(std::decay_t<Handler>) <= limits::cached_handler_size,
+                "the handler is too large for a cached operation: capture a pointer");
+  return {std::forward<Handler>(handler), take};
 }
 
 /// Takes the handle out of its object: from the start of the close on, the object has none.
@@ -225,6 +265,9 @@ class BATON_EXPORT IoObject {
  protected:
   /// Takes over a handle of this proactor.
   IoObject(Proactor& proactor, Handle& handle) noexcept : proactor_(&proactor), handle_(&handle) {}
+
+  /// Null when default-constructed.
+  [[nodiscard]] Proactor* proactor_if_any() const noexcept { return proactor_; }
 
   [[nodiscard]] detail::Request request(OperationKind kind,
                                         std::uint16_t flags = 0) const noexcept {

@@ -109,6 +109,23 @@ class OperationKinds {
   std::uint32_t bits_ = 0;
 };
 
+namespace detail {
+
+/// Refuses, when it is compiled, a handler that may throw on its way into an operation: nobody
+/// would be told, and what was claimed for the start would be lost.
+template <class Handler>
+constexpr void check_that_storing_cannot_throw() noexcept {
+  using Stored = std::decay_t<Handler>;
+  static_assert(std::is_nothrow_constructible_v<Stored, Handler>,
+                "storing this handler may throw: pass it by std::move, or capture what throws when "
+                "it is copied by a std::unique_ptr");
+  static_assert(std::is_nothrow_move_constructible_v<Stored>,
+                "moving this handler may throw: capture what throws when it is moved by a "
+                "std::unique_ptr");
+}
+
+}  // namespace detail
+
 /// Called when an operation is complete; the operation may be restarted or destroyed inside.
 using CompletionFunction = void (*)(Operation&);
 
@@ -187,8 +204,13 @@ class BATON_EXPORT Operation {
   // -- what a user sets, before start -------------------------------------------------------------
 
   /// The operation completes with errc::timed_out if it is not done by then; never() by default.
-  /// Kept for this activation only.
-  void set_deadline(Deadline deadline) noexcept { deadline_ = deadline; }
+  /// Kept for this activation only. While it is pending: errc::operation_in_use, and nothing
+  /// changes; Proactor::move_deadline moves the deadline of a pending one.
+  std::error_code set_deadline(Deadline deadline) noexcept {
+    if (is_pending()) return make_error_code(errc::operation_in_use);
+    deadline_ = deadline;
+    return {};
+  }
   [[nodiscard]] Deadline deadline() const noexcept { return deadline_; }
 
   /// Handlers with the same strand never overlap. Null: no strand.

@@ -84,15 +84,16 @@ class CachedOperation final : public Operation {
  public:
   Endpoint endpoint_storage;
 
-  /// Stores any callable void(Operation&) of at most limits::cached_handler_size bytes. It is
-  /// destroyed when it has run.
+  /// Stores any callable void(Operation&) of at most limits::cached_handler_size bytes, whose move
+  /// into the operation throws nothing. It is destroyed when it has run.
   template <class Handler>
-  void emplace_handler(Handler&& handler) {
+  void emplace_handler(Handler&& handler) noexcept {
     using Stored = std::decay_t<Handler>;
     static_assert(std::invocable<Stored&, Operation&>);
-    static_assert(sizeof(Stored) <= limits::cached_handler_size &&
-                      alignof(Stored) <= alignof(std::max_align_t),
-                  "the handler is too large for a cached operation: capture a pointer");
+    detail::check_that_storing_cannot_throw<Handler>();
+    static_assert(
+        sizeof(Stored) <= sizeof(handler_) && alignof(Stored) <= alignof(std::max_align_t),
+        "the handler is too large for a cached operation: capture a pointer");
     ::new (static_cast<void*>(handler_)) Stored(std::forward<Handler>(handler));
     destroy_ = [](CachedOperation& self) { self.stored<Stored>().~Stored(); };
     set_completion([](Operation& operation) {
@@ -110,7 +111,8 @@ class CachedOperation final : public Operation {
     return *std::launder(reinterpret_cast<Stored*>(handler_));
   }
   void (*destroy_)(CachedOperation&) = nullptr;
-  alignas(std::max_align_t) std::byte handler_[limits::cached_handler_size];
+  // With room for what takes back a result (detail::TakingBack).
+  alignas(std::max_align_t) std::byte handler_[limits::cached_handler_size + sizeof(void*)];
 };
 
 class BATON_EXPORT Proactor {
@@ -193,15 +195,16 @@ class BATON_EXPORT Proactor {
   /// one in use.
   std::error_code post(Operation& operation, Notify level = Notify::strong,
                        Home home = {}) noexcept;
-  /// Posts a callable void(), in an operation from the cache.
+  /// Posts a callable void(), in an operation from the cache. Throws what copying it throws, and
+  /// then nothing was posted.
   template <class Function>
     requires std::invocable<Function&>
   std::error_code post(Function&& function) {
+    auto handler = [call = std::forward<Function>(function)](Operation&) mutable { call(); };
     CachedOperation* operation = take_cached();
     if (operation == nullptr) return std::make_error_code(std::errc::not_enough_memory);
     operation->prepare(OperationKind::user, nullptr, Operation::cached);
-    operation->emplace_handler(
-        [call = std::forward<Function>(function)](Operation&) mutable { call(); });
+    operation->emplace_handler(std::move(handler));
     return start_cached(*operation, [this](Operation& cached) { return post(cached); });
   }
 

@@ -3,7 +3,8 @@
 //   socket.set_option(option::NoDelay{true});
 //   int bytes = socket.get_option<option::ReceiveBuffer>().value().bytes;
 //
-// Errors are the system's (ENOPROTOOPT where the option does not belong to that kind of socket).
+// Errors are the system's (ENOPROTOOPT where the option does not belong to that kind of socket),
+// and EINVAL for a value that is negative or that the system's int cannot hold.
 #pragma once
 
 #include <chrono>
@@ -81,27 +82,27 @@ namespace detail {
 
 // On a bare descriptor, before anybody knows it.
 BATON_EXPORT std::error_code set_option(const os::System& system, int fd, option::Name name,
-                                        int value) noexcept;
+                                        std::int64_t value) noexcept;
 BATON_EXPORT std::error_code set_option(Proactor& proactor, Handle* handle, option::Name name,
-                                        int value) noexcept;
+                                        std::int64_t value) noexcept;
 BATON_EXPORT Result<int> get_option(Proactor& proactor, Handle* handle, option::Name name) noexcept;
 BATON_EXPORT std::error_code set_linger(Proactor& proactor, Handle* handle,
                                         option::Linger linger) noexcept;
 BATON_EXPORT Result<option::Linger> get_linger(Proactor& proactor, Handle* handle) noexcept;
 
 template <option::Name name>
-int to_int(option::Flag<name> flag) noexcept {
+std::int64_t to_number(option::Flag<name> flag) noexcept {
   return flag.enabled ? 1 : 0;
 }
 template <option::Name name>
-int to_int(option::Size<name> size) noexcept {
+std::int64_t to_number(option::Size<name> size) noexcept {
   return size.bytes;
 }
 template <option::Name name>
-int to_int(option::Seconds<name> seconds) noexcept {
-  return static_cast<int>(seconds.span.count());
+std::int64_t to_number(option::Seconds<name> seconds) noexcept {
+  return seconds.span.count();
 }
-inline int to_int(option::KeepAliveCount count) noexcept { return count.probes; }
+inline std::int64_t to_number(option::KeepAliveCount count) noexcept { return count.probes; }
 
 template <option::Name name>
 void from_int(option::Flag<name>& flag, int value) noexcept {
@@ -127,7 +128,7 @@ class SocketOptions {
   template <class Option>
   std::error_code set_option(Option value) noexcept {
     return detail::set_option(self().proactor(), self().handle(), Option::name,
-                              detail::to_int(value));
+                              detail::to_number(value));
   }
   std::error_code set_option(option::Linger linger) noexcept {
     return detail::set_linger(self().proactor(), self().handle(), linger);

@@ -96,21 +96,24 @@ class Stream : public IoObject {
 
   /// read into a block that is taken from the pool only when data is there, so that a pending one
   /// pins no memory: Result<PooledBuffer>, empty at the end of the stream. errc::pool_exhausted
-  /// when data came and no block was free. With a callback take the block by take_pooled().
+  /// when data came and no block was free. With a callback take the block by take_pooled(); a
+  /// handler of a cached operation may also leave it, and it goes back to the pool.
   [[nodiscard]] auto read_pooled(BufferPool& pool) noexcept {
     return awaitable(pooled(pool), TakePooled{&pool});
   }
   template <detail::CachedHandler Handler>
   std::error_code read_pooled(BufferPool& pool, Handler&& handler) noexcept {
-    return start_cached(pooled(pool), std::forward<Handler>(handler));
+    return start_cached(pooled(pool),
+                        detail::taking_back(std::forward<Handler>(handler), TakePooled{&pool}));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
   std::error_code read_pooled(Operation& operation, BufferPool& pool,
                               Handler handler = {}) noexcept {
     return start_owned(operation, pooled(pool), handler);
   }
-  /// What a pooled read brought. REQUIRES: complete, the same pool, once: also after an error.
-  static Result<PooledBuffer> take_pooled(const Operation& operation, BufferPool& pool) noexcept {
+  /// What a pooled read brought; empty when it was taken before. REQUIRES: complete, the same pool.
+  /// An operation of the caller keeps the block until it is taken.
+  static Result<PooledBuffer> take_pooled(Operation& operation, BufferPool& pool) noexcept {
     return TakePooled{&pool}(operation);
   }
 
@@ -182,10 +185,11 @@ class Stream : public IoObject {
  private:
   struct TakePooled {
     BufferPool* pool;
-    Result<PooledBuffer> operator()(const Operation& operation) const noexcept {
+    Result<PooledBuffer> operator()(Operation& operation) const noexcept {
       const MutableBuffer taken = operation.buffer();
       // Without a block the size is 0, whatever the pointer says.
       PooledBuffer block{*pool, taken.size != 0 ? taken.data : nullptr, operation.bytes()};
+      operation.set_taken_buffer(nullptr, 0);
       if (operation.failed()) return unexpected{operation.error()};
       return block;
     }

@@ -9,6 +9,7 @@
 // that only wants to sleep there is sleep_for (coro/sleep.hpp).
 #pragma once
 
+#include <algorithm>
 #include <coroutine>
 #include <cstddef>
 #include <new>
@@ -97,6 +98,7 @@ class Timer {
   template <class Handler>
   void emplace(Handler&& handler) noexcept {
     using Stored = std::decay_t<Handler>;
+    detail::check_that_storing_cannot_throw<Handler>();
     static_assert(sizeof(Stored) <= limits::cached_handler_size &&
                       alignof(Stored) <= alignof(std::max_align_t),
                   "the handler is too large for a timer: capture a pointer");
@@ -127,6 +129,12 @@ class [[nodiscard("nothing is started until it is awaited")]] Timer::Wait final
  public:
   Wait(Timer& timer, Deadline when) noexcept
       : AwaiterModifiers(&timer.proactor_, timer.operation_), timer_(timer), when_(when) {}
+  /// REQUIRES: `other` is not awaited yet.
+  Wait(Wait&& other) noexcept
+      : AwaiterModifiers(std::move(other), other.timer_.operation_),
+        timer_(other.timer_),
+        when_(other.when_),
+        limit_(other.limit_) {}
 
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> waiter) noexcept {
@@ -136,17 +144,25 @@ class [[nodiscard("nothing is started until it is awaited")]] Timer::Wait final
     }
     timer_.expires_ = when_;
     operation().prepare(OperationKind::timer, nullptr);
-    operation().set_deadline(when_);
+    operation().set_deadline(std::min(when_, limit_));
     return begin(waiter, detail::context_of(waiter)) == Begin::suspended;
   }
   Result<void> await_resume() noexcept {
-    if (in_use_) return unexpected{make_error_code(errc::operation_in_use)};
+    if (std::exchange(in_use_, false)) return unexpected{make_error_code(errc::operation_in_use)};
+    if (!operation().failed() && limit_ < when_) {
+      return unexpected{make_error_code(errc::timed_out)};
+    }
     return detail::NoBytes{}(operation());
   }
+
+  // For the modifiers. The timer's operation may be pending for another wait.
+  using AwaiterModifiers::limit;
+  void limit(Deadline when) noexcept { limit_ = when; }
 
  private:
   Timer& timer_;
   Deadline when_;
+  Deadline limit_ = Deadline::never();
   bool in_use_ = false;
 };
 

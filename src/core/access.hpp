@@ -93,6 +93,10 @@ class OperationAccess {
   static void set_state_straight(Operation& operation, OperationState state) noexcept {
     operation.state_.store(state, std::memory_order_release);
   }
+  /// Of a pending operation, too: its owner has taken it out of the timer queue.
+  static void set_deadline(Operation& operation, Deadline deadline) noexcept {
+    operation.deadline_ = deadline;
+  }
   static void forget_deadline(Operation& operation) noexcept {
     operation.deadline_ = Deadline::never();
   }

@@ -225,6 +225,11 @@ std::error_code Proactor::Core::check(const Operation& operation) const noexcept
     return std::make_error_code(std::errc::invalid_argument);
   }
   if (!knows(*operation.handle(), kind)) return errc::wrong_handle_kind;
+  // It would be written where the file stands, over what is there.
+  if (kind == OperationKind::write_file && operation.has(Operation::append) &&
+      !operation.handle()->appends()) {
+    return std::make_error_code(std::errc::invalid_argument);
+  }
   if (operation.has(Operation::vectored) && operation.buffers().size() > limits::buffers_max) {
     return std::make_error_code(std::errc::invalid_argument);
   }
@@ -620,9 +625,9 @@ Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Owne
     system_.fcntl(native, F_SETFD, FD_CLOEXEC);
   }
   const std::uint32_t lane = home_of(home);
-  Handle* handle = ledger_.handles.allocate(native, kind, ownership, nonblocking,
-                                            static_cast<std::uint16_t>(lane), home.processor,
-                                            (flags & O_ACCMODE) != O_WRONLY);
+  Handle* handle = ledger_.handles.allocate(
+      native, kind, ownership, nonblocking, static_cast<std::uint16_t>(lane), home.processor,
+      (flags & O_ACCMODE) != O_WRONLY, (flags & O_APPEND) != 0);
   if (handle == nullptr) return unexpected{make_error_code(errc::no_free_handles)};
   lanes_[lane]->open_handles.fetch_add(1, std::memory_order_relaxed);
   return handle;

@@ -7,7 +7,7 @@ namespace baton {
 
 Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ownership,
                               bool nonblocking, std::uint16_t lane, std::uint16_t processor,
-                              bool readable) noexcept {
+                              bool readable, bool appends) noexcept {
   const os::LockGuard lock{mutex_, system_};
   Handle* handle = free_;
   if (handle != nullptr) {
@@ -25,6 +25,7 @@ Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ow
   handle->ownership_ = ownership;
   handle->nonblocking_ = nonblocking;
   handle->readable_ = readable;
+  handle->appends_ = appends;
   // A regular file's close may wait for its server or its disk.
   handle->close_may_block_ = kind == HandleKind::file;
   handle->lane_.store(lane, std::memory_order_relaxed);

@@ -32,7 +32,7 @@ class HandleTable {
   /// A fresh record in phase open; null when the table is full. Any thread.
   Handle* allocate(NativeHandle native, HandleKind kind, Ownership ownership, bool nonblocking,
                    std::uint16_t lane, std::uint16_t processor = Handle::any_processor,
-                   bool readable = true) noexcept;
+                   bool readable = true, bool appends = false) noexcept;
   /// The index becomes free for another; the generation tells them apart. Any thread.
   void release(Handle& handle) noexcept;
 

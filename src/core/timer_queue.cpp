@@ -29,11 +29,11 @@ void TimerQueue::move(Operation& operation, Deadline deadline) noexcept {
   BATON_ASSERT(Access::has(operation, Access::timer_armed));
   if (Access::has(operation, Access::timer_near) || deadline < operation.deadline()) {
     remove(operation);
-    operation.set_deadline(deadline);
+    Access::set_deadline(operation, deadline);
     add(operation);
     return;
   }
-  operation.set_deadline(deadline);
+  Access::set_deadline(operation, deadline);
 }
 
 // Bounded: what was put off goes where it belongs, and each look at a slot of the wheel empties it:

@@ -19,6 +19,10 @@ TimerWheel::Key TimerWheel::first_begins() const noexcept {
 // empty; so each timer goes down a level at a time, and each level once.
 void TimerWheel::give_first(TimerRow& row) noexcept {
   const Place place = first_place();
+  if (place.level == 0) {
+    give_instant(place, row);
+    return;
+  }
   const unsigned shift = place.level * digit_bits;
   const Key prefix = prefix_of(place);
   TimerSlot& slot = slot_at(place);
@@ -38,16 +42,32 @@ void TimerWheel::give_first(TimerRow& row) noexcept {
     } else {
       link(timer);
     }
+    ++steps_;
   }
   *end = nullptr;
   base_ = prefix << shift;
-  if (count <= TimerRow::capacity || place.level == 0) {
+  if (count <= TimerRow::capacity) {
     base_ |= (Key{1} << shift) - 1;
-    count = std::min(count, TimerRow::capacity);
     size_ -= count;
     for (; count > 0; --count) row.add(*std::exchange(due, Access::sibling(*due)));
   }
   while (due != nullptr) link(*std::exchange(due, Access::sibling(*due)));
+}
+
+// The timers of one nanosecond, however many: those beyond the room of the row are not touched.
+void TimerWheel::give_instant(Place place, TimerRow& row) noexcept {
+  TimerSlot& slot = slot_at(place);
+  base_ = prefix_of(place);
+  while (slot.first != nullptr && row.size() < TimerRow::capacity) {
+    Operation& timer = *slot.first;
+    remove(timer);
+    if (key_of(timer.deadline()) == base_) {
+      row.add(timer);
+    } else {
+      add(timer);  // was put off
+    }
+    ++steps_;
+  }
 }
 
 // All in the levels below that of the difference share the old base's digit there.

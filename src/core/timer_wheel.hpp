@@ -65,6 +65,9 @@ class TimerWheel {
   /// again, unless the wheel is empty. REQUIRES: not empty; `row` is.
   void give_first(TimerRow& row) noexcept;
 
+  /// Timers that give_first has looked at, each time it did.
+  [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
+
   /// See TimerQueue.
   void take_apart(void (*end)(Operation&)) noexcept;
 
@@ -106,10 +109,12 @@ class TimerWheel {
     if (used_[place.level] == 0) levels_used_ &= ~(1U << place.level);
   }
   void link(Operation& operation) noexcept;
+  void give_instant(Place place, TimerRow& row) noexcept;
   [[nodiscard]] Operation* first_from(std::size_t index) const noexcept;
 
   Key base_ = 0;
   std::size_t size_ = 0;
+  std::uint64_t steps_ = 0;
   std::uint32_t levels_used_ = 0;
   std::array<std::uint64_t, levels> used_{};
   std::array<TimerSlot, std::size_t{levels} * slots_a_level> slots_{};

@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <new>
+#include <utility>
 
 #include "base/asan.hpp"
 #include "base/assert.hpp"
@@ -49,15 +50,23 @@ static_assert(class_of(1) == 0 && class_of(256) == 0 && class_of(257) == 1 && cl
 static_assert(class_of(385) == 2 && class_of(512) == 2 && class_of(513) == 3);
 static_assert(class_of(largest) == classes - 1 && class_of(largest - 1) == classes - 1);
 
+static_assert(class_size(0) % detail::frame_alignment == 0 &&
+              class_size(1) % detail::frame_alignment == 0);
+
 struct Node {
   Node* next;
 };
+
+constexpr std::align_val_t alignment{detail::frame_alignment};
+void* take_from_heap(std::size_t size) { return ::operator new(size, alignment); }
+void give_to_heap(void* frame) noexcept { ::operator delete(frame, alignment); }
 
 // Two objects: the lists have no destructor, so that frames freed while the thread's other locals
 // are being destroyed still find them; `Sweeper` empties them and closes them for good.
 struct Lists {
   Node* heads[classes];
   FrameCacheStatistics statistics;
+  const void* newest;  // the frame allocated last, until its task is made
   bool watched;
   bool closed;
 };
@@ -68,7 +77,7 @@ void sweep() noexcept {
     while (Node* node = lists.heads[index]) {
       BATON_UNPOISON(node, class_size(index));
       lists.heads[index] = node->next;
-      ::operator delete(static_cast<void*>(node));
+      give_to_heap(node);
     }
   }
   lists.statistics.bytes = 0;
@@ -97,29 +106,48 @@ void clear_frame_cache() noexcept { sweep(); }
 namespace detail {
 
 void* allocate_frame(std::size_t size) {
-  if (size > largest) return ::operator new(size);
+  if (size > largest) {
+    void* const frame = take_from_heap(size);
+    lists.newest = frame;
+    return frame;
+  }
   const std::size_t index = class_of(size);
   Node* const node = lists.heads[index];
   if (node == nullptr) {
-    void* frame = ::operator new(class_size(index));
+    void* const frame = take_from_heap(class_size(index));
     ++lists.statistics.allocated;
+    lists.newest = frame;
     return frame;
   }
   BATON_UNPOISON(node, class_size(index));
   lists.heads[index] = node->next;
   lists.statistics.bytes -= class_size(index);
   ++lists.statistics.reused;
+  lists.newest = node;
   return node;
+}
+
+// Between the allocation and the task the arguments are copied. A copy that makes a task of its own
+// leaves no newest frame here; then the alignment is all there is to judge by.
+void check_frame(const void* frame) noexcept {
+  const void* const newest = std::exchange(lists.newest, nullptr);
+  const bool placed = newest != nullptr
+                          ? frame == newest
+                          : reinterpret_cast<std::uintptr_t>(frame) % frame_alignment == 0;
+  if (BATON_LIKELY(placed)) return;
+  BATON_UNREACHABLE(
+      "this compiler lays out the frame of a coroutine wrongly that awaits in the condition of an "
+      "if or while: assign the result to a variable first (docs/guide/coroutines.md)");
 }
 
 void free_frame(void* frame, std::size_t size) noexcept {
   if (size > largest) {
-    ::operator delete(frame);
+    give_to_heap(frame);
     return;
   }
   const std::size_t index = class_of(size);
   if (lists.closed || lists.statistics.bytes + class_size(index) > bytes_max) {
-    ::operator delete(frame);
+    give_to_heap(frame);
     return;
   }
   if (!lists.watched) {

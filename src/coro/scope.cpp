@@ -7,6 +7,7 @@
 
 #include "base/assert.hpp"
 #include "baton/proactor.hpp"
+#include "os/fork.hpp"
 #include "os/mutex.hpp"
 
 namespace baton {
@@ -142,10 +143,16 @@ bool Scope::JoinAwaiter::suspend(std::coroutine_handle<> waiter,
   // The outer scope's end is ours.
   outer_ = context != nullptr ? context->cancellation : nullptr;
   if (outer_ != nullptr && !outer_->add(node_)) scope_.cancel();
+  suspended_ = true;
   return scope_.wait_for_the_last(*this);  // true: *this may be gone
 }
 
+void Scope::JoinAwaiter::destroyed_while_suspended() const noexcept {
+  BATON_ASSERT(!suspended_ || os::left_behind.load(std::memory_order_relaxed));
+}
+
 void Scope::JoinAwaiter::await_resume() {
+  suspended_ = false;
   if (outer_ != nullptr) outer_->remove(node_);
   std::exception_ptr first;
   {

@@ -17,12 +17,6 @@ std::coroutine_handle<> detached_finished(detail::TaskPromiseBase& promise,
 
 }  // namespace
 
-void detail::frame_is_misplaced() noexcept {
-  BATON_UNREACHABLE(
-      "this compiler lays out the frame of a coroutine wrongly that awaits in the condition of an "
-      "if or while: assign the result to a variable first (docs/guide/coroutines.md)");
-}
-
 void Proactor::spawn(Task<void> task) {
   const auto handle = detail::TaskAccess::release(task);
   if (!handle) return;

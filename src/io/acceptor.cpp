@@ -66,9 +66,12 @@ Result<Acceptor> Acceptor::adopt(Proactor& proactor, NativeHandle native, Owners
   return adopt_as<Acceptor>(proactor, native, HandleKind::listener, ownership, home);
 }
 
-Result<StreamSocket> Acceptor::take(Proactor& proactor, const Operation& operation) noexcept {
+Result<StreamSocket> Acceptor::take(Proactor& proactor, Operation& operation) noexcept {
   if (operation.failed()) return unexpected{operation.error()};
-  return io::adopt_or_close<StreamSocket>(proactor, operation.accepted(), Home{Home::by_policy});
+  const int descriptor = operation.accepted();
+  if (descriptor < 0) return unexpected{make_error_code(errc::handle_closed)};
+  operation.set_bytes(static_cast<std::size_t>(-1));  // taken: accepted() is none any more
+  return io::adopt_or_close<StreamSocket>(proactor, descriptor, Home{Home::by_policy});
 }
 
 Result<Endpoint> Acceptor::local_endpoint() const noexcept {

@@ -21,17 +21,16 @@ void detail::undo_connect(Proactor& proactor, Operation& operation) noexcept {
   proactor.close_detached(*operation.handle());
 }
 
-Result<StreamSocket> Connector::take(Operation& operation) const noexcept {
-  // Never prepared: the socket could not even be opened.
-  if (operation.handle() == nullptr) return unexpected{operation.error()};
-  if (operation.failed()) {
-    // One that was not started is undone already; only a completion has something to close.
-    if (operation.state() == OperationState::completed) {
-      proactor_->close_detached(*operation.handle());
-    }
-    return unexpected{operation.error()};
+Result<StreamSocket> Connector::take(Proactor& proactor, Operation& operation) noexcept {
+  Handle* const handle = operation.handle();
+  if (handle != nullptr && operation.state() == OperationState::completed) {
+    operation.prepare_closed();  // taken: the operation no longer names it
+    if (!operation.failed()) return StreamSocket{proactor, *handle};
+    proactor.close_detached(*handle);
   }
-  return StreamSocket{*proactor_, *operation.handle()};
+  // Also one that was not started: the socket could not be opened, or is closed already.
+  if (operation.failed()) return unexpected{operation.error()};
+  return unexpected{make_error_code(errc::handle_closed)};
 }
 
 Task<Result<StreamSocket>> Connector::connect_any(std::vector<Endpoint> endpoints,

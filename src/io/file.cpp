@@ -61,6 +61,7 @@ Result<File> File::open(Proactor& proactor, const std::string& path, FileFlags f
 
 Result<File> File::adopt(Proactor& proactor, NativeHandle native, Ownership ownership,
                          Home home) noexcept {
+  if (auto error = check_is_file(proactor.system(), native)) return unexpected{error};
   return adopt_as<File>(proactor, native, HandleKind::file, ownership, home);
 }
 

@@ -5,6 +5,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
+#include <limits>
+
 #include "baton/error.hpp"
 #include "baton/handle.hpp"
 #include "baton/proactor.hpp"
@@ -48,19 +50,26 @@ SystemName system_name(option::Name name) noexcept {
   return {-1, -1};  // a number that is no Name: the kernel answers ENOPROTOOPT
 }
 
+// No option takes less than 0.
+bool fits(std::int64_t value) noexcept {
+  return value >= 0 && value <= std::numeric_limits<int>::max();
+}
+
 }  // namespace
 
 std::error_code set_option(const os::System& system, int fd, option::Name name,
-                           int value) noexcept {
+                           std::int64_t value) noexcept {
+  if (!fits(value)) return std::make_error_code(std::errc::invalid_argument);
   const SystemName to = system_name(name);
-  if (system.setsockopt(fd, to.level, to.name, &value, sizeof(value)) != 0) {
+  const int number = static_cast<int>(value);
+  if (system.setsockopt(fd, to.level, to.name, &number, sizeof(number)) != 0) {
     return io::last_error();
   }
   return {};
 }
 
 std::error_code set_option(Proactor& proactor, Handle* handle, option::Name name,
-                           int value) noexcept {
+                           std::int64_t value) noexcept {
   if (handle == nullptr) return make_error_code(errc::handle_closed);
   return set_option(proactor.system(), handle->native(), name, value);
 }
@@ -78,6 +87,7 @@ Result<int> get_option(Proactor& proactor, Handle* handle, option::Name name) no
 
 std::error_code set_linger(Proactor& proactor, Handle* handle, option::Linger linger) noexcept {
   if (handle == nullptr) return make_error_code(errc::handle_closed);
+  if (!fits(linger.span.count())) return std::make_error_code(std::errc::invalid_argument);
   const ::linger value{linger.enabled ? 1 : 0, static_cast<int>(linger.span.count())};
   if (proactor.system().setsockopt(handle->native(), SOL_SOCKET, SO_LINGER, &value,
                                    sizeof(value)) != 0) {

@@ -6,6 +6,8 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <coroutine>
+#include <exception>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -266,7 +268,32 @@ void destroy_scope_with_a_task_running() {
   Scope scope{proactor, {.strand = false}};
   scope.spawn(sleeper(proactor, 1h, ended));
 }
+// A coroutine of the user's own, which starts at once and is destroyed by hand.
+struct OwnCoroutine {
+  struct promise_type {
+    OwnCoroutine get_return_object() {
+      return {std::coroutine_handle<promise_type>::from_promise(*this)};
+    }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_always final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+  std::coroutine_handle<promise_type> handle;
+};
+OwnCoroutine join(Scope& scope) { co_await scope.join(); }
+void destroy_a_coroutine_that_joins() {
+  Proactor proactor;
+  std::atomic<int> ended{0};
+  Scope scope{proactor, {.strand = false}};
+  scope.spawn(sleeper(proactor, 1h, ended));
+  join(scope).handle.destroy();
+}
 // As std::thread does: the task has references into what goes.
+TEST(Scopes, a_coroutine_destroyed_while_it_joins_ends_the_program) {
+  EXPECT_DEATH(destroy_a_coroutine_that_joins(), "suspended");
+}
+
 TEST(Scopes, one_that_is_destroyed_with_a_task_running_ends_the_program) {
   EXPECT_DEATH(destroy_scope_with_a_task_running(), "");
 }

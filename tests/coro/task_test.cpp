@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -146,12 +147,73 @@ Task<int> awaits_in_a_condition() {
   if (co_await give(1) != 0) co_return 7;
   co_return 0;
 }
+// So many that the values of the conditions are as long together as the frame is aligned.
+Task<int> awaits_in_many_conditions() {
+#define BATON_TEST_ONE \
+  if (co_await give(1) == 0) co_return 0;
+#define BATON_TEST_FOUR BATON_TEST_ONE BATON_TEST_ONE BATON_TEST_ONE BATON_TEST_ONE
+#define BATON_TEST_SIXTEEN BATON_TEST_FOUR BATON_TEST_FOUR BATON_TEST_FOUR BATON_TEST_FOUR
+  BATON_TEST_FOUR BATON_TEST_FOUR BATON_TEST_ONE co_return 7;
+}
+Task<int> awaits_in_sixty_four_conditions() {
+  BATON_TEST_SIXTEEN BATON_TEST_SIXTEEN BATON_TEST_SIXTEEN BATON_TEST_SIXTEEN co_return 7;
+}
+Task<long> give_long(long value) { co_return value; }
+Task<int> awaits_in_two_switches() {
+  switch (co_await give_long(1)) {
+    case 1:
+      break;
+    default:
+      co_return 0;
+  }
+  switch (co_await give_long(2)) {
+    case 2:
+      co_return 7;
+    default:
+      co_return 0;
+  }
+}
 TEST_F(TaskTest, an_await_in_a_condition_works_or_is_refused) {
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
-  EXPECT_DEATH(static_cast<void>(awaits_in_a_condition()), "");
+  const char* const reason = "awaits in the condition";
+  EXPECT_DEATH(static_cast<void>(awaits_in_a_condition()), reason);
+  EXPECT_DEATH(static_cast<void>(awaits_in_many_conditions()), reason);
+  EXPECT_DEATH(static_cast<void>(awaits_in_sixty_four_conditions()), reason);
+  EXPECT_DEATH(static_cast<void>(awaits_in_two_switches()), reason);
 #else
   EXPECT_EQ(run(awaits_in_a_condition()), 7);
+  EXPECT_EQ(run(awaits_in_many_conditions()), 7);
+  EXPECT_EQ(run(awaits_in_sixty_four_conditions()), 7);
+  EXPECT_EQ(run(awaits_in_two_switches()), 7);
 #endif
+}
+
+// An argument whose copy makes a task: the frame of the outer task is allocated before.
+struct MakesATask {
+  MakesATask() = default;
+  MakesATask(const MakesATask&) { static_cast<void>(give(1)); }
+};
+Task<int> with_argument(MakesATask) { co_return 3; }
+TEST_F(TaskTest, an_argument_may_make_a_task_when_it_is_copied) {
+  const MakesATask argument;
+  EXPECT_EQ(run(with_argument(argument)), 3);
+}
+
+struct alignas(64) Wide {
+  bool aligned = reinterpret_cast<std::uintptr_t>(this) % 64 == 0;
+  char bytes[100]{};
+};
+Task<Wide> wide() { co_return Wide{}; }
+Task<bool> local_is_aligned(int rounds) {
+  Wide local;
+  const int given = co_await give(rounds);
+  co_return local.aligned&& given == rounds;
+}
+TEST_F(TaskTest, aligns_locals_and_results_to_64_bytes) {
+  for (int round = 0; round < 3; ++round) EXPECT_TRUE(run(local_is_aligned(round)));
+  const Task<Wide> made = wide();
+  const auto frame = reinterpret_cast<std::uintptr_t>(detail::TaskAccess::handle(made).address());
+  EXPECT_EQ(frame % detail::frame_alignment, 0U);
 }
 
 #if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

@@ -6,7 +6,10 @@
 //   co_await peer.read(buffer).timeout(5s)            // errc::timed_out if nothing came
 //   co_await peer.read(buffer).cancel_with(token)     // a CancellationToken or a std::stop_token
 //
-// An awaitable is used in the expression that makes it: it neither copies nor moves.
+// An awaitable is awaited once, in the expression that makes it or later. Until then it moves: it
+// may be named, returned, or stored. It owns what it was made of; a modifier moves the awaitable
+// into its result. A second await, pending or not, answers errc::operation_in_use and leaves the
+// first as it was. REQUIRES: it is neither moved nor destroyed while it is awaited.
 #pragma once
 
 #include <atomic>
@@ -68,7 +71,25 @@ class BATON_EXPORT OperationAwaiter {
   void set_hook(CancellationHook& hook) noexcept { hook_ = &hook; }
 
  protected:
+  /// Takes the place of one that is not awaited yet.
+  OperationAwaiter(OperationAwaiter&& other, Operation& operation) noexcept
+      : OperationAwaiter(other.proactor_, operation) {}
   ~OperationAwaiter() = default;
+
+  /// False: it is awaited already, or was, and this await is refused.
+  [[nodiscard]] bool may_begin() noexcept {
+    if (operation_->state() == OperationState::initialized) [[likely]]
+      return true;
+    refused_ = true;
+    return false;
+  }
+  /// Of the await that ends: true once for each one refused.
+  [[nodiscard]] bool was_refused() noexcept {
+    if (!refused_) [[likely]]
+      return false;
+    refused_ = false;
+    return true;
+  }
 
   enum class Begin : std::uint8_t {
     suspended,  ///< started; the awaiter may be gone
@@ -123,11 +144,13 @@ class BATON_EXPORT OperationAwaiter {
   CancellationHook* hook_ = nullptr;      // cancel_with()
   PlaceOfNode node_;
   std::atomic<std::uint8_t> phase_{0};
+  bool refused_ = false;
 };
 
 class BATON_EXPORT TokenHook final : public CancellationHook {
  public:
   explicit TokenHook(CancellationToken token) noexcept : token_(std::move(token)) {}
+  TokenHook(TokenHook&& unarmed) noexcept : token_(std::move(unarmed.token_)) {}
   void arm(OperationAwaiter& awaiter) noexcept override;
   void disarm() noexcept override;
 
@@ -143,6 +166,7 @@ class BATON_EXPORT TokenHook final : public CancellationHook {
 class StopHook final : public CancellationHook {
  public:
   explicit StopHook(std::stop_token token) noexcept : token_(std::move(token)) {}
+  StopHook(StopHook&& unarmed) noexcept : token_(std::move(unarmed.token_)) {}
   void arm(OperationAwaiter& awaiter) noexcept override { callback_.emplace(token_, Ask{awaiter}); }
   // The callback's destructor waits for one that runs on another thread.
   void disarm() noexcept override { callback_.reset(); }
@@ -156,61 +180,33 @@ class StopHook final : public CancellationHook {
   std::optional<std::stop_callback<Ask>> callback_;
 };
 
-template <class Inner, class Hook>
-class Cancellable;
-
-/// The result of `.timeout(span)` and `.deadline(when)`: the awaitable, by reference, in a value of
-/// its own; gcc 12 would try to move an awaitable that a modifier answers by reference.
-template <class Inner>
-class [[nodiscard("nothing is started until it is awaited")]] AwaiterReference {
- public:
-  explicit AwaiterReference(Inner& inner) noexcept : inner_(inner) {}
-  [[nodiscard]] bool await_ready() const noexcept { return inner_.await_ready(); }
-  template <class Promise>
-  bool await_suspend(std::coroutine_handle<Promise> waiter) const noexcept {
-    return inner_.await_suspend(waiter);
-  }
-  auto await_resume() const { return inner_.await_resume(); }
-
-  AwaiterReference deadline(Deadline when) && noexcept { return std::move(inner_).deadline(when); }
-  AwaiterReference timeout(Duration span) && noexcept { return std::move(inner_).timeout(span); }
-  template <class Token>
-  auto cancel_with(Token token) && noexcept {
-    return std::move(inner_).cancel_with(std::move(token));
-  }
-
- private:
-  Inner& inner_;
-};
-
-/// The result of `.cancel_with(token)`: the hook, and a reference to the awaitable, which lives as
-/// long as the expression.
+/// The result of `.cancel_with(token)`: the awaitable and the hook that the token ends it by.
 template <class Inner, class Hook>
 class [[nodiscard("nothing is started until it is awaited")]] Cancellable {
  public:
   template <class Token>
-  Cancellable(Inner& inner, Token&& token) noexcept
-      : inner_(inner), hook_(std::forward<Token>(token)) {
+  Cancellable(Inner&& inner, Token&& token) noexcept
+      : inner_(std::move(inner)), hook_(std::forward<Token>(token)) {}
+
+  [[nodiscard]] bool await_ready() const noexcept { return false; }
+  template <class Promise>
+  bool await_suspend(std::coroutine_handle<Promise> waiter) noexcept {
     inner_.set_hook(hook_);
+    return inner_.await_suspend(waiter);
   }
-  Cancellable(const Cancellable&) = delete;
-  Cancellable& operator=(const Cancellable&) = delete;
+  auto await_resume() { return inner_.await_resume(); }
 
-  Cancellable&& deadline(Deadline when) && noexcept {
-    static_cast<void>(std::move(inner_).deadline(when));
+  Cancellable deadline(Deadline when) && noexcept {
+    inner_.limit(when);
     return std::move(*this);
   }
-  Cancellable&& timeout(Duration span) && noexcept {
-    static_cast<void>(std::move(inner_).timeout(span));
+  Cancellable timeout(Duration span) && noexcept {
+    inner_.limit(span);
     return std::move(*this);
-  }
-
-  AwaiterReference<Inner> operator co_await() && noexcept {
-    return AwaiterReference<Inner>{inner_};
   }
 
  private:
-  Inner& inner_;
+  Inner inner_;
   Hook hook_;
 };
 
@@ -221,21 +217,27 @@ class AwaiterModifiers : public OperationAwaiter {
   using OperationAwaiter::OperationAwaiter;
 
   /// Completes with errc::timed_out if it is not done by then.
-  AwaiterReference<Derived> deadline(Deadline when) && noexcept {
-    operation().set_deadline(when);
-    return AwaiterReference<Derived>{self()};
+  [[nodiscard]] Derived deadline(Deadline when) && noexcept {
+    self().limit(when);
+    return std::move(self());
   }
   /// The same, counted from now by the proactor's clock.
-  AwaiterReference<Derived> timeout(Duration span) && noexcept {
-    if (proactor() != nullptr) operation().set_deadline(Deadline::after(span, proactor()->now()));
-    return AwaiterReference<Derived>{self()};
+  [[nodiscard]] Derived timeout(Duration span) && noexcept {
+    self().limit(span);
+    return std::move(self());
   }
   /// Completes with std::errc::operation_canceled when the token's source is cancelled.
-  Cancellable<Derived, TokenHook> cancel_with(CancellationToken token) && noexcept {
-    return Cancellable<Derived, TokenHook>{self(), std::move(token)};
+  [[nodiscard]] Cancellable<Derived, TokenHook> cancel_with(CancellationToken token) && noexcept {
+    return {std::move(self()), std::move(token)};
   }
-  Cancellable<Derived, StopHook> cancel_with(std::stop_token token) && noexcept {
-    return Cancellable<Derived, StopHook>{self(), std::move(token)};
+  [[nodiscard]] Cancellable<Derived, StopHook> cancel_with(std::stop_token token) && noexcept {
+    return {std::move(self()), std::move(token)};
+  }
+
+  // For the modifiers.
+  void limit(Deadline when) noexcept { operation().set_deadline(when); }
+  void limit(Duration span) noexcept {
+    if (proactor() != nullptr) self().limit(Deadline::after(span, proactor()->now()));
   }
 
  private:
@@ -268,9 +270,17 @@ class [[nodiscard("nothing is started until it is awaited")]] Awaitable final
  public:
   Awaitable(Proactor* proactor, Request request, Finish finish) noexcept
       : Base(proactor, operation_), request_(std::move(request)), finish_(std::move(finish)) {}
+  /// REQUIRES: `other` is not awaited yet.
+  Awaitable(Awaitable&& other) noexcept
+      : Base(std::move(other), operation_),
+        request_(std::move(other.request_)),
+        finish_(std::move(other.finish_)) {
+    operation_.set_deadline(other.operation_.deadline());
+  }
 
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> waiter) noexcept {
+    if (!this->may_begin()) return false;
     if (const std::error_code error = request_.fill(operation_)) {
       this->fail(error);
       return false;
@@ -286,7 +296,11 @@ class [[nodiscard("nothing is started until it is awaited")]] Awaitable final
     }
     return false;
   }
-  auto await_resume() { return finish_(operation_); }
+  decltype(auto) await_resume() {
+    using Outcome = decltype(finish_(operation_));
+    if (this->was_refused()) return Outcome{unexpected{make_error_code(errc::operation_in_use)}};
+    return finish_(operation_);
+  }
 
  private:
   Operation operation_;

@@ -25,9 +25,15 @@ BATON_EXPORT void clear_frame_cache() noexcept;
 
 namespace detail {
 
+/// Of every frame, so that locals and results may need as much (gcc 12 asks for the alignment of
+/// `operator new` only, whatever a frame holds).
+inline constexpr std::size_t frame_alignment = 64;
+
 /// Throws std::bad_alloc.
 BATON_EXPORT void* allocate_frame(std::size_t size);
 BATON_EXPORT void free_frame(void* frame, std::size_t size) noexcept;
+/// Ends the program, saying why, unless `frame` is where allocate_frame has just put one.
+BATON_EXPORT void check_frame(const void* frame) noexcept;
 
 }  // namespace detail
 }  // namespace baton

@@ -94,6 +94,10 @@ class BATON_EXPORT Scope::JoinAwaiter {
   explicit JoinAwaiter(Scope& scope) noexcept : scope_(scope), node_(scope) {}
   JoinAwaiter(const JoinAwaiter&) = delete;
   JoinAwaiter& operator=(const JoinAwaiter&) = delete;
+  /// REQUIRES: not suspended: destroying a coroutine that joins ends the program here.
+  ~JoinAwaiter() {
+    if (suspended_) destroyed_while_suspended();
+  }
 
   [[nodiscard]] bool await_ready() const noexcept { return false; }
   template <class Promise>
@@ -105,12 +109,14 @@ class BATON_EXPORT Scope::JoinAwaiter {
  private:
   friend class Scope;
   bool suspend(std::coroutine_handle<> waiter, const TaskContext* context) noexcept;
+  void destroyed_while_suspended() const noexcept;
 
   Scope& scope_;
   Operation operation_;  // brings the waiter back into its own strand
   std::coroutine_handle<> waiter_;
   detail::CancellationState* outer_ = nullptr;
   Scope::Node node_;
+  bool suspended_ = false;  // until it is resumed
 };
 
 inline Scope::JoinAwaiter Scope::join() noexcept { return JoinAwaiter{*this}; }

@@ -12,7 +12,6 @@
 #include <concepts>
 #include <coroutine>
 #include <cstddef>
-#include <cstdint>
 #include <exception>
 #include <optional>
 #include <type_traits>
@@ -83,30 +82,29 @@ class TaskPromiseBase {
   std::exception_ptr exception_;
 };
 
-/// Ends the program, saying why.
-[[noreturn]] BATON_EXPORT void frame_is_misplaced() noexcept;
-
 /// gcc 12 lays out the frame of some coroutines wrongly: those that await in the very condition of
 /// an if, while, do, for or switch (`if (co_await f())`) while no variable is declared in the block
 /// around it. The condition's value then stands in front of the frame's head, and a handle made
-/// from the promise resumes garbage. A frame is aligned and such a handle is not: better to end
-/// here, with the reason, than there. The cure: `auto result = co_await f(); if (result)`, or `if
-/// (auto result = co_await f())`.
+/// from the promise resumes garbage. Such a handle does not name the memory that was allocated for
+/// the frame: better to end here, with the reason, than there. The cure: `auto result = co_await
+/// f(); if (result)`, or `if (auto result = co_await f())`.
 template <class Promise>
 std::coroutine_handle<Promise> checked_handle(Promise& promise) noexcept {
   const auto handle = std::coroutine_handle<Promise>::from_promise(promise);
   // Clang does it right; and it keeps frames, where it can, in the frame or on the stack of the
-  // caller, where they need not be aligned so.
+  // caller, where nobody has allocated them.
 #if defined(__GNUC__) && !defined(__clang__)
-  if (reinterpret_cast<std::uintptr_t>(handle.address()) % (2 * sizeof(void*)) != 0) {
-    frame_is_misplaced();
-  }
+  check_frame(handle.address());
 #endif
   return handle;
 }
 
 template <class T>
 class TaskPromise final : public TaskPromiseBase {
+  static_assert(alignof(T) <= frame_alignment,
+                "the frame of a task is aligned to 64 bytes: return a pointer to a value that "
+                "needs more");
+
  public:
   Task<T> get_return_object() noexcept;
   template <std::convertible_to<T> U>

@@ -119,6 +119,19 @@ TEST_P(File, a_cancel_of_the_first_leaves_those_behind_it) {
   finish_close(file);
 }
 
+TEST_P(File, an_append_to_a_file_that_does_not_append_is_refused) {
+  Fd fd = temporary(O_RDWR);
+  ASSERT_EQ(::pwrite(fd.get(), "kept", 4, 0), 4);
+  Fd reader = ::dup(fd.get());
+  Handle* const file = adopt(fd, HandleKind::file);
+  std::string& text = memory(std::string{"new"});
+  Probe& probe = file_writing(file, text, 0, Operation::append | Operation::exactly);
+  EXPECT_EQ(try_start(probe), std::errc::invalid_argument);
+  char found[8] = {};
+  EXPECT_EQ(::pread(reader.get(), found, sizeof(found), 0), 4);
+  EXPECT_EQ(std::string_view{found}, "kept");
+}
+
 TEST_P(File, appended_blocks_keep_the_order_of_their_start) {
   Fd fd = temporary(O_RDWR | O_APPEND);
   Fd reader = ::dup(fd.get());

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "core/access.hpp"
+#include "core/timer_row.hpp"
+#include "core/timer_wheel.hpp"
 
 namespace baton {
 namespace {
@@ -36,6 +38,31 @@ TEST(TimerQueue, never_gives_a_timer_early) {
   EXPECT_EQ(queue.pop_due(Deadline::at_ns(99)), nullptr);
   EXPECT_EQ(queue.pop_due(Deadline::at_ns(100)), &timer);
   EXPECT_TRUE(queue.empty());
+}
+
+// Heartbeats and time-outs that are set in one loop are due together.
+TEST(TimerWheel, gives_timers_of_one_instant_in_steps_that_grow_with_their_number) {
+  for (const std::size_t count : {std::size_t{1'000}, std::size_t{32'000}}) {
+    TimerWheel wheel;
+    const auto timers = std::make_unique<Operation[]>(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      timers[i].set_deadline(Deadline::at_ns(1'000'000));
+      wheel.add(timers[i]);
+    }
+    std::size_t given = 0;
+    while (!wheel.empty()) {
+      TimerRow row;
+      wheel.give_first(row);
+      while (Operation* const timer = row.first()) {
+        EXPECT_EQ(timer, &timers[given]) << "in the order in which they came";
+        row.pop(*timer);
+        ++given;
+      }
+    }
+    EXPECT_EQ(given, count);
+    constexpr std::size_t levels = 11;
+    EXPECT_LE(wheel.steps(), levels * count);
+  }
 }
 
 // A million random additions, removals, moves and expiries, near and far; the order is exact at

@@ -2,18 +2,26 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
+#include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "baton/acceptor.hpp"
+#include "baton/buffer_pool.hpp"
+#include "baton/connector.hpp"
 #include "baton/coro/run.hpp"
 #include "baton/proactor.hpp"
 #include "baton/stream_socket.hpp"
 
 namespace baton {
 namespace {
+
+using namespace std::chrono_literals;
 
 class Forms : public testing::Test {
  protected:
@@ -24,6 +32,14 @@ class Forms : public testing::Test {
   }
   void run_until(const bool& done) {
     while (!done) proactor_.run_one();
+  }
+  /// Until no more handles are open than `count`; at most a minute.
+  void run_until_handles(std::uint64_t count) {
+    const Deadline patience = Deadline::after(60s, proactor_.now());
+    while (proactor_.statistics().handles > count && proactor_.now() < patience) {
+      proactor_.run_one(Deadline::after(1ms, proactor_.now()));
+    }
+    EXPECT_EQ(proactor_.statistics().handles, count);
   }
 
   Proactor proactor_;
@@ -214,6 +230,117 @@ TEST_F(Forms, reads_into_pooled_buffers) {
   }));
   run_until(done);
   EXPECT_EQ(pool.available(), 1U);
+}
+
+// What a handler of a cached operation leaves, the library takes back.
+TEST_F(Forms, a_result_that_is_not_taken_is_closed_or_given_back) {
+  auto acceptor = Acceptor::listen(proactor_, Endpoint::loopback(0)).value();
+  const Endpoint where = acceptor.local_endpoint().value();
+  Connector connector{proactor_};
+  const auto handles = proactor_.statistics().handles;
+  bool accepted = false;
+  bool connected = false;
+  ASSERT_FALSE(acceptor.accept([&](Operation& operation) {
+    EXPECT_FALSE(operation.failed());
+    accepted = true;
+  }));
+  ASSERT_FALSE(connector.connect(where, [&](Operation& operation) {
+    EXPECT_FALSE(operation.failed());
+    connected = true;
+  }));
+  run_until(accepted);
+  run_until(connected);
+  run_until_handles(handles);
+
+  BufferPool pool{32, 1};
+  bool read = false;
+  ASSERT_FALSE(right_.write_all(std::string_view{"left"}, [](Operation&) {}));
+  ASSERT_FALSE(left_.read_pooled(pool, [&](Operation& operation) {
+    EXPECT_EQ(operation.bytes(), 4U);
+    read = true;
+  }));
+  run_until(read);
+  EXPECT_EQ(pool.available(), 1U);
+}
+
+TEST_F(Forms, a_refused_connect_leaves_nothing_behind) {
+  Endpoint where;
+  {
+    auto acceptor = Acceptor::listen(proactor_, Endpoint::loopback(0)).value();
+    where = acceptor.local_endpoint().value();
+    bool closed = false;
+    ASSERT_FALSE(acceptor.close([&](Operation&) { closed = true; }));
+    run_until(closed);
+  }
+  const auto handles = proactor_.statistics().handles;
+  Connector connector{proactor_};
+  for (int i = 0; i < 50; ++i) {
+    bool done = false;
+    ASSERT_FALSE(connector.connect(where, [&](Operation& operation) {
+      EXPECT_EQ(operation.error(), std::errc::connection_refused);
+      done = true;
+    }));
+    run_until(done);
+  }
+  run_until_handles(handles);
+}
+
+TEST_F(Forms, a_handler_that_throws_has_left_its_result) {
+  auto acceptor = Acceptor::listen(proactor_, Endpoint::loopback(0)).value();
+  const auto handles = proactor_.statistics().handles;
+  auto client = Connector{proactor_};
+  ASSERT_FALSE(acceptor.accept([](Operation&) { throw std::runtime_error("not now"); }));
+  ASSERT_FALSE(client.connect(acceptor.local_endpoint().value(), [](Operation&) {}));
+  bool thrown = false;
+  while (!thrown) {
+    try {
+      proactor_.run_one();
+    } catch (const std::runtime_error&) {
+      thrown = true;
+    }
+  }
+  run_until_handles(handles);
+}
+
+TEST_F(Forms, a_copy_that_throws_posts_nothing_and_loses_nothing) {
+  struct Throws {
+    Throws() = default;
+    Throws(const Throws&) { throw std::runtime_error("no copy"); }
+    Throws(Throws&&) noexcept {}
+    void operator()() const { FAIL(); }
+  };
+  const Throws function;
+  EXPECT_THROW(static_cast<void>(proactor_.post(function)), std::runtime_error);
+  EXPECT_EQ(proactor_.poll(), 0U);
+  EXPECT_EQ(proactor_.statistics().pending, 0U);
+}
+
+TEST_F(Forms, a_result_is_taken_once) {
+  auto acceptor = Acceptor::listen(proactor_, Endpoint::loopback(0)).value();
+  Endpoint where = acceptor.local_endpoint().value();
+  Connector connector{proactor_};
+  Operation accept;
+  Operation connect;
+  int done = 0;
+  ASSERT_FALSE(acceptor.accept(accept, [&done](Operation&) { ++done; }));
+  ASSERT_FALSE(connector.connect(connect, where, [&done](Operation&) { ++done; }));
+  while (done < 2) proactor_.run_one();
+  EXPECT_TRUE(acceptor.take(accept));
+  EXPECT_EQ(acceptor.take(accept).error(), errc::handle_closed);
+  EXPECT_TRUE(connector.take(connect));
+  EXPECT_EQ(connector.take(connect).error(), errc::handle_closed);
+}
+
+TEST_F(Forms, a_deadline_of_a_pending_operation_is_not_changed_behind_the_proactor) {
+  Operation timer;
+  bool done = false;
+  timer.set_handler([&done](Operation&) { done = true; });
+  const Deadline when = Deadline::after(1ms, proactor_.now());
+  ASSERT_FALSE(proactor_.start_timer(timer, when));
+  EXPECT_EQ(timer.set_deadline(Deadline::never()), errc::operation_in_use);
+  EXPECT_EQ(timer.deadline(), when);
+  run_until(done);
+  EXPECT_FALSE(timer.set_deadline(Deadline::never()));
 }
 
 TEST_F(Forms, waits_until_ready) {

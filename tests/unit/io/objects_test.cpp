@@ -235,6 +235,19 @@ TEST_P(Objects, socket_options) {
   EXPECT_FALSE(socket.set_option(option::Linger{true, 0s}));
   EXPECT_FALSE(socket.handle()->close_may_block()) << "a reset does not wait";
   EXPECT_TRUE(socket.set_option(option::V6Only{true})) << "not on an IPv4 socket";
+  // What an int cannot hold is no other value instead: a long linger is not a reset.
+  constexpr std::chrono::seconds beyond_int{std::int64_t{1} << 32};
+  const std::error_code invalid = std::make_error_code(std::errc::invalid_argument);
+  EXPECT_FALSE(socket.set_option(option::Linger{true, 2s}));
+  for (const auto span : {beyond_int, beyond_int + 7s, -beyond_int, std::chrono::seconds{-1}}) {
+    EXPECT_EQ(socket.set_option(option::Linger{true, span}), invalid);
+    EXPECT_EQ(socket.set_option(option::KeepAliveIdle{span}), invalid);
+    EXPECT_EQ(socket.set_option(option::KeepAliveInterval{span}), invalid);
+  }
+  EXPECT_EQ(socket.set_option(option::ReceiveBuffer{-1}), invalid);
+  EXPECT_EQ(socket.set_option(option::KeepAliveCount{-1}), invalid);
+  EXPECT_EQ(socket.get_option<option::Linger>().value().span, 2s);
+  EXPECT_EQ(socket.get_option<option::KeepAliveIdle>().value().span, 90s);
   auto datagrams = DatagramSocket::open(proactor(), AddressFamily::ipv4).value();
   EXPECT_FALSE(datagrams.set_option(option::Broadcast{}));
   EXPECT_TRUE(datagrams.get_option<option::Broadcast>().value().enabled);
@@ -325,6 +338,16 @@ TEST_P(Objects, files) {
     EXPECT_EQ((co_await file.read_vectored_at(10, into)).value(), 6U);
     EXPECT_EQ(std::string_view(buffer.data(), 4), "etwo");
   }(proactor(), temporary.path()));
+}
+
+TEST_P(Objects, a_file_is_not_made_of_what_is_none) {
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  for (const int end : pipe) {
+    EXPECT_EQ(File::adopt(proactor(), end, Ownership::borrowed).error(),
+              std::errc::invalid_argument);
+    ::close(end);
+  }
 }
 
 TEST_P(Objects, files_append_in_the_order_of_the_start) {

@@ -1,0 +1,218 @@
+// Awaitables as values: named, returned, stored, moved, awaited twice; and what they keep of the
+// objects that made them.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "baton/acceptor.hpp"
+#include "baton/connector.hpp"
+#include "baton/coro/cancellation.hpp"
+#include "baton/coro/scope.hpp"
+#include "baton/coro/sleep.hpp"
+#include "baton/coro/task.hpp"
+#include "baton/stream_socket.hpp"
+#include "baton/timer.hpp"
+#include "support/modes.hpp"
+
+namespace baton::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Awaitables : public WithProactor {
+ protected:
+  using Ends = std::pair<StreamSocket, StreamSocket>;
+  Ends pair() { return StreamSocket::pair(proactor()).value(); }
+};
+
+auto timed_read(StreamSocket& socket, MutableBuffer buffer) {
+  return socket.read(buffer).timeout(1h);
+}
+auto cancellable_read(StreamSocket& socket, MutableBuffer buffer, CancellationToken token) {
+  return socket.read(buffer).cancel_with(std::move(token)).timeout(1h);
+}
+auto stoppable_read(StreamSocket& socket, MutableBuffer buffer, std::stop_token token) {
+  return socket.read(buffer).timeout(1h).cancel_with(std::move(token));
+}
+
+template <class Read>
+Task<void> expect_letter(Read read, StreamSocket& peer, const char& into) {
+  EXPECT_TRUE(co_await peer.write_all(std::string_view{"x"}));
+  const auto got = co_await read;
+  EXPECT_EQ(got.value(), 1U);
+  EXPECT_EQ(into, 'x');
+}
+
+TEST_P(Awaitables, are_named_returned_and_stored) {
+  complete([](Ends ends) -> Task<void> {
+    char letter = 0;
+    const MutableBuffer buffer{&letter, 1};
+    CancellationSource source{ends.first.proactor()};
+    std::stop_source stop;
+    co_await expect_letter(ends.first.read(buffer), ends.second, letter);
+    co_await expect_letter(timed_read(ends.first, buffer), ends.second, letter);
+    co_await expect_letter(cancellable_read(ends.first, buffer, source.token()), ends.second,
+                           letter);
+    co_await expect_letter(stoppable_read(ends.first, buffer, stop.get_token()), ends.second,
+                           letter);
+    // Each still listens to what modified it.
+    source.cancel();
+    auto cancelled = cancellable_read(ends.first, buffer, source.token());
+    const auto by_source = co_await cancelled;
+    EXPECT_EQ(by_source.error(), std::errc::operation_canceled);
+    stop.request_stop();
+    auto stopped = stoppable_read(ends.first, buffer, stop.get_token());
+    const auto by_token = co_await stopped;
+    EXPECT_EQ(by_token.error(), std::errc::operation_canceled);
+    auto timed = ends.first.read(buffer).timeout(1ms);
+    auto moved = std::move(timed);
+    const auto late = co_await moved;
+    EXPECT_EQ(late.error(), errc::timed_out);
+  }(pair()));
+}
+
+TEST_P(Awaitables, bring_along_what_they_were_made_of) {
+  complete([](Proactor& proactor, Ends ends) -> Task<void> {
+    std::array<char, 8> buffer{};
+    auto until = ends.first.read_until(buffer, 0, ";").timeout(1h);
+    EXPECT_TRUE(co_await ends.second.write_all(std::string_view{"ab;"}));
+    const auto filled = co_await until;
+    EXPECT_EQ(filled.value(), 3U);
+    auto acceptor = Acceptor::listen(proactor, Endpoint::loopback(0)).value();
+    auto connect = Connector{proactor}.connect(acceptor.local_endpoint().value()).timeout(1h);
+    const auto connected = co_await connect;
+    EXPECT_TRUE(connected);
+    const auto accepted = co_await acceptor.accept();
+    EXPECT_TRUE(accepted);
+  }(proactor(), pair()));
+}
+
+template <class Read>
+Task<void> await_first(Read& read, std::size_t& bytes) {
+  const auto got = co_await read;
+  bytes = got.value();
+}
+
+TEST_P(Awaitables, a_second_await_is_refused_and_leaves_the_first) {
+  complete([](Proactor& proactor, Ends ends) -> Task<void> {
+    for (const bool in_strand : {false, true}) {
+      std::array<char, 8> buffer{};
+      CancellationSource source{proactor};
+      auto read = ends.first.read(buffer).cancel_with(source.token());
+      std::size_t bytes = 0;
+      Scope scope{proactor, {.strand = in_strand}};
+      scope.spawn(await_first(read, bytes));
+      if (in_strand) {
+        // Behind the first in the strand.
+        scope.spawn([](decltype(read)& pending, StreamSocket& peer) -> Task<void> {
+          const auto second = co_await pending;
+          EXPECT_EQ(second.error(), errc::operation_in_use);
+          EXPECT_TRUE(co_await peer.write_all(std::string_view{"abc"}));
+        }(read, ends.second));
+      } else {
+        const auto second = co_await read;
+        EXPECT_EQ(second.error(), errc::operation_in_use);
+        EXPECT_TRUE(co_await ends.second.write_all(std::string_view{"abc"}));
+      }
+      co_await scope.join();
+      EXPECT_EQ(bytes, 3U);
+      const auto third = co_await read;
+      EXPECT_EQ(third.error(), errc::operation_in_use) << "complete: its result is taken";
+    }
+    // Without anything that could cancel it.
+    std::array<char, 8> buffer{};
+    auto read = ends.first.read(buffer);
+    EXPECT_TRUE(co_await ends.second.write_all(std::string_view{"abc"}));
+    const auto first = co_await read;
+    EXPECT_EQ(first.value(), 3U);
+    const auto second = co_await read;
+    EXPECT_EQ(second.error(), errc::operation_in_use);
+  }(proactor(), pair()));
+}
+
+TEST_P(Awaitables, an_acceptor_moves_while_it_accepts) {
+  complete([](Proactor& proactor) -> Task<void> {
+    auto acceptor =
+        std::make_unique<Acceptor>(Acceptor::listen(proactor, Endpoint::loopback(0)).value());
+    const Endpoint where = acceptor->local_endpoint().value();
+    bool accepted = false;
+    Scope scope{proactor, {.strand = false}};
+    scope.spawn([](Acceptor& from, bool& done) -> Task<void> {
+      auto peer = co_await from.accept();
+      done = peer.has_value() && peer->is_open();
+    }(*acceptor, accepted));
+    Acceptor elsewhere = std::move(*acceptor);
+    acceptor.reset();
+    const auto connected = co_await Connector{proactor}.connect(where);
+    EXPECT_TRUE(connected);
+    co_await scope.join();
+    EXPECT_TRUE(accepted);
+  }(proactor()));
+}
+
+TEST_P(Awaitables, an_acceptor_goes_while_it_accepts) {
+  complete([](Proactor& proactor) -> Task<void> {
+    auto acceptor =
+        std::make_unique<Acceptor>(Acceptor::listen(proactor, Endpoint::loopback(0)).value());
+    std::error_code error;
+    Scope scope{proactor, {.strand = false}};
+    scope.spawn([](Acceptor& from, std::error_code& ended) -> Task<void> {
+      const auto peer = co_await from.accept();
+      ended = peer.error();
+    }(*acceptor, error));
+    acceptor.reset();
+    co_await scope.join();
+    EXPECT_EQ(error, std::errc::operation_canceled);
+  }(proactor()));
+}
+
+TEST_P(Awaitables, sleeps_and_timers_time_out) {
+  complete([](Proactor& proactor) -> Task<void> {
+    Timer timer{proactor};
+    const auto slept = co_await sleep_for(proactor, 1h).timeout(1ms);
+    EXPECT_EQ(slept.error(), errc::timed_out);
+    const auto waited = co_await timer.wait_for(1h).timeout(1ms);
+    EXPECT_EQ(waited.error(), errc::timed_out);
+    // A later end changes nothing.
+    EXPECT_TRUE(co_await sleep_for(proactor, 1ms).timeout(1h));
+    EXPECT_TRUE(co_await timer.wait_for(1ms).timeout(1h));
+  }(proactor()));
+}
+
+Task<void> wait_out(Timer& timer, Duration span, std::size_t& fired) {
+  EXPECT_TRUE(co_await timer.wait_for(span));
+  ++fired;
+}
+
+TEST_P(Awaitables, a_refused_wait_of_a_timer_disturbs_no_timer) {
+  complete([](Proactor& proactor) -> Task<void> {
+    constexpr std::size_t count = 40;
+    std::array<std::optional<Timer>, count> timers;
+    std::size_t fired = 0;
+    Scope scope{proactor};
+    for (std::size_t i = 0; i < count; ++i) {
+      timers[i].emplace(proactor);
+      scope.spawn(wait_out(*timers[i], 5ms + i * 100us, fired));
+    }
+    scope.spawn([](Timer& pending) -> Task<void> {
+      const auto first = co_await pending.wait_for(1h).timeout(2h);
+      EXPECT_EQ(first.error(), errc::operation_in_use);
+      const auto second = co_await pending.wait_for(1h).deadline(Deadline::immediately());
+      EXPECT_EQ(second.error(), errc::operation_in_use);
+    }(*timers[count / 2]));
+    co_await scope.join();
+    EXPECT_EQ(fired, count);
+  }(proactor()));
+}
+
+BATON_EVERY_MODE(Awaitables);
+
+}  // namespace
+}  // namespace baton::test
