@@ -3,6 +3,7 @@
 // never of the name.
 #include "demux/demultiplexer.hpp"
 
+#include <algorithm>
 #include <new>
 #include <string>
 #include <utility>
@@ -10,7 +11,9 @@
 
 #include "base/assert.hpp"
 #include "baton/limits.hpp"
+#include "baton/log.hpp"
 #include "demux/registry.hpp"
+#include "demux/wait/common.hpp"
 
 namespace baton::demux {
 namespace {
@@ -116,7 +119,8 @@ Demultiplexer::Demultiplexer(const Options& options, std::unique_ptr<WaitStrateg
       one_shot_(strategy_->info().trigger == Trigger::one_shot),
       plain_(!edge_ && !one_shot_),
       fixed_set_(concurrent_ && !strategy_->info().changes_during_wait),
-      descriptors_(options.descriptors_max) {
+      descriptors_(options.descriptors_max),
+      log_(options.log) {
   BATON_ASSERT(options.descriptors_max < interrupt_token.index);
 }
 
@@ -400,6 +404,39 @@ inline bool Demultiplexer::deliver(Report& report) noexcept {
   }
   report.ready = wanted(*descriptor, report);
   return any(report.ready);
+}
+
+// The next wait will probably fail, too: ENOMEM, or a fault of the program, such as a limit of
+// descriptors that was lowered, or a descriptor of ours that it has closed. Nothing can be watched
+// meanwhile, so this rests without a descriptor; only an interrupt by a signal ends it early.
+std::size_t Demultiplexer::rest_after_failure(std::error_code error, Deadline deadline) noexcept {
+  constexpr std::int64_t ns_per_ms = 1'000'000;
+  constexpr unsigned doublings_max = 7;  // 128 ms
+  failed_waits_.fetch_add(1, std::memory_order_relaxed);
+  const std::int64_t now_ns = system_.monotonic_ns();
+  const bool again = failures_ > 0 && now_ns - failed_at_ns_ < (2 * ns_per_ms << doublings_max);
+  const unsigned failures = again ? failures_ : 0;
+  failures_ = std::min(failures + 1, doublings_max);
+  log_failure(error, now_ns);
+  const Deadline until = std::min(deadline, Deadline::at_ns(now_ns + (ns_per_ms << failures)));
+  const Timeout timeout(system_, until);
+  const SignalMask* const mask = by_signal_ ? interrupter_->signal_mask() : nullptr;
+  system_.ppoll(nullptr, 0, timeout.get(), mask != nullptr ? &mask->set : nullptr);
+  failed_at_ns_ = system_.monotonic_ns();
+  return 0;
+}
+
+void Demultiplexer::log_failure(std::error_code error, std::int64_t now_ns) noexcept {
+  constexpr std::int64_t every_ns = 10'000'000'000;
+  if (log_ == nullptr || now_ns < log_again_ns_) return;
+  log_again_ns_ = now_ns + every_ns;
+  try {
+    log_->write(LogLevel::error, iso_8601(system_.realtime_us()),
+                "waiting by " + std::string(info().name) + " fails: " + error.message() +
+                    "; it is tried again after a pause");
+  } catch (const std::bad_alloc&) {
+    // No memory for a line of log: it is not worth more.
+  }
 }
 
 std::size_t Demultiplexer::wait(std::span<Report> reports, Deadline deadline,

@@ -49,6 +49,7 @@ namespace baton::demux {
 
 struct Options {
   const os::System* system = nullptr;
+  Log* log = nullptr;              ///< told of waits that fail
   std::string_view wait = "auto";  ///< a registered name, or auto
   std::string_view interrupt =
       "auto";                         ///< the same; replaced, visibly, if it does not fit the wait
@@ -103,8 +104,9 @@ class Demultiplexer {
 
   /// Token::index in the reports is the client's index. Sets `interrupted` when an interrupt was
   /// consumed
-  /// - by a signal: when it may have been. A wait that fails (no memory) is zero reports, and
-  /// counted.
+  /// - by a signal: when it may have been. A wait that fails is zero reports; it is counted and
+  /// logged, and lasts longer the more often it has failed lately, so that a failure that lasts
+  /// costs no CPU.
   std::size_t wait(std::span<Report> reports, Deadline deadline, bool& interrupted) noexcept;
   /// The same, and calls visit(index, ready) for each, one after the other: what becomes of one
   /// may end the watch, or the attachment, of the next. `reports` is only room.
@@ -118,7 +120,7 @@ class Demultiplexer {
     BATON_ASSERT(!reports.empty());
     if (BATON_UNLIKELY(waits_specially_)) return wait_specially(reports, deadline);
     const Result<std::size_t> waited = strategy_->wait(reports, deadline, nullptr);
-    if (BATON_UNLIKELY(!waited)) return count_failed_wait();
+    if (BATON_UNLIKELY(!waited)) return rest_after_failure(waited.error(), deadline);
     BATON_ASSERT(*waited <= reports.size());
     return *waited;
   }
@@ -186,14 +188,12 @@ class Demultiplexer {
     if (fixed_set_) waiting_.store(true, std::memory_order_seq_cst);
     const Result<std::size_t> waited = strategy_->wait(reports, deadline, mask);
     if (fixed_set_) waiting_.store(false, std::memory_order_seq_cst);
-    if (BATON_UNLIKELY(!waited)) return count_failed_wait();
+    if (BATON_UNLIKELY(!waited)) return rest_after_failure(waited.error(), deadline);
     if (by_signal_ && *waited == 0) interrupter_->reset();
     return *waited;
   }
-  std::size_t count_failed_wait() noexcept {
-    failed_waits_.fetch_add(1, std::memory_order_relaxed);
-    return 0;
-  }
+  std::size_t rest_after_failure(std::error_code error, Deadline deadline) noexcept;
+  void log_failure(std::error_code error, std::int64_t now_ns) noexcept;
   bool sort_out(Report& report, bool& interrupted) noexcept;
   bool deliver(Report& report) noexcept;
   Interest wanted(Descriptor& descriptor, const Report& report) noexcept;
@@ -216,6 +216,11 @@ class Demultiplexer {
   std::atomic<bool> waiting_{false};
   std::atomic<std::uint64_t> stale_{0};
   std::atomic<std::uint64_t> failed_waits_{0};
+  Log* const log_;
+  // The waiting thread's: of the last wait that failed.
+  std::int64_t failed_at_ns_ = 0;
+  std::int64_t log_again_ns_ = 0;
+  unsigned failures_ = 0;  // lately, one soon after the other
 };
 
 }  // namespace baton::demux

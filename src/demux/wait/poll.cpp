@@ -17,7 +17,9 @@
 // after remove no report names the old token. Scanning starts where the last one ended: when the
 // report array is short, low places do not starve high ones.
 #include <poll.h>
+#include <sys/select.h>
 
+#include <algorithm>
 #include <atomic>
 #include <new>
 #include <vector>
@@ -56,6 +58,31 @@ Interest readiness_of(short events) noexcept {
   if ((events & (POLLERR | POLLHUP | POLLNVAL)) != 0) ready = ready | Interest::both;
   return ready;
 }
+
+// A set for select without its limit of FD_SETSIZE.
+class BitSet {
+ public:
+  explicit BitSet(std::size_t size) : words_(size / bits + 1) {}
+  void set(NativeHandle fd, bool on) noexcept {
+    if (on) words_[word(fd)] |= mask(fd);
+  }
+  [[nodiscard]] bool has(NativeHandle fd) const noexcept {
+    return (words_[word(fd)] & mask(fd)) != 0;
+  }
+  [[nodiscard]] fd_set* get() noexcept { return reinterpret_cast<fd_set*>(words_.data()); }
+
+ private:
+  static constexpr std::size_t bits = 8 * sizeof(unsigned long);
+  static std::size_t word(NativeHandle fd) noexcept { return static_cast<std::size_t>(fd) / bits; }
+  static unsigned long mask(NativeHandle fd) noexcept {
+    return 1UL << (static_cast<std::size_t>(fd) % bits);
+  }
+  std::vector<unsigned long> words_;
+};
+struct Sets {
+  explicit Sets(std::size_t size) : in(size), out(size), urgent(size) {}
+  BitSet in, out, urgent;
+};
 
 class PollWaitStrategy final : public WaitStrategy {
  public:
@@ -107,6 +134,7 @@ class PollWaitStrategy final : public WaitStrategy {
     const int count =
         system_.ppoll(waited_.data(), static_cast<nfds_t>(waited_.size()), timeout.get(),
                       unblocked != nullptr ? &unblocked->set : nullptr);
+    if (count < 0 && errno == EINVAL) return wait_by_select(reports, deadline, unblocked);
     if (count < 0) return failed();
     return collect(reports, static_cast<std::size_t>(count));
   }
@@ -159,8 +187,39 @@ class PollWaitStrategy final : public WaitStrategy {
     waited_changes_ = changes_.load(std::memory_order_relaxed);
   }
 
-  // EINTR: zero reports. ENOMEM: the caller's to know. EINVAL: more entries than RLIMIT_NOFILE,
-  // which was lowered meanwhile. EFAULT: only a bug.
+  // EINVAL: more entries than RLIMIT_NOFILE, which was lowered meanwhile, as a daemon does when it
+  // has opened what it needs. select asks for no limit; its sets are made here, as large as needed.
+  Result<std::size_t> wait_by_select(std::span<Report> reports, Deadline deadline,
+                                     const SignalMask* unblocked) noexcept try {
+    NativeHandle end = 0;
+    for (const pollfd& entry : waited_) end = std::max(end, entry.fd + 1);
+    Sets sets(static_cast<std::size_t>(end));
+    for (const pollfd& entry : waited_) {
+      if (entry.fd < 0) continue;
+      sets.in.set(entry.fd, (entry.events & POLLIN) != 0);
+      sets.out.set(entry.fd, (entry.events & POLLOUT) != 0);
+      sets.urgent.set(entry.fd, (entry.events & POLLPRI) != 0);
+    }
+    const Timeout timeout(system_, deadline);
+    if (system_.pselect(end, sets.in.get(), sets.out.get(), sets.urgent.get(), timeout.get(),
+                        unblocked != nullptr ? &unblocked->set : nullptr) < 0) {
+      return failed();
+    }
+    std::size_t ready = 0;
+    for (pollfd& entry : waited_) {
+      entry.revents = 0;
+      if (entry.fd < 0) continue;
+      if (sets.in.has(entry.fd)) entry.revents |= POLLIN;
+      if (sets.out.has(entry.fd)) entry.revents |= POLLOUT;
+      if (sets.urgent.has(entry.fd)) entry.revents |= POLLPRI;
+      if (entry.revents != 0) ++ready;
+    }
+    return collect(reports, ready);
+  } catch (const std::bad_alloc&) {
+    return unexpected{std::make_error_code(std::errc::not_enough_memory)};
+  }
+
+  // EINTR: zero reports. ENOMEM, EBADF (of select): the caller's to know. EFAULT: only a bug.
   static Result<std::size_t> failed() noexcept {
     if (errno == EINTR) return std::size_t{0};
     return unexpected{system_error()};

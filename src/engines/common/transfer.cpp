@@ -86,6 +86,13 @@ std::size_t remaining(const Operation& operation, std::span<iovec> pieces) noexc
   return count;
 }
 
+std::span<iovec> list_of(const Operation& operation) noexcept {
+  BATON_ASSERT(operation.has(Operation::vectored));
+  const std::span<const MutableBuffer> list = operation.buffers();
+  // The same layout (operation.cpp), and the kernel only reads the list.
+  return {reinterpret_cast<iovec*>(const_cast<MutableBuffer*>(list.data())), list.size()};
+}
+
 std::size_t remaining_bytes(const Operation& operation) noexcept {
   MutableBuffer single;
   std::size_t total = 0;

@@ -5,9 +5,12 @@
 
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 
+#include "base/assert.hpp"
+#include "baton/limits.hpp"
 #include "baton/operation.hpp"
 
 namespace baton::engines {
@@ -19,6 +22,17 @@ inline constexpr std::size_t pieces_max = 64;
 /// fills `pieces`, returns how many. Clamped to limits::transfer_max. Handles single and vectored
 /// operations.
 std::size_t remaining(const Operation& operation, std::span<iovec> pieces) noexcept;
+
+/// The list of a vectored operation of which nothing is moved yet, as the kernel wants it.
+std::span<iovec> list_of(const Operation& operation) noexcept;
+
+/// The memory of a datagram, which goes whole or not at all: the user's own list, however long it
+/// is, or the one buffer, described in `single`.
+inline std::span<iovec> datagram_pieces(const Operation& operation, iovec& single) noexcept {
+  if (BATON_UNLIKELY(operation.has(Operation::vectored))) return list_of(operation);
+  single = {operation.buffer().data, std::min(operation.buffer().size, limits::transfer_max)};
+  return {&single, 1};
+}
 
 /// Bytes not yet moved.
 std::size_t remaining_bytes(const Operation& operation) noexcept;

@@ -13,19 +13,14 @@
 
 #include "base/assert.hpp"
 #include "baton/log.hpp"
+#include "engines/common/pauses.hpp"
 #include "engines/common/transfer.hpp"
 
 namespace baton::engines::emulated {
 namespace {
 
-/// Reports without a result that are taken as they come: more of them in a row, and it rests.
-constexpr unsigned fruitless_max = 8;
-constexpr unsigned failures_max = 31;
 /// One busy descriptor must not keep the others waiting: after so many calls it is reported again.
 constexpr unsigned calls_max = 32;
-constexpr std::uint32_t shortage_ms = 10;
-constexpr std::uint32_t shortage_ms_max = 1'000;
-constexpr std::uint32_t fruitless_ms_max = 128;
 constexpr std::int64_t log_every_ns = 10'000'000'000;
 
 constexpr EngineInfo facts() {
@@ -507,6 +502,8 @@ void EmulatedEngine::settle(Record& record, Direction& direction, bool by_leader
     Ran ran = Ran::blocked;
     if (try_first) {
       ran = run(record, direction, completed);
+      if (ran == Ran::blocked && said_to_be_ready) end_hopeless_write(record, direction, completed);
+      if (direction.queue.empty()) ran = Ran::empty;
       if (settled(record, direction, ran, said_to_be_ready, by_leader)) return;
     }
     std::error_code error;
@@ -541,14 +538,11 @@ bool EmulatedEngine::settled(Record& record, Direction& direction, Ran ran, bool
     case Ran::more:
       return false;
     case Ran::blocked: {
-      // Ready, and then it was not: another process was faster, or readiness means something else
-      // (a UNIX datagram socket is writable although the peer's queue is full). A few times that is
-      // life; for ever it would be a busy loop.
       if (!said_to_be_ready) return false;
       if (failures < failures_max) ++direction.failures;
-      if (failures < fruitless_max) return false;
-      const unsigned doubled = std::min(failures - fruitless_max, 7U);
-      rest(record, direction, std::min(1U << doubled, fruitless_ms_max), by_leader);
+      const std::uint32_t pause_ms = fruitless_pause_ms(failures);
+      if (pause_ms == 0) return false;
+      rest(record, direction, pause_ms, by_leader);
       return true;
     }
     case Ran::back_off: {
@@ -556,8 +550,7 @@ bool EmulatedEngine::settled(Record& record, Direction& direction, Ran ran, bool
         count_shortage(*direction.queue.front());
       }
       if (failures < failures_max) ++direction.failures;
-      const unsigned doubled = std::min(failures, 7U);
-      rest(record, direction, std::min(shortage_ms << doubled, shortage_ms_max), by_leader);
+      rest(record, direction, shortage_pause_ms(failures), by_leader);
       return true;
     }
   }
@@ -603,6 +596,16 @@ Outcome EmulatedEngine::run_front(Record& record, Direction& direction,
   }
   completed.splice_back(finished);
   return outcome;
+}
+
+void EmulatedEngine::end_hopeless_write(Record& record, Direction& direction,
+                                        OperationQueue& completed) noexcept {
+  Operation& front = *direction.queue.front();
+  if (!writes_to_nobody(system_, front)) return;
+  front.finish(EIO);
+  direction.queue.pop_front();
+  leave(front, &record);
+  completed.push_back(front);
 }
 
 void EmulatedEngine::rest(Record& record, Direction& direction, std::uint32_t span_ms,

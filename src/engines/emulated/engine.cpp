@@ -14,6 +14,7 @@ Result<std::unique_ptr<Engine>, Failure> open_emulated(const EngineOptions& opti
   const ProcessorConfig& config = options.config != nullptr ? *options.config : defaults;
   auto demultiplexer = demux::Demultiplexer::open({
       .system = options.system,
+      .log = options.log,
       .wait = config.wait,
       .interrupt = config.interrupt,
       .descriptors_max = options.handles_max,

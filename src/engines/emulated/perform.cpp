@@ -47,23 +47,15 @@ Outcome failed(Operation& operation) noexcept {
   return done(operation, error);
 }
 
-// A datagram goes whole or not at all, so nothing of it has been moved yet.
-std::size_t pieces_of(const Operation& datagram, Pieces& pieces) noexcept {
-  if (BATON_UNLIKELY(datagram.has(Operation::vectored))) return remaining(datagram, pieces);
-  const MutableBuffer buffer = datagram.buffer();
-  pieces[0] = {buffer.data, std::min(buffer.size, limits::transfer_max)};
-  return 1;
-}
-
 Outcome moved_datagram(Operation& operation, ssize_t moved) noexcept {
   operation.set_bytes(static_cast<std::size_t>(moved));
   return done(operation, 0);
 }
 
-msghdr message_of(iovec* pieces, std::size_t count) noexcept {
+msghdr message_of(std::span<iovec> pieces) noexcept {
   msghdr message{};
-  message.msg_iov = pieces;
-  message.msg_iovlen = count;
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = pieces.size();
   return message;
 }
 
@@ -133,7 +125,7 @@ ssize_t Performer::receive(const Operation& operation) noexcept {
   if (count == 1) {
     return system_.recv(handle.native(), pieces[0].iov_base, pieces[0].iov_len, MSG_DONTWAIT);
   }
-  msghdr message = message_of(pieces.data(), count);
+  msghdr message = message_of({pieces.data(), count});
   return system_.recvmsg(handle.native(), &message, MSG_DONTWAIT);
 }
 
@@ -154,7 +146,7 @@ ssize_t Performer::send(const Handle& handle, iovec* pieces, std::size_t count) 
   if (count == 1) {
     return system_.send(handle.native(), pieces[0].iov_base, pieces[0].iov_len, socket_flags);
   }
-  const msghdr message = message_of(pieces, count);
+  const msghdr message = message_of({pieces, count});
   return system_.sendmsg(handle.native(), &message, socket_flags);
 }
 
@@ -218,14 +210,14 @@ ssize_t Performer::receive_from(Operation& operation) noexcept {
   Endpoint* const peer = operation.endpoint();
   void* const address = peer != nullptr ? peer->data() : nullptr;
   socklen_t size = peer != nullptr ? Endpoint::capacity : 0;
-  BATON_UNINITIALIZED Pieces pieces;
-  const std::size_t count = pieces_of(operation, pieces);
+  iovec single;
+  const std::span<iovec> pieces = datagram_pieces(operation, single);
   ssize_t moved = 0;
-  if (count == 1) {
+  if (pieces.size() == 1) {
     moved = system_.recvfrom(socket, pieces[0].iov_base, pieces[0].iov_len, MSG_DONTWAIT,
                              static_cast<sockaddr*>(address), &size);
   } else {
-    msghdr message = message_of(pieces.data(), count);
+    msghdr message = message_of(pieces);
     message.msg_name = address;
     message.msg_namelen = size;
     moved = system_.recvmsg(socket, &message, MSG_DONTWAIT);
@@ -243,13 +235,13 @@ ssize_t Performer::send_to(Operation& operation) noexcept {
   const bool named = peer != nullptr && peer->size() > 0;
   void* const address = named ? peer->data() : nullptr;
   const socklen_t size = named ? peer->size() : 0;
-  BATON_UNINITIALIZED Pieces pieces;
-  const std::size_t count = pieces_of(operation, pieces);
-  if (count == 1) {
+  iovec single;
+  const std::span<iovec> pieces = datagram_pieces(operation, single);
+  if (pieces.size() == 1) {
     return system_.sendto(socket, pieces[0].iov_base, pieces[0].iov_len, socket_flags,
                           static_cast<const sockaddr*>(address), size);
   }
-  msghdr message = message_of(pieces.data(), count);
+  msghdr message = message_of(pieces);
   message.msg_name = address;
   message.msg_namelen = size;
   return system_.sendmsg(socket, &message, socket_flags);

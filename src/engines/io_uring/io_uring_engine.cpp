@@ -20,18 +20,18 @@
 #include <algorithm>
 #include <array>
 #include <new>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "base/tsan.hpp"
 #include "baton/log.hpp"
+#include "engines/common/pauses.hpp"
 #include "engines/common/transfer.hpp"
 
 namespace baton::engines::uring {
 namespace {
 
 constexpr std::int64_t ns_per_ms = 1'000'000;
-constexpr std::int64_t backoff_min_ns = 10 * ns_per_ms;
-constexpr std::int64_t backoff_max_ns = 1'000 * ns_per_ms;
 constexpr Duration congestion_pause{10 * ns_per_ms};
 // A disk gets what one entry brings one by one, up to two, or when all of it is prepared (the
 // kernel plugs its queue). As many transfers as were complete at once would come back at once, and
@@ -523,8 +523,13 @@ CancelAnswer IoUringEngine::cancel_here(Operation& operation) noexcept {
       let_go_of_sync(operation);
       break;
     case Place::backing_off:
-      backing_off_.erase(operation);
-      break;
+      stop_resting(operation);
+      if (lane_of(operation) == nullptr) break;
+      // Others wait behind it. The leader ends it as if the kernel had answered, and goes on.
+      state.cancelled = true;
+      state.place = Place::postponed;
+      ++postponed_;
+      return CancelAnswer::requested;
   }
   OperationQueue done;
   finish_cancelled(operation);
@@ -780,8 +785,8 @@ Glance IoUringEngine::glance() const noexcept {
 Deadline IoUringEngine::due() noexcept {
   os::LockGuard guard{mutex_, system_, locked_};
   Deadline first = Deadline::never();
-  for (Operation* each = backing_off_.front(); each != nullptr; each = OperationList::next(*each)) {
-    first = std::min(first, Deadline::at_ns(progress(*each).due_ns));
+  for (std::uint32_t slot = resting_; slot != no_index; slot = requests_[slot].next_resting) {
+    first = std::min(first, Deadline::at_ns(progress(*requests_[slot].operation).due_ns));
   }
   return first;
 }
@@ -877,30 +882,46 @@ void IoUringEngine::submit_postponed(OperationQueue& done) noexcept {
 
 void IoUringEngine::back_off(Operation& operation) noexcept {
   Progress& state = progress(operation);
-  state.delay_ns = std::clamp(2 * state.delay_ns, backoff_min_ns, backoff_max_ns);
-  state.due_ns = system_.monotonic_ns() + state.delay_ns;
+  const bool shortage =
+      operation.kind() == OperationKind::accept || operation.kind() == OperationKind::connect;
+  const std::uint32_t pause_ms =
+      shortage ? shortage_pause_ms(state.failures) : fruitless_pause_ms(state.failures);
+  if (state.failures < failures_max) ++state.failures;
+  state.due_ns = system_.monotonic_ns() + pause_ms * ns_per_ms;
   state.place = Place::backing_off;
-  backing_off_.push_back(operation);
+  requests_[state.slot].next_resting = resting_;
+  resting_ = state.slot;
   if (operation.kind() != OperationKind::accept) return;
   count(accept_backoffs_);
   warn_now_and_then("io_uring: accept is out of descriptors or memory; it stays pending");
 }
 
+void IoUringEngine::stop_resting(Operation& operation) noexcept {
+  const std::uint32_t slot = progress(operation).slot;
+  std::uint32_t* link = &resting_;
+  while (*link != slot) link = &requests_[*link].next_resting;
+  *link = requests_[slot].next_resting;
+}
+
 // Starts again what is due; answers the deadline, or the next time something is due.
 Deadline IoUringEngine::retry_backed_off(Deadline deadline, OperationQueue& done) noexcept {
-  if (BATON_LIKELY(backing_off_.empty())) return deadline;
+  if (BATON_LIKELY(resting_ == no_index)) return deadline;
   const std::int64_t now = system_.monotonic_ns();
-  Operation* next = backing_off_.front();
-  while (next != nullptr) {
-    Operation& operation = *next;
-    next = OperationList::next(operation);
+  // Whatever rests again joins a new list.
+  std::uint32_t slot = std::exchange(resting_, no_index);
+  while (slot != no_index) {
+    Request& request = requests_[slot];
+    Operation& operation = *request.operation;
     const Deadline due = Deadline::at_ns(progress(operation).due_ns);
+    const std::uint32_t next = request.next_resting;
     if (due.ns() <= now) {
-      backing_off_.erase(operation);
-      issue(operation, done);
+      go_on(operation, Verdict::again, done);
     } else {
+      request.next_resting = resting_;
+      resting_ = slot;
       deadline = std::min(deadline, due);
     }
+    slot = next;
   }
   return deadline;
 }

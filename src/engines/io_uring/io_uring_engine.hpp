@@ -121,12 +121,13 @@ class IoUringEngine final : public Engine {
 
   // What the leader does before it waits.
   [[nodiscard]] bool nothing_to_prepare() const noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
-    return !locked_ && wake_armed_ && postponed_ == 0 && backing_off_.empty();
+    return !locked_ && wake_armed_ && postponed_ == 0 && resting_ == no_index;
   }
   Deadline prepare_wait(OperationQueue& completed, Deadline deadline) noexcept;
   void arm_wake() noexcept BATON_REQUIRES(mutex_);
   void submit_postponed(OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
   void back_off(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  void stop_resting(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   Deadline retry_backed_off(Deadline deadline, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);
   [[gnu::always_inline]] Entered enter(Deadline until) noexcept;
@@ -163,8 +164,8 @@ class IoUringEngine final : public Engine {
   Slab<Message, 16> messages_ BATON_GUARDED_BY(mutex_);
   Slab<FileRecord, 64> files_ BATON_GUARDED_BY(mutex_);
   ChunkedTable<HandleRecord> handles_ BATON_GUARDED_BY(mutex_);
-  OperationQueue backing_off_ BATON_GUARDED_BY(mutex_);
-  std::uint32_t in_flight_ BATON_GUARDED_BY(mutex_) = 0;  // operations the engine has
+  std::uint32_t resting_ BATON_GUARDED_BY(mutex_) = no_index;  // slots of those that back off
+  std::uint32_t in_flight_ BATON_GUARDED_BY(mutex_) = 0;       // operations the engine has
   std::uint32_t postponed_ BATON_GUARDED_BY(mutex_) =
       0;  // submissions and cancellations to make up
   std::uint32_t in_kernel_ BATON_GUARDED_BY(mutex_) = 0;  // requests of theirs in the ring

@@ -3,6 +3,7 @@
 //   cancels with it EINTR                          the same, or a signal, hit a worker of the
 //   kernel EAGAIN                         the descriptor is in non-blocking mode, and this kernel
 //   takes that literally
+// A write to a terminal whose other side is gone may end with EINTR each time (seen on Linux 6.18).
 // An operation that nobody cancelled goes on, with the bytes already moved.
 #include "engines/io_uring/outcome.hpp"
 
@@ -14,6 +15,7 @@
 #include "base/assert.hpp"
 #include "baton/buffer_pool.hpp"
 #include "baton/handle.hpp"
+#include "engines/common/pauses.hpp"
 #include "engines/common/transfer.hpp"
 
 namespace baton::engines::uring {
@@ -65,7 +67,9 @@ Verdict moved(Operation& operation, const Message* message, std::size_t bytes) n
     return finish_datagram(operation, message, bytes);
   }
   if (progress(operation).pool != nullptr) return finish_pooled(operation, bytes);
-  return advance(operation, bytes) ? Verdict::finished : Verdict::again;
+  if (advance(operation, bytes)) return Verdict::finished;
+  progress(operation).failures = 0;
+  return Verdict::again;
 }
 
 bool is_file(const Operation& operation) noexcept {
@@ -113,23 +117,35 @@ Verdict connect_failed(Operation& operation, int error) noexcept {
   }
 }
 
-Verdict would_block(Operation& operation) noexcept {
-  // A UNIX listener's backlog is full: readiness would not tell when there is room.
-  if (operation.kind() == OperationKind::connect) return Verdict::back_off;
-  return is_file(operation) ? Verdict::by_worker : Verdict::poll;
+// Nothing was done although nothing stood in the way.
+Verdict tried_in_vain(Operation& operation, Verdict next, const os::System& system) noexcept {
+  Progress& state = progress(operation);
+  if (writes_to_nobody(system, operation)) return finish(operation, EIO);
+  if (fruitless_pause_ms(state.failures) > 0) return Verdict::back_off;
+  ++state.failures;
+  return next;
 }
 
-Verdict failed(Operation& operation, int error) noexcept {
+Verdict would_block(Operation& operation, const os::System& system) noexcept {
+  // A UNIX listener's backlog is full: readiness would not tell when there is room.
+  if (operation.kind() == OperationKind::connect) return Verdict::back_off;
+  if (is_file(operation)) return Verdict::by_worker;
+  // Later tries follow a report that it is ready.
+  if (!progress(operation).begun) return Verdict::poll;
+  return tried_in_vain(operation, Verdict::poll, system);
+}
+
+Verdict failed(Operation& operation, int error, const os::System& system) noexcept {
   Progress& state = progress(operation);
   switch (error) {
     case ECANCELED:
     case EINTR:
       // The descriptor is gone once close(2) has begun, interrupted or not.
       if (operation.kind() == OperationKind::close && error == EINTR) return finish(operation, 0);
-      return Verdict::again;
+      return tried_in_vain(operation, Verdict::again, system);
     case EAGAIN:
       give_block_back(state);
-      return would_block(operation);
+      return would_block(operation, system);
     default:
       break;
   }
@@ -191,7 +207,7 @@ Verdict judge(Operation& operation, const Message* message, int result,
   if (state.step == Step::poll) {
     verdict = polled(operation, result, system);
   } else if (result < 0) {
-    verdict = failed(operation, -result);
+    verdict = failed(operation, -result, system);
   } else {
     verdict = succeeded(operation, message, result);
   }

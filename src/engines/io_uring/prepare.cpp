@@ -3,6 +3,9 @@
 //     submitter, at any return from the kernel, even of a write that was left to a worker, for the
 //     worker hands back what it finds no room for. RWF_NOSIGNAL says no (since Linux 6.18);
 //     before, pipes are not written by the ring (IoUringEngine::write_by_call).
+//   - A datagram that finds no room is answered with EAGAIN (MSG_DONTWAIT). The kernel would
+//     otherwise try again by itself, with the list of buffers that the first try has used up: a
+//     UNIX socket then sends an empty datagram and reports success (seen up to Linux 6.18).
 //   - A list of buffers has the layout of the kernel's iovec and is passed as it is; only the rest
 //     of a partial transfer is written out anew.
 #include "engines/io_uring/prepare.hpp"
@@ -77,17 +80,20 @@ void set_piece(abi::Sqe& request, const iovec& piece) noexcept {
 // written out.
 std::span<iovec> list_of(Operation& operation, Message& message) noexcept {
   if (operation.has(Operation::vectored) && operation.bytes() == 0) {
-    const std::span<const MutableBuffer> list = operation.buffers();
-    // The same layout, and the kernel only reads the list.
-    auto* const pieces = reinterpret_cast<iovec*>(const_cast<MutableBuffer*>(list.data()));
-    return {pieces, std::min(list.size(), limits::buffers_max)};
+    return engines::list_of(operation);
   }
   return {message.pieces, pieces_of(operation, message.pieces)};
 }
 
 std::uint32_t message_flags(const Operation& operation) noexcept {
-  if (!is_read(operation)) return MSG_NOSIGNAL;
-  return 0;
+  switch (operation.kind()) {
+    case OperationKind::write_datagram:
+      return MSG_NOSIGNAL | MSG_DONTWAIT;
+    case OperationKind::write_stream:
+      return MSG_NOSIGNAL;
+    default:
+      return 0;
+  }
 }
 
 void prepare_message(abi::Sqe& request, Operation& operation, Message& message) noexcept {

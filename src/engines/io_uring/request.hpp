@@ -47,6 +47,7 @@ struct Request {
   std::uint32_t generation = 0;    ///< raised whenever the slot is freed
   std::uint32_t message = no_index;
   std::uint32_t next_free = no_index;
+  std::uint32_t next_resting = no_index;  ///< its successor in the list of those that back off
 };
 
 /// Where an operation is while the engine has it.
@@ -55,7 +56,7 @@ enum class Place : std::uint8_t {
   held,        ///< a sync that waits for earlier writes
   kernel,      ///< its request is in the ring: a completion will come
   postponed,   ///< the ring took no more; the leader submits it when it can
-  backing_off  ///< an accept or connect that will be tried again later
+  backing_off  ///< it will be tried again after a pause
 };
 
 /// What is asked of the kernel on behalf of the operation.
@@ -76,15 +77,13 @@ struct Progress {
   bool begun = false;             ///< tried before: a connect may find itself connected
   bool by_worker = false;         ///< to be done by a worker of the kernel, which may block
   bool straight = false;          ///< as submit_straight has left it
+  std::uint8_t failures = 0;      ///< tries in a row without a result (common/pauses.hpp)
   std::uint32_t epoch = 0;        ///< write_file: the number of the next sync; sync_file: its own
   BufferPool* pool = nullptr;     ///< of a pooled read
-  // No operation needs two of these: it is a read, an accept or connect, or a sync.
+  void* block = nullptr;          ///< pooled read: taken from the pool, for the kernel to fill
+  // No operation needs two of these at a time.
   union {
-    void* block = nullptr;  ///< pooled read: taken from the pool, while the kernel reads into it
-    std::int64_t delay_ns;  ///< accept, connect: the last back-off
-  };
-  union {
-    std::int64_t due_ns = 0;      ///< accept, connect: when it ends
+    std::int64_t due_ns = 0;      ///< while it backs off: when the pause ends
     std::uint32_t writes_before;  ///< sync_file: writes of its epoch not yet done
     Lane* straight_lane;          ///< while `straight`: in whose queue it is; null: a datagram
   };

@@ -531,8 +531,8 @@ SimulatedEngine::Done SimulatedEngine::perform_datagram(Record& record,
   const bool reads = operation.kind() == OperationKind::read_datagram;
   Attempt& attempt = state(operation).attempt;
   if (reads && !take_block(operation, attempt)) return Done::yes;
-  std::array<iovec, pieces_max> pieces;
-  const std::span<const iovec> all{pieces.data(), remaining(operation, pieces)};
+  iovec single;
+  const std::span<const iovec> all = datagram_pieces(operation, single);
   Endpoint* const peer = operation.endpoint();
   std::int64_t moved = 0;
   if (reads) {

@@ -3,6 +3,10 @@
 #include <netinet/in.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <vector>
+
+#include "../../support/counting_system.hpp"
 #include "operations.hpp"
 
 namespace baton::conformance {
@@ -63,6 +67,35 @@ TEST_P(Idle, hang_ups_and_unread_data_cost_nothing) {
   start(writing(ended, text, Operation::exactly));
   start(plain(OperationKind::wait_ready, full, Operation::writable));
   expect_quiet(50ms);
+}
+
+// As a daemon does that has opened all it needs.
+TEST_P(Idle, a_limit_below_what_is_open_stops_nothing) {
+  constexpr int count = 8;
+  if (GetParam().wait == "rt_signals") {
+    GTEST_SKIP() << "rt_signals waits and looks by poll, which such a limit refuses altogether";
+  }
+  use([](Config& config) { config.system = &test::counting_system(); });
+  std::vector<Pair> pairs;
+  std::vector<Probe*> reads;
+  for (int i = 0; i < count; ++i) {
+    pairs.push_back(unix_pair());
+    reads.push_back(&reading(adopt(pairs.back().ours), memory(8)));
+    start(*reads.back());
+  }
+  run_for(1ms);
+  rlimit saved{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &saved), 0);
+  const rlimit low{2, saved.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  test::system_calls().clear();
+  run_for(50ms);
+  const std::uint64_t calls = test::system_calls().all_but_locks();
+  for (const Pair& pair : pairs) send_all(pair.peer.get(), "data");
+  run([&] { return std::all_of(reads.begin(), reads.end(), [](Probe* p) { return p->done(); }); });
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &saved), 0);
+  EXPECT_LT(calls, 100U);
+  for (const Probe* read : reads) EXPECT_EQ(read->bytes(), 4U) << read->error().message();
 }
 
 TEST_P(Idle, accept_stays_pending_without_descriptors_and_recovers) {

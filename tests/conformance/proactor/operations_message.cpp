@@ -111,6 +111,32 @@ TEST_P(Message, vectored_datagrams_are_one_datagram) {
   EXPECT_EQ(from, client.endpoint);
 }
 
+TEST_P(Message, a_list_of_any_length_is_one_datagram) {
+  Socket client = bind(Endpoint::loopback(0));
+  Socket server = bind(Endpoint::loopback(0));
+  for (const std::size_t count :
+       {std::size_t{1}, std::size_t{64}, std::size_t{65}, limits::buffers_max}) {
+    std::string& text = memory(pattern(count));
+    std::string& into = memory(count);
+    std::vector<ConstBuffer> out;
+    std::vector<MutableBuffer> in;
+    for (std::size_t i = 0; i < count; ++i) {
+      out.emplace_back(std::string_view{text}.substr(i, 1));
+      in.emplace_back(&into[i], 1);
+    }
+    Probe& sent = plain(OperationKind::write_datagram, client.handle);
+    sent.set_buffers(ConstBuffers{out});
+    sent.set_endpoint(&server.endpoint);
+    finish(sent);
+    EXPECT_EQ(sent.bytes(), count);
+    Probe& received = plain(OperationKind::read_datagram, server.handle);
+    received.set_buffers(MutableBuffers{in});
+    finish(received);
+    EXPECT_EQ(received.bytes(), count);
+    EXPECT_TRUE(into == text) << count;
+  }
+}
+
 TEST_P(Message, wait_ready_tells_readable_and_writable) {
   Pair pair = unix_pair();
   const int raw = pair.ours.get();

@@ -1,0 +1,43 @@
+// Pauses: how long an engine lets an operation rest when readiness does not tell when to try again.
+// One rule for all engines, so that an operation that cannot go on costs no CPU anywhere.
+//
+//   fruitless   The descriptor is reported ready, and the call still answers EAGAIN. Another
+//               process may have been faster, so a few tries follow at once. Where readiness means
+//               something else - a UNIX datagram socket is writable although the queue of the peer
+//               is full - the pauses then grow.
+//   shortage    The process lacks descriptors or memory, or the backlog of a UNIX listener is full.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "baton/handle.hpp"
+#include "baton/operation.hpp"
+#include "os/system.hpp"
+
+namespace baton::engines {
+
+/// Tries in a row without a result; more are not counted.
+inline constexpr unsigned failures_max = 31;
+
+/// The pause in milliseconds after `failures` earlier fruitless tries; 0: wait for readiness.
+constexpr std::uint32_t fruitless_pause_ms(unsigned failures) noexcept {
+  constexpr unsigned at_once_max = 8;
+  constexpr unsigned doublings_max = 7;
+  if (failures < at_once_max) return 0;
+  return 1U << std::min(failures - at_once_max, doublings_max);
+}
+
+/// The pause in milliseconds after `failures` earlier ones.
+constexpr std::uint32_t shortage_pause_ms(unsigned failures) noexcept {
+  constexpr std::uint32_t first_ms = 10;
+  constexpr std::uint32_t longest_ms = 1'000;
+  constexpr unsigned doublings_max = 7;
+  return std::min(first_ms << std::min(failures, doublings_max), longest_ms);
+}
+
+/// The operation writes to a terminal whose other side is gone: reported ready for ever, and every
+/// write answers EAGAIN. Asked after a fruitless try only.
+bool writes_to_nobody(const os::System& system, const Operation& operation) noexcept;
+
+}  // namespace baton::engines

@@ -1,0 +1,140 @@
+// A peer that is full, or gone while it was full: nothing is lost, an end is told, and to wait
+// costs nothing (contract.md, rules 1 and 11).
+#include <pty.h>
+#include <sys/un.h>
+#include <termios.h>
+
+#include <cstddef>
+#include <cstring>
+#include <fstream>
+#include <set>
+
+#include "../../support/counting_system.hpp"
+#include "operations.hpp"
+
+namespace baton::conformance {
+namespace {
+
+class Full : public Operations {
+ protected:
+  /// A UNIX datagram socket that nobody reads yet.
+  struct Reader {
+    Fd fd;
+    Endpoint endpoint;
+  };
+  static Reader reader() {
+    static std::atomic<int> made{0};
+    Reader result;
+    result.endpoint = Endpoint::unix_path("@baton.full." + std::to_string(::getpid()) + "." +
+                                          std::to_string(made.fetch_add(1)))
+                          .value();
+    result.fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const auto* address = static_cast<const sockaddr*>(result.endpoint.data());
+    EXPECT_EQ(::bind(result.fd.get(), address, result.endpoint.size()), 0);
+    return result;
+  }
+  /// Datagrams that a UNIX socket takes before its reader comes.
+  static int queue_length() {
+    int length = 0;
+    std::ifstream{"/proc/sys/net/unix/max_dgram_qlen"} >> length;
+    EXPECT_GT(length, 0);
+    return length;
+  }
+  Handle* sender(const Reader& to, bool connected) {
+    Fd fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (connected) {
+      const auto* address = static_cast<const sockaddr*>(to.endpoint.data());
+      EXPECT_EQ(::connect(fd.get(), address, to.endpoint.size()), 0);
+    }
+    return adopt(fd, HandleKind::datagram_socket);
+  }
+  Probe& send(Handle* handle, std::string text, Endpoint* to) {
+    Probe& probe = plain(OperationKind::write_datagram, handle);
+    probe.set_buffer(ConstBuffer{std::string_view{memory(std::move(text))}});
+    probe.set_endpoint(to);
+    start(probe);
+    return probe;
+  }
+};
+BATON_CONFORMANCE_SOCKET_SUITE(Full);
+
+TEST_P(Full, a_slow_unix_peer_gets_every_datagram) {
+  for (const bool connected : {true, false}) {
+    Reader peer = reader();
+    Handle* const handle = sender(peer, connected);
+    std::multiset<std::string> sent;
+    std::multiset<std::string> received;
+    std::deque<Probe*> probes;
+    for (int i = 0; i < queue_length() + 20; ++i) {
+      const std::string text = "datagram " + std::to_string(i);
+      sent.insert(text);
+      probes.push_back(&send(handle, text, connected ? nullptr : &peer.endpoint));
+    }
+    // More than fits is under way before anything is read.
+    const auto done = [&] {
+      return std::count_if(probes.begin(), probes.end(),
+                           [](const Probe* probe) { return probe->done(); });
+    };
+    run([&] { return done() >= queue_length(); });
+    char text[64];
+    run([&] {
+      for (ssize_t size; (size = ::recv(peer.fd.get(), text, sizeof(text), 0)) >= 0;) {
+        received.emplace(text, static_cast<std::size_t>(size));
+      }
+      return received.size() == sent.size() && done() == static_cast<std::ptrdiff_t>(sent.size());
+    });
+    EXPECT_EQ(received, sent) << (connected ? "connected" : "unconnected");
+    for (const Probe* probe : probes) EXPECT_FALSE(probe->failed()) << probe->error().message();
+  }
+}
+
+TEST_P(Full, a_peer_that_stays_full_costs_next_to_nothing) {
+  use([](Config& config) { config.system = &test::counting_system(); });
+  for (const bool connected : {true, false}) {
+    Reader peer = reader();
+    Handle* const handle = sender(peer, connected);
+    Probe* last = nullptr;
+    for (int i = 0; i < queue_length() + 2; ++i) {
+      last = &send(handle, "full", connected ? nullptr : &peer.endpoint);
+    }
+    run_for(20ms);
+    test::system_calls().clear();
+    run_for(100ms);
+    EXPECT_LT(test::system_calls().all_but_locks(), 200U) << connected;
+    EXPECT_TRUE(last->is_pending());
+    // It can still be ended.
+    EXPECT_EQ(proactor().cancel(*last), CancelResult::requested);
+    finish(*last);
+    EXPECT_EQ(last->error(), std::errc::operation_canceled);
+  }
+}
+
+TEST_P(Full, a_write_to_a_terminal_ends_when_the_other_side_is_gone) {
+  if (GetParam().wait == "select" || GetParam().wait == "rt_signals") {
+    GTEST_SKIP() << "neither select nor a signal tells a writer that the other side of a terminal "
+                    "has hung up";
+  }
+  int master = -1;
+  int slave = -1;
+  ASSERT_EQ(::openpty(&master, &slave, nullptr, nullptr, nullptr), 0);
+  Fd ours = master;
+  Fd peer = slave;
+  termios raw{};
+  ASSERT_EQ(::tcgetattr(slave, &raw), 0);
+  ::cfmakeraw(&raw);
+  ASSERT_EQ(::tcsetattr(slave, TCSANOW, &raw), 0);
+  Handle* const handle = adopt(ours, HandleKind::pipe);
+  Probe& write = writing(handle, memory(pattern(1 << 20)), Operation::exactly);
+  Probe& behind = writing(handle, memory(pattern(1 << 10)), Operation::exactly);
+  start(write);
+  start(behind);
+  run([&] { return write.bytes() > 0; });
+  peer.reset();
+  finish(write);
+  finish(behind);
+  EXPECT_EQ(write.error(), std::errc::io_error) << write.error().message();
+  EXPECT_EQ(behind.error(), std::errc::io_error) << behind.error().message();
+}
+
+}  // namespace
+}  // namespace baton::conformance
