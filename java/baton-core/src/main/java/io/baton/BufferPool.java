@@ -11,7 +11,9 @@ final class BufferPool {
   private final PooledBuffer[] free;
   private final TaskQueue<ChannelTransfer> waiting = new TaskQueue<>();
   private int freeCount;
-  private int allocated;
+
+  // Written by the lane, read by any thread.
+  private volatile int allocated;
 
   BufferPool(Lane lane, int blockSize, int blocks) {
     this.lane = lane;
@@ -28,7 +30,7 @@ final class BufferPool {
       return null;
     }
     PooledBuffer block = new PooledBuffer(lane, blockSize);
-    allocated++;
+    allocated = allocated + 1;
     return block;
   }
 

@@ -142,6 +142,19 @@ public final class Demultiplexor implements AutoCloseable {
     return acceptBackOffs.sum();
   }
 
+  /**
+   * Blocks that pooled reads have needed so far, in use or free.
+   *
+   * @return as of now, over all lanes
+   */
+  public int getPooledBuffers() {
+    int sum = 0;
+    for (Lane lane : lanes) {
+      sum += lane.pool.allocated();
+    }
+    return sum;
+  }
+
   // -- channels ----------------------------------------------------------------------------------
 
   /**
@@ -390,7 +403,7 @@ public final class Demultiplexor implements AutoCloseable {
   }
 
   void register(ChannelCore core) {
-    if (phase.get() == STOPPING) {
+    if (phase.get() == STOPPING || isStopping() && core.isListener()) {
       throw stopped("a new channel");
     }
     openChannels.incrementAndGet();
@@ -424,7 +437,8 @@ public final class Demultiplexor implements AutoCloseable {
   }
 
   static StoppedException stopped(String what) {
-    return new StoppedException(what + ": this Demultiplexor has stopped; open another one");
+    return new StoppedException(
+        what + ": this Demultiplexor has stopped or is stopping; open another one");
   }
 
   private void stopIfQuiet() {

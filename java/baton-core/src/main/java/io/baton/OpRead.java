@@ -24,7 +24,7 @@ public final class OpRead extends Operation {
   boolean pooled;
   Until until = Until.SOMETHING;
   byte[] delimiter;
-  int delimiterEnd;
+  int delimiterEnd = -1;
   int begin;
   // Of a file; negative: at the file's own position.
   long position = -1;
