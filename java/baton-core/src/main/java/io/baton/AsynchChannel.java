@@ -453,7 +453,7 @@ public final class AsynchChannel implements AutoCloseable {
    * Binds the socket. A listener begins to listen.
    *
    * @param local null: any address and a free port
-   * @param backlog connections that may wait for an accept; 0: the system's default
+   * @param backlog connections that may wait for an accept; 0: as many as the system allows
    * @throws IOException if the system refuses
    */
   public void bind(SocketAddress local, int backlog) throws IOException {

@@ -16,6 +16,10 @@ final class ChannelTransfer extends Task implements Transfer {
     CLOSE
   }
 
+  // java.nio copies all of a heap buffer before each attempt to write it, and takes as much direct
+  // memory for a read. So much is shown to the engine at a time.
+  private static final int HEAP_CHUNK = 256 << 10;
+
   final ChannelCore core;
   Operation operation;
 
@@ -35,6 +39,10 @@ final class ChannelTransfer extends Task implements Transfer {
   Endpoint connection;
   Throwable error;
   boolean wasCancelled;
+
+  // The buffer whose limit is lower than the program's while the engine has it, or null.
+  private ByteBuffer lowered;
+  private int fullLimit;
 
   private Kind kind;
   private SocketAddress address;
@@ -93,6 +101,7 @@ final class ChannelTransfer extends Task implements Transfer {
     } catch (IOException | RuntimeException e) {
       error = e;
     }
+    restoreLimit();
     core.lane.submit(this);
   }
 
@@ -113,10 +122,13 @@ final class ChannelTransfer extends Task implements Transfer {
 
   @Override
   public ByteBuffer buffer() {
-    if (operation instanceof OpWrite write) {
-      return write.buffer;
+    if (operation instanceof OpRead read) {
+      return read.pooled ? block(read) : shown(read.buffer);
     }
-    OpRead read = (OpRead) operation;
+    return shown(((OpWrite) operation).buffer);
+  }
+
+  private ByteBuffer block(OpRead read) {
     if (read.buffer == null) {
       PooledBuffer block = core.lane.pool.take();
       if (block == null) {
@@ -125,9 +137,24 @@ final class ChannelTransfer extends Task implements Transfer {
       }
       read.block = block;
       read.buffer = block.take();
-      read.begin = 0;
     }
     return read.buffer;
+  }
+
+  private ByteBuffer shown(ByteBuffer buffer) {
+    if (buffer.isDirect() || buffer.remaining() <= HEAP_CHUNK) {
+      return buffer;
+    }
+    lowered = buffer;
+    fullLimit = buffer.limit();
+    return buffer.limit(buffer.position() + HEAP_CHUNK);
+  }
+
+  private void restoreLimit() {
+    if (lowered != null) {
+      lowered.limit(fullLimit);
+      lowered = null;
+    }
   }
 
   @Override
@@ -148,6 +175,7 @@ final class ChannelTransfer extends Task implements Transfer {
   @Override
   public void completed(int bytes) {
     moved = bytes;
+    restoreLimit();
     inFlight = false;
     core.lane.ready.add(this);
   }

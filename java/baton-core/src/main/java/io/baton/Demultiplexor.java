@@ -58,19 +58,22 @@ public final class Demultiplexor implements AutoCloseable {
   }
 
   private void startLanes() throws IOException {
-    CompletableFuture<?>[] opened = new CompletableFuture<?>[lanes.length];
-    for (int i = 0; i < lanes.length; i++) {
-      lanes[i].startThread();
-      opened[i] = lanes[i].opened;
-      lanesRunning.incrementAndGet();
-    }
     try {
-      CompletableFuture.allOf(opened).join();
+      for (Lane lane : lanes) {
+        lane.startThread();
+        lanesRunning.incrementAndGet();
+      }
+      for (Lane lane : lanes) {
+        lane.opened.join();
+      }
     } catch (CompletionException e) {
       stopNow();
       throw new IOException(
           "the engine " + provider.name() + " could not be opened: " + e.getCause().getMessage(),
           e.getCause());
+    } catch (RuntimeException | Error e) {
+      stopNow();
+      throw e;
     }
   }
 
@@ -345,7 +348,6 @@ public final class Demultiplexor implements AutoCloseable {
       for (Lane lane : lanes) {
         lane.submit(lane::drain);
       }
-      // Held back while listeners are being closed, so that the last channel cannot end it early.
       stopIfQuiet();
     }
     if (phase.get() == DRAINING) {

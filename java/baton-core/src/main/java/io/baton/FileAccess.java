@@ -24,22 +24,22 @@ final class FileAccess {
   /** A worker. */
   void perform(ChannelTransfer transfer) throws IOException {
     switch (transfer.fileWork) {
-      case READ -> transfer.moved = read((OpRead) transfer.operation);
-      case WRITE -> transfer.moved = write((OpWrite) transfer.operation);
+      case READ -> {
+        long at = ((OpRead) transfer.operation).position;
+        transfer.moved =
+            at < 0
+                ? channel.read(transfer.buffer())
+                : channel.read(transfer.buffer(), at + transfer.operation.bytes);
+      }
+      case WRITE -> {
+        long at = ((OpWrite) transfer.operation).position;
+        transfer.moved =
+            at < 0
+                ? channel.write(transfer.buffer())
+                : channel.write(transfer.buffer(), at + transfer.operation.bytes);
+      }
       case SYNC -> channel.force(true);
       case CLOSE -> channel.close();
     }
-  }
-
-  private int read(OpRead read) throws IOException {
-    return read.position < 0
-        ? channel.read(read.buffer)
-        : channel.read(read.buffer, read.position + read.bytes);
-  }
-
-  private int write(OpWrite write) throws IOException {
-    return write.position < 0
-        ? channel.write(write.buffer)
-        : channel.write(write.buffer, write.position + write.bytes);
   }
 }

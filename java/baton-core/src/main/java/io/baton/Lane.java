@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.locks.LockSupport;
 
 /**
  * One thread, its engine and its channels.
@@ -43,7 +44,7 @@ final class Lane implements Runnable {
   private volatile boolean asleep;
   private Thread thread;
   private Engine engine;
-  private Throwable engineFailure;
+  private volatile Throwable engineFailure;
   private ChannelCore channels;
   private boolean stopping;
 
@@ -68,7 +69,11 @@ final class Lane implements Runnable {
     // The push is ordered before this look, and the lane's note that it sleeps before its last look
     // into the inbox: either the lane sees the task or this sees the note.
     if (asleep && ASLEEP.compareAndSet(this, true, false)) {
-      engine.wake();
+      if (engineFailure == null) {
+        engine.wake();
+      } else {
+        LockSupport.unpark(thread);
+      }
     }
     return true;
   }
@@ -160,7 +165,8 @@ final class Lane implements Runnable {
       if (engineFailure == null) {
         engine.await(time);
       } else {
-        Thread.onSpinWait();
+        // Files and tasks still come to an end.
+        LockSupport.parkNanos(this, time < 0 ? Long.MAX_VALUE : time);
       }
     } catch (Throwable e) {
       engineFailed(e);

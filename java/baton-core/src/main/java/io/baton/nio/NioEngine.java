@@ -1,5 +1,6 @@
 package io.baton.nio;
 
+import io.baton.spi.ChannelEndpoint;
 import io.baton.spi.Endpoint;
 import io.baton.spi.Engine;
 import io.baton.spi.Transfer;
@@ -13,7 +14,6 @@ import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
-import java.nio.channels.spi.SelectorProvider;
 import java.util.ArrayDeque;
 import java.util.function.Consumer;
 
@@ -48,13 +48,7 @@ final class NioEngine implements Engine {
 
   @Override
   public Endpoint open(Endpoint.Kind kind) throws IOException {
-    SelectorProvider provider = selector.provider();
-    return new NioEndpoint(
-        switch (kind) {
-          case STREAM -> provider.openSocketChannel();
-          case LISTENER -> provider.openServerSocketChannel();
-          case DATAGRAM -> provider.openDatagramChannel();
-        });
+    return new NioEndpoint(ChannelEndpoint.newChannel(kind));
   }
 
   @Override

@@ -42,7 +42,7 @@ public interface Endpoint {
    * Binds to a local address; a listener begins to listen.
    *
    * @param local null: any address and a free port
-   * @param backlog of a listener; 0: the system's default
+   * @param backlog of a listener; 0: as long as the system allows
    * @throws IOException if the system refuses
    */
   void bind(SocketAddress local, int backlog) throws IOException;

@@ -53,8 +53,8 @@ public abstract class PooledContract extends EngineContract {
       connection.peer().getOutputStream().write(bytes("data"));
       assertEquals("data", recorder.nextGood(What.READ).text());
     }
-    // One at a time: each lane needed one.
-    assertTrue(demultiplexor.getPooledBuffers() <= 2);
+    // One read at a time had data. Each lane needs one block for it and may try one more.
+    assertTrue(demultiplexor.getPooledBuffers() <= 4);
     for (Connection connection : connections) {
       connection.close();
     }
