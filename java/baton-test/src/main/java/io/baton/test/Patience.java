@@ -7,12 +7,20 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
-/** How long tests wait for what must come: long enough for a busy machine. */
+/**
+ * How long tests wait for what must come, as in the C++ tests: a minute times the variable {@code
+ * BATON_TEST_PATIENCE}, a number above 0.
+ */
 public final class Patience {
   /** The common patience. */
-  public static final Duration PATIENCE = Duration.ofSeconds(60);
+  public static final Duration PATIENCE = patience();
 
   private Patience() {}
+
+  private static Duration patience() {
+    String minutes = System.getenv().getOrDefault("BATON_TEST_PATIENCE", "1");
+    return Duration.ofMillis((long) (60_000 * Double.parseDouble(minutes)));
+  }
 
   /**
    * Waits for a future.
@@ -24,7 +32,7 @@ public final class Patience {
    */
   public static <T> T await(CompletableFuture<T> future, String what) {
     try {
-      return future.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
+      return future.get(PATIENCE.toMillis(), TimeUnit.MILLISECONDS);
     } catch (TimeoutException e) {
       throw new AssertionError("did not come within " + PATIENCE + ": " + what, e);
     } catch (ExecutionException e) {
@@ -43,7 +51,7 @@ public final class Patience {
    */
   public static Throwable awaitFailure(CompletableFuture<?> future, String what) {
     try {
-      Object result = future.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
+      Object result = future.get(PATIENCE.toMillis(), TimeUnit.MILLISECONDS);
       throw new AssertionError(what + " did not fail, but gave " + result);
     } catch (TimeoutException e) {
       throw new AssertionError("did not come within " + PATIENCE + ": " + what, e);
@@ -62,7 +70,7 @@ public final class Patience {
    */
   public static void await(CountDownLatch latch, String what) {
     try {
-      if (!latch.await(PATIENCE.toSeconds(), TimeUnit.SECONDS)) {
+      if (!latch.await(PATIENCE.toMillis(), TimeUnit.MILLISECONDS)) {
         throw new AssertionError(
             "did not come within " + PATIENCE + ": " + what + ", " + latch.getCount() + " left");
       }

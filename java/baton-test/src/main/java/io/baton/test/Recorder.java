@@ -93,7 +93,7 @@ public class Recorder implements AsynchHandler {
    */
   public Completion nextAny() {
     try {
-      Completion next = told.poll(Patience.PATIENCE.toSeconds(), TimeUnit.SECONDS);
+      Completion next = told.poll(Patience.PATIENCE.toMillis(), TimeUnit.MILLISECONDS);
       if (next == null) {
         throw new AssertionError("did not come within " + Patience.PATIENCE + ": a completion");
       }

@@ -122,7 +122,7 @@ final class ChildJvm implements AutoCloseable {
 
   private String nextLine() {
     try {
-      String line = lines.poll(Patience.PATIENCE.toSeconds(), TimeUnit.SECONDS);
+      String line = lines.poll(Patience.PATIENCE.toMillis(), TimeUnit.MILLISECONDS);
       return line == null ? END : line;
     } catch (InterruptedException e) {
       throw new AssertionError(e);
