@@ -127,7 +127,8 @@ class EngineUseTest {
       channel.write(ByteBuffer.allocate(1));
       EngineContract.onLane(channel, () -> {});
       IOException failure = new IOException("broken by the test");
-      engine.failure = failure;
+      // On the lane, which is not inside a wait then.
+      channel.post(() -> engine.failure = failure);
       Patience.await(demultiplexor.terminated(), "the end");
       for (int i = 0; i < 3; i++) {
         Completion one = recorder.nextAny();
