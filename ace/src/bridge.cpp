@@ -65,7 +65,7 @@ Bridge::Bridge(Proactor& owner, Config config, const Options& options)
       native_(std::make_unique<baton::Proactor>(with_room(std::move(config)))),
       descriptor_(native_->descriptor()),
       descriptors_(*this, options.lazy),
-      posted_(*this) {}
+      posted_(*this, native_->lanes()) {}
 
 Bridge::~Bridge() = default;
 

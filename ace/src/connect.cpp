@@ -109,10 +109,12 @@ int Connect::connect(ACE_HANDLE handle, const ACE_Addr& remote, const ACE_Addr& 
     remove(*pending_, fildes);
   }
   // It failed at once: a completion all the same, as on Windows.
-  ACE_POSIX_Asynch_Result& result = *connecting->result.release();
-  result.set_error(static_cast<u_long>(error));
-  result.set_bytes_transferred(0);
-  if (posix_proactor()->post_completion(&result) == 0) return 0;
+  connecting->result->set_error(static_cast<u_long>(error));
+  connecting->result->set_bytes_transferred(0);
+  if (posix_proactor()->post_completion(connecting->result.get()) == 0) {
+    static_cast<void>(connecting->result.release());
+    return 0;
+  }
   if (made) ::close(fildes);
   return -1;
 }

@@ -7,9 +7,28 @@
 
 namespace baton::ace {
 
-Posted::Posted(Bridge& bridge) noexcept : bridge_(bridge) {
-  token_.set_completion(
-      [](Operation& operation) { static_cast<Posted*>(operation.context())->got_token(); }, this);
+Posted::Posted(Bridge& bridge, std::uint32_t lanes)
+    : bridge_(bridge), lanes_(lanes), tokens_(std::make_unique<Token[]>(lanes)) {
+  for (std::uint32_t lane = 0; lane < lanes_; ++lane) {
+    Token& token = tokens_[lane];
+    token.posted = this;
+    token.lane = lane;
+    token.operation.set_completion(
+        [](Operation& operation) {
+          auto& got = *static_cast<Token*>(operation.context());
+          got.posted->got(got);
+        },
+        &token);
+  }
+}
+
+/// REQUIRES: the mutex is held.
+std::error_code Posted::send(Token& token) noexcept {
+  if (token.out) return {};
+  const std::error_code error =
+      bridge_.native().post(token.operation, Notify::strong, Home{.lane = token.lane});
+  token.out = !error;
+  return error;
 }
 
 int Posted::push(ACE_POSIX_Asynch_Result& result) noexcept {
@@ -19,24 +38,23 @@ int Posted::push(ACE_POSIX_Asynch_Result& result) noexcept {
   } catch (const std::bad_alloc&) {
     return ENOMEM;
   }
-  if (!token_out_) {
-    if (const std::error_code error = bridge_.native().post(token_)) {
+  for (std::uint32_t lane = 0; lane < lanes_; ++lane) {
+    if (const std::error_code error = send(tokens_[lane])) {
       results_.pop_back();
       return errno_of(error);
     }
-    token_out_ = true;
   }
   count_.store(results_.size(), std::memory_order_relaxed);
   return 0;
 }
 
-void Posted::got_token() {
+void Posted::got(Token& token) {
   ACE_POSIX_Asynch_Result* result = nullptr;
   {
     const std::lock_guard guard{mutex_};
-    Bridge::Call* const call = Bridge::current();
-    token_out_ = false;
+    token.out = false;
     if (results_.empty() || bridge_.is_closed()) return;
+    Bridge::Call* const call = Bridge::current();
     if (call != nullptr && !call->posted) {
       call->posted = true;
       result = results_.front();
@@ -44,7 +62,7 @@ void Posted::got_token() {
       count_.store(results_.size(), std::memory_order_relaxed);
     }
     // A refusal means that the proactor stops; clear() has the rest.
-    if (!results_.empty()) token_out_ = !bridge_.native().post(token_);
+    if (!results_.empty()) static_cast<void>(send(token));
   }
   if (result != nullptr) bridge_.dispatch_posted(*result);
 }

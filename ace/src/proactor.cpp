@@ -81,10 +81,7 @@ int Proactor::start_aio(ACE_POSIX_Asynch_Result* result, Opcode opcode) {
 
 int Proactor::post_completion(ACE_POSIX_Asynch_Result* result) {
   const int error = bridge_->post(*result);
-  if (error == 0) return 0;
-  delete result;
-  errno = error;
-  return -1;
+  return error == 0 ? 0 : (errno = error, -1);
 }
 
 int Proactor::cancel_aio(ACE_HANDLE handle) { return bridge_->cancel(handle); }

@@ -60,7 +60,6 @@ class BATON_EXPORT Proactor : public ACE_POSIX_Proactor {
   /// The proactor underneath, for Baton's own objects beside ACE's in one event loop. It lives
   /// until close(). REQUIRES: not closed.
   [[nodiscard]] baton::Proactor& native() noexcept;
-  /// Whether one more operation would be refused with EAGAIN is asked by start_aio(nullptr, ...).
 
   /// Wakes every thread in handle_events, waits until they are gone, cancels what is pending and
   /// dispatches it in this thread: each operation completes once, with ECANCELED. Posted results
@@ -79,7 +78,8 @@ class BATON_EXPORT Proactor : public ACE_POSIX_Proactor {
   /// ESHUTDOWN), and then the caller keeps the result. Everything else is a completion. A null
   /// result asks whether there is room.
   int start_aio(ACE_POSIX_Asynch_Result* result, Opcode opcode) override;
-  /// Queues a result; one thread dispatches it. On failure (-1) the result is deleted.
+  /// Queues a result; one thread dispatches it and deletes it. On failure (-1; ENOMEM, ESHUTDOWN)
+  /// the caller keeps it: ACE's header says otherwise, its code does so, and its timers rely on it.
   int post_completion(ACE_POSIX_Asynch_Result* result) override;
   /// Cancels what is pending for a descriptor. 0: asked, and each completes once; 1: nothing is
   /// pending; -1: no such descriptor. ACE's 2 (not all of them) is never answered.
