@@ -10,20 +10,6 @@
 namespace baton::ace {
 namespace {
 
-/// The handler of every operation that the bridge starts.
-struct Finished {
-  Bridge* bridge;
-  Told told;
-  bool accept;
-
-  void operator()(Operation& operation) const {
-    Outcome outcome;
-    outcome.error = errno_of(operation.error());
-    if (!accept || outcome.error == 0) outcome.bytes = operation.bytes();
-    told.function(*bridge, told.what, outcome);
-  }
-};
-
 OperationKind kind_of(Action action, HandleKind handle) noexcept {
   const bool in = action == Action::read || action == Action::receive;
   if (action == Action::accept) return OperationKind::accept;
@@ -62,6 +48,22 @@ void fill(Operation& operation, Handle& handle, const Start& start) noexcept {
 }
 
 }  // namespace
+
+/// The handler of every operation that the bridge starts.
+struct Descriptors::Finished {
+  Bridge* bridge;
+  Descriptor* descriptor;
+  Told told;
+  bool accept;
+
+  void operator()(Operation& operation) const {
+    Outcome outcome;
+    outcome.error = errno_of(operation.error());
+    if (!accept || outcome.error == 0) outcome.bytes = operation.bytes();
+    descriptor->pending.fetch_sub(1, std::memory_order_relaxed);
+    told.function(*bridge, told.what, outcome);
+  }
+};
 
 Descriptors::~Descriptors() {
   for (const std::atomic<Chunk*>& chunk : chunks_) delete chunk.load(std::memory_order_relaxed);
@@ -144,9 +146,13 @@ int Descriptors::start_now(Descriptor& descriptor, const Start& start) noexcept 
   CachedOperation* const operation = bridge_.native().take_cached();
   if (operation == nullptr) return ENOMEM;
   fill(*operation, *descriptor.handle, start);
-  operation->emplace_handler(Finished{&bridge_, start.told, start.action == Action::accept});
-  return errno_of(bridge_.native().start_cached(
-      *operation, [this](Operation& filled) { return bridge_.native().start(filled); }));
+  const bool accepts = start.action == Action::accept;
+  operation->emplace_handler(Finished{&bridge_, &descriptor, start.told, accepts});
+  descriptor.pending.fetch_add(1, std::memory_order_relaxed);
+  const std::error_code error = bridge_.native().start_cached(
+      *operation, [this](Operation& filled) { return bridge_.native().start(filled); });
+  if (error) descriptor.pending.fetch_sub(1, std::memory_order_relaxed);
+  return errno_of(error);
 }
 
 int Descriptors::wait_in_line(Descriptor& descriptor, const Start& start) noexcept {
@@ -194,9 +200,11 @@ int Descriptors::cancel(int fildes) noexcept {
   return ::fcntl(fildes, F_GETFD) >= 0 ? 1 : -1;
 }
 
-/// And if something is, asks for its end.
+/// And if something is, asks for its end. (Baton cannot always tell: it may stand in the inbox of
+/// another thread's lane.)
 bool Descriptors::nothing_pending(Descriptor& descriptor) noexcept {
   return descriptor.handle == nullptr ||
+         descriptor.pending.load(std::memory_order_relaxed) == 0 ||
          bridge_.native().cancel(*descriptor.handle) == CancelResult::nothing_pending;
 }
 
@@ -219,6 +227,9 @@ void Descriptors::let_go(int fildes) noexcept {
 }
 
 void Descriptors::let_go(Descriptor& descriptor) noexcept {
+  if (descriptor.waiting) {
+    for (Waiting& each : *descriptor.waiting) each.cancelled = true;  // they meant the earlier file
+  }
   Handle& handle = *std::exchange(descriptor.handle, nullptr);
   CachedOperation* const closing = bridge_.native().take_cached();
   if (closing == nullptr) return bridge_.native().close_detached(handle);

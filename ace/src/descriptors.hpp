@@ -72,11 +72,13 @@ class Descriptors {
     Start start;
     bool cancelled = false;
   };
+  struct Finished;
   struct Descriptor {
     std::mutex mutex;
     Handle* handle = nullptr;
     native::OpenFile file;
     bool letting_go = false;
+    std::atomic<std::uint32_t> pending{0};  // with Baton, and not told yet
     std::unique_ptr<std::deque<Waiting>> waiting;  // only where some wait, or have waited
   };
   static constexpr std::size_t chunk_size = 256;
