@@ -45,8 +45,8 @@ Accept::~Accept() {
 int Accept::accept(ACE_Message_Block& block, std::size_t bytes_to_read, ACE_HANDLE accept_handle,
                    const void* act, int priority, int signal_number, int address_family) {
   if (handle_ == ACE_INVALID_HANDLE) return errno = EINVAL, -1;
-  const std::size_t address = address_family == AF_INET6 ? sizeof(sockaddr_in6)
-                                                         : sizeof(sockaddr_in);
+  const std::size_t address =
+      address_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
   if (block.space() < bytes_to_read + 2 * address) return errno = ENOBUFS, -1;
   if (!listens_.load(std::memory_order_relaxed)) {
     if (const int error = native::look_at(handle_, listener_)) return errno = error, -1;

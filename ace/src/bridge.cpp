@@ -19,8 +19,8 @@ thread_local Bridge::Call* current_call = nullptr;
 Config with_room(Config config) {
   rlimit limit{};
   if (config.handles_max == 0 && ::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-    config.handles_max = static_cast<std::uint32_t>(
-        std::min<rlim_t>(limit.rlim_max, limits::handles_max));
+    config.handles_max =
+        static_cast<std::uint32_t>(std::min<rlim_t>(limit.rlim_max, limits::handles_max));
   }
   return config;
 }
@@ -106,6 +106,7 @@ int Bridge::close() noexcept {
   // Runs what is left in this thread, by handlers that find native_ in its place still.
   delete native_.get();
   static_cast<void>(native_.release());
+  descriptors_.end_waiting();
   posted_.clear();
   return 0;
 }

@@ -47,9 +47,7 @@ class Bridge {
   /// As ACE_Proactor_Impl::handle_events.
   int handle_events(Deadline deadline);
   int close() noexcept;
-  [[nodiscard]] bool is_closed() const noexcept {
-    return closed_.load(std::memory_order_acquire);
-  }
+  [[nodiscard]] bool is_closed() const noexcept { return closed_.load(std::memory_order_acquire); }
 
   /// 0 or an errno.
   int start(const Start& start) noexcept;

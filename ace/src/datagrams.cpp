@@ -62,8 +62,8 @@ void ended(Bridge& bridge, void* what, Outcome outcome) {
 }
 
 /// 0, or -1 and errno. The result is taken over, or deleted.
-int begin(Bridge& bridge, int fildes, ACE_Message_Block& block, bool reads,
-          const ACE_Addr* address, ACE_POSIX_Asynch_Result* made) noexcept {
+int begin(Bridge& bridge, int fildes, ACE_Message_Block& block, bool reads, const ACE_Addr* address,
+          ACE_POSIX_Asynch_Result* made) noexcept {
   std::unique_ptr<ACE_POSIX_Asynch_Result> result{made};
   std::unique_ptr<Datagram> datagram{new (std::nothrow) Datagram};
   const std::size_t blocks = blocks_of(&block);

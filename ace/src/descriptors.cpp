@@ -36,7 +36,8 @@ void fill(Operation& operation, Handle& handle, const Start& start) noexcept {
   const OperationKind kind = kind_of(start.action, handle.kind());
   operation.prepare(kind, &handle, flags_of(kind));
   if (start.list) {
-    operation.set_buffers(MutableBuffers{static_cast<const MutableBuffer*>(start.data), start.size});
+    operation.set_buffers(
+        MutableBuffers{static_cast<const MutableBuffer*>(start.data), start.size});
   } else {
     operation.set_buffer(MutableBuffer{start.data, start.size});
   }
@@ -174,7 +175,8 @@ bool Descriptors::begin_next(Descriptor& descriptor) noexcept {
     if (descriptor.letting_go || !descriptor.waiting || descriptor.waiting->empty()) return false;
     next = descriptor.waiting->front();
     descriptor.waiting->pop_front();
-    error = next.cancelled ? ECANCELED : start_now(descriptor, next.start);
+    const bool cancelled = next.cancelled || bridge_.is_closed();
+    error = cancelled ? ECANCELED : start_now(descriptor, next.start);
   }
   if (error != 0) next.start.told.function(bridge_, next.start.told.what, {0, error});
   return true;
@@ -182,6 +184,17 @@ bool Descriptors::begin_next(Descriptor& descriptor) noexcept {
 
 void Descriptors::begin_all(Descriptor& descriptor) noexcept {
   while (begin_next(descriptor)) {
+  }
+}
+
+void Descriptors::end_waiting() noexcept {
+  for (const std::atomic<Chunk*>& each : chunks_) {
+    Chunk* const chunk = each.load(std::memory_order_acquire);
+    if (chunk == nullptr) continue;
+    for (Descriptor& descriptor : chunk->descriptors) {
+      descriptor.letting_go = false;
+      begin_all(descriptor);
+    }
   }
 }
 
@@ -203,8 +216,7 @@ int Descriptors::cancel(int fildes) noexcept {
 /// And if something is, asks for its end. (Baton cannot always tell: it may stand in the inbox of
 /// another thread's lane.)
 bool Descriptors::nothing_pending(Descriptor& descriptor) noexcept {
-  return descriptor.handle == nullptr ||
-         descriptor.pending.load(std::memory_order_relaxed) == 0 ||
+  return descriptor.handle == nullptr || descriptor.pending.load(std::memory_order_relaxed) == 0 ||
          bridge_.native().cancel(*descriptor.handle) == CancelResult::nothing_pending;
 }
 
@@ -242,7 +254,8 @@ void Descriptors::let_go(Descriptor& descriptor) noexcept {
     begin_all(descriptor);
   });
   const std::error_code error = bridge_.native().start_cached(
-      *closing, [this, &handle](Operation& filled) { return bridge_.native().close(handle, filled); });
+      *closing,
+      [this, &handle](Operation& filled) { return bridge_.native().close(handle, filled); });
   descriptor.letting_go = !error;
 }
 

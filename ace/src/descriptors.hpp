@@ -66,6 +66,8 @@ class Descriptors {
   void handed_out(int fildes) noexcept;
   /// The program has no more use for a number.
   void let_go(int fildes) noexcept;
+  /// Tells everything that still waits its end. REQUIRES: the bridge is closed, and Baton is gone.
+  void end_waiting() noexcept;
 
  private:
   struct Waiting {
@@ -78,7 +80,7 @@ class Descriptors {
     Handle* handle = nullptr;
     native::OpenFile file;
     bool letting_go = false;
-    std::atomic<std::uint32_t> pending{0};  // with Baton, and not told yet
+    std::atomic<std::uint32_t> pending{0};         // with Baton, and not told yet
     std::unique_ptr<std::deque<Waiting>> waiting;  // only where some wait, or have waited
   };
   static constexpr std::size_t chunk_size = 256;

@@ -51,8 +51,8 @@ int Proactor::handle_events() { return bridge_->handle_events(Deadline::never())
 int Proactor::handle_events(ACE_Time_Value& wait_time) {
   if (wait_time < ACE_Time_Value::zero) return errno = EINVAL, -1;
   const ACE_Countdown_Time countdown{&wait_time};  // also when a handler throws
-  const Duration span = std::chrono::seconds{wait_time.sec()} +
-                        std::chrono::microseconds{wait_time.usec()};
+  const Duration span =
+      std::chrono::seconds{wait_time.sec()} + std::chrono::microseconds{wait_time.usec()};
   return bridge_->handle_events(wait_time == ACE_Time_Value::zero ? Deadline::immediately()
                                                                   : Deadline::after(span));
 }
@@ -111,9 +111,7 @@ ACE_Asynch_Write_Dgram_Impl* Proactor::create_asynch_write_dgram() {
   return make<WriteDatagram>(this, bridge_);
 }
 ACE_Asynch_Accept_Impl* Proactor::create_asynch_accept() { return make<Accept>(this, bridge_); }
-ACE_Asynch_Connect_Impl* Proactor::create_asynch_connect() {
-  return make<Connect>(this, bridge_);
-}
+ACE_Asynch_Connect_Impl* Proactor::create_asynch_connect() { return make<Connect>(this, bridge_); }
 ACE_Asynch_Transmit_File_Impl* Proactor::create_asynch_transmit_file() {
   return make<TransmitFile>(this, bridge_);
 }

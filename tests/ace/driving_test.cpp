@@ -120,8 +120,8 @@ TEST_F(Driving, ManyPostedByManyThreadsAllComplete) {
   for (std::thread& poster : posters) poster.join();
   EXPECT_TRUE(seen_.count.reaches(4 * each));
   end();
-  EXPECT_EQ(static_cast<std::size_t>(4 * each), std::set<int>(seen_.order.begin(),
-                                                             seen_.order.end()).size());
+  EXPECT_EQ(static_cast<std::size_t>(4 * each),
+            std::set<int>(seen_.order.begin(), seen_.order.end()).size());
   EXPECT_EQ(0, seen_.alive);
 }
 

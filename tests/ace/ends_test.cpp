@@ -28,9 +28,7 @@ class Counter : public ACE_Handler {
     if (connected != ACE_INVALID_HANDLE) ::close(connected);
     took(result.error());
   }
-  void took(u_long error) {
-    ++(error == ECANCELED ? cancelled : error == 0 ? succeeded : failed);
-  }
+  void took(u_long error) { ++(error == ECANCELED ? cancelled : error == 0 ? succeeded : failed); }
   [[nodiscard]] int all() const { return cancelled + succeeded + failed; }
 
   std::atomic<int> cancelled{0};
@@ -179,8 +177,7 @@ TEST_F(Ends, ChildOfForkOnlyCloses) {
 
 class Suicidal final : public ACE_Handler {
  public:
-  Suicidal(ACE_Proactor* with, int fildes, std::atomic<int>& deleted)
-      : deleted_(deleted) {
+  Suicidal(ACE_Proactor* with, int fildes, std::atomic<int>& deleted) : deleted_(deleted) {
     EXPECT_EQ(0, reader_.open(*this, fildes, nullptr, with));
     EXPECT_EQ(0, reader_.read(block_, 10));
   }

@@ -70,7 +70,8 @@ class Taker final : public ACE_Handler {
   }
   Ended read;
   Ended written;
-  ACE_INET_Addr sender{static_cast<u_short>(0), INADDR_LOOPBACK};  // of the family that it shall tell
+  ACE_INET_Addr sender{static_cast<u_short>(0),
+                       INADDR_LOOPBACK};  // of the family that it shall tell
   std::size_t to_write = 0;
 };
 
@@ -248,7 +249,8 @@ TEST_F(Transfers, OffsetsHave64Bits) {
 class TransmitFile : public Transfers {
  protected:
   TransmitFile() : content_(100'000, '\0') {
-    for (std::size_t i = 0; i < content_.size(); ++i) content_[i] = static_cast<char>(i * 7 + i / 256);
+    for (std::size_t i = 0; i < content_.size(); ++i)
+      content_[i] = static_cast<char>(i * 7 + i / 256);
     EXPECT_EQ(static_cast<ssize_t>(content_.size()),
               ::pwrite(file_, content_.data(), content_.size(), 0));
     EXPECT_EQ(0, sender_.open(taker_, pair_.first, nullptr, ace()));
