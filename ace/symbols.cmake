@@ -1,6 +1,6 @@
 # The names that libbaton-ace-preload stands in for: the symbol of ACE_Proactor's constructor
-# contains the type of its timer queue, so the compiler is asked. Sets BATON_ACE_SYMBOLS to false, or
-# writes ace_symbols.hpp into the build folder.
+# contains the type of its timer queue, so the compiler is asked. Sets BATON_ACE_SYMBOLS to false,
+# or writes ace_symbols.hpp into the build folder.
 
 find_program(BATON_NM nm)
 mark_as_advanced(BATON_NM)

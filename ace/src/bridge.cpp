@@ -98,7 +98,8 @@ int Bridge::close() noexcept {
   }
   const std::lock_guard guard{closing_};
   if (native_ == nullptr) return 0;
-  if (::getpid() == process_) {  // else the other threads are not in this process
+  const bool child = ::getpid() != process_;  // of a fork: the other threads are not in it
+  if (!child) {
     native_->stop();
     // Looked at once a millisecond: a thread that leaves cannot notify, see ~Entry.
     while (entries_.load() != 0) std::this_thread::sleep_for(std::chrono::milliseconds{1});
@@ -106,7 +107,7 @@ int Bridge::close() noexcept {
   // Runs what is left in this thread, by handlers that find native_ in its place still.
   delete native_.get();
   static_cast<void>(native_.release());
-  descriptors_.end_waiting();
+  if (!child) descriptors_.end_waiting();
   posted_.clear();
   return 0;
 }

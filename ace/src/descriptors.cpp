@@ -175,8 +175,8 @@ bool Descriptors::begin_next(Descriptor& descriptor) noexcept {
     if (descriptor.letting_go || !descriptor.waiting || descriptor.waiting->empty()) return false;
     next = descriptor.waiting->front();
     descriptor.waiting->pop_front();
-    const bool cancelled = next.cancelled || bridge_.is_closed();
-    error = cancelled ? ECANCELED : start_now(descriptor, next.start);
+    error = next.cancelled ? ECANCELED : start_now(descriptor, next.start);
+    if (error == ESHUTDOWN) error = ECANCELED;  // it was started, and ends with the proactor
   }
   if (error != 0) next.start.told.function(bridge_, next.start.told.what, {0, error});
   return true;
@@ -192,7 +192,13 @@ void Descriptors::end_waiting() noexcept {
     Chunk* const chunk = each.load(std::memory_order_acquire);
     if (chunk == nullptr) continue;
     for (Descriptor& descriptor : chunk->descriptors) {
-      descriptor.letting_go = false;
+      {
+        const std::lock_guard guard{descriptor.mutex};
+        descriptor.letting_go = false;
+        if (descriptor.waiting) {
+          for (Waiting& one : *descriptor.waiting) one.cancelled = true;
+        }
+      }
       begin_all(descriptor);
     }
   }

@@ -1,8 +1,8 @@
 // libbaton-ace-preload: brings Baton into programs that use ACE_Proactor and do not know Baton.
 //
 // libACE and programs reach the constructor and destructor of ACE_Proactor through the dynamic
-// linker, so that these here come first. The constructor gives ACE's own another implementation; the
-// destructor deletes it when ACE's timer thread has ended - ACE itself deletes it before, and a
+// linker, so that these here come first. The constructor gives ACE's own another implementation;
+// the destructor deletes it when ACE's timer thread has ended - ACE itself deletes it before, and a
 // timer that fires then meets freed memory. This library does not link libACE: preloaded into a
 // program without ACE it does nothing, and into one with another version it says so.
 #include "preload.hpp"

@@ -6,8 +6,8 @@
 
 #include "results.hpp"
 
-// libACE does not export this destructor (7.0.8 and before), which classes that derive from it need.
-// This one stays inside this library.
+// libACE does not export this destructor (7.0.8 and before), which derived classes need. This one
+// stays inside this library.
 ACE_BEGIN_VERSIONED_NAMESPACE_DECL
 ACE_Asynch_Transmit_File_Impl::~ACE_Asynch_Transmit_File_Impl() = default;
 ACE_END_VERSIONED_NAMESPACE_DECL
