@@ -243,8 +243,8 @@ step_ace() {
   "$CXX" -std=c++20 "$here/ace/main.cpp" -o "$WORK_DIR/ace_by_pkg_config" -Wl,-rpath,"$lib" \
     $(PKG_CONFIG_PATH=$lib/pkgconfig pkg-config --cflags --libs baton-ace)
   "$WORK_DIR/ace_by_pkg_config"
-  "$prefix/bin/baton-ace" --explain "$WORK_DIR/ace/consumer" stock 2>&1 | grep 'engine' >/dev/null ||
-    fail "baton-ace --explain tells no engine"
+  "$prefix/bin/baton-ace" --explain "$WORK_DIR/ace/consumer" stock 2>&1 |
+    grep 'engine' >/dev/null || fail "baton-ace tells no engine"
 }
 
 # As in the build tree (test `hardening`), and that no search path is built in.
