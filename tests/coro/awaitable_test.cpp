@@ -95,37 +95,32 @@ TEST_P(Awaitables, bring_along_what_they_were_made_of) {
 }
 
 template <class Read>
-Task<void> await_first(Read& read, std::size_t& bytes) {
+Task<void> await_first(Read& read, bool& begun, std::size_t& bytes) {
+  begun = true;
   const auto got = co_await read;
   bytes = got.value();
 }
 
 TEST_P(Awaitables, a_second_await_is_refused_and_leaves_the_first) {
   complete([](Proactor& proactor, Ends ends) -> Task<void> {
-    for (const bool in_strand : {false, true}) {
-      std::array<char, 8> buffer{};
-      CancellationSource source{proactor};
-      auto read = ends.first.read(buffer).cancel_with(source.token());
-      std::size_t bytes = 0;
-      Scope scope{proactor, {.strand = in_strand}};
-      scope.spawn(await_first(read, bytes));
-      if (in_strand) {
-        // Behind the first in the strand.
-        scope.spawn([](decltype(read)& pending, StreamSocket& peer) -> Task<void> {
-          const auto second = co_await pending;
-          EXPECT_EQ(second.error(), errc::operation_in_use);
-          EXPECT_TRUE(co_await peer.write_all(std::string_view{"abc"}));
-        }(read, ends.second));
-      } else {
-        const auto second = co_await read;
-        EXPECT_EQ(second.error(), errc::operation_in_use);
-        EXPECT_TRUE(co_await ends.second.write_all(std::string_view{"abc"}));
-      }
-      co_await scope.join();
-      EXPECT_EQ(bytes, 3U);
-      const auto third = co_await read;
-      EXPECT_EQ(third.error(), errc::operation_in_use) << "complete: its result is taken";
-    }
+    std::array<char, 8> bytes_read{};
+    CancellationSource source{proactor};
+    auto both = ends.first.read(bytes_read).cancel_with(source.token());
+    bool begun = false;
+    std::size_t bytes = 0;
+    Scope scope{proactor, {.strand = true}};
+    scope.spawn(await_first(both, begun, bytes));
+    scope.spawn([](Proactor& where, decltype(both)& pending, StreamSocket& peer,
+                   const bool& is_begun) -> Task<void> {
+      while (!is_begun) static_cast<void>(co_await yield(where));
+      const auto second = co_await pending;
+      EXPECT_EQ(second.error(), errc::operation_in_use);
+      EXPECT_TRUE(co_await peer.write_all(std::string_view{"abc"}));
+    }(proactor, both, ends.second, begun));
+    co_await scope.join();
+    EXPECT_EQ(bytes, 3U);
+    const auto third = co_await both;
+    EXPECT_EQ(third.error(), errc::operation_in_use) << "complete: its result is taken";
     // Without anything that could cancel it.
     std::array<char, 8> buffer{};
     auto read = ends.first.read(buffer);

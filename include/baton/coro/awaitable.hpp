@@ -9,7 +9,8 @@
 // An awaitable is awaited once, in the expression that makes it or later. Until then it moves: it
 // may be named, returned, or stored. It owns what it was made of; a modifier moves the awaitable
 // into its result. A second await, pending or not, answers errc::operation_in_use and leaves the
-// first as it was. REQUIRES: it is neither moved nor destroyed while it is awaited.
+// first as it was. REQUIRES: it is neither moved nor destroyed while it is awaited, and all its
+// awaits are made by one thread or in one strand.
 #pragma once
 
 #include <atomic>
@@ -68,7 +69,10 @@ class BATON_EXPORT OperationAwaiter {
 
   // For cancellation: any thread, between arm and disarm.
   void request_cancel() noexcept;
-  void set_hook(CancellationHook& hook) noexcept { hook_ = &hook; }
+  /// Before the await; one that is under way keeps its own.
+  void set_hook(CancellationHook& hook) noexcept {
+    if (operation_->state() == OperationState::initialized) hook_ = &hook;
+  }
 
  protected:
   /// Takes the place of one that is not awaited yet.
