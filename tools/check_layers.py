@@ -215,14 +215,14 @@ def check_own_header(root, path, group, name, quoted):
 
 
 def check_outside(path, name):
-    """uaio, ace, examples and benchmarks use the public interface only."""
+    """uaio, ace, native, examples and benchmarks use the public interface only."""
     if name.startswith(("src/", "../")) or re.match(
             r"(base|os|demux|engines|core|io|coro|capi|config)/", name):
         return "uses the public interface only"
     return None
 
 
-OUTSIDE = ("examples", "uaio", "ace", "bench")
+OUTSIDE = ("examples", "uaio", "ace", "native", "bench")
 
 
 def includes(text):

@@ -19,7 +19,7 @@ import sys
 COLUMNS_MAX = 100
 CODE = {".hpp", ".cpp", ".h", ".c", ".py", ".sh", ".cmake", ".pml"}
 TEXT = CODE | {".md", ".txt", ".in", ".json", ".xml"}
-SKIPPED_FOLDERS = re.compile(r"^(build.*|\.git|__pycache__|\.cache)$")
+SKIPPED_FOLDERS = re.compile(r"^(build.*|target|\.git|__pycache__|\.cache)$")
 # Spelt in two parts, for this file is checked too.
 LEFT_TO_DO = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
 REQUIREMENT = re.compile(r"\b([PJUDBX]-\d\d)\b")

@@ -4,10 +4,11 @@
 usage: sum_results.py FOLDER [FAILED_STAGE...]
 
 RUN.xml is what a run wrote. A ctest entry that is a whole GoogleTest program, or a part of one,
-counts as the tests that it executed. A skip that tests/skips.declared does not declare has failed
-(declared_skips.py), and so has a stage none of whose tests failed (a build, the format check, ctest
-itself). Failed tests are shown with the end of their output, reasons of skips are counted. Exit
-status 0 only if something passed and nothing failed.
+counts as the tests that it executed, and so does one that names folders with Surefire's files
+(scripts/java: `surefire: WHERE FOLDER`). A skip that tests/skips.declared does not declare has
+failed (declared_skips.py), and so has a stage none of whose tests failed (a build, the format
+check, ctest itself). Failed tests are shown with the end of their output, reasons of skips are
+counted. Exit status 0 only if something passed and nothing failed.
 """
 
 import collections
@@ -28,12 +29,16 @@ SHOWN = 60
 # What a sanitizer says at the end of a program belongs to none of its tests.
 WHOLE = "ends_by_itself"
 OF_GTEST = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}
+OF_JUNIT = {"failure": "failed", "error": "failed", "skipped": "skipped"}
 
 
 # What a GoogleTest program says whose filter fits no test.
 EMPTY = re.compile(r"^\[==========\] 0 tests from", re.MULTILINE)
 # What Python's unittest says of tests that it left out, inside one entry of ctest.
 UNITTEST_SKIPS = re.compile(r"^OK \(skipped=(\d+)\)$", re.MULTILINE)
+
+# Where scripts/java says that the results of a Java machine are.
+SUREFIRE = re.compile(r"^surefire: (\S+) (.+)$", re.MULTILINE)
 
 
 class Case:
@@ -62,10 +67,29 @@ def verdict(case):
     return "failed"
 
 
+def surefire_cases(name, output):
+    """The JUnit tests whose results an entry of ctest names."""
+    cases = []
+    for where, folder in SUREFIRE.findall(output):
+        for path in sorted(pathlib.Path(folder).glob("TEST-*.xml")):
+            for test in ElementTree.parse(path).getroot().iter("testcase"):
+                said = next((part for part in test if part.tag in OF_JUNIT), None)
+                text = "" if said is None else f"{said.get('message', '')}\n{said.text or ''}"
+                cases.append(Case(f"{name}/{where}/{test.get('classname')}.{test.get('name')}",
+                                  "passed" if said is None else OF_JUNIT[said.tag], text.strip()))
+    return cases
+
+
 def parts_of(case):
-    """The GoogleTest tests of one entry of ctest; itself if it is none."""
+    """The tests of one entry of ctest, of GoogleTest or JUnit; itself if it is none of those."""
     output = (case.findtext("system-out") or "").rstrip()
     name, result = case.get("name"), verdict(case)
+    if SUREFIRE.search(output):
+        parts = surefire_cases(name, output)
+        failed = any(part.verdict == "failed" for part in parts)
+        if not parts or result == "failed" and not failed:
+            parts.append(Case(f"{name}/{WHOLE}", "failed", output))
+        return parts
     tests = gtest_output.tests_of(output.split("\n"), name.split("/")[0])
     if not tests and EMPTY.search(output):
         return [Case(name, "failed", output)]

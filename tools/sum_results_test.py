@@ -105,6 +105,33 @@ class SumResults(unittest.TestCase):
         self.assertEqual(self.run_with({}), (1, "0 passed, 1 failed, 0 skipped"))
         self.assertEqual(self.run_with({"a": ["skipped"]}), (1, "0 passed, 0 failed, 1 skipped"))
 
+    def surefire(self, tests, status="run"):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "TEST-x.T.xml").write_text(
+                "<testsuite>" + "".join(
+                    f'<testcase classname="x.T" name="{name}">{inside}</testcase>'
+                    for name, inside in tests.items()) + "</testsuite>")
+            CASES["java"] = (f'<testcase name="java" status="{status}"><system-out>'
+                             f"surefire: 17 {folder}\nsurefire: 25 {folder}\n"
+                             "</system-out></testcase>")
+            declared = declared_skips.Declared("every | x.T.c$ | too few", machine="ci")
+            return self.run_with({"a": ["java"]}, declared=declared, lines=2)
+
+    def test_counts_what_surefire_wrote(self):
+        self.assertEqual(
+            self.surefire({"a": "", "b": "", "c": '<skipped message="too few"/>'}),
+            (0, ["3 test bodies, 6 executions in 1 ctest entries",
+                 "4 passed, 0 failed, 2 skipped"]))
+        self.assertEqual(
+            self.surefire({"a": "", "b": '<failure message="m">stack</failure>',
+                           "c": "<error/>"}, "fail")[1][-1],
+            "2 passed, 4 failed, 0 skipped")
+        # An undeclared skip, a build that failed after good tests, and nothing at all.
+        self.assertEqual(self.surefire({"b": '<skipped message="too few"/>'})[1][-1],
+                         "0 passed, 2 failed, 0 skipped")
+        self.assertEqual(self.surefire({"a": ""}, "fail")[1][-1], "2 passed, 1 failed, 0 skipped")
+        self.assertEqual(self.surefire({})[1][-1], "0 passed, 1 failed, 0 skipped")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -63,8 +63,9 @@ class Handle {
   Ownership ownership_ = Ownership::owned;
   bool nonblocking_ = true;
   bool close_may_block_ = false;
-  bool readable_ = true;
-  bool appends_ = false;
+  // Set once, when the handle is adopted.
+  bool readable_ : 1 = true;
+  bool appends_ : 1 = false;
 
   // The proactor's own bookkeeping; guarded as the lane that the handle is at home in.
   enum class Phase : std::uint8_t { free, open, closing, closed };

@@ -13,7 +13,6 @@
 #include "baton/limits.hpp"
 #include "baton/log.hpp"
 #include "demux/registry.hpp"
-#include "demux/wait/common.hpp"
 
 namespace baton::demux {
 namespace {
@@ -418,10 +417,11 @@ std::size_t Demultiplexer::rest_after_failure(std::error_code error, Deadline de
   const unsigned failures = again ? failures_ : 0;
   failures_ = std::min(failures + 1, doublings_max);
   log_failure(error, now_ns);
-  const Deadline until = std::min(deadline, Deadline::at_ns(now_ns + (ns_per_ms << failures)));
-  const Timeout timeout(system_, until);
+  const std::int64_t left_ns =
+      std::clamp(deadline.ns(), now_ns, now_ns + (ns_per_ms << failures)) - now_ns;
+  const timespec pause{0, left_ns};  // less than a second
   const SignalMask* const mask = by_signal_ ? interrupter_->signal_mask() : nullptr;
-  system_.ppoll(nullptr, 0, timeout.get(), mask != nullptr ? &mask->set : nullptr);
+  system_.ppoll(nullptr, 0, &pause, mask != nullptr ? &mask->set : nullptr);
   failed_at_ns_ = system_.monotonic_ns();
   return 0;
 }

@@ -291,7 +291,9 @@ os::System make_table() noexcept {
     scheduler().point();
     Node* node = kernel().find(fd);
     if (node == nullptr) return answer(-EBADF);
-    if (command == F_GETFL) return node->nonblocking ? O_NONBLOCK | O_RDWR : O_RDWR;
+    if (command == F_GETFL) {
+      return O_RDWR | (node->nonblocking ? O_NONBLOCK : 0) | (node->append ? O_APPEND : 0);
+    }
     if (command == F_SETFL) node->nonblocking = (argument & O_NONBLOCK) != 0;
     return 0;
   };

@@ -227,6 +227,26 @@ step_conformance_kit() {
   python3 -B "$here/own_engine/check_kit.py" "$WORK_DIR/own_engine/own_engine_conformance"
 }
 
+# A project that uses ACE through Baton, by the component `ace` and by pkg-config; and the command.
+step_ace() {
+  if [ ! -e "$prefix/include/baton/ace/proactor.hpp" ]; then
+    echo "built without ACE (apt-get install libace-dev)"
+    exit 77
+  fi
+  "$CMAKE" -S "$here/ace" -B "$WORK_DIR/ace" -G Ninja -DCMAKE_CXX_COMPILER="$CXX" \
+    -DCMAKE_BUILD_TYPE="$BUILD_TYPE" -DCMAKE_PREFIX_PATH="$prefix"
+  "$CMAKE" --build "$WORK_DIR/ace"
+  "$WORK_DIR/ace/consumer"
+  local lib
+  lib=$(dirname "$(find "$prefix" -name libbaton-ace.so)")
+  # shellcheck disable=SC2046
+  "$CXX" -std=c++20 "$here/ace/main.cpp" -o "$WORK_DIR/ace_by_pkg_config" -Wl,-rpath,"$lib" \
+    $(PKG_CONFIG_PATH=$lib/pkgconfig pkg-config --cflags --libs baton-ace)
+  "$WORK_DIR/ace_by_pkg_config"
+  "$prefix/bin/baton-ace" --explain "$WORK_DIR/ace/consumer" stock 2>&1 |
+    grep 'engine' >/dev/null || fail "baton-ace tells no engine"
+}
+
 # As in the build tree (test `hardening`), and that no search path is built in.
 step_hardening() {
   local reason=()

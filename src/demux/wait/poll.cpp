@@ -17,7 +17,6 @@
 // after remove no report names the old token. Scanning starts where the last one ended: when the
 // report array is short, low places do not starve high ones.
 #include <poll.h>
-#include <sys/select.h>
 
 #include <algorithm>
 #include <atomic>

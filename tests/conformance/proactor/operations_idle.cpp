@@ -72,9 +72,6 @@ TEST_P(Idle, hang_ups_and_unread_data_cost_nothing) {
 // As a daemon does that has opened all it needs.
 TEST_P(Idle, a_limit_below_what_is_open_stops_nothing) {
   constexpr int count = 8;
-  if (GetParam().wait == "rt_signals") {
-    GTEST_SKIP() << "rt_signals waits and looks by poll, which such a limit refuses altogether";
-  }
   use([](Config& config) { config.system = &test::counting_system(); });
   std::vector<Pair> pairs;
   std::vector<Probe*> reads;

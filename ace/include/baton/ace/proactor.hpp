@@ -1,0 +1,108 @@
+// baton::ace::Proactor: an implementation for ACE_Proactor that does its work with Baton, so that
+// programs written for ACE's Proactor run on io_uring or epoll (paper 000 sections 1, 2, 5, 13;
+// P-06, P-11, P-12, P-16, P-22).
+//
+//   ACE_Proactor proactor(new baton::ace::Proactor, true);      // it deletes the implementation
+//
+// The environment chooses the engine (BATON, as everywhere), and the bridge's own options
+// (BATON_ACE, see Options). docs/guide/ace.md says how it differs from ACE's own implementations.
+//
+// Threads: everything may be called by any thread, from inside handlers too, except where a line
+// says otherwise. After fork the child may only call close() and delete it.
+#pragma once
+
+#include <ace/POSIX_Proactor.h>
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+
+#include "baton/config.hpp"
+#include "baton/error.hpp"
+#include "baton/export.hpp"
+#include "baton/proactor.hpp"
+#include "baton/result.hpp"
+
+#ifndef ACE_HAS_AIO_CALLS
+#error "This ACE was built without the Proactor (ACE_HAS_AIO_CALLS): use one built with it."
+#endif
+
+namespace baton::ace {
+
+/// What BATON_ACE says: words with commas between them, "batch=1,lazy".
+struct BATON_EXPORT Options {
+  /// batch=N: completions that one call of handle_events may dispatch, 1 to 1,024. A posted result
+  /// is always the last of its call.
+  std::size_t batch = 16;
+  /// lazy: an operation is started by a thread in handle_events, never by the thread that asks for
+  /// it. For programs whose handlers must not run while the asking function is still at work.
+  bool lazy = false;
+  /// explain: the preloaded library tells on standard error what runs the program.
+  bool explain = false;
+
+  /// A word that is not known, or a number out of range, is a Failure that lists what would do.
+  static Result<Options, Failure> parse(std::string_view text);
+  /// BATON_ACE, read with secure_getenv.
+  static Result<Options, Failure> from_environment();
+};
+
+class Bridge;
+
+class BATON_EXPORT Proactor : public ACE_POSIX_Proactor {
+ public:
+  /// As the environment says (Config::from_environment, Options::from_environment). Throws
+  /// std::system_error whose text says what is missing or malformed.
+  Proactor();
+  explicit Proactor(Config config, const Options& options = {});
+  /// REQUIRES: not from inside a handler of its own. Closes it first.
+  ~Proactor() override;
+
+  /// The proactor underneath, for Baton's own objects beside ACE's in one event loop. It lives
+  /// until close(). REQUIRES: not closed.
+  [[nodiscard]] baton::Proactor& native() noexcept;
+
+  /// Wakes every thread in handle_events, waits until they are gone, cancels what is pending and
+  /// dispatches it in this thread: each operation completes once, with ECANCELED. Posted results
+  /// that nobody has taken are deleted, as ACE does. From then on everything answers -1 and
+  /// ESHUTDOWN. From inside a handler it only wakes the threads, and the destructor does the rest.
+  /// In the child of a fork nothing is dispatched. 0, always.
+  int close() override;
+
+  /// 1 when completions were dispatched, 0 when the time is over, -1 for errors: EINVAL for a
+  /// negative time, ESHUTDOWN when closed, EAGAIN when mode=per_thread has a thread already for
+  /// each lane. EINTR is no error. `wait_time` is reduced by the time that has passed.
+  int handle_events(ACE_Time_Value& wait_time) override;
+  int handle_events() override;
+
+  /// Starts a transfer: 0, or -1 and errno (EAGAIN over operations_max, EBADF, EISDIR, ENOMEM,
+  /// ESHUTDOWN), and then the caller keeps the result. Everything else is a completion. A null
+  /// result asks whether there is room.
+  int start_aio(ACE_POSIX_Asynch_Result* result, Opcode opcode) override;
+  /// Queues a result; one thread dispatches it and deletes it. On failure (-1; ENOMEM, ESHUTDOWN)
+  /// the caller keeps it: ACE's header says otherwise, its code does so, and its timers rely on it.
+  int post_completion(ACE_POSIX_Asynch_Result* result) override;
+  /// Cancels what is pending for a descriptor. 0: asked, and each completes once; 1: nothing is
+  /// pending; -1: no such descriptor. ACE's 2 (not all of them) is never answered.
+  int cancel_aio(ACE_HANDLE handle) override;
+
+  Proactor_Type get_impl_type() override;
+  /// Readable when handle_events may have something to dispatch (baton::Proactor::descriptor).
+  /// Posted results and timers do not show there.
+  ACE_HANDLE get_handle() const override;
+
+  ACE_Asynch_Read_Stream_Impl* create_asynch_read_stream() override;
+  ACE_Asynch_Write_Stream_Impl* create_asynch_write_stream() override;
+  ACE_Asynch_Read_File_Impl* create_asynch_read_file() override;
+  ACE_Asynch_Write_File_Impl* create_asynch_write_file() override;
+  ACE_Asynch_Read_Dgram_Impl* create_asynch_read_dgram() override;
+  ACE_Asynch_Write_Dgram_Impl* create_asynch_write_dgram() override;
+  ACE_Asynch_Accept_Impl* create_asynch_accept() override;
+  ACE_Asynch_Connect_Impl* create_asynch_connect() override;
+  ACE_Asynch_Transmit_File_Impl* create_asynch_transmit_file() override;
+
+ private:
+  friend class Bridge;
+  std::shared_ptr<Bridge> bridge_;  // shared with the operations, which may outlive this
+};
+
+}  // namespace baton::ace

@@ -1,0 +1,69 @@
+#include <ace/Message_Block.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "connections.hpp"
+#include "results.hpp"
+
+namespace baton::ace {
+namespace {
+
+/// As accept(2) gives it to ACE's own: blocking, and open across exec.
+void make_plain(int fildes) noexcept {
+  ::fcntl(fildes, F_SETFL, 0);
+  ::fcntl(fildes, F_SETFD, 0);
+}
+
+void accepted(Bridge& bridge, void* what, Outcome outcome) {
+  auto& result = *static_cast<ACE_POSIX_Asynch_Result*>(what);
+  result.aio_fildes = ACE_INVALID_HANDLE;
+  if (outcome.error == 0) {
+    const auto fildes = static_cast<int>(outcome.bytes);
+    bridge.descriptors().let_go(fildes);  // another file had the number before
+    if (handler_is_gone(result)) {
+      ::close(fildes);  // nobody else would
+    } else {
+      make_plain(fildes);
+      result.aio_fildes = fildes;
+    }
+  }
+  bridge.dispatch(result, {0, outcome.error});
+}
+
+}  // namespace
+
+Accept::~Accept() {
+  if (!listens_.load(std::memory_order_relaxed)) return;
+  bridge_->let_go(handle_);
+  native::OpenFile now;
+  if (native::look_at(handle_, now) == 0 && now == listener_) ::close(handle_);
+}
+
+int Accept::accept(ACE_Message_Block& block, std::size_t bytes_to_read, ACE_HANDLE accept_handle,
+                   const void* act, int priority, int signal_number, int address_family) {
+  if (handle_ == ACE_INVALID_HANDLE) return errno = EINVAL, -1;
+  const std::size_t address =
+      address_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  if (block.space() < bytes_to_read + 2 * address) return errno = ENOBUFS, -1;
+  if (!listens_.load(std::memory_order_relaxed)) {
+    if (const int error = native::look_at(handle_, listener_)) return errno = error, -1;
+    listens_.store(true, std::memory_order_relaxed);
+  }
+  std::unique_ptr<ACE_POSIX_Asynch_Result> result{
+      posix_part(posix_proactor()->create_asynch_accept_result(
+          handler_proxy_, handle_, accept_handle, block, bytes_to_read, act, ACE_INVALID_HANDLE,
+          priority, signal_number))};
+  if (!result) return errno = ENOMEM, -1;
+  Start start;
+  start.fildes = handle_;
+  start.action = Action::accept;
+  start.told = {accepted, result.get()};
+  if (const int error = bridge_->start(start)) return errno = error, -1;
+  static_cast<void>(result.release());
+  return 0;
+}
+
+}  // namespace baton::ace

@@ -1,0 +1,207 @@
+#include "bridge.hpp"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+#include "results.hpp"
+
+namespace baton::ace {
+namespace {
+
+thread_local Bridge::Call* current_call = nullptr;
+
+/// Programs raise their limit when they run already (ACE::set_handle_limit).
+Config with_room(Config config) {
+  rlimit limit{};
+  if (config.handles_max == 0 && ::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    config.handles_max =
+        static_cast<std::uint32_t>(std::min<rlim_t>(limit.rlim_max, limits::handles_max));
+  }
+  return config;
+}
+
+int errno_of(errc code) noexcept {
+  switch (code) {
+    case errc::limit_reached:
+      return EAGAIN;
+    case errc::no_free_handles:
+    case errc::descriptor_out_of_range:
+      return EMFILE;
+    case errc::stopped:
+    case errc::after_fork:
+      return ESHUTDOWN;
+    case errc::handle_closed:
+      return ECANCELED;
+    case errc::not_supported:
+      return EOPNOTSUPP;
+    case errc::timed_out:
+      return ETIMEDOUT;
+    case errc::operation_in_use:
+    case errc::wrong_handle_kind:
+      return EINVAL;
+    default:
+      return EIO;
+  }
+}
+
+}  // namespace
+
+int errno_of(std::error_code error) noexcept {
+  if (error.category() == error_category()) return errno_of(static_cast<errc>(error.value()));
+  return error.value();
+}
+
+Bridge::Call* Bridge::current() noexcept { return current_call; }
+
+Bridge::Bridge(Proactor& owner, Config config, const Options& options)
+    : owner_(&owner),
+      options_(options),
+      process_(::getpid()),
+      native_(std::make_unique<baton::Proactor>(with_room(std::move(config)))),
+      descriptor_(native_->descriptor()),
+      descriptors_(*this, options.lazy),
+      posted_(*this, native_->lanes()) {}
+
+Bridge::~Bridge() = default;
+
+// -- entering and closing -------------------------------------------------------------------------
+
+Bridge::Entry::Entry(Bridge& bridge) noexcept : bridge_(bridge) {
+  // seq_cst, both here and in close(): either the closing thread sees the entry and waits, or this
+  // thread sees that it is closed.
+  bridge_.entries_.fetch_add(1);
+  open_ = !bridge_.closed_.load();
+  if (!open_) errno = ESHUTDOWN;
+}
+
+// The last thing that touches the bridge: who waits in close() may delete it right after.
+Bridge::Entry::~Entry() { bridge_.entries_.fetch_sub(1); }
+
+std::uint32_t Bridge::entries_of_this_thread() const noexcept {
+  std::uint32_t count = 0;
+  for (const Call* each = current_call; each != nullptr; each = each->outer) {
+    if (each->bridge == this) ++count;
+  }
+  return count;
+}
+
+int Bridge::close() noexcept {
+  closed_.store(true);
+  if (entries_of_this_thread() > 0) {
+    native_->stop();
+    return 0;
+  }
+  const std::lock_guard guard{closing_};
+  if (native_ == nullptr) return 0;
+  const bool child = ::getpid() != process_;  // of a fork: the other threads are not in it
+  if (!child) {
+    native_->stop();
+    // Looked at once a millisecond: a thread that leaves cannot notify, see ~Entry.
+    while (entries_.load() != 0) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
+  // Runs what is left in this thread, by handlers that find native_ in its place still.
+  delete native_.get();
+  static_cast<void>(native_.release());
+  if (!child) descriptors_.end_waiting();
+  posted_.clear();
+  return 0;
+}
+
+// -- driving --------------------------------------------------------------------------------------
+
+int Bridge::handle_events(Deadline deadline) {
+  const Entry entry{*this};
+  if (!entry) return -1;
+  Call call{this, current_call};
+  struct Current {
+    explicit Current(Call& now) noexcept { current_call = &now; }
+    ~Current() { current_call = current_call->outer; }
+  } const current{call};
+  try {
+    return turn(call, deadline);
+  } catch (const std::system_error& error) {
+    if (error.code() != errc::too_many_threads || call.dispatched > 0) throw;
+    errno = EAGAIN;
+    return -1;
+  }
+}
+
+int Bridge::turn(Call& call, Deadline deadline) {
+  for (;;) {
+    const std::size_t handlers_max = posted_.empty() ? options_.batch : 1;
+    const std::size_t ran = native_->handle_events(deadline, handlers_max);
+    if (call.dispatched > 0) return 1;
+    if (closed_.load(std::memory_order_relaxed) || native_->stopped()) {
+      errno = ESHUTDOWN;
+      return -1;
+    }
+    // Handlers of the bridge's own are nobody's events.
+    if (ran == 0 && !deadline.is_never() && native_->now() >= deadline) return 0;
+  }
+}
+
+void Bridge::dispatch(ACE_POSIX_Asynch_Result& result, Outcome outcome) {
+  if (current_call != nullptr) ++current_call->dispatched;
+  // A handler that was deleted with its message block: nothing was moved, so nobody else needs to
+  // touch the block either.
+  if (outcome.bytes == 0 && handler_is_gone(result)) {
+    delete &result;
+    return;
+  }
+  owner_->application_specific_code(&result, outcome.bytes, nullptr,
+                                    static_cast<u_long>(outcome.error));
+}
+
+void Bridge::dispatch_posted(ACE_POSIX_Asynch_Result& result) {
+  if (current_call != nullptr) ++current_call->dispatched;
+  owner_->application_specific_code(&result, result.bytes_transferred(), nullptr, result.error());
+}
+
+// -- operations -----------------------------------------------------------------------------------
+
+int Bridge::start(const Start& start) noexcept {
+  const Entry entry{*this};
+  return entry ? descriptors_.start(start) : ESHUTDOWN;
+}
+
+int Bridge::room() noexcept {
+  const Entry entry{*this};
+  if (!entry) return ESHUTDOWN;
+  try {
+    std::uint64_t room = 0;
+    for (const ProcessorConfig& each : native_->config().processors) {
+      room += each.operations_max != 0 ? each.operations_max : limits::operations_max;
+    }
+    if (room == 0) room = limits::operations_max;
+    return native_->statistics().pending < room ? 0 : EAGAIN;
+  } catch (const std::bad_alloc&) {
+    return ENOMEM;
+  }
+}
+
+int Bridge::post(ACE_POSIX_Asynch_Result& result) noexcept {
+  const Entry entry{*this};
+  return entry ? posted_.push(result) : ESHUTDOWN;
+}
+
+int Bridge::cancel(int fildes) noexcept {
+  const Entry entry{*this};
+  if (!entry) return -1;
+  const int answer = descriptors_.cancel(fildes);
+  return transmissions_.cancel(fildes) ? 0 : answer;
+}
+
+void Bridge::opened(int fildes) noexcept {
+  if (const Entry entry{*this}; entry) descriptors_.opened(fildes);
+}
+
+void Bridge::let_go(int fildes) noexcept {
+  if (const Entry entry{*this}; entry) descriptors_.let_go(fildes);
+}
+
+}  // namespace baton::ace

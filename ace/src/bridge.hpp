@@ -1,0 +1,99 @@
+// Bridge: the part of baton::ace::Proactor that outlives it. ACE's operation objects hold it as
+// well, for a program may delete them after their proactor.
+#pragma once
+
+#include <ace/POSIX_Proactor.h>
+#include <sys/types.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <system_error>
+
+#include "baton/ace/proactor.hpp"
+#include "baton/deadline.hpp"
+#include "baton/proactor.hpp"
+#include "descriptors.hpp"
+#include "posted.hpp"
+#include "transmissions.hpp"
+
+namespace baton::ace {
+
+/// The errno that stands for an error of Baton's or of the system's; 0 for none.
+int errno_of(std::error_code error) noexcept;
+
+class Bridge {
+ public:
+  Bridge(Proactor& owner, Config config, const Options& options);
+  ~Bridge();
+  Bridge(const Bridge&) = delete;
+  Bridge& operator=(const Bridge&) = delete;
+
+  /// While one exists, the proactor underneath does. Converts to false when it is closed already,
+  /// and then errno is ESHUTDOWN.
+  class Entry {
+   public:
+    explicit Entry(Bridge& bridge) noexcept;
+    ~Entry();
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+    explicit operator bool() const noexcept { return open_; }
+
+   private:
+    Bridge& bridge_;
+    bool open_;
+  };
+
+  /// As ACE_Proactor_Impl::handle_events.
+  int handle_events(Deadline deadline);
+  int close() noexcept;
+  [[nodiscard]] bool is_closed() const noexcept { return closed_.load(std::memory_order_acquire); }
+
+  /// 0 or an errno.
+  int start(const Start& start) noexcept;
+  int room() noexcept;
+  int post(ACE_POSIX_Asynch_Result& result) noexcept;
+  /// 0, 1 or -1, as ACE_POSIX_Proactor::cancel_aio.
+  int cancel(int fildes) noexcept;
+  /// See Descriptors.
+  void opened(int fildes) noexcept;
+  void let_go(int fildes) noexcept;
+
+  /// Calls the handler of a result and deletes the result.
+  void dispatch(ACE_POSIX_Asynch_Result& result, Outcome outcome);
+  /// The same for what was posted.
+  void dispatch_posted(ACE_POSIX_Asynch_Result& result);
+
+  // REQUIRES: in an Entry, or in a completion.
+  [[nodiscard]] baton::Proactor& native() noexcept { return *native_; }
+  [[nodiscard]] Descriptors& descriptors() noexcept { return descriptors_; }
+  [[nodiscard]] Transmissions& transmissions() noexcept { return transmissions_; }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+
+  /// What one call of handle_events has done so far; null in threads that are in none.
+  struct Call {
+    Bridge* bridge;
+    Call* outer;
+    std::size_t dispatched = 0;
+    bool posted = false;
+  };
+  [[nodiscard]] static Call* current() noexcept;
+  [[nodiscard]] std::uint32_t entries_of_this_thread() const noexcept;
+
+ private:
+  int turn(Call& call, Deadline deadline);
+
+  Proactor* const owner_;
+  const Options options_;
+  const pid_t process_;
+  std::unique_ptr<baton::Proactor> native_;
+  int descriptor_ = -1;
+  Descriptors descriptors_;
+  Transmissions transmissions_;
+  Posted posted_;
+  std::mutex closing_;  // one thread closes
+  std::atomic<bool> closed_{false};
+  std::atomic<std::uint32_t> entries_{0};
+};
+
+}  // namespace baton::ace

@@ -1,0 +1,131 @@
+#include <ace/Addr.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+
+#include "connections.hpp"
+#include "results.hpp"
+
+namespace baton::ace {
+namespace {
+
+/// A connect on its way: what must live until its end.
+struct Connecting {
+  std::unique_ptr<ACE_POSIX_Asynch_Result> result;
+  Endpoint remote;
+  std::shared_ptr<Connect::Pending> pending;
+  int fildes = -1;
+  bool made = false;  ///< by us, not by the program
+};
+
+bool add(Connect::Pending& pending, int fildes) noexcept {
+  const std::lock_guard guard{pending.mutex};
+  try {
+    pending.fildes.push_back(fildes);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+void remove(Connect::Pending& pending, int fildes) noexcept {
+  const std::lock_guard guard{pending.mutex};
+  std::erase(pending.fildes, fildes);
+}
+
+void ended(Bridge& bridge, void* what, Outcome outcome) {
+  const std::unique_ptr<Connecting> connecting{static_cast<Connecting*>(what)};
+  remove(*connecting->pending, connecting->fildes);
+  ACE_POSIX_Asynch_Result& result = *connecting->result.release();
+  if (connecting->made && handler_is_gone(result)) {
+    ::close(connecting->fildes);  // nobody else would
+    result.aio_fildes = ACE_INVALID_HANDLE;
+  }
+  bridge.dispatch(result, {0, outcome.error});
+}
+
+/// Opens the socket if need be, binds it, makes it non-blocking. 0 or an errno.
+int prepare(Connecting& connecting, const ACE_Addr& remote, const ACE_Addr& local,
+            bool reuse_address) noexcept {
+  const int family = remote.get_type();
+  if (!copy_address(remote, connecting.remote)) return EINVAL;
+  if (connecting.fildes == ACE_INVALID_HANDLE) {
+    connecting.fildes = ::socket(family, SOCK_STREAM, 0);
+    if (connecting.fildes == -1) return errno;
+    connecting.made = true;
+    const int on = 1;
+    if (reuse_address && family != AF_UNIX &&
+        ::setsockopt(connecting.fildes, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0) {
+      return errno;
+    }
+  }
+  if (!(local == ACE_Addr::sap_any) &&
+      ::bind(connecting.fildes, static_cast<const sockaddr*>(local.get_addr()),
+             static_cast<socklen_t>(local.get_size())) != 0) {
+    return errno;
+  }
+  const int flags = ::fcntl(connecting.fildes, F_GETFL);
+  const bool set = flags != -1 && ::fcntl(connecting.fildes, F_SETFL, flags | O_NONBLOCK) == 0;
+  return set ? 0 : errno;
+}
+
+}  // namespace
+
+int Connect::open(const ACE_Handler::Proxy_Ptr& handler_proxy, ACE_HANDLE handle,
+                  const void* completion_key, ACE_Proactor* proactor) {
+  // Without a handle it answers -1, which is usual here.
+  ACE_POSIX_Asynch_Operation::open(handler_proxy, handle, completion_key, proactor);
+  return 0;
+}
+
+int Connect::connect(ACE_HANDLE handle, const ACE_Addr& remote, const ACE_Addr& local,
+                     int reuse_address, const void* act, int priority, int signal_number) {
+  if (bridge_->is_closed()) return errno = ESHUTDOWN, -1;
+  std::unique_ptr<Connecting> connecting{new (std::nothrow) Connecting};
+  if (!connecting) return errno = ENOMEM, -1;
+  connecting->pending = pending_;
+  connecting->fildes = handle;
+  connecting->result.reset(posix_part(posix_proactor()->create_asynch_connect_result(
+      handler_proxy_, handle, act, ACE_INVALID_HANDLE, priority, signal_number)));
+  if (!connecting->result) return errno = ENOMEM, -1;
+
+  int error = prepare(*connecting, remote, local, reuse_address != 0);
+  const int fildes = connecting->fildes;
+  const bool made = connecting->made;
+  connecting->result->aio_fildes = fildes;
+  if (error == 0) {
+    bridge_->opened(fildes);
+    Start start;
+    start.fildes = fildes;
+    start.action = Action::connect;
+    start.endpoint = &connecting->remote;
+    start.told = {ended, connecting.get()};
+    error = add(*pending_, fildes) ? bridge_->start(start) : ENOMEM;
+    if (error == 0) return static_cast<void>(connecting.release()), 0;
+    remove(*pending_, fildes);
+  }
+  // It failed at once: a completion all the same, as on Windows.
+  connecting->result->set_error(static_cast<u_long>(error));
+  connecting->result->set_bytes_transferred(0);
+  if (posix_proactor()->post_completion(connecting->result.get()) == 0) {
+    static_cast<void>(connecting->result.release());
+    return 0;
+  }
+  if (made) ::close(fildes);
+  return -1;
+}
+
+int Connect::cancel() {
+  std::lock_guard guard{pending_->mutex};
+  int answer = 1;
+  for (const int fildes : pending_->fildes) {
+    if (bridge_->cancel(fildes) == 0) answer = 0;
+  }
+  return answer;
+}
+
+}  // namespace baton::ace

@@ -1,0 +1,60 @@
+// Accept and connect. ACE's own use a thread with a select reactor, which is never started here.
+#pragma once
+
+#include <mutex>
+#include <vector>
+
+#include "native/open_file.hpp"
+#include "operations.hpp"
+
+namespace baton::ace {
+
+/// As ACE's: it owns the listening socket, and closes it when it is deleted - unless the program
+/// has closed it before. ACE opens it before the socket listens, so it is looked at by the first
+/// accept.
+class Accept final : public virtual ACE_Asynch_Accept_Impl, public ACE_POSIX_Asynch_Operation {
+ public:
+  Accept(ACE_POSIX_Proactor* proactor, std::shared_ptr<Bridge> bridge)
+      : ACE_POSIX_Asynch_Operation(proactor), bridge_(std::move(bridge)) {}
+  ~Accept() override;
+
+  /// 0, or -1 and errno: EINVAL before open(), ENOBUFS without room for two addresses, and what
+  /// Proactor::start_aio answers. No data is read with the connection (P-11: as ACE on POSIX).
+  int accept(ACE_Message_Block& block, std::size_t bytes_to_read, ACE_HANDLE accept_handle,
+             const void* act, int priority, int signal_number, int address_family) override;
+  int cancel() override { return bridge_->cancel(handle_); }
+
+ private:
+  std::shared_ptr<Bridge> bridge_;
+  native::OpenFile listener_;
+  std::atomic<bool> listens_{false};
+};
+
+class Connect final : public virtual ACE_Asynch_Connect_Impl, public ACE_POSIX_Asynch_Operation {
+ public:
+  Connect(ACE_POSIX_Proactor* proactor, std::shared_ptr<Bridge> bridge)
+      : ACE_POSIX_Asynch_Operation(proactor), bridge_(std::move(bridge)) {}
+  ~Connect() override { cancel(); }
+
+  /// The descriptor comes with each connect, or is made by it.
+  int open(const ACE_Handler::Proxy_Ptr& handler_proxy, ACE_HANDLE handle,
+           const void* completion_key, ACE_Proactor* proactor) override;
+  /// 0, or -1 and errno (ENOMEM, ESHUTDOWN). Everything else is a completion, failures that show at
+  /// once included. The socket is left non-blocking, as ACE does.
+  int connect(ACE_HANDLE handle, const ACE_Addr& remote, const ACE_Addr& local, int reuse_address,
+              const void* act, int priority, int signal_number) override;
+  /// All connects of this object that are pending.
+  int cancel() override;
+
+  /// The descriptors of pending connects; the completions may come after the object is deleted.
+  struct Pending {
+    std::mutex mutex;
+    std::vector<int> fildes;
+  };
+
+ private:
+  std::shared_ptr<Bridge> bridge_;
+  std::shared_ptr<Pending> pending_ = std::make_shared<Pending>();
+};
+
+}  // namespace baton::ace

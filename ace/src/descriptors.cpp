@@ -1,0 +1,268 @@
+#include "descriptors.hpp"
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <new>
+
+#include "bridge.hpp"
+
+namespace baton::ace {
+namespace {
+
+OperationKind kind_of(Action action, HandleKind handle) noexcept {
+  const bool in = action == Action::read || action == Action::receive;
+  if (action == Action::accept) return OperationKind::accept;
+  if (action == Action::connect) return OperationKind::connect;
+  if (action == Action::receive) return OperationKind::read_datagram;
+  if (action == Action::send) return OperationKind::write_datagram;
+  switch (handle) {
+    case HandleKind::file:
+      return in ? OperationKind::read_file : OperationKind::write_file;
+    case HandleKind::datagram_socket:
+      return in ? OperationKind::read_datagram : OperationKind::write_datagram;
+    default:
+      return in ? OperationKind::read_stream : OperationKind::write_stream;
+  }
+}
+
+/// A write is complete when all is written, as with the blocking write that is behind ACE's own.
+std::uint16_t flags_of(OperationKind kind) noexcept {
+  const bool whole = kind == OperationKind::write_stream || kind == OperationKind::write_file;
+  return static_cast<std::uint16_t>(Operation::cached | (whole ? Operation::exactly : 0));
+}
+
+void fill(Operation& operation, Handle& handle, const Start& start) noexcept {
+  const OperationKind kind = kind_of(start.action, handle.kind());
+  operation.prepare(kind, &handle, flags_of(kind));
+  if (start.list) {
+    operation.set_buffers(
+        MutableBuffers{static_cast<const MutableBuffer*>(start.data), start.size});
+  } else {
+    operation.set_buffer(MutableBuffer{start.data, start.size});
+  }
+  if (start.endpoint != nullptr) {
+    operation.set_endpoint(start.endpoint);
+  } else if (handle.kind() == HandleKind::file) {
+    operation.set_offset(start.offset);
+  }
+}
+
+}  // namespace
+
+/// The handler of every operation that the bridge starts.
+struct Descriptors::Finished {
+  Bridge* bridge;
+  Descriptor* descriptor;
+  Told told;
+  bool accept;
+
+  void operator()(Operation& operation) const {
+    Outcome outcome;
+    outcome.error = errno_of(operation.error());
+    if (!accept || outcome.error == 0) outcome.bytes = operation.bytes();
+    descriptor->pending.fetch_sub(1, std::memory_order_relaxed);
+    told.function(*bridge, told.what, outcome);
+  }
+};
+
+Descriptors::~Descriptors() {
+  for (const std::atomic<Chunk*>& chunk : chunks_) delete chunk.load(std::memory_order_relaxed);
+}
+
+// -- the table ------------------------------------------------------------------------------------
+
+Descriptors::Descriptor* Descriptors::find(int fildes) const noexcept {
+  const auto number = static_cast<std::size_t>(fildes);
+  if (fildes < 0 || number >= chunks * chunk_size) return nullptr;
+  // acquire: pairs with the release in find_or_add, so that the descriptors are constructed.
+  Chunk* const chunk = chunks_[number / chunk_size].load(std::memory_order_acquire);
+  return chunk != nullptr ? &chunk->descriptors[number % chunk_size] : nullptr;
+}
+
+Descriptors::Descriptor* Descriptors::find_or_add(int fildes) noexcept {
+  if (Descriptor* const found = find(fildes)) return found;
+  const auto number = static_cast<std::size_t>(fildes);
+  if (fildes < 0 || number >= chunks * chunk_size) return nullptr;
+  const std::lock_guard guard{chunks_mutex_};
+  std::atomic<Chunk*>& place = chunks_[number / chunk_size];
+  if (place.load(std::memory_order_relaxed) == nullptr) {
+    Chunk* const chunk = new (std::nothrow) Chunk;
+    if (chunk == nullptr) return nullptr;
+    place.store(chunk, std::memory_order_release);
+  }
+  return find(fildes);
+}
+
+// -- starting -------------------------------------------------------------------------------------
+
+int Descriptors::start(const Start& start) noexcept {
+  Descriptor* const descriptor = find_or_add(start.fildes);
+  if (descriptor == nullptr) {
+    const bool possible = start.fildes >= 0 && start.fildes < int{chunks * chunk_size};
+    return possible ? ENOMEM : EBADF;
+  }
+  {
+    const std::lock_guard guard{descriptor->mutex};
+    if (!lazy_) {
+      return descriptor->letting_go ? wait_in_line(*descriptor, start)
+                                    : start_now(*descriptor, start);
+    }
+    // What adopt would refuse is refused at once, too.
+    if (!descriptor->letting_go && descriptor->handle == nullptr) {
+      if (const int error = adopt(*descriptor, start)) return error;
+    }
+    if (const int error = wait_in_line(*descriptor, start)) return error;
+    const std::error_code error =
+        bridge_.native().post([this, descriptor] { begin_next(*descriptor); });
+    if (error) descriptor->waiting->pop_back();
+    return errno_of(error);
+  }
+}
+
+int Descriptors::adopt(Descriptor& descriptor, const Start& start) noexcept {
+  native::OpenFile file;
+  if (const int error = native::look_at(start.fildes, file)) return error;
+  if (file.directory) return EISDIR;
+  const bool listens = start.action == Action::accept && file.kind == HandleKind::stream_socket;
+  const HandleKind kind = listens ? HandleKind::listener : file.kind;
+  const Result<Handle*> handle = bridge_.native().adopt(start.fildes, kind, Ownership::borrowed);
+  if (!handle) return errno_of(handle.error());
+  descriptor.handle = *handle;
+  descriptor.file = file;
+  return 0;
+}
+
+int Descriptors::start_now(Descriptor& descriptor, const Start& start) noexcept {
+  if (descriptor.handle == nullptr) {
+    if (const int error = adopt(descriptor, start)) return error;
+  }
+  const bool listens = descriptor.handle->kind() == HandleKind::listener;
+  if (listens != (start.action == Action::accept)) {
+    // A socket that something else was done with before, and that listens now.
+    if (listens || !nothing_pending(descriptor)) return EINVAL;
+    let_go(descriptor);
+    return descriptor.letting_go ? wait_in_line(descriptor, start) : EINVAL;
+  }
+  CachedOperation* const operation = bridge_.native().take_cached();
+  if (operation == nullptr) return ENOMEM;
+  fill(*operation, *descriptor.handle, start);
+  const bool accepts = start.action == Action::accept;
+  operation->emplace_handler(Finished{&bridge_, &descriptor, start.told, accepts});
+  descriptor.pending.fetch_add(1, std::memory_order_relaxed);
+  const std::error_code error = bridge_.native().start_cached(
+      *operation, [this](Operation& filled) { return bridge_.native().start(filled); });
+  if (error) descriptor.pending.fetch_sub(1, std::memory_order_relaxed);
+  return errno_of(error);
+}
+
+int Descriptors::wait_in_line(Descriptor& descriptor, const Start& start) noexcept {
+  try {
+    if (!descriptor.waiting) descriptor.waiting = std::make_unique<std::deque<Waiting>>();
+    descriptor.waiting->push_back(Waiting{start, false});
+    return 0;
+  } catch (const std::bad_alloc&) {
+    return ENOMEM;
+  }
+}
+
+/// False: none waits, or it has to wait longer.
+bool Descriptors::begin_next(Descriptor& descriptor) noexcept {
+  Waiting next;
+  int error = 0;
+  {
+    const std::lock_guard guard{descriptor.mutex};
+    if (descriptor.letting_go || !descriptor.waiting || descriptor.waiting->empty()) return false;
+    next = descriptor.waiting->front();
+    descriptor.waiting->pop_front();
+    error = next.cancelled ? ECANCELED : start_now(descriptor, next.start);
+    if (error == ESHUTDOWN) error = ECANCELED;  // it was started, and ends with the proactor
+  }
+  if (error != 0) next.start.told.function(bridge_, next.start.told.what, {0, error});
+  return true;
+}
+
+void Descriptors::begin_all(Descriptor& descriptor) noexcept {
+  while (begin_next(descriptor)) {
+  }
+}
+
+void Descriptors::end_waiting() noexcept {
+  for (const std::atomic<Chunk*>& each : chunks_) {
+    Chunk* const chunk = each.load(std::memory_order_acquire);
+    if (chunk == nullptr) continue;
+    for (Descriptor& descriptor : chunk->descriptors) {
+      {
+        const std::lock_guard guard{descriptor.mutex};
+        descriptor.letting_go = false;
+        if (descriptor.waiting) {
+          for (Waiting& one : *descriptor.waiting) one.cancelled = true;
+        }
+      }
+      begin_all(descriptor);
+    }
+  }
+}
+
+// -- ending ---------------------------------------------------------------------------------------
+
+int Descriptors::cancel(int fildes) noexcept {
+  Descriptor* const descriptor = find(fildes);
+  if (descriptor != nullptr) {
+    const std::lock_guard guard{descriptor->mutex};
+    bool asked = !nothing_pending(*descriptor);
+    if (descriptor->waiting) {
+      for (Waiting& each : *descriptor->waiting) asked = each.cancelled = true;
+    }
+    if (asked) return 0;
+  }
+  return ::fcntl(fildes, F_GETFD) >= 0 ? 1 : -1;
+}
+
+/// And if something is, asks for its end. (Baton cannot always tell: it may stand in the inbox of
+/// another thread's lane.)
+bool Descriptors::nothing_pending(Descriptor& descriptor) noexcept {
+  return descriptor.handle == nullptr || descriptor.pending.load(std::memory_order_relaxed) == 0 ||
+         bridge_.native().cancel(*descriptor.handle) == CancelResult::nothing_pending;
+}
+
+void Descriptors::opened(int fildes) noexcept {
+  Descriptor* const descriptor = find(fildes);
+  if (descriptor == nullptr) return;
+  const std::lock_guard guard{descriptor->mutex};
+  native::OpenFile file;
+  if (descriptor->handle == nullptr || native::look_at(fildes, file) != 0) return;
+  if (!(file == descriptor->file)) let_go(*descriptor);
+}
+
+void Descriptors::handed_out(int fildes) noexcept { let_go(fildes); }
+
+void Descriptors::let_go(int fildes) noexcept {
+  Descriptor* const descriptor = find(fildes);
+  if (descriptor == nullptr) return;
+  const std::lock_guard guard{descriptor->mutex};
+  if (descriptor->handle != nullptr) let_go(*descriptor);
+}
+
+void Descriptors::let_go(Descriptor& descriptor) noexcept {
+  if (descriptor.waiting) {
+    for (Waiting& each : *descriptor.waiting) each.cancelled = true;  // they meant the earlier file
+  }
+  Handle& handle = *std::exchange(descriptor.handle, nullptr);
+  CachedOperation* const closing = bridge_.native().take_cached();
+  if (closing == nullptr) return bridge_.native().close_detached(handle);
+  closing->prepare(OperationKind::close, &handle, Operation::cached);
+  closing->emplace_handler([this, &descriptor](Operation&) {
+    {
+      const std::lock_guard guard{descriptor.mutex};
+      descriptor.letting_go = false;
+    }
+    begin_all(descriptor);
+  });
+  const std::error_code error = bridge_.native().start_cached(
+      *closing,
+      [this, &handle](Operation& filled) { return bridge_.native().close(handle, filled); });
+  descriptor.letting_go = !error;
+}
+
+}  // namespace baton::ace

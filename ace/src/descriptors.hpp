@@ -1,0 +1,110 @@
+// Descriptors: the numbers that a program's operations name, and what Baton knows each one by.
+//
+// ACE's operations name a descriptor by its number; the program owns it, closes it when it likes
+// and may get the same number for another file. So Baton borrows it: a number has one handle, made
+// by its first start. The one tricky piece is a number that comes back for another file while
+// operations of the earlier file are pending: the earlier handle is then let go, its operations
+// complete with ECANCELED, and starts wait until the engine has forgotten the number.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#include "baton/endpoint.hpp"
+#include "baton/handle.hpp"
+#include "baton/proactor.hpp"
+#include "native/open_file.hpp"
+
+namespace baton::ace {
+
+class Bridge;
+
+/// How a start ended. Of an accept, `bytes` is the new descriptor.
+struct Outcome {
+  std::size_t bytes = 0;
+  int error = 0;  ///< an errno
+};
+
+/// Who is told, in a thread in handle_events.
+struct Told {
+  void (*function)(Bridge&, void* what, Outcome) = nullptr;
+  void* what = nullptr;
+};
+
+enum class Action : std::uint8_t { read, write, accept, connect, receive, send };
+
+/// One thing to start. Memory, list and endpoint live until the end is told.
+struct Start {
+  int fildes = -1;
+  Action action = Action::read;
+  bool list = false;  ///< `data` is an array of `size` buffers
+  void* data = nullptr;
+  std::size_t size = 0;
+  std::uint64_t offset = 0;
+  Endpoint* endpoint = nullptr;
+  Told told;
+};
+
+class Descriptors {
+ public:
+  Descriptors(Bridge& bridge, bool lazy) noexcept : bridge_(bridge), lazy_(lazy) {}
+  ~Descriptors();
+  Descriptors(const Descriptors&) = delete;
+  Descriptors& operator=(const Descriptors&) = delete;
+
+  /// 0, or an errno: then nothing was started, and nobody is told.
+  int start(const Start& start) noexcept;
+  /// 0: asked; 1: nothing is pending; -1: no such descriptor.
+  int cancel(int fildes) noexcept;
+  /// The program opens an operation for a number: it may name another file than before.
+  void opened(int fildes) noexcept;
+  /// The system has just handed the number out.
+  void handed_out(int fildes) noexcept;
+  /// The program has no more use for a number.
+  void let_go(int fildes) noexcept;
+  /// Tells everything that still waits its end. REQUIRES: the bridge is closed, and Baton is gone.
+  void end_waiting() noexcept;
+
+ private:
+  struct Waiting {
+    Start start;
+    bool cancelled = false;
+  };
+  struct Finished;
+  struct Descriptor {
+    std::mutex mutex;
+    Handle* handle = nullptr;
+    native::OpenFile file;
+    bool letting_go = false;
+    std::atomic<std::uint32_t> pending{0};         // with Baton, and not told yet
+    std::unique_ptr<std::deque<Waiting>> waiting;  // only where some wait, or have waited
+  };
+  static constexpr std::size_t chunk_size = 256;
+  static constexpr std::size_t chunks = 256;
+  struct Chunk {
+    Descriptor descriptors[chunk_size];
+  };
+
+  [[nodiscard]] Descriptor* find(int fildes) const noexcept;
+  [[nodiscard]] Descriptor* find_or_add(int fildes) noexcept;
+  // REQUIRES, from here on: the descriptor's mutex is held.
+  int adopt(Descriptor& descriptor, const Start& start) noexcept;
+  int start_now(Descriptor& descriptor, const Start& start) noexcept;
+  int wait_in_line(Descriptor& descriptor, const Start& start) noexcept;
+  void let_go(Descriptor& descriptor) noexcept;
+  bool nothing_pending(Descriptor& descriptor) noexcept;
+  // REQUIRES: it is not held.
+  bool begin_next(Descriptor& descriptor) noexcept;
+  void begin_all(Descriptor& descriptor) noexcept;
+
+  Bridge& bridge_;
+  const bool lazy_;
+  std::mutex chunks_mutex_;  // adding one
+  std::atomic<Chunk*> chunks_[chunks] = {};
+};
+
+}  // namespace baton::ace

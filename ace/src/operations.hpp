@@ -1,0 +1,58 @@
+// Operations: what ACE's operation objects are under baton::ace::Proactor. Each keeps the bridge
+// alive, so that a program may delete it after the proactor.
+#pragma once
+
+#include <ace/POSIX_Asynch_IO.h>
+
+#include <memory>
+#include <utility>
+
+#include "bridge.hpp"
+
+namespace baton::ace {
+
+/// Reading and writing as ACE does it - clipped to the block, the first of a chain - with the
+/// bridge told when a descriptor is opened.
+template <class Base>
+class Opening : public Base {
+ public:
+  Opening(ACE_POSIX_Proactor* proactor, std::shared_ptr<Bridge> bridge)
+      : Base(proactor), bridge_(std::move(bridge)) {}
+
+  int open(const ACE_Handler::Proxy_Ptr& handler_proxy, ACE_HANDLE handle,
+           const void* completion_key, ACE_Proactor* proactor) override {
+    const int answer = Base::open(handler_proxy, handle, completion_key, proactor);
+    if (answer == 0) bridge_->opened(this->handle_);
+    return answer;
+  }
+  int cancel() override { return bridge_->cancel(this->handle_); }
+
+ protected:
+  std::shared_ptr<Bridge> bridge_;
+};
+
+// A file's position, with both halves of the offset, as Windows has it; ACE's own drops the high
+// one. (u_long is 64 bits wide on every system that the bridge is built for.)
+static_assert(sizeof(u_long) == 8);
+
+class ReadFile final : public Opening<ACE_POSIX_Asynch_Read_File> {
+ public:
+  using Opening::Opening;
+  int read(ACE_Message_Block& block, std::size_t bytes, u_long offset, u_long offset_high,
+           const void* act, int priority, int signal_number) override {
+    return ACE_POSIX_Asynch_Read_File::read(block, bytes, offset + (offset_high << 32), 0, act,
+                                            priority, signal_number);
+  }
+};
+
+class WriteFile final : public Opening<ACE_POSIX_Asynch_Write_File> {
+ public:
+  using Opening::Opening;
+  int write(ACE_Message_Block& block, std::size_t bytes, u_long offset, u_long offset_high,
+            const void* act, int priority, int signal_number) override {
+    return ACE_POSIX_Asynch_Write_File::write(block, bytes, offset + (offset_high << 32), 0, act,
+                                              priority, signal_number);
+  }
+};
+
+}  // namespace baton::ace

@@ -1,0 +1,59 @@
+// Posted: the results that are queued by post_completion, in order: timers, wake-ups, users' own.
+//
+// Each call of handle_events dispatches one of them at most, so that a wake-up reaches exactly one
+// thread. An operation, the token, stands in Baton's queue while results wait: one for each lane,
+// for a lane may have no thread. A thread that gets a token takes one result, passes the token on
+// for the next, and runs its own result. A thread that gets one twice in a call gives it back for
+// another thread, or for its own next call.
+#pragma once
+
+#include <ace/POSIX_Proactor.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <system_error>
+
+#include "baton/operation.hpp"
+
+namespace baton::ace {
+
+class Bridge;
+
+class Posted {
+ public:
+  Posted(Bridge& bridge, std::uint32_t lanes);
+  ~Posted() { clear(); }
+  Posted(const Posted&) = delete;
+  Posted& operator=(const Posted&) = delete;
+
+  /// 0 or an errno.
+  int push(ACE_POSIX_Asynch_Result& result) noexcept;
+  [[nodiscard]] bool empty() const noexcept {
+    return count_.load(std::memory_order_relaxed) == 0;  // a hint
+  }
+  /// Deletes those that nobody has taken.
+  void clear() noexcept;
+
+ private:
+  struct Token {
+    Operation operation;
+    Posted* posted = nullptr;
+    std::uint32_t lane = 0;
+    bool out = false;
+  };
+
+  void got(Token& token);
+  std::error_code send(Token& token) noexcept;
+
+  Bridge& bridge_;
+  const std::uint32_t lanes_;
+  const std::unique_ptr<Token[]> tokens_;
+  std::mutex mutex_;
+  std::deque<ACE_POSIX_Asynch_Result*> results_;
+  std::atomic<std::size_t> count_{0};
+};
+
+}  // namespace baton::ace

@@ -1,0 +1,138 @@
+// libbaton-ace-preload: brings Baton into programs that use ACE_Proactor and do not know Baton.
+//
+// libACE and programs reach the constructor and destructor of ACE_Proactor through the dynamic
+// linker, so that these here come first. The constructor gives ACE's own another implementation;
+// the destructor deletes it when ACE's timer thread has ended - ACE itself deletes it before, and a
+// timer that fires then meets freed memory. This library does not link libACE: preloaded into a
+// program without ACE it does nothing, and into one with another version it says so.
+#include "preload.hpp"
+
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+
+#include "ace_symbols.hpp"  // their names, as the compiler has them: see ace/CMakeLists.txt
+
+namespace {
+
+using Construct = void (*)(void* self, void* implementation, bool delete_it, void* queue);
+using Destroy = void (*)(void* self);
+using Number = unsigned (*)();
+
+template <class Function>
+Function next(const char* name) {
+  return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
+}
+
+/// The version of the libACE that the program has.
+unsigned program_version() {
+  const auto major = reinterpret_cast<Number>(::dlsym(RTLD_DEFAULT, BATON_ACE_MAJOR));
+  const auto minor = reinterpret_cast<Number>(::dlsym(RTLD_DEFAULT, BATON_ACE_MINOR));
+  const auto micro = reinterpret_cast<Number>(::dlsym(RTLD_DEFAULT, BATON_ACE_MICRO));
+  if (major == nullptr || minor == nullptr || micro == nullptr) return 0;
+  return (major() << 16) + (minor() << 8) + micro();
+}
+
+void say(const std::string& why) {
+  std::fprintf(stderr, "baton-ace: %s; the program runs on ACE's own Proactor\n", why.c_str());
+}
+
+std::string in_words(unsigned version) {
+  return std::to_string(version >> 16) + "." + std::to_string(version >> 8 & 0xff) + "." +
+         std::to_string(version & 0xff);
+}
+
+/// libbaton-ace, from the folder that this library is in.
+class Library {
+ public:
+  static Library& instance() {
+    static Library library;
+    return library;
+  }
+  BatonAceReplace replace = nullptr;
+  BatonAceDelete remove = nullptr;
+
+ private:
+  Library() {
+    if (program_version() != BATON_ACE_BUILT_FOR) {
+      say("it was built for ACE " + in_words(BATON_ACE_BUILT_FOR) + ", and this is " +
+          in_words(program_version()));
+      return;
+    }
+    Dl_info here{};
+    ::dladdr(reinterpret_cast<const void*>(&program_version), &here);
+    std::string path = here.dli_fname != nullptr ? here.dli_fname : "";
+    path = path.substr(0, path.find_last_of('/') + 1) + "libbaton-ace.so." BATON_ACE_MAJOR_VERSION;
+    void* const loaded = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (loaded == nullptr) {
+      say(::dlerror());
+      return;
+    }
+    replace = reinterpret_cast<BatonAceReplace>(::dlsym(loaded, "baton_ace_replace"));
+    remove = reinterpret_cast<BatonAceDelete>(::dlsym(loaded, "baton_ace_delete"));
+  }
+};
+
+/// The proactors that run on ours, and what is deleted with them.
+struct Replaced {
+  void* self;
+  void* made;
+  void* given;
+  Replaced* next;
+};
+std::mutex mutex;
+Replaced* replaced = nullptr;
+
+void construct(Construct original, void* self, void* given, bool delete_it, void* queue) {
+  char reason[512] = "";
+  const Library& library = Library::instance();
+  void* const made =
+      library.replace != nullptr ? library.replace(given, reason, sizeof(reason)) : nullptr;
+  if (made == nullptr) {
+    if (reason[0] != '\0') say(reason);
+    return original(self, given, delete_it, queue);
+  }
+  {
+    const std::lock_guard guard{mutex};
+    replaced = new Replaced{self, made, delete_it ? given : nullptr, replaced};
+  }
+  original(self, made, false, queue);
+}
+
+void destroy(Destroy original, void* self) {
+  original(self);
+  Replaced* found = nullptr;
+  {
+    const std::lock_guard guard{mutex};
+    for (Replaced** place = &replaced; *place != nullptr; place = &(*place)->next) {
+      if ((*place)->self != self) continue;
+      found = *place;
+      *place = found->next;
+      break;
+    }
+  }
+  if (found == nullptr) return;
+  Library::instance().remove(found->made, found->given);
+  delete found;
+}
+
+}  // namespace
+
+#define BATON_ACE_EXPORT extern "C" __attribute__((visibility("default")))
+
+BATON_ACE_EXPORT void baton_ace_c1(void*, void*, bool, void*) __asm__(BATON_ACE_C1);
+BATON_ACE_EXPORT void baton_ace_c2(void*, void*, bool, void*) __asm__(BATON_ACE_C2);
+BATON_ACE_EXPORT void baton_ace_d1(void*) __asm__(BATON_ACE_D1);
+BATON_ACE_EXPORT void baton_ace_d2(void*) __asm__(BATON_ACE_D2);
+
+void baton_ace_c1(void* self, void* given, bool delete_it, void* queue) {
+  construct(next<Construct>(BATON_ACE_C1), self, given, delete_it, queue);
+}
+void baton_ace_c2(void* self, void* given, bool delete_it, void* queue) {
+  construct(next<Construct>(BATON_ACE_C2), self, given, delete_it, queue);
+}
+void baton_ace_d1(void* self) { destroy(next<Destroy>(BATON_ACE_D1), self); }
+void baton_ace_d2(void* self) { destroy(next<Destroy>(BATON_ACE_D2), self); }

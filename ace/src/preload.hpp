@@ -1,0 +1,16 @@
+// What libbaton-ace-preload asks of libbaton-ace, which it loads when the first ACE_Proactor is
+// made. C names, for they are looked up by dlsym.
+#pragma once
+
+#include <cstddef>
+
+extern "C" {
+
+/// The version of ACE that the library was built for: 7.0.8 is 0x070008.
+using BatonAceVersion = unsigned (*)();
+/// An implementation (ACE_Proactor_Impl*) in place of `given`: null when that is not a stock one.
+/// On failure null, and a sentence in `reason`.
+using BatonAceReplace = void* (*)(void* given, char* reason, std::size_t size);
+/// Deletes what baton_ace_replace has made, and `given` if it is not null.
+using BatonAceDelete = void (*)(void* made, void* given);
+}

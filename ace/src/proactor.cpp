@@ -1,0 +1,119 @@
+#include "baton/ace/proactor.hpp"
+
+#include <ace/Countdown_Time.h>
+
+#include <cerrno>
+#include <new>
+
+#include "bridge.hpp"
+#include "connections.hpp"
+#include "datagrams.hpp"
+#include "operations.hpp"
+#include "transmit_file.hpp"
+
+namespace baton::ace {
+namespace {
+
+Options options_or_throw() {
+  Result<Options, Failure> options = Options::from_environment();
+  if (options) return *options;
+  throw std::system_error(options.error().code, options.error().reason);
+}
+
+/// An operation object, or null and ENOMEM.
+template <class Operation>
+Operation* make(Proactor* proactor, const std::shared_ptr<Bridge>& bridge) noexcept {
+  try {
+    return new Operation(proactor, bridge);
+  } catch (const std::bad_alloc&) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+Proactor::Proactor() : Proactor(Config::from_environment(), options_or_throw()) {}
+
+Proactor::Proactor(Config config, const Options& options)
+    : bridge_(std::make_shared<Bridge>(*this, std::move(config), options)) {}
+
+Proactor::~Proactor() { bridge_->close(); }
+
+baton::Proactor& Proactor::native() noexcept { return bridge_->native(); }
+
+int Proactor::close() { return bridge_->close(); }
+
+// -- driving --------------------------------------------------------------------------------------
+
+int Proactor::handle_events() { return bridge_->handle_events(Deadline::never()); }
+
+int Proactor::handle_events(ACE_Time_Value& wait_time) {
+  if (wait_time < ACE_Time_Value::zero) return errno = EINVAL, -1;
+  const ACE_Countdown_Time countdown{&wait_time};  // also when a handler throws
+  const Duration span =
+      std::chrono::seconds{wait_time.sec()} + std::chrono::microseconds{wait_time.usec()};
+  return bridge_->handle_events(wait_time == ACE_Time_Value::zero ? Deadline::immediately()
+                                                                  : Deadline::after(span));
+}
+
+// -- transfers, results, cancel -------------------------------------------------------------------
+
+int Proactor::start_aio(ACE_POSIX_Asynch_Result* result, Opcode opcode) {
+  int error = 0;
+  if (result == nullptr) {
+    error = bridge_->room();
+  } else {
+    Start start;
+    start.fildes = result->aio_fildes;
+    start.action = opcode == ACE_OPCODE_READ ? Action::read : Action::write;
+    start.data = const_cast<void*>(result->aio_buf);
+    start.size = result->aio_nbytes;
+    start.offset = static_cast<std::uint64_t>(result->aio_offset);
+    start.told = {[](Bridge& bridge, void* what, Outcome outcome) {
+                    bridge.dispatch(*static_cast<ACE_POSIX_Asynch_Result*>(what), outcome);
+                  },
+                  result};
+    error = bridge_->start(start);
+  }
+  return error == 0 ? 0 : (errno = error, -1);
+}
+
+int Proactor::post_completion(ACE_POSIX_Asynch_Result* result) {
+  const int error = bridge_->post(*result);
+  return error == 0 ? 0 : (errno = error, -1);
+}
+
+int Proactor::cancel_aio(ACE_HANDLE handle) { return bridge_->cancel(handle); }
+
+ACE_POSIX_Proactor::Proactor_Type Proactor::get_impl_type() { return PROACTOR_POSIX; }
+
+ACE_HANDLE Proactor::get_handle() const { return bridge_->descriptor(); }
+
+// -- operation objects ----------------------------------------------------------------------------
+
+ACE_Asynch_Read_Stream_Impl* Proactor::create_asynch_read_stream() {
+  return make<Opening<ACE_POSIX_Asynch_Read_Stream>>(this, bridge_);
+}
+ACE_Asynch_Write_Stream_Impl* Proactor::create_asynch_write_stream() {
+  return make<Opening<ACE_POSIX_Asynch_Write_Stream>>(this, bridge_);
+}
+ACE_Asynch_Read_File_Impl* Proactor::create_asynch_read_file() {
+  return make<ReadFile>(this, bridge_);
+}
+ACE_Asynch_Write_File_Impl* Proactor::create_asynch_write_file() {
+  return make<WriteFile>(this, bridge_);
+}
+ACE_Asynch_Read_Dgram_Impl* Proactor::create_asynch_read_dgram() {
+  return make<ReadDatagram>(this, bridge_);
+}
+ACE_Asynch_Write_Dgram_Impl* Proactor::create_asynch_write_dgram() {
+  return make<WriteDatagram>(this, bridge_);
+}
+ACE_Asynch_Accept_Impl* Proactor::create_asynch_accept() { return make<Accept>(this, bridge_); }
+ACE_Asynch_Connect_Impl* Proactor::create_asynch_connect() { return make<Connect>(this, bridge_); }
+ACE_Asynch_Transmit_File_Impl* Proactor::create_asynch_transmit_file() {
+  return make<TransmitFile>(this, bridge_);
+}
+
+}  // namespace baton::ace

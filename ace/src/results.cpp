@@ -1,0 +1,40 @@
+#include "results.hpp"
+
+#include <ace/Addr.h>
+
+#include <cstring>
+
+namespace baton::ace {
+namespace {
+
+struct AnyResult : ACE_POSIX_Asynch_Result {
+  static constexpr auto proxy = &AnyResult::handler_proxy_;
+};
+
+struct ReadDatagramResult : ACE_POSIX_Asynch_Read_Dgram_Result {
+  static constexpr auto address = &ReadDatagramResult::remote_address_;
+  static constexpr auto size = &ReadDatagramResult::addr_len_;
+};
+
+}  // namespace
+
+bool handler_is_gone(ACE_POSIX_Asynch_Result& result) noexcept {
+  return (result.*AnyResult::proxy).get()->handler() == nullptr;
+}
+
+void set_sender(ACE_POSIX_Asynch_Read_Dgram_Result& result, const Endpoint& sender) noexcept {
+  ACE_Addr* const address = result.*ReadDatagramResult::address;
+  if (address == nullptr || sender.size() == 0) return;
+  address->set_addr(sender.data(), static_cast<int>(sender.size()));
+  result.*ReadDatagramResult::size = static_cast<int>(sender.size());
+}
+
+bool copy_address(const ACE_Addr& address, Endpoint& endpoint) noexcept {
+  const auto size = static_cast<std::size_t>(address.get_size());
+  if (size > Endpoint::capacity) return false;
+  std::memcpy(endpoint.data(), address.get_addr(), size);
+  endpoint.set_size(static_cast<std::uint32_t>(size));
+  return true;
+}
+
+}  // namespace baton::ace

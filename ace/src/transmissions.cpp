@@ -1,0 +1,153 @@
+#include "transmissions.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+
+#include "bridge.hpp"
+
+namespace baton::ace {
+namespace {
+
+std::size_t header_of(const Transmission::Plan& plan) noexcept {
+  const auto* const ends = plan.ends;
+  if (ends == nullptr || ends->header() == nullptr) return 0;
+  return std::min(ends->header_bytes(), ends->header()->length());
+}
+
+std::size_t trailer_of(const Transmission::Plan& plan) noexcept {
+  const auto* const ends = plan.ends;
+  if (ends == nullptr || ends->trailer() == nullptr) return 0;
+  return std::min(ends->trailer_bytes(), ends->trailer()->length());
+}
+
+}  // namespace
+
+bool Transmissions::cancel(int socket) noexcept {
+  const std::lock_guard guard{mutex_};
+  bool found = false;
+  for (Transmission* each = first_; each != nullptr; each = each->next_) {
+    if (each->plan_.socket != socket) continue;
+    each->cancelled_.store(true, std::memory_order_relaxed);
+    found = true;
+  }
+  return found;
+}
+
+int Transmission::begin(const std::shared_ptr<Bridge>& bridge, const Plan& plan,
+                        ACE_POSIX_Asynch_Result& result) noexcept {
+  const Bridge::Entry entry{*bridge};
+  if (!entry) return ESHUTDOWN;
+  if (plan.bytes == 0 && header_of(plan) == 0 && trailer_of(plan) == 0) return bridge->post(result);
+  auto* const made = new (std::nothrow) Transmission(*bridge, plan, result);
+  if (made == nullptr) return ENOMEM;
+  made->enlist();
+  int error = 0;
+  if (plan.bytes > 0) {
+    made->piece_.reset(new (std::nothrow) char[std::min(plan.bytes, plan.per_send)]);
+    if (!made->piece_) error = ENOMEM;
+  }
+  if (error == 0) error = made->go_on(0);
+  // Without an error it may be over by now, and deleted.
+  if (error != 0) delete made;
+  return error;
+}
+
+void Transmission::enlist() noexcept {
+  const std::lock_guard guard{bridge_.transmissions().mutex_};
+  next_ = bridge_.transmissions().first_;
+  if (next_ != nullptr) next_->previous_ = this;
+  bridge_.transmissions().first_ = this;
+}
+
+Transmission::~Transmission() {
+  const std::lock_guard guard{bridge_.transmissions().mutex_};
+  if (next_ != nullptr) next_->previous_ = previous_;
+  (previous_ != nullptr ? previous_->next_ : bridge_.transmissions().first_) = next_;
+}
+
+// -- steps ----------------------------------------------------------------------------------------
+
+/// Starts what follows the step that has ended, if anything does. 0 or an errno.
+int Transmission::go_on(std::size_t just_read) noexcept {
+  switch (step_) {
+    case Step::none:
+      if (const std::size_t bytes = header_of(plan_)) {
+        step_ = Step::header;
+        return write(*plan_.ends->header(), bytes);
+      }
+      [[fallthrough]];
+    case Step::header:
+    case Step::data:
+      if (plan_.bytes > 0) return read();
+      if (const std::size_t bytes = trailer_of(plan_)) {
+        step_ = Step::trailer;
+        return write(*plan_.ends->trailer(), bytes);
+      }
+      break;
+    case Step::read:
+      step_ = Step::data;
+      return start_step(plan_.socket, Action::write, piece_.get(), just_read);
+    default:
+      break;
+  }
+  return 0;
+}
+
+int Transmission::read() noexcept {
+  step_ = Step::read;
+  return start_step(plan_.file, Action::read, piece_.get(), std::min(plan_.bytes, plan_.per_send));
+}
+
+int Transmission::write(const ACE_Message_Block& block, std::size_t bytes) noexcept {
+  return start_step(plan_.socket, Action::write, block.rd_ptr(), bytes);
+}
+
+int Transmission::start_step(int fildes, Action action, char* data, std::size_t size) noexcept {
+  Start start;
+  start.fildes = fildes;
+  start.action = action;
+  start.data = data;
+  start.size = size;
+  start.offset = plan_.offset;  // a socket has none, and does not look at it
+  start.told = {[](Bridge&, void* what, Outcome outcome) {
+                  static_cast<Transmission*>(what)->step_ended(outcome);
+                },
+                this};
+  return bridge_.descriptors().start(start);
+}
+
+/// Nothing follows the step that has ended.
+bool Transmission::is_last() const noexcept {
+  const bool file_sent = plan_.bytes == 0 && step_ != Step::read;
+  return step_ == Step::trailer || (file_sent && trailer_of(plan_) == 0);
+}
+
+void Transmission::step_ended(Outcome outcome) {
+  int error = take_in(outcome);
+  if (error == 0) {
+    const bool ends = cancelled_.load(std::memory_order_relaxed) && step_ != Step::trailer;
+    const bool last = is_last();
+    error = ends ? ECANCELED : go_on(outcome.bytes);
+    // Another step is on its way, and another thread may be at its end already.
+    if (error == 0 && !last) return;
+  }
+  Bridge& bridge = bridge_;
+  ACE_POSIX_Asynch_Result& result = result_;
+  const Outcome whole{sent_, error};
+  delete this;
+  bridge.dispatch(result, whole);
+}
+
+/// Books what a step has brought. 0 or an errno.
+int Transmission::take_in(Outcome outcome) noexcept {
+  if (step_ != Step::read) sent_ += outcome.bytes;
+  if (outcome.error != 0) return outcome.error;
+  if (step_ != Step::read) return 0;
+  if (outcome.bytes == 0) return ENODATA;  // the file is shorter than it was
+  plan_.offset += outcome.bytes;
+  plan_.bytes -= outcome.bytes;
+  return 0;
+}
+
+}  // namespace baton::ace

@@ -1,0 +1,76 @@
+// Transmissions: a header, a part of a file and a trailer, sent through a socket one after the
+// other: one ACE operation that is made of several of Baton's.
+#pragma once
+
+#include <ace/POSIX_Asynch_IO.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "baton/ace/proactor.hpp"
+#include "descriptors.hpp"
+
+namespace baton::ace {
+
+class Transmission;
+
+class Transmissions {
+ public:
+  /// Asks for the end of those that go to this socket. False: there are none.
+  bool cancel(int socket) noexcept;
+
+ private:
+  friend class Transmission;
+  std::mutex mutex_;
+  Transmission* first_ = nullptr;
+};
+
+/// One of them; it deletes itself when it has told the end.
+class Transmission {
+ public:
+  struct Plan {
+    int socket = -1;
+    int file = -1;
+    ACE_Asynch_Transmit_File::Header_And_Trailer* ends = nullptr;
+    std::uint64_t offset = 0;
+    std::size_t bytes = 0;     ///< of the file
+    std::size_t per_send = 0;  ///< not 0
+  };
+
+  /// Takes the result over when it answers 0; else an errno.
+  static int begin(const std::shared_ptr<Bridge>& bridge, const Plan& plan,
+                   ACE_POSIX_Asynch_Result& result) noexcept;
+
+ private:
+  friend class Transmissions;
+  /// What is on its way.
+  enum class Step : std::uint8_t { none, header, read, data, trailer };
+
+  Transmission(Bridge& bridge, const Plan& plan, ACE_POSIX_Asynch_Result& result) noexcept
+      : bridge_(bridge), plan_(plan), result_(result) {}
+  ~Transmission();
+  void enlist() noexcept;
+
+  int go_on(std::size_t just_read) noexcept;
+  int read() noexcept;
+  int write(const ACE_Message_Block& block, std::size_t bytes) noexcept;
+  int start_step(int fildes, Action action, char* data, std::size_t size) noexcept;
+  [[nodiscard]] bool is_last() const noexcept;
+  void step_ended(Outcome outcome);
+  int take_in(Outcome outcome) noexcept;
+
+  Bridge& bridge_;
+  Plan plan_;
+  ACE_POSIX_Asynch_Result& result_;
+  std::unique_ptr<char[]> piece_;
+  std::size_t sent_ = 0;
+  Step step_ = Step::none;
+  std::atomic<bool> cancelled_{false};  // by any thread; looked at between two steps
+  Transmission* next_ = nullptr;
+  Transmission* previous_ = nullptr;
+};
+
+}  // namespace baton::ace

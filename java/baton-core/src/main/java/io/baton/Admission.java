@@ -1,0 +1,113 @@
+package io.baton;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+
+/**
+ * How many operations and bytes a channel has pending, against its limits, and whether it takes
+ * more. Any thread claims; only the lane's thread finishes.
+ */
+final class Admission {
+  private static final long CLOSED = 1L << 63;
+  private static final VarHandle STATE;
+  private static final VarHandle FINISHED;
+  private static final VarHandle QUEUED_BYTES;
+
+  static {
+    try {
+      MethodHandles.Lookup lookup = MethodHandles.lookup();
+      STATE = lookup.findVarHandle(Admission.class, "state", long.class);
+      FINISHED = lookup.findVarHandle(Admission.class, "finished", long.class);
+      QUEUED_BYTES = lookup.findVarHandle(Admission.class, "queuedBytes", long.class);
+    } catch (ReflectiveOperationException e) {
+      throw new ExceptionInInitializerError(e);
+    }
+  }
+
+  private final Settings settings;
+
+  // Number of operations ever claimed, and the bit CLOSED. One word, so that no operation slips in
+  // after the close has counted them.
+  private volatile long state;
+  private volatile long finished;
+  private volatile long queuedBytes;
+
+  Admission(Settings settings) {
+    this.settings = settings;
+  }
+
+  boolean isOpen() {
+    return state >= 0;
+  }
+
+  /** Operations that are started and whose handlers were not entered yet. */
+  long pending() {
+    // In this order, so that the difference is never negative.
+    long done = finished;
+    return (state & ~CLOSED) - done;
+  }
+
+  long queuedBytes() {
+    return queuedBytes;
+  }
+
+  /** A number for one more operation. */
+  long claim() {
+    long most = settings.operationsMax();
+    while (true) {
+      // Read first: the number of finished ones only grows.
+      long done = finished;
+      long seen = state;
+      if (seen < 0) {
+        throw new ChannelClosedException(
+            "this channel is closed, so no operation can be started on it; open another one");
+      }
+      if (seen - done >= most) {
+        throw new LimitReachedException(
+            "operations_max of this channel is "
+                + most
+                + ", and as many are pending; start again after a completion, or raise it");
+      }
+      if (STATE.weakCompareAndSet(this, seen, seen + 1)) {
+        return seen + 1;
+      }
+    }
+  }
+
+  /** Room in the queue of writes; a write alone may be larger than the bound. */
+  void claimBytes(long bytes) {
+    long most = settings.writeBytesMax();
+    while (true) {
+      long seen = queuedBytes;
+      if (seen > 0 && seen + bytes > most) {
+        throw new LimitReachedException(
+            "write_bytes_max of this channel is "
+                + most
+                + ", "
+                + seen
+                + " bytes are queued, and "
+                + bytes
+                + " more do not fit; write again after a completion, or raise it");
+      }
+      if (QUEUED_BYTES.weakCompareAndSet(this, seen, seen + bytes)) {
+        return;
+      }
+    }
+  }
+
+  void unclaimBytes(long bytes) {
+    QUEUED_BYTES.getAndAdd(this, -bytes);
+  }
+
+  /** The lane's thread: the handler of an operation is about to be entered. */
+  void finished() {
+    // One writer; whoever reads an older value only counts one operation too many.
+    FINISHED.setRelease(this, finished + 1);
+  }
+
+  /** True for the first caller. */
+  boolean close() {
+    long before = (long) STATE.getAndBitwiseOr(this, CLOSED);
+    return before >= 0;
+  }
+}

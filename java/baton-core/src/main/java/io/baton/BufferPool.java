@@ -1,0 +1,60 @@
+package io.baton;
+
+/**
+ * The blocks that the pooled reads of a lane take when data is there, so that idle connections hold
+ * none. Blocks are allocated when first needed. When all are in use, reads wait here, first come,
+ * first served. For the lane's thread.
+ */
+final class BufferPool {
+  private final Lane lane;
+  private final int blockSize;
+  private final PooledBuffer[] free;
+  private final TaskQueue<ChannelTransfer> waiting = new TaskQueue<>();
+  private int freeCount;
+
+  // Written by the lane, read by any thread.
+  private volatile int allocated;
+
+  BufferPool(Lane lane, int blockSize, int blocks) {
+    this.lane = lane;
+    this.blockSize = blockSize;
+    free = new PooledBuffer[blocks];
+  }
+
+  /** A block, or null if all are in use. */
+  PooledBuffer take() {
+    if (freeCount > 0) {
+      return free[--freeCount];
+    }
+    if (allocated == free.length) {
+      return null;
+    }
+    PooledBuffer block = new PooledBuffer(lane, blockSize);
+    allocated = allocated + 1;
+    return block;
+  }
+
+  void put(PooledBuffer block) {
+    free[freeCount++] = block;
+    ChannelTransfer next = waiting.poll();
+    if (next != null) {
+      next.parked = false;
+      lane.start(next);
+    }
+  }
+
+  /** Starts the transfer again when a block is free. */
+  void park(ChannelTransfer transfer) {
+    transfer.parked = true;
+    waiting.add(transfer);
+  }
+
+  void unpark(ChannelTransfer transfer) {
+    transfer.parked = false;
+    waiting.remove(transfer);
+  }
+
+  int allocated() {
+    return allocated;
+  }
+}

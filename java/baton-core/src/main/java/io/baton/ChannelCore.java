@@ -1,0 +1,461 @@
+package io.baton;
+
+import io.baton.ChannelTransfer.FileWork;
+import io.baton.spi.Endpoint;
+import io.baton.spi.Transfer;
+import java.io.IOException;
+import java.nio.channels.AsynchronousCloseException;
+import java.nio.channels.ClosedChannelException;
+
+/**
+ * A channel as its lane sees it: the life of an operation from its start to its handler.
+ *
+ * <p>Any thread claims a place and hands the operation to the lane; the rest is for the lane's
+ * thread. What is complete goes into the lane's queue, and the handler is called from there, so
+ * never inside a start. An operation is in one place at a time: the queue of a side, with the
+ * engine (current), alone, or in the lane's queue.
+ */
+final class ChannelCore {
+  final AsynchChannel channel;
+  final AsynchHandler handler;
+  final Lane lane;
+
+  /** Null for a file. */
+  final Endpoint endpoint;
+
+  /** Null for everything else. */
+  final FileAccess file;
+
+  final Admission admission;
+  final Side<OpRead> reads = new Side<>(this);
+  final Side<OpWrite> writes = new Side<>(this);
+
+  // Positional file operations and timers: no order among them.
+  private final TaskQueue<Operation> alone = new TaskQueue<>();
+
+  private AcceptRetry acceptRetry;
+  private OpClose closing;
+  private boolean closeStarted;
+
+  // The lane's list of its channels.
+  ChannelCore previous;
+  ChannelCore following;
+
+  ChannelCore(
+      AsynchChannel channel, AsynchHandler handler, Lane lane, Endpoint endpoint, FileAccess file) {
+    this.channel = channel;
+    this.handler = handler;
+    this.lane = lane;
+    this.endpoint = endpoint;
+    this.file = file;
+    admission = new Admission(lane.demultiplexor.settings);
+  }
+
+  // -- any thread --------------------------------------------------------------------------------
+
+  /** Hands an operation with a claimed number to the lane. timeout: nanoseconds, 0 for none. */
+  long start(Operation operation, long number, long timeout) {
+    operation.activation = number;
+    if (operation.future != null) {
+      operation.future.started(number);
+    }
+    operation.hasDeadline = timeout != 0;
+    if (timeout != 0) {
+      operation.deadline = System.nanoTime() + timeout;
+    }
+    handOver(operation);
+    return number;
+  }
+
+  boolean cancel(long activation) {
+    if (lane.isCurrent()) {
+      return cancelHere(activation);
+    }
+    return admission.pending() > 0 && lane.submit(new Posted(lane, () -> cancelHere(activation)));
+  }
+
+  /** Only the first close counts. */
+  void close(CloseReason reason, Throwable cause) {
+    if (admission.close()) {
+      handOver(new OpClose(channel, reason, cause));
+    }
+  }
+
+  private void handOver(Operation operation) {
+    if (lane.isCurrent()) {
+      operation.begun = true;
+      begin(operation);
+    } else if (!lane.submit(operation)) {
+      throw new AssertionError("a lane ended before its channels were closed");
+    }
+  }
+
+  // -- the lane's thread: from the start to the engine -------------------------------------------
+
+  void begin(Operation operation) {
+    if (operation instanceof OpClose close) {
+      beginClose(close);
+      return;
+    }
+    if (closing != null) {
+      finish(operation, new AsynchronousCloseException());
+      return;
+    }
+    if (operation.hasDeadline) {
+      lane.timers.add(operation);
+    }
+    operation.side = sideOf(operation);
+    if (operation.side != null) {
+      operation.side.queue.add(operation);
+      startNext(operation.side);
+    } else {
+      alone.add(operation);
+      if (!(operation instanceof OpTimeout)) {
+        operation.own = operation.own == null ? new ChannelTransfer(this) : operation.own;
+        startTransfer(operation, operation.own);
+      }
+    }
+  }
+
+  private Side<?> sideOf(Operation operation) {
+    if (operation instanceof OpRead read) {
+      return read.position < 0 ? reads : null;
+    }
+    if (operation instanceof OpWrite write) {
+      return write.position < 0 ? writes : null;
+    }
+    return operation instanceof OpTimeout ? null : operation instanceof OpAccept ? reads : writes;
+  }
+
+  private void startNext(Side<?> side) {
+    while (side.current == null && !side.queue.isEmpty()) {
+      Operation operation = side.queue.peek();
+      if (isSync(operation) && writesBefore(operation.activation)) {
+        return;
+      }
+      side.queue.poll();
+      side.current = operation;
+      if (!startTransfer(operation, side.transfer)) {
+        side.current = null;
+        finish(operation, operation.error);
+      }
+    }
+  }
+
+  /** False if there is nothing for the engine to do: the operation is done. */
+  private boolean startTransfer(Operation operation, ChannelTransfer transfer) {
+    if (operation instanceof OpRead read) {
+      read.begin = read.buffer == null ? 0 : read.buffer.position();
+      if (read.isSatisfied()) {
+        return false;
+      }
+      boolean anySender =
+          file == null && endpoint.kind() == Endpoint.Kind.DATAGRAM && !endpoint.isConnected();
+      transfer.prepare(
+          read, FileWork.READ, anySender ? Transfer.Kind.RECEIVE : Transfer.Kind.READ, null);
+    } else if (operation instanceof OpWrite write) {
+      if (write.what == OpWrite.What.END_OF_OUTPUT) {
+        shutdownOutput(write);
+        return false;
+      }
+      transfer.prepare(
+          write,
+          isSync(write) ? FileWork.SYNC : FileWork.WRITE,
+          write.address == null ? Transfer.Kind.WRITE : Transfer.Kind.SEND,
+          write.address);
+    } else if (operation instanceof OpConnect connect) {
+      transfer.prepare(connect, null, Transfer.Kind.CONNECT, connect.address);
+    } else {
+      transfer.prepare(operation, null, Transfer.Kind.ACCEPT, null);
+    }
+    transfer.start();
+    return true;
+  }
+
+  private void shutdownOutput(OpWrite write) {
+    try {
+      endpoint.shutdownOutput();
+    } catch (IOException | RuntimeException e) {
+      write.error = e;
+    }
+  }
+
+  private static boolean isSync(Operation operation) {
+    return operation instanceof OpWrite write && write.what == OpWrite.What.SYNC;
+  }
+
+  /** Whether positional writes are in flight that were started before this number. */
+  private boolean writesBefore(long activation) {
+    for (Operation one = alone.peek(); one != null; one = alone.after(one)) {
+      if (one instanceof OpWrite && one.activation < activation) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // -- the lane's thread: from the engine to the handler -----------------------------------------
+
+  void transferDone(ChannelTransfer transfer) {
+    Operation operation = transfer.operation;
+    if (operation instanceof OpClose) {
+      if (transfer.error != null) {
+        lane.report(transfer.error);
+      }
+      lane.ready.add(operation);
+    } else if (operation instanceof OpAccept accept && mayComeBack(accept, transfer.error)) {
+      acceptRetry = acceptRetry == null ? new AcceptRetry(lane, transfer) : acceptRetry;
+      acceptRetry.backOff(transfer.error);
+    } else if (!advance(operation, transfer)) {
+      done(operation);
+    } else if (operation.endEarly == null) {
+      transfer.start();
+    } else {
+      operation.error = operation.endEarly;
+      done(operation);
+    }
+  }
+
+  /** Lack of descriptors or memory, or a peer that left: the listener is as good as before. */
+  private static boolean mayComeBack(OpAccept accept, Throwable error) {
+    return accept.endEarly == null
+        && error instanceof IOException
+        && !(error instanceof ClosedChannelException);
+  }
+
+  /** Books what a transfer did. True if the operation needs another one. */
+  private boolean advance(Operation operation, ChannelTransfer transfer) {
+    if (transfer.wasCancelled || transfer.error != null) {
+      operation.error = transfer.wasCancelled ? operation.endEarly : transfer.error;
+      return false;
+    }
+    try {
+      if (operation instanceof OpRead read) {
+        reads.lastMoved = lane.now;
+        read.sender = transfer.sender;
+        return read.advance(transfer.moved);
+      }
+      if (operation instanceof OpWrite write && write.what == OpWrite.What.BYTES) {
+        writes.lastMoved = lane.now;
+        write.bytes += transfer.moved;
+        return write.buffer.hasRemaining();
+      }
+    } catch (RuntimeException e) {
+      // The program changed the buffer while it was the library's.
+      operation.error = e;
+    }
+    if (operation instanceof OpAccept accept) {
+      accept.connection = transfer.connection;
+    }
+    return false;
+  }
+
+  private void done(Operation operation) {
+    Side<?> side = operation.side;
+    if (side != null) {
+      side.current = null;
+    } else {
+      alone.remove(operation);
+    }
+    finish(operation, operation.error);
+    startNext(side != null ? side : writes);
+  }
+
+  private void finish(Operation operation, Throwable error) {
+    operation.error = error;
+    lane.timers.remove(operation);
+    try {
+      operation.settle();
+    } catch (RuntimeException e) {
+      // As in advance().
+      operation.error = e;
+    }
+    lane.ready.add(operation);
+  }
+
+  /** Calls the handler. */
+  void deliver(Operation operation) {
+    if (operation instanceof OpClose close) {
+      call(close);
+      lane.remove(this);
+      channel.closed();
+      return;
+    }
+    admission.finished();
+    call(operation);
+    operation.recycle();
+    closeIfIdle();
+  }
+
+  private void call(Operation operation) {
+    try {
+      if (operation.future != null) {
+        operation.future.finish(operation);
+      } else {
+        operation.call(handler);
+      }
+    } catch (Throwable e) {
+      handlerFailed(e);
+    }
+  }
+
+  private void handlerFailed(Throwable error) {
+    lane.report(error);
+    close(CloseReason.HANDLER_FAILED, error);
+  }
+
+  // -- the lane's thread: early ends -------------------------------------------------------------
+
+  private boolean cancelHere(long activation) {
+    Operation operation = find(activation);
+    if (operation == null || operation.endEarly != null) {
+      return operation != null;
+    }
+    endEarly(
+        operation,
+        new OperationCancelledException(
+            "this operation was cancelled; " + operation.bytes + " bytes were moved"));
+    return true;
+  }
+
+  private Operation find(long activation) {
+    Operation found = find(alone, activation);
+    for (Side<?> side = reads; found == null && side != null; side = after(side)) {
+      boolean current = side.current != null && side.current.activation == activation;
+      found = current ? side.current : find(side.queue, activation);
+    }
+    return found;
+  }
+
+  private Side<?> after(Side<?> side) {
+    return side == reads ? writes : null;
+  }
+
+  private static Operation find(TaskQueue<Operation> queue, long activation) {
+    Operation one = queue.peek();
+    while (one != null && one.activation != activation) {
+      one = queue.after(one);
+    }
+    return one;
+  }
+
+  /** Ends an operation that is not done. Where it is with the engine, the engine may be faster. */
+  void endEarly(Operation operation, Throwable why) {
+    if (operation.endEarly != null) {
+      return;
+    }
+    Side<?> side = operation.side;
+    if (operation instanceof OpTimeout) {
+      alone.remove(operation);
+      finish(operation, why);
+    } else if (side == null) {
+      operation.endEarly = why;
+      operation.own.cancel();
+    } else if (side.current == operation) {
+      operation.endEarly = why;
+      if (operation instanceof OpAccept && acceptRetry != null && acceptRetry.isWaiting()) {
+        lane.timers.remove(acceptRetry);
+        side.transfer.cancelled();
+      } else {
+        side.transfer.cancel();
+      }
+    } else {
+      side.queue.remove(operation);
+      finish(operation, why);
+    }
+  }
+
+  private void beginClose(OpClose operation) {
+    closing = operation;
+    reads.setIdle(null);
+    writes.setIdle(null);
+    AsynchronousCloseException why = new AsynchronousCloseException();
+    for (Side<?> side = reads; side != null; side = after(side)) {
+      while (!side.queue.isEmpty()) {
+        finish(side.queue.poll(), why);
+      }
+      if (side.current != null) {
+        endEarly(side.current, why);
+      }
+    }
+    Operation behind;
+    for (Operation one = alone.peek(); one != null; one = behind) {
+      behind = alone.after(one);
+      endEarly(one, why);
+    }
+    closeIfIdle();
+  }
+
+  private void closeIfIdle() {
+    if (closing == null || closeStarted || admission.pending() > 0) {
+      return;
+    }
+    closeStarted = true;
+    if (file == null && lane.hasFailed()) {
+      lane.ready.add(closing);
+      closeEndpoint();
+      return;
+    }
+    reads.transfer.prepare(closing, FileWork.CLOSE, Transfer.Kind.CLOSE, null);
+    reads.transfer.start();
+  }
+
+  private void closeEndpoint() {
+    try {
+      endpoint.close();
+    } catch (IOException e) {
+      lane.report(e);
+    }
+  }
+
+  /** The engine is broken: it completes nothing any more. Files do not need it. */
+  void engineFailed(Throwable error) {
+    if (file == null) {
+      reads.transfer.engineFailed(error);
+      writes.transfer.engineFailed(error);
+    }
+    close(CloseReason.ENGINE_FAILED, error);
+  }
+
+  // -- the lane's thread: time -------------------------------------------------------------------
+
+  /** time: nanoseconds, 0 for none. */
+  void setIdle(Side<?> side, OpTimeout.Kind kind, long time) {
+    if (closing == null) {
+      side.setIdle(time == 0 ? null : new IdleTimer(this, side, kind, time));
+    }
+  }
+
+  void timerExpired(OpTimeout operation) {
+    alone.remove(operation);
+    finish(operation, null);
+  }
+
+  /** Has the handler called for something that nobody started. */
+  void tellTimeout(OpTimeout.Kind kind) {
+    try {
+      OpTimeout operation = new OpTimeout(channel, kind);
+      operation.activation = admission.claim();
+      operation.begun = true;
+      lane.ready.add(operation);
+    } catch (ChannelClosedException | LimitReachedException e) {
+      // Closing, or far from idle: nothing to tell.
+      return;
+    }
+  }
+
+  boolean isListener() {
+    return endpoint != null && endpoint.kind() == Endpoint.Kind.LISTENER;
+  }
+
+  void tellStopping() {
+    if (!admission.isOpen()) {
+      return;
+    }
+    try {
+      handler.onStopping(channel);
+    } catch (Throwable e) {
+      handlerFailed(e);
+    }
+  }
+}

@@ -1,0 +1,216 @@
+package io.baton;
+
+import io.baton.spi.Endpoint;
+import io.baton.spi.Transfer;
+import java.io.IOException;
+import java.net.SocketAddress;
+import java.nio.ByteBuffer;
+
+/** What a channel has an engine do. Completing it queues it for the lane. */
+final class ChannelTransfer extends Task implements Transfer {
+  /** What a file does; the kind of an engine's transfer is null then. */
+  enum FileWork {
+    READ,
+    WRITE,
+    SYNC,
+    CLOSE
+  }
+
+  // java.nio copies all of a heap buffer before each attempt to write it, and takes as much direct
+  // memory for a read. So much is shown to the engine at a time.
+  private static final int HEAP_CHUNK = 256 << 10;
+
+  final ChannelCore core;
+  Operation operation;
+
+  /** With the engine, and not complete. */
+  private boolean inFlight;
+
+  /** Waits for a block of the pool. */
+  boolean parked;
+
+  FileWork fileWork;
+
+  // Written by the lane, read by a worker that has not begun yet.
+  private volatile boolean skip;
+
+  int moved;
+  SocketAddress sender;
+  Endpoint connection;
+  Throwable error;
+  boolean wasCancelled;
+
+  // The buffer whose limit is lower than the program's while the engine has it, or null.
+  private ByteBuffer lowered;
+  private int fullLimit;
+
+  private Kind kind;
+  private SocketAddress address;
+  private Object attachment;
+
+  ChannelTransfer(ChannelCore core) {
+    this.core = core;
+  }
+
+  /** work: for a file; kind: for an engine. */
+  void prepare(Operation owner, FileWork work, Kind what, SocketAddress where) {
+    operation = owner;
+    fileWork = work;
+    kind = what;
+    address = where;
+  }
+
+  void start() {
+    moved = 0;
+    sender = null;
+    connection = null;
+    error = null;
+    wasCancelled = false;
+    skip = false;
+    inFlight = true;
+    core.lane.start(this);
+  }
+
+  /** Asks for an early end. Without effect if it is complete and only not delivered yet. */
+  void cancel() {
+    if (parked) {
+      core.lane.pool.unpark(this);
+      cancelled();
+    } else if (core.file != null) {
+      skip = true;
+    } else if (inFlight) {
+      core.lane.cancel(this);
+    }
+  }
+
+  /** Completes it in place of a broken engine. */
+  void engineFailed(Throwable why) {
+    if (inFlight && !parked) {
+      failed(why);
+    }
+  }
+
+  /** What a worker does for a file, and then hands back to the lane. */
+  void work() {
+    try {
+      if (skip) {
+        wasCancelled = true;
+      } else {
+        core.file.perform(this);
+      }
+    } catch (IOException | RuntimeException e) {
+      error = e;
+    }
+    restoreLimit();
+    core.lane.submit(this);
+  }
+
+  @Override
+  void run() {
+    core.transferDone(this);
+  }
+
+  @Override
+  public Kind kind() {
+    return kind;
+  }
+
+  @Override
+  public Endpoint endpoint() {
+    return core.endpoint;
+  }
+
+  @Override
+  public ByteBuffer buffer() {
+    if (operation instanceof OpRead read) {
+      return read.pooled ? block(read) : shown(read.buffer);
+    }
+    return shown(((OpWrite) operation).buffer);
+  }
+
+  private ByteBuffer block(OpRead read) {
+    if (read.buffer == null) {
+      PooledBuffer block = core.lane.pool.take();
+      if (block == null) {
+        core.lane.pool.park(this);
+        return null;
+      }
+      read.block = block;
+      read.buffer = block.take();
+    }
+    return read.buffer;
+  }
+
+  private ByteBuffer shown(ByteBuffer buffer) {
+    if (buffer.isDirect() || buffer.remaining() <= HEAP_CHUNK) {
+      return buffer;
+    }
+    lowered = buffer;
+    fullLimit = buffer.limit();
+    return buffer.limit(buffer.position() + HEAP_CHUNK);
+  }
+
+  private void restoreLimit() {
+    if (lowered != null) {
+      lowered.limit(fullLimit);
+      lowered = null;
+    }
+  }
+
+  @Override
+  public void returnBuffer() {
+    ((OpRead) operation).returnBlock();
+  }
+
+  @Override
+  public boolean pooled() {
+    return operation instanceof OpRead read && read.pooled;
+  }
+
+  @Override
+  public SocketAddress address() {
+    return address;
+  }
+
+  @Override
+  public void completed(int bytes) {
+    moved = bytes;
+    restoreLimit();
+    inFlight = false;
+    core.lane.ready.add(this);
+  }
+
+  @Override
+  public void received(int bytes, SocketAddress from) {
+    sender = from;
+    completed(bytes);
+  }
+
+  @Override
+  public void accepted(Endpoint accepted) {
+    connection = accepted;
+    completed(0);
+  }
+
+  @Override
+  public void failed(Throwable why) {
+    error = why;
+    completed(0);
+  }
+
+  @Override
+  public void cancelled() {
+    wasCancelled = true;
+    completed(0);
+  }
+
+  @Override
+  public Object attachment() {
+    return attachment;
+  }
+
+  @Override
+  public void attach(Object object) {
+    attachment = object;
+  }
+}

@@ -1,0 +1,95 @@
+package io.baton;
+
+import java.net.InetSocketAddress;
+import java.net.SocketAddress;
+import java.nio.ByteBuffer;
+import java.time.Duration;
+
+/** Refuses bad arguments by an exception that names the argument. */
+final class Check {
+  private static final Duration LONGEST = Duration.ofDays(36_500);
+
+  private Check() {}
+
+  static void notNull(Object value, String name) {
+    if (value == null) {
+      throw new NullPointerException(name + ": is null");
+    }
+  }
+
+  static void readable(ByteBuffer buffer, String name) {
+    notNull(buffer, name);
+    if (!buffer.hasRemaining()) {
+      throw new IllegalArgumentException(
+          name + ": has nothing to write: position and limit are " + buffer.limit());
+    }
+  }
+
+  static void writable(ByteBuffer buffer, String name) {
+    notReadOnly(buffer, name);
+    if (!buffer.hasRemaining()) {
+      throw new IllegalArgumentException(
+          name
+              + ": has no room to read into: position and limit are "
+              + buffer.limit()
+              + "; clear() or compact() it");
+    }
+  }
+
+  static void notReadOnly(ByteBuffer buffer, String name) {
+    notNull(buffer, name);
+    if (buffer.isReadOnly()) {
+      throw new IllegalArgumentException(name + ": is read-only, so nothing can be read into it");
+    }
+  }
+
+  static SocketAddress address(SocketAddress address, String name) {
+    notNull(address, name);
+    if (address instanceof InetSocketAddress internet && internet.isUnresolved()) {
+      throw new IllegalArgumentException(
+          name + ": the host " + internet.getHostString() + " could not be resolved");
+    }
+    return address;
+  }
+
+  static InetSocketAddress address(String host, int port) {
+    notNull(host, "host");
+    if (port < 0 || port > 65_535) {
+      throw new IllegalArgumentException("port: " + port + " is out of range (0 to 65535)");
+    }
+    InetSocketAddress address = new InetSocketAddress(host, port);
+    address(address, "host");
+    return address;
+  }
+
+  /** Nanoseconds, at least 1. */
+  static long positive(Duration duration, String name) {
+    notNull(duration, name);
+    if (duration.isNegative() || duration.isZero()) {
+      throw new IllegalArgumentException(name + ": " + duration + " is not a positive time");
+    }
+    return nanoseconds(duration);
+  }
+
+  /** Nanoseconds, 0 or more. */
+  static long notNegative(Duration duration, String name) {
+    notNull(duration, name);
+    if (duration.isNegative()) {
+      throw new IllegalArgumentException(name + ": " + duration + " is negative");
+    }
+    return nanoseconds(duration);
+  }
+
+  static long inRange(long value, long least, long most, String name) {
+    if (value < least || value > most) {
+      throw new IllegalArgumentException(
+          name + ": " + value + " is out of range (" + least + " to " + most + ")");
+    }
+    return value;
+  }
+
+  private static long nanoseconds(Duration duration) {
+    // A century is for ever, and keeps sums of times within a long.
+    return (duration.compareTo(LONGEST) > 0 ? LONGEST : duration).toNanos();
+  }
+}

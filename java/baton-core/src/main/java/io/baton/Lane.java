@@ -1,0 +1,269 @@
+package io.baton;
+
+import io.baton.spi.Engine;
+import io.baton.spi.EngineSettings;
+import java.io.IOException;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * One thread, its engine and its channels.
+ *
+ * <p>Other threads only push into the inbox. Whoever finds the lane asleep wakes it, and only the
+ * first of them does: a wait is cut short by one wake-up at most.
+ */
+final class Lane implements Runnable {
+  // Handlers to run before the engine is polled again. A batch of completions brings follow-ups:
+  // a read, then a write, then a read. Polling in between would find sockets ready whose next
+  // operation has not started yet.
+  private static final int BATCH = 256;
+  private static final VarHandle ASLEEP;
+
+  static {
+    try {
+      ASLEEP = MethodHandles.lookup().findVarHandle(Lane.class, "asleep", boolean.class);
+    } catch (ReflectiveOperationException e) {
+      throw new ExceptionInInitializerError(e);
+    }
+  }
+
+  final Demultiplexor demultiplexor;
+  final TaskQueue<Task> ready = new TaskQueue<>();
+  final TimerHeap timers = new TimerHeap();
+  final BufferPool pool;
+
+  /** The time of the last look at the clock. Looked at only while there are timers. */
+  long now;
+
+  final CompletableFuture<Void> opened = new CompletableFuture<>();
+
+  private final int number;
+  private final Inbox inbox = new Inbox();
+  private volatile boolean asleep;
+  private Thread thread;
+  private Engine engine;
+  private volatile Throwable engineFailure;
+  private ChannelCore channels;
+  private boolean stopping;
+
+  Lane(Demultiplexor demultiplexor, int number) {
+    this.demultiplexor = demultiplexor;
+    this.number = number;
+    Settings settings = demultiplexor.settings;
+    pool = new BufferPool(this, settings.pooledBufferSize(), settings.pooledBuffersMax());
+  }
+
+  // -- any thread --------------------------------------------------------------------------------
+
+  boolean isCurrent() {
+    return Thread.currentThread() == thread;
+  }
+
+  /** False once the lane has ended; the task is not run then. */
+  boolean submit(Task task) {
+    if (!inbox.push(task)) {
+      return false;
+    }
+    // The push is ordered before this look, and the lane's note that it sleeps before its last look
+    // into the inbox: either the lane sees the task or this sees the note.
+    if (asleep && ASLEEP.compareAndSet(this, true, false)) {
+      if (engineFailure == null) {
+        engine.wake();
+      } else {
+        LockSupport.unpark(thread);
+      }
+    }
+    return true;
+  }
+
+  /** Runs a piece of the library on the lane. */
+  boolean submit(Runnable action) {
+    return submit(new Posted(this, action));
+  }
+
+  boolean hasFailed() {
+    return engineFailure != null;
+  }
+
+  Engine engine() {
+    return engine;
+  }
+
+  void report(Throwable error) {
+    demultiplexor.report(error);
+  }
+
+  void startThread() {
+    thread = demultiplexor.settings.threadFactory().newThread(this);
+    if (thread == null) {
+      throw new IllegalStateException("threadFactory: made no thread");
+    }
+    thread.start();
+  }
+
+  // -- the lane's thread -------------------------------------------------------------------------
+
+  @Override
+  public void run() {
+    try {
+      Settings settings = demultiplexor.settings;
+      engine =
+          demultiplexor.provider.open(
+              new EngineSettings(number, settings.threads(), settings.engineWords()));
+    } catch (Throwable e) {
+      opened.completeExceptionally(e);
+      return;
+    }
+    opened.complete(null);
+    while (true) {
+      inbox.moveTo(ready);
+      if (!timers.isEmpty()) {
+        expire();
+      }
+      runReady();
+      // An interrupt was meant for the handler that ran; it would keep the wait from waiting.
+      Thread.interrupted();
+      if (stopping && channels == null && ready.isEmpty() && inbox.closeIfEmpty()) {
+        break;
+      }
+      await();
+    }
+    end();
+  }
+
+  private void runReady() {
+    for (int i = 0; i < BATCH; i++) {
+      Task task = ready.poll();
+      if (task == null) {
+        break;
+      }
+      try {
+        task.run();
+      } catch (Throwable e) {
+        report(e);
+      }
+    }
+  }
+
+  private void expire() {
+    now = System.nanoTime();
+    for (Timed one = timers.pollExpired(now); one != null; one = timers.pollExpired(now)) {
+      one.expired();
+    }
+  }
+
+  private void await() {
+    boolean mayWait = ready.isEmpty();
+    if (mayWait) {
+      asleep = true;
+      mayWait = inbox.isEmpty();
+    }
+    try {
+      long time = mayWait ? timeToWait() : 0;
+      if (engineFailure == null) {
+        engine.await(time);
+      } else {
+        // Files and tasks still come to an end.
+        LockSupport.parkNanos(this, time < 0 ? Long.MAX_VALUE : time);
+      }
+    } catch (Throwable e) {
+      engineFailed(e);
+    }
+    if (asleep) {
+      asleep = false;
+    }
+  }
+
+  private long timeToWait() {
+    if (timers.isEmpty()) {
+      return -1;
+    }
+    return Math.max(0, timers.earliest() - System.nanoTime());
+  }
+
+  void start(ChannelTransfer transfer) {
+    if (transfer.core.file != null) {
+      transfer.core.file.start(transfer);
+    } else if (engineFailure == null) {
+      engine.start(transfer);
+    } else {
+      transfer.failed(engineFailure);
+    }
+  }
+
+  void cancel(ChannelTransfer transfer) {
+    engine.cancel(transfer);
+  }
+
+  void add(ChannelCore core) {
+    core.following = channels;
+    if (channels != null) {
+      channels.previous = core;
+    }
+    channels = core;
+    if (stopping) {
+      core.close(CloseReason.STOPPED, null);
+    } else if (demultiplexor.isStopping()) {
+      drain(core);
+    }
+  }
+
+  void remove(ChannelCore core) {
+    if (core.previous == null) {
+      channels = core.following;
+    } else {
+      core.previous.following = core.following;
+    }
+    if (core.following != null) {
+      core.following.previous = core.previous;
+    }
+  }
+
+  /** A graceful stop: listeners are closed, the others are told. */
+  void drain() {
+    for (ChannelCore one = channels; one != null; one = one.following) {
+      drain(one);
+    }
+  }
+
+  private static void drain(ChannelCore core) {
+    if (core.isListener()) {
+      core.close(CloseReason.STOPPED, null);
+    } else {
+      core.tellStopping();
+    }
+  }
+
+  /** Closes everything; the lane ends when the last handler has run. */
+  void stop() {
+    stopping = true;
+    for (ChannelCore one = channels; one != null; one = one.following) {
+      one.close(CloseReason.STOPPED, null);
+    }
+  }
+
+  private void engineFailed(Throwable error) {
+    engineFailure = error;
+    report(new IOException("the engine of lane " + number + " failed: " + error, error));
+    for (ChannelCore one = channels; one != null; one = one.following) {
+      one.engineFailed(error);
+    }
+    demultiplexor.stopNow();
+  }
+
+  private void end() {
+    for (Timed left = timers.pollAny(); left != null; left = timers.pollAny()) {
+      if (left instanceof Posted posted) {
+        posted.abandon();
+      }
+    }
+    try {
+      engine.close();
+    } catch (Throwable e) {
+      report(e);
+    }
+    demultiplexor.laneEnded();
+  }
+}

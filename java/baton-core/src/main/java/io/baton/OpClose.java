@@ -1,0 +1,30 @@
+package io.baton;
+
+/**
+ * The end of a channel, and its last operation.
+ *
+ * <p><b>Threads and ownership:</b> as {@link Operation}.
+ */
+public final class OpClose extends Operation {
+  private final CloseReason reason;
+
+  OpClose(AsynchChannel channel, CloseReason reason, Throwable cause) {
+    super(channel);
+    this.reason = reason;
+    this.error = cause;
+  }
+
+  /**
+   * Why the channel was closed. The first reason counts if there were several.
+   *
+   * @return never null
+   */
+  public CloseReason getReason() {
+    return reason;
+  }
+
+  @Override
+  void call(AsynchHandler handler) throws Exception {
+    handler.onClosed(this);
+  }
+}

@@ -1,0 +1,29 @@
+package io.baton.nio;
+
+import io.baton.spi.ChannelEndpoint;
+import io.baton.spi.Transfer;
+import java.io.IOException;
+import java.nio.channels.ByteChannel;
+import java.nio.channels.SelectableChannel;
+import java.nio.channels.SelectionKey;
+
+/** A channel and what the engine remembers of it. For the lane's thread. */
+final class NioEndpoint extends ChannelEndpoint {
+  final SelectableChannel channel;
+  final ByteChannel bytes; // the same channel; null for a listener
+  final int readBit;
+
+  SelectionKey key;
+  int interest;
+  Transfer reading;
+  Transfer writing;
+  boolean mayBeReadable = true;
+
+  NioEndpoint(SelectableChannel channel) throws IOException {
+    super(channel);
+    this.channel = channel;
+    boolean listens = kind() == Kind.LISTENER;
+    bytes = listens ? null : (ByteChannel) channel;
+    readBit = listens ? SelectionKey.OP_ACCEPT : SelectionKey.OP_READ;
+  }
+}

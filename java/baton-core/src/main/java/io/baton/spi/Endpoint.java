@@ -1,0 +1,129 @@
+package io.baton.spi;
+
+import java.io.IOException;
+import java.net.SocketAddress;
+import java.net.SocketOption;
+import java.nio.channels.SelectableChannel;
+import java.util.Set;
+
+/**
+ * A socket as an engine sees it.
+ *
+ * <p><b>Threads:</b> every method may be called by any thread, except {@link #close}, which is for
+ * an endpoint that no engine has started.
+ */
+public interface Endpoint {
+
+  /** What an endpoint can do. */
+  enum Kind {
+    /** A connection, or a socket that will be one. */
+    STREAM,
+    /** Accepts connections. */
+    LISTENER,
+    /** Sends and receives datagrams. */
+    DATAGRAM
+  }
+
+  /**
+   * What this endpoint is.
+   *
+   * @return never changes
+   */
+  Kind kind();
+
+  /**
+   * The channel of {@code java.nio} under it.
+   *
+   * @return null if the engine has none
+   */
+  SelectableChannel channel();
+
+  /**
+   * Binds to a local address; a listener begins to listen.
+   *
+   * @param local null: any address and a free port
+   * @param backlog of a listener; 0: as long as the system allows
+   * @throws IOException if the system refuses
+   */
+  void bind(SocketAddress local, int backlog) throws IOException;
+
+  /**
+   * Fixes the peer of a datagram socket.
+   *
+   * @param remote the only address to send to and receive from
+   * @throws IOException if the system refuses
+   */
+  void connectDatagram(SocketAddress remote) throws IOException;
+
+  /**
+   * Whether a datagram socket has a fixed peer, or a stream is connected.
+   *
+   * @return as of now
+   */
+  boolean isConnected();
+
+  /**
+   * The own address.
+   *
+   * @return null if not bound
+   * @throws IOException if closed
+   */
+  SocketAddress localAddress() throws IOException;
+
+  /**
+   * The peer's address.
+   *
+   * @return null if not connected
+   * @throws IOException if closed
+   */
+  SocketAddress remoteAddress() throws IOException;
+
+  /**
+   * Sets an option of the socket.
+   *
+   * @param <T> type of the value
+   * @param option one of {@link #supportedOptions}
+   * @param value as the option defines it
+   * @throws IOException if the system refuses
+   */
+  <T> void setOption(SocketOption<T> option, T value) throws IOException;
+
+  /**
+   * Reads an option of the socket.
+   *
+   * @param <T> type of the value
+   * @param option one of {@link #supportedOptions}
+   * @return its value
+   * @throws IOException if the system refuses
+   */
+  <T> T getOption(SocketOption<T> option) throws IOException;
+
+  /**
+   * The options of this socket.
+   *
+   * @return not modifiable
+   */
+  Set<SocketOption<?>> supportedOptions();
+
+  /**
+   * Ends one's own half of a stream.
+   *
+   * @throws IOException if the system refuses
+   */
+  void shutdownOutput() throws IOException;
+
+  /**
+   * Refuses what the peer sends from now on; reads answer the end of the stream.
+   *
+   * @throws IOException if the system refuses
+   */
+  void shutdownInput() throws IOException;
+
+  /**
+   * Closes the socket. For endpoints that no engine has started; the others are closed by a
+   * transfer of kind {@code CLOSE}.
+   *
+   * @throws IOException if the system refuses; the socket is gone nevertheless
+   */
+  void close() throws IOException;
+}

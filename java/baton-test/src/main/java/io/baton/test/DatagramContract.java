@@ -1,0 +1,101 @@
+package io.baton.test;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+
+import io.baton.AsynchChannel;
+import io.baton.test.Completion.What;
+import java.io.IOException;
+import java.net.DatagramPacket;
+import java.net.DatagramSocket;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.nio.ByteBuffer;
+import java.nio.channels.AsynchronousCloseException;
+import org.junit.jupiter.api.Test;
+
+/** Datagrams: rule 3. */
+public abstract class DatagramContract extends EngineContract {
+
+  @Test
+  void rule3DatagramsKeepTheirBoundaries() throws Exception {
+    Recorder recorder = new Recorder();
+    AsynchChannel channel = demultiplexor.datagram(loopback(), recorder);
+    try (DatagramSocket peer = peer()) {
+      for (String text : new String[] {"one", "", "three"}) {
+        peer.send(new DatagramPacket(bytes(text), text.length(), address(channel)));
+      }
+      for (String text : new String[] {"one", "", "three"}) {
+        channel.read(ByteBuffer.allocate(100));
+        Completion read = recorder.nextGood(What.READ);
+        assertEquals(text, read.text());
+        assertEquals(peer.getLocalSocketAddress(), read.sender());
+      }
+      channel.write(buffer("answer"), peer.getLocalSocketAddress());
+      assertEquals(6, recorder.nextGood(What.WRITE).bytes());
+      channel.write(ByteBuffer.allocate(0), peer.getLocalSocketAddress());
+      recorder.nextGood(What.WRITE);
+      assertArrayEquals(bytes("answer"), receive(peer));
+      assertArrayEquals(new byte[0], receive(peer));
+    }
+  }
+
+  @Test
+  void whatDoesNotFitIsLostAndTheNextIsWhole() throws Exception {
+    Recorder recorder = new Recorder();
+    AsynchChannel channel = demultiplexor.datagram(loopback(), recorder);
+    try (DatagramSocket peer = peer()) {
+      peer.send(new DatagramPacket(bytes("too long"), 8, address(channel)));
+      peer.send(new DatagramPacket(bytes("next"), 4, address(channel)));
+      channel.read(ByteBuffer.allocate(3));
+      assertEquals("too", recorder.nextGood(What.READ).text());
+      channel.read(ByteBuffer.allocate(10));
+      assertEquals("next", recorder.nextGood(What.READ).text());
+    }
+  }
+
+  @Test
+  void aFixedPeerNeedsNoAddress() throws Exception {
+    Recorder recorder = new Recorder();
+    AsynchChannel channel = demultiplexor.datagram(loopback(), recorder);
+    try (DatagramSocket peer = peer()) {
+      channel.connectDatagram(peer.getLocalSocketAddress());
+      channel.write(buffer("question"));
+      recorder.nextGood(What.WRITE);
+      assertArrayEquals(bytes("question"), receive(peer));
+      channel.readPooled();
+      peer.send(new DatagramPacket(bytes("answer"), 6, address(channel)));
+      Completion read = recorder.nextGood(What.READ);
+      assertEquals("answer", read.text());
+      assertNull(read.sender());
+    }
+  }
+
+  @Test
+  void aDatagramThatIsTooLongIsAnError() throws Exception {
+    Recorder recorder = new Recorder();
+    AsynchChannel channel = demultiplexor.datagram(loopback(), recorder);
+    try (DatagramSocket peer = peer()) {
+      channel.write(ByteBuffer.allocate(70_000), peer.getLocalSocketAddress());
+      recorder.nextFailed(What.WRITE, IOException.class);
+      channel.read(ByteBuffer.allocate(1));
+      channel.close();
+      recorder.nextFailed(What.READ, AsynchronousCloseException.class);
+      recorder.next(What.CLOSED);
+    }
+  }
+
+  private static DatagramSocket peer() throws IOException {
+    DatagramSocket peer =
+        new DatagramSocket(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
+    peer.setSoTimeout((int) Patience.PATIENCE.toMillis());
+    return peer;
+  }
+
+  private static byte[] receive(DatagramSocket peer) throws IOException {
+    DatagramPacket packet = new DatagramPacket(new byte[100], 100);
+    peer.receive(packet);
+    return java.util.Arrays.copyOf(packet.getData(), packet.getLength());
+  }
+}

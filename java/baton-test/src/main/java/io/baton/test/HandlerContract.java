@@ -1,0 +1,329 @@
+package io.baton.test;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.baton.AsynchChannel;
+import io.baton.AsynchHandler;
+import io.baton.CloseReason;
+import io.baton.Demultiplexor;
+import io.baton.OpClose;
+import io.baton.OpRead;
+import io.baton.OperationCancelledException;
+import io.baton.StoppedException;
+import io.baton.test.Completion.What;
+import java.net.Socket;
+import java.nio.ByteBuffer;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import org.junit.jupiter.api.Test;
+
+/** What handlers may do, futures, posted work, and the end: rules 7 and 9. */
+public abstract class HandlerContract extends EngineContract {
+
+  @Test
+  void rule7WhatAHandlerThrowsClosesItsChannelAndNoOther() throws Exception {
+    IllegalStateException mine = new IllegalStateException("thrown by the test");
+    Recorder throwing =
+        new Recorder() {
+          @Override
+          public void onReadCompleted(OpRead opRead) {
+            throw mine;
+          }
+        };
+    // One lane, so that the other channel has the thread that the exception went through.
+    try (Demultiplexor one = builder().threads(1).open()) {
+      Recorder quiet = new Recorder();
+      try (Connection good = connected(one, quiet);
+          Connection bad = connected(one, throwing)) {
+        bad.channel().read(ByteBuffer.allocate(1));
+        bad.peer().getOutputStream().write('a');
+        Completion closed = throwing.next(What.CLOSED);
+        assertEquals(CloseReason.HANDLER_FAILED, closed.reason());
+        assertSame(mine, closed.error());
+        assertSame(mine, takeReported());
+        assertEquals(-1, bad.peer().getInputStream().read());
+
+        good.channel().read(ByteBuffer.allocate(1));
+        good.peer().getOutputStream().write('a');
+        quiet.nextGood(What.READ);
+      }
+    }
+  }
+
+  @Test
+  void rule7AnErrorInOnClosedIsReported() throws Exception {
+    Error mine = new Error("thrown by the test");
+    Recorder recorder =
+        new Recorder() {
+          @Override
+          public void onClosed(OpClose opClose) {
+            throw mine;
+          }
+        };
+    Connection connection = connected(recorder);
+    Patience.await(connection.channel().futures().close(), "the close");
+    connection.close();
+    assertSame(mine, takeReported());
+  }
+
+  @Test
+  void aHandlerWithoutTheMethodIsTold() throws Exception {
+    CompletableFuture<OpClose> closed = new CompletableFuture<>();
+    AsynchHandler poor =
+        new AsynchHandler() {
+          @Override
+          public void onClosed(OpClose opClose) {
+            closed.complete(opClose);
+          }
+        };
+    AsynchChannel listener = listener(poor);
+    try (Socket client = plainClient(listener)) {
+      Patience.await(closed, "the close");
+      assertTrue(takeReported().getMessage().contains("onAcceptCompleted"));
+    }
+  }
+
+  @Test
+  void aHandlerThatBlocksHoldsUpItsLaneOnly() throws Exception {
+    CountDownLatch release = new CountDownLatch(1);
+    CompletableFuture<Void> blocked = new CompletableFuture<>();
+    Recorder blocking =
+        new Recorder() {
+          @Override
+          public void onReadCompleted(OpRead opRead) throws Exception {
+            blocked.complete(null);
+            release.await();
+            super.onReadCompleted(opRead);
+          }
+        };
+    Recorder quick = new Recorder();
+    // Channels take the two lanes by turns.
+    try (Connection first = connected(blocking);
+        Connection second = connected(quick)) {
+      first.channel().read(ByteBuffer.allocate(1));
+      first.peer().getOutputStream().write('a');
+      Patience.await(blocked, "the handler that blocks");
+      for (int i = 0; i < 100; i++) {
+        second.channel().read(ByteBuffer.allocate(1));
+        second.peer().getOutputStream().write('a');
+        quick.nextGood(What.READ);
+      }
+      // Starts on the blocked lane are taken, and wait.
+      first.channel().write(buffer("x"));
+      assertEquals(0, blocking.waiting());
+      release.countDown();
+      blocking.nextGood(What.READ);
+      blocking.nextGood(What.WRITE);
+    }
+  }
+
+  @Test
+  void anInterruptOfAHandlerEndsWithIt() throws Exception {
+    Recorder recorder =
+        new Recorder() {
+          @Override
+          public void onReadCompleted(OpRead opRead) throws Exception {
+            super.onReadCompleted(opRead);
+            Thread.currentThread().interrupt();
+          }
+        };
+    try (Connection connection = connected(recorder)) {
+      for (int i = 0; i < 3; i++) {
+        connection.channel().read(ByteBuffer.allocate(1));
+        connection.peer().getOutputStream().write('a');
+        recorder.nextGood(What.READ);
+      }
+      // A read that had to wait: the interrupt neither closed the channel nor stayed.
+      onLane(connection.channel(), () -> assertFalse(Thread.currentThread().isInterrupted()));
+    }
+  }
+
+  @Test
+  void futuresCompleteAndFailAsTheirOperations() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      var futures = connection.channel().futures();
+      assertEquals(5, Patience.await(futures.write(buffer("hello")), "a write"));
+      assertEquals("hello", new String(connection.peer().getInputStream().readNBytes(5)));
+      ByteBuffer room = ByteBuffer.allocate(10);
+      CompletableFuture<Integer> read = futures.readUntil(room, bytes("\n"));
+      connection.peer().getOutputStream().write(bytes("line\n"));
+      assertEquals(5, Patience.await(read, "a line"));
+
+      CompletableFuture<Integer> cancelled = futures.read(room.clear());
+      assertTrue(cancelled.cancel(true));
+      assertTrue(
+          Patience.awaitFailure(cancelled, "the read") instanceof OperationCancelledException);
+      assertFalse(cancelled.cancel(true));
+
+      CompletableFuture<Integer> pending = futures.read(room.clear());
+      Patience.await(futures.close(), "the close");
+      Patience.awaitFailure(pending, "the read");
+      assertEquals(What.CLOSED, recorder.nextAny().what());
+      assertEquals(0, recorder.waiting(), "futures and handler at once");
+    }
+  }
+
+  @Test
+  void futuresConnectAndAccept() throws Exception {
+    AsynchChannel listener = demultiplexor.listen(loopback(), new Recorder());
+    CompletableFuture<AsynchChannel> accepted = listener.futures().accept(new Recorder());
+    AsynchChannel client = demultiplexor.openStream(new Recorder());
+    Patience.await(client.futures().connect(address(listener)), "the connect");
+    AsynchChannel server = Patience.await(accepted, "the accept");
+    Patience.await(client.futures().write(buffer("x")), "the write");
+    assertEquals(
+        1, Patience.await(server.futures().readExactly(ByteBuffer.allocate(1)), "the read"));
+  }
+
+  @Test
+  void postedWorkRunsInOrderOnTheLane() throws Exception {
+    Recorder recorder = new Recorder();
+    List<Integer> order = new ArrayList<>();
+    try (Connection connection = connected(recorder)) {
+      for (int i = 0; i < 1000; i++) {
+        int number = i;
+        connection.channel().post(() -> order.add(number));
+      }
+      onLane(
+          connection.channel(),
+          () -> {
+            assertEquals(1000, order.size());
+            for (int i = 0; i < 1000; i++) {
+              assertEquals(i, order.get(i));
+            }
+          });
+      IllegalStateException mine = new IllegalStateException("thrown by the test");
+      CompletableFuture<Void> after = new CompletableFuture<>();
+      connection
+          .channel()
+          .post(
+              () -> {
+                throw mine;
+              });
+      connection.channel().post(() -> after.complete(null));
+      Patience.await(after, "the second post");
+      assertSame(mine, takeReported());
+    }
+  }
+
+  @Test
+  void rule9StopEndsEverythingAndNothingComesAfterwards() throws Exception {
+    Demultiplexor own = builder().open();
+    Recorder recorder = new Recorder();
+    Connection connection = connected(own, recorder);
+    connection.channel().read(ByteBuffer.allocate(1));
+    own.close();
+    recorder.next(What.READ);
+    assertEquals(CloseReason.STOPPED, recorder.next(What.CLOSED).reason());
+    assertEquals(0, recorder.waiting());
+    assertTrue(own.terminated().isDone());
+    assertThrows(StoppedException.class, () -> own.post(() -> {}));
+    assertThrows(StoppedException.class, () -> connection.channel().post(() -> {}));
+    assertThrows(StoppedException.class, () -> own.openStream(recorder));
+    assertThrows(StoppedException.class, () -> own.schedule(Duration.ZERO, () -> {}));
+    own.close();
+    connection.peer().close();
+  }
+
+  @Test
+  void rule9AHandlerMayStop() throws Exception {
+    Demultiplexor own = builder().open();
+    Recorder recorder =
+        new Recorder() {
+          @Override
+          public void onReadCompleted(OpRead opRead) throws Exception {
+            super.onReadCompleted(opRead);
+            own.close();
+          }
+        };
+    Connection connection = connected(own, recorder);
+    connection.channel().read(ByteBuffer.allocate(1));
+    connection.peer().getOutputStream().write('a');
+    recorder.nextGood(What.READ);
+    assertEquals(CloseReason.STOPPED, recorder.next(What.CLOSED).reason());
+    Patience.await(own.terminated(), "the end");
+    connection.peer().close();
+  }
+
+  @Test
+  void rule9AGracefulStopLetsTheRestFinish() throws Exception {
+    Demultiplexor own = builder().open();
+    Recorder accepting = new Recorder();
+    AsynchChannel listener = own.listen(loopback(), accepting);
+    listener.accept();
+    Recorder recorder = new Recorder();
+    Connection connection = connected(own, recorder);
+    CompletableFuture<Void> stopped = own.stop(Patience.PATIENCE);
+    assertTrue(own.isStopping());
+    accepting.next(What.ACCEPT);
+    assertEquals(CloseReason.STOPPED, accepting.next(What.CLOSED).reason());
+    recorder.next(What.STOPPING);
+    connection.channel().write(buffer("the rest"));
+    recorder.nextGood(What.WRITE);
+    assertFalse(stopped.isDone());
+    assertThrows(StoppedException.class, () -> own.listen(loopback(), accepting));
+    connection.channel().close();
+    assertEquals(CloseReason.REQUESTED, recorder.next(What.CLOSED).reason());
+    Patience.await(stopped, "the end");
+    assertEquals("the rest", new String(connection.peer().getInputStream().readAllBytes()));
+    connection.peer().close();
+  }
+
+  @Test
+  void rule9AGracefulStopEndsAtItsDeadline() throws Exception {
+    Demultiplexor own = builder().open();
+    Recorder recorder = new Recorder();
+    Connection connection = connected(own, recorder);
+    connection.channel().read(ByteBuffer.allocate(1));
+    CompletableFuture<Void> stopped = own.stop(Duration.ofMillis(1));
+    recorder.next(What.STOPPING);
+    recorder.next(What.READ);
+    assertEquals(CloseReason.STOPPED, recorder.next(What.CLOSED).reason());
+    Patience.await(stopped, "the end");
+    connection.peer().close();
+  }
+
+  @Test
+  void rule9StopsRaceWithStarts() throws Exception {
+    for (int i = 0; i < 50; i++) {
+      Demultiplexor own = builder().open();
+      Recorder recorder = new Recorder();
+      Connection connection = connected(own, recorder);
+      CountDownLatch begun = new CountDownLatch(1);
+      CompletableFuture<Integer> taken = new CompletableFuture<>();
+      Thread starter =
+          new Thread(
+              () -> {
+                int number = 0;
+                begun.countDown();
+                try {
+                  while (true) {
+                    connection.channel().startTimer(Duration.ZERO);
+                    number++;
+                  }
+                } catch (IllegalStateException e) {
+                  // Closed, or for once too many at a time: the count is what matters.
+                  taken.complete(number);
+                }
+              });
+      starter.start();
+      Patience.await(begun, "the starter");
+      own.close();
+      int number = Patience.await(taken, "the last start");
+      for (int j = 0; j < number; j++) {
+        recorder.next(What.TIMEOUT);
+      }
+      recorder.next(What.CLOSED);
+      assertEquals(0, recorder.waiting());
+      connection.peer().close();
+    }
+  }
+}

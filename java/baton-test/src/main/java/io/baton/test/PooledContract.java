@@ -1,0 +1,134 @@
+package io.baton.test;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.baton.AsynchChannel;
+import io.baton.Demultiplexor;
+import io.baton.OpRead;
+import io.baton.OperationCancelledException;
+import io.baton.PooledBuffer;
+import io.baton.test.Completion.What;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import org.junit.jupiter.api.Test;
+
+/** Reads whose buffer comes from a pool when data is there. */
+public abstract class PooledContract extends EngineContract {
+
+  /** Keeps the block of every read. */
+  private static final class Keeper extends Recorder {
+    final BlockingQueue<PooledBuffer> kept = new LinkedBlockingQueue<>();
+
+    @Override
+    public void onReadCompleted(OpRead opRead) throws Exception {
+      boolean pooled = opRead.getBuffer() != null && opRead.getBuffer().isDirect();
+      if (pooled && opRead.getBytesCompleted() > 0) {
+        kept.add(opRead.takePooled());
+        assertThrows(IllegalStateException.class, opRead::takePooled);
+      }
+      super.onReadCompleted(opRead);
+    }
+  }
+
+  @Test
+  void anIdleReadHoldsNoBlock() throws Exception {
+    Recorder recorder = new Recorder();
+    List<Connection> connections = new ArrayList<>();
+    for (int i = 0; i < 50; i++) {
+      connections.add(connected(recorder));
+      connections.get(i).channel().readPooled();
+    }
+    for (Connection connection : connections) {
+      onLane(connection.channel(), () -> {});
+    }
+    // A lane that tries a read borrows one block, and gives it back.
+    assertTrue(demultiplexor.getPooledBuffers() <= 2);
+    for (Connection connection : connections) {
+      connection.peer().getOutputStream().write(bytes("data"));
+      assertEquals("data", recorder.nextGood(What.READ).text());
+    }
+    // One read at a time had data. Each lane needs one block for it and may try one more.
+    assertTrue(demultiplexor.getPooledBuffers() <= 4);
+    for (Connection connection : connections) {
+      connection.close();
+    }
+  }
+
+  @Test
+  void theEndOfTheStreamNeedsNoBlock() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      connection.channel().readPooled();
+      connection.peer().shutdownOutput();
+      Completion end = recorder.nextGood(What.READ);
+      assertEquals(0, end.bytes());
+      assertNull(end.buffer());
+    }
+  }
+
+  @Test
+  void aBlockCanBeKeptWrittenAndGivenBackOnce() throws Exception {
+    Keeper keeper = new Keeper();
+    try (Connection connection = connected(keeper)) {
+      for (int i = 0; i < 10; i++) {
+        connection.channel().readPooled();
+        connection.peer().getOutputStream().write(bytes("echo"));
+        keeper.nextGood(What.READ);
+        PooledBuffer block = keeper.kept.take();
+        connection.channel().write(block);
+        assertNull(keeper.nextGood(What.WRITE).buffer());
+        assertEquals("echo", new String(connection.peer().getInputStream().readNBytes(4)));
+        assertThrows(IllegalStateException.class, block::close);
+        assertThrows(IllegalStateException.class, block::getBuffer);
+      }
+      assertEquals(1, demultiplexor.getPooledBuffers());
+    }
+  }
+
+  @Test
+  void anEmptyPoolMakesReadsWaitAndLosesNothing() throws Exception {
+    try (Demultiplexor small =
+        builder().threads(1).pooledBuffersMax(2).pooledBufferSize(64).open()) {
+      Keeper keeper = new Keeper();
+      List<Connection> connections = new ArrayList<>();
+      long started = 0;
+      for (int i = 0; i < 6; i++) {
+        connections.add(connected(small, keeper));
+      }
+      for (int i = 0; i < 6; i++) {
+        started = connections.get(i).channel().readPooled();
+        connections.get(i).peer().getOutputStream().write(bytes("data " + i));
+      }
+      long lastRead = started;
+      List<String> texts = new ArrayList<>();
+      texts.add(keeper.nextGood(What.READ).text());
+      texts.add(keeper.nextGood(What.READ).text());
+      assertEquals(2, small.getPooledBuffers());
+      // A read that waits for a block can be cancelled, and its data stays where it is.
+      AsynchChannel last = connections.get(5).channel();
+      onLane(last, () -> assertTrue(last.cancel(lastRead)));
+      keeper.nextFailed(What.READ, OperationCancelledException.class);
+      for (int i = 0; i < 3; i++) {
+        keeper.kept.take().close();
+        texts.add(keeper.nextGood(What.READ).text());
+      }
+      keeper.kept.take().close();
+      keeper.kept.take().close();
+      last.read(ByteBuffer.allocate(10));
+      texts.add(keeper.nextGood(What.READ).text());
+      assertEquals(
+          List.of("data 0", "data 1", "data 2", "data 3", "data 4", "data 5"),
+          texts.stream().sorted().toList());
+      assertEquals(2, small.getPooledBuffers());
+      for (Connection connection : connections) {
+        connection.close();
+      }
+    }
+  }
+}

@@ -1,0 +1,351 @@
+package io.baton.test;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.baton.AsynchChannel;
+import io.baton.DelimiterNotFoundException;
+import io.baton.OpRead;
+import io.baton.OpWrite;
+import io.baton.test.Completion.What;
+import java.io.EOFException;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.net.StandardSocketOptions;
+import java.nio.ByteBuffer;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.junit.jupiter.api.Test;
+
+/** Connections: rules 1 to 4. */
+public abstract class StreamContract extends EngineContract {
+  private static final byte[] NEW_LINE = {'\n'};
+
+  @Test
+  void rule1RefusedConnectIsACompletion() throws Exception {
+    InetSocketAddress nobody;
+    try (ServerSocket gone = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+      nobody = (InetSocketAddress) gone.getLocalSocketAddress();
+    }
+    Recorder recorder = new Recorder();
+    AsynchChannel channel = demultiplexor.connect(nobody, recorder);
+    recorder.nextFailed(What.CONNECT, IOException.class);
+    channel.close();
+    recorder.next(What.CLOSED);
+  }
+
+  @Test
+  void rule1NoHandlerRunsInsideAStart() throws Exception {
+    AtomicBoolean starting = new AtomicBoolean();
+    CompletableFuture<Boolean> startedInside = new CompletableFuture<>();
+    Recorder recorder =
+        new Recorder() {
+          private int left = 100;
+
+          @Override
+          public void onWriteCompleted(OpWrite opWrite) {
+            if (starting.get() || left-- == 0) {
+              startedInside.complete(starting.get());
+              return;
+            }
+            starting.set(true);
+            opWrite.getAsynchChannel().write(buffer("x"));
+            starting.set(false);
+          }
+        };
+    try (Connection connection = connected(recorder)) {
+      connection.channel().write(buffer("x"));
+      assertFalse(Patience.await(startedInside, "the last of 100 writes"));
+      assertEquals(101, connection.peer().getInputStream().readNBytes(101).length);
+    }
+  }
+
+  @Test
+  void rule1EveryStartCompletesOnce() throws Exception {
+    Recorder recorder = new Recorder();
+    int number = 500;
+    try (Connection connection = connected(recorder)) {
+      for (int i = 0; i < number; i++) {
+        connection.channel().write(buffer("0123456789"));
+      }
+      for (int i = 0; i < number; i++) {
+        assertEquals(10, recorder.nextGood(What.WRITE).bytes());
+      }
+      connection.channel().close();
+      recorder.next(What.CLOSED);
+      assertEquals(0, recorder.waiting());
+    }
+  }
+
+  @Test
+  void acceptsAndEchoesOnBothSides() throws Exception {
+    Recorder accepting = new Recorder();
+    AsynchChannel listener = listener(accepting);
+    Recorder client = new Recorder();
+    AsynchChannel channel = demultiplexor.connect(address(listener), client);
+    // Behind the connect.
+    channel.write(buffer("ping"));
+    AsynchChannel server = accepting.nextGood(What.ACCEPT).accepted();
+    client.nextGood(What.CONNECT);
+    client.nextGood(What.WRITE);
+    assertEquals(channel.getLocalAddress(), server.getRemoteAddress());
+    ByteBuffer room = ByteBuffer.allocate(16);
+    server.futures().readExactly(room.limit(4)).get();
+    assertEquals(ByteBuffer.wrap(bytes("ping")), room);
+  }
+
+  @Test
+  void rule3WritesAndTheirCompletionsKeepTheOrderOfTheStarts() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      StringBuilder all = new StringBuilder();
+      long[] numbers = new long[200];
+      for (int i = 0; i < numbers.length; i++) {
+        String text = "message " + i + ";";
+        all.append(text);
+        numbers[i] = connection.channel().write(buffer(text));
+      }
+      long end = connection.channel().shutdownOutput();
+      assertEquals(all.toString(), new String(connection.peer().getInputStream().readAllBytes()));
+      for (long number : numbers) {
+        assertEquals(number, recorder.nextGood(What.WRITE).activation());
+      }
+      Completion last = recorder.nextGood(What.WRITE);
+      assertEquals(end, last.activation());
+      assertNull(last.buffer());
+    }
+  }
+
+  @Test
+  void rule3ReadsCompleteInTheOrderOfTheStarts() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      long[] numbers = new long[50];
+      for (int i = 0; i < numbers.length; i++) {
+        numbers[i] = connection.channel().readExactly(ByteBuffer.allocate(3));
+      }
+      for (int i = 0; i < numbers.length; i++) {
+        connection.peer().getOutputStream().write(bytes(String.format("%03d", i)));
+      }
+      for (int i = 0; i < numbers.length; i++) {
+        Completion read = recorder.nextGood(What.READ);
+        assertEquals(numbers[i], read.activation());
+        assertEquals(String.format("%03d", i), read.text());
+      }
+    }
+  }
+
+  @Test
+  void rule3ReadsAndWritesAreIndependent() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      connection.channel().read(ByteBuffer.allocate(10));
+      connection.channel().write(buffer("out"));
+      recorder.nextGood(What.WRITE);
+      connection.peer().getOutputStream().write(bytes("in"));
+      assertEquals("in", recorder.nextGood(What.READ).text());
+    }
+  }
+
+  @Test
+  void rule4AReadMayBeShortAndTheEndIsZero() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      ByteBuffer room = ByteBuffer.allocate(100).position(7);
+      connection.channel().read(room);
+      connection.peer().getOutputStream().write(bytes("short"));
+      Completion read = recorder.nextGood(What.READ);
+      assertSame(room, read.buffer());
+      assertEquals("short", read.text());
+      assertEquals(7, room.position());
+      assertEquals(12, room.limit());
+
+      connection.peer().shutdownOutput();
+      for (int i = 0; i < 3; i++) {
+        connection.channel().read(room.clear());
+        assertEquals(0, recorder.nextGood(What.READ).bytes());
+      }
+    }
+  }
+
+  @Test
+  void rule4ReadExactlyTakesManyPieces() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      connection.channel().readExactly(ByteBuffer.allocateDirect(10));
+      for (byte one : bytes("0123456789")) {
+        connection.peer().getOutputStream().write(one);
+      }
+      assertEquals("0123456789", recorder.nextGood(What.READ).text());
+
+      connection.channel().readExactly(ByteBuffer.allocate(10));
+      connection.peer().getOutputStream().write(bytes("only"));
+      connection.peer().shutdownOutput();
+      Completion cut = recorder.nextFailed(What.READ, EOFException.class);
+      assertEquals("only", cut.text());
+      assertEquals(4, cut.bytes());
+    }
+  }
+
+  @Test
+  void rule4ReadUntilFindsLinesWithoutLoss() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      connection.peer().getOutputStream().write(bytes("one\ntwo\nthr"));
+      ByteBuffer room = ByteBuffer.allocate(16);
+      connection.channel().readUntil(room, NEW_LINE);
+      assertEquals("one\n", line(recorder.nextGood(What.READ)));
+      connection.channel().readUntil(room.compact(), NEW_LINE);
+      assertEquals("two\n", line(recorder.nextGood(What.READ)));
+      connection.channel().readUntil(room.compact(), NEW_LINE);
+      connection.peer().getOutputStream().write(bytes("ee\n"));
+      assertEquals("three\n", line(recorder.nextGood(What.READ)));
+    }
+  }
+
+  @Test
+  void rule4ReadUntilFindsADelimiterThatComesInPieces() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      ByteBuffer room = ByteBuffer.allocate(32);
+      connection.channel().readUntil(room, bytes("\r\n\r\n"));
+      for (byte one : bytes("head\r\n\r\r\n\r\n")) {
+        connection.peer().getOutputStream().write(one);
+      }
+      assertEquals("head\r\n\r\r\n\r\n", line(recorder.nextGood(What.READ)));
+    }
+  }
+
+  @Test
+  void rule4ReadUntilSaysWhyItCannotFind() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      connection.peer().getOutputStream().write(bytes("too long a line\nrest"));
+      connection.channel().readUntil(ByteBuffer.allocate(8), NEW_LINE);
+      Completion full = recorder.nextFailed(What.READ, DelimiterNotFoundException.class);
+      assertEquals("too long", full.text());
+      assertEquals(-1, full.delimiterEnd());
+      connection.channel().readUntil(ByteBuffer.allocate(64), NEW_LINE);
+      assertEquals(" a line\n", line(recorder.nextGood(What.READ)));
+      connection.peer().shutdownOutput();
+      connection.channel().readUntil(ByteBuffer.allocate(64), NEW_LINE);
+      recorder.nextFailed(What.READ, EOFException.class);
+    }
+  }
+
+  @Test
+  void rule4AWriteIsWhole() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      byte[] much = new byte[8 << 20];
+      for (int i = 0; i < much.length; i++) {
+        much[i] = (byte) (i * 31 >> 3);
+      }
+      connection.channel().write(ByteBuffer.wrap(much));
+      assertArrayEquals(much, connection.peer().getInputStream().readNBytes(much.length));
+      Completion written = recorder.nextGood(What.WRITE);
+      assertEquals(much.length, written.bytes());
+      assertFalse(written.buffer().hasRemaining());
+    }
+  }
+
+  @Test
+  void anErrorOfThePeerIsACompletion() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      connection.channel().read(ByteBuffer.allocate(10));
+      connection.peer().setSoLinger(true, 0);
+      connection.peer().close();
+      recorder.nextFailed(What.READ, IOException.class);
+      connection.channel().write(buffer("too late"));
+      recorder.nextFailed(What.WRITE, IOException.class);
+    }
+  }
+
+  @Test
+  void optionsAndHalvesOfASocket() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      AsynchChannel channel = connection.channel();
+      channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
+      assertTrue(channel.getOption(StandardSocketOptions.TCP_NODELAY));
+      assertTrue(channel.supportedOptions().contains(StandardSocketOptions.SO_KEEPALIVE));
+      channel.shutdownInput();
+      channel.read(ByteBuffer.allocate(10));
+      assertEquals(0, recorder.nextGood(What.READ).bytes());
+    }
+  }
+
+  @Test
+  void anAcceptedConnectionThatNobodyTakesIsClosed() throws Exception {
+    AsynchChannel listener =
+        listener(
+            new Recorder() {
+              @Override
+              public void onAcceptCompleted(io.baton.OpAccept opAccept) {}
+            });
+    try (Socket client = plainClient(listener)) {
+      assertEquals(-1, client.getInputStream().read());
+    }
+  }
+
+  @Test
+  void handlersOfOneChannelStayWithOneThreadOfTheLibrary() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      CompletableFuture<Thread> lane = new CompletableFuture<>();
+      connection.channel().post(() -> lane.complete(Thread.currentThread()));
+      for (int i = 0; i < 100; i++) {
+        connection.channel().write(buffer("x"));
+        connection.peer().getOutputStream().write('y');
+        connection.channel().read(ByteBuffer.allocate(1));
+      }
+      Thread only = Patience.await(lane, "the post");
+      for (int i = 0; i < 200; i++) {
+        recorder.nextAny();
+      }
+      assertEquals(java.util.Set.of(only), recorder.threads());
+    }
+  }
+
+  @Test
+  void theNextReadOfAHandlerSeesWhatIsLeft() throws Exception {
+    CompletableFuture<String> all = new CompletableFuture<>();
+    Recorder recorder =
+        new Recorder() {
+          private final StringBuilder text = new StringBuilder();
+
+          @Override
+          public void onReadCompleted(OpRead opRead) {
+            if (opRead.getBytesCompleted() == 0) {
+              all.complete(text.toString());
+              return;
+            }
+            ByteBuffer buffer = opRead.getBuffer();
+            while (buffer.hasRemaining()) {
+              text.append((char) buffer.get());
+            }
+            opRead.getAsynchChannel().read(buffer.clear());
+          }
+        };
+    try (Connection connection = connected(recorder)) {
+      connection.peer().getOutputStream().write(bytes("a long text for a small buffer"));
+      connection.peer().shutdownOutput();
+      connection.channel().read(ByteBuffer.allocate(4));
+      assertEquals("a long text for a small buffer", Patience.await(all, "the end"));
+    }
+  }
+
+  private static String line(Completion read) {
+    byte[] line = new byte[read.delimiterEnd() - read.buffer().position()];
+    read.buffer().get(line);
+    return new String(line);
+  }
+}

@@ -1,0 +1,193 @@
+package io.baton.test;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.baton.AsynchChannel;
+import io.baton.AsynchHandler;
+import io.baton.CloseReason;
+import io.baton.OpClose;
+import io.baton.OpTimeout;
+import io.baton.OperationCancelledException;
+import io.baton.OperationTimedOutException;
+import io.baton.StoppedException;
+import io.baton.test.Completion.What;
+import java.net.Socket;
+import java.nio.ByteBuffer;
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import org.junit.jupiter.api.Test;
+
+/** Timers, deadlines and idle time-outs. No test looks at how long anything took. */
+public abstract class TimeContract extends EngineContract {
+  private static final Duration SOON = Duration.ofMillis(5);
+  private static final Duration NEVER = Duration.ofDays(1_000_000);
+
+  @Test
+  void aTimerComesOnce() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      long number = connection.channel().startTimer(SOON);
+      Completion timer = recorder.nextGood(What.TIMEOUT);
+      assertEquals(number, timer.activation());
+      assertEquals(OpTimeout.Kind.TIMER, timer.timeout());
+      connection.channel().startTimer(Duration.ZERO);
+      recorder.nextGood(What.TIMEOUT);
+    }
+  }
+
+  @Test
+  void timersComeInTheOrderOfTheirTimes() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      AsynchChannel channel = connection.channel();
+      long[] numbers = new long[50];
+      // In one go, so that the lane expires them from one heap.
+      onLane(
+          channel,
+          () -> {
+            for (int i = 0; i < numbers.length; i++) {
+              int late = i * 7 % numbers.length;
+              numbers[late] = channel.startTimer(Duration.ofMillis(50 + late));
+            }
+          });
+      for (long number : numbers) {
+        assertEquals(number, recorder.nextGood(What.TIMEOUT).activation());
+      }
+    }
+  }
+
+  @Test
+  void aCancelledTimerCompletesByItsError() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      long number = connection.channel().startTimer(NEVER);
+      assertTrue(connection.channel().cancel(number));
+      recorder.nextFailed(What.TIMEOUT, OperationCancelledException.class);
+    }
+  }
+
+  @Test
+  void aDeadlineEndsAReadAndTheNextOneIsGood() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      connection.channel().read(ByteBuffer.allocate(10), SOON);
+      recorder.nextFailed(What.READ, OperationTimedOutException.class);
+      connection.channel().read(ByteBuffer.allocate(10), NEVER);
+      connection.peer().getOutputStream().write(bytes("late"));
+      assertEquals("late", recorder.nextGood(What.READ).text());
+    }
+  }
+
+  @Test
+  void aDeadlineTellsWhatWasMoved() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      connection.peer().getOutputStream().write(bytes("half"));
+      connection.channel().readExactly(ByteBuffer.allocate(8), Duration.ofMillis(200));
+      Completion half = recorder.nextFailed(What.READ, OperationTimedOutException.class);
+      assertEquals("half", half.text());
+      int much = 32 << 20;
+      connection.channel().write(ByteBuffer.allocate(much), SOON);
+      Completion cut = recorder.nextFailed(What.WRITE, OperationTimedOutException.class);
+      assertTrue(cut.bytes() > 0 && cut.bytes() < much, cut::toString);
+    }
+  }
+
+  @Test
+  void aDeadlineCountsFromTheStartAlsoInTheQueue() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      long first = connection.channel().read(ByteBuffer.allocate(1));
+      long second = connection.channel().read(ByteBuffer.allocate(1), SOON);
+      assertEquals(
+          second, recorder.nextFailed(What.READ, OperationTimedOutException.class).activation());
+      connection.peer().getOutputStream().write('a');
+      assertEquals(first, recorder.nextGood(What.READ).activation());
+    }
+  }
+
+  @Test
+  void anIdleChannelIsToldAgainAndAgain() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      connection.channel().setReadIdleTimeout(SOON);
+      for (int i = 0; i < 3; i++) {
+        assertEquals(OpTimeout.Kind.READ_IDLE, recorder.nextGood(What.TIMEOUT).timeout());
+      }
+      connection.channel().setReadIdleTimeout(Duration.ZERO);
+      connection.channel().setWriteIdleTimeout(SOON);
+      Completion idle = recorder.nextGood(What.TIMEOUT);
+      while (idle.timeout() == OpTimeout.Kind.READ_IDLE) {
+        idle = recorder.nextGood(What.TIMEOUT);
+      }
+      assertEquals(OpTimeout.Kind.WRITE_IDLE, idle.timeout());
+    }
+  }
+
+  @Test
+  void anIdleChannelIsClosedWhereTheHandlerDoesNotCare() throws Exception {
+    CompletableFuture<CloseReason> closed = new CompletableFuture<>();
+    AsynchHandler handler =
+        new AsynchHandler() {
+          @Override
+          public void onClosed(OpClose opClose) {
+            closed.complete(opClose.getReason());
+          }
+        };
+    Recorder accepting = new Recorder(() -> handler);
+    AsynchChannel listener = listener(accepting);
+    try (Socket client = plainClient(listener)) {
+      AsynchChannel server = accepting.nextGood(What.ACCEPT).accepted();
+      server.setReadIdleTimeout(SOON);
+      assertEquals(-1, client.getInputStream().read());
+      assertEquals(CloseReason.IDLE, Patience.await(closed, "the close"));
+    }
+  }
+
+  @Test
+  void trafficKeepsAChannelFromBeingIdle() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      AsynchChannel channel = connection.channel();
+      channel.setWriteIdleTimeout(NEVER);
+      channel.setReadIdleTimeout(NEVER);
+      channel.write(buffer("x"));
+      recorder.nextGood(What.WRITE);
+      channel.setWriteIdleTimeout(Duration.ZERO);
+      channel.setReadIdleTimeout(Duration.ZERO);
+      channel.startTimer(SOON);
+      assertEquals(OpTimeout.Kind.TIMER, recorder.nextGood(What.TIMEOUT).timeout());
+    }
+  }
+
+  @Test
+  void scheduledWorkRunsCanBeCancelledAndEndsWithTheLanes() throws Exception {
+    CompletableFuture<Thread> ran = new CompletableFuture<>();
+    Patience.await(
+        demultiplexor.schedule(SOON, () -> ran.complete(Thread.currentThread())), "the time");
+    assertTrue(ran.getNow(null) != Thread.currentThread());
+
+    IllegalStateException mine = new IllegalStateException("thrown by the test");
+    assertEquals(
+        mine,
+        Patience.awaitFailure(
+            demultiplexor.schedule(
+                SOON,
+                () -> {
+                  throw mine;
+                }),
+            "the action"));
+
+    CompletableFuture<Void> cancelled =
+        demultiplexor.schedule(NEVER, () -> ran.completeExceptionally(new AssertionError()));
+    assertTrue(cancelled.cancel(false));
+    CompletableFuture<Void> left = demultiplexor.schedule(NEVER, () -> {});
+    demultiplexor.close();
+    assertTrue(Patience.awaitFailure(left, "the action") instanceof StoppedException);
+    assertFalse(ran.isCompletedExceptionally());
+    assertNull(takeReported());
+  }
+}

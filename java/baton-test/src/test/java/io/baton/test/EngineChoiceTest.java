@@ -1,0 +1,164 @@
+package io.baton.test;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.baton.Demultiplexor;
+import io.baton.DemultiplexorBuilder;
+import io.baton.spi.Engine;
+import io.baton.spi.EngineProvider;
+import io.baton.spi.EngineSettings;
+import java.io.IOException;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** J-04: engines are chosen at run time, by code, property or variable, visibly. */
+class EngineChoiceTest {
+
+  /** Prints what was chosen; run as a program of its own for the variable and the property. */
+  static final class Chosen {
+    private Chosen() {}
+
+    public static void main(String[] arguments) {
+      DemultiplexorBuilder builder = Demultiplexor.builder();
+      if (arguments.length > 0) {
+        builder.engine(arguments[0]);
+      }
+      try (Demultiplexor chosen = builder.fromEnvironment().open()) {
+        System.out.println(chosen.getEngine() + " " + chosen.getThreads());
+        System.out.println(chosen.explain());
+      } catch (IOException | RuntimeException e) {
+        System.out.println(e.getMessage());
+      }
+    }
+  }
+
+  @Test
+  void autoTakesTheBestThatCanBeHadAndSaysWhyNotABetterOne() throws Exception {
+    try (Demultiplexor chosen = Demultiplexor.builder().threads(1).open()) {
+      assertEquals("nio", chosen.getEngine());
+      assertTrue(
+          chosen
+              .explain()
+              .contains(
+                  "engine missing is not available: the library of the engine missing is not"
+                      + " installed"),
+          chosen::explain);
+      assertTrue(chosen.explain().contains("threads=1 from the program"), chosen::explain);
+    }
+  }
+
+  @Test
+  void anUnknownEngineIsRefusedWithTheListOfThoseThereAre() {
+    var refused =
+        assertThrows(
+            IllegalArgumentException.class, () -> Demultiplexor.builder().engine("x").open());
+    assertEquals(
+        "engine: there is no engine 'x'; there are auto, missing, nio, own", refused.getMessage());
+    refused =
+        assertThrows(
+            IllegalArgumentException.class, () -> Demultiplexor.builder().engine("missing").open());
+    assertTrue(refused.getMessage().contains("not installed"), refused::getMessage);
+  }
+
+  @Test
+  void anEngineHasWordsOfItsOwn() throws Exception {
+    Demultiplexor.builder().engine("own").set("look_us", "50").open().close();
+    var refused =
+        assertThrows(
+            IllegalArgumentException.class,
+            () -> Demultiplexor.builder().engine("nio").set("look_us", "50").open());
+    assertTrue(
+        refused.getMessage().startsWith("the program: the engine nio has no setting 'look_us'"),
+        refused::getMessage);
+  }
+
+  @Test
+  void anEngineThatCannotBeOpenedLeavesNothingBehind() {
+    EngineProvider broken =
+        new EngineProvider() {
+          @Override
+          public String name() {
+            return "broken";
+          }
+
+          @Override
+          public int priority() {
+            return 0;
+          }
+
+          @Override
+          public Throwable unavailabilityCause() {
+            return null;
+          }
+
+          @Override
+          public Engine open(EngineSettings settings) throws IOException {
+            if (settings.lane() == 1) {
+              throw new IOException("no ring for lane 1");
+            }
+            return new io.baton.test.own.OwnEngineProvider()
+                .open(new EngineSettings(0, 1, java.util.Map.of()));
+          }
+        };
+    List<Thread> lanes = new java.util.ArrayList<>();
+    IOException refused =
+        assertThrows(
+            IOException.class,
+            () ->
+                Demultiplexor.builder()
+                    .engine(broken)
+                    .threads(3)
+                    .threadFactory(
+                        lane -> {
+                          Thread thread = new Thread(lane);
+                          lanes.add(thread);
+                          return thread;
+                        })
+                    .open());
+    assertEquals("the engine broken could not be opened: no ring for lane 1", refused.getMessage());
+    assertEquals(3, lanes.size());
+    lanes.forEach(Patience::await);
+  }
+
+  @ParameterizedTest
+  @CsvSource(
+      nullValues = "-",
+      delimiter = '|',
+      value = {
+        // code | property | variable | begin of the answer
+        "own | -           | -                    | own ",
+        "own | engine=nio  | -                    | nio ",
+        "own | engine=nio  | engine=own,threads=3 | own 3",
+        "-   | -           | engine = own         | own ",
+        "-   | threads=2   | ' '                  | nio 2",
+        "-   | -           | engine=x             | engine: there is no engine 'x'",
+        "-   | threads=x   | -                    | the property baton: threads: 'x' is not a",
+        "-   | -           | threads=5000         | the variable BATON: threads: 5000 is out",
+        "-   | -           | wait=epoll           | the variable BATON: the engine nio has no",
+        "-   | -           | fast                 | the variable BATON: 'fast' has no '='",
+      })
+  void codePropertyAndVariableOverrideEachOther(
+      String code, String property, String variable, String answer) throws Exception {
+    ChildJvm.Builder child = ChildJvm.of(Chosen.class);
+    if (property != null) {
+      child.jvmArgument("-Dbaton=" + property);
+    }
+    if (variable != null) {
+      child.environment("BATON", variable);
+    }
+    if (code != null) {
+      child.argument(code);
+    }
+    String output;
+    try (ChildJvm running = child.start()) {
+      output = running.rest();
+      assertTrue(running.process().waitFor(60, TimeUnit.SECONDS));
+    }
+    assertTrue(output.startsWith(answer.stripLeading()), output);
+  }
+}

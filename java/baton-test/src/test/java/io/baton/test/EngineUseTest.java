@@ -1,0 +1,171 @@
+package io.baton.test;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.baton.AsynchChannel;
+import io.baton.CloseReason;
+import io.baton.Demultiplexor;
+import io.baton.StoppedException;
+import io.baton.spi.Engine;
+import io.baton.spi.EngineProvider;
+import io.baton.spi.EngineSettings;
+import io.baton.test.Completion.What;
+import io.baton.test.own.OwnEngineProvider;
+import java.io.IOException;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
+import java.nio.ByteBuffer;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Test;
+
+/** How the library uses an engine: wake-ups counted, a broken one, failed threads. */
+class EngineUseTest {
+
+  /** The test's own engine, watched, and broken on request. */
+  private static final class Watched implements EngineProvider {
+    final AtomicInteger waits = new AtomicInteger();
+    final AtomicInteger wakes = new AtomicInteger();
+    final AtomicInteger closes = new AtomicInteger();
+    volatile IOException failure;
+
+    @Override
+    public String name() {
+      return "watched";
+    }
+
+    @Override
+    public int priority() {
+      return 0;
+    }
+
+    @Override
+    public Throwable unavailabilityCause() {
+      return null;
+    }
+
+    @Override
+    public Engine open(EngineSettings settings) {
+      Engine engine = new OwnEngineProvider().open(new EngineSettings(0, 1, Map.of()));
+      return (Engine)
+          Proxy.newProxyInstance(
+              Watched.class.getClassLoader(),
+              new Class<?>[] {Engine.class},
+              (proxy, method, arguments) -> {
+                switch (method.getName()) {
+                  case "await" -> waits.incrementAndGet();
+                  case "wake" -> wakes.incrementAndGet();
+                  case "close" -> closes.incrementAndGet();
+                  default -> {}
+                }
+                if (failure != null && method.getName().equals("await")) {
+                  throw failure;
+                }
+                try {
+                  return method.invoke(engine, arguments);
+                } catch (InvocationTargetException e) {
+                  throw e.getCause();
+                }
+              });
+    }
+  }
+
+  @Test
+  void aWaitIsCutShortByOneWakeUpAtMost() throws Exception {
+    Watched engine = new Watched();
+    try (Demultiplexor demultiplexor = Demultiplexor.builder().engine(engine).threads(1).open()) {
+      CountDownLatch release = new CountDownLatch(1);
+      CompletableFuture<Void> busy = new CompletableFuture<>();
+      demultiplexor.post(
+          () -> {
+            busy.complete(null);
+            try {
+              release.await();
+            } catch (InterruptedException e) {
+              throw new AssertionError(e);
+            }
+          });
+      Patience.await(busy, "the post that blocks");
+      int before = engine.wakes.get();
+      CountDownLatch ran = new CountDownLatch(10_000);
+      for (int i = 0; i < 10_000; i++) {
+        demultiplexor.post(ran::countDown);
+      }
+      assertEquals(before, engine.wakes.get(), "a lane that is awake needs no wake-up");
+      release.countDown();
+      Patience.await(ran, "the last post");
+      for (int i = 0; i < 1000; i++) {
+        CompletableFuture<Void> one = new CompletableFuture<>();
+        demultiplexor.post(() -> one.complete(null));
+        Patience.await(one, "a post");
+      }
+      assertTrue(
+          engine.wakes.get() <= engine.waits.get(),
+          () -> engine.wakes + " wake-ups for " + engine.waits + " waits");
+    }
+    assertEquals(1, engine.closes.get());
+  }
+
+  @Test
+  void aBrokenEngineEndsEverythingWithItsReason() throws Exception {
+    Watched engine = new Watched();
+    ConcurrentLinkedQueue<Throwable> reported = new ConcurrentLinkedQueue<>();
+    Demultiplexor demultiplexor =
+        Demultiplexor.builder().engine(engine).threads(1).exceptionHandler(reported::add).open();
+    Recorder recorder = new Recorder();
+    try (EngineContract.Connection connection = EngineContract.connected(demultiplexor, recorder)) {
+      AsynchChannel channel = connection.channel();
+      channel.read(ByteBuffer.allocate(1));
+      channel.write(ByteBuffer.allocate(8 << 20));
+      channel.write(ByteBuffer.allocate(1));
+      EngineContract.onLane(channel, () -> {});
+      IOException failure = new IOException("broken by the test");
+      // On the lane, which is not inside a wait then.
+      channel.post(() -> engine.failure = failure);
+      Patience.await(demultiplexor.terminated(), "the end");
+      for (int i = 0; i < 3; i++) {
+        Completion one = recorder.nextAny();
+        assertTrue(one.what() == What.READ || one.what() == What.WRITE, one::toString);
+        assertTrue(one.error() instanceof IOException, one::toString);
+      }
+      Completion closed = recorder.next(What.CLOSED);
+      assertEquals(CloseReason.ENGINE_FAILED, closed.reason());
+      assertSame(failure, closed.error());
+      assertEquals(1, reported.size());
+      assertSame(failure, reported.peek().getCause());
+      assertThrows(StoppedException.class, () -> demultiplexor.post(() -> {}));
+      assertEquals(1, engine.closes.get());
+    }
+  }
+
+  @Test
+  void aThreadFactoryThatFailsLeavesNoThreads() {
+    ConcurrentLinkedQueue<Thread> made = new ConcurrentLinkedQueue<>();
+    var refused =
+        assertThrows(
+            IllegalStateException.class,
+            () ->
+                Demultiplexor.builder()
+                    .threads(3)
+                    .threadFactory(
+                        lane -> {
+                          if (made.size() == 2) {
+                            return null;
+                          }
+                          Thread thread = new Thread(lane);
+                          made.add(thread);
+                          return thread;
+                        })
+                    .open());
+    assertTrue(refused.getMessage().startsWith("threadFactory"));
+    assertFalse(made.isEmpty());
+    made.forEach(Patience::await);
+  }
+}

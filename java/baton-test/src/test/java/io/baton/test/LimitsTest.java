@@ -1,0 +1,238 @@
+package io.baton.test;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import com.sun.management.UnixOperatingSystemMXBean;
+import io.baton.AsynchChannel;
+import io.baton.AsynchHandler;
+import io.baton.Demultiplexor;
+import io.baton.OpAccept;
+import java.io.DataInputStream;
+import java.io.IOException;
+import java.lang.management.ManagementFactory;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.Socket;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.channels.SocketChannel;
+import java.nio.file.Path;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.List;
+import java.util.Scanner;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
+import org.junit.jupiter.api.Test;
+
+/** What happens at the limits of the machine; each in a process of its own where need be. */
+class LimitsTest {
+  private static final int IDLE = 19_000;
+
+  private static InetSocketAddress loopback(int port) {
+    return new InetSocketAddress(InetAddress.getLoopbackAddress(), port);
+  }
+
+  // -- descriptors exhausted (rule 11) -----------------------------------------------------------
+
+  /** Uses up its descriptors, waits until an accept was put off, and gives them back. */
+  static final class Exhausted {
+    private Exhausted() {}
+
+    public static void main(String[] arguments) throws Exception {
+      AtomicInteger accepted = new AtomicInteger();
+      AsynchHandler handler =
+          new AsynchHandler() {
+            @Override
+            public void onAcceptCompleted(OpAccept opAccept) throws IOException {
+              if (opAccept.getError() == null) {
+                accepted.incrementAndGet();
+                opAccept.open(new LoadContract.PooledEcho()).readPooled();
+                opAccept.getAsynchChannel().accept();
+              }
+            }
+          };
+      try (Demultiplexor demultiplexor = Demultiplexor.builder().threads(1).open();
+          Scanner input = new Scanner(System.in)) {
+        AsynchChannel listener = demultiplexor.listen(loopback(0), handler);
+        listener.accept();
+        // Loads what the back-off needs, while there are descriptors.
+        System.getLogger("io.baton").log(System.Logger.Level.WARNING, "about to use up all");
+        Deque<FileChannel> files = new ArrayDeque<>();
+        try {
+          while (true) {
+            files.push(FileChannel.open(Path.of("/dev/null")));
+          }
+        } catch (IOException e) {
+          System.out.println("full " + e.getMessage());
+        }
+        System.out.println("port " + ((InetSocketAddress) listener.getLocalAddress()).getPort());
+        while (demultiplexor.getAcceptBackOffs() == 0) {
+          Thread.onSpinWait();
+        }
+        System.out.println("backoff " + accepted.get());
+        input.nextLine();
+        while (!files.isEmpty()) {
+          files.pop().close();
+        }
+        input.nextLine();
+      }
+    }
+  }
+
+  @Test
+  void acceptsWaitWhileThereAreNoDescriptors() throws Exception {
+    try (ChildJvm child = ChildJvm.of(Exhausted.class).descriptors(200).start()) {
+      assertTrue(child.line("full").contains("Too many open files"));
+      int port = Integer.parseInt(child.line("port").substring(5));
+      try (Socket client = new Socket(loopback(port).getAddress(), port)) {
+        client.setSoTimeout((int) Patience.PATIENCE.toMillis());
+        assertEquals("backoff 0", child.line("backoff"));
+        child.tell("give them back");
+        byte[] message = {1, 2, 3};
+        client.getOutputStream().write(message);
+        assertArrayEquals(message, client.getInputStream().readNBytes(3));
+      }
+      child.tell("end");
+      assertTrue(child.process().waitFor(60, TimeUnit.SECONDS));
+    }
+  }
+
+  // -- idle connections --------------------------------------------------------------------------
+
+  /** Holds the other ends of the connections, which need a descriptor each. */
+  static final class Clients {
+    private Clients() {}
+
+    public static void main(String[] arguments) throws Exception {
+      int port = Integer.parseInt(arguments[0]);
+      int number = Integer.parseInt(arguments[1]);
+      List<SocketChannel> clients = new ArrayList<>();
+      for (int i = 0; i < number; i++) {
+        // Several addresses, so that the ports of this machine are enough.
+        SocketChannel client = SocketChannel.open();
+        client.bind(new InetSocketAddress("127.0.1." + (1 + i % 8), 0));
+        client.connect(new InetSocketAddress("127.0.0.1", port));
+        clients.add(client);
+        if (i % 1000 == 0) {
+          System.out.println("so far " + i);
+        }
+      }
+      System.out.println("connected");
+      try (Scanner input = new Scanner(System.in)) {
+        input.nextLine();
+        ByteBuffer message = ByteBuffer.allocate(4);
+        for (int i = 0; i < number; i += 19) {
+          clients.get(i).write(message.clear().putInt(0, i));
+          DataInputStream in = new DataInputStream(clients.get(i).socket().getInputStream());
+          if (in.readInt() != i) {
+            throw new AssertionError("connection " + i);
+          }
+        }
+        System.out.println("echoed");
+        input.nextLine();
+      }
+    }
+  }
+
+  @Test
+  void idleConnectionsHoldNoBuffers() throws Exception {
+    long descriptors =
+        ((UnixOperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean())
+            .getMaxFileDescriptorCount();
+    assumeTrue(
+        descriptors >= IDLE + 500,
+        IDLE + " connections need as many descriptors, and this process may have " + descriptors);
+    CountDownLatch accepted = new CountDownLatch(IDLE);
+    AsynchHandler handler =
+        new AsynchHandler() {
+          @Override
+          public void onAcceptCompleted(OpAccept opAccept) throws IOException {
+            if (opAccept.getError() == null) {
+              opAccept.open(new LoadContract.PooledEcho()).readPooled();
+              opAccept.getAsynchChannel().accept();
+              accepted.countDown();
+            }
+          }
+        };
+    try (Demultiplexor demultiplexor = Demultiplexor.builder().threads(2).open()) {
+      AsynchChannel listener = demultiplexor.listen("127.0.0.1", 0, handler);
+      listener.accept();
+      int port = ((InetSocketAddress) listener.getLocalAddress()).getPort();
+      try (ChildJvm clients =
+          ChildJvm.of(Clients.class)
+              .argument(Integer.toString(port))
+              .argument(Integer.toString(IDLE))
+              .start()) {
+        clients.line("connected");
+        Patience.await(accepted, "the last connection");
+        assertEquals(IDLE + 1, demultiplexor.getOpenChannels());
+        // A read that is tried borrows a block and gives it back: one for each lane.
+        assertTrue(demultiplexor.getPooledBuffers() <= 2);
+        clients.tell("send");
+        clients.line("echoed");
+        assertTrue(demultiplexor.getPooledBuffers() <= 4);
+        clients.tell("end");
+      }
+    }
+  }
+
+  // -- little memory -----------------------------------------------------------------------------
+
+  /** The load suite's thousand connections while the collector works all the time. */
+  static final class Stressed {
+    private Stressed() {}
+
+    public static void main(String[] arguments) throws Exception {
+      Thread garbage =
+          new Thread(
+              () -> {
+                byte[][] kept = new byte[16][];
+                for (int i = 0; true; i++) {
+                  kept[i % kept.length] = new byte[64 << 10];
+                  ByteBuffer.allocateDirect(4096);
+                  // Leaves the others some time, also on a busy machine.
+                  LockSupport.parkNanos(100_000);
+                  if (i % 500 == 0) {
+                    System.gc();
+                  }
+                }
+              });
+      garbage.setDaemon(true);
+      garbage.start();
+      try {
+        NioTest.Load load = new NioTest().new Load();
+        load.openDemultiplexor();
+        load.aThousandConnectionsToTheByte();
+        load.closeDemultiplexor();
+        load.openDemultiplexor();
+        load.fullDuplexToTheByte();
+        load.closeDemultiplexor();
+        System.out.println("passed");
+      } catch (Throwable e) {
+        // The lanes would keep the program alive.
+        e.printStackTrace(System.out);
+        System.exit(1);
+      }
+    }
+  }
+
+  @Test
+  void aBusyCollectorAndLittleMemoryChangeNothing() throws Exception {
+    try (ChildJvm child =
+        ChildJvm.of(Stressed.class)
+            .jvmArgument("-Xmx48m")
+            .jvmArgument("-XX:MaxDirectMemorySize=64m")
+            .start()) {
+      child.line("passed");
+      assertTrue(child.process().waitFor(60, TimeUnit.SECONDS));
+      assertEquals(0, child.process().exitValue());
+    }
+  }
+}

@@ -1,0 +1,25 @@
+// OpenFile: which open file a descriptor's number names. For code that borrows descriptors and must
+// notice that a number was closed and handed out again: the ACE bridge, and libuaio.
+#pragma once
+
+#include <sys/types.h>
+
+#include "baton/handle.hpp"
+
+namespace baton::native {
+
+struct OpenFile {
+  dev_t device = 0;
+  ino_t inode = 0;
+  HandleKind kind = HandleKind::file;
+  bool directory = false;  ///< cannot be read or written (EISDIR)
+
+  friend bool operator==(const OpenFile&, const OpenFile&) noexcept = default;
+};
+
+/// Looks at a number: 0, or the system's error (EBADF: it names no open file). A socket is a stream
+/// or a datagram socket, whether it listens or not. A device with a position is a file, one without
+/// is a pipe. One system call; two for a socket or a device.
+int look_at(int fildes, OpenFile& found) noexcept;
+
+}  // namespace baton::native

@@ -1,0 +1,217 @@
+// Driving: what handle_events answers, posted results, timers, wake-ups, the end of the event loop.
+#include <ace/Countdown_Time.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "support.hpp"
+
+namespace baton::ace::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A result of a user's own, as ACE's examples make them: completion is counted with its thread.
+class OwnResult final : public ACE_POSIX_Asynch_Result {
+ public:
+  struct Seen {
+    std::mutex mutex;
+    std::vector<int> order;
+    std::atomic<int> alive{0};
+    Count count;
+    Count entered;
+    std::function<void(int)> during;
+  };
+  OwnResult(ACE_Handler& handler, Seen& seen, int number)
+      : ACE_POSIX_Asynch_Result(handler.proxy(), nullptr, ACE_INVALID_HANDLE, 0, 0, 0,
+                                ACE_SIGRTMIN),
+        seen_(seen),
+        number_(number) {
+    ++seen_.alive;
+  }
+  ~OwnResult() override { --seen_.alive; }
+  void complete(std::size_t bytes, int success, const void*, u_long error) override {
+    EXPECT_EQ(bytes, static_cast<std::size_t>(number_));
+    EXPECT_EQ(success, number_ % 2 == 0 ? 1 : 0);
+    EXPECT_EQ(error, number_ % 2 == 0 ? 0U : 5U);
+    if (seen_.during) seen_.during(number_);
+    {
+      const std::lock_guard guard{seen_.mutex};
+      seen_.order.push_back(number_);
+    }
+    seen_.count.add();
+  }
+
+ private:
+  Seen& seen_;
+  int number_;
+};
+
+class Driving : public AceTest {
+ protected:
+  int post(int number) {
+    auto* const result = new OwnResult(handler_, seen_, number);
+    result->set_bytes_transferred(static_cast<std::size_t>(number));
+    result->set_error(number % 2 == 0 ? 0 : 5);
+    const int answer = result->post_completion(ace()->implementation());
+    if (answer != 0) delete result;
+    return answer;
+  }
+  ~Driving() override {
+    end();
+    destroy();  // before what its completions use
+  }
+
+  ACE_Handler handler_;
+  OwnResult::Seen seen_;
+};
+
+TEST_F(Driving, NothingToDoAnswersZeroAndCountsTheTimeDown) {
+  ACE_Time_Value wait{0, 0};
+  EXPECT_EQ(0, ace()->handle_events(wait));
+  wait.set(0, 20'000);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(0, ace()->handle_events(wait));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 20ms);
+  EXPECT_EQ(ACE_Time_Value::zero, wait);
+}
+
+TEST_F(Driving, NegativeTimeIsRefused) {
+  ACE_Time_Value wait{-1, 0};
+  EXPECT_EQ(-1, ace()->handle_events(wait));
+  EXPECT_EQ(EINVAL, errno);
+}
+
+TEST_F(Driving, OneCallDispatchesOnePostedResult) {
+  for (int i = 0; i < 5; ++i) ASSERT_EQ(0, post(i));
+  for (int i = 0; i < 5; ++i) {
+    ACE_Time_Value wait{patience.count()};
+    EXPECT_EQ(1, ace()->handle_events(wait));
+    EXPECT_GT(wait, ACE_Time_Value::zero);
+    EXPECT_EQ(i + 1, seen_.count.value());
+  }
+  ACE_Time_Value wait{0, 0};
+  EXPECT_EQ(0, ace()->handle_events(wait));
+  EXPECT_EQ((std::vector<int>{0, 1, 2, 3, 4}), seen_.order);
+  EXPECT_EQ(0, seen_.alive);
+}
+
+TEST_F(Driving, PostedResultsReachAsManyThreadsAsThereAre) {
+  run(2);
+  // Each holds its thread until the other has one, too.
+  seen_.during = [this](int) {
+    seen_.entered.add();
+    EXPECT_TRUE(seen_.entered.reaches(2));
+  };
+  ASSERT_EQ(0, post(0));
+  ASSERT_EQ(0, post(1));
+  EXPECT_TRUE(seen_.count.reaches(2));
+}
+
+TEST_F(Driving, ManyPostedByManyThreadsAllComplete) {
+  run(4);
+  constexpr int each = 2'500;
+  std::vector<std::thread> posters;
+  for (int t = 0; t < 4; ++t) {
+    posters.emplace_back([this, t] {
+      for (int i = 0; i < each; ++i) ASSERT_EQ(0, post(t * each + i));
+    });
+  }
+  for (std::thread& poster : posters) poster.join();
+  EXPECT_TRUE(seen_.count.reaches(4 * each));
+  end();
+  EXPECT_EQ(static_cast<std::size_t>(4 * each),
+            std::set<int>(seen_.order.begin(), seen_.order.end()).size());
+  EXPECT_EQ(0, seen_.alive);
+}
+
+TEST_F(Driving, EventLoopEndsWithOneThreadAndWithEight) {
+  for (const unsigned threads : {1U, 8U}) {
+    for (int round = 0; round < 20; ++round) {
+      run(threads);
+      end();  // hangs when a wake-up is lost
+    }
+  }
+}
+
+TEST_F(Driving, TimedLoopEndsByItself) {
+  ACE_Time_Value wait{0, 20'000};
+  EXPECT_EQ(0, ace()->proactor_run_event_loop(wait));
+}
+
+TEST_F(Driving, ClosedAnswersShutdown) {
+  EXPECT_EQ(0, bridge().close());
+  EXPECT_EQ(-1, post(0));
+  EXPECT_EQ(0, seen_.alive);
+  ACE_Time_Value wait{0, 0};
+  EXPECT_EQ(-1, ace()->handle_events(wait));
+  EXPECT_EQ(ESHUTDOWN, errno);
+  EXPECT_EQ(-1, bridge().start_aio(nullptr, ACE_POSIX_Proactor::ACE_OPCODE_READ));
+  EXPECT_EQ(0, bridge().close());
+}
+
+TEST_F(Driving, PostedResultsThatNobodyTookAreDeleted) {
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(0, post(i));
+  EXPECT_EQ(0, bridge().close());
+  EXPECT_EQ(0, seen_.alive);
+  EXPECT_EQ(0, seen_.count.value());
+}
+
+// -- timers ---------------------------------------------------------------------------------------
+
+/// Each call schedules two more, until there were enough.
+class Ticks final : public ACE_Handler {
+ public:
+  Ticks(ACE_Proactor* with, long enough) : ACE_Handler(with), enough_(enough) {}
+  void begin() { schedule(); }
+  void handle_time_out(const ACE_Time_Value&, const void* act) override {
+    EXPECT_EQ(this, act);
+    calls_.add();
+    schedule();
+    schedule();
+  }
+  Count calls_;
+
+ private:
+  void schedule() {
+    if (scheduled_.fetch_add(1) >= enough_) return;
+    EXPECT_NE(-1, proactor()->schedule_timer(*this, this, ACE_Time_Value::zero));
+  }
+  const long enough_;
+  std::atomic<long> scheduled_{0};
+};
+
+TEST_F(Driving, EightThreadsScheduleAHundredThousandTimers) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  constexpr long enough = 10'000;
+#else
+  constexpr long enough = 100'000;
+#endif
+  Ticks ticks{ace(), enough};
+  run(8);
+  for (int i = 0; i < 8; ++i) ticks.begin();
+  EXPECT_TRUE(ticks.calls_.reaches(enough));
+  end();
+  EXPECT_EQ(enough, ticks.calls_.value());
+  destroy();
+}
+
+TEST_F(Driving, StopsInTheMidstOfTimers) {
+  Ticks ticks{ace(), 1'000'000'000};
+  run(8);
+  for (int i = 0; i < 8; ++i) ticks.begin();
+  EXPECT_TRUE(ticks.calls_.reaches(1'000));
+  end();
+  destroy();
+}
+
+TEST_F(Driving, CancelledTimerDoesNotFire) {
+  Ticks ticks{ace(), 0};
+  const long id = ace()->schedule_timer(ticks, nullptr, ACE_Time_Value{3'600});
+  ASSERT_NE(-1, id);
+  EXPECT_EQ(1, ace()->cancel_timer(id));
+  destroy();
+}
+
+}  // namespace
+}  // namespace baton::ace::test

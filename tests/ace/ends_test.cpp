@@ -1,0 +1,294 @@
+// Ends: cancel, close with much pending, fork, handlers deleted early, numbers used again, failing
+// connects, and operations that outlive their proactor.
+#include <ace/Asynch_Acceptor.h>
+#include <ace/Asynch_Connector.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "echo.hpp"
+
+namespace baton::ace::test {
+namespace {
+
+/// Counts its completions, by error.
+class Counter : public ACE_Handler {
+ public:
+  void handle_read_stream(const ACE_Asynch_Read_Stream::Result& result) override {
+    took(result.error());
+  }
+  void handle_accept(const ACE_Asynch_Accept::Result& result) override {
+    EXPECT_EQ(0U, result.bytes_transferred());
+    accepted = result.accept_handle();
+    took(result.error());
+  }
+  void handle_connect(const ACE_Asynch_Connect::Result& result) override {
+    connected = result.connect_handle();
+    if (connected != ACE_INVALID_HANDLE) ::close(connected);
+    took(result.error());
+  }
+  void took(u_long error) { ++(error == ECANCELED ? cancelled : error == 0 ? succeeded : failed); }
+  [[nodiscard]] int all() const { return cancelled + succeeded + failed; }
+
+  std::atomic<int> cancelled{0};
+  std::atomic<int> succeeded{0};
+  std::atomic<int> failed{0};
+  std::atomic<int> accepted{-2};
+  std::atomic<int> connected{-2};
+};
+
+class Ends : public AceTest {
+ protected:
+  Counter counter_;
+};
+
+TEST_F(Ends, CancelledReadsCompleteOnceEach) {
+  const SocketPair pair;
+  ACE_Asynch_Read_Stream reader;
+  ASSERT_EQ(0, reader.open(counter_, pair.first, nullptr, ace()));
+  EXPECT_EQ(1, reader.cancel());
+  ACE_Message_Block block(100);
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(0, reader.read(block, 10));
+  EXPECT_EQ(0, reader.cancel());
+  ASSERT_TRUE(drive([&] { return counter_.all() == 10; }));
+  EXPECT_EQ(10, counter_.cancelled);
+  EXPECT_EQ(1, reader.cancel());
+  ACE_Time_Value wait{0, 0};
+  EXPECT_EQ(0, ace()->handle_events(wait));
+}
+
+TEST_F(Ends, CancelledAcceptCompletesOnceWithoutAHandle) {
+  ACE_INET_Addr where;
+  const int listener = listen_on_loopback(where);
+  {
+    ACE_Asynch_Accept accept;
+    ASSERT_EQ(0, accept.open(counter_, listener, nullptr, ace()));
+    ACE_Message_Block block(100);
+    ASSERT_EQ(0, accept.accept(block, 0, ACE_INVALID_HANDLE));
+    EXPECT_EQ(0, accept.cancel());
+    ASSERT_TRUE(drive([&] { return counter_.all() == 1; }));
+    EXPECT_EQ(1, counter_.cancelled);
+    EXPECT_EQ(ACE_INVALID_HANDLE, counter_.accepted);
+    EXPECT_EQ(1, accept.cancel());
+  }
+  EXPECT_EQ(-1, ::close(listener));  // as ACE's, it owns the listener
+}
+
+TEST_F(Ends, AcceptNeedsRoomForTwoAddresses) {
+  ACE_INET_Addr where;
+  ACE_Asynch_Accept accept;
+  ASSERT_EQ(0, accept.open(counter_, listen_on_loopback(where), nullptr, ace()));
+  ACE_Message_Block block(10);
+  EXPECT_EQ(-1, accept.accept(block, 0, ACE_INVALID_HANDLE));
+  EXPECT_EQ(ENOBUFS, errno);
+  ::close(accept.cancel() == 1 ? -1 : 0);
+}
+
+TEST_F(Ends, FailingConnectsLeakNothing) {
+  ACE_INET_Addr nobody;
+  ::close(listen_on_loopback(nobody));
+  ACE_Asynch_Connect connect;
+  ASSERT_EQ(0, connect.open(counter_, ACE_INVALID_HANDLE, nullptr, ace()));
+  const std::size_t before = open_descriptors();
+  const ACE_INET_Addr foreign{static_cast<u_short>(1), "192.0.2.1"};  // not an address of ours
+  for (int i = 0; i < 32; ++i) {
+    ASSERT_EQ(0, connect.connect(ACE_INVALID_HANDLE, nobody, ACE_Addr::sap_any, 1));
+    ASSERT_EQ(0, connect.connect(ACE_INVALID_HANDLE, nobody, foreign, 1));
+  }
+  ASSERT_TRUE(drive([&] { return counter_.all() == 64; }));
+  EXPECT_EQ(64, counter_.failed);
+  EXPECT_EQ(before, open_descriptors());
+}
+
+TEST_F(Ends, ConnectHonoursTheLocalAddress) {
+  ACE_INET_Addr where;
+  const int listener = listen_on_loopback(where);
+  ACE_INET_Addr local;
+  ::close(listen_on_loopback(local));
+  ACE_Asynch_Connect connect;
+  ASSERT_EQ(0, connect.open(counter_, ACE_INVALID_HANDLE, nullptr, ace()));
+  ASSERT_EQ(0, connect.connect(ACE_INVALID_HANDLE, where, local, 1));
+  ASSERT_TRUE(drive([&] { return counter_.all() == 1; }));
+  EXPECT_EQ(1, counter_.succeeded);
+  sockaddr_in peer{};
+  socklen_t size = sizeof(peer);
+  const int accepted = ::accept(listener, reinterpret_cast<sockaddr*>(&peer), &size);
+  EXPECT_EQ(local, ACE_INET_Addr(&peer, sizeof(peer)));
+  ::close(accepted);
+  ::close(listener);
+}
+
+TEST_F(Ends, CloseWithTenThousandPendingCompletesEachOnce) {
+  constexpr int sockets = 100;
+  constexpr int each = 100;
+  std::vector<std::unique_ptr<SocketPair>> pairs;
+  std::vector<std::unique_ptr<ACE_Asynch_Read_Stream>> readers;
+  ACE_Message_Block block(100);
+  for (int i = 0; i < sockets; ++i) {
+    pairs.push_back(std::make_unique<SocketPair>());
+    readers.push_back(std::make_unique<ACE_Asynch_Read_Stream>());
+    ASSERT_EQ(0, readers.back()->open(counter_, pairs.back()->first, nullptr, ace()));
+    for (int j = 0; j < each; ++j) ASSERT_EQ(0, readers.back()->read(block, 10));
+  }
+  // Threads are waiting, or on their way there: close() sends them away.
+  ACE_Proactor* const proactor = ace();
+  std::vector<std::thread> threads;
+  for (std::uint32_t i = 0; i < bridge().native().lanes(); ++i) {
+    threads.emplace_back([proactor] { EXPECT_EQ(-1, proactor->proactor_run_event_loop()); });
+  }
+  EXPECT_EQ(0, bridge().close());
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(sockets * each, counter_.cancelled);
+  EXPECT_EQ(-1, readers[0]->read(block, 10));
+  EXPECT_EQ(ESHUTDOWN, errno);
+}
+
+TEST_F(Ends, OperationsMayOutliveTheirProactor) {
+  ACE_INET_Addr where;
+  ACE_Asynch_Acceptor<EchoServer> acceptor;
+  ACE_Asynch_Connector<EchoClient> connector;
+  ACE_Asynch_Read_Stream reader;
+  const SocketPair pair;
+  ASSERT_EQ(0, reader.open(counter_, pair.first, nullptr, ace()));
+  ::close(listen_on_loopback(where));
+  ASSERT_EQ(0, acceptor.open(where, 0, false, 8, 1, ace()));
+  ASSERT_EQ(0, connector.open(false, ace()));
+  destroy();
+}
+
+TEST_F(Ends, ChildOfForkOnlyCloses) {
+  const SocketPair pair;
+  ACE_Asynch_Read_Stream reader;
+  ASSERT_EQ(0, reader.open(counter_, pair.first, nullptr, ace()));
+  ACE_Message_Block block(100);
+  ASSERT_EQ(0, reader.read(block, 10));
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(bridge().close() == 0 && counter_.all() == 0 ? 0 : 1);
+  int status = -1;
+  ASSERT_EQ(child, ::waitpid(child, &status, 0));
+  EXPECT_EQ(0, status);
+  ASSERT_EQ(1, ::write(pair.second, "x", 1));
+  ASSERT_TRUE(drive([&] { return counter_.all() == 1; }));
+  EXPECT_EQ(1, counter_.succeeded);
+}
+
+// -- handlers that are deleted --------------------------------------------------------------------
+
+class Suicidal final : public ACE_Handler {
+ public:
+  Suicidal(ACE_Proactor* with, int fildes, std::atomic<int>& deleted) : deleted_(deleted) {
+    EXPECT_EQ(0, reader_.open(*this, fildes, nullptr, with));
+    EXPECT_EQ(0, reader_.read(block_, 10));
+  }
+  ~Suicidal() override { ++deleted_; }
+  void handle_read_stream(const ACE_Asynch_Read_Stream::Result&) override { delete this; }
+
+ private:
+  std::atomic<int>& deleted_;
+  ACE_Asynch_Read_Stream reader_;
+  ACE_Message_Block block_{100};
+};
+
+TEST_F(Ends, HandlerDeletesItselfInItsCallback) {
+  const SocketPair pair;
+  std::atomic<int> deleted{0};
+  new Suicidal(ace(), pair.first, deleted);
+  ASSERT_EQ(1, ::write(pair.second, "x", 1));
+  ASSERT_TRUE(drive([&] { return deleted == 1; }));
+}
+
+TEST_F(Ends, HandlerIsDeletedWithAnOperationPending) {
+  const SocketPair pair;
+  std::atomic<int> deleted{0};
+  run(2);
+  for (int i = 0; i < 100; ++i) {
+    // With its block: nothing may touch that any more once the operation is cancelled.
+    auto* const handler = new Suicidal(ace(), pair.first, deleted);
+    delete handler;
+    EXPECT_NE(-1, bridge().cancel_aio(pair.first));
+  }
+  EXPECT_EQ(100, deleted);
+  end();
+}
+
+// -- numbers that are used again ------------------------------------------------------------------
+
+TEST_F(Ends, NumberIsUsedAgainWithAnOperationPending) {
+  auto old = std::make_unique<SocketPair>();
+  auto fresh = std::make_unique<SocketPair>();
+  const int number = old->first;
+  ACE_Asynch_Read_Stream reader;
+  ASSERT_EQ(0, reader.open(counter_, number, nullptr, ace()));
+  ACE_Message_Block stale(10);
+  ASSERT_EQ(0, reader.read(stale, 10));
+  ACE_Time_Value wait{0, 0};
+  ASSERT_EQ(0, ace()->handle_events(wait));  // the engine has it
+  // The program closes the number, and gets it for another socket.
+  ASSERT_EQ(number, ::dup2(fresh->first, number));
+  ::close(fresh->first);
+  fresh->first = std::exchange(old->first, -1);
+
+  Counter second;
+  ACE_Asynch_Read_Stream again;
+  ASSERT_EQ(0, again.open(second, number, nullptr, ace()));
+  ACE_Message_Block block(10);
+  ASSERT_EQ(0, again.read(block, 10));
+  ASSERT_EQ(1, ::write(fresh->second, "x", 1));
+  ASSERT_TRUE(drive([&] { return second.all() == 1 && counter_.all() == 1; }));
+  EXPECT_EQ(1, second.succeeded);
+  EXPECT_EQ(1U, block.length());
+  EXPECT_EQ(1, counter_.cancelled);
+  destroy();
+}
+
+TEST_F(Ends, NumberIsUsedAgainForAnotherKind) {
+  auto pair = std::make_unique<SocketPair>();
+  const int number = pair->first;
+  ACE_Asynch_Read_Stream reader;
+  ACE_Message_Block block(10);
+  ASSERT_EQ(0, reader.open(counter_, number, nullptr, ace()));
+  ASSERT_EQ(0, reader.read(block, 10));
+  ASSERT_EQ(1, ::write(pair->second, "x", 1));
+  ASSERT_TRUE(drive([&] { return counter_.all() == 1; }));
+  int pipe[2];
+  ASSERT_EQ(0, ::pipe(pipe));
+  ASSERT_EQ(number, ::dup2(pipe[0], number));
+  ACE_Asynch_Read_Stream of_pipe;
+  ASSERT_EQ(0, of_pipe.open(counter_, number, nullptr, ace()));
+  ASSERT_EQ(0, of_pipe.read(block, 5));
+  ASSERT_EQ(1, ::write(pipe[1], "y", 1));
+  ASSERT_TRUE(drive([&] { return counter_.all() == 2; }));
+  EXPECT_EQ("xy", std::string(block.rd_ptr(), block.length()));
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+}
+
+TEST_F(Ends, AcceptStaysPendingWithoutDescriptors) {
+  ACE_INET_Addr where;
+  const int listener = listen_on_loopback(where);
+  ACE_Asynch_Accept accept;
+  ASSERT_EQ(0, accept.open(counter_, listener, nullptr, ace()));
+  ACE_Message_Block block(100);
+  const int client = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const rlimit before = limit;
+  limit.rlim_cur = 3;  // no more than are open already; the ring looks at it when it starts
+  ASSERT_EQ(0, ::setrlimit(RLIMIT_NOFILE, &limit));
+  ASSERT_EQ(0, accept.accept(block, 0, ACE_INVALID_HANDLE));
+  ASSERT_EQ(0, ::connect(client, static_cast<const sockaddr*>(where.get_addr()),
+                         static_cast<socklen_t>(where.get_size())));
+  for (int i = 0; i < 3; ++i) {
+    ACE_Time_Value wait{0, 1'000};
+    EXPECT_EQ(0, ace()->handle_events(wait));
+  }
+  ASSERT_EQ(0, ::setrlimit(RLIMIT_NOFILE, &before));
+  ASSERT_TRUE(drive([&] { return counter_.all() == 1; }));
+  EXPECT_EQ(1, counter_.succeeded);
+  ::close(counter_.accepted);
+  ::close(client);
+}
+
+}  // namespace
+}  // namespace baton::ace::test

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""The command baton-ace, and what it preloads: with a program that knows ACE only.
+
+usage: preload_test.py COMMAND PROGRAM PRELOAD_LIBRARY
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+COMMAND, PROGRAM, LIBRARY = sys.argv[1:4]
+
+
+def run(arguments, **environment):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("BATON")}
+    return subprocess.run(arguments, env={**clean, **environment}, capture_output=True, text=True,
+                          timeout=60)
+
+
+def expect(condition, what, result):
+    if not condition:
+        sys.exit(f"FAILED: {what}\nexit {result.returncode}\n{result.stdout}\n{result.stderr}")
+
+
+TALKED = "echoed 13, timers 1\nechoed 13, timers 1\n"
+
+# The engines, by the environment; silent unless asked.
+for engine in ("engine=emulated,wait=epoll", "engine=io_uring", ""):
+    result = run([COMMAND, PROGRAM], BATON=engine)
+    expect(result.returncode == 0 and result.stdout == TALKED and "baton-ace" not in result.stderr,
+           f"runs on {engine or 'auto'}", result)
+
+result = run([COMMAND, "--explain", PROGRAM], BATON="engine=emulated,wait=epoll")
+expect(result.stderr.count("runs on Baton") == 2 and "epoll" in result.stderr,
+       "--explain tells the engine, for each proactor", result)
+result = run([COMMAND, "--options", "batch=1,lazy", PROGRAM])
+expect(result.stdout == TALKED, "--options", result)
+
+# Bad input: one line, and ACE's own Proactor, on which this program cannot end.
+for variable, text in (("BATON_ACE", "fast"), ("BATON", "engine=steam")):
+    try:
+        result = subprocess.run([COMMAND, PROGRAM], env={**os.environ, variable: text}, timeout=1,
+                                capture_output=True, text=True)
+        errors = result.stderr
+    except subprocess.TimeoutExpired as expired:
+        errors = (expired.stderr or b"").decode()
+    if text.split("=")[-1] not in errors or "ACE's own Proactor" not in errors:
+        sys.exit(f"FAILED: {variable}={text} is explained: {errors}")
+
+# A program without ACE is left alone, and so is the command's own error.
+result = run([COMMAND, "echo", "hello"])
+expect(result.stdout == "hello\n" and result.stderr == "", "a program without ACE", result)
+result = run([COMMAND])
+expect(result.returncode == 2 and "baton-ace [" in result.stderr, "usage", result)
+result = run([COMMAND, "--library"])
+expect(os.path.samefile(result.stdout.strip(), LIBRARY), "--library", result)
+
+# Nothing else is exported than constructors and destructors.
+result = run(["nm", "-D", "--defined-only", LIBRARY])
+names = [line.split()[-1] for line in result.stdout.splitlines()]
+wrong = [name for name in names if not re.match(r"_ZN\w*12ACE_Proactor[CD][12]E", name)]
+expect(len(names) == 4 and not wrong, f"exports only the four names, not {wrong}", result)

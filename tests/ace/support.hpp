@@ -1,0 +1,88 @@
+// What the tests of the ACE bridge share: a proactor on the engine and mode that BATON names, the
+// threads of its event loop, and waiting for what must happen.
+#pragma once
+
+#include <ace/Asynch_IO.h>
+#include <ace/INET_Addr.h>
+#include <ace/Message_Block.h>
+#include <ace/Proactor.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "baton/ace/proactor.hpp"
+
+namespace baton::ace::test {
+
+/// How long what must happen may take on a machine that is busy with other things.
+inline constexpr std::chrono::seconds patience{60};
+
+/// A number that goes up, and whoever waits for it.
+class Count {
+ public:
+  void add(long by = 1) {
+    const std::lock_guard guard{mutex_};
+    value_ += by;
+    changed_.notify_all();
+  }
+  [[nodiscard]] long value() const {
+    const std::lock_guard guard{mutex_};
+    return value_;
+  }
+  /// False when it has not reached this in time.
+  [[nodiscard]] bool reaches(long value) {
+    std::unique_lock lock{mutex_};
+    return changed_.wait_for(lock, patience, [&] { return value_ >= value; });
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  long value_ = 0;
+};
+
+/// Descriptors of this process that are open.
+std::size_t open_descriptors();
+
+/// A listening socket on the loopback, of the system's own; and a pair that is connected.
+int listen_on_loopback(ACE_INET_Addr& where);
+struct SocketPair {
+  SocketPair();
+  ~SocketPair();
+  SocketPair(const SocketPair&) = delete;
+  SocketPair& operator=(const SocketPair&) = delete;
+  int first = -1;
+  int second = -1;
+};
+
+class AceTest : public testing::Test {
+ protected:
+  explicit AceTest(Config config = {});
+  ~AceTest() override;
+
+  /// As many threads in the event loop as asked for; in per_thread mode as many as it has lanes.
+  void run(unsigned threads = 1);
+  /// Ends the event loop, and waits for the threads.
+  void end();
+  /// Without threads: handles events in this thread until the condition holds. False: out of time.
+  bool drive(const std::function<bool()>& condition);
+  [[nodiscard]] ACE_Proactor* ace() { return ace_.get(); }
+  [[nodiscard]] Proactor& bridge() { return *bridge_; }
+  /// In the order that ACE does not keep: first ACE's proactor, with its timer thread.
+  void destroy();
+
+ private:
+  std::unique_ptr<Proactor> bridge_;
+  std::unique_ptr<ACE_Proactor> ace_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace baton::ace::test
