@@ -72,6 +72,7 @@ constexpr Line lines[] = {
     {"File", "", "10"},
     {"Idle", "", "11"},
     {"Held", "", "11"},
+    {"Full", "", "11"},
     {"Borrowed", "blocking_sockets_and_pipes_block_nobody", "10"},
     {"Borrowed", "", "12"},
     {"Teams", "a_merged_wait_does_not_spin", "idle"},
