@@ -155,7 +155,7 @@ ssize_t finish(aiocb& block) {
   return result;
 }
 
-int threads_now() {
+[[maybe_unused]] int threads_now() {
   std::ifstream status{"/proc/self/status"};
   std::string word;
   while (status >> word) {
