@@ -323,6 +323,24 @@ public final class Demultiplexor implements AutoCloseable {
     return done;
   }
 
+  /**
+   * Lets a handler wait for what its own lane has to do: waits until the lane has work, and does
+   * it. Call it again and again until the thing has happened. Handlers are called inside, also
+   * those of the same channel. A handler that blocks in another way holds up the lane instead. An
+   * interrupt ends the wait, and stays set for the handler to see.
+   *
+   * @throws IllegalStateException if the calling thread is no lane of this Demultiplexor
+   */
+  public void turn() {
+    for (Lane lane : lanes) {
+      if (lane.isCurrent()) {
+        lane.turn();
+        return;
+      }
+    }
+    throw new IllegalStateException("turn: only a handler may call it, on the thread of its lane");
+  }
+
   // -- the end -----------------------------------------------------------------------------------
 
   /**

@@ -117,20 +117,22 @@ final class Lane implements Runnable {
       return;
     }
     opened.complete(null);
-    while (true) {
-      inbox.moveTo(ready);
-      if (!timers.isEmpty()) {
-        expire();
-      }
-      runReady();
+    do {
       // An interrupt was meant for the handler that ran; it would keep the wait from waiting.
       Thread.interrupted();
-      if (stopping && channels == null && ready.isEmpty() && inbox.closeIfEmpty()) {
-        break;
-      }
-      await();
-    }
+      turn();
+    } while (!(stopping && channels == null && ready.isEmpty() && inbox.closeIfEmpty()));
     end();
+  }
+
+  /** Waits for work, and does it. Also called by a handler of this lane that has to wait. */
+  void turn() {
+    await();
+    inbox.moveTo(ready);
+    if (!timers.isEmpty()) {
+      expire();
+    }
+    runReady();
   }
 
   private void runReady() {

@@ -74,6 +74,31 @@ public abstract class HandlerContract extends EngineContract {
   }
 
   @Test
+  void aHandlerMayDoTheWorkOfItsLaneWhileItWaits() throws Exception {
+    try (Demultiplexor one = builder().threads(1).open()) {
+      CompletableFuture<Integer> read = new CompletableFuture<>();
+      Recorder waiting =
+          new Recorder() {
+            @Override
+            public void onReadCompleted(OpRead opRead) {
+              AsynchChannel channel = opRead.getAsynchChannel();
+              CompletableFuture<Integer> inside = channel.futures().read(ByteBuffer.allocate(1));
+              while (!inside.isDone()) {
+                one.turn();
+              }
+              read.complete(inside.join());
+            }
+          };
+      try (Connection connection = connected(one, waiting)) {
+        connection.channel().read(ByteBuffer.allocate(1));
+        connection.peer().getOutputStream().write(new byte[] {'a', 'b'});
+        assertEquals(1, Patience.await(read, "the read inside the handler"));
+      }
+      assertThrows(IllegalStateException.class, one::turn);
+    }
+  }
+
+  @Test
   void aHandlerWithoutTheMethodIsTold() throws Exception {
     CompletableFuture<OpClose> closed = new CompletableFuture<>();
     AsynchHandler poor =

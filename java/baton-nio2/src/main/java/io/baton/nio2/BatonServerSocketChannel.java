@@ -1,0 +1,144 @@
+package io.baton.nio2;
+
+import io.baton.OpAccept;
+import java.io.IOException;
+import java.net.SocketAddress;
+import java.net.SocketOption;
+import java.nio.channels.AcceptPendingException;
+import java.nio.channels.AsynchronousServerSocketChannel;
+import java.nio.channels.AsynchronousSocketChannel;
+import java.nio.channels.ClosedChannelException;
+import java.nio.channels.CompletionHandler;
+import java.nio.channels.NotYetBoundException;
+import java.nio.channels.ShutdownChannelGroupException;
+import java.util.Set;
+import java.util.concurrent.Future;
+
+/** A listener of NIO.2 on a channel of Baton. */
+final class BatonServerSocketChannel extends AsynchronousServerSocketChannel {
+  private final Direction<Pending<AsynchronousSocketChannel, ?>> accepts =
+      new Direction<>("accept", AcceptPendingException::new);
+  private final Listener socket;
+  private volatile boolean bound;
+
+  private final class Listener extends GroupSocket {
+    Listener(Group group) throws IOException {
+      super(group, group.demultiplexor()::openListener);
+    }
+
+    @Override
+    public void onAcceptCompleted(OpAccept opAccept) {
+      accepted(accepts.end(), opAccept);
+    }
+  }
+
+  private BatonServerSocketChannel(Group group) throws IOException {
+    super(group.provider());
+    socket = new Listener(group);
+  }
+
+  static BatonServerSocketChannel open(Group group) throws IOException {
+    return new BatonServerSocketChannel(group);
+  }
+
+  @Override
+  public AsynchronousServerSocketChannel bind(SocketAddress local, int backlog) throws IOException {
+    if (local != null) {
+      Check.address(local, "local");
+    }
+    socket.checkOpen();
+    socket.channel.bind(local, Math.max(0, backlog));
+    bound = true;
+    return this;
+  }
+
+  @Override
+  public <A> void accept(
+      A attachment, CompletionHandler<AsynchronousSocketChannel, ? super A> handler) {
+    accept(new Pending<>(socket.group, attachment, handler));
+  }
+
+  @Override
+  public Future<AsynchronousSocketChannel> accept() {
+    Pending<AsynchronousSocketChannel, Void> accept = new Pending<>(socket.group, this::cancelled);
+    accept(accept);
+    return accept.future();
+  }
+
+  private void accept(Pending<AsynchronousSocketChannel, ?> accept) {
+    if (!isOpen()) {
+      accept.fail(new ClosedChannelException());
+      return;
+    }
+    if (!bound) {
+      throw new NotYetBoundException();
+    }
+    accepts.begin(accept);
+    accepts.start(accept, socket.channel::accept);
+  }
+
+  private void accepted(Pending<AsynchronousSocketChannel, ?> accept, OpAccept opAccept) {
+    if (opAccept.getError() != null) {
+      accept.fail(opAccept.getError());
+      return;
+    }
+    BatonSocketChannel connection;
+    try {
+      connection = BatonSocketChannel.accepted(socket.group, opAccept);
+    } catch (ShutdownChannelGroupException e) {
+      accept.fail(new IOException("the group was shut down, so the connection is closed", e));
+      return;
+    } catch (IOException | RuntimeException e) {
+      accept.fail(e);
+      return;
+    }
+    if (!accept.succeed(connection)) {
+      connection.close();
+    }
+  }
+
+  private void cancelled(Pending<?, ?> accept, boolean close) {
+    accepts.kill();
+    socket.channel.cancel(accept.activation);
+    if (close) {
+      close();
+    }
+  }
+
+  @Override
+  public boolean isOpen() {
+    return socket.isOpen();
+  }
+
+  @Override
+  public void close() {
+    socket.close();
+  }
+
+  @Override
+  public SocketAddress getLocalAddress() throws IOException {
+    return socket.localAddress();
+  }
+
+  @Override
+  public <T> AsynchronousServerSocketChannel setOption(SocketOption<T> name, T value)
+      throws IOException {
+    socket.setOption(name, value);
+    return this;
+  }
+
+  @Override
+  public <T> T getOption(SocketOption<T> name) throws IOException {
+    return socket.getOption(name);
+  }
+
+  @Override
+  public Set<SocketOption<?>> supportedOptions() {
+    return socket.supportedOptions();
+  }
+
+  @Override
+  public String toString() {
+    return socket.describe("BatonServerSocketChannel");
+  }
+}

@@ -1,0 +1,357 @@
+package io.baton.nio2;
+
+import io.baton.OpAccept;
+import io.baton.OpConnect;
+import io.baton.OpRead;
+import io.baton.OpWrite;
+import io.baton.Operation;
+import io.baton.OperationTimedOutException;
+import java.io.IOException;
+import java.net.SocketAddress;
+import java.net.SocketOption;
+import java.nio.ByteBuffer;
+import java.nio.channels.AlreadyConnectedException;
+import java.nio.channels.AsynchronousSocketChannel;
+import java.nio.channels.ClosedChannelException;
+import java.nio.channels.CompletionHandler;
+import java.nio.channels.ConnectionPendingException;
+import java.nio.channels.NotYetConnectedException;
+import java.nio.channels.ReadPendingException;
+import java.nio.channels.WritePendingException;
+import java.time.Duration;
+import java.util.Set;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+
+/** A connection of NIO.2 on a channel of Baton. */
+final class BatonSocketChannel extends AsynchronousSocketChannel {
+  private final Direction<Move<?, ?>> reads = new Direction<>("read", ReadPendingException::new);
+  private final Direction<Move<?, ?>> writes = new Direction<>("write", WritePendingException::new);
+  private final Direction<Pending<Void, ?>> connects =
+      new Direction<>("connect", ConnectionPendingException::new);
+  private volatile boolean connected;
+  private final Connection socket;
+
+  private final class Connection extends GroupSocket {
+    Connection(Group group, Opener opener) throws IOException {
+      super(group, opener);
+    }
+
+    @Override
+    public void onReadCompleted(OpRead opRead) {
+      boolean atEnd = opRead.getError() == null && opRead.getBytesCompleted() == 0;
+      moved(reads, opRead, atEnd);
+    }
+
+    @Override
+    public void onWriteCompleted(OpWrite opWrite) {
+      // Without a buffer it is the end of output. If that failed, the next operation tells.
+      if (opWrite.getBuffer() != null) {
+        moved(writes, opWrite, false);
+      }
+    }
+
+    @Override
+    public void onConnectCompleted(OpConnect opConnect) {
+      connectDone(opConnect.getError());
+    }
+  }
+
+  private BatonSocketChannel(Group group, GroupSocket.Opener opener, boolean connected)
+      throws IOException {
+    super(group.provider());
+    this.connected = connected;
+    socket = new Connection(group, opener);
+  }
+
+  static BatonSocketChannel open(Group group) throws IOException {
+    return new BatonSocketChannel(group, group.demultiplexor()::openStream, false);
+  }
+
+  /** Takes the connection of an accept. */
+  static BatonSocketChannel accepted(Group group, OpAccept opAccept) throws IOException {
+    return new BatonSocketChannel(group, opAccept::open, true);
+  }
+
+  // -- connecting --------------------------------------------------------------------------------
+
+  @Override
+  public AsynchronousSocketChannel bind(SocketAddress local) throws IOException {
+    if (local != null) {
+      Check.address(local, "local");
+    }
+    socket.checkOpen();
+    if (connects.isPending()) {
+      throw new ConnectionPendingException();
+    }
+    socket.channel.bind(local);
+    return this;
+  }
+
+  @Override
+  public <A> void connect(
+      SocketAddress remote, A attachment, CompletionHandler<Void, ? super A> handler) {
+    connect(remote, new Pending<>(socket.group, attachment, handler));
+  }
+
+  @Override
+  public Future<Void> connect(SocketAddress remote) {
+    Pending<Void, Void> connect = new Pending<>(socket.group, this::connectCancelled);
+    connect(remote, connect);
+    return connect.future();
+  }
+
+  private void connect(SocketAddress remote, Pending<Void, ?> connect) {
+    if (!isOpen()) {
+      connect.fail(new ClosedChannelException());
+      return;
+    }
+    Check.address(remote, "remote");
+    if (connected) {
+      throw new AlreadyConnectedException();
+    }
+    connects.begin(connect);
+    connects.start(connect, () -> socket.channel.connect(remote));
+  }
+
+  private void connectDone(Throwable error) {
+    if (error != null) {
+      Pending<Void, ?> connect = connects.end();
+      // As NIO.2 says, a failure closes the channel. A cancel does not.
+      if (!connect.isCancelled()) {
+        close();
+      }
+      connect.fail(error);
+    } else {
+      connected = true;
+      connects.end().succeed(null);
+    }
+  }
+
+  private void connectCancelled(Pending<?, ?> connect, boolean close) {
+    connects.kill();
+    reads.kill();
+    writes.kill();
+    cancel(connect, close);
+  }
+
+  // -- reading -----------------------------------------------------------------------------------
+
+  @Override
+  public <A> void read(
+      ByteBuffer dst,
+      long timeout,
+      TimeUnit unit,
+      A attachment,
+      CompletionHandler<Integer, ? super A> handler) {
+    Move<Integer, A> read = new Move<>(socket.group, attachment, handler, Move.ONE_BUFFER);
+    Check.writable(dst, "dst");
+    read(read.into(dst), nanoseconds(timeout, unit));
+  }
+
+  @Override
+  public Future<Integer> read(ByteBuffer dst) {
+    Check.writable(dst, "dst");
+    Move<Integer, Void> read = new Move<>(socket.group, this::readCancelled, Move.ONE_BUFFER);
+    return read(read.into(dst), 0);
+  }
+
+  @Override
+  public <A> void read(
+      ByteBuffer[] dsts,
+      int offset,
+      int length,
+      long timeout,
+      TimeUnit unit,
+      A attachment,
+      CompletionHandler<Long, ? super A> handler) {
+    Move<Long, A> read = new Move<>(socket.group, attachment, handler, Move.BUFFERS);
+    ByteBuffer[] part = Check.part(dsts, offset, length, "dsts");
+    for (int i = 0; i < length; i++) {
+      Check.writable(part[i], "dsts[" + (offset + i) + "]");
+    }
+    read(read.into(part), nanoseconds(timeout, unit));
+  }
+
+  private <V> Future<V> read(Move<V, ?> read, long timeout) {
+    if (!isOpen()) {
+      read.fail(new ClosedChannelException());
+      return read.future();
+    }
+    if (!connected) {
+      throw new NotYetConnectedException();
+    }
+    reads.begin(read);
+    if (reads.isShutdown() || read.lent() == null) {
+      reads.end();
+      read.doneAtOnce(reads.isShutdown() ? -1 : 0);
+    } else if (timeout > 0) {
+      Duration time = Duration.ofNanos(timeout);
+      reads.start(read, () -> socket.channel.read(read.lent(), time));
+    } else {
+      reads.start(read, () -> socket.channel.read(read.lent()));
+    }
+    return read.future();
+  }
+
+  private void readCancelled(Pending<?, ?> read, boolean close) {
+    reads.kill();
+    cancel(read, close);
+  }
+
+  // -- writing -----------------------------------------------------------------------------------
+
+  @Override
+  public <A> void write(
+      ByteBuffer src,
+      long timeout,
+      TimeUnit unit,
+      A attachment,
+      CompletionHandler<Integer, ? super A> handler) {
+    Move<Integer, A> write = new Move<>(socket.group, attachment, handler, Move.ONE_BUFFER);
+    Check.notNull(src, "src");
+    long time = nanoseconds(timeout, unit);
+    write(write.from(src, time > 0), time);
+  }
+
+  @Override
+  public Future<Integer> write(ByteBuffer src) {
+    Check.notNull(src, "src");
+    Move<Integer, Void> write = new Move<>(socket.group, this::writeCancelled, Move.ONE_BUFFER);
+    return write(write.from(src, false), 0);
+  }
+
+  @Override
+  public <A> void write(
+      ByteBuffer[] srcs,
+      int offset,
+      int length,
+      long timeout,
+      TimeUnit unit,
+      A attachment,
+      CompletionHandler<Long, ? super A> handler) {
+    Move<Long, A> write = new Move<>(socket.group, attachment, handler, Move.BUFFERS);
+    ByteBuffer[] part = Check.part(srcs, offset, length, "srcs");
+    write(write.from(part), nanoseconds(timeout, unit));
+  }
+
+  private <V> Future<V> write(Move<V, ?> write, long timeout) {
+    if (!isOpen()) {
+      write.fail(new ClosedChannelException());
+      return write.future();
+    }
+    if (!connected) {
+      throw new NotYetConnectedException();
+    }
+    writes.begin(write);
+    if (writes.isShutdown()) {
+      writes.end();
+      write.fail(new ClosedChannelException());
+    } else if (write.lent() == null) {
+      writes.end();
+      write.doneAtOnce(0);
+    } else if (timeout > 0) {
+      Duration time = Duration.ofNanos(timeout);
+      writes.start(write, () -> socket.channel.write(write.lent(), time));
+    } else {
+      writes.start(write, () -> socket.channel.write(write.lent()));
+    }
+    return write.future();
+  }
+
+  private void writeCancelled(Pending<?, ?> write, boolean close) {
+    writes.kill();
+    cancel(write, close);
+  }
+
+  // -- both --------------------------------------------------------------------------------------
+
+  private static long nanoseconds(long timeout, TimeUnit unit) {
+    Check.notNull(unit, "unit");
+    return unit.toNanos(timeout);
+  }
+
+  private static void moved(Direction<Move<?, ?>> direction, Operation operation, boolean atEnd) {
+    Throwable error = operation.getError();
+    if (error instanceof OperationTimedOutException) {
+      direction.kill();
+    }
+    direction.end().done(operation.getBytesCompleted(), error, atEnd);
+  }
+
+  private void cancel(Pending<?, ?> operation, boolean close) {
+    socket.channel.cancel(operation.activation);
+    if (close) {
+      close();
+    }
+  }
+
+  // -- the socket --------------------------------------------------------------------------------
+
+  @Override
+  public AsynchronousSocketChannel shutdownInput() throws IOException {
+    checkConnected();
+    reads.shutdown();
+    socket.channel.shutdownInput();
+    return this;
+  }
+
+  @Override
+  public AsynchronousSocketChannel shutdownOutput() throws IOException {
+    checkConnected();
+    if (!writes.isShutdown()) {
+      writes.shutdown();
+      socket.channel.shutdownOutput();
+    }
+    return this;
+  }
+
+  private void checkConnected() throws IOException {
+    socket.checkOpen();
+    if (!connected) {
+      throw new NotYetConnectedException();
+    }
+  }
+
+  @Override
+  public SocketAddress getRemoteAddress() throws IOException {
+    socket.checkOpen();
+    return connected ? socket.channel.getRemoteAddress() : null;
+  }
+
+  @Override
+  public boolean isOpen() {
+    return socket.isOpen();
+  }
+
+  @Override
+  public void close() {
+    socket.close();
+  }
+
+  @Override
+  public SocketAddress getLocalAddress() throws IOException {
+    return socket.localAddress();
+  }
+
+  @Override
+  public <T> AsynchronousSocketChannel setOption(SocketOption<T> name, T value) throws IOException {
+    socket.setOption(name, value);
+    return this;
+  }
+
+  @Override
+  public <T> T getOption(SocketOption<T> name) throws IOException {
+    return socket.getOption(name);
+  }
+
+  @Override
+  public Set<SocketOption<?>> supportedOptions() {
+    return socket.supportedOptions();
+  }
+
+  @Override
+  public String toString() {
+    return socket.describe("BatonSocketChannel");
+  }
+}

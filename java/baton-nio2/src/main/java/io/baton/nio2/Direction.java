@@ -1,0 +1,78 @@
+package io.baton.nio2;
+
+import io.baton.ChannelClosedException;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.LongSupplier;
+import java.util.function.Supplier;
+
+/** One kind of operation of a channel, of which one may be pending at a time. Any thread. */
+final class Direction<P extends Pending<?, ?>> {
+  private final String name;
+  private final Supplier<? extends IllegalStateException> isPending;
+  private final AtomicReference<P> pending = new AtomicReference<>();
+  private volatile boolean killed;
+  private volatile boolean shutdown;
+
+  /**
+   * For example reads.
+   *
+   * @param name of the direction in messages
+   * @param isPending makes the exception for a second operation
+   */
+  Direction(String name, Supplier<? extends IllegalStateException> isPending) {
+    this.name = name;
+    this.isPending = isPending;
+  }
+
+  /** Takes the place, or throws. */
+  void begin(P operation) {
+    if (killed) {
+      throw new IllegalStateException(
+          name
+              + ": an earlier operation ended by its time-out or was cancelled, and may have moved"
+              + " bytes; close this channel and open another one");
+    }
+    if (!pending.compareAndSet(null, operation)) {
+      throw isPending.get();
+    }
+  }
+
+  /**
+   * Starts the operation that has the place.
+   *
+   * @param starter gives the number of the operation on its channel
+   */
+  void start(P operation, LongSupplier starter) {
+    try {
+      operation.activation = starter.getAsLong();
+    } catch (ChannelClosedException e) {
+      end();
+      operation.fail(e);
+    } catch (RuntimeException e) {
+      end();
+      throw e;
+    }
+  }
+
+  boolean isPending() {
+    return pending.get() != null;
+  }
+
+  /** Frees the place, so that the handler may start the next operation. */
+  P end() {
+    return pending.getAndSet(null);
+  }
+
+  /** Refuses further operations: nobody knows how far the last one came. */
+  void kill() {
+    killed = true;
+  }
+
+  void shutdown() {
+    shutdown = true;
+  }
+
+  boolean isShutdown() {
+    return shutdown;
+  }
+}

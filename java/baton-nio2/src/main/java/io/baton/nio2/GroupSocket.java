@@ -1,0 +1,109 @@
+package io.baton.nio2;
+
+import io.baton.AsynchChannel;
+import io.baton.AsynchHandler;
+import io.baton.OpClose;
+import io.baton.StoppedException;
+import java.io.IOException;
+import java.net.SocketAddress;
+import java.net.SocketOption;
+import java.nio.channels.ClosedChannelException;
+import java.nio.channels.ShutdownChannelGroupException;
+import java.util.Set;
+import java.util.concurrent.atomic.AtomicBoolean;
+
+/** What both kinds of channels share: a socket of a group, from open to closed. */
+abstract class GroupSocket implements AsynchHandler {
+
+  /** Makes the channel, with this as its handler. */
+  interface Opener {
+    AsynchChannel open(AsynchHandler handler) throws IOException;
+  }
+
+  final Group group;
+  final AsynchChannel channel;
+  private final AtomicBoolean open = new AtomicBoolean(true);
+  private volatile boolean closed;
+
+  GroupSocket(Group group, Opener opener) throws IOException {
+    this.group = group;
+    group.enterNew();
+    try {
+      channel = opener.open(this);
+    } catch (StoppedException e) {
+      group.leave();
+      throw (RuntimeException) new ShutdownChannelGroupException().initCause(e);
+    } catch (IOException | RuntimeException e) {
+      group.leave();
+      throw e;
+    }
+    group.opened(this);
+  }
+
+  final boolean isOpen() {
+    return open.get();
+  }
+
+  final void checkOpen() throws ClosedChannelException {
+    if (!isOpen()) {
+      throw new ClosedChannelException();
+    }
+  }
+
+  /** Whether the descriptor is free again. */
+  final boolean isClosed() {
+    return closed;
+  }
+
+  /** Ends what is pending by an AsynchronousCloseException, and waits for the descriptor. */
+  final void close() {
+    if (open.getAndSet(false)) {
+      channel.close();
+    }
+    group.awaitClosed(this);
+  }
+
+  @Override
+  public final void onClosed(OpClose opClose) {
+    // The engine may have failed; then nobody has called close().
+    open.set(false);
+    closed = true;
+    group.closed(this);
+  }
+
+  final SocketAddress localAddress() throws IOException {
+    checkOpen();
+    return channel.getLocalAddress();
+  }
+
+  final <T> void setOption(SocketOption<T> option, T value) throws IOException {
+    checkOption(option);
+    channel.setOption(option, value);
+  }
+
+  final <T> T getOption(SocketOption<T> option) throws IOException {
+    checkOption(option);
+    return channel.getOption(option);
+  }
+
+  private void checkOption(SocketOption<?> option) throws IOException {
+    Check.notNull(option, "name");
+    if (!supportedOptions().contains(option)) {
+      throw new UnsupportedOperationException(
+          "name: the option " + option.name() + " is none of this channel's supportedOptions()");
+    }
+    checkOpen();
+  }
+
+  final Set<SocketOption<?>> supportedOptions() {
+    return channel.supportedOptions();
+  }
+
+  final String describe(String type) {
+    try {
+      return type + "[local " + localAddress() + ", remote " + channel.getRemoteAddress() + "]";
+    } catch (IOException e) {
+      return type + "[closed]";
+    }
+  }
+}

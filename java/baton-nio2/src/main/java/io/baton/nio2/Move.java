@@ -1,0 +1,147 @@
+package io.baton.nio2;
+
+import java.nio.ByteBuffer;
+import java.nio.channels.CompletionHandler;
+import java.util.function.LongFunction;
+
+/**
+ * A read or a write with the buffers of the program.
+ *
+ * <p>One buffer is lent to Baton as it is. An operation of a future gets a view instead: a program
+ * may go on with its buffer as soon as it has cancelled the future. Several buffers are read or
+ * written through one block on the heap, which is garbage when the operation completes.
+ */
+final class Move<V, A> extends Pending<V, A> {
+  /** What an operation moves at most where Baton would move a whole buffer. */
+  private static final int PIECE = 64 * 1024;
+
+  /** Less, for a read may wait for long with its block. */
+  private static final int READ_PIECE = 16 * 1024;
+
+  static final LongFunction<Integer> ONE_BUFFER = bytes -> (int) bytes;
+  static final LongFunction<Long> BUFFERS = Long::valueOf;
+
+  private final LongFunction<V> result;
+  // What Baton gets; null if there is nothing to move.
+  private ByteBuffer lent;
+  // The program's: either one buffer with its limit of before, or several.
+  private ByteBuffer buffer;
+  private int begin;
+  private int limit;
+  private ByteBuffer[] buffers;
+  private boolean reads;
+
+  Move(Group group, A attachment, CompletionHandler<V, ? super A> handler, LongFunction<V> result) {
+    super(group, attachment, handler);
+    this.result = result;
+  }
+
+  Move(Group group, Cancellation cancellation, LongFunction<V> result) {
+    super(group, cancellation);
+    this.result = result;
+  }
+
+  // -- which buffers -----------------------------------------------------------------------------
+
+  Move<V, A> into(ByteBuffer dst) {
+    return use(dst, dst.limit());
+  }
+
+  /** timed: a short piece, so that the time-out ends writes without progress, not long ones. */
+  Move<V, A> from(ByteBuffer src, boolean timed) {
+    return use(src, timed ? Math.min(src.limit(), src.position() + PIECE) : src.limit());
+  }
+
+  private Move<V, A> use(ByteBuffer one, int end) {
+    buffer = one;
+    begin = one.position();
+    limit = one.limit();
+    if (one.hasRemaining()) {
+      lent = future() == null && end == limit ? one : one.duplicate().limit(end);
+    }
+    return this;
+  }
+
+  Move<V, A> into(ByteBuffer[] dsts) {
+    buffers = dsts;
+    reads = true;
+    int room = room(dsts, READ_PIECE);
+    lent = room == 0 ? null : ByteBuffer.allocate(room);
+    return this;
+  }
+
+  Move<V, A> from(ByteBuffer[] srcs) {
+    buffers = srcs;
+    int room = room(srcs, PIECE);
+    if (room > 0) {
+      lent = ByteBuffer.allocate(room);
+      for (ByteBuffer src : srcs) {
+        put(lent, src.duplicate());
+      }
+      lent.flip();
+    }
+    return this;
+  }
+
+  private static int room(ByteBuffer[] buffers, int most) {
+    long room = 0;
+    for (ByteBuffer one : buffers) {
+      room += one.remaining();
+    }
+    return (int) Math.min(room, most);
+  }
+
+  /** Moves as much as fits. */
+  private static void put(ByteBuffer to, ByteBuffer from) {
+    int end = from.limit();
+    from.limit(from.position() + Math.min(to.remaining(), from.remaining()));
+    to.put(from);
+    from.limit(end);
+  }
+
+  // -- from start to end -------------------------------------------------------------------------
+
+  ByteBuffer lent() {
+    return lent;
+  }
+
+  /** Nothing was to be moved, or the stream has ended: bytes is 0 or -1. */
+  void doneAtOnce(int bytes) {
+    succeed(result.apply(bytes));
+  }
+
+  /** bytes: of Baton's operation, also if it failed; error: null if it did not. */
+  void done(long bytes, Throwable error, boolean atEnd) {
+    if (!isCancelled()) {
+      takeOver((int) bytes);
+    }
+    if (error != null) {
+      fail(error);
+    } else {
+      succeed(result.apply(atEnd ? -1 : bytes));
+    }
+  }
+
+  /** Leaves the program's buffers as NIO.2 says. */
+  private void takeOver(int bytes) {
+    if (buffer != null) {
+      buffer.limit(limit).position(begin + bytes);
+    } else if (reads) {
+      lent.position(0).limit(bytes);
+      for (ByteBuffer dst : buffers) {
+        put(dst, lent);
+      }
+    } else {
+      skip(bytes);
+    }
+  }
+
+  private void skip(int bytes) {
+    int left = bytes;
+    for (ByteBuffer src : buffers) {
+      int part = Math.min(left, src.remaining());
+      src.position(src.position() + part);
+      left -= part;
+    }
+  }
+}

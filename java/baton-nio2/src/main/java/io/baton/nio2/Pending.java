@@ -1,0 +1,95 @@
+package io.baton.nio2;
+
+import io.baton.ChannelClosedException;
+import io.baton.OperationTimedOutException;
+import java.nio.channels.ClosedChannelException;
+import java.nio.channels.CompletionHandler;
+import java.nio.channels.InterruptedByTimeoutException;
+import java.util.concurrent.Future;
+
+/**
+ * An operation of a program: who is told of its end, a handler or a future, and what.
+ *
+ * <p>Completing it is for one thread. A handler is called by a thread of the group.
+ */
+class Pending<V, A> implements Runnable {
+  private final Group group;
+  private final CompletionHandler<V, ? super A> handler;
+  private final A attachment;
+  private final ResultFuture<V> future;
+
+  /** Number of the operation on its channel. */
+  volatile long activation;
+
+  private V result;
+  private Throwable error;
+
+  /** To be told of by a handler. */
+  Pending(Group group, A attachment, CompletionHandler<V, ? super A> handler) {
+    Check.notNull(handler, "handler");
+    this.group = group;
+    this.attachment = attachment;
+    this.handler = handler;
+    future = null;
+  }
+
+  /** To be told of by a future. */
+  Pending(Group group, Cancellation cancellation) {
+    this.group = group;
+    attachment = null;
+    handler = null;
+    future = new ResultFuture<>(group, this, cancellation);
+  }
+
+  Future<V> future() {
+    return future;
+  }
+
+  boolean isCancelled() {
+    return future != null && future.isCancelled();
+  }
+
+  /** False if nobody wants the result: the future was cancelled. */
+  final boolean succeed(V value) {
+    if (future != null) {
+      return future.complete(value);
+    }
+    result = value;
+    group.dispatch(this);
+    return true;
+  }
+
+  final void fail(Throwable why) {
+    if (future != null) {
+      future.completeExceptionally(asInNio2(why));
+      return;
+    }
+    error = asInNio2(why);
+    group.dispatch(this);
+  }
+
+  private static Throwable asInNio2(Throwable error) {
+    if (error instanceof OperationTimedOutException) {
+      return new InterruptedByTimeoutException();
+    }
+    return error instanceof ChannelClosedException ? new ClosedChannelException() : error;
+  }
+
+  @Override
+  public final void run() {
+    group.handlers().arrived(this);
+  }
+
+  /** Calls the handler. */
+  final void tell() {
+    try {
+      if (error == null) {
+        handler.completed(result, attachment);
+      } else {
+        handler.failed(error, attachment);
+      }
+    } finally {
+      group.leave();
+    }
+  }
+}

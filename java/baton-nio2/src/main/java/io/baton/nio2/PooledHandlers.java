@@ -1,0 +1,111 @@
+package io.baton.nio2;
+
+import io.baton.DemultiplexorBuilder;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * Handlers run in an executor, so they may block. Lanes run no code of the program: what the
+ * executor refuses, or hands back to the lane, goes to a spare thread.
+ */
+final class PooledHandlers implements Handlers {
+  private final ExecutorService executor;
+  private final boolean own;
+  private final int lanes;
+
+  private PooledHandlers(ExecutorService executor, boolean own, int lanes) {
+    this.executor = executor;
+    this.own = own;
+    this.lanes = lanes;
+  }
+
+  static PooledHandlers in(ExecutorService executor) {
+    return new PooledHandlers(executor, false, processors());
+  }
+
+  /** The threads are there from the beginning: they may have to keep the program alive. */
+  static PooledHandlers fixed(int threads, ThreadFactory factory) {
+    ThreadPoolExecutor pool =
+        new ThreadPoolExecutor(
+            threads, threads, 0, TimeUnit.NANOSECONDS, new LinkedBlockingQueue<>(), factory);
+    if (pool.prestartAllCoreThreads() < threads) {
+      pool.shutdown();
+      throw new IllegalStateException("factory: made no thread");
+    }
+    return new PooledHandlers(pool, true, Math.min(threads, processors()));
+  }
+
+  /** Lanes beyond the processors would gain nothing. */
+  private static int processors() {
+    return Runtime.getRuntime().availableProcessors();
+  }
+
+  @Override
+  public void configure(DemultiplexorBuilder builder) {
+    builder.threads(lanes).fromEnvironment().threadFactory(LaneThread::new);
+  }
+
+  @Override
+  public void opened(Group group) {}
+
+  @Override
+  public void notOpened() {
+    if (own) {
+      executor.shutdown();
+    }
+  }
+
+  @Override
+  public void dispatch(Pending<?, ?> completed) {
+    try {
+      executor.execute(completed);
+    } catch (RejectedExecutionException e) {
+      Spare.THREADS.execute(completed);
+    }
+  }
+
+  @Override
+  public void arrived(Pending<?, ?> completed) {
+    if (isLane()) {
+      Spare.THREADS.execute(completed);
+    } else {
+      completed.tell();
+    }
+  }
+
+  @Override
+  public boolean isLane() {
+    return Thread.currentThread() instanceof LaneThread;
+  }
+
+  @Override
+  public boolean laneIsBusy() {
+    return false;
+  }
+
+  @Override
+  public void helpWhileWaiting(Future<?> future, long nanoseconds) {}
+
+  @Override
+  public void end() {
+    executor.shutdown();
+  }
+
+  private static final class LaneThread extends Thread {
+    LaneThread(Runnable lane) {
+      super(lane, "baton-nio2-lane");
+      setDaemon(true);
+    }
+  }
+
+  private static final class Spare {
+    static final ExecutorService THREADS =
+        Executors.newCachedThreadPool(DefaultPool.daemons("baton-nio2-spare"));
+  }
+}

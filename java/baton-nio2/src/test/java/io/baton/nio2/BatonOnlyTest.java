@@ -1,0 +1,245 @@
+package io.baton.nio2;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.baton.test.Patience;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.SocketAddress;
+import java.nio.ByteBuffer;
+import java.nio.channels.AsynchronousChannelGroup;
+import java.nio.channels.AsynchronousSocketChannel;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.SynchronousQueue;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+
+/** What Baton does beyond the rules of NIO.2, or where the JDK does something else. */
+class BatonOnlyTest extends Nio2Contract {
+
+  BatonOnlyTest() {
+    super(Maker.BATON);
+  }
+
+  /** Runs an action in the handler of a read, and gives its result. */
+  private static <V> V inHandler(Pair pair, Callable<V> action) {
+    CompletableFuture<V> result = new CompletableFuture<>();
+    Then<Integer> runner =
+        bytes -> {
+          try {
+            result.complete(action.call());
+          } catch (Throwable e) {
+            result.completeExceptionally(e);
+          }
+        };
+    pair.far().read(ByteBuffer.allocate(1), null, runner);
+    sendByte(pair.near());
+    return Patience.await(result, "the handler");
+  }
+
+  @Test
+  void aHandlerOfAGroupOfOneMayWaitForARead() throws IOException {
+    AsynchronousChannelGroup group = fixed(1);
+    Pair pair = pair(group);
+    Pair other = pair(group);
+    List<String> order = new ArrayList<>();
+    Completion<Integer> putOff = new Completion<>();
+    other.far().read(ByteBuffer.allocate(1), null, putOff);
+    int bytes =
+        inHandler(
+            pair,
+            () -> {
+              // Both completions arrive inside; the handler of the other channel has to wait.
+              writeAll(other.near(), ByteBuffer.allocate(1));
+              writeAll(pair.near(), ByteBuffer.allocate(2));
+              byte[] data = readExactly(pair.far(), 2);
+              order.add("handler done, other " + putOff.result.isDone());
+              return data.length;
+            });
+    assertEquals(2, bytes);
+    assertEquals(1, putOff.await("the other read"));
+    assertEquals(List.of("handler done, other false"), order);
+  }
+
+  @Test
+  void waitingInAHandlerHasAnEnd() throws IOException {
+    Pair pair = pair(fixed(1));
+    Future<Integer> read =
+        inHandler(
+            pair,
+            () -> {
+              Future<Integer> never = pair.far().read(ByteBuffer.allocate(1));
+              assertThrows(TimeoutException.class, () -> never.get(1, TimeUnit.MILLISECONDS));
+              Thread.currentThread().interrupt();
+              assertThrows(InterruptedException.class, never::get);
+              return never;
+            });
+    assertFalse(read.isDone());
+    writeAll(pair.near(), ByteBuffer.allocate(1));
+    assertEquals(1, get(read));
+  }
+
+  @Test
+  void whatAnExecutorHandsBackOrRefusesRunsOnASpareThread() throws IOException {
+    ExecutorService backs =
+        new ThreadPoolExecutor(
+            0,
+            1,
+            0,
+            TimeUnit.SECONDS,
+            new SynchronousQueue<>(),
+            new ThreadPoolExecutor.CallerRunsPolicy());
+    ExecutorService refuses =
+        new ThreadPoolExecutor(0, 1, 0, TimeUnit.SECONDS, new SynchronousQueue<>());
+    for (ExecutorService executor : List.of(backs, refuses)) {
+      AsynchronousChannelGroup group = endLater(provider.openAsynchronousChannelGroup(executor, 0));
+      Pair first = pair(group);
+      Pair second = pair(group);
+      // The inner handler finds the only thread of the executor busy. It waits for a read whose
+      // lane it may be on, so the lane must not run it.
+      int bytes =
+          inHandler(
+              first,
+              () ->
+                  inHandler(
+                      second,
+                      () -> {
+                        Future<Integer> read = second.far().read(ByteBuffer.allocate(1));
+                        writeAll(second.near(), ByteBuffer.allocate(1));
+                        return get(read);
+                      }));
+      assertEquals(1, bytes);
+    }
+  }
+
+  @Test
+  void messagesNameTheArgument() throws IOException {
+    AsynchronousSocketChannel channel = pair(null).near();
+    ByteBuffer good = ByteBuffer.allocate(1);
+    ByteBuffer[] mixed = {good, good.asReadOnlyBuffer()};
+    Completion<Integer> one = new Completion<>();
+    Completion<Long> many = new Completion<>();
+    TimeUnit unit = TimeUnit.SECONDS;
+    names("dst", () -> channel.read(mixed[1]));
+    names("dst", () -> channel.read((ByteBuffer) null));
+    names("src", () -> channel.write((ByteBuffer) null));
+    names("handler", () -> channel.read(good, null, null));
+    names("unit", () -> channel.read(good, 1, null, null, one));
+    names("dsts[1]", () -> channel.read(mixed, 1, 1, 0, unit, null, many));
+    names("srcs[0]", () -> channel.write(new ByteBuffer[1], 0, 1, 0, unit, null, many));
+    names("dsts", () -> channel.read(null, 0, 1, 0, unit, null, many));
+    names("offset, length", () -> channel.write(mixed, 1, 2, 0, unit, null, many));
+    names("remote", () -> channel.connect(null));
+    names("name", () -> channel.getOption(null));
+    names("nThreads", () -> provider.openAsynchronousChannelGroup(0, Thread::new));
+    names("factory", () -> provider.openAsynchronousChannelGroup(1, null));
+    names("factory", () -> provider.openAsynchronousChannelGroup(1, work -> null));
+    names("factory", () -> provider.openAsynchronousChannelGroup(2, work -> null));
+    names("executor", () -> provider.openAsynchronousChannelGroup(null, 1));
+    SocketAddress unresolved = InetSocketAddress.createUnresolved("nowhere.invalid", 1);
+    Throwable cause =
+        assertThrows(IllegalArgumentException.class, () -> open(null).connect(unresolved))
+            .getCause();
+    assertTrue(cause.getMessage().startsWith("remote: "), cause.getMessage());
+  }
+
+  private static void names(String argument, Executable call) {
+    Throwable error = assertThrows(RuntimeException.class, call);
+    assertTrue(String.valueOf(error.getMessage()).startsWith(argument + ":"), error.toString());
+  }
+
+  @Test
+  void thePropertyChoosesTheEngine() throws Exception {
+    System.setProperty("baton", "engine=nio,threads=3");
+    try {
+      Group group = (Group) fixed(2);
+      assertEquals("nio", group.demultiplexor().getEngine());
+      assertEquals(3, group.demultiplexor().getThreads());
+      // A group of one has one thread.
+      assertEquals(1, ((Group) fixed(1)).demultiplexor().getThreads());
+      System.setProperty("baton", "engine=steam");
+      for (int threads = 1; threads <= 2; threads++) {
+        int number = threads;
+        String message =
+            assertThrows(IllegalArgumentException.class, () -> fixed(number)).getMessage();
+        assertTrue(message.contains("steam") && message.contains("nio"), message);
+      }
+      ExecutorService executor = Executors.newCachedThreadPool();
+      assertThrows(
+          IllegalArgumentException.class, () -> provider.openAsynchronousChannelGroup(executor, 0));
+      assertFalse(executor.isShutdown());
+    } finally {
+      System.clearProperty("baton");
+    }
+  }
+
+  @Test
+  void propertiesOfTheDefaultPoolAreChecked() {
+    for (String property : List.of("threadFactory", "initialSize")) {
+      String name = "java.nio.channels.DefaultThreadPool." + property;
+      System.setProperty(name, "none");
+      try {
+        Error error =
+            assertThrows(
+                Error.class, () -> new BatonProvider().openAsynchronousSocketChannel(null));
+        assertTrue(error.getMessage().contains(name), error.getMessage());
+      } finally {
+        System.clearProperty(name);
+      }
+    }
+  }
+
+  @Test
+  void aWriteMovesAWholeBuffer() throws IOException {
+    Pair pair = pair(null);
+    byte[] data = pattern(5_000_000);
+    Future<Integer> write = pair.near().write(ByteBuffer.wrap(data));
+    assertArrayEquals(data, readExactly(pair.far(), data.length));
+    assertEquals(data.length, get(write));
+  }
+
+  @Test
+  void bouncedBytesNeedNoDirectMemory() throws Exception {
+    // The tests run with 32 MiB of direct memory; this moves ten times as much.
+    ExecutorService threads = Executors.newFixedThreadPool(4);
+    List<Future<?>> movers = new ArrayList<>();
+    for (int i = 0; i < 4; i++) {
+      Pair pair = pair(null);
+      movers.add(threads.submit(() -> exchange(pair, 80)));
+    }
+    for (Future<?> mover : movers) {
+      get(mover);
+    }
+    threads.shutdown();
+  }
+
+  private static void exchange(Pair pair, int rounds) {
+    byte[] data = pattern(1 << 20);
+    for (int round = 0; round < rounds; round++) {
+      ByteBuffer[] halves = {ByteBuffer.wrap(data, 0, 600_000), ByteBuffer.wrap(data)};
+      halves[1].position(600_000);
+      CompletableFuture<byte[]> arrived = new CompletableFuture<>();
+      Thread reader = new Thread(() -> arrived.complete(readExactly(pair.far(), data.length)));
+      reader.start();
+      while (halves[1].hasRemaining()) {
+        Completion<Long> write = new Completion<>();
+        pair.near().write(halves, 0, 2, 0, TimeUnit.SECONDS, null, write);
+        write.await("write");
+      }
+      assertArrayEquals(data, Patience.await(arrived, "the bytes"));
+    }
+  }
+}
