@@ -1,9 +1,7 @@
 // BufferPool: equal blocks of one allocation, taken and given without a lock by any thread, also by
 // one in a signal handler.
 //
-// The free blocks form a Treiber stack of indices. Its head carries a counter that every change
-// raises, so that a thread whose look at the head is old fails to exchange it even if the same
-// block is on top again (the ABA problem). The links are an array of their own and not inside the
+// The free blocks are in an IndexStack. Its links are an array of their own and not inside the
 // blocks: a block that is free belongs to nobody, and what a late writer puts there must not break
 // the pool.
 //
@@ -15,6 +13,7 @@
 #include <new>
 
 #include "base/assert.hpp"
+#include "base/index_stack.hpp"
 
 namespace baton {
 namespace {
@@ -22,20 +21,13 @@ namespace {
 using Link = std::atomic<std::uint32_t>;
 
 // Values of a link that are no index.
-constexpr std::uint32_t end_of_list = 0xffff'ffff;
+constexpr std::uint32_t end_of_list = IndexStack::nothing;
 constexpr std::uint32_t taken = 0xffff'fffe;
 constexpr std::size_t count_end = taken;
 
 // Blocks of whole pages start on a page, as direct files want them; others on a cache line.
 constexpr std::size_t page = 4'096;
 constexpr std::size_t cache_line = 64;
-
-constexpr std::uint64_t head_of(std::uint64_t changes, std::uint32_t index) noexcept {
-  return changes << 32 | index;
-}
-constexpr std::uint32_t index_of(std::uint64_t head) noexcept {
-  return static_cast<std::uint32_t>(head);
-}
 
 constexpr std::size_t round_up(std::size_t value, std::size_t to) noexcept {
   return (value + to - 1) / to * to;
@@ -51,8 +43,12 @@ struct BufferPool::Impl {
   Link* links = nullptr;
   std::byte* blocks = nullptr;
   // Changed by every take and give; what stands above is constant and keeps its own line.
-  alignas(cache_line) std::atomic<std::uint64_t> head{head_of(0, end_of_list)};
+  alignas(cache_line) IndexStack free;
   std::atomic<std::size_t> available{0};
+
+  [[nodiscard]] auto link_of() noexcept {
+    return [this](std::uint32_t index) -> Link& { return links[index]; };
+  }
 
   // The memory holds more than an Impl: see the constructor.
   static void operator delete(void* memory) noexcept {
@@ -81,7 +77,7 @@ BufferPool::BufferPool(std::size_t block_size, std::size_t count) {
         Link{last ? end_of_list : static_cast<std::uint32_t>(i + 1)};
   }
   impl_->available.store(count, std::memory_order_relaxed);
-  impl_->head.store(head_of(0, count == 0 ? end_of_list : 0), std::memory_order_relaxed);
+  impl_->free.reset(count == 0 ? end_of_list : 0);
 }
 
 BufferPool::~BufferPool() {
@@ -99,22 +95,11 @@ MutableBuffer BufferPool::memory() const noexcept {
 }
 
 void* BufferPool::take() noexcept {
-  // acquire: pairs with the release in give(), so that the giver's last use of the block, and the
-  // link it stored, are visible to the taker.
-  std::uint64_t head = impl_->head.load(std::memory_order_acquire);
-  for (;;) {
-    const std::uint32_t index = index_of(head);
-    if (index == end_of_list) return nullptr;
-    // May be the link of a block that somebody else took meanwhile; then the counter in the head
-    // has moved, and the exchange fails.
-    const std::uint32_t next = impl_->links[index].load(std::memory_order_relaxed);
-    if (impl_->head.compare_exchange_weak(head, head_of((head >> 32) + 1, next),
-                                          std::memory_order_acquire, std::memory_order_acquire)) {
-      impl_->links[index].store(taken, std::memory_order_relaxed);
-      impl_->available.fetch_sub(1, std::memory_order_relaxed);
-      return impl_->blocks + index * impl_->block_size;
-    }
-  }
+  const std::uint32_t index = impl_->free.take(impl_->link_of());
+  if (index == end_of_list) return nullptr;
+  impl_->links[index].store(taken, std::memory_order_relaxed);
+  impl_->available.fetch_sub(1, std::memory_order_relaxed);
+  return impl_->blocks + index * impl_->block_size;
 }
 
 void BufferPool::give(void* block) noexcept {
@@ -124,20 +109,13 @@ void BufferPool::give(void* block) noexcept {
   const auto offset = static_cast<std::size_t>(address - impl_->blocks);
   BATON_ASSERT(offset % impl_->block_size == 0);
   const auto index = static_cast<std::uint32_t>(offset / impl_->block_size);
-  Link& link = impl_->links[index];
   // Given back twice, it would soon be taken twice: two reads into one buffer.
-  BATON_ASSERT(link.load(std::memory_order_relaxed) == taken);
+  BATON_ASSERT(impl_->links[index].load(std::memory_order_relaxed) == taken);
 
   // Before the block can be taken again: the count never exceeds the truth by a block that is out.
   // release: the destructor's look at the count sees all that was done with the blocks.
   impl_->available.fetch_add(1, std::memory_order_release);
-  std::uint64_t head = impl_->head.load(std::memory_order_relaxed);
-  do {
-    link.store(index_of(head), std::memory_order_relaxed);
-    // release: see take().
-  } while (!impl_->head.compare_exchange_weak(head, head_of((head >> 32) + 1, index),
-                                              std::memory_order_release,
-                                              std::memory_order_relaxed));
+  impl_->free.give(index, impl_->link_of());
 }
 
 }  // namespace baton

@@ -6,9 +6,8 @@
 namespace baton::capi {
 
 void SlotTable::withdraw(Slot& slot) noexcept {
-  // seq_cst, both: see the head of slots.hpp.
-  slot.activation.store(0, std::memory_order_seq_cst);
-  while (slot.readers.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
+  withdraw_name(slot.activation);
+  while (is_looked_at(slot.readers)) std::this_thread::yield();
 }
 
 }  // namespace baton::capi

@@ -1,8 +1,8 @@
 // SlotTable: the operations of the C interface, reserved when the proactor is opened. A slot is
 // free, or belongs to one activation from baton_start until its completion has been brought.
 //
-// The free slots form a Treiber stack of indices whose head carries a counter against ABA, as in
-// BufferPool: freeing must be possible inside a signal handler (baton_poll brings completions).
+// The free slots are in an IndexStack: freeing must be possible inside a signal handler (baton_poll
+// brings completions).
 //
 // The one tricky piece is baton_status, which reads an operation that somebody else may be about
 // to use again. Reader and taker make themselves known before they look at each other: the reader
@@ -18,6 +18,8 @@
 #include <string_view>
 
 #include "base/assert.hpp"
+#include "base/handshake.hpp"
+#include "base/index_stack.hpp"
 #include "baton.h"
 #include "baton/endpoint.hpp"
 #include "baton/operation.hpp"
@@ -38,6 +40,12 @@ struct alignas(64) Slot {
 };
 
 class SlotTable {
+  // First, for its type is deduced.
+  [[nodiscard]] auto link_of() const noexcept {
+    return
+        [this](std::uint32_t index) -> std::atomic<std::uint32_t>& { return slots_[index].next; };
+  }
+
  public:
   static constexpr std::uint32_t count_max = 1U << 20;
 
@@ -50,7 +58,7 @@ class SlotTable {
   /// All slots free but those whose operation is lost in the parent process. REQUIRES: no other
   /// thread.
   void reset() noexcept {
-    head_.store(head_of(0, end_of_list), std::memory_order_relaxed);
+    free_.reset(IndexStack::nothing);
     for (std::uint32_t i = count_; i-- > 0;) {
       slots_[i].activation.store(0, std::memory_order_relaxed);
       slots_[i].readers.store(0, std::memory_order_relaxed);
@@ -60,29 +68,16 @@ class SlotTable {
 
   /// A slot whose activation nobody can name; null when none is free.
   [[nodiscard]] Slot* take() noexcept {
-    // acquire: what the last user did with the slot is visible.
-    std::uint64_t head = head_.load(std::memory_order_acquire);
-    for (;;) {
-      const auto index = static_cast<std::uint32_t>(head);
-      if (index == end_of_list) return nullptr;
-      const std::uint32_t next = slots_[index].next.load(std::memory_order_relaxed);
-      if (head_.compare_exchange_weak(head, head_of((head >> 32) + 1, next),
-                                      std::memory_order_acquire, std::memory_order_acquire)) {
-        withdraw(slots_[index]);
-        return &slots_[index];
-      }
-    }
+    const std::uint32_t index = free_.take(link_of());
+    if (index == IndexStack::nothing) return nullptr;
+    withdraw(slots_[index]);
+    return &slots_[index];
   }
   /// Any thread, also inside a signal handler. The activation stays readable until the next take().
   void give(Slot& slot) noexcept {
     const auto index = static_cast<std::uint32_t>(&slot - slots_.get());
     BATON_DASSERT(index < count_);
-    std::uint64_t head = head_.load(std::memory_order_relaxed);
-    do {
-      slot.next.store(static_cast<std::uint32_t>(head), std::memory_order_relaxed);
-      // release: see take().
-    } while (!head_.compare_exchange_weak(head, head_of((head >> 32) + 1, index),
-                                          std::memory_order_release, std::memory_order_relaxed));
+    free_.give(index, link_of());
   }
 
   /// The name of the next activation of a taken slot.
@@ -101,27 +96,20 @@ class SlotTable {
   }
 
  private:
-  static constexpr std::uint32_t end_of_list = 0xffff'ffff;
-  static constexpr std::uint64_t head_of(std::uint64_t changes, std::uint32_t index) noexcept {
-    return changes << 32 | index;
-  }
   static void withdraw(Slot& slot) noexcept;
 
   const std::uint32_t count_;
   const std::unique_ptr<Slot[]> slots_;
-  std::atomic<std::uint64_t> head_{0};
+  IndexStack free_;
 };
 
 /// Holds a slot for a look at one activation; false when that activation is gone.
 class SlotReader {
  public:
   SlotReader(Slot& slot, baton_activation activation) noexcept : slot_(slot) {
-    // seq_cst, both: see the head of this file.
-    slot_.readers.fetch_add(1, std::memory_order_seq_cst);
-    valid_ = slot_.activation.load(std::memory_order_seq_cst) == activation;
+    valid_ = begin_look(slot_.activation, slot_.readers, activation);
   }
-  // release: the taker writes only after what was read here.
-  ~SlotReader() { slot_.readers.fetch_sub(1, std::memory_order_release); }
+  ~SlotReader() { end_look(slot_.readers); }
   SlotReader(const SlotReader&) = delete;
   SlotReader& operator=(const SlotReader&) = delete;
   explicit operator bool() const noexcept { return valid_; }

@@ -2,16 +2,14 @@
 // other without the mutex in between. A thread does so where nobody could help it, or nobody need
 // (Dispatcher::batch_serves); whoever comes to share the work recalls what is not begun yet.
 //
-// The owner's next() and another thread's recall() keep out of each other's way as in Dekker's
-// algorithm: the owner says that it is taking and then looks whether the batch was recalled, the
-// other recalls it and then waits until the owner is not taking. Both are sequentially consistent,
-// so that at least one of the two sees the other. The owner takes for a few instructions at a time.
+// The owner's next() and another thread's recall() keep out of each other's way by a TakingGate.
+// The owner takes for a few instructions at a time.
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 
+#include "base/handshake.hpp"
 #include "baton/operation_queue.hpp"
 #include "core/access.hpp"
 #include "os/system.hpp"
@@ -31,7 +29,7 @@ class TakenBatch {
   /// out.
   void take(OperationQueue& queue) noexcept {
     queue_.splice_back(queue);
-    recalled_.store(false, std::memory_order_relaxed);
+    gate_.open();
     out_ = true;
   }
   /// By any thread but an owner inside next(): what was not begun is in front of `queue` again.
@@ -39,8 +37,8 @@ class TakenBatch {
   /// count in the statistics.
   template <typename Returned>
   std::size_t recall(const os::System& system, OperationQueue& queue, Returned returned) noexcept {
-    recalled_.store(true, std::memory_order_seq_cst);
-    while (taking_.load(std::memory_order_seq_cst)) system.yield();
+    gate_.close();
+    while (gate_.busy()) system.yield();
     queue_.splice_back(queue);
     queue.splice_back(queue_);
     for (std::size_t i = 0; i < returned_count_; ++i) returned(*returned_[i]);
@@ -65,21 +63,18 @@ class TakenBatch {
   /// null when there is none or the batch was recalled: then `returned` has not been noted.
   /// REQUIRES: at most `capacity` calls for one batch.
   [[nodiscard]] Operation* next(Handle* returned) noexcept {
-    taking_.store(true, std::memory_order_seq_cst);
     Operation* operation = nullptr;
-    if (!recalled_.load(std::memory_order_seq_cst) && !queue_.empty()) {
+    if (gate_.enter() && !queue_.empty()) {
       if (returned != nullptr) returned_[returned_count_++] = returned;
       operation = &queue_.pop_front();
       if (!operation->has(Operation::internal)) ++counted_;
     }
-    // release: who recalls sees what was taken.
-    taking_.store(false, std::memory_order_release);
+    gate_.leave();
     return operation;
   }
 
  private:
-  std::atomic<bool> taking_{false};
-  std::atomic<bool> recalled_{false};
+  TakingGate gate_;
   bool out_ = false;
   OperationQueue queue_;
   std::size_t counted_ = 0;

@@ -9,6 +9,8 @@
 #include <iostream>
 #include <streambuf>
 
+#include "base/handshake.hpp"
+#include "base/index_stack.hpp"
 #include "core/mailbox.hpp"
 #include "core/sleep_word.hpp"
 #include "os/parking.hpp"
@@ -59,6 +61,12 @@ class Atomic {
   void store(T value, std::memory_order order) { atomic_.store(value, of_store(order), RL_INFO); }
   T exchange(T value, std::memory_order order) {
     return atomic_.exchange(value, translate(order), RL_INFO);
+  }
+  T fetch_add(T value, std::memory_order order) {
+    return atomic_.fetch_add(value, translate(order), RL_INFO);
+  }
+  T fetch_sub(T value, std::memory_order order) {
+    return atomic_.fetch_sub(value, translate(order), RL_INFO);
   }
   bool compare_exchange_weak(T& expected, T value, std::memory_order success,
                              std::memory_order failure) {

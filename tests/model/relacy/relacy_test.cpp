@@ -191,6 +191,118 @@ struct ParkingLetter : rl::test_suite<ParkingLetter<Atomic>, 2> {
   os::BasicParkingSlot<Futex, Atomic> slot;
 };
 
+// -- a stack of free places: nobody has one that another has --------------------------------------
+
+template <template <class> class Atomic>
+struct FreePlaces : rl::test_suite<FreePlaces<Atomic>, 3> {
+  static constexpr std::uint32_t count = 2;
+
+  void before() {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      uses[i](RL_INFO) = 0;
+      stack.give(i, link_of());
+    }
+  }
+  void thread(unsigned) {
+    for (int i = 0; i < 2; ++i) {
+      const std::uint32_t mine = stack.take(link_of());
+      if (mine == BasicIndexStack<Atomic>::nothing) continue;
+      // Two threads here would race.
+      uses[mine](RL_INFO) = uses[mine](RL_INFO) + 1;
+      stack.give(mine, link_of());
+    }
+  }
+  void after() {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      RL_ASSERT(stack.take(link_of()) != BasicIndexStack<Atomic>::nothing);
+    }
+    RL_ASSERT(stack.take(link_of()) == BasicIndexStack<Atomic>::nothing);
+  }
+  auto link_of() {
+    return [this](std::uint32_t index) -> Atomic<std::uint32_t>& { return links[index]; };
+  }
+  BasicIndexStack<Atomic> stack;
+  Atomic<std::uint32_t> links[count] = {0, 0};
+  rl::var<int> uses[count];
+};
+
+// -- a batch that is recalled: its owner and who recalls it are never inside together -------------
+
+// As TakenBatch has it.
+template <template <class> class Atomic>
+struct RecalledBatch : rl::test_suite<RecalledBatch<Atomic>, 2> {
+  void before() { left(RL_INFO) = 3; }
+  void thread(unsigned index) {
+    if (index == 0) {
+      for (int i = 0; i < 3; ++i) {
+        const bool inside = gate.enter();
+        if (inside) left(RL_INFO) = left(RL_INFO) - 1;
+        gate.leave();
+        if (!inside) break;
+      }
+    } else {
+      gate.close();
+      rl::linear_backoff pause;
+      while (gate.busy()) pause.yield(RL_INFO);
+      left(RL_INFO) = 0;
+    }
+  }
+  BasicTakingGate<Atomic> gate;
+  rl::var<int> left;
+};
+
+// -- readers of a name: nobody reads what is being prepared for another one -----------------------
+
+// As the slots of the C interface have it.
+template <template <class> class Atomic>
+struct NamedSlot : rl::test_suite<NamedSlot<Atomic>, 3> {
+  void before() { content(RL_INFO) = 1; }
+  void thread(unsigned index) {
+    if (index == 0) {
+      withdraw_name(name);
+      rl::linear_backoff pause;
+      while (is_looked_at(readers)) pause.yield(RL_INFO);
+      content(RL_INFO) = 2;
+      // release, as baton_start names the next activation.
+      name.store(2, std::memory_order::release);
+    } else {
+      for (std::uint32_t wanted : {1U, 2U}) {
+        if (begin_look(name, readers, wanted)) {
+          RL_ASSERT(content(RL_INFO) == static_cast<int>(wanted));
+        }
+        end_look(readers);
+      }
+    }
+  }
+  Atomic<std::uint32_t> name{1};
+  Atomic<std::uint32_t> readers{0};
+  rl::var<int> content;
+};
+
+// -- a flag that spares interrupts, and the kernel's counter: none is lost ------------------------
+
+// As the eventfd and pipe strategies, io_uring and linux_aio have it: the first that raises the
+// flag tells the kernel. The waiter consumes that first and then takes the flag down.
+template <template <class> class Atomic>
+struct SparedInterrupt : rl::test_suite<SparedInterrupt<Atomic>, 3> {
+  void before() { interrupt.clear(); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      while (left[0].load(std::memory_order_relaxed) + left[1].load(std::memory_order_relaxed) <
+             2) {
+        interrupt.wait();
+        pending.exchange(false, std::memory_order_acq_rel);
+      }
+    } else {
+      left[index - 1].store(1, std::memory_order_relaxed);
+      if (!pending.exchange(true, std::memory_order_acq_rel)) interrupt.send();
+    }
+  }
+  Atomic<std::uint32_t> left[2] = {0, 0};
+  Atomic<bool> pending{false};
+  Interrupt interrupt;
+};
+
 // -- running them ---------------------------------------------------------------------------------
 
 /// What relacy tells, kept without a call of operator new: relacy replaces that one, and does not
@@ -255,6 +367,16 @@ bool run_all(unsigned schedules) {
   good &= breaks<ParkingLetter, AllRelaxed>("parking", "all orders relaxed", schedules);
   good &= holds<ParkingTwice>("parking, two unparks", schedules);
   good &= breaks<ParkingTwice, AllRelaxed>("parking, two unparks", "all orders relaxed", schedules);
+  good &= holds<FreePlaces>("free places", schedules);
+  good &= breaks<FreePlaces, AllRelaxed>("free places", "all orders relaxed", schedules);
+  good &= holds<RecalledBatch>("recalled batch", schedules);
+  good &= breaks<RecalledBatch, NoSeqCst>("recalled batch", "without seq_cst", schedules);
+  good &= breaks<RecalledBatch, AllRelaxed>("recalled batch", "all orders relaxed", schedules);
+  good &= holds<NamedSlot>("named slot", schedules);
+  good &= breaks<NamedSlot, NoSeqCst>("named slot", "without seq_cst", schedules);
+  good &= breaks<NamedSlot, AllRelaxed>("named slot", "all orders relaxed", schedules);
+  good &= holds<SparedInterrupt>("spared interrupt", schedules);
+  good &= breaks<SparedInterrupt, AllRelaxed>("spared interrupt", "all orders relaxed", schedules);
   return good;
 }
 
