@@ -71,7 +71,7 @@ class BATON_EXPORT OperationAwaiter {
   void request_cancel() noexcept;
   /// Before the await; one that is under way keeps its own.
   void set_hook(CancellationHook& hook) noexcept {
-    if (operation_->state() == OperationState::initialized) hook_ = &hook;
+    if (!operation_->is_pending()) hook_ = &hook;
   }
 
  protected:
