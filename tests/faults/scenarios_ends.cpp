@@ -172,11 +172,11 @@ void stop_and_go_on(World& world) {
   Account reading(world), writing(world);
   auto pair = StreamSocket::pair(world.proactor());
   if (!world.take(pair)) return;
+  // A pinned engine's operations end with their thread.
+  if (world.pinned()) reading.expected = cancelled;
   world.start(reading, [&](auto& op, auto handler) {
     return pair->first.read_exactly(op, buffer, handler);
   });
-  // A pinned engine's operations end with their thread.
-  if (world.pinned()) reading.expected = cancelled;
   world.proactor().stop();
   world.join();
   world.proactor().restart();
@@ -204,11 +204,11 @@ void another_thread_waits(World& world) {
   Account reading(world), writing(world), before(world), after(world);
   auto pair = StreamSocket::pair(world.proactor());
   if (!world.take(pair)) return;
+  if (world.pinned()) reading.expected = cancelled;
   world.start(reading, [&](auto& op, auto handler) {
     return pair->first.read_exactly(op, buffer, handler);
   });
   if (!has_waited(world, before)) return;
-  if (world.pinned()) reading.expected = cancelled;
   world.proactor().stop();
   world.join();
   world.proactor().restart();
