@@ -14,8 +14,9 @@ difference of two runs, so that what happens once falls out, divided by the mess
 
 The gate keeps anybody from making a message dearer unnoticed: a count may differ by 2 % from the
 one kept, in either direction, for one that fell is to be kept as well. Counts are a compiler's as
-much as ours, so they are compared only where it is the one that they were taken with; else, and
-where a mechanism is missing, the test is skipped and says why.
+much as ours, and USDT probes add to them. So they are compared only with counts of the same
+compiler and the same choice of probes. Otherwise, and where a mechanism is missing, the test is
+skipped and says why.
 """
 
 import argparse
@@ -178,7 +179,7 @@ def main():
     parser.add_argument("--save", action="store_true", help="keep the table in bench/results/")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--update", action="store_true")
-    parser.add_argument("--compiler", default="", help="as CMake names it: GNU 12.2.0")
+    parser.add_argument("--compiler", default="", help="as CMake names it: GNU 12.2.0, USDT probes")
     options = parser.parse_args()
     if not shutil.which("valgrind"):
         print("skipped: valgrind is not installed")

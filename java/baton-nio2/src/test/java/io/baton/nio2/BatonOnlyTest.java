@@ -17,6 +17,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -37,9 +38,13 @@ class BatonOnlyTest extends Nio2Contract {
   /** Runs an action in the handler of a read, and gives its result. */
   private static <V> V inHandler(Pair pair, Callable<V> action) {
     CompletableFuture<V> result = new CompletableFuture<>();
+    // The byte can be here before the call that sent it has returned. The action may write to the
+    // same channel, so it starts after that.
+    CountDownLatch sent = new CountDownLatch(1);
     Then<Integer> runner =
         bytes -> {
           try {
+            sent.await();
             result.complete(action.call());
           } catch (Throwable e) {
             result.completeExceptionally(e);
@@ -47,6 +52,7 @@ class BatonOnlyTest extends Nio2Contract {
         };
     pair.far().read(ByteBuffer.allocate(1), null, runner);
     sendByte(pair.near());
+    sent.countDown();
     return Patience.await(result, "the handler");
   }
 
