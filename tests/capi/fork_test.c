@@ -35,6 +35,9 @@ int main(int argc, char** argv) {
     int i;
     CHECK_EQUAL(baton_wait(proactor, &done, 1, 0), -BATON_AFTER_FORK);
     CHECK_EQUAL(why_refused(proactor, operation(BATON_CLOSE, owned, 3)), BATON_AFTER_FORK);
+    /* A close that is refused leaves the handle as it was. */
+    CHECK_EQUAL(why_refused(proactor, operation(BATON_CLOSE, owned, 3)), BATON_AFTER_FORK);
+    CHECK_EQUAL(baton_handle_descriptor(proactor, owned), ends[0]);
     CHECK_EQUAL(why_refused(proactor, operation(BATON_POST, 0, 3)), BATON_AFTER_FORK);
     CHECK_EQUAL(baton_adopt(proactor, ends[1], BATON_STREAM_SOCKET, BATON_BORROWED, &other),
                 BATON_AFTER_FORK);
