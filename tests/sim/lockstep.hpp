@@ -85,6 +85,7 @@ class Lockstep {
   Request& request(const char* name, std::size_t size = 0);
   void started(Request& of, std::error_code error);
   void settle();
+  void judge_read(Disk& disk, const Request& read);
   void judge_end_of_file(const Disk& disk);
   void fail(const std::string& what);
   [[nodiscard]] std::vector<std::size_t> parts_of(std::size_t size);
