@@ -140,6 +140,8 @@ TEST_P(interrupt_strategy, from_another_thread) {
 
 TEST_P(interrupt_strategy, from_a_signal_handler_of_the_thread_that_waits_next) {
   const HandlerThatInterrupts handler(demux());
+  demux().interrupt();
+  ASSERT_TRUE(wait());  // from now on interrupts go to this thread
   errno = ENOTTY;
   ASSERT_EQ(::raise(SIGUSR1), 0);
   EXPECT_EQ(errno, ENOTTY);

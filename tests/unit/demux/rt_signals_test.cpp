@@ -317,6 +317,16 @@ TEST(rt_signals_stale, are_at_worst_hints_for_the_next_of_that_number) {
   }
 }
 
+// One signal for each time something came, and one report.
+TEST(rt_signals_stale, are_one_report_together) {
+  auto strategy = opened();
+  SocketPair pair;
+  add(*strategy, pair);
+  EXPECT_TRUE(wait(*strategy).empty());
+  for (int i = 0; i < 3; ++i) pair.make_readable();
+  EXPECT_EQ(wait(*strategy).size(), 1U);
+}
+
 TEST(rt_signals_stale, are_nobodys_when_the_number_is_gone) {
   auto strategy = opened();
   SocketPair pair;

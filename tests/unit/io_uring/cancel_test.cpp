@@ -130,6 +130,7 @@ TEST_P(Cancel, one_of_several_merged_writes) {
     driver.wait_once(Deadline::after(std::chrono::microseconds{100}));
   }
   driver.cancel(writes[2]);
+  ASSERT_TRUE(driver.run_until(writes[2])) << "and nobody reads meanwhile";
   for (int i = 0; i < 1000 && !driver.is_done(writes[3]); ++i) {
     received += read_all(pair.right);
     driver.wait_once(Deadline::after(std::chrono::milliseconds{1}));

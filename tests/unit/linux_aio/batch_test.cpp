@@ -102,6 +102,33 @@ TEST_P(Batch, cancelled_while_there_is_no_room) {
   ASSERT_TRUE(driver->complete(next));
 }
 
+TEST_P(Batch, what_found_no_room_goes_in_its_order) {
+  start_reads(5);
+  aio_faults().submit_error = EAGAIN;
+  aio_faults().submit_failures = 2;
+  driver->engine().flush();
+  expect_all();
+  std::vector<std::int64_t> expected;
+  for (std::size_t i = 0; i < 5; ++i) expected.push_back(static_cast<std::int64_t>(i * block));
+  EXPECT_EQ(aio_faults().offsets, expected);
+}
+
+// Cancelled while the kernel is asked, which has no room.
+TEST_P(Batch, cancelled_while_it_is_refused) {
+  start_reads(2);
+  CancelAnswer answer{};
+  aio_faults().on_refusal = [&] { answer = driver->cancel(reads[0]); };
+  aio_faults().submit_error = EAGAIN;
+  aio_faults().submit_failures = 1;
+  driver->engine().flush();
+  aio_faults().on_refusal = nullptr;
+  ASSERT_TRUE(driver->run(reads[0]));
+  ASSERT_TRUE(driver->run(reads[1]));
+  EXPECT_EQ(answer, CancelAnswer::requested);
+  EXPECT_EQ(reads[0].error_value(), ECANCELED);
+  EXPECT_FALSE(reads[1].failed());
+}
+
 TEST_P(Batch, a_request_that_is_refused_is_that_operations_outcome) {
   start_reads(3);
   aio_faults().submit_error = EBADF;

@@ -41,6 +41,9 @@ int setup(unsigned slots, unsigned long* context) {
 BATON_TSAN_FOREIGN_THREAD [[gnu::noinline]] bool is_poll(const iocb& request) {
   return request.aio_lio_opcode == IOCB_CMD_POLL;
 }
+BATON_TSAN_FOREIGN_THREAD [[gnu::noinline]] std::int64_t offset_of(const iocb& request) {
+  return request.aio_offset;
+}
 BATON_TSAN_FOREIGN_THREAD [[gnu::noinline]] bool must_not_wait(const iocb& request) {
   return request.aio_rw_flags == RWF_NOWAIT;
 }
@@ -55,14 +58,20 @@ int submit(unsigned long context, long count, iocb** list) {
     ++orders.submits;
     if (orders.submit_failures > 0) {
       --orders.submit_failures;
+      if (orders.on_refusal) orders.on_refusal();
       return fail(orders.submit_error);
     }
     if (orders.refused != 0 && must_not_wait(*list[0])) return fail(orders.refused);
     if (orders.submit_max != 0 && count > orders.submit_max) count = orders.submit_max;
   }
+  std::vector<std::int64_t> offsets;
+  for (long i = 0; i < count; ++i) offsets.push_back(offset_of(*list[i]));
   const int taken = real().io_submit(context, count, list);
   const std::lock_guard guard{orders_mutex};
-  if (taken > 0) orders.submitted += static_cast<unsigned>(taken);
+  if (taken > 0) {
+    orders.submitted += static_cast<unsigned>(taken);
+    orders.offsets.insert(orders.offsets.end(), offsets.begin(), offsets.begin() + taken);
+  }
   return taken;
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <vector>
 
 #include "../engines/fault_system.hpp"
 #include "../support/relaxed.hpp"
@@ -17,9 +19,10 @@ struct AioFaults {
   // io_submit, of all but interrupts
   Relaxed<int> submit_error = 0;  ///< the next `submit_failures` calls fail with it
   Relaxed<unsigned> submit_failures = 0;
-  Relaxed<unsigned> submit_max = 0;  ///< takes no more at once; 0: any number
-  Relaxed<int> refused = 0;          ///< whenever the first request is a transfer with RWF_NOWAIT
-  Relaxed<int> poll_error = 0;       ///< of interrupts
+  Relaxed<unsigned> submit_max = 0;    ///< takes no more at once; 0: any number
+  Relaxed<int> refused = 0;            ///< whenever the first request is a transfer with RWF_NOWAIT
+  Relaxed<int> poll_error = 0;         ///< of interrupts
+  std::function<void()> on_refusal{};  ///< called before a call fails with `submit_error`
   // io_getevents, with a hidden ring
   Relaxed<unsigned> interrupted = 0;  ///< the next calls answer EINTR
   Relaxed<std::int64_t> result = 0;   ///< what the next `results` completions say instead
@@ -29,8 +32,9 @@ struct AioFaults {
   Relaxed<unsigned> setups = 0;
   Relaxed<unsigned> slots = 0;  ///< asked for by the last io_setup
   Relaxed<unsigned> submits = 0;
-  Relaxed<unsigned> submitted = 0;  ///< requests
-  Relaxed<unsigned> waits = 0;      ///< io_getevents
+  Relaxed<unsigned> submitted = 0;      ///< requests
+  std::vector<std::int64_t> offsets{};  ///< theirs, as the kernel has taken them
+  Relaxed<unsigned> waits = 0;          ///< io_getevents
   Relaxed<unsigned> cancels = 0;
   Relaxed<unsigned> destroyed = 0;
 };

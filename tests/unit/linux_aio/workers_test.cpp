@@ -184,6 +184,12 @@ TEST_P(Buffered, all_slots_are_in_use) {
   EXPECT_EQ(small.start(writes[2]), Submission::pending);
   ASSERT_TRUE(small.run(writes[1]));
   ASSERT_TRUE(small.run(writes[2]));
+  // One at a time, and each slot is free again.
+  for (int i = 0; i < 10; ++i) {
+    set_write(writes[0], file, text, 0);
+    ASSERT_EQ(small.start(writes[0]), Submission::pending) << i;
+    ASSERT_TRUE(small.run(writes[0]));
+  }
 }
 
 }  // namespace

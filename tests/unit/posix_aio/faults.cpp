@@ -42,7 +42,9 @@ const os::System& fault_system() {
     made.aio_return = [](aiocb* block) { return faults().return_of(block); };
     made.aio_suspend = [](const aiocb* const list[], int count, const timespec* timeout) {
       if (const int error = faults().enter(Call::suspend)) return errno = error, -1;
-      return real().aio_suspend(list, count, timeout);
+      // The system does not know those that are parked, and would not wait for the others.
+      const std::vector<const aiocb*> known = faults().known({list, list + count});
+      return real().aio_suspend(known.data(), count, timeout);
     };
     return made;
   }();
@@ -62,6 +64,7 @@ void Faults::clear() {
   const std::scoped_lock lock(mutex_);
   failing_ = {};
   ending_ = {};
+  attempts_.clear();
   for (auto& each : counts_) each = 0;
   cut_ = 0;
   never_cancel_ = withheld_ = false;
@@ -85,7 +88,12 @@ int Faults::enter(Call call) {
 
 int Faults::start(Call call, aiocb* block, const std::function<int()>& begin) {
   if (!of_a_file(block)) return begin();
-  if (const int error = enter(call)) return errno = error, -1;
+  const int error = enter(call);
+  {
+    const std::scoped_lock lock(mutex_);
+    attempts_.push_back({block->aio_fildes, error == 0});
+  }
+  if (error != 0) return errno = error, -1;
   if (cut_ != 0) block->aio_nbytes = std::min<std::size_t>(block->aio_nbytes, cut_);
   if (withheld_) {
     const sigevent event = block->aio_sigevent;
@@ -97,8 +105,8 @@ int Faults::start(Call call, aiocb* block, const std::function<int()>& begin) {
   }
   const std::scoped_lock lock(mutex_);
   told_.erase(block);
-  if (const int error = ending_.next()) {
-    told_[block] = {error, nullptr};
+  if (const int end = ending_.next()) {
+    told_[block] = {end, nullptr};
     // A callback is made for it as for others; it moves nothing.
     block->aio_nbytes = 0;
     return begin();
@@ -106,6 +114,15 @@ int Faults::start(Call call, aiocb* block, const std::function<int()>& begin) {
   if (!closed_) return begin();
   told_[block] = {EINPROGRESS, begin};
   return 0;
+}
+
+std::vector<const aiocb*> Faults::known(std::vector<const aiocb*> list) {
+  const std::scoped_lock lock(mutex_);
+  for (const aiocb*& block : list) {
+    const auto told = told_.find(block);
+    if (told != told_.end() && told->second.error == EINPROGRESS) block = nullptr;
+  }
+  return list;
 }
 
 void Faults::open_gate() {

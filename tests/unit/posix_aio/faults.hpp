@@ -31,17 +31,30 @@ class Faults {
   /// Requests are taken and do not begin until the gate is opened.
   void close_gate() { closed_ = true; }
   void open_gate();
+  /// New requests begin; those that were taken before do not, until the gate is opened.
+  void open_gate_for_new() { closed_ = false; }
   /// aio_cancel answers AIO_NOTCANCELED.
   void never_cancel(bool yes) { never_cancel_ = yes; }
   /// Notifications are kept from the engine; deliver() lets them come, late.
   void withhold(bool yes) { withheld_ = yes; }
   void deliver();
 
+  /// Each call that begins a request, in their order.
+  struct Attempt {
+    int fd = -1;
+    bool taken = false;
+  };
+  [[nodiscard]] std::vector<Attempt> attempts() const {
+    const std::scoped_lock lock(mutex_);
+    return attempts_;
+  }
   [[nodiscard]] unsigned count(Call call) const { return counts_[index(call)]; }
 
   // For the table.
   int start(Call call, aiocb* block, const std::function<int()>& real);
   int error_of(const aiocb* block);
+  /// The list with null for what is parked.
+  std::vector<const aiocb*> known(std::vector<const aiocb*> list);
   ssize_t return_of(aiocb* block);
   int cancel(int fd, aiocb* block);
   int enter(Call call);  // 0, or the errno to answer
@@ -60,7 +73,8 @@ class Faults {
     std::function<int()> begin;  // parked
   };
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  std::vector<Attempt> attempts_;
   std::array<Failing, static_cast<std::size_t>(Call::count)> failing_;
   std::array<std::atomic<unsigned>, static_cast<std::size_t>(Call::count)> counts_{};
   Failing ending_;

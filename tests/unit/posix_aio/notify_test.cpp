@@ -113,6 +113,42 @@ TEST_P(Notify, what_other_threads_start_during_the_wait_completes) {
   EXPECT_EQ(completed, 2 * rounds);
 }
 
+// A list that is not empty has an end of its own, which need not come.
+TEST_P(Notify, what_is_started_beside_one_that_lasts_completes) {
+  if (!GetParam().concurrent) GTEST_SKIP() << "one thread";
+  Handle* const other = driver.adopt(temporary_file());
+  std::string back(text.size(), '\0');
+  std::string beside(text.size(), '\0');
+  Operation lasts;
+  Operation read;
+  set_file(lasts, OperationKind::read_file, handle, back, 0);
+  set_file(read, OperationKind::read_file, other, beside, 0);
+  Engine& engine = driver.engine();
+  faults().close_gate();
+  ASSERT_EQ(engine.submit(lasts), Submission::pending);
+  faults().open_gate_for_new();
+  std::atomic<int> completed{0};
+  std::thread leader{[&] {
+    while (completed < 2) {
+      OperationQueue queue;
+      engine.wait(queue, Deadline::never());
+      completed += static_cast<int>(queue.size());
+      while (!queue.empty()) queue.pop_front();
+    }
+  }};
+  while (GetParam().notify == "suspend" && faults().count(Call::suspend) == 0) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(engine.submit(read), Submission::pending);
+  engine.flush();
+  const Deadline limit = at_last();
+  while (completed < 1 && is_ahead(limit)) std::this_thread::yield();
+  EXPECT_EQ(completed, 1);
+  faults().open_gate();
+  engine.interrupt();
+  leader.join();
+}
+
 // The queue of signals was full, or no thread could be made: the system says nothing, ever.
 TEST_P(Notify, a_lost_notification_loses_nothing) {
   faults().withhold(true);

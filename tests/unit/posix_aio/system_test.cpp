@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <deque>
 #include <string>
 
@@ -55,6 +57,32 @@ TEST_P(System, what_waits_for_room_can_be_cancelled_and_new_ones_do_not_overtake
   EXPECT_EQ(write.bytes(), 5U);
   ASSERT_TRUE(driver.complete(read));
   EXPECT_FALSE(read.failed());
+}
+
+// Three that have moved a part find no room for the rest, each again and again. The first that was
+// refused is the first that is taken.
+TEST_P(System, what_waits_for_room_keeps_its_order) {
+  faults().cut(5);
+  faults().fail(Call::write, EAGAIN, 20, 3);
+  std::array<Operation, 3> writes;
+  for (Operation& write : writes) {
+    Handle* const file = driver.adopt(temporary_file());
+    set_file(write, OperationKind::write_file, file, text, 0, Operation::exactly);
+    ASSERT_EQ(driver.start(write), Submission::pending);
+  }
+  for (const Operation& write : writes) ASSERT_TRUE(driver.run(write));
+  std::vector<int> refused;
+  std::vector<int> taken_later;
+  const auto is_in = [](const std::vector<int>& list, int fd) {
+    return std::find(list.begin(), list.end(), fd) != list.end();
+  };
+  for (const Faults::Attempt& attempt : faults().attempts()) {
+    std::vector<int>& list = attempt.taken ? taken_later : refused;
+    if (attempt.taken && !is_in(refused, attempt.fd)) continue;
+    if (!is_in(list, attempt.fd)) list.push_back(attempt.fd);
+  }
+  EXPECT_FALSE(refused.empty());
+  EXPECT_EQ(taken_later, refused);
 }
 
 TEST_P(System, an_error_of_the_call_is_a_completion) {
