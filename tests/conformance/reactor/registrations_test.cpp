@@ -15,6 +15,7 @@
 #include "baton/limits.hpp"
 #include "harness.hpp"
 #include "os/system.hpp"
+#include "support/every_call.hpp"
 
 namespace baton::test {
 
@@ -350,6 +351,28 @@ TEST_P(reactor, a_changed_mask_counts) {
   EXPECT_EQ(run_what_is_there(), 0U);
   EXPECT_EQ(loop().remove(*key), Reactor::Removal::done);
   EXPECT_EQ(loop().change(*key, Interest::in), std::errc::no_such_file_or_directory);
+}
+
+// The strategies that tell the system of a change can be refused.
+TEST_P(reactor, a_change_that_fails_leaves_what_was_watched) {
+  replace({.system = &EveryCall::system()});
+  const SocketPair pair;
+  auto& reader = make<Reader>();
+  const auto key = loop().add(pair.ours.get(), Interest::in, reader);
+  ASSERT_TRUE(key.has_value());
+  EXPECT_EQ(run_what_is_there(), 0U);
+  for (const char* const call : {"epoll_ctl", "fcntl"}) {
+    EveryCall::fail(call, EveryCall::any_descriptor, ENOMEM);
+  }
+  const std::error_code error = loop().change(*key, Interest::out);
+  EveryCall::heal();
+  EXPECT_EQ(error, GetParam().starts_with("epoll") ? std::errc::not_enough_memory : std::errc{});
+  if (!error) {
+    EXPECT_FALSE(loop().change(*key, Interest::in));
+  }
+  pair.make_readable();
+  run_until([&] { return reader.bytes == 1; });
+  replace({});
 }
 
 TEST_P(reactor, a_handler_may_change_its_own_mask) {

@@ -2,6 +2,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <memory>
 #include <stdexcept>
 
@@ -121,6 +123,32 @@ TEST_P(reactor, a_long_call_keeps_nobody_else_waiting) {
   EXPECT_FALSE(slow.overlapped);
   join_threads();
   EXPECT_EQ(ticks, 1);
+}
+
+// Who is woken for two notifications takes the first; the second does not wait for its end.
+TEST_P(reactor, a_long_call_keeps_no_notification_waiting) {
+  struct Round {
+    std::atomic<bool> long_one{false};
+    std::atomic<bool> behind_it{false};
+    std::atomic<bool> ended{false};
+  };
+  std::array<Round, 100> rounds;
+  // One calls the outer one, one is woken for the two, and one leads and waits.
+  start_threads(3);
+  for (Round& round : rounds) {
+    EXPECT_FALSE(loop().notify([&] {
+      EXPECT_FALSE(loop().notify([&] {
+        wait_for([&] { return round.behind_it.load(); });
+        round.long_one = true;
+      }));
+      EXPECT_FALSE(loop().notify([&] { round.behind_it = true; }));
+      wait_for([&] { return round.long_one.load(); });
+      round.ended = true;
+    }));
+    wait_for([&] { return round.ended.load(); });
+    if (HasFailure()) break;
+  }
+  join_threads();
 }
 
 // Where it is dear to move the lead, a long call moves it once: from then on the leader leaves
