@@ -22,8 +22,9 @@ using tools::simulation::RunResult;
 
 constexpr std::int64_t for_ever = std::numeric_limits<std::int64_t>::max();
 
-RunResult run(std::uint64_t first, std::uint64_t last, ProgramOptions options) {
-  options.operations = 500;
+RunResult run(std::uint64_t first, std::uint64_t last, ProgramOptions options,
+              std::uint32_t operations = 500) {
+  options.operations = operations;
   tools::simulation::Told told;
   told.violation = [](std::uint64_t, const std::string& report) { ADD_FAILURE() << report; };
   return run_seeds({first, last}, options, false, 1, told);
@@ -181,6 +182,39 @@ TEST(SimulatedMachine, KeepsTheExceptionOfEachThread) {
     here.scheduler().join(two);
   });
   EXPECT_TRUE(outcome.ok()) << outcome.report();
+}
+
+// Whatever its traits say: waits over several engines are short then, and the judge has to know.
+TEST(SimulatedMachine, CountsAnEngineThatGotNoDescriptor) {
+  World world;
+  sim::Options options;
+  options.faults = false;
+  const Outcome outcome = world.run(1, options, [](World& here) {
+    const os::System& system = sim::system();
+    std::vector<int> taken;
+    for (int fd = system.eventfd(0, 0); fd >= 0; fd = system.eventfd(0, 0)) taken.push_back(fd);
+    here.check(!taken.empty(), "descriptors are taken");
+    {
+      Config config;
+      config.system = &system;
+      config.processors = {{.engine = "simulated"}};
+      const Proactor proactor{config};
+      here.check(here.without_descriptor == 1, "the machine had none left for the engine");
+    }
+    here.check(here.without_descriptor == 0, "the engine has ended");
+    for (const int fd : taken) system.close(fd);
+  });
+  EXPECT_TRUE(outcome.ok()) << outcome.report();
+}
+
+// Seeds that such an engine ended in a violation that was none, by the judge of that day.
+TEST(SimulatedMachine, JudgesAnEngineThatGotNoDescriptorAsOneWithout) {
+  ProgramOptions options;
+  options.engine = EngineChoice::simulated;
+  options.threads = 14;
+  for (const std::uint64_t seed : {335U, 468U, 1071U}) {
+    EXPECT_EQ(run(seed, seed, options, 5'000).seeds, 1U);
+  }
 }
 
 TEST(SimulatedMachine, IsNotThereOutsideOfARun) {
