@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "baton/deadline.hpp"
 #include "engines/io_uring/abi.hpp"
 #include "os/system.hpp"
 
@@ -25,6 +26,7 @@ struct SystemCalls {
   std::atomic<std::uint64_t> masks{0};    // thread_sigmask
   std::atomic<std::uint64_t> locks{0};    // mutexes taken, contended or not
   std::atomic<std::uint64_t> sleeps{0};   // waits that would have slept, while `sleepless`
+  std::atomic<int> for_good{0};           // threads inside a wait that no time ends
   /// A wait for which nothing is there ends at once, as if a signal had come (EINTR).
   std::atomic<bool> sleepless{false};
 
@@ -55,13 +57,29 @@ class Sleepless {
   [[nodiscard]] std::uint64_t sleeps() const { return system_calls().sleeps; }
 };
 
+/// As long as it lives, this thread counts as one that no time wakes.
+class SleepForGood {
+ public:
+  explicit SleepForGood(bool yes) : count_(yes ? 1 : 0) { system_calls().for_good += count_; }
+  ~SleepForGood() { system_calls().for_good -= count_; }
+  SleepForGood(const SleepForGood&) = delete;
+  SleepForGood& operator=(const SleepForGood&) = delete;
+
+ private:
+  const int count_;
+};
+
 /// Makes a call that can sleep: `call(true)` with its own time-out, `call(false)` with the shortest
 /// one that still sees a pending signal. `nothing`: the result of a time-out.
+enum class Limit : std::uint8_t { at_once, some_time, none };
 template <class Call>
-long can_sleep(Call call, bool may_wait, bool (*nothing)(long result)) {
+long can_sleep(Call call, Limit limit, bool (*nothing)(long result)) {
   SystemCalls& calls = system_calls();
   ++calls.waits;
-  if (!calls.sleepless || !may_wait) return call(true);
+  if (!calls.sleepless || limit == Limit::at_once) {
+    const SleepForGood counted(limit == Limit::none);
+    return call(true);
+  }
   const long result = call(false);
   if (!nothing(result)) return result;
   ++calls.sleeps;
@@ -69,8 +87,9 @@ long can_sleep(Call call, bool may_wait, bool (*nothing)(long result)) {
   return -1;
 }
 
-inline bool is_short(const timespec* timeout) {
-  return timeout != nullptr && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
+inline Limit limit_of(const timespec* timeout) {
+  if (timeout == nullptr) return Limit::none;
+  return timeout->tv_sec == 0 && timeout->tv_nsec == 0 ? Limit::at_once : Limit::some_time;
 }
 inline constexpr timespec shortest{0, 1};
 
@@ -80,7 +99,10 @@ inline int counted_epoll_pwait(int epoll, epoll_event* events, int count, int ti
       [&](bool long_enough) {
         return os::real_system().epoll_pwait(epoll, events, count, long_enough ? timeout : 1, mask);
       },
-      timeout != 0, [](long result) { return result == 0; }));
+      timeout < 0    ? Limit::none
+      : timeout == 0 ? Limit::at_once
+                     : Limit::some_time,
+      [](long result) { return result == 0; }));
 }
 
 inline int counted_ppoll(pollfd* list, nfds_t count, const timespec* timeout,
@@ -89,7 +111,7 @@ inline int counted_ppoll(pollfd* list, nfds_t count, const timespec* timeout,
       [&](bool long_enough) {
         return os::real_system().ppoll(list, count, long_enough ? timeout : &shortest, mask);
       },
-      !is_short(timeout), [](long result) { return result == 0; }));
+      limit_of(timeout), [](long result) { return result == 0; }));
 }
 
 inline int counted_pselect(int end, fd_set* in, fd_set* out, fd_set* error, const timespec* timeout,
@@ -99,7 +121,7 @@ inline int counted_pselect(int end, fd_set* in, fd_set* out, fd_set* error, cons
         return os::real_system().pselect(end, in, out, error, long_enough ? timeout : &shortest,
                                          mask);
       },
-      !is_short(timeout), [](long result) { return result == 0; }));
+      limit_of(timeout), [](long result) { return result == 0; }));
 }
 
 inline int counted_sigtimedwait(const sigset_t* set, siginfo_t* info, const timespec* timeout) {
@@ -107,7 +129,7 @@ inline int counted_sigtimedwait(const sigset_t* set, siginfo_t* info, const time
       [&](bool long_enough) {
         return os::real_system().sigtimedwait(set, info, long_enough ? timeout : &shortest);
       },
-      !is_short(timeout), [](long result) { return result < 0 && errno == EAGAIN; }));
+      limit_of(timeout), [](long result) { return result < 0 && errno == EAGAIN; }));
 }
 
 inline int counted_io_getevents(unsigned long context, long least, long most, io_event* events,
@@ -118,7 +140,7 @@ inline int counted_io_getevents(unsigned long context, long least, long most, io
         return os::real_system().io_getevents(context, least, most, events,
                                               long_enough ? timeout : &brief);
       },
-      least > 0 && !is_short(timeout), [](long result) { return result == 0; }));
+      least > 0 ? limit_of(timeout) : Limit::at_once, [](long result) { return result == 0; }));
 }
 
 inline int counted_io_uring_enter(int ring, unsigned submit, unsigned complete, unsigned flags,
@@ -131,6 +153,12 @@ inline int counted_io_uring_enter(int ring, unsigned submit, unsigned complete, 
     ++system_calls().submissions;
     return enter(argument);
   }
+  Limit limit = Limit::at_once;
+  if (complete > 0 && (flags & abi::enter_ext_arg) != 0) {
+    abi::GetEventsArgument said{};
+    std::memcpy(&said, argument, sizeof said);
+    limit = said.timeout == 0 ? Limit::none : Limit::some_time;
+  }
   return static_cast<int>(can_sleep(
       [&](bool long_enough) {
         if (long_enough) return enter(argument);
@@ -140,13 +168,17 @@ inline int counted_io_uring_enter(int ring, unsigned submit, unsigned complete, 
         changed.timeout = reinterpret_cast<std::uintptr_t>(&brief);
         return enter(&changed);
       },
-      complete > 0 && (flags & abi::enter_ext_arg) != 0,
-      [](long result) { return result < 0 && errno == ETIME; }));
+      limit, [](long result) { return result < 0 && errno == ETIME; }));
 }
 
 inline const os::System& counting_system() {
   static const os::System counting = [] {
     os::System system = os::real_system();
+    system.futex_wait = [](std::atomic<std::uint32_t>* word, std::uint32_t expected,
+                           std::int64_t deadline_ns) {
+      const SleepForGood counted(deadline_ns == Deadline::never().ns());
+      return os::real_system().futex_wait(word, expected, deadline_ns);
+    };
     system.lock_point = [] { ++system_calls().locks; };
     system.epoll_ctl = [](int epoll, int operation, int fd, epoll_event* event) {
       ++system_calls().epoll_ctl;
