@@ -37,7 +37,7 @@ void remove(Connect::Pending& pending, int fildes) noexcept {
   std::erase(pending.fildes, fildes);
 }
 
-void ended(Bridge& bridge, void* what, Outcome outcome) {
+void connect_ended(Bridge& bridge, void* what, Outcome outcome) {
   const std::unique_ptr<Connecting> connecting{static_cast<Connecting*>(what)};
   remove(*connecting->pending, connecting->fildes);
   ACE_POSIX_Asynch_Result& result = *connecting->result.release();
@@ -103,7 +103,7 @@ int Connect::connect(ACE_HANDLE handle, const ACE_Addr& remote, const ACE_Addr& 
     start.fildes = fildes;
     start.action = Action::connect;
     start.endpoint = &connecting->remote;
-    start.told = {ended, connecting.get()};
+    start.told = {connect_ended, connecting.get()};
     error = add(*pending_, fildes) ? bridge_->start(start) : ENOMEM;
     if (error == 0) return static_cast<void>(connecting.release()), 0;
     remove(*pending_, fildes);

@@ -51,7 +51,7 @@ void share_out(const Datagram& datagram, std::size_t bytes) noexcept {
   }
 }
 
-void ended(Bridge& bridge, void* what, Outcome outcome) {
+void datagram_ended(Bridge& bridge, void* what, Outcome outcome) {
   const std::unique_ptr<Datagram> datagram{static_cast<Datagram*>(what)};
   ACE_POSIX_Asynch_Result& result = *datagram->result;
   if (outcome.bytes > 0 && datagram->list) share_out(*datagram, outcome.bytes);
@@ -78,7 +78,7 @@ int begin(Bridge& bridge, int fildes, ACE_Message_Block& block, bool reads, cons
   start.fildes = fildes;
   start.action = reads ? Action::receive : Action::send;
   start.endpoint = reads || datagram->peer.size() > 0 ? &datagram->peer : nullptr;
-  start.told = {ended, datagram.get()};
+  start.told = {datagram_ended, datagram.get()};
   start.data = reads ? block.wr_ptr() : block.rd_ptr();
   start.size = room_or_length(block, reads);
   if (datagram->list) {
@@ -91,7 +91,7 @@ int begin(Bridge& bridge, int fildes, ACE_Message_Block& block, bool reads, cons
     start.size = blocks;
   }
   if (const int error = bridge.start(start)) return errno = error, -1;
-  // From the start on they belong to ended().
+  // From the start on they belong to datagram_ended().
   static_cast<void>(result.release());
   static_cast<void>(datagram.release());
   return 0;

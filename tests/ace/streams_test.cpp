@@ -36,6 +36,9 @@ TEST_P(Streams, EchoInFullDuplexIsRightToTheByte) {
     for (long i = 0; i < clients; ++i) ASSERT_EQ(0, connector.connect(where));
     EXPECT_TRUE(totals.done.reaches(clients));
     end();
+    // The acceptor frees the message block of each accept that completes, and no others.
+    EXPECT_EQ(0, acceptor.cancel());
+    EXPECT_EQ(0, bridge().close());
   }
   destroy();
   EXPECT_EQ(clients, totals.right.load());

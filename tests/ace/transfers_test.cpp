@@ -161,8 +161,10 @@ TEST_F(Transfers, BadInputIsRefusedWithAnError) {
   const int gone = ::dup(0);
   ::close(gone);
   ACE_Message_Block block(10);
+  // One object for each open: a second open of one leaks ACE's first implementation object.
+  ACE_Asynch_Read_Stream never;
+  EXPECT_EQ(-1, never.open(taker_, ACE_INVALID_HANDLE, nullptr, ace()));
   ACE_Asynch_Read_Stream reader;
-  EXPECT_EQ(-1, reader.open(taker_, ACE_INVALID_HANDLE, nullptr, ace()));
   ASSERT_EQ(0, reader.open(taker_, gone, nullptr, ace()));
   EXPECT_EQ(-1, reader.read(block, 10));
   EXPECT_EQ(EBADF, errno);
