@@ -123,12 +123,11 @@ std::error_code Reactor::Impl::add_signal(int number, EventHandler* handler, Kep
     signals_.reset(new (std::nothrow) reactor::SignalPump(system_));
     if (signals_ == nullptr) return no_memory();
   }
-  if (const std::error_code error = signals_->add(number, handler, std::move(kept))) return error;
+  if (const std::error_code error = signals_->add(number, handler, kept)) return error;
   if (signals_key_.generation != 0) return {};
   const auto key = add(signals_->descriptor(), Interest::in, signals_.get(), nullptr);
   if (!key) {
-    Kept back;
-    static_cast<void>(signals_->remove(number, back));
+    static_cast<void>(signals_->remove(number, kept));
     return key.error();
   }
   const os::LockGuard guard(mutex_, system_);

@@ -70,6 +70,8 @@ Reactor::Impl::~Impl() {
     close(registration);
   }
   unlock();
+  // The destructors are the user's and may call the reactor, so its queue must be whole meanwhile.
+  static_cast<void>(purge(nullptr, Interest::all));
 }
 
 demux::Options Reactor::Impl::demux_options() {

@@ -16,7 +16,7 @@ SignalPump::~SignalPump() {
 }
 
 std::error_code SignalPump::add(int number, EventHandler* handler,
-                                std::shared_ptr<EventHandler> kept) noexcept try {
+                                std::shared_ptr<EventHandler>& kept) noexcept try {
   const std::scoped_lock lock(mutex_);
   if (entries_.contains(number)) return std::make_error_code(std::errc::file_exists);
   sigset_t set = set_;
@@ -27,7 +27,7 @@ std::error_code SignalPump::add(int number, EventHandler* handler,
     return std::make_error_code(std::errc::invalid_argument);
   }
   sigaddset(&one, number);
-  const auto [entry, added] = entries_.emplace(number, Entry{handler, std::move(kept)});
+  const auto [entry, added] = entries_.emplace(number, Entry{handler, nullptr, ++added_});
   // Answers an errno; EINVAL would be a wrong `how`.
   const int blocked = system_.thread_sigmask(SIG_BLOCK, &one, nullptr);
   const std::error_code error =
@@ -36,6 +36,7 @@ std::error_code SignalPump::add(int number, EventHandler* handler,
     entries_.erase(entry);
     return error;
   }
+  entry->second.kept = std::move(kept);
   set_ = set;
   return {};
 } catch (const std::bad_alloc&) {
@@ -80,12 +81,21 @@ Next SignalPump::on_input(NativeHandle fd) {
     entry = found->second;
   }
   const Next next = entry.handler->on_signal(number);
-  if (next == Next::remove || next == Next::drop) {
-    std::shared_ptr<EventHandler> kept;
-    // ENOENT: it has removed itself.
-    static_cast<void>(remove(number, kept));
-  }
+  if (next == Next::remove || next == Next::drop) remove_answered(number, entry.serial);
   return Next::keep;
+}
+
+// The handler may have removed itself, and another one may have its place by now.
+void SignalPump::remove_answered(int number, std::uint64_t serial) noexcept {
+  std::shared_ptr<EventHandler> kept;  // destroyed after the lock
+  const std::scoped_lock lock(mutex_);
+  const auto entry = entries_.find(number);
+  if (entry == entries_.end() || entry->second.serial != serial) return;
+  kept = std::move(entry->second.kept);
+  entries_.erase(entry);
+  sigdelset(&set_, number);
+  // Without the change a signal that arrives is read and finds no entry.
+  static_cast<void>(watch(set_));
 }
 
 }  // namespace baton::reactor

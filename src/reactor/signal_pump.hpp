@@ -21,8 +21,9 @@ class SignalPump final : public EventHandler {
   ~SignalPump() override;
 
   /// EINVAL, EEXIST, ENOMEM; the system's errors. The signal is blocked in the calling thread.
+  /// `kept` is taken only on success: its destructor is the user's and must not run under a lock.
   std::error_code add(int number, EventHandler* handler,
-                      std::shared_ptr<EventHandler> kept) noexcept;
+                      std::shared_ptr<EventHandler>& kept) noexcept;
   /// ENOENT. What it kept goes to `kept`.
   std::error_code remove(int number, std::shared_ptr<EventHandler>& kept) noexcept;
   /// In the child of a fork: a descriptor of its own.
@@ -37,7 +38,10 @@ class SignalPump final : public EventHandler {
   struct Entry {
     EventHandler* handler;
     std::shared_ptr<EventHandler> kept;
+    std::uint64_t serial =
+        0;  // differs for each add, so a replaced entry is told from its successor
   };
+  void remove_answered(int number, std::uint64_t serial) noexcept;
   std::error_code watch(const sigset_t& set) noexcept;
 
   const os::System& system_;
@@ -45,6 +49,7 @@ class SignalPump final : public EventHandler {
   std::mutex mutex_;
   sigset_t set_;
   std::map<int, Entry> entries_;
+  std::uint64_t added_ = 0;
 };
 
 }  // namespace baton::reactor

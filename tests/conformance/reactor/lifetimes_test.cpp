@@ -211,4 +211,20 @@ TEST_P(reactor, a_handler_may_end_with_its_registration_at_any_time) {
   EXPECT_EQ(loop().size(), 0U);
 }
 
+// The destructor of a handler that waits to be notified may call the reactor that is being destroyed.
+TEST_P(reactor, its_end_destroys_notified_handlers_that_purge) {
+  struct Purges final : EventHandler {
+    Purges(Reactor& reactor, int& counter) : loop(reactor), gone(counter) {}
+    ~Purges() override { static_cast<void>(loop.purge(this)), ++gone; }
+    Reactor& loop;
+    int& gone;
+  };
+  int gone = 0;
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_FALSE(loop().notify(std::make_shared<Purges>(loop(), gone), Interest::in));
+  }
+  replace({});
+  EXPECT_EQ(gone, 10);
+}
+
 }  // namespace baton::test

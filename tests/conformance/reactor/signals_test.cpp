@@ -108,4 +108,39 @@ TEST_P(reactor, signals_that_the_system_refuses) {
   replace({});  // before its system goes
 }
 
+// The destructor of a refused callback is user code: it may call the reactor.
+TEST_P(reactor, a_refused_signal_callback_is_destroyed_without_a_lock) {
+  struct CallsAtEnd {
+    CallsAtEnd(Reactor& reactor, int& counter) : loop(reactor), ended(counter) {}
+    ~CallsAtEnd() { static_cast<void>(loop.remove_signal(SIGUSR2)), ++ended; }
+    Reactor& loop;
+    int& ended;
+  };
+  int ended = 0;
+  ASSERT_FALSE(loop().add_signal(SIGUSR1, [](int) { return Next::keep; }));
+  const auto keeps = [&] {
+    return [held = std::make_shared<CallsAtEnd>(loop(), ended)](int) { return Next::keep; };
+  };
+  EXPECT_EQ(loop().add_signal(SIGUSR1, keeps()), std::errc::file_exists);
+  EXPECT_EQ(loop().add_signal(SIGKILL, keeps()), std::errc::invalid_argument);
+  EXPECT_EQ(ended, 2);
+}
+
+// A handler that has replaced itself answers for its own entry, not for the new one.
+TEST_P(reactor, a_signal_handler_that_replaces_itself_keeps_the_new_one) {
+  ASSERT_FALSE(SignalSet::block({SIGUSR1}));
+  int first = 0;
+  int second = 0;
+  ASSERT_FALSE(loop().add_signal(SIGUSR1, [&](int) {
+    ++first;
+    EXPECT_FALSE(loop().remove_signal(SIGUSR1));
+    EXPECT_FALSE(loop().add_signal(SIGUSR1, [&](int) { return ++second, Next::keep; }));
+    return Next::remove;
+  }));
+  ASSERT_EQ(::raise(SIGUSR1), 0);
+  run_until([&] { return first == 1; });
+  EXPECT_FALSE(loop().remove_signal(SIGUSR1)) << "the new one is still there";
+  EXPECT_EQ(second, 0);
+}
+
 }  // namespace baton::test
