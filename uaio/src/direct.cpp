@@ -176,6 +176,9 @@ void Direct::collect() noexcept {
 
 void Direct::finish(const io_event& event) noexcept {
   auto& request = *reinterpret_cast<Request*>(event.data);
+  // acquire: what the starter has written. The kernel orders it, too, but the language does not
+  // know that.
+  static_cast<void>(request.stage.load(std::memory_order_acquire));
   const bool refused = event.res == -EAGAIN || event.res == -EOPNOTSUPP;
   if (!refused) {
     library_.publish(request, event.res < 0 ? static_cast<int>(-event.res) : 0,

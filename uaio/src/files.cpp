@@ -1,9 +1,11 @@
 #include "files.hpp"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <new>
@@ -52,8 +54,10 @@ baton::HandleKind kind_of(int fildes, const struct stat& status) noexcept {
     return type == SOCK_STREAM ? baton::HandleKind::stream_socket
                                : baton::HandleKind::datagram_socket;
   }
-  // Devices with a position are files; terminals and pipes have none.
-  const bool positioned = !S_ISFIFO(status.st_mode) && ::lseek(fildes, 0, SEEK_CUR) >= 0;
+  // Devices with a position are files; terminals and pipes have none. An eventfd allows lseek, but
+  // no transfer at a position.
+  const bool positioned = !S_ISFIFO(status.st_mode) && ::lseek(fildes, 0, SEEK_CUR) >= 0 &&
+                          !(::preadv(fildes, nullptr, 0, 0) < 0 && errno == ESPIPE);
   return positioned ? baton::HandleKind::file : baton::HandleKind::pipe;
 }
 

@@ -125,9 +125,11 @@ int Shard::ensure_drive() noexcept {
 int Shard::post(Request& request) noexcept {
   if (const int error = ensure_drive(); error != 0) return error;
   outstanding_.fetch_add(1, std::memory_order_acq_rel);
+  const int fildes = request.fildes;
+  // release: what the keeper reads. From here on the request may be another's at any moment.
   request.stage.store(Stage::pending, std::memory_order_release);
   const int error =
-      driven_by_callers() ? post_as_caller(request) : send(&request, a_request, request.fildes);
+      driven_by_callers() ? post_as_caller(request) : send(&request, a_request, fildes);
   if (error != 0) {
     request.stage.store(Stage::free, std::memory_order_relaxed);
     outstanding_.fetch_sub(1, std::memory_order_acq_rel);
@@ -164,6 +166,7 @@ int Shard::send(void* pointer, unsigned kind, int fildes) noexcept {
 void Shard::cancel(Cancelled& tally) noexcept {
   if (!busy()) return;
   if (driven_by_callers()) return cancel_as_caller(tally);
+  tally.answered.store(0, std::memory_order_release);  // with all that the keeper is to read
   if (send(&tally, a_cancel, -1) != 0) return;
   while (tally.answered.load(std::memory_order_acquire) == 0) {
     futex_wait(tally.answered, 0, nullptr);
@@ -342,15 +345,18 @@ void Shard::take_message(std::uintptr_t word, int native) noexcept {
   switch (word & kinds) {
     case a_request:
       return take_request_in(*static_cast<Request*>(pointer), native);
-    case a_cancel:
-      return ask_to_cancel(*static_cast<Cancelled*>(pointer));
+    case a_cancel: {
+      auto& tally = *static_cast<Cancelled*>(pointer);
+      static_cast<void>(tally.answered.load(std::memory_order_acquire));
+      return ask_to_cancel(tally);
+    }
     default:
       return release_after_direct();
   }
 }
 
 void Shard::take_request_in(Request& request, int native) noexcept {
-  // acquire: what the starter has written. (The kernel's message orders it, too.)
+  // acquire: what the starter has written, as in Direct::finish.
   static_cast<void>(request.stage.load(std::memory_order_acquire));
   const int error = native < 0 ? EAGAIN : start(request, native);
   if (error == 0) return;

@@ -119,11 +119,12 @@ HOST_CASE(send_to_a_socket_is_whole, "own system calls") {
 }
 HOST_CASE(recv_with_waitall_is_whole, "own system calls") {
   Pair pair;
+  const char sent[63] = {};
   char bytes[64];
   is_not_cut_until_a_byte(pair.ends[0], pair.ends[1], [&](int out) {
     std::thread rest{[&] {
       ::nanosleep(&moment, nullptr);
-      CHECK(::send(pair.ends[0], bytes, 63, 0) == 63);
+      CHECK(::send(pair.ends[0], sent, 63, 0) == 63);
     }};
     const ssize_t got = ::recv(out, bytes, 64, MSG_WAITALL);
     rest.join();
