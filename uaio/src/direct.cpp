@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "block.hpp"
 #include "library.hpp"
 
 #ifndef RWF_NOWAIT
@@ -85,6 +86,8 @@ void Direct::fill(Request& request) noexcept {
   request.control.aio_offset = static_cast<std::int64_t>(request.offset);
   request.native = native_direct;
   in_flight_.fetch_add(1, std::memory_order_acq_rel);
+  // As late as can be: a handler that finds it pending may wait for it.
+  Block{*request.block}.set_pending();
   request.stage.store(Stage::pending, std::memory_order_release);
 }
 

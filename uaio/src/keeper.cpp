@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
 #include <utility>
 
+#include "block.hpp"
 #include "futex.hpp"
 #include "library.hpp"
 #include "shard.hpp"
@@ -123,9 +125,14 @@ int Shard::ensure_drive() noexcept {
 }
 
 int Shard::post(Request& request) noexcept {
+  // A handler that was held up until the drive is there would find a request that is pending and
+  // not sent, and might wait for it.
+  std::optional<SignalsBlocked> blocked;
+  if (drive_.load(std::memory_order_acquire) == Drive::undecided) blocked.emplace();
   if (const int error = ensure_drive(); error != 0) return error;
   outstanding_.fetch_add(1, std::memory_order_acq_rel);
   const int fildes = request.fildes;
+  Block{*request.block}.set_pending();
   // release: what the keeper reads. From here on the request may be another's at any moment.
   request.stage.store(Stage::pending, std::memory_order_release);
   const int error =
@@ -146,7 +153,8 @@ int Shard::post_as_caller(Request& request) noexcept {
 
 /// 0 or an errno.
 int Shard::send(void* pointer, unsigned kind, int fildes) noexcept {
-  void* const word = static_cast<std::byte*>(pointer) + kind;
+  void* const word = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(pointer) | kind);
+  std::optional<SignalsBlocked> blocked;  // as in post
   for (;;) {
     switch (mailbox_.send(word, fildes)) {
       case Mailbox::Sent::sent:
@@ -155,6 +163,7 @@ int Shard::send(void* pointer, unsigned kind, int fildes) noexcept {
         return errno == EBADF ? EBADF : EAGAIN;
       case Mailbox::Sent::lost: {
         // The program has closed its number.
+        if (!blocked) blocked.emplace();
         const NoCancel no_cancel;
         const Locked locked{mutex_};
         if (mailbox_.connect() != 0) return EAGAIN;

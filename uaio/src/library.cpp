@@ -33,6 +33,13 @@ void on_timer(int) {
 /// What the handlers of the program ask for when they interrupt a call.
 enum class Restart : std::uint8_t { all, none, mixed };
 
+/// A fault's signal comes to the thread that made it, and none waits while it makes one. Crash
+/// reporters have handlers for these.
+bool is_fault(int signal) noexcept {
+  return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
+         signal == SIGTRAP || signal == SIGABRT;
+}
+
 // The kernel does not tell which handler has run, and native AIO does not restart a wait as futexes
 // do. So all handlers are asked.
 Restart restart_of_handlers() noexcept {
@@ -45,9 +52,9 @@ Restart restart_of_handlers() noexcept {
   bool some = false;
   bool others = false;
   for (int signal = 1; signal <= 64; ++signal) {
-    if (signal == timer_signal || signal == SIGKILL || signal == SIGSTOP ||
-        (signal >= 32 && signal < SIGRTMIN))
-      continue;
+    const bool unavailable = signal == SIGKILL || signal == SIGSTOP || signal == timer_signal ||
+                             (signal >= 32 && signal < SIGRTMIN);
+    if (unavailable || is_fault(signal)) continue;
     if (::syscall(SYS_rt_sigaction, signal, nullptr, &action, sizeof(action.mask)) != 0) continue;
     if (action.handler == SIG_DFL || action.handler == SIG_IGN) continue;
     ((action.flags & SA_RESTART) != 0 ? some : others) = true;
@@ -123,35 +130,36 @@ void Library::announce() noexcept {
 }
 
 // The list first: whoever sees that a request is complete may fetch it, and finds it there.
-void Library::store(aiocb& block, int error, ssize_t result, bool immediately) noexcept {
-  Block state{block};
-  if (error != 0) count(errors);
-  const auto store = [&] {
-    if (immediately) {
-      state.publish_at_once(error, result);
-    } else {
-      state.publish(error, result);
-    }
-  };
-  if (!keeps_done_) return store();
+void Library::store_and_list(aiocb& block, int error, ssize_t result, bool immediately) noexcept {
   const Locked locked{done_mutex_};
+  Block state{block};
   state.links() = {nullptr, done_last_};
   (done_last_ != nullptr ? Block{*done_last_}.links().next : done_first_) = &block;
   done_last_ = &block;
   done_count_.fetch_add(1, std::memory_order_release);
-  store();
+  state.store(error, result, immediately);
 }
 
+// A signal handler may have interrupted the thread that collects and wait for this very request, so
+// the result is out before anything else is done. What else there is has functions of its own,
+// so that not even room for their variables is made before.
 void Library::publish(Request& request, int error, ssize_t result) noexcept {
-  const Notification note = request.note;
-  Group* const group = request.group;
-  if (options_.trace) trace("complete", request.block, error, result);
   request.stage.store(Stage::publishing, std::memory_order_seq_cst);
-  store(*request.block, error, result, false);
-  // From here on the aiocb is the program's.
+  if (keeps_done_) {
+    store_and_list(*request.block, error, result, false);
+  } else {
+    Block{*request.block}.publish(error, result);
+  }
+  tell(request, error, result);
+}
+
+// The aiocb is the program's by now.
+void Library::tell(const Request& request, int error, ssize_t result) noexcept {
   announce();
-  notifier_.tell(note);
-  if (group != nullptr) leave(*group, error != 0);
+  if (error != 0) count(errors);
+  if (options_.trace) trace("complete", request.block, error, result);
+  notifier_.tell(request.note);
+  if (request.group != nullptr) leave(*request.group, error != 0);
 }
 
 void Library::complete_at_once(aiocb& block, int error, ssize_t result, const Notification& note,
@@ -159,8 +167,13 @@ void Library::complete_at_once(aiocb& block, int error, ssize_t result, const No
   count(at_once);
   if (options_.trace) trace("at once", &block, error, result);
   if (error != 0 && group != nullptr) group->failed.store(true, std::memory_order_relaxed);
-  store(block, error, result, true);
-  if (keeps_done_) announce();
+  if (error != 0) count(errors);
+  if (keeps_done_) {
+    store_and_list(block, error, result, true);
+    announce();
+  } else {
+    Block{block}.publish_at_once(error, result);
+  }
   notifier_.tell(note);
 }
 
@@ -301,8 +314,10 @@ int Library::sleep_briefly(std::uint32_t seen, const timespec* until) {
   timespec end = after(monotonic_now(), slice);
   const bool last = until != nullptr && is_before(*until, end);
   if (last) end = *until;
-  const int error = sleep(seen, &end);
+  int error = sleep(seen, &end);
   direct_.collect();
+  // The kernel restarts no sleep that has an end, and this one's end is not the caller's.
+  if (error == EINTR && until == nullptr) error = interrupted(until);
   return error == EAGAIN && !last ? 0 : error;
 }
 

@@ -133,7 +133,9 @@ class Library {
   int sleep(std::uint32_t seen, const timespec* until);
   int sleep_briefly(std::uint32_t seen, const timespec* until);
   void announce() noexcept;
-  void store(aiocb& block, int error, ssize_t result, bool immediately) noexcept;
+  [[gnu::noinline]] void tell(const Request& request, int error, ssize_t result) noexcept;
+  [[gnu::noinline]] void store_and_list(aiocb& block, int error, ssize_t result,
+                                        bool immediately) noexcept;
   void unlink_done(aiocb& block) noexcept;
   static void* watch(void* self);
   static void before_fork() noexcept;

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -72,6 +73,23 @@ int __wrap_socketpair(int domain, int type, int protocol, int fds[2]) {
 }
 int __wrap_accept4(int fd, sockaddr* address, socklen_t* size, int flags) {
   return call(SYS_accept4, fd, address, size, flags);
+}
+
+/// The anonymous memory that comes first has ThreadSanitizer forget what was at these addresses.
+void* __real_mmap(void* address, std::size_t size, int protection, int flags, int fd, off_t offset);
+void* __wrap_mmap(void* address, std::size_t size, int protection, int flags, int fd,
+                  off_t offset) {
+  if (fd < 0) return __real_mmap(address, size, protection, flags, fd, offset);
+  void* const place = __real_mmap(address, size, PROT_NONE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | (flags & MAP_FIXED), -1, 0);
+  if (place == MAP_FAILED) return MAP_FAILED;
+  const long mapped = ::syscall(SYS_mmap, place, size, protection, flags | MAP_FIXED, fd, offset);
+  if (mapped == -1) {
+    const int error = errno;
+    ::munmap(place, size);
+    errno = error;
+  }
+  return reinterpret_cast<void*>(mapped);
 }
 
 // -- numbers are used -----------------------------------------------------------------------------

@@ -134,7 +134,7 @@ AtOnce try_plain(const aiocb& block, Action action) noexcept {
   return done.answer == AtOnce::Answer::done ? done : AtOnce{};
 }
 
-/// Filled in, counted by its list, and its aiocb pending; null: no memory.
+/// Filled in and counted by its list; null: no memory.
 Request* make_request(aiocb& block, const Transfer& transfer, std::size_t moved,
                       const Notification& note, Group* group) noexcept {
   Request* const request = take_request();
@@ -153,7 +153,6 @@ Request* make_request(aiocb& block, const Transfer& transfer, std::size_t moved,
     group->left.fetch_add(1, std::memory_order_relaxed);
     group->users.fetch_add(1, std::memory_order_relaxed);
   }
-  Block{block}.set_pending();
   return request;
 }
 
@@ -234,15 +233,11 @@ bool is_on_device(int fildes) noexcept {
 int start_at_keeper(aiocb& block, const Transfer& transfer, std::size_t moved,
                     const Notification& note, Group* group) noexcept {
   Library& library = Library::get();
+  const bool after_direct = syncs(transfer.action) && library.direct().busy();
+  if (after_direct && !library.need_watcher()) return EAGAIN;
   Request* const request = make_request(block, transfer, moved, note, group);
   if (request == nullptr) return EAGAIN;
-  if (syncs(transfer.action) && library.direct().busy()) {
-    request->after_direct = library.direct().next_number();
-    if (!library.need_watcher()) {
-      unmake_request(*request);
-      return EAGAIN;
-    }
-  }
+  if (after_direct) request->after_direct = library.direct().next_number();
   return post(*request);
 }
 
