@@ -317,6 +317,19 @@ HOST_CASE(cancel_agrees_with_error, "answers") {
     writer.join();
     if (host::finish(read) == -1) CHECK(::read(pipe.out(), &byte, 1) == 1);
   }
+  // What a device is at work on.
+  const int file = host::temporary(O_DIRECT, 4U << 20);
+  void* const memory = host::aligned(4U << 20);
+  host::until([&] {
+    aiocb read = host::request(file, memory, 4U << 20);
+    CHECK(aio_read(&read) == 0);
+    const int answer = aio_cancel(file, &read);
+    const int error = aio_error(&read);
+    if (answer == AIO_ALLDONE) CHECK(error == 0);
+    CHECK((answer == AIO_CANCELED) == (error == ECANCELED));
+    host::finish(read);
+    return answer != AIO_ALLDONE;
+  });
 }
 HOST_CASE(sync_waits_for_direct_writes, "order") {
   const int file = host::temporary(O_DIRECT, 8U << 20);
