@@ -57,7 +57,8 @@ def table(cases, answers):
                      f"| {short(answers['uaio'][name])} |")
     passed = {side: sum(short(each) == "ok" for each in column.values())
               for side, column in answers.items()}
-    lines.append(f"| | **of {len(cases)} pass** | **{passed['system']}** | **{passed['uaio']}** |")
+    lines.append(f"| | **{len(cases)} cases pass** | **{passed['system']}** "
+                 f"| **{passed['uaio']}** |")
     return "\n".join(lines)
 
 

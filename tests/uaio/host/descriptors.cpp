@@ -300,17 +300,21 @@ HOST_CASE(appends_by_duplicates_keep_their_order, "order") {
   for (int i = 0; i < 200; ++i) CHECK(std::memcmp(all + 3 * i, texts[i], 3) == 0);
 }
 HOST_CASE(large_appends_keep_their_order, "order") {
-  const int file = host::temporary(O_APPEND | O_DSYNC);
   constexpr std::size_t size = 64U << 10;
+  constexpr std::size_t count = 16;
   std::vector<std::vector<char>> texts;
-  std::vector<aiocb> writes;
-  for (char i = 0; i < 16; ++i) texts.emplace_back(size, static_cast<char>('a' + i));
-  for (auto& text : texts) writes.push_back(host::request(file, text.data(), size));
-  for (aiocb& each : writes) CHECK(aio_write(&each) == 0);
-  for (aiocb& each : writes) CHECK(host::finish(each) == static_cast<ssize_t>(size));
-  for (std::size_t i = 0; i < 16; ++i) {
-    char byte = 0;
-    CHECK(::pread(file, &byte, 1, static_cast<off_t>(i * size)) == 1 && byte == texts[i][0]);
+  for (std::size_t i = 0; i < count; ++i) texts.emplace_back(size, static_cast<char>('a' + i));
+  for (int round = 0; round < host::rounds(); ++round) {
+    const int file = host::temporary(O_APPEND | O_DSYNC);
+    std::vector<aiocb> writes;
+    for (auto& text : texts) writes.push_back(host::request(file, text.data(), size));
+    for (aiocb& each : writes) CHECK(aio_write(&each) == 0);
+    for (aiocb& each : writes) CHECK(host::finish(each) == static_cast<ssize_t>(size));
+    for (std::size_t i = 0; i < count; ++i) {
+      char byte = 0;
+      CHECK(::pread(file, &byte, 1, static_cast<off_t>(i * size)) == 1 && byte == texts[i][0]);
+    }
+    ::close(file);
   }
 }
 HOST_CASE(reads_of_one_pipe_keep_their_order, "order") {

@@ -165,8 +165,16 @@ HOST_CASE(fork_storm_from_threads, "fork and exec") {
 }
 HOST_CASE(child_has_its_own_requests, "fork and exec") {
   use_all_kinds();
-  CHECK(host::in_child(use_all_kinds) == 0);
+  Pipe pipe;
+  char byte = 0;
+  aiocb pending = host::request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&pending) == 0);
+  CHECK(host::in_child([&] {
+          use_all_kinds();
+          CHECK(aio_error(&pending) == ECANCELED);  // it is the parent's
+        }) == 0);
   CHECK(host::in_child([] { CHECK(host::in_child(use_all_kinds) == 0); }) == 0);
+  CHECK(::write(pipe.in(), "p", 1) == 1 && host::finish(pending) == 1);
   use_all_kinds();
 }
 HOST_CASE(child_closes_nothing_of_its_own, "fork and exec") {
@@ -303,6 +311,27 @@ HOST_CASE(zeroed_sigevent_is_silent, "answers") {
     CHECK(aio_read(&read) == 0 && host::finish(read) == 4'096);
   }
 }
+namespace {
+
+/// Whoever sees that the sync is complete sees that the writes before it are.
+void sync_waits(int file, int synced) {
+  void* const memory = host::aligned(64U << 10);
+  for (int i = 0; i < 10; ++i) {
+    std::vector<aiocb> writes;
+    for (int k = 0; k < 16; ++k) {
+      writes.push_back(host::request(file, memory, 64U << 10, k * 65'536L));
+    }
+    for (aiocb& each : writes) CHECK(aio_write(&each) == 0);
+    aiocb sync = host::request(synced, nullptr, 0);
+    CHECK(aio_fsync(O_DSYNC, &sync) == 0);
+    CHECK(host::finish(sync) == 0);
+    for (aiocb& each : writes) CHECK(aio_error(&each) == 0);
+    for (aiocb& each : writes) CHECK(aio_return(&each) == 64 << 10);
+  }
+}
+
+}  // namespace
+
 HOST_CASE(cancel_agrees_with_error, "answers") {
   Pipe pipe;
   char byte = 0;
@@ -333,18 +362,14 @@ HOST_CASE(cancel_agrees_with_error, "answers") {
 }
 HOST_CASE(sync_waits_for_direct_writes, "order") {
   const int file = host::temporary(O_DIRECT, 8U << 20);
-  for (int i = 0; i < 10; ++i) {
-    std::vector<aiocb> writes;
-    for (int k = 0; k < 16; ++k) {
-      writes.push_back(host::request(file, host::aligned(64U << 10), 64U << 10, k * 65'536L));
-    }
-    for (aiocb& each : writes) CHECK(aio_write(&each) == 0);
-    aiocb sync = host::request(file, nullptr, 0);
-    CHECK(aio_fsync(O_DSYNC, &sync) == 0);
-    CHECK(host::finish(sync) == 0);
-    for (aiocb& each : writes) CHECK(aio_error(&each) == 0);
-    for (aiocb& each : writes) CHECK(aio_return(&each) == 64 << 10);
-  }
+  sync_waits(file, file);
+}
+// The file counts, however often it is open.
+HOST_CASE(sync_waits_for_other_open_files, "order") {
+  const int file = host::temporary(O_DSYNC, 8U << 20);
+  const int other = ::open(("/proc/self/fd/" + std::to_string(file)).c_str(), O_RDWR);
+  CHECK(other >= 0);
+  sync_waits(file, other);
 }
 HOST_CASE(library_is_not_closed_under_requests, "fork and exec") {
   // A plug-in that the program loads and unloads while requests are on the way.
