@@ -117,6 +117,16 @@ int kill_thread(std::uint64_t thread, int signal_number) {
       ::syscall(SYS_tgkill, ::getpid(), static_cast<pid_t>(thread), signal_number));
 }
 
+// Without flags the older calls do the same, and filters that refuse the newer ones know them.
+ssize_t read_list(int fd, const iovec* list, int count, off_t offset, int flags) {
+  if (flags != 0) return ::preadv2(fd, list, count, offset, flags);
+  return offset == -1 ? ::readv(fd, list, count) : ::preadv(fd, list, count, offset);
+}
+ssize_t write_list(int fd, const iovec* list, int count, off_t offset, int flags) {
+  if (flags != 0) return ::pwritev2(fd, list, count, offset, flags);
+  return offset == -1 ? ::writev(fd, list, count) : ::pwritev(fd, list, count, offset);
+}
+
 int fcntl_long(int fd, int command, long argument) { return ::fcntl(fd, command, argument); }
 int open_mode(const char* path, int flags, mode_t mode) { return ::open(path, flags, mode); }
 int eventfd_unsigned(unsigned initial, int flags) { return ::eventfd(initial, flags); }
@@ -186,8 +196,8 @@ System make_real() noexcept {
   system.write = ::write;
   system.readv = ::readv;
   system.writev = ::writev;
-  system.preadv2 = ::preadv2;
-  system.pwritev2 = ::pwritev2;
+  system.preadv2 = read_list;
+  system.pwritev2 = write_list;
   system.open = open_mode;
   system.close = ::close;
   system.fcntl = fcntl_long;

@@ -17,6 +17,7 @@
  * Threads and signals. Every function may be called by any thread. uaio_error, uaio_return and
  * uaio_suspend are async-signal-safe; the others never hang in a signal handler, unless it has
  * interrupted malloc. uaio_error and uaio_return make no system call for a request that is pending.
+ * uaio_suspend and uaio_waitcomplete are cancellation points, the others are not.
  */
 #ifndef UAIO_H
 #define UAIO_H

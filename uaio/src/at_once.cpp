@@ -43,8 +43,9 @@ AtOnce read_file(const Transfer& transfer) noexcept {
   ssize_t moved = read_cached(transfer.fildes, list, count, transfer.offset);
   if (moved < 0) {
     // No page in the cache; a file system that cannot tell; a stream; a bad offset: not for us.
+    // Nor is a call that a filter refuses (ENOSYS, EPERM): the engine has others.
     const bool ours = errno != EAGAIN && errno != EOPNOTSUPP && errno != ESPIPE &&
-                      errno != EINVAL && errno != EINTR;
+                      errno != EINVAL && errno != EINTR && errno != ENOSYS && errno != EPERM;
     return ours ? AtOnce{Answer::failed, errno, 0} : AtOnce{};
   }
   const auto bytes = static_cast<std::size_t>(moved);
@@ -61,7 +62,7 @@ AtOnce read_file(const Transfer& transfer) noexcept {
 AtOnce write_file(const Transfer& transfer) noexcept {
   const ssize_t moved = write_buffered(transfer);
   if (moved >= 0) return {Answer::done, 0, static_cast<std::size_t>(moved)};
-  if (errno == ESPIPE || errno == EINVAL || errno == EINTR) return {};
+  if (errno == ESPIPE || errno == EINVAL || errno == EINTR || errno == ENOSYS) return {};
   return {Answer::failed, errno, 0};
 }
 
@@ -136,6 +137,11 @@ bool is_beyond_limit(const Transfer& transfer) noexcept {
   const bool appends = (transfer.flags & O_APPEND) != 0;
   const auto begin = static_cast<rlim_t>(appends ? status.st_size : transfer.offset);
   return begin >= limit.rlim_cur;
+}
+
+bool has_no_size_limit() noexcept {
+  rlimit limit{};
+  return get_size_limit(limit) && limit.rlim_cur == RLIM_INFINITY;
 }
 
 AtOnce try_at_once(const Transfer& transfer, const Options& options, bool ordered,

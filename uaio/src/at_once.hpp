@@ -44,5 +44,7 @@ std::size_t move_run(int fildes, Action action, const iovec* list, std::size_t c
 /// The first byte may not be written, because the file would become too long (RLIMIT_FSIZE): the
 /// kernel would not only answer EFBIG but send SIGXFSZ to whichever thread is at work.
 bool is_beyond_limit(const Transfer& transfer) noexcept;
+/// There is no such limit.
+bool has_no_size_limit() noexcept;
 
 }  // namespace uaio

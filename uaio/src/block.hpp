@@ -52,6 +52,10 @@ class Block {
     mark_word().store(static_cast<int>(key(1)), std::memory_order_relaxed);
     publish(error, result);
   }
+  void store(int error, ssize_t result, bool at_once) noexcept {
+    if (at_once) return publish_at_once(error, result);
+    publish(error, result);
+  }
   /// The result is taken; false if it was before.
   bool fetch() noexcept {
     int expected = static_cast<int>(key(1));

@@ -27,14 +27,14 @@ bool is_time(const timespec& time) noexcept {
 
 }  // namespace
 
-int start(aiocb* block, Action action) {
-  const int error = begin(*block, action, Notification::from(block->aio_sigevent), nullptr);
+int start(aiocb* block, Action action, Names names) {
+  const int error = begin(*block, action, Notification::from(block->aio_sigevent), nullptr, names);
   return error == 0 ? 0 : fail(error);
 }
 
-int sync(int operation, aiocb* block) {
+int sync(int operation, aiocb* block, Names names) {
   if (operation != O_SYNC && operation != O_DSYNC) return fail(EINVAL);
-  return start(block, operation == O_SYNC ? Action::sync : Action::data_sync);
+  return start(block, operation == O_SYNC ? Action::sync : Action::data_sync, names);
 }
 
 int start_list(int mode, aiocb* const list[], int count, const sigevent* event, Names names,
@@ -43,11 +43,15 @@ int start_list(int mode, aiocb* const list[], int count, const sigevent* event, 
   if (count < 0 || (names == Names::thesis && count > UAIO_LISTIO_MAX)) return fail(EINVAL);
   Library& library = Library::get();
   library.count(Library::lists);
+  if (mode == LIO_NOWAIT && event != nullptr &&
+      library.notifier().prepare(Notification::from(*event)) != 0) {
+    return fail(EAGAIN);
+  }
+  Batch batch;
   // For what is not complete at once.
   Group* group = nullptr;
   const auto need_group = [&] {
     if (group != nullptr) return true;
-    const SignalsBlocked blocked;
     group = take_group();
     if (group == nullptr) return false;
     group->waited_for = mode == LIO_WAIT;
@@ -75,21 +79,23 @@ int start_list(int mode, aiocb* const list[], int count, const sigevent* event, 
     } else if (block->aio_lio_opcode == LIO_READ || block->aio_lio_opcode == LIO_WRITE) {
       const Notification note =
           tells_each ? Notification::from(block->aio_sigevent) : Notification{};
-      error = begin(*block, action_of(block->aio_lio_opcode), note, group);
+      error = begin(*block, action_of(block->aio_lio_opcode), note, group, names, &batch);
     } else {
       library.refuse(*block, error);
     }
     wrong |= error != 0 && error != EAGAIN;
     no_room |= error == EAGAIN;
   }
+  if (const int error = flush(batch); error != 0) (error == EAGAIN ? no_room : wrong) = true;
   int answer = 0;
   if (mode == LIO_WAIT && group != nullptr) {
-    // The count is the starter's until it stops waiting: the group outlives an interruption.
+    // The count is the starter's until it stops waiting: the group outlives an interruption. It is
+    // no cancellation point, as with the system's library.
+    const NoCancel no_cancel;
     group->left.fetch_sub(1, std::memory_order_acq_rel);
-    answer =
-        library.wait([group] { return group->left.load(std::memory_order_acquire) == 0; }, nullptr);
+    const auto left = [group] { return group->left.load(std::memory_order_acquire); };
+    answer = library.wait([left] { return left() == 0; }, nullptr, false, left);
     if (answer == 0 && group->failed.load(std::memory_order_relaxed)) wrong = true;
-    const SignalsBlocked blocked;
     library.release(*group);
   }
   if (mode == LIO_NOWAIT && (group != nullptr || event != nullptr)) {
@@ -121,8 +127,7 @@ ssize_t result(aiocb* block, Names names) {
   const int error = state.error();
   if (error == EINPROGRESS) return fail(EINPROGRESS);
   const ssize_t result = state.result();
-  if (!state.fetch()) return fail(EINVAL);
-  Library::get().fetched(*block);
+  if (!Library::get().fetch(*block)) return fail(EINVAL);
   if (result < 0) errno = error;
   return result;
 }
@@ -140,8 +145,6 @@ int suspend(const aiocb* const list[], int count, const timespec* timeout) {
   };
   if (done()) return 0;
   Library& library = Library::get();
-  library.look();
-  if (done()) return 0;
   timespec until{};
   if (timeout != nullptr) until = after(monotonic_now(), *timeout);
   const int answer = library.wait(done, timeout != nullptr ? &until : nullptr);
@@ -156,20 +159,16 @@ ssize_t wait_complete(aiocb** block, const timespec* timeout) {
   if (timeout != nullptr) until = after(monotonic_now(), *timeout);
   for (;;) {
     library.look();
-    if (aiocb* const first = library.first_done(); first != nullptr) {
-      Block state{*first};
-      const int error = state.error();
-      const ssize_t result = state.result();
-      // Another thread may have fetched it in between.
-      if (!state.fetch()) continue;
-      library.fetched(*first);
+    int error = 0;
+    ssize_t result = 0;
+    if (aiocb* const first = library.fetch_first(error, result); first != nullptr) {
       *block = first;
       if (result < 0) errno = error;
       return result;
     }
     if (!library.busy() && !library.has_done()) return fail(EINVAL);
     const int answer = library.wait([&library] { return library.has_done() || !library.busy(); },
-                                    timeout != nullptr ? &until : nullptr);
+                                    timeout != nullptr ? &until : nullptr, true);
     if (answer != 0) return fail(answer);
   }
 }
@@ -179,41 +178,30 @@ int cancel(int fildes, aiocb* block) {
   if (block != nullptr && block->aio_fildes != fildes) return fail(EINVAL);
   if (block != nullptr && is_done(*block)) return AIO_ALLDONE;
   Library& library = Library::get();
-  Shard::Cancelled sum;
+  const NoCancel no_cancel;
+  library.look();
+  // What the device is at work on, nobody can stop.
+  const std::size_t direct = library.direct().count(fildes, block);
+  std::size_t found = direct;
+  std::size_t cancelled = 0;
+  std::size_t pending = direct;
   for (const auto& shard : library.shards()) {
-    if (!shard->busy()) continue;
     Shard::Cancelled tally;
-    {
-      const Locked locked{shard->mutex()};
-      shard->cancel(fildes, block, tally);
-    }
-    // What waits for a peer ends as soon as the kernel has heard of it; what a device is at work on
-    // does not.
-    for (bool waits = tally.found != 0; waits;) {
-      constexpr timespec moment{0, 1'000'000};
-      bool streams = false;
-      {
-        const Locked locked{shard->mutex()};
-        shard->collect();
-        streams = tally.streams != 0;
-        if (!streams) shard->forget(tally);
-      }
-      waits = streams;
-      if (waits) shard->sleep(&moment);
-    }
-    sum.found += tally.found;
-    sum.cancelled += tally.cancelled;
-    sum.pending += tally.pending;
+    tally.fildes = fildes;
+    tally.block = block;
+    shard->cancel(tally);
+    found += tally.found;
+    cancelled += tally.cancelled;
+    pending += tally.pending;
   }
-  if (sum.found == 0) return AIO_ALLDONE;
-  if (sum.cancelled == sum.found) return AIO_CANCELED;
-  return sum.pending == 0 && sum.cancelled == 0 ? AIO_ALLDONE : AIO_NOTCANCELED;
+  if (found == 0) return AIO_ALLDONE;
+  if (cancelled == found) return AIO_CANCELED;
+  return pending == 0 && cancelled == 0 ? AIO_ALLDONE : AIO_NOTCANCELED;
 }
 
 void initialise(const aioinit* parameters) {
   Library::get();
   if (parameters == nullptr) return;
-  const SignalsBlocked blocked;
   reserve_requests(static_cast<std::size_t>(std::clamp(parameters->aio_num, 0, 1 << 20)));
 }
 

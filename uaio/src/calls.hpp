@@ -11,8 +11,8 @@ namespace uaio {
 /// Whose names: `thesis` is strict where POSIX leaves a choice, `system` answers as glibc does.
 enum class Names : bool { system, thesis };
 
-int start(aiocb* block, Action action);
-int sync(int operation, aiocb* block);
+int start(aiocb* block, Action action, Names names);
+int sync(int operation, aiocb* block, Names names);
 /// `tells_each`: the requests' own notifications are sent, too.
 int start_list(int mode, aiocb* const list[], int count, const sigevent* event, Names names,
                bool tells_each = true);

@@ -1,10 +1,16 @@
 #include "files.hpp"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <new>
+
+#include "mailbox.hpp"
 
 #ifndef F_DUPFD_QUERY
 #define F_DUPFD_QUERY (1'024 + 3)
@@ -35,7 +41,6 @@ void unchain(Node*& head, const Node& node) noexcept {
   *place = node.next;
 }
 
-std::size_t bucket_of(int fildes) noexcept { return static_cast<std::size_t>(fildes) % 256; }
 std::size_t bucket_of(const Inode& inode) noexcept {
   return static_cast<std::size_t>(inode.number ^ inode.device) % 256;
 }
@@ -49,17 +54,32 @@ baton::HandleKind kind_of(int fildes, const struct stat& status) noexcept {
     return type == SOCK_STREAM ? baton::HandleKind::stream_socket
                                : baton::HandleKind::datagram_socket;
   }
-  // Devices with a position are files; terminals and pipes have none.
-  const bool positioned = !S_ISFIFO(status.st_mode) && ::lseek(fildes, 0, SEEK_CUR) >= 0;
+  // Devices with a position are files; terminals and pipes have none. An eventfd allows lseek, but
+  // no transfer at a position.
+  const bool positioned = !S_ISFIFO(status.st_mode) && ::lseek(fildes, 0, SEEK_CUR) >= 0 &&
+                          !(::preadv(fildes, nullptr, 0, 0) < 0 && errno == ESPIPE);
   return positioned ? baton::HandleKind::file : baton::HandleKind::pipe;
 }
 
 /// Somebody - this process, as seen from a lock of the open file's own - holds a record lock.
-bool is_locked(int duplicate) noexcept {
+bool is_locked(int native) noexcept {
   struct flock lock{};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
-  return ::fcntl(duplicate, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  return ::fcntl(native, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+/// The file's inode tells which it is. Devices and the kernel's nameless files share theirs.
+bool has_own_inode(const struct stat& status) noexcept {
+  return S_ISREG(status.st_mode) || S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) ||
+         S_ISBLK(status.st_mode) || S_ISDIR(status.st_mode);
+}
+
+/// Both numbers name one open file. Where the kernel does not say, they do not.
+bool is_same_open_file(int one, int other) noexcept {
+  const int answer = ::fcntl(one, F_DUPFD_QUERY, other);  // since Linux 6.10
+  if (answer >= 0) return answer == 1;
+  return ::syscall(SYS_kcmp, ::getpid(), ::getpid(), KCMP_FILE, one, other) == 0;
 }
 
 }  // namespace
@@ -87,69 +107,56 @@ void Files::release(Inode& inode) noexcept {
   give_node(free_inodes_, inode);
 }
 
-Descriptor* Files::find_same(int fildes) noexcept {
-  for (Descriptor* each = descriptors_[bucket_of(fildes)]; each != nullptr; each = each->next) {
-    if (each->fildes == fildes && ::fcntl(fildes, F_DUPFD_QUERY, each->duplicate) == 1) return each;
+Descriptor* Files::find_or_add(int fildes, int flags, const struct stat& status) noexcept {
+  Inode wanted;
+  wanted.device = status.st_dev;
+  wanted.number = status.st_ino;
+  for (Descriptor* each = descriptors_[bucket_of(wanted)]; each != nullptr; each = each->next) {
+    const bool alike = each->flags == flags && each->inode->number == status.st_ino &&
+                       each->inode->device == status.st_dev;
+    if (!alike || !(has_own_inode(status) || is_same_open_file(fildes, each->native))) continue;
+    if (own_table_) ::close(fildes);
+    return each;
   }
-  return nullptr;
+  const int native = own_table_ ? fildes : ::fcntl(fildes, F_DUPFD_CLOEXEC, high_number());
+  if (native < 0) return nullptr;
+  Descriptor* const added = add(native, flags, status);
+  if (added == nullptr) ::close(native);
+  return added;
 }
 
-Descriptor* Files::find_or_add(int fildes, int flags, const struct stat& status) noexcept {
-  Descriptor*& head = descriptors_[bucket_of(fildes)];
-  for (Descriptor* each = head; each != nullptr; each = each->next) {
-    const bool same = each->fildes == fildes && each->flags == flags &&
-                      each->inode->number == status.st_ino && each->inode->device == status.st_dev;
-    // The number names this file still, unless it was closed and opened again in the same way.
-    if (same) return each;
-  }
+Descriptor* Files::add(int native, int flags, const struct stat& status) noexcept {
   Inode* const inode = inode_of(status);
   if (inode == nullptr) return nullptr;
   Descriptor* const descriptor = take_node(free_descriptors_);
-  const int duplicate = descriptor != nullptr ? ::fcntl(fildes, F_DUPFD_CLOEXEC, 3) : -1;
-  if (duplicate < 0) {
-    if (descriptor != nullptr) give_node(free_descriptors_, *descriptor);
+  if (descriptor == nullptr) {
     release(*inode);
     return nullptr;
   }
-  descriptor->fildes = fildes;
   descriptor->flags = flags;
-  descriptor->duplicate = duplicate;
-  descriptor->kind = kind_of(fildes, status);
+  descriptor->native = native;
+  descriptor->kind = kind_of(native, status);
   descriptor->regular = S_ISREG(status.st_mode);
   descriptor->inode = inode;
   ++inode->descriptors;
+  ++count_;
+  Descriptor*& head = descriptors_[bucket_of(*inode)];
   descriptor->next = head;
   head = descriptor;
   return descriptor;
 }
 
+bool Files::may_close(const Descriptor& descriptor) const noexcept {
+  return own_table_ || !descriptor.regular || !is_locked(descriptor.native);
+}
+
 void Files::remove(Descriptor& descriptor) noexcept {
-  unchain(descriptors_[bucket_of(descriptor.fildes)], descriptor);
-  close_duplicate(descriptor.duplicate, descriptor.regular);
+  unchain(descriptors_[bucket_of(*descriptor.inode)], descriptor);
+  ::close(descriptor.native);
   --descriptor.inode->descriptors;
+  --count_;
   release(*descriptor.inode);
   give_node(free_descriptors_, descriptor);
-}
-
-void Files::close_duplicate(int duplicate, bool regular) noexcept {
-  if (parked_count_ > 0) look_at_parked();
-  if (regular && parked_count_ < parked_max && is_locked(duplicate)) {
-    parked_[parked_count_++] = duplicate;
-    return;
-  }
-  ::close(duplicate);
-}
-
-void Files::look_at_parked() noexcept {
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < parked_count_; ++i) {
-    if (is_locked(parked_[i])) {
-      parked_[kept++] = parked_[i];
-    } else {
-      ::close(parked_[i]);
-    }
-  }
-  parked_count_ = kept;
 }
 
 void Files::link(Request& request) noexcept {
@@ -178,7 +185,7 @@ void Files::clear() noexcept {
   for (Descriptor*& head : descriptors_) {
     while (Descriptor* const each = head) {
       head = each->next;
-      ::close(each->duplicate);
+      if (!own_table_) ::close(each->native);
       give_node(free_descriptors_, *each);
     }
   }
@@ -188,9 +195,6 @@ void Files::clear() noexcept {
       give_node(free_inodes_, *each);
     }
   }
-  // A child has no record locks yet, so that nothing can be lost.
-  for (std::size_t i = 0; i < parked_count_; ++i) ::close(parked_[i]);
-  parked_count_ = 0;
 }
 
 }  // namespace uaio

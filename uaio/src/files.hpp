@@ -1,13 +1,14 @@
 // Files: which open files have requests pending.
 //
 // An Inode stands for a file however often it was opened: what aio_fsync waits for. A Descriptor
-// stands for one number of the program's, and holds a duplicate of it, so that a request which is
-// not yet with the kernel keeps its file although the program closes the number and opens another
-// file by it. Both exist only while requests are pending.
+// stands for the files that were opened in one way, by whatever numbers: its requests keep the
+// order of their starts where order matters (streams, appends). Both exist only while requests are
+// pending.
 //
-// The one tricky piece: closing any descriptor of a file gives up the process's record locks on it
-// (fcntl(2)). So a duplicate is closed only when nobody holds a record lock on the file; else it is
-// parked, and looked at again later.
+// A keeper has a table of descriptors of its own, whose entries it may close at will. Where there
+// is no keeper (mode=single, or a system that refuses one), the descriptors are the program's, and
+// closing one gives up the process's record locks on the file (fcntl(2)). So it stays open, and is
+// used again, while anybody holds a record lock on the file.
 #pragma once
 
 #include <sys/stat.h>
@@ -32,9 +33,8 @@ struct Inode {
 };
 
 struct Descriptor {
-  int fildes = -1;
   int flags = 0;
-  int duplicate = -1;
+  int native = -1;
   baton::Handle* handle = nullptr;
   baton::HandleKind kind = baton::HandleKind::file;
   bool regular = false;
@@ -48,14 +48,18 @@ struct Descriptor {
 /// Guarded by the shard's lock.
 class Files {
  public:
-  /// The record for an open file that a request names; null when there is no memory, or no
-  /// descriptor left. A new one has no handle yet.
+  explicit Files(bool own_table) noexcept : own_table_(own_table) {}
+
+  /// The record for an open file; null when there is no memory, or no descriptor left. With a table
+  /// of our own, `fildes` is an entry of it and belongs to the record from here on.
   Descriptor* find_or_add(int fildes, int flags, const struct stat& status) noexcept;
-  /// The record that exists already, if the kernel can tell by one call (since Linux 6.10) that the
-  /// number names the same open file still; else null.
-  Descriptor* find_same(int fildes) noexcept;
-  /// Nothing pending is left: closes the duplicate. REQUIRES: the handle is gone.
+  /// Nothing pending is left. REQUIRES: the handle is gone.
   void remove(Descriptor& descriptor) noexcept;
+  /// Whether closing it takes nothing from the program.
+  [[nodiscard]] bool may_close(const Descriptor& descriptor) const noexcept;
+
+  /// How many descriptors they have.
+  [[nodiscard]] std::size_t descriptors() const noexcept { return count_; }
 
   void link(Request& request) noexcept;
   void unlink(Request& request) noexcept;
@@ -70,24 +74,22 @@ class Files {
     }
   }
 
-  /// In the child after fork: forgets everything, and closes the duplicates.
+  /// In the child after fork: forgets everything, and closes what is in the program's table.
   void clear() noexcept;
 
  private:
   static constexpr std::size_t buckets = 256;
-  static constexpr std::size_t parked_max = 64;
 
   Inode* inode_of(const struct stat& status) noexcept;
   void release(Inode& inode) noexcept;
-  void close_duplicate(int duplicate, bool regular) noexcept;
-  void look_at_parked() noexcept;
+  Descriptor* add(int native, int flags, const struct stat& status) noexcept;
 
+  const bool own_table_;
   Descriptor* descriptors_[buckets] = {};
   Inode* inodes_[buckets] = {};
+  std::size_t count_ = 0;
   Descriptor* free_descriptors_ = nullptr;
   Inode* free_inodes_ = nullptr;
-  int parked_[parked_max] = {};
-  std::size_t parked_count_ = 0;
 };
 
 }  // namespace uaio

@@ -10,7 +10,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+
+#include "waits.hpp"
 
 namespace uaio {
 
@@ -20,6 +23,14 @@ inline int futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t seen,
                       const timespec* until) noexcept {
   const long answer = ::syscall(SYS_futex, &word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, seen,
                                 until, nullptr, FUTEX_BITSET_MATCH_ANY);
+  return answer == 0 ? 0 : errno;
+}
+/// The same, and a cancellation point.
+inline int futex_wait_cancellable(std::atomic<std::uint32_t>& word, std::uint32_t seen,
+                                  const timespec* until) {
+  const long answer = cancellable_call(
+      SYS_futex, reinterpret_cast<long>(&word), FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, seen,
+      reinterpret_cast<long>(until), 0, static_cast<long>(FUTEX_BITSET_MATCH_ANY));
   return answer == 0 ? 0 : errno;
 }
 inline void futex_wake(std::atomic<std::uint32_t>& word, int count) noexcept {
@@ -55,6 +66,31 @@ class Locked {
   pthread_mutex_t& mutex_;
 };
 
+/// A detached thread of the library's own, in which no signal is delivered. False: no thread.
+inline bool start_thread(void* (*function)(void*), void* argument, std::size_t stack) noexcept {
+  const SignalsBlocked blocked;  // inherited
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, stack);
+  pthread_t thread{};
+  const int error = pthread_create(&thread, &attributes, function, argument);
+  pthread_attr_destroy(&attributes);
+  return error == 0;
+}
+
+/// The thread cannot be cancelled (pthread_cancel) for as long as it lives.
+class NoCancel {
+ public:
+  NoCancel() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~NoCancel() { pthread_setcancelstate(before_, nullptr); }
+  NoCancel(const NoCancel&) = delete;
+  NoCancel& operator=(const NoCancel&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
 inline timespec after(timespec moment, const timespec& duration) noexcept {
   moment.tv_sec += duration.tv_sec;
   moment.tv_nsec += duration.tv_nsec;
@@ -69,6 +105,10 @@ inline timespec monotonic_now() noexcept {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   return now;
+}
+
+inline bool is_before(const timespec& one, const timespec& other) noexcept {
+  return one.tv_sec != other.tv_sec ? one.tv_sec < other.tv_sec : one.tv_nsec < other.tv_nsec;
 }
 
 /// The time left; zero when it is over.

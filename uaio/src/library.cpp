@@ -1,9 +1,12 @@
 #include "library.hpp"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +15,11 @@
 
 namespace uaio {
 namespace {
+
+// The longest that a thread sleeps where another one is expected to collect for it, or where its
+// own request may be collected by another: a signal handler may keep that thread from it.
+constexpr timespec slice{0, 20'000'000};
+constexpr std::size_t watcher_stack = 128U << 10;
 
 sigset_t mask_before_fork;
 int timer_signal = 0;
@@ -22,8 +30,64 @@ void on_timer(int) {
   errno = saved;
 }
 
+/// What the handlers of the program ask for when they interrupt a call.
+enum class Restart : std::uint8_t { all, none, mixed };
+
+/// A fault's signal comes to the thread that made it, and none waits while it makes one. Crash
+/// reporters have handlers for these.
+bool is_fault(int signal) noexcept {
+  return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
+         signal == SIGTRAP || signal == SIGABRT;
+}
+
+// The kernel does not tell which handler has run, and native AIO does not restart a wait as futexes
+// do. So all handlers are asked.
+Restart restart_of_handlers() noexcept {
+  struct {
+    void (*handler)(int);
+    unsigned long flags;
+    void (*restorer)();
+    std::uint64_t mask;
+  } action{};
+  bool some = false;
+  bool others = false;
+  for (int signal = 1; signal <= 64; ++signal) {
+    const bool unavailable = signal == SIGKILL || signal == SIGSTOP || signal == timer_signal ||
+                             (signal >= 32 && signal < SIGRTMIN);
+    if (unavailable || is_fault(signal)) continue;
+    if (::syscall(SYS_rt_sigaction, signal, nullptr, &action, sizeof(action.mask)) != 0) continue;
+    if (action.handler == SIG_DFL || action.handler == SIG_IGN) continue;
+    ((action.flags & SA_RESTART) != 0 ? some : others) = true;
+  }
+  if (some && others) return Restart::mixed;
+  return others ? Restart::none : Restart::all;
+}
+
+bool has_handlers() noexcept { return restart_of_handlers() != Restart::all; }
+
 // When it is loaded: the first use may be in a signal handler that has interrupted malloc.
 [[gnu::constructor]] void load() { Library::get(); }
+
+/// Whether the aiocb still says that this request is pending. It may be gone: the kernel looks.
+bool is_still_pending(const aiocb& block) noexcept {
+  aiocb copy{};
+  const iovec here{&copy, sizeof(copy)};
+  const iovec there{const_cast<aiocb*>(&block), sizeof(block)};
+  const long got = ::syscall(SYS_process_vm_readv, ::getpid(), &here, 1L, &there, 1L, 0L);
+  return got == sizeof(copy) && Block{copy}.error() == EINPROGRESS &&
+         Block{block}.mark() == Block::Mark::submitted;
+}
+
+// The requests are the parent's. The copies of their aiocbs that the child has become complete, so
+// that nobody here waits for them for ever. The memory of the requests is not used again here: the
+// parent's proactor, whose copy the child has, knows of it.
+void lose_all() noexcept {
+  for_each_pending([](Request& request) {
+    const bool ours = request.stage.load() == Stage::pending;
+    if (ours || is_still_pending(*request.block)) Block{*request.block}.publish(ECANCELED, -1);
+    request.stage.store(Stage::free);
+  });
+}
 
 }  // namespace
 
@@ -32,7 +96,7 @@ Library& Library::get() {
   return *library;
 }
 
-Library::Library() : options_(options_of_environment()), notifier_(options_.callbacks) {
+Library::Library() : options_(options_of_environment()) {
   if (!options_.mistake.empty()) {
     complain("UAIO: not understood, and left out: ");
     complain(options_.mistake.c_str());
@@ -44,12 +108,15 @@ Library::Library() : options_(options_of_environment()), notifier_(options_.call
 
 void Library::set_threads(std::uint32_t count) {
   while (shards_.size() < count) {
-    shards_.push_back(std::make_unique<Shard>(*this, options_.depth));
+    shards_.push_back(
+        std::make_unique<Shard>(*this, options_.depth, options_.mode == Mode::single));
   }
   options_.threads = static_cast<std::uint32_t>(shards_.size());
 }
 
-bool Library::busy() const noexcept {
+bool Library::busy() const noexcept { return direct_.busy() || shards_busy(); }
+
+bool Library::shards_busy() const noexcept {
   return std::any_of(shards_.begin(), shards_.end(),
                      [](const auto& shard) { return shard->busy(); });
 }
@@ -62,50 +129,52 @@ void Library::announce() noexcept {
   if (sleepers_.load(std::memory_order_seq_cst) != 0) futex_wake(events_, INT32_MAX);
 }
 
-void Library::publish(aiocb& block, int error, ssize_t result, bool immediately) noexcept {
-  Block state{block};
-  if (error != 0) count(errors);
-  if (!keeps_done_) {
-    if (immediately) {
-      state.publish_at_once(error, result);
-    } else {
-      state.publish(error, result);
-    }
-    return;
-  }
+// The list first: whoever sees that a request is complete may fetch it, and finds it there.
+void Library::store_and_list(aiocb& block, int error, ssize_t result, bool immediately) noexcept {
   const Locked locked{done_mutex_};
+  Block state{block};
   state.links() = {nullptr, done_last_};
   (done_last_ != nullptr ? Block{*done_last_}.links().next : done_first_) = &block;
   done_last_ = &block;
   done_count_.fetch_add(1, std::memory_order_release);
-  if (immediately) {
-    state.publish_at_once(error, result);
+  state.store(error, result, immediately);
+}
+
+// A signal handler may have interrupted the thread that collects and wait for this very request, so
+// the result is out before anything else is done. What else there is has functions of its own,
+// so that not even room for their variables is made before.
+void Library::publish(Request& request, int error, ssize_t result) noexcept {
+  request.stage.store(Stage::publishing, std::memory_order_seq_cst);
+  if (keeps_done_) {
+    store_and_list(*request.block, error, result, false);
   } else {
-    state.publish(error, result);
+    Block{*request.block}.publish(error, result);
   }
+  tell(request, error, result);
 }
 
-void Library::complete(Request& request, int error, ssize_t result) noexcept {
-  const Notification note = request.note;
-  Group* const group = request.group;
-  if (options_.trace) trace("complete", request.block, error, result);
-  publish(*request.block, error, result, false);
-  // From here on the aiocb is the program's.
+// The aiocb is the program's by now.
+void Library::tell(const Request& request, int error, ssize_t result) noexcept {
   announce();
-  give_request(request);
-  tell(note);
-  if (group != nullptr) leave(*group, error != 0);
+  if (error != 0) count(errors);
+  if (options_.trace) trace("complete", request.block, error, result);
+  notifier_.tell(request.note);
+  if (request.group != nullptr) leave(*request.group, error != 0);
 }
 
-void Library::complete_at_once(aiocb& block, int error, ssize_t result,
-                               const Notification& note) noexcept {
+void Library::complete_at_once(aiocb& block, int error, ssize_t result, const Notification& note,
+                               Group* group) noexcept {
   count(at_once);
   if (options_.trace) trace("at once", &block, error, result);
-  publish(block, error, result, true);
-  if (keeps_done_) announce();
-  if (note.silent()) return;
-  const SignalsBlocked blocked;
-  tell(note);
+  if (error != 0 && group != nullptr) group->failed.store(true, std::memory_order_relaxed);
+  if (error != 0) count(errors);
+  if (keeps_done_) {
+    store_and_list(block, error, result, true);
+    announce();
+  } else {
+    Block{block}.publish_at_once(error, result);
+  }
+  notifier_.tell(note);
 }
 
 void Library::refuse(aiocb& block, int error) noexcept {
@@ -116,26 +185,13 @@ void Library::refuse(aiocb& block, int error) noexcept {
   state.publish_at_once(error, -1);
 }
 
-void Library::tell(const Notification& note) noexcept {
-  if (note.silent() || !notifier_.tell(note)) return;
-  // The signal had to be put by, and somebody has to send it later. The lock may be held by this
-  // very thread, who then has the helper already.
-  Shard& first = *shards_.front();
-  if (pthread_mutex_trylock(&first.mutex()) == 0) {
-    first.need_helper();
-    pthread_mutex_unlock(&first.mutex());
-  }
-  first.ring_bell();
-}
-
 void Library::leave(Group& group, bool failed) noexcept {
-  const SignalsBlocked blocked;
   if (failed) group.failed.store(true, std::memory_order_relaxed);
   // acq_rel: the last one sees what all the others have done.
   if (group.left.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     const Notification note = group.note;
     announce();
-    tell(note);
+    notifier_.tell(note);
   }
   release(group);
 }
@@ -144,30 +200,48 @@ void Library::release(Group& group) noexcept {
   if (group.users.fetch_sub(1, std::memory_order_acq_rel) == 1) give_request(*group.holder);
 }
 
-// Its operation is known to the parent's proactor, so that the memory is not used again here.
-void Library::lose(Request& request) noexcept { Block{*request.block}.publish(ECANCELED, -1); }
+void Library::direct_done() noexcept {
+  if (waits_for_direct_.load(std::memory_order_seq_cst) == 0) return;
+  for (const auto& shard : shards_) shard->look_at_direct();
+}
+
+void Library::hand_on(Request& request) noexcept {
+  request.native = native_none;
+  Shard& shard = *shards_[static_cast<std::size_t>(request.fildes) % shards_.size()];
+  if (const int error = shard.post(request); error != 0) {
+    publish(request, error, -1);
+    give_request(request);
+  }
+}
 
 // -- waiting --------------------------------------------------------------------------------------
 
 void Library::look() noexcept {
-  // Who waits for the engine collects for all, and would not notice that he need not any more.
-  const pthread_t driver = driver_.load(std::memory_order_relaxed);
-  if (driver != pthread_t{} && pthread_equal(driver, pthread_self()) == 0) return;
+  notifier_.look();
   for (const auto& shard : shards_) {
-    if (shard->has_helper() || !shard->busy() || !shard->has_something()) continue;
+    if (!shard->driven_by_callers() || !shard->busy() || !shard->has_something()) continue;
     const Locked locked{shard->mutex()};
     shard->collect();
   }
+  if (watcher_.load(std::memory_order_acquire) || !direct_.has_something()) return;
+  // A thread that waits in the kernel for its own request would not notice that it is complete.
+  const pthread_t driver = driver_.load(std::memory_order_seq_cst);
+  if (driver == pthread_t{} || driver == pthread_self()) direct_.collect();
 }
 
-int Library::wait_once(std::uint32_t seen, const timespec* until) {
-  Shard& first = *shards_.front();
-  if (shards_.size() > 1 || first.has_helper() || !first.busy()) return sleep(seen, until);
+int Library::wait_once(std::uint32_t seen, const timespec* until, bool any, std::uint32_t wanted) {
+  if (options_.mode == Mode::single) return wait_in_single_mode(seen, until);
+  const bool watched = watcher_.load(std::memory_order_acquire);
+  const bool others = any || shards_busy();
+  if (watched || (!direct_.busy() && !any)) return sleep(seen, until);
+  // What a keeper completes, a thread that waits for direct requests does not notice.
+  if (others && need_watcher()) return sleep(seen, until);
+  if (others) return sleep_briefly(seen, until);
   const pthread_t me = pthread_self();
   pthread_t nobody{};
   if (!driver_.compare_exchange_strong(nobody, me, std::memory_order_seq_cst)) {
     // A signal handler that has interrupted the driver's sleep drives in its place.
-    return pthread_equal(nobody, me) ? drive(first, until) : sleep(seen, until);
+    return nobody == me ? drive(until, wanted) : sleep_briefly(seen, until);
   }
   // Also when the thread is cancelled in its sleep.
   struct Driving {
@@ -178,28 +252,96 @@ int Library::wait_once(std::uint32_t seen, const timespec* until) {
       if (self.sleepers_.load(std::memory_order_seq_cst) != 0) self.announce();
     }
   } const driving{*this};
-  return drive(first, until);
+  return drive(until, wanted);
 }
 
-int Library::drive(Shard& shard, const timespec* until) {
-  const std::uint32_t before = events_.load(std::memory_order_seq_cst);
-  if (shard.must_collect()) {
-    const Locked locked{shard.mutex()};
-    shard.collect();
+/// Waits for direct requests in the kernel, and collects.
+int Library::drive(const timespec* until, std::uint32_t wanted) {
+  timespec time = slice;
+  if (until != nullptr) {
+    const timespec left = left_until(*until);
+    if (left.tv_sec == 0 && left.tv_nsec == 0) return EAGAIN;
+    if (left.tv_sec == 0 && left.tv_nsec < time.tv_nsec) time = left;
   }
-  if (events_.load(std::memory_order_seq_cst) != before) return 0;
-  if (until == nullptr) return shard.sleep(nullptr);
-  const timespec left = left_until(*until);
-  if (left.tv_sec == 0 && left.tv_nsec == 0) return EAGAIN;
-  return shard.sleep(&left);
+  const int error = direct_.wait(time, wanted);
+  direct_.collect();
+  return error == EINTR ? interrupted(until) : 0;
 }
 
-int Library::sleep(std::uint32_t seen, const timespec* until) noexcept {
-  sleepers_.fetch_add(1, std::memory_order_seq_cst);
-  const int answer = futex_wait(events_, seen, until);
-  sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+/// A handler has run in a wait that the kernel does not restart: as a futex answers.
+int Library::interrupted(const timespec* until) noexcept {
+  if (until != nullptr) return has_handlers() ? EINTR : 0;
+  const Restart restart = restart_of_handlers();
+  if (restart == Restart::mixed) need_watcher();  // from now on the kernel decides
+  return restart == Restart::all ? 0 : EINTR;
+}
+
+/// This thread collects for itself, so that the timer need not interrupt it.
+int Library::wait_in_single_mode(std::uint32_t seen, const timespec* until) {
+  struct TimerBlocked {
+    sigset_t before;
+    TimerBlocked() noexcept {
+      sigset_t timer;
+      sigemptyset(&timer);
+      if (timer_signal != 0) sigaddset(&timer, timer_signal);
+      pthread_sigmask(SIG_BLOCK, &timer, &before);
+    }
+    ~TimerBlocked() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+  } const blocked;
+  if (shards_busy()) {
+    const int error = shards_.front()->wait_as_caller(until);
+    direct_.collect();
+    return error == EINTR ? interrupted(until) : error;
+  }
+  return direct_.busy() ? drive(until, 1) : sleep(seen, until);
+}
+
+int Library::sleep(std::uint32_t seen, const timespec* until) {
+  struct Sleeping {
+    std::atomic<std::uint32_t>& count;
+    explicit Sleeping(std::atomic<std::uint32_t>& sleepers) noexcept : count(sleepers) {
+      count.fetch_add(1, std::memory_order_seq_cst);
+    }
+    ~Sleeping() { count.fetch_sub(1, std::memory_order_seq_cst); }
+  } const sleeping{sleepers_};
+  const int answer = futex_wait_cancellable(events_, seen, until);
   if (answer == ETIMEDOUT) return EAGAIN;
   return answer == EINTR ? EINTR : 0;
+}
+
+/// Where nobody is sure to wake this thread: another one collects, but may be kept from it.
+int Library::sleep_briefly(std::uint32_t seen, const timespec* until) {
+  timespec end = after(monotonic_now(), slice);
+  const bool last = until != nullptr && is_before(*until, end);
+  if (last) end = *until;
+  int error = sleep(seen, &end);
+  direct_.collect();
+  // The kernel restarts no sleep that has an end, and this one's end is not the caller's.
+  if (error == EINTR && until == nullptr) error = interrupted(until);
+  return error == EAGAIN && !last ? 0 : error;
+}
+
+bool Library::need_watcher() noexcept {
+  if (options_.mode == Mode::single) return start_timer();
+  if (watcher_.load(std::memory_order_acquire)) return true;
+  const NoCancel no_cancel;
+  const Locked locked{start_mutex_};
+  if (watcher_.load(std::memory_order_relaxed)) return true;
+  if (!direct_.open() || !start_thread(watch, this, watcher_stack)) return false;
+  count(threads);
+  watcher_.store(true, std::memory_order_release);
+  return true;
+}
+
+void* Library::watch(void* self) {
+  pthread_setname_np(pthread_self(), "uaio-watcher");
+  auto& library = *static_cast<Library*>(self);
+  for (;;) {
+    library.direct_.wait_for_ever();
+    // A thread that still waits for itself is woken by the kernel as this one is, and is to find
+    // its request in the ring or complete; it looks again after a slice.
+    library.direct_.collect();
+  }
 }
 
 // -- the single-threaded mode ---------------------------------------------------------------------
@@ -235,14 +377,14 @@ void Library::tick() noexcept {
     shard->collect();
     pthread_mutex_unlock(&shard->mutex());
   }
-  notifier_.send_waiting();
+  direct_.collect();
+  notifier_.look();
 }
 
 // -- what is complete and not fetched -------------------------------------------------------------
 
-void Library::fetched(aiocb& block) noexcept {
-  if (!keeps_done_) return;
-  const Locked locked{done_mutex_};
+// With the lock held.
+void Library::unlink_done(aiocb& block) noexcept {
   const Block::Links links = Block{block}.links();
   if (links.next == &block) return;  // refused
   (links.previous != nullptr ? Block{*links.previous}.links().next : done_first_) = links.next;
@@ -250,16 +392,33 @@ void Library::fetched(aiocb& block) noexcept {
   done_count_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-aiocb* Library::first_done() noexcept {
+// Mark and list change together: no thread finds a request on the list that another has fetched and
+// started again.
+bool Library::fetch(aiocb& block) noexcept {
+  if (!keeps_done_) return Block{block}.fetch();
   const Locked locked{done_mutex_};
-  return done_first_;
+  if (!Block{block}.fetch()) return false;
+  unlink_done(block);
+  return true;
+}
+
+aiocb* Library::fetch_first(int& error, ssize_t& result) noexcept {
+  const Locked locked{done_mutex_};
+  aiocb* const first = done_first_;
+  if (first == nullptr) return nullptr;
+  Block state{*first};
+  error = state.error();
+  result = state.result();
+  state.fetch();
+  unlink_done(*first);
+  return first;
 }
 
 // -- what was done --------------------------------------------------------------------------------
 
 std::string Library::statistics() const {
-  static constexpr const char* names[counters] = {"at_once", "at_engine", "not_cached",
-                                                  "errors",  "lists",     "helpers"};
+  static constexpr const char* names[counters] = {"at_once", "at_engine", "direct", "not_cached",
+                                                  "errors",  "lists",     "threads"};
   std::string text;
   const auto add = [&text](const char* name, std::uint64_t value) {
     text += name;
@@ -291,6 +450,10 @@ void Library::complain(const char* text, int number) const noexcept {
 
 void Library::at_exit() {
   const Library& self = get();
+  // A shell, or whatever else runs on the way, made no request and has nothing to tell.
+  const bool idle = std::all_of(self.counts_.begin(), self.counts_.end(),
+                                [](const auto& count) { return count.load() == 0; });
+  if (idle) return;
   std::string text = "uaio: statistics of process " + std::to_string(::getpid()) + "\n";
   text += self.statistics();
   if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;
@@ -298,33 +461,34 @@ void Library::at_exit() {
 
 // -- fork -----------------------------------------------------------------------------------------
 
+// The library's own threads hold none of these locks for longer than it takes to change a list, and
+// what the child does with a request it reads from the request alone.
 void Library::before_fork() noexcept {
   Library& self = get();
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  for (const auto& shard : self.shards_) pthread_mutex_lock(&shard->mutex());
+  pthread_mutex_lock(&self.start_mutex_);
+  for (const auto& shard : self.shards_) shard->lock_for_fork();
   self.notifier_.lock();
   pthread_mutex_lock(&self.done_mutex_);
-  lock_requests();
   mask_before_fork = before;
 }
 
 void Library::after_fork_in_parent() noexcept {
   Library& self = get();
   const sigset_t before = mask_before_fork;
-  unlock_requests();
   pthread_mutex_unlock(&self.done_mutex_);
   self.notifier_.unlock();
-  for (const auto& shard : self.shards_) pthread_mutex_unlock(&shard->mutex());
+  for (const auto& shard : self.shards_) shard->unlock_after_fork();
+  pthread_mutex_unlock(&self.start_mutex_);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void Library::after_fork_in_child() noexcept {
   Library& self = get();
   const sigset_t before = mask_before_fork;
-  unlock_requests();
   self.done_first_ = self.done_last_ = nullptr;
   self.done_count_.store(0);
   pthread_mutex_unlock(&self.done_mutex_);
@@ -332,11 +496,16 @@ void Library::after_fork_in_child() noexcept {
   self.notifier_.unlock();
   self.sleepers_.store(0);
   self.driver_.store(pthread_t{});
+  self.watcher_.store(false);
+  self.waits_for_direct_.store(0);
   self.timer_started_.store(false);
+  lose_all();
+  self.direct_.after_fork_in_child();
   for (const auto& shard : self.shards_) {
     shard->after_fork_in_child();
-    pthread_mutex_unlock(&shard->mutex());
+    shard->unlock_after_fork();
   }
+  pthread_mutex_unlock(&self.start_mutex_);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

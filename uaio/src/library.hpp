@@ -10,8 +10,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "direct.hpp"
 #include "futex.hpp"
 #include "notifier.hpp"
 #include "options.hpp"
@@ -35,36 +37,57 @@ class Library {
   /// Before the first request: as many shards, unless the environment says otherwise.
   void set_threads(std::uint32_t count);
   [[nodiscard]] bool busy() const noexcept;
+  /// The same, of what is not direct.
+  [[nodiscard]] bool shards_busy() const noexcept;
+
+  [[nodiscard]] Direct& direct() noexcept { return direct_; }
+  [[nodiscard]] Notifier& notifier() noexcept { return notifier_; }
 
   // -- completions --------------------------------------------------------------------------------
 
-  /// The end of a request: result, list, notification. It goes back to the free list. With signals
-  /// blocked.
-  void complete(Request& request, int error, ssize_t result) noexcept;
-  /// The same for what the caller did itself.
-  void complete_at_once(aiocb& block, int error, ssize_t result, const Notification& note) noexcept;
+  /// The end of a request: result, waiters, notification, list. Its memory stays the caller's. Any
+  /// thread, and signal handlers.
+  void publish(Request& request, int error, ssize_t result) noexcept;
+  /// The same for what the caller did itself, or what is wrong from the start.
+  void complete_at_once(aiocb& block, int error, ssize_t result, const Notification& note,
+                        Group* group) noexcept;
   /// It was not started; aio_error tells why.
   void refuse(aiocb& block, int error) noexcept;
   /// One less that the list waits for.
   void leave(Group& group, bool failed) noexcept;
   void release(Group& group) noexcept;
-  /// In a forked child: a request that is the parent's.
-  void lose(Request& request) noexcept;
-  bool send_waiting_signals() noexcept { return notifier_.send_waiting(); }
+  /// A direct request is out of the kernel's hands: a sync may wait for that.
+  void direct_done() noexcept;
+  /// From now on, or no longer, a sync waits for direct requests.
+  void wait_for_direct(std::int32_t more) noexcept { waits_for_direct_.fetch_add(more); }
+  /// A direct request that the kernel gave back late: the keeper is to do it.
+  void hand_on(Request& request) noexcept;
+
+  // -- waiting ------------------------------------------------------------------------------------
 
   /// Waits until done() answers true: 0; EAGAIN at the (monotonic) time, EINTR after a signal
-  /// handler has run. Drives the shard if there is nobody else to. done() takes no lock.
-  template <class Done>
-  int wait(Done&& done, const timespec* until) {
+  /// handler has run that does not restart calls. Collects if there is nobody else to. A
+  /// cancellation point. `any`: also for what others start meanwhile. `wanted()`: so many requests
+  /// have to be complete yet.
+  template <class Done, class Wanted>
+  int wait(Done&& done, const timespec* until, bool any, Wanted&& wanted) {
     for (;;) {
       const std::uint32_t seen = events_.load(std::memory_order_seq_cst);
       if (done()) return 0;
-      const int error = wait_once(seen, until);
+      look();
+      if (done()) return 0;
+      const int error = wait_once(seen, until, any, wanted());
       if (error != 0) return done() ? 0 : error;
     }
   }
-  /// Collects what is complete, if somebody must and something is.
+  template <class Done>
+  int wait(Done&& done, const timespec* until, bool any = false) {
+    return wait(std::forward<Done>(done), until, any, [] { return 1U; });
+  }
+  /// Collects what is complete, if nobody else does.
   void look() noexcept;
+  /// The watcher collects direct requests from now on. False: there can be no thread.
+  bool need_watcher() noexcept;
   /// The timer of the single mode; also from its signal's handler.
   void tick() noexcept;
   bool start_timer() noexcept;
@@ -72,29 +95,49 @@ class Library {
   // -- what is complete and not fetched (libuaio's uaio_waitcomplete) -----------------------------
 
   void keep_done_list() noexcept { keeps_done_ = true; }
-  void fetched(aiocb& block) noexcept;
-  [[nodiscard]] aiocb* first_done() noexcept;
+  /// Takes the result of this one; false: another thread was quicker.
+  bool fetch(aiocb& block) noexcept;
+  /// Takes the oldest with its error and result; null: there is none.
+  aiocb* fetch_first(int& error, ssize_t& result) noexcept;
   [[nodiscard]] bool has_done() const noexcept {
     return done_count_.load(std::memory_order_acquire) != 0;
   }
 
   // -- what was done ------------------------------------------------------------------------------
 
-  enum Counter : std::size_t { at_once, at_engine, not_cached, errors, lists, helpers, counters };
+  enum Counter : std::size_t {
+    at_once,
+    at_engine,
+    direct_starts,
+    not_cached,
+    errors,
+    lists,
+    threads,
+    counters
+  };
   void count(Counter which) noexcept { counts_[which].fetch_add(1, std::memory_order_relaxed); }
-  void helper_started() noexcept { count(helpers); }
   [[nodiscard]] std::string statistics() const;
+  /// What was chosen and why, if the program's caller asks for that (UAIO=explain=1).
+  void explain(const char* text, int number = 0) const noexcept {
+    if (options_.explain) complain(text, number);
+  }
   void trace(const char* what, const void* block, long first, long second) const noexcept;
   void complain(const char* text, int number = 0) const noexcept;
 
  private:
   Library();
-  int wait_once(std::uint32_t seen, const timespec* until);
-  int drive(Shard& shard, const timespec* until);
-  int sleep(std::uint32_t seen, const timespec* until) noexcept;
+  int wait_once(std::uint32_t seen, const timespec* until, bool any, std::uint32_t wanted);
+  int drive(const timespec* until, std::uint32_t wanted);
+  int interrupted(const timespec* until) noexcept;
+  int wait_in_single_mode(std::uint32_t seen, const timespec* until);
+  int sleep(std::uint32_t seen, const timespec* until);
+  int sleep_briefly(std::uint32_t seen, const timespec* until);
   void announce() noexcept;
-  void publish(aiocb& block, int error, ssize_t result, bool immediately) noexcept;
-  void tell(const Notification& note) noexcept;
+  [[gnu::noinline]] void tell(const Request& request, int error, ssize_t result) noexcept;
+  [[gnu::noinline]] void store_and_list(aiocb& block, int error, ssize_t result,
+                                        bool immediately) noexcept;
+  void unlink_done(aiocb& block) noexcept;
+  static void* watch(void* self);
   static void before_fork() noexcept;
   static void after_fork_in_parent() noexcept;
   static void after_fork_in_child() noexcept;
@@ -103,10 +146,14 @@ class Library {
   Options options_;
   std::vector<std::unique_ptr<Shard>> shards_;
   Notifier notifier_;
+  Direct direct_{*this};
   // Raised with every completion; a thread that sleeps compares it with what it saw.
   std::atomic<std::uint32_t> events_{0};
   std::atomic<std::uint32_t> sleepers_{0};
-  std::atomic<pthread_t> driver_{};  // the thread that drives because there is no helper
+  std::atomic<pthread_t> driver_{};  // the thread that waits for direct requests for itself
+  std::atomic<bool> watcher_{false};
+  std::atomic<std::int32_t> waits_for_direct_{0};
+  pthread_mutex_t start_mutex_ = PTHREAD_MUTEX_INITIALIZER;
   std::atomic<bool> timer_started_{false};
   bool keeps_done_ = false;
 

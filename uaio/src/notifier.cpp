@@ -11,8 +11,8 @@
 namespace uaio {
 namespace {
 
-constexpr timespec idle_time{2, 0};
-constexpr timespec memory_pause{0, 1'000'000};
+constexpr timespec pause_time{0, 2'000'000};
+constexpr std::size_t thread_stack = 128U << 10;
 
 /// 0 or an errno: EAGAIN when the queue of the process is full.
 int queue_signal(const Notification& note) noexcept {
@@ -25,15 +25,17 @@ int queue_signal(const Notification& note) noexcept {
   return ::syscall(SYS_rt_sigqueueinfo, info.si_pid, note.signal, &info) == 0 ? 0 : errno;
 }
 
-/// Somebody must be told, so want of memory is waited for.
-Request* take_node(const Notification& note) noexcept {
+void pause_briefly() noexcept { ::syscall(SYS_nanosleep, &pause_time, nullptr); }
+
+/// The program is to be told, so a shortage of memory is waited for.
+Request& take_node(const Notification& note) noexcept {
   Request* node = take_request();
   while (node == nullptr) {
-    ::nanosleep(&memory_pause, nullptr);
+    pause_briefly();
     node = take_request();
   }
   node->note = note;
-  return node;
+  return *node;
 }
 
 }  // namespace
@@ -50,155 +52,135 @@ Request* Notifier::Queue::pop() noexcept {
   return request;
 }
 
-bool Notifier::tell(const Notification& note) noexcept {
+int Notifier::prepare(const Notification& note) noexcept {
+  if (note.kind != SIGEV_THREAD || thread_.load(std::memory_order_acquire)) return 0;
+  return ensure_thread() ? 0 : EAGAIN;
+}
+
+void Notifier::tell(const Notification& note) noexcept {
+  if (note.silent()) return;
+  int error = 0;
   if (note.kind == SIGEV_THREAD) {
     callbacks_.fetch_add(1, std::memory_order_relaxed);
-    call(note);
-    return false;
+    if (note.function == nullptr) return;
+    error = has_waiting() ? EAGAIN : call(note);
+  } else {
+    signals_.fetch_add(1, std::memory_order_relaxed);
+    // Those that wait go first.
+    error = has_waiting() ? EAGAIN : queue_signal(note);
+    if (error != EAGAIN) return;  // no such signal: nobody can be told
   }
-  if (note.kind != SIGEV_SIGNAL || note.signal == 0) return false;
-  signals_.fetch_add(1, std::memory_order_relaxed);
-  // What had to wait goes first.
-  if (!has_waiting() && queue_signal(note) != EAGAIN) return false;
-  return put_by(note);
+  if (error != 0) put_by(note);
 }
 
-bool Notifier::put_by(const Notification& note) noexcept {
-  Request* const node = take_node(note);
+void Notifier::put_by(const Notification& note) noexcept {
+  Request& node = take_node(note);
   postponed_.fetch_add(1, std::memory_order_relaxed);
-  lock();
-  signals_waiting_.push(*node);
-  waiting_count_.fetch_add(1, std::memory_order_release);
-  unlock();
-  return true;
-}
-
-bool Notifier::send_waiting() noexcept {
-  if (!has_waiting()) return false;
-  lock();
-  while (signals_waiting_.first != nullptr &&
-         queue_signal(signals_waiting_.first->note) != EAGAIN) {
-    give_request(*signals_waiting_.pop());
-    waiting_count_.fetch_sub(1, std::memory_order_release);
+  {
+    const Locked locked{mutex_};
+    queue_.push(node);
+    waiting_.fetch_add(1, std::memory_order_release);
   }
-  const bool some = signals_waiting_.first != nullptr;
-  unlock();
-  return some;
+  futex_wake(waiting_, 1);
+  ensure_thread();
 }
 
-void Notifier::call(const Notification& note) noexcept {
-  if (note.function == nullptr) return;
-  if (note.attributes != nullptr && call_in_own_thread(note)) return;
-  Request* const node = take_node(note);
-  lock();
-  callbacks_waiting_.push(*node);
-  // relaxed: the queue is guarded by the mutex.
-  queued_.fetch_add(1, std::memory_order_relaxed);
-  ++callbacks_length_;
-  // A callback may wait for another: each that is queued needs a thread, up to the bound.
-  const bool wake = idle_ >= callbacks_length_;
-  bool create = !wake && threads_ < threads_max_;
-  if (create) ++threads_;
-  unlock();
-  while (create) {
-    pthread_t thread;
-    if (pthread_create(&thread, nullptr, serve, this) == 0) {
-      pthread_detach(thread);
-      break;
-    }
-    // Another one will come by; if there is none, there must be one.
+/// Sends what can be sent, in order. True: some are left.
+bool Notifier::try_again() noexcept {
+  for (;;) {
     lock();
-    if (threads_ > 1) {
-      --threads_;
-      create = false;
+    Request* const node = queue_.first;
+    bool sent = false;
+    if (node != nullptr) {
+      const Notification& note = node->note;
+      sent = note.kind == SIGEV_THREAD ? call(note) == 0 : queue_signal(note) != EAGAIN;
+    }
+    if (sent) {
+      queue_.pop();
+      waiting_.fetch_sub(1, std::memory_order_release);
     }
     unlock();
-    if (create) ::nanosleep(&memory_pause, nullptr);
+    if (!sent) return node != nullptr;
+    give_request(*node);
   }
-  if (wake) futex_wake(queued_, 1);
 }
 
-// A program that gives attributes wants them: a thread for this call, as long as there are few.
-bool Notifier::call_in_own_thread(const Notification& note) noexcept {
-  if (own_threads_.fetch_add(1, std::memory_order_relaxed) >= threads_max_) {
-    own_threads_.fetch_sub(1, std::memory_order_relaxed);
-    return false;
-  }
-  Request* const node = take_node(note);
-  node->data = this;
-  pthread_t thread;
-  if (pthread_create(&thread, note.attributes, serve_one, node) != 0) {
-    give_request(*node);
-    own_threads_.fetch_sub(1, std::memory_order_relaxed);
-    return false;
+void Notifier::look() noexcept {
+  if (!has_waiting() || ensure_thread()) return;
+  const SignalsBlocked blocked;
+  try_again();
+}
+
+// -- callbacks ------------------------------------------------------------------------------------
+
+/// A thread of its own for the callback. 0 or an errno.
+int Notifier::call(const Notification& note) noexcept {
+  Request* const node = take_request();
+  if (node == nullptr) return EAGAIN;
+  node->note = note;
+  pthread_attr_t detached;
+  const pthread_attr_t* attributes = note.attributes;
+  if (attributes == nullptr) {
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    attributes = &detached;
   }
   int state = PTHREAD_CREATE_JOINABLE;
-  pthread_attr_getdetachstate(note.attributes, &state);
-  if (state == PTHREAD_CREATE_JOINABLE) pthread_detach(thread);
+  pthread_attr_getdetachstate(attributes, &state);
+  pthread_t thread{};
+  const int error = pthread_create(&thread, attributes, run_callback, node);
+  if (attributes == &detached) pthread_attr_destroy(&detached);
+  if (error != 0) {
+    give_request(*node);
+  } else if (state == PTHREAD_CREATE_JOINABLE) {
+    pthread_detach(thread);
+  }
+  return error;
+}
+
+// The callback may end its thread (pthread_exit), which unwinds through here: no object stands in
+// the way.
+void* Notifier::run_callback(void* request) {
+  auto* const node = static_cast<Request*>(request);
+  void (*const function)(sigval) = node->note.function;
+  const sigval value = node->note.value;
+  give_request(*node);
+  // As with the system's library: no signal is blocked.
+  sigset_t none;
+  sigemptyset(&none);
+  pthread_sigmask(SIG_SETMASK, &none, nullptr);
+  function(value);
+  return nullptr;
+}
+
+// -- the thread that tries again ------------------------------------------------------------------
+
+bool Notifier::ensure_thread() noexcept {
+  if (thread_.load(std::memory_order_acquire)) return true;
+  const Locked locked{mutex_};
+  if (thread_.load(std::memory_order_relaxed)) return true;
+  if (!start_thread(run, this, thread_stack)) return false;
+  thread_.store(true, std::memory_order_release);
   return true;
 }
 
-void* Notifier::serve_one(void* request) {
-  auto* const node = static_cast<Request*>(request);
-  auto* const self = static_cast<Notifier*>(node->data);
-  const Notification note = node->note;
-  give_request(*node);
-  note.function(note.value);
-  self->own_threads_.fetch_sub(1, std::memory_order_relaxed);
+void* Notifier::run(void* self) {
+  pthread_setname_np(pthread_self(), "uaio-notifier");
+  static_cast<Notifier*>(self)->serve();
   return nullptr;
 }
 
-void* Notifier::serve(void* self) {
-  static_cast<Notifier*>(self)->serve_queue();
-  return nullptr;
-}
-
-// A callback may end its thread (pthread_exit), which unwinds through here.
-void Notifier::serve_queue() {
-  struct Leaving {
-    Notifier& self;
-    ~Leaving() {
-      self.lock();
-      --self.threads_;
-      self.unlock();
-    }
-  } const leaving{*this};
-  Notification note;
-  while (next_callback(note)) note.function(note.value);
-}
-
-/// False: there was none for a while.
-bool Notifier::next_callback(Notification& note) noexcept {
-  lock();
+void Notifier::serve() noexcept {
   for (;;) {
-    if (Request* const node = callbacks_waiting_.pop(); node != nullptr) {
-      --callbacks_length_;
-      unlock();
-      note = node->note;
-      give_request(*node);
-      return true;
-    }
-    const std::uint32_t seen = queued_.load(std::memory_order_relaxed);
-    ++idle_;
-    unlock();
-    const timespec until = after(monotonic_now(), idle_time);
-    const int answer = futex_wait(queued_, seen, &until);
-    lock();
-    --idle_;
-    if (answer == ETIMEDOUT && callbacks_waiting_.first == nullptr) break;
+    while (try_again()) pause_briefly();
+    futex_wait(waiting_, 0, nullptr);
   }
-  unlock();
-  return false;
 }
 
 void Notifier::reset() noexcept {
-  while (Request* const node = signals_waiting_.pop()) give_request(*node);
-  while (Request* const node = callbacks_waiting_.pop()) give_request(*node);
-  threads_ = 0;
-  callbacks_length_ = 0;
-  idle_ = 0;
-  waiting_count_.store(0);
-  own_threads_.store(0);
+  while (Request* const node = queue_.pop()) give_request(*node);
+  waiting_.store(0);
+  thread_.store(false);
 }
 
 }  // namespace uaio

@@ -49,8 +49,10 @@ bool apply(Options& options, std::string_view key, std::string_view value) {
   if (key == "wait") return options.wait = value, true;
   if (key == "mode") return read_mode(value, options.mode);
   if (key == "threads") return read_number(value, options.threads, 1U, 64U);
-  if (key == "depth") return read_number(value, options.depth, 1U, 65'536U);
-  if (key == "callbacks") return read_number(value, options.callbacks, 1U, 1'024U);
+  if (key == "depth") {
+    options.depth_is_given = true;
+    return read_number(value, options.depth, 1U, 65'536U);
+  }
   if (key == "inline_read") {
     return read_number(value, options.inline_read, std::size_t{0}, inline_max);
   }
@@ -60,6 +62,8 @@ bool apply(Options& options, std::string_view key, std::string_view value) {
   if (key == "interval_us") return read_number(value, options.interval_us, 100U, 1'000'000U);
   if (key == "signal") return read_number(value, options.signal, 1, SIGRTMAX);
   if (key == "trace") return read_switch(value, options.trace);
+  if (key == "direct") return read_switch(value, options.direct);
+  if (key == "explain") return read_switch(value, options.explain);
   if (key == "stats") return read_switch(value, options.statistics);
   return false;
 }

@@ -19,15 +19,19 @@ struct Options {
   std::string engine = "auto";  ///< auto, io_uring or emulated
   std::string wait;             ///< emulated: select, poll, epoll, ...
   Mode mode = Mode::automatic;
-  std::uint32_t threads = 1;    ///< helpers; files are shared out among them
-  std::uint32_t depth = 1'024;  ///< requests at an engine at once; the rest waits by priority
-  std::uint32_t callbacks = 4;  ///< threads for SIGEV_THREAD at most
+  std::uint32_t threads = 1;  ///< helpers; files are shared out among them
+  /// Requests at an engine at once; the rest waits by priority. Given, direct transfers go there,
+  /// too, and are not the kernel's to order.
+  std::uint32_t depth = 1'024;
+  bool depth_is_given = false;
   std::size_t inline_read = 1U << 20;   ///< cached reads up to so many bytes are done by the caller
   std::size_t inline_write = 1U << 20;  ///< and buffered writes
   std::uint32_t interval_us = 10'000;   ///< single: the timer's period
   int signal = 0;                       ///< single: the timer's signal; 0: SIGRTMAX - 2
   bool trace = false;
+  bool direct = true;  ///< transfers past the page cache by the kernel's native AIO
   bool statistics = false;
+  bool explain = false;
   std::string mistake;  ///< the first part that was not understood, for a message
 };
 

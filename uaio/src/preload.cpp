@@ -37,10 +37,14 @@ using uaio::Names;
 
 extern "C" {
 
-UAIO_EXPORT int uaio_preload_read(aiocb* block) { return uaio::start(block, Action::read); }
-UAIO_EXPORT int uaio_preload_write(aiocb* block) { return uaio::start(block, Action::write); }
+UAIO_EXPORT int uaio_preload_read(aiocb* block) {
+  return uaio::start(block, Action::read, Names::system);
+}
+UAIO_EXPORT int uaio_preload_write(aiocb* block) {
+  return uaio::start(block, Action::write, Names::system);
+}
 UAIO_EXPORT int uaio_preload_fsync(int operation, aiocb* block) {
-  return uaio::sync(operation, block);
+  return uaio::sync(operation, block, Names::system);
 }
 UAIO_EXPORT int uaio_preload_error(const aiocb* block) { return uaio::error(block, Names::system); }
 UAIO_EXPORT ssize_t uaio_preload_return(aiocb* block) { return uaio::result(block, Names::system); }

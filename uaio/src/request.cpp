@@ -1,70 +1,102 @@
-// The free list of requests: chunks straight from the kernel, because malloc cannot be called where
-// a signal handler has interrupted it.
+// The free list of requests: a stack whose head carries a counter, so that a head that was taken
+// and put back meanwhile is noticed (Treiber's stack). Chunks come straight from the kernel, as
+// malloc cannot be called where a signal handler has interrupted it.
 #include "request.hpp"
 
-#include <pthread.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <new>
 
 namespace uaio {
 namespace {
 
-constexpr std::size_t chunk_bytes = 1U << 18;
+constexpr std::size_t chunk_bytes = 1U << 16;
+constexpr std::size_t chunk_requests = chunk_bytes / sizeof(Request);
+constexpr std::size_t chunks_max = 1U << 16;
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-Request* free_list = nullptr;
-std::size_t made = 0;
+std::atomic<Request*> chunks[chunks_max];
+std::atomic<std::size_t> chunks_made{0};
+std::atomic<std::uint64_t> free_head{0};  // counter in the upper half, index + 1 below it
 
-// Of the newest chunk; made into a request when it is asked for, so that a short-lived process does
-// not touch the pages of all.
-std::byte* unmade = nullptr;
-std::byte* unmade_end = nullptr;
+void push(Request& request) noexcept {
+  std::uint64_t head = free_head.load(std::memory_order_relaxed);
+  std::uint64_t next = 0;
+  do {
+    request.free_next.store(static_cast<std::uint32_t>(head), std::memory_order_relaxed);
+    next = ((head >> 32) + 1) << 32 | (request.index + 1);
+    // release: who takes it sees what its last user has written.
+  } while (!free_head.compare_exchange_weak(head, next, std::memory_order_acq_rel));
+}
 
+Request* pop() noexcept {
+  std::uint64_t head = free_head.load(std::memory_order_acquire);
+  for (;;) {
+    const auto place = static_cast<std::uint32_t>(head);
+    if (place == 0) return nullptr;
+    Request* const request = request_at(place - 1);
+    const std::uint64_t next =
+        ((head >> 32) + 1) << 32 | request->free_next.load(std::memory_order_relaxed);
+    if (free_head.compare_exchange_weak(head, next, std::memory_order_acq_rel)) return request;
+  }
+}
+
+/// Makes a chunk; false: no memory, or the table is full.
 bool grow() noexcept {
   void* const memory =
       ::mmap(nullptr, chunk_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return false;
-  unmade = static_cast<std::byte*>(memory);
-  unmade_end = unmade + chunk_bytes / sizeof(Request) * sizeof(Request);
+  const std::size_t chunk = chunks_made.fetch_add(1, std::memory_order_relaxed);
+  if (chunk >= chunks_max) {
+    chunks_made.fetch_sub(1, std::memory_order_relaxed);
+    ::munmap(memory, chunk_bytes);
+    return false;
+  }
+  auto* const bytes = static_cast<std::byte*>(memory);
+  for (std::size_t i = 0; i < chunk_requests; ++i) {
+    auto* const request = ::new (bytes + i * sizeof(Request)) Request;
+    request->index = static_cast<std::uint32_t>(chunk * chunk_requests + i);
+  }
+  auto* const first = std::launder(reinterpret_cast<Request*>(bytes));
+  chunks[chunk].store(first, std::memory_order_release);
+  for (std::size_t i = 0; i < chunk_requests; ++i) push(first[i]);
   return true;
-}
-
-Request* make() noexcept {
-  if (unmade == unmade_end && !grow()) return nullptr;
-  auto* const request = ::new (unmade) Request;
-  unmade += sizeof(Request);
-  ++made;
-  return request;
 }
 
 }  // namespace
 
+std::size_t requests_made() noexcept {
+  return std::min(chunks_made.load(std::memory_order_acquire), chunks_max) * chunk_requests;
+}
+
+Request* request_at(std::size_t index) noexcept {
+  const std::size_t chunk = index / chunk_requests;
+  Request* const first = chunks[chunk].load(std::memory_order_acquire);
+  return first != nullptr ? first + index % chunk_requests : nullptr;
+}
+
 Request* take_request() noexcept {
-  pthread_mutex_lock(&mutex);
-  Request* request = free_list;
-  if (request != nullptr) {
-    free_list = request->next;
-  } else {
-    request = make();
+  Request* request = pop();
+  while (request == nullptr) {
+    if (!grow()) return nullptr;
+    request = pop();
   }
-  pthread_mutex_unlock(&mutex);
-  if (request == nullptr) return nullptr;
   request->next = nullptr;
   request->group = nullptr;
   request->descriptor = nullptr;
+  request->native = native_none;
   request->moved_before = 0;
+  request->after_direct = 0;
   request->waits_for = 0;
   request->started = false;
   request->tally = nullptr;
+  request->handover.store(Handover::none, std::memory_order_relaxed);
   return request;
 }
 
 void give_request(Request& request) noexcept {
-  pthread_mutex_lock(&mutex);
-  request.next = free_list;
-  free_list = &request;
-  pthread_mutex_unlock(&mutex);
+  request.stage.store(Stage::free, std::memory_order_relaxed);
+  push(request);
 }
 
 Group* take_group() noexcept {
@@ -74,26 +106,17 @@ Group* take_group() noexcept {
   group.left.store(1, std::memory_order_relaxed);
   group.users.store(1, std::memory_order_relaxed);
   group.failed.store(false, std::memory_order_relaxed);
+  group.waited_for = false;
   group.note = Notification{};
   group.holder = holder;
   return &group;
 }
 
 bool reserve_requests(std::size_t count) noexcept {
-  pthread_mutex_lock(&mutex);
-  bool enough = true;
-  while (made < count && enough) {
-    Request* const request = make();
-    enough = request != nullptr;
-    if (!enough) break;
-    request->next = free_list;
-    free_list = request;
+  while (requests_made() < count) {
+    if (!grow()) return false;
   }
-  pthread_mutex_unlock(&mutex);
-  return enough;
+  return true;
 }
-
-void lock_requests() noexcept { pthread_mutex_lock(&mutex); }
-void unlock_requests() noexcept { pthread_mutex_unlock(&mutex); }
 
 }  // namespace uaio

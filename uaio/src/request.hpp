@@ -1,9 +1,10 @@
 // Request: one asynchronous request from its start until its notification is out; Group: the
-// requests of one list. Requests come from memory that is never given back, so that starting one
-// needs no malloc once enough of them were in use at the same time.
+// requests of one list. Requests come from memory that is never returned. Taking and giving one
+// back needs no lock, so that signal handlers may do both.
 #pragma once
 
 #include <aio.h>
+#include <linux/aio_abi.h>
 #include <signal.h>
 #include <sys/uio.h>
 
@@ -59,7 +60,8 @@ struct Notification {
     return note;
   }
   [[nodiscard]] bool silent() const noexcept {
-    return kind != SIGEV_SIGNAL && kind != SIGEV_THREAD;
+    // A sigevent of zeros is SIGEV_SIGNAL with signal 0, which is none.
+    return kind == SIGEV_SIGNAL ? signal == 0 : kind != SIGEV_THREAD;
   }
 };
 
@@ -74,21 +76,43 @@ struct Group {
   Request* holder = nullptr;  // whose memory this is
 };
 
+/// Who has a request. A forked child reads it, because no request is the child's.
+enum class Stage : std::uint8_t {
+  free,        ///< on the free list, or used as a node that carries a notification
+  pending,     ///< the kernel or a keeper works on it; its aiocb is the library's
+  publishing,  ///< its aiocb may be the program's again
+};
+
+/// How a direct request ends. The starter and the collector each leave a word; the second of them
+/// finishes the request's memory.
+enum class Handover : std::uint8_t { none, starter_left, done, refused };
+
+inline constexpr int native_none = -1;    ///< only the program's number is known
+inline constexpr int native_direct = -2;  ///< the kernel holds the file of a direct request
+
 struct Request {
   baton::Operation operation;
+  iocb control{};  // of a direct request
+  std::atomic<Stage> stage{Stage::free};
+  std::atomic<Handover> handover{Handover::none};
+  std::uint32_t index = 0;                  // its place in the table of all requests
+  std::atomic<std::uint32_t> free_next{0};  // the free list, by index + 1
   aiocb* block = nullptr;
   Descriptor* descriptor = nullptr;
   Shard* shard = nullptr;
   Group* group = nullptr;
   Notification note;
-  std::uint64_t number = 0;  // order of starts within a shard
+  std::uint64_t number = 0;        // order of starts: within a shard, or of direct requests
+  std::uint64_t after_direct = 0;  // a sync: direct requests below this number come first
   std::uint64_t offset = 0;
   std::size_t moved_before = 0;  // by the caller, at the start
   void* data = nullptr;
   std::size_t size = 0;         // bytes, or buffers of a vectored one
   std::uint32_t waits_for = 0;  // a sync: earlier requests on the file that are not complete
   int fildes = -1;              // the program's number
-  int priority = 0;             // aio_reqprio: 0 is the most urgent
+  // The same file: a descriptor in the keeper's own table, or one of the two below.
+  int native = native_none;
+  int priority = 0;  // aio_reqprio: 0 is the most urgent
   Action action = Action::read;
   bool started = false;   // at the engine; else in the run list or held behind others
   void* tally = nullptr;  // of whoever cancels it and waits for what comes of that
@@ -100,15 +124,25 @@ struct Request {
   Group list;  // of one that is taken only for this
 };
 
-/// Takes one from the free list; null when there is no memory. Any thread, with signals blocked.
+/// Takes one from the free list; null when there is no memory. Any thread, and signal handlers.
 Request* take_request() noexcept;
 void give_request(Request& request) noexcept;
 /// A list with room for its starter only; null when there is no memory.
 Group* take_group() noexcept;
 /// Makes room for so many in all. False: no memory.
 bool reserve_requests(std::size_t count) noexcept;
-/// Around fork.
-void lock_requests() noexcept;
-void unlock_requests() noexcept;
+/// Every request that was ever made, by index; a gap is null.
+std::size_t requests_made() noexcept;
+Request* request_at(std::size_t index) noexcept;
+/// Calls visit(request) for each that is on the way. A snapshot: it may be over by then.
+template <class Visit>
+void for_each_pending(Visit&& visit) {
+  for (std::size_t i = 0, end = requests_made(); i < end; ++i) {
+    Request* const each = request_at(i);
+    if (each != nullptr && each->stage.load(std::memory_order_acquire) != Stage::free) {
+      visit(*each);
+    }
+  }
+}
 
 }  // namespace uaio

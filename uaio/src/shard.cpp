@@ -2,9 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/io_uring.h>
-#include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,32 +15,6 @@ namespace {
 
 using baton::Operation;
 using baton::OperationKind;
-
-// The longest sleep while something is at the engine: what it puts by for a moment (a kernel short
-// of memory) does not show at the descriptor.
-constexpr std::int64_t sleep_max_ns = 100'000'000;
-constexpr std::int64_t signal_pause_ns = 2'000'000;
-constexpr std::size_t helper_stack = 256U << 10;
-
-timespec to_timespec(std::int64_t ns) noexcept {
-  return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
-}
-
-baton::Config make_config(const Options& options) {
-  baton::Config config;
-  baton::ProcessorConfig processor;
-  processor.engine = options.engine;
-  if (!options.wait.empty()) processor.wait = options.wait;
-  // Callers and helper take turns.
-  processor.mode = baton::Mode::shared;
-  config.processors.push_back(std::move(processor));
-  // Files past the cache are what an engine is for here, and of those it is the ring that needs no
-  // thread, for anything.
-  config.prefer.emplace_back("io_uring");
-  // Its calls may be ours, when we stand in for the system's library.
-  config.forbid.emplace_back("posix_aio");
-  return config;
-}
 
 OperationKind kind_of(const Request& request) noexcept {
   const bool read = reads(request.action);
@@ -71,103 +42,57 @@ int errno_of(const Operation& operation) noexcept {
   }
 }
 
-/// Waits for a completion by the ring's own call: completions are brought about inside it, which
-/// saves poll's second wake-up (a third of the time of a direct read at depth 1). It takes nothing
-/// out. 0, ETIME at the end of the time, EINTR, or another errno: not here.
-int wait_for_ring(int ring, const timespec& time) noexcept {
-  const __kernel_timespec limit{time.tv_sec, time.tv_nsec};
-  io_uring_getevents_arg argument{};
-  argument.ts = reinterpret_cast<std::uintptr_t>(&limit);
-  const long answer =
-      ::syscall(__NR_io_uring_enter, ring, 0, 1, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG,
-                &argument, sizeof(argument));
-  return answer >= 0 || errno == EBUSY ? 0 : errno;
-}
-
 }  // namespace
-
-// -- the proactor ---------------------------------------------------------------------------------
-
-bool Shard::open() noexcept {
-  if (opened_.load(std::memory_order_relaxed)) return true;
-  try {
-    if (forked_) {
-      if (!proactor_->reopen()) return false;
-      forked_ = false;
-    } else if (!proactor_) {
-      auto opened = baton::Proactor::open(make_config(library_.options()));
-      if (!opened) {
-        library_.complain(opened.error().reason.c_str());
-        return false;
-      }
-      proactor_ = std::move(*opened);
-    }
-  } catch (...) {
-    return false;
-  }
-  const int bell = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (bell < 0) return false;
-  bell_.store(bell, std::memory_order_relaxed);
-  glances_ = proactor_->glance() != baton::Glance::cannot_tell;
-  // A new engine has not been looked at yet, and prepares itself when it is.
-  overslept_.store(true, std::memory_order_relaxed);
-  opened_.store(true, std::memory_order_release);
-  return true;
-}
-
-bool Shard::ensure_handle(Descriptor& descriptor) noexcept {
-  if (descriptor.handle != nullptr) return true;
-  const auto handle =
-      proactor_->adopt(descriptor.duplicate, descriptor.kind, baton::Ownership::borrowed);
-  if (!handle) return false;
-  descriptor.handle = *handle;
-  return true;
-}
 
 // -- starting -------------------------------------------------------------------------------------
 
-bool Shard::drives_itself(const Request& request) const noexcept {
-  return glances_ && request.note.silent() && request.descriptor->regular &&
-         library_.options().mode == Mode::automatic && library_.options().threads == 1 &&
-         (request.group == nullptr || request.group->note.silent());
-}
-
-int Shard::start(Request& request, Descriptor& file) noexcept {
+/// The file is one of the table that the requests of this shard live in. 0 or an errno.
+int Shard::start(Request& request, int fildes) noexcept {
+  struct stat status{};
+  const int flags = ::fcntl(fildes, F_GETFL);
+  if (flags < 0 || ::fstat(fildes, &status) != 0) return EBADF;
+  Descriptor* const found = files_->find_or_add(fildes, flags, status);
+  if (found == nullptr) return EAGAIN;
+  Descriptor& file = *found;
   request.descriptor = &file;
   request.shard = this;
-  const bool opened = open();
-  const bool alone = drives_itself(request) && in_flight_ < depth_;
-  if (!opened || !ensure_handle(file) || (!alone && !need_helper())) {
-    if (file.pending == 0 && !file.resting) {
-      if (file.handle != nullptr) proactor_->close_detached(*file.handle);
-      files_.remove(file);
-    }
+  if (!ensure_handle(file)) {
+    if (file.pending == 0 && !file.resting) files_->remove(file);
     return EAGAIN;
   }
   request.number = ++number_;
   const std::uint32_t earlier = file.inode->pending;
-  files_.link(request);
-  ++pending_;
-  busy_.store(true, std::memory_order_relaxed);
+  files_->link(request);
+  request.waits_for = syncs(request.action) ? earlier : 0;
   if (syncs(request.action) && file.kind != baton::HandleKind::file) {
     finish(request, EINVAL, -1);
-    collect();
-  } else if (syncs(request.action) && earlier > 0) {
-    request.waits_for = earlier;
-    Request** place = &file.inode->held;
-    while (*place != nullptr) place = &(*place)->run_next;
-    request.run_next = nullptr;
-    *place = &request;
-    // Without it nobody might come by when the last of the others is complete.
-    need_helper();
+  } else if (request.after_direct != 0) {
+    library_.wait_for_direct(1);
+    request.run_next = after_direct_;
+    after_direct_ = &request;
+    release_after_direct();
   } else {
     launch(request);
   }
   return 0;
 }
 
+bool Shard::ensure_handle(Descriptor& descriptor) noexcept {
+  if (descriptor.handle != nullptr) return true;
+  const auto handle =
+      proactor_->adopt(descriptor.native, descriptor.kind, baton::Ownership::borrowed);
+  if (!handle) return false;
+  descriptor.handle = *handle;
+  return true;
+}
+
 void Shard::launch(Request& request) noexcept {
-  if (in_flight_ < depth_ && run_list_ == nullptr) {
+  if (request.waits_for > 0) {
+    Request** place = &request.descriptor->inode->held;
+    while (*place != nullptr) place = &(*place)->run_next;
+    request.run_next = nullptr;
+    *place = &request;
+  } else if (in_flight_ < depth_ && queued_ == 0) {
     submit(request);
   } else {
     queue(request);
@@ -177,25 +102,51 @@ void Shard::launch(Request& request) noexcept {
 
 // Behind all that are as urgent: aio_reqprio lowers the priority.
 void Shard::queue(Request& request) noexcept {
-  Request** place = &run_list_;
-  while (*place != nullptr && (*place)->priority <= request.priority) place = &(*place)->run_next;
-  request.run_next = *place;
-  *place = &request;
+  RunQueue& row = run_[std::clamp(request.priority, 0, priorities - 1)];
+  request.run_next = nullptr;
+  (row.first == nullptr ? row.first : row.last->run_next) = &request;
+  row.last = &request;
+  ++queued_;
 }
 
-bool Shard::unqueue(Request*& head, Request& request) noexcept {
+namespace {
+
+/// Takes it out of a list by run_next. `before` is then the one before it; false: it is not there.
+bool unlink_from(Request*& head, const Request& request, Request*& before) noexcept {
+  before = nullptr;
   Request** place = &head;
-  while (*place != nullptr && *place != &request) place = &(*place)->run_next;
+  while (*place != nullptr && *place != &request) {
+    before = *place;
+    place = &before->run_next;
+  }
   if (*place == nullptr) return false;
   *place = request.run_next;
   return true;
 }
 
+}  // namespace
+
+/// From whichever list it waits in.
+void Shard::unqueue(Request& request) noexcept {
+  Request* before = nullptr;
+  RunQueue& row = run_[std::clamp(request.priority, 0, priorities - 1)];
+  if (unlink_from(row.first, request, before)) {
+    if (row.last == &request) row.last = before;
+    --queued_;
+    return;
+  }
+  if (unlink_from(request.descriptor->inode->held, request, before)) return;
+  if (unlink_from(after_direct_, request, before)) library_.wait_for_direct(-1);
+}
+
 void Shard::start_waiting() noexcept {
-  while (run_list_ != nullptr && in_flight_ < depth_) {
-    Request& request = *run_list_;
-    run_list_ = request.run_next;
-    submit(request);
+  for (RunQueue& row : run_) {
+    while (row.first != nullptr && in_flight_ < depth_) {
+      Request& request = *row.first;
+      row.first = request.run_next;
+      --queued_;
+      submit(request);
+    }
   }
 }
 
@@ -211,9 +162,7 @@ void Shard::submit(Request& request) noexcept {
     return;
   }
   // Done by the engine at once: waits to be delivered.
-  if (request.operation.state() != baton::OperationState::result_ready) return;
-  look_again_ = true;
-  collect();
+  if (request.operation.state() == baton::OperationState::result_ready) look_again_ = true;
 }
 
 void Shard::fill(Request& request) noexcept {
@@ -261,21 +210,24 @@ void Shard::completed(Operation& operation) {
 void Shard::finish(Request& request, int error, ssize_t result) noexcept {
   Descriptor& descriptor = *request.descriptor;
   const std::uint64_t number = request.number;
-  files_.unlink(request);
-  if (--pending_ == 0) busy_.store(false, std::memory_order_relaxed);
-  if (request.tally != nullptr) {
-    auto& tally = *static_cast<Cancelled*>(request.tally);
-    --tally.pending;
-    if (!descriptor.regular) --tally.streams;
-    if (error == ECANCELED) ++tally.cancelled;
+  auto* const tally = static_cast<Cancelled*>(request.tally);
+  if (tally != nullptr) {
+    --tally->pending;
+    if (!descriptor.regular) --tally->streams;
+    if (error == ECANCELED) ++tally->cancelled;
   }
+  // Published before it is unlinked: until then a cancel finds it.
+  library_.publish(request, error, result);
+  files_->unlink(request);
+  outstanding_.fetch_sub(1, std::memory_order_acq_rel);
+  give_request(request);
+  if (tally != nullptr && tally->streams == 0) answer(*tally);
   if (descriptor.inode->held != nullptr) release_held(*descriptor.inode, number);
   if (descriptor.pending == 0 && !descriptor.resting) {
     descriptor.resting = true;
     descriptor.resting_next = idle_;
     idle_ = &descriptor;
   }
-  library_.complete(request, error, result);
 }
 
 // One that was started as `number` is complete: syncs that waited for nothing else may go.
@@ -290,48 +242,54 @@ void Shard::release_held(Inode& inode, std::uint64_t number) noexcept {
       place = &sync->run_next;
     }
   }
+  // Those that wait for direct requests, too, are counted down where they are.
+  for (Request* sync = after_direct_; sync != nullptr; sync = sync->run_next) {
+    if (sync->descriptor->inode == &inode && sync->number > number) --sync->waits_for;
+  }
 }
 
-void Shard::collect() noexcept {
-  if (collecting_ || !opened_.load(std::memory_order_relaxed)) return;
-  collecting_ = true;
-  do {
-    look_again_ = false;
-    std::size_t brought = 0;
-    try {
-      brought = proactor_->poll();
-    } catch (...) {
-      library_.complain("an engine has failed");
+void Shard::release_after_direct() noexcept {
+  Request** place = &after_direct_;
+  while (Request* const sync = *place) {
+    if (library_.direct().all_complete_below(sync->after_direct)) {
+      *place = sync->run_next;
+      library_.wait_for_direct(-1);
+      launch(*sync);
+    } else {
+      place = &sync->run_next;
     }
-    start_waiting();
-    look_again_ |= brought > 0 && proactor_->glance() == baton::Glance::something;
-  } while (look_again_);
-  collecting_ = false;
-  release_idle();
+  }
 }
 
 void Shard::release_idle() noexcept {
   while (Descriptor* const descriptor = idle_) {
     idle_ = descriptor->resting_next;
     descriptor->resting = false;
-    if (descriptor->pending != 0) continue;
+    if (descriptor->pending != 0 || !files_->may_close(*descriptor)) continue;
     if (descriptor->handle != nullptr) proactor_->close_detached(*descriptor->handle);
-    files_.remove(*descriptor);
+    files_->remove(*descriptor);
   }
 }
 
 // -- cancelling -----------------------------------------------------------------------------------
 
-void Shard::cancel(int fildes, const aiocb* block, Cancelled& tally) noexcept {
-  if (!opened_.load(std::memory_order_relaxed)) return;
-  collect();
+void Shard::ask_to_cancel(Cancelled& tally) noexcept {
   Request* chosen = nullptr;
-  files_.for_each([&](Request& request) {
-    if (request.fildes != fildes || (block != nullptr && request.block != block)) return;
+  files_->for_each([&](Request& request) {
+    if (request.fildes != tally.fildes) return;
+    if (tally.block != nullptr && request.block != tally.block) return;
+    // Its result is out, or another cancel is at it.
+    if (request.stage.load(std::memory_order_relaxed) != Stage::pending) return;
     ++tally.found;
+    if (request.tally != nullptr) {
+      ++tally.pending;
+      return;
+    }
     request.next = chosen;
     chosen = &request;
   });
+  // An answer before the last of them was asked would come too early.
+  ++tally.streams;
   Request* next = nullptr;
   for (Request* request = chosen; request != nullptr; request = next) {
     next = request->next;
@@ -339,116 +297,50 @@ void Shard::cancel(int fildes, const aiocb* block, Cancelled& tally) noexcept {
     ++tally.pending;
     if (!request->descriptor->regular) ++tally.streams;
     if (!request->started) {
-      if (!unqueue(run_list_, *request)) unqueue(request->descriptor->inode->held, *request);
+      unqueue(*request);
       finish(*request, ECANCELED, -1);
     } else {
       proactor_->cancel(request->operation);
     }
   }
-  collect();
+  if (--tally.streams == 0) answer(tally);
 }
 
-void Shard::forget(Cancelled& tally) noexcept {
-  files_.for_each([&](Request& request) {
+/// From here on the tally is the caller's.
+void Shard::answer(Cancelled& tally) noexcept {
+  files_->for_each([&](Request& request) {
     if (request.tally == &tally) request.tally = nullptr;
   });
-}
-
-// -- waiting --------------------------------------------------------------------------------------
-
-int Shard::sleep(const timespec* timeout) noexcept {
-  const timespec longest = to_timespec(sleep_max_ns);
-  timespec time = longest;
-  if (timeout != nullptr && timeout->tv_sec == 0 && timeout->tv_nsec < longest.tv_nsec) {
-    time = *timeout;
-  }
-  const int descriptor = proactor_->descriptor();
-  if (glances_ && waits_by_ring_.load(std::memory_order_relaxed)) {
-    const int error = wait_for_ring(descriptor, time);
-    overslept_.store(error == ETIME, std::memory_order_relaxed);
-    if (error == 0 || error == ETIME) return 0;
-    if (error == EINTR) return error;
-    // Before Linux 5.11, or no ring after all.
-    waits_by_ring_.store(false, std::memory_order_relaxed);
-    overslept_.store(true, std::memory_order_relaxed);
-  }
-  pollfd entry{descriptor, POLLIN, 0};
-  return ::ppoll(&entry, 1, &time, nullptr) < 0 ? errno : 0;
-}
-
-void Shard::ring_bell() noexcept {
-  const std::uint64_t one = 1;
-  const int bell = bell_.load(std::memory_order_relaxed);
-  if (bell >= 0 && ::write(bell, &one, sizeof(one)) < 0) return;  // it rings already
-}
-
-bool Shard::need_helper() noexcept {
-  if (library_.options().mode == Mode::single) return library_.start_timer();
-  if (helper_.load(std::memory_order_relaxed)) return true;
-  if (!open()) return false;
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes, helper_stack);
-  pthread_t thread;
-  // Signals are blocked here, and so they are there.
-  const int error = pthread_create(&thread, &attributes, helper, this);
-  pthread_attr_destroy(&attributes);
-  if (error != 0) return false;
-  helper_.store(true, std::memory_order_release);
-  library_.helper_started();
-  return true;
-}
-
-void* Shard::helper(void* self) {
-  pthread_setname_np(pthread_self(), "uaio");
-  static_cast<Shard*>(self)->run_helper();
-  return nullptr;
-}
-
-void Shard::run_helper() {
-  for (;;) {
-    bool busy = false;
-    {
-      const Locked locked{mutex_};
-      collect();
-      busy = in_flight_ > 0;
-    }
-    const bool signals = library_.send_waiting_signals();
-    const timespec time = to_timespec(signals ? signal_pause_ns : sleep_max_ns);
-    pollfd entries[2] = {{proactor_->descriptor(), POLLIN, 0},
-                         {bell_.load(std::memory_order_relaxed), POLLIN, 0}};
-    if (::ppoll(entries, 2, busy || signals ? &time : nullptr, nullptr) <= 0) continue;
-    std::uint64_t rung = 0;
-    if (entries[1].revents != 0 && ::read(entries[1].fd, &rung, sizeof(rung)) < 0) continue;
-  }
+  std::atomic<std::uint32_t>& answered = tally.answered;
+  answered.store(1, std::memory_order_release);
+  futex_wake(answered, 1);
 }
 
 // -- fork -----------------------------------------------------------------------------------------
 
-// The requests are the parent's. The copies of their aiocbs that the child has become complete, so
-// that nobody here waits for them for ever.
+// The child has no copy of the keeper's table of descriptors. The numbers that the copied proactor
+// knows are the program's here, so it is never touched again.
 void Shard::after_fork_in_child() noexcept {
-  Request* lost = nullptr;
-  files_.for_each([&](Request& request) {
-    request.next = lost;
-    lost = &request;
-  });
-  while (Request* const request = lost) {
-    lost = request->next;
-    library_.lose(*request);
+  if (driven_by_callers()) {
+    files_->clear();
+  } else {
+    mailbox_.close_sender();
   }
-  files_.clear();
-  run_list_ = nullptr;
+  if (driven_by_callers() && proactor_ != nullptr) {
+    forked_ = true;
+  } else {
+    static_cast<void>(proactor_.release());
+  }
+  static_cast<void>(files_.release());
+  static_cast<void>(connections_.release());
+  for (RunQueue& row : run_) row = {};
+  queued_ = in_flight_ = 0;
+  after_direct_ = nullptr;
   idle_ = nullptr;
-  pending_ = in_flight_ = 0;
   collecting_ = false;
-  helper_.store(false, std::memory_order_relaxed);
-  busy_.store(false, std::memory_order_relaxed);
-  forked_ = proactor_ != nullptr;
-  opened_.store(false, std::memory_order_release);
-  const int bell = bell_.exchange(-1, std::memory_order_relaxed);
-  if (bell >= 0) ::close(bell);
+  outstanding_.store(0, std::memory_order_relaxed);
+  keeper_answer_.store(0, std::memory_order_relaxed);
+  drive_.store(Drive::undecided, std::memory_order_release);
 }
 
 }  // namespace uaio

@@ -1,25 +1,29 @@
-// Shard: a proactor, the files that are at home in it, and the thread that drives it. There is one,
-// unless files are to be shared out among several processors (UAIO=threads=N).
+// Shard: a proactor, the files that are at home in it, and what drives it. There is one, unless
+// files are to be shared out among several processors (UAIO=threads=N).
 //
-// The lock, taken with signals blocked, is round every call into Baton, so that signal handlers,
-// forks and threads always find it in order. Nobody sleeps with it: whoever waits does so by the
-// proactor's descriptor, where signals interrupt him, and then looks what there is.
+// A keeper drives it: a thread of the library's own, with a table of descriptors of its own, in
+// which no signal is delivered. Requests reach it by the mailbox, with their files. So no thread of
+// the program ever submits to a ring, whose completions would interrupt that thread's own system
+// calls; no descriptor of the program's is duplicated or closed; and what the program does to its
+// descriptors concerns neither the library's nor a request that was started before.
 //
-// Who drives. Requests of regular files that want no notification need nobody: the kernel works on
-// them, and whoever asks for one (aio_error, aio_suspend, lio_listio) collects what is complete.
-// For everything else there is the helper, from the first such request on.
+// In mode=single there is no thread: the callers drive, with the lock, in which they block signals,
+// and the timer's signal does. The same where the system refuses a keeper; then a helper that
+// shares the program's table of descriptors waits, and the callers submit.
 #pragma once
 
 #include <poll.h>
 #include <pthread.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 
 #include "baton/proactor.hpp"
 #include "files.hpp"
+#include "mailbox.hpp"
 #include "request.hpp"
 
 namespace uaio {
@@ -28,103 +32,128 @@ class Library;
 
 class Shard {
  public:
-  Shard(Library& library, std::uint32_t depth) noexcept : library_(library), depth_(depth) {}
+  Shard(Library& library, std::uint32_t depth, bool single) noexcept
+      : library_(library), depth_(depth), single_(single) {}
 
-  [[nodiscard]] pthread_mutex_t& mutex() noexcept { return mutex_; }
-
-  // -- with the lock held -------------------------------------------------------------------------
-
-  /// The record of the open file that the number names; null: no memory, or no descriptor left.
-  Descriptor* file_of(int fildes, int flags, const struct stat& status) noexcept {
-    return files_.find_or_add(fildes, flags, status);
-  }
-  /// The same if there are requests of that open file already; null: not known, or not to be told.
-  Descriptor* known_file_of(int fildes) noexcept { return files_.find_same(fildes); }
-  /// Starts it, at the engine or behind others. 0, or an errno and nothing has happened.
-  int start(Request& request, Descriptor& file) noexcept;
-  /// Finishes what the engine has completed, and starts what waited for that.
-  void collect() noexcept;
-  /// The helper runs, from now on. False: there can be no thread.
-  bool need_helper() noexcept;
+  /// Starts a filled-in request. 0, or EBADF or EAGAIN and nothing has happened. The request may be
+  /// complete, and its aiocb gone, before this returns. Any thread, and signal handlers.
+  int post(Request& request) noexcept;
 
   struct Cancelled {
     std::uint32_t found = 0;
     std::uint32_t cancelled = 0;  // complete as cancelled
     std::uint32_t pending = 0;    // asked for, and not complete yet
     std::uint32_t streams = 0;    // of those: not on files, so that they end soon
+    int fildes = -1;
+    const aiocb* block = nullptr;            // null: all of the descriptor
+    std::atomic<std::uint32_t> answered{0};  // futex
   };
-  /// Cancels what is pending on the descriptor: one request, or (null) all. `tally` is kept up to
-  /// date by collect() until forget(tally).
-  void cancel(int fildes, const aiocb* block, Cancelled& tally) noexcept;
-  void forget(Cancelled& tally) noexcept;
+  /// Cancels what is pending on the descriptor and waits until what ends soon has ended.
+  void cancel(Cancelled& tally) noexcept;
+  /// A direct request is complete: syncs may have waited for it.
+  void look_at_direct() noexcept;
 
-  [[nodiscard]] bool is_idle() const noexcept { return pending_ == 0; }
-  [[nodiscard]] std::string explain() const { return proactor_ ? proactor_->explain() : ""; }
+  /// Anything pending, until its result is published. Any thread, and signal handlers.
+  [[nodiscard]] bool busy() const noexcept {
+    return outstanding_.load(std::memory_order_acquire) != 0;
+  }
 
-  // -- without it ---------------------------------------------------------------------------------
+  // -- where callers drive ------------------------------------------------------------------------
 
-  /// Anything pending. A hint.
-  [[nodiscard]] bool busy() const noexcept { return busy_.load(std::memory_order_relaxed); }
-  /// collect() would find something, as far as can be seen without a call. Signal handlers, too.
+  [[nodiscard]] bool driven_by_callers() const noexcept {
+    return drive_.load(std::memory_order_acquire) == Drive::callers;
+  }
+  [[nodiscard]] pthread_mutex_t& mutex() noexcept { return mutex_; }
+  /// Finishes what the engine has completed, and starts what waited for that. With the lock held.
+  void collect() noexcept;
+  /// collect() would find something, as far as can be seen without a call.
   [[nodiscard]] bool has_something() const noexcept {
-    return opened_.load(std::memory_order_acquire) &&
-           proactor_->glance() == baton::Glance::something;
+    return proactor_->glance() != baton::Glance::nothing;
   }
-  /// Whether a collect() is due: it would find something, or cannot be seen to, or the last sleep
-  /// was a long one and the engine may have put something by.
-  [[nodiscard]] bool must_collect() const noexcept {
-    return opened_.load(std::memory_order_acquire) &&
-           (!glances_ || overslept_.load(std::memory_order_relaxed) || has_something());
-  }
-  [[nodiscard]] bool has_helper() const noexcept { return helper_.load(std::memory_order_acquire); }
-  /// Sleeps until the engine may have something, the time is over (null: none), or a signal handler
-  /// has run (EINTR).
-  int sleep(const timespec* timeout) noexcept;
-  /// Makes the helper look round.
-  void ring_bell() noexcept;
+  /// Sleeps until the engine may have something: 0, EAGAIN at the time, or EINTR.
+  int wait_as_caller(const timespec* until) noexcept;
 
-  /// In the child after fork, by the only thread, with the lock held since before.
+  // -- fork ---------------------------------------------------------------------------------------
+
+  void lock_for_fork() noexcept { pthread_mutex_lock(&mutex_); }
+  void unlock_after_fork() noexcept { pthread_mutex_unlock(&mutex_); }
   void after_fork_in_child() noexcept;
 
  private:
-  bool open() noexcept;
+  enum class Drive : std::uint8_t { undecided, keeper, callers };
+  /// A socket that messages, or connections, arrive by.
+  struct Inlet {
+    baton::Operation ready;
+    Shard* shard = nullptr;
+    baton::Handle* handle = nullptr;
+    int native = -1;
+  };
+  static constexpr int priorities = 21;  // 0 to sysconf(_SC_AIO_PRIO_DELTA_MAX)
+  /// In the order of starts, by run_next.
+  struct RunQueue {
+    Request* first = nullptr;
+    Request* last = nullptr;
+  };
+
+  // The program's side.
+  int ensure_drive() noexcept;
+  int send(void* pointer, unsigned kind, int fildes) noexcept;
+  int post_as_caller(Request& request) noexcept;
+  void cancel_as_caller(Cancelled& tally) noexcept;
+  bool open(bool keeper) noexcept;
+
+  // The keeper's.
+  static void* keep(void* self);
+  static void* help(void* self);
+  int become_keeper() noexcept;
+  void run_keeper() noexcept;
+  void run_helper() noexcept;
+  bool listen_by(Inlet& inlet, int native, baton::CompletionFunction function) noexcept;
+  static void on_connection(baton::Operation& operation);
+  static void on_mail(baton::Operation& operation);
+  void take_message(std::uintptr_t word, int native) noexcept;
+  void take_request_in(Request& request, int native) noexcept;
+
+  // Whoever drives.
+  int start(Request& request, int fildes) noexcept;
   bool ensure_handle(Descriptor& descriptor) noexcept;
   void launch(Request& request) noexcept;
   void queue(Request& request) noexcept;
-  bool unqueue(Request*& head, Request& request) noexcept;
+  void unqueue(Request& request) noexcept;
   void start_waiting() noexcept;
   void submit(Request& request) noexcept;
   void fill(Request& request) noexcept;
   static void completed(baton::Operation& operation);
   void finish(Request& request, int error, ssize_t result) noexcept;
   void release_held(Inode& inode, std::uint64_t number) noexcept;
+  void release_after_direct() noexcept;
   void release_idle() noexcept;
-  [[nodiscard]] bool drives_itself(const Request& request) const noexcept;
-  static void* helper(void* self);
-  void run_helper();
+  void ask_to_cancel(Cancelled& tally) noexcept;
+  void answer(Cancelled& tally) noexcept;
 
   Library& library_;
   const std::uint32_t depth_;
+  const bool single_;
+  std::atomic<Drive> drive_{Drive::undecided};
+  std::atomic<std::uint32_t> outstanding_{0};
+  // Held while a drive is chosen or a sender is made anew; where callers drive, round all of it.
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
-  std::atomic<bool> opened_{false};
-  std::atomic<bool> helper_{false};
-  std::atomic<bool> busy_{false};
-  std::atomic<int> bell_{-1};
-  std::atomic<bool> waits_by_ring_{true};
-  std::atomic<bool> overslept_{true};
+  Mailbox mailbox_;
+  std::atomic<std::uint32_t> keeper_answer_{0};  // futex: 1 + errno, once the keeper has tried
 
-  // Guarded by the lock; the pointer is constant once opened_ is set.
+  // The keeper's, or guarded by the lock. The pointer is constant once drive_ is set.
   std::unique_ptr<baton::Proactor> proactor_;
-  Files files_;
-  Request* run_list_ = nullptr;  // by priority, then in order of starts
-  Descriptor* idle_ = nullptr;   // nothing pending: to be released when Baton has let go
+  std::unique_ptr<Files> files_;
+  std::unique_ptr<Inlet> connections_;
+  RunQueue run_[priorities];
+  std::uint32_t queued_ = 0;
+  Request* after_direct_ = nullptr;  // syncs that wait for direct requests, by run_next
+  Descriptor* idle_ = nullptr;       // nothing pending: to be released when Baton has let go
   std::uint64_t number_ = 0;
-  std::uint32_t pending_ = 0;
   std::uint32_t in_flight_ = 0;
   bool collecting_ = false;
   bool look_again_ = false;
-  bool glances_ = false;  // completions are seen without a call
-  bool forked_ = false;
+  bool forked_ = false;  // callers: the proactor is the parent's, and to be opened again
 };
 
 }  // namespace uaio

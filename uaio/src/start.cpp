@@ -50,14 +50,16 @@ bool is_bad_offset(int fildes, int flags, Action action, off_t offset) noexcept 
   return S_ISREG(status.st_mode) || S_ISBLK(status.st_mode) || S_ISDIR(status.st_mode);
 }
 
+/// As the system's library: the call itself refuses this alone.
+bool has_valid_priority(const aiocb& block, Action action) noexcept {
+  // Of a sync's members only the descriptor and the notification mean something.
+  return syncs(action) || (block.aio_reqprio >= 0 && block.aio_reqprio <= priority_max);
+}
+
 /// 0 or an errno; what is right goes to `transfer`.
 int check(const aiocb& block, Action action, Transfer& transfer) noexcept {
   const int flags = ::fcntl(block.aio_fildes, F_GETFL);
   if (flags < 0 || !access_allows(flags, action)) return EBADF;
-  // Of a sync's members only the descriptor and the notification mean something.
-  const bool priority_is_valid =
-      syncs(action) || (block.aio_reqprio >= 0 && block.aio_reqprio <= priority_max);
-  if (!priority_is_valid) return EINVAL;
   const ssize_t bytes = syncs(action) ? 0 : bytes_of(block, action);
   if (bytes < 0) return EINVAL;
   if (is_bad_offset(block.aio_fildes, flags, action, block.aio_offset)) return EINVAL;
@@ -75,37 +77,34 @@ int check(const aiocb& block, Action action, Transfer& transfer) noexcept {
 // whoever goes by one is right all the same when the program has changed the file meanwhile.
 //
 // `plain`: open for buffered transfers, without O_DIRECT, a kind of O_SYNC, O_APPEND or O_NONBLOCK.
-// The kernel's own answer is trusted for so many requests; at worst a caller has to wait for the
-// device. `direct`: worth a look whether requests of the same open file are pending.
+// `direct`: a file open with O_DIRECT, and none of the others. The kernel's answer is trusted for
+// so many requests; at worst a caller has to wait for the device, or appends lose their order.
 class Hints {
  public:
-  [[nodiscard]] bool take_plain(int fildes) noexcept {
+  [[nodiscard]] bool take_plain(int fildes) noexcept { return take(fildes, plain); }
+  [[nodiscard]] bool take_direct(int fildes) noexcept { return take(fildes, direct); }
+  void note_plain(int fildes, int flags) noexcept {
+    if (has_room(fildes)) set(fildes, (flags & (special | O_DIRECT)) == 0 ? plain + trust : 0);
+  }
+  void note_direct(int fildes) noexcept {
+    if (has_room(fildes)) set(fildes, direct + trust);
+  }
+  static constexpr int special = O_SYNC | O_DSYNC | O_APPEND | O_NONBLOCK;
+
+ private:
+  static constexpr int count = 1'024;
+  static constexpr std::uint8_t trust = 127;
+  static constexpr std::uint8_t plain = 0;
+  static constexpr std::uint8_t direct = 128;
+  bool take(int fildes, std::uint8_t kind) noexcept {
     if (!has_room(fildes)) return false;
     std::atomic<std::uint8_t>& hint = hints_[fildes];
     // relaxed, and no read-modify-write: a hint, whose loss costs a system call.
     const std::uint8_t now = hint.load(std::memory_order_relaxed);
-    if (now == 0 || now == direct) return false;
+    if ((now & direct) != kind || (now & trust) == 0) return false;
     hint.store(static_cast<std::uint8_t>(now - 1), std::memory_order_relaxed);
     return true;
   }
-  [[nodiscard]] bool is_direct(int fildes) const noexcept {
-    return has_room(fildes) && hints_[fildes].load(std::memory_order_relaxed) == direct;
-  }
-  /// A transfer was done at once.
-  void note_done(int fildes, int flags) noexcept {
-    constexpr int special = O_DIRECT | O_SYNC | O_DSYNC | O_APPEND | O_NONBLOCK;
-    if (has_room(fildes)) set(fildes, (flags & special) == 0 ? trust : 0);
-  }
-  /// One goes to the engine.
-  void note_begun(int fildes, int flags) noexcept {
-    const bool now = (flags & O_DIRECT) != 0;
-    if (has_room(fildes) && now != is_direct(fildes)) set(fildes, now ? direct : 0);
-  }
-
- private:
-  static constexpr int count = 1'024;
-  static constexpr std::uint8_t trust = 254;
-  static constexpr std::uint8_t direct = 255;
   void set(int fildes, std::uint8_t hint) noexcept {
     hints_[fildes].store(hint, std::memory_order_relaxed);
   }
@@ -129,17 +128,17 @@ AtOnce try_plain(const aiocb& block, Action action) noexcept {
   Library& library = Library::get();
   if (!is_simple(block, action) || !hints.take_plain(block.aio_fildes)) return {};
   const Transfer transfer = transfer_of(block, action, 0, block.aio_nbytes);
-  if (writes(action) && (library.busy() || is_beyond_limit(transfer))) return {};
+  if (writes(action) && (library.shards_busy() || is_beyond_limit(transfer))) return {};
   const AtOnce done = try_at_once(transfer, library.options(), false, 1);
   // What is wrong, the long way tells.
   return done.answer == AtOnce::Answer::done ? done : AtOnce{};
 }
 
-/// With the shard's lock held. 0 or an errno, and nothing has happened.
-int start_in(Shard& shard, Descriptor& file, aiocb& block, const Transfer& transfer,
-             std::size_t moved, const Notification& note, Group* group) noexcept {
+/// Filled in and counted by its list; null: no memory.
+Request* make_request(aiocb& block, const Transfer& transfer, std::size_t moved,
+                      const Notification& note, Group* group) noexcept {
   Request* const request = take_request();
-  if (request == nullptr) return EAGAIN;
+  if (request == nullptr) return nullptr;
   request->block = &block;
   request->fildes = transfer.fildes;
   request->action = transfer.action;
@@ -154,48 +153,92 @@ int start_in(Shard& shard, Descriptor& file, aiocb& block, const Transfer& trans
     group->left.fetch_add(1, std::memory_order_relaxed);
     group->users.fetch_add(1, std::memory_order_relaxed);
   }
-  Block{block}.set_pending();
-  // The request may be complete, and its aiocb gone, before this returns.
-  const int error = shard.start(*request, file);
-  if (error == 0) return 0;
-  if (group != nullptr) {
-    group->left.fetch_sub(1, std::memory_order_relaxed);
-    group->users.fetch_sub(1, std::memory_order_relaxed);
+  return request;
+}
+
+/// Was not started after all.
+void unmake_request(Request& request) noexcept {
+  if (request.group != nullptr) {
+    request.group->left.fetch_sub(1, std::memory_order_relaxed);
+    request.group->users.fetch_sub(1, std::memory_order_relaxed);
   }
-  give_request(*request);
+  give_request(request);
+}
+
+/// By the keeper. 0 or an errno; the request is gone either way.
+int post(Request& request) noexcept {
+  Library& library = Library::get();
+  library.count(Library::at_engine);
+  struct stat status{};
+  // Only several shards have to be told apart.
+  if (library.shards().size() > 1 && ::fstat(request.fildes, &status) != 0) {
+    unmake_request(request);
+    return EBADF;
+  }
+  const int error = library.shard_of(status).post(request);
+  if (error != 0) unmake_request(request);
   return error;
 }
 
-int start_at_engine(aiocb& block, const Transfer& transfer, std::size_t moved,
-                    const Notification& note, Group* group) noexcept {
-  Library& library = Library::get();
-  struct stat status{};
-  if (::fstat(transfer.fildes, &status) != 0) return EBADF;
-  Shard& shard = library.shard_of(status);
-  const Locked locked{shard.mutex()};
-  Descriptor* const file = shard.file_of(transfer.fildes, transfer.flags, status);
-  if (file == nullptr) return EAGAIN;
-  return start_in(shard, *file, block, transfer, moved, note, group);
+/// Whether somebody has to collect although nobody asks.
+bool needs_watcher(const Notification& note, const Group* group) noexcept {
+  return !note.silent() || (group != nullptr && !group->note.silent()) ||
+         Library::get().options().mode == Mode::helper;
 }
 
-/// The short way to the engine: more of an open file that it is at work on already. False: not
-/// known, or something is wrong, which the long way tells.
-bool try_direct(aiocb& block, Action action, const Notification& note, Group* group) noexcept {
+/// Past the page cache, by the kernel's native AIO. 0 or an errno.
+int start_direct(aiocb& block, const Transfer& transfer, const Notification& note, Group* group,
+                 Batch* batch) noexcept {
   Library& library = Library::get();
-  if (!is_simple(block, action) || block.aio_offset < 0 || !hints.is_direct(block.aio_fildes) ||
-      !library.busy() || library.shards().size() > 1) {
+  if (needs_watcher(note, group) && !library.need_watcher()) return EAGAIN;
+  Request* request = make_request(block, transfer, 0, note, group);
+  if (request == nullptr) return EAGAIN;
+  if (batch != nullptr) {
+    batch->requests[batch->count++] = request;
+    return batch->count < Direct::batch_max ? 0 : flush(*batch);
+  }
+  Batch alone;
+  alone.requests[alone.count++] = request;
+  return flush(alone);
+}
+
+bool takes_direct_road() noexcept {
+  Library& library = Library::get();
+  return library.options().direct && !library.options().depth_is_given && library.direct().open();
+}
+
+/// The short way past the page cache. False: not known, or something is wrong, which the long way
+/// tells; then nothing has happened.
+bool try_direct(aiocb& block, Action action, const Notification& note, Group* group, Batch* batch,
+                int& error) noexcept {
+  if (!is_simple(block, action) || block.aio_offset < 0 || !hints.take_direct(block.aio_fildes) ||
+      !takes_direct_road()) {
     return false;
   }
-  // A read's route hangs on nothing that can be changed while the file is open; a write's place
-  // among others does.
-  const int flags = writes(action) ? ::fcntl(block.aio_fildes, F_GETFL) : 0;
-  Shard& shard = *library.shards().front();
-  const Locked locked{shard.mutex()};
-  Descriptor* const file = shard.known_file_of(block.aio_fildes);
-  if (file == nullptr || !file->regular || !access_allows(file->flags, action)) return false;
-  const Transfer transfer = transfer_of(block, action, file->flags, block.aio_nbytes);
-  if (writes(action) && (flags != file->flags || is_beyond_limit(transfer))) return false;
-  return start_in(shard, *file, block, transfer, 0, note, group) == 0;
+  const Transfer transfer = transfer_of(block, action, O_DIRECT, block.aio_nbytes);
+  if (writes(action) && !(batch != nullptr && batch->unlimited)) {
+    if (is_beyond_limit(transfer)) return false;
+    if (batch != nullptr) batch->unlimited = has_no_size_limit();
+  }
+  error = start_direct(block, transfer, note, group, batch);
+  return true;
+}
+
+bool is_on_device(int fildes) noexcept {
+  struct stat status{};
+  return ::fstat(fildes, &status) == 0 && (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode));
+}
+
+/// A sync waits for the direct requests that were started before it. 0 or an errno.
+int start_at_keeper(aiocb& block, const Transfer& transfer, std::size_t moved,
+                    const Notification& note, Group* group) noexcept {
+  Library& library = Library::get();
+  const bool after_direct = syncs(transfer.action) && library.direct().busy();
+  if (after_direct && !library.need_watcher()) return EAGAIN;
+  Request* const request = make_request(block, transfer, moved, note, group);
+  if (request == nullptr) return EAGAIN;
+  if (after_direct) request->after_direct = library.direct().next_number();
+  return post(*request);
 }
 
 constexpr std::size_t run_max = 64;
@@ -228,7 +271,7 @@ std::size_t begin_run(aiocb* const list[], std::size_t count, bool tells_each,
   if (first == nullptr || first->aio_offset < 0) return 0;
   if (first->aio_lio_opcode != LIO_READ && first->aio_lio_opcode != LIO_WRITE) return 0;
   const Action action = action_of(first->aio_lio_opcode);
-  if (writes(action) && library.busy()) return 0;
+  if (writes(action) && library.shards_busy()) return 0;
   const Options& options = library.options();
   std::array<iovec, run_max> pieces;
   const std::size_t length =
@@ -248,48 +291,90 @@ std::size_t begin_run(aiocb* const list[], std::size_t count, bool tells_each,
     }
     moved -= pieces[done].iov_len;
     library.complete_at_once(block, 0, static_cast<ssize_t>(pieces[done].iov_len),
-                             tells_each ? Notification::from(block.aio_sigevent) : Notification{});
+                             tells_each ? Notification::from(block.aio_sigevent) : Notification{},
+                             nullptr);
   }
   return done;
 }
 
-int begin(aiocb& block, Action action, const Notification& note, Group* group) noexcept {
+int flush(Batch& batch) noexcept {
   Library& library = Library::get();
-  if (library.options().trace) {
-    library.trace("start", &block, static_cast<long>(action), block.aio_fildes);
-  }
-  AtOnce done = try_plain(block, action);
-  if (done.answer == AtOnce::Answer::done) {
-    library.complete_at_once(block, 0, static_cast<ssize_t>(done.moved), note);
-    return 0;
-  }
-  if (try_direct(block, action, note, group)) {
-    library.count(Library::at_engine);
-    return 0;
-  }
-  Transfer transfer{};
-  int error = check(block, action, transfer);
-  if (error == 0 && !syncs(action)) {
-    if (writes(action) && is_beyond_limit(transfer)) {
-      done = {AtOnce::Answer::failed, EFBIG, 0};
-    } else {
-      done = try_at_once(transfer, library.options(), library.busy(),
-                         group != nullptr && group->waited_for ? list_patience : 1);
+  const std::size_t refused = library.direct().start(batch.requests, batch.count);
+  for (std::size_t i = refused; i < batch.count; ++i) library.count(Library::direct_starts);
+  batch.count = 0;
+  int error = 0;
+  for (std::size_t i = 0; i < refused; ++i) {
+    Request& request = *batch.requests[i];
+    request.native = native_none;
+    request.handover.store(Handover::none, std::memory_order_relaxed);
+    aiocb& block = *request.block;
+    if (const int answer = post(request); answer != 0) {
+      library.refuse(block, answer);
+      error = answer;
     }
+  }
+  return error;
+}
+
+namespace {
+
+/// The long way: asks about the descriptor. 0 or an errno, which is the request's.
+int begin_checked(aiocb& block, Action action, const Notification& note, Group* group,
+                  Batch* batch) noexcept {
+  Library& library = Library::get();
+  Transfer transfer{};
+  if (const int error = check(block, action, transfer); error != 0) return error;
+  AtOnce done;
+  if (!syncs(action)) {
+    if (writes(action) && is_beyond_limit(transfer)) {
+      library.complete_at_once(block, EFBIG, -1, note, group);
+      return 0;
+    }
+    if ((transfer.flags & O_DIRECT) != 0 && (transfer.flags & Hints::special) == 0 &&
+        takes_direct_road() && transfer.offset >= 0 && is_on_device(transfer.fildes)) {
+      hints.note_direct(transfer.fildes);
+      return start_direct(block, transfer, note, group, batch);
+    }
+    done = try_at_once(transfer, library.options(), library.shards_busy(),
+                       group != nullptr && group->waited_for ? list_patience : 1);
     if (done.answer != AtOnce::Answer::engine) {
       const bool failed = done.answer == AtOnce::Answer::failed;
-      if (!failed) hints.note_done(transfer.fildes, transfer.flags);
-      if (failed && group != nullptr) group->failed.store(true, std::memory_order_relaxed);
+      if (!failed) hints.note_plain(transfer.fildes, transfer.flags);
       library.complete_at_once(block, done.error, failed ? -1 : static_cast<ssize_t>(done.moved),
-                               note);
+                               note, group);
       return 0;
     }
     if (reads(action) && (transfer.flags & O_DIRECT) == 0) library.count(Library::not_cached);
   }
+  return start_at_keeper(block, transfer, done.moved, note, group);
+}
+
+}  // namespace
+
+int begin(aiocb& block, Action action, const Notification& note, Group* group, Names names,
+          Batch* batch) noexcept {
+  Library& library = Library::get();
+  if (library.options().trace) {
+    library.trace("start", &block, static_cast<long>(action), block.aio_fildes);
+  }
+  int error = library.notifier().prepare(note);
   if (error == 0) {
-    library.count(Library::at_engine);
-    hints.note_begun(transfer.fildes, transfer.flags);
-    error = start_at_engine(block, transfer, done.moved, note, group);
+    const AtOnce done = try_plain(block, action);
+    if (done.answer == AtOnce::Answer::done) {
+      library.complete_at_once(block, 0, static_cast<ssize_t>(done.moved), note, group);
+      return 0;
+    }
+    const bool valid = has_valid_priority(block, action);
+    if (!valid) error = EINVAL;
+    if (valid && !try_direct(block, action, note, group, batch, error)) {
+      const NoCancel no_cancel;
+      error = begin_checked(block, action, note, group, batch);
+    }
+    // With the system's library these come from the thread that makes the transfer.
+    if (valid && error != 0 && error != EAGAIN && !syncs(action) && names == Names::system) {
+      library.complete_at_once(block, error, -1, note, group);
+      return 0;
+    }
   }
   if (error != 0) library.refuse(block, error);
   return error;

@@ -6,12 +6,26 @@
 
 #include <cstddef>
 
+#include "calls.hpp"
+#include "direct.hpp"
 #include "request.hpp"
 
 namespace uaio {
 
-/// 0 or an errno; then the aiocb says so, too.
-int begin(aiocb& block, Action action, const Notification& note, Group* group) noexcept;
+/// Direct requests of a list, to be taken to the kernel by one call.
+struct Batch {
+  Request* requests[Direct::batch_max];
+  std::size_t count = 0;
+  bool unlimited = false;  // there is no limit of file sizes (RLIMIT_FSIZE): asked once for a list
+};
+
+/// 0 or an errno; then the aiocb says so, too. `system`: what is wrong with the descriptor, the
+/// place or the size is an error of the request, as with the system's library. With a batch, a
+/// direct request may only be put there.
+int begin(aiocb& block, Action action, const Notification& note, Group* group, Names names,
+          Batch* batch = nullptr) noexcept;
+/// Starts what is in the batch. 0, or the errno of the last that could not be started.
+int flush(Batch& batch) noexcept;
 
 /// The front of a list by one call, if its requests lie behind one another in a file and the page
 /// cache serves them. How many are complete; the rest is to be begun one by one. `asked`: for how

@@ -25,11 +25,21 @@ Library& library() {
 
 extern "C" {
 
-int uaio_read(aiocb* request) { return library(), uaio::start(request, Action::read); }
-int uaio_write(aiocb* request) { return library(), uaio::start(request, Action::write); }
-int uaio_readv(aiocb* request) { return library(), uaio::start(request, Action::readv); }
-int uaio_writev(aiocb* request) { return library(), uaio::start(request, Action::writev); }
-int uaio_fsync(int operation, aiocb* request) { return library(), uaio::sync(operation, request); }
+int uaio_read(aiocb* request) {
+  return library(), uaio::start(request, Action::read, Names::thesis);
+}
+int uaio_write(aiocb* request) {
+  return library(), uaio::start(request, Action::write, Names::thesis);
+}
+int uaio_readv(aiocb* request) {
+  return library(), uaio::start(request, Action::readv, Names::thesis);
+}
+int uaio_writev(aiocb* request) {
+  return library(), uaio::start(request, Action::writev, Names::thesis);
+}
+int uaio_fsync(int operation, aiocb* request) {
+  return library(), uaio::sync(operation, request, Names::thesis);
+}
 int ulio_listio(int mode, aiocb* const list[], int count, sigevent* event) {
   return library(), uaio::start_list(mode, list, count, event, Names::thesis);
 }

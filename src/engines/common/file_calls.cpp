@@ -40,11 +40,12 @@ bool is_read(const Operation& operation) noexcept {
          operation.kind() == OperationKind::read_stream;
 }
 
-// EAGAIN: it would block. EOPNOTSUPP, ENOSYS: not by this file system or kernel. EINVAL, EINTR: a
-// worker finds out, without the flag. Everything else is the outcome: EBADF, ESPIPE, EISDIR,
-// EFAULT, EIO, ENOSPC, EDQUOT, EFBIG, ENXIO, EPERM.
+// EAGAIN: it would block. EOPNOTSUPP, ENOSYS: not by this file system or kernel. EPERM: a filter
+// may refuse the call. EINVAL, EINTR, EPERM: a worker finds out, without the flag. Everything else
+// is the outcome: EBADF, ESPIPE, EISDIR, EFAULT, EIO, ENOSPC, EDQUOT, EFBIG, ENXIO.
 bool needs_worker(int error) noexcept {
-  return FileCalls::means_never(error) || error == EAGAIN || error == EINVAL || error == EINTR;
+  return FileCalls::means_never(error) || error == EAGAIN || error == EINVAL || error == EINTR ||
+         error == EPERM;
 }
 
 }  // namespace

@@ -27,6 +27,11 @@ namespace {
 
 constexpr off_t current_position = -1;
 
+/// An older call is to be tried: the kernel does not know this one, or a filter refuses it (EPERM).
+bool is_refused(int error) noexcept {
+  return error == EOPNOTSUPP || error == ENOSYS || error == EINVAL || error == EPERM;
+}
+
 }  // namespace
 
 bool ready_now(const os::System& system, NativeHandle fd, short events) noexcept {
@@ -41,7 +46,7 @@ ssize_t PipeCalls::read(const Handle& handle, iovec* pieces, std::size_t count) 
   const int number = static_cast<int>(count);
   if (!handle.nonblocking()) {
     const ssize_t moved = system_.preadv2(fd, pieces, number, current_position, RWF_NOWAIT);
-    if (moved >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)) return moved;
+    if (moved >= 0 || !is_refused(errno)) return moved;
     if (!ready_now(system_, fd, POLLIN)) {
       errno = EAGAIN;
       return -1;
@@ -68,7 +73,7 @@ ssize_t PipeCalls::write(const Handle& handle, iovec* pieces, std::size_t count)
   if (no_signal_writes_.load(std::memory_order_relaxed)) {
     const ssize_t moved = system_.pwritev2(handle.native(), pieces, static_cast<int>(count),
                                            current_position, RWF_NOSIGNAL);
-    if (moved >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)) return moved;
+    if (moved >= 0 || !is_refused(errno)) return moved;
     if (errno != EINVAL) no_signal_writes_.store(false, std::memory_order_relaxed);
   }
   return write_without_signal(handle.native(), pieces, count);

@@ -147,6 +147,22 @@ TEST_P(Files, a_file_system_without_nowait_is_asked_once) {
   EXPECT_EQ(faults().count(Call::pwritev2), 4U);
 }
 
+TEST_P(Files, a_filter_that_refuses_the_flag_is_passed_by) {
+  std::string text = "hello";
+  std::string back(text.size(), '\0');
+  Operation write;
+  faults().fail(Call::pwritev2, EPERM);
+  set_file(write, OperationKind::write_file, handle, text, 0);
+  ASSERT_TRUE(driver.complete(write));
+  EXPECT_EQ(*write.result(), 5U);
+  Operation read;
+  faults().fail(Call::preadv2, EPERM);
+  set_file(read, OperationKind::read_file, handle, back, 0);
+  ASSERT_TRUE(driver.complete(read));
+  EXPECT_EQ(*read.result(), 5U);
+  EXPECT_EQ(back, text);
+}
+
 TEST_P(Files, errors_are_completions) {
   char buffer[8];
   Operation read;

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Counts the system calls of a request and compares them with their bounds.
+
+calls.py PROGRAM PRELOAD
+
+Two runs of different lengths are counted by strace, and the difference is divided, so that what is
+done once does not count. Exit 77: there is no strace, or it may not trace.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+# kind: (the shorter run, the longer, the most calls for each more). docs/decisions/0009.
+BOUNDS = {
+    "cached_read": (500, 4500, 1.03),
+    "direct_read_1": (200, 700, 3),
+    "direct_read_32": (320, 1920, 1.3),
+    # One of the two is getrlimit, which keeps SIGXFSZ from the program.
+    "buffered_write": (500, 4500, 2.05),
+    "list": (5, 25, 8),
+    "list_zeroed": (5, 25, 8),
+    # Of a second, in milliseconds. The threads' start may cost a call more in one of the runs.
+    "idle_pipe": (200, 1200, 0.005),
+}
+
+
+def count(program, preload, kind, length, folder):
+    table = os.path.join(folder, "table")
+    command = ["strace", "-f", "-c", "-U", "calls,name", "-o", table,
+               "-E", f"LD_PRELOAD={preload}", "-E", f"UAIO_TEST_FOLDER={folder}", program, kind,
+               str(length)]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        print(f"skipped: strace cannot trace {kind}: {done.stderr.strip()[-200:]}")
+        sys.exit(77)
+    with open(table, encoding="utf-8") as lines:
+        rows = [line.split() for line in lines]
+    return sum(int(row[0]) for row in rows if len(row) == 2 and row[0].isdigit()
+               and row[1] != "total")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("program")
+    parser.add_argument("preload")
+    arguments = parser.parse_args()
+    if shutil.which("strace") is None:
+        print("skipped: there is no strace")
+        sys.exit(77)
+    over = 0
+    with tempfile.TemporaryDirectory(prefix="uaio-calls-") as folder:
+        for kind, (short, long, most) in BOUNDS.items():
+            low, high = (count(arguments.program, arguments.preload, kind, length, folder)
+                         for length in (short, long))
+            each = (high - low) / (long - short)
+            verdict = "ok" if each <= most else "TOO MANY"
+            over += each > most
+            print(f"{kind:16} {each:8.3f} system calls each, at most {most:5} {verdict}",
+                  flush=True)
+    sys.exit(1 if over else 0)
+
+
+main()

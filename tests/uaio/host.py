@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Runs the host suite, case by case, on the system's AIO and on ours, and prints the table.
+
+host.py PROGRAM PRELOAD [--uaio OPTIONS] [--environment NAME=VALUE]... [--no-system]
+        [--document FILE] [--check FILE] [CASE...]
+
+Fails when a case fails on ours. --document writes the table between its marks in a page;
+--check fails when the cases of that page are not those of the program.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+MARKS = ("<!-- host suite: begin -->", "<!-- host suite: end -->")
+SECONDS = {"system": 5, "uaio": 60}  # some cases never end on the system's library
+
+
+def run(program, case, folder, preload, options, extra):
+    seconds = SECONDS["uaio" if preload else "system"]
+    environment = dict(os.environ, UAIO_TEST_FOLDER=folder)
+    environment.pop("UAIO", None)
+    environment.update(pair.split("=", 1) for pair in extra)
+    if preload:
+        environment["LD_PRELOAD"] = preload
+    if options:
+        environment["UAIO"] = options
+    process = subprocess.Popen([program, case], env=environment, stdout=subprocess.PIPE, text=True,
+                               start_new_session=True)
+    try:
+        output = process.communicate(timeout=seconds)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        process.communicate()
+        return "hangs"
+    if process.returncode < 0:
+        return f"ends by signal {-process.returncode}"
+    lines = output.strip().splitlines()
+    return lines[-1] if lines else f"status {process.returncode}"
+
+
+def short(answer):
+    if answer == "ok" or answer.startswith(("hangs", "ends by", "skipped")):
+        return answer.split(":")[0]
+    return "fails"
+
+
+def table(cases, answers):
+    lines = ["| what must not change | case | system | uaio |", "|---|---|---|---|"]
+    for name, point in cases.items():
+        lines.append(f"| {point} | {name} | {short(answers['system'][name])} "
+                     f"| {short(answers['uaio'][name])} |")
+    passed = {side: sum(short(each) == "ok" for each in column.values())
+              for side, column in answers.items()}
+    lines.append(f"| | **{len(cases)} cases pass** | **{passed['system']}** "
+                 f"| **{passed['uaio']}** |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("program")
+    parser.add_argument("preload", help="the library, with others before it if need be")
+    parser.add_argument("cases", nargs="*")
+    parser.add_argument("--uaio", help="options for our library")
+    parser.add_argument("--environment", action="append", default=[])
+    parser.add_argument("--without", action="append", default=[], metavar="CASE=REASON")
+    parser.add_argument("--no-system", action="store_true", help="leave the system's column out")
+    parser.add_argument("--document", type=Path)
+    parser.add_argument("--check", type=Path)
+    arguments = parser.parse_args()
+    listed = subprocess.run([arguments.program, "--list"], stdout=subprocess.PIPE, text=True,
+                            check=True).stdout
+    cases = dict(sorted((line.split("|") for line in listed.splitlines()),
+                        key=lambda pair: (pair[1], pair[0])))
+    if arguments.check:
+        page = arguments.check.read_text()
+        rows = page.split(MARKS[0])[1].split(MARKS[1])[0].split("|---")[-1]
+        written = set(re.findall(r"^\| [^|]+ \| (\w+) \|", rows, re.MULTILINE))
+        if written != set(cases):
+            sys.exit(f"{arguments.check}: the table lacks, or has too many: "
+                     f"{sorted(written ^ set(cases))}; write it with --document")
+    if arguments.cases:
+        cases = {name: cases[name] for name in arguments.cases}
+    for left_out in arguments.without:
+        case, reason = left_out.split("=", 1)
+        if cases.pop(case, None):
+            print(f"skipped: {case}: {reason}")
+    answers = {"system": {}, "uaio": {}}
+    failures = []
+    with tempfile.TemporaryDirectory(prefix="uaio-host-") as folder:
+        for case in cases:
+            begin = time.monotonic()
+            if not arguments.no_system:
+                answer = run(arguments.program, case, folder, None, None, [])
+                # A second time: the system's own rare faults are not what is shown here.
+                if answer not in ("ok", "hangs"):
+                    answer = run(arguments.program, case, folder, None, None, [])
+                answers["system"][case] = answer
+            answers["uaio"][case] = run(arguments.program, case, folder, arguments.preload,
+                                        arguments.uaio, arguments.environment)
+            row = " ".join(f"{column.get(case, '-')[:50]:52}" for column in answers.values())
+            print(f"{time.monotonic() - begin:5.1f} s {case:42}{row}".rstrip(), flush=True)
+            if answers["uaio"][case] != "ok" and not answers["uaio"][case].startswith("skipped"):
+                failures.append(case)
+    if arguments.document:
+        page = arguments.document.read_text()
+        before, rest = page.split(MARKS[0])
+        after = rest.split(MARKS[1])[1]
+        arguments.document.write_text(before + MARKS[0] + "\n" + table(cases, answers) + "\n"
+                                      + MARKS[1] + after)
+    print(f"{len(cases)} cases, {len(failures)} fail on ours" + "".join(f"\n  {each}"
+                                                                        for each in failures))
+    sys.exit(1 if failures else 0)
+
+
+main()

@@ -1,0 +1,135 @@
+#include "host.hpp"
+
+#include <sys/wait.h>
+#include <time.h>
+
+#include <string_view>
+
+namespace host {
+
+std::vector<Case>& cases() {
+  static std::vector<Case> all;
+  return all;
+}
+
+void fail(int line, const char* what) {
+  std::printf("line %d: %s (errno %d)\n", line, what, errno);
+  std::fflush(stdout);
+  ::_exit(1);
+}
+
+void skip(const char* why) {
+  std::printf("skipped: %s\n", why);
+  std::fflush(stdout);
+  ::_exit(77);
+}
+
+int rounds() { return std::getenv("UAIO_HOST_LONG") != nullptr ? 300 : 40; }
+
+std::string folder() {
+  const char* const given = std::getenv("UAIO_TEST_FOLDER");
+  return given != nullptr ? given : "/tmp";
+}
+
+int temporary(int flags, std::size_t size) {
+  std::string name = folder() + "/uaio-host-XXXXXX";
+  const int first = ::mkstemp(name.data());
+  CHECK(first >= 0);
+  const std::vector<char> bytes(size, 'x');
+  CHECK(::write(first, bytes.data(), size) == static_cast<ssize_t>(size));
+  CHECK(::fdatasync(first) == 0);
+  const int file = ::open(name.c_str(), O_RDWR | flags);
+  CHECK(file >= 0);
+  ::unlink(name.c_str());
+  ::close(first);
+  return file;
+}
+
+void* aligned(std::size_t size) {
+  void* memory = nullptr;
+  CHECK(::posix_memalign(&memory, 4'096, size) == 0);
+  std::memset(memory, 'm', size);
+  return memory;
+}
+
+Pipe::Pipe() { CHECK(::pipe(ends) == 0); }
+
+aiocb request(int fildes, void* data, std::size_t size, off_t offset) {
+  aiocb block{};
+  block.aio_fildes = fildes;
+  block.aio_buf = data;
+  block.aio_nbytes = size;
+  block.aio_offset = offset;
+  block.aio_sigevent.sigev_notify = SIGEV_NONE;
+  return block;
+}
+
+void wait_for(const aiocb& block) {
+  const aiocb* const list[] = {&block};
+  while (aio_error(&block) == EINPROGRESS) {
+    CHECK(aio_suspend(list, 1, nullptr) == 0 || errno == EINTR);
+  }
+}
+
+ssize_t finish(aiocb& block) {
+  wait_for(block);
+  const int error = aio_error(&block);
+  const ssize_t result = aio_return(&block);
+  errno = error;
+  return result;
+}
+
+int in_child(const std::function<void()>& what) {
+  std::fflush(stdout);
+  const pid_t child = ::fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    what();
+    ::_exit(0);
+  }
+  int status = 0;
+  CHECK(::waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void until(const std::function<bool()>& what) {
+  const timespec moment{0, 200'000};
+  while (!what()) ::nanosleep(&moment, nullptr);
+}
+
+Load::Load() : file_(temporary(O_DIRECT, 16U << 20)) {
+  for (aiocb& each : blocks_) each = request(file_, aligned(size), size);
+  for (aiocb& each : blocks_) CHECK(aio_read(&each) == 0);
+}
+
+void Load::top_up() {
+  for (aiocb& each : blocks_) {
+    if (aio_error(&each) == EINPROGRESS) continue;
+    CHECK(aio_return(&each) == static_cast<ssize_t>(size));
+    each.aio_offset = static_cast<off_t>(++next_ % 256 * size);
+    CHECK(aio_read(&each) == 0);
+  }
+}
+
+void Load::finish_all() {
+  for (aiocb& each : blocks_) CHECK(finish(each) == static_cast<ssize_t>(size));
+}
+
+}  // namespace host
+
+int main(int count, char** arguments) {
+  using namespace host;
+  if (count == 2 && std::string_view{arguments[1]} == "--list") {
+    for (const Case& each : cases()) std::printf("%s|%s\n", each.name, each.point);
+    return 0;
+  }
+  for (const Case& each : cases()) {
+    if (count != 2 || std::string_view{arguments[1]} != each.name) continue;
+    each.run();
+    std::puts("ok");
+    std::fflush(stdout);
+    ::_exit(0);
+  }
+  std::fprintf(stderr, "usage: %s --list | CASE\n", arguments[0]);
+  return 2;
+}

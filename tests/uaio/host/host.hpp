@@ -1,0 +1,91 @@
+// What the cases of the host suite share. A case is a small program that uses asynchronous I/O and
+// then looks whether anything of its own behaves differently: a system call, a lock, a descriptor,
+// a signal, a thread. tests/uaio/host.py runs each in a process of its own, on the system's
+// library and on ours.
+#pragma once
+
+#include <aio.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace host {
+
+struct Case {
+  const char* name;
+  const char* point;  // of what the library must not touch, for the table
+  void (*run)();
+};
+std::vector<Case>& cases();
+
+struct Registered {
+  Registered(const char* name, const char* point, void (*run)()) {
+    cases().push_back({name, point, run});
+  }
+};
+
+#define HOST_CASE(name, point)                                         \
+  static void name();                                                  \
+  static const host::Registered name##_registered{#name, point, name}; \
+  static void name()
+
+[[noreturn]] void fail(int line, const char* what);
+/// This system cannot show it, and why.
+[[noreturn]] void skip(const char* why);
+
+#define CHECK(condition)                                \
+  do {                                                  \
+    if (!(condition)) host::fail(__LINE__, #condition); \
+  } while (false)
+
+/// How often a thing is tried: 300 in the long rounds (UAIO_HOST_LONG), else 40.
+int rounds();
+
+/// A file without a name, of so many bytes, on a file system that knows O_DIRECT.
+int temporary(int flags = 0, std::size_t size = 0);
+std::string folder();
+/// Memory for direct transfers; never freed.
+void* aligned(std::size_t size = 4'096);
+
+struct Pipe {
+  Pipe();
+  int ends[2];
+  [[nodiscard]] int out() const { return ends[0]; }
+  [[nodiscard]] int in() const { return ends[1]; }
+};
+
+aiocb request(int fildes, void* data, std::size_t size, off_t offset = 0);
+void wait_for(const aiocb& block);
+/// Waits and fetches; errno is the request's error.
+ssize_t finish(aiocb& block);
+
+/// Runs it in a child; its exit status, or 128 + the signal that ended it.
+int in_child(const std::function<void()>& what);
+/// Waits until it is true.
+void until(const std::function<bool()>& what);
+
+/// Direct reads that are always on the way.
+class Load {
+ public:
+  Load();
+  /// Those that are complete are started again.
+  void top_up();
+  void finish_all();
+
+ private:
+  static constexpr std::size_t depth = 16;
+  static constexpr std::size_t size = 64U << 10;
+  int file_;
+  aiocb blocks_[depth];
+  unsigned next_ = 0;
+};
+
+}  // namespace host

@@ -1,0 +1,384 @@
+// The system round the program: filters, limits, forks, other programs, other users; and what the
+// calls answer where a request is wrong.
+#include <dlfcn.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <cstddef>
+#include <initializer_list>
+#include <thread>
+
+#include "host.hpp"
+
+using host::Pipe;
+
+extern char** environ;
+
+namespace {
+
+/// From here on these calls answer with the errno.
+void refuse(std::initializer_list<unsigned> calls, unsigned error) {
+  std::vector<sock_filter> filter;
+  filter.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)));
+  for (const unsigned each : calls) {
+    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, each, 0, 1));
+    filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error));
+  }
+  filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
+  CHECK(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  CHECK(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+/// Everything works: cached, not cached, direct, streams, syncs, lists.
+void use_all_kinds() {
+  const int file = host::temporary(0, 64U << 10);
+  std::vector<char> bytes(4'096);
+  aiocb read = host::request(file, bytes.data(), bytes.size());
+  CHECK(aio_read(&read) == 0 && host::finish(read) == 4'096 && bytes[7] == 'x');
+  CHECK(::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) == 0);
+  read = host::request(file, bytes.data(), bytes.size(), 8'192);
+  CHECK(aio_read(&read) == 0 && host::finish(read) == 4'096);
+  aiocb write = host::request(file, bytes.data(), bytes.size());
+  CHECK(aio_write(&write) == 0 && host::finish(write) == 4'096);
+  const int direct = host::temporary(O_DIRECT, 64U << 10);
+  aiocb past = host::request(direct, host::aligned(), 4'096);
+  CHECK(aio_read(&past) == 0 && host::finish(past) == 4'096);
+  CHECK(aio_write(&past) == 0 && host::finish(past) == 4'096);
+  aiocb sync = host::request(direct, nullptr, 0);
+  CHECK(aio_fsync(O_DSYNC, &sync) == 0 && host::finish(sync) == 0);
+  Pipe pipe;
+  char byte = 0;
+  aiocb stream = host::request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&stream) == 0 && ::write(pipe.in(), "s", 1) == 1 && host::finish(stream) == 1);
+  read.aio_lio_opcode = past.aio_lio_opcode = LIO_READ;
+  aiocb* const list[] = {&read, &past};
+  CHECK(lio_listio(LIO_WAIT, list, 2, nullptr) == 0);
+  CHECK(aio_return(&read) == 4'096 && aio_return(&past) == 4'096);
+}
+
+void works_without(std::initializer_list<unsigned> calls) {
+  for (const unsigned error : {unsigned{ENOSYS}, unsigned{EPERM}}) {
+    CHECK(host::in_child([&] {
+            refuse(calls, error);
+            use_all_kinds();
+          }) == 0);
+  }
+}
+
+}  // namespace
+
+HOST_CASE(without_preadv2, "filters") { works_without({SYS_preadv2, SYS_pwritev2}); }
+HOST_CASE(without_rings, "filters") {
+  works_without({SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register});
+}
+HOST_CASE(without_native_aio, "filters") { works_without({SYS_io_setup, SYS_io_submit}); }
+HOST_CASE(without_rings_and_native_aio, "filters") {
+  works_without({SYS_io_uring_setup, SYS_io_setup});
+}
+HOST_CASE(without_eventfd, "filters") { works_without({SYS_eventfd2}); }
+HOST_CASE(without_a_table_of_its_own, "filters") { works_without({SYS_close_range, SYS_unshare}); }
+HOST_CASE(without_close_range, "filters") { works_without({SYS_close_range}); }
+HOST_CASE(without_sockets, "filters") { works_without({SYS_socket, SYS_socketpair}); }
+HOST_CASE(without_new_names, "filters") {
+  works_without({SYS_process_vm_readv, SYS_kcmp, SYS_pidfd_open});
+}
+
+HOST_CASE(memory_is_used_up, "limits") {
+  use_all_kinds();
+  rlimit limit{};
+  CHECK(::getrlimit(RLIMIT_AS, &limit) == 0);
+  const int file = host::temporary(O_DIRECT, 4'096);
+  void* const memory = host::aligned();
+  limit.rlim_cur = 1;
+  CHECK(::setrlimit(RLIMIT_AS, &limit) == 0);
+  aiocb read = host::request(file, memory, 4'096);
+  CHECK(aio_read(&read) == 0 && host::finish(read) == 4'096);
+}
+HOST_CASE(size_limit_is_an_error_and_no_signal, "limits") {
+  rlimit limit{};
+  CHECK(::getrlimit(RLIMIT_FSIZE, &limit) == 0);
+  for (const int flags : {0, O_DIRECT, O_DSYNC}) {
+    const int file = host::temporary(flags, 8'192);
+    void* const memory = host::aligned();
+    aiocb write = host::request(file, memory, 4'096);
+    CHECK(aio_write(&write) == 0 && host::finish(write) == 4'096);
+    const rlimit small{4'096, limit.rlim_max};
+    CHECK(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+    write.aio_offset = 8'192;
+    if (aio_write(&write) == 0) {
+      CHECK(host::finish(write) == -1 && errno == EFBIG);
+    } else {
+      CHECK(errno == EFBIG);
+    }
+    CHECK(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  }
+}
+HOST_CASE(locked_memory_is_not_counted, "limits") {
+  const rlimit none{0, 0};
+  CHECK(::setrlimit(RLIMIT_MEMLOCK, &none) == 0);
+  use_all_kinds();
+}
+
+HOST_CASE(fork_storm_from_threads, "fork and exec") {
+  std::vector<std::thread> threads;
+  static std::atomic<bool> over{false};
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([] {
+      const int file = host::temporary(O_DIRECT, 64U << 10);
+      void* const memory = host::aligned();
+      Pipe pipe;
+      char byte = 0;
+      while (!over) {
+        aiocb read = host::request(file, memory, 4'096);
+        aiocb stream = host::request(pipe.out(), &byte, 1);
+        CHECK(aio_read(&read) == 0 && aio_read(&stream) == 0);
+        CHECK(::write(pipe.in(), "f", 1) == 1);
+        CHECK(host::finish(read) == 4'096 && host::finish(stream) == 1);
+      }
+    });
+  }
+  for (int i = 0; i < host::rounds(); ++i) {
+    CHECK(host::in_child([i] {
+            ::alarm(10);
+            // Also children that do no I/O of their own.
+            if (i % 4 != 0) return;
+            Pipe pipe;
+            char byte = 0;
+            aiocb stream = host::request(pipe.out(), &byte, 1);
+            CHECK(aio_read(&stream) == 0 && ::write(pipe.in(), "c", 1) == 1);
+            CHECK(host::finish(stream) == 1);
+          }) == 0);
+  }
+  over = true;
+  for (std::thread& each : threads) each.join();
+}
+HOST_CASE(child_has_its_own_requests, "fork and exec") {
+  use_all_kinds();
+  Pipe pipe;
+  char byte = 0;
+  aiocb pending = host::request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&pending) == 0);
+  CHECK(host::in_child([&] {
+          use_all_kinds();
+          CHECK(aio_error(&pending) == ECANCELED);  // it is the parent's
+        }) == 0);
+  CHECK(host::in_child([] { CHECK(host::in_child(use_all_kinds) == 0); }) == 0);
+  CHECK(::write(pipe.in(), "p", 1) == 1 && host::finish(pending) == 1);
+  use_all_kinds();
+}
+HOST_CASE(child_closes_nothing_of_its_own, "fork and exec") {
+  Pipe pipe;
+  char byte = 0;
+  aiocb pending = host::request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&pending) == 0);
+  CHECK(host::in_child([&] {
+          Pipe own[40];
+          use_all_kinds();
+          for (Pipe& each : own) {
+            char here = 0;
+            CHECK(::write(each.in(), "k", 1) == 1 && ::read(each.out(), &here, 1) == 1);
+          }
+        }) == 0);
+  CHECK(::write(pipe.in(), "p", 1) == 1 && host::finish(pending) == 1);
+}
+HOST_CASE(exec_with_requests_pending, "fork and exec") {
+  CHECK(host::in_child([] {
+          static Pipe pipe;
+          static char byte;
+          static aiocb pending;
+          pending = host::request(pipe.out(), &byte, 1);
+          CHECK(aio_read(&pending) == 0);
+          host::Load load;
+          ::execl("/bin/sh", "sh", "-c", "exit 5", nullptr);
+        }) == 5);
+}
+HOST_CASE(exec_leaves_no_descriptor, "fork and exec") {
+  use_all_kinds();
+  CHECK(host::in_child([] {
+          ::execl("/bin/sh", "sh", "-c",
+                  "for f in /proc/self/fd/*; do n=${f##*/}; [ $n -lt 100 ] || exit 9; done",
+                  nullptr);
+        }) == 0);
+}
+HOST_CASE(exit_with_requests_pending, "fork and exec") {
+  CHECK(host::in_child([] {
+          static Pipe pipe;
+          static char byte;
+          static aiocb pending;
+          pending = host::request(pipe.out(), &byte, 1);
+          CHECK(aio_read(&pending) == 0);
+          host::Load load;
+          std::exit(6);
+        }) == 6);
+}
+HOST_CASE(spawned_program_is_undisturbed, "fork and exec") {
+  host::Load load;
+  pid_t child = 0;
+  char name[] = "true";
+  char* const arguments[] = {name, nullptr};
+  for (int i = 0; i < 10; ++i) {
+    load.top_up();
+    CHECK(::posix_spawnp(&child, "true", nullptr, nullptr, arguments, environ) == 0);
+    int status = 0;
+    CHECK(::waitpid(child, &status, 0) == child && status == 0);
+  }
+  load.finish_all();
+}
+HOST_CASE(another_user_while_pending, "users") {
+  if (::getuid() != 0) host::skip("needs the right to change the user");
+  CHECK(host::in_child([] {
+          Pipe pipe;
+          char byte = 0;
+          aiocb pending = host::request(pipe.out(), &byte, 1);
+          host::Load load;
+          CHECK(aio_read(&pending) == 0);
+          CHECK(::setgid(65'534) == 0 && ::setuid(65'534) == 0);
+          CHECK(::setuid(0) == -1);
+          CHECK(::write(pipe.in(), "u", 1) == 1 && host::finish(pending) == 1);
+          load.finish_all();
+        }) == 0);
+}
+
+HOST_CASE(bad_descriptor_is_the_requests_error, "answers") {
+  char byte = 0;
+  aiocb read = host::request(987'654, &byte, 1);
+  CHECK(aio_read(&read) == 0);
+  CHECK(host::finish(read) == -1 && errno == EBADF);
+  aiocb write = host::request(::open("/dev/null", O_RDONLY), &byte, 1);
+  CHECK(aio_write(&write) == 0);
+  CHECK(host::finish(write) == -1 && errno == EBADF);
+}
+HOST_CASE(bad_place_is_the_requests_error, "answers") {
+  char byte = 0;
+  aiocb read = host::request(host::temporary(0, 64), &byte, 1, -5);
+  CHECK(aio_read(&read) == 0);
+  CHECK(host::finish(read) == -1 && errno == EINVAL);
+}
+HOST_CASE(bad_descriptor_is_notified, "answers") {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGRTMIN);
+  CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
+  char byte = 0;
+  aiocb read = host::request(987'654, &byte, 1);
+  read.aio_sigevent.sigev_notify = SIGEV_SIGNAL;
+  read.aio_sigevent.sigev_signo = SIGRTMIN;
+  CHECK(aio_read(&read) == 0);
+  const timespec patience{3, 0};
+  CHECK(::sigtimedwait(&set, nullptr, &patience) == SIGRTMIN);
+}
+HOST_CASE(priority_is_looked_at_first, "answers") {
+  char byte = 0;
+  aiocb read = host::request(987'654, &byte, 1);
+  read.aio_reqprio = -1;
+  CHECK(aio_read(&read) == -1 && errno == EINVAL);
+}
+HOST_CASE(list_with_a_bad_descriptor, "answers") {
+  char byte = 0;
+  const int file = host::temporary(0, 64);
+  aiocb good = host::request(file, &byte, 1);
+  aiocb bad = host::request(987'654, &byte, 1);
+  good.aio_lio_opcode = bad.aio_lio_opcode = LIO_READ;
+  aiocb* const list[] = {&good, &bad};
+  CHECK(lio_listio(LIO_NOWAIT, list, 2, nullptr) == 0);
+  CHECK(host::finish(good) == 1);
+  CHECK(host::finish(bad) == -1 && errno == EBADF);
+  CHECK(lio_listio(LIO_WAIT, list, 2, nullptr) == -1 && errno == EIO);
+}
+HOST_CASE(sync_of_a_bad_descriptor, "answers") {
+  aiocb sync = host::request(987'654, nullptr, 0);
+  CHECK(aio_fsync(77, &sync) == -1 && errno == EINVAL);
+  CHECK(aio_fsync(O_SYNC, &sync) == -1 && errno == EBADF);
+}
+HOST_CASE(zeroed_sigevent_is_silent, "answers") {
+  const int file = host::temporary(O_DIRECT, 4'096);
+  for (int i = 0; i < 20; ++i) {
+    aiocb read{};
+    read.aio_fildes = file;
+    read.aio_buf = host::aligned();
+    read.aio_nbytes = 4'096;
+    CHECK(aio_read(&read) == 0 && host::finish(read) == 4'096);
+  }
+}
+namespace {
+
+/// Whoever sees that the sync is complete sees that the writes before it are.
+void sync_waits(int file, int synced) {
+  void* const memory = host::aligned(64U << 10);
+  for (int i = 0; i < 10; ++i) {
+    std::vector<aiocb> writes;
+    for (int k = 0; k < 16; ++k) {
+      writes.push_back(host::request(file, memory, 64U << 10, k * 65'536L));
+    }
+    for (aiocb& each : writes) CHECK(aio_write(&each) == 0);
+    aiocb sync = host::request(synced, nullptr, 0);
+    CHECK(aio_fsync(O_DSYNC, &sync) == 0);
+    CHECK(host::finish(sync) == 0);
+    for (aiocb& each : writes) CHECK(aio_error(&each) == 0);
+    for (aiocb& each : writes) CHECK(aio_return(&each) == 64 << 10);
+  }
+}
+
+}  // namespace
+
+HOST_CASE(cancel_agrees_with_error, "answers") {
+  Pipe pipe;
+  char byte = 0;
+  for (int i = 0; i < 200; ++i) {
+    aiocb read = host::request(pipe.out(), &byte, 1);
+    CHECK(aio_read(&read) == 0);
+    std::thread writer{[&] { CHECK(::write(pipe.in(), "c", 1) == 1); }};
+    const int answer = aio_cancel(pipe.out(), &read);
+    const int error = aio_error(&read);
+    if (answer == AIO_ALLDONE) CHECK(error == 0);
+    if (answer == AIO_CANCELED) CHECK(error == ECANCELED);
+    writer.join();
+    if (host::finish(read) == -1) CHECK(::read(pipe.out(), &byte, 1) == 1);
+  }
+  // What a device is at work on.
+  const int file = host::temporary(O_DIRECT, 4U << 20);
+  void* const memory = host::aligned(4U << 20);
+  host::until([&] {
+    aiocb read = host::request(file, memory, 4U << 20);
+    CHECK(aio_read(&read) == 0);
+    const int answer = aio_cancel(file, &read);
+    const int error = aio_error(&read);
+    if (answer == AIO_ALLDONE) CHECK(error == 0);
+    CHECK((answer == AIO_CANCELED) == (error == ECANCELED));
+    host::finish(read);
+    return answer != AIO_ALLDONE;
+  });
+}
+HOST_CASE(sync_waits_for_direct_writes, "order") {
+  const int file = host::temporary(O_DIRECT, 8U << 20);
+  sync_waits(file, file);
+}
+// The file counts, however often it is open.
+HOST_CASE(sync_waits_for_other_open_files, "order") {
+  const int file = host::temporary(O_DSYNC, 8U << 20);
+  const int other = ::open(("/proc/self/fd/" + std::to_string(file)).c_str(), O_RDWR);
+  CHECK(other >= 0);
+  sync_waits(file, other);
+}
+HOST_CASE(library_is_not_closed_under_requests, "fork and exec") {
+  // A plug-in that the program loads and unloads while requests are on the way.
+  host::Load load;
+  for (int i = 0; i < 20; ++i) {
+    void* const library = ::dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
+    CHECK(library != nullptr);
+    load.top_up();
+    CHECK(::dlclose(library) == 0);
+  }
+  load.finish_all();
+}

@@ -1,0 +1,255 @@
+#include "direct.hpp"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "block.hpp"
+#include "library.hpp"
+
+#ifndef RWF_NOWAIT
+#define RWF_NOWAIT 0x00000008
+#endif
+
+namespace uaio {
+
+// The kernel's struct aio_ring (fs/aio.c), whose address is the context's name.
+struct Direct::Ring {
+  std::uint32_t id;
+  std::uint32_t events_max;
+  std::uint32_t head;
+  std::uint32_t tail;
+  std::uint32_t magic;
+  std::uint32_t compatible;
+  std::uint32_t incompatible;
+  std::uint32_t header_size;
+  io_event events[];
+};
+
+namespace {
+
+constexpr std::uint32_t ring_magic = 0xa10a10a1;
+// Of 65,536 in the whole system (fs.aio-max-nr); the kernel makes it a few more.
+constexpr unsigned requests_max = 256;
+
+/// A page that the kernel cannot write to.
+void* closed_page() noexcept {
+  static void* const page = ::mmap(nullptr, 4'096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return page;
+}
+
+}  // namespace
+
+bool Direct::open() noexcept {
+  if (ring() != nullptr) return true;
+  if (why_.load(std::memory_order_relaxed) != 0) return false;
+  aio_context_t context = 0;
+  int error = ::syscall(SYS_io_setup, requests_max, &context) == 0 ? 0 : errno;
+  auto* const made = reinterpret_cast<Ring*>(context);
+  if (error == 0 && (made->magic != ring_magic || made->incompatible != 0 ||
+                     made->header_size != sizeof(Ring) || closed_page() == MAP_FAILED)) {
+    error = ENOSYS;
+    ::syscall(SYS_io_destroy, context);
+  }
+  if (error != 0) {
+    // Memory, or room among all contexts of the system, may be there the next time.
+    if (error != EAGAIN && error != ENOMEM) why_.store(error, std::memory_order_relaxed);
+    library_.explain("direct transfers go to the keeper: no native AIO (io_setup), errno ", error);
+    return false;
+  }
+  Ring* nobody = nullptr;
+  if (!ring_.compare_exchange_strong(nobody, made, std::memory_order_acq_rel)) {
+    ::syscall(SYS_io_destroy, context);  // another thread, or a handler, was quicker
+  } else {
+    library_.explain("direct transfers: native AIO (io_submit)");
+  }
+  return true;
+}
+
+// -- starting -------------------------------------------------------------------------------------
+
+void Direct::fill(Request& request) noexcept {
+  request.number = numbers_.fetch_add(1, std::memory_order_seq_cst);
+  request.control = {};
+  request.control.aio_data = reinterpret_cast<std::uintptr_t>(&request);
+  request.control.aio_rw_flags = RWF_NOWAIT;
+  const bool vectored = is_vectored(request.action);
+  request.control.aio_lio_opcode = static_cast<std::uint16_t>(
+      reads(request.action) ? (vectored ? IOCB_CMD_PREADV : IOCB_CMD_PREAD)
+                            : (vectored ? IOCB_CMD_PWRITEV : IOCB_CMD_PWRITE));
+  request.control.aio_fildes = static_cast<std::uint32_t>(request.fildes);
+  request.control.aio_buf = reinterpret_cast<std::uintptr_t>(request.data);
+  request.control.aio_nbytes = request.size;
+  request.control.aio_offset = static_cast<std::int64_t>(request.offset);
+  request.native = native_direct;
+  in_flight_.fetch_add(1, std::memory_order_acq_rel);
+  // As late as can be: a handler that finds it pending may wait for it.
+  Block{*request.block}.set_pending();
+  request.stage.store(Stage::pending, std::memory_order_release);
+}
+
+/// Takes one lot to the kernel. Those that it does not even take are marked as refused.
+std::size_t Direct::submit(Request* list[], std::size_t count) noexcept {
+  iocb* controls[batch_max];
+  for (std::size_t i = 0; i < count; ++i) controls[i] = &list[i]->control;
+  const long taken = ::syscall(SYS_io_submit, ring(), count, controls);
+  if (taken > 0) return static_cast<std::size_t>(taken);
+  in_flight_.fetch_sub(1, std::memory_order_acq_rel);
+  list[0]->handover.store(Handover::refused, std::memory_order_relaxed);
+  return 1;
+}
+
+std::size_t Direct::start(Request* list[], std::size_t count) noexcept {
+  if (!open()) return count;
+  for (std::size_t i = 0; i < count; ++i) fill(*list[i]);
+  for (std::size_t i = 0; i < count;) i += submit(list + i, std::min(batch_max, count - i));
+  if (has_something()) collect();
+  std::size_t refused = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    // acq_rel: the second of the two sees what the first has done.
+    switch (list[i]->handover.exchange(Handover::starter_left, std::memory_order_acq_rel)) {
+      case Handover::refused:
+        list[refused++] = list[i];
+        break;
+      case Handover::done:
+        give_request(*list[i]);
+        break;
+      default:
+        break;
+    }
+  }
+  return refused;
+}
+
+// -- collecting -----------------------------------------------------------------------------------
+
+bool Direct::has_something() const noexcept {
+  const Ring* const ring = this->ring();
+  if (ring == nullptr) return false;
+  const auto tail = std::atomic_ref{const_cast<Ring*>(ring)->tail}.load(std::memory_order_acquire);
+  return taken_.load(std::memory_order_relaxed) % ring->events_max != tail;
+}
+
+/// Copies the oldest completion, then claims it: whoever was quicker has made the claim fail.
+bool Direct::take(io_event& event) noexcept {
+  Ring& ring = *this->ring();
+  for (;;) {
+    std::uint64_t taken = taken_.load(std::memory_order_acquire);
+    const std::uint32_t place = static_cast<std::uint32_t>(taken % ring.events_max);
+    // acquire: a completion is there when its index is.
+    if (place == std::atomic_ref{ring.tail}.load(std::memory_order_acquire)) return false;
+    event = ring.events[place];
+    if (taken_.compare_exchange_strong(taken, taken + 1, std::memory_order_acq_rel)) return true;
+  }
+}
+
+/// Tells the kernel how far we are. REQUIRES: the role. A handler between the two lines may have
+/// told more already; then the kernel sees less room than there is until the next time.
+void Direct::settle_head(Ring& ring) noexcept {
+  const auto head =
+      static_cast<std::uint32_t>(taken_.load(std::memory_order_acquire) % ring.events_max);
+  std::atomic_ref{ring.head}.store(head, std::memory_order_release);
+}
+
+/// False: another thread has the role.
+bool Direct::enter_role() noexcept {
+  pthread_t nobody{};
+  return collector_.compare_exchange_strong(nobody, pthread_self(), std::memory_order_acq_rel);
+}
+
+void Direct::collect() noexcept {
+  if (!has_something()) return;
+  // A handler that has interrupted the collector: the frame below it goes on where it was.
+  const bool nested = collector_.load(std::memory_order_relaxed) == pthread_self();
+  do {
+    if (!nested && !enter_role()) return;
+    io_event event{};
+    while (take(event)) {
+      settle_head(*ring());
+      finish(event);
+    }
+    settle_head(*ring());
+    if (!nested) collector_.store(pthread_t{}, std::memory_order_release);
+    // One that came after the last look, whose taker found the role taken.
+  } while (!nested && has_something());
+}
+
+void Direct::finish(const io_event& event) noexcept {
+  auto& request = *reinterpret_cast<Request*>(event.data);
+  // acquire: what the starter has written. The kernel orders it, too, but the language does not
+  // know that.
+  static_cast<void>(request.stage.load(std::memory_order_acquire));
+  const bool refused = event.res == -EAGAIN || event.res == -EOPNOTSUPP;
+  if (!refused) {
+    library_.publish(request, event.res < 0 ? static_cast<int>(-event.res) : 0,
+                     event.res < 0 ? -1 : static_cast<ssize_t>(event.res));
+  }
+  in_flight_.fetch_sub(1, std::memory_order_seq_cst);
+  library_.direct_done();
+  const Handover mine = refused ? Handover::refused : Handover::done;
+  const Handover before = request.handover.exchange(mine, std::memory_order_acq_rel);
+  if (before != Handover::starter_left) return;  // the starter goes on with it
+  if (refused) {
+    library_.hand_on(request);
+  } else {
+    give_request(request);
+  }
+}
+
+/// With a head that lags behind, the kernel would see completions that were taken long ago.
+void Direct::settle_before_wait() noexcept {
+  if (!enter_role()) return;
+  settle_head(*ring());
+  collector_.store(pthread_t{}, std::memory_order_release);
+}
+
+int Direct::wait(const timespec& timeout, std::uint32_t wanted) {
+  settle_before_wait();
+  // More than there are would be waited for in vain.
+  const long count = std::max<long>(1, std::min(wanted, in_flight_.load()));
+  const long answer =
+      cancellable_call(SYS_io_getevents, reinterpret_cast<long>(ring()), count, count,
+                       reinterpret_cast<long>(closed_page()), reinterpret_cast<long>(&timeout), 0);
+  if (answer == 0) return ETIMEDOUT;
+  return answer < 0 && errno == EINTR ? EINTR : 0;
+}
+
+void Direct::wait_for_ever() noexcept {
+  settle_before_wait();
+  ::syscall(SYS_io_getevents, ring(), 1L, 1L, closed_page(), nullptr);
+}
+
+// -- looking --------------------------------------------------------------------------------------
+
+bool Direct::all_complete_below(std::uint64_t number) const noexcept {
+  bool all = true;
+  if (!busy()) return all;
+  for_each_pending([&](const Request& each) {
+    if (each.native == native_direct && each.number < number) all = false;
+  });
+  return all;
+}
+
+std::size_t Direct::count(int fildes, const aiocb* block) const noexcept {
+  std::size_t found = 0;
+  if (!busy()) return found;
+  for_each_pending([&](const Request& each) {
+    if (each.native != native_direct || each.fildes != fildes) return;
+    if (each.stage.load(std::memory_order_relaxed) != Stage::pending) return;
+    if (block == nullptr || each.block == block) ++found;
+  });
+  return found;
+}
+
+void Direct::after_fork_in_child() noexcept {
+  ring_.store(nullptr, std::memory_order_relaxed);
+  why_.store(0, std::memory_order_relaxed);
+  taken_.store(0, std::memory_order_relaxed);
+  in_flight_.store(0, std::memory_order_relaxed);
+  collector_.store(pthread_t{}, std::memory_order_relaxed);
+}
+
+}  // namespace uaio

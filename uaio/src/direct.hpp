@@ -1,0 +1,88 @@
+// Direct: transfers past the page cache by the kernel's native AIO (io_submit), which suits a
+// library inside somebody else's program. Its completions arrive without task work, so that no
+// thread of the program is ever interrupted; a context is no descriptor; and the kernel holds the
+// file of a request itself.
+//
+// Completions lie in a ring that the kernel maps into the process. They are taken from there
+// without a system call: a counter of our own says how many were taken, and whoever raises it by
+// compare-and-swap owns the completion that it has copied before. One thread at a time takes them
+// (the collector's role); a signal handler that has interrupted that thread may take them, too.
+//
+// A thread that waits calls io_getevents with a buffer that cannot be written. The kernel waits for
+// a completion, fails to copy it (EFAULT), and leaves it in the ring.
+//
+// A request asks for IOCB_NOWAIT (RWF_NOWAIT), so that io_submit never blocks its caller. What the
+// kernel cannot do without waiting comes back and goes to the keeper.
+#pragma once
+
+#include <linux/aio_abi.h>
+#include <pthread.h>
+#include <time.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "request.hpp"
+
+namespace uaio {
+
+class Library;
+
+class Direct {
+ public:
+  /// The most requests that one call takes to the kernel.
+  static constexpr std::size_t batch_max = 64;
+
+  explicit Direct(Library& library) noexcept : library_(library) {}
+
+  /// Opens the context unless it is open. False: the system has none for us.
+  bool open() noexcept;
+
+  /// Starts filled-in requests. Answers how many the kernel refused: these are moved to the front
+  /// of the list and are the caller's again. Any thread, and signal handlers.
+  std::size_t start(Request* list[], std::size_t count) noexcept;
+
+  /// Finishes what is complete, unless another thread is at it. Any thread, and signal handlers.
+  void collect() noexcept;
+  [[nodiscard]] bool has_something() const noexcept;
+  [[nodiscard]] bool busy() const noexcept {
+    return in_flight_.load(std::memory_order_acquire) != 0;
+  }
+  /// Sleeps until there is something to collect, `wanted` completions if the kernel can (since
+  /// Linux 6.8): 0, ETIMEDOUT, or EINTR after a signal handler. A cancellation point.
+  int wait(const timespec& timeout, std::uint32_t wanted);
+  void wait_for_ever() noexcept;
+
+  /// The number that the next request gets, and whether all below a number are complete.
+  [[nodiscard]] std::uint64_t next_number() const noexcept {
+    return numbers_.load(std::memory_order_seq_cst);
+  }
+  [[nodiscard]] bool all_complete_below(std::uint64_t number) const noexcept;
+  /// How many are pending of this descriptor, or of this aiocb alone.
+  [[nodiscard]] std::size_t count(int fildes, const aiocb* block) const noexcept;
+
+  /// In a forked child: the context was the parent's.
+  void after_fork_in_child() noexcept;
+
+ private:
+  struct Ring;
+  [[nodiscard]] Ring* ring() const noexcept { return ring_.load(std::memory_order_acquire); }
+  std::size_t submit(Request* list[], std::size_t count) noexcept;
+  void fill(Request& request) noexcept;
+  bool take(io_event& event) noexcept;
+  void settle_head(Ring& ring) noexcept;
+  void settle_before_wait() noexcept;
+  void finish(const io_event& event) noexcept;
+  bool enter_role() noexcept;
+
+  Library& library_;
+  std::atomic<Ring*> ring_{nullptr};
+  std::atomic<int> why_{0};  // the errno of a refusal for good
+  std::atomic<std::uint64_t> taken_{0};
+  std::atomic<std::uint64_t> numbers_{1};
+  std::atomic<std::uint32_t> in_flight_{0};
+  std::atomic<pthread_t> collector_{};
+};
+
+}  // namespace uaio

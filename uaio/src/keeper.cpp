@@ -1,0 +1,378 @@
+// How requests come to a shard: by messages to its keeper, or by the callers themselves.
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "block.hpp"
+#include "futex.hpp"
+#include "library.hpp"
+#include "shard.hpp"
+
+namespace uaio {
+namespace {
+
+using baton::OperationKind;
+
+constexpr std::size_t thread_stack = 256U << 10;
+constexpr timespec helper_pause{0, 10'000'000};
+constexpr int messages_at_once = 64;
+// The library's own, and those of a lot of messages.
+constexpr std::size_t descriptors_at_once = messages_at_once + 32;
+
+// What a message's pointer names, in its lowest bits.
+enum : std::uintptr_t { a_request = 0, a_cancel = 1, a_look = 2, kinds = 3 };
+
+baton::Config make_config(const Options& options, bool keeper, bool single) {
+  baton::Config config;
+  baton::ProcessorConfig processor;
+  processor.engine = options.engine;
+  // Where callers submit, a ring's completions would interrupt them, as the thesis's mode does.
+  if (!keeper && !single && options.engine == "auto") processor.engine = "emulated";
+  if (!options.wait.empty()) processor.wait = options.wait;
+  processor.mode = keeper ? baton::Mode::per_thread : baton::Mode::shared;
+  if (keeper) processor.threads = 1;
+  config.processors.push_back(std::move(processor));
+  // Files past the cache are what an engine is for here, and of those it is the ring that needs no
+  // thread, for anything.
+  config.prefer.emplace_back("io_uring");
+  // Its calls may be ours, when we stand in for the system's library.
+  config.forbid.emplace_back("posix_aio");
+  return config;
+}
+
+/// Gives the calling thread a table of descriptors of its own, without those of the program.
+/// `with_errors`: the program's standard error stays, for messages. 0 or an errno.
+int take_own_table(bool with_errors) noexcept {
+  if (::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_UNSHARE) != 0) {
+    // Before Linux 5.9, or refused.
+    if (::unshare(CLONE_FILES) != 0) return errno;
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    const int end = static_cast<int>(std::min<rlim_t>(limit.rlim_cur, 1U << 20));
+    for (int each = 3; each < end; ++each) ::close(each);
+  }
+  // The lowest three stay taken, so that no stray message gets into a file of the program's.
+  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  const int filler = nothing >= 0 ? nothing : ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (filler < 0) return errno;
+  for (int each = 0; each < (with_errors ? 2 : 3); ++each) {
+    if (each != filler) ::dup2(filler, each);
+  }
+  if (filler > 2) ::close(filler);
+  return 0;
+}
+
+}  // namespace
+
+bool Shard::open(bool keeper) noexcept {
+  try {
+    if (forked_) {
+      if (!proactor_->reopen()) return false;
+      forked_ = false;
+    } else if (!proactor_) {
+      auto opened = baton::Proactor::open(make_config(library_.options(), keeper, single_));
+      if (!opened) {
+        library_.complain(opened.error().reason.c_str());
+        return false;
+      }
+      proactor_ = std::move(*opened);
+    }
+    files_ = std::make_unique<Files>(keeper);
+    if (library_.options().explain) library_.explain(proactor_->explain().c_str());
+  } catch (...) {
+    return false;
+  }
+  return true;
+}
+
+// -- the program's side ---------------------------------------------------------------------------
+
+int Shard::ensure_drive() noexcept {
+  if (drive_.load(std::memory_order_acquire) != Drive::undecided) return 0;
+  const NoCancel no_cancel;
+  const Locked locked{mutex_};
+  if (drive_.load(std::memory_order_relaxed) != Drive::undecided) return 0;
+  if (!single_) {
+    if (keeper_answer_.load(std::memory_order_acquire) == 0) {
+      if (!start_thread(keep, this, thread_stack)) return EAGAIN;
+      while (keeper_answer_.load(std::memory_order_acquire) == 0) {
+        futex_wait(keeper_answer_, 0, nullptr);
+      }
+      library_.count(Library::threads);
+    }
+    const int refused = static_cast<int>(keeper_answer_.load(std::memory_order_acquire)) - 1;
+    if (refused == 0) {
+      if (mailbox_.connect() != 0) return EAGAIN;
+      drive_.store(Drive::keeper, std::memory_order_release);
+      return 0;
+    }
+    library_.explain("callers submit: no keeper, errno ", refused);
+  }
+  if (!open(false)) return EAGAIN;
+  const bool driven = single_ ? library_.start_timer() : start_thread(help, this, thread_stack);
+  if (!driven) return EAGAIN;
+  drive_.store(Drive::callers, std::memory_order_release);
+  return 0;
+}
+
+int Shard::post(Request& request) noexcept {
+  // A handler that was held up until the drive is there would find a request that is pending and
+  // not sent, and might wait for it.
+  std::optional<SignalsBlocked> blocked;
+  if (drive_.load(std::memory_order_acquire) == Drive::undecided) blocked.emplace();
+  if (const int error = ensure_drive(); error != 0) return error;
+  outstanding_.fetch_add(1, std::memory_order_acq_rel);
+  const int fildes = request.fildes;
+  Block{*request.block}.set_pending();
+  // release: what the keeper reads. From here on the request may be another's at any moment.
+  request.stage.store(Stage::pending, std::memory_order_release);
+  const int error =
+      driven_by_callers() ? post_as_caller(request) : send(&request, a_request, fildes);
+  if (error != 0) {
+    request.stage.store(Stage::free, std::memory_order_relaxed);
+    outstanding_.fetch_sub(1, std::memory_order_acq_rel);
+  }
+  return error;
+}
+
+int Shard::post_as_caller(Request& request) noexcept {
+  const Locked locked{mutex_};
+  const int error = start(request, request.fildes);
+  collect();
+  return error;
+}
+
+/// 0 or an errno.
+int Shard::send(void* pointer, unsigned kind, int fildes) noexcept {
+  void* const word = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(pointer) | kind);
+  std::optional<SignalsBlocked> blocked;  // as in post
+  for (;;) {
+    switch (mailbox_.send(word, fildes)) {
+      case Mailbox::Sent::sent:
+        return 0;
+      case Mailbox::Sent::failed:
+        return errno == EBADF ? EBADF : EAGAIN;
+      case Mailbox::Sent::lost: {
+        // The program has closed its number.
+        if (!blocked) blocked.emplace();
+        const NoCancel no_cancel;
+        const Locked locked{mutex_};
+        if (mailbox_.connect() != 0) return EAGAIN;
+      }
+    }
+  }
+}
+
+void Shard::cancel(Cancelled& tally) noexcept {
+  if (!busy()) return;
+  if (driven_by_callers()) return cancel_as_caller(tally);
+  tally.answered.store(0, std::memory_order_release);  // with all that the keeper is to read
+  if (send(&tally, a_cancel, -1) != 0) return;
+  while (tally.answered.load(std::memory_order_acquire) == 0) {
+    futex_wait(tally.answered, 0, nullptr);
+  }
+}
+
+// What waits for a peer ends as soon as the kernel has heard of it. What a device is at work on
+// does not.
+void Shard::cancel_as_caller(Cancelled& tally) noexcept {
+  {
+    const Locked locked{mutex_};
+    collect();
+    ask_to_cancel(tally);
+  }
+  for (;;) {
+    {
+      const Locked locked{mutex_};
+      collect();
+      if (tally.answered.load(std::memory_order_relaxed) != 0) return;
+    }
+    timespec moment{0, 1'000'000};
+    pollfd entry{proactor_->descriptor(), POLLIN, 0};
+    ::syscall(SYS_ppoll, &entry, 1L, &moment, nullptr, 0L);
+  }
+}
+
+void Shard::look_at_direct() noexcept {
+  if (drive_.load(std::memory_order_acquire) == Drive::keeper) send(nullptr, a_look, -1);
+}
+
+int Shard::wait_as_caller(const timespec* until) noexcept {
+  timespec time = helper_pause;
+  if (until != nullptr) {
+    const timespec left = left_until(*until);
+    if (left.tv_sec == 0 && left.tv_nsec == 0) return EAGAIN;
+    if (is_before(left, time)) time = left;
+  }
+  pollfd entry{proactor_->descriptor(), POLLIN, 0};
+  const int error = ::syscall(SYS_ppoll, &entry, 1L, &time, nullptr, 0L) < 0 ? errno : 0;
+  const Locked locked{mutex_};
+  collect();
+  return error;
+}
+
+void Shard::collect() noexcept {
+  if (collecting_ || !driven_by_callers()) return;
+  collecting_ = true;
+  do {
+    look_again_ = false;
+    std::size_t brought = 0;
+    try {
+      brought = proactor_->poll();
+    } catch (...) {
+      library_.complain("an engine has failed");
+    }
+    if (after_direct_ != nullptr) release_after_direct();
+    start_waiting();
+    look_again_ |= brought > 0 && proactor_->glance() == baton::Glance::something;
+  } while (look_again_);
+  collecting_ = false;
+  release_idle();
+}
+
+void* Shard::help(void* self) {
+  pthread_setname_np(pthread_self(), "uaio-helper");
+  static_cast<Shard*>(self)->run_helper();
+  return nullptr;
+}
+
+void Shard::run_helper() noexcept {
+  for (;;) {
+    {
+      const Locked locked{mutex_};
+      collect();
+    }
+    pollfd entry{proactor_->descriptor(), POLLIN, 0};
+    ::ppoll(&entry, 1, busy() ? &helper_pause : nullptr, nullptr);
+  }
+}
+
+// -- the keeper -----------------------------------------------------------------------------------
+
+void* Shard::keep(void* self) {
+  pthread_setname_np(pthread_self(), "uaio-keeper");
+  auto& shard = *static_cast<Shard*>(self);
+  const int error = shard.become_keeper();
+  shard.keeper_answer_.store(static_cast<std::uint32_t>(error) + 1, std::memory_order_release);
+  futex_wake(shard.keeper_answer_, 1);
+  if (error == 0) shard.run_keeper();
+  return nullptr;
+}
+
+int Shard::become_keeper() noexcept {
+  const Options& options = library_.options();
+  const DescriptorRoom room{descriptors_at_once};
+  if (const int error = take_own_table(options.trace || options.explain); error != 0) return error;
+  const int listener = mailbox_.listen();
+  if (listener < 0) return errno;
+  connections_.reset(new (std::nothrow) Inlet);
+  const bool ready =
+      connections_ != nullptr && open(true) && listen_by(*connections_, listener, on_connection);
+  if (ready) return 0;
+  proactor_.reset();
+  return ENOMEM;
+}
+
+void Shard::run_keeper() noexcept {
+  for (;;) {
+    try {
+      proactor_->handle_events(baton::Deadline::never());
+    } catch (...) {
+      library_.complain("an engine has failed");
+    }
+    start_waiting();
+    release_idle();
+  }
+}
+
+/// Calls the function when something arrives. The inlet keeps the socket.
+bool Shard::listen_by(Inlet& inlet, int native, baton::CompletionFunction function) noexcept {
+  const auto handle =
+      proactor_->adopt(native, baton::HandleKind::stream_socket, baton::Ownership::borrowed);
+  if (!handle) return false;
+  inlet.shard = this;
+  inlet.handle = *handle;
+  inlet.native = native;
+  inlet.ready.prepare(OperationKind::wait_ready, inlet.handle, baton::Operation::readable);
+  inlet.ready.set_completion(function, &inlet);
+  return !proactor_->start(inlet.ready);
+}
+
+void Shard::on_connection(baton::Operation& operation) {
+  auto& inlet = *static_cast<Inlet*>(operation.context());
+  Shard& self = *inlet.shard;
+  const DescriptorRoom room{self.files_->descriptors() + descriptors_at_once};
+  for (;;) {
+    const int receiver = Mailbox::accept(inlet.native);
+    if (receiver < 0) break;
+    auto* const mail = new (std::nothrow) Inlet;
+    if (mail == nullptr || !self.listen_by(*mail, receiver, on_mail)) {
+      delete mail;
+      ::close(receiver);
+    }
+  }
+  operation.prepare(OperationKind::wait_ready, inlet.handle, baton::Operation::readable);
+  operation.set_completion(on_connection, &inlet);
+  self.proactor_->start(operation);
+}
+
+void Shard::on_mail(baton::Operation& operation) {
+  auto& inlet = *static_cast<Inlet*>(operation.context());
+  Shard& self = *inlet.shard;
+  auto received = Mailbox::Received::message;
+  const DescriptorRoom room{self.files_->descriptors() + descriptors_at_once};
+  for (int i = 0; i < messages_at_once && received == Mailbox::Received::message; ++i) {
+    void* pointer = nullptr;
+    int native = -1;
+    received = Mailbox::receive(inlet.native, pointer, native);
+    if (received == Mailbox::Received::message) {
+      self.take_message(reinterpret_cast<std::uintptr_t>(pointer), native);
+    }
+  }
+  if (received != Mailbox::Received::ended) {
+    operation.prepare(OperationKind::wait_ready, inlet.handle, baton::Operation::readable);
+    operation.set_completion(on_mail, &inlet);
+    if (!self.proactor_->start(operation)) return;
+  }
+  // The program has closed the sender; another one connects.
+  self.proactor_->close_detached(*inlet.handle);
+  ::close(inlet.native);
+  delete &inlet;
+}
+
+void Shard::take_message(std::uintptr_t word, int native) noexcept {
+  void* const pointer = reinterpret_cast<void*>(word & ~kinds);
+  switch (word & kinds) {
+    case a_request:
+      return take_request_in(*static_cast<Request*>(pointer), native);
+    case a_cancel: {
+      auto& tally = *static_cast<Cancelled*>(pointer);
+      static_cast<void>(tally.answered.load(std::memory_order_acquire));
+      return ask_to_cancel(tally);
+    }
+    default:
+      return release_after_direct();
+  }
+}
+
+void Shard::take_request_in(Request& request, int native) noexcept {
+  // acquire: what the starter has written, as in Direct::finish.
+  static_cast<void>(request.stage.load(std::memory_order_acquire));
+  const int error = native < 0 ? EAGAIN : start(request, native);
+  if (error == 0) return;
+  if (native >= 0 && request.descriptor == nullptr) ::close(native);  // nobody has it
+  library_.publish(request, error, -1);
+  outstanding_.fetch_sub(1, std::memory_order_acq_rel);
+  give_request(request);
+}
+
+}  // namespace uaio

@@ -1,0 +1,74 @@
+// Mailbox: how requests reach a keeper, the thread that works on them with a table of descriptors
+// of its own. A message carries a pointer and, by SCM_RIGHTS, the open file itself, so that from
+// then on neither the program's number nor any duplicate in the program's table is needed.
+//
+// The program's table holds the sender, at a high number. A program may close that number, or give
+// it to another file: so its identity is looked at before each message, and a sender that is gone
+// is made anew. For that the keeper listens at an abstract address of the kernel's choice, and
+// takes connections of its own process only.
+#pragma once
+
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/un.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace uaio {
+
+/// The lowest number that descriptors of the library's should have in the program's table.
+[[nodiscard]] int high_number() noexcept;
+
+/// Room for so many descriptors in the calling thread's table for as long as it lives, also where
+/// the program has lowered RLIMIT_NOFILE: the system's library needs no descriptor for a request.
+class DescriptorRoom {
+ public:
+  explicit DescriptorRoom(std::size_t count) noexcept;
+  ~DescriptorRoom();
+  DescriptorRoom(const DescriptorRoom&) = delete;
+  DescriptorRoom& operator=(const DescriptorRoom&) = delete;
+
+ private:
+  rlimit before_{};
+  bool raised_ = false;
+};
+
+class Mailbox {
+ public:
+  enum class Sent : std::uint8_t { sent, lost, failed };
+  enum class Received : std::uint8_t { message, nothing, ended };
+
+  // -- the program's side -------------------------------------------------------------------------
+
+  /// Connects a sender, in place of a lost one. 0 or an errno. REQUIRES: the keeper listens.
+  int connect() noexcept;
+  /// Any thread, and signal handlers. `fildes` < 0: no file goes along. `lost`: the sender is gone,
+  /// or there was none. `failed`: errno tells why, EBADF: `fildes` is no open file.
+  Sent send(void* pointer, int fildes) noexcept;
+  /// Closes the sender, if the number is still ours.
+  void close_sender() noexcept;
+
+  // -- the keeper's side --------------------------------------------------------------------------
+
+  /// A listening socket, which belongs to the caller; -1 with errno.
+  int listen() noexcept;
+  /// Never blocks. The next receiver, which belongs to the caller; -1: none.
+  static int accept(int listener) noexcept;
+  /// Never blocks. `native` is -1 without a file.
+  static Received receive(int receiver, void*& pointer, int& native) noexcept;
+
+ private:
+  [[nodiscard]] bool is_ours(int sender) const noexcept;
+
+  std::atomic<int> sender_{-1};
+  sockaddr_un address_{};
+  socklen_t address_size_ = 0;
+  // Of the sender: a socket's number is unique while it exists.
+  std::atomic<dev_t> device_{0};
+  std::atomic<ino_t> inode_{0};
+};
+
+}  // namespace uaio

@@ -1,0 +1,163 @@
+// For builds with ThreadSanitizer only, which has one table of descriptors for a process in its
+// mind: what it sees by its wrappers of open, read, close and the like it notes by number. A keeper
+// has a table of its own, and number 7 there has nothing to do with the program's 7. So in these
+// libraries (ld --wrap) the calls on descriptors go to the kernel directly, as those of a ring do,
+// and the wrappers here tell what memory the kernel has written.
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstddef>
+
+extern "C" void __tsan_write_range(void* address, unsigned long size);
+
+namespace {
+
+constexpr std::size_t mask_size = 8;  // the kernel's sigset_t
+
+template <class... Arguments>
+int call(long number, Arguments... arguments) noexcept {
+  return static_cast<int>(::syscall(number, arguments...));
+}
+
+ssize_t note(ssize_t moved, void* buffer) noexcept {
+  if (moved > 0) __tsan_write_range(buffer, static_cast<unsigned long>(moved));
+  return moved;
+}
+
+ssize_t note(ssize_t moved, const iovec* list, std::size_t count) noexcept {
+  auto left = static_cast<std::size_t>(std::max<ssize_t>(moved, 0));
+  for (std::size_t i = 0; i < count && left > 0; ++i) {
+    const std::size_t here = std::min(left, list[i].iov_len);
+    __tsan_write_range(list[i].iov_base, here);
+    left -= here;
+  }
+  return moved;
+}
+
+}  // namespace
+
+extern "C" {
+
+// -- numbers come and go --------------------------------------------------------------------------
+
+int __wrap_open(const char* path, int flags, ...) {
+  std::va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;
+  va_end(rest);
+  return call(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+int __wrap_close(int fd) { return call(SYS_close, fd); }
+int __wrap_dup2(int fd, int other) { return fd == other ? fd : call(SYS_dup3, fd, other, 0); }
+int __wrap_pipe2(int fds[2], int flags) { return call(SYS_pipe2, fds, flags); }
+int __wrap_eventfd(unsigned initial, int flags) { return call(SYS_eventfd2, initial, flags); }
+int __wrap_signalfd(int fd, const sigset_t* mask, int flags) {
+  return call(SYS_signalfd4, fd, mask, mask_size, flags);
+}
+int __wrap_epoll_create1(int flags) { return call(SYS_epoll_create1, flags); }
+int __wrap_socket(int domain, int type, int protocol) {
+  return call(SYS_socket, domain, type, protocol);
+}
+int __wrap_socketpair(int domain, int type, int protocol, int fds[2]) {
+  return call(SYS_socketpair, domain, type, protocol, fds);
+}
+int __wrap_accept4(int fd, sockaddr* address, socklen_t* size, int flags) {
+  return call(SYS_accept4, fd, address, size, flags);
+}
+
+/// The anonymous memory that comes first has ThreadSanitizer forget what was at these addresses.
+void* __real_mmap(void* address, std::size_t size, int protection, int flags, int fd, off_t offset);
+void* __wrap_mmap(void* address, std::size_t size, int protection, int flags, int fd,
+                  off_t offset) {
+  if (fd < 0) return __real_mmap(address, size, protection, flags, fd, offset);
+  void* const place = __real_mmap(address, size, PROT_NONE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | (flags & MAP_FIXED), -1, 0);
+  if (place == MAP_FAILED) return MAP_FAILED;
+  const long mapped = ::syscall(SYS_mmap, place, size, protection, flags | MAP_FIXED, fd, offset);
+  if (mapped == -1) {
+    const int error = errno;
+    ::munmap(place, size);
+    errno = error;
+  }
+  return reinterpret_cast<void*>(mapped);
+}
+
+// -- numbers are used -----------------------------------------------------------------------------
+
+int __wrap_fstat(int fd, struct stat* status) { return call(SYS_fstat, fd, status); }
+int __wrap_bind(int fd, const sockaddr* address, socklen_t size) {
+  return call(SYS_bind, fd, address, size);
+}
+int __wrap_listen(int fd, int backlog) { return call(SYS_listen, fd, backlog); }
+int __wrap_connect(int fd, const sockaddr* address, socklen_t size) {
+  return call(SYS_connect, fd, address, size);
+}
+int __wrap_epoll_ctl(int epoll, int operation, int fd, epoll_event* event) {
+  return call(SYS_epoll_ctl, epoll, operation, fd, event);
+}
+int __wrap_epoll_pwait(int epoll, epoll_event* events, int count, int timeout,
+                       const sigset_t* mask) {
+  const int ready = call(SYS_epoll_pwait, epoll, events, count, timeout, mask, mask_size);
+  if (ready > 0) __tsan_write_range(events, static_cast<unsigned long>(ready) * sizeof(*events));
+  return ready;
+}
+
+ssize_t __wrap_read(int fd, void* buffer, std::size_t size) {
+  return note(::syscall(SYS_read, fd, buffer, size), buffer);
+}
+ssize_t __wrap_readv(int fd, const iovec* list, int count) {
+  return note(::syscall(SYS_readv, fd, list, count), list, static_cast<std::size_t>(count));
+}
+ssize_t __wrap_preadv2(int fd, const iovec* list, int count, off_t offset, int flags) {
+  return note(::syscall(SYS_preadv2, fd, list, count, offset, 0L, flags), list,
+              static_cast<std::size_t>(count));
+}
+ssize_t __wrap_preadv(int fd, const iovec* list, int count, off_t offset) {
+  return note(::syscall(SYS_preadv, fd, list, count, offset, 0L), list,
+              static_cast<std::size_t>(count));
+}
+ssize_t __wrap_recv(int fd, void* buffer, std::size_t size, int flags) {
+  return note(::syscall(SYS_recvfrom, fd, buffer, size, flags, nullptr, nullptr), buffer);
+}
+ssize_t __wrap_recvfrom(int fd, void* buffer, std::size_t size, int flags, sockaddr* from,
+                        socklen_t* from_size) {
+  return note(::syscall(SYS_recvfrom, fd, buffer, size, flags, from, from_size), buffer);
+}
+ssize_t __wrap_recvmsg(int fd, msghdr* message, int flags) {
+  return note(::syscall(SYS_recvmsg, fd, message, flags), message->msg_iov, message->msg_iovlen);
+}
+
+ssize_t __wrap_write(int fd, const void* buffer, std::size_t size) {
+  return ::syscall(SYS_write, fd, buffer, size);
+}
+ssize_t __wrap_writev(int fd, const iovec* list, int count) {
+  return ::syscall(SYS_writev, fd, list, count);
+}
+ssize_t __wrap_pwritev2(int fd, const iovec* list, int count, off_t offset, int flags) {
+  return ::syscall(SYS_pwritev2, fd, list, count, offset, 0L, flags);
+}
+ssize_t __wrap_pwritev(int fd, const iovec* list, int count, off_t offset) {
+  return ::syscall(SYS_pwritev, fd, list, count, offset, 0L);
+}
+ssize_t __wrap_send(int fd, const void* buffer, std::size_t size, int flags) {
+  return ::syscall(SYS_sendto, fd, buffer, size, flags, nullptr, 0);
+}
+ssize_t __wrap_sendto(int fd, const void* buffer, std::size_t size, int flags, const sockaddr* to,
+                      socklen_t to_size) {
+  return ::syscall(SYS_sendto, fd, buffer, size, flags, to, to_size);
+}
+ssize_t __wrap_sendmsg(int fd, const msghdr* message, int flags) {
+  return ::syscall(SYS_sendmsg, fd, message, flags);
+}
+
+}  // extern "C"
