@@ -211,7 +211,8 @@ TEST_P(reactor, a_handler_may_end_with_its_registration_at_any_time) {
   EXPECT_EQ(loop().size(), 0U);
 }
 
-// The destructor of a handler that waits to be notified may call the reactor that is being destroyed.
+// The destructor of a handler that waits to be notified may call the reactor, which is being
+// destroyed.
 TEST_P(reactor, its_end_destroys_notified_handlers_that_purge) {
   struct Purges final : EventHandler {
     Purges(Reactor& reactor, int& counter) : loop(reactor), gone(counter) {}
