@@ -146,27 +146,25 @@ inline int counted_io_getevents(unsigned long context, long least, long most, io
 inline int counted_io_uring_enter(int ring, unsigned submit, unsigned complete, unsigned flags,
                                   const void* argument, size_t size) {
   namespace abi = engines::uring::abi;
-  const auto enter = [&](const void* said) {
-    return os::real_system().io_uring_enter(ring, submit, complete, flags, said, size);
+  const auto enter = [&] {
+    return os::real_system().io_uring_enter(ring, submit, complete, flags, argument, size);
   };
   if ((flags & abi::enter_get_events) == 0) {
     ++system_calls().submissions;
-    return enter(argument);
+    return enter();
   }
-  Limit limit = Limit::at_once;
-  if (complete > 0 && (flags & abi::enter_ext_arg) != 0) {
-    abi::GetEventsArgument said{};
-    std::memcpy(&said, argument, sizeof said);
-    limit = said.timeout == 0 ? Limit::none : Limit::some_time;
-  }
+  abi::GetEventsArgument said{};
+  if ((flags & abi::enter_ext_arg) != 0) std::memcpy(&said, argument, sizeof said);
+  const Limit timed = said.timeout == 0 ? Limit::none : Limit::some_time;
+  const Limit limit = complete == 0 ? Limit::at_once : timed;
   return static_cast<int>(can_sleep(
       [&](bool long_enough) {
-        if (long_enough) return enter(argument);
+        if (long_enough) return enter();
         const abi::Timespec brief{0, 1};
-        abi::GetEventsArgument changed{};
-        std::memcpy(&changed, argument, sizeof changed);
+        abi::GetEventsArgument changed = said;
         changed.timeout = reinterpret_cast<std::uintptr_t>(&brief);
-        return enter(&changed);
+        return os::real_system().io_uring_enter(ring, submit, complete, flags | abi::enter_ext_arg,
+                                                &changed, sizeof changed);
       },
       limit, [](long result) { return result < 0 && errno == ETIME; }));
 }
