@@ -84,7 +84,7 @@ void Direct::fill(Request& request) noexcept {
   request.control.aio_buf = reinterpret_cast<std::uintptr_t>(request.data);
   request.control.aio_nbytes = request.size;
   request.control.aio_offset = static_cast<std::int64_t>(request.offset);
-  request.native = native_direct;
+  request.native.store(native_direct, std::memory_order_relaxed);
   in_flight_.fetch_add(1, std::memory_order_acq_rel);
   // As late as can be: a handler that finds it pending may wait for it.
   Block{*request.block}.set_pending();
@@ -228,7 +228,8 @@ bool Direct::all_complete_below(std::uint64_t number) const noexcept {
   bool all = true;
   if (!busy()) return all;
   for_each_pending([&](const Request& each) {
-    if (each.native == native_direct && each.number < number) all = false;
+    if (each.native.load(std::memory_order_relaxed) == native_direct && each.number < number)
+      all = false;
   });
   return all;
 }
@@ -237,7 +238,8 @@ std::size_t Direct::count(int fildes, const aiocb* block) const noexcept {
   std::size_t found = 0;
   if (!busy()) return found;
   for_each_pending([&](const Request& each) {
-    if (each.native != native_direct || each.fildes != fildes) return;
+    if (each.native.load(std::memory_order_relaxed) != native_direct || each.fildes != fildes)
+      return;
     if (each.stage.load(std::memory_order_relaxed) != Stage::pending) return;
     if (block == nullptr || each.block == block) ++found;
   });

@@ -206,7 +206,7 @@ void Library::direct_done() noexcept {
 }
 
 void Library::hand_on(Request& request) noexcept {
-  request.native = native_none;
+  request.native.store(native_none, std::memory_order_relaxed);
   Shard& shard = *shards_[static_cast<std::size_t>(request.fildes) % shards_.size()];
   if (const int error = shard.post(request); error != 0) {
     publish(request, error, -1);

@@ -84,7 +84,7 @@ Request* take_request() noexcept {
   request->next = nullptr;
   request->group = nullptr;
   request->descriptor = nullptr;
-  request->native = native_none;
+  request->native.store(native_none, std::memory_order_relaxed);
   request->moved_before = 0;
   request->after_direct = 0;
   request->waits_for = 0;

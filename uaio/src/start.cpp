@@ -305,7 +305,7 @@ int flush(Batch& batch) noexcept {
   int error = 0;
   for (std::size_t i = 0; i < refused; ++i) {
     Request& request = *batch.requests[i];
-    request.native = native_none;
+    request.native.store(native_none, std::memory_order_relaxed);
     request.handover.store(Handover::none, std::memory_order_relaxed);
     aiocb& block = *request.block;
     if (const int answer = post(request); answer != 0) {
