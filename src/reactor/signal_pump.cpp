@@ -47,9 +47,14 @@ std::error_code SignalPump::remove(int number, std::shared_ptr<EventHandler>& ke
   const std::scoped_lock lock(mutex_);
   const auto entry = entries_.find(number);
   if (entry == entries_.end()) return std::make_error_code(std::errc::no_such_file_or_directory);
+  return erase(entry, kept);
+}
+
+std::error_code SignalPump::erase(Entries::iterator entry,
+                                  std::shared_ptr<EventHandler>& kept) noexcept {
   kept = std::move(entry->second.kept);
+  sigdelset(&set_, entry->first);
   entries_.erase(entry);
-  sigdelset(&set_, number);
   return watch(set_);
 }
 
@@ -91,11 +96,8 @@ void SignalPump::remove_answered(int number, std::uint64_t serial) noexcept {
   const std::scoped_lock lock(mutex_);
   const auto entry = entries_.find(number);
   if (entry == entries_.end() || entry->second.serial != serial) return;
-  kept = std::move(entry->second.kept);
-  entries_.erase(entry);
-  sigdelset(&set_, number);
-  // Without the change a signal that arrives is read and finds no entry.
-  static_cast<void>(watch(set_));
+  // Should the change be refused, a signal that arrives is read and finds no entry.
+  static_cast<void>(erase(entry, kept));
 }
 
 }  // namespace baton::reactor

@@ -38,17 +38,19 @@ class SignalPump final : public EventHandler {
   struct Entry {
     EventHandler* handler;
     std::shared_ptr<EventHandler> kept;
-    std::uint64_t serial =
-        0;  // differs for each add, so a replaced entry is told from its successor
+    std::uint64_t serial = 0;  // of its add, so that it is told from its successor
   };
+  using Entries = std::map<int, Entry>;
+
   void remove_answered(int number, std::uint64_t serial) noexcept;
+  std::error_code erase(Entries::iterator entry, std::shared_ptr<EventHandler>& kept) noexcept;
   std::error_code watch(const sigset_t& set) noexcept;
 
   const os::System& system_;
   NativeHandle fd_ = invalid_handle;
   std::mutex mutex_;
   sigset_t set_;
-  std::map<int, Entry> entries_;
+  Entries entries_;
   std::uint64_t added_ = 0;
 };
 
