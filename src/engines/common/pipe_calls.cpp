@@ -15,6 +15,8 @@
 
 #include <algorithm>
 
+#include "engines/common/file_calls.hpp"
+
 #ifndef RWF_NOWAIT
 #define RWF_NOWAIT 0x00000008
 #endif
@@ -29,7 +31,7 @@ constexpr off_t current_position = -1;
 
 /// An older call is to be tried: the kernel does not know this one, or a filter refuses it (EPERM).
 bool is_refused(int error) noexcept {
-  return error == EOPNOTSUPP || error == ENOSYS || error == EINVAL || error == EPERM;
+  return FileCalls::means_never(error) || error == EINVAL || error == EPERM;
 }
 
 }  // namespace
