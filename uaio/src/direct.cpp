@@ -41,6 +41,10 @@ void* closed_page() noexcept {
   return page;
 }
 
+bool is_direct(const Request& request) noexcept {
+  return request.native.load(std::memory_order_relaxed) == native_direct;
+}
+
 }  // namespace
 
 bool Direct::open() noexcept {
@@ -228,8 +232,7 @@ bool Direct::all_complete_below(std::uint64_t number) const noexcept {
   bool all = true;
   if (!busy()) return all;
   for_each_pending([&](const Request& each) {
-    if (each.native.load(std::memory_order_relaxed) == native_direct && each.number < number)
-      all = false;
+    if (is_direct(each) && each.number < number) all = false;
   });
   return all;
 }
@@ -238,8 +241,7 @@ std::size_t Direct::count(int fildes, const aiocb* block) const noexcept {
   std::size_t found = 0;
   if (!busy()) return found;
   for_each_pending([&](const Request& each) {
-    if (each.native.load(std::memory_order_relaxed) != native_direct || each.fildes != fildes)
-      return;
+    if (!is_direct(each) || each.fildes != fildes) return;
     if (each.stage.load(std::memory_order_relaxed) != Stage::pending) return;
     if (block == nullptr || each.block == block) ++found;
   });

@@ -110,8 +110,8 @@ struct Request {
   std::size_t size = 0;         // bytes, or buffers of a vectored one
   std::uint32_t waits_for = 0;  // a sync: earlier requests on the file that are not complete
   int fildes = -1;              // the program's number
-  // The same file: a descriptor in the keeper's own table, or one of the two below.
-  /// Which of these. Atomic: a snapshot (for_each_pending) reads it while its holder changes it.
+  /// The same file: a descriptor in the keeper's own table, or one of the two above. Atomic: a
+  /// snapshot (for_each_pending) reads it while its holder changes it.
   std::atomic<int> native{native_none};
   int priority = 0;  // aio_reqprio: 0 is the most urgent
   Action action = Action::read;
