@@ -69,9 +69,19 @@ class SleepForGood {
   const int count_;
 };
 
+/// How long a call may sleep.
+enum class Limit : std::uint8_t { at_once, some_time, none };
+inline Limit limit_of(const timespec* timeout) {
+  if (timeout == nullptr) return Limit::none;
+  return timeout->tv_sec == 0 && timeout->tv_nsec == 0 ? Limit::at_once : Limit::some_time;
+}
+inline Limit limit_of(int timeout_ms) {
+  if (timeout_ms < 0) return Limit::none;
+  return timeout_ms == 0 ? Limit::at_once : Limit::some_time;
+}
+
 /// Makes a call that can sleep: `call(true)` with its own time-out, `call(false)` with the shortest
 /// one that still sees a pending signal. `nothing`: the result of a time-out.
-enum class Limit : std::uint8_t { at_once, some_time, none };
 template <class Call>
 long can_sleep(Call call, Limit limit, bool (*nothing)(long result)) {
   SystemCalls& calls = system_calls();
@@ -87,10 +97,6 @@ long can_sleep(Call call, Limit limit, bool (*nothing)(long result)) {
   return -1;
 }
 
-inline Limit limit_of(const timespec* timeout) {
-  if (timeout == nullptr) return Limit::none;
-  return timeout->tv_sec == 0 && timeout->tv_nsec == 0 ? Limit::at_once : Limit::some_time;
-}
 inline constexpr timespec shortest{0, 1};
 
 inline int counted_epoll_pwait(int epoll, epoll_event* events, int count, int timeout,
@@ -99,10 +105,7 @@ inline int counted_epoll_pwait(int epoll, epoll_event* events, int count, int ti
       [&](bool long_enough) {
         return os::real_system().epoll_pwait(epoll, events, count, long_enough ? timeout : 1, mask);
       },
-      timeout < 0    ? Limit::none
-      : timeout == 0 ? Limit::at_once
-                     : Limit::some_time,
-      [](long result) { return result == 0; }));
+      limit_of(timeout), [](long result) { return result == 0; }));
 }
 
 inline int counted_ppoll(pollfd* list, nfds_t count, const timespec* timeout,

@@ -56,7 +56,6 @@ class Held : public Operations {
       EXPECT_LT(count + shared, calls_max()) << EveryCall::to_string();
     }
   }
-  /// A thread that leads several engines asks each of them at each look.
   /// What has to be asked again each time comes out of its pauses, however many there are: a state
   /// of which the system tells costs the one wait that the timer ends. A look round of a thread
   /// that has come back, and of each engine, comes to a few more.
@@ -67,6 +66,7 @@ class Held : public Operations {
         << EveryCall::to_string();
   }
   static constexpr std::uint64_t one_wait_max = 8;
+  /// A thread that leads several engines asks each of them at each look.
   [[nodiscard]] std::uint64_t calls_max() const {
     const bool leads_several = GetParam().files_only && GetParam().mode != Mode::dedicated;
     return leads_several ? 200 : 100;
