@@ -23,8 +23,7 @@ BOUNDS = {
     "buffered_write": (500, 4500, 2.05),
     "list": (5, 25, 8),
     "list_zeroed": (5, 25, 8),
-    # Of a second, in milliseconds. The threads' start may cost a call more in one of the runs.
-    "idle_pipe": (200, 1200, 0.005),
+    "idle_pipe": (200, 1200, 0),  # of a second, in milliseconds
 }
 
 
@@ -54,8 +53,11 @@ def main():
     over = 0
     with tempfile.TemporaryDirectory(prefix="uaio-calls-") as folder:
         for kind, (short, long, most) in BOUNDS.items():
-            low, high = (count(arguments.program, arguments.preload, kind, length, folder)
-                         for length in (short, long))
+            # The threads' start may cost a call more in one run than in another, which matters only
+            # to a bound of 0. What the library asks again and again is in each run.
+            runs = 3 if most == 0 else 1
+            low, high = (min(count(arguments.program, arguments.preload, kind, length, folder)
+                             for _ in range(runs)) for length in (short, long))
             each = (high - low) / (long - short)
             verdict = "ok" if each <= most else "TOO MANY"
             over += each > most
