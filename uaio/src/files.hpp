@@ -21,6 +21,13 @@
 
 namespace uaio {
 
+/// Datagrams of one direction: one request after another, for an engine promises no order.
+struct Line {
+  Request* at_work = nullptr;
+  Request* first = nullptr;  // those that wait for it, by run_next, in order of starts
+  Request* last = nullptr;
+};
+
 struct Inode {
   dev_t device = 0;
   ino_t number = 0;
@@ -28,6 +35,8 @@ struct Inode {
   Request* first = nullptr;  // in order of starts
   Request* last = nullptr;
   Request* held = nullptr;  // syncs that wait for earlier ones, by run_next, in order of starts
+  Line reads;
+  Line writes;
   std::uint32_t descriptors = 0;
   Inode* next = nullptr;
 };

@@ -92,12 +92,40 @@ void Shard::launch(Request& request) noexcept {
     while (*place != nullptr) place = &(*place)->run_next;
     request.run_next = nullptr;
     *place = &request;
-  } else if (in_flight_ < depth_ && queued_ == 0) {
+    return;
+  }
+  if (Line* const line = line_of(request)) {
+    if (line->at_work != nullptr) {
+      request.run_next = nullptr;
+      (line->first == nullptr ? line->first : line->last->run_next) = &request;
+      line->last = &request;
+      return;
+    }
+    line->at_work = &request;
+  }
+  if (in_flight_ < depth_ && queued_ == 0) {
     submit(request);
   } else {
     queue(request);
     start_waiting();
   }
+}
+
+/// Null: the engine keeps the order, or there is none to keep.
+Line* Shard::line_of(const Request& request) noexcept {
+  const Descriptor& descriptor = *request.descriptor;
+  if (descriptor.kind != baton::HandleKind::datagram_socket || syncs(request.action))
+    return nullptr;
+  return reads(request.action) ? &descriptor.inode->reads : &descriptor.inode->writes;
+}
+
+/// Its request at work is complete.
+void Shard::leave_line(Line& line) noexcept {
+  line.at_work = line.first;
+  if (line.first == nullptr) return;
+  line.first = line.first->run_next;
+  queue(*line.at_work);
+  look_again_ = true;
 }
 
 // Behind all that are as urgent: aio_reqprio lowers the priority.
@@ -133,6 +161,10 @@ void Shard::unqueue(Request& request) noexcept {
   if (unlink_from(row.first, request, before)) {
     if (row.last == &request) row.last = before;
     --queued_;
+    return;
+  }
+  if (Line* const line = line_of(request); line && unlink_from(line->first, request, before)) {
+    if (line->last == &request) line->last = before;
     return;
   }
   if (unlink_from(request.descriptor->inode->held, request, before)) return;
@@ -210,6 +242,8 @@ void Shard::completed(Operation& operation) {
 void Shard::finish(Request& request, int error, ssize_t result) noexcept {
   Descriptor& descriptor = *request.descriptor;
   const std::uint64_t number = request.number;
+  Line* const line = line_of(request);
+  const bool was_at_work = line != nullptr && line->at_work == &request;
   auto* const tally = static_cast<Cancelled*>(request.tally);
   if (tally != nullptr) {
     --tally->pending;
@@ -222,6 +256,7 @@ void Shard::finish(Request& request, int error, ssize_t result) noexcept {
   outstanding_.fetch_sub(1, std::memory_order_acq_rel);
   give_request(request);
   if (tally != nullptr && tally->streams == 0) answer(*tally);
+  if (was_at_work) leave_line(*line);
   if (descriptor.inode->held != nullptr) release_held(*descriptor.inode, number);
   if (descriptor.pending == 0 && !descriptor.resting) {
     descriptor.resting = true;

@@ -118,6 +118,8 @@ class Shard {
   int start(Request& request, int fildes) noexcept;
   bool ensure_handle(Descriptor& descriptor) noexcept;
   void launch(Request& request) noexcept;
+  static Line* line_of(const Request& request) noexcept;
+  void leave_line(Line& line) noexcept;
   void queue(Request& request) noexcept;
   void unqueue(Request& request) noexcept;
   void start_waiting() noexcept;

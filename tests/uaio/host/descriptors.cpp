@@ -373,6 +373,41 @@ HOST_CASE(datagrams_keep_their_bounds, "kinds of files") {
   CHECK(::send(ends[0], "one", 3, 0) == 3 && ::send(ends[0], "three", 5, 0) == 5);
   CHECK(host::finish(reads[0]) == 3 && host::finish(reads[1]) == 5);
 }
+HOST_CASE(datagrams_keep_their_order, "order") {
+  int ends[2];
+  CHECK(::socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0);
+  constexpr std::size_t count = 8;
+  for (int round = 0; round < 50; ++round) {
+    char sent[count] = {};
+    char bytes[count] = {};
+    std::vector<aiocb> reads;
+    std::vector<aiocb> writes;
+    for (std::size_t i = 0; i < count; ++i) {
+      sent[i] = static_cast<char>('a' + i);
+      reads.push_back(host::request(ends[1], &bytes[i], 1));
+      writes.push_back(host::request(ends[0], &sent[i], 1));
+    }
+    for (aiocb& each : reads) CHECK(aio_read(&each) == 0);
+    for (aiocb& each : writes) CHECK(aio_write(&each) == 0);
+    for (aiocb& each : reads) CHECK(host::finish(each) == 1);
+    for (aiocb& each : writes) CHECK(host::finish(each) == 1);
+    CHECK(std::memcmp(bytes, sent, count) == 0);
+  }
+  // One that waits for its turn is cancelled, and the others go on.
+  char bytes[3] = {};
+  aiocb reads[] = {host::request(ends[1], &bytes[0], 1), host::request(ends[1], &bytes[1], 1),
+                   host::request(ends[1], &bytes[2], 1)};
+  for (aiocb& each : reads) CHECK(aio_read(&each) == 0);
+  CHECK(aio_cancel(ends[1], &reads[1]) == AIO_CANCELED);
+  CHECK(host::finish(reads[1]) == -1 && errno == ECANCELED);
+  CHECK(::send(ends[0], "x", 1, 0) == 1 && ::send(ends[0], "y", 1, 0) == 1);
+  CHECK(host::finish(reads[0]) == 1 && host::finish(reads[2]) == 1);
+  CHECK(bytes[0] == 'x' && bytes[2] == 'y');
+  // ... and all of them, of which one is at work.
+  for (aiocb& each : reads) CHECK(aio_read(&each) == 0);
+  CHECK(aio_cancel(ends[1], nullptr) == AIO_CANCELED);
+  for (aiocb& each : reads) CHECK(host::finish(each) == -1 && errno == ECANCELED);
+}
 HOST_CASE(broken_pipe_is_no_signal, "signals") {
   Pipe pipe;
   ::close(pipe.out());
