@@ -15,8 +15,10 @@ namespace {
 
 thread_local Bridge::Call* current_call = nullptr;
 
-/// Programs raise their limit when they run already (ACE::set_handle_limit).
-Config with_room(Config config) {
+/// Programs raise their limit when they run already (ACE::set_handle_limit). Their threads are
+/// inside only during handle_events.
+Config for_ace(Config config) {
+  config.let_threads_change("the ACE bridge");
   rlimit limit{};
   if (config.handles_max == 0 && ::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
     config.handles_max =
@@ -62,7 +64,7 @@ Bridge::Bridge(Proactor& owner, Config config, const Options& options)
     : owner_(&owner),
       options_(options),
       process_(::getpid()),
-      native_(std::make_unique<baton::Proactor>(with_room(std::move(config)))),
+      native_(std::make_unique<baton::Proactor>(for_ace(std::move(config)))),
       descriptor_(native_->descriptor()),
       descriptors_(*this, options.lazy),
       posted_(*this, native_->lanes()) {}

@@ -145,6 +145,10 @@ struct BATON_EXPORT Config {
   static Result<Config, Failure> parse(std::string_view text, Config base);
   static Result<Config, Failure> parse_xml(std::string_view document, Config base);
   static Result<Config, Failure> load_xml(const std::string& path, Config base);
+  /// For an interface whose threads are inside only while they wait, and may end in between: a
+  /// per_thread processor binds nothing to one thread, unless its profile says so. `who`, the
+  /// interface, stands in `sources`. Call it when everything else is set.
+  void let_threads_change(std::string_view who);
   /// The XML form that load_xml reads back.
   [[nodiscard]] std::string to_xml() const;
   /// Names, numbers and combinations; the Failure lists what would be valid.

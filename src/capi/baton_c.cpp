@@ -112,16 +112,9 @@ baton::Result<baton::Config, baton::Failure> read_config(const baton_config& fro
   return Config::parse_environment(std::move(*config));
 }
 
-/// A thread is inside only while it waits, and may end in between: no ring can be pinned to it,
-/// unless the configuration says that the program knows what it does.
 baton::Result<baton::Config, baton::Failure> make_config(const baton_config& from) {
   auto config = read_config(from);
-  if (!config) return config;
-  for (baton::ProcessorConfig& processor : config->processors) {
-    if (processor.mode != baton::Mode::per_thread || processor.profile != "auto") continue;
-    processor.profile = "any";
-    config->sources.emplace_back("profile=any from the C interface: its threads come and go");
-  }
+  if (config) config->let_threads_change("the C interface");
   return config;
 }
 

@@ -174,4 +174,12 @@ Config Config::from_environment(Config base) {
 
 Config Config::from_environment() { return from_environment(Config{}); }
 
+void Config::let_threads_change(std::string_view who) {
+  for (ProcessorConfig& processor : processors) {
+    if (processor.mode != Mode::per_thread || processor.profile != "auto") continue;
+    processor.profile = "any";
+    sources.push_back("profile=any from " + std::string{who} + ": its threads come and go");
+  }
+}
+
 }  // namespace baton

@@ -2,7 +2,9 @@
 #include <ace/Countdown_Time.h>
 #include <unistd.h>
 
+#include <future>
 #include <set>
+#include <thread>
 
 #include "support.hpp"
 
@@ -74,6 +76,24 @@ TEST_F(Driving, NothingToDoAnswersZeroAndCountsTheTimeDown) {
   EXPECT_EQ(0, ace()->handle_events(wait));
   EXPECT_GE(std::chrono::steady_clock::now() - begin, 20ms);
   EXPECT_EQ(ACE_Time_Value::zero, wait);
+}
+
+// A program drives from where it likes, and from threads that end before others go on.
+TEST_F(Driving, WhoHasDrivenBindsNothing) {
+  std::promise<void> driven;
+  std::promise<void> over;
+  std::thread first{[&] {
+    ACE_Time_Value wait{0, 0};
+    EXPECT_EQ(0, ace()->handle_events(wait));
+    driven.set_value();
+    over.get_future().wait();
+  }};
+  driven.get_future().wait();
+  ASSERT_EQ(0, post(1));
+  ACE_Time_Value wait{patience.count()};
+  EXPECT_NO_THROW(EXPECT_EQ(1, ace()->handle_events(wait)));
+  over.set_value();
+  first.join();
 }
 
 TEST_F(Driving, NegativeTimeIsRefused) {

@@ -181,5 +181,18 @@ TEST(ConfigText, LongTextsAreRefusedAndNotRepeated) {
   expect_words(reason_of(Config::parse(std::string(1'000'000, ','), {})), {"longer than"});
 }
 
+TEST(ConfigText, ThreadsThatChangeAreBoundToNoRingUnlessTheProfileSaysSo) {
+  Config config;
+  config.processors = {{.mode = Mode::per_thread},
+                       {.mode = Mode::per_thread, .profile = "pinned"},
+                       {.mode = Mode::dedicated}};
+  config.let_threads_change("a test");
+  EXPECT_EQ(config.processors[0].profile, "any");
+  EXPECT_EQ(config.processors[1].profile, "pinned");
+  EXPECT_EQ(config.processors[2].profile, "auto");
+  ASSERT_EQ(config.sources.size(), 1U);
+  EXPECT_EQ(config.sources[0], "profile=any from a test: its threads come and go");
+}
+
 }  // namespace
 }  // namespace baton
