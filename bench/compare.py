@@ -34,6 +34,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import result_file
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 START_TIMEOUT_S = 20
 STOP_TIMEOUT_S = 30
@@ -625,7 +627,7 @@ def keep(name, results):
     folder = REPOSITORY / "bench" / "results"
     folder.mkdir(exist_ok=True)
     path = folder / f"{datetime.date.today().isoformat()}-{name}.json"
-    path.write_text(json.dumps({**surroundings(), "results": results}, indent=1) + "\n")
+    result_file.write(path, {**surroundings(), "results": results})
     return path
 
 

@@ -31,6 +31,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import result_file
+
 ROOT = Path(__file__).resolve().parent.parent
 SIDES = ("uaio", "system", "io_uring")
 BOUNDS = ("call", "nothing")
@@ -287,12 +289,11 @@ def keep(options, results, result):
     results.append(result)
     if options.json is None:
         return
-    options.json.write_text(json.dumps({
+    result_file.write(options.json, {
         "machine": f"{os.cpu_count()} cores, {platform.machine()}",
         "kernel": platform.release(), "command": "bench/uaio.py " + " ".join(sys.argv[1:]),
         "note": options.note, "load": os.getloadavg()[0],
-        "rounds": options.rounds, "seconds": options.seconds, "rows": results},
-        indent=1) + "\n")
+        "rounds": options.rounds, "seconds": options.seconds, "rows": results})
 
 
 def chart(results):
