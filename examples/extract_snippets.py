@@ -12,12 +12,20 @@ import re
 import sys
 
 BLOCK = re.compile(r"^( *)```cpp\n(.*?)^ *```", re.S | re.M)
-HEADER = """#include <array>
+HEADER = """#include <poll.h>
+
+#include <array>
 #include <baton/baton.hpp>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <functional>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <thread>
+#include <utility>
 #include <vector>
 
 """
