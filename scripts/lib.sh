@@ -43,7 +43,7 @@ as_root() {
   "${sudo[@]}" "$@" </dev/null
 }
 
-# told_by VERB COMMAND...: the packages that apt-get's simulation of the command names with the verb.
+# told_by VERB COMMAND...: the packages that a simulated apt-get names with that verb.
 told_by() {
   local verb=$1
   shift
@@ -64,7 +64,8 @@ install_packages() {
   [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null 2>&1 ||
     die "missing packages: ${missing[*]}. Run as root, or install sudo, or install them by hand"
   as_root apt-get -qq update || die "apt-get update failed (see above)"
-  removed=$(told_by Remv env LC_ALL=C apt-get -qq -s install --no-install-recommends "${missing[@]}")
+  removed=$(told_by Remv env LC_ALL=C apt-get -qq -s install --no-install-recommends \
+    "${missing[@]}")
   [ -z "$removed" ] ||
     die "missing packages: ${missing[*]}. They exclude what is installed here: apt-get would" \
       "remove $removed. Nothing was changed"

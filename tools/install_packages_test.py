@@ -63,7 +63,8 @@ class Machine(unittest.TestCase):
         return subprocess.run(
             ["bash", "-c", f'source "{LIBRARY}"; {line}'], stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=60,
-            env={**os.environ, "STATE": str(self.state), "PATH": f"{self.state}:{os.environ['PATH']}",
+            env={**os.environ, "STATE": str(self.state),
+                 "PATH": f"{self.state}:{os.environ['PATH']}",
                  "BATON_INCLUDE_FOLDERS": str(self.state / "include")})
 
     def installed(self):
