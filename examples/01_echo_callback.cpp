@@ -8,8 +8,9 @@
 #include <array>
 #include <baton/baton.hpp>
 #include <cstdio>
-#include <cstdlib>
 #include <utility>
+
+#include "command_line.hpp"
 
 namespace {
 
@@ -68,7 +69,7 @@ class Server {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto port = static_cast<std::uint16_t>(argc > 1 ? std::atoi(argv[1]) : 7007);
+  const std::uint16_t port = examples::port_or_exit(argc, argv);
   baton::Proactor proactor{baton::Config::from_environment()};
 
   auto acceptor = baton::Acceptor::listen(proactor, baton::Endpoint::loopback(port));
@@ -77,7 +78,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   std::printf("listening %u\n", acceptor->local_endpoint().value().port());
-  std::fflush(stdout);
+  if (!examples::flush_output()) return 1;
 
   const Server server{std::move(*acceptor)};
   proactor.run();  // in as many threads as you like: std::jthread helper{[&] { proactor.run(); }};

@@ -8,8 +8,9 @@
 #include <array>
 #include <baton/baton.hpp>
 #include <cstdio>
-#include <cstdlib>
 #include <utility>
+
+#include "command_line.hpp"
 
 baton::Task<void> session(baton::StreamSocket peer) {
   std::array<std::byte, 8192> buffer;
@@ -27,7 +28,7 @@ baton::Task<void> serve(baton::Acceptor acceptor) {
 }
 
 int main(int argc, char** argv) {
-  const auto port = static_cast<std::uint16_t>(argc > 1 ? std::atoi(argv[1]) : 7007);
+  const std::uint16_t port = examples::port_or_exit(argc, argv);
   baton::Proactor proactor{baton::Config::from_environment()};
   auto acceptor = baton::Acceptor::listen(proactor, baton::Endpoint::loopback(port));
   if (!acceptor) {
@@ -35,7 +36,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   std::printf("listening %u\n", acceptor->local_endpoint().value().port());
-  std::fflush(stdout);
+  if (!examples::flush_output()) return 1;
   proactor.spawn(serve(std::move(*acceptor)));
   proactor.run();
 }

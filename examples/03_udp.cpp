@@ -9,8 +9,9 @@
 #include <array>
 #include <baton/baton.hpp>
 #include <cstdio>
-#include <cstdlib>
 #include <utility>
+
+#include "command_line.hpp"
 
 namespace {
 
@@ -45,7 +46,7 @@ class Echo {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto port = static_cast<std::uint16_t>(argc > 1 ? std::atoi(argv[1]) : 7007);
+  const std::uint16_t port = examples::port_or_exit(argc, argv);
   baton::Proactor proactor{baton::Config::from_environment()};
 
   auto socket = baton::DatagramSocket::bind(proactor, baton::Endpoint::loopback(port));
@@ -55,7 +56,7 @@ int main(int argc, char** argv) {
   }
   socket->set_option(baton::option::ReceiveBuffer{1 << 20});
   std::printf("listening %u\n", socket->local_endpoint().value().port());
-  std::fflush(stdout);
+  if (!examples::flush_output()) return 1;
 
   static std::array<Echo, 4> echoes;
   for (Echo& echo : echoes) echo.begin(*socket);

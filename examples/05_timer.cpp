@@ -7,7 +7,8 @@
 #include <baton/baton.hpp>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
+
+#include "command_line.hpp"
 
 namespace {
 
@@ -17,7 +18,7 @@ using namespace std::chrono_literals;
 // The next tick is counted from the last one, not from now: delays do not add up.
 class Ticker {
  public:
-  Ticker(baton::Proactor& proactor, int ticks) : timer_(proactor), left_(ticks) {
+  Ticker(baton::Proactor& proactor, std::uint32_t ticks) : timer_(proactor), left_(ticks) {
     tick_at(proactor.now());
   }
 
@@ -34,7 +35,7 @@ class Ticker {
     });
   }
   baton::Timer timer_;
-  int left_;
+  std::uint32_t left_;
 };
 
 // By coroutine: every operation takes a time-out.
@@ -55,6 +56,7 @@ baton::Task<void> until_signal(baton::SignalSet signals) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const std::uint32_t ticks = examples::number_or_exit(argc, argv, 1, "TICKS", 1, 1'000'000, 5);
   baton::SignalSet::block({SIGINT, SIGTERM});  // before there is a second thread
   baton::Proactor proactor{baton::Config::from_environment()};
   proactor.spawn(until_signal(baton::SignalSet::open(proactor, {SIGINT, SIGTERM}).value()));
@@ -66,6 +68,7 @@ int main(int argc, char** argv) {
   never.cancel();
 
   proactor.spawn(impatient(proactor));
-  const Ticker ticker{proactor, argc > 1 ? std::atoi(argv[1]) : 5};
+  const Ticker ticker{proactor, ticks};
   proactor.run();
+  return examples::flush_output() ? 0 : 1;
 }

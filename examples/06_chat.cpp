@@ -9,7 +9,6 @@
 #include <array>
 #include <baton/baton.hpp>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <set>
@@ -18,6 +17,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "command_line.hpp"
 
 namespace {
 
@@ -80,7 +81,7 @@ baton::Task<void> serve(baton::Proactor& proactor, baton::Acceptor acceptor) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto port = static_cast<std::uint16_t>(argc > 1 ? std::atoi(argv[1]) : 7007);
+  const std::uint16_t port = examples::port_or_exit(argc, argv);
   baton::Config config;
   config.processors = {{.threads = 2}};  // if somebody chooses per_thread: as many as we start
   baton::Proactor proactor{baton::Config::from_environment(config)};
@@ -90,7 +91,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   std::printf("listening %u\n", acceptor->local_endpoint().value().port());
-  std::fflush(stdout);
+  if (!examples::flush_output()) return 1;
   proactor.spawn(serve(proactor, std::move(*acceptor)));
   std::thread helper{[&] { proactor.run(); }};
   proactor.run();

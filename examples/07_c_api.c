@@ -133,7 +133,10 @@ int main(int argc, char** argv) {
   }
   baton_endpoint_print(&local, text, sizeof text);
   printf("listening %s\n", strrchr(text, ':') + 1);
-  fflush(stdout);
+  if (fflush(stdout) != 0) {
+    perror("standard output");
+    return 1;
+  }
 
   static starts list;
   add(&list, BATON_ACCEPT, listener, 0);

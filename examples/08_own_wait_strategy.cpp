@@ -16,6 +16,8 @@
 #include <string_view>
 #include <vector>
 
+#include "command_line.hpp"
+
 namespace {
 
 class MyPoll final : public baton::WaitStrategy {
@@ -121,4 +123,5 @@ int main() {
   baton::Proactor proactor{config};
   std::printf("%s\n", proactor.explain().c_str());
   baton::run_until_complete(proactor, talk(proactor));
+  return examples::flush_output() ? 0 : 1;
 }

@@ -15,6 +15,8 @@
 #include <string>
 #include <utility>
 
+#include "command_line.hpp"
+
 namespace {
 
 struct Collector {
@@ -84,7 +86,7 @@ Value or_exit(baton::Result<Value> result, const char* what) {
 
 int main(int argc, char** argv) {
   using baton::FileFlags;
-  const auto port = static_cast<std::uint16_t>(argc > 1 ? std::atoi(argv[1]) : 7007);
+  const std::uint16_t port = examples::port_or_exit(argc, argv);
   const char* const path = argc > 2 ? argv[2] : "collected";
 
   baton::Proactor proactor{baton::Config::from_environment(team())};
@@ -96,7 +98,7 @@ int main(int argc, char** argv) {
   const baton::Endpoint here = acceptor.local_endpoint().value();
   auto socket = or_exit(baton::DatagramSocket::bind(proactor, here), "cannot bind");
   std::printf("listening %u\n", here.port());
-  std::fflush(stdout);
+  if (!examples::flush_output()) return 1;
 
   proactor.spawn(collect(collector, std::move(acceptor)));
   proactor.spawn(answer(collector, std::move(socket)));

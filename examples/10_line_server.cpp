@@ -17,6 +17,8 @@
 #include <string_view>
 #include <utility>
 
+#include "command_line.hpp"
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -118,5 +120,5 @@ int main(int argc, char** argv) {
               static_cast<unsigned long long>(result.failures),
               static_cast<unsigned long long>(result.history));
   std::fputs(result.report.c_str(), stdout);
-  return result.ok() ? 0 : 1;
+  return examples::flush_output() && result.ok() ? 0 : 1;
 }

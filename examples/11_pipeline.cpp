@@ -15,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "command_line.hpp"
+
 namespace {
 
 constexpr int writers = 3;
@@ -130,5 +132,6 @@ int main() {
   }
   for (std::thread& thread : threads) thread.join();
   std::printf("%ld lines, %ld words\n", totals.lines.load(), totals.words.load());
-  return totals.lines == writers * lines_each && totals.words == 5 * totals.lines ? 0 : 1;
+  const bool right = totals.lines == writers * lines_each && totals.words == 5 * totals.lines;
+  return examples::flush_output() && right ? 0 : 1;
 }

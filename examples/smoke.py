@@ -93,6 +93,31 @@ def copy(program):
         failed = subprocess.run([program, source + ".missing", target], timeout=PATIENCE_S,
                                 stderr=subprocess.PIPE, check=False)
         check(failed.returncode == 1, "a source that is missing is an error")
+        with open(source, "wb") as file:
+            file.write(b"short")
+        subprocess.run([program, source, target], check=True, timeout=PATIENCE_S)
+        with open(target, "rb") as file:
+            check(file.read() == b"short", "a longer target is cut off")
+        same_file(program, folder)
+        subprocess.run([program, "/proc/self/maps", target], check=True, timeout=PATIENCE_S)
+        with open(target, "rb") as file:
+            check(b"04_copy_file" in file.read(), "a file of /proc, which has no size")
+
+
+def same_file(program, folder):
+    """A file is not copied onto itself, whatever it is called."""
+    name = os.path.join(folder, "self")
+    with open(name, "wb") as file:
+        file.write(b"precious")
+    os.link(name, name + ".hard")
+    os.symlink(name, name + ".soft")
+    for other in (name, name + ".hard", name + ".soft", os.path.join(folder, ".", "self")):
+        for words in ((name, other), (other, name)):
+            failed = subprocess.run([program, *words], timeout=PATIENCE_S, text=True,
+                                    stderr=subprocess.PIPE, check=False)
+            check(failed.returncode == 1 and "same file" in failed.stderr, f"{words} is refused")
+            with open(name, "rb") as file:
+                check(file.read() == b"precious", f"{words} leaves the file as it was")
 
 
 def team(program):
@@ -136,6 +161,30 @@ def plain(program, *arguments):
     subprocess.run([program, *arguments], check=True, timeout=PATIENCE_S)
 
 
+def refused(program, *arguments, status, stdout=subprocess.DEVNULL):
+    """Ends by itself, with that status and a sentence."""
+    done = subprocess.run([program, *arguments], timeout=PATIENCE_S, text=True, stdout=stdout,
+                          stderr=subprocess.PIPE, check=False)
+    check(done.returncode == status, f"{arguments}: status {done.returncode}, not {status}")
+    check(done.stderr.strip() != "", f"{arguments}: a reason is told")
+
+
+def command_line(how, program, *arguments):
+    """Numbers that are none, and an output that cannot be written."""
+    with open("/dev/full", "w", encoding="ascii") as full:
+        if how in ("tcp", "udp", "chat", "team"):
+            in_c = "c_api" in program  # where the library reads the number
+            for port in ("99999", "65536", "-1", "", "x", "80x", " 80", "4294967296"):
+                refused(program, port, status=1 if in_c else 2)
+            more = [os.devnull] if how == "team" else []
+            refused(program, "0", *more, status=1, stdout=full)
+        elif how != "copy":  # which prints nothing but its progress
+            refused(program, *arguments, status=1, stdout=full)
+    if "timer" in program:
+        for ticks in ("0", "-1", "x", "", "1e9", "99999999999"):
+            refused(program, ticks, status=2)
+
+
 def give_up(*_):
     raise SystemExit("failed: took too long")
 
@@ -147,3 +196,4 @@ if __name__ == "__main__":
     check_of = {"tcp": tcp, "udp": udp, "chat": chat, "copy": copy, "team": team,
                 "simulated": simulated, "plain": plain}
     check_of[sys.argv[1]](*sys.argv[2:])
+    command_line(*sys.argv[1:])

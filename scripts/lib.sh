@@ -6,7 +6,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 jobs=${BATON_JOBS:-2}
 
 packages_build="g++ cmake ninja-build ccache pkg-config libpugixml-dev libcli11-dev libfmt-dev
-  libgtest-dev libboost1.81-dev python3"
+  libgtest-dev python3"
 packages_test="gcc spin strace binutils clang-19 llvm-19 libclang-rt-19-dev clang-format-19
   clang-tidy-19 valgrind jq util-linux systemtap-sdt-dev curl wrk relacy-dev
   libfuse3-dev fuse3 nftables iproute2 fio stress-ng mpich libmpich-dev libfftw3-dev
@@ -27,9 +27,33 @@ installed() {
   dpkg-query -W -f='${db:Status-Status}\n' "$1" 2>/dev/null | grep -x installed >/dev/null
 }
 
-# Installs the packages named that are missing, as root or through sudo, without questions.
+# An install that removes nothing: Debian's packages may exclude what a user has chosen, and that
+# choice stays.
+apt_install=(env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -qq -y install --no-remove
+  --no-install-recommends)
+
+# as_root COMMAND...: at once, or through sudo.
+as_root() {
+  local sudo=()
+  if [ "$(id -u)" -ne 0 ]; then
+    sudo=(sudo)
+    # Without a terminal nobody can type a password.
+    [ -t 0 ] || sudo=(sudo -n)
+  fi
+  "${sudo[@]}" "$@" </dev/null
+}
+
+# told_by VERB COMMAND...: the packages that a simulated apt-get names with that verb.
+told_by() {
+  local verb=$1
+  shift
+  { "$@" </dev/null 2>/dev/null || true; } | awk -v verb="$verb" '$1 == verb { print $2 }' | xargs
+}
+
+# Installs the packages named that are missing, as root or through sudo, without questions. Names
+# before all that come, with those that they need. Removes nothing: then it fails, and says why.
 install_packages() {
-  local missing=() package sudo=()
+  local missing=() package removed
   command -v dpkg-query >/dev/null 2>&1 && command -v apt-get >/dev/null 2>&1 ||
     die "this needs Debian's apt-get and dpkg, which are not here. Install by hand what Debian 12" \
       "calls: $*; then configure with cmake --preset release"
@@ -37,15 +61,32 @@ install_packages() {
     installed "$package" || missing+=("$package")
   done
   [ "${#missing[@]}" -gt 0 ] || return 0
-  if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null 2>&1 ||
-      die "missing packages: ${missing[*]}. Run as root, or install sudo, or install them by hand"
-    sudo=(sudo)
-    # Without a terminal nobody can type a password.
-    [ -t 0 ] || sudo=(sudo -n)
-  fi
-  say "installing: ${missing[*]}"
-  "${sudo[@]}" apt-get -qq update </dev/null || die "apt-get update failed (see above)"
-  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends \
-    "${missing[@]}" </dev/null || die "apt-get install failed (see above)"
+  [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null 2>&1 ||
+    die "missing packages: ${missing[*]}. Run as root, or install sudo, or install them by hand"
+  as_root apt-get -qq update || die "apt-get update failed (see above)"
+  removed=$(told_by Remv env LC_ALL=C apt-get -qq -s install --no-install-recommends \
+    "${missing[@]}")
+  [ -z "$removed" ] ||
+    die "missing packages: ${missing[*]}. They exclude what is installed here: apt-get would" \
+      "remove $removed. Nothing was changed"
+  say "installing: $(told_by Inst "${apt_install[@]}" -s "${missing[@]}")"
+  as_root "${apt_install[@]}" "${missing[@]}" || die "apt-get install failed (see above)"
+}
+
+# Boost's headers, which examples/httpd alone needs. Debian 12 has two versions that exclude each
+# other. Either will do: the one that is installed stays, and where there is none Debian's usual one
+# comes. Where it cannot, httpd is left out and the rest is built.
+install_boost() {
+  local folder
+  for folder in ${BATON_INCLUDE_FOLDERS:-/usr/include /usr/local/include}; do
+    [ ! -e "$folder/boost/beast/http/basic_parser.hpp" ] || return 0
+  done
+  (install_packages libboost-dev) || say "no Boost (see above): examples/httpd is left out"
+}
+
+# What a build needs, and what it takes if it can.
+install_build_packages() {
+  # shellcheck disable=SC2086  # a list of words
+  install_packages $packages_build "$@"
+  install_boost
 }

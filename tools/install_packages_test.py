@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""What scripts/lib.sh installs, with an apt-get that only writes down what it is asked for."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+LIBRARY = pathlib.Path(__file__).resolve().parent.parent / "scripts" / "lib.sh"
+
+# A machine as two lists: what is installed, and which two packages exclude each other. An install
+# without --no-remove takes away what stands in its way, as apt-get does.
+APT_GET = r"""#!/usr/bin/env python3
+import os, sys
+state = os.environ["STATE"]
+options = [word for word in sys.argv[1:] if word.startswith("-")]
+words = [word for word in sys.argv[1:] if not word.startswith("-")]
+open(state + "/calls", "a").write(" ".join(sys.argv[1:]) + "\n")
+if words[0] != "install":
+    sys.exit(0)
+there = set(open(state + "/installed").read().split())
+wanted = {"libboost1.74-dev" if word == "libboost-dev" else word for word in words[1:]}
+pairs = [line.split() for line in open(state + "/excludes")]
+gone = {b for a, b in pairs if a in wanted and b in there}
+if gone and "--no-remove" in options:
+    sys.exit("E: Packages need to be removed but remove is disabled.")
+if "-s" in options:
+    for word in sorted(gone):
+        print("Remv", word)
+    for word in sorted(wanted):
+        print("Inst", word, "(1.0)")
+else:
+    open(state + "/installed", "w").write(" ".join((there - gone) | wanted))
+"""
+DPKG_QUERY = r"""#!/usr/bin/env bash
+grep -qw -- "${@: -1}" "$STATE/installed" && echo installed
+"""
+
+
+class Machine(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.state = pathlib.Path(folder.name)
+        for name, text in (("apt-get", APT_GET), ("dpkg-query", DPKG_QUERY),
+                           ("id", "#!/bin/sh\necho 0\n")):
+            (self.state / name).write_text(text)
+            (self.state / name).chmod(0o755)
+        self.has("g++")
+        (self.state / "excludes").write_text("libboost1.81-dev libboost1.74-dev\n"
+                                             "libboost1.74-dev libboost1.81-dev\n")
+
+    def has(self, *packages):
+        (self.state / "installed").write_text(" ".join(packages))
+
+    def has_boost(self):
+        header = self.state / "include/boost/beast/http/basic_parser.hpp"
+        header.parent.mkdir(parents=True)
+        header.touch()
+
+    def run_line(self, line):
+        return subprocess.run(
+            ["bash", "-c", f'source "{LIBRARY}"; {line}'], stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=60,
+            env={**os.environ, "STATE": str(self.state),
+                 "PATH": f"{self.state}:{os.environ['PATH']}",
+                 "BATON_INCLUDE_FOLDERS": str(self.state / "include")})
+
+    def installed(self):
+        return set((self.state / "installed").read_text().split())
+
+    def test_what_is_missing_is_named_and_installed(self):
+        done = self.run_line("install_packages g++ cmake ninja-build")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, "== installing: cmake ninja-build\n")
+        self.assertEqual(self.installed(), {"g++", "cmake", "ninja-build"})
+
+    def test_nothing_is_asked_for_where_nothing_is_missing(self):
+        done = self.run_line("install_packages g++")
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+        self.assertFalse((self.state / "calls").exists())
+
+    def test_what_the_user_installed_is_never_removed(self):
+        self.has("g++", "libboost1.74-dev")
+        done = self.run_line("install_packages libboost1.81-dev")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("would remove libboost1.74-dev. Nothing was changed", done.stderr)
+        self.assertEqual(self.installed(), {"g++", "libboost1.74-dev"})
+
+    def test_every_install_is_told_to_remove_nothing(self):
+        self.run_line("install_packages cmake; install_boost")
+        calls = (self.state / "calls").read_text().splitlines()
+        installs = [call for call in calls if "install " in call and " -s " not in call]
+        self.assertEqual(len(installs), 2, calls)
+        for call in installs:
+            self.assertIn("--no-remove", call)
+
+    def test_either_boost_will_do(self):
+        self.has_boost()
+        done = self.run_line("install_boost")
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+        self.assertFalse((self.state / "calls").exists())
+
+    def test_without_boost_the_usual_one_comes(self):
+        done = self.run_line("install_boost")
+        self.assertEqual((done.returncode, done.stdout), (0, "== installing: libboost1.74-dev\n"))
+
+    def test_boost_that_cannot_come_is_one_line_and_no_failure(self):
+        self.has("g++", "libboost1.81-dev")
+        done = self.run_line("install_boost; echo went on")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("examples/httpd is left out\nwent on\n", done.stdout)
+        self.assertEqual(self.installed(), {"g++", "libboost1.81-dev"})
+
+    def test_no_script_installs_by_itself(self):
+        for script in sorted(LIBRARY.parent.iterdir()):
+            if script != LIBRARY and script.is_file():
+                self.assertNotRegex(script.read_text(), r"apt(-get)? (-\S+ )*install",
+                                    script.name)
+
+
+if __name__ == "__main__":
+    unittest.main()
