@@ -6,7 +6,9 @@
 // completions are dropped.
 #include <cstring>
 
+#include "capi/addresses.hpp"
 #include "capi/proactor.hpp"
+#include "capi/structs.hpp"
 #include "os/system.hpp"
 
 namespace baton::capi {
@@ -27,14 +29,10 @@ std::int64_t result_of(const Operation& operation) noexcept {
 
 void store_peer(const Slot& slot) noexcept {
   if (slot.endpoint_out == nullptr) return;
-  const bool known = !slot.operation.failed();
-  static_assert(sizeof(baton_endpoint::address) == Endpoint::capacity);
-  *slot.endpoint_out = {};
-  if (!known || slot.endpoint.size() > Endpoint::capacity) return;
-  std::memcpy(slot.endpoint_out->address, slot.endpoint.data(), Endpoint::capacity);
-  slot.endpoint_out->length = slot.endpoint.size();
+  copy(slot.operation.failed() ? Endpoint{} : slot.endpoint, *slot.endpoint_out);
 }
 
+static_assert(sizeof(baton_completion) == 32);
 void collect(Collector& collector, const baton_completion& completion) noexcept {
   BATON_ASSERT(collector.count < collector.max);
   std::byte* out = collector.out + static_cast<std::size_t>(collector.count) * collector.stride;
@@ -92,11 +90,6 @@ void drive(baton_proactor& proactor, Collector& collector, Deadline deadline) {
   while (collector.count == 0 && !collector.woken) {
     if (proactor.proactor.handle_events(deadline, room) == 0) break;
   }
-}
-
-int code_of(const std::error_code& error) noexcept {
-  if (error.category() == error_category()) return BATON_ERROR_BASE + error.value();
-  return error.value();
 }
 
 }  // namespace baton::capi

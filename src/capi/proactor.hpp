@@ -61,10 +61,4 @@ void woken(Operation& operation);
 /// Drives the proactor until the collector is full, nothing is left, or a wake came.
 void drive(baton_proactor& proactor, Collector& collector, Deadline deadline);
 
-/// The number of the C interface for an error.
-int code_of(const std::error_code& error) noexcept;
-inline int code_of(int error_value) noexcept {
-  return error_value >= 0 ? error_value : BATON_ERROR_BASE - error_value;
-}
-
 }  // namespace baton::capi

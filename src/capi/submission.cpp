@@ -1,0 +1,136 @@
+// Starts: a request is checked, copied into a slot, and started.
+#include "capi/submission.hpp"
+
+#include "capi/addresses.hpp"
+#include "capi/kinds.hpp"
+#include "capi/structs.hpp"
+
+namespace baton::capi {
+namespace {
+
+static_assert(sizeof(baton_buffer) == sizeof(MutableBuffer));
+static_assert(sizeof(baton_operation) == 80);
+
+Notify level_of(std::uint32_t notify) noexcept {
+  switch (notify) {
+    case BATON_NOTIFY_STRONG:
+      return Notify::strong;
+    case BATON_NOTIFY_FOLLOWER:
+      return Notify::follower;
+    default:
+      return Notify::none;
+  }
+}
+
+void fill_address(Slot& slot, Address use, baton_endpoint* given) noexcept {
+  slot.endpoint_out = nullptr;
+  if (use == Address::none || given == nullptr) return;
+  if (use == Address::stored) {
+    slot.endpoint = Endpoint{};
+    slot.endpoint_out = given;
+  } else {
+    copy(*given, slot.endpoint);
+  }
+  slot.operation.set_endpoint(&slot.endpoint);
+}
+
+void fill(Slot& slot, const KindFacts& facts, const baton_operation& from,
+          Handle* handle) noexcept {
+  Operation& operation = slot.operation;
+  operation.prepare(facts.kind, handle, from.flags);
+  operation.set_deadline(facts.deadline != Use::none ? deadline_of(from.deadline_ns)
+                                                     : Deadline::never());
+  if (facts.buffer != Use::none) operation.set_buffer(MutableBuffer{from.data, from.length});
+  if (facts.at_offset) operation.set_offset(from.offset);
+  if (operation.has(Operation::until)) {
+    slot.delimiter = {static_cast<const char*>(from.delimiter), from.delimiter_size};
+    operation.set_until(&slot.delimiter, static_cast<std::size_t>(from.offset));
+  }
+  fill_address(slot, facts.address, from.endpoint);
+}
+
+/// Starts what is in the slot.
+std::error_code start_filled(baton_proactor& self, Slot& slot, std::uint32_t notify) noexcept {
+  if (slot.operation.kind() == OperationKind::user) {
+    return self.proactor.post(slot.operation, level_of(notify));
+  }
+  return self.proactor.start(slot.operation);
+}
+
+/// The handle, if there is one, is pinned or, for a close, held by begin_close.
+int start_in_slot(baton_proactor& self, Slot& slot, const KindFacts& facts,
+                  const baton_operation& from, Handle* handle,
+                  baton_activation* activation) noexcept {
+  fill(slot, facts, from, handle);
+  slot.operation.set_completion(deliver, &self);
+  slot.tag.store(from.tag, std::memory_order_relaxed);
+  slot.operation.set_tag(static_cast<std::uint32_t>(from.tag));
+  const baton_activation name = self.slots.name_next(slot);
+  // Both before the start: the completion may be faster than this function.
+  slot.activation.store(name, std::memory_order_seq_cst);
+  if (activation != nullptr) *activation = name;
+  if (const std::error_code error = start_filled(self, slot, from.notify)) {
+    slot.activation.store(0, std::memory_order_seq_cst);
+    return code_of(error);
+  }
+  return 0;
+}
+
+int start_close(baton_proactor& self, Slot& slot, const KindFacts& facts,
+                const baton_operation& from, baton_activation* activation) noexcept {
+  Handle* const handle = self.handles.begin_close(from.handle);
+  if (handle == nullptr) return BATON_HANDLE_CLOSED;
+  const int error = start_in_slot(self, slot, facts, from, handle, activation);
+  if (error != 0) self.handles.undo_close(from.handle);
+  return error;
+}
+
+int start_on_handle(baton_proactor& self, Slot& slot, const KindFacts& facts,
+                    const baton_operation& from, baton_activation* activation) noexcept {
+  if (facts.handle == Use::none) {
+    return start_in_slot(self, slot, facts, from, nullptr, activation);
+  }
+  if (facts.kind == OperationKind::close) return start_close(self, slot, facts, from, activation);
+  const PinnedHandle handle{self.handles, from.handle};
+  if (handle.get() == nullptr) return BATON_HANDLE_CLOSED;
+  return start_in_slot(self, slot, facts, from, handle.get(), activation);
+}
+
+}  // namespace
+
+int start(baton_proactor& self, const baton_operation& from,
+          baton_activation* activation) noexcept {
+  const KindFacts* const facts = facts_of(from.kind);
+  if (facts == nullptr) return EINVAL;
+  if (const int error = check(*facts, from)) return error;
+  Slot* const slot = self.slots.take();
+  if (slot == nullptr) return EAGAIN;
+  const int error = start_on_handle(self, *slot, *facts, from, activation);
+  if (error != 0) self.slots.give(*slot);
+  return error;
+}
+
+}  // namespace baton::capi
+
+int baton_start(baton_proactor* proactor, const baton_operation* operations, int count,
+                baton_activation* activations, int* why_not) {
+  const baton::capi::Inside inside;
+  int error = operations == nullptr && count > 0 ? EINVAL : 0;
+  int taken = 0;
+  // All of an array are as large as its first says.
+  const std::size_t stride = error == 0 && count > 0 ? operations->size : 0;
+  const auto* bytes = reinterpret_cast<const std::byte*>(operations);
+  while (error == 0 && taken < count) {
+    baton_operation operation;
+    error =
+        baton::capi::copy_in(bytes + static_cast<std::size_t>(taken) * stride, stride, operation);
+    if (error == 0 && operation.size != stride) error = EINVAL;
+    if (error == 0) {
+      error = baton::capi::start(*proactor, operation,
+                                 activations != nullptr ? activations + taken : nullptr);
+    }
+    if (error == 0) ++taken;
+  }
+  if (why_not != nullptr) *why_not = error;
+  return taken;
+}
