@@ -197,7 +197,8 @@ BATON_API int baton_local_endpoint(baton_proactor* proactor, baton_handle handle
                                    baton_endpoint* out);
 /* A close that nobody waits for: what is pending completes as cancelled, the descriptor is closed
  * (a borrowed one let go), nothing is brought for the close itself. To be told when it is done,
- * start an operation of kind BATON_CLOSE instead. */
+ * start an operation of kind BATON_CLOSE instead. BATON_AFTER_FORK in a child before
+ * baton_fork_child. */
 BATON_API int baton_handle_close(baton_proactor* proactor, baton_handle handle);
 
 /* ---- operations ------------------------------------------------------------------------------ */
@@ -242,7 +243,8 @@ typedef struct baton_buffer {
   size_t size;
 } baton_buffer;
 
-/* One operation to start. Fields that a kind does not use are not looked at. */
+/* One operation to start. Fields that a kind does not use are not looked at; a flag that it does
+ * not know is EINVAL. */
 typedef struct baton_operation {
   uint32_t size;  /* sizeof(baton_operation): the same in all of an array */
   uint16_t kind;  /* BATON_READ_STREAM ... */
@@ -252,7 +254,8 @@ typedef struct baton_operation {
   void* data;          /* the buffer (only read through by writes), or the array of baton_buffer */
   size_t length;       /* its bytes, or how many baton_buffer */
   uint64_t offset;     /* files: where; BATON_UNTIL: bytes that are in the buffer already */
-  int64_t deadline_ns; /* a point of baton_now's clock; 0: none. Too late: BATON_TIMED_OUT */
+  int64_t deadline_ns; /* a point of baton_now's clock; 0: none; below: EINVAL. Too late:
+                          BATON_TIMED_OUT */
   baton_endpoint* endpoint; /* whom to send or connect to; accept and read_datagram store the
                                peer there, if not NULL */
   const void* delimiter;    /* BATON_UNTIL */
@@ -271,8 +274,8 @@ typedef struct baton_completion {
 } baton_completion;
 
 /* Starts operations in order, as many as it can, and answers how many. *why_not (may be NULL) is 0,
- * or why the next one was not taken: EAGAIN when no slot is free, EINVAL when the struct is wrong,
- * BATON_HANDLE_CLOSED, BATON_LIMIT_REACHED, BATON_STOPPED, BATON_NOT_SUPPORTED. For one that was
+ * or why the next one was not taken: EAGAIN when no slot is free, EINVAL when the struct is wrong
+ * or count is negative, BATON_HANDLE_CLOSED, BATON_LIMIT_REACHED, BATON_STOPPED, BATON_NOT_SUPPORTED. For one that was
  * not taken no completion comes; everything else that can fail is a completion. activations (may
  * be NULL) has room for count numbers. */
 BATON_API int baton_start(baton_proactor* proactor, const baton_operation* operations, int count,

@@ -29,33 +29,33 @@ static_assert(BATON_READABLE == number(Operation::readable));
 static_assert(BATON_WRITABLE == number(Operation::writable));
 static_assert(BATON_APPEND == number(Operation::append));
 
-constexpr std::uint16_t known_flags = BATON_VECTORED | BATON_EXACTLY | BATON_UNTIL |
-                                      BATON_DATA_ONLY | BATON_READABLE | BATON_WRITABLE |
-                                      BATON_APPEND;
-
 using enum OperationKind;
 constexpr Use none = Use::none;
 constexpr Use maybe = Use::optional;
 constexpr Use must = Use::required;
+constexpr std::uint16_t list = BATON_VECTORED;
+constexpr std::uint16_t whole = BATON_VECTORED | BATON_EXACTLY;
 constexpr std::uint16_t ready = BATON_READABLE | BATON_WRITABLE;
 
-//  kind           handle buffer offset address        deadline one of
+// clang-format off
+//  kind            handle buffer offset address       deadline flags                 one of
 constexpr std::array<KindFacts, operation_kinds> table{{
-    {read_stream, must, must, false, Address::none, maybe, 0},
-    {write_stream, must, must, false, Address::none, maybe, 0},
-    {read_file, must, must, true, Address::none, maybe, 0},
-    {write_file, must, must, true, Address::none, maybe, 0},
-    {read_datagram, must, must, false, Address::stored, maybe, 0},
-    {write_datagram, must, must, false, Address::perhaps, maybe, 0},
-    {accept, must, none, false, Address::stored, maybe, 0},
-    {connect, must, none, false, Address::given, maybe, 0},
-    {sync_file, must, none, false, Address::none, maybe, 0},
-    {wait_ready, must, none, false, Address::none, maybe, ready},
-    {shutdown, must, none, false, Address::none, maybe, 0},
-    {close, must, none, false, Address::none, maybe, 0},
-    {timer, none, none, false, Address::none, must, 0},
-    {user, none, none, false, Address::none, none, 0},
+    {read_stream,    must, must, false, Address::none,    maybe, whole | BATON_UNTIL,  0},
+    {write_stream,   must, must, false, Address::none,    maybe, whole,                0},
+    {read_file,      must, must, true,  Address::none,    maybe, whole | BATON_APPEND, 0},
+    {write_file,     must, must, true,  Address::none,    maybe, whole | BATON_APPEND, 0},
+    {read_datagram,  must, must, false, Address::stored,  maybe, list,                 0},
+    {write_datagram, must, must, false, Address::perhaps, maybe, list,                 0},
+    {accept,         must, none, false, Address::stored,  maybe, 0,                    0},
+    {connect,        must, none, false, Address::given,   maybe, 0,                    0},
+    {sync_file,      must, none, false, Address::none,    maybe, BATON_DATA_ONLY,      0},
+    {wait_ready,     must, none, false, Address::none,    maybe, ready,                ready},
+    {shutdown,       must, none, false, Address::none,    maybe, 0,                    0},
+    {close,          must, none, false, Address::none,    maybe, 0,                    0},
+    {timer,          none, none, false, Address::none,    must,  0,                    0},
+    {user,           none, none, false, Address::none,    none,  0,                    0},
 }};
+// clang-format on
 constexpr bool is_in_order() {
   for (std::size_t i = 0; i < table.size(); ++i) {
     if (static_cast<std::size_t>(table[i].kind) != i) return false;
@@ -74,8 +74,8 @@ bool fits(Use use, std::int64_t deadline_ns) noexcept {
 }
 
 bool is_good_until(const baton_operation& from) noexcept {
-  return from.kind == BATON_READ_STREAM && (from.flags & BATON_VECTORED) == 0 &&
-         from.delimiter != nullptr && from.offset <= from.length;
+  return (from.flags & BATON_VECTORED) == 0 && from.delimiter != nullptr &&
+         from.offset <= from.length;
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ const KindFacts* facts_of(std::uint16_t kind) noexcept {
 }
 
 int check(const KindFacts& facts, const baton_operation& from) noexcept {
-  if ((from.flags & ~known_flags) != 0) return EINVAL;
+  if ((from.flags & ~facts.flags) != 0) return EINVAL;
   if (facts.one_of != 0 && (from.flags & facts.one_of) == 0) return EINVAL;
   if ((from.flags & BATON_UNTIL) != 0 && !is_good_until(from)) return EINVAL;
   if (facts.buffer != Use::none && from.data == nullptr && from.length != 0) return EINVAL;

@@ -27,6 +27,7 @@ struct KindFacts {
   bool at_offset;
   Address address;
   Use deadline;
+  std::uint16_t flags;   ///< that it knows
   std::uint16_t one_of;  ///< flags of which one must be set; 0: none must
 };
 

@@ -101,7 +101,7 @@ void baton_close(baton_proactor* proactor) {
   if (proactor == nullptr) return;
   // In a child that did not call baton_fork_child the slots may hold operations of threads that do
   // not exist here; the memory is left to the end of the process.
-  if (proactor->system.getpid() != proactor->process) return;
+  if (proactor->is_inherited()) return;
   delete proactor;
 }
 
@@ -112,8 +112,7 @@ void baton_stop(baton_proactor* proactor) {
 
 int baton_fork_child(baton_proactor* proactor) {
   const Inside inside;
-  const pid_t now = proactor->system.getpid();
-  if (now == proactor->process) return EINVAL;
+  if (!proactor->is_inherited()) return EINVAL;
   try {
     if (const auto reopened = proactor->proactor.reopen(); !reopened) {
       return code_of(reopened.error().code);
@@ -121,7 +120,7 @@ int baton_fork_child(baton_proactor* proactor) {
   } catch (...) {
     return code_of_exception();
   }
-  proactor->process = now;
+  proactor->process = proactor->system.getpid();
   proactor->slots.reset();
   proactor->handles.reset();
   proactor->wake_asked.store(false);

@@ -12,11 +12,15 @@
 #include "baton/proactor.hpp"
 #include "capi/handles.hpp"
 #include "capi/slots.hpp"
+#include "os/system.hpp"
 
 struct baton_proactor {
   baton_proactor(baton::Config config, std::uint32_t slot_count, std::size_t completion_size);
   baton_proactor(const baton_proactor&) = delete;
   baton_proactor& operator=(const baton_proactor&) = delete;
+
+  /// In a child of the process that opened it, before baton_fork_child.
+  [[nodiscard]] bool is_inherited() const noexcept { return system.getpid() != process; }
 
   // In this order: the proactor goes first, and runs the remaining completions into the slots.
   const std::size_t completion_size;

@@ -121,6 +121,7 @@ int baton_local_endpoint(baton_proactor* proactor, baton_handle handle, baton_en
 
 int baton_handle_close(baton_proactor* proactor, baton_handle handle) {
   const Inside inside;
+  if (proactor->is_inherited()) return BATON_AFTER_FORK;
   Handle* closing = proactor->handles.begin_close(handle);
   if (closing == nullptr) return BATON_HANDLE_CLOSED;
   proactor->proactor.close_detached(*closing);

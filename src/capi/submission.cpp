@@ -78,10 +78,13 @@ int start_in_slot(baton_proactor& self, Slot& slot, const KindFacts& facts,
 
 int start_close(baton_proactor& self, Slot& slot, const KindFacts& facts,
                 const baton_operation& from, baton_activation* activation) noexcept {
+  // The one reason to refuse the close of an open handle. It is looked at first: the handle of a
+  // close that is refused must not look closed to others, not even for a moment.
+  if (self.is_inherited()) return BATON_AFTER_FORK;
   Handle* const handle = self.handles.begin_close(from.handle);
   if (handle == nullptr) return BATON_HANDLE_CLOSED;
   const int error = start_in_slot(self, slot, facts, from, handle, activation);
-  if (error != 0) self.handles.undo_close(from.handle);
+  BATON_ASSERT(error == 0);
   return error;
 }
 
@@ -115,7 +118,7 @@ int start(baton_proactor& self, const baton_operation& from,
 int baton_start(baton_proactor* proactor, const baton_operation* operations, int count,
                 baton_activation* activations, int* why_not) {
   const baton::capi::Inside inside;
-  int error = operations == nullptr && count > 0 ? EINVAL : 0;
+  int error = count < 0 || (operations == nullptr && count > 0) ? EINVAL : 0;
   int taken = 0;
   // All of an array are as large as its first says.
   const std::size_t stride = error == 0 && count > 0 ? operations->size : 0;

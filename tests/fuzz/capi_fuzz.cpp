@@ -379,8 +379,7 @@ class Program {
     const int taken = start_bytes(batch, there, count, numbers ? activations.data() : nullptr, why);
     expect(taken >= 0 && taken <= std::max(count, 0) && taken <= static_cast<int>(there),
            "no more is taken than there is");
-    expect((why == 0) == (taken == std::max(count, 0)), "who is not taken is told why",
-           std::to_string(why));
+    expect((why == 0) == (taken == count), "who is not taken is told why", std::to_string(why));
     for (int i = 0; i < taken; ++i) {
       const auto at = static_cast<std::size_t>(i);
       take(batch[at].tag, batch[at].kind, bytes_max[at], numbers ? activations[at] : 1);
