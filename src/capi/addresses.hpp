@@ -13,6 +13,10 @@ static_assert(sizeof(baton_endpoint::address) == Endpoint::capacity);
 inline bool is_address(const baton_endpoint* endpoint) noexcept {
   return endpoint != nullptr && endpoint->length != 0 && endpoint->length <= Endpoint::capacity;
 }
+/// The system's number of its family. REQUIRES: is_address(&from).
+int family_of(const baton_endpoint& from) noexcept;
+/// BATON_IPV4 and so on; 0: none of them. REQUIRES: is_address(&from).
+int header_family(const baton_endpoint& from) noexcept;
 /// REQUIRES: is_address(&from).
 inline void copy(const baton_endpoint& from, Endpoint& to) noexcept {
   std::memcpy(to.data(), from.address, Endpoint::capacity);

@@ -1,6 +1,7 @@
 // Completions: waiting for them, waking who waits, and the state of one.
 #include "capi/proactor.hpp"
 #include "capi/structs.hpp"
+#include "capi/submission.hpp"
 
 using baton::Deadline;
 using baton::Operation;
@@ -14,9 +15,14 @@ using baton::capi::SlotTable;
 
 namespace {
 
-int bring(baton_proactor& self, baton_completion* out, int max, Deadline deadline) noexcept {
+/// Whether driving may allocate, as it may not in a signal handler.
+enum class Memory : bool { leave_alone, may_change };
+
+int bring(baton_proactor& self, baton_completion* out, int max, Deadline deadline,
+          Memory memory) noexcept {
   if (out == nullptr || max <= 0) return -EINVAL;
-  Collector collector{reinterpret_cast<std::byte*>(out), self.completion_size, max};
+  Collector collector{reinterpret_cast<std::byte*>(out), self.completion_size, max,
+                      memory == Memory::may_change};
   int error = 0;
   try {
     baton::capi::drive(self, collector, deadline);
@@ -40,12 +46,27 @@ int baton_wait(baton_proactor* proactor, baton_completion* out, int max, std::in
   const Inside inside;
   const Deadline deadline = deadline_after(*proactor, timeout_ns);
   proactor->drivers.fetch_add(1, std::memory_order_acquire);
-  const int count = bring(*proactor, out, max, deadline);
+  const int count = bring(*proactor, out, max, deadline, Memory::may_change);
   proactor->drivers.fetch_sub(1, std::memory_order_release);
   return count;
 }
 
+int baton_exchange(baton_proactor* proactor, baton_batch* batch, baton_completion* out, int max,
+                   std::int64_t timeout_ns) {
+  const Inside inside;
+  baton_batch copy{};
+  const std::size_t size = batch != nullptr ? batch->size : 0;
+  if (const int error = baton::capi::copy_in(batch, size, copy)) return -error;
+  if (out == nullptr || max <= 0) return -EINVAL;
+  batch->taken = baton::capi::start_all(*proactor, copy.operations, copy.count, copy.activations,
+                                        batch->why_not);
+  // What is brought frees slots; of every other refusal the caller has to hear.
+  const bool wait = batch->why_not == 0 || batch->why_not == EAGAIN;
+  return baton_wait(proactor, out, max, wait ? timeout_ns : 0);
+}
+
 int baton_poll(baton_proactor* proactor, baton_completion* out, int max) {
+  if (proactor->driving_allocates) return -BATON_NOT_SUPPORTED;
   // Inside a function of ours this thread may hold the lock that driving needs.
   if (Inside::now()) return -EBUSY;
   std::uint32_t nobody = 0;
@@ -55,7 +76,7 @@ int baton_poll(baton_proactor* proactor, baton_completion* out, int max) {
   }
   const int saved_errno = errno;
   const Inside inside;
-  const int count = bring(*proactor, out, max, Deadline::immediately());
+  const int count = bring(*proactor, out, max, Deadline::immediately(), Memory::leave_alone);
   proactor->drivers.fetch_sub(1, std::memory_order_release);
   errno = saved_errno;
   return count;

@@ -23,7 +23,7 @@ enum class Address : std::uint8_t {
 struct KindFacts {
   OperationKind kind;
   Use handle;
-  Use buffer;  ///< data and length
+  Use buffer;  ///< data and length; or, with BATON_POOLED, a pool
   bool at_offset;
   Address address;
   Use deadline;

@@ -1,4 +1,6 @@
 // Opening and closing: configurations, the end, a child after fork, the clock.
+#include <algorithm>
+#include <cstddef>
 #include <exception>
 #include <string>
 #include <utility>
@@ -10,6 +12,7 @@
 
 using baton::Config;
 using baton::Failure;
+using baton::ProcessorConfig;
 using baton::Result;
 using baton::unexpected;
 using baton::capi::code_of;
@@ -20,6 +23,25 @@ using baton::capi::Inside;
 namespace {
 
 constexpr std::uint32_t slots_default = 1'024;
+// What the first version had.
+constexpr std::size_t completion_size_min = offsetof(baton_completion, data);
+static_assert(completion_size_min == 32);
+
+bool is_per_thread(const ProcessorConfig& processor) {
+  return processor.mode == baton::Mode::per_thread;
+}
+bool is_dedicated(const ProcessorConfig& processor) {
+  return processor.mode == baton::Mode::dedicated;
+}
+/// Where who drives a processor makes room for what others start, or the engine keeps copies.
+bool drives_with_memory(const ProcessorConfig& processor) {
+  return is_per_thread(processor) ||
+         (!is_dedicated(processor) && processor.start == baton::StartRule::leader_only) ||
+         processor.debug || processor.engine == "chaos";
+}
+bool any_of(const Config& config, bool (*has)(const ProcessorConfig&)) {
+  return std::any_of(config.processors.begin(), config.processors.end(), has);
+}
 
 Result<Config, Failure> read_config(const baton_config& from) {
   const std::string_view text = from.text != nullptr ? from.text : "";
@@ -47,7 +69,7 @@ Result<baton_proactor*, Failure> open(const baton_config* given) {
         Failure{{error, std::generic_category()},
                 "the struct baton_config is not of a version that this library knows"}};
   }
-  if (from.completion_size < sizeof(baton_completion)) {
+  if (from.completion_size < completion_size_min) {
     return unexpected{malformed_config("completion_size is less than a baton_completion")};
   }
   if (from.slots > baton::capi::SlotTable::count_max) {
@@ -66,6 +88,8 @@ Result<baton_proactor*, Failure> open(const baton_config* given) {
 
 baton_proactor::baton_proactor(Config config, std::uint32_t slot_count, std::size_t stride)
     : completion_size(stride),
+      driving_allocates(any_of(config, drives_with_memory)),
+      per_thread(any_of(config, is_per_thread)),
       system(baton::os::or_real(config.system)),
       slots(slot_count),
       process(system.getpid()),
@@ -110,6 +134,18 @@ void baton_stop(baton_proactor* proactor) {
   proactor->proactor.stop();
 }
 
+int baton_drain(baton_proactor* proactor, std::int64_t deadline_ns) {
+  const Inside inside;
+  if (deadline_ns < 0) return EINVAL;
+  proactor->proactor.drain(baton::capi::deadline_of(deadline_ns));
+  return 0;
+}
+
+void baton_restart(baton_proactor* proactor) {
+  const Inside inside;
+  proactor->proactor.restart();
+}
+
 int baton_fork_child(baton_proactor* proactor) {
   const Inside inside;
   if (!proactor->is_inherited()) return EINVAL;
@@ -121,7 +157,7 @@ int baton_fork_child(baton_proactor* proactor) {
     return code_of_exception();
   }
   proactor->process = proactor->system.getpid();
-  proactor->slots.reset();
+  proactor->slots.reset();  // reads of pools among them
   proactor->handles.reset();
   proactor->wake_asked.store(false);
   proactor->drivers.store(0);
@@ -129,3 +165,21 @@ int baton_fork_child(baton_proactor* proactor) {
 }
 
 std::int64_t baton_now(baton_proactor* proactor) { return proactor->proactor.now().ns(); }
+
+int baton_descriptor(const baton_proactor* proactor) {
+  // The thread of a dedicated processor takes what shows there.
+  if (any_of(proactor->proactor.config(), is_dedicated)) return -1;
+  return proactor->proactor.descriptor();
+}
+
+int baton_glance(const baton_proactor* proactor) {
+  switch (proactor->proactor.glance()) {
+    case baton::Glance::nothing:
+      return BATON_NOTHING;
+    case baton::Glance::something:
+      return BATON_SOMETHING;
+    case baton::Glance::cannot_tell:
+      break;
+  }
+  return BATON_CANNOT_TELL;
+}

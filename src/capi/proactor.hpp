@@ -24,6 +24,9 @@ struct baton_proactor {
 
   // In this order: the proactor goes first, and runs the remaining completions into the slots.
   const std::size_t completion_size;
+  /// Driving may allocate or free: nothing for a signal handler.
+  const bool driving_allocates;
+  const bool per_thread;
   const baton::os::System& system;
   baton::capi::SlotTable slots;
   baton::Operation wake;
@@ -37,11 +40,17 @@ struct baton_proactor {
 
 namespace baton::capi {
 
+/// As baton_adopt of an owned descriptor, which is closed if that fails. Changes `out` only when it
+/// succeeds.
+int adopt_or_close(baton_proactor& self, int descriptor, HandleKind kind, Home home,
+                   baton_handle& out) noexcept;
+
 /// Where the completions of the wait that this thread is in go.
 struct Collector {
   std::byte* out;
   std::size_t stride;
   int max;
+  bool may_allocate;  // not in baton_poll
   int count = 0;
   bool woken = false;
 };

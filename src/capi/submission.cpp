@@ -37,10 +37,18 @@ void fill_address(Slot& slot, Address use, baton_endpoint* given) noexcept {
 void fill(Slot& slot, const KindFacts& facts, const baton_operation& from,
           Handle* handle) noexcept {
   Operation& operation = slot.operation;
-  operation.prepare(facts.kind, handle, from.flags);
+  // Of no concern to the engine.
+  slot.adopts = (from.flags & BATON_ADOPT) != 0;
+  operation.prepare(facts.kind, handle,
+                    static_cast<std::uint16_t>(from.flags & ~std::uint16_t{BATON_ADOPT}));
   operation.set_deadline(facts.deadline != Use::none ? deadline_of(from.deadline_ns)
                                                      : Deadline::never());
-  if (facts.buffer != Use::none) operation.set_buffer(MutableBuffer{from.data, from.length});
+  if (operation.has(Operation::pooled)) {
+    slot.enter_pool(*static_cast<baton_pool*>(from.data));
+    operation.set_pool(&slot.pool->blocks);
+  } else if (facts.buffer != Use::none) {
+    operation.set_buffer(MutableBuffer{from.data, from.length});
+  }
   if (facts.at_offset) operation.set_offset(from.offset);
   if (operation.has(Operation::until)) {
     slot.delimiter = {static_cast<const char*>(from.delimiter), from.delimiter_size};
@@ -71,6 +79,7 @@ int start_in_slot(baton_proactor& self, Slot& slot, const KindFacts& facts,
   if (activation != nullptr) *activation = name;
   if (const std::error_code error = start_filled(self, slot, from.notify)) {
     slot.activation.store(0, std::memory_order_seq_cst);
+    slot.leave_pool();
     return code_of(error);
   }
   return 0;
@@ -106,6 +115,9 @@ int start(baton_proactor& self, const baton_operation& from,
   const KindFacts* const facts = facts_of(from.kind);
   if (facts == nullptr) return EINVAL;
   if (const int error = check(*facts, from)) return error;
+  // What they bring stands in fields that an earlier header did not have.
+  constexpr std::uint16_t later = BATON_POOLED | BATON_ADOPT;
+  if ((from.flags & later) != 0 && self.completion_size < sizeof(baton_completion)) return EINVAL;
   Slot* const slot = self.slots.take();
   if (slot == nullptr) return EAGAIN;
   const int error = start_on_handle(self, *slot, *facts, from, activation);
@@ -115,25 +127,30 @@ int start(baton_proactor& self, const baton_operation& from,
 
 }  // namespace baton::capi
 
+int baton::capi::start_all(baton_proactor& self, const baton_operation* operations, int count,
+                           baton_activation* activations, int& why_not) noexcept {
+  why_not = count < 0 || (operations == nullptr && count > 0) ? EINVAL : 0;
+  int taken = 0;
+  // All of an array are as large as its first says.
+  const std::size_t stride = why_not == 0 && count > 0 ? operations->size : 0;
+  const auto* bytes = reinterpret_cast<const std::byte*>(operations);
+  while (why_not == 0 && taken < count) {
+    baton_operation operation;
+    why_not = copy_in(bytes + static_cast<std::size_t>(taken) * stride, stride, operation);
+    if (why_not == 0 && operation.size != stride) why_not = EINVAL;
+    if (why_not == 0) {
+      why_not = start(self, operation, activations != nullptr ? activations + taken : nullptr);
+    }
+    if (why_not == 0) ++taken;
+  }
+  return taken;
+}
+
 int baton_start(baton_proactor* proactor, const baton_operation* operations, int count,
                 baton_activation* activations, int* why_not) {
   const baton::capi::Inside inside;
-  int error = count < 0 || (operations == nullptr && count > 0) ? EINVAL : 0;
-  int taken = 0;
-  // All of an array are as large as its first says.
-  const std::size_t stride = error == 0 && count > 0 ? operations->size : 0;
-  const auto* bytes = reinterpret_cast<const std::byte*>(operations);
-  while (error == 0 && taken < count) {
-    baton_operation operation;
-    error =
-        baton::capi::copy_in(bytes + static_cast<std::size_t>(taken) * stride, stride, operation);
-    if (error == 0 && operation.size != stride) error = EINVAL;
-    if (error == 0) {
-      error = baton::capi::start(*proactor, operation,
-                                 activations != nullptr ? activations + taken : nullptr);
-    }
-    if (error == 0) ++taken;
-  }
+  int error = 0;
+  const int taken = baton::capi::start_all(*proactor, operations, count, activations, error);
   if (why_not != nullptr) *why_not = error;
   return taken;
 }
