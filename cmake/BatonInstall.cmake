@@ -36,6 +36,17 @@ else()
   set(pc_libdir "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
   set(pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
 endif()
+# What only the static library needs. No Requires.private: pkg-config looks for such a package also
+# when the shared library is asked for.
+set(pc_private "-lpugixml -l${BATON_CXX_RUNTIME} -lm -pthread")
+find_library(BATON_PUGIXML pugixml HINTS ${pugixml_DIR}/../.. ${pugixml_DIR}/../../..)
+mark_as_advanced(BATON_PUGIXML)
+if(BATON_PUGIXML)
+  get_filename_component(pugixml_dir ${BATON_PUGIXML} DIRECTORY)
+  if(NOT pugixml_dir IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
+    set(pc_private "-L${pugixml_dir} ${pc_private}")
+  endif()
+endif()
 configure_file(${CMAKE_CURRENT_LIST_DIR}/baton.pc.in ${PROJECT_BINARY_DIR}/baton.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/baton.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 

@@ -19,7 +19,7 @@
  * How it works. baton_start copies operations into slots that baton_open has reserved, and tells
  * how many it took. baton_wait drives the proactor in the calling thread and brings completions:
  * each start that was taken gives exactly one, and each goes to one caller. Nothing is allocated
- * between open and close, except tables of handles, in chunks, up to their bound.
+ * between open and close, except tables of handles, in chunks, up to their bound, and pools.
  *
  * What belongs to whom. The operation structs are copied. The memory they point at - buffers, a
  * list of buffers, a delimiter, an endpoint - belongs to Baton from the start until that
@@ -30,12 +30,18 @@
  * Baton's own from BATON_ERROR_BASE upwards. baton_error_text explains both. Functions that answer
  * a count answer the negated error instead.
  *
+ * No strands. A strand keeps handlers from overlapping, and C has none: a completion is a value
+ * that the calling thread takes along, and Baton cannot know when it has done with it. The tag is
+ * the key of order here: keep one operation of a kind under way per object and start the next when
+ * its completion is dealt with, or hand completions to the thread that owns the object by tag.
+ *
  * Threads. Every function may be called by any thread at any time, unless it says otherwise.
  * With a configuration in per_thread mode a thread in baton_wait holds a lane and brings the
  * completions of what is at home there: as many threads as lanes must come by, again and again.
  * (io_uring is then opened in its form for changing threads; a configuration that says
  * profile=pinned must keep its threads to the end, and close from the only one.) Safe inside a
- * signal handler are baton_poll, baton_status and baton_version, no others.
+ * signal handler are baton_poll, baton_status, baton_glance, baton_pool_give and baton_version, no
+ * others.
  *
  * Versions. Structs carry their size, so that a program and a shared library of different versions
  * understand each other: initialise them with the macros. A library refuses (E2BIG) a struct that
@@ -109,7 +115,7 @@ typedef struct baton_config {
   const char* text;         /* "engine=emulated,mode=shared", or an XML document; NULL: defaults */
 } baton_config;
 
-/* The library's version, "0.1.0". Static. */
+/* The library's version, "0.1.0", static and with a final NUL. Any thread. */
 BATON_API const char* baton_version(void);
 
 /* Opens a proactor. On failure answers an error, stores NULL in *out, and writes a sentence that
@@ -125,6 +131,17 @@ BATON_API void baton_close(baton_proactor* proactor);
 /* Makes every thread return from baton_wait with -BATON_STOPPED, now and later. Starts fail. */
 BATON_API void baton_stop(baton_proactor* proactor);
 
+/* Ends in good order: pending accepts are cancelled and new ones refused (BATON_STOPPED), the rest
+ * goes on; when nothing is pending any more it is as after baton_stop. At deadline_ns, a point of
+ * baton_now's clock (0: none), what is left is cancelled, brought, and new starts are refused.
+ * Returns at once: it is baton_wait that answers -BATON_STOPPED when everything has been brought.
+ * EINVAL: the deadline is negative. A second drain, or one after baton_stop, changes nothing. */
+BATON_API int baton_drain(baton_proactor* proactor, int64_t deadline_ns);
+
+/* After baton_stop, or a drain that is complete or not: starts are taken again, and baton_wait
+ * waits again. What was pending still is. */
+BATON_API void baton_restart(baton_proactor* proactor);
+
 /* What was chosen and why, lines of text; and the counters, "name value" lines. Written with a
  * final NUL and cut to `size`; the answer is the length of the whole text, without the NUL. */
 BATON_API size_t baton_explain(baton_proactor* proactor, char* text, size_t size);
@@ -136,6 +153,16 @@ BATON_API size_t baton_statistics(baton_proactor* proactor, char* text, size_t s
  * instead. Written and answered as above. */
 BATON_API size_t baton_pending(baton_proactor* proactor, int64_t age_ns, char* text, size_t size);
 
+/* The engines of this library in order of preference, a name and a line feed each. Written and
+ * answered as by baton_explain. */
+BATON_API size_t baton_engines(char* text, size_t size);
+
+/* Can this engine be had here and now? 0, or an error and a sentence that says what is missing and
+ * what would help, written and cut as by baton_open: BATON_UNKNOWN_NAME, BATON_ENGINE_UNAVAILABLE,
+ * or the system's. Opens the engine and closes it again. Reads no environment. EINVAL: engine is
+ * NULL. */
+BATON_API int baton_engine_reason(const char* engine, char* reason, size_t reason_size);
+
 /* In the child after fork, before anything else is done with the proactor there: abandons what the
  * parent still uses and opens it anew. All slots are free, all handles gone, owned descriptors are
  * closed in the child, borrowed ones are untouched. Nothing is brought for what was pending. On
@@ -144,6 +171,25 @@ BATON_API int baton_fork_child(baton_proactor* proactor);
 
 /* The monotonic clock in nanoseconds, for deadlines. */
 BATON_API int64_t baton_now(baton_proactor* proactor);
+
+/* ---- loops of others ------------------------------------------------------------------------- */
+
+/* For a program with an event loop of its own: a descriptor that is readable when the engine may
+ * have completed something; then call baton_wait with 0 ns until it answers 0, and so after every
+ * start. Timers, deadlines and posted operations do not show here: bound the loop's own wait. -1:
+ * there is none (mode=dedicated, several engines or lanes, an engine without one). It belongs
+ * to Baton, and is another one after baton_fork_child. */
+BATON_API int baton_descriptor(const baton_proactor* proactor);
+
+enum {
+  BATON_CANNOT_TELL = 0, /* only the system knows: ask baton_descriptor, or wait */
+  BATON_NOTHING = 1,     /* a wait of 0 ns would find nothing of the engine's */
+  BATON_SOMETHING = 2    /* it would bring completions, or have the system bring some */
+};
+
+/* What a wait of 0 ns would find, as far as can be seen without a lock and a system call. Also
+ * inside a signal handler, but not during baton_fork_child. */
+BATON_API int baton_glance(const baton_proactor* proactor);
 
 /* A line about an error. Written and answered as by baton_explain. */
 BATON_API size_t baton_error_text(int error, char* text, size_t size);
@@ -181,6 +227,37 @@ enum {
 /* Makes a descriptor known. On failure the caller keeps it (ENOMEM: an owned one is closed). */
 BATON_API int baton_adopt(baton_proactor* proactor, int descriptor, int kind, int ownership,
                           baton_handle* out);
+enum { BATON_IPV4 = 1, BATON_IPV6 = 2, BATON_UNIX = 3 };
+
+/* A socket option by the system's numbers, for those that Baton has no name for: level, name and
+ * value as of setsockopt. */
+typedef struct baton_option {
+  uint32_t size;       /* sizeof(baton_option): the same in all of an array */
+  int32_t level;       /* SOL_SOCKET, IPPROTO_TCP ... */
+  int32_t name;        /* SO_REUSEPORT, TCP_NODELAY ... */
+  uint32_t value_size; /* bytes at value */
+  const void* value;
+} baton_option;
+
+/* A socket to open. */
+typedef struct baton_socket {
+  uint32_t size;               /* sizeof(baton_socket) */
+  int32_t kind;                /* BATON_STREAM_SOCKET, BATON_LISTENER or BATON_DATAGRAM_SOCKET */
+  int32_t family;              /* BATON_IPV4 ...; 0: that of `local` */
+  int32_t backlog;             /* BATON_LISTENER */
+  const baton_endpoint* local; /* is bound to it; NULL: not bound, and no listener */
+  const baton_option* options; /* set in order, before it is bound */
+  uint32_t option_count;
+  uint32_t reserved; /* 0 */
+} baton_socket;
+
+/* Opens a socket, sets its options, binds it, and, a listener, listens. A stream socket is then
+ * connected by an operation of kind BATON_CONNECT. A listener for IPv4 or IPv6 has SO_REUSEADDR set
+ * and IPV6_V6ONLY cleared before its options. Everything is copied. EINVAL: a field is wrong, the
+ * family is not that of `local`; else the system's error (EADDRINUSE, EACCES, ENOPROTOOPT ...) or
+ * baton_adopt's. On failure *out is 0, and nothing is left open. */
+BATON_API int baton_socket_open(baton_proactor* proactor, const baton_socket* socket,
+                                baton_handle* out);
 /* Listens; port 0 takes a free one, which baton_local_endpoint tells. */
 BATON_API int baton_listen(baton_proactor* proactor, const char* endpoint, int backlog,
                            baton_handle* out);
@@ -192,13 +269,41 @@ BATON_API int baton_connect(baton_proactor* proactor, const char* endpoint, uint
 
 /* The descriptor, or -1 when the handle is closed. */
 BATON_API int baton_handle_descriptor(baton_proactor* proactor, baton_handle handle);
-/* The address a socket is bound to. */
+/* The address a socket is bound to, and the one it is connected to (ENOTCONN: it is not). */
 BATON_API int baton_local_endpoint(baton_proactor* proactor, baton_handle handle,
                                    baton_endpoint* out);
+BATON_API int baton_remote_endpoint(baton_proactor* proactor, baton_handle handle,
+                                    baton_endpoint* out);
+/* Sets an option of a socket; asks for one: *value_size is the room at value, and then what was
+ * written. EINVAL, BATON_HANDLE_CLOSED, or the system's error. A socket with SO_LINGER and a time
+ * is closed off the threads in baton_wait. */
+BATON_API int baton_set_option(baton_proactor* proactor, baton_handle handle,
+                               const baton_option* option);
+BATON_API int baton_get_option(baton_proactor* proactor, baton_handle handle, int level, int name,
+                               void* value, uint32_t* value_size);
 /* A close that nobody waits for: what is pending completes as cancelled, the descriptor is closed
  * (a borrowed one let go), nothing is brought for the close itself. To be told when it is done,
- * start an operation of kind BATON_CLOSE instead. */
+ * start an operation of kind BATON_CLOSE instead. BATON_AFTER_FORK in a child before
+ * baton_fork_child. */
 BATON_API int baton_handle_close(baton_proactor* proactor, baton_handle handle);
+
+/* ---- pools of buffers ------------------------------------------------------------------------ */
+
+/* Equal blocks of memory that reads with BATON_POOLED take only when data is there, so that a
+ * connection with a read pending pins none. Of no proactor: several may use one. */
+typedef struct baton_pool baton_pool;
+
+/* `count` blocks of `block_size` bytes, allocated now. EINVAL: none, or more than memory has
+ * addresses; ENOMEM. */
+BATON_API int baton_pool_open(size_t block_size, uint32_t count, baton_pool** out);
+/* Gives back the block of a completion (`data`), once. EINVAL: it is no block of this pool, or the
+ * pool has it already. Any thread, also inside a signal handler. */
+BATON_API int baton_pool_give(baton_pool* pool, void* block);
+/* Blocks that are not taken now. Any thread. */
+BATON_API size_t baton_pool_available(const baton_pool* pool);
+/* Frees the pool. EBUSY, and nothing is freed: a block is out, or a read that may take one is
+ * pending. NULL is allowed. REQUIRES: no other thread uses it. */
+BATON_API int baton_pool_close(baton_pool* pool);
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
@@ -209,7 +314,8 @@ enum {
   BATON_WRITE_FILE = 4,
   BATON_READ_DATAGRAM = 5,
   BATON_WRITE_DATAGRAM = 6,
-  BATON_ACCEPT = 7, /* result: the descriptor of the connection, which is now yours: baton_adopt */
+  BATON_ACCEPT = 7, /* result: the descriptor of the connection, which is yours without
+                       BATON_ADOPT */
   BATON_CONNECT = 8,
   BATON_SYNC_FILE = 9,
   BATON_WAIT_READY = 10,
@@ -223,10 +329,14 @@ enum {
   BATON_VECTORED = 1,   /* data is an array of `length` baton_buffer */
   BATON_EXACTLY = 2,    /* complete only when all bytes are moved: read_exactly, write_all */
   BATON_UNTIL = 4,      /* BATON_READ_STREAM: complete when the delimiter is in the buffer */
+  BATON_POOLED = 8,     /* BATON_READ_STREAM: data is a baton_pool, and length is not looked at;
+                           not together with the others */
   BATON_DATA_ONLY = 16, /* BATON_SYNC_FILE: fdatasync */
   BATON_READABLE = 32,  /* BATON_WAIT_READY: until there is input, */
   BATON_WRITABLE = 64,  /* until there is room */
-  BATON_APPEND = 128    /* files written at their end: these keep their order */
+  BATON_APPEND = 128,   /* files written at their end: these keep their order */
+  BATON_ADOPT = 256     /* BATON_ACCEPT: the completion brings a handle, at home where the
+                           configuration's `accept` says */
 };
 
 /* How loudly a BATON_POST is announced. */
@@ -242,17 +352,20 @@ typedef struct baton_buffer {
   size_t size;
 } baton_buffer;
 
-/* One operation to start. Fields that a kind does not use are not looked at. */
+/* One operation to start. Fields that a kind does not use are not looked at; a flag that it does
+ * not know is EINVAL. */
 typedef struct baton_operation {
   uint32_t size;  /* sizeof(baton_operation): the same in all of an array */
   uint16_t kind;  /* BATON_READ_STREAM ... */
   uint16_t flags; /* BATON_VECTORED ... */
   baton_handle handle;
   uint64_t tag;        /* yours; comes back in the completion */
-  void* data;          /* the buffer (only read through by writes), or the array of baton_buffer */
+  void* data;          /* the buffer (only read through by writes), the array of baton_buffer, or
+                          the baton_pool */
   size_t length;       /* its bytes, or how many baton_buffer */
   uint64_t offset;     /* files: where; BATON_UNTIL: bytes that are in the buffer already */
-  int64_t deadline_ns; /* a point of baton_now's clock; 0: none. Too late: BATON_TIMED_OUT */
+  int64_t deadline_ns; /* a point of baton_now's clock; 0: none; below: EINVAL. Too late:
+                          BATON_TIMED_OUT */
   baton_endpoint* endpoint; /* whom to send or connect to; accept and read_datagram store the
                                peer there, if not NULL */
   const void* delimiter;    /* BATON_UNTIL */
@@ -268,13 +381,20 @@ typedef struct baton_completion {
   int32_t error; /* 0, or why it failed; cancelled: ECANCELED */
   uint16_t kind;
   uint16_t reserved;
+  void* data; /* BATON_POOLED: the block, to be given back by baton_pool_give; NULL: none was taken
+                 (the end, an error, BATON_POOL_EXHAUSTED among them) */
+  baton_handle handle; /* BATON_ADOPT: the connection, to be closed by baton_handle_close; result is
+                          its descriptor, which is Baton's. When it could not be adopted it is
+                          closed, and error tells why. 0 and no error: baton_poll brought it, which
+                          must not allocate; result is yours then, as without BATON_ADOPT */
 } baton_completion;
 
 /* Starts operations in order, as many as it can, and answers how many. *why_not (may be NULL) is 0,
- * or why the next one was not taken: EAGAIN when no slot is free, EINVAL when the struct is wrong,
- * BATON_HANDLE_CLOSED, BATON_LIMIT_REACHED, BATON_STOPPED, BATON_NOT_SUPPORTED. For one that was
- * not taken no completion comes; everything else that can fail is a completion. activations (may
- * be NULL) has room for count numbers. */
+ * or why the next one was not taken: EAGAIN when no slot is free, EINVAL when the struct is wrong
+ * or count is negative, BATON_HANDLE_CLOSED, BATON_LIMIT_REACHED, BATON_STOPPED,
+ * BATON_NOT_SUPPORTED. For one that was not taken no completion comes, and those behind it are not
+ * looked at; everything else that can fail is a completion. activations (may be NULL) has room for
+ * count numbers. */
 BATON_API int baton_start(baton_proactor* proactor, const baton_operation* operations, int count,
                           baton_activation* activations, int* why_not);
 
@@ -284,8 +404,31 @@ BATON_API int baton_start(baton_proactor* proactor, const baton_operation* opera
 BATON_API int baton_wait(baton_proactor* proactor, baton_completion* out, int max,
                          int64_t timeout_ns);
 
+/* An array to start, and what became of it. */
+typedef struct baton_batch {
+  uint32_t size;                     /* sizeof(baton_batch) */
+  int32_t count;                     /* in: how many operations */
+  const baton_operation* operations; /* in: as for baton_start; NULL: none */
+  baton_activation* activations;     /* in: NULL, or room for count numbers */
+  int32_t taken;                     /* out: the first so many were started */
+  int32_t why_not;                   /* out: 0, or why operations[taken] was not */
+} baton_batch;
+
+/* baton_start and baton_wait in one call. Starts the batch in order, writes `taken` and `why_not`,
+ * then waits and brings completions, whoever's. The answer is baton_wait's. Where not all was
+ * taken: operations from `taken` on are not started and complete never; EAGAIN (no slot is free)
+ * waits all the same, for what it brings frees slots, and the rest is started by the next call;
+ * after any other refusal it only looks and does not wait, so that the caller hears of it at once.
+ * -EINVAL: the batch is not of a version that the library knows, or out and max are wrong; then
+ * nothing was started, and the batch is as it was. */
+BATON_API int baton_exchange(baton_proactor* proactor, baton_batch* batch, baton_completion* out,
+                             int max, int64_t timeout_ns);
+
 /* As baton_wait without waiting, but answers -EBUSY at once when another thread is waiting (it will
- * bring what comes), or when the calling thread was interrupted by a signal inside the library. */
+ * bring what comes), or when the calling thread was interrupted by a signal inside the library.
+ * Allocates nothing and frees nothing. -BATON_NOT_SUPPORTED where that cannot be promised, because
+ * driving itself makes room: with mode=per_thread, start=leader_only, debug=1 or the engine chaos.
+ * Use baton_wait with 0 ns there, outside of signal handlers. */
 BATON_API int baton_poll(baton_proactor* proactor, baton_completion* out, int max);
 
 /* Makes one baton_wait return: one that waits now, else the next. Several calls before that are as
@@ -301,6 +444,21 @@ BATON_API int baton_cancel(baton_proactor* proactor, baton_activation activation
 BATON_API int baton_cancel_handle(baton_proactor* proactor, baton_handle handle);
 BATON_API int baton_cancel_tag(baton_proactor* proactor, uint64_t tag);
 BATON_API int baton_cancel_all(baton_proactor* proactor);
+
+/* Cancels one operation and waits until it is complete. 0: it completed as cancelled; ENOENT: it
+ * was complete, or completed otherwise; BATON_TIMED_OUT: it is still running at deadline_ns, a
+ * point of baton_now's clock (0: none); EINVAL: that is negative. Its completion is brought by
+ * baton_wait as ever. In per_thread mode, and for engines whose leader has to help, another thread
+ * must be in baton_wait. */
+BATON_API int baton_cancel_wait(baton_proactor* proactor, baton_activation activation,
+                                int64_t deadline_ns);
+
+/* Gives a pending timer, or a pending operation that has a deadline, another one, earlier or later,
+ * without a completion in between: a time-out that every message puts off. 0: moved; ENOENT:
+ * nothing was changed, for it is not pending any more or has none; EINVAL: deadline_ns is not
+ * positive; BATON_NOT_SUPPORTED in per_thread mode: cancel and start again. */
+BATON_API int baton_move_deadline(baton_proactor* proactor, baton_activation activation,
+                                  int64_t deadline_ns);
 
 enum {
   BATON_PENDING = 1,  /* started and not done */
@@ -326,6 +484,9 @@ BATON_API int baton_status(const baton_proactor* proactor, baton_activation acti
 #define BATON_CONFIG_INIT {sizeof(baton_config), sizeof(baton_completion), 0, 0, NULL}
 #define BATON_OPERATION_INIT {sizeof(baton_operation), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, 0}
 #define BATON_STATE_INIT {sizeof(baton_state), 0, 0, 0, 0}
+#define BATON_BATCH_INIT {sizeof(baton_batch), 0, NULL, NULL, 0, 0}
+#define BATON_OPTION_INIT {sizeof(baton_option), 0, 0, 0, NULL}
+#define BATON_SOCKET_INIT {sizeof(baton_socket), 0, 0, 0, NULL, NULL, 0, 0}
 
 #ifdef __cplusplus
 }

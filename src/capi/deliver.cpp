@@ -4,9 +4,12 @@
 // writes straight into the array of the baton_wait that this thread is in; there is no queue in
 // between that could overflow. Where nobody collects - while baton_close takes everything down -
 // completions are dropped.
+#include <algorithm>
 #include <cstring>
 
+#include "capi/addresses.hpp"
 #include "capi/proactor.hpp"
+#include "capi/structs.hpp"
 #include "os/system.hpp"
 
 namespace baton::capi {
@@ -25,23 +28,61 @@ std::int64_t result_of(const Operation& operation) noexcept {
   return operation.failed() ? -1 : operation.accepted();
 }
 
-void store_peer(const Slot& slot) noexcept {
-  if (slot.endpoint_out == nullptr) return;
-  const bool known = !slot.operation.failed();
-  static_assert(sizeof(baton_endpoint::address) == Endpoint::capacity);
-  *slot.endpoint_out = {};
-  if (!known || slot.endpoint.size() > Endpoint::capacity) return;
-  std::memcpy(slot.endpoint_out->address, slot.endpoint.data(), Endpoint::capacity);
-  slot.endpoint_out->length = slot.endpoint.size();
+/// What a pooled read has taken, or null. Without a block the size is 0, whatever the pointer says.
+void* block_of(const Slot& slot) noexcept {
+  if (slot.pool == nullptr || slot.operation.buffer().size == 0) return nullptr;
+  return slot.operation.buffer().data;
 }
 
+void store_peer(const Slot& slot) noexcept {
+  if (slot.endpoint_out == nullptr) return;
+  copy(slot.operation.failed() ? Endpoint{} : slot.endpoint, *slot.endpoint_out);
+}
+
+static_assert(sizeof(baton_completion) == 48);
 void collect(Collector& collector, const baton_completion& completion) noexcept {
   BATON_ASSERT(collector.count < collector.max);
   std::byte* out = collector.out + static_cast<std::size_t>(collector.count) * collector.stride;
-  std::memcpy(out, &completion, sizeof(completion));
-  // A program built with a later header: what this library does not know is zero.
-  std::memset(out + sizeof(completion), 0, collector.stride - sizeof(completion));
+  // A program built with an earlier header has no room for what came later; of one built with a
+  // later one, what this library does not know is zero.
+  const std::size_t known = std::min(collector.stride, sizeof(completion));
+  std::memcpy(out, &completion, known);
+  std::memset(out + known, 0, collector.stride - known);
   ++collector.count;
+}
+
+/// The connection of an accept becomes a handle, where that may be made room for.
+void adopt_accepted(baton_proactor& proactor, baton_completion& completion) noexcept {
+  const int error =
+      adopt_or_close(proactor, static_cast<int>(completion.result), HandleKind::stream_socket,
+                     Home{Home::by_policy}, completion.handle);
+  if (error == 0) return;
+  completion.result = -1;
+  completion.error = error;
+}
+
+baton_completion completion_of(baton_proactor& proactor, const Slot& slot,
+                               bool may_allocate) noexcept {
+  const Operation& operation = slot.operation;
+  baton_completion completion{};
+  completion.tag = slot.tag.load(std::memory_order_relaxed);
+  completion.result = result_of(operation);
+  completion.activation = slot.activation.load(std::memory_order_relaxed);
+  completion.error = code_of(operation.error_value());
+  completion.kind = static_cast<std::uint16_t>(static_cast<int>(operation.kind()) + 1);
+  completion.data = block_of(slot);
+  if (completion.data != nullptr) slot.pool->bring(completion.data);
+  if (slot.adopts && completion.error == 0 && may_allocate) adopt_accepted(proactor, completion);
+  return completion;
+}
+
+/// Nobody will ever know of what it has brought.
+void drop(baton_proactor& proactor, const Slot& slot) noexcept {
+  const Operation& operation = slot.operation;
+  if (operation.kind() == OperationKind::accept && !operation.failed()) {
+    proactor.system.close(operation.accepted());
+  }
+  if (void* const block = block_of(slot)) slot.pool->blocks.give(block);
 }
 
 }  // namespace
@@ -59,17 +100,11 @@ void deliver(Operation& operation) {
                operation.activation());
   if (collecting != nullptr) {
     store_peer(slot);
-    baton_completion completion{};
-    completion.tag = slot.tag.load(std::memory_order_relaxed);
-    completion.result = result_of(operation);
-    completion.activation = slot.activation.load(std::memory_order_relaxed);
-    completion.error = code_of(operation.error_value());
-    completion.kind = static_cast<std::uint16_t>(static_cast<int>(operation.kind()) + 1);
-    collect(*collecting, completion);
-  } else if (operation.kind() == OperationKind::accept && !operation.failed()) {
-    // Nobody will ever know of this connection.
-    proactor.system.close(operation.accepted());
+    collect(*collecting, completion_of(proactor, slot, collecting->may_allocate));
+  } else {
+    drop(proactor, slot);
   }
+  slot.leave_pool();
   proactor.slots.give(slot);
 }
 
@@ -92,11 +127,6 @@ void drive(baton_proactor& proactor, Collector& collector, Deadline deadline) {
   while (collector.count == 0 && !collector.woken) {
     if (proactor.proactor.handle_events(deadline, room) == 0) break;
   }
-}
-
-int code_of(const std::error_code& error) noexcept {
-  if (error.category() == error_category()) return BATON_ERROR_BASE + error.value();
-  return error.value();
 }
 
 }  // namespace baton::capi

@@ -47,10 +47,6 @@ Handle* HandleNames::begin_close(baton_handle name) noexcept {
   return record->handle;
 }
 
-void HandleNames::undo_close(baton_handle name) noexcept {
-  find(name)->word.fetch_and(~closing, std::memory_order_release);
-}
-
 void HandleNames::reset() noexcept {
   for (std::uint32_t i = 0; i < records_.bound(); ++i) {
     Record* record = records_.find(i);

@@ -30,8 +30,6 @@ class HandleNames {
   void unpin(baton_handle name) const noexcept;
   /// Refuses further pins and waits for those there are; null when the name is not in use.
   [[nodiscard]] Handle* begin_close(baton_handle name) noexcept;
-  /// The close was refused: as before.
-  void undo_close(baton_handle name) noexcept;
   /// All names are gone: after fork.
   void reset() noexcept;
 

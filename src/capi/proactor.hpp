@@ -12,14 +12,21 @@
 #include "baton/proactor.hpp"
 #include "capi/handles.hpp"
 #include "capi/slots.hpp"
+#include "os/system.hpp"
 
 struct baton_proactor {
   baton_proactor(baton::Config config, std::uint32_t slot_count, std::size_t completion_size);
   baton_proactor(const baton_proactor&) = delete;
   baton_proactor& operator=(const baton_proactor&) = delete;
 
+  /// In a child of the process that opened it, before baton_fork_child.
+  [[nodiscard]] bool is_inherited() const noexcept { return system.getpid() != process; }
+
   // In this order: the proactor goes first, and runs the remaining completions into the slots.
   const std::size_t completion_size;
+  /// Driving may allocate or free: nothing for a signal handler.
+  const bool driving_allocates;
+  const bool per_thread;
   const baton::os::System& system;
   baton::capi::SlotTable slots;
   baton::Operation wake;
@@ -33,11 +40,17 @@ struct baton_proactor {
 
 namespace baton::capi {
 
+/// As baton_adopt of an owned descriptor, which is closed if that fails. Changes `out` only when it
+/// succeeds.
+int adopt_or_close(baton_proactor& self, int descriptor, HandleKind kind, Home home,
+                   baton_handle& out) noexcept;
+
 /// Where the completions of the wait that this thread is in go.
 struct Collector {
   std::byte* out;
   std::size_t stride;
   int max;
+  bool may_allocate;  // not in baton_poll
   int count = 0;
   bool woken = false;
 };
@@ -60,11 +73,5 @@ void woken(Operation& operation);
 
 /// Drives the proactor until the collector is full, nothing is left, or a wake came.
 void drive(baton_proactor& proactor, Collector& collector, Deadline deadline);
-
-/// The number of the C interface for an error.
-int code_of(const std::error_code& error) noexcept;
-inline int code_of(int error_value) noexcept {
-  return error_value >= 0 ? error_value : BATON_ERROR_BASE - error_value;
-}
 
 }  // namespace baton::capi

@@ -21,6 +21,7 @@
 #include "baton.h"
 #include "baton/endpoint.hpp"
 #include "baton/operation.hpp"
+#include "capi/pools.hpp"
 
 namespace baton::capi {
 
@@ -35,6 +36,21 @@ struct alignas(64) Slot {
   Endpoint endpoint;
   std::string_view delimiter;
   baton_endpoint* endpoint_out = nullptr;
+  /// Of a pooled read, until it is brought.
+  baton_pool* pool = nullptr;
+  bool adopts = false;
+
+  void enter_pool(baton_pool& entered) noexcept {
+    pool = &entered;
+    // relaxed: whoever closes the pool must not be at a start with it.
+    pool->reads.fetch_add(1, std::memory_order_relaxed);
+  }
+  /// Nothing is taken from its pool any more, if it has one.
+  void leave_pool() noexcept {
+    // release: who closes the pool sees what was done with it.
+    if (pool != nullptr) pool->reads.fetch_sub(1, std::memory_order_release);
+    pool = nullptr;
+  }
 };
 
 class SlotTable {
@@ -54,6 +70,7 @@ class SlotTable {
     for (std::uint32_t i = count_; i-- > 0;) {
       slots_[i].activation.store(0, std::memory_order_relaxed);
       slots_[i].readers.store(0, std::memory_order_relaxed);
+      slots_[i].leave_pool();
       if (!slots_[i].operation.is_pending()) give(slots_[i]);
     }
   }

@@ -94,6 +94,55 @@ step_pkg_config_static() {
   "$WORK_DIR/by_pkg_config_static"
 }
 
+# A program in C, by both kinds of package and with both libraries, from a prefix that was moved;
+# and under valgrind where that is installed.
+step_c() {
+  local moved=$WORK_DIR/c/elsewhere lib program
+  rm -rf "$WORK_DIR/c"
+  mkdir -p "$WORK_DIR/c"
+  cp -a "$prefix" "$moved"
+  lib=$(package "$moved" --variable=libdir)
+  local strict=(-std=c99 -pedantic -Wall -Wextra -Werror)
+  # shellcheck disable=SC2046  # the flags are meant to be split
+  "$CC" "${strict[@]}" $(package "$moved" --cflags) "$here/c/main.c" \
+    $(package "$moved" --libs) -Wl,-rpath,"$lib" -o "$WORK_DIR/c/shared"
+  # shellcheck disable=SC2046
+  "$CC" "${strict[@]}" $(package "$moved" --cflags) "$here/c/main.c" \
+    $(package "$moved" --static --libs | sed "s,-lbaton,$lib/libbaton.a,") -o "$WORK_DIR/c/static"
+  for library in baton baton_static; do
+    "$CMAKE" -S "$here/c" -B "$WORK_DIR/c/$library" -G Ninja -DCMAKE_C_COMPILER="$CC" \
+      -DCMAKE_BUILD_TYPE="$BUILD_TYPE" -DCMAKE_PREFIX_PATH="$moved" \
+      -DBATON_LIBRARY="Baton::$library"
+    "$CMAKE" --build "$WORK_DIR/c/$library"
+  done
+  for program in shared static baton/consumer baton_static/consumer; do
+    "$WORK_DIR/c/$program"
+    if command -v valgrind >/dev/null; then
+      valgrind --quiet --error-exitcode=9 --leak-check=full \
+        --errors-for-leak-kinds=definite,possible \
+        "$WORK_DIR/c/$program" engine=emulated,mode=shared || fail "valgrind: $program"
+    fi
+  done
+  for program in static baton_static/consumer; do
+    if ldd "$WORK_DIR/c/$program" | grep libbaton >/dev/null; then
+      fail "$program needs libbaton.so"
+    fi
+  done
+  rm -rf "$WORK_DIR/c"
+}
+
+# What only the library itself needs, a program linked to the shared one need not have: no package
+# but ours is to be found here.
+step_pkg_config_alone() {
+  local here_only
+  here_only=$(dirname "$(find "$prefix" -name baton.pc)")
+  env -u PKG_CONFIG_PATH PKG_CONFIG_LIBDIR="$here_only" pkg-config --cflags --libs baton
+  if env -u PKG_CONFIG_PATH PKG_CONFIG_LIBDIR="$here_only" pkg-config --libs baton |
+    grep -E 'pugixml|stdc' >/dev/null; then
+    fail "the shared library is linked with what it is made of"
+  fi
+}
+
 # The POSIX AIO library: by both kinds of package, from a prefix that was moved; the command and the
 # library to preload, with a program that knows nothing of either; the manual pages.
 step_uaio() {

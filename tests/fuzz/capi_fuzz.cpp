@@ -37,6 +37,8 @@ namespace {
 constexpr std::uint32_t slots = 24;
 constexpr std::size_t arena_size = 1U << 20;
 constexpr std::size_t batch_max = 8;
+constexpr std::size_t block_size = 128;
+constexpr std::uint32_t blocks = 3;
 constexpr std::size_t peers_max = 32;
 constexpr std::int64_t patience_ns = 20'000'000'000;
 
@@ -69,6 +71,7 @@ class Program {
         stride_(std::array<std::size_t, 4>{32, 40, 64, 256}[input.choice(4)]),
         descriptors_(count_descriptors()),
         proactor_(open_proactor(input.byte(), slots, stride_)) {
+    expect(baton_pool_open(block_size, blocks, &pool_) == 0, "there is memory for a pool");
     handles_.push_back(0);
     activations_.push_back(0);
   }
@@ -87,7 +90,7 @@ class Program {
 
   void step() {
     // Starts and waits are most of it.
-    static constexpr std::array<Step, 32> steps{&Program::add_pair,
+    static constexpr std::array<Step, 40> steps{&Program::add_pair,
                                                 &Program::add_pipe,
                                                 &Program::add_file,
                                                 &Program::add_wrong,
@@ -118,7 +121,15 @@ class Program {
                                                 &Program::look_at_handle,
                                                 &Program::open_wrong,
                                                 &Program::add_datagram,
-                                                &Program::stop};
+                                                &Program::stop,
+                                                &Program::exchange,
+                                                &Program::exchange,
+                                                &Program::open_socket,
+                                                &Program::options,
+                                                &Program::end_one,
+                                                &Program::pools,
+                                                &Program::drain_or_restart,
+                                                &Program::look};
     (this->*steps[input_.choice(steps.size())])();
   }
 
@@ -216,6 +227,56 @@ class Program {
     }
     keep(handle);
     take(tag, BATON_CONNECT, 0, activation);
+  }
+
+  /// Of this machine's addresses only; the struct is the input's in every field.
+  void open_socket() {
+    baton_endpoint local{};
+    expect(baton_endpoint_parse("127.0.0.1:0", &local) == 0, "an address");
+    baton_option option = BATON_OPTION_INIT;
+    baton_socket made = BATON_SOCKET_INIT;
+    made.kind = static_cast<std::int32_t>(input_.choice(7));
+    made.family = static_cast<std::int32_t>(input_.choice(6)) - 1;
+    made.backlog = static_cast<std::int32_t>(input_.word(4));
+    made.local = input_.choice(4) == 0 ? nullptr : &local;
+    if (input_.choice(8) == 0) local.length = static_cast<std::uint32_t>(input_.word(4));
+    if (input_.flag()) {
+      fill(option);
+      made.options = &option;
+      made.option_count = 1;
+    }
+    if (input_.choice(8) == 0) made.size = static_cast<std::uint32_t>(input_.choice(sizeof made));
+    if (input_.choice(8) == 0) made.reserved = input_.byte();
+    baton_handle handle = 77;
+    if (baton_socket_open(proactor_, &made, &handle) == 0) return keep(handle);
+    expect(handle == 0, "what is not opened has no name");
+    expect(baton_socket_open(proactor_, &made, nullptr) == EINVAL, "out is needed");
+  }
+  void fill(baton_option& option) {
+    option.level = static_cast<std::int32_t>(input_.choice(64));
+    option.name = static_cast<std::int32_t>(input_.choice(80));
+    option.value = input_.choice(8) == 0 ? nullptr : arena() + input_.byte();
+    option.value_size = static_cast<std::uint32_t>(input_.choice(64));
+    if (input_.choice(8) == 0) {
+      option.size = static_cast<std::uint32_t>(input_.choice(sizeof option));
+    }
+    // Not for a second: a close that waits would hold up all that follow.
+    if (option.level == SOL_SOCKET && option.name == SO_LINGER) option.value = nullptr;
+  }
+  void options() {
+    baton_option option = BATON_OPTION_INIT;
+    fill(option);
+    const baton_handle of = handle();
+    const int error = baton_set_option(proactor_, of, &option);
+    expect(error >= 0 && (option.size == sizeof option || error == EINVAL), "set, or why not");
+    std::array<char, 64> value{};
+    auto size = static_cast<std::uint32_t>(input_.choice(value.size()));
+    const int asked =
+        baton_get_option(proactor_, of, option.level, option.name, value.data(), &size);
+    expect(asked >= 0 && size <= value.size(), "told, or why not");
+    baton_endpoint peer{};
+    const int known = baton_remote_endpoint(proactor_, of, &peer);
+    expect(known == 0 || peer.length == 0, "a peer, or none");
   }
 
   void close_handle() {
@@ -342,7 +403,11 @@ class Program {
     made.handle = handle();
     made.offset = input_.choice(4) == 0 ? input_.size() : input_.choice(64);
     made.deadline_ns = deadline();
-    if ((made.flags & BATON_VECTORED) != 0) {
+    // A program that says so has a pool.
+    if ((made.flags & BATON_POOLED) != 0) {
+      made.data = input_.choice(8) == 0 ? nullptr : pool_;
+      bytes_max = block_size;
+    } else if ((made.flags & BATON_VECTORED) != 0) {
       made.data = list(made.length, bytes_max);
     } else {
       made.data = data(made.length);
@@ -375,29 +440,55 @@ class Program {
         input_.choice(8) == 0 ? static_cast<int>(input_.word(4)) : static_cast<int>(there);
     const bool numbers = input_.choice(8) != 0;
     int why = -1;
-    // What C hands over is bytes: the stride is the first one's size.
-    const int taken = start_bytes(batch, there, count, numbers ? activations.data() : nullptr, why);
+    const std::vector<unsigned char> bytes = bytes_of(batch, there);
+    const int taken =
+        start(as_operations(bytes), count, numbers ? activations.data() : nullptr, why);
     expect(taken >= 0 && taken <= std::max(count, 0) && taken <= static_cast<int>(there),
            "no more is taken than there is");
-    expect((why == 0) == (taken == std::max(count, 0)), "who is not taken is told why",
-           std::to_string(why));
+    expect((why == 0) == (taken == count), "who is not taken is told why", std::to_string(why));
     for (int i = 0; i < taken; ++i) {
       const auto at = static_cast<std::size_t>(i);
       take(batch[at].tag, batch[at].kind, bytes_max[at], numbers ? activations[at] : 1);
     }
   }
-  /// An array of elements as large as the first says they are, at most 128 bytes; a size too small
-  /// is refused with the first.
-  int start_bytes(const std::array<baton_operation, batch_max + 1>& batch, std::size_t there,
-                  int count, baton_activation* activations, int& why) {
+  /// What C hands over is bytes: an array of elements as large as the first says they are, at most
+  /// 128 bytes; a size too small is refused with the first.
+  static std::vector<unsigned char> bytes_of(
+      const std::array<baton_operation, batch_max + 1>& batch, std::size_t there) {
     const std::size_t stride = std::max<std::size_t>(batch[0].size, sizeof(baton_operation));
     std::vector<unsigned char> bytes((there + 1) * stride);
     for (std::size_t i = 0; i <= there; ++i) {
       std::memcpy(bytes.data() + i * stride, &batch[i], sizeof batch[i]);
     }
+    return bytes;
+  }
+  static const baton_operation* as_operations(const std::vector<unsigned char>& bytes) {
     // The vector's memory has the alignment of everything.
-    return baton_start(proactor_, reinterpret_cast<const baton_operation*>(bytes.data()), count,
-                       activations, &why);
+    return reinterpret_cast<const baton_operation*>(bytes.data());
+  }
+  /// By itself, or with a wait, whose completions are kept for later.
+  int start(const baton_operation* operations, int count, baton_activation* activations, int& why) {
+    if (!exchanges_) return baton_start(proactor_, operations, count, activations, &why);
+    baton_batch batch = BATON_BATCH_INIT;
+    batch.operations = operations;
+    batch.count = count;
+    batch.activations = activations;
+    const auto max = static_cast<int>(input_.choice(completions_max)) + 1;
+    exchanged_max_ = max;
+    exchanged_ = baton_exchange(proactor_, &batch, room(), max, 0);
+    why = batch.why_not;
+    return batch.taken;
+  }
+  void exchange() {
+    baton_batch wrong = BATON_BATCH_INIT;
+    wrong.size = static_cast<std::uint32_t>(input_.choice(sizeof wrong));
+    wrong.taken = -7;
+    expect(baton_exchange(proactor_, &wrong, room(), 1, 0) == -EINVAL && wrong.taken == -7,
+           "what is wrong is left alone");
+    exchanges_ = true;
+    start();
+    exchanges_ = false;
+    bring(exchanged_, exchanged_max_);
   }
 
   /// A transfer as it should be, so that something happens.
@@ -433,10 +524,19 @@ class Program {
     expect(done.error >= 0 && done.activation != 0 && done.reserved == 0, "it is well formed");
     if (done.kind == BATON_ACCEPT) {
       expect((done.result >= 0) == (done.error == 0), "an accept brings a descriptor or an error");
-      if (done.result >= 0) adopt(static_cast<int>(done.result), BATON_STREAM_SOCKET);
+      expect(done.handle == 0 || done.error == 0, "a failed accept brings no handle");
+      if (done.handle != 0) {
+        keep(done.handle);
+      } else if (done.result >= 0) {
+        adopt(static_cast<int>(done.result), BATON_STREAM_SOCKET);
+      }
       return;
     }
-    expect(done.result >= 0, "bytes are no less than none");
+    expect(done.result >= 0 && done.handle == 0, "bytes are no less than none");
+    if (done.data != nullptr) {
+      expect(done.result > 0 && done.error == 0, "a block is brought with what is in it");
+      blocks_.push_back(done.data);
+    }
     if (done.kind <= BATON_WRITE_DATAGRAM) {
       expect(static_cast<std::uint64_t>(done.result) <= taken.bytes_max,
              "no more bytes than there was room for");
@@ -451,9 +551,9 @@ class Program {
     expect(count >= 0 && count <= std::max(max, 0), "no more is brought than asked for",
            std::to_string(count));
     for (int i = 0; i < count; ++i) {
-      baton_completion done;
+      baton_completion done{};
       const unsigned char* at = completions_.data() + static_cast<std::size_t>(i) * stride_;
-      std::memcpy(&done, at, sizeof done);
+      std::memcpy(&done, at, stride_ < sizeof done ? 32 : sizeof done);
       complete(done);
     }
     return count;
@@ -478,7 +578,8 @@ class Program {
   }
   void poll() {
     const int max = 1 + static_cast<int>(input_.choice(completions_max));
-    bring(baton_poll(proactor_, room(), max), max);
+    const int count = baton_poll(proactor_, room(), max);
+    if (count != -BATON_NOT_SUPPORTED) bring(count, max);
   }
 
   // -- the rest ----------------------------------------------------------------------------------
@@ -523,6 +624,70 @@ class Program {
     if (input_.choice(8) != 0) return;
     baton_stop(proactor_);
     stopped_ = true;
+  }
+
+  void drain_or_restart() {
+    if (stopped_) {
+      baton_restart(proactor_);
+      stopped_ = false;
+      return;
+    }
+    if (input_.choice(8) != 0) return;
+    const auto deadline_ns = static_cast<std::int64_t>(input_.word(8));
+    const int error = baton_drain(proactor_, deadline_ns);
+    expect(error == (deadline_ns < 0 ? EINVAL : 0), "a point of the clock is not negative");
+    stopped_ = error == 0;  // sooner or later
+  }
+  void end_one() {
+    if (input_.flag()) {
+      const std::int64_t deadline_ns =
+          input_.choice(8) == 0 ? -1 : baton_now(proactor_) + input_.byte();
+      const int error = baton_cancel_wait(proactor_, activation(), deadline_ns);
+      expect(error == 0 || error == ENOENT || error == (deadline_ns < 0 ? EINVAL : BATON_TIMED_OUT),
+             "it is over, or still running");
+      return;
+    }
+    const std::int64_t deadline_ns = deadline();
+    const int error = baton_move_deadline(proactor_, activation(), deadline_ns);
+    expect(deadline_ns <= 0 ? error == EINVAL
+                            : error == 0 || error == ENOENT || error == BATON_NOT_SUPPORTED,
+           "a deadline is moved, or why not");
+  }
+  void pools() {
+    baton_pool* made = nullptr;
+    const std::size_t size =
+        input_.choice(3) == 0 ? static_cast<std::size_t>(input_.size()) : input_.choice(100);
+    // The memory of more would only be touched and freed again.
+    if (size < (1U << 20) || size > (1ULL << 50)) {
+      const auto count = static_cast<std::uint32_t>(input_.choice(5));
+      const int error = baton_pool_open(size, count, &made);
+      expect((error == 0) == (made != nullptr), "a pool, or why not");
+      expect(error == 0 || error == EINVAL || error == ENOMEM, "and that is told");
+      expect(baton_pool_close(made) == 0, "one that nobody uses is closed");
+    }
+    void* const strange = arena() + input_.byte();
+    expect(baton_pool_give(pool_, strange) == EINVAL, "what is no block is not taken back");
+    give_one();
+    expect(baton_pool_available(pool_) <= blocks - blocks_.size(), "who has a block has it alone");
+  }
+  void give_one() {
+    if (blocks_.empty()) return;
+    void* const block = blocks_.back();
+    blocks_.pop_back();
+    expect(baton_pool_give(pool_, static_cast<char*>(block) + 1) == EINVAL, "it is no block");
+    expect(baton_pool_give(pool_, block) == 0, "a block is given back");
+    expect(baton_pool_give(pool_, block) == EINVAL, "once");
+  }
+  void look() {
+    const int glance = baton_glance(proactor_);
+    expect(glance >= BATON_CANNOT_TELL && glance <= BATON_SOMETHING, "a glance is one of three");
+    expect(baton_descriptor(proactor_) >= -1, "a descriptor, or none");
+    expect_text([](char* text, std::size_t size) { return baton_engines(text, size); });
+    std::array<char, 64> why{};
+    // Of those that there are only this one, for the others are dear to open.
+    const std::string name = input_.flag() ? "emulated" : "x" + std::string(input_.text());
+    const int error = baton_engine_reason(name.c_str(), why.data(), why.size());
+    expect((error == 0) == (why[0] == '\0'), "an engine, or why not");
   }
 
   /// Every function that writes text does it in the same manner.
@@ -616,6 +781,9 @@ class Program {
       for (const baton_handle each : handles_) baton_handle_close(proactor_, each);
     }
     baton_close(proactor_);
+    while (!blocks_.empty()) give_one();
+    expect(baton_pool_available(pool_) == blocks && baton_pool_close(pool_) == 0,
+           "every block comes back");
     for (const int descriptor : peers_) ::close(descriptor);
     expect(count_descriptors() == descriptors_, "no descriptor is left, and none is missing");
   }
@@ -626,6 +794,11 @@ class Program {
   const std::size_t stride_;
   const std::size_t descriptors_;
   baton_proactor* const proactor_;
+  baton_pool* pool_ = nullptr;
+  std::vector<void*> blocks_;
+  bool exchanges_ = false;
+  int exchanged_ = 0;
+  int exchanged_max_ = 0;
   bool stopped_ = false;
   bool may_be_woken_ = true;
   std::uint64_t next_tag_ = 1'000;

@@ -1,0 +1,115 @@
+// Completions: waiting for them, waking who waits, and the state of one.
+#include "capi/proactor.hpp"
+#include "capi/structs.hpp"
+#include "capi/submission.hpp"
+
+using baton::Deadline;
+using baton::Operation;
+using baton::OperationKind;
+using baton::OperationState;
+using baton::capi::Collector;
+using baton::capi::Inside;
+using baton::capi::Slot;
+using baton::capi::SlotReader;
+using baton::capi::SlotTable;
+
+namespace {
+
+/// Whether driving may allocate, as it may not in a signal handler.
+enum class Memory : bool { leave_alone, may_change };
+
+int bring(baton_proactor& self, baton_completion* out, int max, Deadline deadline,
+          Memory memory) noexcept {
+  if (out == nullptr || max <= 0) return -EINVAL;
+  Collector collector{reinterpret_cast<std::byte*>(out), self.completion_size, max,
+                      memory == Memory::may_change};
+  int error = 0;
+  try {
+    baton::capi::drive(self, collector, deadline);
+  } catch (...) {
+    error = baton::capi::code_of_exception();
+  }
+  if (collector.count > 0 || collector.woken) return collector.count;
+  if (error != 0) return -error;
+  return self.proactor.stopped() ? -BATON_STOPPED : 0;
+}
+
+Deadline deadline_after(const baton_proactor& self, std::int64_t timeout_ns) noexcept {
+  if (timeout_ns < 0) return Deadline::never();
+  if (timeout_ns == 0) return Deadline::immediately();
+  return Deadline::after(baton::Duration{timeout_ns}, self.proactor.now());
+}
+
+}  // namespace
+
+int baton_wait(baton_proactor* proactor, baton_completion* out, int max, std::int64_t timeout_ns) {
+  const Inside inside;
+  const Deadline deadline = deadline_after(*proactor, timeout_ns);
+  proactor->drivers.fetch_add(1, std::memory_order_acquire);
+  const int count = bring(*proactor, out, max, deadline, Memory::may_change);
+  proactor->drivers.fetch_sub(1, std::memory_order_release);
+  return count;
+}
+
+int baton_exchange(baton_proactor* proactor, baton_batch* batch, baton_completion* out, int max,
+                   std::int64_t timeout_ns) {
+  const Inside inside;
+  baton_batch copy{};
+  const std::size_t size = batch != nullptr ? batch->size : 0;
+  if (const int error = baton::capi::copy_in(batch, size, copy)) return -error;
+  if (out == nullptr || max <= 0) return -EINVAL;
+  batch->taken = baton::capi::start_all(*proactor, copy.operations, copy.count, copy.activations,
+                                        batch->why_not);
+  // What is brought frees slots; of every other refusal the caller has to hear.
+  const bool wait = batch->why_not == 0 || batch->why_not == EAGAIN;
+  return baton_wait(proactor, out, max, wait ? timeout_ns : 0);
+}
+
+int baton_poll(baton_proactor* proactor, baton_completion* out, int max) {
+  if (proactor->driving_allocates) return -BATON_NOT_SUPPORTED;
+  // Inside a function of ours this thread may hold the lock that driving needs.
+  if (Inside::now()) return -EBUSY;
+  std::uint32_t nobody = 0;
+  if (!proactor->drivers.compare_exchange_strong(nobody, 1, std::memory_order_acquire,
+                                                 std::memory_order_relaxed)) {
+    return -EBUSY;
+  }
+  const int saved_errno = errno;
+  const Inside inside;
+  const int count = bring(*proactor, out, max, Deadline::immediately(), Memory::leave_alone);
+  proactor->drivers.fetch_sub(1, std::memory_order_release);
+  errno = saved_errno;
+  return count;
+}
+
+void baton_wake(baton_proactor* proactor) {
+  const Inside inside;
+  // acquire: whoever ran the last wake is done with the operation.
+  if (proactor->wake_asked.exchange(true, std::memory_order_acq_rel)) return;
+  proactor->wake.prepare(OperationKind::user, nullptr);
+  if (proactor->proactor.post(proactor->wake)) proactor->wake_asked.store(false);
+}
+
+int baton_status(const baton_proactor* proactor, baton_activation activation, baton_state* out) {
+  if (out == nullptr || out->size < sizeof(baton_state)) return EINVAL;
+  Slot* slot = proactor->slots.find(activation);
+  if (slot == nullptr) return ENOENT;
+  const SlotReader reader{*slot, activation};
+  if (!reader) return ENOENT;
+  const Operation& operation = slot->operation;
+  const OperationState state = operation.state();
+  out->result = 0;
+  out->error = 0;
+  out->reserved = 0;
+  out->state = BATON_PENDING;
+  // Named before it is started: what the slot shows then is its last use.
+  if (operation.activation() != SlotTable::number_of(activation)) return 0;
+  if (state != OperationState::result_ready && state != OperationState::completed) {
+    return 0;
+  }
+  out->state = state == OperationState::completed ? BATON_DELIVERED : BATON_DONE;
+  const bool accepted = operation.kind() == OperationKind::accept;
+  out->result = accepted && operation.failed() ? -1 : static_cast<std::int64_t>(operation.bytes());
+  out->error = baton::capi::code_of(operation.error_value());
+  return 0;
+}

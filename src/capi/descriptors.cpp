@@ -1,0 +1,95 @@
+// Handles: descriptors that are made known, what is known of them, their end.
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "capi/addresses.hpp"
+#include "capi/proactor.hpp"
+#include "capi/structs.hpp"
+#include "os/system.hpp"
+
+using baton::Endpoint;
+using baton::Handle;
+using baton::HandleKind;
+using baton::Home;
+using baton::Ownership;
+using baton::capi::code_of;
+using baton::capi::Inside;
+using baton::capi::PinnedHandle;
+
+namespace {
+
+constexpr int number(HandleKind kind) { return static_cast<int>(kind) + 1; }
+static_assert(BATON_STREAM_SOCKET == number(HandleKind::stream_socket));
+static_assert(BATON_PIPE == number(HandleKind::pipe));
+
+/// ENOMEM: there was no memory for the name; what is owned is closed.
+int adopt(baton_proactor& self, int descriptor, HandleKind kind, Ownership ownership, Home home,
+          baton_handle& out) noexcept {
+  const auto handle = self.proactor.adopt(descriptor, kind, ownership, home);
+  if (!handle) return code_of(handle.error());
+  out = self.handles.add(**handle);
+  if (out != 0) return 0;
+  self.proactor.close_detached(**handle);
+  return ENOMEM;
+}
+
+using AskAddress = int (*)(int descriptor, sockaddr* address, socklen_t* size);
+
+int tell_address(baton_proactor& self, baton_handle handle, AskAddress ask,
+                 baton_endpoint* out) noexcept {
+  if (out == nullptr) return EINVAL;
+  *out = {};
+  const PinnedHandle pinned{self.handles, handle};
+  if (pinned.get() == nullptr) return BATON_HANDLE_CLOSED;
+  Endpoint address;
+  socklen_t size = Endpoint::capacity;
+  if (ask(pinned.get()->native(), static_cast<sockaddr*>(address.data()), &size) != 0) {
+    return errno;
+  }
+  address.set_size(std::min<socklen_t>(size, Endpoint::capacity));
+  baton::capi::copy(address, *out);
+  return 0;
+}
+
+}  // namespace
+
+int baton::capi::adopt_or_close(baton_proactor& self, int descriptor, HandleKind kind, Home home,
+                                baton_handle& out) noexcept {
+  const int error = adopt(self, descriptor, kind, Ownership::owned, home, out);
+  if (error != 0 && error != ENOMEM) self.system.close(descriptor);
+  return error;
+}
+
+int baton_adopt(baton_proactor* proactor, int descriptor, int kind, int ownership,
+                baton_handle* out) {
+  const Inside inside;
+  const bool known = kind >= BATON_STREAM_SOCKET && kind <= BATON_PIPE &&
+                     (ownership == BATON_OWNED || ownership == BATON_BORROWED);
+  if (out == nullptr) return EINVAL;
+  *out = 0;
+  if (!known) return EINVAL;
+  return adopt(*proactor, descriptor, static_cast<HandleKind>(kind - 1),
+               ownership == BATON_OWNED ? Ownership::owned : Ownership::borrowed, {}, *out);
+}
+
+int baton_handle_descriptor(baton_proactor* proactor, baton_handle handle) {
+  const PinnedHandle pinned{proactor->handles, handle};
+  return pinned.get() != nullptr ? pinned.get()->native() : -1;
+}
+
+int baton_local_endpoint(baton_proactor* proactor, baton_handle handle, baton_endpoint* out) {
+  return tell_address(*proactor, handle, proactor->system.getsockname, out);
+}
+
+int baton_remote_endpoint(baton_proactor* proactor, baton_handle handle, baton_endpoint* out) {
+  return tell_address(*proactor, handle, proactor->system.getpeername, out);
+}
+
+int baton_handle_close(baton_proactor* proactor, baton_handle handle) {
+  const Inside inside;
+  if (proactor->is_inherited()) return BATON_AFTER_FORK;
+  Handle* closing = proactor->handles.begin_close(handle);
+  if (closing == nullptr) return BATON_HANDLE_CLOSED;
+  proactor->proactor.close_detached(*closing);
+  return 0;
+}

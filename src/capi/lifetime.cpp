@@ -1,0 +1,185 @@
+// Opening and closing: configurations, the end, a child after fork, the clock.
+#include <algorithm>
+#include <cstddef>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "baton/version.hpp"
+#include "capi/proactor.hpp"
+#include "capi/structs.hpp"
+#include "os/system.hpp"
+
+using baton::Config;
+using baton::Failure;
+using baton::ProcessorConfig;
+using baton::Result;
+using baton::unexpected;
+using baton::capi::code_of;
+using baton::capi::code_of_exception;
+using baton::capi::copy_out;
+using baton::capi::Inside;
+
+namespace {
+
+constexpr std::uint32_t slots_default = 1'024;
+// What the first version had.
+constexpr std::size_t completion_size_min = offsetof(baton_completion, data);
+static_assert(completion_size_min == 32);
+
+bool is_per_thread(const ProcessorConfig& processor) {
+  return processor.mode == baton::Mode::per_thread;
+}
+bool is_dedicated(const ProcessorConfig& processor) {
+  return processor.mode == baton::Mode::dedicated;
+}
+/// Where who drives a processor makes room for what others start, or the engine keeps copies.
+bool drives_with_memory(const ProcessorConfig& processor) {
+  return is_per_thread(processor) ||
+         (!is_dedicated(processor) && processor.start == baton::StartRule::leader_only) ||
+         processor.debug || processor.engine == "chaos";
+}
+bool any_of(const Config& config, bool (*has)(const ProcessorConfig&)) {
+  return std::any_of(config.processors.begin(), config.processors.end(), has);
+}
+
+Result<Config, Failure> read_config(const baton_config& from) {
+  const std::string_view text = from.text != nullptr ? from.text : "";
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  const bool xml = first != std::string_view::npos && text[first] == '<';
+  auto config = xml ? Config::parse_xml(text, Config{}) : Config::parse(text, Config{});
+  if (!config || (from.flags & BATON_ENVIRONMENT) == 0) return config;
+  return Config::parse_environment(std::move(*config));
+}
+
+Result<Config, Failure> make_config(const baton_config& from) {
+  auto config = read_config(from);
+  if (config) config->let_threads_change("the C interface");
+  return config;
+}
+
+Failure malformed_config(const char* why) {
+  return {std::make_error_code(std::errc::invalid_argument), why};
+}
+
+Result<baton_proactor*, Failure> open(const baton_config* given) {
+  baton_config from{};
+  if (const int error = baton::capi::copy_in(given, given != nullptr ? given->size : 0, from)) {
+    return unexpected{
+        Failure{{error, std::generic_category()},
+                "the struct baton_config is not of a version that this library knows"}};
+  }
+  if (from.completion_size < completion_size_min) {
+    return unexpected{malformed_config("completion_size is less than a baton_completion")};
+  }
+  if (from.slots > baton::capi::SlotTable::count_max) {
+    return unexpected{malformed_config("slots: valid are 0 (1024) to 1048576")};
+  }
+  if ((from.flags & ~static_cast<std::uint32_t>(BATON_ENVIRONMENT)) != 0) {
+    return unexpected{malformed_config("flags: only BATON_ENVIRONMENT is known")};
+  }
+  auto config = make_config(from);
+  if (!config) return unexpected{config.error()};
+  return new baton_proactor(std::move(*config), from.slots != 0 ? from.slots : slots_default,
+                            from.completion_size);
+}
+
+}  // namespace
+
+baton_proactor::baton_proactor(Config config, std::uint32_t slot_count, std::size_t stride)
+    : completion_size(stride),
+      driving_allocates(any_of(config, drives_with_memory)),
+      per_thread(any_of(config, is_per_thread)),
+      system(baton::os::or_real(config.system)),
+      slots(slot_count),
+      process(system.getpid()),
+      proactor(std::move(config)),
+      handles(system) {
+  wake.set_completion(baton::capi::woken, this);
+}
+
+const char* baton_version(void) { return baton::version().data(); }
+
+int baton_open(const baton_config* config, baton_proactor** out, char* reason,
+               std::size_t reason_size) {
+  const Inside inside;
+  copy_out("", reason, reason_size);
+  if (out == nullptr) return EINVAL;
+  *out = nullptr;
+  try {
+    const auto opened = open(config);
+    if (opened) {
+      *out = *opened;
+      return 0;
+    }
+    copy_out(with_code(opened.error().reason, opened.error().reason_code), reason, reason_size);
+    return code_of(opened.error().code);
+  } catch (const std::exception& exception) {
+    copy_out(exception.what(), reason, reason_size);
+    return code_of_exception();
+  }
+}
+
+void baton_close(baton_proactor* proactor) {
+  const Inside inside;
+  if (proactor == nullptr) return;
+  // In a child that did not call baton_fork_child the slots may hold operations of threads that do
+  // not exist here; the memory is left to the end of the process.
+  if (proactor->is_inherited()) return;
+  delete proactor;
+}
+
+void baton_stop(baton_proactor* proactor) {
+  const Inside inside;
+  proactor->proactor.stop();
+}
+
+int baton_drain(baton_proactor* proactor, std::int64_t deadline_ns) {
+  const Inside inside;
+  if (deadline_ns < 0) return EINVAL;
+  proactor->proactor.drain(baton::capi::deadline_of(deadline_ns));
+  return 0;
+}
+
+void baton_restart(baton_proactor* proactor) {
+  const Inside inside;
+  proactor->proactor.restart();
+}
+
+int baton_fork_child(baton_proactor* proactor) {
+  const Inside inside;
+  if (!proactor->is_inherited()) return EINVAL;
+  try {
+    if (const auto reopened = proactor->proactor.reopen(); !reopened) {
+      return code_of(reopened.error().code);
+    }
+  } catch (...) {
+    return code_of_exception();
+  }
+  proactor->process = proactor->system.getpid();
+  proactor->slots.reset();  // reads of pools among them
+  proactor->handles.reset();
+  proactor->wake_asked.store(false);
+  proactor->drivers.store(0);
+  return 0;
+}
+
+std::int64_t baton_now(baton_proactor* proactor) { return proactor->proactor.now().ns(); }
+
+int baton_descriptor(const baton_proactor* proactor) {
+  // The thread of a dedicated processor takes what shows there.
+  if (any_of(proactor->proactor.config(), is_dedicated)) return -1;
+  return proactor->proactor.descriptor();
+}
+
+int baton_glance(const baton_proactor* proactor) {
+  switch (proactor->proactor.glance()) {
+    case baton::Glance::nothing:
+      return BATON_NOTHING;
+    case baton::Glance::something:
+      return BATON_SOMETHING;
+    case baton::Glance::cannot_tell:
+      break;
+  }
+  return BATON_CANNOT_TELL;
+}

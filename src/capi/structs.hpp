@@ -1,0 +1,58 @@
+// Structs and texts of callers: their versions, and what a function answers when something in it
+// throws.
+#pragma once
+
+#include <errno.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+#include <system_error>
+
+#include "baton.h"
+#include "baton/deadline.hpp"
+
+namespace baton::capi {
+
+/// Copies a caller's struct, whatever version it is of: one that is shorter is filled up with
+/// zeros, of one that is longer the rest must be zero. 0, EINVAL or E2BIG.
+template <class Struct>
+int copy_in(const void* from, std::size_t size, Struct& to) noexcept {
+  constexpr std::size_t size_first = sizeof(Struct);  // there is one version so far
+  if (from == nullptr || size < size_first) return EINVAL;
+  const auto* bytes = static_cast<const unsigned char*>(from);
+  const unsigned char* unknown = bytes + std::min(size, sizeof(Struct));
+  if (std::any_of(unknown, bytes + size, [](unsigned char c) { return c != 0; })) return E2BIG;
+  to = {};
+  std::memcpy(&to, from, std::min(size, sizeof(Struct)));
+  return 0;
+}
+
+/// Writes a text as baton_explain does: cut to `size` with its final NUL. The whole length.
+std::size_t copy_out(std::string_view from, char* to, std::size_t size) noexcept;
+
+/// Writes the text that `make` answers; an empty one when it throws.
+template <class Make>
+std::size_t copy_out_of(Make make, char* to, std::size_t size) noexcept {
+  try {
+    return copy_out(make(), to, size);
+  } catch (...) {
+    return copy_out("", to, size);
+  }
+}
+
+/// The number of the C interface for an error.
+int code_of(const std::error_code& error) noexcept;
+inline int code_of(int error_value) noexcept {
+  return error_value >= 0 ? error_value : BATON_ERROR_BASE - error_value;
+}
+/// REQUIRES: inside a catch. Memory, or what a code tells.
+int code_of_exception() noexcept;
+
+/// A point of the clock as the header has it: 0 is never. REQUIRES: not negative.
+inline Deadline deadline_of(std::int64_t deadline_ns) noexcept {
+  return deadline_ns == 0 ? Deadline::never() : Deadline::at_ns(deadline_ns);
+}
+
+}  // namespace baton::capi

@@ -1,0 +1,17 @@
+// From a request to an operation under way: the one road of all starts.
+#pragma once
+
+#include "baton.h"
+#include "capi/proactor.hpp"
+
+namespace baton::capi {
+
+/// One request into a slot. 0, or why not: then no completion comes. REQUIRES: `from` is of the
+/// library's own version.
+int start(baton_proactor& self, const baton_operation& from, baton_activation* activation) noexcept;
+
+/// What baton_start does: how many were taken, and why the next one was not.
+int start_all(baton_proactor& self, const baton_operation* operations, int count,
+              baton_activation* activations, int& why_not) noexcept;
+
+}  // namespace baton::capi
