@@ -255,14 +255,33 @@ Proactor::~Proactor() {
   }
 }
 
-void Proactor::run() { core_->turn(Deadline::never(), 0, false, true); }
+namespace {
 
-bool Proactor::run_one(Deadline deadline) { return core_->turn(deadline, 1, true, false) > 0; }
+// A turn may end in a child that one of its handlers has forked. There it has ended with
+// after_fork, unless the child has opened the proactor anew: then `core` is another one, and a turn
+// of that follows where the caller wants to go on.
+template <class Core>
+std::size_t turn(const std::unique_ptr<Core>& core, Deadline deadline, std::size_t handlers_max,
+                 bool return_after_handlers, bool for_good) {
+  for (;;) {
+    const Core* const before = core.get();
+    const std::size_t ran = core->turn(deadline, handlers_max, return_after_handlers, for_good);
+    if (BATON_LIKELY(!before->forked())) return ran;
+    if (core.get() == before) throw std::system_error(make_error_code(errc::after_fork));
+    if (return_after_handlers) return ran;
+  }
+}
 
-std::size_t Proactor::poll() { return core_->turn(Deadline::immediately(), 0, true, false); }
+}  // namespace
+
+void Proactor::run() { turn(core_, Deadline::never(), 0, false, true); }
+
+bool Proactor::run_one(Deadline deadline) { return turn(core_, deadline, 1, true, false) > 0; }
+
+std::size_t Proactor::poll() { return turn(core_, Deadline::immediately(), 0, true, false); }
 
 std::size_t Proactor::handle_events(Deadline deadline, std::size_t handlers_max) {
-  return core_->turn(deadline, handlers_max, true, false);
+  return turn(core_, deadline, handlers_max, true, false);
 }
 
 NativeHandle Proactor::descriptor() const noexcept { return core_->descriptor(); }

@@ -25,10 +25,10 @@ Proactor::Core::Core(Config configuration, const os::System& system, std::uint32
     : HandlerRunner(ledger_),
       config(std::move(configuration)),
       system_(system),
-      fork_generation_(os::fork_generation()),
       per_thread_(lanes > 0),
       ledger_(system, handles_max, lanes > 0) {
   os::count_forks();
+  os::in_forked_child.store(LaneLoop::stop_in_forked_child, std::memory_order_relaxed);
   const std::uint32_t count = std::max(lanes, 1U);
   for (std::uint32_t i = 0; i < count; ++i) {
     lanes_.push_back(std::make_unique<Lane>());
@@ -110,6 +110,7 @@ void Proactor::Core::refuse(Refusing what) noexcept {
 }
 
 void Proactor::Core::stop() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+  if (forked()) return;
   // A stop and a restart at the same time: one of them comes after the other as a whole, or some
   // lanes would be stopped and others not.
   const os::LockGuard lock{ledger_.mutex, system_, !per_thread_};
@@ -121,7 +122,7 @@ void Proactor::Core::stop() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
 }
 
 void Proactor::Core::restart() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
-  if (finishing_.load(std::memory_order_acquire)) return;
+  if (forked() || finishing_.load(std::memory_order_acquire)) return;
   // A dedicated thread that has just seen the drain complete, with this mutex held, is not to stop
   // what begins now.
   const os::LockGuard lock{ledger_.mutex, system_};
@@ -530,6 +531,7 @@ CancelResult Proactor::Core::cancel(Handle& handle) noexcept BATON_NO_THREAD_SAF
 }
 
 void Proactor::Core::cancel_all() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+  if (forked()) return;
   if (!per_thread_) {
     const os::LockGuard lock{ledger_.mutex, system_};
     ledger_.cancel_all(*first_lane_);
@@ -554,6 +556,7 @@ CancelWait Proactor::Core::cancel_wait(Operation& operation, std::uint32_t activ
            operation.activation() == activation;
   };
   if (!pending()) return CancelWait::done;
+  if (forked()) return CancelWait::still_running;
   ledger_.cancel_waiters.fetch_add(1, std::memory_order_seq_cst);
   static_cast<void>(cancel(operation, activation));
   CancelWait answer = CancelWait::still_running;

@@ -73,7 +73,7 @@ class Proactor::Core final : public HandlerRunner {
   [[nodiscard]] bool refuses_everything() const noexcept {
     return ledger_.refusing.load(std::memory_order_acquire) == Refusing::everything;
   }
-  [[nodiscard]] bool forked() const noexcept { return os::fork_generation() != fork_generation_; }
+  using HandlerRunner::forked;
 
   // -- HandlerRunner ------------------------------------------------------------------------------
 
@@ -114,7 +114,6 @@ class Proactor::Core final : public HandlerRunner {
 
   const std::error_code success_;  // made once: each is a call into the C++ library
   const os::System& system_;
-  const std::uint32_t fork_generation_;
   const bool per_thread_;
   Ledger ledger_;
   std::vector<std::unique_ptr<Lane>> lanes_;

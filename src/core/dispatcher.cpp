@@ -111,6 +111,8 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
         // An exception leaves from here, everything handed over.
         const std::size_t ran = run(me, std::min(room, lane_.handlers_before_look() - since_look));
         handlers += ran;
+        // In the child of a fork in a handler nothing is handed over, and the mutex is not held.
+        if (runner_.forked()) return handlers;
         since_look += ran;
         continue;
       }
@@ -155,6 +157,7 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
       run_one(*ledger_.pop(lane_));
     }
   } catch (...) {
+    if (runner_.forked()) throw;
     --in_handlers_;
     lane_.counters.exceptions.add();
     check_seats(me);
@@ -162,7 +165,7 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
     ledger_.mutex.unlock(system_);
     throw;
   }
-  --in_handlers_;
+  if (!runner_.forked()) --in_handlers_;
   return count;
 }
 
@@ -175,9 +178,10 @@ void Dispatcher::run_one(Operation& operation) BATON_NO_THREAD_SAFETY_ANALYSIS {
   try {
     handle = runner_.run(lane_, operation, true);
   } catch (...) {
-    ledger_.mutex.lock(system_);
+    if (!runner_.forked()) ledger_.mutex.lock(system_);
     throw;
   }
+  if (runner_.forked()) return;
   const std::int64_t took = timed ? system_.monotonic_ns() - begin : 0;
   ledger_.mutex.lock(system_);
   if (timed) note_length(took);
@@ -212,9 +216,11 @@ std::size_t Dispatcher::run_batch(std::size_t handlers_max) BATON_NO_THREAD_SAFE
       const std::int64_t begin = timed ? system_.monotonic_ns() : 0;
       handle = nullptr;
       handle = runner_.run(lane_, *operation, true);
+      if (runner_.forked()) return count;
       if (timed) took = system_.monotonic_ns() - begin;
     }
   } catch (...) {
+    if (runner_.forked()) throw;
     ledger_.mutex.lock(system_);
     recall_batch();
     throw;

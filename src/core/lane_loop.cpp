@@ -53,7 +53,7 @@ bool LaneLoop::enter() noexcept {
 
 void LaneLoop::leave(bool for_good) noexcept {
   BATON_ASSERT(depth_ > 0);
-  if (--depth_ > 0) return;
+  if (--depth_ > 0 || runner_.forked()) return;
   // What its handlers have started waits for the next wait, which may never come.
   for (Processor* processor : own_) processor->engine->flush();
   inside_.store(false, std::memory_order_relaxed);
@@ -236,6 +236,7 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
     ~Leave() {
       if (loop.quiet()) loop.be_quiet();
       set_inside_chain(outer);
+      if (loop.runner_.forked()) os::thread_locals.straight = &os::nowhere;
     }
   } const leave{*this, link.outer};
 
@@ -471,6 +472,13 @@ void LaneLoop::wake() noexcept {
 void LaneLoop::stop() noexcept {
   stopped_.store(true, std::memory_order_seq_cst);
   wake();
+}
+
+// Its handlers have returned before it is asked whether to go on.
+void LaneLoop::stop_in_forked_child() noexcept {
+  for (const Inside* inside = inside_chain(); inside != nullptr; inside = inside->outer) {
+    inside->loop->stopped_.store(true, std::memory_order_relaxed);
+  }
 }
 
 void LaneLoop::look_at_mail() noexcept {

@@ -66,6 +66,8 @@ class LaneLoop {
   std::size_t turn(Deadline deadline, std::size_t handlers_max, bool return_after_handlers);
 
   void stop() noexcept;
+  /// For os::in_forked_child: the loops on this thread's stack belong to the parent.
+  static void stop_in_forked_child() noexcept;
   void restart() noexcept { stopped_.store(false, std::memory_order_release); }
   [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
 

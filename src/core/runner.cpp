@@ -24,13 +24,13 @@ void HandlerRunner::enter(Operation& operation) {
     return;
   }
   struct GiveBack {
-    Ledger& ledger;
+    HandlerRunner& runner;
     CachedOperation& operation;
     ~GiveBack() {
       operation.destroy_handler();
-      ledger.cache.give_back(operation);
+      if (!runner.forked()) runner.ledger_.cache.give_back(operation);
     }
-  } give_back{ledger_, static_cast<CachedOperation&>(operation)};
+  } give_back{*this, static_cast<CachedOperation&>(operation)};
   handler(operation);
 }
 
@@ -47,10 +47,11 @@ Handle* HandlerRunner::run_with_more(Lane& lane, Operation& first, bool locks) {
     } catch (...) {
       BATON_PROBE1(handler_return, handle);
       settle(lane, handle, locks);
-      if (strand != nullptr) next_in_strand(lane, *strand);
+      if (strand != nullptr && !forked()) next_in_strand(lane, *strand);
       throw;
     }
     BATON_PROBE1(handler_return, handle);
+    if (forked()) return nullptr;
     if (strand == nullptr) {
       // The usual case: the caller settles under the lock that it takes anyway.
       if (handle == nullptr || !ledger_.per_thread() || Access::lane(*handle) == lane.index) {
@@ -70,7 +71,7 @@ Handle* HandlerRunner::run_with_more(Lane& lane, Operation& first, bool locks) {
 }
 
 void HandlerRunner::settle(Lane& lane, Handle* handle, bool locks) noexcept {
-  if (handle == nullptr) return;
+  if (handle == nullptr || forked()) return;
   if (ledger_.per_thread() && Access::lane(*handle) != lane.index) {
     returned_elsewhere(*handle);
     return;

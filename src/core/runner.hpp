@@ -4,13 +4,22 @@
 
 #include "base/probes.hpp"
 #include "core/ledger.hpp"
+#include "os/fork.hpp"
 
 namespace baton {
 
 class HandlerRunner {
  public:
-  explicit HandlerRunner(Ledger& ledger) noexcept : ledger_(ledger) {}
+  explicit HandlerRunner(Ledger& ledger) noexcept
+      : ledger_(ledger), fork_generation_(os::fork_generation()) {}
   virtual ~HandlerRunner() = default;
+
+  /// This process is a forked child of the one that made the proactor. A handler may have forked,
+  /// so its caller asks before it touches anything: locks may be held by threads that do not exist
+  /// here, and what is queued is the parent's.
+  [[nodiscard]] bool forked() const noexcept {
+    return BATON_UNLIKELY(os::fork_generation() != fork_generation_);
+  }
 
   /// Runs the handler of `operation`, and of those that wait in its strand. Returns the handle
   /// whose account the caller settles with Ledger::handler_returned, under the lane's domain (or
@@ -85,6 +94,7 @@ class HandlerRunner {
   void next_in_strand(Lane& lane, Strand& strand) noexcept;
 
   Ledger& ledger_;
+  const std::uint32_t fork_generation_;
 };
 
 }  // namespace baton

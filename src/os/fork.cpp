@@ -11,6 +11,7 @@ void count_forks() noexcept {
   static const int registered = ::pthread_atfork(nullptr, nullptr, [] {
     forks_counted.fetch_add(1, std::memory_order_relaxed);
     thread_locals.straight = &nowhere;
+    if (const auto call = in_forked_child.load(std::memory_order_relaxed)) call();
   });
   static_cast<void>(registered);
 }

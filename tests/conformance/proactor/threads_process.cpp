@@ -33,7 +33,7 @@ namespace {
 int in_child(const std::function<bool()>& body, bool at_rest = true) {
   const pid_t child = at_rest ? fork_at_rest() : ::fork();
   if (child == 0) {
-    ::alarm(60);
+    ::alarm(30);
     ::_exit(body() ? 0 : 1);
   }
   int status = -1;
@@ -111,6 +111,11 @@ TEST_P(Processes, a_child_may_only_destroy_or_reopen) {
     right = right && proactor().adopt(stream.peer.get(), HandleKind::stream_socket).error() ==
                          errc::after_fork;
     proactor().drain(proactor().now());
+    proactor().cancel_all();
+    right = right && proactor().cancel_wait(read, read.activation(), Deadline::immediately()) ==
+                         CancelWait::still_running;
+    proactor().stop();
+    proactor().restart();
     other.prepare(OperationKind::close, handle);
     right = right && proactor().start(other) == errc::after_fork;
     right = right && proactor().close(*handle, other) == errc::after_fork;
@@ -151,6 +156,77 @@ TEST_P(Processes, a_child_that_reopens_has_its_own) {
   run_until(proactor(), [&] { return !read.is_pending(); });
   EXPECT_EQ(read.bytes(), 1U);
   EXPECT_TRUE(echo_works(proactor()));
+}
+
+// A handler forks, and the child comes back from it, by a return or an exception, before or after it
+// has opened the proactor anew. What is queued and pending is the parent's.
+TEST_P(Processes, the_child_of_a_handler_leaves_everything_to_the_parent) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer ends children that start threads";
+#endif
+  for (const bool throws : {false, true}) {
+    for (const bool reopens : {false, true}) {
+      use(1);
+      const pid_t parent = ::getpid();
+      Stream stream;
+      Stream borrowed;
+      auto object = StreamSocket::adopt(proactor(), borrowed.ours.get(), Ownership::borrowed);
+      ASSERT_TRUE(object);
+      Handle* const handle = adopt(stream.ours);
+      Operation& read = operation();
+      read_byte(handle, read);
+      char byte = 0;
+      auto strange = [&](Operation&) {
+        if (::getpid() != parent) ::_exit(10);
+      };
+      ASSERT_FALSE(object->read(MutableBuffer{&byte, 1}, strange));
+      pid_t child = -1;
+      const auto fork_here = [&] {
+        child = fork_at_rest();
+        if (child != 0) return;
+        ::alarm(30);
+        if (reopens) {
+          if (!proactor().reopen()) ::_exit(11);
+          proactor().post([&] { proactor().stop(); });
+        }
+        if (throws) throw 7;
+      };
+      proactor().post(fork_here);
+      proactor().post([&] {  // queued with it
+        if (::getpid() != parent) ::_exit(12);
+        send_all(stream.peer.get(), "x", 1);
+        send_all(borrowed.peer.get(), "x", 1);
+      });
+      Operation& end = operation();
+      ASSERT_FALSE(proactor().start_timer(end, Deadline::after(20ms, proactor().now())));
+      int left = 0;  // 1: run() has returned, 2: after_fork, 3: the handler's exception
+      try {
+        while (end.is_pending() || read.is_pending())
+          proactor().handle_events(Deadline::after(1s, proactor().now()));
+        left = 1;
+      } catch (const std::system_error& error) {
+        left = error.code() == errc::after_fork ? 2 : 0;
+      } catch (int) {
+        left = 3;
+      }
+      if (::getpid() != parent) {
+        if (left != (throws ? 3 : reopens ? 1 : 2)) ::_exit(20 + left);
+        if (!reopens && !proactor().reopen()) ::_exit(13);
+        if (reopens) proactor().poll();  // the stop
+        proactor().restart();
+        ::_exit(echo_works(proactor()) ? 0 : 14);
+      }
+      EXPECT_EQ(left, 1);
+      EXPECT_EQ(read.bytes(), 1U);
+      int status = -1;
+      while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+      }
+      EXPECT_EQ(status, 0) << (throws ? "throws " : "") << (reopens ? "reopens" : "");
+      run_until(proactor(), [&] { return byte == 'x'; });
+      object = unexpected{make_error_code(errc::handle_closed)};
+      destroy();
+    }
+  }
 }
 
 // Forks while threads run handlers, timers and sessions: the children reopen, or leave it alone;
