@@ -14,6 +14,6 @@ using BatonAceReplace = void* (*)(void* given, char* reason, std::size_t size);
 /// A timer queue (ACE_Proactor_Timer_Queue*) for a proactor that has none of its own; null when
 /// memory is exhausted.
 using BatonAceMakeQueue = void* (*)();
-/// Deletes what baton_ace_replace and baton_ace_make_queue have made, and `given`, each unless null.
+/// Deletes what baton_ace_replace and baton_ace_make_queue have made, and `given`; null is nothing.
 using BatonAceDelete = void (*)(void* made, void* given, void* queue);
 }

@@ -33,7 +33,7 @@ namespace baton::ace {
 struct BATON_EXPORT Options {
   /// batch=N: completions that one call of handle_events may dispatch, 1 to 1,024. A posted result
   /// is always the last of its call.
-  std::size_t batch = 16;
+  std::size_t batch = 64;
   /// lazy: an operation is started by a thread in handle_events, never by the thread that asks for
   /// it. For programs whose handlers must not run while the asking function is still at work.
   bool lazy = false;
