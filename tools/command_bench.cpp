@@ -32,6 +32,7 @@ constexpr BenchProgram programs[] = {
      "The paper's test and ours, pools, uneven load, UDP: every server, row by row (--quick)"},
     {"reactor", "reactor.py", "The Reactor's numbers, each with its floor (--quick: rough)"},
     {"programs", "programs.py", "Posting, timers, short connections, files: row by row (--quick)"},
+    {"ace", "ace.py", "A program for ACE's Proactor, on ACE's own and on Baton (--quick: rough)"},
     {"instructions", "instructions.py", "User-space instructions of a message, counted"},
     {"compare", "compare.py", "One of the project's numbers, each with its goal, or `all`"},
     {"report", "report.py", "One page and a picture of what was measured"},

@@ -27,6 +27,11 @@ Config for_ace(Config config) {
   return config;
 }
 
+/// A dedicated leader takes what the engine has completed before anybody else sees it there.
+bool shows_completions(const baton::Proactor& native) noexcept {
+  return native.config().processors.front().mode != Mode::dedicated;
+}
+
 int errno_of(errc code) noexcept {
   switch (code) {
     case errc::limit_reached:
@@ -65,7 +70,7 @@ Bridge::Bridge(Proactor& owner, Config config, const Options& options)
       options_(options),
       process_(::getpid()),
       native_(std::make_unique<baton::Proactor>(for_ace(std::move(config)))),
-      descriptor_(native_->descriptor()),
+      descriptor_(shows_completions(*native_) ? native_->descriptor() : ACE_INVALID_HANDLE),
       descriptors_(*this, options.lazy),
       posted_(*this, native_->lanes()) {}
 

@@ -66,6 +66,11 @@ struct Descriptors::Finished {
   }
 };
 
+Descriptors::Descriptors(Bridge& bridge, bool lazy) noexcept
+    : bridge_(bridge),
+      lazy_(lazy),
+      per_thread_(bridge.native().config().processors.front().mode == Mode::per_thread) {}
+
 Descriptors::~Descriptors() {
   for (const std::atomic<Chunk*>& chunk : chunks_) delete chunk.load(std::memory_order_relaxed);
 }
@@ -105,11 +110,11 @@ int Descriptors::start(const Start& start) noexcept {
   {
     const std::lock_guard guard{descriptor->mutex};
     if (!lazy_) {
-      return descriptor->letting_go ? wait_in_line(*descriptor, start)
+      return must_wait(*descriptor) ? wait_in_line(*descriptor, start)
                                     : start_now(*descriptor, start);
     }
     // What adopt would refuse is refused at once, too.
-    if (!descriptor->letting_go && descriptor->handle == nullptr) {
+    if (!must_wait(*descriptor) && descriptor->handle == nullptr) {
       if (const int error = adopt(*descriptor, start)) return error;
     }
     if (const int error = wait_in_line(*descriptor, start)) return error;
@@ -140,7 +145,7 @@ int Descriptors::start_now(Descriptor& descriptor, const Start& start) noexcept 
   const bool listens = descriptor.handle->kind() == HandleKind::listener;
   if (listens != (start.action == Action::accept)) {
     // A socket that something else was done with before, and that listens now.
-    if (listens || !nothing_pending(descriptor)) return EINVAL;
+    if (listens || ask_for_end(descriptor) != 1) return EINVAL;
     let_go(descriptor);
     return descriptor.letting_go ? wait_in_line(descriptor, start) : EINVAL;
   }
@@ -154,6 +159,12 @@ int Descriptors::start_now(Descriptor& descriptor, const Start& start) noexcept 
       *operation, [this](Operation& filled) { return bridge_.native().start(filled); });
   if (error) descriptor.pending.fetch_sub(1, std::memory_order_relaxed);
   return errno_of(error);
+}
+
+/// Also behind others that wait, so that the order is kept.
+bool Descriptors::must_wait(const Descriptor& descriptor) noexcept {
+  return descriptor.letting_go || descriptor.cancelling ||
+         (descriptor.waiting && !descriptor.waiting->empty());
 }
 
 int Descriptors::wait_in_line(Descriptor& descriptor, const Start& start) noexcept {
@@ -172,7 +183,8 @@ bool Descriptors::begin_next(Descriptor& descriptor) noexcept {
   int error = 0;
   {
     const std::lock_guard guard{descriptor.mutex};
-    if (descriptor.letting_go || !descriptor.waiting || descriptor.waiting->empty()) return false;
+    if (descriptor.letting_go || descriptor.cancelling) return false;
+    if (!descriptor.waiting || descriptor.waiting->empty()) return false;
     next = descriptor.waiting->front();
     descriptor.waiting->pop_front();
     error = next.cancelled ? ECANCELED : start_now(descriptor, next.start);
@@ -194,7 +206,7 @@ void Descriptors::end_waiting() noexcept {
     for (Descriptor& descriptor : chunk->descriptors) {
       {
         const std::lock_guard guard{descriptor.mutex};
-        descriptor.letting_go = false;
+        descriptor.letting_go = descriptor.cancelling = false;
         if (descriptor.waiting) {
           for (Waiting& one : *descriptor.waiting) one.cancelled = true;
         }
@@ -210,20 +222,53 @@ int Descriptors::cancel(int fildes) noexcept {
   Descriptor* const descriptor = find(fildes);
   if (descriptor != nullptr) {
     const std::lock_guard guard{descriptor->mutex};
-    bool asked = !nothing_pending(*descriptor);
+    int answer = ask_for_end(*descriptor);
     if (descriptor->waiting) {
-      for (Waiting& each : *descriptor->waiting) asked = each.cancelled = true;
+      for (Waiting& each : *descriptor->waiting) {
+        each.cancelled = true;
+        if (answer == 1) answer = 0;
+      }
     }
-    if (asked) return 0;
+    if (answer != 1) return answer;
   }
   return ::fcntl(fildes, F_GETFD) >= 0 ? 1 : -1;
 }
 
-/// And if something is, asks for its end. (Baton cannot always tell: it may stand in the inbox of
-/// another thread's lane.)
-bool Descriptors::nothing_pending(Descriptor& descriptor) noexcept {
-  return descriptor.handle == nullptr || descriptor.pending.load(std::memory_order_relaxed) == 0 ||
-         bridge_.native().cancel(*descriptor.handle) == CancelResult::nothing_pending;
+/// Of what Baton has. 0: asked; 1: nothing is pending; -1 and errno: no memory.
+int Descriptors::ask_for_end(Descriptor& descriptor) noexcept {
+  if (descriptor.handle == nullptr || descriptor.pending.load(std::memory_order_relaxed) == 0) {
+    return 1;
+  }
+  baton::Proactor& native = bridge_.native();
+  if (per_thread_) {
+    const std::uint32_t lane = native.home_lane(*descriptor.handle);
+    if (native.current_lane() != lane) return cancel_in_lane(descriptor, lane);
+  }
+  return native.cancel(*descriptor.handle) == CancelResult::requested ? 0 : 1;
+}
+
+/// A cancel from another thread than the lane's own takes effect later, and would end what is
+/// started until then, too. So the lane's thread cancels, and starts wait until it has.
+int Descriptors::cancel_in_lane(Descriptor& descriptor, std::uint32_t lane) noexcept {
+  if (descriptor.cancelling) return 0;
+  baton::Proactor& native = bridge_.native();
+  CachedOperation* const task = native.take_cached();
+  if (task == nullptr) return errno = ENOMEM, -1;
+  task->prepare(OperationKind::user, nullptr, Operation::cached);
+  task->emplace_handler([this, &descriptor, handle = descriptor.handle](Operation&) {
+    {
+      const std::lock_guard guard{descriptor.mutex};
+      descriptor.cancelling = false;
+      // If it was let go meanwhile, its close has cancelled everything.
+      if (descriptor.handle == handle) bridge_.native().cancel(*handle);
+    }
+    begin_all(descriptor);
+  });
+  const std::error_code error = native.start_cached(*task, [&](Operation& filled) {
+    return native.post(filled, Notify::strong, Home{.lane = lane});
+  });
+  descriptor.cancelling = !error;  // refused: the proactor stops, and that ends everything
+  return 0;
 }
 
 void Descriptors::opened(int fildes) noexcept {

@@ -51,14 +51,14 @@ struct Start {
 
 class Descriptors {
  public:
-  Descriptors(Bridge& bridge, bool lazy) noexcept : bridge_(bridge), lazy_(lazy) {}
+  Descriptors(Bridge& bridge, bool lazy) noexcept;
   ~Descriptors();
   Descriptors(const Descriptors&) = delete;
   Descriptors& operator=(const Descriptors&) = delete;
 
   /// 0, or an errno: then nothing was started, and nobody is told.
   int start(const Start& start) noexcept;
-  /// 0: asked; 1: nothing is pending; -1: no such descriptor.
+  /// 0: asked; 1: nothing is pending; -1 and errno: no such descriptor, or no memory.
   int cancel(int fildes) noexcept;
   /// The program opens an operation for a number: it may name another file than before.
   void opened(int fildes) noexcept;
@@ -79,7 +79,8 @@ class Descriptors {
     std::mutex mutex;
     Handle* handle = nullptr;
     native::OpenFile file;
-    bool letting_go = false;
+    bool letting_go = false;                       // the earlier handle is being closed
+    bool cancelling = false;                       // a cancel is on its way to the lane's thread
     std::atomic<std::uint32_t> pending{0};         // with Baton, and not told yet
     std::unique_ptr<std::deque<Waiting>> waiting;  // only where some wait, or have waited
   };
@@ -96,13 +97,16 @@ class Descriptors {
   int start_now(Descriptor& descriptor, const Start& start) noexcept;
   int wait_in_line(Descriptor& descriptor, const Start& start) noexcept;
   void let_go(Descriptor& descriptor) noexcept;
-  bool nothing_pending(Descriptor& descriptor) noexcept;
+  static bool must_wait(const Descriptor& descriptor) noexcept;
+  int ask_for_end(Descriptor& descriptor) noexcept;
+  int cancel_in_lane(Descriptor& descriptor, std::uint32_t lane) noexcept;
   // REQUIRES: it is not held.
   bool begin_next(Descriptor& descriptor) noexcept;
   void begin_all(Descriptor& descriptor) noexcept;
 
   Bridge& bridge_;
   const bool lazy_;
+  const bool per_thread_;
   std::mutex chunks_mutex_;  // adding one
   std::atomic<Chunk*> chunks_[chunks] = {};
 };

@@ -53,6 +53,7 @@ class Library {
     return library;
   }
   BatonAceReplace replace = nullptr;
+  BatonAceMakeQueue make_queue = nullptr;
   BatonAceDelete remove = nullptr;
 
  private:
@@ -72,6 +73,7 @@ class Library {
       return;
     }
     replace = reinterpret_cast<BatonAceReplace>(::dlsym(loaded, "baton_ace_replace"));
+    make_queue = reinterpret_cast<BatonAceMakeQueue>(::dlsym(loaded, "baton_ace_make_queue"));
     remove = reinterpret_cast<BatonAceDelete>(::dlsym(loaded, "baton_ace_delete"));
   }
 };
@@ -81,6 +83,7 @@ struct Replaced {
   void* self;
   void* made;
   void* given;
+  void* queue;  // ours
   Replaced* next;
 };
 std::mutex mutex;
@@ -95,11 +98,13 @@ void construct(Construct original, void* self, void* given, bool delete_it, void
     if (reason[0] != '\0') say(reason);
     return original(self, given, delete_it, queue);
   }
+  // ACE's own queue answers its timer thread without a lock.
+  void* const own_queue = queue == nullptr ? library.make_queue() : nullptr;
   {
     const std::lock_guard guard{mutex};
-    replaced = new Replaced{self, made, delete_it ? given : nullptr, replaced};
+    replaced = new Replaced{self, made, delete_it ? given : nullptr, own_queue, replaced};
   }
-  original(self, made, false, queue);
+  original(self, made, false, own_queue != nullptr ? own_queue : queue);
 }
 
 void destroy(Destroy original, void* self) {
@@ -115,7 +120,7 @@ void destroy(Destroy original, void* self) {
     }
   }
   if (found == nullptr) return;
-  Library::instance().remove(found->made, found->given);
+  Library::instance().remove(found->made, found->given, found->queue);
   delete found;
 }
 

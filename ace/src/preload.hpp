@@ -11,6 +11,9 @@ using BatonAceVersion = unsigned (*)();
 /// An implementation (ACE_Proactor_Impl*) in place of `given`: null when that is not a stock one.
 /// On failure null, and a sentence in `reason`.
 using BatonAceReplace = void* (*)(void* given, char* reason, std::size_t size);
-/// Deletes what baton_ace_replace has made, and `given` if it is not null.
-using BatonAceDelete = void (*)(void* made, void* given);
+/// A timer queue (ACE_Proactor_Timer_Queue*) for a proactor that has none of its own; null when
+/// memory is exhausted.
+using BatonAceMakeQueue = void* (*)();
+/// Deletes what baton_ace_replace and baton_ace_make_queue have made, and `given`; null is nothing.
+using BatonAceDelete = void (*)(void* made, void* given, void* queue);
 }

@@ -4,10 +4,12 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <string>
 #include <typeinfo>
 
 #include "baton/ace/proactor.hpp"
+#include "baton/ace/timer_queue.hpp"
 #include "preload.hpp"
 
 namespace {
@@ -50,7 +52,12 @@ extern "C" BATON_EXPORT void* baton_ace_replace(void* given, char* reason, std::
   }
 }
 
-extern "C" BATON_EXPORT void baton_ace_delete(void* made, void* given) {
+extern "C" BATON_EXPORT void* baton_ace_make_queue() {
+  return static_cast<ACE_Proactor_Timer_Queue*>(new (std::nothrow) baton::ace::TimerQueue);
+}
+
+extern "C" BATON_EXPORT void baton_ace_delete(void* made, void* given, void* queue) {
   delete static_cast<ACE_Proactor_Impl*>(made);
   delete static_cast<ACE_Proactor_Impl*>(given);
+  delete static_cast<ACE_Proactor_Timer_Queue*>(queue);
 }

@@ -58,6 +58,62 @@ TEST_F(Ends, CancelledReadsCompleteOnceEach) {
   EXPECT_EQ(0, ace()->handle_events(wait));
 }
 
+// Also where the cancel has to travel to another thread's lane: nobody drives meanwhile.
+TEST_F(Ends, CancelSparesWhatIsStartedLater) {
+  const SocketPair pair;
+  ACE_Asynch_Read_Stream reader;
+  ASSERT_EQ(0, reader.open(counter_, pair.first, nullptr, ace()));
+  ACE_Message_Block block(10);
+  ASSERT_EQ(0, reader.read(block, 10));
+  EXPECT_EQ(0, reader.cancel());
+  Counter second;
+  ACE_Asynch_Read_Stream again;
+  ASSERT_EQ(0, again.open(second, pair.first, nullptr, ace()));
+  ACE_Message_Block first(10);
+  ACE_Message_Block last(10);
+  ASSERT_EQ(0, again.read(first, 1));
+  ASSERT_EQ(0, again.read(last, 1));
+  ASSERT_TRUE(drive([&] { return counter_.all() == 1; }));
+  ASSERT_EQ(2, ::write(pair.second, "ab", 2));  // now, lest the first read wins
+  ASSERT_TRUE(drive([&] { return second.all() == 2; }));
+  EXPECT_EQ(1, counter_.cancelled);
+  EXPECT_EQ(2, second.succeeded);
+  EXPECT_EQ("a", std::string(first.rd_ptr(), first.length()));
+  EXPECT_EQ("b", std::string(last.rd_ptr(), last.length()));
+}
+
+/// Starts a read as soon as its own first one is complete.
+class ReadsOn final : public ACE_Handler {
+ public:
+  void handle_read_stream(const ACE_Asynch_Read_Stream::Result&) override {
+    if (completions++ > 0) return;
+    EXPECT_EQ(0, reader.read(next, 1));
+  }
+  int completions = 0;
+  ACE_Asynch_Read_Stream reader;
+  ACE_Message_Block next{10};
+};
+
+TEST_F(Ends, StartsThatWaitForACancelKeepTheirOrder) {
+  const SocketPair pair;
+  ACE_Asynch_Read_Stream reader;
+  ASSERT_EQ(0, reader.open(counter_, pair.first, nullptr, ace()));
+  ReadsOn reads_on;
+  ASSERT_EQ(0, reads_on.reader.open(reads_on, pair.first, nullptr, ace()));
+  ACE_Message_Block block(10);
+  ACE_Message_Block middle(10);
+  ASSERT_EQ(0, reader.read(block, 10));
+  EXPECT_EQ(0, reader.cancel());
+  ASSERT_EQ(0, reads_on.reader.read(block, 10));
+  EXPECT_EQ(0, reader.cancel());
+  ASSERT_EQ(0, reader.read(middle, 1));
+  ASSERT_TRUE(drive([&] { return counter_.all() == 1 && reads_on.completions == 1; }));
+  ASSERT_EQ(2, ::write(pair.second, "ab", 2));
+  ASSERT_TRUE(drive([&] { return counter_.all() == 2 && reads_on.completions == 2; }));
+  EXPECT_EQ("a", std::string(middle.rd_ptr(), middle.length()));
+  EXPECT_EQ("b", std::string(reads_on.next.rd_ptr(), reads_on.next.length()));
+}
+
 TEST_F(Ends, CancelledAcceptCompletesOnceWithoutAHandle) {
   ACE_INET_Addr where;
   const int listener = listen_on_loopback(where);

@@ -43,7 +43,7 @@ SocketPair::~SocketPair() {
 AceTest::AceTest(Config config)
     : bridge_(std::make_unique<Proactor>(Config::from_environment(std::move(config)),
                                          Options::from_environment().value())),
-      ace_(std::make_unique<ACE_Proactor>(bridge_.get(), false)) {}
+      ace_(std::make_unique<ACE_Proactor>(bridge_.get(), false, &timers_)) {}
 
 AceTest::~AceTest() {
   end();

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "baton/ace/proactor.hpp"
+#include "baton/ace/timer_queue.hpp"
 
 namespace baton::ace::test {
 
@@ -81,6 +82,7 @@ class AceTest : public testing::Test {
 
  private:
   std::unique_ptr<Proactor> bridge_;
+  TimerQueue timers_;
   std::unique_ptr<ACE_Proactor> ace_;
   std::vector<std::thread> threads_;
 };

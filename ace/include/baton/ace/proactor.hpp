@@ -33,7 +33,7 @@ namespace baton::ace {
 struct BATON_EXPORT Options {
   /// batch=N: completions that one call of handle_events may dispatch, 1 to 1,024. A posted result
   /// is always the last of its call.
-  std::size_t batch = 16;
+  std::size_t batch = 64;
   /// lazy: an operation is started by a thread in handle_events, never by the thread that asks for
   /// it. For programs whose handlers must not run while the asking function is still at work.
   bool lazy = false;
@@ -81,13 +81,15 @@ class BATON_EXPORT Proactor : public ACE_POSIX_Proactor {
   /// Queues a result; one thread dispatches it and deletes it. On failure (-1; ENOMEM, ESHUTDOWN)
   /// the caller keeps it: ACE's header says otherwise, its code does so, and its timers rely on it.
   int post_completion(ACE_POSIX_Asynch_Result* result) override;
-  /// Cancels what is pending for a descriptor. 0: asked, and each completes once; 1: nothing is
-  /// pending; -1: no such descriptor. ACE's 2 (not all of them) is never answered.
+  /// Cancels what is pending for a descriptor, and nothing that is started later. 0: asked, and
+  /// each completes once; 1: nothing is pending; -1 and errno: EBADF, or ENOMEM, and then nothing
+  /// was asked. ACE's 2 (not all of them) is never answered.
   int cancel_aio(ACE_HANDLE handle) override;
 
   Proactor_Type get_impl_type() override;
   /// Readable when handle_events may have something to dispatch (baton::Proactor::descriptor).
-  /// Posted results and timers do not show there.
+  /// Posted results and timers do not show there. ACE_INVALID_HANDLE where completions show
+  /// nowhere: in dedicated mode, on poll, select and rt_signals, and with several processors.
   ACE_HANDLE get_handle() const override;
 
   ACE_Asynch_Read_Stream_Impl* create_asynch_read_stream() override;

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""One program written for ACE's Proactor: on ACE's own implementation, and on Baton by baton-ace.
+
+    bench/ace.py              every row, 7 rounds: ten minutes
+    bench/ace.py --quick      3 short rounds: rough
+    bench/ace.py --row 40     rows whose name has this in it
+
+The program is bench/rivals/ace/proactor.cpp, an echo as ACE's examples write it. A row is sessions,
+threads and the block in bytes. In each round every column runs once, in an order that turns, and a
+ratio to ACE's own is that of one round (bench/compare.py). ACE's own serves some twenty connections
+at a time: with more of them some get no answer, and its column says so.
+
+Everything goes to bench/results/<date>-ace.json. Exit status: 0 all goals met, 1 a goal was missed,
+2 something of Baton could not be measured.
+"""
+
+import argparse
+import statistics
+import sys
+from pathlib import Path
+
+import compare
+
+PROGRAM = "{build}/bench/ace_proactor"
+STOCK = "ACE"
+COLUMNS = {STOCK: None, "epoll": "engine=emulated,wait=epoll", "io_uring": "engine=io_uring"}
+# Sessions, threads, block; the system calls a message that each column may cost.
+ROWS = [(1, 1, 512, {}), (40, 1, 512, {"io_uring": 0.2}), (40, 4, 512, {}), (40, 1, 8192, {})]
+
+
+def name_of(row):
+    sessions, threads, block, _ = row
+    return f"{sessions} sessions, {threads} threads, {block} B"
+
+
+def command_of(column, threads, block):
+    arguments = [PROGRAM, "--threads", str(threads), "--block", str(block)]
+    if column == STOCK:
+        return arguments
+    return ["env", f"BATON={COLUMNS[column]}", "{build}/bin/baton-ace", *arguments]
+
+
+def measure_row(options, row):
+    sessions, threads, block, bounds = row
+    load = {"sessions": sessions, "block": block}
+    sides = {column: (column, command_of(column, threads, block), load) for column in COLUMNS}
+    taken, troubles = {column: [] for column in sides}, {}
+    for number in range(options.rounds):
+        turn = number % len(sides)
+        for column in [*sides][turn:] + [*sides][:turn]:
+            if column in troubles:
+                continue
+            compare.progress(f"{name_of(row)}: {column}, round {number + 1} of {options.rounds}")
+            try:
+                taken[column].append(compare.measure_server(options.build, sides[column], True,
+                                                            options.seconds))
+            except compare.CannotMeasure as why:
+                troubles[column] = str(why)
+    medians, calls = {}, {}
+    for column, rounds in taken.items():
+        if column in troubles or not rounds:
+            continue
+        medians[column] = {m: statistics.median(r[m] for r in rounds) for m in rounds[0]}
+        compare.progress(f"{name_of(row)}: {column}, system calls")
+        try:
+            found, calls[column] = compare.count_syscalls(options, sides[column], True)
+            medians[column].update(found)
+        except compare.CannotMeasure as why:
+            troubles[f"{column}, system calls"] = str(why)
+    compare.progress("")
+    judged = {column: {m: compare.judge(m, [r[m] for r in taken[column]],
+                                        [r[m] for r in taken[STOCK]])
+                       for m in ("rate", "cpu_us")}
+              for column in medians if column != STOCK and STOCK in medians}
+    goals = {column: compare.check_goal(("syscalls", "a", "<=", bound), {},
+                                        medians.get(column, {}))
+             for column, bound in bounds.items() if options.syscalls != "none"}
+    return {"row": name_of(row), "rounds": taken, "medians": medians, "judged": judged,
+            "calls_per_message": calls, "goals": goals, "troubles": troubles}
+
+
+def print_row(result):
+    print(f"\n{result['row']}")
+    print(f"  {'':10} {'msg/s':>9} {'CPU us':>7} {'calls':>6} {'p50':>6} {'p99':>7}")
+    for column, median in result["medians"].items():
+        calls = f"{median['syscalls']:.2f}" if "syscalls" in median else "-"
+        ratios = result["judged"].get(column, {})
+        told = ", ".join(f"{what} {one['ratio']:.2f} x ACE's, {one['verdict']}" for what, one in
+                         (("rate", ratios.get("rate")), ("CPU", ratios.get("cpu_us"))) if one)
+        print(f"  {column:10} {median['rate']:9,.0f} {median['cpu_us']:7.2f} {calls:>6} "
+              f"{median['p50_us']:6.0f} {median['p99_us']:7.0f}  {told}")
+    for column, why in result["troubles"].items():
+        print(f"  {column:10} {why}")
+    for column, goal in result["goals"].items():
+        print(f"  {column}, goal: {compare.goal_text(goal)}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of a round")
+    parser.add_argument("--quick", action="store_true", help="3 rounds of 0.3 s")
+    parser.add_argument("--row", default="")
+    parser.add_argument("--build", type=Path, default=compare.REPOSITORY / "build")
+    parser.add_argument("--syscalls", choices=["strace", "none"], default="strace",
+                        help="how they are counted")
+    parser.add_argument("--no-save", action="store_true", help="print the tables only")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.seconds = 3, 0.3
+    options.build = options.build.resolve()
+    wanted = [row for row in ROWS if options.row in name_of(row)]
+    if not wanted or options.rounds < 1:
+        parser.error("no such row")
+    results = []
+    for row in wanted:
+        results.append(measure_row(options, row))
+        print_row(results[-1])
+    if not options.no_save:
+        compare.save("ace", results)
+    if any(column not in result["medians"] for result in results for column in COLUMNS
+           if column != STOCK):
+        return 2
+    return int(any(goal["met"] is False for result in results
+                   for goal in result["goals"].values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
