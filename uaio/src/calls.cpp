@@ -125,7 +125,8 @@ ssize_t result(aiocb* block, Names names) {
     return names == Names::thesis ? fail(EINVAL) : state.result();
   }
   const int error = state.error();
-  if (error == EINPROGRESS) return fail(EINPROGRESS);
+  // The system's library answers with the 0 that stands there meanwhile, and no errno.
+  if (error == EINPROGRESS) return names == Names::thesis ? fail(EINPROGRESS) : 0;
   const ssize_t result = state.result();
   if (!Library::get().fetch(*block)) return fail(EINVAL);
   if (result < 0) errno = error;

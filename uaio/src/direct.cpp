@@ -48,6 +48,7 @@ bool is_direct(const Request& request) noexcept {
 }  // namespace
 
 bool Direct::open() noexcept {
+  if (!library_.is_origin()) return false;
   if (ring() != nullptr) return true;
   if (why_.load(std::memory_order_relaxed) != 0) return false;
   aio_context_t context = 0;
@@ -89,7 +90,6 @@ void Direct::fill(Request& request) noexcept {
   request.control.aio_nbytes = request.size;
   request.control.aio_offset = static_cast<std::int64_t>(request.offset);
   request.native.store(native_direct, std::memory_order_relaxed);
-  in_flight_.fetch_add(1, std::memory_order_acq_rel);
   // As late as can be: a handler that finds it pending may wait for it.
   Block{*request.block}.set_pending();
   request.stage.store(Stage::pending, std::memory_order_release);
@@ -101,13 +101,21 @@ std::size_t Direct::submit(Request* list[], std::size_t count) noexcept {
   for (std::size_t i = 0; i < count; ++i) controls[i] = &list[i]->control;
   const long taken = ::syscall(SYS_io_submit, ring(), count, controls);
   if (taken > 0) return static_cast<std::size_t>(taken);
-  in_flight_.fetch_sub(1, std::memory_order_acq_rel);
+  in_flight_.fetch_sub(1, std::memory_order_seq_cst);
+  library_.direct_done();
   list[0]->handover.store(Handover::refused, std::memory_order_relaxed);
   return 1;
 }
 
-std::size_t Direct::start(Request* list[], std::size_t count) noexcept {
+std::size_t Direct::start(Request* list[], std::size_t count, bool watched) noexcept {
   if (!open()) return count;
+  // Counted first: a watcher that is about to end sees them, or is seen to have ended.
+  in_flight_.fetch_add(static_cast<std::uint32_t>(count), std::memory_order_seq_cst);
+  if (watched && !library_.need_watcher()) {
+    in_flight_.fetch_sub(static_cast<std::uint32_t>(count), std::memory_order_seq_cst);
+    library_.direct_done();
+    return count;
+  }
   for (std::size_t i = 0; i < count; ++i) fill(*list[i]);
   for (std::size_t i = 0; i < count;) i += submit(list + i, std::min(batch_max, count - i));
   if (has_something()) collect();
@@ -132,7 +140,7 @@ std::size_t Direct::start(Request* list[], std::size_t count) noexcept {
 
 bool Direct::has_something() const noexcept {
   const Ring* const ring = this->ring();
-  if (ring == nullptr) return false;
+  if (ring == nullptr || !library_.is_origin()) return false;
   const auto tail = std::atomic_ref{const_cast<Ring*>(ring)->tail}.load(std::memory_order_acquire);
   return taken_.load(std::memory_order_relaxed) % ring->events_max != tail;
 }
@@ -221,9 +229,9 @@ int Direct::wait(const timespec& timeout, std::uint32_t wanted) {
   return answer < 0 && errno == EINTR ? EINTR : 0;
 }
 
-void Direct::wait_for_ever() noexcept {
+bool Direct::watch(const timespec& timeout) noexcept {
   settle_before_wait();
-  ::syscall(SYS_io_getevents, ring(), 1L, 1L, closed_page(), nullptr);
+  return ::syscall(SYS_io_getevents, ring(), 1L, 1L, closed_page(), &timeout) != 0;
 }
 
 // -- looking --------------------------------------------------------------------------------------

@@ -40,19 +40,21 @@ class Direct {
   bool open() noexcept;
 
   /// Starts filled-in requests. Answers how many the kernel refused: these are moved to the front
-  /// of the list and are the caller's again. Any thread, and signal handlers.
-  std::size_t start(Request* list[], std::size_t count) noexcept;
+  /// of the list and are the caller's again. `watched`: without a watcher, all are refused. Any
+  /// thread, and signal handlers.
+  std::size_t start(Request* list[], std::size_t count, bool watched) noexcept;
 
   /// Finishes what is complete, unless another thread is at it. Any thread, and signal handlers.
   void collect() noexcept;
   [[nodiscard]] bool has_something() const noexcept;
   [[nodiscard]] bool busy() const noexcept {
-    return in_flight_.load(std::memory_order_acquire) != 0;
+    return in_flight_.load(std::memory_order_seq_cst) != 0;
   }
   /// Sleeps until there is something to collect, `wanted` completions if the kernel can (since
   /// Linux 6.8): 0, ETIMEDOUT, or EINTR after a signal handler. A cancellation point.
   int wait(const timespec& timeout, std::uint32_t wanted);
-  void wait_for_ever() noexcept;
+  /// The same for the watcher: no cancellation point. False: nothing came in that time.
+  bool watch(const timespec& timeout) noexcept;
 
   /// The number that the next request gets, and whether all below a number are complete.
   [[nodiscard]] std::uint64_t next_number() const noexcept {

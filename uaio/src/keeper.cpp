@@ -71,6 +71,11 @@ int take_own_table(bool with_errors) noexcept {
   return 0;
 }
 
+baton::Deadline idle_end() noexcept {
+  const timespec end = after(monotonic_now(), idle_time);
+  return baton::Deadline::at_ns(end.tv_sec * std::int64_t{1'000'000'000} + end.tv_nsec);
+}
+
 }  // namespace
 
 bool Shard::open(bool keeper) noexcept {
@@ -86,7 +91,7 @@ bool Shard::open(bool keeper) noexcept {
       }
       proactor_ = std::move(*opened);
     }
-    files_ = std::make_unique<Files>(keeper);
+    if (!files_) files_ = std::make_unique<Files>(keeper);
     if (library_.options().explain) library_.explain(proactor_->explain().c_str());
   } catch (...) {
     return false;
@@ -128,9 +133,13 @@ int Shard::post(Request& request) noexcept {
   // A handler that was held up until the drive is there would find a request that is pending and
   // not sent, and might wait for it.
   std::optional<SignalsBlocked> blocked;
-  if (drive_.load(std::memory_order_acquire) == Drive::undecided) blocked.emplace();
-  if (const int error = ensure_drive(); error != 0) return error;
-  outstanding_.fetch_add(1, std::memory_order_acq_rel);
+  // seq_cst, both, as in retire(): either the keeper sees the request, or it is seen to have ended.
+  outstanding_.fetch_add(1, std::memory_order_seq_cst);
+  if (drive_.load(std::memory_order_seq_cst) == Drive::undecided) blocked.emplace();
+  if (const int error = ensure_drive(); error != 0) {
+    outstanding_.fetch_sub(1, std::memory_order_acq_rel);
+    return error;
+  }
   const int fildes = request.fildes;
   Block{*request.block}.set_pending();
   // release: what the keeper reads. From here on the request may be another's at any moment.
@@ -153,6 +162,7 @@ int Shard::post_as_caller(Request& request) noexcept {
 
 /// 0 or an errno.
 int Shard::send(void* pointer, unsigned kind, int fildes) noexcept {
+  if (!library_.is_origin()) return EAGAIN;
   void* const word = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(pointer) | kind);
   std::optional<SignalsBlocked> blocked;  // as in post
   for (;;) {
@@ -166,7 +176,8 @@ int Shard::send(void* pointer, unsigned kind, int fildes) noexcept {
         if (!blocked) blocked.emplace();
         const NoCancel no_cancel;
         const Locked locked{mutex_};
-        if (mailbox_.connect() != 0) return EAGAIN;
+        const bool kept = drive_.load(std::memory_order_relaxed) == Drive::keeper;
+        if (!kept || mailbox_.connect() != 0) return EAGAIN;
       }
     }
   }
@@ -175,6 +186,14 @@ int Shard::send(void* pointer, unsigned kind, int fildes) noexcept {
 void Shard::cancel(Cancelled& tally) noexcept {
   if (!busy()) return;
   if (driven_by_callers()) return cancel_as_caller(tally);
+  // Until it has answered, the keeper does not end.
+  struct Outstanding {
+    std::atomic<std::uint32_t>& count;
+    explicit Outstanding(std::atomic<std::uint32_t>& all) noexcept : count(all) {
+      count.fetch_add(1, std::memory_order_seq_cst);
+    }
+    ~Outstanding() { count.fetch_sub(1, std::memory_order_acq_rel); }
+  } const outstanding{outstanding_};
   tally.answered.store(0, std::memory_order_release);  // with all that the keeper is to read
   if (send(&tally, a_cancel, -1) != 0) return;
   while (tally.answered.load(std::memory_order_acquire) == 0) {
@@ -221,7 +240,7 @@ int Shard::wait_as_caller(const timespec* until) noexcept {
 }
 
 void Shard::collect() noexcept {
-  if (collecting_ || !driven_by_callers()) return;
+  if (collecting_ || !driven_by_callers() || !library_.is_origin()) return;
   collecting_ = true;
   do {
     look_again_ = false;
@@ -279,19 +298,42 @@ int Shard::become_keeper() noexcept {
       connections_ != nullptr && open(true) && listen_by(*connections_, listener, on_connection);
   if (ready) return 0;
   proactor_.reset();
+  files_.reset();
   return ENOMEM;
 }
 
 void Shard::run_keeper() noexcept {
   for (;;) {
+    const bool idle = !busy();
+    std::size_t handled = 0;
     try {
-      proactor_->handle_events(baton::Deadline::never());
+      handled = proactor_->handle_events(idle ? idle_end() : baton::Deadline::never());
     } catch (...) {
       library_.complain("an engine has failed");
     }
     start_waiting();
     release_idle();
+    if (idle && handled == 0 && retire()) return;
   }
+}
+
+/// Nobody needs the keeper: its thread may end, and its table of descriptors with it. The next
+/// request makes another one. REQUIRES: this is the thread, in which no signal is delivered.
+bool Shard::retire() noexcept {
+  pthread_mutex_lock(&mutex_);
+  drive_.store(Drive::undecided, std::memory_order_seq_cst);
+  const bool idle = outstanding_.load(std::memory_order_seq_cst) == 0;
+  if (idle) {
+    retiring_ = true;
+    proactor_.reset();
+    retiring_ = false;
+    connections_.reset();
+    keeper_answer_.store(0, std::memory_order_relaxed);
+  } else {
+    drive_.store(Drive::keeper, std::memory_order_seq_cst);
+  }
+  pthread_mutex_unlock(&mutex_);
+  return idle;
 }
 
 /// Calls the function when something arrives. The inlet keeps the socket.
@@ -310,6 +352,7 @@ bool Shard::listen_by(Inlet& inlet, int native, baton::CompletionFunction functi
 void Shard::on_connection(baton::Operation& operation) {
   auto& inlet = *static_cast<Inlet*>(operation.context());
   Shard& self = *inlet.shard;
+  if (self.retiring_) return;
   const DescriptorRoom room{self.files_->descriptors() + descriptors_at_once};
   for (;;) {
     const int receiver = Mailbox::accept(inlet.native);
@@ -329,6 +372,11 @@ void Shard::on_mail(baton::Operation& operation) {
   auto& inlet = *static_cast<Inlet*>(operation.context());
   Shard& self = *inlet.shard;
   auto received = Mailbox::Received::message;
+  if (self.retiring_) {
+    ::close(inlet.native);
+    delete &inlet;
+    return;
+  }
   const DescriptorRoom room{self.files_->descriptors() + descriptors_at_once};
   for (int i = 0; i < messages_at_once && received == Mailbox::Received::message; ++i) {
     void* pointer = nullptr;

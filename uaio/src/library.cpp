@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -102,6 +103,13 @@ Library::Library() : options_(options_of_environment()) {
     complain(options_.mistake.c_str());
   }
   set_threads(options_.threads);
+  constexpr std::size_t page = 4'096;
+  void* const memory =
+      ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory != MAP_FAILED && ::madvise(memory, page, MADV_WIPEONFORK) == 0) {
+    origin_ = static_cast<volatile char*>(memory);
+    *origin_ = 1;
+  }
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   if (options_.statistics) ::atexit(at_exit);
 }
@@ -217,6 +225,7 @@ void Library::hand_on(Request& request) noexcept {
 // -- waiting --------------------------------------------------------------------------------------
 
 void Library::look() noexcept {
+  if (!is_origin()) return;
   notifier_.look();
   for (const auto& shard : shards_) {
     if (!shard->driven_by_callers() || !shard->busy() || !shard->has_something()) continue;
@@ -230,12 +239,13 @@ void Library::look() noexcept {
 }
 
 int Library::wait_once(std::uint32_t seen, const timespec* until, bool any, std::uint32_t wanted) {
+  if (!is_origin()) return sleep(seen, until);
   if (options_.mode == Mode::single) return wait_in_single_mode(seen, until);
-  const bool watched = watcher_.load(std::memory_order_acquire);
   const bool others = any || shards_busy();
-  if (watched || (!direct_.busy() && !any)) return sleep(seen, until);
+  if (!direct_.busy() && !any) return sleep(seen, until);
+  if (watcher_.load(std::memory_order_acquire)) return sleep(seen, until, true);
   // What a keeper completes, a thread that waits for direct requests does not notice.
-  if (others && need_watcher()) return sleep(seen, until);
+  if (others && need_watcher()) return sleep(seen, until, true);
   if (others) return sleep_briefly(seen, until);
   const pthread_t me = pthread_self();
   pthread_t nobody{};
@@ -296,7 +306,8 @@ int Library::wait_in_single_mode(std::uint32_t seen, const timespec* until) {
   return direct_.busy() ? drive(until, 1) : sleep(seen, until);
 }
 
-int Library::sleep(std::uint32_t seen, const timespec* until) {
+/// `watched`: unless the watcher has ended meanwhile.
+int Library::sleep(std::uint32_t seen, const timespec* until, bool watched) {
   struct Sleeping {
     std::atomic<std::uint32_t>& count;
     explicit Sleeping(std::atomic<std::uint32_t>& sleepers) noexcept : count(sleepers) {
@@ -304,6 +315,7 @@ int Library::sleep(std::uint32_t seen, const timespec* until) {
     }
     ~Sleeping() { count.fetch_sub(1, std::memory_order_seq_cst); }
   } const sleeping{sleepers_};
+  if (watched && !watcher_.load(std::memory_order_seq_cst)) return 0;
   const int answer = futex_wait_cancellable(events_, seen, until);
   if (answer == ETIMEDOUT) return EAGAIN;
   return answer == EINTR ? EINTR : 0;
@@ -323,7 +335,7 @@ int Library::sleep_briefly(std::uint32_t seen, const timespec* until) {
 
 bool Library::need_watcher() noexcept {
   if (options_.mode == Mode::single) return start_timer();
-  if (watcher_.load(std::memory_order_acquire)) return true;
+  if (watcher_.load(std::memory_order_seq_cst)) return true;
   const NoCancel no_cancel;
   const Locked locked{start_mutex_};
   if (watcher_.load(std::memory_order_relaxed)) return true;
@@ -337,11 +349,23 @@ void* Library::watch(void* self) {
   pthread_setname_np(pthread_self(), "uaio-watcher");
   auto& library = *static_cast<Library*>(self);
   for (;;) {
-    library.direct_.wait_for_ever();
+    const bool idle = !library.direct_.watch(idle_time);
     // A thread that still waits for itself is woken by the kernel as this one is, and is to find
     // its request in the ring or complete; it looks again after a slice.
     library.direct_.collect();
+    if (!idle) continue;
+    if (library.retire_watcher()) return nullptr;
   }
+}
+
+/// Nobody needs the watcher: its thread may end, and the next who does starts another.
+bool Library::retire_watcher() noexcept {
+  const Locked locked{start_mutex_};
+  // seq_cst, all: either who needs it is seen here, or sees that it ends.
+  watcher_.store(false, std::memory_order_seq_cst);
+  const bool needed = direct_.busy() || sleepers_.load(std::memory_order_seq_cst) != 0;
+  if (needed) watcher_.store(true, std::memory_order_seq_cst);
+  return !needed;
 }
 
 // -- the single-threaded mode ---------------------------------------------------------------------
@@ -489,6 +513,7 @@ void Library::after_fork_in_parent() noexcept {
 void Library::after_fork_in_child() noexcept {
   Library& self = get();
   const sigset_t before = mask_before_fork;
+  if (self.origin_ != nullptr) *self.origin_ = 1;
   self.done_first_ = self.done_last_ = nullptr;
   self.done_count_.store(0);
   pthread_mutex_unlock(&self.done_mutex_);

@@ -40,6 +40,11 @@ class Library {
   /// The same, of what is not direct.
   [[nodiscard]] bool shards_busy() const noexcept;
 
+  /// False in a process that was forked by the system call itself, of which the library has heard
+  /// nothing (pthread_atfork): the context, the keeper and what is pending are its parent's, and
+  /// the memory that tells so is shared. It can start nothing (EAGAIN), and completes nothing.
+  [[nodiscard]] bool is_origin() const noexcept { return origin_ == nullptr || *origin_ != 0; }
+
   [[nodiscard]] Direct& direct() noexcept { return direct_; }
   [[nodiscard]] Notifier& notifier() noexcept { return notifier_; }
 
@@ -130,7 +135,7 @@ class Library {
   int drive(const timespec* until, std::uint32_t wanted);
   int interrupted(const timespec* until) noexcept;
   int wait_in_single_mode(std::uint32_t seen, const timespec* until);
-  int sleep(std::uint32_t seen, const timespec* until);
+  int sleep(std::uint32_t seen, const timespec* until, bool watched = false);
   int sleep_briefly(std::uint32_t seen, const timespec* until);
   void announce() noexcept;
   [[gnu::noinline]] void tell(const Request& request, int error, ssize_t result) noexcept;
@@ -138,12 +143,14 @@ class Library {
                                         bool immediately) noexcept;
   void unlink_done(aiocb& block) noexcept;
   static void* watch(void* self);
+  bool retire_watcher() noexcept;
   static void before_fork() noexcept;
   static void after_fork_in_parent() noexcept;
   static void after_fork_in_child() noexcept;
   static void at_exit();
 
   Options options_;
+  volatile char* origin_ = nullptr;  // 1, in memory that is 0 in the child of a fork
   std::vector<std::unique_ptr<Shard>> shards_;
   Notifier notifier_;
   Direct direct_{*this};

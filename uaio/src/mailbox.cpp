@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +21,7 @@ namespace {
 constexpr int message_flags = MSG_NOSIGNAL;
 constexpr int backlog = 4;
 constexpr std::size_t beyond_limit = 4'096;
+constexpr timespec moment{0, 100'000};
 
 /// Room for one descriptor.
 union Control {
@@ -54,7 +57,14 @@ int high_number() noexcept {
 }
 
 int Mailbox::connect() noexcept {
-  if (is_ours(sender_.load(std::memory_order_acquire))) return 0;
+  const int before = sender_.load(std::memory_order_acquire);
+  if (is_ours(before)) {
+    // Another thread may have been quicker. The peer of an earlier keeper's is gone.
+    pollfd state{before, 0, 0};
+    const timespec none{0, 0};
+    if (::syscall(SYS_ppoll, &state, 1L, &none, nullptr, 0L) == 0) return 0;
+    close_sender();
+  }
   int sender = make_socket();
   if (sender < 0 && errno == EMFILE) {
     const DescriptorRoom room{beyond_limit};
@@ -66,12 +76,13 @@ int Mailbox::connect() noexcept {
     close_by_number(sender);
     return error;
   }
+  // Looked at here, where programs do not choose their numbers.
+  struct stat status{};
+  ::fstat(sender, &status);
   if (const int high = ::fcntl(sender, F_DUPFD_CLOEXEC, high_number()); high >= 0) {
     close_by_number(sender);
     sender = high;
   }
-  struct stat status{};
-  ::fstat(sender, &status);
   device_.store(status.st_dev, std::memory_order_relaxed);
   inode_.store(status.st_ino, std::memory_order_relaxed);
   sender_.store(sender, std::memory_order_release);
@@ -141,11 +152,20 @@ Mailbox::Sent Mailbox::send(void* pointer, int fildes) noexcept {
     std::memcpy(CMSG_DATA(header), &fildes, sizeof(fildes));
   }
   long answer = -1;
+  bool again = false;
   do {
     answer = ::syscall(SYS_sendmsg, sender, &message, message_flags);
-  } while (answer < 0 && errno == EINTR);
+    // Of a user's files only so many may be on the way (RLIMIT_NOFILE): the keeper takes them in.
+    const bool too_many = answer < 0 && errno == ETOOMANYREFS;
+    if (too_many) ::syscall(SYS_nanosleep, &moment, nullptr);
+    again = too_many || (answer < 0 && errno == EINTR);
+  } while (again);
   if (answer >= 0) return Sent::sent;
-  return errno == EPIPE || errno == ECONNRESET ? Sent::lost : Sent::failed;
+  if (errno == EPIPE || errno == ECONNRESET) return Sent::lost;
+  const int error = errno;
+  if (!is_ours(sender)) return Sent::lost;  // the program has used the number meanwhile
+  errno = error;
+  return Sent::failed;
 }
 
 Mailbox::Received Mailbox::receive(int receiver, void*& pointer, int& native) noexcept {

@@ -43,10 +43,12 @@ class Mailbox {
 
   // -- the program's side -------------------------------------------------------------------------
 
-  /// Connects a sender, in place of a lost one. 0 or an errno. REQUIRES: the keeper listens.
+  /// Connects a sender, in place of a lost one. 0 or an errno. REQUIRES: the keeper listens; one
+  /// thread at a time.
   int connect() noexcept;
   /// Any thread, and signal handlers. `fildes` < 0: no file goes along. `lost`: the sender is gone,
-  /// or there was none. `failed`: errno tells why, EBADF: `fildes` is no open file.
+  /// its keeper has ended, or there was none. `failed`: errno tells why, EBADF: `fildes` is no open
+  /// file.
   Sent send(void* pointer, int fildes) noexcept;
   /// Closes the sender, if the number is still ours.
   void close_sender() noexcept;

@@ -6,12 +6,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "futex.hpp"
+#include "library.hpp"
 
 namespace uaio {
 namespace {
 
 constexpr timespec pause_time{0, 2'000'000};
+constexpr timespec pause_max{0, 128'000'000};
 constexpr std::size_t thread_stack = 128U << 10;
 
 /// 0 or an errno: EAGAIN when the queue of the process is full.
@@ -24,6 +28,8 @@ int queue_signal(const Notification& note) noexcept {
   info.si_value = note.value;
   return ::syscall(SYS_rt_sigqueueinfo, info.si_pid, note.signal, &info) == 0 ? 0 : errno;
 }
+
+timespec longer(const timespec& pause) noexcept { return after(pause, pause); }
 
 void pause_briefly() noexcept { ::syscall(SYS_nanosleep, &pause_time, nullptr); }
 
@@ -63,14 +69,15 @@ void Notifier::tell(const Notification& note) noexcept {
   if (note.kind == SIGEV_THREAD) {
     callbacks_.fetch_add(1, std::memory_order_relaxed);
     if (note.function == nullptr) return;
-    error = has_waiting() ? EAGAIN : call(note);
+    error = call(note);
   } else {
     signals_.fetch_add(1, std::memory_order_relaxed);
     // Those that wait go first.
-    error = has_waiting() ? EAGAIN : queue_signal(note);
-    if (error != EAGAIN) return;  // no such signal: nobody can be told
+    const bool others = signals_waiting_.load(std::memory_order_acquire) != 0;
+    error = others ? EAGAIN : queue_signal(note);
   }
-  if (error != 0) put_by(note);
+  // Another error is for good, no such signal or no such attributes: nobody can be told.
+  if (error == EAGAIN) put_by(note);
 }
 
 void Notifier::put_by(const Notification& note) noexcept {
@@ -79,30 +86,38 @@ void Notifier::put_by(const Notification& note) noexcept {
   {
     const Locked locked{mutex_};
     queue_.push(node);
+    if (note.kind != SIGEV_THREAD) signals_waiting_.fetch_add(1, std::memory_order_release);
     waiting_.fetch_add(1, std::memory_order_release);
   }
   futex_wake(waiting_, 1);
   ensure_thread();
 }
 
-/// Sends what can be sent, in order. True: some are left.
+bool Notifier::is_out(const Notification& note) noexcept {
+  return (note.kind == SIGEV_THREAD ? call(note) : queue_signal(note)) != EAGAIN;
+}
+
+/// Sends what can be sent: signals in their order, and callbacks whatever waits before them, since
+/// there may never be room for the thread of one. True: some are left.
 bool Notifier::try_again() noexcept {
-  for (;;) {
-    lock();
-    Request* const node = queue_.first;
-    bool sent = false;
-    if (node != nullptr) {
-      const Notification& note = node->note;
-      sent = note.kind == SIGEV_THREAD ? call(note) == 0 : queue_signal(note) != EAGAIN;
-    }
-    if (sent) {
-      queue_.pop();
+  lock();
+  Queue left;
+  bool signals_fit = true;
+  while (Request* const node = queue_.pop()) {
+    const bool is_signal = node->note.kind != SIGEV_THREAD;
+    if ((!is_signal || signals_fit) && is_out(node->note)) {
+      if (is_signal) signals_waiting_.fetch_sub(1, std::memory_order_release);
       waiting_.fetch_sub(1, std::memory_order_release);
+      give_request(*node);
+    } else {
+      if (is_signal) signals_fit = false;
+      left.push(*node);
     }
-    unlock();
-    if (!sent) return node != nullptr;
-    give_request(*node);
   }
+  queue_ = left;
+  const bool some = queue_.first != nullptr;
+  unlock();
+  return some;
 }
 
 void Notifier::look() noexcept {
@@ -172,14 +187,29 @@ void* Notifier::run(void* self) {
 
 void Notifier::serve() noexcept {
   for (;;) {
-    while (try_again()) pause_briefly();
-    futex_wait(waiting_, 0, nullptr);
+    for (timespec pause = pause_time; try_again();
+         pause = std::min(longer(pause), pause_max, is_before)) {
+      const timespec until = after(monotonic_now(), pause);
+      futex_wait(waiting_, waiting_.load(std::memory_order_acquire), &until);
+    }
+    const timespec until = after(monotonic_now(), idle_time);
+    if (futex_wait(waiting_, 0, &until) == ETIMEDOUT && retire()) return;
   }
+}
+
+/// Nobody needs the thread. REQUIRES: this is the thread.
+bool Notifier::retire() noexcept {
+  lock();
+  const bool idle = !has_waiting() && !Library::get().busy();
+  if (idle) thread_.store(false, std::memory_order_release);
+  unlock();
+  return idle;
 }
 
 void Notifier::reset() noexcept {
   while (Request* const node = queue_.pop()) give_request(*node);
   waiting_.store(0);
+  signals_waiting_.store(0);
   thread_.store(false);
 }
 

@@ -48,6 +48,7 @@ class Notifier {
   [[nodiscard]] bool has_waiting() const noexcept {
     return waiting_.load(std::memory_order_acquire) != 0;
   }
+  [[nodiscard]] static bool is_out(const Notification& note) noexcept;
   void put_by(const Notification& note) noexcept;
   bool ensure_thread() noexcept;
   bool try_again() noexcept;
@@ -55,11 +56,13 @@ class Notifier {
   static void* run_callback(void* request);
   static void* run(void* self);
   void serve() noexcept;
+  bool retire() noexcept;
 
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   Queue queue_;
   std::atomic<bool> thread_{false};
   std::atomic<std::uint32_t> waiting_{0};  // futex: how many
+  std::atomic<std::uint32_t> signals_waiting_{0};
   std::atomic<std::uint64_t> signals_{0};
   std::atomic<std::uint64_t> callbacks_{0};
   std::atomic<std::uint64_t> postponed_{0};

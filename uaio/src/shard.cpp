@@ -2,9 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "futex.hpp"
@@ -37,9 +40,24 @@ int errno_of(const Operation& operation) noexcept {
     case baton::errc::handle_closed:
     case baton::errc::after_fork:
       return ECANCELED;
+    case baton::errc::timed_out:
+      return EAGAIN;
     default:
       return EIO;
   }
+}
+
+/// What the program has set by SO_RCVTIMEO or SO_SNDTIMEO: its reads and writes answer EAGAIN then.
+baton::Deadline end_of_wait(const Request& request) noexcept {
+  const int option = reads(request.action) ? SO_RCVTIMEO : SO_SNDTIMEO;
+  timeval time{};
+  socklen_t size = sizeof(time);
+  if (::getsockopt(request.descriptor->native, SOL_SOCKET, option, &time, &size) != 0 ||
+      (time.tv_sec == 0 && time.tv_usec == 0)) {
+    return baton::Deadline::never();
+  }
+  return baton::Deadline::after(std::chrono::seconds{time.tv_sec} +
+                                std::chrono::microseconds{time.tv_usec});
 }
 
 }  // namespace
@@ -209,6 +227,12 @@ void Shard::fill(Request& request) noexcept {
   operation.prepare(kind, request.descriptor->handle, flags);
   operation.set_completion(completed, &request);
   if (syncs(request.action)) return;
+  const baton::HandleKind file = request.descriptor->kind;
+  const bool is_socket =
+      file == baton::HandleKind::stream_socket || file == baton::HandleKind::datagram_socket;
+  // Whatever comes of it: the operation of an earlier request may have had another.
+  static_cast<void>(
+      operation.set_deadline(is_socket ? end_of_wait(request) : baton::Deadline::never()));
   if (is_vectored(request.action)) {
     static_assert(sizeof(iovec) == sizeof(baton::MutableBuffer));
     operation.set_buffers(baton::MutableBuffers{
@@ -257,7 +281,9 @@ void Shard::finish(Request& request, int error, ssize_t result) noexcept {
   give_request(request);
   if (tally != nullptr && tally->streams == 0) answer(*tally);
   if (was_at_work) leave_line(*line);
-  if (descriptor.inode->held != nullptr) release_held(*descriptor.inode, number);
+  if (descriptor.inode->held != nullptr || after_direct_ != nullptr) {
+    release_held(*descriptor.inode, number);
+  }
   if (descriptor.pending == 0 && !descriptor.resting) {
     descriptor.resting = true;
     descriptor.resting_next = idle_;

@@ -107,6 +107,7 @@ class Shard {
   static void* help(void* self);
   int become_keeper() noexcept;
   void run_keeper() noexcept;
+  bool retire() noexcept;
   void run_helper() noexcept;
   bool listen_by(Inlet& inlet, int native, baton::CompletionFunction function) noexcept;
   static void on_connection(baton::Operation& operation);
@@ -155,7 +156,8 @@ class Shard {
   std::uint32_t in_flight_ = 0;
   bool collecting_ = false;
   bool look_again_ = false;
-  bool forked_ = false;  // callers: the proactor is the parent's, and to be opened again
+  bool retiring_ = false;  // the keeper ends: its proactor is being closed
+  bool forked_ = false;    // callers: the proactor is the parent's, and to be opened again
 };
 
 }  // namespace uaio

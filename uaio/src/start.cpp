@@ -37,6 +37,7 @@ ssize_t bytes_of(const aiocb& block, Action action) noexcept {
 
 bool access_allows(int flags, Action action) noexcept {
   if ((flags & O_PATH) != 0) return false;
+  if (syncs(action)) return true;  // as fsync: a folder, too, which cannot be open for writing
   const int access = flags & O_ACCMODE;
   return reads(action) ? access != O_WRONLY : access != O_RDONLY;
 }
@@ -299,7 +300,11 @@ std::size_t begin_run(aiocb* const list[], std::size_t count, bool tells_each,
 
 int flush(Batch& batch) noexcept {
   Library& library = Library::get();
-  const std::size_t refused = library.direct().start(batch.requests, batch.count);
+  if (batch.count == 0) return 0;
+  const bool watched =
+      std::any_of(batch.requests, batch.requests + batch.count,
+                  [](const Request* each) { return needs_watcher(each->note, each->group); });
+  const std::size_t refused = library.direct().start(batch.requests, batch.count, watched);
   for (std::size_t i = refused; i < batch.count; ++i) library.count(Library::direct_starts);
   batch.count = 0;
   int error = 0;

@@ -1,0 +1,303 @@
+// Sockets, directories, bad memory, long positions; callbacks and signals that the program has made
+// difficult; lists and syncs in odd company.
+#include <pthread.h>
+#include <pty.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/timerfd.h>
+#include <time.h>
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+#include "host.hpp"
+
+using host::Pipe;
+
+namespace {
+
+void call_back(aiocb& block, void (*function)(sigval), pthread_attr_t* attributes) {
+  block.aio_sigevent.sigev_notify = SIGEV_THREAD;
+  block.aio_sigevent.sigev_notify_function = function;
+  block.aio_sigevent.sigev_notify_attributes = attributes;
+}
+
+/// Whether it completes in good time, although nothing else happens.
+bool completes(const aiocb& block) {
+  const aiocb* const list[] = {&block};
+  const timespec patience{3, 0};
+  return aio_suspend(list, 1, &patience) == 0 && aio_error(&block) != EINPROGRESS;
+}
+
+}  // namespace
+
+HOST_CASE(sync_of_what_is_open_for_reading, "answers") {
+  const int file = host::temporary(0, 4'096);
+  const int reader = ::open(("/proc/self/fd/" + std::to_string(file)).c_str(), O_RDONLY);
+  const int folder = ::open(host::folder().c_str(), O_RDONLY | O_DIRECTORY);
+  for (const int each : {reader, folder}) {
+    for (const int operation : {O_SYNC, O_DSYNC}) {
+      aiocb sync = host::request(each, nullptr, 0);
+      CHECK(aio_fsync(operation, &sync) == 0 && host::finish(sync) == 0);
+    }
+  }
+}
+HOST_CASE(result_is_asked_for_too_early, "answers") {
+  Pipe pipe;
+  char byte = 0;
+  aiocb read = host::request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&read) == 0);
+  errno = 0;
+  CHECK(aio_return(&read) == 0 && errno == 0);
+  CHECK(::write(pipe.in(), "e", 1) == 1 && host::finish(read) == 1);
+}
+HOST_CASE(bad_memory_is_the_requests_error, "answers") {
+  void* const closed = ::mmap(nullptr, 8'192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  Pipe pipe;
+  CHECK(::write(pipe.in(), "m", 1) == 1);
+  int ends[2];
+  CHECK(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0 && ::write(ends[1], "m", 1) == 1);
+  const int files[] = {host::temporary(0, 8'192), host::temporary(O_DIRECT, 8'192), pipe.out(),
+                       ends[0]};
+  for (const int file : files) {
+    aiocb read = host::request(file, closed, 4'096);
+    CHECK(aio_read(&read) == 0 && host::finish(read) == -1 && errno == EFAULT);
+    if (file == pipe.out()) continue;
+    CHECK(aio_write(&read) == 0 && host::finish(read) == -1 && errno == EFAULT);
+  }
+  // The first page is there: so many bytes are read.
+  CHECK(::mprotect(closed, 4'096, PROT_READ | PROT_WRITE) == 0);
+  aiocb read = host::request(files[0], closed, 8'192);
+  CHECK(aio_read(&read) == 0 && host::finish(read) == 4'096);
+}
+HOST_CASE(nothing_is_read_at_once, "answers") {
+  Pipe pipe;
+  int ends[2];
+  CHECK(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  char byte = 0;
+  for (const int each : {pipe.out(), ends[0]}) {
+    aiocb read = host::request(each, &byte, 0);
+    CHECK(aio_read(&read) == 0);
+    CHECK(completes(read) && aio_error(&read) == 0 && aio_return(&read) == 0);
+  }
+}
+HOST_CASE(list_of_all_that_can_be_wrong, "answers") {
+  char bytes[8] = {};
+  Pipe pipe;
+  CHECK(::write(pipe.in(), "l", 1) == 1);
+  const int file = host::temporary(0, 64);
+  aiocb blocks[] = {host::request(file, bytes, 1),      host::request(987'654, bytes, 1),
+                    host::request(file, bytes, 1, -9),  host::request(file, bytes, 1),
+                    host::request(file, bytes, 1),      host::request(pipe.out(), bytes, 1),
+                    host::request(pipe.out(), bytes, 1)};
+  std::vector<aiocb*> list{nullptr};
+  for (aiocb& each : blocks) {
+    each.aio_lio_opcode = LIO_READ;
+    list.push_back(&each);
+  }
+  blocks[3].aio_lio_opcode = 77;
+  blocks[4].aio_lio_opcode = LIO_NOP;
+  blocks[6].aio_lio_opcode = LIO_WRITE;  // the end to read from
+  for (const int mode : {LIO_WAIT, LIO_NOWAIT}) {
+    const int answer = lio_listio(mode, list.data(), static_cast<int>(list.size()), nullptr);
+    CHECK(mode == LIO_NOWAIT || (answer == -1 && errno == EIO));
+    if (mode == LIO_NOWAIT) CHECK(::write(pipe.in(), "l", 1) == 1);
+    CHECK(host::finish(blocks[0]) == 1 && host::finish(blocks[5]) == 1);
+    CHECK(host::finish(blocks[1]) == -1 && errno == EBADF);
+    CHECK(host::finish(blocks[2]) == -1 && errno == EINVAL);
+    CHECK(host::finish(blocks[3]) == -1 && errno == EINVAL);
+    CHECK(host::finish(blocks[6]) == -1 && errno == EBADF);
+  }
+}
+HOST_CASE(chains_of_syncs, "order") {
+  const int file = host::temporary(0, 8'192);
+  const int direct = ::open(("/proc/self/fd/" + std::to_string(file)).c_str(), O_RDWR | O_DIRECT);
+  CHECK(direct >= 0);
+  void* const memory = host::aligned();
+  for (int round = 0; round < 5; ++round) {
+    std::vector<aiocb> all;
+    for (int i = 0; i < 30; ++i) {
+      // Places of their own: a direct write of a page that is dirty is an error of the sync.
+      all.push_back(host::request(i % 2 ? direct : file, memory, 4'096, i % 2 * 4'096));
+    }
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      CHECK((i % 3 == 0 ? aio_write(&all[i]) : aio_fsync(i % 3 == 1 ? O_SYNC : O_DSYNC, &all[i])) ==
+            0);
+    }
+    // The last one is a sync: all that was started before is complete with it.
+    CHECK(host::finish(all.back()) == 0);
+    for (std::size_t i = 0; i + 1 < all.size(); ++i) {
+      if (i % 3 == 0) CHECK(aio_error(&all[i]) == 0 && aio_return(&all[i]) == 4'096);
+    }
+    for (std::size_t i = 0; i + 1 < all.size(); ++i) {
+      if (i % 3 != 0) CHECK(host::finish(all[i]) == 0);
+    }
+  }
+}
+// The second sync waits for the first, which is complete before the direct reads between the two.
+HOST_CASE(sync_behind_a_sync_and_direct_reads, "order") {
+  constexpr std::size_t size = 1U << 20;
+  const int file = host::temporary(0, 4'096);
+  const int direct = host::temporary(O_DIRECT, 4 * size);
+  char byte = 'b';
+  std::vector<aiocb> reads(8);
+  for (aiocb& each : reads) each = host::request(direct, host::aligned(size), size);
+  for (int i = 0; i < 3 * host::rounds(); ++i) {
+    aiocb write = host::request(file, &byte, 1, i);
+    aiocb syncs[] = {host::request(file, nullptr, 0), host::request(file, nullptr, 0)};
+    CHECK(aio_write(&write) == 0 && aio_fsync(O_DSYNC, &syncs[0]) == 0);
+    for (aiocb& each : reads) CHECK(aio_read(&each) == 0);
+    CHECK(aio_fsync(O_DSYNC, &syncs[1]) == 0);
+    for (aiocb& each : syncs) CHECK(completes(each) && aio_return(&each) == 0);
+    for (aiocb& each : reads) CHECK(host::finish(each) == static_cast<ssize_t>(size));
+    CHECK(host::finish(write) == 1);
+  }
+}
+HOST_CASE(appends_beyond_four_gigabytes, "kinds of files") {
+  const int file = host::temporary(O_APPEND);
+  const off_t far = (off_t{1} << 32) + 3;
+  CHECK(::ftruncate(file, far) == 0);
+  const int twin = ::dup(file);
+  char text[] = "far";
+  aiocb writes[] = {host::request(file, text, 3), host::request(twin, text, 2)};
+  for (aiocb& each : writes) CHECK(aio_write(&each) == 0);
+  CHECK(host::finish(writes[0]) == 3 && host::finish(writes[1]) == 2);
+  struct stat status{};
+  CHECK(::fstat(file, &status) == 0 && status.st_size == far + 5);
+  char back[8] = {};
+  aiocb read = host::request(twin, back, 8, far);
+  CHECK(aio_read(&read) == 0 && host::finish(read) == 5 && std::strcmp(back, "farfa") == 0);
+}
+HOST_CASE(sockets_keep_their_time_outs, "kinds of files") {
+  int ends[2];
+  CHECK(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  const timeval moment{0, 20'000};
+  CHECK(::setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &moment, sizeof(moment)) == 0);
+  char byte = 0;
+  aiocb read = host::request(ends[0], &byte, 1);
+  CHECK(aio_read(&read) == 0);
+  CHECK(completes(read) && aio_error(&read) == EAGAIN && aio_return(&read) == -1);
+  CHECK(::write(ends[1], "t", 1) == 1);
+  CHECK(aio_read(&read) == 0 && host::finish(read) == 1 && byte == 't');
+}
+HOST_CASE(shut_sockets_and_hung_up_terminals, "kinds of files") {
+  int ends[2];
+  CHECK(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  char byte = 0;
+  aiocb read = host::request(ends[0], &byte, 1);
+  CHECK(aio_read(&read) == 0 && ::shutdown(ends[0], SHUT_RD) == 0);
+  CHECK(completes(read) && aio_error(&read) == 0 && aio_return(&read) == 0);
+  int master = -1;
+  int slave = -1;
+  CHECK(::openpty(&master, &slave, nullptr, nullptr, nullptr) == 0);
+  read = host::request(slave, &byte, 1);
+  CHECK(aio_read(&read) == 0 && ::close(master) == 0);
+  CHECK(completes(read) && aio_return(&read) <= 0);
+}
+HOST_CASE(timers_and_signals_by_descriptor, "kinds of files") {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGUSR2);
+  CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
+  const int signals = ::signalfd(-1, &set, 0);
+  const int timer = ::timerfd_create(CLOCK_MONOTONIC, 0);
+  signalfd_siginfo info{};
+  std::uint64_t count = 0;
+  aiocb reads[] = {host::request(signals, &info, sizeof(info)),
+                   host::request(timer, &count, sizeof(count))};
+  for (aiocb& each : reads) CHECK(aio_read(&each) == 0);
+  const itimerspec soon{{0, 0}, {0, 1'000'000}};
+  CHECK(::timerfd_settime(timer, 0, &soon, nullptr) == 0);
+  CHECK(::kill(::getpid(), SIGUSR2) == 0);
+  CHECK(completes(reads[0]) && aio_return(&reads[0]) == sizeof(info));
+  CHECK(info.ssi_signo == SIGUSR2);
+  CHECK(completes(reads[1]) && aio_return(&reads[1]) == sizeof(count) && count == 1);
+}
+// Their thread cannot be made. The others' can.
+HOST_CASE(callback_that_cannot_be_made, "callbacks") {
+  static std::atomic<int> called{0};
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  CHECK(pthread_attr_setstacksize(&attributes, std::size_t{1} << 46) == 0);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGRTMIN);
+  CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
+  char byte = 0;
+  const int file = host::temporary(0, 64);
+  aiocb impossible = host::request(file, &byte, 1);
+  call_back(impossible, [](sigval) {}, &attributes);
+  CHECK(aio_read(&impossible) == 0 && host::finish(impossible) == 1);
+  aiocb callback = host::request(file, &byte, 1);
+  call_back(callback, [](sigval) { ++called; }, nullptr);
+  CHECK(aio_read(&callback) == 0 && host::finish(callback) == 1);
+  for (int i = 0; i < 3'000 && called == 0; ++i) ::usleep(1'000);
+  CHECK(called == 1);
+  aiocb signalled = host::request(file, &byte, 1);
+  signalled.aio_sigevent.sigev_notify = SIGEV_SIGNAL;
+  signalled.aio_sigevent.sigev_signo = SIGRTMIN;
+  CHECK(aio_read(&signalled) == 0);
+  const timespec patience{3, 0};
+  CHECK(::sigtimedwait(&set, nullptr, &patience) == SIGRTMIN);
+}
+HOST_CASE(callbacks_fork_and_start_requests, "callbacks") {
+  static std::atomic<int> over{0};
+  static int file = host::temporary(O_DIRECT, 64U << 10);
+  static aiocb blocks[8];
+  for (aiocb& each : blocks) {
+    each = host::request(file, host::aligned(), 4'096);
+    call_back(
+        each,
+        [](sigval) {
+          CHECK(host::in_child([] { ::_exit(4); }) == 4);
+          aiocb mine = host::request(file, host::aligned(), 4'096, 4'096);
+          CHECK(aio_read(&mine) == 0 && host::finish(mine) == 4'096);
+          aiocb sync = host::request(file, nullptr, 0);
+          CHECK(aio_fsync(O_SYNC, &sync) == 0 && host::finish(sync) == 0);
+          ++over;
+        },
+        nullptr);
+    CHECK(aio_read(&each) == 0);
+  }
+  host::until([] { return over == 8; });
+}
+HOST_CASE(flood_of_signals, "signals") {
+  static std::atomic<long> handled{0};
+  struct sigaction action{};
+  action.sa_handler = [](int) { ++handled; };
+  action.sa_flags = SA_RESTART;
+  CHECK(::sigaction(SIGUSR1, &action, nullptr) == 0);
+  std::atomic<bool> over{false};
+  const pthread_t self = pthread_self();
+  std::thread sender{[&] {
+    while (!over) {
+      pthread_kill(self, SIGUSR1);
+      ::sched_yield();
+    }
+  }};
+  const int file = host::temporary(O_DIRECT, 1U << 20);
+  const int cached = host::temporary(0, 1U << 20);
+  void* const memory = host::aligned();
+  Pipe pipe;
+  char byte = 0;
+  for (int i = 0; i < 200; ++i) {
+    aiocb direct = host::request(file, memory, 4'096, i * 4'096L);
+    aiocb read = host::request(cached, memory, 64, i);
+    aiocb stream = host::request(pipe.out(), &byte, 1);
+    aiocb sync = host::request(cached, nullptr, 0);
+    CHECK(aio_read(&direct) == 0 && aio_read(&read) == 0 && aio_read(&stream) == 0);
+    CHECK(aio_fsync(O_DSYNC, &sync) == 0 && ::write(pipe.in(), "f", 1) == 1);
+    CHECK(host::finish(direct) == 4'096 && host::finish(read) == 64);
+    CHECK(host::finish(stream) == 1 && host::finish(sync) == 0);
+  }
+  over = true;
+  sender.join();
+  CHECK(handled > 0);
+}
