@@ -167,7 +167,12 @@ std::error_code Reactor::add_signal(int number, SignalCallback callback) try {
 } catch (const std::bad_alloc&) {
   return no_memory();
 }
-std::error_code Reactor::remove_signal(int number) noexcept { return impl_->remove_signal(number); }
+std::error_code Reactor::remove_signal(int number) noexcept {
+  return impl_->remove_signal(number, false);
+}
+std::error_code Reactor::remove_signal_and_wait(int number) noexcept {
+  return impl_->remove_signal(number, true);
+}
 
 // -- running it -----------------------------------------------------------------------------------
 

@@ -6,8 +6,10 @@
 // registration is suspended, whichever thread has it. Time-outs, signals and notifications that
 // name the handler itself may come from another thread at the same time. on_close is the last call
 // for a registration, comes exactly once, and never while another call of that registration runs;
-// after it the reactor does not touch the handler any more, so `delete this` is allowed there. A
-// handler given as a shared_ptr is kept alive until on_close has returned.
+// after it the reactor does not touch the handler any more, so `delete this` is allowed there - of
+// a handler that has nothing else at the reactor. A handler given as a shared_ptr is kept alive
+// until on_close has returned. on_close, and the destructors of handlers and callables, count as
+// calls that last: they may wait for what other threads of the reactor do.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +26,8 @@ namespace baton {
 enum class Next : std::uint8_t {
   keep,   ///< call again when it is ready (again); a periodic timer goes on
   again,  ///< there is more: call again without asking the system, after all others had their turn
-  drop,   ///< this event is not wanted any more; the last one dropped ends the registration
+  drop,   ///< this event is not wanted any more; the last one dropped ends the registration. Ends
+          ///< a timer or a signal without on_close
   remove  ///< ends the registration, the timer or the signal: on_close comes next
 };
 
@@ -54,7 +57,8 @@ class BATON_EXPORT EventHandler {
   /// A signal has arrived; in a thread of the reactor, not in a signal handler.
   virtual Next on_signal(int number);
   /// The registration of `fd` has ended: by request or answer (no error), or because the descriptor
-  /// could not be watched any more. The descriptor is not closed: it is the handler's.
+  /// could not be watched any more. The descriptor is not closed: it is the handler's. `fd` is
+  /// invalid_handle if it was a timer, or a signal, that has ended by answering `remove`.
   virtual void on_close(NativeHandle fd, std::error_code why) noexcept;
 };
 

@@ -88,7 +88,8 @@ struct BATON_EXPORT ReactorConfig {
   /// Signals of strategies that need one; 0: their own choice.
   int wait_signal = 0;
   int interrupt_signal = 0;
-  /// Registrations at once; 0: min(RLIMIT_NOFILE, limits::handles_max).
+  /// Registrations at once, a signal being one as well; at most 1,048,576. 0: min(RLIMIT_NOFILE,
+  /// limits::handles_max).
   std::uint32_t handles_max = 0;
   /// Notifications that may wait; beyond it notify fails with errc::limit_reached.
   std::uint32_t notifications_max = 65'536;
@@ -125,7 +126,8 @@ class BATON_EXPORT Reactor {
   using SignalCallback = std::function<Next(int number)>;
 
   static Result<std::unique_ptr<Reactor>, Failure> open(const ReactorConfig& config);
-  /// Calls on_close of every registration. REQUIRES: no thread is inside.
+  /// Calls on_close of every registration; what they, or the destructors of callables, try to add,
+  /// schedule or notify meanwhile is refused with errc::stopped. REQUIRES: no thread is inside.
   ~Reactor();
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
@@ -140,7 +142,8 @@ class BATON_EXPORT Reactor {
 
   /// From now on `handler` is called when `fd` is ready for what `interest` names; none: later, by
   /// change. The handler lives until on_close. Errors: the system's (EPERM: a file without
-  /// readiness; EEXIST: registered already), errc::descriptor_out_of_range, errc::no_free_handles.
+  /// readiness), errc::descriptor_out_of_range, errc::no_free_handles, ENOMEM. EEXIST: the number
+  /// is registered already, even if suspended or in a call; nothing happens to that registration.
   /// The descriptor should be non-blocking: a report is a hint.
   Result<RegistrationKey> add(NativeHandle fd, Interest interest, EventHandler& handler) noexcept;
   Result<RegistrationKey> add(NativeHandle fd, Interest interest,
@@ -151,8 +154,9 @@ class BATON_EXPORT Reactor {
   /// Replaces what is watched. ENOENT: the registration has ended; the system's errors, which leave
   /// it as it was.
   std::error_code change(RegistrationKey key, Interest interest) noexcept;
-  /// No calls until resume; what was found ready and not yet called counts as not found. A call
-  /// that runs is not waited for. ENOENT.
+  /// No calls for readiness until resume; what was found ready and not yet called counts as not
+  /// found. What it is notified of by its key is told all the same. A call that runs is not waited
+  /// for. ENOENT.
   std::error_code suspend(RegistrationKey key) noexcept;
   /// The opposite. One whose call runs is resumed when that has returned. ENOENT; the system's
   /// errors, which leave it as it was.
@@ -164,8 +168,9 @@ class BATON_EXPORT Reactor {
     when_it_returns,  ///< a call runs; on_close follows it, in that thread
     unknown           ///< it had ended before
   };
-  /// Ends it: from now on no call begins (but on_close), what is queued is forgotten, and the
-  /// descriptor may be closed.
+  /// Ends it: from now on no call begins (but on_close), and what is queued is forgotten. The
+  /// descriptor may be closed when the answer is `done`; otherwise on_close tells, for a call may
+  /// still use it.
   Removal remove(RegistrationKey key) noexcept;
   /// As remove; when it returns, on_close has returned. REQUIRES: not called by a handler of this
   /// registration.
@@ -190,7 +195,8 @@ class BATON_EXPORT Reactor {
   /// are forgotten altogether. One whose call has begun is not among them.
   std::size_t purge(const EventHandler* handler, Interest which = Interest::all) noexcept;
   [[nodiscard]] std::size_t notifications() const noexcept;  ///< that wait
-  /// Makes one thread return from handle_events; sticky. run() goes on.
+  /// Makes one thread return from handle_events or handle_one: one that waits there, or else the
+  /// next that returns or would wait. run() goes on.
   void wake() noexcept;
 
   // -- timers -------------------------------------------------------------------------------------
@@ -204,40 +210,50 @@ class BATON_EXPORT Reactor {
   /// True: no call will begin any more. False: there is no such timer (any more), or - of one that
   /// is not periodic - its call has begun.
   bool cancel(TimerKey timer) noexcept;
-  /// Cancels all timers of a handler: of how many no call will begin. Looks at every timer.
+  /// Cancels all timers of a handler: of how many no call will begin. Takes as long as it has
+  /// timers.
   std::size_t cancel_timers(const EventHandler& handler) noexcept;
   [[nodiscard]] std::size_t timers() const noexcept;
 
   // -- signals ------------------------------------------------------------------------------------
 
-  /// on_signal for each arrival of signal `number`, one handler for each signal. The signal is
-  /// blocked in the calling thread; it must be in all others, too (SignalSet::block). EINVAL: no
-  /// such signal, or SIGKILL or SIGSTOP; EEXIST; the system's errors.
+  /// on_signal for each arrival of signal `number`, one handler for each signal. Calls for one
+  /// signal do not overlap, those for different ones may. The signal is blocked in the calling
+  /// thread; it must be in all others, too (SignalSet::block). EINVAL: no such signal, or SIGKILL
+  /// or SIGSTOP; EEXIST; errc::no_free_handles; ENOMEM; the system's errors.
   std::error_code add_signal(int number, EventHandler& handler) noexcept;
   std::error_code add_signal(int number, std::shared_ptr<EventHandler> handler) noexcept;
   std::error_code add_signal(int number, SignalCallback callback);
-  /// ENOENT. The signal stays blocked. A call that runs is not waited for.
+  /// From now on no call begins. The signal stays blocked. A call that runs is not waited for.
+  /// ENOENT.
   std::error_code remove_signal(int number) noexcept;
+  /// As remove_signal; when it returns, no call runs any more. REQUIRES: not called by a handler of
+  /// this signal.
+  std::error_code remove_signal_and_wait(int number) noexcept;
 
   // -- running it ---------------------------------------------------------------------------------
 
   /// Calls handlers until at least one has been called and nothing more is at hand, or `until`, or
-  /// the end: how many were called. An exception of a handler comes through, after the reactor has
-  /// been left in order; the registration stands. errc::wrong_thread: the strategy is bound to
-  /// another thread (WaitStrategyInfo::hands_over); errc::after_fork.
+  /// the end: how many were called. `until` is looked at between two calls. An exception of a
+  /// handler comes through, after the reactor has been left in order; the registration stands.
+  /// errc::wrong_thread: the strategy is bound to another thread (WaitStrategyInfo::hands_over);
+  /// errc::after_fork: in a child, and at once in one that was made by a handler and has not
+  /// reopened the reactor.
   Result<std::size_t> handle_events(Deadline until = Deadline::never());
   /// At most one handler.
   Result<std::size_t> handle_one(Deadline until = Deadline::never());
   /// Until end(). The same errors.
   Result<std::size_t> run();
-  /// Every thread returns after the handler it is in; sticky until restart().
+  /// Every thread that is inside returns after the handler it is in, even if restart() follows at
+  /// once; sticky until restart().
   void end() noexcept;
   void restart() noexcept;
   [[nodiscard]] bool ended() const noexcept;
 
   /// In the child of a fork, where the reactor may otherwise only be destroyed: watches everything
-  /// anew, by means of its own. Notifications are forgotten, timers stand. Failure with
-  /// errc::after_fork: a thread of the parent was changing something at that moment.
+  /// anew, by means of its own. Notifications are forgotten, timers stand, but for those whose call
+  /// ran. A handler that has made the child may reopen it there, and return: its thread goes on.
+  /// Failure with errc::after_fork: a thread of the parent was changing something at that moment.
   Result<void, Failure> reopen();
 
  private:

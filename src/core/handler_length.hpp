@@ -1,7 +1,7 @@
 // HandlerLength: how long the handlers of a shared queue last, by a few of them, and what follows
 // from that for the threads that share it. A leader runs short handlers itself, for to wake another
-// thread costs more than they do; how many are queued makes up for how short they are. Guarded by
-// Ledger::mutex.
+// thread costs more than they do; how many are queued makes up for how short they are. Guarded as
+// the queue: by Ledger::mutex, or by the mutex of a Reactor.
 #pragma once
 
 #include <algorithm>
@@ -25,6 +25,8 @@ class HandlerLength {
     if (count_ < most_of_mean) ++count_;
     mean_ns_ += (std::clamp<std::int64_t>(ns, 0, most_ns) - mean_ns_) / count_;
   }
+  /// One has lasted longer than any that would not be worth a thread.
+  void note_long() noexcept { mean_ns_ = most_ns; }
   /// Two threads at one queue gain nothing, however much is queued.
   [[nodiscard]] bool is_short() const noexcept { return mean_ns_ < short_ns_; }
   /// What is queued would keep one thread for so long that a second pays.

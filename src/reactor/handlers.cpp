@@ -1,4 +1,5 @@
 // Notifications, timers and signals: what comes from the program itself.
+#include <array>
 #include <new>
 #include <utility>
 
@@ -33,7 +34,9 @@ std::error_code Reactor::Impl::notify(EventHandler* handler, Kept kept, std::fun
   lock();
   std::error_code error;
   reactor::Notifications one;
-  if (notifications_.full()) {
+  if (destroyed_) {
+    error = errc::stopped;
+  } else if (notifications_.full()) {
     error = errc::limit_reached;
   } else {
     try {
@@ -55,11 +58,13 @@ std::error_code Reactor::Impl::notify(EventHandler* handler, Kept kept, std::fun
 
 std::size_t Reactor::Impl::purge(const EventHandler* handler, Interest which) noexcept {
   reactor::Notifications purged;  // destroyed after the lock: the destructors are the user's
+  if (in_wrong_process()) return 0;
   const os::LockGuard guard(mutex_, system_);
   return notifications_.purge(handler, which, purged);
 }
 
 std::size_t Reactor::Impl::notifications() noexcept {
+  if (in_wrong_process()) return 0;
   const os::LockGuard guard(mutex_, system_);
   return notifications_.size();
 }
@@ -71,12 +76,12 @@ Result<TimerKey> Reactor::Impl::schedule(EventHandler* handler, Kept kept, Deadl
   if (in_wrong_process()) return unexpected{make_error_code(errc::after_fork)};
   if (handler == nullptr) return unexpected{std::make_error_code(std::errc::invalid_argument)};
   const os::LockGuard guard(mutex_, system_);
+  if (destroyed_) return unexpected{make_error_code(errc::stopped)};
   bool full = false;
-  reactor::ReactorTimer* const timer = timers_.take(full);
+  reactor::ReactorTimer* const timer = timers_.take(*handler, full);
   if (timer == nullptr) {
     return unexpected{full ? make_error_code(errc::limit_reached) : no_memory()};
   }
-  timer->handler = handler;
   timer->kept = std::move(kept);
   timer->interval = interval;
   timers_.arm(*timer, first);
@@ -92,55 +97,64 @@ void Reactor::Impl::timer_armed() noexcept {
 
 bool Reactor::Impl::cancel(TimerKey key) noexcept {
   Kept kept;
+  if (in_wrong_process()) return false;
   const os::LockGuard guard(mutex_, system_);
   reactor::ReactorTimer* const timer = timers_.find(key);
   return timer != nullptr && timers_.cancel(*timer, kept);
 }
 
 std::size_t Reactor::Impl::cancel_timers(const EventHandler& handler) noexcept {
+  if (in_wrong_process()) return 0;
   std::size_t count = 0;
   for (;;) {
-    Kept kept;  // one after the other, each destroyed without the lock
+    std::array<Kept, limits::handlers_per_look> kept;  // destroyed without the lock
     const os::LockGuard guard(mutex_, system_);
-    reactor::ReactorTimer* const timer = timers_.find_of(handler);
-    if (timer == nullptr) return count;
-    if (timers_.cancel(*timer, kept)) ++count;
+    if (timers_.cancel_some(handler, kept, count) < kept.size()) return count;
   }
 }
 
 std::size_t Reactor::Impl::timers() noexcept {
+  if (in_wrong_process()) return 0;
   const os::LockGuard guard(mutex_, system_);
   return timers_.size();
 }
 
 // -- signals --------------------------------------------------------------------------------------
 
-std::error_code Reactor::Impl::add_signal(int number, EventHandler* handler, Kept kept) noexcept {
+std::error_code Reactor::Impl::add_signal(int number, EventHandler* handler, Kept kept) noexcept
+    try {
   if (in_wrong_process()) return errc::after_fork;
-  if (handler == nullptr) return std::make_error_code(std::errc::invalid_argument);
-  const std::scoped_lock one_at_a_time(signals_mutex_);
-  if (signals_ == nullptr) {
-    signals_.reset(new (std::nothrow) reactor::SignalPump(system_));
-    if (signals_ == nullptr) return no_memory();
+  if (handler == nullptr || !reactor::SignalSource::possible(number)) {
+    return std::make_error_code(std::errc::invalid_argument);
   }
-  if (const std::error_code error = signals_->add(number, handler, kept)) return error;
-  if (signals_key_.generation != 0) return {};
-  const auto key = add(signals_->descriptor(), Interest::in, signals_.get(), nullptr);
-  if (!key) {
-    static_cast<void>(signals_->remove(number, kept));
-    return key.error();
-  }
+  const auto source = std::make_shared<reactor::SignalSource>(system_, number, *handler);
   const os::LockGuard guard(mutex_, system_);
-  signals_key_ = *key;
+  RegistrationKey& place = signals_[static_cast<std::size_t>(number)];
+  if (find(place) != nullptr) return std::make_error_code(std::errc::file_exists);
+  if (const std::error_code error = source->open()) return error;
+  const auto key = add_locked(source->descriptor(), Interest::in, source.get());
+  if (!key) return key.error();
+  source->keep(std::move(kept));
+  Registration& registration = table_[key->index];
+  registration.kept = source;
+  registration.is_signal = true;
+  ++signals_now_;
+  place = *key;
   return {};
+} catch (const std::bad_alloc&) {
+  return no_memory();
 }
 
-std::error_code Reactor::Impl::remove_signal(int number) noexcept {
+std::error_code Reactor::Impl::remove_signal(int number, bool wait) noexcept {
+  const auto none = std::make_error_code(std::errc::no_such_file_or_directory);
   if (in_wrong_process()) return errc::after_fork;
-  Kept kept;
-  const std::scoped_lock one_at_a_time(signals_mutex_);
-  if (signals_ == nullptr) return std::make_error_code(std::errc::no_such_file_or_directory);
-  return signals_->remove(number, kept);
+  if (number < 1 || number > reactor::SignalSource::number_max) return none;
+  RegistrationKey key;
+  {
+    const os::LockGuard guard(mutex_, system_);
+    key = signals_[static_cast<std::size_t>(number)];
+  }
+  return remove(key, wait) == Removal::unknown ? none : std::error_code{};
 }
 
 }  // namespace baton

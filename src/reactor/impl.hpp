@@ -29,20 +29,23 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
+#include <unordered_set>
 
 #include "base/chunked_table.hpp"
 #include "baton/reactor.hpp"
+#include "core/handler_length.hpp"
 #include "core/look_pace.hpp"
 #include "demux/demultiplexer.hpp"
+#include "os/fork.hpp"
 #include "os/mutex.hpp"
 #include "os/parking.hpp"
 #include "os/system.hpp"
 #include "reactor/notification_queue.hpp"
 #include "reactor/registration.hpp"
-#include "reactor/signal_pump.hpp"
+#include "reactor/signal_source.hpp"
 #include "reactor/timer_table.hpp"
 #include "reactor/token.hpp"
 
@@ -81,13 +84,15 @@ class Reactor::Impl {
   std::size_t cancel_timers(const EventHandler& handler) noexcept;
   [[nodiscard]] std::size_t timers() noexcept;
   std::error_code add_signal(int number, EventHandler* handler, Kept kept) noexcept;
-  std::error_code remove_signal(int number) noexcept;
+  std::error_code remove_signal(int number, bool wait) noexcept;
 
   // -- threads.cpp --------------------------------------------------------------------------------
   Result<std::size_t> turn(Deadline until, std::size_t calls_max, bool return_after_calls);
   void end() noexcept;
-  void restart() noexcept { ended_.store(false, std::memory_order_release); }
-  [[nodiscard]] bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
+  void restart() noexcept;
+  [[nodiscard]] bool ended() const noexcept {
+    return ends_.load(std::memory_order_acquire) % 2 != 0;
+  }
   void wake() noexcept;
   ReactorStatistics statistics() noexcept;
 
@@ -100,18 +105,24 @@ class Reactor::Impl {
   /// A thread inside turn(); lives on its stack.
   struct Member {
     Rest rest = Rest::awake;
+    bool in_turn = true;  // and not, say, in a call of remove
     bool in_handler = false;
     bool helps = false;        // may take from the queue without the lead
     bool dozes = false;        // nothing happened at its last look: sleeps for good
     bool looks_again = false;  // soon: at its last look, long after the one before, a handler ran
-    bool woken = false;        // by Reactor::wake
+    bool returns = false;      // after calls, or when it is woken by Reactor::wake
     bool has_token = false;
+    bool leaves = false;      // at once: after an exception, or by `error`
+    std::uint32_t ends = 0;   // what ends_ is as long as it may stay
+    std::uint32_t forks = 0;  // the process in which it has entered
     std::uint64_t calls = 0;
-    std::uint64_t thread = 0;  // pinned only
+    std::int64_t began_ns = 0;  // of a call that is measured, or 0
+    std::uint64_t thread = 0;   // pinned only
     os::ParkingSlot slot;
     Member* next = nullptr;  // sleepers, last in first out
     Member* previous = nullptr;
     std::exception_ptr thrown;
+    std::error_code error;  // it is no member any more, and mutex_ is not held
     // The understudy's notes.
     const Member* seen_leader = nullptr;
     std::uint64_t seen_leader_calls = 0;
@@ -126,6 +137,13 @@ class Reactor::Impl {
     bool remove = false;
   };
 
+  /// How a thread comes back from user code.
+  enum class Back : std::uint8_t {
+    here,
+    reopened,  ///< in a forked child that has opened the reactor anew: what was running is settled
+    lost       ///< in one that has not: without mutex_, and nothing may be touched
+  };
+
   // They are called in different functions, through which the analysis does not follow.
   void lock() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(system_); }
   void unlock() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS { mutex_.unlock(system_); }
@@ -138,6 +156,8 @@ class Reactor::Impl {
   Registration* take_free(std::error_code& error) noexcept;
   void put_free(Registration& registration) noexcept;
   /// Watches what is desired and is not armed, drops what is armed and not desired.
+  Result<RegistrationKey> add_locked(NativeHandle fd, Interest interest,
+                                     EventHandler* handler) noexcept;
   std::error_code settle(Registration& registration) noexcept;
   std::error_code watch(Registration& registration, Interest more) noexcept;
   void unwatch(Registration& registration, Interest less) noexcept;
@@ -147,8 +167,11 @@ class Reactor::Impl {
   void forget_ready(Registration& registration) noexcept;
   /// From now on it is ending: detached, out of all lists. Its on_close is still to be called.
   void begin_end(Registration& registration, std::error_code why) noexcept;
-  /// Calls on_close and frees it. Unlocks meanwhile.
-  void close(Registration& registration) noexcept;
+  /// Calls on_close and frees it; `me`: by a thread in turn(), or null. Unlocks meanwhile. False:
+  /// as Back::lost.
+  bool close(Registration& registration, Member* me) noexcept;
+  void forget_thread_of_parent(Registration& registration) noexcept;
+  Result<void, Failure> watch_anew(Registration& registration) noexcept;
   void close_later(Registration& registration, std::error_code why) noexcept;
   void after_call(Registration& registration) noexcept;
   void resume_after_call(Registration& registration) noexcept;
@@ -158,6 +181,14 @@ class Reactor::Impl {
   // -- turn.cpp; those that call handlers unlock meanwhile
   void lead(Member& me, Deadline until);
   void lead_straight(Member& me);
+  [[nodiscard]] bool is_past(Deadline until) const noexcept {
+    return until.ns() <= 0 || now() >= until;
+  }
+  /// After a call: handlers that always have more would keep a thread for ever. A leader that has
+  /// no time at all still calls all that is at hand: what comes then waits for its next look.
+  [[nodiscard]] bool is_late(const Member& me, Deadline until) const noexcept {
+    return (until.ns() > 0 || leader_ != &me) && is_past(until);
+  }
   void begin_wait(Deadline until) noexcept;
   [[nodiscard]] Deadline until_when(Deadline until) noexcept;
   void end_wait() noexcept;
@@ -174,33 +205,49 @@ class Reactor::Impl {
   // -- running.cpp; the same
   bool run_from_program(Member& me);
   void before_call(Registration& registration) noexcept;
-  void after_input(Registration& registration, Next next) noexcept;
+  void after_input(Member& me, Registration& registration, Next next) noexcept;
   void run_notification(Member& me);
   void run_timer(Member& me, reactor::ReactorTimer& timer);
   void run_close(Member& me);
   void timer_armed() noexcept;
   void refill() noexcept;
-  void call(Registration& registration, Interest& what, Interest& told, Answers& answers);
-  void after_answers(Registration& registration, const Answers& answers) noexcept;
+  void call(const Member& me, Registration& registration, Interest& what, Interest& told,
+            Answers& answers);
+  void after_answers(Member& me, Registration& registration, const Answers& answers) noexcept;
+  void after_input_in_child(Member& me, Registration& registration, Back back, Next next) noexcept;
+  void after_fork(Member& me, Registration& registration, Back back,
+                  const Answers& answers) noexcept;
   static void tell(const reactor::Notification& notification);
   static void note_answer(Next next, Interest what, Answers& answers) noexcept;
   static void ask(Registration& registration, Interest what, Answers& answers);
-  void enter_handler(Member& me) noexcept {
+  /// The one way into user code for a thread in turn() - a call, an on_close, the destructor of a
+  /// callable - and back from it. mutex_ is held before and afterwards, and not meanwhile.
+  template <class Code>
+  Back in_user_code(Member& me, Code&& code) noexcept {
     me.in_handler = true;
+    if (BATON_UNLIKELY(members_ > 1 || !keep_lead_)) hand_over(me);
+    unlock();
+    try {
+      code();
+    } catch (...) {
+      me.thrown = std::current_exception();
+      me.leaves = true;
+    }
+    if (BATON_UNLIKELY(me.forks != os::fork_generation())) return back_in_child(me);
+    lock();
+    me.in_handler = false;
+    if (BATON_UNLIKELY(me.began_ns != 0)) note_length(me);
+    return Back::here;
+  }
+  Back back_in_child(Member& me) noexcept;
+  void count_call(Member& me) noexcept {
     ++me.calls;
     ++statistics_.calls;
-    if (BATON_UNLIKELY(sleepers_ != nullptr || leader_waits_ || !keep_lead_)) hand_over(me);
   }
   void begin_call(Member& me, Registration& registration) noexcept {
     if (BATON_UNLIKELY(!lazy_level_)) before_call(registration);
     registration.running = true;
-    enter_handler(me);
-    unlock();
-  }
-  void end_call(Member& me, Registration& registration) noexcept {
-    lock();
-    me.in_handler = false;
-    registration.running = false;
+    count_call(me);
   }
   [[nodiscard]] bool something_queued() const noexcept {
     return !ready_.empty() || !again_.empty() || !notifications_.empty() || timers_.has_due() ||
@@ -216,8 +263,8 @@ class Reactor::Impl {
   [[nodiscard]] bool some_come_unasked() const noexcept { return edge_ || !again_.empty(); }
   /// Nothing to look after but what is in ready_, and what the system will tell.
   [[nodiscard]] bool nothing_but_reports() const noexcept {
-    return lazy_level_ && !pinned_ && !by_token_ && !wake_asked_ && late_.empty() &&
-           again_.empty() && notifications_.empty() && closing_.empty() && timers_.none_armed();
+    return lazy_level_ && !pinned_ && !by_token_ && late_.empty() && again_.empty() &&
+           notifications_.empty() && closing_.empty() && timers_.none_armed();
   }
 
   // -- threads.cpp
@@ -234,10 +281,14 @@ class Reactor::Impl {
     return leader_ == &me || leader_waits_ || me.helps || !keep_lead_;
   }
   bool can_lead(const Member& me) const noexcept;
+  /// end() was called since it entered.
+  [[nodiscard]] bool is_over(const Member& me) const noexcept {
+    return ends_.load(std::memory_order_acquire) != me.ends;
+  }
   std::error_code enter(Member& me) noexcept;
   void leave(Member& me) noexcept;
   void take_lead(Member& me) noexcept;
-  void after_interrupt(Member& me, bool interrupted) noexcept;
+  void after_interrupt(Member& me) noexcept;
   [[nodiscard]] bool work_for_leader() const noexcept;
   void share_out() noexcept;
   void accept_specially(Registration& registration, Interest ready) noexcept;
@@ -245,8 +296,12 @@ class Reactor::Impl {
   void look(Member& me) noexcept;
   void note(Member& me) noexcept;
   void hand_over(Member& me) noexcept;
+  void find_helper(Member& me) noexcept;
+  void note_length(Member& me) noexcept;
+  void choose_lead() noexcept;
   void look_round() noexcept;
   void wake_sleeper() noexcept;
+  void wake_member(Member& sleeper) noexcept;
   void wake_understudy() noexcept;
   void interrupt_leader() noexcept;
   void push_sleeper(Member& me) noexcept;
@@ -262,6 +317,7 @@ class Reactor::Impl {
   const os::System& system_;
   const ReactorTuning tuning_;
   LookPace pace_;
+  HandlerLength length_;
   std::string explanation_;
   std::unique_ptr<demux::Demultiplexer> demux_;
   bool level_ = true;  // a report leaves the registration armed, and comes again
@@ -270,12 +326,13 @@ class Reactor::Impl {
   bool by_token_ = false;
   bool changes_seen_ = false;  // by a running wait
   bool pinned_ = false;        // one thread has to wait
-  bool keep_lead_ = true;      // as tuned; always where that thread cannot give it up lightly
-  bool lead_moves_ = true;     // and may, at a price where one has to, be another one from now on
+  // As tuned, and as long as calls are short; always where that thread cannot give it up lightly.
+  bool keep_lead_ = true;
+  bool lead_moves_ = true;  // and may, at a price where one has to, be another one from now on
   // See shares(): not 0 as long as it does. Where the lead cannot move it stays 1.
   std::uint32_t looks_to_share_ = 0;
   std::uint32_t forks_ = 0;
-  reactor::FifoToken token_;
+  std::optional<reactor::FifoToken> token_;
 
   os::Mutex mutex_;
   ChunkedTable<Registration> table_;
@@ -289,9 +346,10 @@ class Reactor::Impl {
   reactor::NotificationQueue notifications_;
   std::size_t notifications_now_ = 0;  // those that are told before the system is asked again
   reactor::TimerTable timers_;
-  std::mutex signals_mutex_;  // for adding and removing signals; before mutex_
-  std::unique_ptr<reactor::SignalPump> signals_;
-  RegistrationKey signals_key_;
+  std::array<RegistrationKey, reactor::SignalSource::number_max + 1> signals_{};  // by number
+  std::size_t signals_now_ = 0;
+  std::unordered_set<NativeHandle> descriptors_;  // of the registrations that have not ended
+  bool destroyed_ = false;                        // by ~Impl: nothing is taken on any more
 
   std::array<Report, limits::reports_max> reports_;  // the leader's, while it waits without mutex_
   Member* leader_ = nullptr;
@@ -303,7 +361,7 @@ class Reactor::Impl {
   std::uint32_t coming_ = 0;  // woken, not yet back under the mutex
   std::uint32_t members_ = 0;
   std::uint64_t owner_ = 0;  // pinned: the thread that waits, or waited last; 0: nobody has
-  bool wake_asked_ = false;
+  bool wake_asked_ = false;  // until a thread returns from handle_events
   // True: nothing_but_reports. Whoever brings anything else makes it
   // false; only a leader that has looked at all of it makes it true.
   bool only_reports_ = false;
@@ -311,7 +369,7 @@ class Reactor::Impl {
   ReactorStatistics statistics_;
 
   std::atomic<std::uint32_t> closes_{0};  // raised when one is done and somebody waits for that
-  std::atomic<bool> ended_{false};
+  std::atomic<std::uint32_t> ends_{0};    // raised by end and by restart; odd: ended
 };
 
 }  // namespace baton

@@ -15,6 +15,11 @@ namespace baton::reactor {
 
 struct Registration;
 
+/// A key's 0 names nothing.
+[[nodiscard]] constexpr std::uint32_t next_generation(std::uint32_t generation) noexcept {
+  return generation == UINT32_MAX ? 1 : generation + 1;
+}
+
 struct Link {
   Link* next = nullptr;  // null: in no list
   Link* previous = nullptr;
@@ -37,7 +42,7 @@ struct Registration {
   NativeHandle fd = invalid_handle;
 
   std::uint32_t index = 0;
-  std::uint32_t generation = 0;  // the key's; raised when it ends; 0: never used
+  std::uint32_t generation = 0;  // the key's; changed when it ends; 0: never used
 
   Interest wanted = Interest::none;  // by the user
   Interest armed = Interest::none;   // the Demultiplexer will report it
@@ -48,6 +53,9 @@ struct Registration {
   bool running = false;    // a thread is in one of its calls
   bool suspended = false;  // by the user
   bool ending = false;     // removed; on_close has not returned yet
+  bool closing = false;    // on_close has been entered
+  bool is_signal = false;  // its handler is a SignalSource
+  bool forked = false;     // a call of it was running when this process was made
   std::error_code why;     // for on_close
 
   Link queue{.owner = this};  // of those to be called, or to be closed

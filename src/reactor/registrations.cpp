@@ -4,12 +4,13 @@
 #include <utility>
 
 #include "base/assert.hpp"
-#include "os/fork.hpp"
 #include "os/handles_bound.hpp"
 #include "reactor/impl.hpp"
 
 namespace baton {
 namespace {
+
+constexpr std::uint32_t handles_end = 1U << 20;  // Linux's fs.nr_open, unless raised
 
 std::error_code no_such() noexcept {
   return std::make_error_code(std::errc::no_such_file_or_directory);
@@ -25,6 +26,10 @@ Result<std::unique_ptr<Reactor::Impl>, Failure> Reactor::Impl::open(
   if (reports == 0 || reports > limits::reports_max) {
     return unexpected{Failure{errc::bad_configuration, "reports_max must be from 1 to " +
                                                            std::to_string(limits::reports_max)}};
+  }
+  if (config.handles_max > handles_end) {
+    return unexpected{Failure{errc::bad_configuration,
+                              "handles_max must be from 0 to " + std::to_string(handles_end)}};
   }
   const ReactorTuning& tuning = config.tuning;
   const bool by_token = tuning.resumption == ReactorTuning::Resumption::token;
@@ -47,7 +52,7 @@ Reactor::Impl::Impl(const ReactorConfig& config)
       tuning_(config.tuning),
       pace_(std::chrono::microseconds{config.understudy_look_us}),
       forks_(os::fork_generation()),
-      token_(system_),
+      token_(std::in_place, system_),
       table_(os::handles_bound(system_, config.handles_max)),
       notifications_(config.notifications_max),
       timers_(config.timers_max) {
@@ -62,16 +67,24 @@ Reactor::Impl::~Impl() {
     return;
   }
   lock();
+  destroyed_ = true;
   for (std::uint32_t i = 0; i < made_; ++i) {
     Registration& registration = table_[i];
     if (!registration.used) continue;
     if (!registration.ending) begin_end(registration, {});
     if (registration.queue.linked()) registration.queue.unlink();
-    close(registration);
+    if (close(registration, nullptr)) continue;
+    demux_->after_fork_in_child();
+    return;
   }
   unlock();
-  // The destructors are the user's and may call the reactor, so its queue must be whole meanwhile.
+  // The destructors are the user's and may call the reactor: its tables must be whole meanwhile.
   static_cast<void>(purge(nullptr, Interest::all));
+  for (std::uint32_t i = 0; i < timers_.end(); ++i) {
+    Kept kept;
+    const os::LockGuard guard(mutex_, system_);
+    kept = timers_.give_up(i);
+  }
 }
 
 demux::Options Reactor::Impl::demux_options() {
@@ -117,7 +130,19 @@ Result<RegistrationKey> Reactor::Impl::add(NativeHandle fd, Interest interest,
   if (in_wrong_process()) return unexpected{make_error_code(errc::after_fork)};
   if (fd < 0) return unexpected{std::make_error_code(std::errc::bad_file_descriptor)};
   if (handler == nullptr) return unexpected{std::make_error_code(std::errc::invalid_argument)};
-  lock();
+  const os::LockGuard guard(mutex_, system_);
+  const auto key = add_locked(fd, interest, handler);
+  if (key) table_[key->index].kept = std::move(kept);
+  return key;
+}
+
+Result<RegistrationKey> Reactor::Impl::add_locked(NativeHandle fd, Interest interest,
+                                                  EventHandler* handler) noexcept try {
+  if (destroyed_) return unexpected{make_error_code(errc::stopped)};
+  // The system would tell only while the other one is watched.
+  if (!descriptors_.insert(fd).second) {
+    return unexpected{std::make_error_code(std::errc::file_exists)};
+  }
   std::error_code error;
   Registration* const registration = take_free(error);
   if (registration != nullptr) error = demux_->attach(registration->index, fd);
@@ -130,14 +155,13 @@ Result<RegistrationKey> Reactor::Impl::add(NativeHandle fd, Interest interest,
   }
   if (error) {
     if (registration != nullptr) put_free(*registration);
-    unlock();
+    descriptors_.erase(fd);
     return unexpected{error};
   }
-  registration->kept = std::move(kept);
-  const RegistrationKey key{registration->index, registration->generation};
   if (!ready_.empty()) look_round();
-  unlock();
-  return key;
+  return RegistrationKey{registration->index, registration->generation};
+} catch (const std::bad_alloc&) {
+  return unexpected{std::make_error_code(std::errc::not_enough_memory)};
 }
 
 std::error_code Reactor::Impl::change(RegistrationKey key, Interest interest) noexcept {
@@ -193,15 +217,16 @@ Reactor::Removal Reactor::Impl::remove(RegistrationKey key, bool wait) noexcept 
   if (Registration* const registration = find(key)) {
     begin_end(*registration, {});
     removal = registration->running ? Removal::when_it_returns : Removal::done;
-    if (!registration->running) close(*registration);
+    if (!registration->running && !close(*registration, nullptr)) return removal;
   }
   // Its record is in use, under the next number, until on_close has returned.
   Registration* const ending = key.generation != 0 ? table_.find(key.index) : nullptr;
-  while (wait && ending != nullptr && ending->ending && ending->generation == key.generation + 1) {
+  while (wait && ending != nullptr && ending->ending &&
+         ending->generation == reactor::next_generation(key.generation)) {
     // Left to a thread of the reactor, and this may be the only one.
     if (ending->queue.linked()) {
       ending->queue.unlink();
-      close(*ending);
+      if (!close(*ending, nullptr)) return removal;
       break;
     }
     ++close_waiters_;
@@ -216,8 +241,9 @@ Reactor::Removal Reactor::Impl::remove(RegistrationKey key, bool wait) noexcept 
 }
 
 std::size_t Reactor::Impl::size() noexcept {
+  if (in_wrong_process()) return 0;
   const os::LockGuard guard(mutex_, system_);
-  return used_ - (signals_key_.generation != 0 ? 1 : 0);
+  return used_ - signals_now_;
 }
 
 Reactor::Impl::Registration* Reactor::Impl::find(RegistrationKey key) noexcept {
@@ -253,7 +279,9 @@ void Reactor::Impl::put_free(Registration& registration) noexcept {
   registration.wanted = registration.armed = Interest::none;
   registration.ready = registration.told = Interest::none;
   registration.used = registration.running = false;
-  registration.suspended = registration.ending = false;
+  registration.suspended = registration.ending = registration.closing = false;
+  if (std::exchange(registration.is_signal, false)) --signals_now_;
+  registration.forked = false;
   registration.why.clear();
   registration.next_free = std::exchange(free_, &registration);
   --used_;
@@ -263,29 +291,36 @@ void Reactor::Impl::begin_end(Registration& registration, std::error_code why) n
   BATON_ASSERT(!registration.ending);
   registration.ending = true;
   registration.why = why;
-  ++registration.generation;
+  registration.generation = reactor::next_generation(registration.generation);
   registration.told = Interest::none;
   forget_ready(registration);
   if (registration.late.linked()) registration.late.unlink();
   registration.armed = Interest::none;
   demux_->detach(registration.index);
+  descriptors_.erase(registration.fd);
 }
 
-void Reactor::Impl::close(Registration& registration) noexcept {
-  BATON_ASSERT(registration.ending && !registration.running);
+bool Reactor::Impl::close(Registration& registration, Member* me) noexcept {
+  BATON_ASSERT(registration.ending && !registration.running && !registration.closing);
+  registration.closing = true;
   EventHandler* const handler = registration.handler;
   const NativeHandle fd = registration.fd;
   const std::error_code why = registration.why;
   Kept kept = std::move(registration.kept);
-  unlock();
-  handler->on_close(fd, why);
-  kept.reset();
-  lock();
+  Member not_in_turn;
+  not_in_turn.in_turn = false;
+  not_in_turn.forks = forks_;
+  const Back back = in_user_code(me != nullptr ? *me : not_in_turn, [&] {
+    handler->on_close(fd, why);
+    kept.reset();
+  });
+  if (BATON_UNLIKELY(back != Back::here)) return back == Back::reopened;
   put_free(registration);
-  if (close_waiters_ == 0) return;
+  if (close_waiters_ == 0) return true;
   // Waiters look again under the mutex, so the order of this store is nobody's concern.
   closes_.fetch_add(1, std::memory_order_relaxed);
   system_.futex_wake(&closes_, close_waiters_);
+  return true;
 }
 
 // By a thread that must not call handlers where it stands.
@@ -406,6 +441,7 @@ Result<void, Failure> Reactor::Impl::reopen() {
   reactor::Notifications forgotten;
   static_cast<void>(notifications_.purge(nullptr, Interest::all, forgotten));
   timers_.forget_running();
+  token_.emplace(system_);
   demux_->after_fork_in_child();
   demux_.reset();
   if (auto opened = open_demultiplexer(); !opened) {
@@ -413,26 +449,43 @@ Result<void, Failure> Reactor::Impl::reopen() {
     return unexpected{opened.error()};
   }
   forks_ = os::fork_generation();
-  if (signals_ != nullptr) static_cast<void>(signals_->recreate());
-  for (std::uint32_t i = 0; i < made_; ++i) {
-    Registration& registration = table_[i];
-    if (!registration.used) continue;
-    registration.running = false;
-    registration.ready = registration.told = registration.armed = Interest::none;
-    if (registration.late.linked()) registration.late.unlink();
-    if (registration.ending) {
-      if (!registration.queue.linked()) closing_.push(registration);
-      continue;
-    }
-    if (registration.queue.linked()) registration.queue.unlink();
-    if (registration.handler == signals_.get()) registration.fd = signals_->descriptor();
-    if (const std::error_code error = demux_->attach(registration.index, registration.fd)) {
-      mutex_.unlock(system_);
-      return unexpected{Failure{error, "no memory for the table of descriptors"}};
-    }
-    if (const std::error_code error = settle(registration)) close_later(registration, error);
+  Result<void, Failure> done;
+  for (std::uint32_t i = 0; i < made_ && done; ++i) {
+    if (!table_[i].used) continue;
+    forget_thread_of_parent(table_[i]);
+    if (!table_[i].ending) done = watch_anew(table_[i]);
   }
   mutex_.unlock(system_);
+  return done;
+}
+
+// A call that was running has returned, and an on_close has been called: by a thread that is not
+// here, or by this one, which finds out when it comes back.
+void Reactor::Impl::forget_thread_of_parent(Registration& registration) noexcept {
+  registration.forked = std::exchange(registration.running, false);
+  registration.ready = registration.told = registration.armed = Interest::none;
+  if (registration.late.linked()) registration.late.unlink();
+  if (registration.closing) return put_free(registration);
+  if (registration.ending) {
+    if (!registration.queue.linked()) closing_.push(registration);
+  } else if (registration.queue.linked()) {
+    registration.queue.unlink();
+  }
+}
+
+Result<void, Failure> Reactor::Impl::watch_anew(Registration& registration) noexcept {
+  if (registration.is_signal) {
+    // Without a descriptor of its own it shares the parent's, and is told of its own signals.
+    auto& source = static_cast<reactor::SignalSource&>(*registration.handler);
+    static_cast<void>(source.open());
+    auto known = descriptors_.extract(registration.fd);
+    known.value() = registration.fd = source.descriptor();
+    descriptors_.insert(std::move(known));
+  }
+  if (const std::error_code error = demux_->attach(registration.index, registration.fd)) {
+    return unexpected{Failure{error, "no memory for the table of descriptors"}};
+  }
+  if (const std::error_code error = settle(registration)) close_later(registration, error);
   return {};
 }
 

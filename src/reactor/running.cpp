@@ -22,10 +22,17 @@ bool Reactor::Impl::run_from_program(Member& me) {
 }
 
 // Of a call for input: not the usual answer, or something else happened to the registration.
-void Reactor::Impl::after_input(Registration& registration, Next next) noexcept {
+void Reactor::Impl::after_input(Member& me, Registration& registration, Next next) noexcept {
   Answers answers;
   note_answer(next, Interest::in, answers);
-  after_answers(registration, answers);
+  after_answers(me, registration, answers);
+}
+
+void Reactor::Impl::after_input_in_child(Member& me, Registration& registration, Back back,
+                                         Next next) noexcept {
+  Answers answers;
+  note_answer(next, Interest::in, answers);
+  after_fork(me, registration, back, answers);
 }
 
 // Not input alone.
@@ -33,15 +40,20 @@ void Reactor::Impl::run_several(Member& me, Registration& registration, Interest
                                 Interest told) {
   begin_call(me, registration);
   Answers answers;
-  try {
-    call(registration, what, told, answers);
-  } catch (...) {
-    me.thrown = std::current_exception();
-  }
-  end_call(me, registration);
+  const Back back = in_user_code(me, [&] { call(me, registration, what, told, answers); });
+  if (BATON_UNLIKELY(back != Back::here)) return after_fork(me, registration, back, answers);
+  registration.running = false;
   // After an exception: what it was told is told by nobody else again, but what is ready is.
   if (BATON_UNLIKELY(me.thrown != nullptr)) registration.told = registration.told | (what & told);
-  after_answers(registration, answers);
+  after_answers(me, registration, answers);
+}
+
+// What was running in the process that was forked has ended in this one, when it was opened anew;
+// the answer counts all the same, unless the registration has been called, or ended, since.
+void Reactor::Impl::after_fork(Member& me, Registration& registration, Back back,
+                               const Answers& answers) noexcept {
+  if (back == Back::lost || !std::exchange(registration.forked, false)) return;
+  if (!registration.running && !registration.ending) after_answers(me, registration, answers);
 }
 
 void Reactor::Impl::refill() noexcept {
@@ -58,14 +70,14 @@ void Reactor::Impl::before_call(Registration& registration) noexcept {
 
 // Output comes before input, as in ACE: room is made before more is taken in.
 // `what` and `told` are what is left.
-void Reactor::Impl::call(Registration& registration, Interest& what, Interest& told,
-                         Answers& answers) {
+void Reactor::Impl::call(const Member& me, Registration& registration, Interest& what,
+                         Interest& told, Answers& answers) {
   for (const Interest one : {Interest::out, Interest::urgent, Interest::in}) {
     if (!any(what & one)) continue;
     what = what - one;
     ask(registration, one, answers);
     if (!any(what)) return;
-    if (answers.remove) return;
+    if (answers.remove || me.forks != os::fork_generation()) return;
     // It may have been removed, suspended or changed meanwhile, by that call, too.
     const os::LockGuard guard(mutex_, system_);
     if (registration.ending) return;
@@ -91,13 +103,14 @@ void Reactor::Impl::note_answer(Next next, Interest what, Answers& answers) noex
   if (next == Next::remove) answers.remove = true;
 }
 
-void Reactor::Impl::after_answers(Registration& registration, const Answers& answers) noexcept {
-  if (BATON_UNLIKELY(registration.ending)) return close(registration);
+void Reactor::Impl::after_answers(Member& me, Registration& registration,
+                                  const Answers& answers) noexcept {
+  if (BATON_UNLIKELY(registration.ending)) return static_cast<void>(close(registration, &me));
   if (BATON_UNLIKELY(answers.remove || any(answers.drop))) {
     registration.wanted = registration.wanted - answers.drop;
     if (answers.remove || !any(registration.wanted)) {
       begin_end(registration, {});
-      return close(registration);
+      return static_cast<void>(close(registration, &me));
     }
   }
   if (any(answers.again & registration.desired())) {
@@ -110,18 +123,13 @@ void Reactor::Impl::after_answers(Registration& registration, const Answers& ans
 
 void Reactor::Impl::run_notification(Member& me) {
   reactor::Notifications one = notifications_.pop();
-  enter_handler(me);
-  unlock();
-  try {
-    tell(one.front());
-  } catch (...) {
-    me.thrown = std::current_exception();
-  }
-  // What it kept is the user's to destroy.
-  one.front() = {};
-  lock();
-  me.in_handler = false;
-  notifications_.keep(one);
+  count_call(me);
+  const Back back = in_user_code(me, [&one] {
+    // What it kept is the user's to destroy.
+    const reactor::Notification notification = std::exchange(one.front(), {});
+    tell(notification);
+  });
+  if (BATON_LIKELY(back == Back::here)) notifications_.keep(one);
 }
 
 void Reactor::Impl::tell(const reactor::Notification& notification) {
@@ -135,33 +143,29 @@ void Reactor::Impl::tell(const reactor::Notification& notification) {
   if (any(notification.as & Interest::in)) handler.on_input(invalid_handle);
 }
 
+// What the timer keeps is kept here meanwhile: in a forked child its record may be forgotten.
 void Reactor::Impl::run_timer(Member& me, reactor::ReactorTimer& timer) {
-  enter_handler(me);
-  unlock();
+  EventHandler& handler = *timer.handler;
+  Kept kept = std::move(timer.kept);
   Next next = Next::keep;
-  try {
-    next = timer.handler->on_timeout(timer.key(), timer.due);
-  } catch (...) {
-    me.thrown = std::current_exception();
+  count_call(me);
+  const Back back = in_user_code(me, [&] { next = handler.on_timeout(timer.key(), timer.due); });
+  if (BATON_UNLIKELY(back == Back::lost)) return;
+  if (back == Back::here) {
+    const bool goes_on = next == Next::keep || next == Next::again;
+    const Deadline after = timer.interval > Duration{0} ? now() : Deadline::never();
+    if (timers_.finish(timer, goes_on, after, kept)) return timer_armed();
   }
-  const bool periodic = timer.interval > Duration{0};
-  const Deadline after = periodic ? now() : Deadline::never();
-  lock();
-  me.in_handler = false;
-  Kept kept;
-  timers_.finish(timer, next == Next::keep || next == Next::again, after, kept);
-  timer_armed();
-  if (kept == nullptr) return;
-  unlock();
-  kept.reset();
-  lock();
+  if (kept == nullptr && next != Next::remove) return;
+  static_cast<void>(in_user_code(me, [&] {
+    if (next == Next::remove) handler.on_close(invalid_handle, {});
+    kept.reset();
+  }));
 }
 
 void Reactor::Impl::run_close(Member& me) {
-  Registration& registration = *closing_.pop();
-  enter_handler(me);
-  close(registration);
-  me.in_handler = false;
+  count_call(me);
+  static_cast<void>(close(*closing_.pop(), &me));
 }
 
 }  // namespace baton

@@ -27,7 +27,25 @@ void Reactor::Impl::leave(Member& me) noexcept {
   --members_;
   if (leader_ == &me) leader_ = nullptr;
   give_token(me);
+  if (me.returns) wake_asked_ = false;
   if (!ended()) look_round();
+}
+
+// In a forked child. When it has opened the reactor anew, nobody is a member, and this thread is
+// one again - if it was in turn(), which on_close outside of that is not.
+Reactor::Impl::Back Reactor::Impl::back_in_child(Member& me) noexcept {
+  if (in_wrong_process()) {
+    me.error = errc::after_fork;
+  } else {
+    lock();
+    me.in_handler = me.has_token = me.helps = false;
+    me.forks = forks_;
+    if (me.in_turn) me.error = enter(me);
+    if (!me.error) return Back::reopened;
+    unlock();
+  }
+  me.leaves = true;
+  return Back::lost;
 }
 
 bool Reactor::Impl::can_lead(const Member& me) const noexcept {
@@ -43,9 +61,7 @@ void Reactor::Impl::take_lead(Member& me) noexcept {
   owner_ = me.thread;
 }
 
-void Reactor::Impl::after_interrupt(Member& me, bool interrupted) noexcept {
-  me.woken = std::exchange(wake_asked_, false);
-  if (!interrupted) return;
+void Reactor::Impl::after_interrupt(Member& me) noexcept {
   ++statistics_.interrupts;
   if (by_token_) tell_notifier(me);
 }
@@ -124,8 +140,13 @@ void Reactor::Impl::look(Member& me) noexcept {
     leader_ = &me;
     owner_ = me.thread;
     ++statistics_.leads_taken;
-    if (pinned_) looks_to_share_ = looks_to_share;
     pace_.was_stuck();
+    if (pinned_) {
+      looks_to_share_ = looks_to_share;
+    } else {
+      length_.note_long();
+      choose_lead();
+    }
     return;
   }
   // The leader has not come to the end of its queue for that long.
@@ -142,14 +163,37 @@ void Reactor::Impl::look(Member& me) noexcept {
 
 // -- nobody is forgotten --------------------------------------------------------------------------
 
-// Before a handler.
+// Before a handler. Some are measured.
 void Reactor::Impl::hand_over(Member& me) noexcept {
+  if (!me.in_turn) return;
+  find_helper(me);
+  if (pinned_ || !tuning_.keep_lead) return;
+  if (keep_lead_ && me.calls % HandlerLength::one_in != 0) return;
+  me.began_ns = system_.monotonic_ns();
+}
+
+void Reactor::Impl::note_length(Member& me) noexcept {
+  length_.note(system_.monotonic_ns() - std::exchange(me.began_ns, 0));
+  choose_lead();
+}
+
+// A leader that keeps the lead through calls that last keeps those that are ready behind it waiting
+// until the next look. So then it gives the lead up before each, and whoever takes it over goes on
+// with what is queued, and so on. One that is in a call just now does not lead any more, either.
+void Reactor::Impl::choose_lead() noexcept {
+  const bool before = std::exchange(keep_lead_, !length_.lasts());
+  if (!before || keep_lead_ || leader_ == nullptr || !leader_->in_handler) return;
+  leader_ = nullptr;
+  look_round();
+}
+
+void Reactor::Impl::find_helper(Member& me) noexcept {
   if (leader_ == &me && !keep_lead_ && !pinned_) {
     leader_ = nullptr;
     give_token(me);
   }
   if (coming_ > 0) return;
-  if (leader_ == nullptr) return wake_sleeper();
+  if (leader_ == nullptr) return look_round();
   // Who works while the leader waits does not leave the rest behind a handler that lasts.
   if (leader_waits_ && something_queued()) return look_round();
   if (lead_moves_ && keep_lead_ && understudy_ == nullptr) wake_sleeper();
@@ -174,12 +218,14 @@ void Reactor::Impl::look_round() noexcept {
 }
 
 void Reactor::Impl::wake_sleeper() noexcept {
-  Member* const sleeper = sleepers_;
-  if (sleeper == nullptr) return;
-  remove_sleeper(*sleeper);
-  sleeper->rest = Rest::woken;
+  if (sleepers_ != nullptr) wake_member(*sleepers_);
+}
+
+void Reactor::Impl::wake_member(Member& sleeper) noexcept {
+  remove_sleeper(sleeper);
+  sleeper.rest = Rest::woken;
   ++coming_;
-  sleeper->slot.unpark(system_);
+  sleeper.slot.unpark(system_);
 }
 
 void Reactor::Impl::wake_understudy() noexcept {
@@ -210,21 +256,35 @@ void Reactor::Impl::remove_sleeper(Member& me) noexcept {
 }
 
 void Reactor::Impl::end() noexcept {
-  const os::LockGuard guard(mutex_, system_);
-  ended_.store(true, std::memory_order_release);
+  const bool alone = in_wrong_process();  // in a child, where the mutex may be held for ever
+  const os::LockGuard guard(mutex_, system_, !alone);
+  if (!ended()) ends_.fetch_add(1, std::memory_order_release);
+  if (alone) return;
   while (sleepers_ != nullptr) wake_sleeper();
   wake_understudy();
   interrupt_leader();
 }
 
+void Reactor::Impl::restart() noexcept {
+  const os::LockGuard guard(mutex_, system_, !in_wrong_process());
+  if (ended()) ends_.fetch_add(1, std::memory_order_release);
+}
+
+// One of those that return for it. If none of them waits, the next one that comes to do so finds
+// it.
 void Reactor::Impl::wake() noexcept {
+  if (in_wrong_process()) return;
   const os::LockGuard guard(mutex_, system_);
   wake_asked_ = true;
-  only_reports_ = false;
-  interrupt_leader();
+  if (leader_waits_ && leader_ != nullptr && leader_->returns) return interrupt_leader();
+  if (understudy_ != nullptr && understudy_->returns) return wake_understudy();
+  Member* sleeper = sleepers_;
+  while (sleeper != nullptr && !sleeper->returns) sleeper = sleeper->next;
+  if (sleeper != nullptr) wake_member(*sleeper);
 }
 
 ReactorStatistics Reactor::Impl::statistics() noexcept {
+  if (in_wrong_process()) return {};
   const os::LockGuard guard(mutex_, system_);
   ReactorStatistics copy = statistics_;
   copy.stale_reports += demux_->stale_reports();
@@ -237,19 +297,19 @@ ReactorStatistics Reactor::Impl::statistics() noexcept {
 void Reactor::Impl::stand_in_line(Member& me) noexcept {
   BATON_ASSERT(!me.has_token);
   unlock();
-  token_.acquire(nullptr, nullptr);
+  token_->acquire(nullptr, nullptr);
   lock();
   me.has_token = true;
 }
 
 void Reactor::Impl::give_token(Member& me) noexcept {
-  if (std::exchange(me.has_token, false)) token_.release();
+  if (std::exchange(me.has_token, false)) token_->release();
 }
 
 // To change what is waited for. Whoever has it is sent a notification, as by the sleep hook of
 // ACE's token: whether it waits for events just now, or not.
 void Reactor::Impl::take_token() noexcept {
-  token_.acquire(
+  token_->acquire(
       [](void* self) {
         Impl& impl = *static_cast<Impl*>(self);
         const os::LockGuard guard(impl.mutex_, impl.system_);
@@ -269,7 +329,7 @@ void Reactor::Impl::resume_by_token(Registration& registration) noexcept {
     resume_now(registration);
   }
   unlock();
-  token_.release();
+  token_->release();
   lock();
 }
 
@@ -281,7 +341,7 @@ void Reactor::Impl::tell_notifier(Member& me) noexcept {
   if (!tuning_.suspend_notifier) return;
   unlock();
   take_token();
-  token_.release();
+  token_->release();
   lock();
 }
 

@@ -4,12 +4,15 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "baton/limits.hpp"
+#include "reactor/registration.hpp"
 
 namespace baton::reactor {
 
 using State = ReactorTimer::State;
+using Kept = std::shared_ptr<EventHandler>;
 
-ReactorTimer* TimerTable::take(bool& full) noexcept {
+ReactorTimer* TimerTable::take(EventHandler& handler, bool& full) noexcept {
   full = false;
   ReactorTimer* timer = free_;
   if (timer != nullptr) {
@@ -22,6 +25,8 @@ ReactorTimer* TimerTable::take(bool& full) noexcept {
   }
   timer->next = nullptr;
   timer->cancelled = false;
+  timer->handler = &handler;
+  by_handler_.add(*timer);
   ++used_;
   return timer;
 }
@@ -41,25 +46,16 @@ ReactorTimer* TimerTable::find(TimerKey key) noexcept {
   return same && !timer.cancelled ? &timer : nullptr;
 }
 
-ReactorTimer* TimerTable::find_of(const EventHandler& handler) noexcept {
-  for (std::uint32_t i = 0; i < made_; ++i) {
-    ReactorTimer& timer = timers_[i];
-    if (timer.handler == &handler && !timer.cancelled) return &timer;
-  }
-  return nullptr;
-}
-
-std::size_t TimerTable::collect(Deadline now) noexcept {
-  std::size_t count = 0;
-  while (Operation* due = armed_.pop_due(now)) {
+void TimerTable::collect(Deadline now) noexcept {
+  for (std::size_t count = 0; count < limits::handlers_per_look; ++count) {
+    Operation* const due = armed_.pop_due(now);
+    if (due == nullptr) return;
     auto& timer = static_cast<ReactorTimer&>(*due);
     timer.state = State::due;
     timer.next = nullptr;
     (last_due_ != nullptr ? last_due_->next : first_due_) = &timer;
     last_due_ = &timer;
-    ++count;
   }
-  return count;
 }
 
 ReactorTimer* TimerTable::next_due() noexcept {
@@ -70,58 +66,69 @@ ReactorTimer* TimerTable::next_due() noexcept {
       timer->state = State::running;
       return timer;
     }
-    std::shared_ptr<EventHandler> nothing;  // was moved out by cancel
-    release(*timer, nothing);
+    release(*timer);
   }
   return nullptr;
 }
 
-bool TimerTable::cancel(ReactorTimer& timer, std::shared_ptr<EventHandler>& kept) noexcept {
-  switch (timer.state) {
-    case State::armed:
-      armed_.remove(timer);
-      release(timer, kept);
-      return true;
-    case State::due:
-      timer.cancelled = true;
-      kept = std::move(timer.kept);
-      return true;
-    case State::running:
-      timer.cancelled = true;
-      return timer.interval > Duration{0};
-    case State::free:
-      break;
+bool TimerTable::cancel(ReactorTimer& timer, Kept& kept) noexcept {
+  BATON_ASSERT(timer.state != State::free && !timer.cancelled);
+  timer.cancelled = true;
+  by_handler_.remove(timer);
+  if (timer.state == State::running) return timer.interval > Duration{0};
+  kept = std::move(timer.kept);
+  if (timer.state == State::armed) {
+    armed_.remove(timer);
+    release(timer);
   }
-  BATON_UNREACHABLE("a timer that is free was found");
+  return true;
+}
+
+std::size_t TimerTable::cancel_some(const EventHandler& handler, std::span<Kept> kept,
+                                    std::size_t& quiet) noexcept {
+  std::size_t count = 0;
+  for (; count < kept.size(); ++count) {
+    ReactorTimer* const timer = by_handler_.first(handler);
+    if (timer == nullptr) return count;
+    if (cancel(*timer, kept[count])) ++quiet;
+  }
+  return count;
+}
+
+Kept TimerTable::give_up(std::uint32_t index) noexcept {
+  Kept kept;
+  ReactorTimer& timer = timers_[index];
+  if (timer.state != State::free && !timer.cancelled) static_cast<void>(cancel(timer, kept));
+  return kept;
 }
 
 // What was missed while nobody looked is not made up for: the next one is in the future.
-void TimerTable::finish(ReactorTimer& timer, bool goes_on, Deadline now,
-                        std::shared_ptr<EventHandler>& kept) noexcept {
+bool TimerTable::finish(ReactorTimer& timer, bool goes_on, Deadline now, Kept& kept) noexcept {
   BATON_ASSERT(timer.state == State::running);
   if (!goes_on || timer.cancelled || timer.interval <= Duration{0}) {
-    release(timer, kept);
-    return;
+    release(timer);
+    return false;
   }
+  timer.kept = std::move(kept);
   const std::int64_t missed = (now.ns() - timer.due.ns()) / timer.interval.count();
   const std::int64_t steps = missed > 0 ? missed + 1 : 1;
   arm(timer, Deadline::after(Duration{timer.interval.count() * steps}, timer.due));
+  return true;
 }
 
 void TimerTable::forget_running() noexcept {
-  std::shared_ptr<EventHandler> kept;
   for (std::uint32_t i = 0; i < made_; ++i) {
-    if (timers_[i].state == State::running) release(timers_[i], kept);
+    if (timers_[i].state == State::running) release(timers_[i]);
   }
 }
 
-void TimerTable::release(ReactorTimer& timer, std::shared_ptr<EventHandler>& kept) noexcept {
+void TimerTable::release(ReactorTimer& timer) noexcept {
+  if (!timer.cancelled) by_handler_.remove(timer);
+  BATON_ASSERT(timer.kept == nullptr && used_ > 0);
   timer.state = State::free;
-  ++timer.generation;
+  timer.generation = next_generation(timer.generation);
   timer.handler = nullptr;
-  if (timer.kept != nullptr) kept = std::move(timer.kept);
   timer.next = std::exchange(free_, &timer);
-  BATON_ASSERT(used_ > 0);
   --used_;
 }
 

@@ -12,33 +12,39 @@ Result<std::size_t> Reactor::Impl::turn(Deadline until, std::size_t calls_max,
                                         bool return_after_calls) {
   if (in_wrong_process()) return unexpected{make_error_code(errc::after_fork)};
   Member me;
+  me.returns = return_after_calls;
+  me.forks = forks_;
   lock();
+  me.ends = ends_.load(std::memory_order_acquire) & ~1U;
   if (const std::error_code error = enter(me)) {
     unlock();
     return unexpected{error};
   }
   bool late = false;
   const bool stays = !return_after_calls && until.is_never();
-  while (!ended() && me.calls < calls_max) {
+  while (!is_over(me) && me.calls < calls_max) {
     if (BATON_UNLIKELY(leader_ == nullptr)) take_lead(me);
     if (may_take(me) && run_next(me)) {
-      if (BATON_UNLIKELY(me.thrown != nullptr)) break;
+      if (BATON_UNLIKELY(me.leaves || (!until.is_never() && is_late(me, until)))) break;
       continue;
     }
     me.helps = false;
-    if (return_after_calls && (me.calls > 0 || me.woken)) break;
+    if (return_after_calls && (me.calls > 0 || wake_asked_)) break;
     if (late) break;
     if (leader_ == &me) {
       stays&& only_reports_ ? lead_straight(me) : lead(me, until);
-      if (BATON_UNLIKELY(me.thrown != nullptr)) break;
+      if (BATON_UNLIKELY(me.leaves)) break;
     } else {
       rest(me, until);
     }
-    late = !until.is_never() && (until.ns() <= 0 || now() >= until);
+    late = !until.is_never() && is_past(until);
   }
-  leave(me);
-  unlock();
+  if (BATON_LIKELY(!me.error)) {
+    leave(me);
+    unlock();
+  }
   if (me.thrown != nullptr) std::rethrow_exception(me.thrown);
+  if (BATON_UNLIKELY(me.error)) return unexpected{me.error};
   return static_cast<std::size_t>(me.calls);
 }
 
@@ -61,7 +67,7 @@ inline void Reactor::Impl::end_wait() noexcept {
 // for. Who has left it to another thread looks after that one.
 Deadline Reactor::Impl::until_when(Deadline until) noexcept {
   const bool left = something_left();
-  if (wake_asked_ || (left && work_for_leader())) return Deadline::immediately();
+  if (left && work_for_leader()) return Deadline::immediately();
   const Deadline limit = left ? Deadline::after(pace_.shortest(), now()) : Deadline::never();
   return std::min({until, timers_.nearest(), limit});
 }
@@ -96,16 +102,18 @@ void Reactor::Impl::lead_straight(Member& me) {
     if (raw.size() != 1 || BATON_UNLIKELY(!only_reports_ || !ready_.empty())) {
       return accept_all(me, raw);
     }
+    Registration* one = nullptr;
     const bool interrupted = demux_->for_each(raw, [&](std::uint32_t index, Interest ready) {
       Registration& registration = table_[index];
       if (BATON_UNLIKELY(registration.running || ready != Interest::in)) {
         return accept(registration, ready);
       }
-      run_input(me, registration);
+      one = &registration;
     });
-    if (BATON_UNLIKELY(interrupted)) return after_interrupt(me, true);
-  } while (BATON_LIKELY(only_reports_ && leader_ == &me && ready_.empty() && !ended() &&
-                        me.thrown == nullptr));
+    if (BATON_UNLIKELY(interrupted)) return after_interrupt(me);
+    if (BATON_LIKELY(one != nullptr)) run_input(me, *one);
+  } while (BATON_LIKELY(only_reports_ && leader_ == &me && ready_.empty() && !is_over(me) &&
+                        !me.leaves));
 }
 
 void Reactor::Impl::accept_all(Member& me, std::span<Report> raw) noexcept {
@@ -135,7 +143,7 @@ bool Reactor::Impl::accept_the_rest(std::span<Report> reports) noexcept {
 void Reactor::Impl::after_reports(Member& me, bool interrupted) noexcept {
   if (BATON_UNLIKELY(!again_.empty() || !notifications_.empty())) refill();
   if (BATON_UNLIKELY(!timers_.nearest().is_never())) timers_.collect(now());
-  if (BATON_UNLIKELY(interrupted || wake_asked_)) after_interrupt(me, interrupted);
+  if (BATON_UNLIKELY(interrupted)) after_interrupt(me);
   if (BATON_UNLIKELY(shares())) share_out();
 }
 
@@ -174,19 +182,17 @@ inline void Reactor::Impl::run_ready(Member& me, Registration& registration) {
 inline void Reactor::Impl::run_input(Member& me, Registration& registration) {
   begin_call(me, registration);
   Next next = Next::keep;
-  try {
-    next = registration.handler->on_input(registration.fd);
-  } catch (...) {
-    me.thrown = std::current_exception();
-  }
-  end_call(me, registration);
+  const Back back =
+      in_user_code(me, [&] { next = registration.handler->on_input(registration.fd); });
+  if (BATON_UNLIKELY(back != Back::here)) return after_input_in_child(me, registration, back, next);
+  registration.running = false;
   // The usual case: it is still in the set, for nobody asked the system meanwhile, and nothing else
   // happened to it.
   if (BATON_LIKELY(next == Next::keep && lazy_level_ && registration.armed == registration.wanted &&
                    !registration.suspended && !registration.ending && !any(registration.told))) {
     return;
   }
-  after_input(registration, next);
+  after_input(me, registration, next);
 }
 
 }  // namespace baton

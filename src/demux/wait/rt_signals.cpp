@@ -420,6 +420,10 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
       // ENOMEM: the caller's to know. EINVAL, EFAULT: only a bug.
       return errno == EINTR ? Result<bool>{false} : unexpected{system_error()};
     }
+    // Closed by the program: nothing could be waited for any more.
+    if (((list[0].revents | list[1].revents) & POLLNVAL) != 0) {
+      return unexpected{std::make_error_code(std::errc::bad_file_descriptor)};
+    }
     if (list[1].revents != 0) take_silent();
     return list[0].revents != 0;
   }

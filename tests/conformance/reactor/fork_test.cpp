@@ -138,4 +138,78 @@ TEST_P(reactor, a_child_hears_of_its_own_signals) {
   EXPECT_EQ(signals, 0);
 }
 
+// A child that returns from the call in which it was made has no part in the reactor any more.
+TEST_P(reactor, a_child_returns_from_any_call_and_leaves) {
+  struct Forks final : Reader {
+    pid_t child = -1;
+    bool at_close = false;
+    Next fork_here(bool here) {
+      if (here) child = fork_at_rest();
+      return Next::remove;
+    }
+    Next on_input(NativeHandle) override { return ++calls, fork_here(!at_close); }
+    Next on_timeout(TimerKey, Deadline) override { return ++calls, fork_here(!at_close); }
+    void on_close(NativeHandle, std::error_code) noexcept override {
+      ++closed;
+      static_cast<void>(fork_here(at_close));
+    }
+  };
+  const SocketPair pair;
+  const auto begin = [&](int what, Forks& forks) {
+    if (what == 0) return loop().add(pair.ours.get(), Interest::in, forks).has_value();
+    if (what == 1) return loop().schedule(forks, Deadline::immediately()).has_value();
+    return !loop().notify([&forks] { forks.on_input(invalid_handle); });
+  };
+  pair.make_readable();
+  for (const bool at_close : {false, true}) {
+    for (const int what : {0, 1, 2}) {
+      if (at_close && what == 2) continue;  // nothing is closed
+      auto& forks = make<Forks>();
+      forks.at_close = at_close;
+      ASSERT_TRUE(begin(what, forks));
+      const auto ran = loop().handle_events(at_last());
+      if (forks.child == 0) {
+        const bool left = !ran && ran.error() == errc::after_fork;
+        const bool closed = forks.closed == (at_close ? 1 : 0);
+        ::_exit(left && closed && !loop().handle_events(Deadline::immediately()) ? 0 : 1);
+      }
+      EXPECT_TRUE(ran.has_value());
+      int status = 0;
+      EXPECT_EQ(::waitpid(forks.child, &status, 0), forks.child);
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << what << at_close << status;
+      EXPECT_EQ(forks.closed, what == 2 ? 0 : 1);
+    }
+  }
+}
+
+// One that opens the reactor anew there goes on in it, and its answer counts.
+TEST_P(reactor, a_child_reopens_in_a_call_and_goes_on) {
+  const SocketPair pair;
+  pid_t child = -1;
+  bool went_on = false;
+  auto& reader = make<Reader>();
+  reader.next = Next::remove;
+  reader.also = [&](NativeHandle) {
+    child = fork_at_rest();
+    if (child != 0) return loop().end();
+    if (!loop().reopen()) ::_exit(1);
+    static_cast<void>(loop().notify([&] {
+      went_on = true;
+      loop().end();
+    }));
+  };
+  ASSERT_TRUE(loop().add(pair.ours.get(), Interest::in, reader).has_value());
+  pair.make_readable();
+  const auto ran = loop().run();
+  if (child == 0) {
+    ::_exit(ran.has_value() && went_on && reader.closed == 1 && loop().size() == 0 ? 0 : 1);
+  }
+  EXPECT_TRUE(ran.has_value());
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(reader.closed, 1);
+  loop().restart();
+}
+
 }  // namespace baton::test

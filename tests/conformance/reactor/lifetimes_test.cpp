@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 
+#include "baton/error.hpp"
 #include "harness.hpp"
 
 namespace baton::test {
@@ -226,6 +227,43 @@ TEST_P(reactor, its_end_destroys_notified_handlers_that_purge) {
   }
   replace({});
   EXPECT_EQ(gone, 10);
+}
+
+// Whatever the first does: waits, is suspended, or runs.
+TEST_P(reactor, a_descriptor_is_registered_once) {
+  const SocketPair pair;
+  auto& second = make<Reader>();
+  const auto is_refused = [&] {
+    const auto key = loop().add(pair.ours.get(), Interest::in, second);
+    return !key && key.error() == std::errc::file_exists;
+  };
+  auto& first = make<Reader>();
+  first.also = [&](NativeHandle) { EXPECT_TRUE(is_refused()); };
+  const auto key = loop().add(pair.ours.get(), Interest::in, first);
+  ASSERT_TRUE(key.has_value());
+  EXPECT_TRUE(is_refused());
+  EXPECT_FALSE(loop().suspend(*key));
+  EXPECT_TRUE(is_refused());
+  EXPECT_FALSE(loop().resume(*key));
+  EXPECT_FALSE(loop().change(*key, Interest::none));
+  EXPECT_TRUE(is_refused());
+  EXPECT_FALSE(loop().change(*key, Interest::in));
+  for (int i = 1; i <= 2; ++i) {
+    pair.make_readable();
+    run_until([&] { return first.bytes == static_cast<std::size_t>(i); });
+  }
+  EXPECT_EQ(first.closed, 0);
+  EXPECT_EQ(loop().remove(*key), Reactor::Removal::done);
+  EXPECT_TRUE(loop().add(pair.ours.get(), Interest::in, second).has_value());
+}
+
+TEST_P(reactor, the_table_has_an_end) {
+  ReactorConfig config;
+  config.wait = GetParam();
+  config.handles_max = UINT32_MAX;
+  const auto opened = Reactor::open(config);
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_EQ(opened.error().code, errc::bad_configuration);
 }
 
 }  // namespace baton::test

@@ -143,4 +143,72 @@ TEST_P(reactor, a_signal_handler_that_replaces_itself_keeps_the_new_one) {
   EXPECT_EQ(second, 0);
 }
 
+TEST_P(reactor, a_slow_signal_handler_holds_up_no_other) {
+  ASSERT_FALSE(SignalSet::block({SIGUSR1, SIGUSR2}));
+  std::atomic<bool> second{false};
+  std::atomic<bool> first{false};
+  ASSERT_FALSE(loop().add_signal(SIGUSR1, [&](int) {
+    wait_for([&] { return second.load(); });
+    first = true;
+    return Next::keep;
+  }));
+  ASSERT_FALSE(loop().add_signal(SIGUSR2, [&](int) { return second = true, Next::keep; }));
+  start_threads(3);
+  ASSERT_EQ(::kill(::getpid(), SIGUSR1), 0);
+  ASSERT_EQ(::kill(::getpid(), SIGUSR2), 0);
+  wait_for([&] { return first.load(); });
+  join_threads();
+}
+
+TEST_P(reactor, the_removal_of_a_signal_waits_for_its_call) {
+  struct Plain final : EventHandler {
+    std::atomic<bool> entered{false};
+    std::atomic<bool> go_on{false};
+    std::atomic<bool> left{false};
+    Next on_signal(int) override {
+      entered = true;
+      wait_for([&] { return go_on.load(); });
+      left = true;
+      return Next::keep;
+    }
+  };
+  ASSERT_FALSE(SignalSet::block({SIGUSR1}));
+  Plain plain;
+  ASSERT_FALSE(loop().add_signal(SIGUSR1, plain));
+  start_threads(2);
+  ASSERT_EQ(::kill(::getpid(), SIGUSR1), 0);
+  wait_for([&] { return plain.entered.load(); });
+  std::thread remover([&] {
+    EXPECT_FALSE(loop().remove_signal_and_wait(SIGUSR1));
+    EXPECT_TRUE(plain.left);
+  });
+  // Its place is free as soon as it is removed.
+  wait_for([&] { return !loop().add_signal(SIGUSR1, [](int) { return Next::keep; }); });
+  plain.go_on = true;
+  remover.join();
+  join_threads();
+}
+
+TEST_P(reactor, a_signals_handler_that_answers_remove_is_closed) {
+  struct Closes final : Reader {
+    Next answer = Next::remove;
+    Next on_signal(int) override { return ++calls, answer; }
+    void on_close(NativeHandle fd, std::error_code error) noexcept override {
+      EXPECT_EQ(fd, invalid_handle);
+      Reader::on_close(fd, error);
+    }
+  };
+  ASSERT_FALSE(SignalSet::block({SIGUSR1}));
+  for (const Next answer : {Next::remove, Next::drop}) {
+    auto& handler = make<Closes>();
+    handler.answer = answer;
+    ASSERT_FALSE(loop().add_signal(SIGUSR1, handler));
+    ASSERT_EQ(::raise(SIGUSR1), 0);
+    run_until([&] { return handler.calls == 1; });
+    EXPECT_EQ(handler.closed, answer == Next::remove ? 1 : 0);
+    EXPECT_EQ(loop().remove_signal(SIGUSR1), std::errc::no_such_file_or_directory);
+    EXPECT_EQ(loop().size(), 0U);
+  }
+}
+
 }  // namespace baton::test

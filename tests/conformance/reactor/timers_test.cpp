@@ -187,4 +187,38 @@ TEST_P(reactor, a_periodic_timer_that_wants_more_goes_on) {
   EXPECT_EQ(calls, 3);
 }
 
+// More than are due, or cancelled, at a time.
+TEST_P(reactor, many_timers_of_one_deadline_and_one_handler) {
+  struct Ticks final : EventHandler {
+    int count = 0;
+    Next on_timeout(TimerKey, Deadline) override { return ++count, Next::keep; }
+  } ticks, others;
+  constexpr int count = 1'000;
+  for (int i = 0; i < count; ++i) {
+    ASSERT_TRUE(loop().schedule(ticks, Deadline::immediately()));
+    ASSERT_TRUE(loop().schedule(others, Deadline::immediately()));
+  }
+  run_until([&] { return ticks.count + others.count > 0; });
+  const auto cancelled = static_cast<int>(loop().cancel_timers(ticks));
+  EXPECT_EQ(loop().cancel_timers(ticks), 0U);
+  run_until([&] { return others.count == count; });
+  EXPECT_EQ(run_what_is_there(), 0U);
+  EXPECT_EQ(ticks.count + cancelled, count);
+  EXPECT_EQ(loop().timers(), 0U);
+}
+
+// An exception does not end a periodic timer.
+TEST_P(reactor, a_periodic_timer_survives_an_exception) {
+  int calls = 0;
+  ASSERT_TRUE(loop().schedule(
+      [&](TimerKey, Deadline) -> Next {
+        if (++calls == 1) throw std::runtime_error("mine");
+        return Next::remove;
+      },
+      Deadline::immediately(), milliseconds{1}));
+  EXPECT_THROW(static_cast<void>(loop().handle_events(at_last())), std::runtime_error);
+  run_until([&] { return loop().timers() == 0; });
+  EXPECT_EQ(calls, 2);
+}
+
 }  // namespace baton::test

@@ -1,0 +1,54 @@
+// A signal by signalfd.
+#include "reactor/signal_source.hpp"
+
+#include <sys/signalfd.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace baton::reactor {
+
+bool SignalSource::possible(int number) noexcept {
+  sigset_t set;
+  sigemptyset(&set);
+  // The kernel would leave these two out without a word.
+  if (number == SIGKILL || number == SIGSTOP) return false;
+  return number > 0 && number <= number_max && sigaddset(&set, number) == 0;
+}
+
+SignalSource::~SignalSource() {
+  if (fd_ != invalid_handle) static_cast<void>(system_.close(fd_));
+}
+
+// EMFILE, ENFILE, ENOMEM, ENODEV: the caller's answer. EBADF, EINVAL: only a bug.
+std::error_code SignalSource::open() noexcept {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, number_);
+  // Answers an errno; EINVAL would be a wrong `how`.
+  if (const int error = system_.thread_sigmask(SIG_BLOCK, &set, nullptr)) {
+    return {error, std::system_category()};
+  }
+  const int fd = system_.signalfd(invalid_handle, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+  if (fd < 0) return {errno, std::system_category()};
+  if (fd_ != invalid_handle) static_cast<void>(system_.close(fd_));
+  fd_ = fd;
+  return {};
+}
+
+// One at a time: the handler may end the reactor, and what it has not seen stays pending.
+// EAGAIN: another reader was quicker. EINTR is not possible without waiting.
+Next SignalSource::on_input(NativeHandle fd) {
+  signalfd_siginfo info;
+  if (system_.read(fd, &info, sizeof info) != ssize_t{sizeof info}) return Next::keep;
+  const Next next = handler_.on_signal(number_);
+  answered_remove_ = next == Next::remove;
+  return next == Next::again ? Next::keep : next;
+}
+
+// The handler is told of what it has not asked for by remove_signal or `drop`.
+void SignalSource::on_close(NativeHandle /*fd*/, std::error_code why) noexcept {
+  if (answered_remove_ || why) handler_.on_close(invalid_handle, why);
+}
+
+}  // namespace baton::reactor

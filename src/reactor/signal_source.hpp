@@ -1,0 +1,48 @@
+// SignalSource: one signal of a reactor, by a signalfd of its own: a handler among handlers, which
+// reads what has arrived and calls the handler of the signal. So what holds for registrations holds
+// for signals: a slow one holds up no other, and no call begins after the removal.
+#pragma once
+
+#include <csignal>
+#include <memory>
+#include <system_error>
+
+#include "baton/event_handler.hpp"
+#include "os/system.hpp"
+
+namespace baton::reactor {
+
+class SignalSource final : public EventHandler {
+ public:
+  /// Signals are numbered from 1 to this.
+  static constexpr int number_max = 64;
+
+  /// Whether there is such a signal, and a program can have it.
+  [[nodiscard]] static bool possible(int number) noexcept;
+
+  /// REQUIRES: possible(number).
+  SignalSource(const os::System& system, int number, EventHandler& handler) noexcept
+      : system_(system), number_(number), handler_(handler) {}
+  ~SignalSource() override;
+
+  /// Opens the descriptor; again, in the child of a fork: one of its own, or, when that fails, the
+  /// one it has. The signal is blocked in the calling thread. The system's errors.
+  std::error_code open() noexcept;
+  /// What keeps the handler alive; destroyed with this.
+  void keep(std::shared_ptr<EventHandler> kept) noexcept { kept_ = std::move(kept); }
+  /// REQUIRES: open has succeeded.
+  [[nodiscard]] NativeHandle descriptor() const noexcept { return fd_; }
+
+  Next on_input(NativeHandle fd) override;
+  void on_close(NativeHandle fd, std::error_code why) noexcept override;
+
+ private:
+  const os::System& system_;
+  const int number_;
+  EventHandler& handler_;
+  std::shared_ptr<EventHandler> kept_;
+  NativeHandle fd_ = invalid_handle;
+  bool answered_remove_ = false;
+};
+
+}  // namespace baton::reactor

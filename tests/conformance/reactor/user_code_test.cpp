@@ -1,0 +1,165 @@
+// Code of the user's that is no call: on_close, and the destructors of what the reactor keeps. It
+// may last, and wait for the reactor's other threads, as a call may.
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "baton/error.hpp"
+#include "harness.hpp"
+
+namespace baton::test {
+namespace {
+
+/// Does something when it is destroyed.
+struct AtEnd {
+  explicit AtEnd(std::function<void()> action) : act(std::move(action)) {}
+  ~AtEnd() { act(); }
+  AtEnd(const AtEnd&) = delete;
+  AtEnd& operator=(const AtEnd&) = delete;
+  std::function<void()> act;
+};
+
+/// Two registrations: whoever is called back for the first waits until the second was called.
+struct Two {
+  explicit Two(Reactor& reactor) : loop(reactor) {}
+  void add_other() { ASSERT_TRUE(loop.add(pair.ours.get(), Interest::in, other).has_value()); }
+  void wait_for_other() {
+    pair.make_readable();
+    wait_for([this] { return other.calls > 0; });
+    waited = true;
+  }
+  Reactor& loop;
+  SocketPair pair;
+  Reader other;
+  std::atomic<bool> waited{false};
+};
+
+struct WaitsAtClose final : Reader {
+  std::function<void()> at_close{};
+  void on_close(NativeHandle fd, std::error_code error) noexcept override {
+    at_close();
+    Reader::on_close(fd, error);
+  }
+};
+
+}  // namespace
+
+TEST_P(reactor, on_close_may_wait_for_the_others) {
+  for (const Next last : {Next::remove, Next::drop}) {
+    Two two(loop());
+    const SocketPair pair;
+    WaitsAtClose closing;
+    closing.next = last;
+    closing.at_close = [&] { two.wait_for_other(); };
+    two.add_other();
+    ASSERT_TRUE(loop().add(pair.ours.get(), Interest::in, closing).has_value());
+    start_threads(3);
+    pair.make_readable();
+    wait_for([&] { return closing.closed == 1; });
+    join_threads();
+    EXPECT_TRUE(two.waited);
+    replace({});
+  }
+}
+
+TEST_P(reactor, the_destructor_of_a_timers_callback_may_wait_for_the_others) {
+  Two two(loop());
+  two.add_other();
+  start_threads(3);
+  auto held = std::make_shared<AtEnd>([&] { two.wait_for_other(); });
+  ASSERT_TRUE(loop().schedule([keeps = std::move(held)](TimerKey, Deadline) { return Next::keep; },
+                              Deadline::immediately()));
+  wait_for([&] { return two.waited.load(); });
+  join_threads();
+  replace({});
+}
+
+TEST_P(reactor, the_destructor_of_a_notification_may_wait_for_the_others) {
+  Two two(loop());
+  two.add_other();
+  start_threads(3);
+  auto held = std::make_shared<AtEnd>([&] { two.wait_for_other(); });
+  ASSERT_FALSE(loop().notify([keeps = std::move(held)] {}));
+  wait_for([&] { return two.waited.load(); });
+  join_threads();
+  replace({});
+}
+
+// All that a reactor keeps is destroyed while the reactor is whole.
+TEST_P(reactor, its_end_destroys_what_calls_it) {
+  int gone = 0;
+  const SocketPair pair;
+  const auto calls_all = [&](Reactor& owner) {
+    return std::make_shared<AtEnd>([&gone, &owner] {
+      static_cast<void>(owner.purge(nullptr));
+      static_cast<void>(owner.timers());
+      static_cast<void>(owner.remove_signal(SIGUSR1));
+      EXPECT_EQ(owner.notify([] {}), errc::stopped);
+      EXPECT_EQ(
+          owner.schedule([](TimerKey, Deadline) { return Next::keep; }, Deadline::never()).error(),
+          errc::stopped);
+      ++gone;
+    });
+  };
+  const auto never = [](TimerKey, Deadline) { return Next::keep; };
+  ASSERT_TRUE(loop().schedule(
+      [keeps = calls_all(loop()), never](TimerKey key, Deadline due) { return never(key, due); },
+      Deadline::never()));
+  ASSERT_FALSE(loop().notify([keeps = calls_all(loop())] {}));
+  ASSERT_FALSE(loop().add_signal(SIGUSR1, [keeps = calls_all(loop())](int) { return Next::keep; }));
+  ASSERT_TRUE(
+      loop().add(pair.ours.get(), Interest::in,
+                 [keeps = calls_all(loop())](NativeHandle, Interest) { return Next::keep; }));
+  replace({});
+  EXPECT_EQ(gone, 4);
+}
+
+TEST_P(reactor, its_end_takes_on_nothing_new) {
+  struct AddsAtClose final : Reader {
+    Reactor* loop = nullptr;
+    NativeHandle other = invalid_handle;
+    std::error_code refused;
+    void on_close(NativeHandle, std::error_code) noexcept override {
+      ++closed;
+      refused = loop->add(other, Interest::in, *this).error();
+    }
+  };
+  const SocketPair pair;
+  const SocketPair other;
+  auto& handler = make<AddsAtClose>();
+  handler.loop = &loop();
+  handler.other = other.ours.get();
+  ASSERT_TRUE(loop().add(pair.ours.get(), Interest::in, handler).has_value());
+  replace({});
+  EXPECT_EQ(handler.closed, 1);
+  EXPECT_EQ(handler.refused, errc::stopped);
+}
+
+// A timer that answers so has ended: it is told, as a registration is.
+TEST_P(reactor, a_timer_that_answers_remove_is_closed) {
+  struct Ticks final : Reader {
+    Next on_timeout(TimerKey, Deadline) override { return ++calls, answer; }
+    void on_close(NativeHandle fd, std::error_code error) noexcept override {
+      EXPECT_EQ(fd, invalid_handle);
+      Reader::on_close(fd, error);
+    }
+    Next answer = Next::remove;
+  };
+  const auto interval = std::chrono::milliseconds{1};
+  for (const Next answer : {Next::remove, Next::drop, Next::keep}) {
+    auto& ticks = make<Ticks>();
+    ticks.answer = answer;
+    const bool once = answer == Next::keep;
+    ASSERT_TRUE(loop().schedule(ticks, Deadline::immediately(), once ? Duration{} : interval));
+    run_until([&] { return loop().timers() == 0; });
+    EXPECT_EQ(ticks.calls, 1);
+    EXPECT_EQ(ticks.closed, answer == Next::remove ? 1 : 0);
+    EXPECT_FALSE(ticks.why);
+  }
+}
+
+}  // namespace baton::test

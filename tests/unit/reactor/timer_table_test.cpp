@@ -1,0 +1,84 @@
+// The table of the Reactor's timers: names that are used up, and the lists of handlers.
+#include "reactor/timer_table.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "reactor/registration.hpp"
+
+namespace baton::reactor {
+namespace {
+
+using Kept = std::shared_ptr<EventHandler>;
+using std::chrono::hours;
+
+const Deadline later = Deadline::after(hours{1});
+
+ReactorTimer& armed(TimerTable& table, EventHandler& handler) {
+  bool full = false;
+  ReactorTimer* const timer = table.take(handler, full);
+  EXPECT_NE(timer, nullptr);
+  table.arm(*timer, later);
+  return *timer;
+}
+
+std::size_t cancel_all(TimerTable& table, const EventHandler& handler) {
+  std::array<Kept, 4> kept;
+  std::size_t count = 0;
+  while (table.cancel_some(handler, kept, count) == kept.size()) {
+  }
+  return count;
+}
+
+// 0 names nothing, so no generation may be 0 after 2^32 uses of a place.
+TEST(TimerTable, AGenerationIsNeverZero) {
+  EventHandler handler;
+  TimerTable table(1);
+  ReactorTimer& timer = armed(table, handler);
+  timer.generation = UINT32_MAX;
+  Kept kept;
+  EXPECT_TRUE(table.cancel(timer, kept));
+  const TimerKey key = armed(table, handler).key();
+  EXPECT_EQ(key.generation, 1U);
+  EXPECT_EQ(table.find(key), &timer);
+  EXPECT_EQ(next_generation(1), 2U);
+  EXPECT_EQ(next_generation(UINT32_MAX), 1U);
+}
+
+TEST(TimerTable, EachHandlerHasItsOwnTimers) {
+  constexpr std::size_t count = 300;  // more than the lists begin with
+  std::vector<EventHandler> handlers(count);
+  TimerTable table(10 * count);
+  for (int i = 0; i < 7; ++i) {
+    for (EventHandler& handler : handlers) armed(table, handler);
+  }
+  for (std::size_t i = 0; i < count; i += 2) EXPECT_EQ(cancel_all(table, handlers[i]), 7U);
+  EXPECT_EQ(table.size(), 7 * count / 2);
+  for (std::size_t i = 0; i < count; ++i) {
+    EXPECT_EQ(cancel_all(table, handlers[i]), i % 2 == 0 ? 0U : 7U);
+  }
+  EXPECT_EQ(table.size(), 0U);
+}
+
+// The first, the last and one in between leave the list of their handler.
+TEST(TimerTable, TimersLeaveTheListOfTheirHandlerInAnyOrder) {
+  for (std::size_t first = 0; first < 3; ++first) {
+    EventHandler handler;
+    TimerTable table(3);
+    std::array<ReactorTimer*, 3> timers{};
+    for (ReactorTimer*& timer : timers) timer = &armed(table, handler);
+    Kept kept;
+    EXPECT_TRUE(table.cancel(*timers[first], kept));
+    EXPECT_TRUE(table.cancel(*timers[(first + 2) % 3], kept));
+    EXPECT_EQ(cancel_all(table, handler), 1U);
+    EXPECT_EQ(table.size(), 0U);
+  }
+}
+
+}  // namespace
+}  // namespace baton::reactor
