@@ -316,6 +316,15 @@ step_exported_names() {
   [ -z "$strange" ] || fail "exported without BATON_EXPORT: $strange"
   nm -D --defined-only "$library" | grep 5baton >/dev/null || fail "nothing of Baton is exported"
   if nm -DC --defined-only "$library" | grep 'pugi::'; then fail "pugixml is visible"; fi
+  # What C can call, the header declares and a manual page explains.
+  local name count=0
+  while IFS= read -r name; do
+    grep -rw -- "$name" "$prefix/include/baton.h" >/dev/null || fail "$name is not in baton.h"
+    [ -n "$(find "$prefix" -name "$name.3")" ] || fail "$name has no manual page"
+    count=$((count + 1))
+  done < <(nm -D --defined-only "$library" | cut -d' ' -f3 | grep '^baton_' | grep -v '^baton_abi_')
+  [ "$count" -eq "$(find "$prefix" -name 'baton_*.3' | wc -l)" ] ||
+    fail "$count functions and another number of manual pages"
 }
 
 "step_$1"

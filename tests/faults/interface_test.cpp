@@ -2,6 +2,8 @@
 // sets timers and closes, while a call or an allocation fails in turn. Whatever fails, each start
 // that was taken is brought once, and none that was not; nothing is left behind; and the proactor
 // works when the trouble is over.
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -34,7 +36,7 @@ class Program {
 
   /// Stops at the first thing that fails.
   void run() {
-    if (!connect() || !talk() || !wait_for_nothing()) return;
+    if (!connect() || !talk() || !wait_for_nothing() || !meet() || !read_pooled()) return;
     whole_ = true;
   }
   /// What is pending is asked to end, and comes.
@@ -46,6 +48,11 @@ class Program {
     }
     while (pending_ > 0) bring();
     EXPECT_EQ(started_, completed_);
+    if (block_ != nullptr) {
+      EXPECT_EQ(baton_pool_give(pool_, block_), 0);
+    }
+    EXPECT_EQ(baton_pool_close(pool_), 0);
+    pool_ = nullptr;
   }
   void expect_works() {
     baton_operation timer = operation(BATON_TIMER, no_handle, 30);
@@ -66,9 +73,14 @@ class Program {
     pending_read,
     timing,
     posting,
-    watching
+    watching,
+    meeting,
+    coming,
+    looking,
+    pooled_read,
+    pooled_write
   };
-  enum { listener, client, server, handles_count };
+  enum { listener, client, server, met_listener, met_client, met_server, handles_count };
 
   static baton_operation operation(int kind, baton_handle handle, std::uint64_t tag) {
     baton_operation made{};
@@ -98,13 +110,19 @@ class Program {
       std::fprintf(stderr, "nothing came, %d pending\n", pending_);
       std::abort();
     }
+    keep_books(done.data(), count);
+  }
+  void keep_books(const baton_completion* done, int count) {
     for (int i = 0; i < count; ++i) {
-      const baton_completion& one = done.at(static_cast<std::size_t>(i));
+      const baton_completion& one = done[i];
       --pending_;
       ++completed_.at(one.tag);
       EXPECT_LE(completed_.at(one.tag), started_.at(one.tag)) << "tag " << one.tag;
       last_.at(one.tag) = one;
-      if (one.kind == BATON_ACCEPT && one.error == 0) accepted(static_cast<int>(one.result));
+      EXPECT_EQ(one.handle != no_handle, one.tag == meeting && one.error == 0);
+      if (one.handle != no_handle) handles_[met_server] = one.handle;
+      if (one.tag == accepting && one.error == 0) accepted(static_cast<int>(one.result));
+      if (one.data != nullptr) block_ = one.data;
     }
   }
   /// True: complete without an error.
@@ -174,7 +192,81 @@ class Program {
     return last_.at(pending_read).error == ECANCELED;
   }
 
+  static baton_socket socket_of(int kind, const baton_endpoint& local) {
+    baton_socket made = BATON_SOCKET_INIT;
+    made.kind = kind;
+    made.backlog = 4;
+    made.local = &local;
+    return made;
+  }
+
+  /// The long way to a connection: sockets with options and addresses of their own, both ends started
+  /// by one call that brings as well, and an accept that brings a handle.
+  bool meet() {
+    const int on = 1;
+    baton_endpoint local{};
+    baton_option option = BATON_OPTION_INIT;
+    option.level = SOL_SOCKET;
+    option.name = SO_REUSEPORT;
+    option.value = &on;
+    option.value_size = sizeof on;
+    if (baton_endpoint_parse("127.0.0.1:0", &local) != 0) return false;
+    baton_socket made = socket_of(BATON_LISTENER, local);
+    made.options = &option;
+    made.option_count = 1;
+    if (baton_socket_open(&proactor_, &made, &handles_[met_listener]) != 0) return false;
+    made = socket_of(BATON_STREAM_SOCKET, local);
+    if (baton_socket_open(&proactor_, &made, &handles_[met_client]) != 0) return false;
+    if (baton_set_option(&proactor_, handles_[met_client], &option) != 0) return false;
+    baton_endpoint there{};
+    if (baton_local_endpoint(&proactor_, handles_[met_listener], &there) != 0) return false;
+    return start_both(there) && has_met();
+  }
+  bool start_both(baton_endpoint& there) {
+    std::array<baton_operation, 2> both{operation(BATON_ACCEPT, handles_[met_listener], meeting),
+                                        operation(BATON_CONNECT, handles_[met_client], coming)};
+    both[0].flags = BATON_ADOPT;
+    both[1].endpoint = &there;
+    baton_batch batch = BATON_BATCH_INIT;
+    batch.operations = both.data();
+    batch.count = static_cast<int>(both.size());
+    std::array<baton_completion, 4> done{};
+    const int count =
+        baton_exchange(&proactor_, &batch, done.data(), static_cast<int>(done.size()), 0);
+    for (int i = 0; i < batch.taken; ++i) ++started_.at(both.at(static_cast<std::size_t>(i)).tag);
+    pending_ += batch.taken;
+    keep_books(done.data(), std::max(count, 0));
+    EXPECT_EQ(batch.taken == batch.count, batch.why_not == 0);
+    return batch.why_not == 0 && came(coming);
+  }
+  bool has_met() {
+    baton_operation watch = operation(BATON_READ_STREAM, handles_[met_client], looking);
+    watch.data = &watched_;
+    watch.length = 1;
+    if (!start(watch)) return false;
+    while (completed_.at(meeting) == 0 && completed_.at(looking) == 0) bring();
+    if (completed_.at(meeting) == 0 || !came(meeting)) return false;
+    baton_endpoint peer{};
+    return baton_remote_endpoint(&proactor_, handles_[met_server], &peer) == 0;
+  }
+
+  bool read_pooled() {
+    if (baton_pool_open(64, 2, &pool_) != 0) return false;
+    baton_operation read = operation(BATON_READ_STREAM, handles_[met_server], pooled_read);
+    read.flags = BATON_POOLED;
+    read.data = pool_;
+    baton_operation write = operation(BATON_WRITE_STREAM, handles_[met_client], pooled_write);
+    write.data = text_.data;
+    write.length = 32;
+    if (!start(read) || !start(write) || !came(pooled_write) || !came(pooled_read)) return false;
+    EXPECT_TRUE(is_sent(static_cast<const char*>(block_),
+                        static_cast<std::size_t>(last_.at(pooled_read).result)));
+    return true;
+  }
+
   baton_proactor& proactor_;
+  baton_pool* pool_ = nullptr;
+  void* block_ = nullptr;
   bool whole_ = false;
   int pending_ = 0;
   std::array<int, 32> started_{};
@@ -348,6 +440,28 @@ TEST(InterfaceWithoutMemory, each_function_says_so) {
     EXPECT_EQ(listener == no_handle, error != 0);
     if (error == 0) {
       EXPECT_EQ(baton_handle_close(proactor, listener), 0);
+    }
+    return error;
+  });
+  expect_told("pool", [] {
+    baton_pool* pool = nullptr;
+    const int error = baton_pool_open(64, 2, &pool);
+    EXPECT_EQ(pool == nullptr, error != 0);
+    EXPECT_EQ(baton_pool_close(pool), 0);
+    return error;
+  });
+  expect_told("engines", [&] { return told(baton_engines(text.data(), text.size())); });
+  expect_told("socket", [&] {
+    baton_endpoint local{};
+    EXPECT_EQ(baton_endpoint_parse("127.0.0.1:0", &local), 0);
+    baton_socket made = BATON_SOCKET_INIT;
+    made.kind = BATON_STREAM_SOCKET;
+    made.local = &local;
+    baton_handle handle = no_handle;
+    const int error = baton_socket_open(proactor, &made, &handle);
+    EXPECT_EQ(handle == no_handle, error != 0);
+    if (error == 0) {
+      EXPECT_EQ(baton_handle_close(proactor, handle), 0);
     }
     return error;
   });
