@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs an example and checks what it does. Bounded in time, exit status 0 if all is well.
 
-usage: smoke.py {tcp|udp|chat|copy|team|simulated|plain} PROGRAM [ARGUMENT...]
+usage: smoke.py {tcp|udp|chat|copy|team|simulated|plain|ace_...|files} PROGRAM [ARGUMENT...]
 """
 
 import atexit
@@ -16,14 +16,20 @@ import tempfile
 PATIENCE_S = 30
 
 
-def start_server(program, *arguments):
+def start_server(program, *arguments, by=(), variables=None):
     """The process and the port that it prints."""
-    process = subprocess.Popen([program, "0", *arguments], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*by, program, "0", *arguments], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE if by or variables else None, text=True,
+                               env={**os.environ, **(variables or {})})
     atexit.register(process.kill)
+    return process, port_of(process, program)
+
+
+def port_of(process, program):
     words = process.stdout.readline().split()
     if len(words) != 2 or words[0] != "listening":
         raise SystemExit(f"{program}: no 'listening PORT' but {words}")
-    return process, int(words[1])
+    return int(words[1])
 
 
 def stop_server(process):
@@ -46,6 +52,11 @@ def check(is_fine, what):
 
 def tcp(program):
     process, port = start_server(program)
+    echoes(port)
+    stop_server(process)
+
+
+def echoes(port):
     for size in (1, 100, 100_000):
         connection, stream = connect(port)
         data = os.urandom(size)
@@ -53,7 +64,6 @@ def tcp(program):
         check(stream.read(size) == data, f"echo of {size} bytes")
         connection.shutdown(socket.SHUT_WR)
         check(stream.read() == b"", "end of the stream")
-    stop_server(process)
 
 
 def udp(program):
@@ -178,11 +188,58 @@ def command_line(how, program, *arguments):
                 refused(program, port, status=1 if in_c else 2)
             more = [os.devnull] if how == "team" else []
             refused(program, "0", *more, status=1, stdout=full)
-        elif how != "copy":  # which prints nothing but its progress
+        elif how in ("plain", "simulated"):
             refused(program, *arguments, status=1, stdout=full)
     if "timer" in program:
         for ticks in ("0", "-1", "x", "", "1e9", "99999999999"):
             refused(program, ticks, status=2)
+
+
+def ace_command(program, command):
+    """By the command baton-ace, which says so if it is asked to."""
+    process, port = start_server(program, by=[command, "--explain"])
+    echoes(port)
+    stop_server(process)
+    check("runs on Baton" in process.stderr.read(), "Baton runs it")
+
+
+def ace_preload(program, command):
+    """The same library by LD_PRELOAD alone."""
+    library = subprocess.run([command, "--library"], stdout=subprocess.PIPE, text=True, check=True,
+                             timeout=PATIENCE_S).stdout.strip()
+    process, port = start_server(
+        program, variables={"LD_PRELOAD": library, "BATON_ACE": "explain"})
+    echoes(port)
+    stop_server(process)
+    check("runs on Baton" in process.stderr.read(), "Baton runs it")
+
+
+def ace_both(program):
+    """An echo by ACE's objects, and one by Baton's."""
+    process, port = start_server(program)
+    other = port_of(process, program)
+    for each in (port, other, port):
+        echoes(each)
+    stop_server(process)
+
+
+def files(program):
+    """A file server: a name and a newline; the size and the file come back."""
+    with tempfile.TemporaryDirectory() as folder:
+        process, port = start_server(program, folder)
+        for size in (0, 1, 1_000_000):
+            data = os.urandom(size)
+            with open(os.path.join(folder, "file"), "wb") as file:
+                file.write(data)
+            connection, stream = connect(port)
+            connection.sendall(b"fi")
+            connection.sendall(b"le\n")
+            check(stream.read() == f"{size}\n".encode() + data, f"a file of {size} bytes")
+        for name in (b"missing", b"../file", b".", b""):
+            connection, stream = connect(port)
+            connection.sendall(name + b"\n")
+            check(stream.read() == b"-1\n", f"{name} is not there")
+        stop_server(process)
 
 
 def give_up(*_):
@@ -194,6 +251,7 @@ if __name__ == "__main__":
     signal.signal(signal.SIGALRM, give_up)
     signal.alarm(2 * PATIENCE_S)
     check_of = {"tcp": tcp, "udp": udp, "chat": chat, "copy": copy, "team": team,
-                "simulated": simulated, "plain": plain}
+                "simulated": simulated, "plain": plain, "ace_command": ace_command,
+                "ace_preload": ace_preload, "ace_both": ace_both, "files": files}
     check_of[sys.argv[1]](*sys.argv[2:])
     command_line(*sys.argv[1:])

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 
+#include "../command_line.hpp"
 #include "cookbook_fragments.cpp"
 
 namespace {
@@ -218,5 +219,5 @@ int main() {
   blocking_work(proactor);
   foreign_loop();
   at_the_end();
-  return failures == 0 ? 0 : 1;
+  return examples::flush_output() && failures == 0 ? 0 : 1;
 }

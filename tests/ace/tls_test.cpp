@@ -7,10 +7,29 @@
 
 #include "support.hpp"
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define BATON_ACE_SLOW 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define BATON_ACE_SLOW 1
+#endif
+#endif
+
+// A race of ACE's own: a result moves the write pointer of the stream's block before the stream's
+// handler takes the stream's mutex, and a write of the user's, which holds it, may read the block
+// by then. The bytes are there already, so what it reads is right.
+extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions() {
+  return "race:ACE_SSL_Asynch_Stream::ssl_bio_read\n";
+}
+
 namespace baton::ace::test {
 namespace {
 
+#ifdef BATON_ACE_SLOW
+constexpr std::size_t bytes_each = 20'000;
+#else
 constexpr std::size_t bytes_each = 200'000;
+#endif
 constexpr std::size_t block_size = 1'500;
 constexpr int connections = 8;
 
