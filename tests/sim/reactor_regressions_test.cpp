@@ -177,6 +177,28 @@ TEST(ReactorRegression, AWaitingLeaderLeavesAllToOneInALongCall) {
   });
 }
 
+// Eight threads have a quarter of the time that one would need: twice their share.
+TEST(ReactorRegression, ThreadsStandIdleBesideThoseThatAreReady) {
+  constexpr int each = 16;
+  constexpr int count = 8;
+  constexpr std::int64_t lasts = ms / 5;
+  in_many_schedules(Faults::none(), [](World& here) {
+    Connections<count> all;
+    const auto reactor = opened("epoll");
+    int calls = 0;
+    all.add(*reactor, [&] {
+      ++calls;
+      here.scheduler().work(lasts);
+    });
+    const Crew crew{here, *reactor, count};
+    here.scheduler().work(5 * ms);
+    for (const Pair& pair : all.pairs) pair.send(each);
+    here.scheduler().work(each * count * lasts / 4);
+    here.check(calls == each * count, "a thread is idle, and another calls what is ready alone");
+    reactor->end();
+  });
+}
+
 TEST(ReactorRegression, AWorkerInALongCallLeavesTheRestBehindAWaitingLeader) {
   for (const bool keep_lead : {true, false}) {
     in_many_schedules(Faults::none(), [keep_lead](World& here) {

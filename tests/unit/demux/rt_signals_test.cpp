@@ -112,6 +112,20 @@ std::set<int> blocked_here() {
   return numbers;
 }
 
+// The program has closed what the strategy waits for: that is an error, and no report of nothing.
+TEST(rt_signals_own, a_descriptor_that_is_closed_is_an_error) {
+  const int number = ::dup(STDERR_FILENO);  // the next one has it
+  ASSERT_EQ(::close(number), 0);
+  const auto strategy = opened();
+  const Fd silent(::eventfd(0, EFD_CLOEXEC));
+  EXPECT_FALSE(strategy->add(silent.get(), Interest::in, token_of(1)));
+  ASSERT_EQ(::close(number), 0);
+  std::vector<Report> reports(1);
+  const auto count = strategy->wait(reports, at_last(), nullptr);
+  ASSERT_FALSE(count.has_value());
+  EXPECT_EQ(count.error(), std::errc::bad_file_descriptor);
+}
+
 // -- the queue is full ----------------------------------------------------------------------------
 
 constexpr std::uint32_t many = 1000;
