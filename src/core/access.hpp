@@ -196,6 +196,10 @@ class OperationAccess {
   static Operation*& sibling(Operation& operation) noexcept { return operation.timer_sibling_; }
   static Operation*& previous(Operation& operation) noexcept { return operation.timer_previous_; }
 
+  /// Of one that is queued in a strand: who runs it, once it is its turn. set_processor tells that
+  /// one's lane meanwhile.
+  static HandlerRunner*& runner(Operation& operation) noexcept { return operation.runner_; }
+
   // -- handles ------------------------------------------------------------------------------------
 
   using Phase = Handle::Phase;

@@ -717,6 +717,14 @@ void Proactor::Core::asked_elsewhere(Handle& handle, LaneRequests::Asked asked) 
 
 // What a dedicated processor finished goes to the lanes where it is at home. Called with the mutex
 // held, by the dedicated thread.
+void Proactor::Core::brought_back(Operation& operation) noexcept {
+  if (per_thread_) {
+    loops_[Access::processor(operation)]->mail_back(operation);
+  } else {
+    requeue(*first_lane_, operation);
+  }
+}
+
 void Proactor::Core::deliver_to_lanes(void* self, OperationQueue& finished) {
   auto& core = *static_cast<Core*>(self);
   while (!finished.empty()) {
@@ -728,7 +736,10 @@ void Proactor::Core::deliver_to_lanes(void* self, OperationQueue& finished) {
 // -- the end --------------------------------------------------------------------------------------
 
 bool Proactor::Core::everything_finished() noexcept {
-  if (ledger_.handles.count() > 0) return false;
+  // acquire: with what was queued by threads of other proactors; before the queues are looked at.
+  if (ledger_.handles.count() > 0 || ledger_.in_strands.load(std::memory_order_acquire) > 0) {
+    return false;
+  }
   for (const auto& lane : lanes_) {
     if (lane->counters.pending_now() > 0 || !lane->completed.empty() || lane->has_mail() ||
         !lane->timers.empty()) {
