@@ -103,6 +103,7 @@ class CachedOperation final : public Operation {
   }
   void destroy_handler() noexcept {
     if (destroy_ != nullptr) std::exchange(destroy_, nullptr)(*this);
+    set_completion(nullptr);  // the next user may start it without one
   }
 
  private:
@@ -122,10 +123,9 @@ class BATON_EXPORT Proactor {
   explicit Proactor(Config config = Config{});
   static Result<std::unique_ptr<Proactor>, Failure> open(Config config);
 
-  /// REQUIRES: no thread inside run() and its kin; and no other thread alive that has driven a
-  /// pinned processor by run_one, poll or handle_events (it keeps the processor until it ends).
-  /// Cancels what is pending, runs the remaining completions in this thread (starts inside them
-  /// fail as stopped) and returns; nothing is called afterwards.
+  /// finish(), unless it was called before; nothing is called afterwards. The handlers that run
+  /// here must not touch what is gone already, as is all that was declared after the proactor: see
+  /// FinishAtEnd.
   ~Proactor();
   Proactor(const Proactor&) = delete;
   Proactor& operator=(const Proactor&) = delete;
@@ -153,8 +153,15 @@ class BATON_EXPORT Proactor {
   /// Stops accepting (pending accepts are cancelled, new ones refused), lets the rest finish and
   /// stops; at the deadline everything left is cancelled, whatever is started from then on is
   /// refused as stopped, and it stops when all is delivered. Returns at once: it is run() that
-  /// returns when the drain is complete.
+  /// returns when the drain is complete. A drain that is on takes an earlier deadline, and keeps
+  /// its own before a later one.
   void drain(Deadline deadline) noexcept;
+  /// The end: cancels what is pending, closes every handle, and runs the remaining completions in
+  /// this thread (starts inside them fail as stopped). Afterwards nothing is pending, the proactor
+  /// stays stopped, and objects of it are closed. REQUIRES: no thread inside run() and its kin,
+  /// also not this one; and no other thread alive that has driven a pinned processor by run_one,
+  /// poll or handle_events (it keeps the processor until it ends). Does nothing in a forked child.
+  void finish() noexcept;
 
   // -- foreign loops ------------------------------------------------------------------------------
   //
@@ -237,7 +244,9 @@ class BATON_EXPORT Proactor {
   /// Starts a detached coroutine: it runs on the calling thread until its first suspension. An
   /// exception it lets out goes to the handler below.
   void spawn(Task<void> task);
-  /// Default: std::terminate.
+  /// Default: std::terminate, which is also the end of a handler that throws. It is called on the
+  /// thread where the task ended, perhaps by several at once. Any thread may replace it at any
+  /// time; a call that is under way still goes to the old one. Throws std::bad_alloc.
   void on_task_exception(std::function<void(std::exception_ptr)> handler);
   void task_failed(std::exception_ptr exception) noexcept;
 
@@ -300,6 +309,25 @@ class BATON_EXPORT Proactor {
  private:
   explicit Proactor(std::unique_ptr<Core> core) noexcept;
   std::unique_ptr<Core> core_;
+};
+
+/// Finishes a proactor at the end of its scope, also when an exception leaves it. Declared last, it
+/// makes the natural order of declarations right: handlers that are still to run find all that was
+/// declared between the proactor and this.
+///
+///   Proactor proactor;
+///   Session session{proactor};        // its handlers use it
+///   const FinishAtEnd end{proactor};
+class FinishAtEnd {
+ public:
+  /// REQUIRES: the proactor outlives this; at the end as finish().
+  explicit FinishAtEnd(Proactor& proactor) noexcept : proactor_(proactor) {}
+  FinishAtEnd(const FinishAtEnd&) = delete;
+  FinishAtEnd& operator=(const FinishAtEnd&) = delete;
+  ~FinishAtEnd() { proactor_.finish(); }
+
+ private:
+  Proactor& proactor_;
 };
 
 }  // namespace baton
