@@ -33,6 +33,7 @@
 #include "baton/export.hpp"
 #include "baton/handle.hpp"
 #include "baton/limits.hpp"
+#include "baton/misuse.hpp"
 #include "baton/operation.hpp"
 #include "baton/proactor.hpp"
 #include "baton/result.hpp"
@@ -236,8 +237,13 @@ class BATON_EXPORT IoObject {
   [[nodiscard]] NativeHandle native() const noexcept {
     return handle_ != nullptr ? handle_->native() : invalid_handle;
   }
-  /// REQUIRES: not default-constructed.
-  [[nodiscard]] Proactor& proactor() const noexcept { return *proactor_; }
+  /// REQUIRES: not default-constructed; else the program ends with a sentence.
+  [[nodiscard]] Proactor& proactor() const noexcept {
+    if (proactor_ == nullptr) {
+      detail::misused("an object that was default-constructed has no proactor: open one first");
+    }
+    return *proactor_;
+  }
 
   /// Asks for the early end of everything that is pending on it. Any thread.
   CancelResult cancel() noexcept;
