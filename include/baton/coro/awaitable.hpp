@@ -60,6 +60,7 @@ class CancellationHook {
 /// lock is held during a start.
 class BATON_EXPORT OperationAwaiter {
  public:
+  using keeps_task_context = void;
   OperationAwaiter(Proactor* proactor, Operation& operation) noexcept
       : proactor_(proactor), operation_(&operation) {}
   OperationAwaiter(const OperationAwaiter&) = delete;
@@ -188,6 +189,7 @@ class StopHook final : public CancellationHook {
 template <class Inner, class Hook>
 class [[nodiscard("nothing is started until it is awaited")]] Cancellable {
  public:
+  using keeps_task_context = void;
   template <class Token>
   Cancellable(Inner&& inner, Token&& token) noexcept
       : inner_(std::move(inner)), hook_(std::forward<Token>(token)) {}
