@@ -153,8 +153,8 @@ class [[nodiscard("nothing is started until it is awaited")]] Awaitable<Request,
 };
 
 template <class Request, OwnedHandler Handler>
-std::error_code start_owned(Proactor* proactor, Operation& operation, Request request,
-                            Handler handler) noexcept {
+[[nodiscard]] std::error_code start_owned(Proactor* proactor, Operation& operation, Request request,
+                                          Handler handler) noexcept {
   if (operation.is_pending()) return make_error_code(errc::operation_in_use);
   if (const std::error_code error = request.fill(operation)) return error;
   if constexpr (!std::same_as<Handler, KeepHandler>) operation.set_handler(handler);
@@ -164,7 +164,8 @@ std::error_code start_owned(Proactor* proactor, Operation& operation, Request re
 }
 
 template <class Request, CachedHandler Handler>
-std::error_code start_cached(Proactor* proactor, Request request, Handler&& handler) noexcept {
+[[nodiscard]] std::error_code start_cached(Proactor* proactor, Request request,
+                                           Handler&& handler) noexcept {
   if (proactor == nullptr) return make_error_code(errc::handle_closed);
   CachedOperation* const operation = proactor->take_cached();
   if (operation == nullptr) return std::make_error_code(std::errc::not_enough_memory);
@@ -255,11 +256,11 @@ class BATON_EXPORT IoObject {
     return awaitable(detail::CloseRequest{*this}, detail::NoBytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code close(Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code close(Handler&& handler) noexcept {
     return start_cached(detail::CloseRequest{*this}, std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code close(Operation& operation, Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code close(Operation& operation, Handler handler = {}) noexcept {
     return start_owned(operation, detail::CloseRequest{*this}, handler);
   }
   /// Close, and nobody waits for it. Does nothing when closed.
@@ -309,12 +310,12 @@ class BATON_EXPORT IoObject {
     return {proactor_, std::move(request), std::move(finish)};
   }
   template <class Request, class Handler>
-  std::error_code start_cached(Request request, Handler&& handler) const noexcept {
+  [[nodiscard]] std::error_code start_cached(Request request, Handler&& handler) const noexcept {
     return detail::start_cached(proactor_, std::move(request), std::forward<Handler>(handler));
   }
   template <class Request, class Handler>
-  std::error_code start_owned(Operation& operation, Request request,
-                              Handler handler) const noexcept {
+  [[nodiscard]] std::error_code start_owned(Operation& operation, Request request,
+                                            Handler handler) const noexcept {
     return detail::start_owned(proactor_, operation, std::move(request), handler);
   }
 

@@ -183,7 +183,7 @@ class BATON_EXPORT Proactor {
   /// Starts a prepared operation. An error means that nothing was started and no completion comes:
   /// it is in use, its handle is closed, a limit is reached, the proactor is stopped, or no
   /// processor takes it. Everything else, EBADF included, is a completion.
-  std::error_code start(Operation& operation) noexcept;
+  [[nodiscard]] std::error_code start(Operation& operation) noexcept;
 
   /// Asks for the early end of one activation. REQUIRES: the operation object is alive during the
   /// call.
@@ -200,13 +200,13 @@ class BATON_EXPORT Proactor {
 
   /// Queues an operation as complete: its handler runs on a thread in run(). Like start, refuses
   /// one in use.
-  std::error_code post(Operation& operation, Notify level = Notify::strong,
-                       Home home = {}) noexcept;
+  [[nodiscard]] std::error_code post(Operation& operation, Notify level = Notify::strong,
+                                     Home home = {}) noexcept;
   /// Posts a callable void(), in an operation from the cache. Throws what copying it throws, and
   /// then nothing was posted.
   template <class Function>
     requires std::invocable<Function&>
-  std::error_code post(Function&& function) {
+  [[nodiscard]] std::error_code post(Function&& function) {
     auto handler = [call = std::forward<Function>(function)](Operation&) mutable { call(); };
     CachedOperation* operation = take_cached();
     if (operation == nullptr) return std::make_error_code(std::errc::not_enough_memory);
@@ -216,7 +216,7 @@ class BATON_EXPORT Proactor {
   }
 
   /// A timer without an object: completes without error at `when`; cancel(operation) ends it early.
-  std::error_code start_timer(Operation& operation, Deadline when) noexcept;
+  [[nodiscard]] std::error_code start_timer(Operation& operation, Deadline when) noexcept;
 
   /// Gives a pending timer, or a pending operation that was started with a deadline, another one:
   /// earlier or later, without a completion in between, and cheaply when it is later, as with the
@@ -232,7 +232,7 @@ class BATON_EXPORT Proactor {
   [[nodiscard]] CachedOperation* take_cached() noexcept;
   void give_back(CachedOperation& operation) noexcept;
   template <class Start>
-  std::error_code start_cached(CachedOperation& operation, Start&& begin) noexcept {
+  [[nodiscard]] std::error_code start_cached(CachedOperation& operation, Start&& begin) noexcept {
     const std::error_code error = begin(operation);
     if (error) {
       operation.destroy_handler();
@@ -262,7 +262,7 @@ class BATON_EXPORT Proactor {
   /// every processor, waits until the engines have let go, closes the descriptor (a borrowed one is
   /// only let go) and completes last. The handle is invalid once it is complete. REQUIRES: kind
   /// close, prepared. start() does the same for an operation of kind close.
-  std::error_code close(Handle& handle, Operation& operation) noexcept;
+  [[nodiscard]] std::error_code close(Handle& handle, Operation& operation) noexcept;
   /// The same, and nobody waits for it. Never fails; does nothing if a close is under way.
   void close_detached(Handle& handle) noexcept;
   /// close(2) of this handle may block (SO_LINGER was set): it is done off the threads in run().

@@ -206,7 +206,7 @@ class [[nodiscard("nothing is started until it is awaited")]] Cancellable {
     inner_.limit(when);
     return std::move(*this);
   }
-  Cancellable timeout(Duration span) && noexcept {
+  Cancellable timeout(AnyDuration span) && noexcept {
     inner_.limit(span);
     return std::move(*this);
   }
@@ -228,7 +228,7 @@ class AwaiterModifiers : public OperationAwaiter {
     return std::move(self());
   }
   /// The same, counted from now by the proactor's clock.
-  [[nodiscard]] Derived timeout(Duration span) && noexcept {
+  [[nodiscard]] Derived timeout(AnyDuration span) && noexcept {
     self().limit(span);
     return std::move(self());
   }
@@ -242,7 +242,7 @@ class AwaiterModifiers : public OperationAwaiter {
 
   // For the modifiers.
   void limit(Deadline when) noexcept { operation().set_deadline(when); }
-  void limit(Duration span) noexcept {
+  void limit(AnyDuration span) noexcept {
     if (proactor() != nullptr) self().limit(Deadline::after(span, proactor()->now()));
   }
 
