@@ -93,7 +93,8 @@ TEST_P(NaturalOrder, handlers_find_what_they_use) {
   sessions(GetParam(), false, told);
   ASSERT_EQ(told.errors.size(), 3U);
   for (const std::error_code& error : told.errors) {
-    EXPECT_EQ(error, std::errc::operation_canceled);
+    // The scope's task may come to its read only now.
+    EXPECT_TRUE(error == std::errc::operation_canceled || error == errc::stopped);
   }
 }
 TEST_P(NaturalOrder, also_when_an_exception_leaves) {
