@@ -54,12 +54,16 @@ class Server {
 
  private:
   void accept() {
-    acceptor_.accept(operation_, [this](baton::Operation& operation) {
+    const auto error = acceptor_.accept(operation_, [this](baton::Operation& operation) {
       // An accept stays pending through a shortage of descriptors; it ends for good only by cancel
       // or close.
       if (auto peer = acceptor_.take(operation)) Session::begin(std::move(*peer));
-      accept();  // fails, and ends the chain, when the proactor stops
+      accept();
     });
+    // The chain ends when the proactor does: nothing was started, and no handler will run.
+    if (error && error != baton::errc::stopped) {
+      std::fprintf(stderr, "no more connections: %s\n", error.message().c_str());
+    }
   }
 
   baton::Acceptor acceptor_;

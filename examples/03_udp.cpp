@@ -26,10 +26,13 @@ class Echo {
  private:
   void receive() {
     // Buffer and endpoint belong to Baton until the handler is entered.
-    socket_->receive_from(buffer_, peer_, [this](baton::Operation& received) {
+    const auto error = socket_->receive_from(buffer_, peer_, [this](baton::Operation& received) {
       if (!received.failed()) answer(received.bytes());
       if (received.error() != std::errc::operation_canceled && received.failed()) receive();
     });
+    if (error && error != baton::errc::stopped) {
+      std::fprintf(stderr, "not received: %s\n", error.message().c_str());
+    }
   }
   void answer(std::size_t bytes) {
     const auto error = socket_->send_to({buffer_.data(), bytes}, peer_, [this](baton::Operation&) {

@@ -24,7 +24,7 @@ class Ticker {
 
  private:
   void tick_at(baton::Deadline when) {
-    timer_.wait_until(when, [this](baton::Operation& operation) {
+    const auto error = timer_.wait_until(when, [this](baton::Operation& operation) {
       if (operation.failed()) return;  // cancelled
       std::printf("tick\n");
       if (--left_ == 0) {
@@ -33,6 +33,7 @@ class Ticker {
         tick_at(baton::Deadline::after(20ms, timer_.expires()));
       }
     });
+    if (error) std::fprintf(stderr, "no more ticks: %s\n", error.message().c_str());
   }
   baton::Timer timer_;
   std::uint32_t left_;
@@ -62,9 +63,10 @@ int main(int argc, char** argv) {
   proactor.spawn(until_signal(baton::SignalSet::open(proactor, {SIGINT, SIGTERM}).value()));
 
   baton::Timer never{proactor};
-  never.wait_for(1h, [](baton::Operation& operation) {
+  const auto error = never.wait_for(1h, [](baton::Operation& operation) {
     std::printf("an hour is too long: %s\n", operation.error().message().c_str());
   });
+  if (error) std::fprintf(stderr, "not started: %s\n", error.message().c_str());
   never.cancel();
 
   proactor.spawn(impatient(proactor));

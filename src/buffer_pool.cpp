@@ -13,6 +13,7 @@
 #include <atomic>
 #include <limits>
 #include <new>
+#include <stdexcept>
 
 #include "base/assert.hpp"
 
@@ -61,6 +62,9 @@ struct BufferPool::Impl {
 };
 
 BufferPool::BufferPool(std::size_t block_size, std::size_t count) {
+  if (block_size == 0 && count != 0) {
+    throw std::invalid_argument("a pool of blocks of 0 bytes: a block has at least 1");
+  }
   constexpr std::size_t half = std::numeric_limits<std::size_t>::max() / 2;
   if (count >= count_end || (count != 0 && block_size > half / count))
     throw std::bad_array_new_length();

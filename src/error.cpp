@@ -2,6 +2,11 @@
 // equals.
 #include "baton/error.hpp"
 
+#include <cstdio>
+#include <cstdlib>
+
+#include "baton/misuse.hpp"
+
 namespace baton {
 namespace {
 
@@ -105,4 +110,18 @@ const std::error_category& error_category() noexcept {
   return category;
 }
 
+namespace detail {
+
+void misused(const char* sentence) noexcept {
+  std::fprintf(stderr, "baton: %s\n", sentence);
+  std::abort();
+}
+
+void misused(const char* sentence, const std::error_code& error) noexcept {
+  std::fprintf(stderr, "baton: %s (%s:%d, %s)\n", sentence, error.category().name(), error.value(),
+               error.message().c_str());
+  std::abort();
+}
+
+}  // namespace detail
 }  // namespace baton

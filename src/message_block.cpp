@@ -129,7 +129,10 @@ void MessageBlock::commit(std::size_t count) noexcept {
 }
 
 std::error_code MessageBlock::grow(std::size_t bytes) noexcept {
-  BATON_ASSERT(pool_ != nullptr);
+  if (pool_ == nullptr) {
+    if (bytes == 0) return {};
+    return errc::pool_exhausted;
+  }
   std::size_t room = 0;
   for (const MessagePool::Link* link = with_room(); link != nullptr; link = link->next) {
     if (!link->shared()) room += pool_->block_size_ - link->end;

@@ -291,6 +291,9 @@ void Proactor::stop() noexcept { core_->stop(); }
 bool Proactor::stopped() const noexcept { return core_->stopped(); }
 void Proactor::restart() noexcept { core_->restart(); }
 void Proactor::drain(Deadline deadline) noexcept { core_->drain(deadline); }
+void Proactor::finish() noexcept {
+  if (!core_->forked()) core_->finish();
+}
 
 bool Proactor::move_deadline(Operation& operation, Deadline deadline) noexcept {
   return core_->move_deadline(operation, deadline);
@@ -311,12 +314,11 @@ void Proactor::give_back(CachedOperation& operation) noexcept {
 }
 
 void Proactor::on_task_exception(std::function<void(std::exception_ptr)> handler) {
-  core_->task_exception_handler = std::move(handler);
+  core_->task_exceptions.set_handler(std::move(handler));
 }
 
 void Proactor::task_failed(std::exception_ptr exception) noexcept {
-  if (!core_->task_exception_handler) std::terminate();
-  core_->task_exception_handler(std::move(exception));
+  core_->task_exceptions.tell(std::move(exception));
 }
 
 Result<Handle*> Proactor::adopt(NativeHandle native, HandleKind kind, Ownership ownership,
@@ -328,7 +330,7 @@ std::error_code Proactor::close(Handle& handle, Operation& operation) noexcept {
 }
 void Proactor::close_detached(Handle& handle) noexcept { core_->close_detached(handle); }
 void Proactor::set_close_may_block(Handle& handle, bool may_block) noexcept {
-  OperationAccess::close_may_block(handle) = may_block;
+  OperationAccess::set_close_may_block(handle, may_block);
 }
 
 std::uint32_t Proactor::lanes() const noexcept { return core_->lanes(); }
@@ -352,7 +354,7 @@ Result<void, Failure> Proactor::reopen() {
   core_->abandon_after_fork();
   auto fresh = Opener{core_->config}.open();
   if (!fresh) return unexpected{fresh.error()};
-  (*fresh)->task_exception_handler = core_->task_exception_handler;
+  (*fresh)->task_exceptions.take_over_after_fork(core_->task_exceptions);
   // Objects of the parent may still name handles of the old core: its records stay, closed.
   (*fresh)->ancestor = std::move(core_);
   core_ = std::move(*fresh);

@@ -64,6 +64,7 @@ PLAIN = {
     "baton/interest.hpp",
     "baton/limits.hpp",
     "baton/log.hpp",
+    "baton/misuse.hpp",
     "baton/reason_code.hpp",
     "baton/result.hpp",
     "baton/version.hpp",

@@ -57,12 +57,12 @@ class BATON_EXPORT Acceptor : public IoObject, public SocketOptions<Acceptor> {
   /// is closed.
   [[nodiscard]] auto accept() noexcept { return awaitable(accepting(nullptr), taking()); }
   template <detail::CachedHandler Handler>
-  std::error_code accept(Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code accept(Handler&& handler) noexcept {
     return start_cached(accepting(nullptr),
                         detail::taking_back(std::forward<Handler>(handler), taking()));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code accept(Operation& operation, Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code accept(Operation& operation, Handler handler = {}) noexcept {
     return start_owned(operation, accepting(nullptr), handler);
   }
   /// The same, and stores the peer's address, which must live until completion.
@@ -70,7 +70,8 @@ class BATON_EXPORT Acceptor : public IoObject, public SocketOptions<Acceptor> {
     return awaitable(accepting(&peer), taking());
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code accept(Operation& operation, Endpoint& peer, Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code accept(Operation& operation, Endpoint& peer,
+                                       Handler handler = {}) noexcept {
     return start_owned(operation, accepting(&peer), handler);
   }
 
@@ -78,7 +79,9 @@ class BATON_EXPORT Acceptor : public IoObject, public SocketOptions<Acceptor> {
   /// before. When the proactor cannot take one more handle, the connection is closed. An operation
   /// of the caller keeps the connection until it is taken.
   static Result<StreamSocket> take(Proactor& proactor, Operation& operation) noexcept;
+  /// The same; errc::handle_closed of an acceptor that was default-constructed.
   Result<StreamSocket> take(Operation& operation) const noexcept {
+    if (proactor_if_any() == nullptr) return unexpected{make_error_code(errc::handle_closed)};
     return take(proactor(), operation);
   }
 

@@ -29,6 +29,7 @@
 #include "baton/limits.hpp"
 #include "baton/log.hpp"
 #include "baton/message_block.hpp"
+#include "baton/misuse.hpp"
 #include "baton/operation.hpp"
 #include "baton/operation_queue.hpp"
 #include "baton/pending.hpp"

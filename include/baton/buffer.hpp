@@ -12,19 +12,48 @@
 
 namespace baton {
 
+struct MutableBuffer;
+struct ConstBuffer;
+
+namespace detail {
+
+/// What has no meaning as bytes: a list of buffers or of texts would be sent as pointers and sizes.
+template <class Element>
+concept ViewOrPointer = std::is_pointer_v<Element> || std::is_member_pointer_v<Element> ||
+                        std::is_null_pointer_v<Element> || std::is_same_v<Element, MutableBuffer> ||
+                        std::is_same_v<Element, ConstBuffer> || std::ranges::enable_view<Element>;
+
+/// Says why a range is no buffer, when it is compiled.
+template <class Range>
+constexpr void check_that_it_is_bytes() noexcept {
+  using Element =
+      std::remove_cv_t<typename decltype(std::span{std::declval<Range&>()})::element_type>;
+  static_assert(!ViewOrPointer<Element>,
+                "a buffer is bytes, and this range holds pointers, views or buffers: give a list "
+                "of buffers to the _vectored form");
+  static_assert(std::is_trivially_copyable_v<Element>,
+                "a buffer is bytes, and the elements of this range are objects that may not be "
+                "copied as such");
+}
+
+}  // namespace detail
+
 struct MutableBuffer {
   void* data = nullptr;
   std::size_t size = 0;
 
   constexpr MutableBuffer() noexcept = default;
   constexpr MutableBuffer(void* memory, std::size_t bytes) noexcept : data(memory), size(bytes) {}
-  /// From anything contiguous and writable: std::array, std::vector, std::span of bytes or chars.
+  /// From anything contiguous and writable whose elements are plain data: std::array, std::vector,
+  /// std::span of bytes, chars or numbers.
   template <class Range>
     requires requires(Range& range) {
       std::span{range};
     } && (!std::is_const_v<typename decltype(std::span{std::declval<Range&>()})::element_type>)
   constexpr MutableBuffer(Range&& range) noexcept  // NOLINT: a view, implicit on purpose
-      : data(std::span{range}.data()), size(std::span{range}.size_bytes()) {}
+      : data(std::span{range}.data()), size(std::span{range}.size_bytes()) {
+    detail::check_that_it_is_bytes<Range>();
+  }
 };
 
 struct ConstBuffer {
@@ -50,11 +79,35 @@ struct ConstBuffer {
                  (!std::is_same_v<std::remove_cvref_t<Range>, MutableBuffer>) &&
                  (!std::is_same_v<std::remove_cvref_t<Range>, ConstBuffer>)
   constexpr ConstBuffer(const Range& range) noexcept  // NOLINT: a view, implicit on purpose
-      : data(std::span{range}.data()), size(std::span{range}.size_bytes()) {}
+      : data(std::span{range}.data()), size(std::span{range}.size_bytes()) {
+    detail::check_that_it_is_bytes<const Range>();
+  }
 };
 
-/// Scatter and gather lists: the list itself must live as long as the buffers.
-using MutableBuffers = std::span<const MutableBuffer>;
-using ConstBuffers = std::span<const ConstBuffer>;
+/// A scatter or gather list: a view of the caller's buffers. The list itself must live as long as
+/// the buffers, so a temporary one is refused; a std::span may be one, for it is a view as well.
+template <class Buffer>
+class BufferList : public std::span<const Buffer> {
+ public:
+  constexpr BufferList() noexcept = default;
+  constexpr BufferList(const Buffer* first, std::size_t count) noexcept
+      : std::span<const Buffer>(first, count) {}
+  template <class Range>
+    requires std::is_convertible_v<Range&, std::span<const Buffer> >
+  constexpr BufferList(Range&& list) noexcept  // NOLINT: a view, implicit on purpose
+      : std::span<const Buffer>(list) {
+    static_assert(std::is_lvalue_reference_v<Range> || std::ranges::enable_view<Range>,
+                  "a list of buffers must live until the operation is complete: give it a name, a "
+                  "temporary is gone before");
+  }
+};
+
+using MutableBuffers = BufferList<MutableBuffer>;
+using ConstBuffers = BufferList<ConstBuffer>;
 
 }  // namespace baton
+
+template <class Buffer>
+inline constexpr bool std::ranges::enable_view<baton::BufferList<Buffer> > = true;
+template <class Buffer>
+inline constexpr bool std::ranges::enable_borrowed_range<baton::BufferList<Buffer> > = true;

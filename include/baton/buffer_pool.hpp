@@ -13,7 +13,8 @@ namespace baton {
 
 class BATON_EXPORT BufferPool {
  public:
-  /// `count` blocks of `block_size` bytes, allocated at once. Throws std::bad_alloc.
+  /// `count` blocks of `block_size` bytes, allocated at once. Throws std::bad_alloc, and
+  /// std::invalid_argument for blocks of no bytes: they would all be one.
   BufferPool(std::size_t block_size, std::size_t count);
   ~BufferPool();  ///< REQUIRES: every block is back
   BufferPool(const BufferPool&) = delete;

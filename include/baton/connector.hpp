@@ -72,14 +72,15 @@ class BATON_EXPORT Connector {
     return {proactor_, {proactor_, endpoint, home_}, *this};
   }
   template <detail::CachedHandler Handler>
-  std::error_code connect(Endpoint endpoint, Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code connect(Endpoint endpoint, Handler&& handler) noexcept {
     return detail::start_cached(
         proactor_, detail::ConnectRequest<Endpoint>{proactor_, endpoint, home_},
         detail::taking_back(std::forward<Handler>(handler), Take{proactor_}));
   }
   /// The endpoint must live until completion.
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code connect(Operation& operation, Endpoint& endpoint, Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code connect(Operation& operation, Endpoint& endpoint,
+                                        Handler handler = {}) noexcept {
     return detail::start_owned(proactor_, operation,
                                detail::ConnectRequest<Endpoint*>{proactor_, &endpoint, home_},
                                handler);
@@ -96,12 +97,12 @@ class BATON_EXPORT Connector {
   /// Ends at once when cancelled or when the proactor stops.
   // Not an options struct: gcc 12 destroys a token in a braced argument of an await twice.
   [[nodiscard]] Task<Result<StreamSocket>> connect_any(
-      std::vector<Endpoint> endpoints, Duration attempt_timeout = std::chrono::seconds(10),
+      std::vector<Endpoint> endpoints, AnyDuration attempt_timeout = std::chrono::seconds(10),
       CancellationToken token = {});
   /// The same with a callable void(Result<StreamSocket>), which may run inside this call if nothing
   /// could be started.
   template <std::invocable<Result<StreamSocket>> Handler>
-  void connect_any(std::vector<Endpoint> endpoints, Duration attempt_timeout,
+  void connect_any(std::vector<Endpoint> endpoints, AnyDuration attempt_timeout,
                    CancellationToken token, Handler handler) {
     proactor_->spawn(report(connect_any(std::move(endpoints), attempt_timeout, std::move(token)),
                             std::move(handler)));

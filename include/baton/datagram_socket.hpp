@@ -52,12 +52,13 @@ class BATON_EXPORT DatagramSocket : public IoObject, public SocketOptions<Datagr
     return awaitable(receiving(buffer, &peer), detail::Bytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code receive_from(MutableBuffer buffer, Endpoint& peer, Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code receive_from(MutableBuffer buffer, Endpoint& peer,
+                                             Handler&& handler) noexcept {
     return start_cached(receiving(buffer, &peer), std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code receive_from(Operation& operation, MutableBuffer buffer, Endpoint& peer,
-                               Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code receive_from(Operation& operation, MutableBuffer buffer,
+                                             Endpoint& peer, Handler handler = {}) noexcept {
     return start_owned(operation, receiving(buffer, &peer), handler);
   }
 
@@ -67,13 +68,14 @@ class BATON_EXPORT DatagramSocket : public IoObject, public SocketOptions<Datagr
     return awaitable(detail::EndpointRequest{sending(buffer, nullptr), peer}, detail::Bytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code send_to(ConstBuffer buffer, const Endpoint& peer, Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code send_to(ConstBuffer buffer, const Endpoint& peer,
+                                        Handler&& handler) noexcept {
     return start_cached(detail::EndpointRequest{sending(buffer, nullptr), peer},
                         std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code send_to(Operation& operation, ConstBuffer buffer, Endpoint& peer,
-                          Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code send_to(Operation& operation, ConstBuffer buffer, Endpoint& peer,
+                                        Handler handler = {}) noexcept {
     return start_owned(operation, sending(buffer, &peer), handler);
   }
 
@@ -82,11 +84,12 @@ class BATON_EXPORT DatagramSocket : public IoObject, public SocketOptions<Datagr
     return awaitable(receiving(buffer, nullptr), detail::Bytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code read(MutableBuffer buffer, Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code read(MutableBuffer buffer, Handler&& handler) noexcept {
     return start_cached(receiving(buffer, nullptr), std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code read(Operation& operation, MutableBuffer buffer, Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code read(Operation& operation, MutableBuffer buffer,
+                                     Handler handler = {}) noexcept {
     return start_owned(operation, receiving(buffer, nullptr), handler);
   }
 
@@ -95,11 +98,12 @@ class BATON_EXPORT DatagramSocket : public IoObject, public SocketOptions<Datagr
     return awaitable(sending(buffer, nullptr), detail::Bytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code write(ConstBuffer buffer, Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code write(ConstBuffer buffer, Handler&& handler) noexcept {
     return start_cached(sending(buffer, nullptr), std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code write(Operation& operation, ConstBuffer buffer, Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code write(Operation& operation, ConstBuffer buffer,
+                                      Handler handler = {}) noexcept {
     return start_owned(operation, sending(buffer, nullptr), handler);
   }
 
@@ -109,12 +113,12 @@ class BATON_EXPORT DatagramSocket : public IoObject, public SocketOptions<Datagr
     return awaitable(list_request(OperationKind::read_datagram, 0, list), detail::Bytes{});
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code read_vectored(Operation& operation, MutableBuffers list,
-                                Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code read_vectored(Operation& operation, MutableBuffers list,
+                                              Handler handler = {}) noexcept {
     return start_owned(operation, list_request(OperationKind::read_datagram, 0, list), handler);
   }
   template <detail::CachedHandler Handler>
-  std::error_code read_vectored(MutableBuffers list, Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code read_vectored(MutableBuffers list, Handler&& handler) noexcept {
     return start_cached(list_request(OperationKind::read_datagram, 0, list),
                         std::forward<Handler>(handler));
   }
@@ -122,13 +126,13 @@ class BATON_EXPORT DatagramSocket : public IoObject, public SocketOptions<Datagr
     return awaitable(list_request(OperationKind::write_datagram, 0, list), detail::Bytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code write_vectored(ConstBuffers list, Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code write_vectored(ConstBuffers list, Handler&& handler) noexcept {
     return start_cached(list_request(OperationKind::write_datagram, 0, list),
                         std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code write_vectored(Operation& operation, ConstBuffers list,
-                                 Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code write_vectored(Operation& operation, ConstBuffers list,
+                                               Handler handler = {}) noexcept {
     return start_owned(operation, list_request(OperationKind::write_datagram, 0, list), handler);
   }
 

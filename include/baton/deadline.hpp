@@ -8,10 +8,37 @@
 #include <compare>
 #include <cstdint>
 #include <limits>
+#include <ratio>
+#include <type_traits>
 
 namespace baton {
 
 using Duration = std::chrono::nanoseconds;
+
+/// A length of time as a parameter: from every std::chrono duration. What nanoseconds cannot hold
+/// saturates (292 years and more are as good as never), and fractions are rounded up.
+class AnyDuration {
+ public:
+  template <class Rep, class Period>
+  constexpr AnyDuration(
+      std::chrono::duration<Rep, Period> span) noexcept  // NOLINT: as chrono's own
+      : span_(saturated(span)) {}
+  constexpr operator Duration() const noexcept { return span_; }  // NOLINT
+
+ private:
+  template <class Rep, class Period>
+  static constexpr Duration saturated(std::chrono::duration<Rep, Period> span) noexcept {
+    if constexpr (std::is_same_v<std::chrono::duration<Rep, Period>, Duration>) {
+      return span;
+    } else {
+      const auto wide = std::chrono::duration<long double, std::nano>(span).count();
+      if (!(wide > static_cast<long double>(Duration::min().count()))) return Duration::min();
+      if (wide >= static_cast<long double>(Duration::max().count())) return Duration::max();
+      return std::chrono::ceil<Duration>(span);
+    }
+  }
+  Duration span_;
+};
 
 /// An absolute point of the monotonic clock in nanoseconds, or never, or "immediately" (already
 /// past). A value type; saturates instead of overflowing.
@@ -30,14 +57,15 @@ class Deadline {
     return at_ns(std::chrono::duration_cast<Duration>(when.time_since_epoch()).count());
   }
   /// `from` plus `span`, saturating at never() (or at immediately() for negative spans).
-  static constexpr Deadline after(Duration span, Deadline from) noexcept {
+  static constexpr Deadline after(AnyDuration length, Deadline from) noexcept {
+    const Duration span = length;
     if (from.is_never()) return never();
     if (span.count() <= 0) return from;
-    if (span.count() > never_ns - from.ns_) return never();
+    if (from.ns_ > 0 && span.count() > never_ns - from.ns_) return never();
     return at_ns(from.ns_ + span.count());
   }
   /// `span` from now by the system's clock. Under a simulated clock use Proactor::now().
-  static Deadline after(Duration span) noexcept {
+  static Deadline after(AnyDuration span) noexcept {
     return after(span, at(std::chrono::steady_clock::now()));
   }
 

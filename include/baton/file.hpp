@@ -31,7 +31,7 @@ enum class FileFlags : std::uint16_t {
   create = 1U << 2,     ///< make it if it does not exist
   exclusive = 1U << 3,  ///< with create: EEXIST if it does
   truncate = 1U << 4,   ///< throw away what is in it
-  append = 1U << 5,     ///< every write goes to the end: use append() and append_all()
+  append = 1U << 5,     ///< every write goes to the end: use append_all()
   direct = 1U << 6,     ///< past the page cache: buffers, sizes, offsets aligned (O_DIRECT)
   sync = 1U << 7,       ///< a write is complete when it is on the device (O_SYNC)
   data_sync = 1U << 8,  ///< the same without metadata that is not needed to read it (O_DSYNC)
@@ -53,7 +53,7 @@ class BATON_EXPORT File : public IoObject {
   File() noexcept = default;  ///< closed
 
   /// Errors: the system's; EINVAL for what is neither a regular file nor a block device (a FIFO or
-  /// a terminal goes to Pipe); Proactor::adopt's.
+  /// a terminal goes to Pipe), and for a path with a zero byte in it; Proactor::adopt's.
   static Result<File> open(Proactor& proactor, const std::string& path, FileFlags flags,
                            FileOptions options = {}) noexcept;
   /// From a descriptor (see Proactor::adopt). Refuses what open() refuses: a FIFO, a socket or a
@@ -69,12 +69,13 @@ class BATON_EXPORT File : public IoObject {
     return awaitable(reading(0, offset, buffer), detail::Bytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code read_at(std::uint64_t offset, MutableBuffer buffer, Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code read_at(std::uint64_t offset, MutableBuffer buffer,
+                                        Handler&& handler) noexcept {
     return start_cached(reading(0, offset, buffer), std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code read_at(Operation& operation, std::uint64_t offset, MutableBuffer buffer,
-                          Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code read_at(Operation& operation, std::uint64_t offset,
+                                        MutableBuffer buffer, Handler handler = {}) noexcept {
     return start_owned(operation, reading(0, offset, buffer), handler);
   }
 
@@ -83,14 +84,15 @@ class BATON_EXPORT File : public IoObject {
     return awaitable(reading(Operation::exactly, offset, buffer), detail::Bytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code read_exactly_at(std::uint64_t offset, MutableBuffer buffer,
-                                  Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code read_exactly_at(std::uint64_t offset, MutableBuffer buffer,
+                                                Handler&& handler) noexcept {
     return start_cached(reading(Operation::exactly, offset, buffer),
                         std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code read_exactly_at(Operation& operation, std::uint64_t offset, MutableBuffer buffer,
-                                  Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code read_exactly_at(Operation& operation, std::uint64_t offset,
+                                                MutableBuffer buffer,
+                                                Handler handler = {}) noexcept {
     return start_owned(operation, reading(Operation::exactly, offset, buffer), handler);
   }
 
@@ -99,13 +101,14 @@ class BATON_EXPORT File : public IoObject {
     return awaitable(reading_list(offset, list), detail::Bytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code read_vectored_at(std::uint64_t offset, MutableBuffers list,
-                                   Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code read_vectored_at(std::uint64_t offset, MutableBuffers list,
+                                                 Handler&& handler) noexcept {
     return start_cached(reading_list(offset, list), std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code read_vectored_at(Operation& operation, std::uint64_t offset, MutableBuffers list,
-                                   Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code read_vectored_at(Operation& operation, std::uint64_t offset,
+                                                 MutableBuffers list,
+                                                 Handler handler = {}) noexcept {
     return start_owned(operation, reading_list(offset, list), handler);
   }
 
@@ -116,12 +119,13 @@ class BATON_EXPORT File : public IoObject {
     return awaitable(writing(0, offset, buffer), detail::Bytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code write_at(std::uint64_t offset, ConstBuffer buffer, Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code write_at(std::uint64_t offset, ConstBuffer buffer,
+                                         Handler&& handler) noexcept {
     return start_cached(writing(0, offset, buffer), std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code write_at(Operation& operation, std::uint64_t offset, ConstBuffer buffer,
-                           Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code write_at(Operation& operation, std::uint64_t offset,
+                                         ConstBuffer buffer, Handler handler = {}) noexcept {
     return start_owned(operation, writing(0, offset, buffer), handler);
   }
 
@@ -130,14 +134,14 @@ class BATON_EXPORT File : public IoObject {
     return awaitable(writing(Operation::exactly, offset, buffer), detail::Bytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code write_all_at(std::uint64_t offset, ConstBuffer buffer,
-                               Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code write_all_at(std::uint64_t offset, ConstBuffer buffer,
+                                             Handler&& handler) noexcept {
     return start_cached(writing(Operation::exactly, offset, buffer),
                         std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code write_all_at(Operation& operation, std::uint64_t offset, ConstBuffer buffer,
-                               Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code write_all_at(Operation& operation, std::uint64_t offset,
+                                             ConstBuffer buffer, Handler handler = {}) noexcept {
     return start_owned(operation, writing(Operation::exactly, offset, buffer), handler);
   }
 
@@ -146,13 +150,14 @@ class BATON_EXPORT File : public IoObject {
     return awaitable(writing_list(offset, list), detail::Bytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code write_all_vectored_at(std::uint64_t offset, ConstBuffers list,
-                                        Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code write_all_vectored_at(std::uint64_t offset, ConstBuffers list,
+                                                      Handler&& handler) noexcept {
     return start_cached(writing_list(offset, list), std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code write_all_vectored_at(Operation& operation, std::uint64_t offset,
-                                        ConstBuffers list, Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code write_all_vectored_at(Operation& operation, std::uint64_t offset,
+                                                      ConstBuffers list,
+                                                      Handler handler = {}) noexcept {
     return start_owned(operation, writing_list(offset, list), handler);
   }
 
@@ -162,12 +167,12 @@ class BATON_EXPORT File : public IoObject {
     return awaitable(appending(buffer), detail::Bytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code append_all(ConstBuffer buffer, Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code append_all(ConstBuffer buffer, Handler&& handler) noexcept {
     return start_cached(appending(buffer), std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code append_all(Operation& operation, ConstBuffer buffer,
-                             Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code append_all(Operation& operation, ConstBuffer buffer,
+                                           Handler handler = {}) noexcept {
     return start_owned(operation, appending(buffer), handler);
   }
 
@@ -177,22 +182,22 @@ class BATON_EXPORT File : public IoObject {
   /// read it. Covers writes that were complete when it was started. Result<void>.
   [[nodiscard]] auto sync() noexcept { return awaitable(syncing(0), detail::NoBytes{}); }
   template <detail::CachedHandler Handler>
-  std::error_code sync(Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code sync(Handler&& handler) noexcept {
     return start_cached(syncing(0), std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code sync(Operation& operation, Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code sync(Operation& operation, Handler handler = {}) noexcept {
     return start_owned(operation, syncing(0), handler);
   }
   [[nodiscard]] auto data_sync() noexcept {
     return awaitable(syncing(Operation::data_only), detail::NoBytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code data_sync(Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code data_sync(Handler&& handler) noexcept {
     return start_cached(syncing(Operation::data_only), std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code data_sync(Operation& operation, Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code data_sync(Operation& operation, Handler handler = {}) noexcept {
     return start_owned(operation, syncing(Operation::data_only), handler);
   }
 

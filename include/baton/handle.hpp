@@ -50,7 +50,9 @@ class Handle {
   /// Opened with O_APPEND: every write goes to the end of the file.
   [[nodiscard]] bool appends() const noexcept { return appends_; }
   /// close(2) may block (SO_LINGER with a time, a file): do it on a worker or on the ring.
-  [[nodiscard]] bool close_may_block() const noexcept { return close_may_block_; }
+  [[nodiscard]] bool close_may_block() const noexcept {
+    return close_may_block_.load(std::memory_order_relaxed);
+  }
 
  private:
   friend class HandleTable;  // src/core
@@ -62,7 +64,7 @@ class Handle {
   std::atomic<HandleKind> kind_{HandleKind::stream_socket};
   Ownership ownership_ = Ownership::owned;
   bool nonblocking_ = true;
-  bool close_may_block_ = false;
+  std::atomic<bool> close_may_block_{false};  // set by any thread
   // Set once, when the handle is adopted.
   bool readable_ : 1 = true;
   bool appends_ : 1 = false;

@@ -33,6 +33,7 @@
 #include "baton/export.hpp"
 #include "baton/handle.hpp"
 #include "baton/limits.hpp"
+#include "baton/misuse.hpp"
 #include "baton/operation.hpp"
 #include "baton/proactor.hpp"
 #include "baton/result.hpp"
@@ -152,8 +153,8 @@ class [[nodiscard("nothing is started until it is awaited")]] Awaitable<Request,
 };
 
 template <class Request, OwnedHandler Handler>
-std::error_code start_owned(Proactor* proactor, Operation& operation, Request request,
-                            Handler handler) noexcept {
+[[nodiscard]] std::error_code start_owned(Proactor* proactor, Operation& operation, Request request,
+                                          Handler handler) noexcept {
   if (operation.is_pending()) return make_error_code(errc::operation_in_use);
   if (const std::error_code error = request.fill(operation)) return error;
   if constexpr (!std::same_as<Handler, KeepHandler>) operation.set_handler(handler);
@@ -163,7 +164,8 @@ std::error_code start_owned(Proactor* proactor, Operation& operation, Request re
 }
 
 template <class Request, CachedHandler Handler>
-std::error_code start_cached(Proactor* proactor, Request request, Handler&& handler) noexcept {
+[[nodiscard]] std::error_code start_cached(Proactor* proactor, Request request,
+                                           Handler&& handler) noexcept {
   if (proactor == nullptr) return make_error_code(errc::handle_closed);
   CachedOperation* const operation = proactor->take_cached();
   if (operation == nullptr) return std::make_error_code(std::errc::not_enough_memory);
@@ -236,8 +238,13 @@ class BATON_EXPORT IoObject {
   [[nodiscard]] NativeHandle native() const noexcept {
     return handle_ != nullptr ? handle_->native() : invalid_handle;
   }
-  /// REQUIRES: not default-constructed.
-  [[nodiscard]] Proactor& proactor() const noexcept { return *proactor_; }
+  /// REQUIRES: not default-constructed; else the program ends with a sentence.
+  [[nodiscard]] Proactor& proactor() const noexcept {
+    if (proactor_ == nullptr) {
+      detail::misused("an object that was default-constructed has no proactor: open one first");
+    }
+    return *proactor_;
+  }
 
   /// Asks for the early end of everything that is pending on it. Any thread.
   CancelResult cancel() noexcept;
@@ -249,11 +256,11 @@ class BATON_EXPORT IoObject {
     return awaitable(detail::CloseRequest{*this}, detail::NoBytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code close(Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code close(Handler&& handler) noexcept {
     return start_cached(detail::CloseRequest{*this}, std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code close(Operation& operation, Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code close(Operation& operation, Handler handler = {}) noexcept {
     return start_owned(operation, detail::CloseRequest{*this}, handler);
   }
   /// Close, and nobody waits for it. Does nothing when closed.
@@ -303,12 +310,12 @@ class BATON_EXPORT IoObject {
     return {proactor_, std::move(request), std::move(finish)};
   }
   template <class Request, class Handler>
-  std::error_code start_cached(Request request, Handler&& handler) const noexcept {
+  [[nodiscard]] std::error_code start_cached(Request request, Handler&& handler) const noexcept {
     return detail::start_cached(proactor_, std::move(request), std::forward<Handler>(handler));
   }
   template <class Request, class Handler>
-  std::error_code start_owned(Operation& operation, Request request,
-                              Handler handler) const noexcept {
+  [[nodiscard]] std::error_code start_owned(Operation& operation, Request request,
+                                            Handler handler) const noexcept {
     return detail::start_owned(proactor_, operation, std::move(request), handler);
   }
 

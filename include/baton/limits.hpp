@@ -60,7 +60,4 @@ inline constexpr std::size_t pending_shown_max = 1'024;
 inline constexpr std::size_t tag_names_max = 1'024;
 inline constexpr std::size_t tag_name_size_max = 64;
 
-/// Threads inside run() at once in shared and dedicated mode.
-inline constexpr std::uint32_t threads_max = 1'024;
-
 }  // namespace baton::limits

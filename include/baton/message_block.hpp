@@ -97,8 +97,8 @@ class BATON_EXPORT MessageBlock {
   [[nodiscard]] MutableBuffer room() const noexcept;
   /// Bytes were put at the beginning of room(). REQUIRES: count <= room().size.
   void commit(std::size_t count) noexcept;
-  /// Adds blocks until `bytes` fit behind what is there. errc::pool_exhausted: nothing was added.
-  /// REQUIRES: from a pool.
+  /// Adds blocks until `bytes` fit behind what is there. errc::pool_exhausted: nothing was added,
+  /// also when the message has no pool.
   std::error_code grow(std::size_t bytes) noexcept;
   /// Copies bytes to the end, growing. errc::pool_exhausted: nothing was written.
   std::error_code write(ConstBuffer bytes) noexcept;

@@ -50,6 +50,8 @@
 
 namespace baton {
 
+class HandlerRunner;  // src/core
+
 /// In the order of an operation's life. The numbers are odd while it is pending, so that one bit
 /// tells.
 enum class OperationState : std::uint8_t {
@@ -381,7 +383,10 @@ class BATON_EXPORT Operation {
     std::int64_t timer_filed_ns_;       // in its row
   };
   Operation* timer_sibling_ = nullptr;
-  Operation* timer_previous_ = nullptr;
+  union {
+    Operation* timer_previous_ = nullptr;
+    HandlerRunner* runner_;  // complete, and queued in a strand: who brought it there
+  };
   Operation* sibling_next_ = nullptr;  // the pending operations of its handle
   Operation* sibling_previous_ = nullptr;
   std::uint32_t started_tick_ = 0;  // of the core's coarse clock, for reports of old operations

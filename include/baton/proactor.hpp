@@ -103,6 +103,7 @@ class CachedOperation final : public Operation {
   }
   void destroy_handler() noexcept {
     if (destroy_ != nullptr) std::exchange(destroy_, nullptr)(*this);
+    set_completion(nullptr);  // the next user may start it without one
   }
 
  private:
@@ -122,10 +123,9 @@ class BATON_EXPORT Proactor {
   explicit Proactor(Config config = Config{});
   static Result<std::unique_ptr<Proactor>, Failure> open(Config config);
 
-  /// REQUIRES: no thread inside run() and its kin; and no other thread alive that has driven a
-  /// pinned processor by run_one, poll or handle_events (it keeps the processor until it ends).
-  /// Cancels what is pending, runs the remaining completions in this thread (starts inside them
-  /// fail as stopped) and returns; nothing is called afterwards.
+  /// finish(), unless it was called before; nothing is called afterwards. The handlers that run
+  /// here must not touch what is gone already, as is all that was declared after the proactor: see
+  /// FinishAtEnd.
   ~Proactor();
   Proactor(const Proactor&) = delete;
   Proactor& operator=(const Proactor&) = delete;
@@ -153,8 +153,15 @@ class BATON_EXPORT Proactor {
   /// Stops accepting (pending accepts are cancelled, new ones refused), lets the rest finish and
   /// stops; at the deadline everything left is cancelled, whatever is started from then on is
   /// refused as stopped, and it stops when all is delivered. Returns at once: it is run() that
-  /// returns when the drain is complete.
+  /// returns when the drain is complete. A drain that is on takes an earlier deadline, and keeps
+  /// its own before a later one.
   void drain(Deadline deadline) noexcept;
+  /// The end: cancels what is pending, closes every handle, and runs the remaining completions in
+  /// this thread (starts inside them fail as stopped). Afterwards nothing is pending, the proactor
+  /// stays stopped, and objects of it are closed. REQUIRES: no thread inside run() and its kin,
+  /// also not this one; and no other thread alive that has driven a pinned processor by run_one,
+  /// poll or handle_events (it keeps the processor until it ends). Does nothing in a forked child.
+  void finish() noexcept;
 
   // -- foreign loops ------------------------------------------------------------------------------
   //
@@ -176,7 +183,7 @@ class BATON_EXPORT Proactor {
   /// Starts a prepared operation. An error means that nothing was started and no completion comes:
   /// it is in use, its handle is closed, a limit is reached, the proactor is stopped, or no
   /// processor takes it. Everything else, EBADF included, is a completion.
-  std::error_code start(Operation& operation) noexcept;
+  [[nodiscard]] std::error_code start(Operation& operation) noexcept;
 
   /// Asks for the early end of one activation. REQUIRES: the operation object is alive during the
   /// call.
@@ -193,13 +200,13 @@ class BATON_EXPORT Proactor {
 
   /// Queues an operation as complete: its handler runs on a thread in run(). Like start, refuses
   /// one in use.
-  std::error_code post(Operation& operation, Notify level = Notify::strong,
-                       Home home = {}) noexcept;
+  [[nodiscard]] std::error_code post(Operation& operation, Notify level = Notify::strong,
+                                     Home home = {}) noexcept;
   /// Posts a callable void(), in an operation from the cache. Throws what copying it throws, and
   /// then nothing was posted.
   template <class Function>
     requires std::invocable<Function&>
-  std::error_code post(Function&& function) {
+  [[nodiscard]] std::error_code post(Function&& function) {
     auto handler = [call = std::forward<Function>(function)](Operation&) mutable { call(); };
     CachedOperation* operation = take_cached();
     if (operation == nullptr) return std::make_error_code(std::errc::not_enough_memory);
@@ -209,7 +216,7 @@ class BATON_EXPORT Proactor {
   }
 
   /// A timer without an object: completes without error at `when`; cancel(operation) ends it early.
-  std::error_code start_timer(Operation& operation, Deadline when) noexcept;
+  [[nodiscard]] std::error_code start_timer(Operation& operation, Deadline when) noexcept;
 
   /// Gives a pending timer, or a pending operation that was started with a deadline, another one:
   /// earlier or later, without a completion in between, and cheaply when it is later, as with the
@@ -225,7 +232,7 @@ class BATON_EXPORT Proactor {
   [[nodiscard]] CachedOperation* take_cached() noexcept;
   void give_back(CachedOperation& operation) noexcept;
   template <class Start>
-  std::error_code start_cached(CachedOperation& operation, Start&& begin) noexcept {
+  [[nodiscard]] std::error_code start_cached(CachedOperation& operation, Start&& begin) noexcept {
     const std::error_code error = begin(operation);
     if (error) {
       operation.destroy_handler();
@@ -237,7 +244,9 @@ class BATON_EXPORT Proactor {
   /// Starts a detached coroutine: it runs on the calling thread until its first suspension. An
   /// exception it lets out goes to the handler below.
   void spawn(Task<void> task);
-  /// Default: std::terminate.
+  /// Default: std::terminate, which is also the end of a handler that throws. It is called on the
+  /// thread where the task ended, perhaps by several at once. Any thread may replace it at any
+  /// time; a call that is under way still goes to the old one. Throws std::bad_alloc.
   void on_task_exception(std::function<void(std::exception_ptr)> handler);
   void task_failed(std::exception_ptr exception) noexcept;
 
@@ -253,7 +262,7 @@ class BATON_EXPORT Proactor {
   /// every processor, waits until the engines have let go, closes the descriptor (a borrowed one is
   /// only let go) and completes last. The handle is invalid once it is complete. REQUIRES: kind
   /// close, prepared. start() does the same for an operation of kind close.
-  std::error_code close(Handle& handle, Operation& operation) noexcept;
+  [[nodiscard]] std::error_code close(Handle& handle, Operation& operation) noexcept;
   /// The same, and nobody waits for it. Never fails; does nothing if a close is under way.
   void close_detached(Handle& handle) noexcept;
   /// close(2) of this handle may block (SO_LINGER was set): it is done off the threads in run().
@@ -300,6 +309,25 @@ class BATON_EXPORT Proactor {
  private:
   explicit Proactor(std::unique_ptr<Core> core) noexcept;
   std::unique_ptr<Core> core_;
+};
+
+/// Finishes a proactor at the end of its scope, also when an exception leaves it. Declared last, it
+/// makes the natural order of declarations right: handlers that are still to run find all that was
+/// declared between the proactor and this.
+///
+///   Proactor proactor;
+///   Session session{proactor};        // its handlers use it
+///   const FinishAtEnd end{proactor};
+class FinishAtEnd {
+ public:
+  /// REQUIRES: the proactor outlives this; at the end as finish().
+  explicit FinishAtEnd(Proactor& proactor) noexcept : proactor_(proactor) {}
+  FinishAtEnd(const FinishAtEnd&) = delete;
+  FinishAtEnd& operator=(const FinishAtEnd&) = delete;
+  ~FinishAtEnd() { proactor_.finish(); }
+
+ private:
+  Proactor& proactor_;
 };
 
 }  // namespace baton

@@ -2,11 +2,13 @@
 // the library needs, with the same member names, so that a later change of the alias breaks nobody.
 #pragma once
 
-#include <cstdlib>
+#include <concepts>
 #include <system_error>
 #include <type_traits>
 #include <utility>
 #include <variant>
+
+#include "baton/misuse.hpp"
 
 namespace baton {
 
@@ -17,6 +19,24 @@ struct unexpected {
 };
 template <class E>
 unexpected(E) -> unexpected<E>;
+
+namespace detail {
+
+/// The value of an error was asked for. Of a Failure it tells the code and the reason.
+template <class E>
+[[noreturn]] void no_value(const E& error) noexcept {
+  constexpr const char* rule =
+      "the value of a Result was asked for that is an error: look at has_value() first";
+  if constexpr (std::same_as<E, std::error_code>) {
+    misused(rule, error);
+  } else if constexpr (requires { misused(error.reason.c_str(), error.code); }) {
+    misused(error.reason.c_str(), error.code);
+  } else {
+    misused(rule);
+  }
+}
+
+}  // namespace detail
 
 template <class T, class E = std::error_code>
 class [[nodiscard]] Result {
@@ -33,7 +53,8 @@ class [[nodiscard]] Result {
   [[nodiscard]] bool has_value() const noexcept { return storage_.index() == 0; }
   explicit operator bool() const noexcept { return has_value(); }
 
-  /// REQUIRES: has_value(). Anything else ends the program: it is a bug of the caller.
+  /// REQUIRES: has_value(). Anything else ends the program with a sentence that names the error: it
+  /// is a bug of the caller.
   T& value() & { return check(), *std::get_if<0>(&storage_); }
   const T& value() const& { return check(), *std::get_if<0>(&storage_); }
   T&& value() && { return check(), std::move(*std::get_if<0>(&storage_)); }
@@ -53,7 +74,7 @@ class [[nodiscard]] Result {
 
  private:
   void check() const {
-    if (!has_value()) std::abort();
+    if (!has_value()) detail::no_value(*std::get_if<1>(&storage_));
   }
   std::variant<T, E> storage_;
 };
@@ -74,7 +95,7 @@ class [[nodiscard]] Result<void, E> {
   [[nodiscard]] bool has_value() const noexcept { return !failed_; }
   explicit operator bool() const noexcept { return has_value(); }
   void value() const {
-    if (failed_) std::abort();
+    if (failed_) detail::no_value(error_);
   }
   [[nodiscard]] E error() const { return error_; }
 

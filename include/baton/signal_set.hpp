@@ -59,11 +59,12 @@ class BATON_EXPORT SignalSet : public IoObject {
   [[nodiscard]] auto wait() noexcept { return awaitable(OwnInfo{waiting(), {}}, Number{}); }
   /// The same, and stores what is known of it; `info` must live until completion.
   template <detail::CachedHandler Handler>
-  std::error_code wait(SignalInfo& info, Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code wait(SignalInfo& info, Handler&& handler) noexcept {
     return start_cached(waiting(info), std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code wait(Operation& operation, SignalInfo& info, Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code wait(Operation& operation, SignalInfo& info,
+                                     Handler handler = {}) noexcept {
     return start_owned(operation, waiting(info), handler);
   }
 

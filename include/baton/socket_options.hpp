@@ -12,6 +12,7 @@
 #include <system_error>
 #include <type_traits>
 
+#include "baton/error.hpp"
 #include "baton/export.hpp"
 #include "baton/fwd.hpp"
 #include "baton/result.hpp"
@@ -83,12 +84,12 @@ namespace detail {
 // On a bare descriptor, before anybody knows it.
 BATON_EXPORT std::error_code set_option(const os::System& system, int fd, option::Name name,
                                         std::int64_t value) noexcept;
-BATON_EXPORT std::error_code set_option(Proactor& proactor, Handle* handle, option::Name name,
+BATON_EXPORT std::error_code set_option(Proactor& proactor, Handle& handle, option::Name name,
                                         std::int64_t value) noexcept;
-BATON_EXPORT Result<int> get_option(Proactor& proactor, Handle* handle, option::Name name) noexcept;
-BATON_EXPORT std::error_code set_linger(Proactor& proactor, Handle* handle,
+BATON_EXPORT Result<int> get_option(Proactor& proactor, Handle& handle, option::Name name) noexcept;
+BATON_EXPORT std::error_code set_linger(Proactor& proactor, Handle& handle,
                                         option::Linger linger) noexcept;
-BATON_EXPORT Result<option::Linger> get_linger(Proactor& proactor, Handle* handle) noexcept;
+BATON_EXPORT Result<option::Linger> get_linger(Proactor& proactor, Handle& handle) noexcept;
 
 template <option::Name name>
 std::int64_t to_number(option::Flag<name> flag) noexcept {
@@ -127,24 +128,27 @@ class SocketOptions {
  public:
   template <class Option>
   std::error_code set_option(Option value) noexcept {
-    return detail::set_option(self().proactor(), self().handle(), Option::name,
+    if (!self().is_open()) return make_error_code(errc::handle_closed);
+    return detail::set_option(self().proactor(), *self().handle(), Option::name,
                               detail::to_number(value));
   }
   std::error_code set_option(option::Linger linger) noexcept {
-    return detail::set_linger(self().proactor(), self().handle(), linger);
+    if (!self().is_open()) return make_error_code(errc::handle_closed);
+    return detail::set_linger(self().proactor(), *self().handle(), linger);
   }
   template <class Option>
   [[nodiscard]] Result<Option> get_option() const noexcept {
+    if (!self().is_open()) return unexpected{make_error_code(errc::handle_closed)};
     if constexpr (requires { Option::name; }) {
       const Result<int> value =
-          detail::get_option(self().proactor(), self().handle(), Option::name);
+          detail::get_option(self().proactor(), *self().handle(), Option::name);
       if (!value) return unexpected{value.error()};
       Option found;
       detail::from_int(found, *value);
       return found;
     } else {
       static_assert(std::is_same_v<Option, option::Linger>);
-      return detail::get_linger(self().proactor(), self().handle());
+      return detail::get_linger(self().proactor(), *self().handle());
     }
   }
 

@@ -39,7 +39,7 @@ struct BATON_EXPORT Statistics {
   std::uint64_t handler_ns_max = 0;  ///< longest handler seen (sampled: each batch's last)
   std::uint64_t slow_handlers =
       0;  ///< handlers that outlasted the understudy's look (per_thread: 1 ms)
-  std::uint64_t exceptions = 0;  ///< that left a handler
+  std::uint64_t exceptions = 0;  ///< that left a handler, or a detached task
 
   // Trouble survived
   std::uint64_t accept_backoffs = 0;  ///< EMFILE, ENFILE, ENOBUFS, ENOMEM on accept

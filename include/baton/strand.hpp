@@ -8,6 +8,10 @@
 // free, and the dispatching thread runs the handler and owns the strand until it leaves; or it is
 // not, and the operation is queued in it (by its own links: nothing is allocated) and run by the
 // owner when it leaves. So a thread is never blocked, and order of arrival is order of execution.
+//
+// Operations of several proactors may carry one strand. Each is run by threads of its own proactor:
+// when it is the turn of another's, the strand is handed to that proactor, and waits until somebody
+// drives it.
 #pragma once
 
 #include <atomic>

@@ -32,11 +32,12 @@ class Stream : public IoObject {
     return awaitable(reading(0, buffer), detail::Bytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code read(MutableBuffer buffer, Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code read(MutableBuffer buffer, Handler&& handler) noexcept {
     return start_cached(reading(0, buffer), std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code read(Operation& operation, MutableBuffer buffer, Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code read(Operation& operation, MutableBuffer buffer,
+                                     Handler handler = {}) noexcept {
     return start_owned(operation, reading(0, buffer), handler);
   }
 
@@ -46,17 +47,18 @@ class Stream : public IoObject {
     return awaitable(reading(Operation::exactly, buffer), detail::Bytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code read_exactly(MutableBuffer buffer, Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code read_exactly(MutableBuffer buffer, Handler&& handler) noexcept {
     return start_cached(reading(Operation::exactly, buffer), std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code read_exactly(Operation& operation, MutableBuffer buffer,
-                               Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code read_exactly(Operation& operation, MutableBuffer buffer,
+                                             Handler handler = {}) noexcept {
     return start_owned(operation, reading(Operation::exactly, buffer), handler);
   }
 
   /// Reads until the delimiter (1 to limits::delimiter_max bytes) is in the buffer, whose first
-  /// `filled` bytes are already data. Result<std::size_t>: how much of the buffer is data now;
+  /// `filled` bytes are already data (EINVAL if it has fewer). Result<std::size_t>: how much of the
+  /// buffer is data now;
   /// behind the delimiter there may be more, which is where the next read_until begins.
   /// errc::delimiter_not_found when the buffer is full, errc::end_of_stream when the stream ends
   /// before. The delimiter's text must live until completion.
@@ -65,32 +67,33 @@ class Stream : public IoObject {
     return awaitable(until(buffer, filled, delimiter), detail::Bytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code read_until(MutableBuffer buffer, std::size_t filled, std::string_view delimiter,
-                             Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code read_until(MutableBuffer buffer, std::size_t filled,
+                                           std::string_view delimiter, Handler&& handler) noexcept {
     return start_cached(until(buffer, filled, delimiter), std::forward<Handler>(handler));
   }
   /// The view itself must live until completion, too.
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code read_until(Operation& operation, MutableBuffer buffer, std::size_t filled,
-                             const std::string_view& delimiter, Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code read_until(Operation& operation, MutableBuffer buffer,
+                                           std::size_t filled, const std::string_view& delimiter,
+                                           Handler handler = {}) noexcept {
     return start_owned(operation, CallersUntil{reading(0, buffer), &delimiter, filled}, handler);
   }
   template <class Handler = detail::KeepHandler>
-  std::error_code read_until(Operation&, MutableBuffer, std::size_t, std::string_view&&,
-                             Handler = {}) = delete;
+  [[nodiscard]] std::error_code read_until(Operation&, MutableBuffer, std::size_t,
+                                           std::string_view&&, Handler = {}) = delete;
 
   /// read into several buffers, one after the other. The list must live until completion.
   [[nodiscard]] auto read_vectored(MutableBuffers list) noexcept {
     return awaitable(list_request(OperationKind::read_stream, 0, list), detail::Bytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code read_vectored(MutableBuffers list, Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code read_vectored(MutableBuffers list, Handler&& handler) noexcept {
     return start_cached(list_request(OperationKind::read_stream, 0, list),
                         std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code read_vectored(Operation& operation, MutableBuffers list,
-                                Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code read_vectored(Operation& operation, MutableBuffers list,
+                                              Handler handler = {}) noexcept {
     return start_owned(operation, list_request(OperationKind::read_stream, 0, list), handler);
   }
 
@@ -102,13 +105,13 @@ class Stream : public IoObject {
     return awaitable(pooled(pool), TakePooled{&pool});
   }
   template <detail::CachedHandler Handler>
-  std::error_code read_pooled(BufferPool& pool, Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code read_pooled(BufferPool& pool, Handler&& handler) noexcept {
     return start_cached(pooled(pool),
                         detail::taking_back(std::forward<Handler>(handler), TakePooled{&pool}));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code read_pooled(Operation& operation, BufferPool& pool,
-                              Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code read_pooled(Operation& operation, BufferPool& pool,
+                                            Handler handler = {}) noexcept {
     return start_owned(operation, pooled(pool), handler);
   }
   /// What a pooled read brought; empty when it was taken before. REQUIRES: complete, the same pool.
@@ -124,11 +127,12 @@ class Stream : public IoObject {
     return awaitable(writing(0, buffer), detail::Bytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code write(ConstBuffer buffer, Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code write(ConstBuffer buffer, Handler&& handler) noexcept {
     return start_cached(writing(0, buffer), std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code write(Operation& operation, ConstBuffer buffer, Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code write(Operation& operation, ConstBuffer buffer,
+                                      Handler handler = {}) noexcept {
     return start_owned(operation, writing(0, buffer), handler);
   }
 
@@ -137,12 +141,12 @@ class Stream : public IoObject {
     return awaitable(writing(Operation::exactly, buffer), detail::Bytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code write_all(ConstBuffer buffer, Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code write_all(ConstBuffer buffer, Handler&& handler) noexcept {
     return start_cached(writing(Operation::exactly, buffer), std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code write_all(Operation& operation, ConstBuffer buffer,
-                            Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code write_all(Operation& operation, ConstBuffer buffer,
+                                          Handler handler = {}) noexcept {
     return start_owned(operation, writing(Operation::exactly, buffer), handler);
   }
 
@@ -151,29 +155,29 @@ class Stream : public IoObject {
     return awaitable(writing_list(list), detail::Bytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code write_all_vectored(ConstBuffers list, Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code write_all_vectored(ConstBuffers list, Handler&& handler) noexcept {
     return start_cached(writing_list(list), std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code write_all_vectored(Operation& operation, ConstBuffers list,
-                                     Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code write_all_vectored(Operation& operation, ConstBuffers list,
+                                                   Handler handler = {}) noexcept {
     return start_owned(operation, writing_list(list), handler);
   }
 
   // -- readiness ----------------------------------------------------------------------------------
 
   /// Waits until reading or writing would not block, for code that does the transfer itself:
-  /// Result<void>. A hint; errors and hang-ups count as both.
+  /// Result<void>. A hint; errors and hang-ups count as both. Interest::none: EINVAL.
   [[nodiscard]] auto wait_ready(Interest interest) noexcept {
     return awaitable(waiting(interest), detail::NoBytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code wait_ready(Interest interest, Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code wait_ready(Interest interest, Handler&& handler) noexcept {
     return start_cached(waiting(interest), std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code wait_ready(Operation& operation, Interest interest,
-                             Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code wait_ready(Operation& operation, Interest interest,
+                                           Handler handler = {}) noexcept {
     return start_owned(operation, waiting(interest), handler);
   }
   [[nodiscard]] auto wait_readable() noexcept { return wait_ready(Interest::in); }

@@ -34,11 +34,11 @@ class BATON_EXPORT StreamSocket : public Stream, public SocketOptions<StreamSock
     return awaitable(request(OperationKind::shutdown), detail::NoBytes{});
   }
   template <detail::CachedHandler Handler>
-  std::error_code shutdown(Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code shutdown(Handler&& handler) noexcept {
     return start_cached(request(OperationKind::shutdown), std::forward<Handler>(handler));
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code shutdown(Operation& operation, Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code shutdown(Operation& operation, Handler handler = {}) noexcept {
     return start_owned(operation, request(OperationKind::shutdown), handler);
   }
 

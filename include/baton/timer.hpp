@@ -10,6 +10,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <coroutine>
 #include <cstddef>
 #include <new>
@@ -41,7 +42,7 @@ class Timer {
   /// next wait, and destroy the timer. errc::operation_in_use while a wait is pending; else as
   /// Proactor::start.
   template <detail::CachedHandler Handler>
-  std::error_code wait_until(Deadline when, Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code wait_until(Deadline when, Handler&& handler) noexcept {
     if (is_pending()) return make_error_code(errc::operation_in_use);
     emplace(std::forward<Handler>(handler));
     operation_.set_strand(strand_);  // an await may have left its own there
@@ -50,34 +51,38 @@ class Timer {
     return error;
   }
   template <detail::CachedHandler Handler>
-  std::error_code wait_for(Duration span, Handler&& handler) noexcept {
+  [[nodiscard]] std::error_code wait_for(AnyDuration span, Handler&& handler) noexcept {
     return wait_until(from_now(span), std::forward<Handler>(handler));
   }
   /// On an operation of the caller, beside the timer's own wait; cancelled by
   /// Proactor::cancel(operation).
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code wait_until(Operation& operation, Deadline when, Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code wait_until(Operation& operation, Deadline when,
+                                           Handler handler = {}) noexcept {
     if (operation.is_pending()) return make_error_code(errc::operation_in_use);
     if constexpr (!std::same_as<Handler, detail::KeepHandler>) operation.set_handler(handler);
     return start(operation, when);
   }
   template <detail::OwnedHandler Handler = detail::KeepHandler>
-  std::error_code wait_for(Operation& operation, Duration span, Handler handler = {}) noexcept {
+  [[nodiscard]] std::error_code wait_for(Operation& operation, AnyDuration span,
+                                         Handler handler = {}) noexcept {
     return wait_until(operation, from_now(span), handler);
   }
 
   /// `co_await timer.wait_until(when)`: Result<void>.
   class Wait;
   [[nodiscard]] Wait wait_until(Deadline when) noexcept;
-  [[nodiscard]] Wait wait_for(Duration span) noexcept;
+  [[nodiscard]] Wait wait_for(AnyDuration span) noexcept;
 
   /// The strand of its handlers (not of coroutines, which have their own). Null: none.
   void set_strand(Strand* strand) noexcept { strand_ = strand; }
   /// Ends the pending wait early. Any thread.
   CancelResult cancel() noexcept { return proactor_.cancel(operation_); }
   [[nodiscard]] bool is_pending() const noexcept { return operation_.is_pending(); }
-  /// What was last waited for; never() before that.
-  [[nodiscard]] Deadline expires() const noexcept { return expires_; }
+  /// What was last waited for; never() before that. Any thread.
+  [[nodiscard]] Deadline expires() const noexcept {
+    return expires_.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] Proactor& proactor() const noexcept { return proactor_; }
 
  private:
@@ -87,11 +92,11 @@ class Timer {
     Timer& timer;
   };
 
-  [[nodiscard]] Deadline from_now(Duration span) const noexcept {
+  [[nodiscard]] Deadline from_now(AnyDuration span) const noexcept {
     return Deadline::after(span, proactor_.now());
   }
   std::error_code start(Operation& operation, Deadline when) noexcept {
-    expires_ = when;
+    expires_.store(when, std::memory_order_relaxed);
     return proactor_.start_timer(operation, when);
   }
 
@@ -118,7 +123,7 @@ class Timer {
 
   Proactor& proactor_;
   Own operation_{*this};
-  Deadline expires_;
+  std::atomic<Deadline> expires_{Deadline::never()};
   Strand* strand_ = nullptr;
   void (*destroy_)(Timer&) = nullptr;
   alignas(std::max_align_t) std::byte handler_[limits::cached_handler_size];
@@ -142,7 +147,7 @@ class [[nodiscard("nothing is started until it is awaited")]] Timer::Wait final
       in_use_ = true;
       return false;
     }
-    timer_.expires_ = when_;
+    timer_.expires_.store(when_, std::memory_order_relaxed);
     operation().prepare(OperationKind::timer, nullptr);
     operation().set_deadline(std::min(when_, limit_));
     return begin(waiter, detail::context_of(waiter)) == Begin::suspended;
@@ -167,6 +172,8 @@ class [[nodiscard("nothing is started until it is awaited")]] Timer::Wait final
 };
 
 inline Timer::Wait Timer::wait_until(Deadline when) noexcept { return Wait{*this, when}; }
-inline Timer::Wait Timer::wait_for(Duration span) noexcept { return Wait{*this, from_now(span)}; }
+inline Timer::Wait Timer::wait_for(AnyDuration span) noexcept {
+  return Wait{*this, from_now(span)};
+}
 
 }  // namespace baton

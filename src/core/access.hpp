@@ -196,6 +196,10 @@ class OperationAccess {
   static Operation*& sibling(Operation& operation) noexcept { return operation.timer_sibling_; }
   static Operation*& previous(Operation& operation) noexcept { return operation.timer_previous_; }
 
+  /// Of one that is queued in a strand: who runs it, once it is its turn. set_processor tells that
+  /// one's lane meanwhile.
+  static HandlerRunner*& runner(Operation& operation) noexcept { return operation.runner_; }
+
   // -- handles ------------------------------------------------------------------------------------
 
   using Phase = Handle::Phase;
@@ -223,7 +227,10 @@ class OperationAccess {
   static std::atomic<std::uint64_t>& asked(Handle& handle) noexcept { return handle.asked_; }
   static std::atomic<std::uint32_t>& returned(Handle& handle) noexcept { return handle.returned_; }
   static Handle*& asked_next(Handle& handle) noexcept { return handle.asked_next_; }
-  static bool& close_may_block(Handle& handle) noexcept { return handle.close_may_block_; }
+  static void set_close_may_block(Handle& handle, bool may_block) noexcept {
+    // relaxed: a close that is to know of it is started by a thread that does.
+    handle.close_may_block_.store(may_block, std::memory_order_relaxed);
+  }
 
   /// Into the list of its handle, which has one more pending; unlist leaves the count, which lasts
   /// until the handler has returned.

@@ -24,6 +24,7 @@ Proactor::Core::Core(Config configuration, const os::System& system, std::uint32
                      std::uint32_t lanes)
     : HandlerRunner(ledger_),
       config(std::move(configuration)),
+      task_exceptions(system),
       system_(system),
       per_thread_(lanes > 0),
       ledger_(system, handles_max, lanes > 0) {
@@ -136,9 +137,12 @@ void Proactor::Core::restart() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
 
 void Proactor::Core::drain(Deadline deadline) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   if (forked() || stopped() || finishing_.load(std::memory_order_acquire)) return;
-  if (ledger_.draining.exchange(true)) return;
+  if (ledger_.draining.exchange(true)) {
+    set_drain_deadline(deadline, true);
+    return;
+  }
   refuse(Refusing::accepts);
-  set_drain_deadline(deadline);
+  set_drain_deadline(deadline, false);
   if (per_thread_) {
     for (const auto& loop : loops_) loop->ask(LaneRequests::cancel_accepts);
     return;
@@ -150,12 +154,13 @@ void Proactor::Core::drain(Deadline deadline) noexcept BATON_NO_THREAD_SAFETY_AN
   dispatcher_->wake_somebody();
 }
 
-void Proactor::Core::set_drain_deadline(Deadline deadline) noexcept {
+void Proactor::Core::set_drain_deadline(Deadline deadline, bool only_earlier) noexcept {
   const os::LockGuard lock{drain_mutex_, system_};
+  if (only_earlier && deadline >= drain_deadline_) return;
   drain_deadline_ = deadline;
   if (deadline.is_never()) return;
   if (drain_timer_runs_) {
-    // Of an earlier drain: its end starts it anew.
+    // Of an earlier drain, or later than this deadline: its end starts it anew.
     cancel(drain_timer_, drain_timer_.activation());
   } else {
     start_drain_timer();
@@ -236,7 +241,13 @@ std::error_code Proactor::Core::check(const Operation& operation) const noexcept
   }
   if (operation.has(Operation::until) &&
       (operation.delimiter() == nullptr || operation.delimiter()->empty() ||
-       operation.delimiter()->size() > limits::delimiter_max)) {
+       operation.delimiter()->size() > limits::delimiter_max ||
+       operation.bytes() > operation.buffer().size)) {
+    return std::make_error_code(std::errc::invalid_argument);
+  }
+  // It would wait for nothing, for ever.
+  if (kind == OperationKind::wait_ready && !operation.has(Operation::readable) &&
+      !operation.has(Operation::writable)) {
     return std::make_error_code(std::errc::invalid_argument);
   }
   return {};
@@ -709,6 +720,14 @@ void Proactor::Core::requeue(Lane& lane,
   if (!per_thread_) dispatcher_->look_round();
 }
 
+void Proactor::Core::brought_back(Operation& operation) noexcept {
+  if (per_thread_) {
+    loops_[Access::processor(operation)]->mail_back(operation);
+  } else {
+    requeue(*first_lane_, operation);
+  }
+}
+
 void Proactor::Core::returned_elsewhere(Handle& handle) noexcept {
   Access::returned(handle).fetch_add(1, std::memory_order_release);
   asked_elsewhere(handle, {handle.generation(), LaneRequests::handler_returned});
@@ -731,7 +750,10 @@ void Proactor::Core::deliver_to_lanes(void* self, OperationQueue& finished) {
 // -- the end --------------------------------------------------------------------------------------
 
 bool Proactor::Core::everything_finished() noexcept {
-  if (ledger_.handles.count() > 0) return false;
+  // acquire: with what was queued by threads of other proactors; before the queues are looked at.
+  if (ledger_.handles.count() > 0 || ledger_.in_strands.load(std::memory_order_acquire) > 0) {
+    return false;
+  }
   for (const auto& lane : lanes_) {
     if (lane->counters.pending_now() > 0 || !lane->completed.empty() || lane->has_mail() ||
         !lane->timers.empty()) {
@@ -741,8 +763,13 @@ bool Proactor::Core::everything_finished() noexcept {
   return true;
 }
 
-// The destructor's part: cancels and closes everything, runs what completes in this thread; starts
-// fail as stopped.
+void Proactor::Core::finish() noexcept {
+  finish_everything();
+  stop();
+}
+
+// What the destructor does, too: cancels and closes everything, runs what completes in this thread;
+// starts fail as stopped.
 void Proactor::Core::finish_everything() noexcept {
   finishing_.store(true, std::memory_order_release);
   refuse(Refusing::everything);
@@ -852,6 +879,7 @@ Statistics Proactor::Core::statistics() const {
     sum.accept_backoffs += from.accept_backoffs;
     sum.worker_jobs += from.worker_jobs;
   }
+  sum.exceptions += task_exceptions.count();
   sum.handles = ledger_.handles.count();
   return sum;
 }

@@ -16,6 +16,7 @@
 #include "core/lane_loop.hpp"
 #include "core/ledger.hpp"
 #include "core/runner.hpp"
+#include "core/task_exceptions.hpp"
 #include "os/fork.hpp"
 
 namespace baton {
@@ -41,6 +42,7 @@ class Proactor::Core final : public HandlerRunner {
   [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
   void restart() noexcept;
   void drain(Deadline deadline) noexcept;
+  void finish() noexcept;
 
   std::error_code start(Operation& operation) noexcept;
   bool move_deadline(Operation& operation, Deadline deadline) noexcept;
@@ -81,13 +83,14 @@ class Proactor::Core final : public HandlerRunner {
 
   const Config config;
   std::string explanation;
-  std::function<void(std::exception_ptr)> task_exception_handler;
+  TaskExceptions task_exceptions;
   std::unique_ptr<Core> ancestor;  // after reopen: keeps the records that old objects still name
 
   [[nodiscard]] Ledger& ledger() noexcept { return ledger_; }
 
  private:
   void requeue(Lane& lane, Operation& operation) noexcept override;
+  void brought_back(Operation& operation) noexcept override;
   void returned_elsewhere(Handle& handle) noexcept override;
   void asked_elsewhere(Handle& handle, LaneRequests::Asked asked) noexcept override;
 
@@ -99,7 +102,8 @@ class Proactor::Core final : public HandlerRunner {
   std::error_code post_to_lane(Operation& operation, LaneLoop& loop) noexcept;
   /// drain, stop and restart: says so to whoever starts.
   void refuse(Refusing what) noexcept;
-  void set_drain_deadline(Deadline deadline) noexcept;
+  /// `only_earlier`: a drain is on, and may end sooner, but not later.
+  void set_drain_deadline(Deadline deadline, bool only_earlier) noexcept;
   void start_drain_timer() noexcept BATON_REQUIRES(drain_mutex_);
   void drain_timer_ended() noexcept;
   void after_submit(Processor& processor, Operation& operation, Submission answer) noexcept;

@@ -27,7 +27,7 @@ Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ow
   handle->readable_ = readable;
   handle->appends_ = appends;
   // A regular file's close may wait for its server or its disk.
-  handle->close_may_block_ = kind == HandleKind::file;
+  handle->close_may_block_.store(kind == HandleKind::file, std::memory_order_relaxed);
   handle->lane_.store(lane, std::memory_order_relaxed);
   handle->processor_.store(processor, std::memory_order_relaxed);
   handle->attached_ = 0;

@@ -173,9 +173,9 @@ struct Lane {
   Handle* closable = nullptr;  // closing handles with nothing pending; linked by Handle::next_
 
   // per_thread mode only, for other threads:
-  Mailbox mailbox;                              // to start, or posted
-  Mailbox returned;                             // finished by a dedicated processor of the team
-  std::atomic<std::uint32_t> mailed{0};         // operations in the mailbox, for the limit
+  Mailbox mailbox;                       // to start, or posted
+  Mailbox returned;                      // finished by a dedicated processor, or out of a strand
+  std::atomic<std::uint32_t> mailed{0};  // operations in the mailbox, for the limit
   std::atomic<std::uint64_t> refused_limit{0};  // starts of other threads
   LaneRequests requests;
   /// Something was left in these, or starts are refused. Set after that, and taken back by the

@@ -513,7 +513,14 @@ void LaneLoop::take_returned() noexcept {
   while (operation != nullptr) {
     Operation* next = Access::next(*operation);
     Access::next(*operation) = nullptr;
-    ledger_.take_back(lane_, *operation);
+    const OperationState state = Access::state(*operation);
+    if (state == OperationState::result_ready || state == OperationState::posted) {
+      // A thread of another proactor brings it from a strand.
+      lane_.counters.completed.sub();  // it will be counted again
+      lane_.completed.push_back(*operation);
+    } else {
+      ledger_.take_back(lane_, *operation);
+    }
     operation = next;
   }
 }

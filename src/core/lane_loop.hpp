@@ -75,7 +75,8 @@ class LaneLoop {
 
   /// An activated operation: to start, or posted.
   void mail(Operation& operation) noexcept;
-  /// One of this lane's operations, finished by a dedicated processor of the team.
+  /// One of this lane's operations, finished by a dedicated processor of the team; or complete, and
+  /// out of a strand that has come back from another proactor.
   void mail_back(Operation& operation) noexcept;
   void ask(LaneRequests::Wish wish) noexcept;
   void ask(Handle& handle, LaneRequests::Asked asked) noexcept;

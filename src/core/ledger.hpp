@@ -169,6 +169,9 @@ class Ledger {
   /// cancel_wait: how many wait, and the word they sleep on.
   std::atomic<std::uint32_t> cancel_waiters{0};
   std::atomic<std::uint32_t> completions{0};
+  /// Complete operations that are queued in strands: neither pending nor in a lane's queue. Only
+  /// the destructor asks.
+  std::atomic<std::uint32_t> in_strands{0};
 
  private:
   class Guard;

@@ -31,14 +31,14 @@ void HandlerRunner::enter(Operation& operation) {
       if (!runner.forked()) runner.ledger_.cache.give_back(operation);
     }
   } give_back{*this, static_cast<CachedOperation&>(operation)};
-  handler(operation);
+  if (handler != nullptr) handler(operation);
 }
 
 // With a strand, a cache, or both.
 Handle* HandlerRunner::run_with_more(Lane& lane, Operation& first, bool locks) {
   Operation* operation = &first;
   Strand* const strand = first.strand();
-  if (strand != nullptr && !strand->enter(first)) return nullptr;
+  if (strand != nullptr && !enter_strand(lane, *strand, first)) return nullptr;
   for (std::size_t run_count = 1;; ++run_count) {
     Handle* handle = handle_of(*operation);
     BATON_PROBE2(handler_entry, operation, Access::completion(*operation));
@@ -65,9 +65,34 @@ Handle* HandlerRunner::run_with_more(Lane& lane, Operation& first, bool locks) {
       next_in_strand(lane, *strand);
       return nullptr;
     }
-    operation = strand->leave();
+    operation = next_of(*strand);
     if (operation == nullptr) return nullptr;
+    if (Access::runner(*operation) != this) {
+      pass_on(lane, *strand, *operation);
+      return nullptr;
+    }
   }
+}
+
+// False: it is queued there, and may be another thread's by now.
+bool HandlerRunner::enter_strand(Lane& lane, Strand& strand, Operation& operation) noexcept {
+  Access::runner(operation) = this;
+  Access::set_processor(operation, lane.index);
+  if (strand.enter(operation)) return true;
+  ledger_.in_strands.fetch_add(1, std::memory_order_relaxed);
+  return false;
+}
+
+Operation* HandlerRunner::next_of(Strand& strand) noexcept {
+  Operation* const next = strand.leave();
+  if (next != nullptr && Access::runner(*next) == this) no_longer_in_strand();
+  return next;
+}
+
+// release: with it the last touch of this proactor is over, should another have brought the
+// operation back, and the destructor may go on.
+void HandlerRunner::no_longer_in_strand() noexcept {
+  ledger_.in_strands.fetch_sub(1, std::memory_order_release);
 }
 
 void HandlerRunner::settle(Lane& lane, Handle* handle, bool locks) noexcept {
@@ -82,10 +107,21 @@ void HandlerRunner::settle(Lane& lane, Handle* handle, bool locks) noexcept {
 
 // The next operation of the strand keeps the strand's turn, but waits in the queue like others.
 void HandlerRunner::next_in_strand(Lane& lane, Strand& strand) noexcept {
-  Operation* next = strand.leave();
-  if (next == nullptr) return;
-  strand.hand_on(*next);
-  requeue(lane, *next);
+  Operation* const next = next_of(strand);
+  if (next != nullptr) pass_on(lane, strand, *next);
+}
+
+// One of another proactor goes back there: its handler runs among that one's, in its threads, and
+// its handle, its cache and its timers are that one's.
+void HandlerRunner::pass_on(Lane& lane, Strand& strand, Operation& next) noexcept {
+  HandlerRunner& home = *Access::runner(next);
+  strand.hand_on(next);
+  if (&home == this) {
+    requeue(lane, next);
+  } else {
+    home.brought_back(next);
+    home.no_longer_in_strand();
+  }
 }
 
 }  // namespace baton

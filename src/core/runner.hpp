@@ -60,6 +60,8 @@ class HandlerRunner {
  protected:
   /// Queues an operation again, behind what is queued.
   virtual void requeue(Lane& lane, Operation& operation) noexcept = 0;
+  /// Queues an operation again that the strand gave to a thread of another proactor. Any thread.
+  virtual void brought_back(Operation& operation) noexcept = 0;
   /// A handler ran on this lane for a handle that is at home in another.
   virtual void returned_elsewhere(Handle& handle) noexcept = 0;
 
@@ -91,7 +93,11 @@ class HandlerRunner {
   void enter(Operation& operation);
   void wake_waiters() noexcept;
   void settle(Lane& lane, Handle* handle, bool locks) noexcept;
+  bool enter_strand(Lane& lane, Strand& strand, Operation& operation) noexcept;
+  Operation* next_of(Strand& strand) noexcept;
+  void no_longer_in_strand() noexcept;
   void next_in_strand(Lane& lane, Strand& strand) noexcept;
+  void pass_on(Lane& lane, Strand& strand, Operation& next) noexcept;
 
   Ledger& ledger_;
   const std::uint32_t fork_generation_;

@@ -2,6 +2,7 @@
 #include "baton/coro/cancellation.hpp"
 
 #include <new>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "baton/proactor.hpp"
@@ -58,11 +59,36 @@ void CancellationState::remove(CancellationNode& node) noexcept {
   node.linked_ = false;
 }
 
+bool CancellationState::claim() noexcept {
+  // release: see cancelled().
+  return !cancelled_.exchange(true, std::memory_order_acq_rel);
+}
+
+// A list instead of a recursion: scopes may be nested as deep as a program likes.
 void CancellationState::cancel() noexcept {
+  if (!claim()) return;
+  acquire();
+  CancellationState* claimed = this;
+  while (claimed != nullptr) {
+    CancellationState& state = *claimed;
+    claimed = state.call_nodes(std::exchange(state.next_claimed_, nullptr));
+    state.release();
+  }
+}
+
+CancellationState* CancellationState::call_nodes(CancellationState* rest) noexcept {
   const os::LockGuard guard(mutex_in(mutex_), *system_);
-  if (cancelled_.load(std::memory_order_relaxed)) return;
-  cancelled_.store(true, std::memory_order_release);  // see cancelled()
-  for (CancellationNode* node = first_; node != nullptr; node = node->next_) node->cancel_(*node);
+  for (CancellationNode* node = first_; node != nullptr; node = node->next_) {
+    CancellationState* const inner = node->inner_;
+    if (inner == nullptr) {
+      node->cancel_(*node);
+    } else if (inner->claim()) {
+      inner->acquire();  // its scope may go as soon as this lock is free
+      inner->next_claimed_ = rest;
+      rest = inner;
+    }
+  }
+  return rest;
 }
 
 }  // namespace baton::detail

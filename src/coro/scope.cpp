@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "baton/error.hpp"
+#include "baton/misuse.hpp"
 #include "baton/proactor.hpp"
 #include "os/fork.hpp"
 #include "os/mutex.hpp"
@@ -21,11 +23,6 @@ os::Mutex& mutex_in(std::byte* bytes) noexcept {
 
 }  // namespace
 
-Scope::Node::Node(Scope& owner) noexcept
-    : CancellationNode(
-          [](detail::CancellationNode& node) noexcept { static_cast<Node&>(node).scope.cancel(); }),
-      scope(owner) {}
-
 Scope::Scope(Proactor& proactor, ScopeOptions options)
     : proactor_(proactor),
       strand_(options.strand ? std::make_unique<Strand>(proactor) : nullptr),
@@ -34,11 +31,20 @@ Scope::Scope(Proactor& proactor, ScopeOptions options)
   ::new (static_cast<void*>(mutex_)) os::Mutex;
   context_.strand = strand_.get();
   context_.cancellation = source_.token().state();  // lives as long as source_
+  context_.proactor = &proactor;
   if (outer_.state() != nullptr && !outer_.state()->add(outer_node_)) cancel();
 }
 
 Scope::~Scope() {
-  if (running() != 0) std::terminate();
+  if (running() != 0) {
+    detail::misused(
+        "a scope was destroyed while its tasks run: await join() first, after an exception too");
+  }
+  if (first_ != nullptr) {
+    detail::misused(
+        "a scope was destroyed with the exception of a task that nobody has seen: await join() "
+        "first");
+  }
   if (outer_.state() != nullptr) outer_.state()->remove(outer_node_);
   // The last task may still be on its way out of the strand.
   Strand::retire(std::move(strand_));
@@ -115,7 +121,10 @@ std::coroutine_handle<> Scope::one_less() noexcept {
 bool Scope::wait_for_the_last(JoinAwaiter& joiner) noexcept {
   const os::LockGuard guard(mutex_in(mutex_), proactor_.system());
   if (running_ == 0) return false;
-  BATON_ASSERT(joiner_ == nullptr);
+  if (joiner_ != nullptr) {
+    joiner.refused_ = make_error_code(errc::operation_in_use);
+    return false;
+  }
   joiner_ = &joiner;
   return true;
 }
@@ -132,6 +141,12 @@ std::size_t Scope::exceptions_dropped() const noexcept {
 
 bool Scope::JoinAwaiter::suspend(std::coroutine_handle<> waiter,
                                  const TaskContext* context) noexcept {
+  outer_ = context != nullptr ? context->cancellation : nullptr;
+  if (outer_ != nullptr && outer_ == scope_.context_.cancellation) {
+    outer_ = nullptr;
+    refused_ = std::make_error_code(std::errc::resource_deadlock_would_occur);
+    return false;
+  }
   waiter_ = waiter;
   operation_.prepare(OperationKind::user, nullptr);
   operation_.set_strand(context != nullptr ? context->strand : nullptr);
@@ -141,7 +156,6 @@ bool Scope::JoinAwaiter::suspend(std::coroutine_handle<> waiter,
       },
       this);
   // The outer scope's end is ours.
-  outer_ = context != nullptr ? context->cancellation : nullptr;
   if (outer_ != nullptr && !outer_->add(node_)) scope_.cancel();
   suspended_ = true;
   return scope_.wait_for_the_last(*this);  // true: *this may be gone
@@ -154,11 +168,15 @@ void Scope::JoinAwaiter::destroyed_while_suspended() const noexcept {
 void Scope::JoinAwaiter::await_resume() {
   suspended_ = false;
   if (outer_ != nullptr) outer_->remove(node_);
+  if (refused_) {
+    throw std::system_error(refused_, refused_ == errc::operation_in_use
+                                          ? "a scope is joined by two at once"
+                                          : "a task joins the scope that it is in");
+  }
   std::exception_ptr first;
   {
     const os::LockGuard guard(mutex_in(scope_.mutex_), scope_.proactor_.system());
     first = std::exchange(scope_.first_, nullptr);
-    scope_.dropped_ = 0;
   }
   if (first) std::rethrow_exception(first);
 }

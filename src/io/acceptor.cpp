@@ -74,8 +74,6 @@ Result<StreamSocket> Acceptor::take(Proactor& proactor, Operation& operation) no
   return io::adopt_or_close<StreamSocket>(proactor, descriptor, Home{Home::by_policy});
 }
 
-Result<Endpoint> Acceptor::local_endpoint() const noexcept {
-  return io::local_endpoint(proactor(), handle());
-}
+Result<Endpoint> Acceptor::local_endpoint() const noexcept { return io::local_endpoint(*this); }
 
 }  // namespace baton

@@ -19,6 +19,7 @@ std::error_code detail::fill_connect(Proactor& proactor, Operation& operation, E
 
 void detail::undo_connect(Proactor& proactor, Operation& operation) noexcept {
   proactor.close_detached(*operation.handle());
+  operation.prepare_closed();  // it may have been complete before: take() finds nothing
 }
 
 Result<StreamSocket> Connector::take(Proactor& proactor, Operation& operation) noexcept {
@@ -34,7 +35,7 @@ Result<StreamSocket> Connector::take(Proactor& proactor, Operation& operation) n
 }
 
 Task<Result<StreamSocket>> Connector::connect_any(std::vector<Endpoint> endpoints,
-                                                  Duration attempt_timeout,
+                                                  AnyDuration attempt_timeout,
                                                   CancellationToken token) {
   // Copied: the connector may be gone before the first suspension is over.
   Connector connector = *this;

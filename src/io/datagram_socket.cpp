@@ -54,11 +54,11 @@ std::error_code DatagramSocket::connect(const Endpoint& peer) noexcept {
 }
 
 Result<Endpoint> DatagramSocket::local_endpoint() const noexcept {
-  return io::local_endpoint(proactor(), handle());
+  return io::local_endpoint(*this);
 }
 
 Result<Endpoint> DatagramSocket::remote_endpoint() const noexcept {
-  return io::remote_endpoint(proactor(), handle());
+  return io::remote_endpoint(*this);
 }
 
 }  // namespace baton

@@ -45,7 +45,8 @@ Result<File> File::open(Proactor& proactor, const std::string& path, FileFlags f
                         FileOptions options) noexcept {
   const os::System& system = proactor.system();
   if (!has(flags, FileFlags::read_write | FileFlags::append) ||
-      (has(flags, FileFlags::direct) && O_DIRECT == 0)) {
+      (has(flags, FileFlags::direct) && O_DIRECT == 0) ||
+      path.find('\0') != std::string::npos) {  // the system would open the shorter name
     return unexpected{std::make_error_code(std::errc::invalid_argument)};
   }
   // Errnos: EINTR is retried; the others are the caller's answer.

@@ -8,13 +8,13 @@ namespace {
 
 using NameCall = int (*)(int fd, sockaddr* address, socklen_t* size);
 
-Result<Endpoint> endpoint_by(NameCall call, const Handle* handle) noexcept {
-  if (handle == nullptr) return unexpected{make_error_code(errc::handle_closed)};
+Result<Endpoint> endpoint_by(NameCall os::System::* call, const IoObject& object) noexcept {
+  if (!object.is_open()) return unexpected{make_error_code(errc::handle_closed)};
   Endpoint endpoint;
   endpoint.set_size(static_cast<std::uint32_t>(Endpoint::capacity));
   // Errnos: ENOTCONN, EINVAL (the peer is gone) are answers; the others would be bugs.
-  if (call(handle->native(), static_cast<sockaddr*>(endpoint.data()), endpoint.size_pointer()) !=
-      0) {
+  if ((object.proactor().system().*call)(object.native(), static_cast<sockaddr*>(endpoint.data()),
+                                         endpoint.size_pointer()) != 0) {
     return unexpected{last_error()};
   }
   return endpoint;
@@ -54,12 +54,12 @@ std::error_code bind(const os::System& system, int fd, const Endpoint& endpoint)
   return {};
 }
 
-Result<Endpoint> local_endpoint(const Proactor& proactor, const Handle* handle) noexcept {
-  return endpoint_by(proactor.system().getsockname, handle);
+Result<Endpoint> local_endpoint(const IoObject& object) noexcept {
+  return endpoint_by(&os::System::getsockname, object);
 }
 
-Result<Endpoint> remote_endpoint(const Proactor& proactor, const Handle* handle) noexcept {
-  return endpoint_by(proactor.system().getpeername, handle);
+Result<Endpoint> remote_endpoint(const IoObject& object) noexcept {
+  return endpoint_by(&os::System::getpeername, object);
 }
 
 }  // namespace baton::io

@@ -6,6 +6,7 @@
 
 #include "baton/endpoint.hpp"
 #include "baton/handle.hpp"
+#include "baton/io_object.hpp"
 #include "baton/proactor.hpp"
 #include "baton/result.hpp"
 #include "os/system.hpp"
@@ -20,8 +21,9 @@ Result<int> open_socket(const os::System& system, AddressFamily family, int type
 
 std::error_code bind(const os::System& system, int fd, const Endpoint& endpoint) noexcept;
 
-Result<Endpoint> local_endpoint(const Proactor& proactor, const Handle* handle) noexcept;
-Result<Endpoint> remote_endpoint(const Proactor& proactor, const Handle* handle) noexcept;
+/// errc::handle_closed when the object is closed, or was never open.
+Result<Endpoint> local_endpoint(const IoObject& object) noexcept;
+Result<Endpoint> remote_endpoint(const IoObject& object) noexcept;
 
 /// Closes a descriptor on the way out, unless it was released.
 class Descriptor {

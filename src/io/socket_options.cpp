@@ -68,40 +68,36 @@ std::error_code set_option(const os::System& system, int fd, option::Name name,
   return {};
 }
 
-std::error_code set_option(Proactor& proactor, Handle* handle, option::Name name,
+std::error_code set_option(Proactor& proactor, Handle& handle, option::Name name,
                            std::int64_t value) noexcept {
-  if (handle == nullptr) return make_error_code(errc::handle_closed);
-  return set_option(proactor.system(), handle->native(), name, value);
+  return set_option(proactor.system(), handle.native(), name, value);
 }
 
-Result<int> get_option(Proactor& proactor, Handle* handle, option::Name name) noexcept {
-  if (handle == nullptr) return unexpected{make_error_code(errc::handle_closed)};
+Result<int> get_option(Proactor& proactor, Handle& handle, option::Name name) noexcept {
   const SystemName of = system_name(name);
   int value = 0;
   socklen_t size = sizeof(value);
-  if (proactor.system().getsockopt(handle->native(), of.level, of.name, &value, &size) != 0) {
+  if (proactor.system().getsockopt(handle.native(), of.level, of.name, &value, &size) != 0) {
     return unexpected{io::last_error()};
   }
   return value;
 }
 
-std::error_code set_linger(Proactor& proactor, Handle* handle, option::Linger linger) noexcept {
-  if (handle == nullptr) return make_error_code(errc::handle_closed);
+std::error_code set_linger(Proactor& proactor, Handle& handle, option::Linger linger) noexcept {
   if (!fits(linger.span.count())) return std::make_error_code(std::errc::invalid_argument);
   const ::linger value{linger.enabled ? 1 : 0, static_cast<int>(linger.span.count())};
-  if (proactor.system().setsockopt(handle->native(), SOL_SOCKET, SO_LINGER, &value,
-                                   sizeof(value)) != 0) {
+  if (proactor.system().setsockopt(handle.native(), SOL_SOCKET, SO_LINGER, &value, sizeof(value)) !=
+      0) {
     return io::last_error();
   }
-  proactor.set_close_may_block(*handle, linger.enabled && linger.span.count() > 0);
+  proactor.set_close_may_block(handle, linger.enabled && linger.span.count() > 0);
   return {};
 }
 
-Result<option::Linger> get_linger(Proactor& proactor, Handle* handle) noexcept {
-  if (handle == nullptr) return unexpected{make_error_code(errc::handle_closed)};
+Result<option::Linger> get_linger(Proactor& proactor, Handle& handle) noexcept {
   ::linger value{};
   socklen_t size = sizeof(value);
-  if (proactor.system().getsockopt(handle->native(), SOL_SOCKET, SO_LINGER, &value, &size) != 0) {
+  if (proactor.system().getsockopt(handle.native(), SOL_SOCKET, SO_LINGER, &value, &size) != 0) {
     return unexpected{io::last_error()};
   }
   return option::Linger{value.l_onoff != 0, std::chrono::seconds(value.l_linger)};

@@ -28,12 +28,10 @@ Result<std::pair<StreamSocket, StreamSocket>> StreamSocket::pair(Proactor& proac
   return std::pair{std::move(*first), std::move(*second)};
 }
 
-Result<Endpoint> StreamSocket::local_endpoint() const noexcept {
-  return io::local_endpoint(proactor(), handle());
-}
+Result<Endpoint> StreamSocket::local_endpoint() const noexcept { return io::local_endpoint(*this); }
 
 Result<Endpoint> StreamSocket::remote_endpoint() const noexcept {
-  return io::remote_endpoint(proactor(), handle());
+  return io::remote_endpoint(*this);
 }
 
 }  // namespace baton

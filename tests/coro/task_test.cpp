@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -132,6 +135,71 @@ TEST_F(TaskTest, a_spawned_task_that_throws_unheard_ends_the_program) {
     proactor_.spawn([]() -> Task<void> { static_cast<void>(co_await fail("unheard")); }());
   };
   EXPECT_DEATH(spawn_it(), "");
+}
+
+TEST_F(TaskTest, exceptions_of_spawned_tasks_are_counted) {
+  int told = 0;
+  proactor_.on_task_exception([&](const std::exception_ptr&) { ++told; });
+  for (int i = 0; i < 3; ++i) {
+    proactor_.spawn([]() -> Task<void> { static_cast<void>(co_await fail("counted")); }());
+  }
+  EXPECT_EQ(told, 3);
+  EXPECT_EQ(proactor_.statistics().exceptions, 3U);
+}
+
+TEST_F(TaskTest, a_handler_of_exceptions_that_throws_ends_the_program) {
+  proactor_.on_task_exception(
+      [](const std::exception_ptr& exception) { std::rethrow_exception(exception); });
+  const auto spawn_it = [this] {
+    proactor_.spawn([]() -> Task<void> { static_cast<void>(co_await fail("thrown on")); }());
+  };
+  EXPECT_DEATH(spawn_it(), "");
+}
+
+// ThreadSanitizer is the judge.
+TEST_F(TaskTest, the_handler_of_exceptions_may_be_replaced_at_any_time) {
+  std::atomic<int> told{0};
+  proactor_.on_task_exception([&](const std::exception_ptr&) { ++told; });
+  constexpr int rounds = 200;
+  std::thread other([&] {
+    for (int i = 0; i < rounds; ++i) {
+      proactor_.on_task_exception([&](const std::exception_ptr&) { ++told; });
+    }
+  });
+  for (int i = 0; i < rounds; ++i) {
+    proactor_.spawn([]() -> Task<void> { static_cast<void>(co_await fail("to one of them")); }());
+  }
+  other.join();
+  EXPECT_EQ(told, rounds);
+}
+
+struct Pair {
+  int first = 0;
+  std::string second;
+};
+Task<Pair> braced() { co_return {1, "two"}; }
+TEST_F(TaskTest, a_result_may_be_a_braced_list) {
+  const Pair pair = run(braced());
+  EXPECT_EQ(pair.first, 1);
+  EXPECT_EQ(pair.second, "two");
+}
+
+Task<int> awaits(Task<int>& task) {
+  const int value = co_await std::move(task);
+  co_return value;
+}
+TEST_F(TaskTest, an_empty_task_that_is_awaited_or_run_ends_the_program) {
+  constexpr const char* sentence = "baton: an empty task was awaited or run";
+  Task<int> never_made;
+  EXPECT_DEATH(static_cast<void>(run(awaits(never_made))), sentence);
+  Task<int> moved_from = give(1);
+  const Task<int> owner = std::move(moved_from);
+  EXPECT_DEATH(static_cast<void>(run(awaits(moved_from))), sentence);  // NOLINT
+  Task<int> twice = give(2);
+  EXPECT_EQ(run(awaits(twice)), 2);
+  EXPECT_FALSE(static_cast<bool>(twice)) << "the await has taken it";
+  EXPECT_DEATH(static_cast<void>(run(awaits(twice))), sentence);
+  EXPECT_DEATH(static_cast<void>(run_until_complete(proactor_, Task<int>{})), sentence);
 }
 
 TEST_F(TaskTest, moves) {

@@ -365,7 +365,8 @@ void Shard::on_connection(baton::Operation& operation) {
   }
   operation.prepare(OperationKind::wait_ready, inlet.handle, baton::Operation::readable);
   operation.set_completion(on_connection, &inlet);
-  self.proactor_->start(operation);
+  // Refused only when the proactor ends.
+  static_cast<void>(self.proactor_->start(operation));
 }
 
 void Shard::on_mail(baton::Operation& operation) {

@@ -60,6 +60,7 @@ class CancellationHook {
 /// lock is held during a start.
 class BATON_EXPORT OperationAwaiter {
  public:
+  using keeps_task_context = void;
   OperationAwaiter(Proactor* proactor, Operation& operation) noexcept
       : proactor_(proactor), operation_(&operation) {}
   OperationAwaiter(const OperationAwaiter&) = delete;
@@ -188,6 +189,7 @@ class StopHook final : public CancellationHook {
 template <class Inner, class Hook>
 class [[nodiscard("nothing is started until it is awaited")]] Cancellable {
  public:
+  using keeps_task_context = void;
   template <class Token>
   Cancellable(Inner&& inner, Token&& token) noexcept
       : inner_(std::move(inner)), hook_(std::forward<Token>(token)) {}
@@ -204,7 +206,7 @@ class [[nodiscard("nothing is started until it is awaited")]] Cancellable {
     inner_.limit(when);
     return std::move(*this);
   }
-  Cancellable timeout(Duration span) && noexcept {
+  Cancellable timeout(AnyDuration span) && noexcept {
     inner_.limit(span);
     return std::move(*this);
   }
@@ -226,7 +228,7 @@ class AwaiterModifiers : public OperationAwaiter {
     return std::move(self());
   }
   /// The same, counted from now by the proactor's clock.
-  [[nodiscard]] Derived timeout(Duration span) && noexcept {
+  [[nodiscard]] Derived timeout(AnyDuration span) && noexcept {
     self().limit(span);
     return std::move(self());
   }
@@ -240,7 +242,7 @@ class AwaiterModifiers : public OperationAwaiter {
 
   // For the modifiers.
   void limit(Deadline when) noexcept { operation().set_deadline(when); }
-  void limit(Duration span) noexcept {
+  void limit(AnyDuration span) noexcept {
     if (proactor() != nullptr) self().limit(Deadline::after(span, proactor()->now()));
   }
 

@@ -18,19 +18,28 @@
 #include "baton/fwd.hpp"
 
 namespace baton {
+
+struct TaskContext;
+
 namespace detail {
 
-/// Somebody who can be asked to end. Linked into one state at most.
+class CancellationState;
+
+/// Somebody who can be asked to end, or a state that is cancelled with the one that this is linked
+/// into (a scope's). Linked into one state at most.
 class CancellationNode {
  public:
   using Cancel = void (*)(CancellationNode&) noexcept;
   explicit CancellationNode(Cancel cancel) noexcept : cancel_(cancel) {}
+  /// REQUIRES: the state is alive as long as this is linked.
+  explicit CancellationNode(CancellationState& inner) noexcept : inner_(&inner) {}
   CancellationNode(const CancellationNode&) = delete;
   CancellationNode& operator=(const CancellationNode&) = delete;
 
  private:
   friend class CancellationState;
-  Cancel cancel_;
+  Cancel cancel_ = nullptr;
+  CancellationState* inner_ = nullptr;  // in place of the function
   CancellationNode* next_ = nullptr;
   CancellationNode* previous_ = nullptr;
   bool linked_ = false;
@@ -39,9 +48,9 @@ class CancellationNode {
 /// What a source and its tokens share: counted, allocated with the source.
 ///
 /// cancel() calls each node with the lock held, and remove() takes the lock: so a node and what it
-/// belongs to are alive during the call. The order of locks is this one, then that of a nested
-/// scope, then the proactor's; none of those is held when a handler runs, so the order cannot turn
-/// round.
+/// belongs to are alive during the call. The order of locks is this one, then the proactor's. An
+/// inner state is cancelled afterwards, without this lock: scopes may depend on each other in a
+/// ring, for a task may join the scope that it is in, or one that its own depends on.
 class BATON_EXPORT CancellationState {
  public:
   static CancellationState* create(Proactor& proactor);
@@ -63,13 +72,19 @@ class BATON_EXPORT CancellationState {
  private:
   explicit CancellationState(Proactor& proactor) noexcept;
   ~CancellationState() = default;
+  /// True: it was not cancelled, and the caller calls the nodes.
+  bool claim() noexcept;
+  /// Calls the nodes and puts the inner states that it has claimed before `rest`; the new first.
+  CancellationState* call_nodes(CancellationState* rest) noexcept;
 
   const os::System* system_;
   std::atomic<std::uint32_t> references_{1};
   alignas(std::uint32_t) std::byte mutex_[4];  // os::Mutex; the header is private to the library
-  // Guarded by the mutex; `cancelled_` may be read without.
+  // Set without the mutex, and before the nodes are called with it: a node linked under
+  // the mutex while this was unset is found by that call.
   std::atomic<bool> cancelled_{false};
-  CancellationNode* first_ = nullptr;
+  CancellationNode* first_ = nullptr;          // guarded by the mutex
+  CancellationState* next_claimed_ = nullptr;  // of the thread that has claimed it
 };
 
 /// Owns one count of a state.
@@ -111,6 +126,7 @@ class CancellationToken {
 
  private:
   friend class CancellationSource;
+  friend struct TaskContext;
   explicit CancellationToken(detail::CancellationReference state) noexcept
       : state_(std::move(state)) {}
   detail::CancellationReference state_;
@@ -123,10 +139,15 @@ class CancellationSource {
   explicit CancellationSource(Proactor& proactor)
       : state_(detail::CancellationState::create(proactor)) {}
 
+  // One that was moved from has nothing to cancel: its tokens are never cancelled.
   [[nodiscard]] CancellationToken token() const noexcept { return CancellationToken{state_}; }
   /// Any thread, any number of times; not from a signal handler.
-  void cancel() noexcept { state_.get()->cancel(); }
-  [[nodiscard]] bool cancelled() const noexcept { return state_.get()->cancelled(); }
+  void cancel() noexcept {
+    if (state_.get() != nullptr) state_.get()->cancel();
+  }
+  [[nodiscard]] bool cancelled() const noexcept {
+    return state_.get() != nullptr && state_.get()->cancelled();
+  }
 
  private:
   detail::CancellationReference state_;

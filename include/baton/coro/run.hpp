@@ -15,11 +15,11 @@ namespace baton {
 /// exception. Other threads may be in run() meanwhile; if one of them ends the task, this one
 /// notices within 10 ms. What else was started goes on when somebody drives the proactor again. If
 /// the proactor is stopped before the task is done, goes on all the same once it is restarted - so
-/// do not stop it from inside.
+/// do not stop it from inside. An empty task ends the program with a sentence.
 template <class T>
 T run_until_complete(Proactor& proactor, Task<T> task) {
   std::atomic<bool> done{false};
-  const auto handle = detail::TaskAccess::handle(task);
+  const auto handle = detail::full(detail::TaskAccess::handle(task));
   handle.promise().set_finished(
       [](detail::TaskPromiseBase& promise,
          std::coroutine_handle<>) noexcept -> std::coroutine_handle<> {

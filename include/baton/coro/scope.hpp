@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <system_error>
 
 #include "baton/coro/awaitable.hpp"
 #include "baton/coro/cancellation.hpp"
@@ -38,8 +39,9 @@ class BATON_EXPORT Scope {
  public:
   /// Throws std::bad_alloc.
   explicit Scope(Proactor& proactor, ScopeOptions options = {});
-  /// REQUIRES: no task is running (joined, or nothing spawned since); else std::terminate, as
-  /// std::thread.
+  /// REQUIRES: no task is running, and no exception of a task waits for join; else the program ends
+  /// with a sentence, as with std::thread. When something between spawn and join may throw, catch
+  /// it, cancel() and join.
   ~Scope();
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
@@ -54,13 +56,15 @@ class BATON_EXPORT Scope {
   [[nodiscard]] bool cancelled() const noexcept { return source_.cancelled(); }
   [[nodiscard]] CancellationToken token() const noexcept { return source_.token(); }
 
-  /// Waits until no task is left, then throws the first exception, if there was one. One at a time;
-  /// afterwards the scope may be used again (a cancelled one stays cancelled).
+  /// Waits until no task is left, then throws the first exception, if there was one. Afterwards the
+  /// scope may be used again (a cancelled one stays cancelled). One at a time: a second join throws
+  /// std::system_error(errc::operation_in_use) and leaves the first as it is. A task of the scope
+  /// itself would wait for its own end: std::system_error(resource_deadlock_would_occur).
   class JoinAwaiter;
   [[nodiscard("the scope must be awaited")]] JoinAwaiter join() noexcept;
 
   [[nodiscard]] std::size_t running() const noexcept;
-  /// Exceptions after the first, since the last join: they are counted, and dropped.
+  /// Exceptions that no join has thrown, for another one came first; since the scope was made.
   [[nodiscard]] std::size_t exceptions_dropped() const noexcept;
 
  private:
@@ -70,16 +74,11 @@ class BATON_EXPORT Scope {
   std::coroutine_handle<> one_less() noexcept;
   bool wait_for_the_last(JoinAwaiter& joiner) noexcept;
 
-  struct Node final : detail::CancellationNode {
-    explicit Node(Scope& owner) noexcept;
-    Scope& scope;
-  };
-
   Proactor& proactor_;
   std::unique_ptr<Strand> strand_;
   CancellationSource source_;
   CancellationToken outer_;
-  Node outer_node_{*this};
+  detail::CancellationNode outer_node_{*source_.token().state()};
   TaskContext context_;
   alignas(std::uint32_t) mutable std::byte mutex_[4];  // os::Mutex
   // Guarded by the mutex.
@@ -91,7 +90,9 @@ class BATON_EXPORT Scope {
 
 class BATON_EXPORT Scope::JoinAwaiter {
  public:
-  explicit JoinAwaiter(Scope& scope) noexcept : scope_(scope), node_(scope) {}
+  using keeps_task_context = void;
+  explicit JoinAwaiter(Scope& scope) noexcept
+      : scope_(scope), node_(*scope.source_.token().state()) {}
   JoinAwaiter(const JoinAwaiter&) = delete;
   JoinAwaiter& operator=(const JoinAwaiter&) = delete;
   /// REQUIRES: not suspended: destroying a coroutine that joins ends the program here.
@@ -115,7 +116,8 @@ class BATON_EXPORT Scope::JoinAwaiter {
   Operation operation_;  // brings the waiter back into its own strand
   std::coroutine_handle<> waiter_;
   detail::CancellationState* outer_ = nullptr;
-  Scope::Node node_;
+  detail::CancellationNode node_;
+  std::error_code refused_;
   bool suspended_ = false;  // until it is resumed
 };
 

@@ -55,7 +55,7 @@ inline auto sleep_until(Proactor& proactor, Deadline when) noexcept {
   return detail::Awaitable<detail::SleepRequest, detail::Slept>{&proactor, {when}, {}};
 }
 /// The same, counted from now by the proactor's clock.
-inline auto sleep_for(Proactor& proactor, Duration span) noexcept {
+inline auto sleep_for(Proactor& proactor, AnyDuration span) noexcept {
   return sleep_until(proactor, Deadline::after(span, proactor.now()));
 }
 

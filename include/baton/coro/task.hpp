@@ -17,26 +17,50 @@
 #include <type_traits>
 #include <utility>
 
+#include "baton/coro/cancellation.hpp"
 #include "baton/coro/frame_cache.hpp"
 #include "baton/export.hpp"
 #include "baton/fwd.hpp"
+#include "baton/misuse.hpp"
+#include "baton/operation.hpp"
 
 namespace baton {
 
 template <class T>
 class Task;
 
-namespace detail {
-class CancellationState;
-}
-
-/// What a coroutine inherits from the one that awaits it, or from its scope.
-struct TaskContext {
+/// What a coroutine inherits from the one that awaits it, or from its scope. It belongs to the
+/// scope and is alive as long as one of its tasks runs.
+struct BATON_EXPORT TaskContext {
   Strand* strand = nullptr;                           ///< its resumptions run in it
   detail::CancellationState* cancellation = nullptr;  ///< ends what it waits for
+  Proactor* proactor = nullptr;                       ///< the scope's
+
+  [[nodiscard]] CancellationToken token() const noexcept;  ///< the scope's
 };
 
 namespace detail {
+
+/// An awaitable that resumes a task in its strand by itself, as those of the library do. Declared
+/// by `using keeps_task_context = void;`, also by a user's own that only passes one of them on.
+template <class Awaitable>
+concept KeepsTaskContext =
+    requires { typename std::remove_reference_t<Awaitable>::keeps_task_context; };
+template <class Awaitable>
+class ForeignAwaiter;
+
+/// The library's own, awaited where it is. (What await_transform answers by reference, gcc 12 moves
+/// before it awaits it.)
+template <class Awaiter>
+struct OwnAwaiter {
+  Awaiter& inner;
+  [[nodiscard]] bool await_ready() const noexcept { return inner.await_ready(); }
+  template <class Promise>
+  auto await_suspend(std::coroutine_handle<Promise> waiter) const {
+    return inner.await_suspend(waiter);
+  }
+  decltype(auto) await_resume() const { return inner.await_resume(); }
+};
 
 /// What all promises share. The members belong to whoever holds the coroutine at that moment.
 class TaskPromiseBase {
@@ -63,6 +87,20 @@ class TaskPromiseBase {
   [[nodiscard]] std::suspend_always initial_suspend() const noexcept { return {}; }
   [[nodiscard]] FinalAwaiter final_suspend() const noexcept { return {}; }
   void unhandled_exception() noexcept { exception_ = std::current_exception(); }
+
+  /// The library's awaitables are awaited as they are; all others through ForeignAwaiter.
+  template <KeepsTaskContext Awaitable>
+  [[nodiscard]] auto await_transform(Awaitable&& awaitable) const noexcept {
+    if constexpr (requires { static_cast<Awaitable&&>(awaitable).operator co_await(); }) {
+      return static_cast<Awaitable&&>(awaitable).operator co_await();
+    } else {
+      return OwnAwaiter<std::remove_reference_t<Awaitable>>{awaitable};
+    }
+  }
+  template <class Awaitable>
+  [[nodiscard]] ForeignAwaiter<Awaitable> await_transform(Awaitable&& awaitable) const {
+    return ForeignAwaiter<Awaitable>{static_cast<Awaitable&&>(awaitable)};
+  }
 
   [[nodiscard]] const TaskContext* context() const noexcept { return context_; }
   void set_context(const TaskContext* context) noexcept { context_ = context; }
@@ -107,7 +145,7 @@ class TaskPromise final : public TaskPromiseBase {
 
  public:
   Task<T> get_return_object() noexcept;
-  template <std::convertible_to<T> U>
+  template <std::convertible_to<T> U = T>  // of a braced list, too
   void return_value(U&& value) {
     value_.emplace(std::forward<U>(value));
   }
@@ -130,14 +168,37 @@ class TaskPromise<void> final : public TaskPromiseBase {
   }
 };
 
-/// The context of a coroutine that awaits something; null for coroutines that are not ours.
+/// The context of a coroutine that awaits something.
 template <class Promise>
 const TaskContext* context_of(std::coroutine_handle<Promise> handle) noexcept {
   if constexpr (std::derived_from<Promise, TaskPromiseBase>) {
     return handle.promise().context();
+  } else if constexpr (!std::is_void_v<Promise>) {
+    static_assert(
+        requires(Promise& promise) {
+          { promise.task_context() } -> std::convertible_to<const TaskContext*>;
+        },
+        "a coroutine type that awaits operations says what it inherits, or a scope's strand and "
+        "its cancellation would be lost: give its promise a member `const baton::TaskContext* "
+        "task_context() const noexcept` (docs/guide/coroutines.md)");
+    return handle.promise().task_context();
   } else {
+    static_assert(!std::is_void_v<Promise>,
+                  "an awaiter that passes an operation on hands it the coroutine with its promise: "
+                  "make await_suspend a template over std::coroutine_handle<Promise>");
     return nullptr;
   }
+}
+
+/// The coroutine of a task that is to run.
+template <class Promise>
+std::coroutine_handle<Promise> full(std::coroutine_handle<Promise> handle) noexcept {
+  if (!handle) [[unlikely]] {
+    misused(
+        "an empty task was awaited or run: it is default-constructed, moved from, or was awaited "
+        "before; make a new one");
+  }
+  return handle;
 }
 
 class TaskAccess;
@@ -150,6 +211,7 @@ class [[nodiscard("a task does nothing until it is awaited or spawned")]] Task {
 
  public:
   using promise_type = detail::TaskPromise<T>;
+  using keeps_task_context = void;
 
   Task() noexcept = default;
   Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
@@ -167,9 +229,13 @@ class [[nodiscard("a task does nothing until it is awaited or spawned")]] Task {
   /// False for one that was moved from.
   explicit operator bool() const noexcept { return static_cast<bool>(handle_); }
 
+  /// Owns the coroutine from the await on.
   class Awaiter {
    public:
     explicit Awaiter(std::coroutine_handle<promise_type> task) noexcept : task_(task) {}
+    Awaiter(const Awaiter&) = delete;
+    Awaiter& operator=(const Awaiter&) = delete;
+    ~Awaiter() { task_.destroy(); }
     [[nodiscard]] bool await_ready() const noexcept { return false; }
     template <class Promise>
     std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> parent) const noexcept {
@@ -182,8 +248,12 @@ class [[nodiscard("a task does nothing until it is awaited or spawned")]] Task {
    private:
     std::coroutine_handle<promise_type> task_;
   };
-  /// Starts it; gives its value or throws its exception. Once: `co_await std::move(task)`.
-  Awaiter operator co_await() && noexcept { return Awaiter{handle_}; }
+  /// Starts it; gives its value or throws its exception. Once: `co_await std::move(task)`. A task
+  /// that is empty - default-constructed, moved from, or awaited before - ends the program with a
+  /// sentence.
+  Awaiter operator co_await() && noexcept {
+    return Awaiter{detail::full(std::exchange(handle_, nullptr))};
+  }
 
  private:
   friend promise_type;
@@ -203,6 +273,107 @@ inline Task<void> TaskPromise<void>::get_return_object() noexcept {
   return Task<void>{checked_handle(*this)};
 }
 
+/// Brings a task back into its strand when something foreign has resumed it.
+class BATON_EXPORT StrandReturn {
+ public:
+  void begin(std::coroutine_handle<> waiter, const TaskContext& context) noexcept {
+    waiter_ = waiter;
+    context_ = &context;
+  }
+  /// On whatever thread: the waiter, if this thread is in the strand or nothing runs any more; else
+  /// none, and the waiter is resumed there.
+  std::coroutine_handle<> come_back() noexcept;
+
+ private:
+  std::coroutine_handle<> waiter_;
+  const TaskContext* context_ = nullptr;
+  Operation operation_;
+};
+
+/// co_await's own look for the awaiter of an awaitable.
+template <class Awaitable>
+decltype(auto) awaiter_of(Awaitable&& awaitable) {
+  if constexpr (requires { static_cast<Awaitable&&>(awaitable).operator co_await(); }) {
+    return static_cast<Awaitable&&>(awaitable).operator co_await();
+  } else if constexpr (requires { operator co_await(static_cast<Awaitable&&>(awaitable)); }) {
+    return operator co_await(static_cast<Awaitable&&>(awaitable));
+  } else {
+    return static_cast<Awaitable&&>(awaitable);
+  }
+}
+
+/// An await of something that is not the library's: a future, another library's operation, a
+/// coroutine type of the user. Without a strand it is as if this were not there. With one, a
+/// coroutine in between awaits it, and its end, on whatever thread that comes, brings the task back
+/// into the strand. The scope's cancellation does not reach it, unless it asks for the context.
+template <class Awaitable>
+class ForeignAwaiter {
+ public:
+  explicit ForeignAwaiter(Awaitable&& awaitable)
+      : inner_(awaiter_of(static_cast<Awaitable&&>(awaitable))) {}
+  ForeignAwaiter(const ForeignAwaiter&) = delete;
+  ForeignAwaiter& operator=(const ForeignAwaiter&) = delete;
+
+  bool await_ready() { return inner_.await_ready(); }
+  template <class Promise>
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> waiter) {
+    const TaskContext* const context = context_of(waiter);
+    if (context == nullptr || context->strand == nullptr) return suspend(inner_, waiter);
+    return begin(waiter, *context);
+  }
+  decltype(auto) await_resume() {
+    if (between_) rethrow();
+    return inner_.await_resume();
+  }
+
+ private:
+  using Inner = decltype(awaiter_of(std::declval<Awaitable>()));
+
+  // What the coroutine in between awaits.
+  struct Passed {
+    using keeps_task_context = void;
+    std::remove_reference_t<Inner>& inner;
+    [[nodiscard]] bool await_ready() const noexcept { return false; }
+    template <class Promise>
+    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> waiter) {
+      return suspend(inner, waiter);
+    }
+    void await_resume() const noexcept {}
+  };
+
+  template <class Promise>
+  static std::coroutine_handle<> suspend(std::remove_reference_t<Inner>& inner,
+                                         std::coroutine_handle<Promise> waiter) {
+    using Answer = decltype(inner.await_suspend(waiter));
+    if constexpr (std::is_void_v<Answer>) {
+      inner.await_suspend(waiter);
+      return std::noop_coroutine();
+    } else if constexpr (std::is_same_v<Answer, bool>) {
+      return inner.await_suspend(waiter) ? std::coroutine_handle<>{std::noop_coroutine()} : waiter;
+    } else {
+      return inner.await_suspend(waiter);
+    }
+  }
+  static Task<void> between(std::remove_reference_t<Inner>& inner);
+  std::coroutine_handle<> begin(std::coroutine_handle<> waiter, const TaskContext& context);
+  void rethrow() {
+    std::coroutine_handle<TaskPromise<void>>::from_address(between_).promise().take();
+  }
+
+  struct Frame {
+    void* address = nullptr;
+    explicit operator bool() const noexcept { return address != nullptr; }
+    operator void*() const noexcept { return address; }  // NOLINT
+    ~Frame() {
+      if (address != nullptr) std::coroutine_handle<>::from_address(address).destroy();
+    }
+  };
+
+  Inner inner_;
+  StrandReturn return_;
+  Frame between_;
+};
+
 /// For those who run tasks: spawn, scopes, run_until_complete.
 class TaskAccess {
  public:
@@ -216,5 +387,52 @@ class TaskAccess {
   }
 };
 
+template <class Awaitable>
+Task<void> ForeignAwaiter<Awaitable>::between(std::remove_reference_t<Inner>& inner) {
+  co_await Passed{inner};
+}
+
+template <class Awaitable>
+std::coroutine_handle<> ForeignAwaiter<Awaitable>::begin(std::coroutine_handle<> waiter,
+                                                         const TaskContext& context) {
+  Task<void> task = between(inner_);
+  const auto handle = TaskAccess::release(task);
+  between_.address = handle.address();
+  return_.begin(waiter, context);
+  handle.promise().set_context(&context);
+  handle.promise().set_finished(
+      [](TaskPromiseBase& promise, std::coroutine_handle<>) noexcept {
+        return static_cast<StrandReturn*>(promise.owner())->come_back();
+      },
+      &return_);
+  return handle;
+}
+
 }  // namespace detail
+
+/// `co_await own_context()` in a task: its scope's strand, cancellation and proactor; null in a
+/// task without a scope. Never suspends.
+class OwnContext {
+ public:
+  using keeps_task_context = void;
+  [[nodiscard]] bool await_ready() const noexcept { return false; }
+  template <class Promise>
+  bool await_suspend(std::coroutine_handle<Promise> task) noexcept {
+    context_ = detail::context_of(task);
+    return false;
+  }
+  [[nodiscard]] const TaskContext* await_resume() const noexcept { return context_; }
+
+ private:
+  const TaskContext* context_ = nullptr;
+};
+[[nodiscard]] inline OwnContext own_context() noexcept { return {}; }
+
+/// What a coroutine type of the user's own keeps of the coroutine that awaits it: called in its
+/// awaiter's await_suspend, answered by its promise's task_context(). Null: nothing to inherit.
+template <class Promise>
+[[nodiscard]] const TaskContext* task_context_of(std::coroutine_handle<Promise> parent) noexcept {
+  return detail::context_of(parent);
+}
+
 }  // namespace baton

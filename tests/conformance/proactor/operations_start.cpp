@@ -79,7 +79,7 @@ TEST_P(Start, refuses_invalid_arguments) {
   Pair pair = unix_pair();
   Handle* const handle = adopt(pair.ours);
   std::string& into = memory(256);
-  const std::string_view empty;
+  const std::string_view empty, delimiter = "x";
   const std::string_view too_long{into.data(), limits::delimiter_max + 1};
   const std::vector<MutableBuffer> list(limits::buffers_max + 1, MutableBuffer{into});
   const auto refused = [&](Probe& probe) {
@@ -98,6 +98,10 @@ TEST_P(Start, refuses_invalid_arguments) {
     Probe& no_delimiter = reading(handle, into);
     no_delimiter.set_until(nullptr, 0);
     refused(no_delimiter);
+    Probe& more_than_there_is = reading(handle, into);
+    more_than_there_is.set_until(&delimiter, into.size() + 1);
+    refused(more_than_there_is);
+    refused(plain(OperationKind::wait_ready, handle));  // for neither direction
     refused(plain(OperationKind::read_stream, nullptr));
     refused(plain(OperationKind::user, nullptr));
   };

@@ -86,6 +86,23 @@ TEST_P(End, runs_what_is_pending_of_every_kind_in_its_own_thread) {
   EXPECT_EQ(seen_.started, 0) << "starts in there fail as stopped";
 }
 
+TEST_P(End, finish_does_the_same_before_the_destructor) {
+  seen_.proactor = &use(2);
+  seen_.thread = std::this_thread::get_id();
+  const int pending = start_every_kind();
+  proactor().finish();
+  EXPECT_EQ(seen_.completed, pending);
+  EXPECT_EQ(seen_.elsewhere, 0);
+  EXPECT_EQ(seen_.started, 0) << "starts in there fail as stopped";
+  EXPECT_TRUE(proactor().stopped());
+  proactor().run();  // at its end already
+  proactor().restart();
+  EXPECT_EQ(proactor().post(curious()), errc::stopped) << "it stays finished";
+  proactor().finish();
+  destroy();
+  EXPECT_EQ(seen_.completed, pending) << "nothing is left for the destructor";
+}
+
 TEST_P(End, also_after_threads_have_run_it) {
   seen_.proactor = &use(2);
   seen_.thread = std::this_thread::get_id();

@@ -186,6 +186,22 @@ TEST_P(Stop, at_its_deadline_a_drain_cancels_what_is_left) {
   EXPECT_EQ(echoes()[0].operation.error(), std::errc::operation_canceled);
 }
 
+// The later of two deadlines is never the one that counts.
+TEST_P(Stop, a_second_drain_may_end_the_first_sooner) {
+  use(2);
+  Peer session = echo();
+  run(2);
+  round_trip(session.get());
+  wait_until([&] { return echoes()[0].operation.activation() == 3; });  // it reads again
+  proactor().drain(Deadline::never());
+  proactor().drain(Deadline::after(1h, proactor().now()));
+  proactor().drain(Deadline::immediately());
+  proactor().drain(Deadline::never());
+  join();
+  EXPECT_TRUE(echoes()[0].done());
+  EXPECT_EQ(echoes()[0].operation.error(), std::errc::operation_canceled);
+}
+
 // Sessions that never pause: at each moment some of them are between two operations.
 TEST_P(Stop, at_its_deadline_a_drain_ends_what_goes_on_and_on) {
   use(2);

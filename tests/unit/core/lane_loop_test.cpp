@@ -32,6 +32,7 @@ class Runner final : public HandlerRunner {
  public:
   using HandlerRunner::HandlerRunner;
   void requeue(Lane&, Operation&) noexcept override { ++requeued; }
+  void brought_back(Operation&) noexcept override { ++requeued; }
   void lane_is_quiet(Lane&) noexcept override { ++quiet; }
   void asked_elsewhere(Handle&, LaneRequests::Asked) noexcept override { ++elsewhere; }
   void returned_elsewhere(Handle&) noexcept override { ++returned; }

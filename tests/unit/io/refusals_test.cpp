@@ -14,6 +14,7 @@
 
 #include "baton/acceptor.hpp"
 #include "baton/config.hpp"
+#include "baton/connector.hpp"
 #include "baton/datagram_socket.hpp"
 #include "baton/file.hpp"
 #include "baton/pipe.hpp"
@@ -155,6 +156,41 @@ TEST_F(Refusals, of_options_of_a_datagram_socket) {
   }
 }
 
+TEST_F(Refusals, of_a_path_with_a_zero_byte) {
+  const std::string path{"/proc/self/exe\0more", 19};
+  EXPECT_EQ(error_of(File::open(proactor_, path, FileFlags::read)), std::errc::invalid_argument);
+}
+
+// The operation was complete before, and the start that is refused leaves it nothing to take.
+TEST_F(Refusals, of_a_connect_on_an_operation_that_was_used) {
+  auto acceptor = Acceptor::listen(proactor_, Endpoint::loopback(0)).value();
+  Endpoint where = acceptor.local_endpoint().value();
+  Connector connector{proactor_};
+  Operation operation;
+  ASSERT_FALSE(connector.connect(operation, where, [](Operation&) {}));
+  while (operation.is_pending()) static_cast<void>(proactor_.run_one());
+  const auto first = connector.take(operation);
+  ASSERT_TRUE(first);
+  proactor_.drain(Deadline::never());  // accepts are refused, connects are not
+  proactor_.stop();
+  EXPECT_EQ(connector.connect(operation, where), errc::stopped);
+  EXPECT_EQ(error_of(connector.take(operation)), errc::handle_closed);
+}
+
+// An operation from the cache has no handler until it is given one, whoever had it before.
+TEST_F(Refusals, of_nothing_when_a_cached_operation_has_no_handler) {
+  int ran = 0;
+  ASSERT_FALSE(proactor_.post([&ran] { ++ran; }));
+  proactor_.poll();
+  CachedOperation* const operation = proactor_.take_cached();
+  ASSERT_NE(operation, nullptr);
+  operation->prepare(OperationKind::user, nullptr, Operation::cached);
+  ASSERT_FALSE(proactor_.start_cached(
+      *operation, [this](Operation& cached) { return proactor_.post(cached); }));
+  proactor_.poll();
+  EXPECT_EQ(ran, 1);
+}
+
 TEST_F(Refusals, of_linger_where_it_means_nothing) {
   int fds[2];
   ASSERT_EQ(::pipe(fds), 0);
@@ -166,7 +202,8 @@ TEST_F(Refusals, of_linger_where_it_means_nothing) {
   EXPECT_FALSE(ends.first.set_option(option::Linger{false, 1s}));
   EXPECT_FALSE(ends.first.handle()->close_may_block()) << "it does not linger";
   // A number that is no option of the library's is none of the system's.
-  EXPECT_TRUE(detail::set_option(proactor_, ends.first.handle(), static_cast<option::Name>(99), 1));
+  EXPECT_TRUE(
+      detail::set_option(proactor_, *ends.first.handle(), static_cast<option::Name>(99), 1));
 }
 
 TEST_F(Refusals, of_what_a_listener_of_each_lane_needs) {

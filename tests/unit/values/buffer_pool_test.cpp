@@ -8,6 +8,7 @@
 #include <limits>
 #include <new>
 #include <set>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -61,6 +62,12 @@ TEST(BufferPool, ImpossibleSizesThrow) {
   EXPECT_THROW((BufferPool{huge, 2}), std::bad_alloc);
   EXPECT_THROW((BufferPool{1, huge}), std::bad_alloc);
   EXPECT_THROW((BufferPool{huge / 4, 3}), std::bad_alloc);
+}
+
+TEST(BufferPool, BlocksOfNoBytesAreRefused) {
+  EXPECT_THROW((BufferPool{0, 4}), std::invalid_argument);
+  const BufferPool none{0, 0};
+  EXPECT_EQ(none.available(), 0U);
 }
 
 TEST(BufferPool, PooledBufferGivesBack) {

@@ -67,6 +67,23 @@ TEST(Deadline, IsNeverByDefault) {
   EXPECT_LT(Deadline::after(1h), Deadline::never());
 }
 
+TEST(Deadline, TakesEveryDuration) {
+  const Deadline from = Deadline::at_ns(1'000);
+  EXPECT_TRUE(Deadline::after(std::chrono::hours::max(), from).is_never());
+  EXPECT_TRUE(Deadline::after(std::chrono::seconds::max(), from).is_never());
+  EXPECT_TRUE(Deadline::after(std::chrono::hours(24 * 365 * 300), from).is_never());
+  EXPECT_TRUE(Deadline::after(std::chrono::duration<double>(1e300), from).is_never());
+  EXPECT_EQ(Deadline::after(0.5s, from).ns(), 500'001'000);
+  EXPECT_EQ(Deadline::after(std::chrono::duration<double, std::nano>(0.1), from).ns(), 1'001);
+  EXPECT_EQ(Deadline::after(std::chrono::hours::min(), from), from);
+  EXPECT_EQ(Deadline::after(std::chrono::duration<double>(-1e300), from), from);
+  EXPECT_EQ(Deadline::after(-1s, from), from);
+  // A clock that stands before the machine's start.
+  EXPECT_EQ(Deadline::after(1s, Deadline::at_ns(-1)).ns(), 999'999'999);
+  EXPECT_EQ(Deadline::after(Duration::max(), Deadline::at_ns(-1)).ns(),
+            Duration::max().count() - 1);
+}
+
 TEST(Deadline, SaturatesInsteadOfOverflowing) {
   constexpr std::int64_t end = std::numeric_limits<std::int64_t>::max();
   const Deadline late = Deadline::at_ns(end - 10);

@@ -1,0 +1,108 @@
+// The natural order of declarations - the proactor first, then what its handlers use - in every
+// mode. AddressSanitizer is the judge.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "baton/coro/scope.hpp"
+#include "baton/coro/sleep.hpp"
+#include "baton/proactor.hpp"
+#include "baton/stream_socket.hpp"
+#include "baton/timer.hpp"
+#include "support/modes.hpp"
+
+namespace baton::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class NaturalOrder : public testing::TestWithParam<ModeCase> {
+ protected:
+  void SetUp() override {
+    if (auto opened = Proactor::open(GetParam().config()); !opened) {
+      GTEST_SKIP() << opened.error().reason;
+    }
+  }
+};
+
+struct Told {
+  std::vector<std::error_code> errors;
+};
+
+// Owns its socket, and its handlers have its address.
+class Session {
+ public:
+  Session(StreamSocket socket, Told& told) : socket_(std::move(socket)), told_(&told) {
+    EXPECT_FALSE(socket_.read(buffer_, [this](Operation& operation) {
+      told_->errors.push_back(operation.error());
+      EXPECT_EQ(socket_.write(std::string_view{"more"}, [](Operation&) {}), errc::stopped);
+    }));
+  }
+
+ private:
+  StreamSocket socket_;
+  std::array<char, 64> buffer_{};
+  Told* told_;
+};
+
+Task<void> reads(StreamSocket& socket, Told& told) {
+  std::array<char, 64> buffer{};
+  auto got = co_await socket.read(buffer);
+  told.errors.push_back(got.error());
+}
+Task<void> in_scope(Proactor& proactor, Scope& scope, StreamSocket& socket, Told& told) {
+  scope.spawn(reads(socket, told));
+  co_await scope.join();
+  EXPECT_EQ((co_await sleep_for(proactor, 1h)).error(), errc::stopped);
+}
+
+void sessions(const ModeCase& mode, bool throws, Told& told) {
+  Proactor proactor{mode.config()};
+  auto counted = std::make_unique<Told>();
+  auto first = StreamSocket::pair(proactor).value();
+  auto second = StreamSocket::pair(proactor).value();
+  const auto session = std::make_unique<Session>(std::move(first.first), *counted);
+  Scope scope{proactor};
+  Timer timer{proactor};
+  struct Keep {
+    Told& from;
+    Told& to;
+    ~Keep() { to = from; }
+  } const keep{*counted, told};
+  const FinishAtEnd end{proactor};
+  EXPECT_FALSE(timer.wait_for(
+      1h, [&counted](Operation& operation) { counted->errors.push_back(operation.error()); }));
+  proactor.spawn(in_scope(proactor, scope, second.first, *counted));
+  std::thread driver([&] { proactor.run(); });
+  proactor.stop();  // before the driver comes to it, or afterwards
+  driver.join();
+  if (throws) throw std::runtime_error("out of the scope of all this");
+}
+
+TEST_P(NaturalOrder, handlers_find_what_they_use) {
+  Told told;
+  sessions(GetParam(), false, told);
+  ASSERT_EQ(told.errors.size(), 3U);
+  for (const std::error_code& error : told.errors) {
+    // The scope's task may come to its read only now.
+    EXPECT_TRUE(error == std::errc::operation_canceled || error == errc::stopped);
+  }
+}
+TEST_P(NaturalOrder, also_when_an_exception_leaves) {
+  Told told;
+  EXPECT_THROW(sessions(GetParam(), true, told), std::runtime_error);
+  EXPECT_EQ(told.errors.size(), 3U);
+}
+BATON_EVERY_MODE(NaturalOrder);
+
+}  // namespace
+}  // namespace baton::test
