@@ -15,6 +15,7 @@
 
 #include "bench/fairness.hpp"
 #include "command.hpp"
+#include "output.hpp"
 
 namespace baton::tools {
 namespace {
@@ -52,9 +53,8 @@ int run_program(const BenchProgram& program, const std::vector<std::string>& opt
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   ::execv(path.c_str(), arguments.data());
-  fmt::print(stderr,
-             "baton bench: {}: {}; it runs from the source tree, or where BATON_BENCH says\n",
-             path.string(), std::strerror(errno));
+  note("baton bench: {}: {}; it runs from the source tree, or where BATON_BENCH says\n",
+       path.string(), std::strerror(errno));
   return 2;
 }
 

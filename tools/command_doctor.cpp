@@ -14,6 +14,9 @@
 #include "config_options.hpp"
 #include "doctor/config_file.hpp"
 #include "doctor/report.hpp"
+#include "option_checks.hpp"
+#include "output.hpp"
+#include "replaced_file.hpp"
 
 namespace baton::tools {
 namespace {
@@ -39,12 +42,11 @@ constexpr std::uint64_t probe_bytes = std::uint64_t{64} << 10;
 class ProgressLine {
  public:
   ~ProgressLine() {
-    if (shown_) fmt::print(stderr, "\r\033[K");
+    if (shown_) note("\r\033[K");
   }
   void show(const std::string& what) {
     if (!terminal_) return;
-    fmt::print(stderr, "\r\033[K{}", what.substr(0, 79));
-    std::fflush(stderr);
+    note("\r\033[K{}", what.substr(0, 79));
     shown_ = true;
   }
 
@@ -155,11 +157,10 @@ int examine(const Options& options) {
   const auto start = std::chrono::steady_clock::now();
   const auto policy = Config::parse_environment(Config{});
   if (!policy) return report_failure("doctor", policy.error());
-  std::optional<doctor::ConfigFile> file;
-  if (!options.write.empty()) {
-    auto opened = doctor::ConfigFile::open(options.write, options.force);
-    if (!opened) return report_failure("doctor", opened.error());
-    file.emplace(std::move(*opened));
+  const Existing existing = options.force ? Existing::replace : Existing::refuse;
+  if (!options.write.empty()) {  // before ten seconds are spent
+    const auto possible = check_one_step(options.write, existing);
+    if (!possible) return report_failure("doctor", possible.error());
   }
   doctor::Report report;
   {
@@ -170,15 +171,17 @@ int examine(const Options& options) {
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const std::string text = options.json ? json_of(report) : text_of(report);
-  std::fputs(text.c_str(), stdout);
+  print_text(text);
+  if (!flush_output()) return 1;
   if (!report.recommendation.complete) {
     return report_failure(
         "doctor", {errc::engine_unavailable, "no engine serves sockets here; the table says why"});
   }
-  if (!file) return 0;
-  const auto done = file->commit(config_text(report.recommendation, report.facts));
+  if (options.write.empty()) return 0;
+  const auto done =
+      write_in_one_step(options.write, existing, config_text(report.recommendation, report.facts));
   if (!done) return report_failure("doctor", done.error());
-  fmt::print(stderr, "written to {}\n", options.write);
+  note("written to {}\n", options.write);
   return 0;
 }
 
@@ -188,19 +191,25 @@ void add_doctor_command(CLI::App& app, Run& run) {
   auto* command =
       app.add_subcommand("doctor", "Look at this machine, measure, and recommend a configuration");
   auto options = std::make_shared<Options>();
-  command->add_option("--directory", options->directory,
-                      "Folder whose file system is looked at; default: $TMPDIR, else this folder");
-  auto* seconds = command->add_option("--seconds", options->seconds, "Length of the calibration");
-  seconds->capture_default_str()->check(CLI::Range(0.1, 3600.0));
+  command
+      ->add_option("--directory", options->directory,
+                   "Folder whose file system is looked at; default: $TMPDIR, else this folder")
+      ->check(not_empty("name of a folder"));
+  auto* length = command->add_option("--seconds", options->seconds, "Length of the calibration");
+  length->capture_default_str()->check(seconds(0.1, 3600));
   command->add_flag("--no-calibration", options->no_calibration, "Look only, measure nothing")
-      ->excludes(seconds);
+      ->excludes(length);
   command->add_flag("--json", options->json, "Print one JSON object");
-  auto* write = command->add_option("--write", options->write,
-                                    "Write the recommended configuration to this file (XML)");
+  auto* write = command
+                    ->add_option("--write", options->write,
+                                 "Write the recommended configuration to this file (XML)")
+                    ->check(not_empty("name of a file"));
   command->add_flag("--force", options->force, "Replace the file of --write if it exists")
       ->needs(write);
-  command->add_option("--known-bad", options->known_bad,
-                      "List of known troubles, in place of the one that is built in");
+  command
+      ->add_option("--known-bad", options->known_bad,
+                   "List of known troubles, in place of the one that is built in")
+      ->check(not_empty("name of a file"));
   command->callback([&run, options] { run = [options] { return examine(*options); }; });
 }
 

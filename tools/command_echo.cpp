@@ -1,17 +1,24 @@
 // `baton echo`: a server that returns what it gets, on whatever the configuration names.
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/resource.h>
 
+#include <atomic>
 #include <cstdio>
 #include <exception>
 #include <memory>
-#include <thread>
-#include <vector>
+#include <new>
+#include <stdexcept>
+#include <system_error>
 
 #include "command.hpp"
 #include "config_options.hpp"
+#include "echo/runners.hpp"
 #include "echo/server.hpp"
 #include "echo/watch.hpp"
+#include "option_checks.hpp"
+#include "output.hpp"
+#include "replaced_file.hpp"
 
 namespace baton::tools {
 namespace {
@@ -22,6 +29,13 @@ struct Options {
   WatchOptions watch;
   bool explain = false;
 };
+
+// A reader of an output that goes away costs that output, and nobody his connection.
+void ignore_broken_pipes() {
+  struct sigaction action{};
+  action.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &action, nullptr);
+}
 
 // Every connection is a descriptor: as many as the system allows this process.
 void raise_descriptor_limit() {
@@ -37,30 +51,34 @@ Result<Endpoint, Failure> endpoint_of(const EchoOptions& options) {
       fmt::format("{}{}{}:{}", v6 ? "[" : "", options.host, v6 ? "]" : "", options.port));
 }
 
-// As many threads in run() as asked for; the calling one is the first, so that with one thread
-// there is no other. Returns when all have returned; answers false when one ended by an exception.
-bool run_threads(Proactor& proactor, std::uint32_t count) {
+// Runs a part of the work. An exception - no memory, no thread - is told, and ends the loop.
+template <typename Part>
+bool done(Proactor& proactor, Part&& part) {
+  try {
+    part();
+    return true;
+  } catch (const std::bad_alloc&) {
+    note_text("baton echo: not enough memory\n");
+  } catch (const std::exception& error) {
+    note("baton echo: {}\n", error.what());
+  }
+  proactor.stop();
+  return false;
+}
+
+// Until the loop ends; false if it ended by an exception in one of the threads.
+bool run(Proactor& proactor, Runners& runners) {
   std::atomic<bool> good{true};
-  const auto run = [&] {
-    try {
-      proactor.run();
-    } catch (const std::exception& error) {
-      fmt::print(stderr, "baton echo: {}\n", error.what());
-      good = false;
-      proactor.stop();
-    }
-  };
-  std::vector<std::thread> others;
-  for (std::uint32_t i = 1; i < count; ++i) others.emplace_back(run);
-  run();
-  for (auto& thread : others) thread.join();
+  runners.run([&] {
+    if (!done(proactor, [&] { proactor.run(); })) good = false;
+  });
   return good;
 }
 
 // From a listener - an acceptor, or the socket of the datagrams - to the end.
 template <typename Listener>
 int serve_on(Proactor& proactor, Result<Listener> listener, const Endpoint& endpoint,
-             const Options& options, void (*start)(EchoServer&, Listener)) {
+             const Options& options, std::uint32_t threads, void (*start)(EchoServer&, Listener)) {
   if (!listener) {
     return report_failure(
         "echo", {listener.error(), fmt::format("cannot listen on {}: {}", endpoint.to_string(),
@@ -69,46 +87,54 @@ int serve_on(Proactor& proactor, Result<Listener> listener, const Endpoint& endp
   const auto listening = listener->local_endpoint();
   if (!listening) return report_failure("echo", {listening.error(), listening.error().message()});
 
+  // Comes first, while nothing is pending: it may fail for want of a thread or of memory.
+  Runners runners(threads);
   EchoServer server(proactor, options.echo);
+  Watch watch(server, options.watch);
   if (const auto error = server.watch_signals()) {
     return report_failure("echo", {error, "cannot wait for signals: " + error.message()});
   }
-  start(server, std::move(*listener));
-  fmt::print("listening {}\n", listening->port());
-  std::fflush(stdout);
-
-  bool good = false;
-  {
-    const Watch watch(server, options.watch);
-    good = run_threads(proactor, options.config.threads);
-    if (good &&
-        server.has_sessions()) {  // a second signal: they go at once, but the server goes last
-      proactor.restart();
-      proactor.drain(Deadline::immediately());
-      good = run_threads(proactor, options.config.threads);
-    }
+  bool good = done(proactor, [&] {
+    start(server, std::move(*listener));
+    print("listening {}\n", listening->port());
+    if (!flush_output()) throw std::runtime_error("nobody learns where it listens");
+  });
+  good = good && run(proactor, runners);
+  if (!good || server.has_sessions()) {  // a failure, or a second signal
+    server.end_at_once();
+    good = run(proactor, runners) && good;
   }
-  fmt::print("{}", server.statistics());
+  watch.end();
+  print("{}", server.statistics());
   if (const auto error = server.accept_error()) {
     return report_failure("echo", {error, "accepting ended: " + error.message()});
   }
   return good ? 0 : 1;
 }
 
-int serve(Proactor& proactor, const Options& options) {
+int serve(Proactor& proactor, const Options& options, std::uint32_t threads) {
   const auto endpoint = endpoint_of(options.echo);
   if (!endpoint) return report_failure("echo", endpoint.error());
   const bool coroutine = options.echo.style == "coroutine";
   if (options.echo.datagrams()) {
     return serve_on(proactor, DatagramSocket::bind(proactor, *endpoint), *endpoint, options,
+                    threads,
                     coroutine ? serve_datagrams_by_coroutine : serve_datagrams_by_callback);
   }
-  return serve_on(proactor, Acceptor::listen(proactor, *endpoint), *endpoint, options,
+  return serve_on(proactor, Acceptor::listen(proactor, *endpoint), *endpoint, options, threads,
                   coroutine ? serve_by_coroutine : serve_by_callback);
 }
 
 int run_echo(const Options& options) {
+  if (!options.watch.metrics.empty()) {
+    auto possible = check_one_step(options.watch.metrics, Existing::replace);
+    if (!possible) {
+      possible.error().reason.insert(0, "--metrics: ");
+      return report_failure("echo", possible.error());
+    }
+  }
   raise_descriptor_limit();
+  ignore_broken_pipes();
   if (const auto error = EchoServer::block_signals()) {
     return report_failure("echo", {error, "cannot block signals: " + error.message()});
   }
@@ -116,13 +142,14 @@ int run_echo(const Options& options) {
   if (!config) return report_failure("echo", config.error());
   const auto proactor = Proactor::open(*config);
   if (!proactor) return report_failure("echo", proactor.error());
-  if (options.explain) fmt::print(stderr, "{}", (*proactor)->explain());
-  return serve(**proactor, options);
+  if (options.explain) note("{}", (*proactor)->explain());
+  warn_of_replacements("echo", (*proactor)->explain(), options.config);
+  return serve(**proactor, options, threads_of(*config, options.config));
 }
 
 void add_work_options(CLI::App& command, handler_work::Options& work) {
   const auto add = [&command](const char* name, std::uint32_t& us, const char* help) {
-    command.add_option(name, us, help)->check(CLI::Range(0, 1'000'000))->capture_default_str();
+    command.add_option(name, us, help)->check(whole_number(0, 1'000'000))->capture_default_str();
   };
   add("--delay-us", work.delay_us, "Each message keeps its handler so many microseconds, asleep");
   add("--random-us", work.random_us,
@@ -139,18 +166,20 @@ void add_echo_command(CLI::App& app, Run& run) {
   EchoOptions& echo = options->echo;
 
   command->add_option("--port", echo.port, "Port to listen on; 0: any, told by the first line")
-      ->capture_default_str();
-  command->add_option("--host", echo.host, "Address to listen on")->capture_default_str();
+      ->capture_default_str()
+      ->check(whole_number(0, 65'535));
+  command->add_option("--host", echo.host, "Address to listen on")
+      ->capture_default_str()
+      ->check(not_empty("address"));
   command->add_option("--protocol", echo.protocol, "udp: datagrams, back to where they came from")
       ->capture_default_str()
-      ->check(CLI::IsMember({"tcp", "udp"}));
+      ->check(one_of({"tcp", "udp"}));
   command->add_option("--block", echo.block, "Bytes of a read at most (64k, 1m, ...)")
       ->capture_default_str()
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 30));
+      ->transform(size(1, std::uint64_t{1} << 30));
   command->add_option("--style", echo.style, "How the sessions are written")
       ->capture_default_str()
-      ->check(CLI::IsMember({"callback", "coroutine"}));
+      ->check(one_of({"callback", "coroutine"}));
   command->add_flag("--pooled", echo.pooled, "Idle connections hold no buffer");
   command->add_flag("--until-empty", echo.until_empty, "End with the last connection");
   add_work_options(*command, echo.work);
@@ -158,7 +187,7 @@ void add_echo_command(CLI::App& app, Run& run) {
       ->add_option("--drain-seconds", echo.drain_seconds,
                    "How long open connections may go on after SIGTERM")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(seconds(0, 1e6));
   command->add_flag("--explain", options->explain,
                     "Print on standard error what was chosen, from which source, and why");
   command
@@ -167,9 +196,11 @@ void add_echo_command(CLI::App& app, Run& run) {
                    "Alone: only on a terminal; always: also into a pipe, with the time")
       ->expected(0, 1)
       ->default_str("auto")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
-  command->add_option("--metrics", options->watch.metrics,
-                      "Write counters for Prometheus to this file, once a second");
+      ->check(one_of({"auto", "always", "never"}));
+  command
+      ->add_option("--metrics", options->watch.metrics,
+                   "Write counters for Prometheus to this file, once a second")
+      ->check(not_empty("name of a file"));
   add_config_options(*command, options->config);
   add_threads_option(*command, options->config);
   command->callback([&run, options] {

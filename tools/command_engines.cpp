@@ -15,6 +15,7 @@
 #include "command.hpp"
 #include "config_options.hpp"
 #include "json.hpp"
+#include "output.hpp"
 
 namespace baton::tools {
 namespace {
@@ -130,10 +131,10 @@ std::vector<Row> probe_all(const Config& policy) {
 }
 
 void print_json(const std::vector<Row>& rows) {
-  fmt::print("[");
+  print("[");
   const char* separator = "\n";
   for (const Row& row : rows) {
-    fmt::print(
+    print(
         "{}  {{\"engine\": {}, \"wait\": {}, \"variant\": {}, \"available\": {}, \"code\": {}, "
         "\"reason\": {}, \"leader_rule\": {}, \"operations\": {}}}",
         separator, json_string(row.engine), json_string(row.wait), json_string(row.variant),
@@ -141,25 +142,24 @@ void print_json(const std::vector<Row>& rows) {
         json_string(row.operations));
     separator = ",\n";
   }
-  fmt::print("\n]\n");
+  print("\n]\n");
 }
 
 std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
 
 void print_table(const std::vector<Row>& rows) {
-  fmt::print("{:<12} {:<16} {:<10} {:<7} {:<6} {}\n", "engine", "wait", "available", "leader",
-             "takes", "reason");
+  print("{:<12} {:<16} {:<10} {:<7} {:<6} {}\n", "engine", "wait", "available", "leader", "takes",
+        "reason");
   for (const Row& row : rows) {
-    fmt::print("{:<12} {:<16} {:<10} {:<7} {:<6} {}\n", row.engine, or_dash(row.wait + row.variant),
-               row.available ? "yes" : "no", or_dash(row.leader_rule), or_dash(row.operations),
-               row.available ? row.reason : fmt::format("{} [{}]", row.reason, row.code));
+    print("{:<12} {:<16} {:<10} {:<7} {:<6} {}\n", row.engine, or_dash(row.wait + row.variant),
+          row.available ? "yes" : "no", or_dash(row.leader_rule), or_dash(row.operations),
+          row.available ? row.reason : fmt::format("{} [{}]", row.reason, row.code));
   }
-  fmt::print("\n{:<12} {:<10} {}\n", "interrupt", "available", "reason");
+  print("\n{:<12} {:<10} {}\n", "interrupt", "available", "reason");
   for (const auto& entry : registry().interrupt_strategies()) {
     const auto opened = entry.factory(InterruptOptions{});
-    fmt::print(
-        "{:<12} {:<10} {}\n", entry.name, opened ? "yes" : "no",
-        opened ? entry.reason : with_code(opened.error().reason, opened.error().reason_code));
+    print("{:<12} {:<10} {}\n", entry.name, opened ? "yes" : "no",
+          opened ? entry.reason : with_code(opened.error().reason, opened.error().reason_code));
   }
 }
 

@@ -6,9 +6,13 @@
 #include "command.hpp"
 #include "load/file_load.hpp"
 #include "load/options.hpp"
+#include "option_checks.hpp"
 
 namespace baton::tools {
 namespace {
+
+constexpr const char* network_group = "Echo server";
+constexpr const char* file_group = "File";
 
 struct Options {
   LoadOptions network;
@@ -16,45 +20,45 @@ struct Options {
 };
 
 void add_network_options(CLI::App& command, LoadOptions& options) {
-  constexpr const char* group = "Echo server";
+  constexpr const char* group = network_group;
   command.add_option("--port", options.port, "Port of the server")
       ->group(group)
-      ->check(CLI::Range(1, 65'535));
+      ->check(whole_number(1, 65'535));
   command.add_option("--host", options.host, "Host of the server")
       ->group(group)
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(not_empty("host"));
   command
       .add_option("--protocol", options.protocol,
                   "udp: a block is a datagram; those that are lost are counted, not waited for")
       ->group(group)
       ->capture_default_str()
-      ->check(CLI::IsMember({"tcp", "udp"}));
+      ->check(one_of({"tcp", "udp"}));
   command.add_option("--sessions", options.sessions, "Connections that send")
       ->group(group)
       ->capture_default_str()
-      ->check(CLI::Range(std::size_t{1}, load_connections_max));
+      ->check(whole_number(1, load_connections_max));
   command
       .add_option("--window", options.window,
                   "Bytes that may be on the way beyond one block; 0: half duplex, the next block "
                   "waits for the whole of the last")
       ->group(group)
       ->capture_default_str()
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::size_t{0}, load_window_bytes_max));
+      ->transform(size(0, load_window_bytes_max));
   command.add_option("--idle", options.idle, "More connections that only connect")
       ->group(group)
       ->capture_default_str()
-      ->check(CLI::Range(std::size_t{0}, load_connections_max));
+      ->check(whole_number(0, load_connections_max));
   command.add_option("--threads", options.threads, "Threads of the generator itself")
       ->group(group)
       ->capture_default_str()
-      ->check(CLI::Range(std::size_t{1}, load_threads_max));
+      ->check(whole_number(1, load_threads_max));
   command
       .add_option("--apart", options.apart,
                   "So many sessions, those with fewest messages, have their round trips told apart")
       ->group(group)
       ->capture_default_str()
-      ->check(CLI::Range(std::size_t{0}, load_apart_sessions_max));
+      ->check(whole_number(0, load_apart_sessions_max));
   command
       .add_flag("--hold", options.hold,
                 "Print 'connected' and 'finished' around the measured part, each time waiting for "
@@ -63,10 +67,17 @@ void add_network_options(CLI::App& command, LoadOptions& options) {
 }
 
 void add_file_options(CLI::App& command, FileLoadOptions& options) {
-  constexpr const char* group = "File";
+  constexpr const char* group = file_group;
   command.add_option("--file", options.file, "Read this file, which --write has made")
+      ->group(group)
+      ->check(not_empty("name of a file"));
+  command
+      .add_flag("--write", options.write,
+                "Write it, then read it back; an existing file only if --write has made it")
       ->group(group);
-  command.add_flag("--write", options.write, "Write it, then read it back")->group(group);
+  command.add_flag("--force", options.force, "Let --write replace what is in any file")
+      ->group(group)
+      ->needs("--write");
   command.add_flag("--random", options.random, "Read blocks in random order")
       ->group(group)
       ->excludes("--write");
@@ -77,13 +88,23 @@ void add_file_options(CLI::App& command, FileLoadOptions& options) {
   command.add_option("--depth", options.depth, "Operations on the way")
       ->group(group)
       ->capture_default_str()
-      ->check(CLI::Range(std::size_t{1}, file_depth_max));
+      ->check(whole_number(1, file_depth_max));
   command.add_option("--size", options.size, "Bytes of the file that --write makes")
       ->group(group)
       ->capture_default_str()
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 44));
+      ->transform(size(1, std::uint64_t{1} << 44));
   add_config_options(command, options.config);
+}
+
+// An option that the run would not look at is a mistake about what is run.
+void check_halves(const CLI::App& command, bool on_file) {
+  for (const CLI::Option* option : command.get_options()) {
+    const bool of_network = option->get_group() == network_group;
+    const bool of_file = option->get_group() == file_group || option->get_group() == config_group;
+    if (option->count() == 0 || !(on_file ? of_network : of_file)) continue;
+    throw CLI::ValidationError(option->get_name(), on_file ? "goes with --port, not with --file"
+                                                           : "goes with --file, not with --port");
+  }
 }
 
 // What one option alone cannot tell.
@@ -114,12 +135,10 @@ void add_load_command(CLI::App& app, Run& run) {
 
   auto* block =
       command->add_option("--block", network.block, "Bytes of one message (64k, 1m, ...)");
-  block->default_str("512; 4096 with --file")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::size_t{1}, load_block_bytes_max));
+  block->default_str("512; 4096 with --file")->transform(size(1, load_block_bytes_max));
   command->add_option("--seconds", network.seconds, "Length of the measured part")
       ->capture_default_str()
-      ->check(CLI::Range(0.001, 1e6));
+      ->check(seconds(0.001, 1e6));
   command->add_flag("--json", network.json, "Print one JSON object");
   add_network_options(*command, network);
   add_file_options(*command, options->file);
@@ -130,6 +149,7 @@ void add_load_command(CLI::App& app, Run& run) {
     if (!on_file && command->count("--port") == 0) {
       throw CLI::RequiredError("--port of an echo server, or --file,");
     }
+    check_halves(*command, on_file);
     if (!on_file) {
       check_network_options(options->network);
       run = [options] { return run_network_load(options->network); };

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "command.hpp"
+#include "option_checks.hpp"
+#include "output.hpp"
 #include "sim/history.hpp"
 #include "simulation/runner.hpp"
 
@@ -122,27 +124,26 @@ int run_sim(const SimOptions& options, const SeedRange& range) {
   const bool terminal = ::isatty(STDERR_FILENO) == 1 && !options.verbose;
   simulation::Told told;
   told.violation = [&](std::uint64_t seed, const std::string& report) {
-    fmt::print(stderr, "{}violation: {}replay: {}\n", terminal ? "\r\033[K" : "", report,
-               replay_of(options, seed));
+    note("{}violation: {}replay: {}\n", terminal ? "\r\033[K" : "", report,
+         replay_of(options, seed));
   };
   std::uint64_t shown = 0;
   if (terminal) {
     told.progress = [&](std::uint64_t seed, const RunResult& so_far) {
       if (so_far.started - shown < 200'000 && seed != range.last) return;
       shown = so_far.started;
-      fmt::print(stderr, "\rseed {} ({} of {}), {} operations, {} violations", seed, so_far.seeds,
-                 range.count(), so_far.started, so_far.violations);
-      std::fflush(stderr);
+      note("\rseed {} ({} of {}), {} operations, {} violations", seed, so_far.seeds, range.count(),
+           so_far.started, so_far.violations);
     };
   }
   const RunResult result =
       simulation::run_seeds(range, program, options.verbose, options.violations_max, told);
-  if (terminal) fmt::print(stderr, "\n");
-  fmt::print("range {}..{} {} threads {}\n", range.first, range.first + result.seeds - 1,
-             options.reactor ? "reactor" : "engine " + options.engine,
-             options.threads != 0 ? std::to_string(options.threads) : std::string{"drawn"});
-  fmt::print("seeds {} operations {} violations {} history {:016x}\n", result.seeds,
-             options.operations, result.violations, result.history);
+  if (terminal) note("\n");
+  print("range {}..{} {} threads {}\n", range.first, range.first + result.seeds - 1,
+        options.reactor ? "reactor" : "engine " + options.engine,
+        options.threads != 0 ? std::to_string(options.threads) : std::string{"drawn"});
+  print("seeds {} operations {} violations {} history {:016x}\n", result.seeds, options.operations,
+        result.violations, result.history);
   return result.violations == 0 ? 0 : 1;
 }
 
@@ -212,13 +213,13 @@ int run_merge(const std::vector<std::string>& files) {
       sum.file = next.file;
     }
     if (sum.range) {
-      fmt::print("range {}..{} {}\n", sum.range->first, sum.range->last, sum.conditions);
+      print("range {}..{} {}\n", sum.range->first, sum.range->last, sum.conditions);
     }
-    fmt::print("seeds {} operations {} violations {} history {:016x}\n", sum.seeds, sum.operations,
-               sum.violations, sum.history);
+    print("seeds {} operations {} violations {} history {:016x}\n", sum.seeds, sum.operations,
+          sum.violations, sum.history);
     return sum.violations == 0 ? 0 : 1;
   } catch (const std::runtime_error& error) {
-    fmt::print(stderr, "baton sim-merge: {}\n", error.what());
+    note("baton sim-merge: {}\n", error.what());
     return 2;
   }
 }
@@ -230,19 +231,20 @@ void add_sim_command(CLI::App& app, Run& run) {
       "sim", "Runs random programs in a simulated machine, under faults; a seed replays one.");
   auto options = std::make_shared<SimOptions>();
   command->add_option("--seeds", options->seeds, "How many seeds (default 100)")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000'000}));
+      ->check(whole_number(1, 1'000'000'000'000));
   command->add_option("--operations", options->operations, "Operations of each (default 10000)")
-      ->check(CLI::Range(1U, 100'000'000U));
+      ->check(whole_number(1, 100'000'000));
   command->add_option("--seed", options->seed, "The first seed, or the only one")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000'000'000}));
-  command->add_option("--seed-range", options->range, "A..B: these seeds, both included");
+      ->check(whole_number(1, 1'000'000'000'000'000));
+  command->add_option("--seed-range", options->range, "A..B: these seeds, both included")
+      ->check(not_empty("range A..B"));
   command->add_option("--threads", options->threads, "Threads in run() (default: drawn, 1 to 4)")
-      ->check(CLI::Range(1U, 16U));
+      ->check(whole_number(1, 16));
   CLI::Option* const engine =
       command
           ->add_option("--engine", options->engine,
                        "simulated, emulated (over simulated system calls), or any")
-          ->check(CLI::IsMember({"any", "simulated", "emulated"}));
+          ->check(one_of({"any", "simulated", "emulated"}));
   command
       ->add_flag("--reactor", options->reactor,
                  "Programs of the Reactor, over simulated system calls, not of the Proactor")
@@ -250,7 +252,7 @@ void add_sim_command(CLI::App& app, Run& run) {
   command
       ->add_option("--violations-max", options->violations_max,
                    "Ends after so many (default: never)")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}));
+      ->check(whole_number(1, 1'000'000'000));
   command->add_flag("--verbose", options->verbose, "The whole history, on standard error");
   command->callback([options, &run] {
     const SeedRange range = range_of(*options);

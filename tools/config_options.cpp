@@ -2,58 +2,109 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
+#include <string_view>
+#include <utility>
+
+#include "config/apply.hpp"
+#include "option_checks.hpp"
+#include "output.hpp"
+#include "printable.hpp"
 
 namespace baton::tools {
 namespace {
 
-void append(std::string& text, const char* name, const std::string& value) {
-  if (!value.empty()) text += fmt::format("{}{}={}", text.empty() ? "" : ",", name, value);
+// The first processor with a lane for each thread; null: there is none.
+const ProcessorConfig* per_thread(const Config& config) {
+  for (const ProcessorConfig& one : config.processors) {
+    if (one.mode == Mode::per_thread) return &one;
+  }
+  return nullptr;
 }
 
-constexpr const char* group = "Configuration";
+constexpr const char* group = config_group;
 
 }  // namespace
 
 void add_config_options(CLI::App& command, ConfigOptions& options) {
-  command.add_option("--config", options.file, "XML file, below the environment")->group(group);
-  command.add_option("--engine", options.engine, "Engine (see 'baton engines')")->group(group);
-  command.add_option("--wait", options.wait, "Wait strategy of a readiness engine")->group(group);
-  command.add_option("--interrupt", options.interrupt, "How a wait is cut short")->group(group);
-  command.add_option("--mode", options.mode, "shared, dedicated or per_thread")->group(group);
+  command.add_option("--config", options.file, "XML file, below the environment")
+      ->group(group)
+      ->check(not_empty("name of a file"));
+  command.add_option("--engine", options.engine, "Engine (see 'baton engines')")
+      ->group(group)
+      ->check(not_empty("engine"));
+  command.add_option("--wait", options.wait, "Wait strategy of a readiness engine")
+      ->group(group)
+      ->check(not_empty("wait strategy"));
+  command.add_option("--interrupt", options.interrupt, "How a wait is cut short")
+      ->group(group)
+      ->check(not_empty("interrupt strategy"));
+  command.add_option("--mode", options.mode, "shared, dedicated or per_thread")
+      ->group(group)
+      ->check(not_empty("mode"));
 }
 
 void add_threads_option(CLI::App& command, ConfigOptions& options) {
-  command.add_option("--threads", options.threads, "Threads that run handlers")
-      ->capture_default_str()
+  command
+      .add_option(
+          "--threads", options.threads,
+          "Threads that run handlers (default: 1; per_thread: what the configuration says, or 1)")
       ->group(group)
-      ->check(CLI::Range(1U, limits::lanes_max));
+      ->check(whole_number(1, limits::lanes_max));
 }
 
 Result<Config, Failure> make_config(const ConfigOptions& options) {
-  Config config;
-  if (!options.file.empty()) {
-    auto loaded = Config::load_xml(options.file, config);
-    if (!loaded) return loaded;
-    config = std::move(*loaded);
+  Result<Config, Failure> made = Config{};
+  if (!options.file.empty()) made = Config::load_xml(options.file, std::move(*made));
+  if (made) made = Config::parse_environment(std::move(*made));
+  const auto set = [&](const char* option, const char* name, const std::string& value) {
+    if (made && !value.empty()) made = config::set_named(name, value, std::move(*made), option);
+  };
+  set("--engine", "engine", options.engine);
+  set("--wait", "wait", options.wait);
+  set("--interrupt", "interrupt", options.interrupt);
+  set("--mode", "mode", options.mode);
+  // The lanes are the threads that run handlers; other modes have no use for their number.
+  const ProcessorConfig* const lanes = made ? per_thread(*made) : nullptr;
+  if (lanes == nullptr) return made;
+  if (options.threads) {
+    set("--threads", "threads", std::to_string(*options.threads));
+  } else if (lanes->threads == 0) {
+    set("this command", "threads", "1");
   }
-  auto surroundings = Config::parse_environment(std::move(config));
-  if (!surroundings) return surroundings;
-  config = std::move(*surroundings);
+  return made;
+}
 
-  if (config.processors.empty()) config.processors.emplace_back();
-  for (ProcessorConfig& processor : config.processors) processor.threads = options.threads;
-  std::string text;
-  append(text, "engine", options.engine);
-  append(text, "wait", options.wait);
-  append(text, "interrupt", options.interrupt);
-  append(text, "mode", options.mode);
-  if (text.empty()) return config;
-  return Config::parse(text, std::move(config));
+std::uint32_t threads_of(const Config& config, const ConfigOptions& options) {
+  if (const ProcessorConfig* const lanes = per_thread(config)) return lanes->threads;
+  return options.threads.value_or(1);
+}
+
+void warn_of_replacements(const char* command, const std::string& explanation,
+                          const ConfigOptions& options) {
+  const auto chosen = [&](std::string_view name) {
+    const std::string mark = fmt::format(" {}=", name);
+    const std::size_t line = explanation.find("processor 0: engine=");
+    const std::size_t at = explanation.find(mark, line);
+    if (line == std::string::npos || at == std::string::npos || at > explanation.find('\n', line)) {
+      return std::string{};
+    }
+    const std::size_t begin = at + mark.size();
+    return explanation.substr(begin, explanation.find_first_of(" \n", begin) - begin);
+  };
+  const auto warn = [&](const char* name, const std::string& wanted) {
+    if (wanted.empty() || wanted == "auto") return;
+    const std::string got = chosen(name);
+    if (got == wanted) return;
+    note("baton {}: warning: --{} {} is replaced by {}; --explain says why\n", command, name,
+         wanted, got.empty() ? "the engine's own way" : got);
+  };
+  warn("engine", options.engine);
+  warn("wait", options.wait);
+  warn("interrupt", options.interrupt);
 }
 
 int report_failure(const char* command, const Failure& failure) {
-  fmt::print(stderr, "baton {}: {}\n", command, with_code(failure.reason, failure.reason_code));
+  note("baton {}: {}\n", command, printable(with_code(failure.reason, failure.reason_code)));
   return 1;
 }
 

@@ -3,11 +3,15 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "baton/config.hpp"
 
 namespace baton::tools {
+
+// Of these options, in --help.
+inline constexpr const char* config_group = "Configuration";
 
 struct ConfigOptions {
   std::string file;
@@ -15,7 +19,7 @@ struct ConfigOptions {
   std::string wait;
   std::string interrupt;
   std::string mode;
-  std::uint32_t threads = 1;
+  std::optional<std::uint32_t> threads;
 };
 
 void add_config_options(CLI::App& command, ConfigOptions& options);
@@ -25,6 +29,13 @@ void add_threads_option(CLI::App& command, ConfigOptions& options);
 // In order of rising precedence: the file, the environment (BATON_CONFIG, BATON, BATON_FORBID), the
 // options. What an option does not name stays as it was.
 Result<Config, Failure> make_config(const ConfigOptions& options);
+
+// How many threads shall run handlers. `config` is what make_config has made.
+std::uint32_t threads_of(const Config& config, const ConfigOptions& options);
+// A warning on standard error for each option whose wish the opened proactor did not get; it tells
+// the rest by explain().
+void warn_of_replacements(const char* command, const std::string& explanation,
+                          const ConfigOptions& options);
 
 // Prints why a command cannot go on, on standard error; returns the exit status for that.
 int report_failure(const char* command, const Failure& failure);

@@ -3,26 +3,35 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "printable.hpp"
+
 namespace baton::tools {
 
-// `text` in quotes, escaped.
+// `text` in quotes, escaped. A byte that is no UTF-8 - names of files may hold any - becomes the
+// replacement character, as JSON knows only UTF-8.
 inline std::string json_string(std::string_view text) {
   std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
+  while (!text.empty()) {
+    const char c = text.front();
+    const std::size_t length = utf8_length(text);
+    if (length == 0) {
+      quoted += "\\ufffd";
+    } else if (c == '"' || c == '\\') {
       quoted += '\\';
       quoted += c;
     } else if (static_cast<unsigned char>(c) < 0x20) {
-      quoted += fmt::format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+      quoted += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
     } else {
-      quoted += c;
+      quoted += text.substr(0, length);
     }
+    text.remove_prefix(std::max<std::size_t>(length, 1));
   }
   return quoted + '"';
 }

@@ -15,7 +15,10 @@
 namespace httpd {
 namespace {
 
-// O_NONBLOCK: the open of a FIFO shall not wait for a writer; it means nothing for files.
+// A look at what a name means, which the other end of a FIFO does not notice: one that was opened
+// and closed again would kill a writer that had waited for it.
+constexpr int look_flags = O_PATH | O_CLOEXEC;
+// O_NONBLOCK: should the name mean a FIFO by now, the open does not wait for a writer.
 constexpr int read_flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
 // A rename somewhere in the path at the same moment makes the kernel say EAGAIN.
 constexpr int tries = 8;
@@ -29,10 +32,22 @@ std::error_code look_at(int descriptor, Opened& opened) {
                 : S_ISDIR(status.st_mode) ? Opened::Kind::folder
                                           : Opened::Kind::other;
   opened.size = static_cast<std::uint64_t>(status.st_size);
-  opened.modified_ns = status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
+  opened.modified = {status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
   opened.device = status.st_dev;
   opened.inode = status.st_ino;
   return {};
+}
+
+// With O_PATH a link is opened itself; it is one that must not be followed.
+int open_last(int folder, const char* name, int flags) {
+  const int descriptor = ::openat(folder, name, flags | O_NOFOLLOW);
+  struct stat status{};
+  if (descriptor < 0 || ::fstat(descriptor, &status) != 0 || !S_ISLNK(status.st_mode)) {
+    return descriptor;
+  }
+  ::close(descriptor);
+  errno = ELOOP;
+  return -1;
 }
 
 }  // namespace
@@ -43,7 +58,7 @@ Opened& Opened::operator=(Opened&& other) noexcept {
   descriptor_ = other.release();
   kind = other.kind;
   size = other.size;
-  modified_ns = other.modified_ns;
+  modified = other.modified;
   device = other.device;
   inode = other.inode;
   return *this;
@@ -61,7 +76,7 @@ std::error_code DocumentRoot::open(const std::string& folder) {
   descriptor_ = ::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (descriptor_ < 0) return last_error();
   // Probed by doing. ENOSYS: an older kernel; EPERM: a container's filter that is older than it.
-  const int probe = open_beneath(".");
+  const int probe = open_beneath(".", read_flags);
   if (probe >= 0) {
     ::close(probe);
   } else if (errno == ENOSYS || errno == EPERM) {
@@ -74,17 +89,27 @@ std::error_code DocumentRoot::open(const std::string& folder) {
 
 std::error_code DocumentRoot::open_below(const std::string& path, Opened& opened) const {
   Opened fresh;
-  fresh.descriptor_ =
-      beneath_ ? open_beneath(path.empty() ? "." : path.c_str()) : open_by_steps(path);
+  if (const std::error_code error = open_as(path, look_flags, fresh)) return error;
+  if (fresh.kind != Opened::Kind::other) {
+    if (const std::error_code error = open_as(path, read_flags, fresh)) return error;
+  }
+  opened = std::move(fresh);
+  return {};
+}
+
+std::error_code DocumentRoot::open_as(const std::string& path, int flags, Opened& opened) const {
+  Opened fresh;
+  fresh.descriptor_ = beneath_ ? open_beneath(path.empty() ? "." : path.c_str(), flags)
+                               : open_by_steps(path, flags);
   if (fresh.descriptor_ < 0) return last_error();
   if (const std::error_code error = look_at(fresh.descriptor_, fresh)) return error;
   opened = std::move(fresh);
   return {};
 }
 
-int DocumentRoot::open_beneath(const char* path) const {
+int DocumentRoot::open_beneath(const char* path, int flags) const {
   open_how how{};
-  how.flags = static_cast<std::uint64_t>(read_flags);
+  how.flags = static_cast<std::uint64_t>(flags);
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
   long descriptor = -1;
   for (int i = 0; i < tries; ++i) {
@@ -96,7 +121,7 @@ int DocumentRoot::open_beneath(const char* path) const {
 
 // Each folder on the way is opened in the one before it, so that nobody can slip a link in between
 // the look and the use. A link as the last name is ELOOP, one on the way ENOTDIR.
-int DocumentRoot::open_by_steps(const std::string& path) const {
+int DocumentRoot::open_by_steps(const std::string& path, int flags) const {
   int folder = ::openat(descriptor_, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
   std::size_t begin = 0;
   while (folder >= 0) {
@@ -107,7 +132,7 @@ int DocumentRoot::open_by_steps(const std::string& path) const {
     const bool climbs = name == "..";
     const int next =
         climbs ? -1
-        : last ? ::openat(folder, name.c_str(), read_flags | O_NOFOLLOW)
+        : last ? open_last(folder, name.c_str(), flags)
                : ::openat(folder, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     const int error = climbs ? EXDEV : errno;
     ::close(folder);

@@ -10,6 +10,13 @@
 
 namespace httpd {
 
+/// Since 1970. Nanoseconds alone would end in the year 2262, and files may be dated later.
+struct Moment {
+  std::int64_t seconds = 0;
+  std::int64_t nanoseconds = 0;
+  bool operator==(const Moment&) const = default;
+};
+
 /// An open descriptor and what fstat said of it. Closes it, unless released.
 class Opened {
  public:
@@ -25,7 +32,7 @@ class Opened {
 
   Kind kind = Kind::other;
   std::uint64_t size = 0;
-  std::int64_t modified_ns = 0;  ///< since 1970
+  Moment modified;
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
 
@@ -46,14 +53,16 @@ class DocumentRoot {
   /// Does not follow links at all, as on kernels without openat2. For the tests.
   void refuse_links() { beneath_ = false; }
 
-  /// Opens for reading, without waiting for the other end of a FIFO. `path` is relative; empty is
+  /// Opens for reading what is a file or a folder; a FIFO, a device or a socket is only looked at,
+  /// and nobody at its other end notices. `path` is relative; empty is
   /// the root. Only a file or a folder is of use to the caller; anything else is told by `kind`.
   /// Errors: the system's; EXDEV or ELOOP for what leads out of the root.
   std::error_code open_below(const std::string& path, Opened& opened) const;
 
  private:
-  int open_beneath(const char* path) const;
-  int open_by_steps(const std::string& path) const;
+  std::error_code open_as(const std::string& path, int flags, Opened& opened) const;
+  int open_beneath(const char* path, int flags) const;
+  int open_by_steps(const std::string& path, int flags) const;
 
   int descriptor_ = -1;
   bool beneath_ = true;

@@ -1,6 +1,8 @@
 // A bounded table, least recently used out first.
 #include "file_cache.hpp"
 
+#include <sys/stat.h>
+
 #include <array>
 #include <charconv>
 #include <utility>
@@ -16,6 +18,13 @@ std::string hexadecimal(std::uint64_t value) {
   std::array<char, 16> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16).ptr;
   return {digits.data(), end};
+}
+
+bool is_unchanged(const OpenFile& file) {
+  struct stat status{};
+  return ::fstat(file.file.native(), &status) == 0 &&
+         static_cast<std::uint64_t>(status.st_size) == file.size &&
+         file.changed == Moment{status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }
 
 }  // namespace
@@ -80,11 +89,12 @@ std::shared_ptr<OpenFile> FileCache::adopt(const std::string& path, Opened& open
   opened.release();
   made->file = std::move(*file);
   made->size = opened.size;
-  made->modified = opened.modified_ns / 1'000'000'000;
-  made->modified_ns = opened.modified_ns;
+  made->modified = opened.modified.seconds;
+  made->changed = opened.modified;
   made->device = opened.device;
   made->inode = opened.inode;
-  made->etag = '"' + hexadecimal(static_cast<std::uint64_t>(opened.modified_ns)) + '-' +
+  made->etag = '"' + hexadecimal(static_cast<std::uint64_t>(opened.modified.seconds)) + '.' +
+               hexadecimal(static_cast<std::uint64_t>(opened.modified.nanoseconds)) + '-' +
                hexadecimal(opened.size) + '"';
   const bool folder = path.empty() || path.back() == '/';
   made->lines = "Content-Type: ";
@@ -102,6 +112,8 @@ std::shared_ptr<OpenFile> FileCache::look_up(const std::string& path, Seconds no
   const Entries::iterator entry = found->second;
   // A clock that was set back makes an entry look younger than it can be.
   if (now - entry->checked >= trusted_ || now < entry->checked) return nullptr;
+  // A file that was written to in place has the same name still, and another length or tag.
+  if (!is_unchanged(*entry->file)) return nullptr;
   if (entry != entries_.begin()) entries_.splice(entries_.begin(), entries_, entry);
   return entry->file;
 }
@@ -114,7 +126,7 @@ std::shared_ptr<OpenFile> FileCache::keep_if_same(const std::string& path, const
   Entry& entry = *found->second;
   const OpenFile& file = *entry.file;
   if (file.device != opened.device || file.inode != opened.inode || file.size != opened.size ||
-      file.modified_ns != opened.modified_ns) {
+      file.changed != opened.modified) {
     return nullptr;
   }
   entry.checked = now;

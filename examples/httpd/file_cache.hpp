@@ -1,8 +1,9 @@
 // Open files: descriptor, size, validators and the part of the response head that is the file's.
 //
 // A hot file is opened once and not for each request. What a file contains is never kept: it is
-// read, by an operation of Baton, each time. An entry is trusted for a configured time; then the
-// name is opened once more, and if it still means the same, unchanged file the entry stays.
+// read, by an operation of Baton, each time. Before each answer the open file is asked for its size
+// and date, for it may have been written to. That the name means this file is trusted for a
+// configured time; then it is opened once more, and if it still does the entry stays.
 #pragma once
 
 #include <baton/baton.hpp>
@@ -34,7 +35,7 @@ struct OpenFile {
   [[nodiscard]] Validators validators() const { return {etag, modified}; }
 
   // What the cache compares.
-  std::int64_t modified_ns = 0;
+  Moment changed;
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
 };

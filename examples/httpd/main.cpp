@@ -5,6 +5,7 @@
 //
 // docs/guide/httpd.md says what it does and what it does not.
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <baton/baton.hpp>
@@ -12,6 +13,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -56,6 +58,26 @@ bool run_threads(baton::Proactor& proactor, std::uint32_t count) {
   return good;
 }
 
+// The system leaves the name of a UNIX socket behind, and the next start would find it taken.
+class UnixName {
+ public:
+  // REQUIRES: this program listens there, so the name is its own.
+  explicit UnixName(const std::string& listen) {
+    constexpr std::string_view prefix = "unix:";
+    if (listen.starts_with(prefix) && listen[prefix.size()] != '@') {
+      path_ = listen.substr(prefix.size());
+    }
+  }
+  ~UnixName() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  UnixName(const UnixName&) = delete;
+  UnixName& operator=(const UnixName&) = delete;
+
+ private:
+  std::string path_;
+};
+
 int serve(baton::Proactor& proactor, const Options& options) {
   const auto endpoint = baton::Endpoint::parse(options.listen);
   if (!endpoint) return fail(endpoint.error().reason);
@@ -67,6 +89,7 @@ int serve(baton::Proactor& proactor, const Options& options) {
   if (!acceptor) {
     return fail("cannot listen on " + options.listen + ": " + acceptor.error().message());
   }
+  const UnixName name(options.listen);
   const auto listening = acceptor->local_endpoint();
   if (!listening) return fail(listening.error().message());
 
@@ -81,10 +104,11 @@ int serve(baton::Proactor& proactor, const Options& options) {
   Server server(proactor, options, root);
   if (const auto error = server.start(std::move(*acceptor))) return fail(error.message());
   std::printf("listening %u\n", listening->port());
-  std::fflush(stdout);
+  const bool told = std::fflush(stdout) == 0;
+  if (!told) proactor.stop();
 
-  bool good = run_threads(proactor, options.threads);
-  if (good && server.has_sessions()) {  // a second signal: they go at once, the server after them
+  bool good = told && run_threads(proactor, options.threads);
+  if (!good || server.has_sessions()) {  // a second signal: they go at once, the server after them
     proactor.restart();
     proactor.drain(baton::Deadline::immediately());
     good = run_threads(proactor, options.threads);
@@ -116,7 +140,9 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return httpd::run(argc, argv);
+    const int status = httpd::run(argc, argv);
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+    return httpd::fail("standard output cannot be written");
   } catch (const std::exception& error) {  // out of memory, before the first connection
     return httpd::fail(error.what());
   }

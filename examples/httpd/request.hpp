@@ -40,6 +40,22 @@ struct Parsed {
   Status status = Status::bad_request;  ///< malformed: what to answer
 };
 
+/// When a head that comes in pieces is worth a parse, which begins at its first byte each time:
+/// with the first bytes, which tell whether this is HTTP at all; while it is small, at each end of
+/// a line, so that a fault is answered at once; and then only when it has doubled or is complete.
+/// All parses together then look at a few times its bytes.
+class HeadWatch {
+ public:
+  /// `text` is what was there at the last call, and more. REQUIRES: it is not empty.
+  bool is_due(std::string_view text);
+  /// The next head begins.
+  void reset() { *this = {}; }
+
+ private:
+  std::size_t seen_ = 0;    // bytes at the last call
+  std::size_t parsed_ = 0;  // bytes when a parse was due
+};
+
 /// Parses from the first byte of a request on; the same text again, when more of it has come.
 Parsed parse_request(std::string_view text, Request& request);
 

@@ -78,8 +78,6 @@ baton::Deadline Session::after(baton::Duration span) const {
 
 // -- receiving ------------------------------------------------------------------------------------
 
-// Looks at the input only when there is something to find: at the first bytes, which tell whether
-// this is HTTP at all, and at each end of a line.
 Parsed Session::parse() {
   while (input_.text().starts_with("\r\n")) input_.consume(2);  // RFC 9112, section 2.2
   const std::string_view text = input_.text();
@@ -87,11 +85,10 @@ Parsed Session::parse() {
   if (!std::exchange(begun_, true)) {
     // A request that came with the one before it has its time from now on.
     if (admission_ == Admission::served) deadline_ = after(server_.limits().header_time);
-  } else if (text.find('\n', looked_at_) == std::string_view::npos) {
-    looked_at_ = text.size();
+  }
+  if (!watch_.is_due(text)) {
     return input_.full() ? Parsed{Parsed::Kind::malformed, 0, too_large(text)} : Parsed{};
   }
-  looked_at_ = text.size();
   Parsed parsed = parse_request(text, request_);
   if (parsed.kind == Parsed::Kind::incomplete && input_.full()) {
     parsed = {Parsed::Kind::malformed, 0, too_large(text)};
@@ -191,7 +188,7 @@ void Session::decide(const Parsed& parsed) {
   }
   if (response_.status >= Status::bad_request) ++counts_.errors;
   begun_ = false;
-  looked_at_ = 0;
+  watch_.reset();
 }
 
 // -- sending --------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class Session {
   Request request_;
   Response response_;
   Path path_;
-  std::size_t looked_at_ = 0;    // bytes of the input in which there is no end of a line
+  HeadWatch watch_;
   std::uint64_t body_left_ = 0;  // of the request that is being answered
   std::uint64_t requests_ = 0;
   Counts counts_;

@@ -17,7 +17,9 @@ Result<void, Failure> Applier::set(std::string_view place, std::string_view name
   if (const auto problem = key->set(config_, value)) {
     return unexpected{failure(place, name, value, *problem)};
   }
-  account("", name, std::string(value), before);
+  // require and forbid add to what was said before.
+  const bool kept = key->get(config_).starts_with(before + ",");
+  account("", name, std::string(value), kept ? "" : before);
   return {};
 }
 

@@ -2,6 +2,8 @@
 // of where each came from. validate() and the notes for explain() look at the whole afterwards.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +36,14 @@ class Applier {
   Config& config_;
   std::string source_;
 };
+
+inline constexpr std::size_t every_processor = SIZE_MAX;
+/// One setting by its name ("wait") and in the words of the other forms ("epoll"), for the options
+/// of a command line: of every processor, or of the one of that index. Settings of the proactor
+/// look at no index. `source` says in the Failure, and in Config::sources, where it comes from
+/// ("--wait").
+Result<Config, Failure> set_named(std::string_view name, std::string_view value, Config base,
+                                  std::string_view source, std::size_t processor = every_processor);
 
 /// "processor 0": counted from zero, as explain() and the log do.
 std::string processor_name(std::size_t index);

@@ -59,6 +59,11 @@ std::string joined(std::span<const std::string> words, std::string_view between 
 /// In quotation marks, bounded, control bytes replaced: what was found, fit for a one-line message.
 std::string quoted(std::string_view text);
 std::string_view trimmed(std::string_view text) noexcept;
+/// A byte order mark, with which some editors begin a file. It is no part of a setting.
+[[nodiscard]] inline bool begins_with_mark(std::string_view text) noexcept {
+  return text.starts_with("\xEF\xBB\xBF");
+}
+inline constexpr const char* mark_refused = "begins with a byte order mark; leave it out";
 /// "place: name="value" why"
 Failure failure(std::string_view place, std::string_view name, std::string_view value,
                 const Problem& problem);

@@ -55,11 +55,20 @@ class TextParser {
       return malformed(source_, "longer than " + std::to_string(text_max) + " bytes");
     }
     if (config::trimmed(text).empty()) return {};
+    if (config::begins_with_mark(text)) return malformed(source_, config::mark_refused);
     const std::vector<std::string_view> sections = split(text, ';');
     const bool one_by_one = sections.size() > 1;
     if (sections.size() > limits::processors_max) {
       return malformed(source_, std::to_string(sections.size()) + " processors; valid: at most " +
                                     std::to_string(limits::processors_max));
+    }
+    // An empty section leaves a processor as it is; it makes none.
+    const std::size_t there = std::max<std::size_t>(config_.processors.size(), 1);
+    for (std::size_t i = there; i < sections.size(); ++i) {
+      if (!sections[i].empty()) continue;
+      return malformed(source_,
+                       "nothing is said of " + config::processor_name(i) +
+                           ", which is not there yet; say engine=auto, or leave out its ';'");
     }
     if (config_.processors.size() < sections.size()) config_.processors.resize(sections.size());
     for (std::size_t i = 0; i < sections.size(); ++i) {
@@ -67,6 +76,18 @@ class TextParser {
       if (auto done = parse_section(sections[i], target, one_by_one); !done) return done;
     }
     return config::check(config_, source_);
+  }
+
+  /// One setting, of the processors of the target or of the proactor.
+  Result<void, Failure> set(std::string_view name, std::string_view value, Target target,
+                            const std::string& place) {
+    if (config::find_key(config::proactor_keys(), name) != nullptr) {
+      return applier_.set(place, name, value);
+    }
+    if (config::find_key(config::processor_keys(), name) != nullptr) {
+      return applier_.set(place, name, value, target.first, target.last);
+    }
+    return no_such_setting(place, name);
   }
 
  private:
@@ -89,16 +110,12 @@ class TextParser {
     const std::string_view name = config::trimmed(item.substr(0, equals));
     const std::string_view value = config::trimmed(item.substr(equals + 1));
     const bool of_proactor = config::find_key(config::proactor_keys(), name) != nullptr;
-    if (!of_proactor && config::find_key(config::processor_keys(), name) == nullptr) {
-      return no_such_setting(place, name);
-    }
     std::vector<std::string_view>& seen = of_proactor ? seen_of_proactor_ : seen_;
     if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
       return malformed(place, std::string(name) + " is given twice");
     }
     seen.push_back(name);
-    return of_proactor ? applier_.set(place, name, value)
-                       : applier_.set(place, name, value, target.first, target.last);
+    return set(name, value, target, place);
   }
 
   Config& config_;
@@ -124,13 +141,7 @@ Result<void, Failure> apply_policy_variable(std::string_view policy, Config& con
   for (const char c : policy) name += static_cast<char>(c - 'a' + 'A');
   const char* engines = variable(name.c_str());
   if (engines == nullptr || *engines == '\0') return {};
-  if (const auto problem =
-          config::find_key(config::proactor_keys(), policy)->set(config, engines)) {
-    return unexpected{
-        Failure{make_error_code(problem->code), name + " " + problem->what, problem->reason_code}};
-  }
-  config.sources.push_back(std::string(policy) + "=" + engines + " from " + name);
-  return {};
+  return Applier{config, name}.set(name, policy, engines);
 }
 
 }  // namespace
@@ -159,6 +170,24 @@ Parsed Config::parse_environment(Config base) {
     if (auto done = apply_policy_variable(policy, base); !done) return unexpected{done.error()};
   }
   if (auto valid = base.validate(); !valid) return unexpected{valid.error()};
+  config::refresh_notes(base);
+  return base;
+}
+
+Parsed config::set_named(std::string_view name, std::string_view value, Config base,
+                         std::string_view source, std::size_t processor) {
+  const std::string place(source);
+  if (base.processors.empty()) base.processors.emplace_back();
+  const bool all = processor == every_processor;
+  if (!all && processor >= base.processors.size()) {
+    return malformed(place, "there is no " + config::processor_name(processor) + "; valid: 0 to " +
+                                std::to_string(base.processors.size() - 1));
+  }
+  const Target target = all ? Target{0, base.processors.size()} : Target{processor, processor + 1};
+  if (auto done = TextParser{base, place}.set(name, config::trimmed(value), target, place); !done) {
+    return unexpected{done.error()};
+  }
+  if (auto valid = config::check(base, place); !valid) return unexpected{valid.error()};
   config::refresh_notes(base);
   return base;
 }

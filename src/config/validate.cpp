@@ -104,6 +104,48 @@ bool engine_waits_by_strategy(const std::string& name) {
   });
 }
 
+/// Settings that another engine than the one that is named would look at. Which engine "auto" finds
+/// is not known here, and neither is what stands behind `chaos`.
+void note_foreign_settings(const ProcessorConfig& processor, const std::string& who,
+                           std::vector<std::string>& notes) {
+  struct Owner {
+    std::string_view setting;
+    std::string_view engine;
+  };
+  constexpr Owner owners[] = {
+      {"ring_entries", "io_uring"},
+      {"completion_entries", "io_uring"},
+      {"profile", "io_uring"},
+      {"notify", "posix_aio"},
+      {"inner", "chaos"},
+      {"chaos_seed", "chaos"},
+      {"chaos_short", "chaos"},
+      {"chaos_delay", "chaos"},
+      {"chaos_delay_us", "chaos"},
+      {"chaos_error", "chaos"},
+      {"chaos_late_cancel", "chaos"},
+  };
+  for (const Owner& owner : owners) {
+    const Key<ProcessorConfig>* key = find_key(processor_keys(), owner.setting);
+    const std::string value = key->get(processor);
+    const bool inside = processor.engine == "chaos" && owner.engine != "chaos";
+    if (value.empty() || processor.engine == owner.engine || inside) continue;
+    notes.push_back(who + std::string(owner.setting) + "=" + value +
+                    " is not used: it is for engine=" + std::string(owner.engine));
+  }
+  const bool signals =
+      processor.wait == "rt_signals" || processor.notify == "sigwait" || processor.wait == "auto";
+  if (processor.wait_signal != 0 && processor.engine != "chaos" && !signals) {
+    notes.push_back(who + "wait_signal=" + std::to_string(processor.wait_signal) +
+                    " is not used: it is for wait=rt_signals and notify=sigwait");
+  }
+  const bool interrupts = processor.interrupt == "signal" || processor.interrupt == "auto";
+  if (processor.interrupt_signal != 0 && processor.engine != "chaos" && !interrupts) {
+    notes.push_back(who + "interrupt_signal=" + std::to_string(processor.interrupt_signal) +
+                    " is not used: it is for interrupt=signal");
+  }
+}
+
 /// Settings of a processor that have no effect beside the others.
 void note_unused(const ProcessorConfig& processor, const std::string& who,
                  std::vector<std::string>& notes) {
@@ -112,9 +154,7 @@ void note_unused(const ProcessorConfig& processor, const std::string& who,
     notes.push_back(who + "wait=" + processor.wait + " is not used: engine " + processor.engine +
                     " waits in its own way");
   }
-  if (processor.inner != "auto" && processor.engine != "chaos") {
-    notes.push_back(who + "inner=" + processor.inner + " is not used: it is for engine=chaos");
-  }
+  if (named) note_foreign_settings(processor, who, notes);
   if (processor.threads != 0 && processor.mode != Mode::per_thread) {
     notes.push_back(who + "threads=" + std::to_string(processor.threads) +
                     " is not used: it is for mode per_thread");

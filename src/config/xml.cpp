@@ -10,8 +10,11 @@
 // where in the document a node began, and lines are counted from there.
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <pugixml.hpp>
 #include <string>
 
@@ -42,6 +45,8 @@ class XmlParser {
       return malformed(name_, "larger than " + std::to_string(document_max) + " bytes");
     }
     if (document_.find('\0') != std::string_view::npos) return malformed(name_, "holds a NUL byte");
+    if (config::begins_with_mark(document_)) return malformed(name_, config::mark_refused);
+    if (auto done = check_references(); !done) return done;
     pugi::xml_document tree;
     const pugi::xml_parse_result result =
         tree.load_buffer(document_.data(), document_.size(), parse_flags, pugi::encoding_utf8);
@@ -60,6 +65,25 @@ class XmlParser {
   }
 
  private:
+  /// "&#0;", or a number so large that pugixml takes it for 0, would end a value before its end:
+  /// a name with something behind it would be taken for the name.
+  Done check_references() const {
+    for (auto at = document_.find("&#"); at != std::string_view::npos;
+         at = document_.find("&#", at + 1)) {
+      const bool hexadecimal = document_.substr(at + 2, 1) == "x";
+      const char* const first = document_.data() + at + (hexadecimal ? 3 : 2);
+      const char* const last = document_.data() + document_.size();
+      std::uint32_t number = 0;
+      const auto [end, error] = std::from_chars(first, last, number, hexadecimal ? 16 : 10);
+      constexpr std::uint32_t character_max = 0x10ffff;
+      if (error == std::errc{} && number != 0 && number <= character_max) continue;
+      if (end == first) continue;  // no number: the parser refuses it, or it is text
+      return malformed(place(static_cast<std::ptrdiff_t>(at)),
+                       "a reference to no character; valid: &#1; to &#1114111;");
+    }
+    return {};
+  }
+
   Done parse_root(const pugi::xml_node& root) {
     const std::string here = place(root);
     applier_.set_source(here);
@@ -180,9 +204,15 @@ Parsed parse_document(std::string_view document, Config base, const std::string&
 
 /// The file's text, of at most document_max bytes and one more, so that the parser sees that it is
 /// too large; or an errno.
+/// Only a regular file: the open of a FIFO would wait for a writer, and a device has no end.
 Result<std::string, int> read_file(const os::System& system, const std::string& path) {
-  const int fd = system.open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY, 0);
+  const int fd = system.open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0);
   if (fd < 0) return unexpected{errno};
+  struct stat status{};
+  if (system.fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+    system.close(fd);
+    return unexpected{S_ISDIR(status.st_mode) ? EISDIR : EINVAL};
+  }
   std::string text(document_max + 1, '\0');
   std::size_t size = 0;
   int error = 0;
@@ -227,7 +257,9 @@ Parsed Config::load_xml(const std::string& path, Config base) {
   const Result<std::string, int> text = read_file(os::or_real(base.system), path);
   if (!text) {
     const std::error_code code(text.error(), std::system_category());
-    return unexpected{Failure{code, path + ": cannot be read: " + code.message()}};
+    const bool other_kind = text.error() == EINVAL;
+    return unexpected{Failure{code, path + ": cannot be read: " +
+                                        (other_kind ? "it is no regular file" : code.message())}};
   }
   return parse_document(*text, std::move(base), path);
 }

@@ -198,7 +198,13 @@ void run(const char* name, const Options& options, Arena& arena, std::vector<Cou
          Body&& body, End&& end, const std::string& more = {}) {
   arena.start_sending();
   std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < options.threads; ++i) threads.emplace_back(body, i);
+  try {
+    for (std::size_t i = 0; i < options.threads; ++i) threads.emplace_back(body, i);
+  } catch (...) {
+    end();
+    for (std::thread& thread : threads) thread.join();
+    throw;
+  }
   const double cpu_before = cpu_seconds();
   const auto start = std::chrono::steady_clock::now();
   std::this_thread::sleep_for(std::chrono::duration<double>(options.seconds));

@@ -1,5 +1,6 @@
 // The options of `baton bench fairness`.
 #include "bench/fairness.hpp"
+#include "option_checks.hpp"
 
 #include <memory>
 
@@ -68,19 +69,19 @@ void add_fairness_benchmark(CLI::App& bench, Run& run) {
   FairnessOptions& options = chosen->options;
   command.add_option("--connections", options.connections, "Sockets")
       ->capture_default_str()
-      ->check(CLI::Range(std::size_t{1}, std::size_t{20'000}));
+      ->check(whole_number(1, 20'000));
   command.add_option("--threads", options.threads, "Threads of each reactor")
       ->capture_default_str()
-      ->check(CLI::Range(std::size_t{1}, std::size_t{256}));
+      ->check(whole_number(1, 256));
   command.add_option("--seconds", options.seconds, "How long each runs")
       ->capture_default_str()
-      ->check(CLI::Range(0.1, 3'600.0));
+      ->check(seconds(0.1, 3600));
   command.add_option("--chunk", options.chunk, "Bytes read for each event")
       ->capture_default_str()
-      ->check(CLI::Range(std::size_t{1}, std::size_t{65'536}));
+      ->check(whole_number(1, 65'536));
   command.add_option("--rounds", options.rounds, "How often all of them take turns")
       ->capture_default_str()
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1'000}));
+      ->check(whole_number(1, 1'000));
   command.add_option("--wait", options.waits, "Wait strategies of Baton's reactor")
       ->capture_default_str()
       ->delimiter(',');
@@ -89,7 +90,7 @@ void add_fairness_benchmark(CLI::App& bench, Run& run) {
                   "How Baton's reactor suspends and resumes; token imitates what ACE did once")
       ->capture_default_str()
       ->delimiter(',')
-      ->check(CLI::IsMember(tuning_names()));
+      ->check(one_of(tuning_names()));
   command.add_option("--rivals", options.rivals, "Folder of the rivals' programs");
   command.add_option("--only", options.only, "Rivals by name; none: no rival at all")
       ->delimiter(',');

@@ -5,6 +5,7 @@
 
 #include "bench/arena.hpp"
 #include "bench/fairness.hpp"
+#include "output.hpp"
 
 namespace baton::tools {
 namespace {
@@ -42,14 +43,14 @@ int run_fairness_alone(const FairnessOptions& options) {
   std::vector<std::unique_ptr<Reader>> readers;  // outlive the reactor
   auto reactor = Reactor::open(config);
   if (!reactor) {
-    fmt::print(stderr, "baton: {}\n", reactor.error().reason);
+    note("baton: {}\n", reactor.error().reason);
     return 1;
   }
   for (std::size_t i = 0; i < options.connections; ++i) {
     readers.push_back(std::make_unique<Reader>(options.chunk, counters[i]));
     const auto key = (*reactor)->add(arena.sockets[i], Interest::in, *readers[i]);
     if (key) continue;
-    fmt::print(stderr, "baton: socket {}: {}\n", i, key.error().message());
+    note("baton: socket {}: {}\n", i, key.error().message());
     return 1;
   }
   fairness::Options plain;

@@ -11,6 +11,7 @@
 
 #include "bench/fairness.hpp"
 #include "json.hpp"
+#include "output.hpp"
 
 namespace baton::tools {
 namespace {
@@ -57,7 +58,7 @@ std::vector<Participant> participants(const FairnessOptions& options,
     if (!wanted) return;
     const std::filesystem::path path = folder / program;
     if (!std::filesystem::exists(path)) {
-      fmt::print(stderr, "{}: not there: {} is missing\n", name, path.string());
+      note("{}: not there: {} is missing\n", name, path.string());
       return;
     }
     more.insert(more.begin(), path.string());
@@ -126,21 +127,20 @@ double ratio(const Participant& a, const Participant& b, const std::string& name
 }
 
 void print_table(const std::vector<Participant>& all) {
-  fmt::print("{:<28} {:>9} {:>8} {:>12} {:>12} {:>12} {:>10} {:>7} {:>7}\n", "", "spread", "Jain",
-             "chunks/s", "CPU us/chunk", "rate ratio", "CPU ratio", "dry", "taken");
+  print("{:<28} {:>9} {:>8} {:>12} {:>12} {:>12} {:>10} {:>7} {:>7}\n", "", "spread", "Jain",
+        "chunks/s", "CPU us/chunk", "rate ratio", "CPU ratio", "dry", "taken");
   for (const Participant& one : all) {
     if (one.runs.empty()) {
-      fmt::print("{:<28} failed\n", one.name);
+      print("{:<28} failed\n", one.name);
       continue;
     }
-    fmt::print(
-        "{:<28} {:>8.2f}% {:>8.5f} {:>12.0f} {:>12.3f} {:>12.2f} {:>10.2f} {:>6.2f}% {:>7}\n",
-        one.name, 100 * median(one.runs, "spread"), median(one.runs, "jain"),
-        median(one.runs, "rate"), median(one.runs, "cpu_us"), ratio(all.front(), one, "rate"),
-        ratio(all.front(), one, "cpu_us"), 100 * median(one.runs, "dry"),
-        median(one.runs, "leads_taken"));
+    print("{:<28} {:>8.2f}% {:>8.5f} {:>12.0f} {:>12.3f} {:>12.2f} {:>10.2f} {:>6.2f}% {:>7}\n",
+          one.name, 100 * median(one.runs, "spread"), median(one.runs, "jain"),
+          median(one.runs, "rate"), median(one.runs, "cpu_us"), ratio(all.front(), one, "rate"),
+          ratio(all.front(), one, "cpu_us"), 100 * median(one.runs, "dry"),
+          median(one.runs, "leads_taken"));
   }
-  fmt::print(
+  print(
       "ratios: {} to this one; dry: reads that found less than a chunk (the sender was late); "
       "taken: "
       "leads taken\nfrom a thread that lost its processor inside a handler, whose socket then "
@@ -158,7 +158,7 @@ void print_json(const FairnessOptions& options, const std::vector<Participant>& 
                                  {"cpu_us", fmt::format("{:.4f}", median(one.runs, "cpu_us"))},
                                  {"runs", json_array(one.runs)}}));
   }
-  fmt::print(
+  print(
       "{{\"connections\": {}, \"threads\": {}, \"seconds\": {}, \"rounds\": {},\n "
       "\"reactors\": {}}}\n",
       options.connections, options.threads, options.seconds, options.rounds, json_lines(lines));

@@ -16,6 +16,37 @@ struct Fact {
   std::optional<double> number;  // for comparisons; infinite: no limit
 };
 
+// Every fact there may be; not all of them are known on every machine.
+inline constexpr std::string_view fact_names[] = {
+    "kernel",
+    "kernel.release",
+    "glibc",
+    "machine.arch",
+    "machine.wsl",
+    "machine.cores",
+    "machine.memory_mib",
+    "machine.load",
+    "cgroup.version",
+    "cgroup.cpus",
+    "cgroup.memory_mib",
+    "kernel.io_uring_disabled",
+    "kernel.threads-max",
+    "fs.aio-max-nr",
+    "fs.aio-nr",
+    "fs.aio-free",
+    "fs.file-max",
+    "net.core.somaxconn",
+    "net.ipv4.ip_local_port_range",
+    "rlimit.nofile",
+    "rlimit.nofile_hard",
+    "rlimit.memlock_kib",
+    "rlimit.sigpending",
+    "rlimit.nproc",
+    "seccomp.mode",
+    "seccomp.filters",
+    "no_new_privs",
+};
+
 class Facts {
  public:
   void add(std::string name, std::string text);

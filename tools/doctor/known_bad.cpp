@@ -54,6 +54,34 @@ bool well_formed(std::string_view condition) {
   return true;
 }
 
+// A version is numbers between dots, each of them a number that is one.
+bool is_version(std::string_view text) {
+  while (!text.empty()) {
+    const std::string_view part = take_until(text, '.');
+    int value = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (error != std::errc{} || end != part.data() + part.size() || value < 0) return false;
+  }
+  return true;
+}
+
+// A misspelt fact would never hold, and nobody would notice. Empty: all are known. REQUIRES: the
+// condition is well formed.
+std::string unknown_word(std::string_view condition) {
+  while (!condition.empty()) {
+    const Term term = *parse_term(take_until(condition, '&'));
+    if (std::find(std::begin(fact_names), std::end(fact_names), term.fact) ==
+        std::end(fact_names)) {
+      return fmt::format("\"{}\" is no fact; valid: {}", term.fact, fmt::join(fact_names, ", "));
+    }
+    const bool version = term.fact == "kernel" || term.fact == "glibc";
+    if (version && !is_version(term.value)) {
+      return fmt::format("\"{}\" is no version; valid: numbers with dots between", term.value);
+    }
+  }
+  return {};
+}
+
 bool related(double difference, std::string_view relation) {
   if (relation == "<") return difference < 0;
   if (relation == "<=") return difference <= 0;
@@ -109,6 +137,7 @@ class Reader {
         }
         one = {};
         value_ = nullptr;
+        keys_.clear();
         begun = false;
         continue;
       }
@@ -127,6 +156,10 @@ class Reader {
       return {};
     }
     const std::string_view key = trimmed(take_until(line, ':'));
+    if (std::find(keys_.begin(), keys_.end(), key) != keys_.end()) {
+      return wrong(fmt::format("\"{}\" is given twice in one paragraph", key));
+    }
+    keys_.push_back(key);
     const std::string_view value = trimmed(line);
     value_ = field(one, key);
     if (value_ == nullptr && key != "level") {
@@ -163,6 +196,7 @@ class Reader {
                       "joined by &",
                       one.when));
     }
+    if (const std::string why = unknown_word(one.when); !why.empty()) return wrong("when: " + why);
     if (one.about != "system" && !one.about.starts_with("engine ") &&
         !one.about.starts_with("wait ") && !one.about.starts_with("interrupt ")) {
       return wrong("about: valid: system, engine NAME, wait NAME, interrupt NAME");
@@ -181,7 +215,8 @@ class Reader {
   std::string_view rest_;
   std::string_view name_;
   std::size_t number_ = 0;
-  std::string* value_ = nullptr;  // of the last key, for lines that go on
+  std::vector<std::string_view> keys_;  // of the paragraph
+  std::string* value_ = nullptr;        // of the last key, for lines that go on
 };
 
 }  // namespace

@@ -17,8 +17,12 @@ using tools::json_string;
 using tools::json_strings;
 
 std::string boolean(bool value) { return value ? "true" : "false"; }
+// Whole numbers - limits, counts - to the last digit; what was measured with the digits that count.
 std::string number(double value) {
-  return std::isfinite(value) ? fmt::format("{:.6g}", value) : "null";
+  constexpr double exact_max = 9007199254740992.0;  // 2^53: up to here each has its own double
+  if (!std::isfinite(value)) return "null";
+  const bool whole = std::trunc(value) == value && std::abs(value) <= exact_max;
+  return whole ? fmt::format("{:.0f}", value) : fmt::format("{:.6g}", value);
 }
 
 std::string facts_json(const Facts& facts) {

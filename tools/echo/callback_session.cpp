@@ -29,7 +29,8 @@ class Session {
   Session(EchoServer& server, StreamSocket peer, Work work)
       : server_(server), peer_(std::move(peer)), work_(work) {
     static_cast<void>(peer_.set_option(option::NoDelay{}));  // UNIX sockets know none
-    if (server.pool() == nullptr) own_ = std::make_unique<std::byte[]>(server.block());
+    if (server.pool() == nullptr)
+      own_ = std::make_unique_for_overwrite<std::byte[]>(server.block());
   }
   ~Session() { server_.session_closed(traffic_); }
 
@@ -59,7 +60,7 @@ class Session {
 
   // Data is there and no block is free: from now on this session has its own.
   void read_alone() {
-    own_ = std::make_unique<std::byte[]>(server_.block());
+    own_ = std::make_unique_for_overwrite<std::byte[]>(server_.block());
     read();
   }
 

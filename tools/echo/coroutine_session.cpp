@@ -34,7 +34,7 @@ class Opened {
 };
 
 Task<void> session_with_own_block(EchoServer& server, StreamSocket& peer, Opened& opened) {
-  const auto block = std::make_unique<std::byte[]>(server.block());
+  const auto block = std::make_unique_for_overwrite<std::byte[]>(server.block());
   const MutableBuffer buffer{block.get(), server.block()};
   for (;;) {
     const auto received = co_await peer.read(buffer);

@@ -22,7 +22,9 @@ void prepare(DatagramSocket& socket) {
 class Datagram {
  public:
   Datagram(EchoServer& server, DatagramSocket& socket)
-      : server_(server), socket_(socket), block_(std::make_unique<std::byte[]>(server.block())) {
+      : server_(server),
+        socket_(socket),
+        block_(std::make_unique_for_overwrite<std::byte[]>(server.block())) {
     if (server.works()) work_ = server.next_work();
   }
   ~Datagram() { server_.add(traffic_); }
@@ -59,7 +61,7 @@ class Datagram {
 };
 
 Task<void> echo_datagrams(EchoServer& server, DatagramSocket& socket) {
-  const auto block = std::make_unique<std::byte[]>(server.block());
+  const auto block = std::make_unique_for_overwrite<std::byte[]>(server.block());
   handler_work::Work work = server.works() ? server.next_work() : handler_work::Work{};
   EchoServer::Traffic traffic;
   Endpoint peer;

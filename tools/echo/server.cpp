@@ -85,6 +85,12 @@ void EchoServer::begin_drain() {
   end_if_empty();
 }
 
+void EchoServer::end_at_once() {
+  draining_ = true;
+  proactor_.restart();
+  proactor_.drain(Deadline::immediately());
+}
+
 // A drain waits for everything that is pending, and so would wait for a second signal, too. Called
 // by the one that begins the drain and by the one that closes the last session: whichever comes
 // later sees what the other did (both orders are sequentially consistent).

@@ -3,6 +3,7 @@
 // can be read side by side.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -44,11 +45,15 @@ class EchoServer {
   static constexpr std::size_t accepts_max = 32;
   // Datagrams that are on their way through the server at once, each with a block of its own.
   static constexpr std::size_t datagrams_max = 32;
+  static constexpr std::size_t datagram_bytes_max = 65'535;  // the length field of UDP has 16 bits
 
   EchoServer(Proactor& proactor, const EchoOptions& options);
 
   Proactor& proactor() const { return proactor_; }
-  std::size_t block() const { return options_.block; }
+  // Of a session. No datagram is longer than datagram_bytes_max.
+  std::size_t block() const {
+    return options_.datagrams() ? std::min(options_.block, datagram_bytes_max) : options_.block;
+  }
   // Where sessions take their blocks; null: each has its own.
   BufferPool* pool() { return pool_.get(); }
   // Of a new connection: what keeps its handlers busy. Connections are usually without.
@@ -86,6 +91,10 @@ class EchoServer {
   static std::error_code block_signals();
   // From now on the first of them drains the server and a second one stops it.
   std::error_code watch_signals();
+
+  // Whatever is pending ends in the next run(), without a look at its peers: sessions, accepts and
+  // the wait for signals. After run() has returned, before the server is destroyed.
+  void end_at_once();
 
   bool has_sessions() const { return open_ > 0; }
   std::string statistics() const;

@@ -8,6 +8,8 @@
 #include <cstdio>
 
 #include "../numbers.hpp"
+#include "../output.hpp"
+#include "../replaced_file.hpp"
 #include "baton/log.hpp"
 #include "server.hpp"
 
@@ -45,7 +47,7 @@ Watch::Watch(const EchoServer& server, const WatchOptions& options)
   if (options.wanted()) thread_ = std::thread([this] { run(); });
 }
 
-Watch::~Watch() {
+void Watch::end() {
   if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
@@ -63,7 +65,7 @@ void Watch::run() {
     look(std::chrono::duration<double>(now - start).count());
     start = now;
   }
-  if (options_.lines == "auto" && terminal_) fmt::print(stderr, "\r\033[K");
+  if (options_.lines == "auto" && terminal_) note("\r\033[K");
   if (!options_.metrics.empty()) write_metrics(read());
 }
 
@@ -75,10 +77,9 @@ Watch::Reading Watch::read() const {
 void Watch::look(double seconds) {
   const Reading now = read();
   if (options_.lines == "always") {
-    fmt::print(stderr, "{} {}\n", time_stamp(), line(now, seconds));
+    note("{} {}\n", time_stamp(), line(now, seconds));
   } else if (options_.lines == "auto" && terminal_) {
-    fmt::print(stderr, "\r\033[K{}", line(now, seconds));
-    std::fflush(stderr);
+    note("\r\033[K{}", line(now, seconds));
   }
   if (!options_.metrics.empty()) write_metrics(now);
   last_ = now;
@@ -101,15 +102,14 @@ std::string Watch::line(const Reading& now, double seconds) const {
       oldest(server_.proactor()));
 }
 
-// Replaced in one step: whoever collects it finds the old one or the new one, never half of one.
-void Watch::write_metrics(const Reading& now) const {
-  const std::string next = options_.metrics + ".new";
-  std::FILE* file = std::fopen(next.c_str(), "w");
-  if (file == nullptr) return;
+// A file that cannot be written is told of once; what was written last stays, and the next second
+// tries again.
+void Watch::write_metrics(const Reading& now) {
   const Statistics::Label labels[] = {{"program", "baton echo"}};
-  const std::string text = now.statistics.to_prometheus(labels);
-  const bool good = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) == 0 && good) std::rename(next.c_str(), options_.metrics.c_str());
+  const auto written =
+      write_in_one_step(options_.metrics, Existing::replace, now.statistics.to_prometheus(labels));
+  if (!written && !metrics_failed_) note("baton echo: --metrics: {}\n", written.error().reason);
+  metrics_failed_ = !written;
 }
 
 }  // namespace baton::tools

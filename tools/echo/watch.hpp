@@ -19,16 +19,19 @@ struct WatchOptions {
   // "never"; "auto": if standard error is a terminal, where one line is written over and over;
   // "always": also into a pipe or a file, line after line, each with its time.
   std::string lines = "never";
-  std::string metrics;  // file in the text format of Prometheus, replaced once a second
+  std::string metrics;  // file in the text format of Prometheus, replaced in one step every second
   bool wanted() const { return lines != "never" || !metrics.empty(); }
 };
 
 class Watch {
  public:
   Watch(const EchoServer& server, const WatchOptions& options);
-  ~Watch();
+  ~Watch() { end(); }
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
+
+  // The last look: takes the line away, writes the metrics as they are now.
+  void end();
 
  private:
   struct Reading {
@@ -40,12 +43,13 @@ class Watch {
   void run();
   void look(double seconds);
   std::string line(const Reading& now, double seconds) const;
-  void write_metrics(const Reading& now) const;
+  void write_metrics(const Reading& now);
 
   const EchoServer& server_;
   const WatchOptions& options_;
   const bool terminal_;
   Reading last_;
+  bool metrics_failed_ = false;  // the last time
   std::mutex mutex_;
   std::condition_variable ended_event_;
   bool ended_ = false;

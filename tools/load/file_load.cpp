@@ -1,12 +1,16 @@
 #include "file_load.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
-#include <cstdio>
+#include <cstring>
 #include <memory>
 
+#include "../output.hpp"
 #include "baton/file.hpp"
 #include "baton/proactor.hpp"
 #include "errors.hpp"
@@ -25,6 +29,33 @@ Failure failure(std::error_code code, const std::string& what) {
   return {code, fmt::format("{}: {}", what, code.message())};
 }
 
+// A file to read, or to write over: the open of a FIFO would wait for its other end.
+Result<void, Failure> check_kind(const FileLoadOptions& options) {
+  struct stat status{};
+  if (::stat(options.file.c_str(), &status) != 0) return {};  // the open says why
+  if (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode)) return {};
+  return unexpected{Failure{std::make_error_code(std::errc::invalid_argument),
+                            options.file + " is neither a file nor a block device"}};
+}
+
+// --write replaces what it has made before: the beginning tells. Anything else is somebody's.
+Result<void, Failure> check_replaceable(const File& file, const Pattern& pattern,
+                                        const FileLoadOptions& options) {
+  const AlignedBlock begin = aligned_block(file_alignment);
+  const ssize_t count = ::pread(file.native(), begin.get(), file_alignment, 0);
+  if (count < 0) {
+    return unexpected{failure({errno, std::system_category()}, options.file)};
+  }
+  const auto size = static_cast<std::size_t>(count);
+  if (options.force || std::memcmp(begin.get(), pattern.piece(0, 0, size).data(), size) == 0) {
+    return {};
+  }
+  return unexpected{Failure{std::make_error_code(std::errc::file_exists),
+                            options.file +
+                                " exists and was not made by --write; its contents would be lost. "
+                                "Replace them with --force, or name another file"}};
+}
+
 Result<File, Failure> open_file(Proactor& proactor, const FileLoadOptions& options) {
   FileFlags flags = options.write ? FileFlags::read_write | FileFlags::create : FileFlags::read;
   if (options.direct) flags = flags | FileFlags::direct;
@@ -41,6 +72,11 @@ Result<File, Failure> open_file(Proactor& proactor, const FileLoadOptions& optio
   return unexpected{failure(code, options.file)};
 }
 
+Failure no_block(const FileLoadOptions& options) {
+  return {std::make_error_code(std::errc::invalid_argument),
+          fmt::format("{} holds no block of {} bytes", options.file, options.block)};
+}
+
 // Whole blocks only.
 Result<std::uint64_t, Failure> usable_size(const File& file, const FileLoadOptions& options) {
   std::uint64_t size = options.size;
@@ -51,9 +87,7 @@ Result<std::uint64_t, Failure> usable_size(const File& file, const FileLoadOptio
   }
   size -= size % options.block;
   if (size > 0) return size;
-  return unexpected{
-      Failure{std::make_error_code(std::errc::invalid_argument),
-              fmt::format("{} holds no block of {} bytes", options.file, options.block)}};
+  return unexpected{no_block(options)};
 }
 
 double sync(Proactor& proactor, File& file, LoadErrors& errors) {
@@ -73,12 +107,19 @@ Result<FileReport, Failure> load_file(const FileLoadOptions& options) {
   if (!config) return unexpected{config.error()};
   const auto proactor = Proactor::open(*config);
   if (!proactor) return unexpected{proactor.error()};
+  warn_of_replacements("load", (*proactor)->explain(), options.config);
+  if (const auto kind = check_kind(options); !kind) return unexpected{kind.error()};
+  if (options.write && options.size < options.block) return unexpected{no_block(options)};
   auto file = open_file(**proactor, options);
   if (!file) return unexpected{file.error()};
   const auto size = usable_size(*file, options);
   if (!size) return unexpected{size.error()};
 
   const Pattern pattern;
+  if (options.write) {
+    const auto replaceable = check_replaceable(*file, pattern, options);
+    if (!replaceable) return unexpected{replaceable.error()};
+  }
   FileReport report;
   const auto pass = [&] {
     auto made = std::make_unique<FilePass>(**proactor, *file, pattern, options.block, options.depth,
@@ -114,7 +155,7 @@ int run_file_load(const FileLoadOptions& options) {
   }
   const auto report = load_file(options);
   if (!report) return report_failure("load", report.error());
-  std::fputs((options.json ? report->json(options) : report->text(options)).c_str(), stdout);
+  print_text(options.json ? report->json(options) : report->text(options));
   return report->passed() ? 0 : 1;
 }
 

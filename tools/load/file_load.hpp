@@ -18,6 +18,7 @@ struct FileLoadOptions {
   double seconds = 1.0;
   bool direct = false;
   bool write = false;
+  bool force = false;   // write over what no earlier run has made
   bool random = false;  // read blocks in random order, for as long as the time lasts
   bool compare = true;
   bool json = false;

@@ -14,10 +14,13 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <vector>
 
+#include "../output.hpp"
 #include "options.hpp"
 #include "progress.hpp"
 #include "report.hpp"
@@ -126,8 +129,8 @@ LoadWorker::Share share_of(const LoadOptions& options, std::size_t worker) {
 
 // Lets the program that started us look at the server between two parts of the run.
 void hold_for(const char* part) noexcept {
-  std::printf("%s\n", part);
-  std::fflush(stdout);
+  print("{}\n", part);
+  if (!flush_output()) return;
   int c = 0;
   while ((c = std::getchar()) != '\n' && c != EOF) {
   }
@@ -137,8 +140,11 @@ LoadReport run_workers(const LoadOptions& options, Workers& workers) {
   // Nobody starts before everybody is connected, and nobody closes before everybody has finished.
   const auto worker_count = static_cast<std::ptrdiff_t>(workers.size());
   const bool hold = options.hold;
+  std::atomic<bool> all_connected{true};
+  std::atomic<bool> out_of_memory{false};
   std::optional<Progress> progress;
   const auto on_connected = [&]() noexcept {
+    if (!all_connected) return;
     if (hold) hold_for("connected");
     progress.emplace(options.seconds, "messages", [&workers] {
       std::uint64_t count = 0;
@@ -153,30 +159,49 @@ LoadReport run_workers(const LoadOptions& options, Workers& workers) {
   std::barrier connected(worker_count, on_connected);
   std::barrier measured(worker_count, on_measured);
   std::barrier finished(worker_count, on_finished);
-  std::atomic<bool> all_connected{true};
+  // A worker without memory still comes to where the others wait for it.
+  const auto done = [&](auto&& part) {
+    try {
+      return part();
+    } catch (const std::bad_alloc&) {
+      out_of_memory = true;
+      return false;
+    }
+  };
   std::vector<std::thread> threads;
-  for (auto& worker : workers) {
-    threads.emplace_back([&] {
-      if (!worker->connect_all()) all_connected = false;
-      connected.arrive_and_wait();
-      if (all_connected) {
-        worker->run();
-        measured.arrive_and_wait();
-        worker->drain();
-        finished.arrive_and_wait();
-      }
-    });
+  threads.reserve(workers.size());
+  std::string no_thread;
+  try {
+    for (auto& worker : workers) {
+      threads.emplace_back([&] {
+        if (!done([&] { return worker->connect_all(); })) all_connected = false;
+        connected.arrive_and_wait();
+        if (all_connected) {
+          done([&] { return worker->run(), true; });
+          measured.arrive_and_wait();
+          done([&] { return worker->drain(), true; });
+          finished.arrive_and_wait();
+        }
+      });
+    }
+  } catch (const std::system_error& error) {
+    no_thread = fmt::format("only {} of {} threads could be started ({}); give fewer --threads",
+                            threads.size(), workers.size(), error.code().message());
+    all_connected = false;
+    for (std::size_t i = threads.size(); i < workers.size(); ++i) connected.arrive_and_drop();
   }
   for (auto& thread : threads) thread.join();
 
   LoadReport report;
+  if (!no_thread.empty()) report.errors.add(no_thread);
+  if (out_of_memory) report.errors.add("not enough memory; give fewer --sessions or less --window");
   for (const auto& worker : workers) report.add(worker->result());
   report.compute(options.apart);
   return report;
 }
 
 int fail(const std::string& why) {
-  fmt::print(stderr, "baton load: {}\n", why);
+  note("baton load: {}\n", why);
   return 1;
 }
 
@@ -202,10 +227,10 @@ int run_network_load(const LoadOptions& wanted) {
   workers.clear();
   if (report.messages_total == 0) {
     // Nothing was measured; the reason is all there is to say.
-    for (const auto& text : report.errors.texts()) fmt::print(stderr, "baton load: {}\n", text);
+    for (const auto& text : report.errors.texts()) note("baton load: {}\n", text);
     if (!options.json) return 1;
   }
-  std::fputs((options.json ? report.json(options) : report.text(options)).c_str(), stdout);
+  print_text(options.json ? report.json(options) : report.text(options));
   return report.passed() && report.messages_total > 0 ? 0 : 1;
 }
 

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <system_error>
 #include <utility>
 
 #include "../numbers.hpp"
+#include "../output.hpp"
 
 namespace baton::tools {
 namespace {
@@ -21,7 +23,11 @@ constexpr auto interval = std::chrono::milliseconds(250);
 Progress::Progress(double seconds, std::string unit, std::function<std::uint64_t()> count)
     : seconds_(seconds), unit_(std::move(unit)), count_(std::move(count)) {
   if (seconds > shown_from_s && ::isatty(STDERR_FILENO) == 1) {
-    thread_ = std::thread([this] { show(); });
+    try {
+      thread_ = std::thread([this] { show(); });
+    } catch (const std::system_error&) {
+      // A line less; the run is what was asked for.
+    }
   }
 }
 
@@ -41,14 +47,13 @@ void Progress::show() {
   while (!ended_event_.wait_for(lock, interval, [this] { return ended_; })) {
     print(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
-  fmt::print(stderr, "\r\033[K");
+  note("\r\033[K");
 }
 
 void Progress::print(double elapsed_s) const {
   const auto rate = static_cast<std::uint64_t>(static_cast<double>(count_()) / elapsed_s);
-  fmt::print(stderr, "\rload: {:.1f} s left, {} {}/s\033[K", std::max(0.0, seconds_ - elapsed_s),
-             grouped(rate), unit_);
-  std::fflush(stderr);
+  note("\rload: {:.1f} s left, {} {}/s\033[K", std::max(0.0, seconds_ - elapsed_s), grouped(rate),
+       unit_);
 }
 
 }  // namespace baton::tools

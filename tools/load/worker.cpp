@@ -204,7 +204,8 @@ void LoadWorker::run() {
   const auto length = static_cast<std::uint64_t>(options_.seconds * static_cast<double>(second_ns));
 
   for (std::size_t i = share_.idle_count; i < connections_.size(); ++i) serve_session(i, false);
-  while (!stop_requested_ && monotonic_ns() < start + length) {
+  // Without a connection left nothing more will come.
+  while (!stop_requested_ && failed_count_ < sessions_.size() && monotonic_ns() < start + length) {
     serve(start + length);
     messages_so_far_.store(messages_, std::memory_order_relaxed);
   }
@@ -288,6 +289,7 @@ void LoadWorker::serve_session(std::size_t index, bool readable) {
     if (session.byte_was_wrong()) ++result_.wrong;
     result_.errors.add(fmt::format("session {}: {}", session.number(), session.error()));
     close(index);
+    ++failed_count_;
   }
   if (closing_ && busy_before && (session.idle() || session.failed())) --busy_count_;
 }

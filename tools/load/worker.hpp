@@ -110,7 +110,8 @@ class LoadWorker {
 
   std::size_t connecting_count_ = 0;
   std::size_t connected_count_ = 0;
-  std::uint64_t look_at_ = 0;  // datagrams: when all sessions look for what is lost
+  std::size_t failed_count_ = 0;  // sessions that have lost their connection
+  std::uint64_t look_at_ = 0;     // datagrams: when all sessions look for what is lost
   bool stop_requested_ = false;
   bool closing_ = false;  // no new blocks
   std::uint64_t messages_ = 0;

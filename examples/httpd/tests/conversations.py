@@ -1,6 +1,7 @@
 """Requests and answers: what is asked, byte by byte, and what has to come of it."""
 
 import os
+import subprocess
 
 from support import Client, ask, check, equal, request, serving
 
@@ -128,6 +129,92 @@ def connections_are_kept(program, root, options):
                 equal(client.answer().headers["Connection"], "keep-alive", "HTTP/1.0, kept")
 
 
+def changed_in_place(program, root, options):
+    """A file that is written to while it is open is answered as it is, within the time of trust."""
+    file = root / "changing.txt"
+    with serving(program, root, "--cache-seconds", "86400", *options) as server:
+        tags = set()
+        for content in (b"first\n", b"second, longer\n", b"3\n"):
+            with open(file, "r+b" if file.exists() else "wb") as out:
+                out.truncate(0)
+                out.write(content)
+            os.utime(file, (1_000_000_000 + len(tags), 1_000_000_000 + len(tags)))
+            answer = ask(server, "GET", "/changing.txt")
+            equal((answer.status, answer.body), (200, content), "the file as it is now")
+            tags.add(answer.headers["ETag"])
+        equal(len(tags), 3, "each with a tag of its own")
+        os.utime(file, (15_000_000_000, 15_000_000_000))
+        if file.stat().st_mtime == 15_000_000_000:
+            equal(ask(server, "GET", "/changing.txt").headers["Last-Modified"],
+                  "Tue, 01 May 2445 02:40:00 GMT", "a date far ahead")
+
+
+def unix_name_is_taken_away(program, root, options):
+    """So that the next start finds it free."""
+    name = root.parent / "socket"
+    for _ in range(2):
+        server = subprocess.Popen([program, "--root", str(root), "--listen", f"unix:{name}",
+                                   *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        check(server.stdout.readline().startswith(b"listening"), "it listens")
+        check(name.exists(), "the name is there")
+        server.terminate()
+        _, errors = server.communicate(timeout=60)
+        equal((server.returncode, name.exists()), (0, False), errors)
+
+
+def malformed():
+    """Requests that RFC 9112 calls malformed, each of which has to be answered by 400."""
+    good = "Host: h\r\n"
+    # Start lines.
+    for line in ("GET  / HTTP/1.1", "GET /  HTTP/1.1", " GET / HTTP/1.1", "GET\t/ HTTP/1.1",
+                 "GET / HTTP/1.1 ", "GET /", "GET", "/ HTTP/1.1", "GET / HTTP", "GET / HTTP/",
+                 "GET / HTTP/1", "GET / HTTP/1.", "GET / HTTP/.1", "GET / HTTP/a.b",
+                 "GET / http/1.1", "GET / HTTP/1.1.1", "GET / HTTP 1.1", "GET / XTTP/1.1",
+                 "G(T / HTTP/1.1", "G[T / HTTP/1.1", 'G"T / HTTP/1.1', "G,T / HTTP/1.1",
+                 "G@T / HTTP/1.1", "G:T / HTTP/1.1", "G/T / HTTP/1.1", "G{T / HTTP/1.1"):
+        yield f"{line}\r\n{good}\r\n"
+    for byte in (*range(0, 9), 11, 12, *range(14, 32), 127):
+        yield f"GET /a{chr(byte)}b HTTP/1.1\r\n{good}\r\n"
+    # Names of fields.
+    for name in ("", " X", "X ", "X\t", "X Y", *(f"X{c}" for c in '()<>@,;\\"/[]?={}')):
+        yield f"GET / HTTP/1.1\r\n{good}{name}: v\r\n\r\n"
+    for byte in (*range(0, 9), 11, 12, *range(14, 32), 127):
+        yield f"GET / HTTP/1.1\r\n{good}X{chr(byte)}: v\r\n\r\n"
+    yield f"GET / HTTP/1.1\r\n{good}no colon\r\n\r\n"
+    # Folded lines.
+    for field in ("X", "Content-Length", "Range", "Host", "Connection", "If-Match"):
+        for fold in ("\r\n 1", "\r\n\t1", " \r\n 1", "1\r\n 1"):
+            yield f"GET / HTTP/1.1\r\n{good}{field}:{fold}\r\n\r\n"
+    # Hosts: none, two, and some that are none.
+    yield "GET / HTTP/1.1\r\n\r\n"
+    yield f"GET / HTTP/1.1\r\n{good}{good}\r\n"
+    for host in ("a b", "a/b", "a@b", "a b/c@d", "h:x", "h:1:2", "[::1", "[]", "::1", "%4", "%zz",
+                 "a?b", "a#b", "<a>", "a|b", "a^b", "a`b", "{a}", "a\\b"):
+        yield f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"
+    # Lengths and codings.
+    for length in ("x", "-1", "+1", "1 2", "0x1", "1.5", "99999999999999999999"):
+        yield f"GET / HTTP/1.1\r\n{good}Content-Length: {length}\r\n\r\n"
+    yield f"GET / HTTP/1.1\r\n{good}Content-Length: 1\r\nContent-Length: 2\r\n\r\n"
+    yield f"GET / HTTP/1.1\r\n{good}Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for twice in ("Range: bytes=0-1", 'If-Match: "a"', 'If-None-Match: "a"', 'If-Range: "a"'):
+        yield f"GET / HTTP/1.1\r\n{good}{twice}\r\n{twice}\r\n\r\n"
+    # Line ends.
+    yield "GET / HTTP/1.1\nHost: h\n\n"
+    yield "GET / HTTP/1.1\r\nHost: h\n\r\n\r\n"
+    yield "GET / HTTP/1.1\rHost: h\r\r\n\r\n"
+
+
+def malformed_requests(program, root, options):
+    cases = list(malformed())
+    check(len(cases) >= 150, f"{len(cases)} cases")
+    with serving(program, root, *options) as server:
+        for text in cases:
+            with Client(server) as client:
+                client.send(text.encode("latin-1"))
+                equal(client.answer().status, 400, text)
+                check(client.at_end(), f"{text!r}: closed")
+
+
 def bad_requests(program, root, options):
     cases = {
         "GET / HTTP/1.1\r\n\r\n": 400,  # no Host
@@ -192,4 +279,5 @@ def files_change(program, root, options):
 
 
 TESTS = [files_and_folders, head_and_methods, ranges_and_conditions, no_way_out, listing,
-         connections_are_kept, bad_requests, files_change]
+         connections_are_kept, bad_requests, malformed_requests, files_change, changed_in_place,
+         unix_name_is_taken_away]

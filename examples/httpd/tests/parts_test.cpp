@@ -1,8 +1,11 @@
 // Parts of httpd that look at bytes, files and options: request heads, the folder that is served,
 // its list, the command line.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -51,6 +54,60 @@ TEST(RequestHead, keeps_connections_by_version) {
   EXPECT_FALSE(keeps("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"));
   EXPECT_FALSE(keeps("GET / HTTP/1.0\r\n\r\n"));
   EXPECT_TRUE(keeps("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
+}
+
+TEST(RequestHead, folded_lines_are_refused_wherever_they_break) {
+  Request request;
+  for (const char* lines : {"X: a\r\n b", "X:\r\n b", "X:\r\n\tb", "Content-Length:\r\n 5",
+                            "Range:\r\n bytes=0-1", "X: a\r\n \r\nY: b", " X: a"}) {
+    const std::string text = "GET / HTTP/1.1\r\nHost: h\r\n" + std::string(lines) + "\r\n\r\n";
+    EXPECT_EQ(parse_request(text, request).kind, Parsed::Kind::malformed) << lines;
+  }
+  EXPECT_EQ(parse_request("GET / HTTP/1.1\r\nHost:\r\n h\r\n\r\n", request).kind,
+            Parsed::Kind::malformed);
+}
+
+TEST(RequestHead, host_is_a_name_or_an_address) {
+  Request request;
+  const auto kind = [&](const std::string& host) {
+    return parse_request("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n", request).kind;
+  };
+  for (const char* good : {"", "h", "h:", "h:80", "a.b-c_d~e", "127.0.0.1:8080", "[::1]",
+                           "[::1]:80", "[v1.x:y]", "%41b", "a!$&'()*+,;=b"}) {
+    EXPECT_EQ(kind(good), Parsed::Kind::complete) << good;
+  }
+  for (const char* bad :
+       {"a b", "a/c", "c@d", "a b/c@d", "h:x", "h:80:80", "[::1", "[]",    "[::1]x", "[g::]",
+        "::1", "%4",  "%zz", "a\\b",    "a?b", "a#b",     "<a>",  "\"a\"", "h:8 0",  "\xc3\xa4"}) {
+    EXPECT_EQ(kind(bad), Parsed::Kind::malformed) << bad;
+  }
+}
+
+TEST(RequestHead, status_505_is_for_other_versions_only) {
+  Request request;
+  const auto status = [&](const char* text) { return parse_request(text, request).status; };
+  EXPECT_EQ(status("GET / HTTP/2.0\r\nHost: h\r\n\r\n"), Status::version_not_supported);
+  EXPECT_EQ(status("GET / HTTP/1.1\nHost: h\n\n"), Status::bad_request);
+  EXPECT_EQ(status("GET / HTTP/2.0\nHost: h\n\n"), Status::bad_request);
+  EXPECT_EQ(status("GET / HTTP/1.1"), Status::bad_request);  // incomplete: nothing else yet
+}
+
+TEST(RequestHead, that_comes_in_pieces_is_parsed_in_linear_time) {
+  std::string text = "GET / HTTP/1.1\r\nHost: h\r\n";
+  const std::string line = "X: 0123456789\r\n";
+  HeadWatch watch;
+  std::size_t looked_at = 0;
+  while (text.size() < (std::size_t{1} << 20)) {
+    text += line;
+    if (watch.is_due(text)) looked_at += text.size();
+  }
+  EXPECT_LT(looked_at, 3 * text.size());
+  text += "\r\n";
+  EXPECT_TRUE(watch.is_due(text)) << "complete";
+  watch.reset();
+  EXPECT_TRUE(watch.is_due("G"));
+  EXPECT_FALSE(watch.is_due("GE"));
+  EXPECT_TRUE(watch.is_due("GET / HTTP/1.1\n"));
 }
 
 // -- the root -------------------------------------------------------------------------------------
@@ -104,6 +161,29 @@ TEST_P(Root, opens_nothing_else) {
     EXPECT_TRUE(found == "error" || (found == "folder" && std::string(path) == "sub/.."))
         << path << ": " << found;
   }
+}
+
+// A reader that comes and goes would end a writer who waited for one, by SIGPIPE.
+TEST_P(Root, fifo_is_not_opened) {
+  EXPECT_EQ(open("fifo"), "other");
+  // Nobody reads: the open of a writer that does not wait fails, as it does where nobody ever did.
+  Opened opened;
+  ASSERT_FALSE(root_.open_below("fifo", opened));
+  const int writer = ::open((folder_ / "root/fifo").c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  EXPECT_EQ(writer, -1);
+  EXPECT_EQ(errno, ENXIO);
+  if (writer >= 0) ::close(writer);
+}
+
+TEST_P(Root, date_beyond_2262_is_kept) {
+  const timespec times[2] = {{0, UTIME_OMIT}, {15'000'000'000, 5}};  // in the year 2445
+  ASSERT_EQ(::utimensat(AT_FDCWD, (folder_ / "root/sub/file").c_str(), times, 0), 0);
+  struct stat status{};
+  ASSERT_EQ(::stat((folder_ / "root/sub/file").c_str(), &status), 0);
+  Opened opened;
+  ASSERT_FALSE(root_.open_below("sub/file", opened));
+  EXPECT_EQ(opened.modified.seconds, status.st_mtim.tv_sec);
+  EXPECT_EQ(opened.modified.nanoseconds, status.st_mtim.tv_nsec);
 }
 
 INSTANTIATE_TEST_SUITE_P(ByKernelAndByStep, Root, testing::Values(false, true));

@@ -10,6 +10,7 @@
 
 #include "doctor/facts.hpp"
 #include "made_up.hpp"
+#include "replaced_file.hpp"
 
 namespace baton::doctor {
 namespace {
@@ -57,11 +58,14 @@ TEST_F(ConfigFileTest, IsReadBackByTheLibrary) {
   EXPECT_NE(text.find("Use emulated/epoll, mode per_thread for sockets."), std::string::npos);
 }
 
+using tools::check_one_step;
+using tools::Existing;
+using tools::write_in_one_step;
+
 TEST_F(ConfigFileTest, IsWrittenInOneStep) {
-  auto file = ConfigFile::open(file_, false);
-  ASSERT_TRUE(file.has_value()) << file.error().reason;
-  EXPECT_FALSE(std::filesystem::exists(file_));
-  ASSERT_TRUE(file->commit("text").has_value());
+  ASSERT_TRUE(check_one_step(file_, Existing::refuse).has_value());
+  EXPECT_EQ(files(), 0U);
+  ASSERT_TRUE(write_in_one_step(file_, Existing::refuse, "text").has_value());
   EXPECT_EQ(whole_file(file_), "text");
   EXPECT_EQ(files(), 1U);
   struct stat facts{};
@@ -69,39 +73,42 @@ TEST_F(ConfigFileTest, IsWrittenInOneStep) {
   EXPECT_NE(facts.st_mode & S_IRUSR, 0U);
 }
 
-TEST_F(ConfigFileTest, IsNotThereWithoutACommit) {
-  {
-    auto file = ConfigFile::open(file_, false);
-    ASSERT_TRUE(file.has_value());
-  }
-  EXPECT_EQ(files(), 0U);
-}
-
 TEST_F(ConfigFileTest, ExistingOneIsRefusedUnlessForced) {
   std::ofstream(file_) << "mine";
-  const auto refused = ConfigFile::open(file_, false);
+  const auto refused = check_one_step(file_, Existing::refuse);
   ASSERT_FALSE(refused.has_value());
   EXPECT_NE(refused.error().reason.find("--force"), std::string::npos);
-  auto forced = ConfigFile::open(file_, true);
-  ASSERT_TRUE(forced.has_value());
-  ASSERT_TRUE(forced->commit("new").has_value());
+  EXPECT_TRUE(check_one_step(file_, Existing::replace).has_value());
+  ASSERT_TRUE(write_in_one_step(file_, Existing::replace, "new").has_value());
   EXPECT_EQ(whole_file(file_), "new");
+  EXPECT_EQ(files(), 1U);
 }
 
 TEST_F(ConfigFileTest, OneThatCameMeanwhileIsKept) {
-  auto file = ConfigFile::open(file_, false);
-  ASSERT_TRUE(file.has_value());
+  ASSERT_TRUE(check_one_step(file_, Existing::refuse).has_value());
   std::ofstream(file_) << "mine";
-  const auto done = file->commit("new");
+  const auto done = write_in_one_step(file_, Existing::refuse, "new");
   ASSERT_FALSE(done.has_value());
   EXPECT_EQ(done.error().code, std::errc::file_exists);
   EXPECT_EQ(whole_file(file_), "mine");
 }
 
+TEST_F(ConfigFileTest, NothingButARegularFileIsReplaced) {
+  std::ofstream(folder_ + "/target") << "mine";
+  std::filesystem::create_symlink("target", file_);
+  EXPECT_FALSE(write_in_one_step(file_, Existing::replace, "new").has_value());
+  EXPECT_EQ(whole_file(folder_ + "/target"), "mine");
+  std::filesystem::remove(file_);
+  ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
+  EXPECT_FALSE(write_in_one_step(file_, Existing::replace, "new").has_value());
+  EXPECT_FALSE(check_one_step(file_, Existing::replace).has_value());
+  EXPECT_EQ(files(), 2U);
+}
+
 TEST_F(ConfigFileTest, FolderThatIsNotThereIsTold) {
-  const auto file = ConfigFile::open(folder_ + "/missing/baton.xml", false);
-  ASSERT_FALSE(file.has_value());
-  EXPECT_NE(file.error().reason.find("cannot write"), std::string::npos);
+  const auto possible = check_one_step(folder_ + "/missing/baton.xml", Existing::refuse);
+  ASSERT_FALSE(possible.has_value());
+  EXPECT_NE(possible.error().reason.find("cannot write"), std::string::npos);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -142,6 +144,14 @@ TEST(Facts, NoLimitIsInfinite) {
   EXPECT_EQ(facts.text("a"), "unlimited");
   EXPECT_TRUE(std::isinf(facts.number("a").value_or(0)));
   EXPECT_EQ(facts.text("b"), "7");
+}
+
+TEST(Facts, AllHaveAKnownName) {
+  for (const Fact& fact : collect_facts().all()) {
+    EXPECT_NE(std::find(std::begin(fact_names), std::end(fact_names), fact.name),
+              std::end(fact_names))
+        << fact.name;
+  }
 }
 
 }  // namespace

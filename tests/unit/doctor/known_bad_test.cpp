@@ -103,6 +103,18 @@ TEST(KnownBadList, FaultsNameTheirLine) {
         << wrong;
   }
   EXPECT_NE(fault("when: kernel < 6\nabout: system\n").find("missing"), std::string::npos);
+  EXPECT_NE(
+      fault("when: kernl < 6\nabout: system\n" + std::string(rest)).find("\"kernl\" is no fact"),
+      std::string::npos);
+  for (const char* version : {"99999999999", "6.x", "5..1", "-1"}) {
+    EXPECT_NE(fault("when: kernel < " + std::string(version) + "\nabout: system\n" + rest)
+                  .find("is no version"),
+              std::string::npos)
+        << version;
+  }
+  EXPECT_NE(fault("when: kernel < 6\nwhen: kernel < 7\nabout: system\n" + std::string(rest))
+                .find("given twice"),
+            std::string::npos);
 }
 
 TEST(KnownBadList, BuiltInOneIsWellFormed) {

@@ -1,0 +1,108 @@
+// What the value of an option may be. Each check says what it found and what is allowed, and the
+// same words stand in --help and in the complaint about a value that is missing (command_line.cpp).
+// They look at the text itself: a conversion by the C library lets "nan", "1e3" and "-1" through.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace baton::tools {
+
+namespace checks {
+
+template <class Number>
+std::optional<Number> number_in(std::string_view text) {
+  Number number{};
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc{} || stop != end) return std::nullopt;
+  return number;
+}
+
+// "64k", "1 MiB", "2g": a unit is a power of 1024.
+inline std::optional<std::uint64_t> size_in(std::string_view text) {
+  constexpr std::string_view units = "kmgtpe";
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const auto number = number_in<std::uint64_t>(text.substr(0, digits));
+  if (!number) return std::nullopt;
+  std::string unit;
+  for (const char c : text.substr(digits)) {
+    if (c != ' ' || !unit.empty())
+      unit += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  if (unit.empty() || unit == "b") return number;
+  const std::size_t power = units.find(unit.front());
+  const std::string_view rest = std::string_view{unit}.substr(1);
+  if (power == std::string_view::npos || !(rest.empty() || rest == "b" || rest == "ib")) {
+    return std::nullopt;
+  }
+  const auto shift = static_cast<unsigned>(10 * (power + 1));
+  if (*number > (UINT64_MAX >> shift)) return std::nullopt;
+  return *number << shift;
+}
+
+}  // namespace checks
+
+// A whole number.
+inline CLI::Validator whole_number(std::uint64_t min, std::uint64_t max) {
+  const std::string allowed = fmt::format("whole number from {} to {}", min, max);
+  return {[=](std::string& text) {
+            const auto number = checks::number_in<std::uint64_t>(text);
+            if (number && *number >= min && *number <= max) return std::string{};
+            return fmt::format("'{}' is no {}", text, allowed);
+          },
+          allowed, "whole number"};
+}
+
+// A number of seconds, with a fraction if need be.
+inline CLI::Validator seconds(double min, double max) {
+  const std::string allowed = fmt::format("seconds from {} to {:.0f}", min, max);
+  return {[=](std::string& text) {
+            const auto number = checks::number_in<double>(text);
+            if (number && *number >= min && *number <= max) return std::string{};  // nan: neither
+            return fmt::format("'{}' is no number of {}", text, allowed);
+          },
+          allowed, "seconds"};
+}
+
+// A number of bytes, with a unit if need be; the option gets the plain number.
+inline CLI::Validator size(std::uint64_t min, std::uint64_t max) {
+  const std::string allowed = fmt::format("bytes from {} to {} (64k, 1m, ...)", min, max);
+  return {[=](std::string& text) {
+            const auto number = checks::size_in(text);
+            if (!number || *number < min || *number > max) {
+              return fmt::format("'{}' is no number of {}", text, allowed);
+            }
+            text = std::to_string(*number);
+            return std::string{};
+          },
+          allowed, "size"};
+}
+
+// One of a few words.
+inline CLI::Validator one_of(const std::vector<std::string>& words) {
+  const std::string allowed = fmt::format("one of {}", fmt::join(words, ", "));
+  return {[=](std::string& text) {
+            if (std::find(words.begin(), words.end(), text) != words.end()) return std::string{};
+            return fmt::format("'{}' is not {}", text, allowed);
+          },
+          allowed, "word"};
+}
+
+// Any text but none.
+inline CLI::Validator not_empty(const std::string& what) {
+  return {[=](std::string& text) {
+            return text.empty() ? fmt::format("'' is no {}", what) : std::string{};
+          },
+          what, "text"};
+}
+
+}  // namespace baton::tools

@@ -1,0 +1,62 @@
+// What a command says, on its two channels. Results go to standard output, and main ends with
+// status 1 unless all of them could be written. Notes go to standard error, where nobody may be
+// listening: a note that cannot be written is lost, and the work goes on. Neither function throws
+// for an output that fails.
+#pragma once
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace baton::tools {
+
+// Descriptors 0 to 2 that are closed become /dev/null, opened the wrong way round: a write to a
+// closed standard output still fails, and no file that is opened later is taken for it. Before
+// anything else is opened. False if that is impossible.
+inline bool open_standard_descriptors() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+    if (::open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd) return false;
+  }
+  return true;
+}
+
+// Why the first write to standard output that failed did; 0: none has.
+inline int output_error = 0;
+
+inline void print_text(const std::string& text) {
+  if (std::fputs(text.c_str(), stdout) < 0 && output_error == 0) output_error = errno;
+}
+template <class... Values>
+void print(fmt::format_string<Values...> format, Values&&... values) {
+  print_text(fmt::format(format, std::forward<Values>(values)...));
+}
+
+// At once: it is not kept in a buffer.
+inline void note_text(const std::string& text) {
+  std::fputs(text.c_str(), stderr);
+  std::fflush(stderr);
+}
+template <class... Values>
+void note(fmt::format_string<Values...> format, Values&&... values) {
+  note_text(fmt::format(format, std::forward<Values>(values)...));
+}
+
+// Passes on what was printed. False, with a note once, if some of it could not be written.
+inline bool flush_output() {
+  static bool noted = false;
+  if (std::fflush(stdout) != 0 && output_error == 0) output_error = errno;
+  if (output_error == 0 && std::ferror(stdout) == 0) return true;
+  if (!std::exchange(noted, true)) {
+    note("baton: standard output cannot be written: {}\n", std::strerror(output_error));
+  }
+  return false;
+}
+
+}  // namespace baton::tools
