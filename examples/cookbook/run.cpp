@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-#include "../command_line.hpp"
+#include "command_line.hpp"
 #include "cookbook_fragments.cpp"
 
 namespace {

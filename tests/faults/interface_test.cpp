@@ -200,8 +200,8 @@ class Program {
     return made;
   }
 
-  /// The long way to a connection: sockets with options and addresses of their own, both ends started
-  /// by one call that brings as well, and an accept that brings a handle.
+  /// The long way to a connection: sockets with options and addresses of their own, both ends
+  /// started by one call that brings as well, and an accept that brings a handle.
   bool meet() {
     const int on = 1;
     baton_endpoint local{};
