@@ -109,7 +109,7 @@ std::error_code DocumentRoot::open_as(const std::string& path, int flags, Opened
 
 int DocumentRoot::open_beneath(const char* path, int flags) const {
   open_how how{};
-  how.flags = static_cast<std::uint64_t>(flags);
+  how.flags = static_cast<unsigned>(flags);
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
   long descriptor = -1;
   for (int i = 0; i < tries; ++i) {

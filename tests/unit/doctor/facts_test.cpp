@@ -147,7 +147,8 @@ TEST(Facts, NoLimitIsInfinite) {
 }
 
 TEST(Facts, AllHaveAKnownName) {
-  for (const Fact& fact : collect_facts().all()) {
+  const Facts facts = collect_facts();
+  for (const Fact& fact : facts.all()) {
     EXPECT_NE(std::find(std::begin(fact_names), std::end(fact_names), fact.name),
               std::end(fact_names))
         << fact.name;
