@@ -216,11 +216,11 @@ int soak(const Options& options) {
     return opened.error().code == errc::engine_unavailable ? skipped : 1;
   }
   Ledger ledger(**opened, options.seed);
-  run_round(ledger, warm_up_operations, 0, options.config.threads);
+  const std::uint32_t threads = options.config.threads.value_or(1);
+  run_round(ledger, warm_up_operations, 0, threads);
   const std::size_t descriptors = count_descriptors();
   const std::uint64_t allocated = allocated_bytes();
-  const Round round =
-      run_round(ledger, options.operations, options.seconds, options.config.threads);
+  const Round round = run_round(ledger, options.operations, options.seconds, threads);
   expect_books_closed(ledger, descriptors);
   const Growth growth{static_cast<double>(allocated_bytes()) - static_cast<double>(allocated),
                       static_cast<double>(round.totals.completed)};

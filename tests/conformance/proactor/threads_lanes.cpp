@@ -148,8 +148,11 @@ TEST_P(Lanes, handlers_run_at_home) {
     wait_until([&] { return shared.lane != 99; });
     EXPECT_EQ(shared.lane, lane);
     Shared posted{proactor()};
-    post([&] { proactor().post([to = &posted] { to->lane = to->proactor.current_lane(); }); },
-         Notify::strong, Home{lane});
+    post(
+        [&] {
+          EXPECT_FALSE(proactor().post([to = &posted] { to->lane = to->proactor.current_lane(); }));
+        },
+        Notify::strong, Home{lane});
     wait_until([&] { return posted.lane != 99; });
     EXPECT_EQ(posted.lane, lane);
   }

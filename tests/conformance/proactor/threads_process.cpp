@@ -187,16 +187,16 @@ TEST_P(Processes, the_child_of_a_handler_leaves_everything_to_the_parent) {
         ::alarm(30);
         if (reopens) {
           if (!proactor().reopen()) ::_exit(11);
-          proactor().post([&] { proactor().stop(); });
+          if (proactor().post([&] { proactor().stop(); })) ::_exit(13);
         }
         if (throws) throw 7;
       };
-      proactor().post(fork_here);
-      proactor().post([&] {  // queued with it
+      EXPECT_FALSE(proactor().post(fork_here));
+      EXPECT_FALSE(proactor().post([&] {  // queued with it
         if (::getpid() != parent) ::_exit(12);
         send_all(stream.peer.get(), "x", 1);
         send_all(borrowed.peer.get(), "x", 1);
-      });
+      }));
       Operation& end = operation();
       ASSERT_FALSE(proactor().start_timer(end, Deadline::after(20ms, proactor().now())));
       int left = 0;  // 1: run() has returned, 2: after_fork, 3: the handler's exception
