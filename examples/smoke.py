@@ -254,4 +254,5 @@ if __name__ == "__main__":
                 "simulated": simulated, "plain": plain, "ace_command": ace_command,
                 "ace_preload": ace_preload, "ace_both": ace_both, "files": files}
     check_of[sys.argv[1]](*sys.argv[2:])
-    command_line(*sys.argv[1:])
+    if "ace" not in os.path.basename(sys.argv[2]):  # those have ACE's own command lines
+        command_line(*sys.argv[1:])

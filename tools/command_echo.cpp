@@ -127,10 +127,11 @@ int serve(Proactor& proactor, const Options& options, std::uint32_t threads) {
 
 int run_echo(const Options& options) {
   if (!options.watch.metrics.empty()) {
-    auto possible = check_one_step(options.watch.metrics, Existing::replace);
+    const auto possible = check_one_step(options.watch.metrics, Existing::replace);
     if (!possible) {
-      possible.error().reason.insert(0, "--metrics: ");
-      return report_failure("echo", possible.error());
+      Failure failure = possible.error();
+      failure.reason.insert(0, "--metrics: ");
+      return report_failure("echo", failure);
     }
   }
   raise_descriptor_limit();

@@ -474,10 +474,16 @@ class FileLoadTest(unittest.TestCase):
             with self.subTest(row=row):
                 options = [*chosen(row), "--size", "4m"]
                 status, report, errors = self.load("--write", "--depth", "8", *options)
-                self.assertEqual((status, errors), (0, ""), report)
+                self.assertEqual((status, self.unexpected(errors, row)), (0, []), report)
                 self.assertGreater(report["bytes_compared"], 0)
                 status, report, errors = self.load(*chosen(row))
-                self.assertEqual((status, errors), (0, ""), report)
+                self.assertEqual((status, self.unexpected(errors, row)), (0, []), report)
+
+    def unexpected(self, errors, row):
+        """Real-time signals need a mode that this command does not ask for: it says so."""
+        replaced = "baton load: warning: --" if row["wait"] == "rt_signals" else None
+        return [line for line in errors.splitlines()
+                if not replaced or not line.startswith(replaced)]
 
     def test_direct(self):
         status, report, errors = self.load("--write", "--direct", "--block", "64k", "--size", "4m")

@@ -23,6 +23,11 @@ const os::System& one_file() {
     os::System made = os::real_system();
     made.open = [](const char*, int, mode_t) { return descriptor; };
     made.close = [](int) { return 0; };
+    made.fstat = [](int, struct stat* out) {
+      *out = {};
+      out->st_mode = S_IFREG;
+      return 0;
+    };
     made.read = [](int, void* buffer, size_t size) -> ssize_t {
       const std::size_t count = std::min({size, piece, left.size()});
       std::memcpy(buffer, left.data(), count);

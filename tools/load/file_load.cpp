@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <string>
 
 #include "../output.hpp"
 #include "baton/file.hpp"
@@ -102,6 +103,22 @@ double sync(Proactor& proactor, File& file, LoadErrors& errors) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// Takes a new file away again when there is no memory for what is to be written.
+class MadeFile {
+ public:
+  explicit MadeFile(const FileLoadOptions& options)
+      : path_(options.write && ::access(options.file.c_str(), F_OK) != 0 ? options.file : "") {}
+  ~MadeFile() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  MadeFile(const MadeFile&) = delete;
+  MadeFile& operator=(const MadeFile&) = delete;
+  void keep() noexcept { path_.clear(); }
+
+ private:
+  std::string path_;
+};
+
 Result<FileReport, Failure> load_file(const FileLoadOptions& options) {
   const auto config = make_config(options.config);
   if (!config) return unexpected{config.error()};
@@ -110,6 +127,7 @@ Result<FileReport, Failure> load_file(const FileLoadOptions& options) {
   warn_of_replacements("load", (*proactor)->explain(), options.config);
   if (const auto kind = check_kind(options); !kind) return unexpected{kind.error()};
   if (options.write && options.size < options.block) return unexpected{no_block(options)};
+  MadeFile made{options};
   auto file = open_file(**proactor, options);
   if (!file) return unexpected{file.error()};
   const auto size = usable_size(*file, options);
@@ -133,7 +151,9 @@ Result<FileReport, Failure> load_file(const FileLoadOptions& options) {
     if (options.compare) report.bytes_read = report.measured.bytes;
     return report;
   }
-  report.measured = pass()->run(FilePass::Kind::write, options.seconds);
+  const auto writing = pass();
+  made.keep();
+  report.measured = writing->run(FilePass::Kind::write, options.seconds);
   report.sync_s = sync(**proactor, *file, report.errors);
   // What was written is read back, once round; less if the time did not suffice for a whole round.
   const std::uint64_t written = std::min(*size, report.measured.bytes);

@@ -146,7 +146,7 @@ def changed_in_place(program, root, options):
         os.utime(file, (15_000_000_000, 15_000_000_000))
         if file.stat().st_mtime == 15_000_000_000:
             equal(ask(server, "GET", "/changing.txt").headers["Last-Modified"],
-                  "Tue, 01 May 2445 02:40:00 GMT", "a date far ahead")
+                  "Mon, 01 May 2445 02:40:00 GMT", "a date far ahead")
 
 
 def unix_name_is_taken_away(program, root, options):
@@ -270,7 +270,8 @@ def files_change(program, root, options):
             equal(client.answer().body, b"long enough", "before")
             os.truncate(place, 4)
             client.send(request("GET", "/changing.txt"))
-            equal(client.answer().status, 500, "shorter than was told")
+            answer = client.answer()
+            equal((answer.status, answer.body), (200, b"long"), "as it is now")
         equal(ask(server, "GET", "/changing.txt").body, b"long", "noticed")
         place.unlink()
     with serving(program, root, "--cache-files", "2", *options) as server:

@@ -62,7 +62,7 @@ TEST(ConfigText, OneSectionIsForAllProcessors) {
 
 TEST(ConfigText, SectionsGoOneByOne) {
   Config base;
-  base.processors.resize(1);
+  base.processors.resize(2);
   const Config config = parse_ok("wait=poll,operations=stream;;engine=io_uring", base);
   ASSERT_EQ(config.processors.size(), 3U);
   EXPECT_EQ(config.processors[0].wait, "poll");
