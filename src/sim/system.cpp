@@ -223,8 +223,8 @@ os::System make_table() noexcept {
   table.kill_thread = [](std::uint64_t, int) { return no_such_call<int>(); };
   table.getpid = [] { return pid_t{2}; };
   table.usable_cores = [] { return 4U; };
-  table.getrlimit = [](int, ::rlimit* limit) {
-    limit->rlim_cur = limit->rlim_max = 1024;
+  table.getrlimit = [](int resource, ::rlimit* limit) {
+    limit->rlim_cur = limit->rlim_max = resource == RLIMIT_FSIZE ? RLIM_INFINITY : 1024;
     return 0;
   };
 
@@ -442,6 +442,7 @@ os::System make_table() noexcept {
     if (node == nullptr) return answer(-EBADF);
     int number = 0;
     if (level == SOL_SOCKET && name == SO_ERROR) number = kernel().take_error(*node);
+    if (level == SOL_SOCKET && name == SO_ACCEPTCONN) number = node->kind == NodeKind::listener;
     std::memcpy(value, &number, std::min<std::size_t>(*size, sizeof(number)));
     return 0;
   };

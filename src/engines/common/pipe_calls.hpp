@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "baton/handle.hpp"
 #include "os/system.hpp"
@@ -15,6 +16,12 @@ namespace baton::engines {
 
 /// Whether one of `events` (POLLIN, POLLOUT), an error or a hang-up is there. One system call.
 bool ready_now(const os::System& system, NativeHandle fd, short events) noexcept;
+/// The same within `span_ms`; of no descriptor (invalid_handle) false after that time.
+bool ready_within(const os::System& system, NativeHandle fd, short events,
+                  std::uint32_t span_ms) noexcept;
+
+/// Whether it is a listening socket. One system call.
+bool listens(const os::System& system, NativeHandle fd) noexcept;
 
 class PipeCalls {
  public:
@@ -23,10 +30,11 @@ class PipeCalls {
   /// As readv(2); EAGAIN where it would block.
   ssize_t read(const Handle& handle, iovec* pieces, std::size_t count) noexcept;
   /// As writev(2); EAGAIN where it would block, EPIPE without the signal. May shorten `pieces`: at
-  /// most PIPE_BUF bytes go into a descriptor that blocks.
+  /// most PIPE_BUF bytes go into a pipe that blocks.
   ssize_t write(const Handle& handle, iovec* pieces, std::size_t count) noexcept;
 
  private:
+  int open_again(NativeHandle fd) noexcept;
   ssize_t write_without_signal(NativeHandle fd, const iovec* pieces, std::size_t count) noexcept;
 
   const os::System& system_;

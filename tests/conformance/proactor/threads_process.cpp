@@ -158,8 +158,8 @@ TEST_P(Processes, a_child_that_reopens_has_its_own) {
   EXPECT_TRUE(echo_works(proactor()));
 }
 
-// A handler forks, and the child comes back from it, by a return or an exception, before or after it
-// has opened the proactor anew. What is queued and pending is the parent's.
+// A handler forks, and the child comes back from it, by a return or an exception, before or after
+// it has opened the proactor anew. What is queued and pending is the parent's.
 TEST_P(Processes, the_child_of_a_handler_leaves_everything_to_the_parent) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the thread sanitizer ends children that start threads";
