@@ -32,6 +32,8 @@ struct Direct::Ring {
 namespace {
 
 constexpr std::uint32_t ring_magic = 0xa10a10a1;
+// In a control block that the kernel has not taken (its KIOCB_KEY is 0).
+constexpr std::uint32_t key_before = 1;
 // Of 65,536 in the whole system (fs.aio-max-nr); the kernel makes it a few more.
 constexpr unsigned requests_max = 256;
 
@@ -46,6 +48,8 @@ bool is_direct(const Request& request) noexcept {
 }
 
 }  // namespace
+
+thread_local Direct::Starting* Direct::starting_ = nullptr;
 
 bool Direct::open() noexcept {
   if (!library_.is_origin()) return false;
@@ -81,6 +85,7 @@ void Direct::fill(Request& request) noexcept {
   request.control = {};
   request.control.aio_data = reinterpret_cast<std::uintptr_t>(&request);
   request.control.aio_rw_flags = RWF_NOWAIT;
+  request.control.aio_key = key_before;
   const bool vectored = is_vectored(request.action);
   request.control.aio_lio_opcode = static_cast<std::uint16_t>(
       reads(request.action) ? (vectored ? IOCB_CMD_PREADV : IOCB_CMD_PREAD)
@@ -90,9 +95,27 @@ void Direct::fill(Request& request) noexcept {
   request.control.aio_nbytes = request.size;
   request.control.aio_offset = static_cast<std::int64_t>(request.offset);
   request.native.store(native_direct, std::memory_order_relaxed);
-  // As late as can be: a handler that finds it pending may wait for it.
-  Block{*request.block}.set_pending();
   request.stage.store(Stage::pending, std::memory_order_release);
+  // Last: a handler that finds it pending may wait for it, and helps.
+  Block{*request.block}.set_pending();
+}
+
+// The kernel itself tells a handler whether it has a request: it writes 0 where we have put a key.
+// And it reads the control block when it is called, so that the call which the handler has
+// interrupted finds what the handler has left there: no such file, and nothing is started twice.
+void Direct::help() noexcept {
+  for (const Starting* frame = starting_; frame != nullptr; frame = frame->below) {
+    for (std::size_t i = 0; i < frame->count; ++i) {
+      Request& request = *frame->list[i];
+      const bool filled = request.stage.load(std::memory_order_relaxed) == Stage::pending;
+      if (!filled || !is_direct(request) || request.control.aio_key != key_before) continue;
+      iocb* control = &request.control;
+      // What is refused, the interrupted call hands on.
+      if (::syscall(SYS_io_submit, ring(), 1L, &control) == 1) {
+        request.control.aio_fildes = ~std::uint32_t{0};
+      }
+    }
+  }
 }
 
 /// Takes one lot to the kernel. Those that it does not even take are marked as refused.
@@ -101,6 +124,7 @@ std::size_t Direct::submit(Request* list[], std::size_t count) noexcept {
   for (std::size_t i = 0; i < count; ++i) controls[i] = &list[i]->control;
   const long taken = ::syscall(SYS_io_submit, ring(), count, controls);
   if (taken > 0) return static_cast<std::size_t>(taken);
+  if (list[0]->control.aio_key != key_before) return 1;  // a handler was quicker
   in_flight_.fetch_sub(1, std::memory_order_seq_cst);
   library_.direct_done();
   list[0]->handover.store(Handover::refused, std::memory_order_relaxed);
@@ -116,8 +140,13 @@ std::size_t Direct::start(Request* list[], std::size_t count, bool watched) noex
     library_.direct_done();
     return count;
   }
+  Starting frame{list, count, starting_};
+  starting_ = &frame;
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // from here on handlers help
   for (std::size_t i = 0; i < count; ++i) fill(*list[i]);
   for (std::size_t i = 0; i < count;) i += submit(list + i, std::min(batch_max, count - i));
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  starting_ = frame.below;
   if (has_something()) collect();
   std::size_t refused = 0;
   for (std::size_t i = 0; i < count; ++i) {

@@ -44,6 +44,10 @@ class Direct {
   /// thread, and signal handlers.
   std::size_t start(Request* list[], std::size_t count, bool watched) noexcept;
 
+  /// In a signal handler that has interrupted start() in its thread: takes to the kernel what that
+  /// has not, so that the handler may wait for it.
+  void help() noexcept;
+
   /// Finishes what is complete, unless another thread is at it. Any thread, and signal handlers.
   void collect() noexcept;
   [[nodiscard]] bool has_something() const noexcept;
@@ -69,6 +73,13 @@ class Direct {
 
  private:
   struct Ring;
+  /// Requests that a thread is about to take to the kernel.
+  struct Starting {
+    Request** list;
+    std::size_t count;
+    Starting* below;  // the call that a handler has interrupted
+  };
+  [[gnu::tls_model("initial-exec")]] static thread_local Starting* starting_;
   [[nodiscard]] Ring* ring() const noexcept { return ring_.load(std::memory_order_acquire); }
   std::size_t submit(Request* list[], std::size_t count) noexcept;
   void fill(Request& request) noexcept;

@@ -31,6 +31,15 @@ constexpr std::size_t descriptors_at_once = messages_at_once + 32;
 // What a message's pointer names, in its lowest bits.
 enum : std::uintptr_t { a_request = 0, a_cancel = 1, a_look = 2, kinds = 3 };
 
+/// From here on it is the library's, and may be another thread's at any moment.
+void set_pending(Request& request) noexcept {
+  // release: what the keeper reads.
+  request.stage.store(Stage::pending, std::memory_order_release);
+  Block{*request.block}.set_pending();
+}
+
+void begin_request(void* request) noexcept { set_pending(*static_cast<Request*>(request)); }
+
 baton::Config make_config(const Options& options, bool keeper, bool single) {
   baton::Config config;
   baton::ProcessorConfig processor;
@@ -141,9 +150,6 @@ int Shard::post(Request& request) noexcept {
     return error;
   }
   const int fildes = request.fildes;
-  Block{*request.block}.set_pending();
-  // release: what the keeper reads. From here on the request may be another's at any moment.
-  request.stage.store(Stage::pending, std::memory_order_release);
   const int error =
       driven_by_callers() ? post_as_caller(request) : send(&request, a_request, fildes);
   if (error != 0) {
@@ -155,6 +161,7 @@ int Shard::post(Request& request) noexcept {
 
 int Shard::post_as_caller(Request& request) noexcept {
   const Locked locked{mutex_};
+  set_pending(request);
   const int error = start(request, request.fildes);
   collect();
   return error;
@@ -166,7 +173,7 @@ int Shard::send(void* pointer, unsigned kind, int fildes) noexcept {
   void* const word = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(pointer) | kind);
   std::optional<SignalsBlocked> blocked;  // as in post
   for (;;) {
-    switch (mailbox_.send(word, fildes)) {
+    switch (mailbox_.send(word, fildes, kind == a_request ? begin_request : nullptr)) {
       case Mailbox::Sent::sent:
         return 0;
       case Mailbox::Sent::failed:
@@ -398,6 +405,7 @@ void Shard::on_mail(baton::Operation& operation) {
 }
 
 void Shard::take_message(std::uintptr_t word, int native) noexcept {
+  if (word == 0) return;  // Mailbox::nothing
   void* const pointer = reinterpret_cast<void*>(word & ~kinds);
   switch (word & kinds) {
     case a_request:

@@ -226,6 +226,8 @@ void Library::hand_on(Request& request) noexcept {
 
 void Library::look() noexcept {
   if (!is_origin()) return;
+  direct_.help();
+  Mailbox::help();
   notifier_.look();
   for (const auto& shard : shards_) {
     if (!shard->driven_by_callers() || !shard->busy() || !shard->has_something()) continue;

@@ -134,35 +134,83 @@ void Mailbox::close_sender() noexcept {
   if (is_ours(sender)) close_by_number(sender);
 }
 
-Mailbox::Sent Mailbox::send(void* pointer, int fildes) noexcept {
+namespace {
+
+/// A message that a thread is about to send.
+struct Outgoing {
+  int sender;
+  void* pointer;
+  iovec text;
+  alignas(cmsghdr) char control[sizeof(Control)];
+  mmsghdr message;
+  Outgoing* below;  // the call that a handler has interrupted
+  bool sent_by_handler = false;
+};
+
+[[gnu::tls_model("initial-exec")]] thread_local Outgoing* outgoing = nullptr;
+
+void prepare(Outgoing& out, int sender, void* pointer, int fildes) noexcept {
+  out.sender = sender;
+  out.pointer = pointer;
+  out.text = {&out.pointer, sizeof(out.pointer)};
+  std::memset(out.control, 0, sizeof(out.control));
+  out.message = {};
+  msghdr& header = out.message.msg_hdr;
+  header.msg_iov = &out.text;
+  header.msg_iovlen = 1;
+  if (fildes < 0) return;
+  header.msg_control = out.control;
+  header.msg_controllen = sizeof(out.control);
+  cmsghdr* const files = CMSG_FIRSTHDR(&header);
+  files->cmsg_level = SOL_SOCKET;
+  files->cmsg_type = SCM_RIGHTS;
+  files->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(files), &fildes, sizeof(fildes));
+}
+
+/// One try. 0 or an errno.
+int send_once(Outgoing& out) noexcept {
+  if (::syscall(SYS_sendmmsg, out.sender, &out.message, 1L, message_flags) == 1) return 0;
+  if (errno != ENOSYS && errno != EPERM) return errno;
+  // A filter knows only the older call.
+  return ::syscall(SYS_sendmsg, out.sender, &out.message.msg_hdr, message_flags) >= 0 ? 0 : errno;
+}
+
+}  // namespace
+
+// The kernel itself tells a handler whether a message was sent: it writes its length. And it reads
+// the message when it is called, so that the call which the handler has interrupted sends what the
+// handler has left there, a message that says nothing.
+void Mailbox::help() noexcept {
+  for (Outgoing* out = outgoing; out != nullptr; out = out->below) {
+    if (out->message.msg_len != 0 || out->sent_by_handler) continue;
+    if (::syscall(SYS_sendmsg, out->sender, &out->message.msg_hdr, message_flags) < 0) continue;
+    out->pointer = nothing;
+    out->message.msg_hdr.msg_control = nullptr;
+    out->message.msg_hdr.msg_controllen = 0;
+    out->sent_by_handler = true;
+  }
+}
+
+Mailbox::Sent Mailbox::send(void* pointer, int fildes, void (*begin)(void*)) noexcept {
   const int sender = sender_.load(std::memory_order_acquire);
   if (!is_ours(sender)) return Sent::lost;
-  iovec text{&pointer, sizeof(pointer)};
-  Control control{};
-  msghdr message{};
-  message.msg_iov = &text;
-  message.msg_iovlen = 1;
-  if (fildes >= 0) {
-    message.msg_control = &control;
-    message.msg_controllen = sizeof(control);
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &fildes, sizeof(fildes));
-  }
-  long answer = -1;
-  bool again = false;
+  Outgoing out;
+  prepare(out, sender, pointer, fildes);
+  out.below = outgoing;
+  outgoing = &out;
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // from here on handlers help
+  if (begin != nullptr) begin(pointer);
+  int error = 0;
   do {
-    answer = ::syscall(SYS_sendmsg, sender, &message, message_flags);
+    error = send_once(out);
     // Of a user's files only so many may be on the way (RLIMIT_NOFILE): the keeper takes them in.
-    const bool too_many = answer < 0 && errno == ETOOMANYREFS;
-    if (too_many) ::syscall(SYS_nanosleep, &moment, nullptr);
-    again = too_many || (answer < 0 && errno == EINTR);
-  } while (again);
-  if (answer >= 0) return Sent::sent;
-  if (errno == EPIPE || errno == ECONNRESET) return Sent::lost;
-  const int error = errno;
+    if (error == ETOOMANYREFS) ::syscall(SYS_nanosleep, &moment, nullptr);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  } while ((error == ETOOMANYREFS || error == EINTR) && !out.sent_by_handler);
+  outgoing = out.below;
+  if (error == 0 || out.sent_by_handler) return Sent::sent;
+  if (error == EPIPE || error == ECONNRESET) return Sent::lost;
   if (!is_ours(sender)) return Sent::lost;  // the program has used the number meanwhile
   errno = error;
   return Sent::failed;

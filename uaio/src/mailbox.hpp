@@ -39,6 +39,8 @@ class DescriptorRoom {
 class Mailbox {
  public:
   enum class Sent : std::uint8_t { sent, lost, failed };
+  /// A message that says nothing.
+  static constexpr void* nothing = nullptr;
   enum class Received : std::uint8_t { message, nothing, ended };
 
   // -- the program's side -------------------------------------------------------------------------
@@ -49,7 +51,11 @@ class Mailbox {
   /// Any thread, and signal handlers. `fildes` < 0: no file goes along. `lost`: the sender is gone,
   /// its keeper has ended, or there was none. `failed`: errno tells why, EBADF: `fildes` is no open
   /// file.
-  Sent send(void* pointer, int fildes) noexcept;
+  /// `begin(pointer)` is called as soon as a handler that interrupts this could send the message
+  /// (help); null: nothing. Not with `lost` for want of a sender.
+  Sent send(void* pointer, int fildes, void (*begin)(void*) = nullptr) noexcept;
+  /// In a signal handler that has interrupted send() in its thread: sends what that has not.
+  static void help() noexcept;
   /// Closes the sender, if the number is still ours.
   void close_sender() noexcept;
 
