@@ -39,8 +39,10 @@ Task<std::error_code> joined(Scope& scope) {
   }
   co_return std::error_code{};
 }
-Task<void> keep_error_of_join(Scope& scope, std::error_code& error) {
+Task<void> keep_error_of_join(Scope& scope, std::error_code& error,
+                              std::atomic<bool>* kept = nullptr) {
   error = co_await joined(scope);
+  if (kept != nullptr) *kept = true;
 }
 Task<void> sleeper(Proactor& proactor) { static_cast<void>(co_await sleep_for(proactor, 1h)); }
 
@@ -98,8 +100,10 @@ TEST_P(ScopeRules, a_second_joiner_is_told_and_the_first_is_served) {
     std::error_code first = std::make_error_code(std::errc::io_error), second;
     scope.spawn(sleeper(proactor));
     joiners.spawn(keep_error_of_join(scope, first));
-    joiners.spawn(keep_error_of_join(scope, second));
-    while (second != errc::operation_in_use) static_cast<void>(co_await sleep_for(proactor, 1ms));
+    std::atomic<bool> told{false};
+    joiners.spawn(keep_error_of_join(scope, second, &told));
+    while (!told) static_cast<void>(co_await sleep_for(proactor, 1ms));
+    EXPECT_EQ(second, errc::operation_in_use);
     scope.cancel();
     co_await joiners.join();
     EXPECT_FALSE(first);
