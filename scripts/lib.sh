@@ -74,14 +74,14 @@ install_packages() {
 }
 
 # Boost's headers, which examples/httpd alone needs. Debian 12 has two versions that exclude each
-# other. Either will do: the one that is installed stays, and where there is none Debian's usual one
-# comes. Where it cannot, httpd is left out and the rest is built.
+# other. Either will do: the one that is installed stays. Where there is none, the newer one
+# comes, whose Asio knows io_uring. Where it cannot, httpd is left out and the rest is built.
 install_boost() {
   local folder
   for folder in ${BATON_INCLUDE_FOLDERS:-/usr/include /usr/local/include}; do
     [ ! -e "$folder/boost/beast/http/basic_parser.hpp" ] || return 0
   done
-  (install_packages libboost-dev) || say "no Boost (see above): examples/httpd is left out"
+  (install_packages libboost1.81-dev) || say "no Boost (see above): examples/httpd is left out"
 }
 
 # What a build needs, and what it takes if it can.
