@@ -26,6 +26,11 @@ SKIPPED_BY_ITSELF = ("SKIP_REGULAR_EXPRESSION_MATCHED", "SKIP_RETURN_CODE", "Dis
 
 # Lines of a failed test's output.
 SHOWN = 60
+# Of those, the ones beside its name at the end of everything, each cut to a line of a terminal.
+TOLD = 3
+# What tells why a test failed: the line after GoogleTest's "Failure", or a line like these.
+TELLING = re.compile(r"\bline \d+: |^(?:FAILED|ERROR|SUMMARY|Assertion|\w*Error): |TOO MANY"
+                     r"|\bhangs\b|\bcrashes\b|\bexits with \d|\bTimeout\b")
 # What a sanitizer says at the end of a program belongs to none of its tests.
 WHOLE = "ends_by_itself"
 OF_GTEST = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}
@@ -144,15 +149,29 @@ def reason_of(output):
     return re.sub(r"\S*/\S*|\b\d+\b", "*", said[-1].strip()) if said else "says nothing"
 
 
+def telling_lines(output):
+    """The few lines that say why a test failed."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    told = []
+    for line, following in zip(lines, lines[1:] + [""]):
+        if line.endswith(": Failure"):
+            told.append(f"{pathlib.PurePath(line.removesuffix(': Failure')).name}: {following}")
+        elif TELLING.search(line):
+            told.append(line)
+    return [line[:160] for line in told[-TOLD:]]
+
+
 def show(what, runs):
-    """What these tests printed last, and then all their names, the last thing that a log cut to
-    its end still has."""
+    """What these tests printed last, and then all their names with the lines that say why, the
+    last thing that a log cut to its end still has."""
     for run, cases in runs.items():
         for case in cases:
             print(f"== {what}: {run}: {case.name}", *case.output.splitlines()[-SHOWN:], sep="\n")
     for run, cases in runs.items():
         for case in cases:
             print(f"{what}: {run}: {case.name}")
+            for line in telling_lines(case.output):
+                print(f"    {line}")
 
 
 def main(folder, failed_stages, declared=None):

@@ -35,6 +35,9 @@ CASES = {
            "[==========] 2 tests from 1 test suite ran. (2 ms total)\n</system-out></testcase>",
     "leaks": '<testcase name="p/y" status="fail"><failure message=""/><system-out>'
              "[ RUN      ] A.a\n[       OK ] A.a (1 ms)\nleaked</system-out></testcase>",
+    "told": '<testcase name="t" status="fail"><failure message=""/><system-out>'
+            "/a/b_test.cpp:7: Failure\nExpected: x\nSuccess\nok line\ncase  line 9: x == 1\n"
+            "</system-out></testcase>",
     "missing": '<testcase name="e" status="notrun">'
                '<skipped message="Unable to find executable: e"/></testcase>',
 }
@@ -64,6 +67,10 @@ class SumResults(unittest.TestCase):
                          (1, "1 passed, 1 failed, 0 skipped"))
         self.assertEqual(self.run_with({"a": ["passed", "missing"]}, "a.tests"),
                          (1, "1 passed, 1 failed, 0 skipped"))
+
+    def test_the_reason_stands_beside_the_name(self):
+        self.assertEqual(self.run_with({"a": ["told"]}, "a.tests", lines=5)[1][:3],
+                         ["failed: a: t", "    b_test.cpp:7: Expected: x", "    case  line 9: x == 1"])
 
     def test_a_stage_outside_the_tests(self):
         self.assertEqual(self.run_with({"a": ["passed"]}, "format", "b.build", "b.tests"),
