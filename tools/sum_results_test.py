@@ -69,8 +69,9 @@ class SumResults(unittest.TestCase):
                          (1, "1 passed, 1 failed, 0 skipped"))
 
     def test_the_reason_stands_beside_the_name(self):
-        self.assertEqual(self.run_with({"a": ["told"]}, "a.tests", lines=5)[1][:3],
-                         ["failed: a: t", "    b_test.cpp:7: Expected: x", "    case  line 9: x == 1"])
+        self.assertEqual(
+            self.run_with({"a": ["told"]}, "a.tests", lines=5)[1][:3],
+            ["failed: a: t", "    b_test.cpp:7: Expected: x", "    case  line 9: x == 1"])
 
     def test_a_stage_outside_the_tests(self):
         self.assertEqual(self.run_with({"a": ["passed"]}, "format", "b.build", "b.tests"),
