@@ -76,7 +76,6 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
 
   lane_.clock.set(system_.monotonic_coarse_ns());
   std::size_t handlers = 0;
-  std::size_t since_look = 0;  // handlers since this thread looked at an engine
   bool late = false;
   // A turn that ends after its handlers takes what is queued now, not what they queue meanwhile.
   if (return_after_handlers && handlers_max == 0) {
@@ -88,9 +87,9 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
     ledger_.expire(lane_, lane_.timers.empty() ? Deadline::immediately() : ledger_.now());
     if (drained()) runner_.lane_is_quiet(lane_);
     if (stopped() || (handlers_max != 0 && handlers >= handlers_max)) break;
-    // Work that posts itself must not starve I/O.
-    if (since_look >= lane_.handlers_before_look()) {
-      since_look = 0;
+    // Work that posts itself must not starve I/O, nor must short turns one after the other.
+    if (lane_.look_is_due()) {
+      lane_.unlooked = 0;
       take_seats(me);
       if (me.seats != 0) lead(me, Deadline::immediately());
     }
@@ -109,11 +108,11 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
         }
         const std::size_t room = handlers_max != 0 ? handlers_max - handlers : ~std::size_t{0};
         // An exception leaves from here, everything handed over.
-        const std::size_t ran = run(me, std::min(room, lane_.handlers_before_look() - since_look));
+        const std::size_t ran = run(me, std::min(room, lane_.handlers_to_look()));
         handlers += ran;
         // In the child of a fork in a handler nothing is handed over, and the mutex is not held.
         if (runner_.forked()) return handlers;
-        since_look += ran;
+        lane_.unlooked += ran;
         continue;
       }
       me.helps = false;
@@ -123,7 +122,7 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
         take_seats_from_handlers(me, [](const Processor& led) { return led.has_work(); });
       }
       if (me.seats != 0) {
-        since_look = 0;
+        lane_.unlooked = 0;
         lead(me, deadline);
         late = !deadline.is_never() && ledger_.now() >= deadline;
         continue;

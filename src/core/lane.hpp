@@ -163,9 +163,15 @@ struct Lane {
   [[nodiscard]] std::size_t handlers_before_look() const noexcept {
     return std::max(limits::handlers_per_look, 4 * last_batch);
   }
+  [[nodiscard]] bool look_is_due() const noexcept { return unlooked >= handlers_before_look(); }
+  /// At least one: other threads may have run some since this one asked whether a look is due.
+  [[nodiscard]] std::size_t handlers_to_look() const noexcept {
+    return look_is_due() ? 1 : handlers_before_look() - unlooked;
+  }
 
   std::uint16_t index = 0;
   std::size_t last_batch = 0;  // operations that the last wait brought
+  std::size_t unlooked = 0;    // handlers since the last look, in however many turns
   CoarseClock clock;           // set by whoever runs this lane's handlers
   TimerQueue timers;
   OperationQueue completed;

@@ -202,6 +202,7 @@ inline void LaneLoop::note_batch(std::size_t brought) noexcept {
 }
 
 inline void LaneLoop::wait(Deadline deadline) noexcept {
+  lane_.unlooked = 0;
   Processor* const only = only_;
   if (BATON_UNLIKELY(only == nullptr || !only->deferred.empty())) start_what_is_deferred();
   Lane& lane = lane_;
@@ -249,6 +250,8 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
   if (handlers_max == 0) handlers_max = ~std::size_t{0};
   std::size_t left = handlers_max;
   while (!stopped()) {
+    // Short turns one after the other, and what completes in its start, must not starve I/O.
+    if (BATON_UNLIKELY(lane_.look_is_due())) wait(Deadline::immediately());
     take_mail();
     run_closures();
     if (BATON_UNLIKELY(!lane_.timers.empty())) {
@@ -257,7 +260,9 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
       ledger_.expire(lane_, ledger_.now(), late ? ~std::size_t{0} : lane_.handlers_before_look());
     }
     if (BATON_LIKELY(!lane_.completed.empty())) {
-      left -= run_batch(left);
+      const std::size_t ran = run_batch(left);
+      left -= ran;
+      lane_.unlooked += ran;
       if (left == 0 || stopped()) break;
     }
     if (BATON_UNLIKELY(return_after_handlers) && lane_.completed.empty() &&

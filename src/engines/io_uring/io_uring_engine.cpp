@@ -791,12 +791,14 @@ Deadline IoUringEngine::due() noexcept {
   return first;
 }
 
-// One entry, or none when there is nothing to submit and no need to wait.
+// One entry, or none when there is nothing to submit and no need to wait. What the kernel holds back
+// for an entry is asked for also where completions are at hand: one connection that has some at each
+// look would starve the others.
 inline Entered IoUringEngine::enter(Deadline until) noexcept {
   const std::uint32_t count = ring_->unsubmitted();
-  if (count == 0) {
+  if (count == 0 && !ring_->needs_kernel()) {
     if (ring_->has_completions()) return Entered::done;
-    if (until == Deadline::immediately() && !ring_->needs_kernel()) return Entered::timed_out;
+    if (until == Deadline::immediately()) return Entered::timed_out;
   }
   const Entered entered = ring_->submit_and_wait(count, until);
   return BATON_LIKELY(entered == Entered::done) ? entered : enter_otherwise(entered, until);

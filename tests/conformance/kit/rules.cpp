@@ -52,6 +52,8 @@ constexpr Line lines[] = {
     {"Stream", "pooled_reads_take_a_block_only_for_data", "2"},
     {"Stream", "", "4"},
     {"Order", "", "3"},
+    {"Driving", "a_closed_file_frees_its_handle", "6"},
+    {"Driving", "", "threads"},
     {"Message", "wait_ready_tells_readable_and_writable", "4"},
     {"Message", "", "3"},
     {"Cancel", "", "5"},
