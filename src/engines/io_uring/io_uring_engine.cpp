@@ -791,9 +791,9 @@ Deadline IoUringEngine::due() noexcept {
   return first;
 }
 
-// One entry, or none when there is nothing to submit and no need to wait. What the kernel keeps back
-// for an entry is asked for also where completions are at hand: one connection with some at each
-// look would starve the others.
+// One entry, or none when there is nothing to submit and no need to wait. What the kernel keeps
+// back for an entry is asked for also where completions are at hand: one connection with some at
+// each look would starve the others.
 inline Entered IoUringEngine::enter(Deadline until) noexcept {
   const std::uint32_t count = ring_->unsubmitted();
   if (count == 0 && !ring_->needs_kernel()) {
