@@ -36,6 +36,7 @@ class Opener {
     const os::System& system = os::or_real(config_.system);
     const std::uint32_t lanes = lane_count();
     auto core = std::make_unique<Proactor::Core>(config_, system, handles_bound(config_), lanes);
+    handles_ = &core->ledger().handles.counter();
     for (std::size_t i = 0; i < config_.processors.size(); ++i) {
       if (auto added = add_processor(*core, i, lanes); !added) return unexpected{added.error()};
     }
@@ -146,6 +147,7 @@ class Opener {
     options.pinned_ok = pinned_ok(processor, mode);
     options.one_thread_waits = mode != Mode::shared;
     options.handles_max = handles_bound(config_);
+    options.handles = handles_;
     options.explain = [this, index](std::string_view line) { note(index, std::string{line}); };
     auto engine = candidate.factory(options);
     if (engine && (*engine)->info().leader_rule == LeaderRule::steady &&
@@ -222,6 +224,7 @@ class Opener {
   }
 
   Config config_;
+  const std::atomic<std::uint32_t>* handles_ = nullptr;
   std::string text_;
   std::uint32_t lane_ = 0;        // being opened
   std::set<std::string> said_{};  // of the processor being opened

@@ -41,6 +41,7 @@
 // queued writes. All others may overtake each other.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -135,6 +136,9 @@ struct EngineOptions {
   /// One and the same thread will wait, though others may submit: less than pinned_ok.
   bool one_thread_waits = false;
   std::uint32_t handles_max = limits::handles_max;  ///< no Handle::index() reaches this
+  /// The number of handles now, or null. With handles_max of them an accept rests as it does
+  /// without descriptors: nobody could adopt what it brings.
+  const std::atomic<std::uint32_t>* handles = nullptr;
   /// Out: what was replaced by the engine's own choice, one line each ("interrupt: signal ->
   /// eventfd:
   /// ..."), shown by Proactor::explain() (P-33). Each ends with its reason code: see with_code().
@@ -144,7 +148,7 @@ struct EngineOptions {
 /// Troubles survived since the engine was opened, and how often it needed help.
 struct EngineCounters {
   std::uint64_t stale_events = 0;     ///< for handles that were detached meanwhile
-  std::uint64_t accept_backoffs = 0;  ///< an accept rested, for lack of descriptors or memory
+  std::uint64_t accept_backoffs = 0;  ///< an accept rested: no descriptor, handle or memory
   std::uint64_t worker_jobs = 0;      ///< operations given to worker threads
 };
 

@@ -47,8 +47,17 @@ class Handle {
   /// Opened for reading; if not, a read has its answer at once (EBADF), and no readiness to wait
   /// for.
   [[nodiscard]] bool readable() const noexcept { return readable_; }
+  /// The same for writing.
+  [[nodiscard]] bool writable() const noexcept { return writable_; }
+  /// A terminal, which is writable as soon as there is room for one byte.
+  [[nodiscard]] bool is_terminal() const noexcept { return is_terminal_; }
   /// Opened with O_APPEND: every write goes to the end of the file.
   [[nodiscard]] bool appends() const noexcept { return appends_; }
+  /// Opened with O_DIRECT: a transfer waits for the device, whatever it is told.
+  [[nodiscard]] bool direct() const noexcept { return direct_; }
+  /// In truth a regular file, a folder or a block device, whatever its kind says (standard input
+  /// may be a file): always "ready", and its reads and writes may block all the same.
+  [[nodiscard]] bool is_file() const noexcept { return is_file_; }
   /// close(2) may block (SO_LINGER with a time, a file): do it on a worker or on the ring.
   [[nodiscard]] bool close_may_block() const noexcept {
     return close_may_block_.load(std::memory_order_relaxed);
@@ -67,7 +76,11 @@ class Handle {
   std::atomic<bool> close_may_block_{false};  // set by any thread
   // Set once, when the handle is adopted.
   bool readable_ : 1 = true;
+  bool writable_ : 1 = true;
+  bool is_terminal_ : 1 = false;
   bool appends_ : 1 = false;
+  bool direct_ : 1 = false;
+  bool is_file_ : 1 = false;
 
   // The proactor's own bookkeeping; guarded as the lane that the handle is at home in.
   enum class Phase : std::uint8_t { free, open, closing, closed };

@@ -45,6 +45,10 @@ inline constexpr std::size_t buffers_max = 1'024;
 /// Bytes moved by one system call; what Linux itself clamps to (0x7ffff000).
 inline constexpr std::size_t transfer_max = 0x7fff'f000;
 
+/// Bytes that a start copies from or to the system's cache of a file itself, some 100 us; more is
+/// for a worker.
+inline constexpr std::size_t copied_in_start_max = std::size_t{1} << 20;
+
 /// Bytes of a delimiter of read_until.
 inline constexpr std::size_t delimiter_max = 64;
 

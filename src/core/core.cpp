@@ -16,6 +16,11 @@
 #include "base/probes.hpp"
 #include "core/handle_kinds.hpp"
 
+// O_DIRECT is not in POSIX.
+#ifndef O_DIRECT
+#define O_DIRECT 0
+#endif
+
 namespace baton {
 
 using Access = OperationAccess;
@@ -616,6 +621,21 @@ std::uint32_t Proactor::Core::current_lane() const noexcept {
   return static_cast<std::uint32_t>(lanes_.size());
 }
 
+namespace {
+
+// A pipe or terminal called a file would hold the worker that reads it for ever, and raise SIGPIPE.
+std::error_code look_at_file(const os::System& system, NativeHandle native, HandleKind kind,
+                             OpenFacts& facts) noexcept {
+  struct stat status{};
+  if (system.fstat(native, &status) != 0) return {errno, std::system_category()};
+  facts.is_file = S_ISREG(status.st_mode) || S_ISDIR(status.st_mode) || S_ISBLK(status.st_mode);
+  facts.is_terminal = S_ISCHR(status.st_mode) && system.isatty(native) == 1;
+  if (facts.is_file || kind == HandleKind::pipe) return {};
+  return std::make_error_code(std::errc::invalid_argument);
+}
+
+}  // namespace
+
 Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Ownership ownership,
                                       Home home) noexcept {
   if (forked()) return unexpected{make_error_code(errc::after_fork)};
@@ -627,22 +647,29 @@ Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Owne
   }
   const int flags = system_.fcntl(native, F_GETFL, 0);
   if (flags < 0) return unexpected{std::error_code{errno, std::system_category()}};  // EBADF
-  bool nonblocking = (flags & O_NONBLOCK) != 0;
-  if (ownership == Ownership::owned) {
-    if (!nonblocking && kind != HandleKind::file) {
-      if (system_.fcntl(native, F_SETFL, flags | O_NONBLOCK) != 0) {
-        return unexpected{std::error_code{errno, std::system_category()}};
-      }
-      nonblocking = true;
-    }
-    // The only flag there is, so it need not be read before.
-    system_.fcntl(native, F_SETFD, FD_CLOEXEC);
+  OpenFacts facts{.readable = (flags & O_ACCMODE) != O_WRONLY,
+                  .writable = (flags & O_ACCMODE) != O_RDONLY,
+                  .appends = (flags & O_APPEND) != 0,
+                  .direct = (flags & O_DIRECT) != 0};
+  if (kind == HandleKind::file || kind == HandleKind::pipe) {
+    if (const auto error = look_at_file(system_, native, kind, facts)) return unexpected{error};
   }
+  const bool owned = ownership == Ownership::owned;
+  const bool nonblocking = (flags & O_NONBLOCK) != 0;
+  const bool set_nonblocking = owned && !nonblocking && kind != HandleKind::file;
   const std::uint32_t lane = home_of(home);
-  Handle* handle = ledger_.handles.allocate(
-      native, kind, ownership, nonblocking, static_cast<std::uint16_t>(lane), home.processor,
-      (flags & O_ACCMODE) != O_WRONLY, (flags & O_APPEND) != 0);
+  Handle* handle =
+      ledger_.handles.allocate(native, kind, ownership, nonblocking || set_nonblocking,
+                               static_cast<std::uint16_t>(lane), home.processor, facts);
   if (handle == nullptr) return unexpected{make_error_code(errc::no_free_handles)};
+  // Last, so that a descriptor that is refused is as it was.
+  if (set_nonblocking && system_.fcntl(native, F_SETFL, flags | O_NONBLOCK) != 0) {
+    const std::error_code error{errno, std::system_category()};
+    ledger_.handles.release(*handle);
+    return unexpected{error};
+  }
+  // The only flag there is, so it need not be read before.
+  if (owned) system_.fcntl(native, F_SETFD, FD_CLOEXEC);
   lanes_[lane]->open_handles.fetch_add(1, std::memory_order_relaxed);
   return handle;
 }

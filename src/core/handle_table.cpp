@@ -7,7 +7,7 @@ namespace baton {
 
 Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ownership,
                               bool nonblocking, std::uint16_t lane, std::uint16_t processor,
-                              bool readable, bool appends) noexcept {
+                              OpenFacts facts) noexcept {
   const os::LockGuard lock{mutex_, system_};
   Handle* handle = free_;
   if (handle != nullptr) {
@@ -24,10 +24,14 @@ Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ow
   handle->kind_.store(kind, std::memory_order_relaxed);
   handle->ownership_ = ownership;
   handle->nonblocking_ = nonblocking;
-  handle->readable_ = readable;
-  handle->appends_ = appends;
+  handle->readable_ = facts.readable;
+  handle->writable_ = facts.writable;
+  handle->is_terminal_ = facts.is_terminal;
+  handle->appends_ = facts.appends;
+  handle->direct_ = facts.direct;
+  handle->is_file_ = kind == HandleKind::file || facts.is_file;
   // A regular file's close may wait for its server or its disk.
-  handle->close_may_block_.store(kind == HandleKind::file, std::memory_order_relaxed);
+  handle->close_may_block_.store(handle->is_file_, std::memory_order_relaxed);
   handle->lane_.store(lane, std::memory_order_relaxed);
   handle->processor_.store(processor, std::memory_order_relaxed);
   handle->attached_ = 0;

@@ -13,6 +13,16 @@
 
 namespace baton {
 
+/// What a descriptor is, and how it was opened.
+struct OpenFacts {
+  bool readable = true;
+  bool writable = true;
+  bool is_terminal = false;
+  bool appends = false;
+  bool direct = false;
+  bool is_file = false;
+};
+
 class HandleTable {
  public:
   HandleTable(std::uint32_t handles_max, const os::System& system)
@@ -24,6 +34,9 @@ class HandleTable {
     return count_.load(std::memory_order_relaxed);
   }
 
+  /// The same, for engines (EngineOptions::handles).
+  [[nodiscard]] const std::atomic<std::uint32_t>& counter() const noexcept { return count_; }
+
   /// Indices ever handed out.
   [[nodiscard]] std::uint32_t used() const noexcept {
     return used_.load(std::memory_order_acquire);
@@ -32,7 +45,7 @@ class HandleTable {
   /// A fresh record in phase open; null when the table is full. Any thread.
   Handle* allocate(NativeHandle native, HandleKind kind, Ownership ownership, bool nonblocking,
                    std::uint16_t lane, std::uint16_t processor = Handle::any_processor,
-                   bool readable = true, bool appends = false) noexcept;
+                   OpenFacts facts = {}) noexcept;
   /// The index becomes free for another; the generation tells them apart. Any thread.
   void release(Handle& handle) noexcept;
 

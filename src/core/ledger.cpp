@@ -473,9 +473,19 @@ void Ledger::detach_as_leader(Lane& lane, Processor& processor) noexcept {
   }
 }
 
+// The processor that takes closes; or else any whose engine can, for the caller must not block.
+Processor* Ledger::closer(const Lane& lane, const Handle& handle) const noexcept {
+  if (Processor* const taker = route(lane, OperationKind::close, handle)) return taker;
+  for (Processor* processor : teams[lane.index]) {
+    const auto close = static_cast<std::size_t>(OperationKind::close);
+    if (processor->info.support[close] != Support::unsupported) return processor;
+  }
+  return nullptr;
+}
+
 bool Ledger::submit_close(Lane& lane, Handle& handle) noexcept {
   if (!handle.owned() || !handle.close_may_block()) return false;
-  Processor* processor = route(lane, OperationKind::close, handle);
+  Processor* const processor = closer(lane, handle);
   if (processor == nullptr || !may_call(*processor)) return false;
   Operation* operation = Access::closing(handle);
   if (operation == nullptr) {

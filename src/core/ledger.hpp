@@ -137,6 +137,7 @@ class Ledger {
   /// Hands the closing to an engine because it may block. False: the caller closes the descriptor,
   /// outside the mutex, and calls closed().
   bool submit_close(Lane& lane, Handle& handle) noexcept;
+  [[nodiscard]] Processor* closer(const Lane& lane, const Handle& handle) const noexcept;
   void closed(Lane& lane, Handle& handle, int error) noexcept;
   /// What a leader does before it waits: detaches and cancels what only it may, starts what is
   /// deferred. What completed goes to `finished`, for take_back_all. REQUIRES: lane and processor

@@ -16,8 +16,7 @@ namespace baton {
 namespace {
 
 int system_flags(FileFlags flags) noexcept {
-  // O_NONBLOCK: the open of a FIFO shall not wait for its other end; it means nothing for files.
-  int result = O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+  int result = O_CLOEXEC | O_NOCTTY;
   const bool reads = has(flags, FileFlags::read);
   const bool writes = has(flags, FileFlags::write | FileFlags::append);
   result |= reads && writes ? O_RDWR : writes ? O_WRONLY : O_RDONLY;
@@ -49,14 +48,20 @@ Result<File> File::open(Proactor& proactor, const std::string& path, FileFlags f
       path.find('\0') != std::string::npos) {  // the system would open the shorter name
     return unexpected{std::make_error_code(std::errc::invalid_argument)};
   }
-  // Errnos: EINTR is retried; the others are the caller's answer.
+  // O_NONBLOCK: the open of a FIFO shall not wait for its other end. Of a file it says that a lease
+  // of another process is not waited for (EAGAIN), so once more without it; and later it would have
+  // some file systems misbehave. Errnos: EINTR is retried; the others are the caller's answer.
+  const int system_flag = system_flags(flags);
   int fd = -1;
+  int more = O_NONBLOCK;
   do {
-    fd = system.open(path.c_str(), system_flags(flags), static_cast<mode_t>(options.permissions));
-  } while (fd < 0 && errno == EINTR);
+    fd = system.open(path.c_str(), system_flag | more, static_cast<mode_t>(options.permissions));
+    if (fd < 0 && errno == EAGAIN) more = 0;
+  } while (fd < 0 && (errno == EINTR || errno == EAGAIN));
   if (fd < 0) return unexpected{io::last_error()};
   io::Descriptor descriptor{system, fd};
   if (auto error = check_is_file(system, fd)) return unexpected{error};
+  if (more != 0 && system.fcntl(fd, F_SETFL, system_flag) != 0) return unexpected{io::last_error()};
   return io::adopt_or_close<File>(proactor, descriptor.release(), options.home);
 }
 

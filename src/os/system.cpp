@@ -202,6 +202,7 @@ System make_real() noexcept {
   system.close = ::close;
   system.fcntl = fcntl_long;
   system.fstat = ::fstat;
+  system.isatty = ::isatty;
   system.lseek = ::lseek;
   system.fsync = ::fsync;
   system.fdatasync = ::fdatasync;

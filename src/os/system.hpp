@@ -79,6 +79,8 @@ struct System {
   int (*close)(int fd);
   int (*fcntl)(int fd, int command, long argument);
   int (*fstat)(int fd, struct stat* out);
+  /// 1 for a terminal, 0 for anything else.
+  int (*isatty)(int fd);
   off_t (*lseek)(int fd, off_t offset, int whence);
   int (*fsync)(int fd);
   int (*fdatasync)(int fd);

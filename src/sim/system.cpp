@@ -223,8 +223,8 @@ os::System make_table() noexcept {
   table.kill_thread = [](std::uint64_t, int) { return no_such_call<int>(); };
   table.getpid = [] { return pid_t{2}; };
   table.usable_cores = [] { return 4U; };
-  table.getrlimit = [](int, ::rlimit* limit) {
-    limit->rlim_cur = limit->rlim_max = 1024;
+  table.getrlimit = [](int resource, ::rlimit* limit) {
+    limit->rlim_cur = limit->rlim_max = resource == RLIMIT_FSIZE ? RLIM_INFINITY : 1024;
     return 0;
   };
 
@@ -318,6 +318,7 @@ os::System make_table() noexcept {
     }
     return 0;
   };
+  table.isatty = [](int) { return 0; };
   table.lseek = [](int fd, off_t offset, int whence) -> off_t {
     Node* node = kernel().find(fd);
     if (node == nullptr || node->kind != NodeKind::file) return answer<off_t>(-ESPIPE);
@@ -442,6 +443,7 @@ os::System make_table() noexcept {
     if (node == nullptr) return answer(-EBADF);
     int number = 0;
     if (level == SOL_SOCKET && name == SO_ERROR) number = kernel().take_error(*node);
+    if (level == SOL_SOCKET && name == SO_ACCEPTCONN) number = node->kind == NodeKind::listener;
     std::memcpy(value, &number, std::min<std::size_t>(*size, sizeof(number)));
     return 0;
   };

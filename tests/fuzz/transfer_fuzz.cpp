@@ -268,7 +268,8 @@ void expect_next(const std::vector<iovec>& pieces, const std::vector<iovec>& res
 }
 
 void check_merged(Input& input, Handle& handle) {
-  engines::emulated::Performer performer(noting_system(), false);
+  engines::emulated::Performer performer(noting_system(), false,
+                                         engines::HandleRoom{EngineOptions{}});
   Writes writes(input, handle);
   std::size_t sent = 0;
   int error = 0;

@@ -85,8 +85,10 @@ class EveryCall {
       BATON_CALLS(&System::futex_wait, &System::futex_wake, &System::yield, &System::kill_thread)
       ({"futex_wait", "futex_wake", "yield", "kill_thread"});
       BATON_CALLS(&System::read, &System::write, &System::readv, &System::writev, &System::preadv2,
-                  &System::pwritev2, &System::fcntl, &System::fstat, &System::lseek)
-      ({"read", "write", "readv", "writev", "preadv2", "pwritev2", "fcntl", "fstat", "lseek"});
+                  &System::pwritev2, &System::fcntl, &System::fstat, &System::isatty,
+                  &System::lseek)
+      ({"read", "write", "readv", "writev", "preadv2", "pwritev2", "fcntl", "fstat", "isatty",
+        "lseek"});
       BATON_CALLS(&System::open, &System::close, &System::fsync, &System::fdatasync)
       ({"open", "close", "fsync", "fdatasync"});
       BATON_CALLS(&System::socket, &System::accept4, &System::connect, &System::shutdown,

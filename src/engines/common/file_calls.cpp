@@ -9,6 +9,11 @@
 // 5.9 and 5.10 RWF_NOWAIT may read 0 bytes before the end of the file (preadv2(2), "Bugs"); so 0
 // bytes are the end only when the size of the file says so.
 //
+// RWF_NOWAIT does not keep a transfer of a file opened with O_DIRECT from waiting for the device,
+// so that one is for a worker at once; and so is a transfer that takes its time although all of it
+// is in the cache. A write beyond RLIMIT_FSIZE raises SIGXFSZ in its thread; workers block all
+// signals, and are left with EFBIG.
+//
 // A file opened with O_DIRECT may end between two of its blocks. A read that was cut short there
 // cannot be continued - the offset is none of the device's, EINVAL - so the size of the file is
 // asked then, too.
@@ -17,13 +22,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
 #include "base/assert.hpp"
 #include "base/uninitialized.hpp"
+#include "baton/limits.hpp"
+#include "engines/common/pauses.hpp"
+#include "engines/common/pipe_calls.hpp"
 #include "engines/common/transfer.hpp"
 
 #ifndef RWF_NOWAIT
@@ -34,6 +44,8 @@ namespace baton::engines {
 namespace {
 
 constexpr off_t current_position = -1;
+// How soon a worker that waits for data sees a cancel.
+constexpr std::uint32_t look_ms = 50;
 
 bool is_read(const Operation& operation) noexcept {
   return operation.kind() == OperationKind::read_file ||
@@ -52,11 +64,14 @@ bool needs_worker(int error) noexcept {
 
 bool FileCalls::means_never(int error) noexcept { return error == EOPNOTSUPP || error == ENOSYS; }
 
-bool FileCalls::is_file(const Handle& handle) const noexcept {
-  if (handle.kind() != HandleKind::pipe) return handle.kind() == HandleKind::file;
-  struct stat status{};
-  return system_.fstat(handle.native(), &status) == 0 &&
-         (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode) || S_ISBLK(status.st_mode));
+bool FileCalls::growth_is_limited(const os::System& system) noexcept {
+  rlimit limit{};
+  return system.getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+bool FileCalls::lasts(const Operation& operation) noexcept {
+  const Handle& handle = *operation.handle();
+  return handle.direct() || remaining_bytes(operation) > limits::copied_in_start_max;
 }
 
 bool FileCalls::at_end(const Operation& operation) const noexcept {
@@ -89,6 +104,7 @@ bool FileCalls::try_now(Operation& operation, Attempt& attempt,
   // relaxed: a hint of the past.
   if (!is_read(operation) && !no_wait_writes.load(std::memory_order_relaxed)) return false;
   if (!take_block(operation, attempt)) return true;
+  if (lasts(operation) || (!is_read(operation) && growth_is_limited(system_))) return false;
   for (int i = 0; i < calls_max && offset_fits(operation); ++i) {
     const ssize_t moved = call(operation, RWF_NOWAIT);
     if (moved < 0) {
@@ -105,19 +121,26 @@ bool FileCalls::try_now(Operation& operation, Attempt& attempt,
   return false;
 }
 
-// Between two calls a running operation can still be cancelled, with the bytes moved so far.
+// Between two calls a running operation can still be cancelled, with the bytes moved so far. Some
+// regular files wait for their data, such as /proc/kmsg: these can be polled, while all others are
+// always ready. EAGAIN: one of those in non-blocking mode, or the server of a file system says so.
 void FileCalls::transfer(Operation& operation, Attempt& attempt) const noexcept {
   if (needs_no_transfer(operation, attempt) || !take_block(operation, attempt)) return;
-  for (;;) {
+  for (unsigned failures = 0;;) {
     if (operation.cancel_asked()) return operation.finish(ECANCELED);
     if (!offset_fits(operation)) return fail_file(operation, EINVAL);
+    if (is_read(operation) && waits_for_data(system_, *operation.handle(), look_ms)) continue;
     const ssize_t moved = call(operation, 0);
     if (moved >= 0) {
+      failures = 0;
       if (advance_file(operation, static_cast<std::size_t>(moved))) return;
     } else if (errno == EINVAL && is_read(operation) && operation.bytes() > 0 &&
                at_end(operation)) {
       static_cast<void>(advance_file(operation, 0));
       return;
+    } else if (errno == EAGAIN) {
+      pause_for(system_, shortage_pause_ms(failures));
+      failures = std::min(failures + 1, 3U);  // 80 ms: a cancel is seen soon
     } else if (errno != EINTR) {
       return fail_file(operation, errno);
     }

@@ -17,9 +17,11 @@ class FileCalls {
  public:
   explicit FileCalls(const os::System& system) noexcept : system_(system) {}
 
-  /// A file, by its kind or - standard input from a file - in truth: always "ready", and blocking
-  /// all the same.
-  [[nodiscard]] bool is_file(const Handle& handle) const noexcept;
+  /// The thread that starts it would wait for a device, or copy for long: it is for a worker.
+  [[nodiscard]] static bool lasts(const Operation& operation) noexcept;
+  /// The process has a limit on the size of files (RLIMIT_FSIZE), which may have changed at any
+  /// time: who writes beyond it is sent SIGXFSZ. One system call.
+  [[nodiscard]] static bool growth_is_limited(const os::System& system) noexcept;
 
   /// As far as the kernel can at once. True: complete. `no_wait_writes` is the file's: whether its
   /// file system can; cleared when it cannot.

@@ -1,19 +1,24 @@
 // Owned pipes are non-blocking. A borrowed one may block, and keeps its mode. It is read with
-// RWF_NOWAIT where the kernel can (pipes: Linux 6.5), or after a look at its readiness, and it is
-// written at most PIPE_BUF bytes after such a look: that much room is what "writable" means for a
-// pipe. Between look and call another process can be faster; then the call blocks, which only
-// another reader of the same pipe, or writer, can bring about.
+// RWF_NOWAIT where the kernel can (pipes: Linux 6.5), or after a look at its readiness, and it
+// is written at most PIPE_BUF bytes after such a look: that much room is what "writable" means
+// for a pipe. A terminal is writable as soon as one byte fits and takes its time for the
+// others, so it is opened anew in non-blocking mode for each write; where that cannot be, one
+// byte is written. Between look and call another process can be faster; then the call blocks,
+// which only another reader of the same pipe, or writer, can bring about.
 //
 // SIGPIPE: RWF_NOSIGNAL (Linux 6.18); elsewhere the signal is blocked around the write in this
 // thread, and what the write has raised is taken away again.
 #include "engines/common/pipe_calls.hpp"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "engines/common/file_calls.hpp"
 
@@ -34,13 +39,36 @@ bool is_refused(int error) noexcept {
   return FileCalls::means_never(error) || error == EINVAL || error == EPERM;
 }
 
+timespec span_of(std::uint32_t span_ms) noexcept {
+  return {.tv_sec = span_ms / 1'000, .tv_nsec = span_ms % 1'000 * 1'000'000};
+}
+
+int look(const os::System& system, NativeHandle fd, short events, std::uint32_t span_ms) noexcept {
+  pollfd one{.fd = fd, .events = events, .revents = 0};
+  const timespec span = span_of(span_ms);
+  return system.ppoll(&one, 1, &span, nullptr);
+}
+
 }  // namespace
 
 bool ready_now(const os::System& system, NativeHandle fd, short events) noexcept {
-  pollfd look{.fd = fd, .events = events, .revents = 0};
-  const timespec at_once{};
   // EINTR, ENOMEM: not ready, and readiness is reported again. Errors and hang-ups count as ready.
-  return system.ppoll(&look, 1, &at_once, nullptr) > 0;
+  return look(system, fd, events, 0) > 0;
+}
+
+bool waits_for_data(const os::System& system, const Handle& file, std::uint32_t span_ms) noexcept {
+  return look(system, file.native(), POLLIN, span_ms) == 0;
+}
+
+void pause_for(const os::System& system, std::uint32_t span_ms) noexcept {
+  const timespec span = span_of(span_ms);
+  system.ppoll(nullptr, 0, &span, nullptr);
+}
+
+bool listens(const os::System& system, NativeHandle fd) noexcept {
+  int yes = 0;
+  socklen_t size = sizeof(yes);
+  return system.getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &yes, &size) == 0 && yes != 0;
 }
 
 ssize_t PipeCalls::read(const Handle& handle, iovec* pieces, std::size_t count) noexcept {
@@ -59,12 +87,23 @@ ssize_t PipeCalls::read(const Handle& handle, iovec* pieces, std::size_t count) 
 }
 
 ssize_t PipeCalls::write(const Handle& handle, iovec* pieces, std::size_t count) noexcept {
+  if (!handle.writable()) return write_without_signal(handle.native(), pieces, count);  // EBADF
   if (!handle.nonblocking()) {
     if (!ready_now(system_, handle.native(), POLLOUT)) {
       errno = EAGAIN;
       return -1;
     }
-    std::size_t room = PIPE_BUF;
+    if (handle.is_terminal()) {
+      const int fd = open_again(handle.native());
+      if (fd >= 0) {
+        const ssize_t moved = write_without_signal(fd, pieces, count);
+        const int error = errno;
+        static_cast<void>(system_.close(fd));
+        errno = error;
+        return moved;
+      }
+    }
+    std::size_t room = handle.is_terminal() ? 1 : PIPE_BUF;
     std::size_t kept = 0;
     for (; kept < count && room > 0; ++kept) {
       pieces[kept].iov_len = std::min(pieces[kept].iov_len, room);
@@ -79,6 +118,16 @@ ssize_t PipeCalls::write(const Handle& handle, iovec* pieces, std::size_t count)
     if (errno != EINVAL) no_signal_writes_.store(false, std::memory_order_relaxed);
   }
   return write_without_signal(handle.native(), pieces, count);
+}
+
+// Opening a descriptor anew makes another open file of the same device, whose mode is its own. The
+// master of a pseudo-terminal would be another one. Without /proc: none.
+int PipeCalls::open_again(NativeHandle fd) noexcept {
+  struct stat status{};
+  if (system_.fstat(fd, &status) != 0 || status.st_rdev == makedev(5, 2)) return -1;
+  char path[32];
+  static_cast<void>(std::snprintf(path, sizeof(path), "/proc/self/fd/%d", fd));
+  return system_.open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
 }
 
 ssize_t PipeCalls::write_without_signal(NativeHandle fd, const iovec* pieces,

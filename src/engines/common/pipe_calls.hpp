@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "baton/handle.hpp"
 #include "os/system.hpp"
@@ -15,6 +16,14 @@ namespace baton::engines {
 
 /// Whether one of `events` (POLLIN, POLLOUT), an error or a hang-up is there. One system call.
 bool ready_now(const os::System& system, NativeHandle fd, short events) noexcept;
+/// Whether a read of this file would block, and would go on doing so for `span_ms`: few files do,
+/// such as /proc/kmsg, and all others are always ready. False, too, where poll fails.
+bool waits_for_data(const os::System& system, const Handle& file, std::uint32_t span_ms) noexcept;
+/// Blocks the calling thread for `span_ms`; shorter where poll fails.
+void pause_for(const os::System& system, std::uint32_t span_ms) noexcept;
+
+/// Whether it is a listening socket. One system call.
+bool listens(const os::System& system, NativeHandle fd) noexcept;
 
 class PipeCalls {
  public:
@@ -23,10 +32,11 @@ class PipeCalls {
   /// As readv(2); EAGAIN where it would block.
   ssize_t read(const Handle& handle, iovec* pieces, std::size_t count) noexcept;
   /// As writev(2); EAGAIN where it would block, EPIPE without the signal. May shorten `pieces`: at
-  /// most PIPE_BUF bytes go into a descriptor that blocks.
+  /// most PIPE_BUF bytes go into a pipe that blocks.
   ssize_t write(const Handle& handle, iovec* pieces, std::size_t count) noexcept;
 
  private:
+  int open_again(NativeHandle fd) noexcept;
   ssize_t write_without_signal(NativeHandle fd, const iovec* pieces, std::size_t count) noexcept;
 
   const os::System& system_;

@@ -47,11 +47,11 @@ bool delimiter_found(const Operation& operation, std::size_t known) noexcept {
 }
 
 // Nothing more can come: a stream's end, or a file's. A write that moves nothing and reports no
-// error (some devices) would be repeated for ever by write_all.
+// error (some devices and file systems) is none, and would be repeated for ever by write_all.
 bool at_end(Operation& operation) noexcept {
+  if (writes(operation.kind())) return complete(operation, EIO);
   const bool whole_wanted = operation.has(Operation::exactly) || operation.has(Operation::until);
   if (!whole_wanted) return complete(operation, 0);
-  if (writes(operation.kind())) return complete(operation, EIO);
   operation.finish(errc::end_of_stream);
   return true;
 }

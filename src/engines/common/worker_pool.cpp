@@ -1,6 +1,8 @@
 // The pool of workers.
 #include "engines/common/worker_pool.hpp"
 
+#include <errno.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -58,7 +60,8 @@ int WorkerPool::start_thread() noexcept {
   BATON_ASSERT(count < threads_bound);
   const int error = system_.thread_start(&threads_[count], enter, this);
   if (error == 0) threads_count_.store(count + 1, std::memory_order_relaxed);
-  return error;
+  // EAGAIN (a limit on threads) would tell the user to try again.
+  return error == EAGAIN ? ENOMEM : error;
 }
 
 bool WorkerPool::cancel(Operation& operation) noexcept {

@@ -89,7 +89,7 @@ void EmulatedEngine::give_to_worker(Operation& operation, Direction& direction,
   direction.order.began(operation);
   const int error = workers_.submit(operation);
   if (error == 0) return;
-  // EAGAIN: there is no worker, and no thread can be started.
+  // ENOMEM: there is no worker, and no thread can be started.
   direction.order.ended(operation);
   operation.finish(error);
   leave(operation, nullptr);

@@ -65,10 +65,11 @@ bool is_input(const Operation& operation) noexcept {
   }
 }
 
-// There is nearly always room to write, and nearly never something to read yet - but an error where
-// nothing can be read.
-bool tries_first(const Operation& operation) noexcept {
-  return !is_input(operation) || waits_for_both(operation) || !operation.handle()->readable();
+// Writes usually succeed at once and reads usually have to wait, so writes are tried first. What
+// cannot be read, or does not listen, has an error at once.
+bool tries_first(const Record& record, const Operation& operation) noexcept {
+  return !is_input(operation) || waits_for_both(operation) || !operation.handle()->readable() ||
+         (record.is_deaf && operation.kind() == OperationKind::accept);
 }
 
 // A stream that gave less than there was room for has no more for now.
@@ -101,7 +102,7 @@ EmulatedEngine::EmulatedEngine(const EngineOptions& options,
       demux_(std::move(demux)),
       records_(options.handles_max),
       back_offs_(system_, records_, concurrent_),
-      performer_(system_, concurrent_),
+      performer_(system_, concurrent_, HandleRoom{options}),
       workers_(system_, *this, options.config != nullptr ? options.config->workers : 0) {
   info_.leader_rule = leader_rule(demux_->info());
   info_.start_from_any_thread = concurrent_;
@@ -132,7 +133,7 @@ void EmulatedEngine::after_fork_in_child() noexcept {
 }
 
 std::error_code EmulatedEngine::attach(Handle& handle) noexcept {
-  const bool by_workers = performer_.files().is_file(handle);
+  const bool by_workers = handle.is_file();
   {
     os::LockGuard guard{table_mutex_, system_, concurrent_};
     if (handle.index() >= records_.bound()) return errc::no_free_handles;
@@ -141,6 +142,7 @@ std::error_code EmulatedEngine::attach(Handle& handle) noexcept {
   if (!by_workers) {
     if (const auto error = demux_->attach(handle.index(), handle.native())) return error;
   }
+  const bool is_deaf = handle.kind() == HandleKind::listener && !listens(system_, handle.native());
   Record& record = records_[handle.index()];
   os::LockGuard in{record.in.mutex, system_, concurrent_};
   os::LockGuard out{record.out.mutex, system_, concurrent_};
@@ -149,6 +151,7 @@ std::error_code EmulatedEngine::attach(Handle& handle) noexcept {
   record.index = handle.index();
   record.owned = handle.owned();
   record.watchable = !by_workers;
+  record.is_deaf = is_deaf;
   record.straight = record.watchable && record.owned && is_socket(handle);
   record.by_workers.store(by_workers, std::memory_order_relaxed);
   record.no_wait_writes.store(true, std::memory_order_relaxed);
@@ -431,7 +434,7 @@ Submission EmulatedEngine::submit_watched(Operation& operation, Record& record,
     direction.queue.push_back(operation);
     if (waits_for_both(operation)) record.both_waiting.fetch_add(1, std::memory_order_relaxed);
     if (first && !direction.asleep) {
-      settle(record, direction, false, try_first && tries_first(operation), completed);
+      settle(record, direction, false, try_first && tries_first(record, operation), completed);
     }
     if (waits_for_both(operation) && completed.empty()) {
       settle_both(record, direction, &operation, completed);
@@ -622,7 +625,9 @@ void EmulatedEngine::rest(Record& record, Direction& direction, std::uint32_t sp
 // (fs.epoll.max_user_watches), EBADF, errc::descriptor_out_of_range - is the operations' outcome.
 void EmulatedEngine::fail_all(Record& record, Direction& direction, std::error_code error,
                               OperationQueue& completed) noexcept {
-  const bool no_readiness = error == std::errc::operation_not_permitted;
+  // A filter may refuse the call for a socket.
+  const bool no_readiness =
+      error == std::errc::operation_not_permitted && !is_socket(*direction.queue.front()->handle());
   if (no_readiness) record.by_workers.store(true, std::memory_order_relaxed);
   OperationList all;
   all.splice_back(direction.queue);
@@ -671,7 +676,7 @@ void EmulatedEngine::let_go(Record& record, Direction& direction) noexcept {
 // Answers those that wait for both wherever they stand in the queue, and has output watched for the
 // rest. A start asks for `only` its own operation, since it has no way to hand out the others; for
 // them there is a report under way.
-void EmulatedEngine::settle_both(Record& record, Direction& in, const Operation* only,
+void EmulatedEngine::settle_both(Record& record, Direction& in, Operation* only,
                                  OperationQueue& completed) noexcept {
   if (!record.watchable) return;
   for (;;) {
@@ -691,12 +696,12 @@ void EmulatedEngine::settle_both(Record& record, Direction& in, const Operation*
 }
 
 // With an error: whoever is asked for. Without: those of them that need not wait.
-void EmulatedEngine::answer_both(Record& record, Direction& in, const Operation* only,
+void EmulatedEngine::answer_both(Record& record, Direction& in, Operation* only,
                                  std::error_code error, OperationQueue& completed) noexcept {
   Operation* next = nullptr;
-  for (Operation* each = in.queue.front(); each != nullptr; each = next) {
-    next = OperationList::next(*each);
-    if (!waits_for_both(*each) || (only != nullptr && each != only)) continue;
+  for (Operation* each = only != nullptr ? only : in.queue.front(); each != nullptr; each = next) {
+    next = only != nullptr ? nullptr : OperationList::next(*each);
+    if (!waits_for_both(*each)) continue;
     if (error) {
       finish(*each, error);
     } else if (performer_.perform(*each) != Outcome::done) {

@@ -139,9 +139,9 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
       BATON_REQUIRES(direction.mutex);
   void drop(Record& record, const Direction& direction) noexcept BATON_REQUIRES(direction.mutex);
   void let_go(Record& record, Direction& direction) noexcept BATON_REQUIRES(direction.mutex);
-  void settle_both(Record& record, Direction& in, const Operation* only,
+  void settle_both(Record& record, Direction& in, Operation* only,
                    OperationQueue& completed) noexcept BATON_REQUIRES(in.mutex);
-  void answer_both(Record& record, Direction& in, const Operation* only, std::error_code error,
+  void answer_both(Record& record, Direction& in, Operation* only, std::error_code error,
                    OperationQueue& completed) noexcept BATON_REQUIRES(in.mutex);
 
   // By workers

@@ -65,8 +65,8 @@ bool is_socket(const Handle& handle) noexcept {
 
 }  // namespace
 
-Performer::Performer(const os::System& system, bool concurrent) noexcept
-    : system_(system), files_(system), pipes_(system), spare_(system, concurrent) {}
+Performer::Performer(const os::System& system, bool concurrent, HandleRoom room) noexcept
+    : system_(system), files_(system), pipes_(system), spare_(system, concurrent), room_(room) {}
 
 Outcome Performer::perform(Operation& operation) noexcept {
   switch (operation.kind()) {
@@ -268,7 +268,7 @@ Outcome Performer::write_datagram(Operation& operation) noexcept {
 
 // Who is at fault decides:
 //   the listener   EBADF, EINVAL, ENOTSOCK, EOPNOTSUPP, EFAULT: broken, the accept ends
-//   this process   EMFILE, ENFILE, ENOBUFS, ENOMEM: it rests
+//   this process   EMFILE, ENFILE, ENOBUFS, ENOMEM, a full table of handles: it rests
 //   the peer       ECONNABORTED, EPROTO, EPERM (a firewall), and errors of the network that Linux
 //                  hands on from the new socket (ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET,
 //                  EHOSTUNREACH, ENETUNREACH): the next one, please - but not for ever at once
@@ -276,7 +276,15 @@ Outcome Performer::accept(Operation& operation) noexcept {
   constexpr int tries_max = 8;
   const Handle& handle = *operation.handle();
   Endpoint* const peer = operation.endpoint();
-  if (!handle.nonblocking() && !ready_now(system_, handle.native(), POLLIN)) return Outcome::again;
+  if (room_.none()) {
+    operation.finish(errc::no_free_handles);
+    return Outcome::back_off;
+  }
+  // What does not listen answers at once.
+  if (!handle.nonblocking() && !ready_now(system_, handle.native(), POLLIN) &&
+      listens(system_, handle.native())) {
+    return Outcome::again;
+  }
   for (int i = 0; i < tries_max; ++i) {
     socklen_t size = Endpoint::capacity;
     const int accepted = system_.accept4(

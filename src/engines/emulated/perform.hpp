@@ -9,6 +9,7 @@
 #include "baton/operation.hpp"
 #include "baton/operation_queue.hpp"
 #include "engines/common/file_calls.hpp"
+#include "engines/common/handle_room.hpp"
 #include "engines/common/pipe_calls.hpp"
 #include "engines/common/spare_descriptor.hpp"
 #include "os/system.hpp"
@@ -24,7 +25,7 @@ enum class Outcome : std::uint8_t {
 
 class Performer {
  public:
-  Performer(const os::System& system, bool concurrent) noexcept;
+  Performer(const os::System& system, bool concurrent, HandleRoom room) noexcept;
   Performer(const Performer&) = delete;
   Performer& operator=(const Performer&) = delete;
 
@@ -68,6 +69,7 @@ class Performer {
                            OperationQueue& completed) noexcept;
   Outcome accept(Operation& operation) noexcept;
   Outcome connect(Operation& operation) noexcept;
+  int connect_blocking(const Operation& operation) noexcept;
   Outcome wait_ready(Operation& operation) noexcept;
 
   ssize_t receive(const Operation& operation) noexcept;
@@ -79,6 +81,7 @@ class Performer {
   const FileCalls files_;
   PipeCalls pipes_;
   SpareDescriptor spare_;
+  const HandleRoom room_;
 };
 
 }  // namespace baton::engines::emulated

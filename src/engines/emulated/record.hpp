@@ -37,9 +37,10 @@ struct Record {
   // Set by attach and detach, under both mutexes.
   NativeHandle fd = invalid_handle;
   std::uint32_t index = 0;
-  bool owned = true;
-  bool watchable = false;  // known to the demultiplexer
-  bool straight = false;   // an owned socket, and watchable: see EmulatedEngine::send_straight
+  bool owned : 1 = true;
+  bool watchable : 1 = false;  // known to the demultiplexer
+  bool straight : 1 = false;   // an owned socket, and watchable: see EmulatedEngine::send_straight
+  bool is_deaf : 1 = false;    // called a listener, and does not listen
   /// Besides, input is watched, and stays so until it is dropped: a read need only be queued.
   bool straight_in = false;
   /// Never "would block" and never ready: done by workers. Found at attach, or by the first watch.
@@ -47,7 +48,7 @@ struct Record {
   std::atomic<bool> no_wait_writes{true};  // Performer::try_file's
   /// wait_ready for both directions, in `in`; changed under in.mutex. While there is one, reports
   /// of output without an operation of their own are for it.
-  std::atomic<std::uint16_t> both_waiting{0};
+  std::atomic<std::uint32_t> both_waiting{0};
 };
 static_assert(sizeof(Record) <= 80, "one per handle: idle connections should be cheap");
 

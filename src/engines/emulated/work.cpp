@@ -17,18 +17,43 @@ void Performer::work(Operation& operation) noexcept {
       return files_.transfer(operation, progress(operation).attempt);
     case OperationKind::sync_file:
       return files_.sync(operation);
-    case OperationKind::connect: {
-      const Endpoint& peer = *operation.endpoint();
-      const bool connected =
-          system_.connect(operation.handle()->native(), static_cast<const sockaddr*>(peer.data()),
-                          peer.size()) == 0;
-      return operation.finish(connected ? 0 : errno);
-    }
+    case OperationKind::connect:
+      return operation.finish(connect_blocking(operation));
     case OperationKind::close:
       return operation.finish(close_now(operation.handle()->native()));
     default:
       BATON_UNREACHABLE("a kind that is no work");
   }
+}
+
+// A borrowed socket in blocking mode. Its time-out for sending is also that of connect, and lets
+// the worker look for a cancel now and then; it is put back before anybody can send.
+//   EINTR, EAGAIN            a signal; the time is up, and the backlog of the UNIX listener full
+//   EINPROGRESS, EALREADY    the time is up, and the connection under way
+//   EISCONN                  made since the first call
+int Performer::connect_blocking(const Operation& operation) noexcept {
+  const Endpoint* const peer = operation.endpoint();
+  if (peer == nullptr) return EDESTADDRREQ;
+  const NativeHandle fd = operation.handle()->native();
+  const timeval look{.tv_sec = 0, .tv_usec = 50'000};
+  timeval before{};
+  socklen_t size = sizeof(before);
+  const bool bounded = system_.getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &before, &size) == 0 &&
+                       system_.setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &look, sizeof(look)) == 0;
+  int error = EINTR;
+  for (bool begun = false;
+       error == EINTR || error == EAGAIN || error == EINPROGRESS || (error == EALREADY && begun);) {
+    if (operation.cancel_asked()) {
+      error = ECANCELED;
+      break;
+    }
+    begun = begun || error == EINPROGRESS;
+    const auto* const address = static_cast<const sockaddr*>(peer->data());
+    error = system_.connect(fd, address, peer->size()) == 0 ? 0 : errno;
+    if (error == EISCONN && begun) error = 0;
+  }
+  if (bounded) system_.setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &before, sizeof(before));
+  return error;
 }
 
 // EINTR: the number is gone all the same (Linux); closing it again would hit somebody else's. EIO,

@@ -25,6 +25,7 @@
 #include "base/assert.hpp"
 #include "base/tsan.hpp"
 #include "baton/log.hpp"
+#include "engines/common/file_calls.hpp"
 #include "engines/common/pauses.hpp"
 #include "engines/common/transfer.hpp"
 
@@ -72,6 +73,33 @@ void count(std::atomic<std::uint64_t>& counter) noexcept {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
+// By a worker of the kernel from the first: what would keep the thread that enters the ring for
+// long, or be sent SIGXFSZ there. And a file in non-blocking mode, which the kernel believes to be
+// fit for a try: should that be short, it reads what is left from the old offset, and reports all
+// of it as read (FUSE with FOPEN_DIRECT_IO, seen up to Linux 6.18).
+bool is_for_worker(const os::System& system, const Operation& operation) noexcept {
+  // A terminal that blocks does so in the entry, too.
+  if (operation.handle()->is_terminal()) {
+    return operation.kind() == OperationKind::write_stream && !operation.handle()->nonblocking();
+  }
+  if (!operation.handle()->is_file()) return false;
+  switch (operation.kind()) {
+    case OperationKind::write_file:
+    case OperationKind::write_stream:
+      if (FileCalls::growth_is_limited(system)) return true;
+      break;
+    case OperationKind::read_file:
+    case OperationKind::read_stream:
+      break;
+    default:
+      return false;
+  }
+  if (operation.handle()->nonblocking()) return true;
+  // A direct transfer is asynchronous by itself; a pooled one is short.
+  const bool copied = !operation.handle()->direct() && !operation.has(Operation::pooled);
+  return copied && FileCalls::lasts(operation);
+}
+
 bool is_transient(int error) noexcept {
   return error == EAGAIN || error == EINTR || error == ECANCELED;
 }
@@ -92,6 +120,7 @@ IoUringEngine::IoUringEngine(const EngineOptions& options, Parts parts)
       messages_(limits::operations_max),
       files_(options.handles_max),
       handles_(options.handles_max),
+      room_(options),
       spare_(system_, locked_),
       pipes_(system_) {}
 
@@ -276,6 +305,7 @@ void IoUringEngine::begin(Operation& operation, OperationQueue& done) noexcept {
     state.epoch = record.epoch;
   }
   if (operation.kind() == OperationKind::sync_file && hold_sync(operation)) return;
+  state.by_worker = is_for_worker(system_, operation);
   if (Lane* const lane = lane_of(operation); lane != nullptr) {
     lane->queue.push_back(operation);
     pump(*lane, done);
@@ -684,6 +714,11 @@ void IoUringEngine::settle_request(Operation& operation, int result,
       return;
     }
   }
+  if (operation.kind() == OperationKind::accept && result >= 0 && room_.none()) {
+    // Nobody could adopt it; its peer is told.
+    system_.close(result);
+    result = progress(operation).cancelled ? -ECANCELED : -ENOBUFS;
+  }
   const Request& request = requests_[progress(operation).slot];
   const Message* const message =
       request.message != no_index ? &messages_[request.message] : nullptr;
@@ -895,7 +930,7 @@ void IoUringEngine::back_off(Operation& operation) noexcept {
   resting_ = state.slot;
   if (operation.kind() != OperationKind::accept) return;
   count(accept_backoffs_);
-  warn_now_and_then("io_uring: accept is out of descriptors or memory; it stays pending");
+  warn_now_and_then("io_uring: accept is out of descriptors, handles or memory; it stays pending");
 }
 
 void IoUringEngine::stop_resting(Operation& operation) noexcept {

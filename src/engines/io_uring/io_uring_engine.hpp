@@ -26,6 +26,7 @@
 
 #include "base/thread_annotations.hpp"
 #include "baton/engine.hpp"
+#include "engines/common/handle_room.hpp"
 #include "engines/common/pipe_calls.hpp"
 #include "engines/common/spare_descriptor.hpp"
 #include "engines/io_uring/outcome.hpp"
@@ -170,6 +171,7 @@ class IoUringEngine final : public Engine {
       0;  // submissions and cancellations to make up
   std::uint32_t in_kernel_ BATON_GUARDED_BY(mutex_) = 0;  // requests of theirs in the ring
   std::uint32_t file_lot_ BATON_GUARDED_BY(mutex_) = 2;   // transfers of files in one entry
+  const HandleRoom room_;
   SpareDescriptor spare_;
   PipeCalls pipes_;
   std::int64_t log_again_ns_ BATON_GUARDED_BY(mutex_) = 0;

@@ -67,7 +67,10 @@ Verdict moved(Operation& operation, const Message* message, std::size_t bytes) n
     return finish_datagram(operation, message, bytes);
   }
   if (progress(operation).pool != nullptr) return finish_pooled(operation, bytes);
-  if (advance(operation, bytes)) return Verdict::finished;
+  // A direct file may end between two of its blocks, where it cannot be read on.
+  const bool done =
+      operation.handle()->direct() ? advance(operation, bytes) : advance_file(operation, bytes);
+  if (done) return Verdict::finished;
   progress(operation).failures = 0;
   return Verdict::again;
 }
@@ -129,7 +132,8 @@ Verdict tried_in_vain(Operation& operation, Verdict next, const os::System& syst
 Verdict would_block(Operation& operation, const os::System& system) noexcept {
   // A UNIX listener's backlog is full: readiness would not tell when there is room.
   if (operation.kind() == OperationKind::connect) return Verdict::back_off;
-  if (is_file(operation)) return Verdict::by_worker;
+  if (is_file(operation) && !progress(operation).by_worker) return Verdict::by_worker;
+  if (is_file(operation)) return tried_in_vain(operation, Verdict::again, system);
   // Later tries follow a report that it is ready.
   if (!progress(operation).begun) return Verdict::poll;
   return tried_in_vain(operation, Verdict::poll, system);
@@ -151,7 +155,11 @@ Verdict failed(Operation& operation, int error, const os::System& system) noexce
   }
   if (operation.kind() == OperationKind::accept) return accept_failed(operation, error);
   if (operation.kind() == OperationKind::connect) return connect_failed(operation, error);
-  return finish(operation, error);
+  const bool of_file =
+      operation.kind() == OperationKind::read_file || operation.kind() == OperationKind::write_file;
+  if (!of_file || state.pool != nullptr) return finish(operation, error);
+  fail_file(operation, error);
+  return Verdict::finished;
 }
 
 Verdict succeeded(Operation& operation, const Message* message, int result) noexcept {
@@ -231,6 +239,8 @@ bool is_valid(Operation& operation) noexcept {
     case OperationKind::write_file:
       // The kernel takes the greatest number for "where the file stands".
       if (operation.has(Operation::append) || operation.offset() <= offset_max) return true;
+      // Nothing at all goes anywhere.
+      if (!operation.has(Operation::pooled) && remaining_bytes(operation) == 0) return true;
       finish(operation, EINVAL);
       return false;
     default:
@@ -239,7 +249,8 @@ bool is_valid(Operation& operation) noexcept {
 }
 
 bool start_pooled(Operation& operation) noexcept {
-  if (is_file(operation)) return take_block(operation);
+  // What is not open for reading has its answer at once, and no readiness.
+  if (is_file(operation) || !operation.handle()->readable()) return take_block(operation);
   progress(operation).step = Step::poll;
   return true;
 }

@@ -79,7 +79,9 @@ void set_piece(abi::Sqe& request, const iovec& piece) noexcept {
 // The whole of a vectored operation, nothing moved yet: the user's own list. Otherwise the rest,
 // written out.
 std::span<iovec> list_of(Operation& operation, Message& message) noexcept {
-  if (operation.has(Operation::vectored) && operation.bytes() == 0) {
+  // A list of more than one call moves is refused by the kernel.
+  if (operation.has(Operation::vectored) && operation.bytes() == 0 &&
+      (is_datagram(operation) || remaining_bytes(operation) <= limits::transfer_max)) {
     return engines::list_of(operation);
   }
   return {message.pieces, pieces_of(operation, message.pieces)};

@@ -35,9 +35,12 @@ EngineInfo make_info(bool concurrent, std::uint32_t slots) noexcept {
 }
 
 // Whether the kernel does it without blocking the thread that hands it over.
-bool by_kernel(const Operation& operation, const FileRecord& record) noexcept {
+bool by_kernel(const os::System& system, const Operation& operation,
+               const FileRecord& record) noexcept {
   if (operation.kind() == OperationKind::sync_file) return true;
-  return record.direct && !is_ordered(operation) && operation.bytes() == 0;
+  if (!record.direct || is_ordered(operation) || operation.bytes() != 0) return false;
+  // Too long a file: the signal would be the thread's.
+  return operation.kind() == OperationKind::read_file || !FileCalls::growth_is_limited(system);
 }
 
 bool done_without_kernel(Operation& operation) noexcept {
@@ -78,17 +81,14 @@ EngineCounters LinuxAioEngine::counters() const noexcept {
 }
 
 std::error_code LinuxAioEngine::attach(Handle& handle) noexcept {
-  const bool is_file = calls_.is_file(handle);
-  // Fails for no descriptor at all: then a worker is told so.
-  const int flags = is_file ? system_.fcntl(handle.native(), F_GETFL, 0) : -1;
   os::LockGuard guard{mutex_, system_, concurrent_};
   if (handle.index() >= files_.bound()) return errc::no_free_handles;
   if (!files_.ensure(handle.index())) return std::make_error_code(std::errc::not_enough_memory);
   FileRecord& record = files_[handle.index()];
   BATON_ASSERT(record.in.queue.empty() && record.in.order.idle());
   BATON_ASSERT(record.out.queue.empty() && record.out.order.idle());
-  record.is_file = is_file;
-  record.direct = flags >= 0 && (flags & O_DIRECT) != 0;
+  record.is_file = handle.is_file();
+  record.direct = handle.is_file() && handle.direct();
   record.direct_no_wait = true;
   record.no_wait_writes.store(true, std::memory_order_relaxed);
   return {};
@@ -138,7 +138,7 @@ Submission LinuxAioEngine::admit(Operation& operation, FileRecord& record, bool&
     settle_pooled(operation, Attempt{});
     return Submission::completed;
   }
-  const bool kernel = by_kernel(operation, record);
+  const bool kernel = by_kernel(system_, operation, record);
   // relaxed, everywhere: a hint. The batch itself is under the lock, and who leaves something in it
   // interrupts the leader.
   if (kernel && congested_.load(std::memory_order_relaxed)) return Submission::busy;
@@ -188,7 +188,7 @@ Submission LinuxAioEngine::after_try(Operation& operation, FileRecord& record, b
 
 // Brings an operation under way that its lane has counted as begun. False: it is complete instead.
 bool LinuxAioEngine::go(Operation& operation, const FileRecord& record) noexcept {
-  if (!by_kernel(operation, record)) {
+  if (!by_kernel(system_, operation, record)) {
     const int error = give_to_worker(operation);
     if (error != 0) operation.finish(error);
     return error == 0;
@@ -199,7 +199,7 @@ bool LinuxAioEngine::go(Operation& operation, const FileRecord& record) noexcept
   return true;
 }
 
-// EAGAIN: there is no worker, and no thread can be started.
+// ENOMEM: there is no worker, and no thread can be started.
 int LinuxAioEngine::give_to_worker(Operation& operation) noexcept {
   progress(operation).place = Place::worker;
   return workers_.submit(operation);

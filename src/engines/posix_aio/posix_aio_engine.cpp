@@ -4,7 +4,6 @@
 #include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 
 #include "base/assert.hpp"
 #include "baton/buffer_pool.hpp"
+#include "engines/common/pipe_calls.hpp"
 #include "engines/common/transfer.hpp"
 
 namespace baton::engines::posix_aio {
@@ -164,15 +164,13 @@ bool PosixAioEngine::ready(Operation& operation) noexcept {
   return take_block(operation);
 }
 
-// Asked each time: the owner of a borrowed descriptor may have used the number again.
+// Asked each time: the owner of a borrowed descriptor may have used the number again. A pipe, a
+// socket or a terminal has no position; and a read that waits for its data (/proc/kmsg) could not
+// be cancelled. Neither call asks the file system, which may be far away.
 int PosixAioEngine::check_descriptor(const Operation& operation) const noexcept {
-  struct stat status{};
-  const NativeHandle fd = operation.handle()->native();
-  if (system_.fstat(fd, &status) != 0) return errno;
-  if (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode) || S_ISDIR(status.st_mode)) return 0;
-  // Terminals have none either; /dev/zero and its kind say yes, and do not wait.
-  if (S_ISCHR(status.st_mode) && system_.lseek(fd, 0, SEEK_CUR) >= 0) return 0;
-  return ESPIPE;
+  const Handle& handle = *operation.handle();
+  if (system_.lseek(handle.native(), 0, SEEK_CUR) < 0) return errno;
+  return !is_write(operation) && waits_for_data(system_, handle, 0) ? EOPNOTSUPP : 0;
 }
 
 PosixAioEngine::Issued PosixAioEngine::issue(Operation& operation) noexcept {

@@ -1,6 +1,8 @@
 // Rule 12: a borrowed descriptor stays its owner's - its mode, its flags, its number.
 #include <fcntl.h>
+#include <sys/un.h>
 
+#include <cstdlib>
 #include <thread>
 
 #include "operations.hpp"
@@ -97,6 +99,78 @@ TEST_P(Borrowed, blocking_sockets_and_pipes_block_nobody) {
     EXPECT_EQ(write.bytes(), text.size());
     EXPECT_TRUE(received == text);
   }
+}
+
+// It stays the caller's, as it was.
+TEST_P(Borrowed, a_descriptor_that_is_refused_is_as_it_was) {
+  use([](Config& config) { config.handles_max = 1; });
+  Pair first = unix_pair();
+  adopt(first.ours);
+  Pair second = unix_pair();
+  const int status = ::fcntl(second.ours.get(), F_GETFL);
+  ::fcntl(second.ours.get(), F_SETFD, 0);
+  EXPECT_EQ(proactor().adopt(second.ours.get(), HandleKind::stream_socket).error(),
+            errc::no_free_handles);
+  EXPECT_EQ(::fcntl(second.ours.get(), F_GETFL), status);
+  EXPECT_EQ(::fcntl(second.ours.get(), F_GETFD), 0);
+}
+
+// The backlog of the listener is full, so that a blocking connect would wait for ever.
+TEST_P(Borrowed, a_blocking_connect_ends_by_cancel_deadline_and_close) {
+  Endpoint address = *Endpoint::unix_path("@baton_full_" + std::to_string(::getpid()));
+  Fd listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::bind(listener.get(), static_cast<sockaddr*>(address.data()), address.size()), 0);
+  ASSERT_EQ(::listen(listener.get(), 0), 0);
+  Fd waiting = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::connect(waiting.get(), static_cast<sockaddr*>(address.data()), address.size()), 0);
+  Fd sockets[3];
+  Probe* connects[3];
+  for (int i = 0; i < 3; ++i) {
+    sockets[i].reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    connects[i] = &plain(OperationKind::connect, borrow(sockets[i]));
+    connects[i]->set_endpoint(&address);
+  }
+  connects[1]->set_deadline(Deadline::after(1ms, proactor().now()));
+  for (Probe* connect : connects) start(*connect);
+  run_for(1ms);
+  EXPECT_TRUE(connects[0]->is_pending());
+  proactor().cancel(*connects[0]);
+  finish_close(connects[2]->handle());
+  run([&] { return connects[0]->done() && connects[1]->done() && connects[2]->done(); });
+  EXPECT_EQ(connects[0]->error(), std::errc::operation_canceled);
+  EXPECT_EQ(connects[1]->error(), std::errc::timed_out);
+  EXPECT_EQ(connects[2]->error(), std::errc::operation_canceled);
+  timeval span{};
+  socklen_t size = sizeof(span);
+  ::getsockopt(sockets[0].get(), SOL_SOCKET, SO_SNDTIMEO, &span, &size);
+  EXPECT_EQ(span.tv_usec, 0) << "an option of the owner's is changed";
+}
+
+// A terminal is writable as long as one byte fits, and a write of more waits for its reader.
+TEST_P(Borrowed, a_blocking_terminal_blocks_nobody) {
+  if (GetParam().wait == "rt_signals") GTEST_SKIP() << "no signal tells of room in a terminal";
+  Fd master = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  ASSERT_EQ(::grantpt(master.get()), 0);
+  ASSERT_EQ(::unlockpt(master.get()), 0);
+  Fd slave = ::open(::ptsname(master.get()), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  ASSERT_GE(slave.get(), 0);
+  std::string& text = memory(std::string(100'000, 'x'));
+  Probe& write = writing(borrow(slave, HandleKind::pipe), text, Operation::exactly);
+  inside([&] { start(write); });
+  for (int i = 0; i < 3; ++i) run_for(1ms);  // timers are served all the while
+  EXPECT_TRUE(write.is_pending());
+  std::size_t received = 0;
+  std::thread reader{[&] {
+    char some[4096];
+    while (received < text.size()) {
+      const ssize_t count = ::read(master.get(), some, sizeof(some));
+      if (count <= 0) break;
+      received += static_cast<std::size_t>(count);
+    }
+  }};
+  finish(write);
+  reader.join();
+  EXPECT_EQ(received, text.size());
 }
 
 }  // namespace

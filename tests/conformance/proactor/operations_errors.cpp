@@ -5,7 +5,9 @@
 #include <csignal>
 
 #include <cstdlib>
+#include <cstring>
 
+#include "baton/buffer_pool.hpp"
 #include "operations.hpp"
 
 namespace baton::conformance {
@@ -150,6 +152,62 @@ TEST_P(Errors, the_file_size_limit_is_a_completion) {
   finish(beyond);
   EXPECT_EQ(beyond.error(), std::errc::file_too_large);
   ::signal(SIGXFSZ, previous);
+}
+
+// The signal's default action would end this program; what is written directly is no exception.
+TEST_P(Errors, the_file_size_limit_is_no_signal) {
+  ::signal(SIGXFSZ, SIG_DFL);
+  for (const int flags : {0, O_DIRECT}) {
+    Fd fd = temporary(O_RDWR | flags);
+    if (fd.get() < 0) continue;  // no O_DIRECT here
+    Handle* const file = adopt(fd, HandleKind::file);
+    rlimit saved{};
+    ::getrlimit(RLIMIT_FSIZE, &saved);
+    const rlimit small{8'192, saved.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+    void* block = nullptr;
+    ASSERT_EQ(::posix_memalign(&block, 4'096, 4'096), 0);
+    std::memset(block, 'x', 4'096);
+    for (const std::uint64_t offset : {4'096U, 8'192U, 65'536U}) {
+      Probe& write = plain(OperationKind::write_file, file);
+      write.set_buffer(ConstBuffer{block, 4'096});
+      write.set_offset(offset);
+      finish(write);
+      if (offset == 4'096) {
+        EXPECT_EQ(write.bytes(), 4'096U) << write.error().message();
+      } else {
+        EXPECT_EQ(write.error(), std::errc::file_too_large) << write.error().message();
+      }
+    }
+    ::setrlimit(RLIMIT_FSIZE, &saved);
+    std::free(block);
+  }
+}
+
+// Of a borrowed descriptor in blocking mode, too, of which nothing else would tell.
+TEST_P(Errors, what_a_descriptor_was_not_opened_for_is_an_error) {
+  for (const bool owned : {false, true}) {
+    const Ownership whose = owned ? Ownership::owned : Ownership::borrowed;
+    Pair to_read = pipe_to_read();
+    Probe& write = writing(adopt(to_read.ours, HandleKind::pipe, whose), memory("data"));
+    finish(write);
+    EXPECT_EQ(write.error(), std::errc::bad_file_descriptor) << write.error().message();
+    Pair to_write = pipe_to_write();
+    Handle* const writer = adopt(to_write.ours, HandleKind::pipe, whose);
+    BufferPool pool{64, 4};
+    Probe& pooled = plain(OperationKind::read_stream, writer, Operation::pooled);
+    pooled.set_pool(&pool);
+    finish(pooled);
+    EXPECT_EQ(pooled.error(), std::errc::bad_file_descriptor) << pooled.error().message();
+    Fd datagrams = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    Probe& accept = plain(OperationKind::accept, adopt(datagrams, HandleKind::listener, whose));
+    finish(accept);
+    EXPECT_EQ(accept.error(), std::errc::operation_not_supported) << accept.error().message();
+    Pair connected = tcp_pair();
+    Probe& other = plain(OperationKind::accept, adopt(connected.ours, HandleKind::listener, whose));
+    finish(other);
+    EXPECT_EQ(other.error(), std::errc::invalid_argument) << other.error().message();
+  }
 }
 
 }  // namespace

@@ -101,5 +101,26 @@ TEST_P(Limits, the_table_of_handles_is_bounded) {
   EXPECT_NE(again->generation(), generation);
 }
 
+// Nobody could adopt what it brings, and the loop of its server would end.
+TEST_P(Limits, an_accept_rests_while_there_is_no_room_for_a_handle) {
+  use([](Config& config) { config.handles_max = 2; });
+  Endpoint address = Endpoint::loopback(0);
+  Fd socket = listener(address);
+  Probe& accept = plain(OperationKind::accept, adopt(socket, HandleKind::listener));
+  Pair other = unix_pair();
+  Handle* const last = adopt(other.ours);
+  start(accept);
+  Fd client = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::connect(client.get(), static_cast<sockaddr*>(address.data()), address.size()), 0);
+  run([&] { return proactor().statistics().accept_backoffs > 0; });
+  EXPECT_TRUE(accept.is_pending());
+  finish_close(last);
+  Fd second = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::connect(second.get(), static_cast<sockaddr*>(address.data()), address.size()), 0);
+  finish(accept);
+  ASSERT_FALSE(accept.failed());
+  const Fd accepted = accept.accepted();
+}
+
 }  // namespace
 }  // namespace baton::conformance

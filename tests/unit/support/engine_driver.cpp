@@ -1,6 +1,7 @@
 #include "engine_driver.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,8 +35,16 @@ EngineDriver::~EngineDriver() {
 
 Handle* EngineDriver::adopt(int fd, HandleKind kind, Ownership ownership) {
   EXPECT_GE(fd, 0);
-  const bool nonblocking = (::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0;
-  Handle* const handle = handles_->allocate(fd, kind, ownership, nonblocking, 0);
+  const int flags = ::fcntl(fd, F_GETFL);
+  struct stat status{};
+  ::fstat(fd, &status);
+  const OpenFacts facts{
+      .writable = (flags & O_ACCMODE) != O_RDONLY,
+      .is_terminal = ::isatty(fd) == 1,
+      .direct = (flags & O_DIRECT) != 0,
+      .is_file = S_ISREG(status.st_mode) || S_ISDIR(status.st_mode) || S_ISBLK(status.st_mode)};
+  Handle* const handle = handles_->allocate(fd, kind, ownership, (flags & O_NONBLOCK) != 0, 0,
+                                            Handle::any_processor, facts);
   EXPECT_FALSE(engine_->attach(*handle));
   adopted_.push_back(handle);
   return handle;

@@ -1,0 +1,27 @@
+// HandleRoom: whether the proactor can know one more handle. An accept that brought a connection
+// beyond that would end its loop by an error, so it rests like one without descriptors.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "baton/engine.hpp"
+
+namespace baton::engines {
+
+class HandleRoom {
+ public:
+  explicit HandleRoom(const EngineOptions& options) noexcept
+      : count_(options.handles), most_(options.handles_max) {}
+
+  /// Any thread. relaxed: one that is closed meanwhile is seen after the rest.
+  [[nodiscard]] bool none() const noexcept {
+    return count_ != nullptr && count_->load(std::memory_order_relaxed) >= most_;
+  }
+
+ private:
+  const std::atomic<std::uint32_t>* count_;
+  std::uint32_t most_;
+};
+
+}  // namespace baton::engines
