@@ -67,6 +67,7 @@ PLAIN = {
     "baton/misuse.hpp",
     "baton/reason_code.hpp",
     "baton/result.hpp",
+    "baton/signal_mask.hpp",
     "baton/version.hpp",
 }
 

@@ -4,11 +4,12 @@
 #include <unistd.h>
 
 #include <charconv>
-#include <csignal>
 #include <cstdio>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "command.hpp"
@@ -28,7 +29,7 @@ using simulation::SeedRange;
 struct SimOptions {
   std::uint64_t seeds = 0;  // 0: not given
   std::uint32_t operations = 10'000;
-  std::uint64_t seed = 0;  // 0: not given
+  std::optional<std::uint64_t> seed;
   std::string range;
   std::uint32_t threads = 0;
   bool reactor = false;
@@ -60,56 +61,36 @@ SeedRange parse_range(const std::string& text) {
 
 SeedRange range_of(const SimOptions& options) {
   if (!options.range.empty()) {
-    if (options.seeds != 0 || options.seed != 0) {
+    if (options.seeds != 0 || options.seed) {
       throw CLI::ValidationError(
           "--seed-range", "it says all: leave out --seeds and --seed, or leave out the range");
     }
     return parse_range(options.range);
   }
-  const std::uint64_t first = options.seed != 0 ? options.seed : 1;
-  const std::uint64_t count = options.seeds != 0 ? options.seeds : (options.seed != 0 ? 1U : 100U);
+  const std::uint64_t first = options.seed.value_or(1);
+  const std::uint64_t count = options.seeds != 0 ? options.seeds : (options.seed ? 1U : 100U);
   return {first, first + count - 1};
 }
 
 // -- what is said on the way ----------------------------------------------------------------------
 
 std::string replay_of(const SimOptions& options, std::uint64_t seed) {
-  std::string command = fmt::format("baton sim{} --seed {} --operations {}",
+  std::string command = fmt::format("replay: baton sim{} --seed {} --operations {}",
                                     options.reactor ? " --reactor" : "", seed, options.operations);
   if (options.threads != 0) command += fmt::format(" --threads {}", options.threads);
   if (options.engine != "any") command += " --engine " + options.engine;
-  return command + " --verbose";
+  return command + " --verbose\n";
 }
 
-char dying_words[512];
-
-// A failed assertion of the library ends the program: the seed is still told.
-extern "C" void tell_the_seed(int) {
-  const auto say = [](const char* text, std::size_t size) {
-    static_cast<void>(!::write(STDERR_FILENO, text, size));
-  };
-  char digits[20];
-  std::size_t count = 0;
-  for (std::uint64_t seed = simulation::seed_at_work(); seed != 0; seed /= 10) {
-    digits[sizeof(digits) - ++count] = static_cast<char>('0' + seed % 10);
-  }
-  constexpr std::string_view begin = "violation: the library ended the program in seed ";
-  say(begin.data(), begin.size());
-  say(digits + sizeof(digits) - count, count);
-  say("\n", 1);
-  say(dying_words, std::char_traits<char>::length(dying_words));
+// The last two lines of `baton sim`, printed and read in one form.
+std::string range_line(const SeedRange& range, const std::string& conditions) {
+  return fmt::format("range {}..{} {}", range.first, range.last, conditions);
 }
 
-void tell_the_seed_on_abort(const SimOptions& options) {
-  std::string replay = replay_of(options, 0);
-  const std::size_t at = replay.find("--seed 0");
-  replay.replace(at, 8, "--seed SEED");
-  const std::string words = "replay: " + replay + "\n";
-  words.copy(dying_words, sizeof(dying_words) - 1);
-  struct sigaction action{};
-  action.sa_handler = tell_the_seed;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  ::sigaction(SIGABRT, &action, nullptr);
+std::string result_line(std::uint64_t seeds, std::uint64_t operations, std::uint64_t violations,
+                        std::uint64_t history) {
+  return fmt::format("seeds {} operations {} violations {} history {:016x}", seeds, operations,
+                     violations, history);
 }
 
 int run_sim(const SimOptions& options, const SeedRange& range) {
@@ -119,14 +100,13 @@ int run_sim(const SimOptions& options, const SeedRange& range) {
   program.reactor = options.reactor;
   if (options.engine == "simulated") program.engine = EngineChoice::simulated;
   if (options.engine == "emulated") program.engine = EngineChoice::emulated;
-  tell_the_seed_on_abort(options);
 
   const bool terminal = ::isatty(STDERR_FILENO) == 1 && !options.verbose;
   simulation::Told told;
   told.violation = [&](std::uint64_t seed, const std::string& report) {
-    note("{}violation: {}replay: {}\n", terminal ? "\r\033[K" : "", report,
-         replay_of(options, seed));
+    note("{}violation: {}{}", terminal ? "\r\033[K" : "", report, replay_of(options, seed));
   };
+  told.replay = [&](std::uint64_t seed) { return replay_of(options, seed); };
   std::uint64_t shown = 0;
   if (terminal) {
     told.progress = [&](std::uint64_t seed, const RunResult& so_far) {
@@ -139,11 +119,11 @@ int run_sim(const SimOptions& options, const SeedRange& range) {
   const RunResult result =
       simulation::run_seeds(range, program, options.verbose, options.violations_max, told);
   if (terminal) note("\n");
-  print("range {}..{} {} threads {}\n", range.first, range.first + result.seeds - 1,
-        options.reactor ? "reactor" : "engine " + options.engine,
-        options.threads != 0 ? std::to_string(options.threads) : std::string{"drawn"});
-  print("seeds {} operations {} violations {} history {:016x}\n", result.seeds, options.operations,
-        result.violations, result.history);
+  const std::string conditions =
+      fmt::format("{} threads {}", options.reactor ? "reactor" : "engine " + options.engine,
+                  options.threads != 0 ? std::to_string(options.threads) : std::string{"drawn"});
+  print("{}\n{}\n", range_line({range.first, range.first + result.seeds - 1}, conditions),
+        result_line(result.seeds, options.operations, result.violations, result.history));
   return result.violations == 0 ? 0 : 1;
 }
 
@@ -151,44 +131,45 @@ int run_sim(const SimOptions& options, const SeedRange& range) {
 
 struct Part {
   std::string file;
-  std::string last_line;
-  std::string conditions;  // engine and threads, where the file tells them
-  std::optional<SeedRange> range;
-  std::uint64_t seeds = 0;
+  std::string conditions;  // engine and threads
+  SeedRange range;
   std::uint64_t operations = 0;
   std::uint64_t violations = 0;
   std::uint64_t history = 0;
 };
 
+// What is read is printed again: a line that says anything else, or more, is none of `baton sim`.
 Part read_part(const std::string& name) {
   std::ifstream file(name);
   if (!file) throw std::runtime_error(name + ": cannot be read");
-  Part part;
-  part.file = name;
+  std::string before;
+  std::string last;
   for (std::string line; std::getline(file, line);) {
-    if (line.empty()) continue;
-    part.last_line = line;
-    unsigned long long first = 0;
-    unsigned long long last = 0;
-    int used = 0;
-    if (std::sscanf(line.c_str(), "range %llu..%llu %n", &first, &last, &used) == 2) {
-      part.range = SeedRange{first, last};
-      part.conditions = line.substr(static_cast<std::size_t>(used));
-    }
+    if (!line.empty()) before = std::exchange(last, line);
   }
+  unsigned long long first = 0;
+  unsigned long long end = 0;
   unsigned long long seeds = 0;
   unsigned long long operations = 0;
   unsigned long long violations = 0;
   unsigned long long history = 0;
-  if (std::sscanf(part.last_line.c_str(), "seeds %llu operations %llu violations %llu history %llx",
-                  &seeds, &operations, &violations, &history) != 4) {
+  int used = 0;
+  if (std::sscanf(last.c_str(), "seeds %llu operations %llu violations %llu history %llx", &seeds,
+                  &operations, &violations, &history) != 4 ||
+      result_line(seeds, operations, violations, history) != last) {
     throw std::runtime_error(name + ": its last line is not the last line of `baton sim`");
   }
-  part.seeds = seeds;
-  part.operations = operations;
-  part.violations = violations;
-  part.history = history;
-  return part;
+  if (std::sscanf(before.c_str(), "range %llu..%llu %n", &first, &end, &used) != 2 || used == 0) {
+    throw std::runtime_error(name + ": the line before the last does not tell the range of seeds");
+  }
+  const SeedRange range{first, end};
+  const std::string conditions = before.substr(static_cast<std::size_t>(used));
+  if (range_line(range, conditions) != before || first > end || range.count() != seeds ||
+      violations > seeds) {
+    throw std::runtime_error(fmt::format(
+        "{}: its last two lines contradict each other: '{}' and '{}'", name, before, last));
+  }
+  return {name, conditions, range, operations, violations, history};
 }
 
 int run_merge(const std::vector<std::string>& files) {
@@ -200,23 +181,20 @@ int run_merge(const std::vector<std::string>& files) {
         throw std::runtime_error(next.file + " and " + sum.file +
                                  " are of runs with different options: they do not add up");
       }
-      if (sum.range && next.range && sum.range->last + 1 != next.range->first) {
+      if (sum.range.last == std::numeric_limits<std::uint64_t>::max() ||
+          sum.range.last + 1 != next.range.first) {
         throw std::runtime_error(
             fmt::format("{} ends with seed {}, and {} begins with {}: name the files in order, "
                         "without a gap",
-                        sum.file, sum.range->last, next.file, next.range->first));
+                        sum.file, sum.range.last, next.file, next.range.first));
       }
-      sum.history = sim::History::merge(sum.history, next.history, next.seeds);
-      sum.seeds += next.seeds;
+      sum.history = sim::History::merge(sum.history, next.history, next.range.count());
       sum.violations += next.violations;
-      if (sum.range && next.range) sum.range->last = next.range->last;
+      sum.range.last = next.range.last;
       sum.file = next.file;
     }
-    if (sum.range) {
-      print("range {}..{} {}\n", sum.range->first, sum.range->last, sum.conditions);
-    }
-    print("seeds {} operations {} violations {} history {:016x}\n", sum.seeds, sum.operations,
-          sum.violations, sum.history);
+    print("{}\n{}\n", range_line(sum.range, sum.conditions),
+          result_line(sum.range.count(), sum.operations, sum.violations, sum.history));
     return sum.violations == 0 ? 0 : 1;
   } catch (const std::runtime_error& error) {
     note("baton sim-merge: {}\n", error.what());
@@ -235,7 +213,7 @@ void add_sim_command(CLI::App& app, Run& run) {
   command->add_option("--operations", options->operations, "Operations of each (default 10000)")
       ->check(whole_number(1, 100'000'000));
   command->add_option("--seed", options->seed, "The first seed, or the only one")
-      ->check(whole_number(1, 1'000'000'000'000'000));
+      ->check(whole_number(0, 1'000'000'000'000'000));
   command->add_option("--seed-range", options->range, "A..B: these seeds, both included")
       ->check(not_empty("range A..B"));
   command->add_option("--threads", options->threads, "Threads in run() (default: drawn, 1 to 4)")

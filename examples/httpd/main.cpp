@@ -78,7 +78,7 @@ class UnixName {
   std::string path_;
 };
 
-int serve(baton::Proactor& proactor, const Options& options) {
+int serve(baton::Proactor& proactor, const Options& options, std::uint32_t threads) {
   const auto endpoint = baton::Endpoint::parse(options.listen);
   if (!endpoint) return fail(endpoint.error().reason);
   DocumentRoot root;
@@ -107,11 +107,11 @@ int serve(baton::Proactor& proactor, const Options& options) {
   const bool told = std::fflush(stdout) == 0;
   if (!told) proactor.stop();
 
-  bool good = told && run_threads(proactor, options.threads);
+  bool good = told && run_threads(proactor, threads);
   if (!good || server.has_sessions()) {  // a second signal: they go at once, the server after them
     proactor.restart();
     proactor.drain(baton::Deadline::immediately());
-    good = run_threads(proactor, options.threads);
+    good = run_threads(proactor, threads);
   }
   std::printf("%s", server.statistics().c_str());
   return good ? 0 : 1;
@@ -132,7 +132,7 @@ int run(int argc, char** argv) {
   const auto proactor = baton::Proactor::open(*config);
   if (!proactor) return fail(proactor.error().reason);
   if (options->explain) std::fprintf(stderr, "%s", (*proactor)->explain().c_str());
-  return serve(**proactor, *options);
+  return serve(**proactor, *options, threads_of(*config, *options));
 }
 
 }  // namespace

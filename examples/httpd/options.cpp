@@ -43,8 +43,9 @@ Store flag(bool& place) {
   };
 }
 
-template <class Number>
-Store number(Number& place, Number least, Number most) {
+// `Place` is a number, or an optional one.
+template <class Number, class Place>
+Store number(Place& place, Number least, Number most) {
   return [&place, least, most](std::string_view value) {
     Number parsed{};
     const char* const end = value.data() + value.size();
@@ -93,7 +94,7 @@ std::vector<Option> table(Options& options) {
        number<std::size_t>(options.cache_files, 0, 30'000)},
       {"--cache-seconds", "S", "until an open file is looked for again (2)",
        number<std::int64_t>(options.cache_seconds, 0, 86'400)},
-      {"--threads", "N", "threads that run handlers (1)",
+      {"--threads", "N", "threads that run handlers (1, or what a configuration says)",
        number<std::uint32_t>(options.threads, 1, baton::limits::lanes_max)},
       {"--config", "FILE", "configuration in XML, below the environment",
        text(options.config_file)},
@@ -210,10 +211,23 @@ baton::Result<baton::Config, Failure> make_config(const Options& options) {
     if (!said) return said;
     config = std::move(*said);
   }
+  // The lanes are the threads that run handlers: as the option says, else the configuration.
+  const std::uint32_t lanes = threads_of(config, options);
   for (baton::ProcessorConfig& processor : config.processors) {
-    if (processor.mode == baton::Mode::per_thread) processor.threads = options.threads;
+    if (processor.mode != baton::Mode::per_thread) continue;
+    if (options.threads || processor.threads == 0) processor.threads = lanes;
   }
   return config;
+}
+
+std::uint32_t threads_of(const baton::Config& config, const Options& options) {
+  if (options.threads) return *options.threads;
+  for (const baton::ProcessorConfig& processor : config.processors) {
+    if (processor.mode == baton::Mode::per_thread && processor.threads != 0) {
+      return processor.threads;
+    }
+  }
+  return 1;
 }
 
 }  // namespace httpd

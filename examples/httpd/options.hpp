@@ -4,6 +4,7 @@
 #include <baton/baton.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace httpd {
@@ -28,7 +29,7 @@ struct Options {
   std::size_t cache_files = 1'024;  ///< open files, in each lane
   std::int64_t cache_seconds = 2;
 
-  std::uint32_t threads = 1;
+  std::optional<std::uint32_t> threads;
   std::string config_file;
   std::string engine;
   std::string wait;
@@ -46,5 +47,9 @@ std::string usage();
 /// In order of rising precedence: sockets on one processor and files on another, the XML file, the
 /// environment (BATON_CONFIG, BATON, BATON_FORBID), the options.
 baton::Result<baton::Config, baton::Failure> make_config(const Options& options);
+
+/// How many threads run handlers: the lanes of `config`, which make_config has made, in per_thread
+/// mode; else what the options say, or 1.
+std::uint32_t threads_of(const baton::Config& config, const Options& options);
 
 }  // namespace httpd

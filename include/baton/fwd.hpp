@@ -17,7 +17,7 @@ class Log;
 struct Config;
 struct TimerSlot;  // src/core/timer_wheel.hpp
 struct ProcessorConfig;
-struct SignalMask;  // the system's signal set; defined in src/os, opaque everywhere else
+struct SignalMask;  // the system's signal set: signal_mask.hpp
 
 namespace os {
 struct System;  // the table of system calls, clock, locks and threads; see src/os/system.hpp

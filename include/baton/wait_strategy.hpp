@@ -74,13 +74,15 @@ class BATON_EXPORT WaitStrategy {
     static_cast<void>(fd), static_cast<void>(token);
     return std::make_error_code(std::errc::not_supported);
   }
-  /// Replaces interest and token; arms again after a one-shot report.
+  /// Replaces interest and token; arms again after a one-shot report. `interest` is the whole of
+  /// it: a direction that goes on is named again.
   virtual std::error_code modify(NativeHandle fd, Interest interest, Token token) noexcept = 0;
   /// After return no new report names this token; one already taken is caught by its generation.
   virtual std::error_code remove(NativeHandle fd) noexcept = 0;
 
   /// Fills `reports`; returns how many. EINTR is zero reports, time-outs round up. `unblocked`,
-  /// when not null, replaces the thread's signal mask for the time of the wait only.
+  /// when not null, replaces the thread's signal mask for the time of the wait only (its type is in
+  /// signal_mask.hpp).
   virtual Result<std::size_t> wait(std::span<Report> reports, Deadline deadline,
                                    const SignalMask* unblocked) noexcept = 0;
 

@@ -9,6 +9,7 @@
 #include "baton/error.hpp"
 #include "baton/misuse.hpp"
 #include "baton/proactor.hpp"
+#include "coro/destroy_finished.hpp"
 #include "os/fork.hpp"
 #include "os/mutex.hpp"
 
@@ -83,7 +84,7 @@ std::coroutine_handle<> Scope::finished(detail::TaskPromiseBase& promise,
                                         std::coroutine_handle<> self) noexcept {
   Scope& scope = *static_cast<Scope*>(promise.owner());
   std::exception_ptr exception = std::move(promise.exception());
-  self.destroy();  // its objects are gone before join returns
+  detail::destroy_finished(self, exception);  // its objects are gone before join returns
   if (exception) scope.failed(std::move(exception));
   return scope.one_less();
 }

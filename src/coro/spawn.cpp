@@ -2,6 +2,7 @@
 #include "base/assert.hpp"
 #include "baton/coro/task.hpp"
 #include "baton/proactor.hpp"
+#include "coro/destroy_finished.hpp"
 
 namespace baton {
 namespace {
@@ -9,8 +10,9 @@ namespace {
 std::coroutine_handle<> detached_finished(detail::TaskPromiseBase& promise,
                                           std::coroutine_handle<> self) noexcept {
   auto& proactor = *static_cast<Proactor*>(promise.owner());
-  const std::exception_ptr exception = std::move(promise.exception());
-  self.destroy();  // before anybody hears of it: its objects are closed by then
+  std::exception_ptr exception = std::move(promise.exception());
+  detail::destroy_finished(
+      self, exception);  // before anybody hears of it: its objects are closed by then
   if (exception) proactor.task_failed(exception);
   return std::noop_coroutine();
 }

@@ -23,6 +23,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "baton/signal_mask.hpp"
+
 struct aiocb;
 struct epoll_event;
 struct iocb;
@@ -30,10 +32,6 @@ struct io_event;
 struct rlimit;
 
 namespace baton {
-
-struct SignalMask {
-  sigset_t set;
-};
 
 namespace os {
 

@@ -93,8 +93,6 @@ Exceptions& exceptions() noexcept {
   return *reinterpret_cast<Exceptions*>(abi::__cxa_get_globals());
 }
 
-constexpr std::size_t guard = 4096;
-
 }  // namespace
 
 #if defined(__x86_64__)
@@ -122,16 +120,20 @@ Fiber::Fiber() {
 }
 
 Fiber::Fiber(Entry entry, void* argument) : entry_(entry), argument_(argument) {
-  void* memory = ::mmap(nullptr, stack_size, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const memory = ::mmap(nullptr, guard_size + stack_size, PROT_NONE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
-  ::mprotect(memory, guard, PROT_NONE);  // an overflow ends the program instead of another stack
-  stack_ = memory;
-  bottom_ = stack_;
+  stack_ = static_cast<std::byte*>(memory);
+  std::byte* const usable = stack_ + guard_size;
+  if (::mprotect(usable, stack_size, PROT_READ | PROT_WRITE) != 0) {
+    ::munmap(memory, guard_size + stack_size);
+    throw std::bad_alloc();
+  }
+  bottom_ = usable;
   size_ = stack_size;
 #ifdef BATON_ASAN
   // What a fiber knows is no leak, also if it never goes on.
-  __lsan_register_root_region(static_cast<std::byte*>(stack_) + guard, stack_size - guard);
+  __lsan_register_root_region(usable, stack_size);
 #endif
 #ifdef BATON_TSAN
   tsan_ = __tsan_create_fiber(0);
@@ -139,7 +141,7 @@ Fiber::Fiber(Entry entry, void* argument) : entry_(entry), argument_(argument) {
 #if defined(__x86_64__)
   // As baton_sim_switch would have left it: six registers and where to return to. r12 is the
   // argument of baton_sim_enter, r13 its function. The stack is aligned at the call.
-  auto* top = reinterpret_cast<void**>(static_cast<std::byte*>(memory) + stack_size);
+  auto* top = reinterpret_cast<void**>(usable + stack_size);
   *--top = nullptr;
   *--top = nullptr;
   *--top = reinterpret_cast<void*>(&baton_sim_enter);
@@ -153,7 +155,7 @@ Fiber::Fiber(Entry entry, void* argument) : entry_(entry), argument_(argument) {
 #else
   context_ = std::make_unique<Context>();
   ::getcontext(&context_->registers);
-  context_->registers.uc_stack.ss_sp = memory;
+  context_->registers.uc_stack.ss_sp = usable;
   context_->registers.uc_stack.ss_size = stack_size;
   context_->registers.uc_link = nullptr;
   const auto word = reinterpret_cast<std::uintptr_t>(this);
@@ -168,12 +170,18 @@ Fiber::Fiber(Entry entry, void* argument) : entry_(entry), argument_(argument) {
 Fiber::~Fiber() {
   if (stack_ == nullptr) return;
 #ifdef BATON_ASAN
-  __lsan_unregister_root_region(static_cast<std::byte*>(stack_) + guard, stack_size - guard);
+  __lsan_unregister_root_region(stack_ + guard_size, stack_size);
 #endif
 #ifdef BATON_TSAN
   __tsan_destroy_fiber(tsan_);
 #endif
-  ::munmap(stack_, stack_size);
+  ::munmap(stack_, guard_size + stack_size);
+}
+
+bool Fiber::overflowed(const void* address) const noexcept {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  const auto guard = reinterpret_cast<std::uintptr_t>(stack_);
+  return stack_ != nullptr && at - guard < guard_size;
 }
 
 void Fiber::begin(Fiber* self) noexcept {

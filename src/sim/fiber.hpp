@@ -17,7 +17,10 @@ namespace baton::sim {
 class Fiber {
  public:
   using Entry = void (*)(void* argument);
+  /// What a thread can use of its stack, and what lies below it and cannot be touched: an overflow
+  /// ends the program, also one by a frame that skips some pages.
   static constexpr std::size_t stack_size = std::size_t{512} * 1024;
+  static constexpr std::size_t guard_size = std::size_t{512} * 1024;
 
   /// The calling thread itself, so that there is something to switch back to.
   Fiber();
@@ -30,12 +33,15 @@ class Fiber {
   /// Leaves `from`, which is running, and goes on where `to` stopped.
   static void run(Fiber& from, Fiber& to) noexcept;
 
+  /// The address lies below its stack. Also for signal handlers.
+  [[nodiscard]] bool overflowed(const void* address) const noexcept;
+
  private:
   struct Context;  // of the machine
   [[noreturn]] static void begin(Fiber* self) noexcept;
   void arrived() noexcept;
 
-  void* stack_ = nullptr;  // lowest address; null: the thread's own
+  std::byte* stack_ = nullptr;  // lowest address, that of the guard; null: the thread's own
   void* stack_pointer_ = nullptr;
   Entry entry_ = nullptr;
   void* argument_ = nullptr;

@@ -12,7 +12,10 @@ namespace baton::sim {
 Scheduler::Thread::Thread(Scheduler& of, std::uint32_t index)
     : scheduler(of), number(index), fiber(thread_main, this) {}
 
-Scheduler::Scheduler(Random& random, History& history) : random_(random), history_(history) {}
+Scheduler::Scheduler(Random& random, History& history) : random_(random), history_(history) {
+  ready_.reserve(threads_max);  // a switch needs no memory
+  sleeping_.reserve(threads_max);
+}
 Scheduler::~Scheduler() = default;
 
 // -- a run ----------------------------------------------------------------------------------------
@@ -91,6 +94,7 @@ Scheduler::Thread* Scheduler::take_from_pool() noexcept try {
   for (const auto& each : threads_) {
     if (each->state == State::pooled) return each.get();
   }
+  if (threads_.size() == threads_max) return nullptr;
   threads_.push_back(
       std::make_unique<Thread>(*this, static_cast<std::uint32_t>(threads_.size()) + 1));
   return threads_.back().get();

@@ -47,6 +47,8 @@ struct Schedule {
 class Scheduler {
  public:
   static constexpr std::int64_t never = INT64_MAX;
+  /// Of one run, those included that have ended and were not joined.
+  static constexpr std::size_t threads_max = 4096;
 
   Scheduler(Random& random, History& history);
   ~Scheduler();
@@ -73,6 +75,10 @@ class Scheduler {
 
   [[nodiscard]] std::int64_t now() const noexcept { return now_; }
   [[nodiscard]] std::uint32_t self() const noexcept { return current_->number; }
+  /// The address lies below the stack of the thread that runs. Also for signal handlers.
+  [[nodiscard]] bool overflowed(const void* address) const noexcept {
+    return current_->fiber.overflowed(address);
+  }
   /// Another thread may go on from here.
   void point() noexcept {
     now_ += schedule_.point_ns;
@@ -91,7 +97,7 @@ class Scheduler {
   /// Time passes for the thread that runs: it does something long.
   void work(std::int64_t span_ns) noexcept;
 
-  /// A thread; its number. 0: no memory.
+  /// A thread; its number. 0: no memory, or threads_max.
   std::uint32_t start(void (*entry)(void*), void* argument) noexcept;
   void join(std::uint32_t number) noexcept;
 

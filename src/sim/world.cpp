@@ -1,11 +1,11 @@
 // A run.
 #include "sim/world.hpp"
 
-#include <exception>
 #include <utility>
 #include <vector>
 
 #include "base/assert.hpp"
+#include "sim/last_words.hpp"
 
 namespace baton::sim {
 namespace {
@@ -36,11 +36,7 @@ void World::make_anew() {
 
 void World::enter(void* argument) {
   World& self = *static_cast<World*>(argument);
-  try {
-    (*self.scenario_)(self);
-  } catch (const std::exception& exception) {
-    self.violated(std::string{"an exception left the scenario: "} + exception.what());
-  }
+  self.guarded("the scenario", [&] { (*self.scenario_)(self); });
 }
 
 Outcome World::run(std::uint64_t seed, const Options& options,
@@ -59,6 +55,9 @@ Outcome World::run(std::uint64_t seed, const Options& options,
   scheduler_->on_idle(nullptr, nullptr);
   kernel_->begin(faults);
   scenario_ = &scenario;
+  seed_ = seed;
+  replay_ = options.replay;
+  const LastWords words;
   here = this;
   scheduler_->run(schedule, options.points_max, enter, this);
   here = nullptr;

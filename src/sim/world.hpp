@@ -24,9 +24,11 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "os/system.hpp"
@@ -49,8 +51,10 @@ struct EngineTraits {
 };
 
 struct Options {
-  bool verbose = false;                 ///< the whole history on standard error
-  bool faults = true;                   ///< false: a mild world
+  bool verbose = false;  ///< the whole history on standard error
+  bool faults = true;    ///< false: a mild world
+  /// How to run this seed again: a line for standard error if the program dies on the way.
+  std::string replay = {};
   std::uint64_t points_max = 1U << 26;  ///< switches and jumps before it counts as no end
 };
 
@@ -78,6 +82,9 @@ class World {
 
   /// The world whose scenario runs in this thread; null outside.
   static World* current() noexcept;
+  /// Of the run, for whom it dies in: its seed, and Options::replay.
+  [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
+  [[nodiscard]] std::string_view replay() const noexcept { return replay_; }
 
   // -- for scenarios and engines ------------------------------------------------------------------
 
@@ -87,12 +94,24 @@ class World {
       scheduler().violated(what);
   }
   [[noreturn]] void violated(std::string what) noexcept { scheduler().violated(std::move(what)); }
+  /// Calls `body`; an exception that leaves it ends the run: "an exception left " and `whose`.
+  template <class Body>
+  void guarded(const char* whose, const Body& body) {
+    try {
+      body();
+    } catch (const std::exception& exception) {
+      violated(std::string{"an exception left "} + whose + ": " + exception.what());
+    } catch (...) {
+      violated(std::string{"an exception left "} + whose + ": it is no std::exception");
+    }
+  }
   void note(Event event, std::int64_t a = 0, std::int64_t b = 0) noexcept {
     scheduler().note(event, a, b);
   }
   void point() noexcept { scheduler().point(); }
 
   [[nodiscard]] Scheduler& scheduler() noexcept { return *scheduler_; }
+  [[nodiscard]] const Scheduler& scheduler() const noexcept { return *scheduler_; }
   [[nodiscard]] Kernel& kernel() noexcept { return *kernel_; }
   [[nodiscard]] const Faults& faults() const noexcept { return kernel_->faults(); }
   Random random;
@@ -115,6 +134,8 @@ class World {
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<Kernel> kernel_;
   const std::function<void(World&)>* scenario_ = nullptr;
+  std::uint64_t seed_ = 0;
+  std::string_view replay_;
 };
 
 /// The table of system calls of the machine whose scenario runs in this thread. REQUIRES, to call

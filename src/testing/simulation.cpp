@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cstdlib>
 #include <deque>
-#include <exception>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -24,13 +23,13 @@ struct Simulation::Threads {
 
 namespace {
 
-std::uint64_t number_in(const char* variable, const char* text) {
+std::uint64_t number_in(const char* variable, const char* text, std::uint64_t least) {
   std::uint64_t number = 0;
   const std::string_view all{text};
   const auto [end, error] = std::from_chars(all.data(), all.data() + all.size(), number);
-  if (error != std::errc{} || end != all.data() + all.size() || number == 0) {
-    throw std::invalid_argument(std::string{variable} + " is '" + text +
-                                "': a number from 1 on is needed");
+  if (error != std::errc{} || end != all.data() + all.size() || number < least) {
+    throw std::invalid_argument(std::string{variable} + " is '" + text + "': a number from " +
+                                std::to_string(least) + " on is needed");
   }
   return number;
 }
@@ -38,14 +37,14 @@ std::uint64_t number_in(const char* variable, const char* text) {
 SimulationOptions with_environment(SimulationOptions options) {
   if (!options.from_environment) return options;
   if (const char* const text = std::getenv("BATON_SIM_SEEDS"); text != nullptr) {
-    options.seeds = number_in("BATON_SIM_SEEDS", text);
+    options.seeds = number_in("BATON_SIM_SEEDS", text, 1);
   }
   if (const char* const text = std::getenv("BATON_SIM_SEED"); text != nullptr) {
-    options.first_seed = number_in("BATON_SIM_SEED", text);
+    options.first_seed = number_in("BATON_SIM_SEED", text, 0);
     options.seeds = 1;
   }
   if (const char* const text = std::getenv("BATON_SIM_VERBOSE"); text != nullptr) {
-    options.verbose = number_in("BATON_SIM_VERBOSE", text) != 0;
+    options.verbose = number_in("BATON_SIM_VERBOSE", text, 0) != 0;
   }
   return options;
 }
@@ -73,16 +72,16 @@ std::uint32_t Simulation::random(std::uint32_t bound) noexcept {
 void Simulation::start_thread(std::function<void()> body) {
   const auto enter = [](void* argument) {
     auto& self = *static_cast<Threads::Body*>(argument);
-    try {
-      self.run();
-    } catch (const std::exception& exception) {
-      self.world.violated(std::string{"an exception left a thread: "} + exception.what());
-    }
+    self.world.guarded("a thread", self.run);
   };
   threads_.bodies.push_back(Threads::Body{world_, std::move(body)});
   Threads::Body& kept = threads_.bodies.back();
   const std::uint32_t number = world_.scheduler().start(enter, &kept);
-  if (number == 0) throw std::bad_alloc{};
+  if (number == 0) {
+    world_.violated("start_thread: no memory for another thread, or more than " +
+                    std::to_string(sim::Scheduler::threads_max) +
+                    " of them: join those that have ended");
+  }
   threads_.running.push_back(number);
 }
 
@@ -107,6 +106,9 @@ SimulationResult simulate(const SimulationOptions& given,
   how.faults = options.faults;
   for (std::uint64_t i = 0; i < options.seeds; ++i) {
     const std::uint64_t seed = options.first_seed + i;
+    const std::string replay = "replay: BATON_SIM_SEED=" + std::to_string(seed) +
+                               " and the same program (BATON_SIM_VERBOSE=1 shows every event)\n";
+    how.replay = replay;
     // Of a run that ends in the middle it is kept, as everything the threads own.
     auto threads = std::make_unique<Simulation::Threads>();
     const sim::Outcome outcome = world.run(seed, how, [&](sim::World& here) {
@@ -120,8 +122,7 @@ SimulationResult simulate(const SimulationOptions& given,
     static auto* const kept = new std::vector<std::unique_ptr<Simulation::Threads>>;
     kept->push_back(std::move(threads));
     ++result.failures;
-    result.report += outcome.report() + "replay: BATON_SIM_SEED=" + std::to_string(seed) +
-                     " and the same program (BATON_SIM_VERBOSE=1 shows every event)\n";
+    result.report += outcome.report() + replay;
     if (options.failures_max != 0 && result.failures >= options.failures_max) break;
   }
   return result;

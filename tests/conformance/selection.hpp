@@ -14,6 +14,10 @@ struct Selection {
   std::vector<std::string> interrupt_strategies;
   /// Engines of a program's own that take files only; Baton's own say so in the registry.
   std::vector<std::string> files_only;
+  /// Likewise those that take everything else.
+  std::vector<std::string> sockets_only;
+  /// Parts of a program's own. Their system calls go past the table, where tests would see them.
+  std::vector<std::string> foreign;
   bool pairwise = false;
 
   [[nodiscard]] bool everything() const {

@@ -9,6 +9,7 @@
 #include <coroutine>
 #include <exception>
 #include <stdexcept>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -85,6 +86,29 @@ TEST_P(ScopeTest, rethrows_the_first_exception_and_cancels_the_others) {
 Task<void> throws_at_once() {
   throw std::runtime_error("at once");
   co_return;
+}
+
+TEST_P(ScopeTest, rethrows_what_the_destructor_of_a_parameter_throws) {
+  struct ThrowsAtItsEnd {
+    explicit ThrowsAtItsEnd(bool yes) : armed(yes) {}
+    ThrowsAtItsEnd(ThrowsAtItsEnd&& other) noexcept : armed(std::exchange(other.armed, false)) {}
+    ThrowsAtItsEnd& operator=(ThrowsAtItsEnd&&) = delete;
+    ~ThrowsAtItsEnd() noexcept(false) {
+      if (armed) throw std::runtime_error("from a parameter");
+    }
+    bool armed;
+  };
+  std::string heard;
+  complete([](Proactor& proactor, std::string& told) -> Task<void> {
+    Scope scope{proactor};
+    scope.spawn([](ThrowsAtItsEnd) -> Task<void> { co_return; }(ThrowsAtItsEnd{true}));
+    try {
+      co_await scope.join();
+    } catch (const std::runtime_error& error) {
+      told = error.what();
+    }
+  }(proactor(), heard));
+  EXPECT_EQ(heard, "from a parameter");
 }
 
 TEST_P(ScopeTest, counts_the_exceptions_that_it_drops) {

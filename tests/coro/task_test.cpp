@@ -129,6 +129,34 @@ TEST_F(TaskTest, a_spawned_task_that_throws_is_reported) {
   EXPECT_EQ(reported, std::vector<std::string>{"detached"});
 }
 
+/// A parameter that throws when the coroutine's frame is destroyed.
+struct ThrowsAtItsEnd {
+  explicit ThrowsAtItsEnd(bool yes) : armed(yes) {}
+  ThrowsAtItsEnd(ThrowsAtItsEnd&& other) noexcept : armed(std::exchange(other.armed, false)) {}
+  ThrowsAtItsEnd& operator=(ThrowsAtItsEnd&&) = delete;
+  ~ThrowsAtItsEnd() noexcept(false) {
+    if (armed) throw std::runtime_error("from a parameter");
+  }
+  bool armed;
+};
+
+TEST_F(TaskTest, an_exception_of_a_parameter_s_destructor_is_the_spawned_task_s) {
+  std::vector<std::string> heard;
+  proactor_.on_task_exception([&](const std::exception_ptr& exception) {
+    try {
+      std::rethrow_exception(exception);
+    } catch (const std::exception& caught) {
+      heard.emplace_back(caught.what());
+    }
+  });
+  proactor_.spawn([](ThrowsAtItsEnd) -> Task<void> { co_return; }(ThrowsAtItsEnd{true}));
+  proactor_.spawn([](ThrowsAtItsEnd) -> Task<void> {
+    throw std::runtime_error("from the body");
+    co_return;
+  }(ThrowsAtItsEnd{true}));
+  EXPECT_EQ(heard, (std::vector<std::string>{"from a parameter", "from the body"}));
+}
+
 // With nobody to tell, as an exception that leaves a std::thread.
 TEST_F(TaskTest, a_spawned_task_that_throws_unheard_ends_the_program) {
   const auto spawn_it = [this] {

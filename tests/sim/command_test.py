@@ -92,6 +92,37 @@ class Sim(unittest.TestCase):
             no_result.write_text("nothing\n", "utf-8")
             self.assertEqual(run("sim-merge", str(no_result)).returncode, 2)
 
+    def test_files_that_contradict_themselves_are_refused(self):
+        result = "seeds 4 operations 300 violations 0 history 00000000000000ab\n"
+        span = "range 1..4 engine any threads drawn\n"
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "part"
+            file.write_text(span + result, "utf-8")
+            self.assertEqual(run("sim-merge", str(file)).stdout, span + result)
+            for text, word in (
+                (result, "range of seeds"),
+                (result + result, "range of seeds"),
+                (span + result + span, "last line"),
+                (span.replace("1..4", "1..5") + result, "contradict"),
+                (span.replace("1..4", "4..1") + result, "contradict"),
+                (span.replace("1..4", "01..4") + result, "contradict"),
+                (span + result.replace("violations 0", "violations 5"), "contradict"),
+                (span + result.replace("seeds 4", "seeds -4"), "last line"),
+                (span + result.replace("00ab", "00abx"), "last line"),
+                (span + result.replace("ab", "ab and more"), "last line"),
+            ):
+                file.write_text(text, "utf-8")
+                merged = run("sim-merge", str(file))
+                self.assertEqual(merged.returncode, 2, text)
+                self.assertIn(word, merged.stderr, text)
+                self.assertEqual(merged.stdout, "", text)
+
+    def test_seed_0_can_be_replayed(self):
+        one = run("sim", "--seed", "0", "--operations", "50")
+        self.assertEqual(one.returncode, 0, one.stderr)
+        same = run("sim", "--seed-range", "0..0", "--operations", "50")
+        self.assertEqual(one.stdout, same.stdout)
+
     def test_wrong_use_names_what_would_be_right(self):
         for arguments, word in (
             (("--seed-range", "5..1"), "A..B"),

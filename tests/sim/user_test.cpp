@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <csignal>
 #include <cstdlib>
+#include <functional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "baton/baton.hpp"
 #include "baton/testing/simulation.hpp"
@@ -170,6 +173,82 @@ TEST(UserSimulationResult, exceptions_are_failures) {
   EXPECT_NE(in_thread.report.find("of a thread"), std::string::npos);
 }
 
+TEST(UserSimulationResult, exceptions_of_any_type_are_failures) {
+  const auto thrown = simulate({.seeds = 3}, [](Simulation&) { throw 42; });
+  EXPECT_NE(thrown.report.find("seed 1: an exception left the scenario"), std::string::npos)
+      << thrown.report;
+  const auto in_thread =
+      simulate({.seeds = 3}, [](Simulation& here) { here.start_thread([] { throw 42; }); });
+  EXPECT_NE(in_thread.report.find("seed 1: an exception left a thread"), std::string::npos)
+      << in_thread.report;
+}
+
+TEST(UserSimulationResult, more_threads_than_it_can_have_are_a_failure) {
+  const auto nothing = [] {};
+  const auto result = simulate({.seeds = 3}, [&](Simulation& here) {
+    for (int i = 0; i < 100'000; ++i) here.start_thread(nothing);
+  });
+  EXPECT_EQ(result.failures, 1U);
+  EXPECT_NE(result.report.find("seed 1: start_thread: "), std::string::npos) << result.report;
+  // As many as one likes, if they are joined.
+  const auto joined = simulate({.seeds = 1, .faults = false}, [&](Simulation& here) {
+    for (int i = 0; i < 10'000; ++i) {
+      here.start_thread(nothing);
+      if (i % 1'000 == 999) here.join_threads();
+    }
+  });
+  EXPECT_TRUE(joined.ok()) << joined.report;
+}
+
+// A recursion that is as deep as it is told; each call takes more than a page.
+std::uint64_t deep(std::uint64_t calls) {
+  volatile char page[5'000];
+  page[calls % sizeof(page)] = 1;
+  return calls == 0 ? 0 : deep(calls - 1) + static_cast<std::uint64_t>(page[calls % sizeof(page)]);
+}
+
+// A frame so large that it skips a guard of some pages.
+std::uint64_t large() {
+  volatile char all[700'000];
+  all[0] = 1;
+  return static_cast<std::uint64_t>(all[0]);
+}
+
+TEST(UserSimulationDeathTest, an_overflow_of_a_stack_names_seed_and_thread) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto run = [](const std::function<std::uint64_t()>& body) {
+    static_cast<void>(simulate({.first_seed = 7, .seeds = 1}, [&](Simulation& here) {
+      here.start_thread([&] { here.check(body() > 0, "it is deep"); });
+    }));
+  };
+  EXPECT_DEATH(run([] { return deep(10'000); }),
+               "seed 7: thread 2 has used up its stack of 512 KiB\n"
+               "replay: BATON_SIM_SEED=7 ");
+  EXPECT_DEATH(run(large), "seed 7: thread 2 has used up its stack");
+}
+
+TEST(UserSimulationDeathTest, who_ends_the_program_is_named_with_the_seed) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(simulate({.first_seed = 7, .seeds = 1}, [](Simulation&) { std::abort(); }),
+               "seed 7: thread 1 ended the program by SIGABRT\n"
+               "replay: BATON_SIM_SEED=7 ");
+  const auto thrown_in_noexcept = [](Simulation& here) {
+    here.start_thread([]() noexcept { static_cast<void>(std::vector<int>{}.at(0)); });
+  };
+  EXPECT_DEATH(simulate({.first_seed = 0, .seeds = 1}, thrown_in_noexcept),
+               "seed 0: thread 2 ended the program by SIGABRT");
+}
+
+TEST(UserSimulationResult, the_program_has_its_signals_back) {
+  struct sigaction before{};
+  ASSERT_EQ(::sigaction(SIGSEGV, nullptr, &before), 0);
+  EXPECT_TRUE(simulate({.seeds = 2}, [](Simulation& here) { here.sleep(1ms); }).ok());
+  EXPECT_FALSE(simulate({.seeds = 2}, [](Simulation& here) { here.fail("it ends"); }).ok());
+  struct sigaction after{};
+  ASSERT_EQ(::sigaction(SIGSEGV, nullptr, &after), 0);
+  EXPECT_EQ(after.sa_handler, before.sa_handler);
+}
+
 TEST(UserSimulationResult, what_never_ends_is_a_failure) {
   const auto result = simulate({.seeds = 1}, [](Simulation& here) {
     Proactor proactor{here.config()};
@@ -203,16 +282,30 @@ TEST(UserSimulationResult, the_environment_says_how_many_and_how_loud) {
   const auto result = simulate({.seeds = 3}, [](Simulation& here) { here.sleep(1ms); });
   ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(result.seeds, 7U);
+  const Variable quiet{"BATON_SIM_VERBOSE", "0"};
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(simulate({.verbose = true}, [](Simulation& here) { here.sleep(1ms); }).ok());
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(UserSimulationResult, seed_0_is_a_seed) {
+  const auto fails = [](Simulation& here) { here.fail("always"); };
+  const auto given = simulate({.first_seed = 0, .seeds = 1}, fails);
+  ASSERT_NE(given.report.find("BATON_SIM_SEED=0 "), std::string::npos) << given.report;
+  const Variable environment{"BATON_SIM_SEED", "0"};
+  EXPECT_EQ(simulate({}, fails).report, given.report);
 }
 
 TEST(UserSimulationResult, values_without_sense_are_refused) {
   const auto nothing = [](Simulation&) {};
   EXPECT_THROW(simulate({.seeds = 0}, nothing), std::invalid_argument);
-  for (const char* const text : {"", "0", "-1", "seven", "7 "}) {
+  for (const char* const text : {"", "-1", "seven", "7 "}) {
     const Variable environment{"BATON_SIM_SEED", text};
     EXPECT_THROW(simulate({}, nothing), std::invalid_argument) << text;
     EXPECT_NO_THROW(simulate({.from_environment = false}, nothing));
   }
+  const Variable environment{"BATON_SIM_SEEDS", "0"};
+  EXPECT_THROW(simulate({}, nothing), std::invalid_argument);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The team that makes an engine whole which takes files only.
+// The teams that make an engine whole which takes files only, or everything but files.
 #pragma once
 
 #include <utility>
@@ -21,6 +21,19 @@ inline void make_team(Config& config) {
     others.operations |= kinds;
   }
   config.processors.insert(config.processors.begin(), std::move(others));
+}
+
+/// The first processor keeps everything but the files, which `emulated` gets.
+inline void make_team_for_files(Config& config) {
+  ProcessorConfig& others = config.processors.front();
+  ProcessorConfig files = others;
+  files.operations = file_operations;
+  files.engine = "emulated";
+  for (const OperationKinds kinds :
+       {stream_operations, accept_operations, connect_operations, datagram_operations}) {
+    others.operations |= kinds;
+  }
+  config.processors.push_back(std::move(files));
 }
 
 }  // namespace baton::test

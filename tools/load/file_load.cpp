@@ -140,11 +140,11 @@ Result<FileReport, Failure> load_file(const FileLoadOptions& options) {
   }
   FileReport report;
   const auto pass = [&] {
-    auto made = std::make_unique<FilePass>(**proactor, *file, pattern, options.block, options.depth,
-                                           *size, report.errors);
-    if (options.random) made->read_at_random();
-    if (!options.compare) made->compare_nothing();
-    return made;
+    auto one = std::make_unique<FilePass>(**proactor, *file, pattern, options.block, options.depth,
+                                          *size, report.errors);
+    if (options.random) one->read_at_random();
+    if (!options.compare) one->compare_nothing();
+    return one;
   };
   if (!options.write) {
     report.measured = pass()->run(FilePass::Kind::check, options.seconds);

@@ -1,23 +1,17 @@
 // Seed after seed.
 #include "simulation/runner.hpp"
 
-#include <atomic>
-
 #include "simulation/program.hpp"
 #include "simulation/reactor_program.hpp"
 
 namespace baton::tools::simulation {
 
 namespace {
-std::atomic<std::uint64_t> at_work{0};
-
 std::unique_ptr<Scenario> scenario_of(const ProgramOptions& options) {
   if (options.reactor) return std::make_unique<ReactorProgram>();
   return std::make_unique<Program>();
 }
 }  // namespace
-
-std::uint64_t seed_at_work() noexcept { return at_work.load(std::memory_order_relaxed); }
 
 RunResult run_seeds(const SeedRange& range, const ProgramOptions& options, bool verbose,
                     std::uint64_t violations_max, const Told& told) {
@@ -25,9 +19,9 @@ RunResult run_seeds(const SeedRange& range, const ProgramOptions& options, bool 
   sim::World world;
   auto program = scenario_of(options);
   for (std::uint64_t seed = range.first;; ++seed) {
-    at_work.store(seed, std::memory_order_relaxed);
     sim::Options how;
     how.verbose = verbose;
+    if (told.replay) how.replay = told.replay(seed);
     how.points_max = std::uint64_t{options.operations} * 2'000 + 10'000'000;
     const sim::Outcome outcome =
         world.run(seed, how, [&](sim::World& here) { program->run(here, options); });
@@ -45,7 +39,6 @@ RunResult run_seeds(const SeedRange& range, const ProgramOptions& options, bool 
     if (told.progress) told.progress(seed, result);
     if (seed == range.last || (violations_max != 0 && result.violations >= violations_max)) break;
   }
-  at_work.store(0, std::memory_order_relaxed);
   return result;
 }
 

@@ -28,13 +28,12 @@ struct Told {
   std::function<void(std::uint64_t seed, const RunResult& so_far)> progress;
   /// A violation: its report, without the command.
   std::function<void(std::uint64_t seed, const std::string& report)> violation;
+  /// How to run a seed again, told if the program dies in it; see sim::Options::replay.
+  std::function<std::string(std::uint64_t seed)> replay;
 };
 
 /// `violations_max`: stops there; 0: never.
 RunResult run_seeds(const SeedRange& range, const ProgramOptions& options, bool verbose,
                     std::uint64_t violations_max, const Told& told);
-
-/// The seed that runs at this moment, for whoever has to say so while the program dies.
-std::uint64_t seed_at_work() noexcept;
 
 }  // namespace baton::tools::simulation

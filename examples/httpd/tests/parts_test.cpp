@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "document_root.hpp"
@@ -214,12 +215,31 @@ TEST(CommandLine, is_a_table) {
   ASSERT_EQ(config->processors.size(), 2U);
   EXPECT_EQ(config->processors[0].threads, 3U);
   EXPECT_TRUE(config->processors[1].operations.has(baton::OperationKind::read_file));
+  EXPECT_EQ(threads_of(*config, *good), 3U);
   EXPECT_FALSE(parse({"--threads"}));
   EXPECT_FALSE(parse({"--threads", "0"}));
   EXPECT_FALSE(parse({"--threads", "3x"}));
   EXPECT_FALSE(parse({"--header-seconds", "nan"}));
   EXPECT_FALSE(parse({"--unknown"}));
   EXPECT_FALSE(parse({"x"}));
+}
+
+TEST(CommandLine, lanes_are_those_of_the_configuration_unless_the_option_is_given) {
+  const auto made = [](const char* surroundings, std::vector<const char*> words) {
+    words.insert(words.begin(), "httpd");
+    ::setenv("BATON", surroundings, 1);
+    const auto options = parse_options(static_cast<int>(words.size()), words.data());
+    const auto config = make_config(*options);
+    ::unsetenv("BATON");
+    EXPECT_TRUE(config) << config.error().reason;
+    return std::pair{config->processors[0].threads, threads_of(*config, *options)};
+  };
+  EXPECT_EQ(made("mode=per_thread,threads=3", {}), std::pair(3U, 3U));
+  EXPECT_EQ(made("mode=per_thread,threads=3", {"--threads", "2"}), std::pair(2U, 2U));
+  EXPECT_EQ(made("mode=per_thread", {}), std::pair(1U, 1U));
+  EXPECT_EQ(made("threads=3", {"--mode", "per_thread"}), std::pair(3U, 3U));
+  EXPECT_EQ(made("mode=shared", {}).second, 1U);
+  EXPECT_EQ(made("mode=shared", {"--threads", "4"}).second, 4U);
 }
 
 }  // namespace

@@ -36,6 +36,9 @@ struct PartUnderTest {
   /// Engines only: it takes operations on files and nothing else. It is judged as a member of a
   /// team in which `emulated` takes the rest.
   bool files_only = false;
+  /// Engines only: it takes everything but operations on files. It is judged as a member of a team
+  /// in which `emulated` takes those. Not together with files_only.
+  bool sockets_only = false;
 };
 
 struct ConformanceOptions {
@@ -60,7 +63,8 @@ struct ConformanceOptions {
   unsigned deaths_max = 20;
   /// Shows what GoogleTest and the tests print themselves.
   bool verbose = false;
-  /// Where the table goes; null: standard output. Not owned.
+  /// Where the table goes, and before it each test that has failed and, every tenth of the way, how
+  /// many are done; null: standard output. Not owned.
   std::ostream* out = nullptr;
 };
 

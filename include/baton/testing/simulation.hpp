@@ -21,6 +21,10 @@
 // never blocks in the real system: no std::thread, std::mutex or sleep; threads come from
 // start_thread. A failed check, an exception that leaves it or a lost wake-up ends the run in the
 // middle: destructors of that run never execute, and what it owned is kept for the leak checker.
+//
+// A scenario that ends the program - a failed assert, std::terminate, a stack that overflows -
+// names its seed and its thread on standard error before. For that, simulate() handles SIGABRT,
+// SIGSEGV, SIGBUS, SIGFPE and SIGILL while it runs; handlers of the program's own follow.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +60,7 @@ struct SimulationOptions {
   /// Ends after so many seeds that failed; 0: runs them all.
   std::uint64_t failures_max = 1;
   /// Lets the environment replace what stands here: BATON_SIM_SEED=N runs the seed N alone,
-  /// BATON_SIM_SEEDS=N so many, BATON_SIM_VERBOSE=1 sets `verbose`.
+  /// BATON_SIM_SEEDS=N so many, BATON_SIM_VERBOSE=1 sets `verbose` and 0 clears it.
   bool from_environment = true;
 };
 
@@ -81,7 +85,9 @@ class BATON_EXPORT Simulation {
   /// Part of the seed's chance, 0 to bound - 1. REQUIRES: bound > 0.
   std::uint32_t random(std::uint32_t bound) noexcept;
 
-  /// Runs `body` in a thread of the machine, which is joined when the scenario returns.
+  /// Runs `body` in a thread of the machine, which is joined when the scenario returns. Each
+  /// thread, the scenario's own included, has a stack of 512 KiB. More than 4096 threads that are
+  /// not joined end the run; so does an exception, of any type, that leaves `body`.
   void start_thread(std::function<void()> body);
   /// Waits for the threads started so far.
   void join_threads();

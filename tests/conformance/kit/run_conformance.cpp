@@ -46,6 +46,7 @@ bool select_parts(const std::vector<PartUnderTest<Factory>>& parts,
       return false;
     }
     names.push_back(part.name);
+    if (part.factory) selection().foreign.push_back(part.name);
   }
   return true;
 }
@@ -60,7 +61,12 @@ bool select_all(const ConformanceOptions& options, std::ostream& out) {
     return false;
   }
   for (const auto& engine : options.engines) {
+    if (engine.files_only && engine.sockets_only) {
+      out << "conformance: \"" << engine.name << "\" cannot take files only and sockets only\n";
+      return false;
+    }
     if (engine.files_only) chosen.files_only.push_back(engine.name);
+    if (engine.sockets_only) chosen.sockets_only.push_back(engine.name);
   }
   chosen.pairwise = options.pairwise;
   for (const std::string& key : options.rules) {
@@ -126,9 +132,19 @@ int run_conformance(const ConformanceOptions& options) {
 
   const bool terminal = ::isatty(STDERR_FILENO) == 1 && !options.verbose;
   std::size_t done = 0;
-  const auto progress = [&](std::size_t) {
+  out << "conformance: " << outcomes.size() << " tests" << std::endl;  // at once, as all below
+  const auto progress = [&](std::size_t index) {
     ++done;
-    if (terminal) std::fprintf(stderr, "\r%zu of %zu tests ", done, outcomes.size());
+    const Outcome& outcome = outcomes[index];
+    if (outcome.verdict == conformance::Verdict::failed) {
+      const auto& rule = conformance::rules()[static_cast<std::size_t>(outcome.rule)];
+      out << "conformance: FAILED, rule " << rule.key << ": " << outcome.name << std::endl;
+    }
+    if (terminal) {
+      std::fprintf(stderr, "\r%zu of %zu tests ", done, outcomes.size());
+    } else if (done * 10 / outcomes.size() != (done - 1) * 10 / outcomes.size()) {
+      out << "conformance: " << done << " of " << outcomes.size() << " tests" << std::endl;
+    }
   };
   const bool complete = conformance::run_in_children(outcomes,
                                                      {.test_seconds_max = options.test_seconds_max,

@@ -142,6 +142,7 @@ class Child {
     victim.verdict = Verdict::failed;
     victim.message =
         how_it_ended(status) + (victim.message.empty() ? "" : "; before that: " + victim.message);
+    progress_(running_);
     return false;
   }
 

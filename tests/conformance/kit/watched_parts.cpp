@@ -22,6 +22,18 @@ class WatchedEngine : public Engine {
   std::error_code attach(Handle& handle) noexcept override { return engine_->attach(handle); }
   void detach(Handle& handle) noexcept override { engine_->detach(handle); }
   Submission submit(Operation& operation) noexcept override { return engine_->submit(operation); }
+  Submission submit_read(Operation& operation, void* record) noexcept override {
+    return engine_->submit_read(operation, record);
+  }
+  Submission submit_write(Operation& operation, void* record) noexcept override {
+    return engine_->submit_write(operation, record);
+  }
+  Submission submit_datagram(Operation& operation, void* record) noexcept override {
+    return engine_->submit_datagram(operation, record);
+  }
+  [[nodiscard]] void* handle_record(const Handle& handle) noexcept override {
+    return engine_->handle_record(handle);
+  }
   void flush() noexcept override { engine_->flush(); }
   CancelAnswer cancel(Operation& operation) noexcept override { return engine_->cancel(operation); }
   void wait(OperationQueue& completed, Deadline deadline) noexcept override {
@@ -30,6 +42,8 @@ class WatchedEngine : public Engine {
   }
   void interrupt() noexcept override { engine_->interrupt(); }
   [[nodiscard]] NativeHandle descriptor() const noexcept override { return engine_->descriptor(); }
+  [[nodiscard]] Deadline due() noexcept override { return engine_->due(); }
+  [[nodiscard]] Glance glance() const noexcept override { return engine_->glance(); }
   [[nodiscard]] EngineCounters counters() const noexcept override { return engine_->counters(); }
   void after_fork_in_child() noexcept override { engine_->after_fork_in_child(); }
 
@@ -45,6 +59,9 @@ class WatchedWaitStrategy : public WaitStrategy {
   [[nodiscard]] const WaitStrategyInfo& info() const noexcept override { return strategy_->info(); }
   std::error_code add(NativeHandle fd, Interest interest, Token token) noexcept override {
     return strategy_->add(fd, interest, token);
+  }
+  std::error_code add_edge(NativeHandle fd, Token token) noexcept override {
+    return strategy_->add_edge(fd, token);
   }
   std::error_code modify(NativeHandle fd, Interest interest, Token token) noexcept override {
     return strategy_->modify(fd, interest, token);

@@ -40,7 +40,9 @@ std::vector<Combination> all() {
       }
       if (!engine.waits_by_strategy) {
         const bool ring = engine.name == "io_uring";
-        list.push_back({engine.name, "-", "-", mode, ring ? "any" : "auto", files_only});
+        const bool sockets_only = Selection::has(selection().sockets_only, engine.name);
+        list.push_back(
+            {engine.name, "-", "-", mode, ring ? "any" : "auto", files_only, "-", sockets_only});
         if (ring) list.push_back({engine.name, "-", "ring", mode, "any"});
         if (ring && mode == Mode::per_thread) {
           list.push_back({engine.name, "-", "-", mode, "pinned"});
@@ -135,7 +137,7 @@ std::string Combination::name() const {
   if (wait != "-") text += "_" + wait;
   if (interrupt != "-") text += "_" + interrupt;
   if (profile != "auto") text += "_" + profile;
-  if (files_only) text += "_team";
+  if (team()) text += "_team";
   if (notify != "-") text += "_" + notify;
   return text + "_" + to_string(mode);
 }
@@ -159,6 +161,7 @@ Config Combination::config() const {
   config.processors.push_back(processor);
   if (notify != "-") config.processors.front().notify = notify;
   if (files_only) test::make_team(config);
+  if (sockets_only) test::make_team_for_files(config);
   return config;
 }
 

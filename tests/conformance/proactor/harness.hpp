@@ -32,7 +32,11 @@ struct Combination {
   /// An engine for files only, by what it declares: it takes them, and `emulated` all the rest.
   bool files_only = false;
   std::string notify = "-";  // of an engine that is told by several means
+  /// An engine of a program's own for all but files, which `emulated` takes.
+  bool sockets_only = false;
 
+  /// It is a member of a team of two.
+  [[nodiscard]] bool team() const { return files_only || sockets_only; }
   [[nodiscard]] std::string name() const;  // "emulated_epoll_eventfd_shared"
   [[nodiscard]] Config config() const;
 };

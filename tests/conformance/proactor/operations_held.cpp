@@ -68,7 +68,7 @@ class Held : public Operations {
   static constexpr std::uint64_t one_wait_max = 8;
   /// A thread that leads several engines asks each of them at each look.
   [[nodiscard]] std::uint64_t calls_max() const {
-    const bool leads_several = GetParam().files_only && GetParam().mode != Mode::dedicated;
+    const bool leads_several = GetParam().team() && GetParam().mode != Mode::dedicated;
     return leads_several ? 200 : 100;
   }
 

@@ -25,7 +25,7 @@ class Idle : public Operations {
   /// A thread that leads several engines looks at them every 2 ms while one of them rests, since no
   /// descriptor tells when that is over.
   [[nodiscard]] std::uint64_t waits_max(Duration span) const {
-    const bool leads_several = GetParam().files_only && GetParam().mode == Mode::per_thread;
+    const bool leads_several = GetParam().team() && GetParam().mode == Mode::per_thread;
     return 40 + (leads_several ? static_cast<std::uint64_t>(span / 2ms) : 0);
   }
 

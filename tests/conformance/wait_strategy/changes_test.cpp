@@ -25,6 +25,34 @@ TEST_P(wait_strategy, modify_replaces_interest_and_token) {
   EXPECT_EQ(reports[0].ready & Interest::out, Interest::out);
 }
 
+// Beside what was watched already the other direction is wanted, as by the first read after a
+// connect: both count, under the new token. Without a wait that runs, and after a report.
+TEST_P(wait_strategy, modify_keeps_what_it_names_again) {
+  for (const bool reported_before : {false, true}) {
+    for (const Interest first : {Interest::in, Interest::out}) {
+      const SocketPair pair;
+      pair.make_readable();
+      add(pair.ours.get(), first, token_of(1));
+      if (reported_before) {
+        EXPECT_EQ(ready_of(wait_for_reports(), token_of(1)) & first, first);
+      }
+      EXPECT_FALSE(strategy().modify(pair.ours.get(), Interest::both, token_of(2, 5)));
+      if (info().trigger == Trigger::edge) pair.make_readable();  // what is new; room is not
+      const Interest wanted = info().trigger == Trigger::edge ? Interest::in : Interest::both;
+      Interest found = Interest::none;
+      for (int i = 0; i < 4 && (found & wanted) != wanted; ++i) {
+        for (const Report& report : wait_for_reports()) {
+          EXPECT_EQ(report.token, token_of(2, 5));
+          found = found | report.ready;
+        }
+        again(pair.ours.get(), Interest::both, token_of(2, 5));
+      }
+      EXPECT_EQ(found & wanted, wanted);
+      EXPECT_FALSE(strategy().remove(pair.ours.get()));
+    }
+  }
+}
+
 TEST_P(wait_strategy, removed_is_silent) {
   const SocketPair gone;
   const SocketPair stays;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the conformance kit over an engine that keeps the contract, one that breaks rule 4, one that
-ends the process, and one that does not exist, and compares the tables.
+"""Runs the conformance kit over engines - one that keeps the contract, one that takes no files, one
+that breaks rule 4, one that ends the process, one that does not exist -, over a wait strategy and
+over an interrupt strategy, and compares the tables.
 
 usage: check_kit.py PROGRAM
 """
@@ -41,6 +42,20 @@ def main():
     expect(all(passed > 0 and failed == 0 and word == "passed"
                for passed, failed, _, word in rows.values()), "something of every rule passed",
            output)
+
+    expect(re.search(r"conformance: \d+ tests\n(.*\n)*conformance: \d+ of \d+ tests\n(.*\n)*rule ",
+                     output), "the way is told before the table", output)
+
+    code, rows, output = run(program, "sockets", "pairwise", "7", "8", "10", "11", "threads")
+    expect(code == PASSED and all(passed > 0 and failed == 0
+                                  for passed, failed, _, _ in rows.values()),
+           "so does one that leaves the files to another", output)
+
+    for part, row in (("oneshot_epoll", "wait_strategy"), ("wake_pipe", "interrupt_strategy")):
+        code, rows, output = run(program, part, "pairwise", "wait_strategy", "interrupt_strategy",
+                                 "4", "5")
+        expect(code == PASSED and rows[row][0] > 0 and rows["interrupt_strategy"][0] > 0 and
+               rows["4"][0] > 0, f"so does {part}", output)
 
     code, rows, output = run(program, "broken", "pairwise", "4", "8")
     expect(code == FAILED, "an engine that breaks a rule fails", output)

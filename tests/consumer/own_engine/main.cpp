@@ -1,7 +1,9 @@
-// Judges an engine of this program's own: main ENGINE [pairwise] [RULE...], see check_kit.py.
+// Judges a part of this program's own: main PART [pairwise] [RULE...], see check_kit.py.
 #include <baton/testing/conformance.hpp>
 #include <string_view>
 
+#include "oneshot_epoll.hpp"
+#include "wake_pipe.hpp"
 #include "wrapping_engine.hpp"
 
 int main(int argc, char** argv) {
@@ -16,6 +18,15 @@ int main(int argc, char** argv) {
   } else if (engine == "dying") {
     options.engines.push_back(
         {.name = "dying", .factory = wrapping_engine("dying", Fault::dies_in_shutdown)});
+  } else if (engine == "sockets") {
+    options.engines.push_back({.name = "sockets",
+                               .factory = wrapping_engine("sockets", Fault::takes_no_files),
+                               .sockets_only = true});
+  } else if (engine == "oneshot_epoll") {
+    options.wait_strategies.push_back(
+        {.name = own_parts::oneshot_epoll_name, .factory = own_parts::open_oneshot_epoll});
+  } else if (engine == "wake_pipe") {
+    options.interrupt_strategies.push_back({.name = "wake_pipe", .factory = open_wake_pipe});
   } else {
     options.engines.push_back({.name = std::string{engine}});
   }

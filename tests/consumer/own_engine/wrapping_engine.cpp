@@ -11,6 +11,11 @@ class WrappingEngine : public baton::Engine {
   WrappingEngine(std::unique_ptr<baton::Engine> inner, std::string_view name, Fault fault)
       : inner_(std::move(inner)), info_(inner_->info()), fault_(fault) {
     info_.name = name;
+    if (fault != Fault::takes_no_files) return;
+    for (const auto kind : {baton::OperationKind::read_file, baton::OperationKind::write_file,
+                            baton::OperationKind::sync_file}) {
+      info_.support[static_cast<std::size_t>(kind)] = baton::Support::unsupported;
+    }
   }
 
   [[nodiscard]] const baton::EngineInfo& info() const noexcept override { return info_; }

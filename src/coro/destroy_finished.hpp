@@ -1,0 +1,19 @@
+// The end of a task that nobody awaits.
+#pragma once
+
+#include <coroutine>
+#include <exception>
+
+namespace baton::detail {
+
+/// Destroys a coroutine that is done. What the destructor of one of its parameters throws counts as
+/// the task's exception, unless it has one already.
+inline void destroy_finished(std::coroutine_handle<> task, std::exception_ptr& exception) noexcept {
+  try {
+    task.destroy();
+  } catch (...) {
+    if (!exception) exception = std::current_exception();
+  }
+}
+
+}  // namespace baton::detail
