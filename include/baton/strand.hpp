@@ -4,10 +4,12 @@
 //   reading.set_strand(&strand), writing.set_strand(&strand);   // these two handlers exclude each
 //   other
 //
-// An operation that carries a strand is handed to it when it is dispatched. Either the strand is
-// free, and the dispatching thread runs the handler and owns the strand until it leaves; or it is
+// An operation that carries a strand is handed to it when a thread takes its result. Either the
+// strand is free, and that thread runs the handler and owns the strand until it leaves; or it is
 // not, and the operation is queued in it (by its own links: nothing is allocated) and run by the
-// owner when it leaves. So a thread is never blocked, and order of arrival is order of execution.
+// owner when it leaves. So a thread is never blocked. Order: what is posted, or complete, first is
+// run first, however many threads there are; in per_thread mode that holds for what belongs to one
+// lane, while results of two lanes come in the order in which their threads take them.
 //
 // Operations of several proactors may carry one strand. Each is run by threads of its own proactor:
 // when it is the turn of another's, the strand is handed to that proactor, and waits until somebody

@@ -169,7 +169,9 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
 }
 
 void Dispatcher::run_one(Operation& operation) BATON_NO_THREAD_SAFETY_ANALYSIS {
+  const bool runs = runner_.arrives(lane_, operation);
   look_round();
+  if (!runs) return;
   const bool timed = lane_.completed.empty() || taken_ % HandlerLength::one_in == 0;
   const std::int64_t begin = timed ? system_.monotonic_ns() : 0;
   ledger_.mutex.unlock(system_);
@@ -208,7 +210,8 @@ std::size_t Dispatcher::run_batch(std::size_t handlers_max) BATON_NO_THREAD_SAFE
   Handle* handle = nullptr;
   try {
     while (count < most && !stopped()) {
-      Operation* operation = batch_.next(handle);
+      Operation* operation =
+          batch_.next(handle, [this](Operation& next) { return runner_.arrives(lane_, next); });
       if (operation == nullptr) break;
       ++count;
       const bool timed = until_timed-- == 0;

@@ -38,7 +38,8 @@ void HandlerRunner::enter(Operation& operation) {
 Handle* HandlerRunner::run_with_more(Lane& lane, Operation& first, bool locks) {
   Operation* operation = &first;
   Strand* const strand = first.strand();
-  if (strand != nullptr && !enter_strand(lane, *strand, first)) return nullptr;
+  // With locks it has entered in arrives().
+  if (strand != nullptr && !locks && !enter_strand(lane, *strand, first)) return nullptr;
   for (std::size_t run_count = 1;; ++run_count) {
     Handle* handle = handle_of(*operation);
     BATON_PROBE2(handler_entry, operation, Access::completion(*operation));

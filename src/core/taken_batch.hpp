@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 
+#include "base/assert.hpp"
 #include "baton/operation_queue.hpp"
 #include "core/access.hpp"
 #include "os/system.hpp"
@@ -61,17 +62,21 @@ class TakenBatch {
 
   // -- by the owner, without the mutex ------------------------------------------------------------
 
-  /// `returned`: the handle of the handler that has just returned, or null. The next operation; or
-  /// null when there is none or the batch was recalled: then `returned` has not been noted.
-  /// REQUIRES: at most `capacity` calls for one batch.
-  [[nodiscard]] Operation* next(Handle* returned) noexcept {
+  /// `returned`: the handle of the handler that has just returned, or null. The next operation whose
+  /// handler runs now, which `arrives(operation)` says; or null when there is none or the batch was
+  /// recalled: then `returned` is not noted. REQUIRES: at most `capacity` calls for one batch.
+  template <typename Arrives>
+  [[nodiscard]] Operation* next(Handle* returned, Arrives arrives) noexcept {
     taking_.store(true, std::memory_order_seq_cst);
     Operation* operation = nullptr;
-    if (!recalled_.load(std::memory_order_seq_cst) && !queue_.empty()) {
-      if (returned != nullptr) returned_[returned_count_++] = returned;
-      operation = &queue_.pop_front();
-      if (!operation->has(Operation::internal)) ++counted_;
+    if (!recalled_.load(std::memory_order_seq_cst)) {
+      while (operation == nullptr && !queue_.empty()) {
+        operation = &queue_.pop_front();
+        if (!operation->has(Operation::internal)) ++counted_;
+        if (BATON_UNLIKELY(!arrives(*operation))) operation = nullptr;
+      }
     }
+    if (operation != nullptr && returned != nullptr) returned_[returned_count_++] = returned;
     // release: who recalls sees what was taken.
     taking_.store(false, std::memory_order_release);
     return operation;

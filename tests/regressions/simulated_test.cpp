@@ -2,6 +2,7 @@
 // under many schedules. Named after what they were.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "baton/connector.hpp"
 #include "baton/file.hpp"
 #include "baton/proactor.hpp"
+#include "baton/strand.hpp"
 #include "baton/stream_socket.hpp"
 #include "schedules.hpp"
 
@@ -382,6 +384,44 @@ TEST_P(EndlessHandler, BesideTwoSharedProcessors) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, EndlessHandler, testing::Values(2U, 3U));
+
+// The strand was entered after the results were taken, by whichever thread was faster.
+TEST(Regression, AStrandTookWhatWasPostedIntoItInAnyOrder) {
+  in_many_schedules(Faults::none(), [](World& here) {
+    Proactor proactor{config_of({.engine = "simulated"})};
+    Strand strand{proactor};
+    constexpr std::uint32_t count = 24;
+    struct Shared {
+      World& here;
+      Proactor& proactor;
+      std::vector<Operation> members = std::vector<Operation>(count);
+      std::vector<std::uint32_t> order = {};
+    } shared{.here = here, .proactor = proactor};
+    Operation first;
+    first.set_strand(&strand);
+    first.set_handler([to = &shared](Operation&) {
+      for (Operation& each : to->members) {
+        to->here.check(!to->proactor.post(each), "a post is taken");
+      }
+    });
+    for (std::uint32_t i = 0; i < count; ++i) {
+      shared.members[i].set_strand(&strand);
+      shared.members[i].set_tag(i);
+      shared.members[i].set_handler([to = &shared](Operation& self) {
+        to->order.push_back(self.tag());
+        if (to->order.size() == count) to->proactor.stop();
+      });
+    }
+    here.check(!proactor.post(first), "a post is taken");
+    {
+      const Thread one{here, [&] { proactor.run(); }};
+      const Thread two{here, [&] { proactor.run(); }};
+      const Thread three{here, [&] { proactor.run(); }};
+    }
+    here.check(std::is_sorted(shared.order.begin(), shared.order.end()),
+               "the order of posting is kept");
+  });
+}
 
 }  // namespace
 }  // namespace baton

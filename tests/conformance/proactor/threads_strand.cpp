@@ -1,5 +1,7 @@
 // Strands: handlers that never overlap, in order, without blocking a thread (DESIGN section 5).
+#include <algorithm>
 #include <stdexcept>
+#include <string>
 
 #include "baton/strand.hpp"
 #include "threads.hpp"
@@ -113,6 +115,44 @@ TEST_P(Strands, keep_the_order_of_arrival) {
   until.open();
   wait_until([&] { return inside.ran == count; });
   for (std::uint32_t i = 0; i < count; ++i) ASSERT_EQ(inside.order[i], i);
+}
+
+// The same while other threads take results, too: from inside, and of a stream's reads.
+TEST_P(Strands, keep_the_order_of_posts_under_three_threads) {
+  use(3);
+  Strand strand{proactor()};
+  Inside inside;
+  inside.strand = &strand;
+  constexpr std::uint32_t count = 3'000 / slowness;
+  std::vector<Operation*> members;
+  for (std::uint32_t i = 0; i < count; ++i) members.push_back(&member(strand, inside, i));
+  Operation& first = operation();
+  first.set_strand(&strand);
+  first.set_handler([this, &members](Operation&) {
+    for (Operation* each : members) EXPECT_FALSE(proactor().post(*each));
+  });
+  run(3);
+  ASSERT_FALSE(proactor().post(first));
+  wait_until([&] { return inside.ran == count; });
+  EXPECT_EQ(inside.overlaps, 0);
+  EXPECT_TRUE(std::is_sorted(inside.order.begin(), inside.order.end()));
+}
+
+TEST_P(Strands, keep_the_order_of_reads_under_three_threads) {
+  use(3);
+  Strand strand{proactor()};
+  Inside inside;
+  inside.strand = &strand;
+  Stream stream;
+  Handle* handle = adopt(stream.ours);
+  constexpr std::uint32_t count = 1'000 / slowness;
+  for (std::uint32_t i = 0; i < count; ++i) read_byte(handle, member(strand, inside, i));
+  run(3);
+  const std::string text(count, 'x');
+  send_all(stream.peer.get(), text.data(), text.size());
+  wait_until([&] { return inside.ran == count; });
+  EXPECT_EQ(inside.overlaps, 0);
+  EXPECT_TRUE(std::is_sorted(inside.order.begin(), inside.order.end()));
 }
 
 TEST_P(Strands, do_not_block_a_thread) {

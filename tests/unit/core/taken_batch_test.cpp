@@ -12,6 +12,9 @@
 namespace baton {
 namespace {
 
+// Nothing of the batch waits in a strand.
+bool at_once(Operation&) { return true; }
+
 TEST(TakenBatch, is_given_back_from_where_it_was_begun) {
   Operation operations[3];
   OperationQueue queue;
@@ -20,7 +23,7 @@ TEST(TakenBatch, is_given_back_from_where_it_was_begun) {
   batch.take(queue);
   EXPECT_TRUE(batch.out());
   EXPECT_TRUE(queue.empty());
-  EXPECT_EQ(batch.next(nullptr), &operations[0]);
+  EXPECT_EQ(batch.next(nullptr, at_once), &operations[0]);
   // A forked child sees what was not begun, in order.
   std::vector<const Operation*> seen;
   batch.for_each([&](const Operation& each) { seen.push_back(&each); });
@@ -29,7 +32,7 @@ TEST(TakenBatch, is_given_back_from_where_it_was_begun) {
   EXPECT_EQ(batch.recall(os::real_system(), queue, no_handle), 1U);
   EXPECT_FALSE(batch.out());
   EXPECT_EQ(queue.size(), 2U);
-  EXPECT_EQ(batch.next(nullptr), nullptr) << "it was recalled";
+  EXPECT_EQ(batch.next(nullptr, at_once), nullptr) << "it was recalled";
   while (!queue.empty()) queue.pop_front();
 }
 
