@@ -169,9 +169,8 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
 }
 
 void Dispatcher::run_one(Operation& operation) BATON_NO_THREAD_SAFETY_ANALYSIS {
-  const bool runs = runner_.arrives(lane_, operation);
+  if (!runner_.arrives(lane_, operation)) return;
   look_round();
-  if (!runs) return;
   const bool timed = lane_.completed.empty() || taken_ % HandlerLength::one_in == 0;
   const std::int64_t begin = timed ? system_.monotonic_ns() : 0;
   ledger_.mutex.unlock(system_);

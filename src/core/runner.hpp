@@ -21,9 +21,9 @@ class HandlerRunner {
     return BATON_UNLIKELY(os::fork_generation() != fork_generation_);
   }
 
-  /// Before run() with `locks`, in the critical section that takes `operation` out of the queue: what
-  /// was complete first is first in its strand, whichever thread is faster afterwards. False: it
-  /// waits in the strand, and may be another thread's by now.
+  /// Before run() with `locks`, in the critical section that takes `operation` out of the queue:
+  /// what was complete first is first in its strand, whichever thread is faster afterwards. False:
+  /// it waits in the strand, and may be another thread's by now.
   [[nodiscard, gnu::always_inline]] bool arrives(Lane& lane, Operation& operation) noexcept {
     return BATON_LIKELY(operation.strand() == nullptr) ||
            enter_strand(lane, *operation.strand(), operation);

@@ -62,9 +62,10 @@ class TakenBatch {
 
   // -- by the owner, without the mutex ------------------------------------------------------------
 
-  /// `returned`: the handle of the handler that has just returned, or null. The next operation whose
-  /// handler runs now, which `arrives(operation)` says; or null when there is none or the batch was
-  /// recalled: then `returned` is not noted. REQUIRES: at most `capacity` calls for one batch.
+  /// `returned`: the handle of the handler that has just returned, or null. The next operation
+  /// whose handler runs now, which `arrives(operation)` says; or null when there is none or the
+  /// batch was recalled: then `returned` is not noted. REQUIRES: at most `capacity` calls for one
+  /// batch.
   template <typename Arrives>
   [[nodiscard]] Operation* next(Handle* returned, Arrives arrives) noexcept {
     taking_.store(true, std::memory_order_seq_cst);
