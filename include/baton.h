@@ -37,7 +37,8 @@
  *
  * Threads. Every function may be called by any thread at any time, unless it says otherwise.
  * With a configuration in per_thread mode a thread in baton_wait holds a lane and brings the
- * completions of what is at home there: as many threads as lanes must come by, again and again.
+ * completions of what is at home there, and of lanes that no thread is in. While other threads
+ * wait, a lane whose thread is between two calls is theirs after a few milliseconds.
  * (io_uring is then opened in its form for changing threads; a configuration that says
  * profile=pinned must keep its threads to the end, and close from the only one.) Safe inside a
  * signal handler are baton_poll, baton_status, baton_glance, baton_pool_give and baton_version, no
@@ -400,7 +401,7 @@ BATON_API int baton_start(baton_proactor* proactor, const baton_operation* opera
 
 /* Waits until there are completions and brings up to max of them; answers how many. 0: the time is
  * over (0 ns: looked only; negative: no time-out), or baton_wake was called. -BATON_STOPPED after
- * baton_stop; -BATON_TOO_MANY_THREADS in per_thread mode when every lane has its thread. */
+ * baton_stop. In per_thread mode a thread for which there is no lane waits until there is one. */
 BATON_API int baton_wait(baton_proactor* proactor, baton_completion* out, int max,
                          int64_t timeout_ns);
 

@@ -129,13 +129,7 @@ int Bridge::handle_events(Deadline deadline) {
     explicit Current(Call& now) noexcept { current_call = &now; }
     ~Current() { current_call = current_call->outer; }
   } const current{call};
-  try {
-    return turn(call, deadline);
-  } catch (const std::system_error& error) {
-    if (error.code() != errc::too_many_threads || call.dispatched > 0) throw;
-    errno = EAGAIN;
-    return -1;
-  }
+  return turn(call, deadline);
 }
 
 int Bridge::turn(Call& call, Deadline deadline) {

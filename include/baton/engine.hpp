@@ -71,7 +71,7 @@ enum class Support : std::uint8_t {
 enum class LeaderRule : std::uint8_t {
   any,     ///< any thread may wait next: fit for shared mode
   steady,  ///< any thread may wait next, but a change is dear: not for shared mode
-  pinned   ///< one thread for ever: the one that calls wait (and then submit) first
+  pinned   ///< one thread: the one that calls wait (and then submit) first, until unpin()
 };
 
 /// "any", "steady" or "pinned".
@@ -94,7 +94,8 @@ enum class Glance : std::uint8_t {
   something     ///< a look now would bring completions, or let the kernel bring some
 };
 
-/// Facts, fixed once the engine is open. The core decides by these, never by the name.
+/// Facts, fixed once the engine is open, but for what unpin() changes. The core decides by these,
+/// never by the name.
 struct EngineInfo {
   std::string_view name;
   Support support[operation_kinds] = {};
@@ -198,6 +199,16 @@ class BATON_EXPORT Engine {
   virtual void wait(OperationQueue& completed, Deadline deadline) noexcept = 0;
 
   virtual void interrupt() noexcept = 0;
+
+  /// Of an engine whose leader_rule is pinned, by the thread that waits there, or by any if none
+  /// has: from now on leader_rule is any, and what is in flight goes on. Appends what has completed
+  /// meanwhile, also where it fails; an interrupt may be lost. May wait for transfers of files that
+  /// the system has begun. False: the engine stays bound to its thread, by its nature, by its
+  /// configuration (profile=pinned) or for want of memory.
+  virtual bool unpin(OperationQueue& completed) noexcept {
+    static_cast<void>(completed);
+    return false;
+  }
 
   /// Readable when wait would not block; invalid_handle if there is none (the wait of a thread that
   /// leads several processors is then sliced).

@@ -4,8 +4,7 @@
 //
 //   Proactor proactor{Config::from_environment()};
 //   ... start something ...
-//   proactor.run();   // in as many threads as you like (per_thread: as many as there are
-//   processors)
+//   proactor.run();   // in as many threads as you like
 //
 // The written contract, the same on every engine, is in docs/guide/contract.md.
 // In short: a start that succeeds gives exactly one completion, never inside start; the operation
@@ -133,8 +132,10 @@ class BATON_EXPORT Proactor {
   // -- driving ------------------------------------------------------------------------------------
 
   /// Runs handlers until stop(). An exception that a handler lets out leaves run() after the baton
-  /// has been handed over; run() may be called again. per_thread: the thread takes a free lane; one
-  /// too many throws std::system_error(errc::too_many_threads).
+  /// has been handed over; run() may be called again. per_thread: the thread takes a free lane, and
+  /// leads those that have work and no thread besides; where all have their threads it stands by.
+  /// Throws std::system_error(errc::wrong_thread) with profile=pinned, when a lane has work and no
+  /// thread has come for it in a second, or when the lane is another thread's.
   void run();
   /// At most one handler, waiting until the deadline for one. True if one ran.
   bool run_one(Deadline deadline = Deadline::never());

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <bitset>
 #include <system_error>
 #include <utility>
 
@@ -32,7 +33,8 @@ Proactor::Core::Core(Config configuration, const os::System& system, std::uint32
       task_exceptions(system),
       system_(system),
       per_thread_(lanes > 0),
-      ledger_(system, handles_max, lanes > 0) {
+      ledger_(system, handles_max, lanes > 0),
+      crew_(ledger_, loops_, stopped_, *this) {
   os::count_forks();
   os::in_forked_child.store(LaneLoop::stop_in_forked_child, std::memory_order_relaxed);
   const std::uint32_t count = std::max(lanes, 1U);
@@ -82,36 +84,12 @@ std::size_t Proactor::Core::turn(Deadline deadline, std::size_t handlers_max, bo
                                  bool for_good) {
   if (forked()) throw std::system_error(make_error_code(errc::after_fork));
   if (!per_thread_) return dispatcher_->turn(deadline, handlers_max, return_after);
-  struct Visit {
-    LaneLoop* loop;
-    bool for_good;
-    ~Visit() { loop->leave(for_good); }
-  } const visit{enter_a_lane(), for_good};
-  return visit.loop->turn(deadline, handlers_max, return_after);
-}
-
-// The lane that this thread has already, else the first that is free.
-LaneLoop* Proactor::Core::enter_a_lane() {
-  for (const auto& loop : loops_) {
-    if (loop->mine() && loop->enter()) return loop.get();
-  }
-  for (const auto& loop : loops_) {
-    if (loop->owned_by_this_thread() && loop->enter()) return loop.get();
-  }
-  for (const auto& loop : loops_) {
-    if (loop->enter()) return loop.get();
-  }
-  for (const auto& loop : loops_) {
-    if (!loop->kept()) continue;
-    throw std::system_error(make_error_code(errc::wrong_thread),
-                            "the processor is pinned to the thread that has driven it before");
-  }
-  throw std::system_error(make_error_code(errc::too_many_threads),
-                          "every processor has its thread; raise `threads` in the configuration");
+  return crew_.turn(deadline, handlers_max, return_after, for_good);
 }
 
 void Proactor::Core::refuse(Refusing what) noexcept {
-  ledger_.refusing.store(what, std::memory_order_release);
+  // seq_cst: a drain then looks who leads, and who comes to lead looks here.
+  ledger_.refusing.store(what, std::memory_order_seq_cst);
   for (const auto& loop : loops_) loop->call_attention();
 }
 
@@ -121,10 +99,13 @@ void Proactor::Core::stop() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   // lanes would be stopped and others not.
   const os::LockGuard lock{ledger_.mutex, system_, !per_thread_};
   const os::LockGuard alone{stop_mutex_, system_, per_thread_};
-  stopped_.store(true, std::memory_order_release);
+  stopped_.store(true, std::memory_order_seq_cst);
   refuse(Refusing::everything);
-  for (const auto& loop : loops_) loop->stop();
-  if (!per_thread_) dispatcher_->stop_locked();
+  if (per_thread_) {
+    crew_.stop();
+  } else {
+    dispatcher_->stop_locked();
+  }
 }
 
 void Proactor::Core::restart() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
@@ -136,7 +117,6 @@ void Proactor::Core::restart() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   ledger_.draining.store(false);
   refuse(Refusing::nothing);
   stopped_.store(false, std::memory_order_release);
-  for (const auto& loop : loops_) loop->restart();
   dispatcher_->restart();
 }
 
@@ -149,7 +129,9 @@ void Proactor::Core::drain(Deadline deadline) noexcept BATON_NO_THREAD_SAFETY_AN
   refuse(Refusing::accepts);
   set_drain_deadline(deadline, false);
   if (per_thread_) {
-    for (const auto& loop : loops_) loop->ask(LaneRequests::cancel_accepts);
+    for (const auto& loop : loops_) {
+      if (loop->may_have_something()) loop->ask(LaneRequests::cancel_accepts);
+    }
     return;
   }
   const os::LockGuard lock{ledger_.mutex, system_};
@@ -558,7 +540,7 @@ void Proactor::Core::cancel_all() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
     if (loop->mine()) {
       loop->take_mail();
       ledger_.cancel_all(loop->lane());
-    } else {
+    } else if (loop->may_have_something()) {
       loop->ask(LaneRequests::cancel_all);
     }
   }
@@ -598,21 +580,37 @@ CancelWait Proactor::Core::cancel_wait(Operation& operation, std::uint32_t activ
 
 std::uint32_t Proactor::Core::home_of(Home home) noexcept {
   if (!per_thread_) return 0;
-  const auto count = static_cast<std::uint32_t>(lanes_.size());
+  const std::uint32_t count = lanes();
   if (home.lane < count) return home.lane;
   const std::uint32_t here = current_lane();
   AcceptPolicy policy = AcceptPolicy::same_thread;
   if (home.lane == Home::by_policy) policy = config.accept_policy;
-  if (policy == AcceptPolicy::same_thread && here < count) return here;
-  if (policy == AcceptPolicy::least_loaded) {
-    const auto least =
-        std::min_element(lanes_.begin(), lanes_.end(), [](const auto& a, const auto& b) {
-          return a->open_handles.load(std::memory_order_relaxed) <
-                 b->open_handles.load(std::memory_order_relaxed);
-        });
-    return (*least)->index;
+  if (policy == AcceptPolicy::same_thread && here < count) return crew_.home_beside(here);
+  return pick_lane(policy == AcceptPolicy::least_loaded);
+}
+
+// Of those that have a thread, if there are any: the next, or the one with the fewest handles.
+std::uint32_t Proactor::Core::pick_lane(bool least_loaded) noexcept {
+  const std::uint32_t count = lanes();
+  if (count == 1) return 0;
+  std::bitset<limits::lanes_max> choice;
+  for (std::uint32_t lane = 0; lane < count; ++lane) choice[lane] = crew_.has_thread(lane);
+  for (std::uint32_t lane = 0; choice.none() && lane < count; ++lane) choice[lane] = true;
+  const auto handles = [&](std::uint32_t lane) {
+    return lanes_[lane]->open_handles.load(std::memory_order_relaxed);
+  };
+  // How many to pass over; none, where the handles decide.
+  std::size_t steps =
+      least_loaded ? 0 : next_lane_.fetch_add(1, std::memory_order_relaxed) % choice.count();
+  std::uint32_t found = count;
+  for (std::uint32_t lane = 0; lane < count; ++lane) {
+    if (!choice[lane]) continue;
+    if (found == count || (least_loaded ? handles(lane) < handles(found) : steps > 0)) {
+      if (found != count && !least_loaded) --steps;
+      found = lane;
+    }
   }
-  return next_lane_.fetch_add(1, std::memory_order_relaxed) % count;
+  return found;
 }
 
 std::uint32_t Proactor::Core::current_lane() const noexcept {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "baton/proactor.hpp"
+#include "core/crew.hpp"
 #include "core/dispatcher.hpp"
 #include "core/lane_loop.hpp"
 #include "core/ledger.hpp"
@@ -80,6 +81,7 @@ class Proactor::Core final : public HandlerRunner {
   // -- HandlerRunner ------------------------------------------------------------------------------
 
   void lane_is_quiet(Lane& lane) noexcept override;
+  void lane_needs_leader() noexcept override { crew_.find_leader(); }
 
   const Config config;
   std::string explanation;
@@ -111,7 +113,7 @@ class Proactor::Core final : public HandlerRunner {
   void look_under_the_mutex(const PendingQuery& query, PendingReport& report);
   void ask_lanes(const PendingQuery& query, PendingReport& report);
   [[nodiscard]] std::uint32_t home_of(Home home) noexcept;
-  LaneLoop* enter_a_lane();
+  [[nodiscard]] std::uint32_t pick_lane(bool least_loaded) noexcept;
   void finish_everything() noexcept;
   [[nodiscard]] bool everything_finished() noexcept;
   static void deliver_to_lanes(void* self, OperationQueue& finished);
@@ -128,6 +130,7 @@ class Proactor::Core final : public HandlerRunner {
   std::atomic<std::uint32_t> next_lane_{0};
   Lane between_lanes_;  // per_thread: for the counters of the team's dedicated processors
   std::atomic<bool> stopped_{false};
+  Crew crew_;
   std::atomic<bool> finishing_{false};  // the destructor is at work
   os::Mutex stop_mutex_;                // of per_thread teams, after the ledger's: see stop()
   // The deadline of a drain, on a timer of our own: a drain needs no memory. The timer may outlive

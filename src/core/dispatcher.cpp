@@ -66,7 +66,7 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
                              bool return_after_handlers) BATON_NO_THREAD_SAFETY_ANALYSIS {
   ledger_.mutex.lock(system_);
   if (++next_member_ == 0) ++next_member_;
-  Member me{next_member_};
+  Member me{next_member_, stops_};
   const Inside link{this, me.number, inside_chain()};
   set_inside_chain(&link);
   struct Unlink {
@@ -81,12 +81,12 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
   if (return_after_handlers && handlers_max == 0) {
     handlers_max = std::max(lane_.completed.size(), limits::handlers_per_look);
   }
-  while (!stopped()) {
+  while (!ended(me)) {
     check_seats(me);
     run_closures();
     ledger_.expire(lane_, lane_.timers.empty() ? Deadline::immediately() : ledger_.now());
     if (drained()) runner_.lane_is_quiet(lane_);
-    if (stopped() || (handlers_max != 0 && handlers >= handlers_max)) break;
+    if (ended(me) || (handlers_max != 0 && handlers >= handlers_max)) break;
     // Work that posts itself must not starve I/O, nor must short turns one after the other.
     if (lane_.look_is_due()) {
       lane_.unlooked = 0;
@@ -316,7 +316,7 @@ void Dispatcher::lead(Member& me, Deadline deadline) BATON_NO_THREAD_SAFETY_ANAL
 // Sleeps until woken: as the understudy with a time-out, if the role is free, else for good.
 void Dispatcher::rest(Member& me, Deadline deadline, bool& late) BATON_NO_THREAD_SAFETY_ANALYSIS {
   check_seats(me);
-  if (stopped()) return;  // it came while the mutex was free
+  if (ended(me)) return;  // it came while the mutex was free
   if (understudy_ == nullptr) {
     understudy_ = &me;
     me.rest = Rest::understudy;
@@ -348,7 +348,7 @@ void Dispatcher::rest(Member& me, Deadline deadline, bool& late) BATON_NO_THREAD
     late = !deadline.is_never() && now >= deadline;
     const bool timers_due = timekeeper_ == &me && lane_.timers.nearest() <= now;
     const bool look_due = me.rest == Rest::understudy && now >= next_look(me);
-    if (late || stopped() || (timers_due && !look_due)) {
+    if (late || ended(me) || (timers_due && !look_due)) {
       // Timers that are due more often than it looks must not put its look off for ever.
       me.keeps_notes = me.rest == Rest::understudy;
       if (me.rest == Rest::understudy) understudy_ = nullptr;
@@ -754,6 +754,7 @@ bool Dispatcher::run_closures() BATON_NO_THREAD_SAFETY_ANALYSIS {
 
 void Dispatcher::stop_locked() noexcept {
   stopped_.store(true, std::memory_order_release);
+  ++stops_;
   while (sleepers_ != nullptr) wake_follower();
   if (understudy_ != nullptr) wake_understudy();
   for (Processor* processor : processors_) {

@@ -96,8 +96,9 @@ class Dispatcher {
 
   /// A thread inside turn(); lives on its stack.
   struct Member {
-    explicit Member(std::uint32_t id) : number(id) {}
+    Member(std::uint32_t id, std::uint32_t stops_before) : number(id), stops(stops_before) {}
     const std::uint32_t number;  // never 0
+    const std::uint32_t stops;   // Dispatcher::stops_ when it came
     Rest rest = Rest::awake;
     bool timekeeper = false;
     os::ParkingSlot slot;
@@ -190,7 +191,13 @@ class Dispatcher {
   Deliver deliver_ = nullptr;
   void* deliver_context_ = nullptr;
 
+  /// It is stopped, or was since this thread came: a restart is for those who come then.
+  [[nodiscard]] bool ended(const Member& me) const noexcept BATON_REQUIRES(ledger_.mutex) {
+    return stopped() || me.stops != stops_;
+  }
+
   std::atomic<bool> stopped_{false};
+  std::uint32_t stops_ BATON_GUARDED_BY(ledger_.mutex) = 0;
   std::atomic<bool> threads_ending_{false};
 
   // Guarded by ledger_.mutex:

@@ -1,4 +1,4 @@
-// One thread, one lane.
+// A lane and its leader.
 #include "core/lane_loop.hpp"
 
 #include <errno.h>
@@ -27,6 +27,13 @@ struct MailedState {
 constexpr std::size_t handlers_per_clock = 32;
 constexpr unsigned brief_turns_max = 8;
 
+using namespace std::chrono_literals;
+
+// How long a lane waits for its own thread: for one that has left handle_events() and its kin, and
+// is about to come back; and, before its engine is unbound for good, for one that has yet to come.
+constexpr Duration patience = 5ms;
+constexpr Duration pinned_patience = 20ms;
+
 }  // namespace
 
 LaneLoop::LaneLoop(Ledger& ledger, Lane& lane, HandlerRunner& runner) noexcept
@@ -37,55 +44,107 @@ LaneLoop::LaneLoop(Ledger& ledger, Lane& lane, HandlerRunner& runner) noexcept
       clock_(ledger.system(), lane.clock, lane.counters.handler_ns_max,
              lane.counters.slow_handlers) {}
 
-// -- ownership ------------------------------------------------------------------------------------
+// -- leading --------------------------------------------------------------------------------------
 
-bool LaneLoop::enter() noexcept {
+// The mark of a stop goes before the caller looks whether the proactor is stopped: a stop writes
+// these in the other order, so that one of them is seen.
+bool LaneLoop::enter(CrewMember* member, Led how) noexcept {
   const std::uint64_t self = system_.thread_self();
-  std::uint64_t nobody = 0;
-  // acquire: what the last owner left behind is visible.
-  if (!owner_.compare_exchange_strong(nobody, self, std::memory_order_acquire) && nobody != self) {
-    return false;
-  }
-  ++depth_;
-  inside_.store(true, std::memory_order_relaxed);
+  std::uint64_t seen = owner_.load(std::memory_order_seq_cst);
+  do {
+    if (seen != 0 && seen != self && (seen & loaned) == 0) return false;
+    // acquire: what the last leader left behind is visible.
+  } while (!owner_.compare_exchange_weak(seen, self, std::memory_order_seq_cst,
+                                         std::memory_order_relaxed));
+  ending_.store(0, std::memory_order_seq_cst);
+  sleep_.wake_up();
+  touched_.store(true, std::memory_order_relaxed);
+  member_.store(member, std::memory_order_relaxed);
+  led_.store(how, std::memory_order_seq_cst);
   return true;
 }
 
+// An engine that is bound to its thread can let go of it, or ends what it holds. Where neither will
+// do - the thread is about to come back - the thread keeps the lane.
 void LaneLoop::leave(bool for_good) noexcept {
-  BATON_ASSERT(depth_ > 0);
-  if (--depth_ > 0 || runner_.forked()) return;
+  if (runner_.forked()) return;
+  BATON_ASSERT(driven());
   // What its handlers have started waits for the next wait, which may never come.
   for (Processor* processor : own_) processor->engine->flush();
-  inside_.store(false, std::memory_order_relaxed);
-  if (!pinned()) {
-    owner_.store(0, std::memory_order_release);
-  } else if (for_good) {
-    let_go();
-    kept_lane_.forget();
-  } else {  // the engine knows only this thread
-    kept_lane_.keep([](void* self) { static_cast<LaneLoop*>(self)->let_go(); }, this);
+  member_.store(nullptr, std::memory_order_relaxed);
+  left_by_.store(for_good ? 0 : system_.thread_self(), std::memory_order_relaxed);
+  if (BATON_UNLIKELY(pinned()) && started() > 0 && !unpin()) {
+    if (!for_good) {
+      left_something_.store(true, std::memory_order_relaxed);
+      led_.store(Led::no, std::memory_order_seq_cst);
+      kept_lane_.keep([](void* self) { static_cast<LaneLoop*>(self)->its_thread_ends(); }, this);
+      return;
+    }
+    drain_pinned();
   }
+  if (BATON_UNLIKELY(pinned())) kept_lane_.forget();
+  let_go();
 }
 
-bool LaneLoop::pinned() const noexcept {
-  return std::any_of(own_.begin(), own_.end(), [](const Processor* processor) {
-    return processor->info.leader_rule == LeaderRule::pinned;
-  });
-}
-
+// Nothing but what is atomic is touched after this: the next leader may be there.
 void LaneLoop::let_go() noexcept {
+  const bool rests = at_rest();
+  left_something_.store(!rests, std::memory_order_relaxed);
+  const bool comes_back = left_by_.load(std::memory_order_relaxed) != 0;
+  unled_since_ns_.store(comes_back && !rests ? system_.monotonic_coarse_ns() : 0,
+                        std::memory_order_relaxed);
+  sleep_.go();
+  led_.store(Led::no, std::memory_order_seq_cst);
+  owner_.store(0, std::memory_order_seq_cst);
+}
+
+void LaneLoop::its_thread_ends() noexcept {
   drain_pinned();
-  owner_.store(0, std::memory_order_release);
+  left_by_.store(0, std::memory_order_relaxed);
+  let_go();
+  if (has_something()) runner_.lane_needs_leader();
 }
 
 void LaneLoop::take_over() noexcept {
   kept_lane_.forget();
   owner_.store(system_.thread_self(), std::memory_order_relaxed);
-  depth_ = 1;
+  led_.store(Led::at_home, std::memory_order_relaxed);
+  sleep_.wake_up();
 }
 
-bool LaneLoop::owned_by_this_thread() const noexcept {
-  return owner_.load(std::memory_order_relaxed) == system_.thread_self();
+Deadline LaneLoop::free_from(Deadline now) noexcept {
+  if (was_left_by_this_thread()) return Deadline::immediately();
+  std::int64_t since = unled_since_ns_.load(std::memory_order_relaxed);
+  if (since == 0) {
+    if (!pinned()) return Deadline::immediately();
+    unled_since_ns_.compare_exchange_strong(since, now.ns(), std::memory_order_relaxed);
+    since = unled_since_ns_.load(std::memory_order_relaxed);
+  }
+  return Deadline::after(pinned() ? pinned_patience : patience, Deadline::at_ns(since));
+}
+
+bool LaneLoop::unpin() noexcept {
+  if (!pinned()) return true;
+  for (Processor* processor : own_) {
+    if (processor->info.leader_rule != LeaderRule::pinned) continue;
+    OperationQueue finished;
+    const bool done = processor->engine->unpin(finished);
+    if (!finished.empty()) be_at_work();
+    ledger_.account(*processor, finished);
+    ledger_.take_back_all(lane_, finished);
+    if (!done) return false;
+  }
+  pinned_.store(false, std::memory_order_relaxed);
+  return true;
+}
+
+bool LaneLoop::has_something() const noexcept {
+  return left_something_.load(std::memory_order_relaxed) || lane_.has_mail() ||
+         lane_.requests.any();
+}
+
+bool LaneLoop::at_rest() const noexcept {
+  return quiet() && lane_.timers.empty() && !lane_.requests.any();
 }
 
 void LaneLoop::cancel_and_close_everything() noexcept {
@@ -130,9 +189,9 @@ inline std::size_t LaneLoop::run_batch(std::size_t handlers_max) {
       const std::size_t more = run_some(std::min(most - ran, handlers_per_clock));
       mark = clock_.end(mark, more);
       ran += more;
-    } while (!lane_.completed.empty() && ran < most && !stopped());
+    } while (!lane_.completed.empty() && ran < most && !ending());
     if (BATON_LIKELY(ran < most) || ran == handlers_max || turns == brief_turns_max ||
-        lane_.completed.empty() || stopped() || !clock_.were_brief(begin, mark)) {
+        lane_.completed.empty() || ending() || !clock_.were_brief(begin, mark)) {
       return ran;
     }
     most = std::min(handlers_max, most + limits::handlers_per_look);
@@ -157,7 +216,7 @@ inline std::size_t LaneLoop::run_some(std::size_t handlers_max) {
         if (!operation.has(Operation::internal)) lane.counters.completed.add();
         ledger_.handler_returned(lane, runner.run(lane, operation, false));
       }
-    } while (--left > 0 && !lane.completed.empty() && !stopped());
+    } while (--left > 0 && !lane.completed.empty() && !ending());
   } catch (...) {
     lane.counters.exceptions.add();
     throw;
@@ -213,7 +272,7 @@ inline void LaneLoop::wait(Deadline deadline) noexcept {
   sleep_.fall_asleep();
   // seq_cst, all of them: see sleep_word.hpp.
   const bool mail =
-      lane.has_mail() || lane.requests.any() || stopped_.load(std::memory_order_seq_cst);
+      lane.has_mail() || lane.requests.any() || ending_.load(std::memory_order_seq_cst) != 0;
   if (BATON_UNLIKELY(mail)) call_attention();  // its sender may not have come to that yet
   Deadline until = mail ? Deadline::immediately() : deadline;
   if (BATON_UNLIKELY(!lane.timers.empty())) until = std::min(until, lane.timers.nearest());
@@ -223,6 +282,21 @@ inline void LaneLoop::wait(Deadline deadline) noexcept {
     reap(until);
   }
   sleep_.wake_up();
+}
+
+void LaneLoop::wait_alone(Deadline deadline) noexcept { wait(deadline); }
+
+// As wait(), but for the call that sleeps.
+Deadline LaneLoop::prepare_wait(Deadline deadline) noexcept {
+  start_what_is_deferred();
+  for (Processor* processor : own_) processor->engine->flush();
+  if (!lane_.completed.empty() || lane_.closable != nullptr) deadline = Deadline::immediately();
+  sleep_.fall_asleep();
+  if (lane_.has_mail() || lane_.requests.any() || ending_.load(std::memory_order_seq_cst) != 0) {
+    call_attention();  // its sender may not have come to that yet
+    deadline = Deadline::immediately();
+  }
+  return lane_.timers.empty() ? deadline : std::min(deadline, lane_.timers.nearest());
 }
 
 std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
@@ -249,7 +323,7 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
   }
   if (handlers_max == 0) handlers_max = ~std::size_t{0};
   std::size_t left = handlers_max;
-  while (!stopped()) {
+  while (!ending()) {
     // Short turns one after the other, and what completes in its start, must not starve I/O.
     if (BATON_UNLIKELY(lane_.look_is_due())) wait(Deadline::immediately());
     take_mail();
@@ -263,7 +337,7 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
       const std::size_t ran = run_batch(left);
       left -= ran;
       lane_.unlooked += ran;
-      if (left == 0 || stopped()) break;
+      if (left == 0 || ending()) break;
     }
     if (BATON_UNLIKELY(return_after_handlers) && lane_.completed.empty() &&
         (late || left < handlers_max)) {
@@ -272,7 +346,7 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
     run_closures();
     if (ledger_.draining.load(std::memory_order_relaxed)) {
       if (quiet()) be_quiet();
-      if (stopped()) break;
+      if (ending()) break;
     }
     wait(deadline);
     if (BATON_UNLIKELY(return_after_handlers)) {
@@ -436,53 +510,64 @@ void LaneLoop::mail(Operation& operation) noexcept {
   lane_.mailed.fetch_add(1, std::memory_order_relaxed);
   const bool first = lane_.mailbox.push(operation);
   call_attention();
-  if (first) wake();
+  if (first) wake_or_find_leader();
 }
 
 void LaneLoop::mail_back(Operation& operation) noexcept {
   const bool first = lane_.returned.push(operation);
   call_attention();
-  if (first) wake();
+  if (first) wake_or_find_leader();
 }
 
 void LaneLoop::ask(LaneRequests::Wish wish) noexcept {
   lane_.requests.ask(wish);
   call_attention();
-  wake();
+  wake_or_find_leader();
 }
 
 void LaneLoop::ask(Handle& handle, LaneRequests::Asked asked) noexcept {
   lane_.requests.ask(handle, asked);
   call_attention();
-  wake();
+  wake_or_find_leader();
 }
 
 bool LaneLoop::ask(std::shared_ptr<PendingInquiry> inquiry) noexcept {
   if (!lane_.requests.ask(std::move(inquiry), system_)) return false;
   call_attention();
-  wake();
+  wake_or_find_leader();
   return true;
 }
 
-void LaneLoop::wake() noexcept {
-  if (sleep_.notify()) {
+void LaneLoop::wake_or_find_leader() noexcept {
+  if (wake() == SleepWord::Needs::owner) runner_.lane_needs_leader();
+}
+
+SleepWord::Needs LaneLoop::wake() noexcept {
+  const SleepWord::Needs needs = sleep_.notify();
+  if (needs == SleepWord::Needs::interrupt) {
     BATON_PROBE2(interrupt_sent, own_.front()->index, lane_.index);
     own_.front()->engine->interrupt();
     wakes_sent_.fetch_add(1, std::memory_order_relaxed);
   } else {
     wakes_suppressed_.fetch_add(1, std::memory_order_relaxed);
   }
+  return needs;
 }
 
 void LaneLoop::stop() noexcept {
-  stopped_.store(true, std::memory_order_seq_cst);
+  ending_.fetch_or(stop_asked, std::memory_order_seq_cst);
+  wake();
+}
+
+void LaneLoop::ask_to_regroup() noexcept {
+  ending_.fetch_or(regroup_asked, std::memory_order_seq_cst);
   wake();
 }
 
 // Its handlers have returned before it is asked whether to go on.
 void LaneLoop::stop_in_forked_child() noexcept {
   for (const Inside* inside = inside_chain(); inside != nullptr; inside = inside->outer) {
-    inside->loop->stopped_.store(true, std::memory_order_relaxed);
+    inside->loop->ending_.store(stop_asked, std::memory_order_relaxed);
   }
 }
 

@@ -1,13 +1,14 @@
-// LaneLoop: the life of one thread in per_thread mode. It owns a lane and that lane's processors:
-// no lock and no atomic read-modify-write on the way of an operation. Everybody else - starters
-// before run(), other threads, dedicated processors of the same team - leaves operations in the
-// mailbox, and requests in a list.
+// LaneLoop: a lane of per_thread mode, its processors, and what the thread that leads it does. That
+// thread alone touches them: no lock and no atomic read-modify-write on the way of an operation.
+// Everybody else - starters before run(), other threads, dedicated processors of the same team -
+// leaves operations in the mailbox, and requests in a list. Crew says which thread leads which.
 //
 // The one tricky piece is going to sleep: see sleep_word.hpp.
 #pragma once
 
 #include <cerrno>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/probes.hpp"
@@ -21,55 +22,116 @@
 namespace baton {
 
 class HandlerRunner;
+struct CrewMember;
 
 class LaneLoop {
  public:
+  /// How a lane is led: by a thread that is at home in it, or by one that has another home.
+  enum class Led : std::uint8_t { no, at_home, besides };
+
   LaneLoop(Ledger& ledger, Lane& lane, HandlerRunner& runner) noexcept;
   LaneLoop(const LaneLoop&) = delete;
   LaneLoop& operator=(const LaneLoop&) = delete;
 
   void add(Processor& processor) {
     own_.push_back(&processor);
+    if (processor.info.leader_rule == LeaderRule::pinned) pinned_.store(true);
     only_ = own_.size() == 1 ? &processor : nullptr;
   }
 
-  /// The calling thread becomes the owner; false when another thread is. May be nested.
-  bool enter() noexcept;
-  /// Gives the lane up; a pinned engine is drained first (`for_good`), or stays with this thread.
+  /// The calling thread becomes the leader; false when another thread is, or keeps the lane. One
+  /// that is loaned is taken from its leader.
+  bool enter(CrewMember* member, Led how) noexcept;
+  /// Gives the lane up; what is pending stays. Where the engine cannot be led by another thread, it
+  /// is drained first (`for_good`), or the lane is kept for this thread.
   void leave(bool for_good) noexcept;
   /// For the destructor: no thread is inside any more, whoever owned the lane.
   void take_over() noexcept;
-  /// The calling thread kept the lane when it left (a pinned engine).
-  [[nodiscard]] bool owned_by_this_thread() const noexcept;
-  /// Nobody is inside, but a thread that was has kept it (a pinned engine).
+  /// Nobody leads, but a thread that did has kept it (a pinned engine).
   [[nodiscard]] bool kept() const noexcept {
     // Any other lane may look like that for a moment, while its thread comes or goes.
-    return pinned() && owner_.load(std::memory_order_relaxed) != 0 &&
-           !inside_.load(std::memory_order_relaxed);
+    return pinned() && owner_.load(std::memory_order_relaxed) != 0 && !driven();
   }
-  /// A thread is inside.
-  [[nodiscard]] bool driven() const noexcept { return inside_.load(std::memory_order_relaxed); }
+  /// Leader of several lanes: while it is in another, this one may be taken by a thread that has
+  /// none; claim() tells that it was.
+  void loan() noexcept { owner_.store(system_.thread_self() | loaned, std::memory_order_seq_cst); }
+  bool claim() noexcept { return is_held() || claim_loaned(); }
+  bool claim_loaned() noexcept {
+    std::uint64_t mine = system_.thread_self() | loaned;
+    return owner_.compare_exchange_strong(mine, mine & ~loaned, std::memory_order_acquire,
+                                          std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool is_held() const noexcept {
+    return owner_.load(std::memory_order_relaxed) == system_.thread_self();
+  }
+  /// Leader.
+  void be_home() noexcept { led_.store(Led::at_home, std::memory_order_seq_cst); }
+  /// seq_cst, both ways: who leaves something looks here for a leader, and who comes to lead looks
+  /// for what was left (Crew).
+  [[nodiscard]] Led led() const noexcept { return led_.load(std::memory_order_seq_cst); }
+  [[nodiscard]] bool driven() const noexcept { return led() != Led::no; }
+  /// Nobody leads or has kept it, and there is something to do.
+  [[nodiscard]] bool needs_leader() const noexcept {
+    return !driven() && !kept() && has_something();
+  }
+  /// When a thread may lead this lane besides its own: at once, or, where its own thread has left
+  /// for a moment or has yet to come, after some time. REQUIRES: nobody leads.
+  [[nodiscard]] Deadline free_from(Deadline now) noexcept;
+  /// When the lane was first seen without a thread that it needs.
+  [[nodiscard]] Deadline unled_since() const noexcept {
+    return Deadline::at_ns(unled_since_ns_.load(std::memory_order_relaxed));
+  }
+  [[nodiscard]] bool was_left_by_this_thread() const noexcept {
+    return left_by_.load(std::memory_order_relaxed) == system_.thread_self();
+  }
+  /// No thread has come for it yet.
+  [[nodiscard]] bool untouched() const noexcept {
+    return !touched_.load(std::memory_order_relaxed);
+  }
+  /// One of its engines stays with the thread that has waited in it.
+  [[nodiscard]] bool pinned() const noexcept { return pinned_.load(std::memory_order_relaxed); }
+  /// From now on any thread may wait in its engines; false: they cannot do that. REQUIRES: this
+  /// thread leads.
+  bool unpin() noexcept;
   /// The innermost lane of this proactor that this thread is inside, or null.
   [[nodiscard]] static LaneLoop* here(const Ledger& ledger) noexcept {
     const Inside* inside = inside_chain();
     while (inside != nullptr && &inside->loop->ledger_ != &ledger) inside = inside->outer;
     return inside != nullptr ? inside->loop : nullptr;
   }
-  /// This thread is inside this lane.
+  /// This thread is inside this lane. Not so in one that it leads besides: there it leaves mail.
   [[nodiscard]] bool mine() const noexcept {
     const Inside* inside = inside_chain();
     while (inside != nullptr && inside->loop != this) inside = inside->outer;
     return inside != nullptr;
   }
+  /// REQUIRES: this thread is inside.
+  [[nodiscard]] CrewMember* member() const noexcept {
+    return member_.load(std::memory_order_relaxed);
+  }
 
   /// As Dispatcher::turn. REQUIRES: mine().
   std::size_t turn(Deadline deadline, std::size_t handlers_max, bool return_after_handlers);
 
+  /// Ends the turns of the thread that leads now.
   void stop() noexcept;
   /// For os::in_forked_child: the loops on this thread's stack belong to the parent.
   static void stop_in_forked_child() noexcept;
-  void restart() noexcept { stopped_.store(false, std::memory_order_release); }
-  [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
+  /// The same; it then looks which lanes it should lead.
+  void ask_to_regroup() noexcept;
+  [[nodiscard]] bool stopped() const noexcept {
+    return (ending_.load(std::memory_order_acquire) & stop_asked) != 0;
+  }
+  /// For the destructor, where handlers may stop what has to go on.
+  void restart() noexcept { ending_.store(0, std::memory_order_release); }
+  /// Leader: it is about to look. seq_cst: who asked before has left beforehand what is there.
+  void regroups() noexcept {
+    if (ending()) ending_.fetch_and(~regroup_asked, std::memory_order_seq_cst);
+  }
+  /// A hint.
+  [[nodiscard]] bool sleeps() const noexcept { return sleep_.sleeps(); }
+  /// Ends the wait of its leader; tells when there is none.
+  SleepWord::Needs wake() noexcept;
 
   // -- from other threads -------------------------------------------------------------------------
 
@@ -114,6 +176,22 @@ class LaneLoop {
   void cancel_and_close_everything() noexcept;
   /// Waits once for engines that still hold operations.
   void reap(Deadline deadline) noexcept;
+
+  // -- for a leader of several lanes --------------------------------------------------------------
+
+  /// The leader goes to sleep, in all its lanes at once: how long it may. end_wait() follows.
+  [[nodiscard]] Deadline prepare_wait(Deadline deadline) noexcept;
+  void end_wait() noexcept { sleep_.wake_up(); }
+  /// The wait of a leader with one lane: in its engine.
+  void wait_alone(Deadline deadline) noexcept;
+  [[nodiscard]] std::span<Processor* const> processors() const noexcept { return own_; }
+  /// Any thread; exact for the leader between its turns, and where nobody leads.
+  [[nodiscard]] bool has_something() const noexcept;
+  /// Any thread. False: nobody leads, and what comes later finds what was changed before.
+  [[nodiscard]] bool may_have_something() const noexcept { return driven() || has_something(); }
+  /// Leader, between its turns: there is nothing in this lane that needs one.
+  [[nodiscard]] bool at_rest() const noexcept;
+
   [[nodiscard]] std::uint32_t started() const noexcept;
 
   [[nodiscard]] Lane& lane() noexcept { return lane_; }
@@ -180,11 +258,14 @@ class LaneLoop {
   [[gnu::noinline]] std::size_t reap_all(Deadline deadline) noexcept;
   [[gnu::always_inline]] void note_batch(std::size_t brought) noexcept;
   [[gnu::always_inline]] std::size_t reap_from(Processor& processor, Deadline deadline) noexcept;
-  void wake() noexcept;
-  /// One of its engines stays with the thread that has waited in it.
-  [[nodiscard]] bool pinned() const noexcept;
+  void wake_or_find_leader() noexcept;
+  /// Its turns come to an end.
+  [[nodiscard]] bool ending() const noexcept {
+    return ending_.load(std::memory_order_acquire) != 0;
+  }
   void drain_pinned() noexcept;
   void let_go() noexcept;
+  void its_thread_ends() noexcept;
 
   const std::error_code success_;  // made once: each is a call into the C++ library
   Ledger& ledger_;
@@ -198,11 +279,21 @@ class LaneLoop {
   Engine* way_engine_ = nullptr;
   std::uint32_t way_started_max_ = 0;
   bool way_takes_datagrams_ = false;
-  std::atomic<bool> stopped_{false};
+  // What ends the turns of its leader; who comes to lead begins without.
+  static constexpr std::uint32_t stop_asked = 1U << 0;
+  static constexpr std::uint32_t regroup_asked = 1U << 1;
+  std::atomic<std::uint32_t> ending_{0};
   SleepWord sleep_;
-  std::atomic<std::uint64_t> owner_{0};  // System::thread_self, 0: free
-  std::uint32_t depth_ = 0;              // nested turns of the owner
-  std::atomic<bool> inside_{false};      // depth_ > 0, for others to see
+  static constexpr std::uint64_t loaned = std::uint64_t{1} << 63;
+  std::atomic<std::uint64_t> owner_{0};  // System::thread_self, perhaps `loaned`; 0: free
+  std::atomic<Led> led_{Led::no};
+  std::atomic<CrewMember*> member_{nullptr};  // who leads
+  std::atomic<bool> pinned_{false};
+  // Of a lane that nobody leads:
+  std::atomic<bool> left_something_{false};  // beside its mail
+  std::atomic<bool> touched_{false};
+  std::atomic<std::uint64_t> left_by_{0};        // its leader until now, which may come back
+  std::atomic<std::int64_t> unled_since_ns_{0};  // 0: not seen without one, or at once
   KeptLane kept_lane_;
   std::atomic<std::uint64_t> wakes_sent_{0};
   std::atomic<std::uint64_t> wakes_suppressed_{0};

@@ -1,19 +1,14 @@
 // One wait over several engines.
 #include "core/merged_wait.hpp"
 
+#include <errno.h>
 #include <poll.h>
 
 #include <algorithm>
-#include <chrono>
-#include <limits>
+#include <array>
 
 namespace baton {
 namespace {
-
-using namespace std::chrono_literals;
-
-// The longest that an engine without a descriptor keeps the others waiting.
-constexpr Duration slice = 2ms;
 
 bool look_at_all(std::span<Processor* const> processors, std::span<OperationQueue> batches) {
   bool found = false;
@@ -31,6 +26,22 @@ timespec rounded_up(Deadline until, Deadline now) {
 
 }  // namespace
 
+std::size_t sleep_by_descriptors(std::span<Engine* const> engines, Deadline until,
+                                 const os::System& system) noexcept {
+  std::array<pollfd, limits::lanes_max> list;
+  for (std::size_t i = 0; i < engines.size(); ++i) {
+    const NativeHandle descriptor = engines[i]->descriptor();
+    if (descriptor == invalid_handle) return i;
+    list[i] = {descriptor, POLLIN, 0};
+    until = std::min(until, engines[i]->due());
+  }
+  timespec timeout{};
+  if (!until.is_never()) timeout = rounded_up(until, Deadline::at_ns(system.monotonic_ns()));
+  const int ready = system.ppoll(list.data(), static_cast<nfds_t>(engines.size()),
+                                 until.is_never() ? nullptr : &timeout, nullptr);
+  return ready >= 0 || errno == EINTR ? engines.size() : 0;
+}
+
 void merged_wait(std::span<Processor* const> processors, std::span<OperationQueue> batches,
                  Deadline until, const std::function<bool()>& asked,
                  const os::System& system) noexcept {
@@ -47,29 +58,13 @@ void merged_wait(std::span<Processor* const> processors, std::span<OperationQueu
   // the kernel yet: an engine's own wait would, the sleep below would not.
   for (Processor* processor : processors) processor->engine->flush();
 
-  pollfd list[limits::processors_max];
-  Processor* sliced = nullptr;
-  std::size_t sliced_at = 0;
-  nfds_t count = 0;
-  for (std::size_t i = 0; i < processors.size(); ++i) {
-    const NativeHandle descriptor = processors[i]->engine->descriptor();
-    if (descriptor == invalid_handle) {
-      sliced = processors[i];
-      sliced_at = i;
-    } else {
-      list[count++] = {descriptor, POLLIN, 0};
-      until = std::min(until, processors[i]->engine->due());
-    }
-  }
-  const Deadline now = Deadline::at_ns(system.monotonic_ns());
-  if (sliced != nullptr) {
-    // At least one has no descriptor: sleep a slice in it; the others are looked at between slices.
-    sliced->engine->wait(batches[sliced_at], std::min(until, Deadline::after(slice, now)));
-  } else if (until.is_never()) {
-    system.ppoll(list, count, nullptr, nullptr);
-  } else {
-    const timespec timeout = rounded_up(until, now);
-    system.ppoll(list, count, &timeout, nullptr);
+  std::array<Engine*, limits::processors_max> engines;
+  for (std::size_t i = 0; i < processors.size(); ++i) engines[i] = processors[i]->engine.get();
+  const std::size_t sliced =
+      sleep_by_descriptors(std::span{engines}.first(processors.size()), until, system);
+  if (sliced < processors.size()) {
+    const Deadline now = Deadline::at_ns(system.monotonic_ns());
+    engines[sliced]->wait(batches[sliced], std::min(until, Deadline::after(wait_slice, now)));
   }
   look_at_all(processors, batches);
 }

@@ -174,8 +174,9 @@ void Proactor::Core::ask_lanes(const PendingQuery& query, PendingReport& report)
   const auto inquiry = std::make_shared<PendingInquiry>(query, lanes(), now);
   std::uint32_t asked = 0;
   for (const auto& loop : loops_) {
-    if (loop->mine()) {
+    if (const bool mine = loop->mine(); mine || loop->claim_loaned()) {
       inquiry->answer(ledger_, loop->lane());
+      if (!mine) loop->loan();
       ++asked;
     } else if (loop->driven() && loop->ask(inquiry)) {
       ++asked;

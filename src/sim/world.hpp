@@ -45,6 +45,7 @@ struct EngineTraits {
   bool start_from_any_thread = true;
   bool start_interrupts_leader = false;
   bool pinned = false;       ///< only if EngineOptions::pinned_ok
+  bool bound = false;        ///< pinned for good
   bool needs_flush = false;  ///< what is submitted begins with flush or wait
   bool has_descriptor = true;
   std::uint32_t operations_max = 0;

@@ -175,8 +175,8 @@ Program::End& Program::new_end(int fd, bool is_socket, Connection& connection, F
   if (out != nullptr) out->has_writer = true;
   // ENOBUFS in the middle would leave a gap.
   end.queued_writes = world_->faults().no_buffers == 0 && world_->random.coin();
-  // What a pinned engine holds ends when its thread leaves.
-  if (out != nullptr && (cancelled_all_ || finishing_ || world_->traits.pinned)) out->may_gap();
+  // What an engine that is pinned for good holds ends when its thread leaves.
+  if (out != nullptr && (cancelled_all_ || finishing_ || world_->traits.bound)) out->may_gap();
   open_ends_.push_back(&end);
   return end;
 }
@@ -462,8 +462,8 @@ bool Program::act_post() {
   if (slot->counted_post) ++posts_;
   note_start(*slot);
   Home home;
-  if (mode_ == Mode::per_thread) home.lane = random.below(threads_ + 1);
-  if (home.lane == threads_) home.lane = Home::here_or_next;
+  if (mode_ == Mode::per_thread) home.lane = random.below(lanes_ + 1);
+  if (home.lane == lanes_) home.lane = Home::here_or_next;
   const std::error_code error = proactor_->post(slot->operation, level, home);
   if (error && slot->counted_post) --posts_;
   return settle_start(*slot, error);

@@ -19,7 +19,7 @@ void Program::wrong(const Slot& slot, const char* what) {
       to_string(slot.operation.kind()) + ", " + std::to_string(slot.operation.bytes()) +
       " bytes of " + std::to_string(slot.size) + ", " + (error ? error.message() : "no error") +
       (slot.object != nullptr ? ", object " + std::to_string(slot.object->number) : std::string{}) +
-      ")\n" + proactor_->explain() + std::to_string(threads_) + " threads");
+      ")\n" + proactor_->explain() + affairs_of_threads());
 }
 
 void Program::completed(Operation& operation) {
@@ -48,9 +48,8 @@ void Program::completed(Operation& operation) {
 void Program::judge(Slot& slot) {
   const Operation& operation = slot.operation;
   const std::error_code error = operation.error();
-  // What a pinned engine holds ends when its thread leaves.
-  const bool may_cancel = slot.may_cancel || cancelled_all_ || finishing_ ||
-                          world_->traits.pinned ||
+  // What an engine that is pinned for good holds ends when its thread leaves.
+  const bool may_cancel = slot.may_cancel || cancelled_all_ || finishing_ || world_->traits.bound ||
                           (slot.object != nullptr && slot.object->cancelled);
   if (error == std::errc::operation_canceled && !may_cancel) {
     wrong(slot, "cancelled, and nobody has asked for it");

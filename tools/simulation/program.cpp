@@ -15,6 +15,8 @@ constexpr std::int64_t end_most_ns = 30'000 * ms;
 constexpr std::int64_t leave_most_ns = ms / 10;
 /// A wait over several engines, one of them without a descriptor, looks as often.
 constexpr std::int64_t slice_ns = 2 * ms;
+/// A lane waits as long for a thread of its own, at most.
+constexpr std::int64_t patience_ns = 30 * ms;
 }  // namespace
 
 Program::Program() {
@@ -112,7 +114,7 @@ void Program::draw_processors(Config& config) {
       processor.operations = random.coin() ? file_operations : stream_operations;
       if (mode_ != Mode::dedicated && random.below(3) == 0) processor.mode = Mode::dedicated;
     }
-    processor.threads = threads_;
+    processor.threads = lanes_;
     if (random.below(4) == 0) processor.started_max = 1 + random.below(16);
     if (random.below(6) == 0) processor.operations_max = 8 + random.below(64);
     if (random.below(4) == 0) processor.start = StartRule::leader_only;
@@ -144,6 +146,9 @@ void Program::draw_processors(Config& config) {
   }
   traits.pinned = random.below(3) == 0 && ((all_pinned && processors_ == 1) ||
                                            config.processors[0].start == StartRule::leader_only);
+  // A thread for each lane, or its work would be refused.
+  const bool full = lanes_ == threads_ && random.coin();
+  traits.bound = traits.pinned && (mode_ != Mode::per_thread || full);
   if (random.below(4) == 0) traits.operations_max = 1 + random.below(32);
   limited_ = traits.operations_max != 0;
   started_max_ = config.processors[0].started_max;
@@ -161,6 +166,7 @@ void Program::draw_processors(Config& config) {
 bool Program::open_proactor() {
   sim::Random& random = world_->random;
   threads_ = options_.threads != 0 ? options_.threads : 1 + random.below(4);
+  lanes_ = random.below(3) == 0 ? threads_ : 1 + random.below(5);
   Config config;
   draw_processors(config);
   config.system = &sim::system();
@@ -168,7 +174,8 @@ bool Program::open_proactor() {
   config.understudy_look_us = 25U << random.below(7);
   // The understudy's second look, the slices of a merged wait, readiness that is told late.
   far_ns_ = ms + 3'000 * rarest_look * static_cast<std::int64_t>(config.understudy_look_us) +
-            (processors_ > 1 ? 2 * slice_ns : 0) + (emulated_ ? 3 * ms : 0);
+            (merges() ? 2 * slice_ns : 0) + (emulated_ ? 3 * ms : 0) +
+            (has_patience() ? patience_ns : 0);
   constexpr AcceptPolicy policies[] = {AcceptPolicy::round_robin, AcceptPolicy::least_loaded,
                                        AcceptPolicy::same_thread};
   config.accept_policy = random.one_of(policies);
@@ -218,8 +225,8 @@ void Program::thread_loop() {
 void Program::turn_once() {
   sim::Random& random = world_->random;
   const auto soon = [&] { return Deadline::at_ns(now() + random.between(0, 3 * ms)); };
-  // A pinned engine's operations end when their thread leaves: it has to say so.
-  const std::uint32_t way = world_->traits.pinned ? 0 : random.below(visiting_ ? 4 : 12);
+  // What an engine that is pinned for good holds ends when its thread leaves: it has to say so.
+  const std::uint32_t way = world_->traits.bound ? 0 : random.below(visiting_ ? 4 : 12);
   // The others do without those who are away.
   if (visiting_ && way != 0 && mode_ != Mode::per_thread) {
     --in_run_;
@@ -275,7 +282,7 @@ void Program::drive() {
 
 // What is still under way, for the report.
 std::string Program::state_of_affairs() const {
-  std::string text = "\n" + proactor_->explain() + std::to_string(threads_) + " threads";
+  std::string text = "\n" + proactor_->explain() + affairs_of_threads();
   const Statistics statistics = proactor_->statistics();
   text += ", " + std::to_string(statistics.pending) + " pending, " +
           std::to_string(statistics.handles) + " handles";
@@ -460,31 +467,32 @@ const char* Program::look_idle(void* argument, std::int64_t until) {
 const char* Program::missed(std::int64_t until) {
   if (until == sim::Scheduler::never) return "every thread sleeps for ever: a wake-up was lost";
   if (ends_before_ != 0 && until > ends_before_) return "the destructor of a proactor never ends";
-  const bool sliced = processors_ > 1 && (emulated_ || world_->without_descriptor != 0);
   const bool at_rest = world_->in_slow_calls == 0;
   // What a pinned engine holds has to end before its thread leaves; readiness may be told late.
   const bool lingers = at_rest && proactor_ != nullptr && proactor_->stopped() &&
-                       in_run_ > in_handler_ && !world_->traits.pinned && !emulated_ && !sliced;
+                       in_run_ > in_handler_ && !world_->traits.bound && !emulated_ && !sliced();
   if (lasts(lingers, lingers_since_) && until - lingers_since_ > leave_most_ns) {
     return "stopped, and a thread stays inside";
   }
   if (leave_ || finishing_) return nullptr;
   // Beside a long handler a free thread has to take what is queued; a lane has but its own thread.
   const bool others_help = mode_ != Mode::per_thread && processors_ == 1;
+  const std::uint32_t least = world_->traits.bound ? threads_ - 1 : 0;
   const bool somebody_free = mode_ == Mode::per_thread
-                                 ? in_run_ == threads_ && in_handler_ == 0
+                                 ? in_run_ > least && in_handler_ == 0
                                  : in_run_ > in_handler_ && (in_handler_ == 0 || others_help);
   if (neglects(somebody_free)) return "a thread is free, and for long nobody takes what is there";
   // With slices there is one more lying at each look, for a while each.
   const bool lie = at_rest && somebody_free && in_handler_ == 0 && world_->undelivered != 0;
-  if (lasts(lie, undelivered_since_) && until - (sliced ? now() : undelivered_since_) > far_ns_) {
+  if (lasts(lie, undelivered_since_) && until - (sliced() ? now() : undelivered_since_) > far_ns_) {
     return "every thread sleeps, and an engine has completions: a wake-up was lost";
   }
   if (!somebody_free || !at_rest) return nullptr;
   if (overdue(until)) return "every thread sleeps, and a timer is overdue";
   // Only beside a handler does it take looks until somebody sees what there is; and a thread that
   // leaves a pinned engine waits for what is inside.
-  const bool at_once = in_handler_ == 0 && !emulated_ && !sliced && !world_->traits.pinned;
+  const bool at_once =
+      in_handler_ == 0 && !emulated_ && !sliced() && !world_->traits.pinned && !has_patience();
   if (until - now() < (at_once ? ms / 20 : far_ns_)) return nullptr;
   if (world_->unflushed != 0) return "every thread sleeps, and an engine was not flushed";
   if (posts_ != 0) return "every thread sleeps, and posted work is queued";
@@ -507,6 +515,16 @@ const char* Program::missed(std::int64_t until) {
     return "every thread sleeps, there is room, and operations are deferred";
   }
   return nullptr;
+}
+
+// A thread may wait in several engines at once.
+bool Program::merges() const noexcept {
+  return processors_ > 1 || (mode_ == Mode::per_thread && lanes_ > 1);
+}
+
+// And some have no descriptor.
+bool Program::sliced() const noexcept {
+  return merges() && (emulated_ || world_->without_descriptor != 0);
 }
 
 // `since`: the first of the looks at which something was so each time.

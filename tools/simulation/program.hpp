@@ -152,6 +152,8 @@ class Program final : public Scenario {
   [[nodiscard]] std::string state_of_affairs() const;
   static const char* look_idle(void* self, std::int64_t until);
   [[nodiscard]] const char* missed(std::int64_t until);
+  [[nodiscard]] bool merges() const noexcept;
+  [[nodiscard]] bool sliced() const noexcept;
   [[nodiscard]] bool neglects(bool somebody_free);
   [[nodiscard]] bool lasts(bool fact, std::int64_t& since) const;
   [[nodiscard]] bool overdue(std::int64_t until);
@@ -230,7 +232,15 @@ class Program final : public Scenario {
   Proactor* proactor_ = nullptr;
   Mode mode_ = Mode::shared;
   std::uint32_t processors_ = 1;
+  [[nodiscard]] std::string affairs_of_threads() const {
+    return std::to_string(threads_) + " threads, " + std::to_string(lanes_) + " lanes";
+  }
+  /// Lanes may wait for their own threads for a while.
+  [[nodiscard]] bool has_patience() const noexcept {
+    return mode_ == Mode::per_thread && (visiting_ || throwing_ != 0 || world_->traits.pinned);
+  }
   std::uint32_t threads_ = 1;
+  std::uint32_t lanes_ = 1;  // of per_thread mode
   bool limited_ = false;
   bool bounded_ = false;           // in how many operations may be pending
   std::uint32_t started_max_ = 0;  // of the first processor; 0: no bound

@@ -331,6 +331,18 @@ void ChaosEngine::wait(OperationQueue& completed, Deadline deadline) noexcept {
   }
   OperationQueue doubles;
   inner().wait(doubles, deadline);
+  all_came_out(doubles, completed);
+}
+
+bool ChaosEngine::unpin(OperationQueue& completed) noexcept {
+  OperationQueue doubles;
+  const bool done = inner().unpin(doubles);
+  info_.leader_rule = inner().info().leader_rule;
+  all_came_out(doubles, completed);
+  return done;
+}
+
+void ChaosEngine::all_came_out(OperationQueue& doubles, OperationQueue& completed) noexcept {
   const os::LockGuard lock{mutex_, system_};
   leader_looks_ = true;
   while (!doubles.empty()) came_out(static_cast<Job&>(doubles.pop_front()));

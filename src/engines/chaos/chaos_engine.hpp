@@ -66,6 +66,7 @@ class ChaosEngine final : public WrappingEngine {
   Submission submit(Operation& operation) noexcept override;
   CancelAnswer cancel(Operation& operation) noexcept override;
   void wait(OperationQueue& completed, Deadline deadline) noexcept override;
+  bool unpin(OperationQueue& completed) noexcept override;
   [[nodiscard]] Deadline due() noexcept override;
 
  private:
@@ -75,6 +76,7 @@ class ChaosEngine final : public WrappingEngine {
   void begin(Job& job) noexcept BATON_REQUIRES(mutex_);
   void enter(Job& job) noexcept BATON_REQUIRES(mutex_);
   bool give_part(Job& job) noexcept BATON_REQUIRES(mutex_);
+  void all_came_out(OperationQueue& doubles, OperationQueue& completed) noexcept;
   void came_out(Job& job) noexcept BATON_REQUIRES(mutex_);
   void finished(Job& job, int error) noexcept BATON_REQUIRES(mutex_);
   void tell(Job& job) noexcept BATON_REQUIRES(mutex_);

@@ -154,6 +154,17 @@ void DebugEngine::settle(std::unique_ptr<Block> block) {
 void DebugEngine::wait(OperationQueue& completed, Deadline deadline) noexcept {
   OperationQueue doubles;
   inner().wait(doubles, deadline);
+  settle_all(doubles, completed);
+}
+
+bool DebugEngine::unpin(OperationQueue& completed) noexcept {
+  OperationQueue doubles;
+  const bool done = inner().unpin(doubles);
+  settle_all(doubles, completed);
+  return done;
+}
+
+void DebugEngine::settle_all(OperationQueue& doubles, OperationQueue& completed) {
   while (!doubles.empty()) {
     auto block = leave(doubles.pop_front());
     Operation& operation = block->original();

@@ -30,6 +30,7 @@ class DebugEngine final : public WrappingEngine {
   Submission submit(Operation& operation) noexcept override;
   CancelAnswer cancel(Operation& operation) noexcept override;
   void wait(OperationQueue& completed, Deadline deadline) noexcept override;
+  bool unpin(OperationQueue& completed) noexcept override;
   void after_fork_in_child() noexcept override;
 
   /// If it is inside, the end of the program, with a report.
@@ -42,6 +43,7 @@ class DebugEngine final : public WrappingEngine {
   using Blocks = std::unordered_map<const Operation*, std::unique_ptr<Block>>;
 
   bool enter(Operation& operation, Block*& block) noexcept;
+  void settle_all(OperationQueue& doubles, OperationQueue& completed);
   std::unique_ptr<Block> leave(Operation& doubled) noexcept;
   void settle(std::unique_ptr<Block> block);
   void check(const Block& block) const;

@@ -149,6 +149,8 @@ inline constexpr std::uint32_t cqe_more = 1U << 1;
 
 // Sqe::operation_flags.
 inline constexpr std::uint32_t fsync_data_only = 1U << 0;
+inline constexpr std::uint32_t cancel_all = 1U << 0;  // 5.19
+inline constexpr std::uint32_t cancel_any = 1U << 2;  // 5.19
 inline constexpr std::uint32_t rw_no_signal = 0x100;  // RWF_NOSIGNAL, 6.18
 
 }  // namespace baton::engines::uring::abi

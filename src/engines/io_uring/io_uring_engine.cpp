@@ -112,6 +112,7 @@ IoUringEngine::IoUringEngine(const EngineOptions& options, Parts parts)
       locked_(options.concurrent && !parts.options.pinned),
       facts_(parts.facts),
       ring_options_(parts.options),
+      may_unpin_(options.config == nullptr || options.config->profile != "pinned"),
       info_(make_info(parts.options.pinned, options.concurrent, parts.facts)),
       ring_(std::move(parts.ring)),
       event_(parts.event),
@@ -819,6 +820,9 @@ Glance IoUringEngine::glance() const noexcept {
 
 Deadline IoUringEngine::due() noexcept {
   os::LockGuard guard{mutex_, system_, locked_};
+  // No interrupt would make the ring readable: its request ended with the thread that submitted it,
+  // or the ring is new. The next look submits one.
+  if (!wake_armed_) return Deadline::immediately();
   Deadline first = Deadline::never();
   for (std::uint32_t slot = resting_; slot != no_index; slot = requests_[slot].next_resting) {
     first = std::min(first, Deadline::at_ns(progress(*requests_[slot].operation).due_ns));
@@ -989,11 +993,7 @@ Entered IoUringEngine::submit_ring() noexcept {
 // The owner of a pinned ring has gone, with nothing left in the kernel, and another thread goes on:
 // it gets a ring of its own, and what was prepared but not yet submitted moves there.
 bool IoUringEngine::take_over() noexcept {
-  std::uint32_t prepared = 0;
-  ring_->for_each_unsubmitted([&](const abi::Sqe& request) {
-    if (request.user_data != wake_tag && request.user_data != cancel_tag) ++prepared;
-  });
-  if (in_kernel_ != prepared) {
+  if (in_kernel_ != prepared()) {
     BATON_UNREACHABLE("a pinned ring with operations in flight was entered by another thread");
   }
   auto fresh = Ring::open(system_, ring_options_);
@@ -1004,12 +1004,77 @@ bool IoUringEngine::take_over() noexcept {
     (*fresh)->publish();
   });
   ring_.swap(*fresh);
+  leave_ring(std::move(*fresh));
+  return true;
+}
+
+// Requests of operations that were not yet submitted.
+std::uint32_t IoUringEngine::prepared() const noexcept {
+  std::uint32_t count = 0;
+  ring_->for_each_unsubmitted([&](const abi::Sqe& request) {
+    if (request.user_data != wake_tag && request.user_data != cancel_tag) ++count;
+  });
+  return count;
+}
+
+void IoUringEngine::leave_ring(std::unique_ptr<Ring> old) noexcept {
   if (message_target_.load(std::memory_order_relaxed) >= 0) {
-    retired_ = std::move(*fresh);
+    retired_ = std::move(old);
     stop_messages();
   }
   wake_armed_ = false;
+}
+
+bool IoUringEngine::unpin(OperationQueue& completed) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+  if (!ring_options_.pinned) return true;
+  if (!may_unpin_) return false;
+  ring_options_.pinned = false;
+  const bool idle = in_kernel_ == prepared();
+  auto fresh =
+      idle ? Result<std::unique_ptr<Ring>, int>{nullptr} : Ring::open(system_, ring_options_);
+  if (!fresh || (idle && !take_over())) {
+    ring_options_.pinned = true;
+    return false;
+  }
+  if (!idle) {
+    ring_.swap(*fresh);
+    empty_ring(**fresh, completed);
+    leave_ring(std::move(*fresh));
+  }
+  info_.leader_rule = LeaderRule::any;
   return true;
+}
+
+// All that the kernel has ends as cancelled. As nobody has asked for that, it is issued again, into
+// the new ring, and goes on where it stood.
+void IoUringEngine::empty_ring(Ring& old, OperationQueue& completed) noexcept {
+  std::uint32_t left = in_kernel_;
+  const auto take = [&](abi::Cqe completion) BATON_NO_THREAD_SAFETY_ANALYSIS {
+    const std::uint64_t tag = completion.user_data;
+    if (tag != cancel_tag && tag != wake_tag && tag != message_tag) --left;
+    if (!settle_straight(completion, completed)) static_cast<void>(settle(completion, completed));
+  };
+  while (left > 0) {
+    if (abi::Sqe* const request = old.claim(); request != nullptr) {
+      request->opcode = abi::op_async_cancel;
+      request->fd = -1;
+      request->operation_flags = abi::cancel_all | abi::cancel_any;
+      request->user_data = cancel_tag;
+      old.publish();
+    }
+    // A transfer that the disk has begun is not cancelled; it is asked again now and then.
+    const Deadline soon =
+        Deadline::after(congestion_pause, Deadline::at_ns(system_.monotonic_ns()));
+    Entered entered = old.submit_and_wait(soon);
+    while (entered == Entered::done && left > 0) {
+      old.pop_each(limits::reports_max, take);
+      if (left > 0) entered = old.wait_only(soon);
+    }
+    if (BATON_UNLIKELY(entered == Entered::refused)) {
+      BATON_UNREACHABLE("io_uring_enter is refused, although it worked before");
+    }
+    old.pop_each(limits::reports_max, take);
+  }
 }
 
 // Interrupters may still send messages to the old ring, so it stays, and its number with it; from

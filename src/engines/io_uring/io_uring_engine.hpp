@@ -5,7 +5,9 @@
 // submission queue and the tables; it is held for the time it takes to fill in a request, or to go
 // through a batch of completions, never during a wait. `pinned` (SINGLE_ISSUER with DEFER_TASKRUN):
 // one thread does everything, nothing is locked, and the kernel does its part of the work inside
-// that thread's wait.
+// that thread's wait. Where its lane needs another leader, or one that leads other lanes, too, the
+// pinned form is given up for good (unpin): what is in flight ends as cancelled in the old ring,
+// and goes on in a new one.
 //
 // Submission is batched: submit() only fills in a request; the next wait(), or flush(), takes all
 // of them to the kernel. cancel() in the `any` form enters the kernel itself, because nobody
@@ -64,6 +66,7 @@ class IoUringEngine final : public Engine {
   void flush() noexcept override;
   CancelAnswer cancel(Operation& operation) noexcept override;
   void wait(OperationQueue& completed, Deadline deadline) noexcept override;
+  bool unpin(OperationQueue& completed) noexcept override;
   void interrupt() noexcept override;
   [[nodiscard]] NativeHandle descriptor() const noexcept override;
   [[nodiscard]] Glance glance() const noexcept override;
@@ -136,6 +139,9 @@ class IoUringEngine final : public Engine {
   Entered submit_ring() noexcept;
   void submit_lot() noexcept BATON_REQUIRES(mutex_);
   bool take_over() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
+  [[nodiscard]] std::uint32_t prepared() const noexcept;
+  void leave_ring(std::unique_ptr<Ring> old) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
+  void empty_ring(Ring& old, OperationQueue& completed) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
   void stop_messages() noexcept;
   void write_event() noexcept;
 
@@ -147,7 +153,8 @@ class IoUringEngine final : public Engine {
   Log* const log_;
   const bool locked_;  // options.concurrent, in the `any` form
   const KernelFacts facts_;
-  const RingOptions ring_options_;
+  RingOptions ring_options_;
+  const bool may_unpin_;
   EngineInfo info_;
   std::unique_ptr<Ring> ring_;
   int event_;

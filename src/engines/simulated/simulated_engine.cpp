@@ -244,6 +244,15 @@ void SimulatedEngine::wait(OperationQueue& completed, Deadline deadline) noexcep
   world_.note(Event::engine_wait, static_cast<std::int64_t>(taken));
 }
 
+bool SimulatedEngine::unpin(OperationQueue&) noexcept {
+  world_.point();
+  check_thread();
+  if (world_.traits.bound) return false;
+  pinned_ = false;
+  info_.leader_rule = LeaderRule::any;
+  return true;
+}
+
 void SimulatedEngine::interrupt() noexcept {
   world_.point();
   world_.note(Event::interrupt, info_.operations_max);

@@ -56,6 +56,7 @@ class SimulatedEngine final : public Engine, private sim::Target {
   void flush() noexcept override;
   CancelAnswer cancel(Operation& operation) noexcept override;
   void wait(OperationQueue& completed, Deadline deadline) noexcept override;
+  bool unpin(OperationQueue& completed) noexcept override;
   void interrupt() noexcept override;
   [[nodiscard]] NativeHandle descriptor() const noexcept override { return descriptor_; }
 
@@ -106,7 +107,7 @@ class SimulatedEngine final : public Engine, private sim::Target {
   EngineInfo info_;
   const bool needs_flush_;
   const bool blind_wait_;
-  const bool pinned_;
+  bool pinned_;
   std::uint32_t owner_thread_ = 0;
   std::uint32_t held_ = 0;       // operations inside, those in done_ included
   std::uint32_t seen_done_ = 0;  // of done_: those that end a wait

@@ -77,6 +77,67 @@ class Processes : public Threads {
     while (operation.is_pending()) proactor.handle_events(Deadline::after(1s, proactor.now()));
     return ::recv(stream.peer.get(), &byte, 1, 0) == 1 && byte == 'x';
   }
+  void fork_in_a_handler(unsigned lanes, bool throws, bool reopens) {
+    use(lanes);
+    const pid_t parent = ::getpid();
+    Stream stream;
+    Stream borrowed;
+    auto object = StreamSocket::adopt(proactor(), borrowed.ours.get(), Ownership::borrowed);
+    ASSERT_TRUE(object);
+    Handle* const handle = adopt(stream.ours);
+    Operation& read = operation();
+    read_byte(handle, read);
+    char byte = 0;
+    auto strange = [&](Operation&) {
+      if (::getpid() != parent) ::_exit(10);
+    };
+    ASSERT_FALSE(object->read(MutableBuffer{&byte, 1}, strange));
+    pid_t child = -1;
+    const auto fork_here = [&] {
+      child = fork_at_rest();
+      if (child != 0) return;
+      ::alarm(30);
+      if (reopens) {
+        if (!proactor().reopen()) ::_exit(11);
+        if (proactor().post([&] { proactor().stop(); })) ::_exit(13);
+      }
+      if (throws) throw 7;
+    };
+    EXPECT_FALSE(proactor().post(fork_here));
+    EXPECT_FALSE(proactor().post([&] {  // queued with it
+      if (::getpid() != parent) ::_exit(12);
+      send_all(stream.peer.get(), "x", 1);
+      send_all(borrowed.peer.get(), "x", 1);
+    }));
+    Operation& end = operation();
+    ASSERT_FALSE(proactor().start_timer(end, Deadline::after(20ms, proactor().now())));
+    int left = 0;  // 1: run() has returned, 2: after_fork, 3: the handler's exception
+    try {
+      while (end.is_pending() || read.is_pending())
+        proactor().handle_events(Deadline::after(1s, proactor().now()));
+      left = 1;
+    } catch (const std::system_error& error) {
+      left = error.code() == errc::after_fork ? 2 : 0;
+    } catch (int) {
+      left = 3;
+    }
+    if (::getpid() != parent) {
+      if (left != (throws ? 3 : reopens ? 1 : 2)) ::_exit(20 + left);
+      if (!reopens && !proactor().reopen()) ::_exit(13);
+      if (reopens) proactor().poll();  // the stop
+      proactor().restart();
+      ::_exit(echo_works(proactor()) ? 0 : 14);
+    }
+    EXPECT_EQ(left, 1);
+    EXPECT_EQ(read.bytes(), 1U);
+    int status = -1;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    EXPECT_EQ(status, 0) << lanes << (throws ? " throws" : "") << (reopens ? " reopens" : "");
+    run_until(proactor(), [&] { return byte == 'x'; });
+    object = unexpected{make_error_code(errc::handle_closed)};
+    destroy();
+  }
   /// Threads of the library's own; the test's threads are told apart by having been there before.
   static std::set<std::string> tasks() {
     std::set<std::string> all;
@@ -159,72 +220,17 @@ TEST_P(Processes, a_child_that_reopens_has_its_own) {
 }
 
 // A handler forks, and the child comes back from it, by a return or an exception, before or after
-// it has opened the proactor anew. What is queued and pending is the parent's.
+// it has opened the proactor anew. What is queued and pending is the parent's, in every
+// lane that the thread leads.
 TEST_P(Processes, the_child_of_a_handler_leaves_everything_to_the_parent) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the thread sanitizer ends children that start threads";
 #endif
-  for (const bool throws : {false, true}) {
-    for (const bool reopens : {false, true}) {
-      use(1);
-      const pid_t parent = ::getpid();
-      Stream stream;
-      Stream borrowed;
-      auto object = StreamSocket::adopt(proactor(), borrowed.ours.get(), Ownership::borrowed);
-      ASSERT_TRUE(object);
-      Handle* const handle = adopt(stream.ours);
-      Operation& read = operation();
-      read_byte(handle, read);
-      char byte = 0;
-      auto strange = [&](Operation&) {
-        if (::getpid() != parent) ::_exit(10);
-      };
-      ASSERT_FALSE(object->read(MutableBuffer{&byte, 1}, strange));
-      pid_t child = -1;
-      const auto fork_here = [&] {
-        child = fork_at_rest();
-        if (child != 0) return;
-        ::alarm(30);
-        if (reopens) {
-          if (!proactor().reopen()) ::_exit(11);
-          if (proactor().post([&] { proactor().stop(); })) ::_exit(13);
-        }
-        if (throws) throw 7;
-      };
-      EXPECT_FALSE(proactor().post(fork_here));
-      EXPECT_FALSE(proactor().post([&] {  // queued with it
-        if (::getpid() != parent) ::_exit(12);
-        send_all(stream.peer.get(), "x", 1);
-        send_all(borrowed.peer.get(), "x", 1);
-      }));
-      Operation& end = operation();
-      ASSERT_FALSE(proactor().start_timer(end, Deadline::after(20ms, proactor().now())));
-      int left = 0;  // 1: run() has returned, 2: after_fork, 3: the handler's exception
-      try {
-        while (end.is_pending() || read.is_pending())
-          proactor().handle_events(Deadline::after(1s, proactor().now()));
-        left = 1;
-      } catch (const std::system_error& error) {
-        left = error.code() == errc::after_fork ? 2 : 0;
-      } catch (int) {
-        left = 3;
-      }
-      if (::getpid() != parent) {
-        if (left != (throws ? 3 : reopens ? 1 : 2)) ::_exit(20 + left);
-        if (!reopens && !proactor().reopen()) ::_exit(13);
-        if (reopens) proactor().poll();  // the stop
-        proactor().restart();
-        ::_exit(echo_works(proactor()) ? 0 : 14);
-      }
-      EXPECT_EQ(left, 1);
-      EXPECT_EQ(read.bytes(), 1U);
-      int status = -1;
-      while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-      }
-      EXPECT_EQ(status, 0) << (throws ? "throws " : "") << (reopens ? "reopens" : "");
-      run_until(proactor(), [&] { return byte == 'x'; });
-      object = unexpected{make_error_code(errc::handle_closed)};
-      destroy();
+  // One that is pinned for good leads one lane only.
+  for (const unsigned lanes :
+       GetParam().profile == "pinned" ? std::vector{1U} : std::vector{1U, 3U}) {
+    for (const bool throws : {false, true}) {
+      for (const bool reopens : {false, true}) fork_in_a_handler(lanes, throws, reopens);
     }
   }
 }

@@ -96,10 +96,18 @@ struct MailboxAlone : rl::test_suite<MailboxAlone<Atomic>, 3> {
 
 // -- mailbox and sleep word: an owner that sleeps is woken for every mail -------------------------
 
+template <template <class> class Atomic>
+bool wakes(BasicSleepWord<Atomic>& word) {
+  return word.notify() == BasicSleepWord<Atomic>::Needs::interrupt;
+}
+
 // As LaneLoop::wait and LaneLoop::mail have it.
 template <template <class> class Atomic>
 struct SleepingOwner : rl::test_suite<SleepingOwner<Atomic>, 3> {
-  void before() { interrupt.clear(); }
+  void before() {
+    interrupt.clear();
+    word.wake_up();
+  }
   void thread(unsigned index) {
     if (index == 0) {
       while (received.count < 2 * mails) {
@@ -113,7 +121,7 @@ struct SleepingOwner : rl::test_suite<SleepingOwner<Atomic>, 3> {
       for (int i = 0; i < mails; ++i) {
         const int content = static_cast<int>(index - 1) * mails + i;
         nodes[content].content(RL_INFO) = content;
-        if (mailbox.push(nodes[content]) && word.notify()) interrupt.send();
+        if (mailbox.push(nodes[content]) && wakes(word)) interrupt.send();
       }
     }
   }
@@ -128,7 +136,10 @@ struct SleepingOwner : rl::test_suite<SleepingOwner<Atomic>, 3> {
 
 template <template <class> class Atomic>
 struct SleepingOwnerAndFlag : rl::test_suite<SleepingOwnerAndFlag<Atomic>, 3> {
-  void before() { interrupt.clear(); }
+  void before() {
+    interrupt.clear();
+    word.wake_up();
+  }
   void thread(unsigned index) {
     if (index == 0) {
       while (!both()) {
@@ -138,7 +149,7 @@ struct SleepingOwnerAndFlag : rl::test_suite<SleepingOwnerAndFlag<Atomic>, 3> {
       }
     } else {
       flags[index - 1].store(1, std::memory_order_seq_cst);
-      if (word.notify()) interrupt.send();
+      if (wakes(word)) interrupt.send();
     }
   }
   bool both() {
@@ -147,6 +158,35 @@ struct SleepingOwnerAndFlag : rl::test_suite<SleepingOwnerAndFlag<Atomic>, 3> {
   Atomic<std::uint32_t> flags[2] = {0, 0};
   BasicSleepWord<Atomic> word;
   Interrupt interrupt;
+};
+
+// -- an owner that leaves: what was left is found by it, or by the one who has left it ------------
+
+// As LaneLoop::let_go and Crew::look_round have it, and Crew::find_leader.
+template <template <class> class Atomic>
+struct LeavingOwner : rl::test_suite<LeavingOwner<Atomic>, 3> {
+  void before() { word.wake_up(); }
+  void thread(unsigned index) {
+    if (index == 0) {
+      word.fall_asleep();
+      if (!mailbox.empty()) received.take(mailbox.take_all());
+      word.wake_up();
+      word.go();
+      if (!mailbox.empty()) found.store(1, std::memory_order_relaxed);
+    } else {
+      nodes[index - 1].content(RL_INFO) = static_cast<int>(index - 1) * mails;
+      const bool first = mailbox.push(nodes[index - 1]);
+      if (first && word.notify() == BasicSleepWord<Atomic>::Needs::owner) {
+        found.store(1, std::memory_order_relaxed);
+      }
+    }
+  }
+  void after() { RL_ASSERT(mailbox.empty() || found.load(std::memory_order_relaxed) != 0); }
+  TestedMailbox<Atomic> mailbox;
+  BasicSleepWord<Atomic> word;
+  Atomic<std::uint32_t> found{0};
+  Node nodes[2];
+  Received received;
 };
 
 // -- a parking slot: an unpark is never lost, and brings what was written before it ---------------
@@ -275,6 +315,9 @@ bool run_all(unsigned schedules) {
   good &= breaks<SleepingOwner, AllRelaxed>("sleep", "all orders relaxed", schedules);
   good &= holds<SleepingOwnerAndFlag>("flag", schedules);
   good &= breaks<SleepingOwnerAndFlag, NoSeqCst>("flag", "without seq_cst", schedules);
+  good &= holds<LeavingOwner>("leaving", schedules);
+  good &= breaks<LeavingOwner, NoSeqCst>("leaving", "without seq_cst", schedules);
+  good &= breaks<LeavingOwner, AllRelaxed>("leaving", "all orders relaxed", schedules);
   good &= holds<ParkingLetter>("parking", schedules);
   good &= breaks<ParkingLetter, AllRelaxed>("parking", "all orders relaxed", schedules);
   good &= holds<ParkingTwice>("parking, two unparks", schedules);

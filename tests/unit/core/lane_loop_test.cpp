@@ -34,10 +34,12 @@ class Runner final : public HandlerRunner {
   void requeue(Lane&, Operation&) noexcept override { ++requeued; }
   void brought_back(Operation&) noexcept override { ++requeued; }
   void lane_is_quiet(Lane&) noexcept override { ++quiet; }
+  void lane_needs_leader() noexcept override { ++leaderless; }
   void asked_elsewhere(Handle&, LaneRequests::Asked) noexcept override { ++elsewhere; }
   void returned_elsewhere(Handle&) noexcept override { ++returned; }
   int requeued = 0;
   int quiet = 0;
+  int leaderless = 0;
   int elsewhere = 0;
   int returned = 0;
 };
@@ -109,10 +111,11 @@ class LaneLoopTest : public testing::Test {
     loop_->mail(operation);
   }
   std::size_t turn(bool until_stopped = false) {
-    EXPECT_TRUE(loop_->enter());
+    const bool outermost = !loop_->driven();
+    EXPECT_TRUE(!outermost || loop_->enter(nullptr, LaneLoop::Led::at_home));
     const Deadline until = until_stopped ? Deadline::never() : Deadline::immediately();
     const std::size_t handlers = loop_->turn(until, 0, !until_stopped);
-    loop_->leave(false);
+    if (outermost) loop_->leave(false);
     return handlers;
   }
   /// Runs `work` in a handler of this lane.
@@ -552,10 +555,28 @@ TEST_F(LaneLoopTest, a_dedicated_leader_hears_of_what_its_engine_had_no_room_for
   turn();
 }
 
+TEST_F(LaneLoopTest, a_lane_without_a_leader_asks_for_one_each_time) {
+  open();
+  EXPECT_FALSE(loop_->has_something());
+  loop_->ask(LaneRequests::cancel_all);
+  EXPECT_EQ(runner_->leaderless, 1);
+  loop_->ask(LaneRequests::cancel_all);
+  EXPECT_EQ(runner_->leaderless, 2);
+  EXPECT_TRUE(loop_->needs_leader());
+  turn();
+  EXPECT_FALSE(loop_->needs_leader());
+  EXPECT_TRUE(loop_->enter(nullptr, LaneLoop::Led::at_home));
+  loop_->ask(LaneRequests::cancel_all);
+  EXPECT_EQ(runner_->leaderless, 2);
+  loop_->leave(true);
+  EXPECT_TRUE(loop_->needs_leader());
+  turn();
+}
+
 TEST_F(LaneLoopTest, is_kept_only_by_a_thread_that_has_left_it) {
   open();
   EXPECT_FALSE(loop_->kept());
-  EXPECT_TRUE(loop_->enter());
+  EXPECT_TRUE(loop_->enter(nullptr, LaneLoop::Led::at_home));
   EXPECT_FALSE(loop_->kept());
   loop_->leave(false);
   EXPECT_FALSE(loop_->kept()) << "its engine takes any thread";
@@ -567,7 +588,7 @@ TEST_F(LaneLoopTest, is_not_kept_while_its_thread_comes_and_goes) {
   std::atomic<bool> over{false};
   std::thread owner([&] {
     for (int i = 0; i < 300'000; ++i) {
-      EXPECT_TRUE(loop_->enter());
+      EXPECT_TRUE(loop_->enter(nullptr, LaneLoop::Led::at_home));
       loop_->leave(false);
     }
     over = true;

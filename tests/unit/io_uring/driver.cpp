@@ -36,6 +36,7 @@ Result<std::unique_ptr<Engine>, Failure> open_engine(const Setup& setup,
   config.ring_entries = setup.ring_entries;
   config.completion_entries = setup.completion_entries;
   config.interrupt = setup.interrupt;
+  config.profile = setup.profile;
   EngineOptions options;
   options.system = &system_of(setup);
   options.config = &config;

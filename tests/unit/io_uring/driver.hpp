@@ -28,6 +28,7 @@ struct Setup {
   std::uint32_t ring_entries = 0;
   std::uint32_t completion_entries = 0;
   std::string interrupt = "auto";
+  std::string profile = "auto";
   const os::System* system = nullptr;  ///< counting_system(), or one on top of it
 };
 

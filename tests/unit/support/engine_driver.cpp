@@ -92,6 +92,13 @@ std::size_t EngineDriver::wait_once(Deadline deadline) {
   return count;
 }
 
+bool EngineDriver::unpin() {
+  OperationQueue completed;
+  const bool done = engine_->unpin(completed);
+  while (!completed.empty()) note(completed.pop_front());
+  return done;
+}
+
 bool EngineDriver::run(const Operation& operation) {
   const Deadline end = at_last();
   while (!is_done(operation) && is_ahead(end)) wait_once(end);

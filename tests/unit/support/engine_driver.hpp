@@ -42,6 +42,7 @@ class EngineDriver {
   CancelAnswer cancel(Operation& operation);
   /// One wait; how many completed.
   std::size_t wait_once(Deadline deadline = at_last());
+  bool unpin();
   /// Waits until it is complete; false when that does not happen.
   bool run(const Operation& operation);
   /// Starts and runs.

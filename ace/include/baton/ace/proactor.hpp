@@ -69,8 +69,8 @@ class BATON_EXPORT Proactor : public ACE_POSIX_Proactor {
   int close() override;
 
   /// 1 when completions were dispatched, 0 when the time is over, -1 for errors: EINVAL for a
-  /// negative time, ESHUTDOWN when closed, EAGAIN when mode=per_thread has a thread already for
-  /// each lane. EINTR is no error. `wait_time` is reduced by the time that has passed.
+  /// negative time, ESHUTDOWN when closed. EINTR is no error. `wait_time` is reduced by the time
+  /// that has passed.
   int handle_events(ACE_Time_Value& wait_time) override;
   int handle_events() override;
 

@@ -1,0 +1,341 @@
+// Coming, leading, leaving; and how somebody is found who leads.
+#include "core/crew.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "core/merged_wait.hpp"
+#include "core/runner.hpp"
+
+namespace baton {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Threads that are started together come within this time; until then each lane may get one.
+constexpr Duration arrival = 20ms;
+// How long a lane waits for its own thread before it is an error that there is none.
+constexpr Duration refusal = 1s;
+
+[[noreturn]] void refuse(const LaneLoop& loop) {
+  throw std::system_error(
+      make_error_code(errc::wrong_thread),
+      "lane " + std::to_string(loop.lane_index()) +
+          " has work and no thread of its own, and engines that are bound to their threads "
+          "(profile=pinned) cannot be led together: have as many threads in run() as `threads` "
+          "says, or take profile=any");
+}
+
+}  // namespace
+
+CrewMember::~CrewMember() {
+  if (crew.runner_.forked() || leads.none()) return;
+  crew.for_each(*this, [&](LaneLoop& loop) {
+    if (loop.claim()) loop.leave(for_good);
+  });
+  // Who is about to come back is waited for by those who watch.
+  if (for_good || crew.watching_.load(std::memory_order_seq_cst) == 0) crew.look_round();
+}
+
+std::size_t Crew::turn(Deadline deadline, std::size_t handlers_max, bool return_after_handlers,
+                       bool for_good) {
+  if (LaneLoop* const here = LaneLoop::here(ledger_)) {
+    CrewMember* const member = here->member();
+    // In the proactor's destructor there is no crew.
+    if (member == nullptr) return here->turn(deadline, handlers_max, return_after_handlers);
+    struct Nested {
+      CrewMember& member;
+      ~Nested() { --member.depth; }
+    } const nested{*member};
+    ++member->depth;
+    return drive(*member, deadline, handlers_max, return_after_handlers);
+  }
+  CrewMember member{*this, stops_.load(std::memory_order_seq_cst)};
+  const std::size_t ran = drive(member, deadline, handlers_max, return_after_handlers);
+  member.for_good = for_good;  // not where a handler throws: that thread is expected to go on
+  return ran;
+}
+
+// The count goes last: a thread that has read it beforehand leaves by it, and one that comes later
+// takes the mark of its lane away.
+void Crew::stop() noexcept {
+  for (const auto& loop : loops_) loop->stop();
+  stops_.fetch_add(1, std::memory_order_seq_cst);
+  call_standby(~0U >> 1);
+}
+
+// -- coming ---------------------------------------------------------------------------------------
+
+// False: the deadline, or a stop.
+bool Crew::take_home(Deadline deadline, CrewMember& member) {
+  if (first_came_ns_.load(std::memory_order_relaxed) == 0) {
+    first_came_ns_.store(ledger_.now().ns(), std::memory_order_relaxed);
+  }
+  LaneLoop* home = take_free(member);
+  if (home == nullptr) {
+    if (std::any_of(loops_.begin(), loops_.end(), [](const auto& loop) { return loop->kept(); })) {
+      throw std::system_error(make_error_code(errc::wrong_thread),
+                              "the processor is pinned to the thread that has driven it before");
+    }
+    if (deadline != Deadline::immediately()) home = stand_by(deadline, member);
+  }
+  member.home = home;
+  if (home != nullptr) member.leads.set(home->lane_index());
+  return home != nullptr;
+}
+
+bool Crew::stopped(const CrewMember& member) const noexcept {
+  return stopped_.load(std::memory_order_seq_cst) ||
+         stops_.load(std::memory_order_seq_cst) != member.stops;
+}
+
+LaneLoop* Crew::stand_by(Deadline deadline, CrewMember& member) noexcept {
+  standby_.fetch_add(1, std::memory_order_seq_cst);
+  LaneLoop* home = nullptr;
+  for (;;) {
+    const std::uint32_t seen = changes_.load(std::memory_order_seq_cst);
+    home = take_free(member);
+    if (home != nullptr || stopped(member)) break;
+    ask_for_lane();
+    if (ledger_.now() >= deadline) break;
+    ledger_.system().futex_wait(&changes_, seen, deadline.ns());
+  }
+  // Lanes that were left to this one, or calls that it has taken: others look.
+  standby_.fetch_sub(1, std::memory_order_seq_cst);
+  if (!call_standby(1) && home == nullptr) look_round();
+  return home;
+}
+
+// The lane that this thread has left, else one that needs a thread, else any, else a loaned one.
+LaneLoop* Crew::take_free(CrewMember& member) noexcept {
+  const auto enter_one = [&](auto&& wanted) -> LaneLoop* {
+    for (const auto& loop : loops_) {
+      if (wanted(*loop) && loop->enter(&member, LaneLoop::Led::at_home)) return loop.get();
+    }
+    return nullptr;
+  };
+  LaneLoop* home =
+      enter_one([](const auto& loop) { return !loop.driven() && loop.was_left_by_this_thread(); });
+  if (home == nullptr) home = enter_one([](const auto& loop) { return loop.needs_leader(); });
+  if (home == nullptr) home = enter_one([](const auto& loop) { return !loop.driven(); });
+  if (home == nullptr) home = enter_one([](const auto& loop) { return loop.driven(); });
+  return home;
+}
+
+void Crew::ask_for_lane() noexcept {
+  for (const auto& loop : loops_) {
+    if (loop->led() == LaneLoop::Led::besides) {
+      loop->ask_to_regroup();
+      return;
+    }
+  }
+}
+
+// -- leading --------------------------------------------------------------------------------------
+
+std::size_t Crew::drive(CrewMember& member, Deadline deadline, std::size_t handlers_max,
+                        bool return_after_handlers) {
+  std::size_t ran = 0;
+  for (;;) {
+    claim_all(member);
+    if (member.home == nullptr && !take_home(deadline, member)) break;
+    regroup(member);
+    if (stopped(member)) break;  // not before lanes were entered: see LaneLoop::enter
+    const bool alone = member.leads.count() == 1 && member.look_again.is_never();
+    const std::size_t more = alone
+                                 ? member.home->turn(deadline, handlers_max, return_after_handlers)
+                                 : turn_all(member, handlers_max);
+    ran += more;
+    if (runner_.forked()) break;
+    if (return_after_handlers && (ran > 0 || ledger_.now() >= deadline)) break;
+    if (!alone && more == 0) wait(member, deadline);
+  }
+  return ran;
+}
+
+// What it has loaned is its own again; what was taken meanwhile is forgotten.
+void Crew::claim_all(CrewMember& member) noexcept {
+  LaneLoop* first = nullptr;
+  for_each(member, [&](LaneLoop& loop) {
+    if (!loop.claim()) {
+      member.leads.reset(loop.lane_index());
+      if (&loop == member.home) member.home = nullptr;
+    } else if (first == nullptr) {
+      first = &loop;
+    }
+  });
+  if (member.home != nullptr || first == nullptr) return;
+  member.home = first;
+  first->be_home();
+}
+
+// Lanes whose handlers have called this stay: they are inside.
+std::size_t Crew::turn_all(CrewMember& member, std::size_t handlers_max) {
+  std::array<LaneLoop*, limits::lanes_max> lanes;
+  std::size_t count = 0;
+  for_each(member, [&](LaneLoop& loop) {
+    lanes[count++] = &loop;
+    if (!loop.mine()) loop.loan();
+  });
+  call_standby(1);  // one that has found them held
+  const std::size_t first = member.rounds++;
+  std::size_t ran = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    LaneLoop& loop = *lanes[(first + i) % count];
+    const bool inside = loop.mine();
+    if (!inside && !loop.claim()) continue;
+    const std::size_t left = handlers_max == 0 ? 0 : handlers_max - ran;
+    ran += loop.turn(Deadline::immediately(), left, true);
+    if (runner_.forked()) break;
+    if (!inside) loop.loan();
+    if (handlers_max != 0 && ran == handlers_max) break;
+  }
+  return ran;
+}
+
+void Crew::regroup(CrewMember& member) {
+  member.look_again = Deadline::never();
+  for_each(member, [](LaneLoop& loop) { loop.regroups(); });
+  give(member);
+  take(member);
+}
+
+// Lanes that have nothing to do any more, and one of them for those who stand by. Not in a handler
+// that has called turn(): it may have been called in one of these.
+void Crew::give(CrewMember& member) noexcept {
+  if (member.depth > 0) return;
+  bool wanted = standby_.load(std::memory_order_seq_cst) > 0;
+  for_each(member, [&](LaneLoop& loop) {
+    if (&loop == member.home || (!loop.at_rest() && !std::exchange(wanted, false))) return;
+    member.leads.reset(loop.lane_index());
+    loop.leave(true);
+    call_standby(1);
+  });
+}
+
+// Lanes that need a thread, unless somebody is about to come for them.
+void Crew::take(CrewMember& member) {
+  if (standby_.load(std::memory_order_seq_cst) > 0 || stopped(member)) return;
+  for (const auto& loop : loops_) {
+    if (!loop->needs_leader()) continue;
+    const Deadline now = ledger_.now();
+    const Deadline from = loop->free_from(now);
+    if (now < from) {
+      member.look_again = std::min(member.look_again, from);
+    } else if (!take_besides(member, *loop)) {
+      const Deadline end = Deadline::after(refusal, loop->unled_since());
+      if (now >= end) refuse(*loop);
+      member.look_again = std::min(member.look_again, end);
+    }
+  }
+}
+
+// False: it cannot be waited for together with this thread's own.
+bool Crew::take_besides(CrewMember& member, LaneLoop& loop) {
+  if (!member.home->unpin()) return false;
+  if (!loop.enter(&member, LaneLoop::Led::besides)) return true;  // another was faster
+  if (!loop.unpin()) {
+    loop.leave(true);
+    refuse(loop);
+  }
+  member.leads.set(loop.lane_index());
+  return true;
+}
+
+void Crew::wait(CrewMember& member, Deadline deadline) noexcept {
+  claim_all(member);
+  if (member.home == nullptr) return;
+  Deadline until = std::min(deadline, member.look_again);
+  const bool watches = !member.look_again.is_never();
+  if (watches) watching_.fetch_add(1, std::memory_order_seq_cst);
+  if (member.leads.count() == 1) {
+    member.home->wait_alone(until);
+  } else {
+    for_each(member, [&](LaneLoop& loop) { until = loop.prepare_wait(until); });
+    if (until != Deadline::immediately()) sleep(member, until);
+    for_each(member, [](LaneLoop& loop) { loop.end_wait(); });
+  }
+  if (watches) watching_.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+// By descriptors, or a slice in a lane that has none for one of its engines; the others are looked
+// at in between.
+void Crew::sleep(CrewMember& member, Deadline until) noexcept {
+  std::array<Engine*, limits::lanes_max> engines;
+  std::array<LaneLoop*, limits::lanes_max> lanes;
+  std::size_t count = 0;
+  LaneLoop* sliced = nullptr;
+  for_each(member, [&](LaneLoop& loop) {
+    for (Processor* processor : loop.processors()) {
+      if (count == engines.size()) {
+        sliced = &loop;
+      } else {
+        lanes[count] = &loop;
+        engines[count++] = processor->engine.get();
+      }
+    }
+  });
+  if (sliced == nullptr) {
+    const std::size_t found =
+        sleep_by_descriptors(std::span{engines}.first(count), until, ledger_.system());
+    if (found == count) return;
+    sliced = lanes[found];
+  }
+  sliced->reap(std::min(until, Deadline::after(wait_slice, ledger_.now())));
+}
+
+// -- finding a leader -----------------------------------------------------------------------------
+
+void Crew::look_round() noexcept {
+  if (call_standby(1)) return;
+  const bool needed = std::any_of(loops_.begin(), loops_.end(),
+                                  [](const auto& loop) { return loop->needs_leader(); });
+  if (needed) find_leader();
+}
+
+// One that sleeps, or all: the first that comes round takes it.
+void Crew::find_leader() noexcept {
+  if (call_standby(1)) return;
+  const auto at_home = [](const auto& loop) { return loop->led() == LaneLoop::Led::at_home; };
+  for (const auto& loop : loops_) {
+    if (!at_home(loop) || !loop->sleeps()) continue;
+    loop->ask_to_regroup();
+    return;
+  }
+  for (const auto& loop : loops_) {
+    if (at_home(loop)) loop->ask_to_regroup();
+  }
+}
+
+// False: nobody stands by.
+bool Crew::call_standby(std::uint32_t threads) noexcept {
+  changes_.fetch_add(1, std::memory_order_seq_cst);
+  if (standby_.load(std::memory_order_seq_cst) == 0) return false;
+  ledger_.system().futex_wake(&changes_, threads);
+  return true;
+}
+
+// -- homes ----------------------------------------------------------------------------------------
+
+bool Crew::has_thread(std::uint32_t lane) noexcept {
+  const LaneLoop& loop = *loops_[lane];
+  if (loop.led() == LaneLoop::Led::at_home) return true;
+  if (!loop.untouched() || all_came_.load(std::memory_order_relaxed)) return false;
+  const std::int64_t first = first_came_ns_.load(std::memory_order_relaxed);
+  if (first == 0 || ledger_.now() < Deadline::after(arrival, Deadline::at_ns(first))) return true;
+  all_came_.store(true, std::memory_order_relaxed);
+  return false;
+}
+
+std::uint32_t Crew::home_beside(std::uint32_t lane) const noexcept {
+  const LaneLoop& loop = *loops_[lane];
+  const CrewMember* const member = loop.member();
+  return member != nullptr ? member->home->lane_index() : lane;
+}
+
+}  // namespace baton

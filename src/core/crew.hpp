@@ -1,0 +1,109 @@
+// Crew: which thread leads which lane, in per_thread mode. A thread that comes is at home in a lane
+// that nobody leads, and leads it alone: that is LaneLoop::turn, and no more. Lanes that have no
+// thread but something to do are led by threads that are there, besides their own.
+//
+// The one rule: whoever leaves a lane looks round once, and whoever leaves something in a lane that
+// nobody leads looks for a leader (SleepWord, GONE). Either a leader sees what was left when it
+// comes, or the one who left it sees the leader: both write first and look then, sequentially
+// consistent.
+//
+// Lanes are taken by compare and exchange; none is handed from one thread to another. Who leads
+// several and is inside one of them loans the others: a thread that has none may take those, so
+// that a handler that lasts does not delay them. A thread that finds none to be at home in
+// stands by, and asks those who lead several. While somebody stands by, nobody takes lanes besides
+// its own.
+#pragma once
+
+#include <atomic>
+#include <bitset>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "baton/deadline.hpp"
+#include "core/lane_loop.hpp"
+
+namespace baton {
+
+class Crew;
+
+/// A thread inside Crew::turn; on its stack.
+struct CrewMember {
+  CrewMember(Crew& in, std::uint32_t stops_before) noexcept : crew(in), stops(stops_before) {}
+  ~CrewMember();
+  CrewMember(const CrewMember&) = delete;
+  CrewMember& operator=(const CrewMember&) = delete;
+
+  Crew& crew;
+  const std::uint32_t stops;  // Crew::stops_ when it came
+  bool for_good = false;      // it leaves, and is not expected to come back
+  std::bitset<limits::lanes_max> leads;
+  LaneLoop* home = nullptr;                 // one of them
+  std::uint32_t rounds = 0;                 // each lane is the first in its turn
+  Deadline look_again = Deadline::never();  // a lane without a thread may be taken then
+  std::uint32_t depth = 0;                  // handlers that have called turn()
+};
+
+class Crew {
+ public:
+  Crew(Ledger& ledger, const std::vector<std::unique_ptr<LaneLoop>>& loops,
+       const std::atomic<bool>& stopped, const HandlerRunner& runner) noexcept
+      : ledger_(ledger), loops_(loops), stopped_(stopped), runner_(runner) {}
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+
+  /// As Dispatcher::turn. `for_good`: the thread is not expected to come back. Throws what handlers
+  /// throw; and std::system_error(errc::wrong_thread) when a lane needs a thread and its engine, or
+  /// that of this thread's lane, is bound to its own (profile=pinned).
+  std::size_t turn(Deadline deadline, std::size_t handlers_max, bool return_after_handlers,
+                   bool for_good);
+  /// Something was left in a lane that nobody leads. Any thread.
+  void find_leader() noexcept;
+  /// After `stopped` was set: every thread that is inside leaves.
+  void stop() noexcept;
+
+  /// A thread is at home in the lane, or may be about to come.
+  [[nodiscard]] bool has_thread(std::uint32_t lane) noexcept;
+  /// The lane where the calling thread is at home, if it leads `lane` besides; else `lane`.
+  [[nodiscard]] std::uint32_t home_beside(std::uint32_t lane) const noexcept;
+
+ private:
+  friend struct CrewMember;
+
+  bool take_home(Deadline deadline, CrewMember& member);
+  LaneLoop* stand_by(Deadline deadline, CrewMember& member) noexcept;
+  LaneLoop* take_free(CrewMember& member) noexcept;
+  void ask_for_lane() noexcept;
+  [[nodiscard]] bool stopped(const CrewMember& member) const noexcept;
+  std::size_t drive(CrewMember& member, Deadline deadline, std::size_t handlers_max,
+                    bool return_after_handlers);
+  void claim_all(CrewMember& member) noexcept;
+  std::size_t turn_all(CrewMember& member, std::size_t handlers_max);
+  void regroup(CrewMember& member);
+  void give(CrewMember& member) noexcept;
+  void take(CrewMember& member);
+  bool take_besides(CrewMember& member, LaneLoop& loop);
+  void wait(CrewMember& member, Deadline deadline) noexcept;
+  void sleep(CrewMember& member, Deadline until) noexcept;
+  void look_round() noexcept;
+  bool call_standby(std::uint32_t threads) noexcept;
+  template <class Visit>
+  void for_each(const CrewMember& member, Visit&& visit) const {
+    for (const auto& loop : loops_) {
+      if (member.leads[loop->lane_index()]) visit(*loop);
+    }
+  }
+
+  Ledger& ledger_;
+  const std::vector<std::unique_ptr<LaneLoop>>& loops_;
+  const std::atomic<bool>& stopped_;
+  const HandlerRunner& runner_;
+  std::atomic<std::uint32_t> stops_{0};
+  std::atomic<std::uint32_t> changes_{0};   // a futex: those who stand by wait for the next
+  std::atomic<std::uint32_t> standby_{0};   // threads
+  std::atomic<std::uint32_t> watching_{0};  // threads that sleep, and look again soon, unasked
+  std::atomic<std::int64_t> first_came_ns_{0};
+  std::atomic<bool> all_came_{false};
+};
+
+}  // namespace baton

@@ -1,0 +1,348 @@
+// Lanes and threads of different numbers in per_thread mode: whoever is there serves everybody
+// (P-14, X-12).
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <stdexcept>
+#include <system_error>
+
+#include "threads.hpp"
+
+namespace baton::conformance {
+namespace {
+
+class Crews : public Threads {
+ protected:
+  /// An engine that is pinned because the user says so stays with its thread; here it may choose.
+  void use_lanes(unsigned lanes) {
+    use(lanes, [](Config& config) {
+      if (sockets(config).profile == "pinned") sockets(config).profile = "auto";
+    });
+  }
+  [[nodiscard]] bool pinned() const { return GetParam().profile == "pinned"; }
+  Operation& read_in(std::uint32_t lane, Stream& stream) {
+    Operation& read = operation();
+    read_byte(adopt(stream.ours, HandleKind::stream_socket, Home{lane}), read);
+    return read;
+  }
+  std::vector<Peer> sessions_in_all_lanes(unsigned each) {
+    std::vector<Peer> sessions;
+    for (unsigned i = 0; i < each * proactor().lanes(); ++i) {
+      sessions.push_back(echo(Home{i % proactor().lanes()}));
+    }
+    return sessions;
+  }
+  static void serve(const std::vector<Peer>& sessions, int times = 1) {
+    for (int i = 0; i < times; ++i) {
+      for (const Peer& session : sessions) round_trip(session.get());
+    }
+  }
+  /// In a thread of its own: sessions that never pause.
+  class Load {
+   public:
+    explicit Load(std::vector<Peer> sessions)
+        : sessions_(std::move(sessions)), thread_([this] {
+            while (!over_) {
+              serve(sessions_);
+              ++rounds_;
+            }
+          }) {}
+    ~Load() {
+      over_ = true;
+      thread_.join();
+    }
+    [[nodiscard]] int rounds() const { return rounds_; }
+    void some_more() const {
+      const int before = rounds_;
+      wait_until([&] { return rounds_ > before + 2; });
+    }
+
+   private:
+    std::atomic<bool> over_{false};
+    std::atomic<int> rounds_{0};
+    std::vector<Peer> sessions_;
+    std::thread thread_;
+  };
+};
+
+TEST_P(Crews, every_connection_is_served) {
+  for (const unsigned lanes : {1U, 2U, 5U}) {
+    for (const unsigned threads : {1U, 2U, 5U}) {
+      use_lanes(lanes);
+      std::vector<Peer> sessions = sessions_in_all_lanes(2);
+      run(threads);
+      serve(sessions, 3);
+      for (unsigned i = 0; i < lanes; ++i) sessions.push_back(echo(Home{i}));
+      for (unsigned i = 0; i < lanes; ++i) sessions.push_back(echo());
+      serve(sessions, 3);
+      stop();
+      EXPECT_TRUE(failures().empty());
+      destroy();
+    }
+  }
+}
+
+TEST_P(Crews, a_thread_too_many_stands_by_and_takes_over) {
+  use_lanes(2);
+  std::vector<Peer> sessions = sessions_in_all_lanes(1);
+  run(3);
+  wait_until([&] { return are_asleep(3); });
+  EXPECT_EQ(proactor().poll(), 0U) << "nothing is left for this one";
+  serve(sessions);
+  for (std::uint32_t lane = 0; lane < 2; ++lane) {
+    post([] { throw std::runtime_error{"leaves"}; }, Notify::strong, Home{lane});
+    wait_until([&] { return failures().size() > lane; });
+    serve(sessions, 3);
+  }
+  stop();
+}
+
+TEST_P(Crews, threads_come_and_go_under_load) {
+  use_lanes(3);
+  std::vector<Peer> sessions = sessions_in_all_lanes(2);
+  run(1);
+  {
+    const Load load{std::move(sessions)};
+    load.some_more();
+    run(1);
+    load.some_more();
+    for (int i = 0; i < 5; ++i) {
+      std::thread{[&] {
+        for (int k = 0; k < 20; ++k) proactor().handle_events(Deadline::after(1ms));
+        proactor().poll();
+      }}.join();
+      load.some_more();
+    }
+    // The last that comes takes a lane over, and is the only one in the end.
+    run(1);
+    for (std::size_t left = 1; left <= 2; ++left) {
+      post([] { throw std::runtime_error{"leaves"}; });
+      wait_until([&] { return failures().size() == left; });
+      load.some_more();
+    }
+  }
+  stop();
+}
+
+// Two threads that do nothing but visit: a lane whose thread is away is not lost.
+TEST_P(Crews, visitors_serve_all_lanes) {
+  use_lanes(3);
+  std::vector<Peer> sessions = sessions_in_all_lanes(2);
+  std::atomic<bool> over{false};
+  std::vector<std::thread> visitors;
+  for (int i = 0; i < 2; ++i) {
+    visitors.emplace_back([&] {
+      while (!over) proactor().handle_events(Deadline::after(5ms), 3);
+    });
+  }
+  serve(sessions, 10);
+  over = true;
+  for (std::thread& visitor : visitors) visitor.join();
+}
+
+TEST_P(Crews, an_exception_leaves_the_lanes_as_they_are) {
+  use_lanes(2);
+  Stream streams[2];
+  Operation* reads[] = {&read_in(0, streams[0]), &read_in(1, streams[1])};
+  proactor().poll();
+  for (std::uint32_t lane = 0; lane < 2; ++lane) {
+    post([] { throw std::runtime_error{"of the handler"}; }, Notify::strong, Home{lane});
+    EXPECT_THROW(proactor().run(), std::runtime_error);
+  }
+  for (const Stream& stream : streams) send_all(stream.peer.get(), "x", 1);
+  run_until(proactor(), [&] { return !reads[0]->is_pending() && !reads[1]->is_pending(); });
+  for (const Operation* read : reads) {
+    EXPECT_FALSE(read->error());
+    EXPECT_EQ(read->bytes(), 1U);
+  }
+}
+
+TEST_P(Crews, a_stop_and_a_restart_at_once_bring_every_thread_home) {
+  for (const unsigned threads : {1U, 2U, 4U}) {
+    use_lanes(3);
+    std::vector<Peer> sessions = sessions_in_all_lanes(1);
+    for (int i = 0; i < 20 / slowness + 2; ++i) {
+      run(threads);
+      // Once: who waits in several lanes, one of them without a descriptor, looks now and then.
+      wait_until([&] { return are_asleep(static_cast<int>(threads)); });
+      proactor().stop();
+      proactor().restart();
+      join();
+    }
+    run(threads);
+    serve(sessions);
+    stop();
+    EXPECT_TRUE(failures().empty());
+    destroy();
+  }
+}
+
+TEST_P(Crews, timers_and_posts_need_no_thread_of_their_own) {
+  use_lanes(4);
+  run(1);
+  std::atomic<int> ran{0};
+  for (std::uint32_t lane = 0; lane < 4; ++lane) {
+    post(
+        [&] {
+          timer(Deadline::after(1ms), [&] {
+            EXPECT_FALSE(proactor().post([&] { ++ran; }));
+            ++ran;
+          });
+          ++ran;
+        },
+        Notify::strong, Home{lane});
+  }
+  wait_until([&] { return ran == 12; });
+  // A lane whose thread leaves has a timer to come.
+  timer(Deadline::after(20ms), [&] { ++ran; });
+  proactor().stop();
+  proactor().restart();
+  join();
+  run(1);
+  wait_until([&] { return ran == 13; });
+}
+
+TEST_P(Crews, cancel_and_drain_reach_lanes_without_a_thread) {
+  use_lanes(3);
+  Stream streams[3];
+  std::vector<Operation*> reads;
+  for (std::uint32_t lane = 0; lane < 3; ++lane) {
+    reads.push_back(&operation());
+    Handle* handle = adopt(streams[lane].ours, HandleKind::stream_socket, Home{lane});
+    read_byte(handle, *reads.back());
+    if (lane == 2) proactor().close_detached(*handle);
+  }
+  run(1);
+  wait_until([&] { return !reads[2]->is_pending(); });
+  EXPECT_EQ(reads[2]->error(), std::errc::operation_canceled);
+  EXPECT_EQ(proactor().cancel(*reads[1], reads[1]->activation()), CancelResult::requested);
+  wait_until([&] { return !reads[1]->is_pending(); });
+  EXPECT_EQ(reads[1]->error(), std::errc::operation_canceled);
+  // Ends when the last operation has, in whatever lane that is.
+  proactor().drain(Deadline::never());
+  send_all(streams[0].peer.get(), "x", 1);
+  join();
+  EXPECT_FALSE(reads[0]->error());
+}
+
+TEST_P(Crews, one_thread_drives_all_lanes_by_any_call) {
+  const std::function<void()> calls[] = {
+      [&] { proactor().handle_events(Deadline::after(1ms)); }, [&] { proactor().poll(); },
+      [&] { proactor().run_one(Deadline::after(1ms)); },
+      [&] { proactor().handle_events(Deadline::after(1ms), 2); }};
+  for (const auto& call : calls) {
+    use_lanes(3);
+    Stream streams[3];
+    std::vector<Operation*> reads;
+    for (std::uint32_t lane = 0; lane < 3; ++lane) reads.push_back(&read_in(lane, streams[lane]));
+    for (const Stream& stream : streams) send_all(stream.peer.get(), "x", 1);
+    const auto done = [&] {
+      return !reads[0]->is_pending() && !reads[1]->is_pending() && !reads[2]->is_pending();
+    };
+    wait_until([&] {
+      call();
+      return done();
+    });
+    for (const Operation* read : reads) EXPECT_FALSE(read->error());
+    destroy();
+  }
+}
+
+// In a handler, too, which would wait for ever for what only its own thread can bring.
+TEST_P(Crews, a_handler_that_drives_drives_all_lanes) {
+  use_lanes(2);
+  Stream streams[2];
+  Operation* reads[] = {&read_in(0, streams[0]), &read_in(1, streams[1])};
+  bool both = false;
+  post([&] {
+    for (const Stream& stream : streams) send_all(stream.peer.get(), "x", 1);
+    while (reads[0]->is_pending() || reads[1]->is_pending()) {
+      proactor().handle_events(Deadline::after(1ms));
+    }
+    both = true;
+  });
+  run_until(proactor(), [&] { return both; });
+}
+
+TEST_P(Crews, new_handles_get_a_lane_that_has_a_thread) {
+  use_lanes(3);
+  run(1);
+  std::atomic<std::uint32_t> home{99};
+  post([&] { home = proactor().current_lane(); });
+  wait_until([&] { return home != 99; });
+  int same = 0;  // in a row; at first, other threads may be about to come
+  wait_until([&] {
+    Stream stream;
+    same = proactor().home_lane(*adopt(stream.ours)) == home ? same + 1 : 0;
+    return same == 6;
+  });
+  std::atomic<std::uint32_t> from{99};
+  std::atomic<std::uint32_t> to{99};
+  post(
+      [&] {
+        Stream stream;
+        from = proactor().current_lane();
+        to = proactor().home_lane(*adopt(stream.ours));
+      },
+      Notify::strong, Home{(home + 1) % 3});
+  wait_until([&] { return to != 99; });
+  EXPECT_EQ(from, (home + 1) % 3);
+  EXPECT_EQ(to, home) << "the lane that its thread leads besides is to become empty";
+}
+
+// The program of the README: as many lanes as there are cores, and one thread.
+TEST_P(Crews, a_server_with_one_thread_serves_every_connection) {
+  use_lanes(0);
+  Peer listener{::socket(AF_INET, SOCK_STREAM, 0)};
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(listener.get(), 16), 0);
+  ASSERT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  Operation& accept = operation();
+  Handle* handle = adopt(listener, HandleKind::listener);
+  const auto accept_next = [&] {
+    accept.prepare(OperationKind::accept, handle);
+    static_cast<void>(proactor().start(accept));
+  };
+  accept.set_handler([&](Operation& done) {
+    if (done.failed()) return;
+    Peer connection{static_cast<int>(done.bytes())};
+    Handle* session = adopt(connection, HandleKind::stream_socket, Home{Home::by_policy});
+    echoes().emplace_back(proactor(), session).start();
+    accept_next();
+  });
+  accept_next();
+  run(1);
+  std::vector<Peer> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.emplace_back(::socket(AF_INET, SOCK_STREAM, 0));
+    ASSERT_EQ(::connect(clients.back().get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+    round_trip(clients.back().get());
+  }
+  serve(clients, 3);
+  stop();
+}
+
+// Nothing is left unserved without a word.
+TEST_P(Crews, a_pinned_engine_without_its_thread_is_an_error) {
+  if (!pinned()) return;
+  use(2);
+  Stream streams[2];
+  read_in(0, streams[0]);
+  read_in(1, streams[1]);
+  try {
+    proactor().run();
+    ADD_FAILURE() << "one lane has no thread";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), errc::wrong_thread);
+    EXPECT_NE(std::string{error.what()}.find("profile=pinned"), std::string::npos) << error.what();
+  }
+}
+
+BATON_CONFORMANCE_SUITE_IN(Crews, Mode::per_thread);
+
+}  // namespace
+}  // namespace baton::conformance
