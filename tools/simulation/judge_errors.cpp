@@ -52,8 +52,8 @@ bool Program::explained(Slot& slot, std::error_code error) {
 }
 
 bool Program::failed_on_disk(std::error_code error) {
-  // Of one worker that does not start, everything that had to wait for it.
-  if (error == std::errc::resource_unavailable_try_again) return reasons_.has_failed(EAGAIN);
+  // Of one worker that does not start (EAGAIN), everything that had to wait for it.
+  if (error == std::errc::not_enough_memory) return reasons_.has_failed(EAGAIN);
   return error == std::errc::io_error && reasons_.take_failure(EIO);
 }
 
