@@ -8,8 +8,9 @@
 // strand is free, and that thread runs the handler and owns the strand until it leaves; or it is
 // not, and the operation is queued in it (by its own links: nothing is allocated) and run by the
 // owner when it leaves. So a thread is never blocked. Order: what is posted, or complete, first is
-// run first, however many threads there are; in per_thread mode that holds for what belongs to one
-// lane, while results of two lanes come in the order in which their threads take them.
+// run first, however many threads there are. In per_thread mode all that is posted without a Home
+// goes to one lane, that of the first post; results of two lanes, and posts with a Home, come in
+// the order in which those lanes' threads take them.
 //
 // Operations of several proactors may carry one strand. Each is run by threads of its own proactor:
 // when it is the turn of another's, the strand is handed to that proactor, and waits until somebody
@@ -59,6 +60,8 @@ class BATON_EXPORT Strand {
   /// enough of them in a row): the strand stays taken, and enter(operation) will succeed for this
   /// one only.
   void hand_on(Operation& operation) noexcept;
+  /// The lane that the first call chose: what is posted goes there. Any thread.
+  [[nodiscard]] std::uint32_t lane(std::uint32_t if_first) noexcept;
 
  private:
   const os::System* system_;
@@ -71,6 +74,8 @@ class BATON_EXPORT Strand {
   /// The thread inside, in a form of our own; 0: none. Written by that thread, compared by others
   /// only with themselves: relaxed is enough.
   std::atomic<std::uintptr_t> owner_{0};
+  std::atomic<std::uint32_t> lane_{no_lane};
+  static constexpr std::uint32_t no_lane = ~std::uint32_t{0};
 };
 
 }  // namespace baton

@@ -15,6 +15,7 @@
 
 #include "base/assert.hpp"
 #include "base/probes.hpp"
+#include "baton/strand.hpp"
 #include "core/handle_kinds.hpp"
 
 // O_DIRECT is not in POSIX.
@@ -398,6 +399,10 @@ std::error_code Proactor::Core::post(Operation& operation, Notify level, Home ho
   Access::activate(operation, OperationState::posted);
   if (!per_thread_) return post_to_queue(operation, level);
   LaneLoop* const here = LaneLoop::here(ledger_);
+  if (operation.strand() != nullptr && home.lane == Home::here_or_next) {
+    // One queue keeps their order. (Another proactor of the strand's may have more lanes.)
+    home.lane = operation.strand()->lane(home_of(home)) % lanes();
+  }
   if (BATON_UNLIKELY(here == nullptr || home.lane != Home::here_or_next)) {
     return post_to_lane(operation, *loops_[home_of(home)]);
   }

@@ -62,6 +62,14 @@ bool Strand::running_in_this_thread() const noexcept {
   return owner_.load(std::memory_order_relaxed) == this_thread(*system_);
 }
 
+std::uint32_t Strand::lane(std::uint32_t if_first) noexcept {
+  // relaxed: a number that is written once.
+  std::uint32_t lane = lane_.load(std::memory_order_relaxed);
+  if (lane != no_lane) return lane;
+  const bool first = lane_.compare_exchange_strong(lane, if_first, std::memory_order_relaxed);
+  return first ? if_first : lane;
+}
+
 bool Strand::enter(Operation& operation) noexcept {
   const os::LockGuard guard(mutex_in(mutex_), *system_);
   if (handed_on_ == &operation) {
