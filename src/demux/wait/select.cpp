@@ -10,7 +10,8 @@
 //     truth.
 //   - A hang-up sets the bit for reading only, an error both. So a descriptor watched for writing
 //     alone is not told of a hang-up that leaves it unwritable (terminals do that, sockets and
-//     pipes do not).
+//     pipes do not), and one that is watched for urgent data alone is told of none. To ask for
+//     reading as well would find readable what its handler does not read, at every wait.
 //   - The third set means urgent data, not errors; it stays empty.
 //   - As with poll, a running wait does not see changes: the client interrupts it.
 //
