@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "bench/fairness.hpp"
@@ -39,21 +40,32 @@ constexpr BenchProgram programs[] = {
     {"report", "report.py", "One page and a picture of what was measured"},
 };
 
-// Where the programs are: BATON_BENCH, else where this command was built.
+// Where the programs are: BATON_BENCH, else what the build has put beside the command. They measure
+// servers of the source tree, so none of them is installed.
 std::filesystem::path bench_folder() {
-  const char* given = ::secure_getenv("BATON_BENCH");
-  return given != nullptr ? given : BATON_BENCH_FOLDER;
+  if (const char* given = ::secure_getenv("BATON_BENCH"); given != nullptr) return given;
+  std::error_code error;
+  const auto command = std::filesystem::read_symlink("/proc/self/exe", error);
+  return std::filesystem::canonical(command.parent_path() / "bench", error);
 }
 
 int run_program(const BenchProgram& program, const std::vector<std::string>& options) {
-  const std::filesystem::path path = bench_folder() / program.file;
+  const std::filesystem::path folder = bench_folder();
+  if (folder.empty()) {
+    note(
+        "baton bench: {} measures servers of Baton's source tree: run the command that is built "
+        "there, or name the tree's folder `bench` by BATON_BENCH\n",
+        program.name);
+    return 2;
+  }
+  const std::filesystem::path path = folder / program.file;
   std::vector<std::string> words{path.string()};
   words.insert(words.end(), options.begin(), options.end());
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   ::execv(path.c_str(), arguments.data());
-  note("baton bench: {}: {}; it runs from the source tree, or where BATON_BENCH says\n",
+  note("baton bench: {}: {}; BATON_BENCH names the folder `bench` of Baton's source tree\n",
        path.string(), std::strerror(errno));
   return 2;
 }

@@ -6,7 +6,8 @@
 
 namespace baton {
 
-/// Prints nothing but the place and the fact to the program's abort message and ends it.
+/// Prints nothing but the place and the fact to the program's abort message and ends it. The place
+/// is a file's name without its folder: a library contains no path of the machine that built it.
 [[noreturn]] void assertion_failed(const char* fact, const char* file, int line) noexcept;
 
 /// The program has broken a rule of the library, and debug mode has found it: prints the report,
@@ -24,7 +25,7 @@ inline std::atomic<DestroyedEarly> destroyed_early{nullptr};
 #define BATON_UNLIKELY(condition) __builtin_expect(static_cast<bool>(condition), 0)
 
 #define BATON_ASSERT(fact) \
-  (BATON_LIKELY(fact) ? void() : ::baton::assertion_failed(#fact, __FILE__, __LINE__))
+  (BATON_LIKELY(fact) ? void() : ::baton::assertion_failed(#fact, __FILE_NAME__, __LINE__))
 
 // For checks that cost more than a comparison: debug and sanitizer builds only.
 #ifdef NDEBUG
@@ -33,4 +34,4 @@ inline std::atomic<DestroyedEarly> destroyed_early{nullptr};
 #define BATON_DASSERT(fact) BATON_ASSERT(fact)
 #endif
 
-#define BATON_UNREACHABLE(why) ::baton::assertion_failed(why, __FILE__, __LINE__)
+#define BATON_UNREACHABLE(why) ::baton::assertion_failed(why, __FILE_NAME__, __LINE__)

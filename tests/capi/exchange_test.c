@@ -150,6 +150,7 @@ static void a_loop_of_somebody_else(baton_proactor* proactor) {
   read = transfer(BATON_READ_STREAM, handle, 1, buffer, sizeof buffer);
   start(proactor, read);
   while (baton_wait(proactor, &done, 1, 0) > 0) continue;
+  CHECK(baton_glance(proactor) != BATON_SOMETHING);
   CHECK_EQUAL(write(ends[1], "loop", 4), 4);
   CHECK_EQUAL(poll(&watched, 1, (int)(PATIENCE / 1000000)), 1);
   CHECK(baton_glance(proactor) != BATON_NOTHING);

@@ -41,7 +41,44 @@ static void refused_closes(baton_proactor* proactor, baton_handle handle) {
   CHECK_EQUAL(pthread_join(thread, NULL), 0);
 }
 
+static void* wait_inside(void* argument) {
+  baton_completion done;
+  (void)argument;
+  atomic_store(&over, 0);
+  CHECK_EQUAL(baton_wait(watched, &done, 1, PATIENCE), 0); /* it is woken */
+  return NULL;
+}
+
+/* A thread of the parent that is inside baton_wait at the fork is not inside in the child. */
+static void a_poll_after_a_fork_in_a_wait(const char* configuration) {
+  baton_proactor* const proactor = open_proactor(configuration, 4);
+  pthread_t thread;
+  int status = 0;
+  pid_t child;
+  watched = proactor;
+  atomic_store(&over, 1);
+  CHECK_EQUAL(pthread_create(&thread, NULL, wait_inside, NULL), 0);
+  while (atomic_load(&over) || !(others_sleep() && others_sleep())) sched_yield();
+  child = fork_at_rest();
+  CHECK(child >= 0);
+  if (child == 0) {
+    baton_completion done;
+    int count;
+    CHECK_EQUAL(baton_fork_child(proactor), 0);
+    start(proactor, operation(BATON_POST, 0, 5));
+    count = baton_poll(proactor, &done, 1);
+    CHECK(count == 1 || count == 0 || count == -BATON_NOT_SUPPORTED);
+    _exit(0);
+  }
+  CHECK_EQUAL(waitpid(child, &status, 0), child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  baton_wake(proactor);
+  CHECK_EQUAL(pthread_join(thread, NULL), 0);
+  baton_close(proactor);
+}
+
 #else
+static void a_poll_after_a_fork_in_a_wait(const char* configuration) { (void)configuration; }
 static void refused_closes(baton_proactor* proactor, baton_handle handle) {
   CHECK_EQUAL(why_refused(proactor, operation(BATON_CLOSE, handle, 3)), BATON_AFTER_FORK);
   CHECK_EQUAL(baton_handle_close(proactor, handle), BATON_AFTER_FORK);
@@ -109,5 +146,6 @@ int main(int argc, char** argv) {
   CHECK(memcmp(buffer, "parent", 6) == 0);
   close(ends[1]);
   baton_close(proactor);
+  a_poll_after_a_fork_in_a_wait(argc > 1 ? argv[1] : "");
   return 0;
 }

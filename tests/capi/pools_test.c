@@ -194,6 +194,35 @@ static baton_completion bring_both(baton_proactor* proactor) {
   return one.tag == 1 ? one : other;
 }
 
+/* One slot, so that the second accept has that of the first. */
+static void an_accept_after_one_that_adopts(void) {
+  baton_proactor* const proactor = open_proactor(configuration, 1);
+  baton_handle listener = 0;
+  baton_endpoint where;
+  int adopting;
+  CHECK_EQUAL(baton_listen(proactor, "127.0.0.1:0", 4, &listener), 0);
+  CHECK_EQUAL(baton_local_endpoint(proactor, listener, &where), 0);
+  for (adopting = 1; adopting >= 0; --adopting) {
+    const int client = socket(AF_INET, SOCK_STREAM, 0);
+    baton_operation accept_one = operation(BATON_ACCEPT, listener, 1);
+    baton_completion done;
+    accept_one.flags = adopting ? BATON_ADOPT : 0;
+    start(proactor, accept_one);
+    CHECK_EQUAL(connect(client, (const struct sockaddr*)(const void*)where.address, where.length),
+                0);
+    done = wait_one(proactor);
+    CHECK_EQUAL(done.error, 0);
+    CHECK_EQUAL(done.handle != 0, adopting);
+    if (adopting) {
+      CHECK_EQUAL(baton_handle_close(proactor, done.handle), 0);
+    } else {
+      CHECK_EQUAL(close((int)done.result), 0);
+    }
+    close(client);
+  }
+  baton_close(proactor);
+}
+
 static void an_accept_brings_a_handle(baton_proactor* proactor) {
   baton_handle listener = 0;
   baton_handle client;
@@ -314,6 +343,7 @@ int main(int argc, char** argv) {
   blocks_that_nobody_brings();
   programs_of_an_earlier_version();
   an_accept_brings_a_handle(proactor);
+  an_accept_after_one_that_adopts();
   a_connection_that_cannot_be_adopted();
   polled_accepts_bring_descriptors(proactor);
   baton_close(proactor);

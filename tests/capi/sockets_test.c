@@ -210,6 +210,7 @@ static void options_of_a_handle(baton_proactor* proactor) {
   const int on = 1;
   struct linger linger = {1, 1};
   struct linger found;
+  unsigned char large[64];
   uint32_t size = sizeof found;
   baton_endpoint local = parse("127.0.0.1:0");
   const baton_handle handle = open_socket(proactor, socket_of(BATON_STREAM_SOCKET, &local));
@@ -227,6 +228,9 @@ static void options_of_a_handle(baton_proactor* proactor) {
   CHECK(found.l_onoff != 0 && found.l_linger == 1);
   option.value_size = 1;
   CHECK_EQUAL(baton_set_option(proactor, handle, &option), EINVAL);
+  size = sizeof large; /* how much of it is the value is told */
+  CHECK_EQUAL(baton_get_option(proactor, handle, IPPROTO_TCP, TCP_NODELAY, large, &size), 0);
+  CHECK_EQUAL(size, sizeof on);
 
   option = number_option(SOL_SOCKET, 12345, &on);
   CHECK_EQUAL(baton_set_option(proactor, handle, &option), ENOPROTOOPT);

@@ -305,6 +305,31 @@ step_hardening() {
     "$(find "$prefix" -name libbaton.so)" "$(find "$prefix" -name libbaton.a)"
 }
 
+# Nothing that is installed knows where it was built, nor from what; so it runs from any folder when
+# the sources and the build are gone. What needs them says so.
+step_build_tree_gone() {
+  local tree known moved=$WORK_DIR/gone/elsewhere
+  tree=$(realpath "$here/../..")
+  known=$(grep -rlF -e "$tree/" -e "$(realpath "$BUILD_DIR")/" -e ../src/ "$prefix" || true)
+  [ -z "$known" ] || fail "these files name the tree that they were built from: $known"
+  rm -rf "$WORK_DIR/gone"
+  mkdir -p "$WORK_DIR/gone"
+  cp -a "$prefix" "$moved"
+  local baton=$moved/bin/baton status=0
+  (
+    cd /
+    env -i "$baton" --help >/dev/null
+    env -i "$baton" engines >/dev/null
+    env -i "$baton" doctor --no-calibration >/dev/null
+    env -i "$baton" sim --seeds 2 --operations 50
+    env -i "$baton" bench fairness --alone --connections 2 --seconds 0.1 >/dev/null
+  )
+  env -i "$baton" bench rows 2>"$WORK_DIR/gone/rows.txt" || status=$?
+  [ "$status" -eq 2 ] || fail "bench rows ends with $status"
+  grep BATON_BENCH "$WORK_DIR/gone/rows.txt" >/dev/null || fail "bench rows does not say why"
+  rm -rf "$WORK_DIR/gone"
+}
+
 # Hidden visibility: the shared library exports names of Baton and nothing of what it is made of.
 # Templates of the standard library, instantiated for us, are the one exception: the standard
 # library itself declares them visible.

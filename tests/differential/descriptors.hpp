@@ -1,0 +1,30 @@
+// Every kind of descriptor that Linux has, in the states that matter to an operation.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "baton/handle.hpp"
+#include "support/descriptors.hpp"
+
+namespace baton::test {
+
+/// One of a kind, made anew for each case; `others` are what it needs to be in its state.
+struct Subject {
+  Fd ours;
+  std::vector<Fd> others;
+};
+
+struct DescriptorKind {
+  std::string_view name;
+  /// What a program would call it, and what it may call it by mistake.
+  HandleKind kind;
+  Subject (*make)();
+  /// No file, and called one: a worker that reads it in blocking mode may be held for ever.
+  bool holds_workers = false;
+};
+
+std::span<const DescriptorKind> descriptor_kinds();
+
+}  // namespace baton::test
