@@ -1,6 +1,7 @@
 package io.baton.spi;
 
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.nio.channels.SelectableChannel;
 
 /**
@@ -39,6 +40,24 @@ public interface Engine extends AutoCloseable {
    * @throws IOException if the system refuses, for example for lack of descriptors
    */
   Endpoint open(Endpoint.Kind kind) throws IOException;
+
+  /**
+   * Looks at a buffer before an operation with it is started. Any thread.
+   *
+   * @param buffer the program's
+   * @throws IllegalArgumentException if the engine cannot use this kind of buffer; the message
+   *     begins with {@code buffer:} and says which one to take
+   */
+  default void check(ByteBuffer buffer) {}
+
+  /**
+   * What the engine has chosen by itself, and why. Any thread.
+   *
+   * @return lines of text, or nothing
+   */
+  default String explain() {
+    return "";
+  }
 
   /**
    * Starts a transfer. Never blocks and never throws: an error completes the transfer. The first

@@ -3,6 +3,7 @@ package io.baton.test;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.lang.management.ManagementFactory;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -12,7 +13,7 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
-/** A program in a Java machine of its own, with this one's class path. */
+/** A program in a Java machine of its own, with this one's class path and native access. */
 final class ChildJvm implements AutoCloseable {
   private static final String END = "the other program's output ended";
 
@@ -78,6 +79,9 @@ final class ChildJvm implements AutoCloseable {
         command.addAll(List.of("sh", "-c", "ulimit -n " + descriptors + " && exec \"$@\"", "sh"));
       }
       command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+      ManagementFactory.getRuntimeMXBean().getInputArguments().stream()
+          .filter(one -> one.startsWith("--enable-native-access") || one.startsWith("-Dbaton."))
+          .forEach(command::add);
       command.addAll(jvmArguments);
       command.addAll(List.of("-cp", System.getProperty("java.class.path"), program.getName()));
       command.addAll(arguments);
