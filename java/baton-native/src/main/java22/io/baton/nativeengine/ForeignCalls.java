@@ -15,12 +15,13 @@ import java.lang.invoke.VarHandle;
 /**
  * The calls as they are. None is {@code critical}: a thread inside such a call reaches no
  * safepoint, and exchange waits.
- *
- * <p>REQUIRES: {@link Library#load} has returned.
  */
 final class ForeignCalls implements NativeCalls {
+  static final int SOCK_NONBLOCK = 0x800;
+  static final int SOCK_CLOSE_ON_EXEC = 0x80000;
+
   private static final Linker LINKER = Linker.nativeLinker();
-  private static final SymbolLookup BATON = Library.symbols();
+  private static final SymbolLookup BATON = Library.load();
   private static final Linker.Option ERRNO = Linker.Option.captureCallState("errno");
   private static final MemoryLayout STATE = Linker.Option.captureStateLayout();
   private static final VarHandle ERROR_NUMBER =
@@ -42,8 +43,6 @@ final class ForeignCalls implements NativeCalls {
       baton("cancel", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG));
   private static final MethodHandle SET_OPTION =
       baton("set_option", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-  private static final MethodHandle CLOSE_HANDLE =
-      baton("handle_close", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG));
   private static final MethodHandle EXPLAIN =
       baton("explain", FunctionDescriptor.of(JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
   private static final MethodHandle ERROR_TEXT =
@@ -59,6 +58,8 @@ final class ForeignCalls implements NativeCalls {
       system("socket", FunctionDescriptor.of(JAVA_INT, JAVA_INT, JAVA_INT, JAVA_INT));
   private static final MethodHandle BIND = system("bind", WITH_ADDRESS);
   private static final MethodHandle LISTEN = system("listen", WITH_NUMBER);
+  private static final MethodHandle ACCEPT =
+      system("accept4", FunctionDescriptor.of(JAVA_INT, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_INT));
   private static final MethodHandle CONNECT = system("connect", WITH_ADDRESS);
   private static final MethodHandle OWN_NAME = system("getsockname", WITH_NAME);
   private static final MethodHandle PEER_NAME = system("getpeername", WITH_NAME);
@@ -189,15 +190,6 @@ final class ForeignCalls implements NativeCalls {
   }
 
   @Override
-  public int closeHandle(long proactor, long handle) {
-    try {
-      return (int) CLOSE_HANDLE.invokeExact(proactor, handle);
-    } catch (Throwable e) {
-      throw impossible(e);
-    }
-  }
-
-  @Override
   public long explain(long proactor, long text, long size) {
     try {
       return (long) EXPLAIN.invokeExact(proactor, text, size);
@@ -228,6 +220,15 @@ final class ForeignCalls implements NativeCalls {
   @Override
   public int listen(int descriptor, int backlog) {
     return answer(state -> (int) LISTEN.invokeExact(state, descriptor, backlog));
+  }
+
+  @Override
+  public int accept(int descriptor) {
+    return answer(
+        state ->
+            (int)
+                ACCEPT.invokeExact(
+                    state, descriptor, 0L, 0L, SOCK_NONBLOCK | SOCK_CLOSE_ON_EXEC));
   }
 
   @Override

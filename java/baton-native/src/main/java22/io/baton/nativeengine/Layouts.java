@@ -84,7 +84,6 @@ final class Layouts {
     static final short WRITE_STREAM = 2;
     static final short READ_DATAGRAM = 5;
     static final short WRITE_DATAGRAM = 6;
-    static final short ACCEPT = 7;
     static final short CONNECT = 8;
     static final short WAIT_READY = 10;
     static final short CLOSE = 12;

@@ -45,18 +45,15 @@ final class Library {
   /**
    * Loads it when called first.
    *
+   * @return its functions
    * @throws UnavailableException if it cannot be had; the message says what helps
    */
-  static synchronized void load() {
+  static synchronized SymbolLookup load() {
     if (loaded == null) {
       requireSystem(System.getProperty("os.name"), System.getProperty("os.arch"));
       requireNativeAccess();
       loaded = find();
     }
-  }
-
-  /** REQUIRES: {@link #load} has returned. */
-  static synchronized SymbolLookup symbols() {
     return loaded;
   }
 

@@ -25,8 +25,6 @@ interface NativeCalls {
 
   int setOption(long proactor, long handle, long option);
 
-  int closeHandle(long proactor, long handle);
-
   long explain(long proactor, long text, long size);
 
   long errorText(int error, long text, long size);
@@ -38,6 +36,9 @@ interface NativeCalls {
   int bind(int descriptor, long address, int length);
 
   int listen(int descriptor, int backlog);
+
+  /** The connection is non-blocking and closed on exec. */
+  int accept(int descriptor);
 
   int connect(int descriptor, long address, int length);
 

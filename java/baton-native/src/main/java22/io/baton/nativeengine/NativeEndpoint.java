@@ -29,17 +29,12 @@ final class NativeEndpoint implements Endpoint {
   private static final int SHUT_WRITE = 1;
   private static final int SOCK_STREAM = 1;
   private static final int SOCK_DATAGRAM = 2;
-  private static final int SOCK_NONBLOCK = 0x800;
-  private static final int SOCK_CLOSE_ON_EXEC = 0x80000;
 
   // As the JDK asks it.
   private static final boolean ONLY_4 = Boolean.getBoolean("java.net.preferIPv4Stack");
 
   /** For the lane: 0 while no engine has started it, and after its close. */
   long handle;
-
-  /** Of the engine that has started it, or null. */
-  NativeEngine engine;
 
   // The last sender of a datagram, for the next one of the same.
   private InetSocketAddress sender;
@@ -67,7 +62,9 @@ final class NativeEndpoint implements Endpoint {
 
   static NativeEndpoint open(NativeCalls calls, Kind kind) throws IOException {
     int type =
-        (kind == Kind.DATAGRAM ? SOCK_DATAGRAM : SOCK_STREAM) | SOCK_NONBLOCK | SOCK_CLOSE_ON_EXEC;
+        (kind == Kind.DATAGRAM ? SOCK_DATAGRAM : SOCK_STREAM)
+            | ForeignCalls.SOCK_NONBLOCK
+            | ForeignCalls.SOCK_CLOSE_ON_EXEC;
     int answer = ONLY_4 ? -Errors.NO_SUCH_FAMILY : calls.socket(SocketAddresses.FAMILY_6, type);
     int family = SocketAddresses.FAMILY_6;
     if (answer == -Errors.NO_SUCH_FAMILY) {
@@ -292,9 +289,8 @@ final class NativeEndpoint implements Endpoint {
       }
       closed = true;
     }
-    if (engine != null) {
-      engine.closeAfterFailure(this);
-    } else {
+    // With a handle only after a failure of the engine, which has closed the descriptor.
+    if (handle == 0) {
       Errors.check(calls, calls.closeDescriptor(descriptor));
     }
   }

@@ -25,9 +25,11 @@ import java.util.Arrays;
  * <p>A start only queues. {@link #await} hands all that is queued to the library and takes what is
  * complete, in one native call: a turn of the lane costs one call, however many transfers it has.
  *
- * <p>A pooled read waits until there is something to read and takes its buffer then. Every transfer
- * in flight has a slot in a table; the number of the slot is its tag. The slot keeps the buffer
- * reachable while the kernel may touch it.
+ * <p>A pooled read waits until there is something to read and takes its buffer then. An accept waits
+ * in the same way: an accept of the library rests while there is no descriptor, and turns peers away
+ * meanwhile, but here it is the caller that puts it off. Every transfer in flight has a slot in a
+ * table; the number of the slot is its tag. The slot keeps the buffer reachable while the kernel may
+ * touch it.
  *
  * <p>Invariant: a request with a slot either waits in the queue (its activation is 0) or is with
  * the library, which brings it back once.
@@ -208,16 +210,7 @@ final class NativeEngine implements Engine {
       return false;
     }
     endpoint.handle = handle.get(ValueLayout.JAVA_LONG, 0);
-    endpoint.engine = this;
     return true;
-  }
-
-  /** The lane's thread, for an endpoint that was started here. */
-  void closeAfterFailure(NativeEndpoint endpoint) {
-    if (open) {
-      calls.closeHandle(proactor, endpoint.handle);
-    }
-    endpoint.handle = 0;
   }
 
   // -- starting ----------------------------------------------------------------------------------
@@ -247,17 +240,13 @@ final class NativeEngine implements Engine {
     switch (transfer.kind()) {
       case READ, RECEIVE -> {
         if (transfer.pooled()) {
-          request.kind = Kind.WAIT_READY;
-          queue.add(request);
+          waitUntilReadable(request);
         } else {
           startBytes(endpoint, request, transfer.buffer());
         }
       }
       case WRITE, SEND -> startBytes(endpoint, request, transfer.buffer());
-      case ACCEPT -> {
-        request.kind = Kind.ACCEPT;
-        queue.add(request);
-      }
+      case ACCEPT -> waitUntilReadable(request);
       case CONNECT -> {
         encodeAddress(endpoint, request);
         request.kind = Kind.CONNECT;
@@ -265,6 +254,12 @@ final class NativeEngine implements Engine {
       }
       default -> throw new AssertionError(transfer.kind());
     }
+  }
+
+  private void waitUntilReadable(Request request) {
+    request.kind = Kind.WAIT_READY;
+    request.activation = 0;
+    queue.add(request);
   }
 
   private void startClose(NativeEndpoint endpoint, Request request) {
@@ -394,10 +389,16 @@ final class NativeEngine implements Engine {
   @Override
   public void await(long nanoseconds) throws IOException {
     long before = completed;
-    do {
-      boolean more = queue.size() > BATCH && !starved;
-      exchange(more || completed != before ? 0 : nanoseconds);
-    } while (!queue.isEmpty() && !starved);
+    try {
+      do {
+        boolean more = queue.size() > BATCH && !starved;
+        exchange(more || completed != before ? 0 : nanoseconds);
+      } while (!queue.isEmpty() && !starved);
+    } catch (Throwable e) {
+      // The library completes everything now, and then nothing may write to anybody's memory.
+      closeProactor();
+      throw e;
+    }
   }
 
   private void exchange(long nanoseconds) throws IOException {
@@ -413,7 +414,7 @@ final class NativeEngine implements Engine {
     int brought =
         calls.exchange(proactor, batch.address(), completions.address(), BATCH, nanoseconds);
     if (brought < 0) {
-      fail(-brought);
+      throw new IOException(Errors.text(calls, -brought));
     }
     int taken = batch.get(ValueLayout.JAVA_INT, Batch.TAKEN);
     for (int i = 0; i < taken; i++) {
@@ -455,12 +456,6 @@ final class NativeEngine implements Engine {
     return request.buffer == null ? 0 : MemorySegment.ofBuffer(request.buffer).address();
   }
 
-  /** The proactor is broken: nothing may write to anybody's memory any more. */
-  private void fail(int error) throws IOException {
-    closeProactor();
-    throw new IOException(Errors.text(calls, error));
-  }
-
   // -- completing --------------------------------------------------------------------------------
 
   private void deliver(long at) {
@@ -468,7 +463,7 @@ final class NativeEngine implements Engine {
     long result = completions.get(ValueLayout.JAVA_LONG, at + Completion.RESULT);
     int error = completions.get(ValueLayout.JAVA_INT, at + Completion.ERROR);
     if (request.kind == Kind.WAIT_READY && error == 0 && !request.cancelAsked) {
-      readPooled(request);
+      readable(request);
     } else if (moved(request, result)) {
       // Also when it was cancelled or failed behind these bytes: they are booked first.
       completeBytes(request, (int) result);
@@ -486,20 +481,35 @@ final class NativeEngine implements Engine {
     return request.buffer != null && result > 0;
   }
 
-  private void readPooled(Request request) {
-    request.activation = 0;
+  private void readable(Request request) {
+    NativeEndpoint endpoint = (NativeEndpoint) request.transfer.endpoint();
     try {
-      startBytes(
-          (NativeEndpoint) request.transfer.endpoint(), request, request.transfer.buffer());
+      if (request.transfer.kind() == Transfer.Kind.ACCEPT) {
+        accept(endpoint, request);
+      } else {
+        request.activation = 0;
+        startBytes(endpoint, request, request.transfer.buffer());
+      }
     } catch (RuntimeException | OutOfMemoryError e) {
       finish(request).failed(e);
+    }
+  }
+
+  private void accept(NativeEndpoint listener, Request request) {
+    int answer = calls.accept(listener.descriptor());
+    if (answer >= 0) {
+      finish(request).accepted(listener.accepted(answer));
+    } else if (answer == -Errors.AGAIN) {
+      // The peer has given up, or another process was faster.
+      waitUntilReadable(request);
+    } else {
+      fail(request, -answer);
     }
   }
 
   private void complete(Request request, int result) {
     NativeEndpoint endpoint = (NativeEndpoint) request.transfer.endpoint();
     switch (request.kind) {
-      case Kind.ACCEPT -> finish(request).accepted(endpoint.accepted(result));
       case Kind.CONNECT -> {
         endpoint.connected();
         finish(request).completed(0);

@@ -75,7 +75,8 @@ public abstract class LimitsContract extends EngineContract {
           Scanner input = new Scanner(System.in)) {
         AsynchChannel listener = demultiplexor.listen(loopback(0), handler);
         listener.accept();
-        // Loads what the back-off needs, while there are descriptors.
+        // Loads what is needed later, while there are descriptors.
+        int port = ((InetSocketAddress) listener.getLocalAddress()).getPort();
         System.getLogger("io.baton").log(System.Logger.Level.WARNING, "about to use up all");
         Deque<FileChannel> files = new ArrayDeque<>();
         try {
@@ -85,7 +86,7 @@ public abstract class LimitsContract extends EngineContract {
         } catch (IOException e) {
           System.out.println("full " + e.getMessage());
         }
-        System.out.println("port " + ((InetSocketAddress) listener.getLocalAddress()).getPort());
+        System.out.println("port " + port);
         while (demultiplexor.getAcceptBackOffs() == 0) {
           Thread.onSpinWait();
         }
@@ -174,7 +175,8 @@ public abstract class LimitsContract extends EngineContract {
             }
           }
         };
-    try (Demultiplexor two = builder().threads(2).open()) {
+    // Its handlers may be starting when it is closed.
+    try (Demultiplexor two = choose(Demultiplexor.builder()).threads(2).open()) {
       AsynchChannel listener = two.listen("127.0.0.1", 0, handler);
       listener.accept();
       int port = ((InetSocketAddress) listener.getLocalAddress()).getPort();
