@@ -45,6 +45,10 @@ final class ForeignCalls implements NativeCalls {
       baton("set_option", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
   private static final MethodHandle EXPLAIN =
       baton("explain", FunctionDescriptor.of(JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+  private static final MethodHandle ENGINES =
+      baton("engines", FunctionDescriptor.of(JAVA_LONG, JAVA_LONG, JAVA_LONG));
+  private static final MethodHandle ENGINE_REASON =
+      baton("engine_reason", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
   private static final MethodHandle ERROR_TEXT =
       baton("error_text", FunctionDescriptor.of(JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG));
 
@@ -193,6 +197,24 @@ final class ForeignCalls implements NativeCalls {
   public long explain(long proactor, long text, long size) {
     try {
       return (long) EXPLAIN.invokeExact(proactor, text, size);
+    } catch (Throwable e) {
+      throw impossible(e);
+    }
+  }
+
+  @Override
+  public long engines(long text, long size) {
+    try {
+      return (long) ENGINES.invokeExact(text, size);
+    } catch (Throwable e) {
+      throw impossible(e);
+    }
+  }
+
+  @Override
+  public int engineReason(long engine, long reason, long size) {
+    try {
+      return (int) ENGINE_REASON.invokeExact(engine, reason, size);
     } catch (Throwable e) {
       throw impossible(e);
     }

@@ -76,8 +76,8 @@ final class Library {
   }
 
   private static SymbolLookup find() {
-    String path = System.getProperty(PATH_PROPERTY);
-    if (path != null) {
+    String path = System.getProperty(PATH_PROPERTY, "");
+    if (!path.isEmpty()) {
       return openFile(Path.of(path), "the property " + PATH_PROPERTY);
     }
     String resource = resource();

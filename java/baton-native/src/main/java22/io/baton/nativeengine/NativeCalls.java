@@ -27,6 +27,10 @@ interface NativeCalls {
 
   long explain(long proactor, long text, long size);
 
+  long engines(long text, long size);
+
+  int engineReason(long engine, long reason, long size);
+
   long errorText(int error, long text, long size);
 
   // -- the system's ------------------------------------------------------------------------------

@@ -159,7 +159,25 @@ final class NativeEngine implements Engine {
 
   @Override
   public String explain() {
-    return explanation;
+    StringBuilder text = new StringBuilder(explanation);
+    try (Arena scratch = Arena.ofConfined()) {
+      MemorySegment names = scratch.allocate(TEXT_SIZE);
+      calls.engines(names.address(), TEXT_SIZE);
+      names.getString(0).lines().forEach(name -> text.append(whyNot(name)));
+    }
+    return text.toString();
+  }
+
+  /** Why an engine of the library cannot be had; nothing for one that can. */
+  private String whyNot(String engine) {
+    try (Arena scratch = Arena.ofConfined()) {
+      MemorySegment reason = scratch.allocate(TEXT_SIZE);
+      MemorySegment name = scratch.allocateFrom(engine);
+      int error = calls.engineReason(name.address(), reason.address(), TEXT_SIZE);
+      return error == 0
+          ? ""
+          : "native.engine " + engine + " is not available: " + reason.getString(0) + "\n";
+    }
   }
 
   // -- endpoints ---------------------------------------------------------------------------------
