@@ -201,22 +201,10 @@ class EngineWordsTest {
                 "io.baton.nativeengine",
                 "-cp",
                 classes,
-                Opened.class.getName())
+                "io.baton.nativetest.Opened")
             .redirectErrorStream(true)
             .start();
     String output = new String(process.getInputStream().readAllBytes()).strip();
     assertEquals("native module io.baton.nativeengine", output);
-  }
-
-  /** Opens the best engine and prints which one it is. */
-  static final class Opened {
-    private Opened() {}
-
-    public static void main(String[] arguments) throws Exception {
-      try (Demultiplexor demultiplexor = Demultiplexor.builder().threads(1).open()) {
-        Module module = ModuleLayer.boot().findModule("io.baton.nativeengine").orElseThrow();
-        System.out.println(demultiplexor.getEngine() + " " + module);
-      }
-    }
   }
 }
