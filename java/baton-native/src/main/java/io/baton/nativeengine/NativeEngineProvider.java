@@ -11,9 +11,9 @@ import java.util.Set;
  *
  * <p>It needs JDK 22, Linux, native access for this module ({@code
  * --enable-native-access=io.baton.nativeengine}, on the class path {@code ALL-UNNAMED}) and
- * libbaton. {@link #unavailabilityCause} says which of them is missing, and what helps. The
- * library is taken from the file that the property {@code baton.library} names, else from the class
- * path, else from where the system looks for libraries.
+ * libbaton. {@link #unavailabilityCause} says which of them is missing, and what helps. The library
+ * is taken from the file that the property {@code baton.library} names, else from the class path,
+ * else from where the system looks for libraries.
  *
  * <p><b>Threads:</b> as {@link EngineProvider}.
  */

@@ -249,8 +249,7 @@ final class ForeignCalls implements NativeCalls {
     return answer(
         state ->
             (int)
-                ACCEPT.invokeExact(
-                    state, descriptor, 0L, 0L, SOCK_NONBLOCK | SOCK_CLOSE_ON_EXEC));
+                ACCEPT.invokeExact(state, descriptor, 0L, 0L, SOCK_NONBLOCK | SOCK_CLOSE_ON_EXEC));
   }
 
   @Override

@@ -9,6 +9,8 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -35,8 +37,17 @@ final class Library {
 
   static final String PATH_PROPERTY = "baton.library";
   static final String FOLDER_PROPERTY = "baton.library.folder";
+  private static final String FOR_THIS_MACHINE =
+      "; name the libbaton.so of Baton " + VERSION + " for this machine";
   private static final String SYSTEM_NAME = "libbaton.so.0";
   private static final int RTLD_NOW = 2;
+
+  // Of an ELF file for 64 bits; the table of sections stands at its end.
+  private static final int HEADER_SIZE = 64;
+  private static final int MAGIC = 0x464c457f;
+  private static final int SECTIONS_AT = 0x28;
+  private static final int SECTION_SIZE_AT = 0x3a;
+  private static final int SECTION_COUNT_AT = 0x3c;
 
   private static SymbolLookup loaded;
 
@@ -171,6 +182,7 @@ final class Library {
           what + " cannot be read by this user; permit it, for example by chmod a+r");
     }
     try {
+      requireWhole(file, what);
       return checked(SymbolLookup.libraryLookup(file.toRealPath(), Arena.global()), what);
     } catch (IllegalArgumentException | IOException e) {
       String why = reason(file.toString());
@@ -178,10 +190,29 @@ final class Library {
     }
   }
 
+  /**
+   * Refuses what is no library, of which Java would warn in words of its own, and one that is cut
+   * short, which would end the process while it is loaded.
+   */
+  private static void requireWhole(Path file, String what) throws IOException {
+    try (InputStream input = Files.newInputStream(file)) {
+      ByteBuffer header =
+          ByteBuffer.wrap(input.readNBytes(HEADER_SIZE)).order(ByteOrder.LITTLE_ENDIAN);
+      if (header.limit() < HEADER_SIZE || header.getInt(0) != MAGIC) {
+        throw new UnavailableException(what + " is no library of Linux" + FOR_THIS_MACHINE);
+      }
+      long sections = header.getLong(SECTIONS_AT);
+      int size = header.getShort(SECTION_SIZE_AT) * header.getShort(SECTION_COUNT_AT);
+      if (sections + size > Files.size(file)) {
+        throw new UnavailableException(what + " is cut short" + FOR_THIS_MACHINE);
+      }
+    }
+  }
+
   private static String advice(String why) {
     return why.contains("failed to map segment")
         ? "; its folder is probably mounted with noexec: name another one by -D" + FOLDER_PROPERTY
-        : "; name the libbaton.so of Baton " + VERSION + " for this machine";
+        : FOR_THIS_MACHINE;
   }
 
   private static SymbolLookup openSystem() {

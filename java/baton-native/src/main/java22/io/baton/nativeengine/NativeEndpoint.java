@@ -71,8 +71,7 @@ final class NativeEndpoint implements Endpoint {
       family = SocketAddresses.FAMILY_4;
       answer = calls.socket(family, type);
     }
-    NativeEndpoint endpoint =
-        new NativeEndpoint(calls, kind, family, Errors.check(calls, answer));
+    NativeEndpoint endpoint = new NativeEndpoint(calls, kind, family, Errors.check(calls, answer));
     try {
       endpoint.setDefaults();
     } catch (IOException | RuntimeException e) {
@@ -104,8 +103,7 @@ final class NativeEndpoint implements Endpoint {
   private void setNumber(Arena arena, int level, int name, int number) throws IOException {
     MemorySegment value = arena.allocateFrom(ValueLayout.JAVA_INT, number);
     Errors.check(
-        calls,
-        calls.setSocketOption(descriptor, level, name, value.address(), Integer.BYTES));
+        calls, calls.setSocketOption(descriptor, level, name, value.address(), Integer.BYTES));
   }
 
   // -- for the engine ----------------------------------------------------------------------------
@@ -225,8 +223,7 @@ final class NativeEndpoint implements Endpoint {
   private InetSocketAddress ask(Ask ask) throws IOException {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment address = arena.allocate(SocketAddresses.SIZE_MAX, Long.BYTES);
-      MemorySegment length =
-          arena.allocateFrom(ValueLayout.JAVA_INT, SocketAddresses.SIZE_MAX);
+      MemorySegment length = arena.allocateFrom(ValueLayout.JAVA_INT, SocketAddresses.SIZE_MAX);
       Errors.check(calls, ask.name(descriptor, address.address(), length.address()));
       return SocketAddresses.decode(address);
     }
@@ -238,8 +235,7 @@ final class NativeEndpoint implements Endpoint {
     int number = SocketOptions.number(kind, option, value);
     Errors.check(
         calls,
-        SocketOptions.set(
-            calls, descriptor, family == SocketAddresses.FAMILY_6, option, number));
+        SocketOptions.set(calls, descriptor, family == SocketAddresses.FAMILY_6, option, number));
     if (option == StandardSocketOptions.SO_LINGER) {
       lingers = number > 0;
     }
@@ -250,8 +246,7 @@ final class NativeEndpoint implements Endpoint {
   public synchronized <T> T getOption(SocketOption<T> option) throws IOException {
     requireOpen();
     return (T)
-        SocketOptions.get(
-            calls, descriptor, family == SocketAddresses.FAMILY_6, kind, option);
+        SocketOptions.get(calls, descriptor, family == SocketAddresses.FAMILY_6, kind, option);
   }
 
   @Override

@@ -25,11 +25,11 @@ import java.util.Arrays;
  * <p>A start only queues. {@link #await} hands all that is queued to the library and takes what is
  * complete, in one native call: a turn of the lane costs one call, however many transfers it has.
  *
- * <p>A pooled read waits until there is something to read and takes its buffer then. An accept waits
- * in the same way: an accept of the library rests while there is no descriptor, and turns peers away
- * meanwhile, but here it is the caller that puts it off. Every transfer in flight has a slot in a
- * table; the number of the slot is its tag. The slot keeps the buffer reachable while the kernel may
- * touch it.
+ * <p>A pooled read waits until there is something to read and takes its buffer then. An accept
+ * waits in the same way: an accept of the library rests while there is no descriptor, and turns
+ * peers away meanwhile, but here it is the caller that puts it off. Every transfer in flight has a
+ * slot in a table; the number of the slot is its tag. The slot keeps the buffer reachable while the
+ * kernel may touch it.
  *
  * <p>Invariant: a request with a slot either waits in the queue (its activation is 0) or is with
  * the library, which brings it back once.
@@ -99,8 +99,7 @@ final class NativeEngine implements Engine {
       config.set(ValueLayout.JAVA_INT, Config.SLOTS, slotCount(settings));
       MemorySegment text = scratch.allocateFrom(configuration(settings));
       config.set(ValueLayout.JAVA_LONG, Config.TEXT, text.address());
-      int error =
-          calls.open(config.address(), out.address(), reason.address(), reason.byteSize());
+      int error = calls.open(config.address(), out.address(), reason.address(), reason.byteSize());
       if (error != 0) {
         String why = reason.getString(0);
         throw new IOException(why.isEmpty() ? Errors.text(calls, error) : why);
@@ -217,8 +216,7 @@ final class NativeEngine implements Engine {
           case LISTENER -> Layouts.LISTENER;
           case DATAGRAM -> Layouts.DATAGRAM_SOCKET;
         };
-    int error =
-        calls.adopt(proactor, endpoint.descriptor(), kind, Layouts.OWNED, handle.address());
+    int error = calls.adopt(proactor, endpoint.descriptor(), kind, Layouts.OWNED, handle.address());
     if (error != 0) {
       if (error == Errors.OUT_OF_MEMORY) {
         // Then, and only then, the library has closed it.
@@ -302,8 +300,7 @@ final class NativeEngine implements Engine {
   private void tellLinger(NativeEndpoint endpoint) {
     try (Arena scratch = Arena.ofConfined()) {
       MemorySegment value = scratch.allocate(SocketOptions.LINGER_SIZE, Integer.BYTES);
-      MemorySegment length =
-          scratch.allocateFrom(ValueLayout.JAVA_INT, SocketOptions.LINGER_SIZE);
+      MemorySegment length = scratch.allocateFrom(ValueLayout.JAVA_INT, SocketOptions.LINGER_SIZE);
       int answer =
           calls.getSocketOption(
               endpoint.descriptor(),
@@ -551,8 +548,7 @@ final class NativeEngine implements Engine {
     }
     buffer.position(position + moved);
     if (request.transfer.kind() == Transfer.Kind.RECEIVE) {
-      var sender =
-          ((NativeEndpoint) request.transfer.endpoint()).sender(request.address.memory);
+      var sender = ((NativeEndpoint) request.transfer.endpoint()).sender(request.address.memory);
       finish(request).received(moved, sender);
     } else {
       finish(request).completed(moved);

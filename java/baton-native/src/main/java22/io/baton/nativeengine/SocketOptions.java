@@ -153,8 +153,7 @@ final class SocketOptions {
       MemorySegment value = arena.allocateFrom(ValueLayout.JAVA_INT, number);
       if (for6 && place.name6 != NONE) {
         int answer =
-            calls.setSocketOption(
-                descriptor, LEVEL_6, place.name6, value.address(), Integer.BYTES);
+            calls.setSocketOption(descriptor, LEVEL_6, place.name6, value.address(), Integer.BYTES);
         if (answer < 0) {
           return answer;
         }
@@ -176,11 +175,7 @@ final class SocketOptions {
 
   /** Asks for an option; the value as the option defines it. */
   static Object get(
-      NativeCalls calls,
-      int descriptor,
-      boolean for6,
-      Endpoint.Kind kind,
-      SocketOption<?> option)
+      NativeCalls calls, int descriptor, boolean for6, Endpoint.Kind kind, SocketOption<?> option)
       throws java.io.IOException {
     Place place = place(kind, option);
     boolean at6 = for6 && place.name6 != NONE;

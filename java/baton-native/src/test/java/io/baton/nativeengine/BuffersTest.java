@@ -95,6 +95,72 @@ class BuffersTest extends EngineContract {
   }
 
   @Test
+  void memoryForHeapBuffersIsGivenBackAtTheCompletion() throws Exception {
+    WatchedCalls watched = WatchedCalls.on("auto");
+    try (var one = io.baton.Demultiplexor.builder().engine(watched).threads(1).open()) {
+      Recorder recorder = new Recorder();
+      try (Connection connection = connected(one, recorder)) {
+        AsynchChannel channel = connection.channel();
+        onLane(channel, () -> assertEquals(0, watched.engine().blocksOut()));
+        long read = channel.read(ByteBuffer.allocate(100));
+        onLane(channel, () -> assertEquals(1, watched.engine().blocksOut()));
+        channel.write(ByteBuffer.allocate(100));
+        recorder.nextGood(What.WRITE);
+        onLane(channel, () -> assertEquals(1, watched.engine().blocksOut()));
+        channel.cancel(read);
+        recorder.next(What.READ);
+        onLane(channel, () -> assertEquals(0, watched.engine().blocksOut()));
+        // Direct buffers and pooled reads need none.
+        channel.read(ByteBuffer.allocateDirect(100));
+        channel.readPooled();
+        channel.write(ByteBuffer.allocateDirect(100));
+        recorder.nextGood(What.WRITE);
+        onLane(channel, () -> assertEquals(0, watched.engine().blocksOut()));
+      }
+    }
+  }
+
+  @Test
+  void blocksComeInPowersOfTwoAndAreUsedAgainUpToABound() {
+    Blocks blocks = new Blocks();
+    for (int size : new int[] {1, 128, 129, 512, 4096, 4097, Blocks.LARGEST}) {
+      Blocks.Block block = blocks.take(size);
+      long have = block.memory.byteSize();
+      assertTrue(have >= size && (have < 2L * size || have == Blocks.SMALLEST), "" + have);
+      blocks.give(block);
+      assertEquals(block, blocks.take(size));
+      blocks.give(block);
+    }
+    int more = 2 * Blocks.KEPT_MAX / Blocks.LARGEST;
+    Blocks.Block[] taken = new Blocks.Block[more];
+    for (int i = 0; i < more; i++) {
+      taken[i] = blocks.take(Blocks.LARGEST);
+    }
+    assertEquals(more, blocks.out());
+    int alive = 0;
+    for (Blocks.Block block : taken) {
+      blocks.give(block);
+    }
+    for (Blocks.Block block : taken) {
+      alive += block.memory.scope().isAlive() ? 1 : 0;
+    }
+    assertTrue(alive <= Blocks.KEPT_MAX / Blocks.LARGEST, "" + alive);
+    blocks.close();
+    assertEquals(0, blocks.out());
+  }
+
+  @Test
+  void aWakeUpThatComesLateHitsNothing() throws Exception {
+    NativeEngine engine =
+        new NativeEngine(
+            new ForeignCalls(), new io.baton.spi.EngineSettings(0, 1, java.util.Map.of()));
+    engine.wake();
+    engine.await(-1);
+    engine.close();
+    engine.wake();
+  }
+
+  @Test
   void aChannelOfJavaNioIsRefusedWithTheWayRound() throws Exception {
     try (SocketChannel raw = SocketChannel.open()) {
       var refused =
@@ -180,8 +246,7 @@ class BuffersTest extends EngineContract {
     keeps(datagram, StandardSocketOptions.SO_BROADCAST, true);
     keeps(datagram, StandardSocketOptions.IP_MULTICAST_TTL, 5);
     keeps(datagram, StandardSocketOptions.IP_MULTICAST_LOOP, false);
-    NetworkInterface network =
-        NetworkInterface.getByInetAddress(InetAddress.getLoopbackAddress());
+    NetworkInterface network = NetworkInterface.getByInetAddress(InetAddress.getLoopbackAddress());
     keeps(datagram, StandardSocketOptions.IP_MULTICAST_IF, network);
   }
 
@@ -195,8 +260,7 @@ class BuffersTest extends EngineContract {
         UnsupportedOperationException.class,
         () -> stream.getOption(StandardSocketOptions.SO_BROADCAST));
     assertThrows(
-        IllegalArgumentException.class,
-        () -> stream.setOption(StandardSocketOptions.IP_TOS, 256));
+        IllegalArgumentException.class, () -> stream.setOption(StandardSocketOptions.IP_TOS, 256));
     assertThrows(
         IllegalArgumentException.class,
         () -> stream.setOption(StandardSocketOptions.SO_SNDBUF, -1));

@@ -57,8 +57,7 @@ class EngineWordsTest {
 
   @Test
   void wordsThatTheLibraryDoesNotKnowAreRefusedInItsWords() {
-    var refused =
-        assertThrows(IOException.class, () -> builder("native.engine", "kqueue").open());
+    var refused = assertThrows(IOException.class, () -> builder("native.engine", "kqueue").open());
     assertTrue(refused.getMessage().contains("kqueue"), refused::getMessage);
     refused =
         assertThrows(
@@ -81,8 +80,7 @@ class EngineWordsTest {
     assertEquals(
         "mode=shared,engine=io_uring,require=io_uring,wait=epoll",
         NativeEngine.configuration(
-            new EngineSettings(
-                0, 1, Map.of("native.engine", "io_uring", "native.wait", "epoll"))));
+            new EngineSettings(0, 1, Map.of("native.engine", "io_uring", "native.wait", "epoll"))));
     assertEquals(
         "mode=shared,engine=auto",
         NativeEngine.configuration(new EngineSettings(0, 1, Map.of("native.engine", "auto"))));
@@ -134,7 +132,9 @@ class EngineWordsTest {
       try (Arena arena = Arena.ofConfined()) {
         // Load the number; where it is io_uring_setup answer EPERM, else allow.
         long[] instructions = {
-          0x20L, 0x15L | 0x10000L | (long) IO_URING_SETUP << 32, 0x06L | 0x7fff0000L << 32,
+          0x20L,
+          0x15L | 0x10000L | (long) IO_URING_SETUP << 32,
+          0x06L | 0x7fff0000L << 32,
           0x06L | 0x00050001L << 32,
         };
         MemorySegment filter = arena.allocateFrom(ValueLayout.JAVA_LONG, instructions);
@@ -162,8 +162,7 @@ class EngineWordsTest {
   @Test
   void ioUringThatIsDeniedIsRefusedWithTheReason() throws Exception {
     String refused = denied("engine=native,native.engine=io_uring");
-    assertTrue(
-        refused.startsWith("refused the engine native could not be opened: "), refused);
+    assertTrue(refused.startsWith("refused the engine native could not be opened: "), refused);
     assertTrue(refused.contains("io_uring"), refused);
     assertTrue(refused.contains("seccomp") || refused.contains("filter"), refused);
   }

@@ -336,7 +336,8 @@ class FailingCallsTest extends EngineContract {
             Map.entry(Errors.ADDRESS_NOT_AVAILABLE, BindException.class),
             Map.entry(Errors.ACCESS, BindException.class),
             Map.entry(Errors.PROTOCOL, ProtocolException.class));
-    expected.forEach((number, type) -> assertEquals(type, Errors.of(calls.real(), number).getClass()));
+    expected.forEach(
+        (number, type) -> assertEquals(type, Errors.of(calls.real(), number).getClass()));
     // The library's own errors and all of the system's have a text.
     for (int own = 10001; own <= 10019; own++) {
       String text = Errors.text(calls.real(), own);

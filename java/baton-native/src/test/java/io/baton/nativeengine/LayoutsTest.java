@@ -71,8 +71,7 @@ class LayoutsTest {
     expressions()
         .forEach(
             (name, expression) ->
-                source.append(
-                    "  printf(\"%s %%d\\n\", (int)%s);\n".formatted(name, expression)));
+                source.append("  printf(\"%s %%d\\n\", (int)%s);\n".formatted(name, expression)));
     source.append("  return 0;\n}\n");
     Path file = Files.writeString(folder.resolve("layouts.c"), source);
     Path program = folder.resolve("layouts");

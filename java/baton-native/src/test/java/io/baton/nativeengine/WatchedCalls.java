@@ -42,6 +42,8 @@ final class WatchedCalls implements EngineProvider {
                 }
               });
 
+  private volatile NativeEngine last;
+
   WatchedCalls(Map<String, String> words) {
     this.words = words;
   }
@@ -69,6 +71,11 @@ final class WatchedCalls implements EngineProvider {
     return once.isEmpty();
   }
 
+  /** The engine that was opened last. */
+  NativeEngine engine() {
+    return last;
+  }
+
   NativeCalls real() {
     return real;
   }
@@ -90,7 +97,9 @@ final class WatchedCalls implements EngineProvider {
 
   @Override
   public Engine open(EngineSettings settings) throws IOException {
-    return new NativeEngine(
-        calls, new EngineSettings(settings.lane(), settings.lanes(), words));
+    NativeEngine engine =
+        new NativeEngine(calls, new EngineSettings(settings.lane(), settings.lanes(), words));
+    last = engine;
+    return engine;
   }
 }

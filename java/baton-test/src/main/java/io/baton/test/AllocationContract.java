@@ -73,11 +73,9 @@ public abstract class AllocationContract extends EngineContract {
         };
     try (Demultiplexor one = builder().threads(1).open()) {
       AsynchChannel sink =
-          one.datagram(
-              new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), new Recorder());
+          one.datagram(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), new Recorder());
       AsynchChannel source =
-          one.datagram(
-              new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), counting);
+          one.datagram(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), counting);
       source.connectDatagram(sink.getLocalAddress());
       // In groups: waiting for a group allocates a little in this thread.
       ByteBuffer[] messages = new ByteBuffer[50];
@@ -107,8 +105,7 @@ public abstract class AllocationContract extends EngineContract {
     try (Demultiplexor one = builder().threads(1).open()) {
       Recorder accepting = new Recorder(handlers);
       AsynchChannel listener =
-          one.listen(
-              new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), accepting);
+          one.listen(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), accepting);
       List<Socket> clients = new ArrayList<>();
       for (int i = 0; i < CONNECTIONS; i++) {
         listener.accept();
