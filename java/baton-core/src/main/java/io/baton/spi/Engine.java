@@ -76,8 +76,8 @@ public interface Engine extends AutoCloseable {
   void cancel(Transfer transfer);
 
   /**
-   * Waits until a transfer completes, the time is over, or {@link #wake} is called. May return
-   * early. Time-outs are rounded up.
+   * Waits until a transfer completes, the time is over, {@link #wake} is called, or the thread is
+   * interrupted, which stays set. May return early. Time-outs are rounded up.
    *
    * @param nanoseconds 0: only look; negative: no limit
    * @throws IOException if the engine is broken; it is closed then, and its lane ends

@@ -69,11 +69,12 @@ public final class NativeEngineProvider implements EngineProvider {
    * The settings that it passes on to the C++ library, and the number of its slots.
    *
    * @return {@code native.engine}, {@code native.wait}, {@code native.interrupt}, {@code
-   *     native.slots}
+   *     native.handles}, {@code native.slots}
    */
   @Override
   public Set<String> settingNames() {
-    return Set.of("native.engine", "native.wait", "native.interrupt", "native.slots");
+    return Set.of(
+        "native.engine", "native.wait", "native.interrupt", "native.handles", "native.slots");
   }
 
   @Override

@@ -50,6 +50,7 @@ final class NativeEngine implements Engine {
   private final MemorySegment batch = arena.allocate(Batch.SIZE, Long.BYTES);
   private final MemorySegment handle = arena.allocate(Long.BYTES, Long.BYTES);
   private final Blocks blocks = new Blocks();
+  private final Interruption interruption = new Interruption(this::wake);
   private final long proactor;
   private final String explanation;
 
@@ -121,6 +122,7 @@ final class NativeEngine implements Engine {
     }
     append(text, "wait", settings);
     append(text, "interrupt", settings);
+    append(text, "handles", settings);
     return text.toString();
   }
 
@@ -426,8 +428,7 @@ final class NativeEngine implements Engine {
       count++;
     }
     batch.set(ValueLayout.JAVA_INT, Batch.COUNT, count);
-    int brought =
-        calls.exchange(proactor, batch.address(), completions.address(), BATCH, nanoseconds);
+    int brought = exchangeBatch(nanoseconds);
     if (brought < 0) {
       throw new IOException(Errors.text(calls, -brought));
     }
@@ -442,6 +443,18 @@ final class NativeEngine implements Engine {
     }
     for (int i = 0; i < brought; i++) {
       deliver((long) i * Completion.SIZE);
+    }
+  }
+
+  private int exchangeBatch(long nanoseconds) {
+    if (nanoseconds == 0) {
+      return calls.exchange(proactor, batch.address(), completions.address(), BATCH, 0);
+    }
+    interruption.beginWait();
+    try {
+      return calls.exchange(proactor, batch.address(), completions.address(), BATCH, nanoseconds);
+    } finally {
+      interruption.endWait();
     }
   }
 

@@ -22,6 +22,7 @@ final class WatchedCalls implements EngineProvider {
 
   private final Map<String, Instead> once = new ConcurrentHashMap<>();
   private final LongAdder count = new LongAdder();
+  private final LongAdder wakes = new LongAdder();
   private final Map<String, String> words;
   private final ForeignCalls real = new ForeignCalls();
   private final NativeCalls calls =
@@ -31,6 +32,9 @@ final class WatchedCalls implements EngineProvider {
               new Class<?>[] {NativeCalls.class},
               (proxy, method, arguments) -> {
                 count.increment();
+                if (method.getName().equals("wake")) {
+                  wakes.increment();
+                }
                 Instead instead = once.remove(method.getName());
                 if (instead != null) {
                   return instead.answer(arguments);
@@ -55,6 +59,11 @@ final class WatchedCalls implements EngineProvider {
   /** Calls since the beginning. */
   long count() {
     return count.sum();
+  }
+
+  /** Of those, by other threads that wake the lane. */
+  long wakes() {
+    return wakes.sum();
   }
 
   /** The next call of this function answers so, and is not made. */
