@@ -15,7 +15,9 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.ByteBuffer;
+import java.nio.channels.DatagramChannel;
 import java.nio.channels.SelectableChannel;
+import java.nio.channels.ServerSocketChannel;
 import java.util.ArrayDeque;
 import java.util.Arrays;
 
@@ -38,6 +40,7 @@ final class NativeEngine implements Engine {
   /** So many are handed over or taken in one call. */
   static final int BATCH = 256;
 
+  private static final System.Logger LOG = System.getLogger("io.baton");
   private static final int SLOTS_DEFAULT = 16_384;
   private static final int SLOTS_MAX = 1 << 20;
   private static final int TEXT_SIZE = 16 << 10;
@@ -66,6 +69,7 @@ final class NativeEngine implements Engine {
 
   // The library had no slot for the first of the queue.
   private boolean starved;
+  private boolean warned;
 
   private final Object wakeLock = new Object();
   // Guarded by wakeLock: other threads wake, and the lane closes.
@@ -187,10 +191,16 @@ final class NativeEngine implements Engine {
   public Endpoint adopt(SelectableChannel channel) {
     throw new IllegalArgumentException(
         "channel: a "
-            + channel.getClass().getSimpleName()
+            + typeOf(channel)
             + " of java.nio keeps its descriptor to itself, so the engine native cannot use it;"
             + " call listen, connect or openStream of the Demultiplexor, and open(handler) of an"
             + " accept, instead, or choose engine=nio");
+  }
+
+  private static String typeOf(SelectableChannel channel) {
+    return channel instanceof ServerSocketChannel
+        ? "ServerSocketChannel"
+        : channel instanceof DatagramChannel ? "DatagramChannel" : "SocketChannel";
   }
 
   @Override
@@ -406,10 +416,14 @@ final class NativeEngine implements Engine {
   @Override
   public void await(long nanoseconds) throws IOException {
     long before = completed;
+    boolean mayWait = true;
     try {
       do {
         boolean more = queue.size() > BATCH && !starved;
-        exchange(more || completed != before ? 0 : nanoseconds);
+        boolean waits = mayWait && !more && completed == before;
+        exchange(waits ? nanoseconds : 0);
+        // Once: time has passed, and the caller knows how much is left.
+        mayWait &= !waits;
       } while (!queue.isEmpty() && !starved);
     } catch (Throwable e) {
       // The library completes everything now, and then nothing may write to anybody's memory.
@@ -438,11 +452,24 @@ final class NativeEngine implements Engine {
     }
     int whyNot = batch.get(ValueLayout.JAVA_INT, Batch.WHY_NOT);
     starved = whyNot == Errors.AGAIN;
-    if (whyNot != 0 && !starved) {
+    if (starved) {
+      warnOnce();
+    } else if (whyNot != 0) {
       fail(queue.poll(), whyNot);
     }
     for (int i = 0; i < brought; i++) {
       deliver((long) i * Completion.SIZE);
+    }
+  }
+
+  /** Operations wait for each other now, and pending reads of idle connections may never end. */
+  private void warnOnce() {
+    if (!warned) {
+      warned = true;
+      LOG.log(
+          System.Logger.Level.WARNING,
+          "all native.slots of a lane are in use, so operations wait until others are complete;"
+              + " set native.slots above the number of operations that are pending");
     }
   }
 

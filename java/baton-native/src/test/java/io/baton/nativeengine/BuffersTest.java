@@ -19,7 +19,12 @@ import java.net.SocketOption;
 import java.net.StandardSocketOptions;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
+import java.util.List;
 import java.util.SplittableRandom;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.logging.Handler;
+import java.util.logging.LogRecord;
+import java.util.logging.Logger;
 import org.junit.jupiter.api.Test;
 
 /** Which buffers and sockets the engine takes, and what it does with them. */
@@ -168,7 +173,7 @@ class BuffersTest extends EngineContract {
               IllegalArgumentException.class,
               () -> new AsynchChannel(demultiplexor, new Recorder(), raw));
       assertEquals(
-          "channel: a SocketChannelImpl of java.nio keeps its descriptor to itself, so the engine"
+          "channel: a SocketChannel of java.nio keeps its descriptor to itself, so the engine"
               + " native cannot use it; call listen, connect or openStream of the Demultiplexor,"
               + " and open(handler) of an accept, instead, or choose engine=nio",
           refused.getMessage());
@@ -179,6 +184,22 @@ class BuffersTest extends EngineContract {
 
   @Test
   void fewSlotsMakeOperationsWaitAndLoseNone() throws Exception {
+    List<String> warnings = new CopyOnWriteArrayList<>();
+    Logger logger = Logger.getLogger("io.baton");
+    Handler collecting =
+        new Handler() {
+          @Override
+          public void publish(LogRecord message) {
+            warnings.add(message.getMessage());
+          }
+
+          @Override
+          public void flush() {}
+
+          @Override
+          public void close() {}
+        };
+    logger.addHandler(collecting);
     try (var two =
         choose(io.baton.Demultiplexor.builder()).threads(1).set("native.slots", "2").open()) {
       Recorder recorder = new Recorder();
@@ -196,7 +217,11 @@ class BuffersTest extends EngineContract {
           recorder.nextGood(What.WRITE);
         }
       }
+    } finally {
+      logger.removeHandler(collecting);
     }
+    assertEquals(1, warnings.size(), warnings::toString);
+    assertTrue(warnings.get(0).contains("native.slots"), warnings::toString);
   }
 
   @Test
