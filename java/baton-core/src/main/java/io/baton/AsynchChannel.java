@@ -563,6 +563,9 @@ public final class AsynchChannel implements AutoCloseable {
       long timeout,
       OperationFuture<?> future) {
     need(!is(Endpoint.Kind.LISTENER), "read", "a stream, a datagram channel or a file");
+    if (buffer != null) {
+      checkForEngine(buffer);
+    }
     long number = core.admission.claim();
     OpRead read = core.reads.cache.take(core.lane.isCurrent());
     if (read == null) {
@@ -586,6 +589,7 @@ public final class AsynchChannel implements AutoCloseable {
       long timeout,
       OperationFuture<?> future) {
     need(!is(Endpoint.Kind.LISTENER), "write", "a stream, a datagram channel or a file");
+    checkForEngine(buffer);
     long bytes = buffer.remaining();
     core.admission.claimBytes(bytes);
     long number;
@@ -662,6 +666,12 @@ public final class AsynchChannel implements AutoCloseable {
 
   private boolean is(Endpoint.Kind kind) {
     return core.endpoint != null && core.endpoint.kind() == kind;
+  }
+
+  private void checkForEngine(ByteBuffer buffer) {
+    if (core.endpoint != null) {
+      core.lane.engine().check(buffer);
+    }
   }
 
   private Endpoint socket(String what) {

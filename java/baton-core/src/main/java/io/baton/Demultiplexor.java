@@ -115,7 +115,7 @@ public final class Demultiplexor implements AutoCloseable {
    * @return some lines of text
    */
   public String explain() {
-    return explanation;
+    return explanation + engineForCalls().explain();
   }
 
   /**

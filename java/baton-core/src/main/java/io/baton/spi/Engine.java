@@ -1,6 +1,7 @@
 package io.baton.spi;
 
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.nio.channels.SelectableChannel;
 
 /**
@@ -41,6 +42,24 @@ public interface Engine extends AutoCloseable {
   Endpoint open(Endpoint.Kind kind) throws IOException;
 
   /**
+   * Looks at a buffer before an operation with it is started. Any thread.
+   *
+   * @param buffer the program's
+   * @throws IllegalArgumentException if the engine cannot use this kind of buffer; the message
+   *     begins with {@code buffer:} and says which one to take
+   */
+  default void check(ByteBuffer buffer) {}
+
+  /**
+   * What the engine has chosen by itself, and why. Any thread.
+   *
+   * @return lines of text, or nothing
+   */
+  default String explain() {
+    return "";
+  }
+
+  /**
    * Starts a transfer. Never blocks and never throws: an error completes the transfer. The first
    * start on an endpoint ties the endpoint to this engine.
    *
@@ -57,8 +76,8 @@ public interface Engine extends AutoCloseable {
   void cancel(Transfer transfer);
 
   /**
-   * Waits until a transfer completes, the time is over, or {@link #wake} is called. May return
-   * early. Time-outs are rounded up.
+   * Waits until a transfer completes, the time is over, {@link #wake} is called, or the thread is
+   * interrupted, which stays set. May return early. Time-outs are rounded up.
    *
    * @param nanoseconds 0: only look; negative: no limit
    * @throws IOException if the engine is broken; it is closed then, and its lane ends

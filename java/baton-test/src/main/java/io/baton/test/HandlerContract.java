@@ -99,6 +99,34 @@ public abstract class HandlerContract extends EngineContract {
   }
 
   @Test
+  void anInterruptEndsTheWaitOfAHandlerAndStaysSet() throws Exception {
+    try (Demultiplexor one = builder().threads(1).open()) {
+      for (int i = 0; i < 50; i++) {
+        CompletableFuture<Thread> lane = new CompletableFuture<>();
+        CompletableFuture<Boolean> interrupted = new CompletableFuture<>();
+        one.post(
+            () -> {
+              lane.complete(Thread.currentThread());
+              while (!Thread.currentThread().isInterrupted()) {
+                one.turn();
+              }
+              interrupted.complete(Thread.interrupted());
+            });
+        Thread waiting = Patience.await(lane, "the handler that waits");
+        // The handler is inside turn() when this has run, and soon waits again.
+        CompletableFuture<Void> inside = new CompletableFuture<>();
+        one.post(() -> inside.complete(null));
+        Patience.await(inside, "a post inside the handler");
+        if (i % 2 == 0) {
+          Thread.yield();
+        }
+        waiting.interrupt();
+        assertTrue(Patience.await(interrupted, "the end of the handler's wait"));
+      }
+    }
+  }
+
+  @Test
   void aHandlerWithoutTheMethodIsTold() throws Exception {
     CompletableFuture<OpClose> closed = new CompletableFuture<>();
     AsynchHandler poor =

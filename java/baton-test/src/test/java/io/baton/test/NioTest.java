@@ -80,4 +80,25 @@ class NioTest {
       return nio(builder);
     }
   }
+
+  @Nested
+  class Allocation extends AllocationContract {
+    @Override
+    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
+      return nio(builder);
+    }
+  }
+
+  @Nested
+  class Limits extends LimitsContract {
+    @Override
+    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
+      return nio(builder);
+    }
+
+    @Override
+    protected String words() {
+      return "engine=nio";
+    }
+  }
 }

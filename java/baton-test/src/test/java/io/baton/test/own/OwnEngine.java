@@ -66,7 +66,8 @@ final class OwnEngine implements Engine {
           return;
         }
       } catch (InterruptedException e) {
-        throw new IOException(e);
+        Thread.currentThread().interrupt();
+        return;
       }
       look();
     }

@@ -25,7 +25,7 @@ import org.junit.jupiter.api.Test;
  * A message allocates nothing on the heap. Counted per thread by the machine itself, over rounds of
  * messages, until one round is below a byte a message: the compiler needs a while.
  */
-class AllocationTest {
+public abstract class AllocationContract extends EngineContract {
   private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
   private static final int CONNECTIONS = 20;
   private static final int MESSAGES_A_ROUND = 20_000;
@@ -71,13 +71,11 @@ class AllocationTest {
             written.release();
           }
         };
-    try (Demultiplexor demultiplexor = Demultiplexor.builder().threads(1).open()) {
+    try (Demultiplexor one = builder().threads(1).open()) {
       AsynchChannel sink =
-          demultiplexor.datagram(
-              new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), new Recorder());
+          one.datagram(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), new Recorder());
       AsynchChannel source =
-          demultiplexor.datagram(
-              new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), counting);
+          one.datagram(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), counting);
       source.connectDatagram(sink.getLocalAddress());
       // In groups: waiting for a group allocates a little in this thread.
       ByteBuffer[] messages = new ByteBuffer[50];
@@ -103,16 +101,15 @@ class AllocationTest {
     void on(AsynchChannel channel);
   }
 
-  private static void measure(Supplier<AsynchHandler> handlers, Start start) throws Exception {
-    try (Demultiplexor demultiplexor = Demultiplexor.builder().threads(1).open()) {
+  private void measure(Supplier<AsynchHandler> handlers, Start start) throws Exception {
+    try (Demultiplexor one = builder().threads(1).open()) {
       Recorder accepting = new Recorder(handlers);
       AsynchChannel listener =
-          demultiplexor.listen(
-              new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), accepting);
+          one.listen(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), accepting);
       List<Socket> clients = new ArrayList<>();
       for (int i = 0; i < CONNECTIONS; i++) {
         listener.accept();
-        Socket client = EngineContract.plainClient(listener);
+        Socket client = plainClient(listener);
         client.setTcpNoDelay(true);
         clients.add(client);
         start.on(accepting.nextGood(Completion.What.ACCEPT).accepted());

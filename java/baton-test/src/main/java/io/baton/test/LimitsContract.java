@@ -9,6 +9,7 @@ import com.sun.management.UnixOperatingSystemMXBean;
 import io.baton.AsynchChannel;
 import io.baton.AsynchHandler;
 import io.baton.Demultiplexor;
+import io.baton.DemultiplexorBuilder;
 import io.baton.OpAccept;
 import java.io.DataInputStream;
 import java.io.IOException;
@@ -32,8 +33,19 @@ import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.Test;
 
 /** What happens at the limits of the machine; each in a process of its own where need be. */
-class LimitsTest {
+public abstract class LimitsContract extends EngineContract {
   private static final int IDLE = 19_000;
+
+  /**
+   * Chooses the engine under test in a program of its own.
+   *
+   * @return as in the property {@code baton}
+   */
+  protected abstract String words();
+
+  private ChildJvm.Builder child(Class<?> program) {
+    return ChildJvm.of(program).jvmArgument("-Dbaton=" + words());
+  }
 
   private static InetSocketAddress loopback(int port) {
     return new InetSocketAddress(InetAddress.getLoopbackAddress(), port);
@@ -58,11 +70,13 @@ class LimitsTest {
               }
             }
           };
-      try (Demultiplexor demultiplexor = Demultiplexor.builder().threads(1).open();
+      try (Demultiplexor demultiplexor =
+              Demultiplexor.builder().threads(1).fromEnvironment().open();
           Scanner input = new Scanner(System.in)) {
         AsynchChannel listener = demultiplexor.listen(loopback(0), handler);
         listener.accept();
-        // Loads what the back-off needs, while there are descriptors.
+        // Loads what is needed later, while there are descriptors.
+        int port = ((InetSocketAddress) listener.getLocalAddress()).getPort();
         System.getLogger("io.baton").log(System.Logger.Level.WARNING, "about to use up all");
         Deque<FileChannel> files = new ArrayDeque<>();
         try {
@@ -72,7 +86,7 @@ class LimitsTest {
         } catch (IOException e) {
           System.out.println("full " + e.getMessage());
         }
-        System.out.println("port " + ((InetSocketAddress) listener.getLocalAddress()).getPort());
+        System.out.println("port " + port);
         while (demultiplexor.getAcceptBackOffs() == 0) {
           Thread.onSpinWait();
         }
@@ -88,7 +102,7 @@ class LimitsTest {
 
   @Test
   void acceptsWaitWhileThereAreNoDescriptors() throws Exception {
-    try (ChildJvm child = ChildJvm.of(Exhausted.class).descriptors(200).start()) {
+    try (ChildJvm child = child(Exhausted.class).descriptors(200).start()) {
       assertTrue(child.line("full").contains("Too many open files"));
       int port = Integer.parseInt(child.line("port").substring(5));
       try (Socket client = new Socket(loopback(port).getAddress(), port)) {
@@ -161,8 +175,9 @@ class LimitsTest {
             }
           }
         };
-    try (Demultiplexor demultiplexor = Demultiplexor.builder().threads(2).open()) {
-      AsynchChannel listener = demultiplexor.listen("127.0.0.1", 0, handler);
+    // Its handlers may be starting when it is closed.
+    try (Demultiplexor two = choose(Demultiplexor.builder()).threads(2).open()) {
+      AsynchChannel listener = two.listen("127.0.0.1", 0, handler);
       listener.accept();
       int port = ((InetSocketAddress) listener.getLocalAddress()).getPort();
       try (ChildJvm clients =
@@ -172,12 +187,12 @@ class LimitsTest {
               .start()) {
         clients.line("connected");
         Patience.await(accepted, "the last connection");
-        assertEquals(IDLE + 1, demultiplexor.getOpenChannels());
+        assertEquals(IDLE + 1, two.getOpenChannels());
         // A read that is tried borrows a block and gives it back: one for each lane.
-        assertTrue(demultiplexor.getPooledBuffers() <= 2);
+        assertTrue(two.getPooledBuffers() <= 2);
         clients.tell("send");
         clients.line("echoed");
-        assertTrue(demultiplexor.getPooledBuffers() <= 4);
+        assertTrue(two.getPooledBuffers() <= 4);
         clients.tell("end");
       }
     }
@@ -207,7 +222,13 @@ class LimitsTest {
       garbage.setDaemon(true);
       garbage.start();
       try {
-        NioTest.Load load = new NioTest().new Load();
+        LoadContract load =
+            new LoadContract() {
+              @Override
+              protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
+                return builder.fromEnvironment();
+              }
+            };
         load.openDemultiplexor();
         load.aThousandConnectionsToTheByte();
         load.closeDemultiplexor();
@@ -226,7 +247,7 @@ class LimitsTest {
   @Test
   void aBusyCollectorAndLittleMemoryChangeNothing() throws Exception {
     try (ChildJvm child =
-        ChildJvm.of(Stressed.class)
+        child(Stressed.class)
             .jvmArgument("-Xmx48m")
             .jvmArgument("-XX:MaxDirectMemorySize=64m")
             .start()) {

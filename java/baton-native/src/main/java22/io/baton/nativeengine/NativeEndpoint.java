@@ -1,0 +1,302 @@
+package io.baton.nativeengine;
+
+import io.baton.spi.Endpoint;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.net.InetSocketAddress;
+import java.net.SocketAddress;
+import java.net.SocketOption;
+import java.net.StandardSocketOptions;
+import java.nio.channels.AlreadyConnectedException;
+import java.nio.channels.ClosedChannelException;
+import java.nio.channels.NotYetConnectedException;
+import java.nio.channels.SelectableChannel;
+import java.util.Set;
+
+/**
+ * A socket: its descriptor, and, once an engine has started it, its handle there.
+ *
+ * <p><b>Threads:</b> the lock of the object keeps a close from taking the descriptor away from a
+ * call that another thread is in. The handle is the lane's alone.
+ */
+final class NativeEndpoint implements Endpoint {
+  // Linux shortens it to net.core.somaxconn. A short one makes bursts of connections wait for
+  // seconds.
+  private static final int LONGEST_BACKLOG = 4096;
+  private static final int SHUT_READ = 0;
+  private static final int SHUT_WRITE = 1;
+  private static final int SOCK_STREAM = 1;
+  private static final int SOCK_DATAGRAM = 2;
+
+  // As the JDK asks it.
+  private static final boolean ONLY_4 = Boolean.getBoolean("java.net.preferIPv4Stack");
+
+  /** For the lane: 0 while no engine has started it, and after its close. */
+  long handle;
+
+  // The last sender of a datagram, for the next one of the same.
+  private InetSocketAddress sender;
+  private long senderBegin;
+  private long senderMiddle;
+  private long senderEnd;
+
+  private final NativeCalls calls;
+  private final Kind kind;
+  private final int family;
+  private final int descriptor;
+  private volatile boolean connected;
+
+  // Guarded by the lock.
+  private boolean closed;
+  private boolean lost;
+  private boolean lingers;
+
+  private NativeEndpoint(NativeCalls calls, Kind kind, int family, int descriptor) {
+    this.calls = calls;
+    this.kind = kind;
+    this.family = family;
+    this.descriptor = descriptor;
+  }
+
+  static NativeEndpoint open(NativeCalls calls, Kind kind) throws IOException {
+    int type =
+        (kind == Kind.DATAGRAM ? SOCK_DATAGRAM : SOCK_STREAM)
+            | ForeignCalls.SOCK_NONBLOCK
+            | ForeignCalls.SOCK_CLOSE_ON_EXEC;
+    int answer = ONLY_4 ? -Errors.NO_SUCH_FAMILY : calls.socket(SocketAddresses.FAMILY_6, type);
+    int family = SocketAddresses.FAMILY_6;
+    if (answer == -Errors.NO_SUCH_FAMILY) {
+      family = SocketAddresses.FAMILY_4;
+      answer = calls.socket(family, type);
+    }
+    NativeEndpoint endpoint = new NativeEndpoint(calls, kind, family, Errors.check(calls, answer));
+    try {
+      endpoint.setDefaults();
+    } catch (IOException | RuntimeException e) {
+      calls.closeDescriptor(endpoint.descriptor);
+      throw e;
+    }
+    return endpoint;
+  }
+
+  /** A connection that an accept has brought. */
+  NativeEndpoint accepted(int connection) {
+    NativeEndpoint endpoint = new NativeEndpoint(calls, Kind.STREAM, family, connection);
+    endpoint.connected = true;
+    return endpoint;
+  }
+
+  private void setDefaults() throws IOException {
+    try (Arena arena = Arena.ofConfined()) {
+      if (family == SocketAddresses.FAMILY_6) {
+        // IPv4 as well; the default is a setting of the whole system.
+        setNumber(arena, SocketOptions.LEVEL_6, SocketOptions.ONLY_6, 0);
+      }
+      if (kind == Kind.LISTENER) {
+        setNumber(arena, SocketOptions.LEVEL_SOCKET, SocketOptions.REUSE_ADDRESS, 1);
+      }
+    }
+  }
+
+  private void setNumber(Arena arena, int level, int name, int number) throws IOException {
+    MemorySegment value = arena.allocateFrom(ValueLayout.JAVA_INT, number);
+    Errors.check(
+        calls, calls.setSocketOption(descriptor, level, name, value.address(), Integer.BYTES));
+  }
+
+  // -- for the engine ----------------------------------------------------------------------------
+
+  int descriptor() {
+    return descriptor;
+  }
+
+  int family() {
+    return family;
+  }
+
+  void connected() {
+    connected = true;
+  }
+
+  /** No other thread gets at the descriptor from now on. Tells whether the close may wait. */
+  synchronized boolean beginClose() {
+    closed = true;
+    return lingers;
+  }
+
+  /** The descriptor was closed by the library. */
+  synchronized void lost() {
+    closed = true;
+    lost = true;
+  }
+
+  synchronized boolean isLost() {
+    return lost;
+  }
+
+  /** The address that a datagram came from. */
+  InetSocketAddress sender(MemorySegment address) {
+    long begin = address.get(ValueLayout.JAVA_LONG, 0);
+    long middle = address.get(ValueLayout.JAVA_LONG, 8);
+    long end = address.get(ValueLayout.JAVA_LONG, 16);
+    // The scope is behind these, and a link-local address may be there in several scopes.
+    boolean same =
+        begin == senderBegin
+            && middle == senderMiddle
+            && (family == SocketAddresses.FAMILY_4 || end == senderEnd)
+            && (family == SocketAddresses.FAMILY_4
+                || address.get(ValueLayout.JAVA_INT, SocketAddresses.SCOPE_AT) == 0);
+    if (sender == null || !same) {
+      sender = SocketAddresses.decode(address);
+      senderBegin = begin;
+      senderMiddle = middle;
+      senderEnd = end;
+    }
+    return sender;
+  }
+
+  // -- Endpoint ----------------------------------------------------------------------------------
+
+  @Override
+  public Kind kind() {
+    return kind;
+  }
+
+  @Override
+  public SelectableChannel channel() {
+    return null;
+  }
+
+  @Override
+  public synchronized void bind(SocketAddress local, int backlog) throws IOException {
+    requireOpen();
+    InetSocketAddress address = local == null ? new InetSocketAddress(0) : checked(local);
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment name = arena.allocate(SocketAddresses.SIZE_MAX, Long.BYTES);
+      int length = SocketAddresses.encode(address, family, name);
+      Errors.checkBind(calls, calls.bind(descriptor, name.address(), length));
+    }
+    if (kind == Kind.LISTENER) {
+      Errors.check(calls, calls.listen(descriptor, backlog == 0 ? LONGEST_BACKLOG : backlog));
+    }
+  }
+
+  @Override
+  public synchronized void connectDatagram(SocketAddress remote) throws IOException {
+    requireOpen();
+    if (connected) {
+      throw new AlreadyConnectedException();
+    }
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment name = arena.allocate(SocketAddresses.SIZE_MAX, Long.BYTES);
+      int length = SocketAddresses.encode(checked(remote), family, name);
+      Errors.check(calls, calls.connect(descriptor, name.address(), length));
+    }
+    connected = true;
+  }
+
+  @Override
+  public boolean isConnected() {
+    return connected;
+  }
+
+  @Override
+  public synchronized SocketAddress localAddress() throws IOException {
+    requireOpen();
+    InetSocketAddress address = ask(calls::ownName);
+    return address == null || address.getPort() == 0 ? null : address;
+  }
+
+  @Override
+  public synchronized SocketAddress remoteAddress() throws IOException {
+    requireOpen();
+    return connected ? ask(calls::peerName) : null;
+  }
+
+  /** getsockname or getpeername. */
+  private interface Ask {
+    int name(int descriptor, long address, long length);
+  }
+
+  private InetSocketAddress ask(Ask ask) throws IOException {
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment address = arena.allocate(SocketAddresses.SIZE_MAX, Long.BYTES);
+      MemorySegment length = arena.allocateFrom(ValueLayout.JAVA_INT, SocketAddresses.SIZE_MAX);
+      Errors.check(calls, ask.name(descriptor, address.address(), length.address()));
+      return SocketAddresses.decode(address);
+    }
+  }
+
+  @Override
+  public synchronized <T> void setOption(SocketOption<T> option, T value) throws IOException {
+    requireOpen();
+    int number = SocketOptions.number(kind, option, value);
+    Errors.check(
+        calls,
+        SocketOptions.set(calls, descriptor, family == SocketAddresses.FAMILY_6, option, number));
+    if (option == StandardSocketOptions.SO_LINGER) {
+      lingers = number > 0;
+    }
+  }
+
+  @Override
+  @SuppressWarnings("unchecked")
+  public synchronized <T> T getOption(SocketOption<T> option) throws IOException {
+    requireOpen();
+    return (T)
+        SocketOptions.get(calls, descriptor, family == SocketAddresses.FAMILY_6, kind, option);
+  }
+
+  @Override
+  public Set<SocketOption<?>> supportedOptions() {
+    return SocketOptions.supported(kind);
+  }
+
+  @Override
+  public void shutdownOutput() throws IOException {
+    shutdown(SHUT_WRITE);
+  }
+
+  @Override
+  public void shutdownInput() throws IOException {
+    shutdown(SHUT_READ);
+  }
+
+  private synchronized void shutdown(int how) throws IOException {
+    requireOpen();
+    if (!connected) {
+      throw new NotYetConnectedException();
+    }
+    int answer = calls.shutdown(descriptor, how);
+    // A peer that has reset the connection has ended both halves.
+    if (answer != -Errors.NOT_CONNECTED) {
+      Errors.check(calls, answer);
+    }
+  }
+
+  @Override
+  public void close() throws IOException {
+    synchronized (this) {
+      if (closed) {
+        return;
+      }
+      closed = true;
+    }
+    // With a handle only after a failure of the engine, which has closed the descriptor.
+    if (handle == 0) {
+      Errors.check(calls, calls.closeDescriptor(descriptor));
+    }
+  }
+
+  private InetSocketAddress checked(SocketAddress address) {
+    return SocketAddresses.check(address, family);
+  }
+
+  private void requireOpen() throws ClosedChannelException {
+    if (closed) {
+      throw new ClosedChannelException();
+    }
+  }
+}

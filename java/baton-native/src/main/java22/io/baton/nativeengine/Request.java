@@ -1,0 +1,39 @@
+package io.baton.nativeengine;
+
+import io.baton.spi.Transfer;
+import java.nio.ByteBuffer;
+
+/**
+ * What the engine knows of a transfer while it is in flight, and the slot that keeps its memory
+ * reachable. It stays with its transfer for the next use. For the lane's thread.
+ */
+final class Request {
+  final Transfer transfer;
+
+  /** Its place in the table of the engine, and its tag; -1: not in flight. */
+  int slot = -1;
+
+  /** The library's name for it; 0: it waits in the engine's queue. */
+  long activation;
+
+  /** An operation of baton.h. */
+  short kind;
+
+  /** The transfer's buffer, which the kernel may read or write; null for kinds without bytes. */
+  ByteBuffer buffer;
+
+  /** Bytes of the buffer that the operation may move. */
+  int length;
+
+  /** Stands for the buffer, if that is on the heap. */
+  Blocks.Block bytes;
+
+  /** The address to send to or connect to, or where the sender's is written. */
+  Blocks.Block address;
+
+  boolean cancelAsked;
+
+  Request(Transfer transfer) {
+    this.transfer = transfer;
+  }
+}

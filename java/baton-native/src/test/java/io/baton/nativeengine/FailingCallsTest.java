@@ -1,0 +1,353 @@
+package io.baton.nativeengine;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.baton.AsynchChannel;
+import io.baton.CloseReason;
+import io.baton.Demultiplexor;
+import io.baton.DemultiplexorBuilder;
+import io.baton.test.Completion;
+import io.baton.test.Completion.What;
+import io.baton.test.EngineContract;
+import io.baton.test.Patience;
+import io.baton.test.Recorder;
+import java.io.IOException;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.net.BindException;
+import java.net.ConnectException;
+import java.net.NoRouteToHostException;
+import java.net.ProtocolException;
+import java.net.StandardSocketOptions;
+import java.nio.ByteBuffer;
+import java.nio.channels.AlreadyBoundException;
+import java.nio.channels.AlreadyConnectedException;
+import java.nio.channels.ClosedChannelException;
+import java.nio.channels.ConnectionPendingException;
+import java.nio.channels.NotYetConnectedException;
+import java.util.Map;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+/** Every native call fails once, and the program hears of it where it asked. */
+class FailingCallsTest extends EngineContract {
+  private static final int IO_ERROR = 5;
+  private static final int NO_DESCRIPTORS = 24;
+  private static final int ABORTED = 103;
+  private static final int NO_SUCH_OPTION = 92;
+  private static final int NO_FREE_HANDLES = 10012;
+  private static final int ENGINE_UNAVAILABLE = 10014;
+
+  private final WatchedCalls calls = new WatchedCalls(Map.of());
+
+  @Override
+  protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
+    return builder.engine(calls).threads(1);
+  }
+
+  @AfterEach
+  void everythingThatWasToFailHasFailed() {
+    assertTrue(calls.allFailed());
+  }
+
+  private static void saysNoDescriptors(Throwable refused) {
+    assertEquals("Too many open files", refused.getMessage());
+  }
+
+  // -- opening -----------------------------------------------------------------------------------
+
+  @Test
+  void open() {
+    calls.failNext("open", ENGINE_UNAVAILABLE);
+    var refused = assertThrows(IOException.class, () -> builder().open());
+    assertTrue(
+        refused.getMessage().startsWith("the engine watched could not be opened: "),
+        refused::getMessage);
+    assertTrue(refused.getMessage().contains("engine"), refused::getMessage);
+  }
+
+  @Test
+  void socket() {
+    calls.failNext("socket", -NO_DESCRIPTORS);
+    saysNoDescriptors(
+        assertThrows(IOException.class, () -> demultiplexor.openStream(new Recorder())));
+  }
+
+  @Test
+  void withoutIpv6ThereIsIpv4() throws Exception {
+    calls.failNext("socket", -Errors.NO_SUCH_FAMILY);
+    Recorder accepting = new Recorder();
+    AsynchChannel listener = listener(accepting);
+    assertEquals(loopback().getAddress(), address(listener).getAddress());
+    plainClient(listener).close();
+    accepting.nextGood(What.ACCEPT);
+    assertThrows(
+        java.nio.channels.UnsupportedAddressTypeException.class,
+        () -> {
+          calls.failNext("socket", -Errors.NO_SUCH_FAMILY);
+          demultiplexor.listen("::1", 0, new Recorder());
+        });
+  }
+
+  @Test
+  void theDefaultsOfASocket() {
+    calls.failNext("setSocketOption", -NO_SUCH_OPTION);
+    assertThrows(IOException.class, () -> demultiplexor.openStream(new Recorder()));
+  }
+
+  @Test
+  void bind() {
+    calls.failNext("bind", -Errors.ADDRESS_IN_USE);
+    assertThrows(BindException.class, () -> demultiplexor.listen(loopback(), new Recorder()));
+  }
+
+  @Test
+  void listen() {
+    calls.failNext("listen", -Errors.ADDRESS_IN_USE);
+    assertThrows(BindException.class, () -> demultiplexor.listen(loopback(), new Recorder()));
+  }
+
+  @Test
+  void connect() throws Exception {
+    AsynchChannel channel = demultiplexor.datagram(loopback(), new Recorder());
+    calls.failNext("connect", -Errors.ACCESS);
+    assertThrows(BindException.class, () -> channel.connectDatagram(address(channel)));
+    // Nothing is left of it.
+    channel.connectDatagram(address(channel));
+  }
+
+  @Test
+  void names() throws Exception {
+    AsynchChannel channel = demultiplexor.datagram(loopback(), new Recorder());
+    channel.connectDatagram(address(channel));
+    calls.failNext("ownName", -IO_ERROR);
+    assertThrows(IOException.class, channel::getLocalAddress);
+    calls.failNext("peerName", -IO_ERROR);
+    assertThrows(IOException.class, channel::getRemoteAddress);
+    assertEquals(channel.getLocalAddress(), channel.getRemoteAddress());
+  }
+
+  @Test
+  void options() throws Exception {
+    AsynchChannel channel = demultiplexor.openStream(new Recorder());
+    calls.failNext("setSocketOption", -NO_SUCH_OPTION);
+    assertThrows(
+        IOException.class, () -> channel.setOption(StandardSocketOptions.TCP_NODELAY, true));
+    calls.failNext("getSocketOption", -NO_SUCH_OPTION);
+    assertThrows(IOException.class, () -> channel.getOption(StandardSocketOptions.TCP_NODELAY));
+  }
+
+  // -- working -----------------------------------------------------------------------------------
+
+  @Test
+  void adopt() throws Exception {
+    Recorder recorder = new Recorder();
+    AsynchChannel channel = demultiplexor.openStream(recorder);
+    calls.failNext("adopt", NO_FREE_HANDLES);
+    channel.connect(loopback());
+    Completion failed = recorder.nextFailed(What.CONNECT, IOException.class);
+    assertTrue(failed.error().getMessage().contains("handle"), failed::toString);
+    channel.close();
+    assertEquals(CloseReason.REQUESTED, recorder.next(What.CLOSED).reason());
+  }
+
+  @Test
+  void adoptWithoutMemoryHasClosedTheDescriptor() throws Exception {
+    Recorder recorder = new Recorder();
+    AsynchChannel channel = demultiplexor.openStream(recorder);
+    calls.replaceNext(
+        "adopt",
+        arguments -> {
+          calls.real().closeDescriptor((int) arguments[1]);
+          return Errors.OUT_OF_MEMORY;
+        });
+    channel.connect(loopback());
+    recorder.nextFailed(What.CONNECT, IOException.class);
+    channel.close();
+    // A second close of the number would be an error, or hit a stranger.
+    recorder.next(What.CLOSED);
+    assertEquals(null, takeReported());
+  }
+
+  @Test
+  void accept() throws Exception {
+    Recorder recorder = new Recorder();
+    AsynchChannel listener = listener(recorder);
+    calls.failNext("accept", -ABORTED);
+    plainClient(listener).close();
+    recorder.nextGood(What.ACCEPT);
+    assertEquals(1, demultiplexor.getAcceptBackOffs());
+    // The peer has given up: there is nothing to accept, and the accept goes on waiting.
+    calls.failNext("accept", -Errors.AGAIN);
+    listener.accept();
+    plainClient(listener).close();
+    recorder.nextGood(What.ACCEPT);
+    assertEquals(1, demultiplexor.getAcceptBackOffs());
+  }
+
+  @Test
+  void cancelComesTooLate() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      long read = connection.channel().read(ByteBuffer.allocate(1));
+      onLane(connection.channel(), () -> {});
+      calls.failNext("cancel", Errors.NO_ENTRY);
+      assertTrue(connection.channel().cancel(read));
+      onLane(connection.channel(), () -> {});
+      connection.peer().getOutputStream().write('x');
+      assertEquals("x", recorder.nextGood(What.READ).text());
+    }
+  }
+
+  @Test
+  void shutdown() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      calls.failNext("shutdown", -IO_ERROR);
+      connection.channel().shutdownOutput();
+      recorder.nextFailed(What.WRITE, IOException.class);
+      // The peer has reset the connection: both halves have ended already.
+      calls.failNext("shutdown", -Errors.NOT_CONNECTED);
+      connection.channel().shutdownOutput();
+      recorder.nextGood(What.WRITE);
+    }
+  }
+
+  @Test
+  void closeOfASocketThatWasNeverStarted() throws Exception {
+    Recorder recorder = new Recorder();
+    AsynchChannel channel = demultiplexor.openStream(recorder);
+    calls.replaceNext(
+        "closeDescriptor",
+        arguments -> {
+          calls.real().closeDescriptor((int) arguments[0]);
+          return -IO_ERROR;
+        });
+    channel.close();
+    recorder.next(What.CLOSED);
+    assertEquals(IOException.class, takeReported().getClass().getSuperclass());
+  }
+
+  @Test
+  void closeWithLingerGoesOnWithoutWhatIsTold() throws Exception {
+    for (String call : new String[] {"getSocketOption", "setOption"}) {
+      Recorder recorder = new Recorder();
+      try (Connection connection = connected(recorder)) {
+        connection.channel().setOption(StandardSocketOptions.SO_LINGER, 1);
+        calls.failNext(call, call.equals("setOption") ? NO_SUCH_OPTION : -NO_SUCH_OPTION);
+        connection.channel().close();
+        recorder.next(What.CLOSED);
+      }
+    }
+  }
+
+  @Test
+  void anOperationThatTheLibraryDoesNotTake() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      refuseNext(Errors.INVALID);
+      connection.channel().write(buffer("lost"));
+      recorder.nextFailed(What.WRITE, IOException.class);
+      // Those behind it are not lost.
+      connection.channel().write(buffer("kept"));
+      recorder.nextGood(What.WRITE);
+      assertEquals("kept", new String(connection.peer().getInputStream().readNBytes(4)));
+    }
+  }
+
+  @Test
+  void aLibraryWithoutFreeSlotsIsAskedAgain() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      refuseNext(Errors.AGAIN);
+      connection.channel().write(buffer("late"));
+      recorder.nextGood(What.WRITE);
+      assertEquals("late", new String(connection.peer().getInputStream().readNBytes(4)));
+    }
+  }
+
+  /** The first operation of the next exchange that has one is not taken. */
+  private void refuseNext(int whyNot) {
+    calls.replaceNext(
+        "exchange",
+        arguments -> {
+          MemorySegment batch =
+              MemorySegment.ofAddress((long) arguments[1]).reinterpret(Layouts.Batch.SIZE);
+          if (batch.get(ValueLayout.JAVA_INT, Layouts.Batch.COUNT) == 0) {
+            refuseNext(whyNot);
+            return calls
+                .real()
+                .exchange(
+                    (long) arguments[0],
+                    (long) arguments[1],
+                    (long) arguments[2],
+                    (int) arguments[3],
+                    (long) arguments[4]);
+          }
+          batch.set(ValueLayout.JAVA_INT, Layouts.Batch.TAKEN, 0);
+          batch.set(ValueLayout.JAVA_INT, Layouts.Batch.WHY_NOT, whyNot);
+          return 0;
+        });
+  }
+
+  @Test
+  void exchange() throws Exception {
+    ConcurrentLinkedQueue<Throwable> reported = new ConcurrentLinkedQueue<>();
+    Demultiplexor broken = builder().exceptionHandler(reported::add).open();
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(broken, recorder)) {
+      AsynchChannel channel = connection.channel();
+      channel.read(ByteBuffer.allocateDirect(16));
+      channel.write(ByteBuffer.allocate(8 << 20));
+      onLane(channel, () -> {});
+      channel.post(() -> calls.failNext("exchange", -IO_ERROR));
+      Patience.await(broken.terminated(), "the end");
+      recorder.nextFailed(What.READ, IOException.class);
+      recorder.nextFailed(What.WRITE, IOException.class);
+      assertEquals(CloseReason.ENGINE_FAILED, recorder.next(What.CLOSED).reason());
+      assertTrue(reported.peek().getMessage().contains("Input/output error"));
+      // The descriptor was closed: the peer sees the end, or a reset.
+      connection.peer().setSoTimeout(60_000);
+      try {
+        connection.peer().getInputStream().readAllBytes();
+      } catch (IOException e) {
+        assertTrue(e.getMessage().contains("reset"), e::toString);
+      }
+    }
+  }
+
+  // -- what numbers mean -------------------------------------------------------------------------
+
+  @Test
+  void errorsAreTheExceptionsOfJavaNio() {
+    Map<Integer, Class<? extends Exception>> expected =
+        Map.ofEntries(
+            Map.entry(Errors.IS_CONNECTED, AlreadyConnectedException.class),
+            Map.entry(Errors.ALREADY, ConnectionPendingException.class),
+            Map.entry(Errors.NOT_CONNECTED, NotYetConnectedException.class),
+            Map.entry(Errors.HANDLE_CLOSED, ClosedChannelException.class),
+            Map.entry(Errors.REFUSED, ConnectException.class),
+            Map.entry(Errors.TIMED_OUT, ConnectException.class),
+            Map.entry(Errors.NO_ROUTE, NoRouteToHostException.class),
+            Map.entry(Errors.ADDRESS_IN_USE, BindException.class),
+            Map.entry(Errors.ADDRESS_NOT_AVAILABLE, BindException.class),
+            Map.entry(Errors.ACCESS, BindException.class),
+            Map.entry(Errors.PROTOCOL, ProtocolException.class));
+    expected.forEach(
+        (number, type) -> assertEquals(type, Errors.of(calls.real(), number).getClass()));
+    // The library's own errors and all of the system's have a text.
+    for (int own = 10001; own <= 10019; own++) {
+      String text = Errors.text(calls.real(), own);
+      assertTrue(text.length() > 5, () -> text);
+    }
+    for (int number = 1; number < 134; number++) {
+      Exception error = Errors.of(calls.real(), number);
+      assertTrue(error instanceof IOException || error instanceof IllegalStateException);
+    }
+    assertThrows(
+        AlreadyBoundException.class, () -> Errors.checkBind(calls.real(), -Errors.INVALID));
+  }
+}
