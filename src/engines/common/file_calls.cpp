@@ -33,7 +33,7 @@
 #include "base/uninitialized.hpp"
 #include "baton/limits.hpp"
 #include "engines/common/pauses.hpp"
-#include "engines/common/pipe_calls.hpp"
+#include "engines/common/look.hpp"
 #include "engines/common/transfer.hpp"
 
 #ifndef RWF_NOWAIT
