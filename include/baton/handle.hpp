@@ -55,6 +55,8 @@ class Handle {
   [[nodiscard]] bool appends() const noexcept { return appends_; }
   /// Opened with O_DIRECT: a transfer waits for the device, whatever it is told.
   [[nodiscard]] bool direct() const noexcept { return direct_; }
+  /// Opened with O_DSYNC or O_SYNC: a write ends when it is on the device.
+  [[nodiscard]] bool syncs() const noexcept { return syncs_; }
   /// In truth a regular file, a folder or a block device, whatever its kind says (standard input
   /// may be a file): always "ready", and its reads and writes may block all the same.
   [[nodiscard]] bool is_file() const noexcept { return is_file_; }
@@ -80,6 +82,7 @@ class Handle {
   bool is_terminal_ : 1 = false;
   bool appends_ : 1 = false;
   bool direct_ : 1 = false;
+  bool syncs_ : 1 = false;
   bool is_file_ : 1 = false;
 
   // The proactor's own bookkeeping; guarded as the lane that the handle is at home in.

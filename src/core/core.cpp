@@ -653,7 +653,8 @@ Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Owne
   OpenFacts facts{.readable = (flags & O_ACCMODE) != O_WRONLY,
                   .writable = (flags & O_ACCMODE) != O_RDONLY,
                   .appends = (flags & O_APPEND) != 0,
-                  .direct = (flags & O_DIRECT) != 0};
+                  .direct = (flags & O_DIRECT) != 0,
+                  .syncs = (flags & O_DSYNC) != 0};
   if (kind == HandleKind::file || kind == HandleKind::pipe) {
     if (const auto error = look_at_file(system_, native, kind, facts)) return unexpected{error};
   }

@@ -29,6 +29,7 @@ Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ow
   handle->is_terminal_ = facts.is_terminal;
   handle->appends_ = facts.appends;
   handle->direct_ = facts.direct;
+  handle->syncs_ = facts.syncs;
   handle->is_file_ = kind == HandleKind::file || facts.is_file;
   // A regular file's close may wait for its server or its disk.
   handle->close_may_block_.store(handle->is_file_, std::memory_order_relaxed);

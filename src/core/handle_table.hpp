@@ -20,6 +20,7 @@ struct OpenFacts {
   bool is_terminal = false;
   bool appends = false;
   bool direct = false;
+  bool syncs = false;
   bool is_file = false;
 };
 

@@ -341,6 +341,8 @@ Demultiplexer::Descriptor& Demultiplexer::attached(std::uint32_t index) noexcept
 // is remembered.
 std::error_code Demultiplexer::arm(std::uint32_t index, Descriptor& descriptor,
                                    Interest interest) noexcept {
+  std::error_code error;
+  bool tell = false;
   {
     const os::LockGuard lock(mutex_, system_, concurrent_);
     const std::uint8_t before = descriptor.state.load(std::memory_order_relaxed);
@@ -352,18 +354,20 @@ std::error_code Demultiplexer::arm(std::uint32_t index, Descriptor& descriptor,
     // report that finds its bit missing would be lost. release, though the kernel orders the two
     // anyway.
     descriptor.state.fetch_or(armed(interest), std::memory_order_release);
-    const std::error_code error = registered ? strategy_->modify(descriptor.fd, all, token)
-                                             : strategy_->add(descriptor.fd, all, token);
+    error = registered ? strategy_->modify(descriptor.fd, all, token)
+                       : strategy_->add(descriptor.fd, all, token);
     if (error) {
       descriptor.state.fetch_and(without(armed(interest)), std::memory_order_relaxed);
-      return error;
+      tell = is_worth_a_line(error);
+    } else {
+      // Afterwards: watch_edge looks at it without the lock, and must not believe in what may still
+      // fail.
+      descriptor.state.fetch_or(registered_bit, std::memory_order_release);
     }
-    // Afterwards: watch_edge looks at it without the lock, and must not believe in what may still
-    // fail.
-    descriptor.state.fetch_or(registered_bit, std::memory_order_release);
   }
-  set_changed();
-  return {};
+  if (!error) set_changed();
+  if (tell) log_failure("watching a descriptor", error, "its operations end with that");
+  return error;
 }
 
 void Demultiplexer::forget_readiness(std::uint32_t index, Interest interest) noexcept {
@@ -416,7 +420,10 @@ std::size_t Demultiplexer::rest_after_failure(std::error_code error, Deadline de
   const bool again = failures_ > 0 && now_ns - failed_at_ns_ < (2 * ns_per_ms << doublings_max);
   const unsigned failures = again ? failures_ : 0;
   failures_ = std::min(failures + 1, doublings_max);
-  log_failure(error, now_ns);
+  if (now_ns >= log_again_ns_) {
+    log_again_ns_ = now_ns + log_every_ns;
+    log_failure("waiting", error, "it is tried again after a pause");
+  }
   const std::int64_t left_ns =
       std::clamp(deadline.ns(), now_ns, now_ns + (ns_per_ms << failures)) - now_ns;
   const timespec pause{0, left_ns};  // less than a second
@@ -426,14 +433,22 @@ std::size_t Demultiplexer::rest_after_failure(std::error_code error, Deadline de
   return 0;
 }
 
-void Demultiplexer::log_failure(std::error_code error, std::int64_t now_ns) noexcept {
-  constexpr std::int64_t every_ns = 10'000'000'000;
-  if (log_ == nullptr || now_ns < log_again_ns_) return;
-  log_again_ns_ = now_ns + every_ns;
+// EPERM is the answer for files without readiness, and no failure.
+bool Demultiplexer::is_worth_a_line(std::error_code error) noexcept {
+  if (log_ == nullptr || error == std::errc::operation_not_permitted) return false;
+  const std::int64_t now_ns = system_.monotonic_ns();
+  if (now_ns < log_watches_again_ns_) return false;
+  log_watches_again_ns_ = now_ns + log_every_ns;
+  return true;
+}
+
+void Demultiplexer::log_failure(std::string_view what, std::error_code error,
+                                std::string_view then) noexcept {
+  if (log_ == nullptr) return;
   try {
     log_->write(LogLevel::error, iso_8601(system_.realtime_us()),
-                "waiting by " + std::string(info().name) + " fails: " + error.message() +
-                    "; it is tried again after a pause");
+                std::string(what) + " by " + std::string(info().name) +
+                    " fails: " + error.message() + "; " + std::string(then));
   } catch (const std::bad_alloc&) {
     // No memory for a line of log: it is not worth more.
   }

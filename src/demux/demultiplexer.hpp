@@ -166,6 +166,8 @@ class Demultiplexer {
   };
   static_assert(sizeof(Descriptor) == 12, "one per possible handle");
 
+  /// A failure that lasts has a line in the log this often.
+  static constexpr std::int64_t log_every_ns = 10'000'000'000;
   /// The interrupter's place among the tokens; no client's index reaches it.
   static constexpr std::uint32_t interrupt_index = UINT32_MAX;
 
@@ -193,7 +195,8 @@ class Demultiplexer {
     return *waited;
   }
   std::size_t rest_after_failure(std::error_code error, Deadline deadline) noexcept;
-  void log_failure(std::error_code error, std::int64_t now_ns) noexcept;
+  bool is_worth_a_line(std::error_code error) noexcept BATON_REQUIRES(mutex_);
+  void log_failure(std::string_view what, std::error_code error, std::string_view then) noexcept;
   bool sort_out(Report& report, bool& interrupted) noexcept;
   bool deliver(Report& report) noexcept;
   Interest wanted(Descriptor& descriptor, const Report& report) noexcept;
@@ -213,6 +216,7 @@ class Demultiplexer {
   bool waits_specially_ = fixed_set_;  // for either reason
   ChunkedTable<Descriptor> descriptors_;
   os::Mutex mutex_;  // serialises changes of registrations
+  std::int64_t log_watches_again_ns_ BATON_GUARDED_BY(mutex_) = 0;
   std::atomic<bool> waiting_{false};
   std::atomic<std::uint64_t> stale_{0};
   std::atomic<std::uint64_t> failed_waits_{0};

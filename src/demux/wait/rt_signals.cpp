@@ -26,7 +26,8 @@
 //     another strategy, or as a duplicate of a descriptor that is watched - is refused with EBUSY.
 //     While it is watched, O_ASYNC shows in its flags.
 //   - Not every file can do it. eventfd, timerfd, signalfd and the like stay silent, and F_SETFL
-//     does not say so. They have a small epoll set of their own (SilentFiles).
+//     does not say so. A terminal signals input, but neither room nor a hang-up, and refuses once
+//     it has hung up (ENOTTY). All of these have a small epoll set of their own (SilentFiles).
 //   - Across fork the file is shared, and still the parent's thread is told: the child forgets the
 //     set and touches nothing. The mask is inherited, also across exec; and exec without fork gives
 //     the new program the thread's number: what stays open across it has to be removed before.
@@ -90,6 +91,11 @@ Interest readiness_of(long events) noexcept {
   if ((events & POLLPRI) != 0) ready = ready | Interest::urgent;
   if ((events & (POLLERR | POLLHUP)) != 0) ready = ready | Interest::both;
   return ready;
+}
+
+bool is_silent(std::error_code error) noexcept {
+  return error == std::errc::operation_not_supported ||
+         error == std::errc::inappropriate_io_control_operation;
 }
 
 class RtSignalsWaitStrategy final : public WaitStrategy {
@@ -214,8 +220,9 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     Entry& entry = at(fd);
     if (entry.silent) return silent_.modify(fd, interest);
     if (!entry.armed) {
-      const std::error_code error = arm_or_try(fd);
-      if (error == std::errc::operation_not_supported) return ask_silent(fd, interest);
+      const bool terminal = system_.isatty(fd) == 1;
+      const std::error_code error = terminal ? std::error_code{} : arm_or_try(fd);
+      if (terminal || is_silent(error)) return ask_silent(fd, interest);
       if (error) return error;
     }
     if (!std::exchange(entry.armed, true)) entry.astray = false;

@@ -8,10 +8,10 @@
 //   - One closed descriptor fails the whole wait with EBADF and does not say which. Then each is
 //     asked by fcntl, and the closed ones are reported as both, so that their owner finds the
 //     truth.
-//   - A hang-up sets the bit for reading only, an error both. So a descriptor watched for writing
-//     alone is not told of a hang-up that leaves it unwritable (terminals do that, sockets and
-//     pipes do not), and one that is watched for urgent data alone is told of none. To ask for
-//     reading as well would find readable what its handler does not read, at every wait.
+//   - A hang-up sets the bit for reading only, an error both. So the wait itself does not tell who
+//     does not watch for reading of a hang-up that leaves a descriptor unwritable (terminals do
+//     that, sockets and pipes do not), or that ends the wait for urgent data. Such descriptors are
+//     polled after each wait, and a wait is cut short for them.
 //   - The third set means urgent data, not errors; it stays empty.
 //   - As with poll, a running wait does not see changes: the client interrupts it.
 //
@@ -22,6 +22,7 @@
 #include <fcntl.h>
 #include <sys/select.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/assert.hpp"
@@ -37,6 +38,9 @@ constexpr WaitStrategyInfo facts{.name = "select",
                                  .descriptors_max = FD_SETSIZE,
                                  .descriptor_end = FD_SETSIZE,
                                  .takes_signal_mask = true};
+
+// How often what the wait does not tell of a hang-up is polled.
+constexpr Duration polled_every{100'000'000};
 
 void set(fd_set& bits, NativeHandle fd, bool on) noexcept {
   if (on) {
@@ -64,6 +68,7 @@ class SelectWaitStrategy final : public WaitStrategy {
     if (entry.added_at != 0) return std::make_error_code(std::errc::file_exists);
     entry.token = token;
     entry.added_at = ++changes_;
+    entry.is = Is::unknown;
     ask(fd, interest);
     if (fd >= end_) end_ = fd + 1;
     return {};
@@ -92,19 +97,30 @@ class SelectWaitStrategy final : public WaitStrategy {
                            const SignalMask* unblocked) noexcept override {
     BATON_ASSERT(!reports.empty());
     Waited waited = copy();
+    if (waited.polled) {
+      const Deadline now = Deadline::at_ns(system_.monotonic_ns());
+      deadline = std::min(deadline, Deadline::after(polled_every, now));
+    }
     const Timeout timeout(system_, deadline);
     const int count =
         system_.pselect(waited.end, &waited.in, &waited.out, &waited.urgent, timeout.get(),
                         unblocked != nullptr ? &unblocked->set : nullptr);
     if (count < 0) return failed(reports, waited);
-    if (count == 0) return std::size_t{0};
+    if (waited.polled) {
+      poll_for_hang_ups(waited);
+    } else if (count == 0) {
+      return std::size_t{0};
+    }
     return collect(reports, waited);
   }
 
  private:
+  enum class Is : std::uint8_t { unknown, terminal, other };
   struct Entry {
     Token token;
     std::uint64_t added_at = 0;  // in the count of changes; 0: not in the set
+    Is is = Is::unknown;
+    bool polled = false;  // for a hang-up
   };
   struct Waited {
     fd_set in;
@@ -112,17 +128,45 @@ class SelectWaitStrategy final : public WaitStrategy {
     fd_set urgent;
     int end;
     std::uint64_t changes;
+    bool polled;  // some are
   };
 
   void ask(NativeHandle fd, Interest interest) noexcept BATON_REQUIRES(mutex_) {
     set(in_, fd, any(interest & Interest::in));
     set(out_, fd, any(interest & Interest::out));
     set(urgent_, fd, any(interest & Interest::urgent));
+    Entry& entry = entries_[static_cast<std::size_t>(fd)];
+    const bool polled = !any(interest & Interest::in) &&
+                        (any(interest & Interest::urgent) ||
+                         (any(interest & Interest::out) && is_terminal(fd, entry)));
+    if (polled != entry.polled) polled_ += polled ? 1 : -1;
+    entry.polled = polled;
+  }
+
+  [[nodiscard]] bool is_terminal(NativeHandle fd, Entry& entry) const noexcept
+      BATON_REQUIRES(mutex_) {
+    if (entry.is == Is::unknown) {
+      entry.is = system_.isatty(fd) == 1 ? Is::terminal : Is::other;
+    }
+    return entry.is == Is::terminal;
+  }
+
+  void poll_for_hang_ups(Waited& waited) noexcept {
+    const timespec at_once{};
+    const os::LockGuard lock(mutex_, system_);
+    for (NativeHandle fd = 0; fd < waited.end; ++fd) {
+      if (!entries_[static_cast<std::size_t>(fd)].polled) continue;
+      // Asked for nothing, poll tells of a hang-up or an error only.
+      pollfd look{fd, 0, 0};
+      if (system_.ppoll(&look, 1, &at_once, nullptr) <= 0) continue;
+      FD_SET(fd, &waited.in);
+      FD_SET(fd, &waited.out);
+    }
   }
 
   Waited copy() noexcept {
     const os::LockGuard lock(mutex_, system_);
-    return {in_, out_, urgent_, end_, changes_};
+    return {in_, out_, urgent_, end_, changes_, polled_ > 0};
   }
 
   // EINTR: zero reports. EBADF: some descriptor was closed. ENOMEM: the caller's to know. EINVAL:
@@ -176,6 +220,7 @@ class SelectWaitStrategy final : public WaitStrategy {
   fd_set urgent_ BATON_GUARDED_BY(mutex_);
   int end_ BATON_GUARDED_BY(mutex_) = 0;  // one more than the highest
   std::uint64_t changes_ BATON_GUARDED_BY(mutex_) = 0;
+  int polled_ BATON_GUARDED_BY(mutex_) = 0;  // how many entries are
   std::array<Entry, FD_SETSIZE> entries_ BATON_GUARDED_BY(mutex_);
 
   int next_ = 0;  // the waiting thread's own

@@ -10,8 +10,9 @@
 // bytes are the end only when the size of the file says so.
 //
 // RWF_NOWAIT does not keep a transfer of a file opened with O_DIRECT from waiting for the device,
-// so that one is for a worker at once; and so is a transfer that takes its time although all of it
-// is in the cache. A write beyond RLIMIT_FSIZE raises SIGXFSZ in its thread; workers block all
+// so that one is for a worker at once; so is a write to one opened with O_DSYNC, which some file
+// systems (xfs) sync all the same, and a transfer that takes its time although all of it is in the
+// cache. A write beyond RLIMIT_FSIZE raises SIGXFSZ in its thread; workers block all
 // signals, and are left with EFBIG.
 //
 // A file opened with O_DIRECT may end between two of its blocks. A read that was cut short there
@@ -32,8 +33,8 @@
 #include "base/assert.hpp"
 #include "base/uninitialized.hpp"
 #include "baton/limits.hpp"
+#include "engines/common/look.hpp"
 #include "engines/common/pauses.hpp"
-#include "engines/common/pipe_calls.hpp"
 #include "engines/common/transfer.hpp"
 
 #ifndef RWF_NOWAIT
@@ -71,7 +72,8 @@ bool FileCalls::growth_is_limited(const os::System& system) noexcept {
 
 bool FileCalls::lasts(const Operation& operation) noexcept {
   const Handle& handle = *operation.handle();
-  return handle.direct() || remaining_bytes(operation) > limits::copied_in_start_max;
+  return handle.direct() || (handle.syncs() && !is_read(operation)) ||
+         remaining_bytes(operation) > limits::copied_in_start_max;
 }
 
 bool FileCalls::at_end(const Operation& operation) const noexcept {

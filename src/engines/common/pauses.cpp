@@ -1,7 +1,7 @@
 // Whether a fruitless write has anybody to wait for.
 #include "engines/common/pauses.hpp"
 
-#include "engines/common/pipe_calls.hpp"
+#include "engines/common/look.hpp"
 
 namespace baton::engines {
 

@@ -21,6 +21,7 @@
 #include <cstdio>
 
 #include "engines/common/file_calls.hpp"
+#include "engines/common/look.hpp"
 
 #ifndef RWF_NOWAIT
 #define RWF_NOWAIT 0x00000008
@@ -39,31 +40,7 @@ bool is_refused(int error) noexcept {
   return FileCalls::means_never(error) || error == EINVAL || error == EPERM;
 }
 
-timespec span_of(std::uint32_t span_ms) noexcept {
-  return {.tv_sec = span_ms / 1'000, .tv_nsec = span_ms % 1'000 * 1'000'000};
-}
-
-int look(const os::System& system, NativeHandle fd, short events, std::uint32_t span_ms) noexcept {
-  pollfd one{.fd = fd, .events = events, .revents = 0};
-  const timespec span = span_of(span_ms);
-  return system.ppoll(&one, 1, &span, nullptr);
-}
-
 }  // namespace
-
-bool ready_now(const os::System& system, NativeHandle fd, short events) noexcept {
-  // EINTR, ENOMEM: not ready, and readiness is reported again. Errors and hang-ups count as ready.
-  return look(system, fd, events, 0) > 0;
-}
-
-bool waits_for_data(const os::System& system, const Handle& file, std::uint32_t span_ms) noexcept {
-  return look(system, file.native(), POLLIN, span_ms) == 0;
-}
-
-void pause_for(const os::System& system, std::uint32_t span_ms) noexcept {
-  const timespec span = span_of(span_ms);
-  system.ppoll(nullptr, 0, &span, nullptr);
-}
 
 bool listens(const os::System& system, NativeHandle fd) noexcept {
   int yes = 0;

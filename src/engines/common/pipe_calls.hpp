@@ -7,20 +7,11 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 
 #include "baton/handle.hpp"
 #include "os/system.hpp"
 
 namespace baton::engines {
-
-/// Whether one of `events` (POLLIN, POLLOUT), an error or a hang-up is there. One system call.
-bool ready_now(const os::System& system, NativeHandle fd, short events) noexcept;
-/// Whether a read of this file would block, and would go on doing so for `span_ms`: few files do,
-/// such as /proc/kmsg, and all others are always ready. False, too, where poll fails.
-bool waits_for_data(const os::System& system, const Handle& file, std::uint32_t span_ms) noexcept;
-/// Blocks the calling thread for `span_ms`; shorter where poll fails.
-void pause_for(const os::System& system, std::uint32_t span_ms) noexcept;
 
 /// Whether it is a listening socket. One system call.
 bool listens(const os::System& system, NativeHandle fd) noexcept;

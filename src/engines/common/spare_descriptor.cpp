@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
-#include "engines/common/pipe_calls.hpp"
+#include "engines/common/look.hpp"
 
 namespace baton::engines {
 

@@ -20,6 +20,7 @@
 #include "base/uninitialized.hpp"
 #include "baton/endpoint.hpp"
 #include "baton/limits.hpp"
+#include "engines/common/look.hpp"
 #include "engines/common/pipe_calls.hpp"
 #include "engines/common/transfer.hpp"
 #include "engines/emulated/record.hpp"
@@ -366,14 +367,14 @@ Outcome Performer::connect(Operation& operation) noexcept {
 // A report is a hint, perhaps about the descriptor's predecessor: this one is answered only by a
 // look.
 Outcome Performer::wait_ready(Operation& operation) noexcept {
-  pollfd look{.fd = operation.handle()->native(), .events = 0, .revents = 0};
-  if (operation.has(Operation::readable)) look.events |= POLLIN;
-  if (operation.has(Operation::writable)) look.events |= POLLOUT;
+  short events = 0;
+  if (operation.has(Operation::readable)) events |= POLLIN;
+  if (operation.has(Operation::writable)) events |= POLLOUT;
   const timespec at_once{};
-  const int count = system_.ppoll(&look, 1, &at_once, nullptr);
-  if (count < 0) return failed(operation);
-  if (count == 0) return Outcome::again;
-  return done(operation, (look.revents & POLLNVAL) != 0 ? EBADF : 0);
+  const int found = look(system_, operation.handle()->native(), events, &at_once);
+  if (found < 0) return failed(operation);
+  if (found == 0) return Outcome::again;
+  return done(operation, (found & POLLNVAL) != 0 ? EBADF : 0);
 }
 
 }  // namespace baton::engines::emulated

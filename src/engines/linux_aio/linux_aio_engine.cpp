@@ -329,11 +329,8 @@ void LinuxAioEngine::settle(const Completion& completion) noexcept {
 
 void LinuxAioEngine::settle_transfer(Operation& operation, FileRecord& record,
                                      std::size_t moved) noexcept {
-  bool complete = advance_file(operation, moved);
-  if (!complete && operation.kind() == OperationKind::read_file && calls_.at_end(operation)) {
-    complete = advance_file(operation, 0);
-  }
-  if (complete) return finished(operation, record);
+  // At the end of the file, too: the worker asks for the size, which may be far away.
+  if (advance_file(operation, moved)) return finished(operation, record);
   go_on_by_worker(operation, record);
 }
 

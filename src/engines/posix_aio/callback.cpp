@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/tsan.hpp"
+#include "engines/common/look.hpp"
 #include "engines/posix_aio/notify.hpp"
 
 namespace baton::engines::posix_aio {
@@ -80,10 +81,9 @@ class CallbackStrategy final : public NotifyStrategy {
 
   void wait(WaitList&, Deadline deadline) noexcept override {
     const os::System& system = *bell_->system;
-    pollfd event{bell_->event, POLLIN, 0};
     timespec span{};
     // EINTR, 0: a wait that returns.
-    if (system.ppoll(&event, 1, span_until(system, deadline, span), nullptr) != 1) return;
+    if (look(system, bell_->event, POLLIN, span_until(system, deadline, span)) <= 0) return;
     std::uint64_t rings = 0;
     // Before the requests are looked at: what is complete after that look rings again.
     static_cast<void>(system.read(bell_->event, &rings, sizeof(rings)));

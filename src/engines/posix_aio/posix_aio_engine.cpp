@@ -12,7 +12,7 @@
 
 #include "base/assert.hpp"
 #include "baton/buffer_pool.hpp"
-#include "engines/common/pipe_calls.hpp"
+#include "engines/common/look.hpp"
 #include "engines/common/transfer.hpp"
 
 namespace baton::engines::posix_aio {

@@ -27,6 +27,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "engines/common/look.hpp"
 #include "engines/posix_aio/notify.hpp"
 
 namespace baton::engines::posix_aio {
@@ -130,13 +131,12 @@ class SuspendStrategy final : public NotifyStrategy {
   }
 
   void poll_event(Deadline deadline) noexcept {
-    pollfd event{event_, POLLIN, 0};
     timespec span{};
     // An interrupt with a mark is there, or will be: if its value has been taken already, nothing
     // else would tell.
     const bool marked = pending_.load(std::memory_order_acquire);
     const Deadline until = marked ? Deadline::immediately() : deadline;
-    if (system_.ppoll(&event, 1, span_until(system_, until, span), nullptr) == 1) {
+    if (look(system_, event_, POLLIN, span_until(system_, until, span)) > 0) {
       system_.read(event_, &interrupt_->value, sizeof(interrupt_->value));
       take_interrupt();
     } else if (marked) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include "operations.hpp"
+#include "support/every_call.hpp"
 
 namespace baton::conformance {
 namespace {
@@ -166,6 +167,28 @@ TEST_P(File, errors_are_completions) {
   Probe& read = file_reading(adopt(folder, HandleKind::file), text, 0);
   finish(read);
   EXPECT_EQ(read.error(), std::errc::is_a_directory);
+}
+
+// Its server may be far away. What a file is was asked when it was adopted.
+TEST_P(File, a_start_asks_no_attributes_of_the_file_system) {
+  use([](Config& config) { config.system = &test::EveryCall::system(); });
+  Handle* const file = temporary_file();
+  Fd other = temporary(O_RDWR);
+  ASSERT_EQ(::pwrite(other.get(), "standard input", 14, 0), 14);
+  Handle* const pipe = GetParam().files_only ? nullptr : adopt(other, HandleKind::pipe);
+  test::EveryCall::clear();
+  Probe& write = file_writing(file, memory(pattern(100)), 0);
+  finish(write);
+  EXPECT_EQ(write.bytes(), 100U);
+  Probe& read = file_reading(file, memory(50), 20);
+  finish(read);
+  EXPECT_EQ(read.bytes(), 50U);
+  if (pipe != nullptr) {
+    Probe& input = reading(pipe, memory(14));
+    finish(input);
+    EXPECT_EQ(input.bytes(), 14U);
+  }
+  EXPECT_EQ(test::EveryCall::count_of("fstat"), 0U) << test::EveryCall::to_string();
 }
 
 }  // namespace

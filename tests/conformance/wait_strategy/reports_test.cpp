@@ -1,10 +1,13 @@
 // What is reported, and about whom.
 #include <fcntl.h>
 #include <poll.h>
+#include <pty.h>
 #include <sys/eventfd.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <set>
+#include <thread>
 
 #include "harness.hpp"
 
@@ -115,6 +118,61 @@ TEST_P(wait_strategy, error_is_reported_to_the_writer) {
   add(writer.get(), Interest::out, token_of(1));
   reader.close();
   EXPECT_TRUE(any(ready_of(wait_for_reports(), token_of(1)) & Interest::out));
+}
+
+// Both before and after the hang-up, a terminal is no further than "there is no room".
+TEST_P(wait_strategy, a_hang_up_of_a_terminal_is_reported_to_the_writer) {
+  for (const bool gone_before : {false, true}) {
+    int ends[2];
+    ASSERT_EQ(::openpty(&ends[0], &ends[1], nullptr, nullptr, nullptr), 0);
+    const Fd writer(ends[0]);
+    Fd reader(ends[1]);
+    termios raw{};
+    ASSERT_EQ(::tcgetattr(reader.get(), &raw), 0);
+    ::cfmakeraw(&raw);
+    ASSERT_EQ(::tcsetattr(reader.get(), TCSANOW, &raw), 0);
+    ASSERT_EQ(::fcntl(writer.get(), F_SETFL, O_NONBLOCK), 0);
+    const std::vector<char> block(1 << 16);
+    while (::write(writer.get(), block.data(), block.size()) > 0) {
+    }
+    if (gone_before) reader.close();
+    add(writer.get(), Interest::out, token_of(1));
+    if (!gone_before) {
+      // What an edge strategy says of a new descriptor is a hint.
+      if (info().trigger == Trigger::edge) static_cast<void>(wait());
+      reader.close();
+    }
+    EXPECT_TRUE(any(ready_of(wait_for_reports(), token_of(1)) & Interest::out)) << gone_before;
+    EXPECT_FALSE(strategy().remove(writer.get()));
+  }
+}
+
+// And to the reader of the other side, which is refused what it asks of a terminal.
+TEST_P(wait_strategy, a_terminal_that_has_hung_up_can_be_added) {
+  int ends[2];
+  ASSERT_EQ(::openpty(&ends[0], &ends[1], nullptr, nullptr, nullptr), 0);
+  Fd master(ends[0]);
+  const Fd reader(ends[1]);
+  master.close();
+  add(reader.get(), Interest::in, token_of(1));
+  EXPECT_TRUE(any(ready_of(wait_for_reports(), token_of(1)) & Interest::in));
+}
+
+TEST_P(wait_strategy, room_in_a_terminal_is_reported) {
+  int ends[2];
+  ASSERT_EQ(::openpty(&ends[0], &ends[1], nullptr, nullptr, nullptr), 0);
+  const Fd master(ends[0]);
+  const Fd writer(ends[1]);
+  ASSERT_EQ(::fcntl(writer.get(), F_SETFL, O_NONBLOCK), 0);
+  add(writer.get(), Interest::out, token_of(1));
+  std::vector<char> block(1 << 16);
+  while (::write(writer.get(), block.data(), block.size()) > 0) {
+  }
+  if (info().trigger == Trigger::edge) static_cast<void>(wait());
+  std::thread other{[&] { EXPECT_GT(::read(master.get(), block.data(), block.size()), 0); }};
+  again(writer.get(), Interest::out, token_of(1));
+  EXPECT_TRUE(any(ready_of(wait_for_reports(), token_of(1)) & Interest::out));
+  other.join();
 }
 
 TEST_P(wait_strategy, half_close_is_readable_only) {

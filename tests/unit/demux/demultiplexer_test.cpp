@@ -8,6 +8,7 @@
 
 #include <chrono>
 
+#include "baton/log.hpp"
 #include "fake_strategies.hpp"
 #include "support/counting_system.hpp"
 #include "support/descriptors.hpp"
@@ -298,6 +299,33 @@ TEST(demux_failure, the_strategys_error_is_the_watchs) {
   EXPECT_EQ(demux->watch(5, Interest::in, error), Watch::armed);
   EXPECT_FALSE(error);
   demux->detach(5);
+}
+
+// Files without readiness are no failure; and one that lasts does not fill the log.
+TEST(demux_failure, a_descriptor_that_cannot_be_watched_has_a_line_in_the_log) {
+  struct Lines : Log {
+    void write(LogLevel, std::string_view, std::string_view message) noexcept override {
+      text += std::string(message) + "\n";
+    }
+    std::string text;
+  } log;
+  const SocketPair pair;
+  script() = {};
+  auto demux = open({.log = &log, .wait = "scripted", .one_thread_waits = true});
+  ASSERT_TRUE(demux.has_value()) << demux.error().reason;
+  ASSERT_FALSE((*demux)->attach(5, pair.ours.get()));
+  for (const std::errc answer : {std::errc::operation_not_permitted, std::errc::not_enough_memory,
+                                 std::errc::not_enough_memory}) {
+    script().add_answer = std::make_error_code(answer);
+    std::error_code error;
+    EXPECT_EQ((*demux)->watch(5, Interest::in, error), Watch::failed);
+    EXPECT_EQ(error, answer);
+  }
+  script().add_answer = {};
+  EXPECT_EQ(log.text,
+            "watching a descriptor by scripted fails: Cannot allocate memory; "
+            "its operations end with that\n");
+  (*demux)->detach(5);
 }
 
 TEST(demux_failure, a_failed_wait_is_no_report_and_counted) {

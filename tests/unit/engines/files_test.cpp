@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "baton/buffer_pool.hpp"
+#include "baton/limits.hpp"
 #include "core/access.hpp"
 #include "driver.hpp"
 
@@ -76,6 +78,35 @@ TEST_P(Files, what_is_in_the_cache_needs_no_thread) {
   EXPECT_EQ(*read.result(), 5U);
   EXPECT_EQ(driver.engine().worker_threads(), 1U);
   EXPECT_EQ(driver.engine().counters().worker_jobs, 1U);
+}
+
+// Direct, synchronous, or long: though all of it is in the cache, or none of it has to be.
+TEST_P(Files, what_lasts_is_for_a_worker) {
+  constexpr std::size_t long_size = limits::copied_in_start_max + 1;
+  std::string text(long_size + 0x1000, 'x');
+  Operation operation;
+  std::uint64_t jobs = 0;
+  const auto is_for_a_worker = [&](OperationKind kind, Handle* of, std::size_t size) {
+    // As a direct transfer wants it.
+    void* start = text.data();
+    std::size_t room = text.size();
+    ASSERT_NE(std::align(0x1000, size, start, room), nullptr);
+    operation.prepare(kind, of);
+    operation.set_buffer(MutableBuffer{start, size});
+    EXPECT_EQ(driver.start(operation), Submission::pending);
+    ASSERT_TRUE(driver.run(operation));
+    EXPECT_EQ(*operation.result(), size);
+    EXPECT_EQ(driver.engine().counters().worker_jobs, ++jobs);
+  };
+  is_for_a_worker(OperationKind::write_file, handle, long_size);
+  is_for_a_worker(OperationKind::read_file, handle, long_size);
+  const std::string path = "/proc/self/fd/" + std::to_string(handle->native());
+  Handle* const synchronous =
+      driver.adopt(::open(path.c_str(), O_RDWR | O_DSYNC | O_CLOEXEC), HandleKind::file);
+  is_for_a_worker(OperationKind::write_file, synchronous, 1);
+  if (const int fd = ::open(path.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC); fd >= 0) {
+    is_for_a_worker(OperationKind::read_file, driver.adopt(fd, HandleKind::file), 0x1000);
+  }
 }
 
 TEST_P(Files, a_read_is_complete_at_the_end_and_not_before) {

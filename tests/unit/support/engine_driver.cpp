@@ -42,6 +42,7 @@ Handle* EngineDriver::adopt(int fd, HandleKind kind, Ownership ownership) {
       .writable = (flags & O_ACCMODE) != O_RDONLY,
       .is_terminal = ::isatty(fd) == 1,
       .direct = (flags & O_DIRECT) != 0,
+      .syncs = (flags & O_DSYNC) != 0,
       .is_file = S_ISREG(status.st_mode) || S_ISDIR(status.st_mode) || S_ISBLK(status.st_mode)};
   Handle* const handle = handles_->allocate(fd, kind, ownership, (flags & O_NONBLOCK) != 0, 0,
                                             Handle::any_processor, facts);

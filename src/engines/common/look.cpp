@@ -1,0 +1,67 @@
+// A process whose RLIMIT_NOFILE is 0 - a sandbox that has opened what it needs - may poll nothing,
+// not even one descriptor (EINVAL). select asks for no limit. A hang-up it tells readers only; the
+// writers of pipes and sockets are told of their error, the writer of a terminal is not.
+#include "engines/common/look.hpp"
+
+#include <errno.h>
+
+#include <cstddef>
+#include <memory>
+#include <new>
+
+namespace baton::engines {
+namespace {
+
+timespec span_of(std::uint32_t span_ms) noexcept {
+  return {.tv_sec = span_ms / 1'000, .tv_nsec = span_ms % 1'000 * 1'000'000};
+}
+
+// Two sets that end with `fd`, of words as the kernel has them. Its third set is for urgent data.
+int look_by_select(const os::System& system, NativeHandle fd, short events,
+                   const timespec* span) noexcept {
+  constexpr std::size_t word_bits = 8 * sizeof(unsigned long);
+  const auto number = static_cast<std::size_t>(fd);
+  const std::size_t words = number / word_bits + 1;
+  const std::unique_ptr<unsigned long[]> sets{new (std::nothrow) unsigned long[2 * words]{}};
+  if (sets == nullptr) {
+    errno = ENOMEM;
+    return -1;
+  }
+  unsigned long& in = sets[words - 1];
+  unsigned long& out = sets[2 * words - 1];
+  const unsigned long bit = 1UL << number % word_bits;
+  if ((events & POLLIN) != 0) in = bit;
+  if ((events & POLLOUT) != 0) out = bit;
+  const int count = system.pselect(fd + 1, reinterpret_cast<fd_set*>(&sets[0]),
+                                   reinterpret_cast<fd_set*>(&sets[words]), nullptr, span, nullptr);
+  if (count < 0 && errno == EBADF) return POLLNVAL;
+  if (count <= 0) return count;
+  return (in != 0 ? POLLIN : 0) | (out != 0 ? POLLOUT : 0);
+}
+
+}  // namespace
+
+int look(const os::System& system, NativeHandle fd, short events, const timespec* span) noexcept {
+  pollfd one{.fd = fd, .events = events, .revents = 0};
+  const int count = system.ppoll(&one, 1, span, nullptr);
+  if (count >= 0) return count == 0 ? 0 : one.revents;
+  return errno == EINVAL ? look_by_select(system, fd, events, span) : -1;
+}
+
+bool ready_now(const os::System& system, NativeHandle fd, short events) noexcept {
+  // EINTR, ENOMEM: not ready, and readiness is reported again. Errors and hang-ups count as ready.
+  const timespec at_once{};
+  return look(system, fd, events, &at_once) > 0;
+}
+
+bool waits_for_data(const os::System& system, const Handle& file, std::uint32_t span_ms) noexcept {
+  const timespec span = span_of(span_ms);
+  return look(system, file.native(), POLLIN, &span) == 0;
+}
+
+void pause_for(const os::System& system, std::uint32_t span_ms) noexcept {
+  const timespec span = span_of(span_ms);
+  system.ppoll(nullptr, 0, &span, nullptr);
+}
+
+}  // namespace baton::engines
