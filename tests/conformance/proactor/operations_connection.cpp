@@ -46,8 +46,10 @@ TEST_P(Connection, accept_and_connect_over_every_family) {
     ASSERT_FALSE(connect.failed()) << connect.error().message();
     ASSERT_FALSE(accept.failed()) << accept.error().message();
     EXPECT_EQ(peer.family(), endpoint.family());
-    if (peer.family() != AddressFamily::unix_domain) {
-      EXPECT_EQ(peer, bound_to(client->native()));
+    EXPECT_EQ(peer, bound_to(client->native()));
+    // As long as the system says: a client that is bound to nothing has no name.
+    if (peer.family() == AddressFamily::unix_domain) {
+      EXPECT_EQ(peer.to_string(), "unix:");
     }
     Fd accepted = accept.accepted();
     EXPECT_NE(::fcntl(accepted.get(), F_GETFD) & FD_CLOEXEC, 0);
@@ -60,6 +62,28 @@ TEST_P(Connection, accept_and_connect_over_every_family) {
     finish_close(client);
     finish_close(acceptor);
   }
+}
+
+TEST_P(Connection, accept_tells_the_name_of_a_unix_client) {
+  Endpoint endpoint = Endpoint::unix_path(unique("listener")).value();
+  Fd listening = listener(endpoint);
+  Handle* const acceptor = adopt(listening, HandleKind::listener);
+  Endpoint name = Endpoint::unix_path(unique("client")).value();
+  Endpoint peer = Endpoint::loopback(1);  // what stood there before
+  Probe& accept = accepting(acceptor, &peer);
+  start(accept);
+  Handle* const client = socket_for(endpoint);
+  ASSERT_EQ(::bind(client->native(), static_cast<const sockaddr*>(name.data()), name.size()), 0);
+  Probe& connect = connecting(client, endpoint);
+  start(connect);
+  run([&] { return accept.done() && connect.done(); });
+  ASSERT_FALSE(connect.failed()) << connect.error().message();
+  ASSERT_FALSE(accept.failed()) << accept.error().message();
+  EXPECT_EQ(peer, name);
+  EXPECT_EQ(peer.to_string(), name.to_string());
+  Fd{accept.accepted()}.reset();
+  finish_close(client);
+  finish_close(acceptor);
 }
 
 TEST_P(Connection, every_pending_accept_takes_one_connection) {

@@ -217,6 +217,7 @@ TEST_P(Files, errors_are_completions) {
   sync.prepare(OperationKind::sync_file, handle, Operation::data_only);
   ASSERT_TRUE(driver.complete(sync));
   EXPECT_FALSE(sync.failed());
+  EXPECT_EQ(faults().count(Call::fsync), 1U) << "by fdatasync";
 }
 
 TEST_P(Files, a_full_disk_after_a_part_is_a_short_write) {

@@ -1,5 +1,7 @@
 // The I/O objects, each by its own trade, on every engine and mode.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -206,6 +208,53 @@ TEST_P(Objects, connector_gives_an_address_up_after_its_time) {
     auto cancelled = co_await connector.connect_any(both, 20ms, source.token());
     EXPECT_EQ(cancelled.error(), std::errc::operation_canceled);
   }(proactor()));
+}
+
+// Asked for past the library: a wrong name would be set and read back under that same name.
+TEST_P(Objects, socket_options_are_the_system_s_of_that_name) {
+  auto acceptor = Acceptor::listen(proactor(), Endpoint::loopback(0)).value();
+  auto socket = complete([](Proactor& p, Endpoint where) -> Task<StreamSocket> {
+    auto peer = co_await Connector{p}.connect(where);
+    co_return std::move(*peer);
+  }(proactor(), acceptor.local_endpoint().value()));
+  const auto system_s = [](const Handle* handle, int level, int name) {
+    int value = -1;
+    socklen_t size = sizeof(value);
+    EXPECT_EQ(::getsockopt(handle->native(), level, name, &value, &size), 0);
+    return value;
+  };
+  const Handle* const stream = socket.handle();
+  EXPECT_FALSE(socket.set_option(option::KeepAliveIdle{91s}));
+  EXPECT_FALSE(socket.set_option(option::KeepAliveInterval{7s}));
+  EXPECT_FALSE(socket.set_option(option::KeepAliveCount{3}));
+  EXPECT_EQ(system_s(stream, IPPROTO_TCP, TCP_KEEPIDLE), 91);
+  EXPECT_EQ(system_s(stream, IPPROTO_TCP, TCP_KEEPINTVL), 7);
+  EXPECT_EQ(system_s(stream, IPPROTO_TCP, TCP_KEEPCNT), 3);
+  EXPECT_EQ(socket.get_option<option::KeepAliveIdle>().value().span, 91s);
+  EXPECT_EQ(socket.get_option<option::KeepAliveInterval>().value().span, 7s);
+  EXPECT_EQ(socket.get_option<option::KeepAliveCount>().value().probes, 3);
+  EXPECT_FALSE(socket.set_option(option::ReceiveBuffer{50'000}));
+  EXPECT_FALSE(socket.set_option(option::SendBuffer{70'000}));
+  EXPECT_EQ(system_s(stream, SOL_SOCKET, SO_RCVBUF), 100'000);
+  EXPECT_EQ(system_s(stream, SOL_SOCKET, SO_SNDBUF), 140'000);
+  EXPECT_EQ(socket.get_option<option::ReceiveBuffer>().value().bytes, 100'000);
+  EXPECT_EQ(socket.get_option<option::SendBuffer>().value().bytes, 140'000);
+  auto six = DatagramSocket::open(proactor(), AddressFamily::ipv6).value();
+  const auto flag = [&](auto& object, auto one, int level, int name) {
+    using Option = decltype(one);
+    for (const bool yes : {true, false}) {
+      EXPECT_FALSE(object.set_option(Option{yes}));
+      EXPECT_EQ(system_s(object.handle(), level, name) != 0, yes) << level << ' ' << name;
+      EXPECT_EQ(object.template get_option<Option>().value().enabled, yes);
+    }
+  };
+  flag(socket, option::NoDelay{}, IPPROTO_TCP, TCP_NODELAY);
+  flag(socket, option::KeepAlive{}, SOL_SOCKET, SO_KEEPALIVE);
+  flag(six, option::ReuseAddress{}, SOL_SOCKET, SO_REUSEADDR);
+  flag(six, option::ReusePort{}, SOL_SOCKET, SO_REUSEPORT);
+  flag(six, option::V6Only{}, IPPROTO_IPV6, IPV6_V6ONLY);
+  auto datagrams = DatagramSocket::open(proactor(), AddressFamily::ipv4).value();
+  flag(datagrams, option::Broadcast{}, SOL_SOCKET, SO_BROADCAST);
 }
 
 TEST_P(Objects, socket_options) {

@@ -1,12 +1,12 @@
 // Files opened with O_DIRECT: what the kernel does without a worker, byte by byte.
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <unistd.h>
 
 #include <deque>
 
 #include "baton/buffer_pool.hpp"
-
 #include "driver.hpp"
 #include "engines/linux_aio/context.hpp"
 
@@ -127,6 +127,8 @@ TEST_P(DirectFile, syncs) {
     ASSERT_TRUE(driver->run(sync));
     EXPECT_FALSE(sync.failed()) << sync.error().message();
   }
+  // The whole file, and then its data only.
+  EXPECT_EQ(aio_faults().commands, (std::vector<unsigned>{IOCB_CMD_FSYNC, IOCB_CMD_FDSYNC}));
   EXPECT_EQ(driver->engine().worker_threads(), 0U);
 }
 

@@ -44,6 +44,9 @@ BATON_TSAN_FOREIGN_THREAD [[gnu::noinline]] bool is_poll(const iocb& request) {
 BATON_TSAN_FOREIGN_THREAD [[gnu::noinline]] std::int64_t offset_of(const iocb& request) {
   return request.aio_offset;
 }
+BATON_TSAN_FOREIGN_THREAD [[gnu::noinline]] unsigned command_of(const iocb& request) {
+  return request.aio_lio_opcode;
+}
 BATON_TSAN_FOREIGN_THREAD [[gnu::noinline]] bool must_not_wait(const iocb& request) {
   return request.aio_rw_flags == RWF_NOWAIT;
 }
@@ -65,12 +68,17 @@ int submit(unsigned long context, long count, iocb** list) {
     if (orders.submit_max != 0 && count > orders.submit_max) count = orders.submit_max;
   }
   std::vector<std::int64_t> offsets;
-  for (long i = 0; i < count; ++i) offsets.push_back(offset_of(*list[i]));
+  std::vector<unsigned> commands;
+  for (long i = 0; i < count; ++i) {
+    offsets.push_back(offset_of(*list[i]));
+    commands.push_back(command_of(*list[i]));
+  }
   const int taken = real().io_submit(context, count, list);
   const std::lock_guard guard{orders_mutex};
   if (taken > 0) {
     orders.submitted += static_cast<unsigned>(taken);
     orders.offsets.insert(orders.offsets.end(), offsets.begin(), offsets.begin() + taken);
+    orders.commands.insert(orders.commands.end(), commands.begin(), commands.begin() + taken);
   }
   return taken;
 }

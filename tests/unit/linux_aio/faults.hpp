@@ -34,6 +34,7 @@ struct AioFaults {
   Relaxed<unsigned> submits = 0;
   Relaxed<unsigned> submitted = 0;      ///< requests
   std::vector<std::int64_t> offsets{};  ///< theirs, as the kernel has taken them
+  std::vector<unsigned> commands{};     ///< likewise: IOCB_CMD_...
   Relaxed<unsigned> waits = 0;          ///< io_getevents
   Relaxed<unsigned> cancels = 0;
   Relaxed<unsigned> destroyed = 0;

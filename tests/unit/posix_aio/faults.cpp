@@ -2,6 +2,7 @@
 
 #include <aio.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -34,7 +35,7 @@ const os::System& fault_system() {
       return faults().start(Call::write, block, [block] { return real().aio_write(block); });
     };
     made.aio_fsync = [](int operation, aiocb* block) {
-      return faults().start(Call::fsync, block,
+      return faults().start(operation == O_DSYNC ? Call::fdatasync : Call::fsync, block,
                             [operation, block] { return real().aio_fsync(operation, block); });
     };
     made.aio_cancel = [](int fd, aiocb* block) { return faults().cancel(fd, block); };

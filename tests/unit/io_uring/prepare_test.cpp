@@ -1,0 +1,77 @@
+// What the kernel is told of an operation: flags that no outcome shows, or only on some kernels.
+#include "engines/io_uring/prepare.hpp"
+
+#include <sys/socket.h>
+
+#include "baton/endpoint.hpp"
+#include "driver.hpp"
+
+namespace baton::test {
+namespace {
+
+namespace abi = engines::uring::abi;
+using engines::uring::Message;
+using engines::uring::prepare;
+using engines::uring::prepare_merged;
+using engines::uring::Progress;
+
+class Prepare : public testing::Test {
+ protected:
+  // What the engine does first.
+  static void enter(Operation& operation) { operation.engine_state<Progress>() = Progress{}; }
+
+  abi::Sqe prepared(Operation& operation, Message* message = nullptr) {
+    enter(operation);
+    abi::Sqe request{};
+    prepare(request, operation, message, {});
+    return request;
+  }
+
+  Driver driver{Form::any};
+  Message message;
+};
+
+TEST_F(Prepare, no_write_to_a_socket_raises_sigpipe) {
+  const Pair pair = stream_pair();
+  Handle* const handle = driver.adopt(pair.left, HandleKind::stream_socket);
+  const std::string text = "text";
+  Operation first;
+  Operation second;
+  set_write(first, handle, ConstBuffer{text});
+  set_write(second, handle, ConstBuffer{text});
+  for (Message* const with : {static_cast<Message*>(nullptr), &message}) {
+    const abi::Sqe request = prepared(first, with);
+    EXPECT_EQ(request.opcode, with == nullptr ? abi::op_send : abi::op_sendmsg);
+    EXPECT_EQ(request.operation_flags & MSG_NOSIGNAL, std::uint32_t{MSG_NOSIGNAL});
+  }
+  OperationList queued;
+  queued.push_back(first);
+  queued.push_back(second);
+  abi::Sqe request{};
+  EXPECT_EQ(prepare_merged(request, first, message), 2U);
+  EXPECT_EQ(request.opcode, abi::op_sendmsg);
+  EXPECT_EQ(request.operation_flags & MSG_NOSIGNAL, std::uint32_t{MSG_NOSIGNAL});
+  queued.erase(first);
+  queued.erase(second);
+  ::close(pair.right);
+}
+
+TEST_F(Prepare, a_sync_says_whether_it_is_about_data_only) {
+  Handle* const handle = driver.adopt(temporary_file(), HandleKind::file);
+  Operation sync;
+  sync.prepare(OperationKind::sync_file, handle, 0);
+  EXPECT_EQ(prepared(sync).operation_flags, 0U);
+  sync.prepare(OperationKind::sync_file, handle, Operation::data_only);
+  EXPECT_EQ(prepared(sync).operation_flags, abi::fsync_data_only);
+}
+
+TEST_F(Prepare, an_accepted_socket_is_closed_by_exec) {
+  Handle* const handle = driver.adopt(::socket(AF_INET, SOCK_STREAM, 0), HandleKind::listener);
+  Operation accept;
+  accept.prepare(OperationKind::accept, handle, 0);
+  const std::uint32_t flags = prepared(accept).operation_flags;
+  EXPECT_EQ(flags & SOCK_CLOEXEC, std::uint32_t{SOCK_CLOEXEC});
+}
+
+}  // namespace
+}  // namespace baton::test
