@@ -626,14 +626,16 @@ std::uint32_t Proactor::Core::current_lane() const noexcept {
 
 namespace {
 
-// A pipe or terminal called a file would hold the worker that reads it for ever, and raise SIGPIPE.
+// A pipe, a socket, a terminal or an eventfd called a file would hold the worker that reads it for
+// ever, and may raise SIGPIPE. Other devices are files: /dev/null, /dev/urandom.
 std::error_code look_at_file(const os::System& system, NativeHandle native, HandleKind kind,
                              OpenFacts& facts) noexcept {
   struct stat status{};
   if (system.fstat(native, &status) != 0) return {errno, std::system_category()};
   facts.is_file = S_ISREG(status.st_mode) || S_ISDIR(status.st_mode) || S_ISBLK(status.st_mode);
   facts.is_terminal = S_ISCHR(status.st_mode) && system.isatty(native) == 1;
-  if (facts.is_file || kind == HandleKind::pipe) return {};
+  const bool may_be = facts.is_file || (S_ISCHR(status.st_mode) && !facts.is_terminal);
+  if (may_be || kind == HandleKind::pipe) return {};
   return std::make_error_code(std::errc::invalid_argument);
 }
 

@@ -1,4 +1,6 @@
 // Rule 1: what a start is, and what it refuses (P-10, P-18, P-20).
+#include <fcntl.h>
+
 #include <array>
 #include <thread>
 
@@ -162,7 +164,7 @@ TEST_P(Start, a_bad_descriptor_is_a_completion) {
   finish_close(acceptor);
   std::string& bytes = memory(8);
   for (const Case& one : cases) {
-    Fd fd = ::dup(2);
+    Fd fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     Handle* const handle = borrow(fd, one.handle);
     fd.reset();  // closed underneath
     for (const bool in_handler : {false, true}) {
