@@ -184,7 +184,8 @@ std::size_t Crew::turn_all(CrewMember& member, std::size_t handlers_max) {
     if (!loop.mine()) loop.loan();
   });
   call_standby(1);  // one that has found them held
-  const std::size_t first = member.rounds++;
+  // relaxed: a number. Not the member's, who may be a new one with each handler.
+  const std::size_t first = rounds_.fetch_add(1, std::memory_order_relaxed);
   std::size_t ran = 0;
   for (std::size_t i = 0; i < count; ++i) {
     LaneLoop& loop = *lanes[(first + i) % count];
@@ -229,8 +230,11 @@ void Crew::take(CrewMember& member) {
     if (now < from) {
       member.look_again = std::min(member.look_again, from);
     } else if (!take_besides(member, *loop)) {
-      const Deadline end = Deadline::after(refusal, loop->unled_since());
-      if (now >= end) refuse(*loop);
+      const Deadline end = Deadline::after(refusal, loop->unled_since(now));
+      if (now >= end) {
+        loop->wait_anew();  // threads that come after this error have their time
+        refuse(*loop);
+      }
       member.look_again = std::min(member.look_again, end);
     }
   }

@@ -39,7 +39,6 @@ struct CrewMember {
   bool for_good = false;      // it leaves, and is not expected to come back
   std::bitset<limits::lanes_max> leads;
   LaneLoop* home = nullptr;                 // one of them
-  std::uint32_t rounds = 0;                 // each lane is the first in its turn
   Deadline look_again = Deadline::never();  // a lane without a thread may be taken then
   std::uint32_t depth = 0;                  // handlers that have called turn()
 };
@@ -102,6 +101,7 @@ class Crew {
   std::atomic<std::uint32_t> changes_{0};   // a futex: those who stand by wait for the next
   std::atomic<std::uint32_t> standby_{0};   // threads
   std::atomic<std::uint32_t> watching_{0};  // threads that sleep, and look again soon, unasked
+  std::atomic<std::uint32_t> rounds_{0};  // each lane is the first in its turn
   std::atomic<std::int64_t> first_came_ns_{0};
   std::atomic<bool> all_came_{false};
 };

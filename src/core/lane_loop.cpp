@@ -88,6 +88,7 @@ void LaneLoop::leave(bool for_good) noexcept {
 
 // Nothing but what is atomic is touched after this: the next leader may be there.
 void LaneLoop::let_go() noexcept {
+  if (quiet()) be_quiet();  // it may have been at work in a wait outside of turn()
   const bool rests = at_rest();
   left_something_.store(!rests, std::memory_order_relaxed);
   const bool comes_back = left_by_.load(std::memory_order_relaxed) != 0;
@@ -114,13 +115,10 @@ void LaneLoop::take_over() noexcept {
 
 Deadline LaneLoop::free_from(Deadline now) noexcept {
   if (was_left_by_this_thread()) return Deadline::immediately();
-  std::int64_t since = unled_since_ns_.load(std::memory_order_relaxed);
-  if (since == 0) {
-    if (!pinned()) return Deadline::immediately();
-    unled_since_ns_.compare_exchange_strong(since, now.ns(), std::memory_order_relaxed);
-    since = unled_since_ns_.load(std::memory_order_relaxed);
+  if (!pinned() && unled_since_ns_.load(std::memory_order_relaxed) == 0) {
+    return Deadline::immediately();
   }
-  return Deadline::after(pinned() ? pinned_patience : patience, Deadline::at_ns(since));
+  return Deadline::after(pinned() ? pinned_patience : patience, unled_since(now));
 }
 
 bool LaneLoop::unpin() noexcept {

@@ -78,8 +78,14 @@ class LaneLoop {
   /// for a moment or has yet to come, after some time. REQUIRES: nobody leads.
   [[nodiscard]] Deadline free_from(Deadline now) noexcept;
   /// When the lane was first seen without a thread that it needs.
-  [[nodiscard]] Deadline unled_since() const noexcept {
-    return Deadline::at_ns(unled_since_ns_.load(std::memory_order_relaxed));
+  /// Its thread has all of its time again to come.
+  void wait_anew() noexcept { unled_since_ns_.store(0, std::memory_order_relaxed); }
+  /// Since when it has had no thread, as far as anybody has seen: at the latest since `now`.
+  [[nodiscard]] Deadline unled_since(Deadline now) noexcept {
+    std::int64_t since = 0;
+    const bool first =
+        unled_since_ns_.compare_exchange_strong(since, now.ns(), std::memory_order_relaxed);
+    return first ? now : Deadline::at_ns(since);
   }
   [[nodiscard]] bool was_left_by_this_thread() const noexcept {
     return left_by_.load(std::memory_order_relaxed) == system_.thread_self();

@@ -225,6 +225,70 @@ TEST_P(Crews, cancel_and_drain_reach_lanes_without_a_thread) {
   EXPECT_FALSE(reads[0]->error());
 }
 
+// A lane that was led for a moment counts as quiet afterwards.
+TEST_P(Crews, a_drain_ends_though_lanes_were_left_or_led_besides) {
+  for (int round = 0; round < 5; ++round) {
+    use_lanes(2);
+    Stream stream;
+    std::atomic<bool> visits{true};
+    std::atomic<bool> was_here{false};
+    std::thread visitor{[&] {
+      while (visits) {
+        proactor().handle_events(Deadline::after(2ms));
+        was_here = true;
+      }
+    }};
+    wait_until([&] { return was_here.load(); });
+    run(1);
+    wait_until([&] { return are_asleep(1); });
+    Handle* const handle = adopt(stream.ours, HandleKind::stream_socket, Home{0});
+    visits = false;
+    visitor.join();
+    if (round % 2 == 0) {
+      proactor().close_detached(*handle);
+    } else {
+      Operation& read = operation();
+      read_byte(handle, read);
+      proactor().stop();
+      join();
+      proactor().restart();
+      run(1);
+      send_all(stream.peer.get(), "x", 1);
+      wait_until([&] { return !read.is_pending(); });
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds{10});  // a lane is left alone for 5
+    proactor().drain(Deadline::never());
+    join();
+    destroy();
+  }
+}
+
+TEST_P(Crews, a_few_handlers_at_a_time_reach_every_lane) {
+  use_lanes(3);
+  Stream stream;
+  Operation& read = read_in(2, stream);
+  send_all(stream.peer.get(), "x", 1);
+  struct Chain {
+    Proactor& proactor;
+    bool ended = false;
+    bool at_rest = false;
+  } chain{.proactor = proactor()};
+  Operation& link = operation();
+  link.set_handler([to = &chain](Operation& self) {
+    to->at_rest = to->ended;
+    if (to->ended) return;
+    EXPECT_FALSE(to->proactor.post(self, Notify::strong, Home{0}));
+  });
+  ASSERT_FALSE(proactor().post(link, Notify::strong, Home{0}));
+  const Deadline end = test::at_last();
+  while (read.is_pending() && test::is_ahead(end)) {
+    proactor().handle_events(Deadline::immediately(), 1);
+  }
+  EXPECT_FALSE(read.is_pending()) << "only the first lane had its turn";
+  chain.ended = true;
+  while (!chain.at_rest) proactor().handle_events(Deadline::immediately(), 1);
+}
+
 TEST_P(Crews, one_thread_drives_all_lanes_by_any_call) {
   const std::function<void()> calls[] = {
       [&] { proactor().handle_events(Deadline::after(1ms)); }, [&] { proactor().poll(); },
