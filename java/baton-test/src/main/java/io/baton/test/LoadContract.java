@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.baton.AsynchChannel;
 import io.baton.AsynchHandler;
+import io.baton.ChannelClosedException;
 import io.baton.OpAccept;
 import io.baton.OpRead;
 import io.baton.OpWrite;
@@ -43,7 +44,11 @@ public abstract class LoadContract extends EngineContract {
         channel.close();
         return;
       }
-      channel.readPooled();
+      try {
+        channel.readPooled();
+      } catch (ChannelClosedException e) {
+        // The test has its bytes, and closes the demultiplexor.
+      }
     }
   }
 
