@@ -77,7 +77,7 @@ bool Direct::open() noexcept {
 // -- starting -------------------------------------------------------------------------------------
 
 void Direct::fill(Request& request) noexcept {
-  request.number = numbers_.fetch_add(1, std::memory_order_seq_cst);
+  request.number.store(numbers_.fetch_add(1, std::memory_order_seq_cst), std::memory_order_relaxed);
   request.control = {};
   request.control.aio_data = reinterpret_cast<std::uintptr_t>(&request);
   request.control.aio_rw_flags = RWF_NOWAIT;
@@ -240,7 +240,7 @@ bool Direct::all_complete_below(std::uint64_t number) const noexcept {
   bool all = true;
   if (!busy()) return all;
   for_each_pending([&](const Request& each) {
-    if (is_direct(each) && each.number < number) all = false;
+    if (is_direct(each) && each.number.load(std::memory_order_relaxed) < number) all = false;
   });
   return all;
 }

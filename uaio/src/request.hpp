@@ -102,7 +102,9 @@ struct Request {
   Shard* shard = nullptr;
   Group* group = nullptr;
   Notification note;
-  std::uint64_t number = 0;        // order of starts: within a shard, or of direct requests
+  // Order of starts: within a shard, or of direct requests. Others read it while it is written: a
+  // request of an earlier life is taken for one that is not complete, until the next look.
+  std::atomic<std::uint64_t> number{0};
   std::uint64_t after_direct = 0;  // a sync: direct requests below this number come first
   std::uint64_t offset = 0;
   std::size_t moved_before = 0;  // by the caller, at the start

@@ -78,7 +78,7 @@ int Shard::start(Request& request, int fildes) noexcept {
     if (file.pending == 0 && !file.resting) files_->remove(file);
     return EAGAIN;
   }
-  request.number = ++number_;
+  request.number.store(++number_, std::memory_order_relaxed);
   const std::uint32_t earlier = file.inode->pending;
   files_->link(request);
   request.waits_for = syncs(request.action) ? earlier : 0;
@@ -265,7 +265,7 @@ void Shard::completed(Operation& operation) {
 
 void Shard::finish(Request& request, int error, ssize_t result) noexcept {
   Descriptor& descriptor = *request.descriptor;
-  const std::uint64_t number = request.number;
+  const std::uint64_t number = request.number.load(std::memory_order_relaxed);
   Line* const line = line_of(request);
   const bool was_at_work = line != nullptr && line->at_work == &request;
   auto* const tally = static_cast<Cancelled*>(request.tally);
@@ -295,7 +295,7 @@ void Shard::finish(Request& request, int error, ssize_t result) noexcept {
 void Shard::release_held(Inode& inode, std::uint64_t number) noexcept {
   Request** place = &inode.held;
   while (Request* const sync = *place) {
-    if (sync->number > number && --sync->waits_for == 0) {
+    if (sync->number.load(std::memory_order_relaxed) > number && --sync->waits_for == 0) {
       *place = sync->run_next;
       queue(*sync);
       look_again_ = true;
@@ -305,7 +305,8 @@ void Shard::release_held(Inode& inode, std::uint64_t number) noexcept {
   }
   // Those that wait for direct requests, too, are counted down where they are.
   for (Request* sync = after_direct_; sync != nullptr; sync = sync->run_next) {
-    if (sync->descriptor->inode == &inode && sync->number > number) --sync->waits_for;
+    if (sync->descriptor->inode == &inode && sync->number.load(std::memory_order_relaxed) > number)
+      --sync->waits_for;
   }
 }
 
