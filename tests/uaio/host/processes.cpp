@@ -251,7 +251,7 @@ HOST_CASE(handlers_fork_and_exec, "fork and exec") {
   CHECK(::sigaction(SIGALRM, &action, nullptr) == 0);
   const int file = host::temporary(O_DIRECT, 64U << 10);
   void* const memory = host::aligned();
-  for (int i = 0; forked < 20; ++i) {
+  for (int i = 0; forked < 10; ++i) {
     const itimerval soon{{0, 0}, {0, 20 + i * 7 % 300}};
     CHECK(::setitimer(ITIMER_REAL, &soon, nullptr) == 0);
     const int before = forked;
