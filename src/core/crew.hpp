@@ -101,7 +101,7 @@ class Crew {
   std::atomic<std::uint32_t> changes_{0};   // a futex: those who stand by wait for the next
   std::atomic<std::uint32_t> standby_{0};   // threads
   std::atomic<std::uint32_t> watching_{0};  // threads that sleep, and look again soon, unasked
-  std::atomic<std::uint32_t> rounds_{0};  // each lane is the first in its turn
+  std::atomic<std::uint32_t> rounds_{0};    // each lane is the first in its turn
   std::atomic<std::int64_t> first_came_ns_{0};
   std::atomic<bool> all_came_{false};
 };
