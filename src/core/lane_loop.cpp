@@ -152,8 +152,8 @@ void LaneLoop::cancel_and_close_everything() noexcept {
   take_mail();
   ledger_.close_everything(lane_);
   ledger_.cancel_everything(lane_);
-  // Before a descriptor is closed: the end of its peer would complete what is to be cancelled, where
-  // a ring is handed both together.
+  // Before a descriptor is closed: the end of its peer would complete what is to be cancelled,
+  // where a ring is handed both together.
   if (!pinned() && !given_up_) return set_inside_chain(link.outer);
   for (Processor* processor : own_) processor->engine->flush();
   set_inside_chain(link.outer);
