@@ -154,8 +154,9 @@ void LaneLoop::cancel_and_close_everything() noexcept {
   ledger_.cancel_everything(lane_);
   // Before a descriptor is closed: the end of its peer would complete what is to be cancelled,
   // where a ring is handed both together.
-  if (!pinned() && !given_up_) return set_inside_chain(link.outer);
-  for (Processor* processor : own_) processor->engine->flush();
+  if (pinned() || given_up_) {
+    for (Processor* processor : own_) processor->engine->flush();
+  }
   set_inside_chain(link.outer);
 }
 
