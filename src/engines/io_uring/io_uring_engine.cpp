@@ -593,8 +593,20 @@ void IoUringEngine::send_cancel(Operation& operation) noexcept {
   request->opcode = abi::op_async_cancel;
   request->fd = -1;
   request->address = tag_of(slot, requests_[slot].generation);
-  request->user_data = cancel_tag;
+  request->user_data = cancel_tag | state.slot;
   ring_->publish();
+}
+
+// The target's completion tells the rest. But the kernel does not find (ENOENT) a request that is
+// on its way from one of its lists to the next: a blocking connect to a UNIX listener whose backlog
+// is full is retried as task work before a worker of the kernel has it. That of a request that is
+// complete comes before the answer, so whatever is still in the kernel was missed.
+void IoUringEngine::settle_cancel(abi::Cqe completion) noexcept {
+  if (completion.result != -ENOENT) return;
+  const Request* const request = requests_.find(static_cast<std::uint32_t>(completion.user_data));
+  if (request == nullptr || request->operation == nullptr) return;
+  const Progress& state = progress(*request->operation);
+  if (state.cancelled && state.place == Place::kernel) send_cancel(*request->operation);
 }
 
 // -- from the ring to the completed queue ---------------------------------------------------------
@@ -673,7 +685,10 @@ bool IoUringEngine::reap_locked(OperationQueue& completed) noexcept {
 
 // True for an interrupt.
 bool IoUringEngine::settle(abi::Cqe completion, OperationQueue& done) noexcept {
-  if (completion.user_data == cancel_tag) return false;  // its target tells
+  if (is_cancel_tag(completion.user_data)) {
+    settle_cancel(completion);
+    return false;
+  }
   if (completion.user_data == wake_tag) return settle_wake(completion);
   if (completion.user_data == message_tag) {
     wake_pending_.exchange(false, std::memory_order_seq_cst);  // as in settle_wake
@@ -1012,7 +1027,7 @@ bool IoUringEngine::take_over() noexcept {
 std::uint32_t IoUringEngine::prepared() const noexcept {
   std::uint32_t count = 0;
   ring_->for_each_unsubmitted([&](const abi::Sqe& request) {
-    if (request.user_data != wake_tag && request.user_data != cancel_tag) ++count;
+    if (request.user_data != wake_tag && !is_cancel_tag(request.user_data)) ++count;
   });
   return count;
 }
@@ -1051,7 +1066,7 @@ void IoUringEngine::empty_ring(Ring& old, OperationQueue& completed) noexcept {
   std::uint32_t left = in_kernel_;
   const auto take = [&](abi::Cqe completion) BATON_NO_THREAD_SAFETY_ANALYSIS {
     const std::uint64_t tag = completion.user_data;
-    if (tag != cancel_tag && tag != wake_tag && tag != message_tag) --left;
+    if (!is_cancel_tag(tag) && tag != wake_tag && tag != message_tag) --left;
     if (!settle_straight(completion, completed)) static_cast<void>(settle(completion, completed));
   };
   while (left > 0) {
@@ -1059,7 +1074,7 @@ void IoUringEngine::empty_ring(Ring& old, OperationQueue& completed) noexcept {
       request->opcode = abi::op_async_cancel;
       request->fd = -1;
       request->operation_flags = abi::cancel_all | abi::cancel_any;
-      request->user_data = cancel_tag;
+      request->user_data = cancel_tag | no_index;
       old.publish();
     }
     // A transfer that the disk has begun is not cancelled; it is asked again now and then.

@@ -106,6 +106,7 @@ class IoUringEngine final : public Engine {
   CancelAnswer cancel_here(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void let_go_of_sync(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void send_cancel(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  void settle_cancel(abi::Cqe completion) noexcept BATON_REQUIRES(mutex_);
 
   // From the ring to the completed queue.
   [[gnu::always_inline]] bool reap(OperationQueue& completed) noexcept

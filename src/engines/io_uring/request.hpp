@@ -25,10 +25,15 @@ namespace baton::engines::uring {
 inline constexpr std::uint32_t no_index = 0xffff'ffff;
 
 /// user_data of the request that interrupts come through, of cancellations, and of interrupts that
-/// come as messages: no slot has these numbers.
+/// come as messages: no slot has these numbers. The lower half of a cancellation's is the slot of
+/// the operation for which it was sent, or no_index.
 inline constexpr std::uint64_t wake_tag = 0xffff'ffff'0000'0000;
 inline constexpr std::uint64_t cancel_tag = 0xffff'fffe'0000'0000;
 inline constexpr std::uint64_t message_tag = 0xffff'fffd'0000'0000;
+
+[[nodiscard]] constexpr bool is_cancel_tag(std::uint64_t user_data) noexcept {
+  return user_data >> 32 == cancel_tag >> 32;
+}
 
 /// Pieces of memory that one request may name when they are not simply the user's own list.
 inline constexpr std::size_t request_pieces_max = 32;

@@ -116,19 +116,49 @@ TEST_P(Borrowed, a_descriptor_that_is_refused_is_as_it_was) {
 }
 
 // The backlog of the listener is full, so that a blocking connect would wait for ever.
-TEST_P(Borrowed, a_blocking_connect_ends_by_cancel_deadline_and_close) {
+struct FullListener {
   Endpoint address = *Endpoint::unix_path("@baton_full_" + std::to_string(::getpid()));
   Fd listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  ASSERT_EQ(::bind(listener.get(), static_cast<sockaddr*>(address.data()), address.size()), 0);
-  ASSERT_EQ(::listen(listener.get(), 0), 0);
   Fd waiting = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  ASSERT_EQ(::connect(waiting.get(), static_cast<sockaddr*>(address.data()), address.size()), 0);
+
+  FullListener() {
+    const auto* const name = static_cast<const sockaddr*>(address.data());
+    EXPECT_EQ(::bind(listener.get(), name, address.size()), 0);
+    EXPECT_EQ(::listen(listener.get(), 0), 0);
+    EXPECT_EQ(::connect(waiting.get(), name, address.size()), 0);
+  }
+};
+
+// A kernel that is handed both at once may not find the connect when it is asked to cancel it.
+TEST_P(Borrowed, a_blocking_connect_ends_by_a_cancel_that_comes_at_once) {
+  FullListener full;
+  Fd sockets[4];
+  for (int i = 0; i < 4; ++i) {
+    sockets[i].reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    Probe& connect = plain(OperationKind::connect, borrow(sockets[i]));
+    connect.set_endpoint(&full.address);
+    const auto start_and_cancel = [&] {
+      start(connect);
+      proactor().cancel(connect);
+    };
+    if (i % 2 == 0) {
+      start_and_cancel();
+    } else {
+      inside(start_and_cancel);
+    }
+    run([&] { return connect.done(); });
+    EXPECT_EQ(connect.error(), std::errc::operation_canceled);
+  }
+}
+
+TEST_P(Borrowed, a_blocking_connect_ends_by_cancel_deadline_and_close) {
+  FullListener full;
   Fd sockets[3];
   Probe* connects[3];
   for (int i = 0; i < 3; ++i) {
     sockets[i].reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     connects[i] = &plain(OperationKind::connect, borrow(sockets[i]));
-    connects[i]->set_endpoint(&address);
+    connects[i]->set_endpoint(&full.address);
   }
   connects[1]->set_deadline(Deadline::after(1ms, proactor().now()));
   for (Probe* connect : connects) start(*connect);
