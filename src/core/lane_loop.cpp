@@ -133,7 +133,6 @@ bool LaneLoop::unpin() noexcept {
     if (!done) return false;
   }
   pinned_.store(false, std::memory_order_relaxed);
-  given_up_ = true;
   return true;
 }
 
@@ -153,10 +152,8 @@ void LaneLoop::cancel_and_close_everything() noexcept {
   ledger_.close_everything(lane_);
   ledger_.cancel_everything(lane_);
   // Before a descriptor is closed: the end of its peer would complete what is to be cancelled,
-  // where a ring is handed both together.
-  if (pinned() || given_up_) {
-    for (Processor* processor : own_) processor->engine->flush();
-  }
+  // where an engine is handed both together.
+  for (Processor* processor : own_) processor->engine->flush();
   set_inside_chain(link.outer);
 }
 

@@ -299,7 +299,6 @@ class LaneLoop {
   std::atomic<bool> left_something_{false};  // beside its mail
   std::atomic<bool> touched_{false};
   std::atomic<std::uint64_t> left_by_{0};        // its leader until now, which may come back
-  bool given_up_ = false;                        // its bound ring, by whoever led then
   std::atomic<std::int64_t> unled_since_ns_{0};  // 0: not seen without one, or at once
   KeptLane kept_lane_;
   std::atomic<std::uint64_t> wakes_sent_{0};

@@ -69,7 +69,7 @@ bool Program::round(std::uint32_t operations) {
   drain_acts_ = 0;
   timer_most_ns_ = (2 * ms) << (random.below(3) == 0 ? random.below(6) : 0);
   timer_due_ = sim::Scheduler::never;
-  neglected_since_ = undelivered_since_ = lingers_since_ = 0;
+  neglected_since_ = undelivered_since_ = lingers_since_ = free_since_ = 0;
   draw_mixture();
   if (!open_proactor()) return false;
   world_->scheduler().on_idle(look_idle, this);
@@ -487,8 +487,11 @@ const char* Program::missed(std::int64_t until) {
   if (lasts(lie, undelivered_since_) && until - (sliced() ? now() : undelivered_since_) > far_ns_) {
     return "every thread sleeps, and an engine has completions: a wake-up was lost";
   }
+  // A handler that lasted has held up whatever has come due meanwhile.
+  const bool free_for_long =
+      lasts(somebody_free && at_rest, free_since_) && until - free_since_ > far_ns_;
   if (!somebody_free || !at_rest) return nullptr;
-  if (overdue(until)) return "every thread sleeps, and a timer is overdue";
+  if (free_for_long && overdue(until)) return "every thread sleeps, and a timer is overdue";
   // Only beside a handler does it take looks until somebody sees what there is; and a thread that
   // leaves a pinned engine waits for what is inside.
   const bool at_once =

@@ -266,6 +266,7 @@ class Program final : public Scenario {
   std::uint32_t mixture_sum_ = 0;
   std::int64_t far_ns_ = 0;             // nothing that has to be done may wait for so long
   std::int64_t undelivered_since_ = 0;  // seen while all slept, each time since; 0: not so
+  std::int64_t free_since_ = 0;         // likewise
   std::int64_t lingers_since_ = 0;      // a thread stays in a stopped proactor, likewise
   std::int64_t timer_due_ = 0;          // no pending timer is due before
   std::int64_t neglected_since_ = 0;    // completions or posts lie, and a thread is free; 0: not so
