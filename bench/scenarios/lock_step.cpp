@@ -1,9 +1,10 @@
 // What a message costs a program on Baton: an echo in lock-step (lock_step.hpp), written as its
 // users would write it, by callbacks or by coroutines.
 //
-//   lock_step [--style callback|coroutine] [--datagrams 1] --sessions N --block B --rounds R
+//   lock_step [--style callback|coroutine] [--drive run|handle_events] [--datagrams 1]
+//             --sessions N --block B --rounds R
 //
-// BATON=engine=...,wait=...,mode=... chooses the rest.
+// BATON=engine=...,wait=... and --mode MODE choose the rest.
 #include "lock_step.hpp"
 
 #include <concepts>
@@ -79,7 +80,8 @@ baton::Task<void> echo(baton::StreamSocket peer, lock_step::Peers& peers) {
 
 int main(int argc, char** argv) {
   lock_step::Peers peers(argc, argv);
-  const auto config = baton::bench::one_thread_config("per_thread");
+  const auto config =
+      baton::bench::one_thread_config(baton::bench::option(argc, argv, "--mode", "per_thread"));
   if (!config) {
     std::fprintf(stderr, "lock_step: %s\n", config.error().reason.c_str());
     return 2;
@@ -99,6 +101,11 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
+  const bool by_run = baton::bench::option(argc, argv, "--drive", "run") == "run";
   peers.begin();
-  proactor.run();
+  if (by_run) {
+    proactor.run();
+  } else {
+    for (;;) proactor.handle_events();
+  }
 }

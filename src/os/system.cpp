@@ -21,6 +21,7 @@
 #include <memory>
 #include <new>
 
+#include "os/fork.hpp"
 #include "os/ticks.hpp"
 
 namespace baton::os {
@@ -100,21 +101,30 @@ int thread_start(std::uint64_t* thread, void (*function)(void*), void* argument)
 
 void thread_join(std::uint64_t thread) { ::pthread_join(static_cast<pthread_t>(thread), nullptr); }
 
-// The kernel's thread number, cached: it is asked for before every wait that a signal may
-// interrupt.
-std::uint64_t thread_self() {
-  static thread_local pid_t number = 0;
-  static thread_local pid_t process = 0;
-  if (process != ::getpid()) {  // also right in the child after fork
-    process = ::getpid();
-    number = static_cast<pid_t>(::syscall(SYS_gettid));
+// What the kernel calls this thread and its process. Kept, because whoever drives a proactor by
+// single calls needs it several times in each.
+struct Numbers {
+  pid_t thread;
+  pid_t process;
+  std::uint32_t forks;
+};
+
+const Numbers& own_numbers() {
+  static thread_local Numbers numbers{0, 0, ~0U};
+  if (numbers.forks != fork_generation()) {
+    numbers.thread = static_cast<pid_t>(::syscall(SYS_gettid));
+    numbers.process = ::getpid();
+    std::atomic_signal_fence(std::memory_order_release);  // for a handler that comes in between
+    numbers.forks = fork_generation();
   }
-  return static_cast<std::uint64_t>(number);
+  return numbers;
 }
+
+std::uint64_t thread_self() { return static_cast<std::uint64_t>(own_numbers().thread); }
 
 int kill_thread(std::uint64_t thread, int signal_number) {
   return static_cast<int>(
-      ::syscall(SYS_tgkill, ::getpid(), static_cast<pid_t>(thread), signal_number));
+      ::syscall(SYS_tgkill, own_numbers().process, static_cast<pid_t>(thread), signal_number));
 }
 
 // Without flags the older calls do the same, and filters that refuse the newer ones know them.
@@ -176,6 +186,7 @@ int getrlimit_of(int resource, ::rlimit* limit) {
 }
 
 System make_real() noexcept {
+  count_forks();
   System system{};
   system.monotonic_ns = monotonic_ns;
   system.monotonic_coarse_ns = monotonic_coarse_ns;

@@ -370,17 +370,44 @@ TEST_P(Processes, threads_of_the_library_block_all_signals) {
   }
 }
 
-/// From here on io_uring_setup fails in this process, as containers do it.
-bool deny_rings(int error) {
+/// From here on the kernel answers this system call of this process so (SECCOMP_RET_*).
+bool answer(long call, std::uint32_t how) {
   const sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(error)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(call), 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, how),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   const sock_fprog filter{4, const_cast<sock_filter*>(program)};
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
          ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+/// As containers do it.
+bool deny_rings(int error) {
+  return answer(SYS_io_uring_setup, SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(error));
+}
+
+// Whoever drives a proactor by single calls pays for each: which thread this is is not asked of the
+// kernel.
+TEST_P(Processes, single_calls_do_not_ask_the_kernel_who_they_are) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "sanitizers ask on their own";
+#endif
+  const int status = in_child([&] {
+    auto proactor = Proactor::open(GetParam().config());
+    if (!proactor || !echo_works(**proactor)) return false;
+    for (const long call : {SYS_getpid, SYS_gettid}) {
+      if (!answer(call, SECCOMP_RET_KILL_PROCESS)) return false;
+    }
+    int ran = 0;
+    for (int i = 0; i < 10; ++i) {
+      if ((*proactor)->post([&] { ++ran; })) return false;
+      while (ran == i) (*proactor)->handle_events();
+    }
+    ::_exit(ran == 10 ? 0 : 1);  // what ends it may ask
+  });
+  EXPECT_EQ(status, 0);
 }
 
 // The next engine takes its place, and says why; without one that may, opening fails with it.
