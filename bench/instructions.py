@@ -46,9 +46,11 @@ BATON = {
     "baton epoll": ("engine=emulated,wait=epoll", []),
     "baton epoll, coroutines": ("engine=emulated,wait=epoll", ["--style", "coroutine"]),
     "baton epoll, datagrams": ("engine=emulated,wait=epoll", ["--datagrams", "1"]),
+    "baton epoll, attached": ("engine=emulated,wait=epoll", ["--drive", "attached"]),
     "baton io_uring": ("engine=io_uring", []),
     "baton io_uring, coroutines": ("engine=io_uring", ["--style", "coroutine"]),
     "baton io_uring, datagrams": ("engine=io_uring", ["--datagrams", "1"]),
+    "baton io_uring, attached": ("engine=io_uring", ["--drive", "attached"]),
 }
 REACTOR = {
     "baton reactor, epoll": ["reactor_lock_step", "--wait", "epoll"],

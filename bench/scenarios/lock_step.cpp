@@ -1,7 +1,7 @@
 // What a message costs a program on Baton: an echo in lock-step (lock_step.hpp), written as its
 // users would write it, by callbacks or by coroutines.
 //
-//   lock_step [--style callback|coroutine] [--drive run|handle_events] [--datagrams 1]
+//   lock_step [--style callback|coroutine] [--drive run|handle_events|attached] [--datagrams 1]
 //             --sessions N --block B --rounds R
 //
 // BATON=engine=...,wait=... and --mode MODE choose the rest.
@@ -9,6 +9,8 @@
 
 #include <concepts>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "baton/baton.hpp"
@@ -101,11 +103,10 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  const bool by_run = baton::bench::option(argc, argv, "--drive", "run") == "run";
+  const std::string drive = baton::bench::option(argc, argv, "--drive", "run");
   peers.begin();
-  if (by_run) {
-    proactor.run();
-  } else {
-    for (;;) proactor.handle_events();
-  }
+  if (drive == "run") proactor.run();
+  std::optional<baton::Attachment> attached;
+  if (drive == "attached") attached.emplace(proactor);
+  for (;;) proactor.handle_events();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "baton/acceptor.hpp"
+#include "baton/attachment.hpp"
 #include "baton/buffer.hpp"
 #include "baton/buffer_pool.hpp"
 #include "baton/config.hpp"

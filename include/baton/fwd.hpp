@@ -13,6 +13,7 @@ class InterruptStrategy;
 class BufferPool;
 class Strand;
 class Proactor;
+class Attachment;
 class Log;
 struct Config;
 struct TimerSlot;  // src/core/timer_wheel.hpp

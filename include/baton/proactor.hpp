@@ -135,7 +135,7 @@ class BATON_EXPORT Proactor {
   /// has been handed over; run() may be called again. per_thread: the thread takes a free lane, and
   /// leads those that have work and no thread besides; where all have their threads it stands by.
   /// Throws std::system_error(errc::wrong_thread) with profile=pinned, when a lane has work and no
-  /// thread has come for it in a second, or when the lane is another thread's.
+  /// thread has come for it in ten seconds, or when the lane is another thread's.
   void run();
   /// At most one handler, waiting until the deadline for one. True if one ran.
   bool run_one(Deadline deadline = Deadline::never());

@@ -126,6 +126,7 @@ void baton_close(baton_proactor* proactor) {
   // In a child that did not call baton_fork_child the slots may hold operations of threads that do
   // not exist here; the memory is left to the end of the process.
   if (proactor->is_inherited()) return;
+  baton::capi::detach(*proactor);
   delete proactor;
 }
 
@@ -157,7 +158,8 @@ int baton_fork_child(baton_proactor* proactor) {
     return code_of_exception();
   }
   proactor->process = proactor->system.getpid();
-  proactor->slots.reset();  // reads of pools among them
+  baton::capi::detach(*proactor);  // the parent's
+  proactor->slots.reset();         // reads of pools among them
   proactor->handles.reset();
   proactor->wake_asked.store(false);
   proactor->drivers.store(0);

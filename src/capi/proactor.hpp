@@ -66,6 +66,9 @@ class Inside {
   [[nodiscard]] static bool now() noexcept;
 };
 
+/// This thread is not attached any more; false: it was not.
+bool detach(const baton_proactor& proactor) noexcept;
+
 /// The completion function of every slot's operation: its context is the baton_proactor.
 void deliver(Operation& operation);
 /// The completion function of baton_wake's.

@@ -54,6 +54,7 @@ Proactor::Core::Core(Config configuration, const os::System& system, std::uint32
 }
 
 Proactor::Core::~Core() {
+  BATON_ASSERT(!crew_.has_attached());    // they would come back to what is gone
   static_cast<void>(ancestor.release());  // as in ~Proactor: its memory is left alone
   finish_everything();
   dispatcher_->stop_threads();
@@ -86,6 +87,13 @@ std::size_t Proactor::Core::turn(Deadline deadline, std::size_t handlers_max, bo
   if (forked()) throw std::system_error(make_error_code(errc::after_fork));
   if (!per_thread_) return dispatcher_->turn(deadline, handlers_max, return_after);
   return crew_.turn(deadline, handlers_max, return_after, for_good);
+}
+
+std::unique_ptr<AttachedMember> Proactor::Core::attach() {
+  if (forked()) throw std::system_error(make_error_code(errc::after_fork));
+  if (!per_thread_ || LaneLoop::here(ledger_) != nullptr) return nullptr;
+  auto member = std::make_unique<AttachedMember>(crew_);
+  return member->has_lane() ? std::move(member) : nullptr;
 }
 
 void Proactor::Core::refuse(Refusing what) noexcept {

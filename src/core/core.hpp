@@ -39,6 +39,8 @@ class Proactor::Core final : public HandlerRunner {
   // -- the calls of Proactor ----------------------------------------------------------------------
 
   std::size_t turn(Deadline deadline, std::size_t handlers_max, bool return_after, bool for_good);
+  /// Null: it would change nothing.
+  [[nodiscard]] std::unique_ptr<AttachedMember> attach();
   void stop() noexcept;
   [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
   void restart() noexcept;

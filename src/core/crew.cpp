@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "core/merged_wait.hpp"
 #include "core/runner.hpp"
 
@@ -49,6 +50,10 @@ std::size_t Crew::turn(Deadline deadline, std::size_t handlers_max, bool return_
     CrewMember* const member = here->member();
     // In the proactor's destructor there is no crew.
     if (member == nullptr) return here->turn(deadline, handlers_max, return_after_handlers);
+    if (member->stay != nullptr && member->stay->is_innermost()) {
+      come_again(*member);
+      return drive(*member, deadline, handlers_max, return_after_handlers);
+    }
     struct Nested {
       CrewMember& member;
       ~Nested() { --member.depth; }
@@ -71,6 +76,27 @@ void Crew::stop() noexcept {
 }
 
 // -- coming ---------------------------------------------------------------------------------------
+
+AttachedMember::AttachedMember(Crew& crew)
+    : member_(crew, crew.stops_.load(std::memory_order_seq_cst)) {
+  member_.for_good = true;
+  if (!crew.take_home(Deadline::immediately(), member_)) return;
+  stay_.emplace(*member_.home);
+  member_.stay = &*stay_;
+  crew.attached_.fetch_add(1, std::memory_order_relaxed);
+}
+
+AttachedMember::~AttachedMember() {
+  if (!has_lane() || member_.crew.runner_.forked()) return;
+  BATON_ASSERT(stay_->may_end());
+  member_.crew.attached_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// As one that has just entered: see LaneLoop::enter and stop().
+void Crew::come_again(CrewMember& member) noexcept {
+  member.stops = stops_.load(std::memory_order_seq_cst);
+  for_each(member, [](LaneLoop& loop) { loop.forget_stop(); });
+}
 
 // False: the deadline, or a stop.
 bool Crew::take_home(Deadline deadline, CrewMember& member) {
@@ -143,11 +169,14 @@ std::size_t Crew::drive(CrewMember& member, Deadline deadline, std::size_t handl
                         bool return_after_handlers) {
   std::size_t ran = 0;
   for (;;) {
-    claim_all(member);
-    if (member.home == nullptr && !take_home(deadline, member)) break;
-    regroup(member);
+    if (!member.settled || member.home->is_asked()) {
+      claim_all(member);
+      if (member.home == nullptr && !take_home(deadline, member)) break;
+      regroup(member);
+    }
     if (stopped(member)) break;  // not before lanes were entered: see LaneLoop::enter
-    const bool alone = member.leads.count() == 1 && member.look_again.is_never();
+    const bool alone = member.leads_one() && member.look_again.is_never();
+    member.settled = alone && member.stay != nullptr;
     const std::size_t more = alone
                                  ? member.home->turn(deadline, handlers_max, return_after_handlers)
                                  : turn_all(member, handlers_max);
@@ -258,7 +287,7 @@ void Crew::wait(CrewMember& member, Deadline deadline) noexcept {
   Deadline until = std::min(deadline, member.look_again);
   const bool watches = !member.look_again.is_never();
   if (watches) watching_.fetch_add(1, std::memory_order_seq_cst);
-  if (member.leads.count() == 1) {
+  if (member.leads_one()) {
     member.home->wait_alone(until);
   } else {
     for_each(member, [&](LaneLoop& loop) { until = loop.prepare_wait(until); });

@@ -18,6 +18,7 @@
 #include <bitset>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "baton/deadline.hpp"
@@ -35,12 +36,33 @@ struct CrewMember {
   CrewMember& operator=(const CrewMember&) = delete;
 
   Crew& crew;
-  const std::uint32_t stops;  // Crew::stops_ when it came
-  bool for_good = false;      // it leaves, and is not expected to come back
+  std::uint32_t stops;    // Crew::stops_ when it came
+  bool for_good = false;  // it leaves, and is not expected to come back
   std::bitset<limits::lanes_max> leads;
   LaneLoop* home = nullptr;                 // one of them
   Deadline look_again = Deadline::never();  // a lane without a thread may be taken then
   std::uint32_t depth = 0;                  // handlers that have called turn()
+  const LaneLoop::Stay* stay = nullptr;     // in `home`, between its calls
+  bool settled = false;                     // it leads its home, as before, and no other
+
+  [[nodiscard]] bool leads_one() const noexcept {
+    auto rest = leads;
+    return home != nullptr && rest.reset(home->lane_index()).none();
+  }
+};
+
+/// A thread that leads its home between its calls, too; made and destroyed by that thread.
+class AttachedMember {
+ public:
+  explicit AttachedMember(Crew& crew);
+  ~AttachedMember();
+  AttachedMember(const AttachedMember&) = delete;
+  AttachedMember& operator=(const AttachedMember&) = delete;
+  [[nodiscard]] bool has_lane() const noexcept { return stay_.has_value(); }
+
+ private:
+  CrewMember member_;
+  std::optional<LaneLoop::Stay> stay_;  // ends before the member leaves
 };
 
 class Crew {
@@ -65,10 +87,15 @@ class Crew {
   [[nodiscard]] bool has_thread(std::uint32_t lane) noexcept;
   /// The lane where the calling thread is at home, if it leads `lane` besides; else `lane`.
   [[nodiscard]] std::uint32_t home_beside(std::uint32_t lane) const noexcept;
+  [[nodiscard]] bool has_attached() const noexcept {
+    return attached_.load(std::memory_order_relaxed) > 0;
+  }
 
  private:
   friend struct CrewMember;
+  friend class AttachedMember;
 
+  void come_again(CrewMember& member) noexcept;
   bool take_home(Deadline deadline, CrewMember& member);
   LaneLoop* stand_by(Deadline deadline, CrewMember& member) noexcept;
   LaneLoop* take_free(CrewMember& member) noexcept;
@@ -102,6 +129,7 @@ class Crew {
   std::atomic<std::uint32_t> standby_{0};   // threads
   std::atomic<std::uint32_t> watching_{0};  // threads that sleep, and look again soon, unasked
   std::atomic<std::uint32_t> rounds_{0};    // each lane is the first in its turn
+  std::atomic<std::uint32_t> attached_{0};  // AttachedMembers with a lane
   std::atomic<std::int64_t> first_came_ns_{0};
   std::atomic<bool> all_came_{false};
 };

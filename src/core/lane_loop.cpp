@@ -175,6 +175,27 @@ std::uint32_t LaneLoop::started() const noexcept {
   return sum;
 }
 
+LaneLoop::Stay::Stay(LaneLoop& loop) noexcept : link_{&loop, inside_chain()} {
+  set_inside_chain(&link_);
+  loop.be_at_work();
+}
+
+LaneLoop::Stay::~Stay() {
+  if (is_innermost()) {
+    set_inside_chain(link_.outer);
+    return;
+  }
+  const Inside* inner = inside_chain();
+  while (inner->outer != &link_) inner = inner->outer;
+  inner->outer = link_.outer;
+}
+
+bool LaneLoop::Stay::may_end() const noexcept {
+  const Inside* link = inside_chain();
+  while (link != nullptr && link->loop != link_.loop) link = link->outer;
+  return link == &link_;
+}
+
 // -- a turn ---------------------------------------------------------------------------------------
 
 // Until it is time for the next look at the engine, which may cost as much as twenty handlers that
@@ -310,8 +331,9 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
     LaneLoop& loop;
     const Inside* outer;
     ~Leave() {
-      if (loop.quiet()) loop.be_quiet();
       set_inside_chain(outer);
+      // Who is still inside may start something, unseen by a drain.
+      if (!loop.mine() && loop.quiet()) loop.be_quiet();
       if (loop.runner_.forked()) os::thread_locals.straight = &os::nowhere;
     }
   } const leave{*this, link.outer};

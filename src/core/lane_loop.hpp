@@ -64,6 +64,13 @@ class LaneLoop {
   [[nodiscard]] bool is_held() const noexcept {
     return owner_.load(std::memory_order_relaxed) == system_.thread_self();
   }
+  /// Leader that has stayed, before it looks whether the proactor is stopped, as enter() does: a
+  /// stop that ended its last turns is over.
+  void forget_stop() noexcept {
+    if (ending()) ending_.fetch_and(~stop_asked, std::memory_order_seq_cst);
+  }
+  /// Leader: to regroup, or to stop.
+  [[nodiscard]] bool is_asked() const noexcept { return ending(); }
   /// Leader.
   void be_home() noexcept { led_.store(Led::at_home, std::memory_order_seq_cst); }
   /// seq_cst, both ways: who leaves something looks here for a leader, and who comes to lead looks
@@ -115,6 +122,28 @@ class LaneLoop {
   [[nodiscard]] CrewMember* member() const noexcept {
     return member_.load(std::memory_order_relaxed);
   }
+
+  /// The lanes that a thread is inside; in os::thread_locals, on the stacks of turn().
+  struct Inside {
+    LaneLoop* loop;
+    mutable const Inside* outer;
+  };
+  /// The thread that leads is inside while this lives, also outside of turn(), as if it were in a
+  /// handler. Several may end in any order.
+  class Stay {
+   public:
+    explicit Stay(LaneLoop& loop) noexcept;
+    ~Stay();
+    Stay(const Stay&) = delete;
+    Stay& operator=(const Stay&) = delete;
+    /// The thread is in no handler.
+    [[nodiscard]] bool is_innermost() const noexcept { return inside_chain() == &link_; }
+    /// It is this thread's, which is in no handler that was called in this lane since.
+    [[nodiscard]] bool may_end() const noexcept;
+
+   private:
+    const Inside link_;
+  };
 
   /// As Dispatcher::turn. REQUIRES: mine().
   std::size_t turn(Deadline deadline, std::size_t handlers_max, bool return_after_handlers);
@@ -206,11 +235,6 @@ class LaneLoop {
   [[nodiscard]] std::uint64_t wakes_suppressed() const noexcept { return wakes_suppressed_.load(); }
 
  private:
-  /// The lanes that a thread is inside; in os::thread_locals, on the stacks of turn().
-  struct Inside {
-    LaneLoop* loop;
-    const Inside* outer;
-  };
   static const Inside* inside_chain() noexcept {
     return static_cast<const Inside*>(os::thread_locals.lane_loops);
   }

@@ -59,6 +59,41 @@ static void an_empty_batch(baton_proactor* proactor) {
   CHECK_EQUAL(done.tag, 9);
 }
 
+/* The same calls, cheaper; twice or not at all does no harm. */
+static void attached(void) {
+  baton_proactor* proactor = open_proactor(configuration, 16);
+  int i;
+  baton_detach(proactor);
+  for (i = 0; i < 3; ++i) {
+    CHECK_EQUAL(baton_attach(proactor), 0);
+    CHECK_EQUAL(baton_attach(proactor), 0);
+    all_of_a_batch(proactor);
+    an_empty_batch(proactor);
+    if (i == 1) baton_detach(proactor);
+    all_of_a_batch(proactor);
+  }
+  baton_close(proactor); /* detaches */
+}
+
+static void* attach_and_end(void* proactor) {
+  CHECK_EQUAL(baton_attach(proactor), 0);
+  all_of_a_batch(proactor);
+  return NULL;
+}
+
+/* Its lane is free for the next. */
+static void a_thread_ends_attached(void) {
+  baton_proactor* proactor = open_proactor(configuration, 16);
+  int i;
+  for (i = 0; i < 3; ++i) {
+    pthread_t thread;
+    CHECK_EQUAL(pthread_create(&thread, NULL, attach_and_end, proactor), 0);
+    CHECK_EQUAL(pthread_join(thread, NULL), 0);
+  }
+  all_of_a_batch(proactor);
+  baton_close(proactor);
+}
+
 /* More than there are slots: it waits for what was taken, and the next call starts the rest. */
 static void beyond_the_slots(void) {
   baton_proactor* proactor = open_proactor(configuration, 4);
@@ -324,6 +359,8 @@ int main(int argc, char** argv) {
   proactor = open_proactor(configuration, 16);
   all_of_a_batch(proactor);
   an_empty_batch(proactor);
+  attached();
+  a_thread_ends_attached();
   beyond_the_slots();
   a_wrong_one_in_the_middle(proactor);
   wrong_exchanges(proactor);

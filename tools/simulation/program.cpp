@@ -224,7 +224,6 @@ void Program::thread_loop() {
 
 void Program::turn_once() {
   sim::Random& random = world_->random;
-  const auto soon = [&] { return Deadline::at_ns(now() + random.between(0, 3 * ms)); };
   // What an engine that is pinned for good holds ends when its thread leaves: it has to say so.
   const std::uint32_t way = world_->traits.bound ? 0 : random.below(visiting_ ? 4 : 12);
   // The others do without those who are away.
@@ -233,6 +232,31 @@ void Program::turn_once() {
     world_->scheduler().work(random.between(0, (10 * ms) << random.below(3)));
     ++in_run_;
   }
+  if (visiting_ && mode_ == Mode::per_thread && random.below(8) == 0) return stay_attached();
+  call(way);
+}
+
+// Between its calls it is treated as in a handler, and may start something.
+void Program::stay_attached() {
+  sim::Random& random = world_->random;
+  const Attachment attached{*proactor_};
+  const std::uint32_t calls = random.below(12);
+  for (std::uint32_t i = 0; i < calls && !leave_ && !proactor_->stopped(); ++i) {
+    call(world_->traits.bound ? 0 : random.below(4));
+    struct Outside {
+      std::uint32_t& count;
+      ~Outside() { --count; }
+    } const outside{++in_handler_};
+    for (std::uint32_t acts = random.below(3); acts > 0 && pending_ < target_; --acts) {
+      if (!leave_ && started_ < round_end_) static_cast<void>(act());
+    }
+    if (random.below(4) == 0) world_->scheduler().work(random.between(0, ms));
+  }
+}
+
+void Program::call(std::uint32_t way) {
+  sim::Random& random = world_->random;
+  const auto soon = [&] { return Deadline::at_ns(now() + random.between(0, 3 * ms)); };
   switch (way) {
     case 1:
       proactor_->run_one(soon());

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "baton/acceptor.hpp"
+#include "baton/attachment.hpp"
 #include "baton/connector.hpp"
 #include "baton/datagram_socket.hpp"
 #include "baton/file.hpp"
@@ -143,6 +144,8 @@ class Program final : public Scenario {
   void thread_loop();
   static void enter_thread(void* self);
   void turn_once();
+  void stay_attached();
+  void call(std::uint32_t way);
   void end_round(Ending ending);
   void read_to_the_end();
   void destroy_everything();

@@ -91,6 +91,7 @@ constexpr Line lines[] = {
     {"Blocking", "", "threads"},
     {"Timers", "", "threads"},
     {"Lanes", "", "threads"},
+    {"Attached", "", "threads"},
     {"Crews", "", "threads"},
     {"Strands", "go_on_after_an_exception", "7"},
     {"Strands", "", "threads"},

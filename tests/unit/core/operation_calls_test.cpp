@@ -4,7 +4,10 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
+#include <thread>
 
+#include "baton/attachment.hpp"
 #include "baton/proactor.hpp"
 
 namespace baton {
@@ -95,6 +98,36 @@ TEST_F(Calls, a_close_that_is_not_prepared_as_one_is_found) {
   EXPECT_DEATH(static_cast<void>(proactor_->close(*handle_[0], close)), "OperationKind::close");
   close.prepare(OperationKind::close, handle_[1]);
   EXPECT_DEATH(static_cast<void>(proactor_->close(*handle_[0], close)), "OperationKind::close");
+}
+
+// The proactor would be gone when the thread comes back to it.
+TEST(Attachments, end_before_their_proactor_does) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_DEATH(
+      {
+        auto proactor = std::make_unique<Proactor>(*Config::parse("mode=per_thread", Config{}));
+        const Attachment attached{*proactor};
+        proactor.reset();
+      },
+      "has_attached");
+}
+
+TEST(Attachments, end_on_their_thread_and_in_no_handler) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  Proactor proactor{*Config::parse("mode=per_thread", Config{})};
+  EXPECT_DEATH(
+      {
+        auto attached = std::make_unique<Attachment>(proactor);
+        std::thread{[&] { attached.reset(); }}.join();
+      },
+      "may_end");
+  EXPECT_DEATH(
+      {
+        auto attached = std::make_unique<Attachment>(proactor);
+        static_cast<void>(proactor.post([&] { attached.reset(); }));
+        proactor.poll();
+      },
+      "may_end");
 }
 
 TEST_F(Calls, cancel_finds_something_only_where_something_is_pending) {

@@ -1,0 +1,50 @@
+// Attachment: a thread that drives a proactor by single calls stays with it between them.
+#pragma once
+
+#include <memory>
+
+#include "baton/export.hpp"
+#include "baton/fwd.hpp"
+
+namespace baton {
+
+class AttachedMember;  // src/core/crew.hpp
+
+/// Makes handle_events(), poll() and run_one() cost a thread about what run() costs it. For
+/// programs with a loop of their own:
+///
+///   const Attachment attached{proactor};
+///   while (proactor.handle_events() > 0) look_at_other_things();
+///
+/// In per_thread mode the thread keeps its lane between the calls, and is treated there as a
+/// handler is in run(): what it starts goes straight to the engine, with the next call at the
+/// latest, and an engine that is bound to the thread stays bound (without an attachment, io_uring
+/// gives its bound ring up at the first return with something in flight). So it owes what a handler
+/// owes: its lane is not served before its next call, nor is what other threads start there. A
+/// drain ends in one of its calls. In the other modes threads keep nothing between calls, and an
+/// attachment does nothing.
+///
+/// A thread may be attached to several proactors.
+class BATON_EXPORT Attachment {
+ public:
+  /// Takes a lane, if there is one without a thread. In a handler of this proactor, or in a thread
+  /// that is attached to it, it does nothing. Throws std::system_error: errc::wrong_thread when a
+  /// pinned lane is kept for another thread, errc::after_fork in a child that has not called
+  /// reopen(); and std::bad_alloc.
+  explicit Attachment(Proactor& proactor);
+  /// Gives the lane up; what is pending goes on, led by whichever thread comes. REQUIRES: the
+  /// thread that attached, not in a handler; the proactor is alive (checked: its destructor ends
+  /// the program otherwise). In a forked child it does nothing.
+  ~Attachment();
+  Attachment(const Attachment&) = delete;
+  Attachment& operator=(const Attachment&) = delete;
+
+  /// False where the attachment does nothing: as above, in another mode than per_thread, or because
+  /// every lane had its thread. The calls work all the same.
+  [[nodiscard]] bool has_lane() const noexcept { return member_ != nullptr; }
+
+ private:
+  std::unique_ptr<AttachedMember> member_;
+};
+
+}  // namespace baton
