@@ -2,7 +2,7 @@
 // users would write it, by callbacks or by coroutines.
 //
 //   lock_step [--style callback|coroutine] [--drive run|handle_events|attached] [--datagrams 1]
-//             --sessions N --block B --rounds R
+//             [--second-thread 1] --sessions N --block B --rounds R
 //
 // BATON=engine=...,wait=... and --mode MODE choose the rest.
 #include "lock_step.hpp"
@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "baton/baton.hpp"
@@ -81,6 +82,8 @@ baton::Task<void> echo(baton::StreamSocket peer, lock_step::Peers& peers) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // The C library goes another way in a process that has had a second thread.
+  if (lock_step::number(argc, argv, "--second-thread", 0) != 0) std::thread{[] {}}.join();
   lock_step::Peers peers(argc, argv);
   const auto config =
       baton::bench::one_thread_config(baton::bench::option(argc, argv, "--mode", "per_thread"));

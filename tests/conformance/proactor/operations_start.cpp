@@ -92,9 +92,9 @@ TEST_P(Start, refuses_invalid_arguments) {
     Probe& vectored = plain(OperationKind::read_stream, handle);
     vectored.set_buffers(MutableBuffers{list});
     refused(vectored);
-    for (const std::string_view* delimiter : {&empty, &too_long}) {
+    for (const std::string_view* wrong : {&empty, &too_long}) {
       Probe& until = reading(handle, into);
-      until.set_until(delimiter, 0);
+      until.set_until(wrong, 0);
       refused(until);
     }
     Probe& no_delimiter = reading(handle, into);
