@@ -46,6 +46,7 @@ BATON = {
     "baton epoll": ("engine=emulated,wait=epoll", []),
     "baton epoll, coroutines": ("engine=emulated,wait=epoll", ["--style", "coroutine"]),
     "baton epoll, datagrams": ("engine=emulated,wait=epoll", ["--datagrams", "1"]),
+    "baton epoll, threads": ("engine=emulated,wait=epoll", ["--second-thread", "1"]),
     "baton epoll, attached": ("engine=emulated,wait=epoll", ["--drive", "attached"]),
     "baton io_uring": ("engine=io_uring", []),
     "baton io_uring, coroutines": ("engine=io_uring", ["--style", "coroutine"]),

@@ -4,8 +4,6 @@
 #pragma once
 
 #include <errno.h>
-#include <signal.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -72,11 +70,6 @@ inline ssize_t receive_message(int fd, msghdr* message, int flags) {
 }
 inline ssize_t send_message(int fd, const msghdr* message, int flags) {
   return calls_directly ? call(SYS_sendmsg, fd, message, flags) : ::sendmsg(fd, message, flags);
-}
-inline int wait_in_epoll(int epoll, epoll_event* events, int count, int timeout,
-                         const sigset_t* mask) {
-  if (!calls_directly) return ::epoll_pwait(epoll, events, count, timeout, mask);
-  return static_cast<int>(call(SYS_epoll_pwait, epoll, events, count, timeout, mask, _NSIG / 8));
 }
 
 }  // namespace baton::os::direct

@@ -21,6 +21,7 @@
 #include <memory>
 #include <new>
 
+#include "os/direct_calls.hpp"
 #include "os/fork.hpp"
 #include "os/ticks.hpp"
 
@@ -127,6 +128,12 @@ int kill_thread(std::uint64_t thread, int signal_number) {
       ::syscall(SYS_tgkill, own_numbers().process, static_cast<pid_t>(thread), signal_number));
 }
 
+int wait_in_epoll(int epoll, epoll_event* events, int count, int timeout, const sigset_t* mask) {
+  if (!direct::calls_directly) return ::epoll_pwait(epoll, events, count, timeout, mask);
+  return static_cast<int>(
+      direct::call(SYS_epoll_pwait, epoll, events, count, timeout, mask, _NSIG / 8));
+}
+
 // Without flags the older calls do the same, and filters that refuse the newer ones know them.
 ssize_t read_list(int fd, const iovec* list, int count, off_t offset, int flags) {
   if (flags != 0) return ::preadv2(fd, list, count, offset, flags);
@@ -203,8 +210,8 @@ System make_real() noexcept {
   system.getpid = ::getpid;
   system.usable_cores = usable_cores;
   system.getrlimit = getrlimit_of;
-  system.read = ::read;
-  system.write = ::write;
+  system.read = direct::read_some;
+  system.write = direct::write_some;
   system.readv = ::readv;
   system.writev = ::writev;
   system.preadv2 = read_list;
@@ -227,12 +234,12 @@ System make_real() noexcept {
   system.accept4 = ::accept4;
   system.connect = ::connect;
   system.shutdown = ::shutdown;
-  system.recv = ::recv;
-  system.send = ::send;
-  system.recvfrom = ::recvfrom;
-  system.sendto = ::sendto;
-  system.recvmsg = ::recvmsg;
-  system.sendmsg = ::sendmsg;
+  system.recv = direct::receive;
+  system.send = direct::send_some;
+  system.recvfrom = direct::receive_from;
+  system.sendto = direct::send_to;
+  system.recvmsg = direct::receive_message;
+  system.sendmsg = direct::send_message;
   system.getsockopt = ::getsockopt;
   system.setsockopt = ::setsockopt;
   system.getsockname = ::getsockname;
@@ -241,7 +248,7 @@ System make_real() noexcept {
   system.ppoll = ::ppoll;
   system.epoll_create1 = ::epoll_create1;
   system.epoll_ctl = ::epoll_ctl;
-  system.epoll_pwait = ::epoll_pwait;
+  system.epoll_pwait = wait_in_epoll;
   system.io_uring_setup = io_uring_setup;
   system.io_uring_enter = io_uring_enter;
   system.io_uring_register = io_uring_register;
