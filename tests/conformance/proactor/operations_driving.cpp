@@ -1,6 +1,7 @@
 // Whoever drives, and however short the turns are: handlers that bring the next work at once leave
 // I/O its share (P-22).
 #include <fcntl.h>
+
 #include <array>
 #include <utility>
 
