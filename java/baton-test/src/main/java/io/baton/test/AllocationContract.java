@@ -78,8 +78,9 @@ public abstract class AllocationContract extends EngineContract {
       AsynchChannel source =
           one.datagram(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), counting);
       source.connectDatagram(sink.getLocalAddress());
-      // In groups: waiting for a group allocates a little in this thread.
-      ByteBuffer[] messages = new ByteBuffer[100];
+      // In groups: waiting for a group allocates a little in this thread. A channel keeps 64
+      // operations for their next use.
+      ByteBuffer[] messages = new ByteBuffer[50];
       for (int i = 0; i < messages.length; i++) {
         messages[i] = ByteBuffer.allocateDirect(1);
       }
