@@ -6,7 +6,6 @@ import com.sun.management.ThreadMXBean;
 import io.baton.AsynchChannel;
 import io.baton.AsynchHandler;
 import io.baton.Demultiplexor;
-import io.baton.OpRead;
 import io.baton.OpWrite;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
@@ -31,30 +30,11 @@ public abstract class AllocationContract extends EngineContract {
   private static final int CONNECTIONS = 20;
   private static final int MESSAGES_A_ROUND = 5_000;
   private static final int ROUNDS = 10;
-  private static final int SIZE = 512;
-
-  /** Echoes through one buffer of its own. */
-  private static final class Echo implements AsynchHandler {
-    private final ByteBuffer buffer = ByteBuffer.allocateDirect(SIZE);
-
-    @Override
-    public void onReadCompleted(OpRead opRead) {
-      if (opRead.getError() != null || opRead.getBytesCompleted() == 0) {
-        opRead.getAsynchChannel().close();
-      } else {
-        opRead.getAsynchChannel().write(opRead.getBuffer());
-      }
-    }
-
-    @Override
-    public void onWriteCompleted(OpWrite opWrite) {
-      opWrite.getAsynchChannel().read(buffer.clear());
-    }
-  }
+  private static final int SIZE = DirectEcho.SIZE;
 
   @Test
   void anEchoAllocatesNothing() throws Exception {
-    measure(Echo::new, channel -> channel.read(ByteBuffer.allocateDirect(SIZE)));
+    measure(DirectEcho::new, channel -> channel.read(ByteBuffer.allocateDirect(SIZE)));
   }
 
   @Test
