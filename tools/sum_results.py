@@ -29,7 +29,7 @@ SHOWN = 60
 # Of those, the ones beside its name at the end of everything, each cut to a line of a terminal.
 TOLD = 3
 # What tells why a test failed: the line after GoogleTest's "Failure", or a line like these.
-TELLING = re.compile(r"\bline \d+: |^(?:FAILED|ERROR|SUMMARY|Assertion|\w*Error): |TOO MANY"
+TELLING = re.compile(r"\bline \d+: |^(?:FAILED|ERROR|error|SUMMARY|Assertion|\w*Error): |TOO MANY"
                      r"|\bhangs\b|\bcrashes\b|\bexits with \d|\bTimeout\b")
 # What a sanitizer says at the end of a program belongs to none of its tests.
 WHOLE = "ends_by_itself"
@@ -44,13 +44,19 @@ UNITTEST_SKIPS = re.compile(r"^OK \(skipped=(\d+)\)$", re.MULTILINE)
 
 # Where scripts/java says that the results of a Java machine are.
 SUREFIRE = re.compile(r"^surefire: (\S+) (.+)$", re.MULTILINE)
+# And what failed there beside tests.
+BESIDE_TESTS = re.compile(r"^FAILED: ", re.MULTILINE)
 
 
 class Case:
-    """One execution of a test: verdict is passed, failed or skipped."""
+    """One execution of a test: verdict is passed, failed or skipped; reason: the line that says
+    why it failed, if that is known."""
 
-    def __init__(self, name, verdict, output):
-        self.name, self.verdict, self.output = name, verdict, output
+    def __init__(self, name, verdict, output, reason=None):
+        self.name, self.verdict, self.output, self.reason = name, verdict, output, reason
+
+    def told(self):
+        return [self.reason[:160]] if self.reason else telling_lines(self.output)
 
     def body(self):
         """The test without its instantiation and its parameter: program/Suite.test."""
@@ -80,8 +86,10 @@ def surefire_cases(name, output):
             for test in ElementTree.parse(path).getroot().iter("testcase"):
                 said = next((part for part in test if part.tag in OF_JUNIT), None)
                 text = "" if said is None else f"{said.get('message', '')}\n{said.text or ''}"
+                text = text.strip()
                 cases.append(Case(f"{name}/{where}/{test.get('classname')}.{test.get('name')}",
-                                  "passed" if said is None else OF_JUNIT[said.tag], text.strip()))
+                                  "passed" if said is None else OF_JUNIT[said.tag], text,
+                                  text.split("\n")[0]))
     return cases
 
 
@@ -92,7 +100,7 @@ def parts_of(case):
     if SUREFIRE.search(output):
         parts = surefire_cases(name, output)
         failed = any(part.verdict == "failed" for part in parts)
-        if not parts or result == "failed" and not failed:
+        if not parts or result == "failed" and not (failed and not BESIDE_TESTS.search(output)):
             parts.append(Case(f"{name}/{WHOLE}", "failed", output))
         return parts
     tests = gtest_output.tests_of(output.split("\n"), name.split("/")[0])
@@ -170,7 +178,7 @@ def show(what, runs):
     for run, cases in runs.items():
         for case in cases:
             print(f"{what}: {run}: {case.name}")
-            for line in telling_lines(case.output):
+            for line in case.told():
                 print(f"    {line}")
 
 

@@ -113,17 +113,17 @@ class SumResults(unittest.TestCase):
         self.assertEqual(self.run_with({}), (1, "0 passed, 1 failed, 0 skipped"))
         self.assertEqual(self.run_with({"a": ["skipped"]}), (1, "0 passed, 0 failed, 1 skipped"))
 
-    def surefire(self, tests, status="run"):
+    def surefire(self, tests, status="run", end="", lines=2):
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "TEST-x.T.xml").write_text(
                 "<testsuite>" + "".join(
                     f'<testcase classname="x.T" name="{name}">{inside}</testcase>'
                     for name, inside in tests.items()) + "</testsuite>")
             CASES["java"] = (f'<testcase name="java" status="{status}"><system-out>'
-                             f"surefire: 17 {folder}\nsurefire: 25 {folder}\n"
+                             f"surefire: 17 {folder}\nsurefire: 25 {folder}\n{end}"
                              "</system-out></testcase>")
             declared = declared_skips.Declared("every | x.T.c$ | too few", machine="ci")
-            return self.run_with({"a": ["java"]}, declared=declared, lines=2)
+            return self.run_with({"a": ["java"]}, declared=declared, lines=lines)
 
     def test_counts_what_surefire_wrote(self):
         self.assertEqual(
@@ -139,6 +139,16 @@ class SumResults(unittest.TestCase):
                          "0 passed, 2 failed, 0 skipped")
         self.assertEqual(self.surefire({"a": ""}, "fail")[1][-1], "2 passed, 1 failed, 0 skipped")
         self.assertEqual(self.surefire({})[1][-1], "0 passed, 1 failed, 0 skipped")
+
+    def test_tells_why_a_test_of_java_failed_and_what_failed_beside_tests(self):
+        test = {"b": '<failure message="expected: 1&#10;more">at T.java:7</failure>'}
+        self.assertEqual(self.surefire(test, "fail", lines=6)[1][:4],
+                         ["failed: a: java/17/x.T.b", "    expected: 1",
+                          "failed: a: java/25/x.T.b", "    expected: 1"])
+        for tests, failures in (({"a": ""}, 1), (test, 3)):
+            said = self.surefire(tests, "fail", "FAILED: the format\n", lines=4)[1]
+            self.assertEqual(said[:2], ["failed: a: java/ends_by_itself", "    FAILED: the format"])
+            self.assertIn(f"{failures} failed", said[-1])
 
 
 if __name__ == "__main__":

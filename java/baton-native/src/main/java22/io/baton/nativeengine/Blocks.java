@@ -20,6 +20,7 @@ final class Blocks {
   /** A piece of memory, one owner at a time. */
   static final class Block {
     final MemorySegment memory;
+    final long address;
     final ByteBuffer bytes;
     private final Arena arena = Arena.ofConfined();
     private final int sizeClass;
@@ -27,6 +28,7 @@ final class Blocks {
     private Block(int sizeClass) {
       this.sizeClass = sizeClass;
       memory = arena.allocate((long) SMALLEST << sizeClass, Long.BYTES);
+      address = memory.address();
       bytes = memory.asByteBuffer();
     }
   }

@@ -64,6 +64,9 @@ final class NativeEngine implements Engine {
   private int[] freeSlots = new int[slots.length];
   private int freeCount;
 
+  // The part of the queue that one call hands over.
+  private final Request[] offered = new Request[BATCH];
+
   // Transfers completed since the engine was opened.
   private long completed;
 
@@ -210,7 +213,7 @@ final class NativeEngine implements Engine {
 
   @Override
   public void check(ByteBuffer buffer) {
-    if (BufferScopes.canBeClosed(buffer)) {
+    if (DirectBuffers.canBeClosed(buffer)) {
       throw new IllegalArgumentException(
           "buffer: is a view of an arena that can be closed while the kernel uses the memory; take"
               + " it from Arena.ofAuto(), Arena.global() or ByteBuffer.allocateDirect");
@@ -344,10 +347,13 @@ final class NativeEngine implements Engine {
     boolean reads = kind == Transfer.Kind.READ || kind == Transfer.Kind.RECEIVE;
     request.buffer = buffer;
     request.length = buffer.remaining();
-    if (!buffer.isDirect()) {
+    if (buffer.isDirect()) {
+      request.data = DirectBuffers.address(buffer) + buffer.position();
+    } else {
       // A longer datagram is refused by the system in this length, too.
       request.length = Math.min(request.length, Blocks.LARGEST);
       request.bytes = blocks.take(request.length);
+      request.data = request.bytes.address;
       if (!reads) {
         request.bytes.bytes.put(0, buffer, buffer.position(), request.length);
       }
@@ -433,13 +439,10 @@ final class NativeEngine implements Engine {
   }
 
   private void exchange(long nanoseconds) throws IOException {
-    int count = 0;
-    for (Request request : queue) {
-      if (count == BATCH) {
-        break;
-      }
-      write(request, (long) count * Operation.SIZE);
-      count++;
+    int count = Math.min(queue.size(), BATCH);
+    for (int i = 0; i < count; i++) {
+      offered[i] = queue.poll();
+      write(offered[i], (long) i * Operation.SIZE);
     }
     batch.set(ValueLayout.JAVA_INT, Batch.COUNT, count);
     int brought = exchangeBatch(nanoseconds);
@@ -447,8 +450,13 @@ final class NativeEngine implements Engine {
       throw new IOException(Errors.text(calls, -brought));
     }
     int taken = batch.get(ValueLayout.JAVA_INT, Batch.TAKEN);
-    for (int i = 0; i < taken; i++) {
-      queue.poll().activation = activations.getAtIndex(ValueLayout.JAVA_LONG, i);
+    for (int i = count - 1; i >= 0; i--) {
+      if (i < taken) {
+        offered[i].activation = activations.getAtIndex(ValueLayout.JAVA_LONG, i);
+      } else {
+        queue.addFirst(offered[i]);
+      }
+      offered[i] = null;
     }
     int whyNot = batch.get(ValueLayout.JAVA_INT, Batch.WHY_NOT);
     starved = whyNot == Errors.AGAIN;
@@ -495,20 +503,12 @@ final class NativeEngine implements Engine {
         request.kind == Kind.WAIT_READY ? Layouts.READABLE : 0);
     operations.set(ValueLayout.JAVA_LONG, at + Operation.HANDLE, endpoint.handle);
     operations.set(ValueLayout.JAVA_LONG, at + Operation.TAG, request.slot);
-    operations.set(ValueLayout.JAVA_LONG, at + Operation.DATA, dataOf(request));
+    operations.set(ValueLayout.JAVA_LONG, at + Operation.DATA, request.data);
     operations.set(ValueLayout.JAVA_LONG, at + Operation.LENGTH, request.length);
     operations.set(
         ValueLayout.JAVA_LONG,
         at + Operation.ENDPOINT,
-        request.address == null ? 0 : request.address.memory.address());
-  }
-
-  private static long dataOf(Request request) {
-    if (request.bytes != null) {
-      return request.bytes.memory.address();
-    }
-    // Of a slice that begins at the position.
-    return request.buffer == null ? 0 : MemorySegment.ofBuffer(request.buffer).address();
+        request.address == null ? 0 : request.address.address);
   }
 
   // -- completing --------------------------------------------------------------------------------
@@ -605,6 +605,7 @@ final class NativeEngine implements Engine {
     freeSlots[freeCount++] = request.slot;
     request.slot = -1;
     request.buffer = null;
+    request.data = 0;
     request.length = 0;
     if (request.bytes != null) {
       blocks.give(request.bytes);

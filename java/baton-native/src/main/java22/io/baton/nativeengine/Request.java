@@ -22,7 +22,9 @@ final class Request {
   /** The transfer's buffer, which the kernel may read or write; null for kinds without bytes. */
   ByteBuffer buffer;
 
-  /** Bytes of the buffer that the operation may move. */
+  /** The address of the bytes that the operation may move, and their number; 0 without any. */
+  long data;
+
   int length;
 
   /** Stands for the buffer, if that is on the heap. */

@@ -12,6 +12,7 @@ import io.baton.test.EngineContract;
 import io.baton.test.Recorder;
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.NetworkInterface;
@@ -123,6 +124,25 @@ class BuffersTest extends EngineContract {
         onLane(channel, () -> assertEquals(0, watched.engine().blocksOut()));
       }
     }
+  }
+
+  @Test
+  void addressesAreThoseOfTheJdkWhicheverBuffersCameBefore() {
+    ByteBuffer memory = ByteBuffer.allocateDirect(1 << 10);
+    ByteBuffer[] buffers = new ByteBuffer[100_000];
+    for (int i = 0; i < buffers.length; i++) {
+      buffers[i] = memory.slice(i % memory.capacity(), 1);
+    }
+    // More than are remembered: some have taken the places of others.
+    for (int twice = 0; twice < 2; twice++) {
+      for (ByteBuffer one : buffers) {
+        assertEquals(MemorySegment.ofBuffer(one).address(), DirectBuffers.address(one));
+      }
+    }
+    // The address is that of the buffer's begin, wherever its position is.
+    memory.position(7).limit(9);
+    assertEquals(MemorySegment.ofBuffer(memory).address() - 7, DirectBuffers.address(memory));
+    assertEquals(DirectBuffers.address(buffers[0]), DirectBuffers.address(memory));
   }
 
   @Test

@@ -6,14 +6,12 @@ import io.baton.AsynchChannel;
 import io.baton.AsynchHandler;
 import io.baton.Demultiplexor;
 import io.baton.OpAccept;
-import io.baton.OpRead;
-import io.baton.OpWrite;
+import io.baton.test.DirectEcho;
 import io.baton.test.Patience;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
-import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
@@ -22,33 +20,12 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** How many native calls an echoed message costs: batches, not calls for each operation. */
 class CallsPerMessageTest {
-  private static final int SIZE = 512;
-
-  /** Echoes through one direct buffer. */
-  private static final class Echo implements AsynchHandler {
-    private final ByteBuffer buffer = ByteBuffer.allocateDirect(SIZE);
-
-    @Override
-    public void onReadCompleted(OpRead opRead) {
-      if (opRead.getError() != null || opRead.getBytesCompleted() == 0) {
-        opRead.getAsynchChannel().close();
-      } else {
-        opRead.getAsynchChannel().write(opRead.getBuffer());
-      }
-    }
-
-    @Override
-    public void onWriteCompleted(OpWrite opWrite) {
-      opWrite.getAsynchChannel().read(buffer.clear());
-    }
-  }
-
   private static final class Listener implements AsynchHandler {
     @Override
     public void onAcceptCompleted(OpAccept opAccept) throws IOException {
       if (opAccept.getError() == null) {
-        Echo echo = new Echo();
-        opAccept.open(echo).read(echo.buffer);
+        DirectEcho echo = new DirectEcho();
+        echo.start(opAccept.open(echo));
         opAccept.getAsynchChannel().accept();
       }
     }
@@ -106,7 +83,7 @@ class CallsPerMessageTest {
     final WatchedCalls watched;
     private final Demultiplexor demultiplexor;
     private final List<Socket> clients = new ArrayList<>();
-    private final byte[] message = new byte[SIZE];
+    private final byte[] message = new byte[DirectEcho.SIZE];
 
     Server(String engine, int connections) throws IOException {
       watched = WatchedCalls.on(engine);
@@ -134,7 +111,7 @@ class CallsPerMessageTest {
 
     void read() throws IOException {
       for (Socket client : clients) {
-        client.getInputStream().readNBytes(message, 0, SIZE);
+        client.getInputStream().readNBytes(message, 0, DirectEcho.SIZE);
       }
     }
 
