@@ -99,7 +99,8 @@ enum {
   BATON_UNKNOWN_NAME = 10016,
   BATON_BAD_CONFIGURATION = 10017,
   BATON_AFTER_FORK = 10018,
-  BATON_WRONG_HANDLE_KIND = 10019
+  BATON_WRONG_HANDLE_KIND = 10019,
+  BATON_ALREADY_ADOPTED = 10020
 };
 
 /* ---- opening and closing --------------------------------------------------------------------- */
@@ -225,7 +226,8 @@ enum {
   BATON_BORROWED = 1 /* untouched, left open; whoever owns it may close it between operations */
 };
 
-/* Makes a descriptor known. On failure the caller keeps it (ENOMEM: an owned one is closed). */
+/* Makes a descriptor known, which no other handle of the proactor may have. On failure the caller
+ * keeps it (ENOMEM: an owned one is closed). */
 BATON_API int baton_adopt(baton_proactor* proactor, int descriptor, int kind, int ownership,
                           baton_handle* out);
 enum { BATON_IPV4 = 1, BATON_IPV6 = 2, BATON_UNIX = 3 };

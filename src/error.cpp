@@ -50,6 +50,8 @@ const char* text_of(errc code) noexcept {
       return "the proactor was inherited by fork; it can only be reopened or destroyed";
     case errc::wrong_handle_kind:
       return "a handle of this kind knows no such operation";
+    case errc::already_adopted:
+      return "another handle has this descriptor: use that one, or adopt a duplicate (dup)";
   }
   return "unknown error of Baton";
 }
@@ -93,6 +95,8 @@ class Category final : public std::error_category {
       case errc::bad_configuration:
       case errc::wrong_handle_kind:
         return std::errc::invalid_argument;
+      case errc::already_adopted:
+        return std::errc::file_exists;
       case errc::stopped:
       case errc::end_of_stream:
       case errc::delimiter_not_found:

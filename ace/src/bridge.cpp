@@ -46,6 +46,8 @@ int errno_of(errc code) noexcept {
       return ECANCELED;
     case errc::not_supported:
       return EOPNOTSUPP;
+    case errc::already_adopted:
+      return EEXIST;
     case errc::timed_out:
       return ETIMEDOUT;
     case errc::operation_in_use:

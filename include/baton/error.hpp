@@ -36,6 +36,7 @@ enum class errc {
   bad_configuration = 17,        ///< a configuration value is malformed or does not fit the others
   after_fork = 18,  ///< the proactor was inherited by fork; only reopen and destroy are allowed
   wrong_handle_kind = 19,  ///< a handle of this kind knows no such operation (accept on a stream)
+  already_adopted = 20,    ///< another handle of the proactor has this descriptor
 };
 
 /// The category of errc; its name is "baton".

@@ -254,8 +254,10 @@ class BATON_EXPORT Proactor {
   // -- handles ------------------------------------------------------------------------------------
 
   /// Makes a descriptor known. Owned: set non-blocking and close-on-exec, closed by Baton.
-  /// Borrowed: untouched. Errors: errc::no_free_handles, errc::stopped, EBADF; EINVAL when what is
-  /// called a file is a pipe, a terminal or a socket. On failure the caller keeps it, as it was.
+  /// Borrowed: untouched. Errors: errc::already_adopted when another handle has the descriptor,
+  /// until its close is complete (a borrowed one's: has begun); errc::no_free_handles,
+  /// errc::stopped, ENOMEM, EBADF; EINVAL when what is called a file is a pipe, a terminal or a
+  /// socket. On failure the caller keeps it, as it was.
   Result<Handle*> adopt(NativeHandle native, HandleKind kind,
                         Ownership ownership = Ownership::owned, Home home = {}) noexcept;
 

@@ -676,9 +676,14 @@ Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Owne
       ledger_.handles.allocate(native, kind, ownership, nonblocking || set_nonblocking,
                                static_cast<std::uint16_t>(lane), home.processor, facts);
   if (handle == nullptr) return unexpected{make_error_code(errc::no_free_handles)};
+  if (const auto error = ledger_.numbers.claim(*handle)) {
+    ledger_.handles.release(*handle);
+    return unexpected{error};
+  }
   // Last, so that a descriptor that is refused is as it was.
   if (set_nonblocking && system_.fcntl(native, F_SETFL, flags | O_NONBLOCK) != 0) {
     const std::error_code error{errno, std::system_category()};
+    ledger_.numbers.forget(*handle);
     ledger_.handles.release(*handle);
     return unexpected{error};
   }
@@ -705,6 +710,7 @@ std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noex
   if (Access::phase(handle) != Access::Phase::open) return errc::handle_closed;
   // A lane reads them from the mail.
   BATON_ASSERT(operation.kind() == OperationKind::close && operation.handle() == &handle);
+  if (!handle.owned()) ledger_.numbers.forget(handle);
   if (!per_thread_) {
     ledger_.mutex.lock(system_);
     std::error_code error = errc::handle_closed;
@@ -733,6 +739,7 @@ std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noex
 
 void Proactor::Core::close_detached(Handle& handle) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   if (forked() || Access::phase(handle) != Access::Phase::open) return;
+  if (!handle.owned()) ledger_.numbers.forget(handle);
   if (!per_thread_) {
     ledger_.mutex.lock(system_);
     ledger_.begin_close(*first_lane_, handle, nullptr);

@@ -429,7 +429,10 @@ Handle* Ledger::next_closable(Lane& lane) noexcept {
       processor->engine->detach(*handle);
       Access::attached(*handle) = static_cast<std::uint16_t>(Access::attached(*handle) & ~bit);
     }
-    if (wanted == nullptr) return handle;
+    if (wanted == nullptr) {
+      numbers.forget(*handle);  // once it is closed, its number may be another's
+      return handle;
+    }
     Access::next(*handle) = wanted->detaching;
     wanted->detaching = handle;
     wanted->seat.interrupted.store(true, std::memory_order_seq_cst);

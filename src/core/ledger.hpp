@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/probes.hpp"
+#include "core/adopted_numbers.hpp"
 #include "core/handle_table.hpp"
 #include "core/lane.hpp"
 #include "core/operation_cache.hpp"
@@ -40,7 +41,11 @@ enum class Refusing : std::uint8_t { nothing, accepts, everything };
 class Ledger {
  public:
   Ledger(const os::System& system, std::uint32_t handles_max, bool per_thread)
-      : handles(handles_max, system), cache(system), system_(system), per_thread_(per_thread) {}
+      : handles(handles_max, system),
+        numbers(system),
+        cache(system),
+        system_(system),
+        per_thread_(per_thread) {}
 
   // -- start --------------------------------------------------------------------------------------
 
@@ -159,6 +164,7 @@ class Ledger {
   }
 
   HandleTable handles;
+  AdoptedNumbers numbers;
   OperationCache cache;
   /// The domain of shared and dedicated processors; outermost of all locks. In a line of its own,
   /// since what follows is read without it.

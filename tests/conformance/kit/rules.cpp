@@ -77,6 +77,7 @@ constexpr Line lines[] = {
     {"Full", "", "11"},
     {"Borrowed", "blocking_sockets_and_pipes_block_nobody", "10"},
     {"Borrowed", "", "12"},
+    {"Adopted", "", "12"},
     {"Teams", "a_merged_wait_does_not_spin", "idle"},
     {"Teams", "operations_max_is_for_each_processor", "8"},
     {"Teams", "a_bound_on_what_is_started_defers_the_rest_and_loses_nothing", "8"},

@@ -10,7 +10,7 @@
 namespace baton {
 namespace {
 
-constexpr int last_errc = static_cast<int>(errc::wrong_handle_kind);
+constexpr int last_errc = static_cast<int>(errc::already_adopted);
 
 TEST(Error, EveryCodeHasATextOfItsOwn) {
   std::set<std::string> texts;
@@ -29,6 +29,7 @@ TEST(Error, ValuesArePartOfTheInterface) {
   EXPECT_EQ(static_cast<int>(errc::bad_configuration), 17);
   EXPECT_EQ(static_cast<int>(errc::after_fork), 18);
   EXPECT_EQ(static_cast<int>(errc::wrong_handle_kind), 19);
+  EXPECT_EQ(static_cast<int>(errc::already_adopted), 20);
 }
 
 TEST(Error, ComparesWithTheSystemsConditionsWhereOneFits) {

@@ -28,6 +28,7 @@ TEST(Error, EveryConditionOfTheSystemsThatFits) {
       {errc::engine_unavailable, std::errc::function_not_supported},
       {errc::bad_configuration, std::errc::invalid_argument},
       {errc::wrong_handle_kind, std::errc::invalid_argument},
+      {errc::already_adopted, std::errc::file_exists},
   };
   for (const auto& [ours, systems] : pairs) EXPECT_EQ(make_error_code(ours), systems);
   for (const errc alone : {errc::stopped, errc::end_of_stream, errc::delimiter_not_found}) {

@@ -1,0 +1,48 @@
+// The numbers of adopted descriptors.
+#include "core/adopted_numbers.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <new>
+
+#include "baton/error.hpp"
+
+namespace baton {
+
+std::error_code AdoptedNumbers::claim(const Handle& handle) noexcept {
+  const auto number = static_cast<std::size_t>(handle.native());
+  const std::uint32_t file = handle.owned() ? 0 : file_of(handle.native());
+  const os::LockGuard lock{mutex_, system_};
+  if (number >= entries_.size()) {
+    try {
+      entries_.resize(std::max(number + 1, 2 * entries_.size()));
+    } catch (const std::bad_alloc&) {
+      return std::make_error_code(std::errc::not_enough_memory);
+    }
+  }
+  Entry& entry = entries_[number];
+  const bool reused = entry.file != 0 && entry.file != file_of(handle.native());
+  if (entry.holder != 0 && !reused) return errc::already_adopted;
+  entry = {.holder = handle.index() + 1, .file = file};
+  return {};
+}
+
+void AdoptedNumbers::forget(const Handle& handle) noexcept {
+  const auto number = static_cast<std::size_t>(handle.native());
+  const os::LockGuard lock{mutex_, system_};
+  if (number < entries_.size() && entries_[number].holder == handle.index() + 1) {
+    entries_[number] = {};
+  }
+}
+
+// Never 0. Two files that look the same here only refuse a number that was closed and used again.
+std::uint32_t AdoptedNumbers::file_of(NativeHandle native) const noexcept {
+  struct stat status{};
+  if (system_.fstat(native, &status) != 0) return 1;
+  const std::uint64_t both = status.st_ino ^ (status.st_dev << 32U);
+  return static_cast<std::uint32_t>(both ^ (both >> 32U)) | 1U;
+}
+
+}  // namespace baton

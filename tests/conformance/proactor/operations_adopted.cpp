@@ -1,0 +1,122 @@
+// Rule 12: a descriptor has one handle at a time.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "operations.hpp"
+
+namespace baton::conformance {
+namespace {
+
+class Adopted : public Operations {};
+BATON_CONFORMANCE_SOCKET_SUITE(Adopted);
+
+TEST_P(Adopted, a_descriptor_has_one_handle) {
+  for (const Ownership first : {Ownership::owned, Ownership::borrowed}) {
+    Pair pair = unix_pair();
+    const int number = pair.ours.get();
+    Handle* const handle = adopt(pair.ours, HandleKind::stream_socket, first);
+    const int status = ::fcntl(number, F_GETFL);
+    for (const Ownership second : {Ownership::owned, Ownership::borrowed}) {
+      const auto again = proactor().adopt(number, HandleKind::stream_socket, second);
+      ASSERT_FALSE(again.has_value());
+      EXPECT_EQ(again.error(), errc::already_adopted);
+      EXPECT_EQ(again.error(), std::errc::file_exists);
+    }
+    EXPECT_EQ(::fcntl(number, F_GETFL), status) << "what is refused is as it was";
+    std::string& into = memory(8);
+    Probe& read = reading(handle, into);
+    start(read);
+    send_all(pair.peer.get(), "data");
+    finish(read);
+    EXPECT_EQ(read.bytes(), 4U) << "nothing has happened to the first";
+    finish_close(handle);
+  }
+}
+
+TEST_P(Adopted, a_reader_and_a_writer_take_a_duplicate) {
+  Pair pair = unix_pair();
+  Fd other = ::dup(pair.ours.get());
+  Handle* const in = adopt(pair.ours);
+  Handle* const out = adopt(other);
+  std::string& into = memory(8);
+  Probe& read = reading(in, into);
+  start(read);
+  Probe& write = writing(out, memory("there"), Operation::exactly);
+  finish(write);
+  EXPECT_EQ(receive(pair.peer.get(), 5), "there");
+  send_all(pair.peer.get(), "back");
+  finish(read);
+  EXPECT_EQ(read.bytes(), 4U);
+}
+
+// Whoever lent it need not wait for what the close has cancelled.
+TEST_P(Adopted, a_borrowed_one_again_when_its_close_has_begun) {
+  Pair pair = unix_pair();
+  Handle* const first = borrow(pair.ours);
+  Probe& cancelled = reading(first, memory(8));
+  start(cancelled);
+  run_for(500us);
+  Handle* second = nullptr;
+  inside([&] {
+    proactor().close_detached(*first);
+    second = borrow(pair.ours);
+  });
+  run([&] { return cancelled.done(); });
+  EXPECT_EQ(cancelled.error(), std::errc::operation_canceled);
+  std::string& into = memory(8);
+  Probe& read = reading(second, into);
+  start(read);
+  send_all(pair.peer.get(), "data");
+  finish(read);
+  EXPECT_FALSE(read.failed()) << read.error().message();
+  EXPECT_EQ(into.substr(0, read.bytes()), "data");
+  EXPECT_EQ(proactor().adopt(pair.ours.get(), HandleKind::stream_socket).error(),
+            errc::already_adopted)
+      << "the end of the first close says nothing of the second handle";
+}
+
+// A borrowed number may be closed and used again between operations; so what has it now is another
+// descriptor, whatever the old handle says.
+TEST_P(Adopted, a_borrowed_number_that_is_used_again_is_free) {
+  Pair old = unix_pair();
+  Handle* const stale = borrow(old.ours);
+  std::string& first = memory(8);
+  Probe& before = reading(stale, first);
+  start(before);
+  send_all(old.peer.get(), "old");
+  finish(before);
+  Pair pair = unix_pair();
+  const int number = old.ours.get();
+  ASSERT_EQ(::dup2(pair.ours.get(), number), number);
+  pair.ours.reset();
+  Handle* const handle = adopt(old.ours);  // the number is the proactor's now
+  finish_close(stale);
+  const auto again = proactor().adopt(number, HandleKind::stream_socket);
+  ASSERT_FALSE(again.has_value()) << "the close of the old handle has let the new one's number go";
+  EXPECT_EQ(again.error(), errc::already_adopted);
+  std::string& into = memory(8);
+  Probe& read = reading(handle, into);
+  start(read);
+  send_all(pair.peer.get(), "new");
+  finish(read);
+  EXPECT_EQ(into.substr(0, read.bytes()), "new");
+}
+
+// Closed and opened by the thousand: a number is free before it can be anybody else's.
+TEST_P(Adopted, a_number_is_free_when_its_close_is_complete) {
+  for (int i = 0; i < 1'000; ++i) {
+    Pair pair = unix_pair();
+    Handle* const handle = adopt(pair.ours);
+    Probe& write = writing(handle, memory("x"));
+    finish(write);
+    if (i % 2 == 0) {
+      finish_close(handle);
+    } else {
+      proactor().close_detached(*handle);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace baton::conformance
