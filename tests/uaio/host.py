@@ -5,8 +5,8 @@ host.py PROGRAM PRELOAD [--uaio OPTIONS] [--environment NAME=VALUE]... [--no-sys
         [--document FILE] [--check FILE] [CASE...]
 
 Fails when a case fails on ours; the last lines name each such case and its answer. --document
-writes the table between its marks in a page; --check fails when the cases of that page are not those
-of the program.
+writes the table between its marks in a page; --check fails when the cases of that page are not
+those of the program.
 """
 
 import argparse
