@@ -44,7 +44,9 @@ def threads(process):
 
 def run(program, case, folder, preload, options, extra):
     seconds = SECONDS["uaio" if preload else "system"]
-    environment = dict(os.environ, UAIO_TEST_FOLDER=folder)
+    # Half of it for one event within a case: the case tells which before it is ended.
+    environment = dict(os.environ, UAIO_TEST_FOLDER=folder,
+                       UAIO_TEST_SECONDS=str(max(1, int(seconds / 2))))
     environment.pop("UAIO", None)
     environment.update(pair.split("=", 1) for pair in extra)
     if preload:
