@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 
+import answers_shown
+
 
 def run(program, cases, folder, seconds, preload=None, options=None, extra=()):
     environment = dict(os.environ, UAIO_TEST_FOLDER=folder, UAIO_TEST_SECONDS=str(seconds))
@@ -64,7 +66,7 @@ def main():
             columns["libuaio"] = run(arguments.own, cases, folder, 100, None, arguments.uaio,
                                      arguments.environment)
     print(f"{'case':42}" + "".join(f"{name:60}" for name in columns))
-    failures = 0
+    failures = []
     for case, expected in known.items():
         answers = {name: column.get(case, "was not run") for name, column in columns.items()}
         if case.startswith("own_"):
@@ -72,14 +74,14 @@ def main():
                        for name, answer in answers.items()}
         if case in only_system and "libuaio" in answers:
             answers["libuaio"] = "-"  # a name of the system's that libuaio has not
-        print(f"{case:42}" + "".join(f"{answer[:58]:60}" for answer in answers.values()).rstrip())
+        print(f"{case:42}{answers_shown.row(answers.values(), 60)}")
         for name, answer in answers.items():
             if name != "system" and answer not in ("ok", "-"):
-                print(f"FAILED: {case} on {name}: {answer}")
-                failures += 1
+                failures.append(answers_shown.failure(f"{case} on {name}", answer))
         if expected == "fails" and answers.get("system") == "ok":
-            print(f"FAILED: {case} is said to fail on the system's AIO, and does not")
-            failures += 1
+            failures.append(answers_shown.failure(
+                case, "is said to fail on the system's AIO, and does not"))
+    print(*failures, sep="\n")
     sys.exit(1 if failures else 0)
 
 

@@ -4,8 +4,9 @@
 host.py PROGRAM PRELOAD [--uaio OPTIONS] [--environment NAME=VALUE]... [--no-system]
         [--document FILE] [--check FILE] [CASE...]
 
-Fails when a case fails on ours. --document writes the table between its marks in a page;
---check fails when the cases of that page are not those of the program.
+Fails when a case fails on ours; the last lines name each such case and its answer. --document
+writes the table between its marks in a page; --check fails when the cases of that page are not
+those of the program.
 """
 
 import argparse
@@ -17,13 +18,35 @@ import tempfile
 import time
 from pathlib import Path
 
+import answers_shown
+
 MARKS = ("<!-- host suite: begin -->", "<!-- host suite: end -->")
-SECONDS = {"system": 5, "uaio": 60}  # some cases never end on the system's library
+# Some cases never end on the system's library. Ours is waited for as events are in other tests
+# (tests/support/patience.h).
+SECONDS = {"system": 5, "uaio": 60 * float(os.environ.get("BATON_TEST_PATIENCE", 1))}
+
+
+def threads(process):
+    """What the threads of a process that hangs are at: name, state, processor time, where it waits
+    in the kernel."""
+    said = []
+    for task in sorted(Path(f"/proc/{process}/task").iterdir()):
+        try:
+            name, _, rest = (task / "stat").read_text().partition("(")[2].rpartition(") ")
+            fields = rest.split()
+            where = (task / "wchan").read_text().strip("0")
+        except OSError:  # it has ended meanwhile
+            continue
+        seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        said.append(f"{name} {fields[0]} {seconds:.1f} s {where}".rstrip())
+    return ", ".join(said)
 
 
 def run(program, case, folder, preload, options, extra):
     seconds = SECONDS["uaio" if preload else "system"]
-    environment = dict(os.environ, UAIO_TEST_FOLDER=folder)
+    # Half of it for one event within a case: the case tells which before it is ended.
+    environment = dict(os.environ, UAIO_TEST_FOLDER=folder,
+                       UAIO_TEST_SECONDS=str(max(1, int(seconds / 2))))
     environment.pop("UAIO", None)
     environment.update(pair.split("=", 1) for pair in extra)
     if preload:
@@ -35,9 +58,10 @@ def run(program, case, folder, preload, options, extra):
     try:
         output = process.communicate(timeout=seconds)[0]
     except subprocess.TimeoutExpired:
+        where = threads(process.pid)
         os.killpg(process.pid, 9)
         process.communicate()
-        return "hangs"
+        return f"hangs after {seconds:g} s: {where}"
     if process.returncode < 0:
         return f"ends by signal {-process.returncode}"
     lines = output.strip().splitlines()
@@ -45,7 +69,9 @@ def run(program, case, folder, preload, options, extra):
 
 
 def short(answer):
-    if answer == "ok" or answer.startswith(("hangs", "ends by", "skipped")):
+    if answer.startswith("hangs"):
+        return "hangs"
+    if answer == "ok" or answer.startswith(("ends by", "skipped")):
         return answer.split(":")[0]
     return "fails"
 
@@ -99,24 +125,24 @@ def main():
             if not arguments.no_system:
                 answer = run(arguments.program, case, folder, None, None, [])
                 # A second time: the system's own rare faults are not what is shown here.
-                if answer not in ("ok", "hangs"):
+                if short(answer) not in ("ok", "hangs"):
                     answer = run(arguments.program, case, folder, None, None, [])
                 answers["system"][case] = answer
             answers["uaio"][case] = run(arguments.program, case, folder, arguments.preload,
                                         arguments.uaio, arguments.environment)
-            row = " ".join(f"{column.get(case, '-')[:50]:52}" for column in answers.values())
-            print(f"{time.monotonic() - begin:5.1f} s {case:42}{row}".rstrip(), flush=True)
+            row = answers_shown.row([column.get(case, "-") for column in answers.values()], 52)
+            print(f"{time.monotonic() - begin:5.1f} s {case:42}{row}", flush=True)
             if answers["uaio"][case] != "ok" and not answers["uaio"][case].startswith("skipped"):
-                failures.append(case)
+                failures.append(answers_shown.failure(case, answers["uaio"][case]))
     if arguments.document:
         page = arguments.document.read_text()
         before, rest = page.split(MARKS[0])
         after = rest.split(MARKS[1])[1]
         arguments.document.write_text(before + MARKS[0] + "\n" + table(cases, answers) + "\n"
                                       + MARKS[1] + after)
-    print(f"{len(cases)} cases, {len(failures)} fail on ours" + "".join(f"\n  {each}"
-                                                                        for each in failures))
+    print(f"{len(cases)} cases, {len(failures)} fail on ours", *failures, sep="\n")
     sys.exit(1 if failures else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,6 @@
 #include "host.hpp"
 
 #include <sys/wait.h>
-#include <time.h>
 
 #include <string_view>
 
@@ -25,6 +24,11 @@ void skip(const char* why) {
 }
 
 int rounds() { return std::getenv("UAIO_HOST_LONG") != nullptr ? 300 : 40; }
+
+timespec patience() {
+  const char* const given = std::getenv("UAIO_TEST_SECONDS");
+  return {given != nullptr ? std::atoi(given) : 60, 0};
+}
 
 std::string folder() {
   const char* const given = std::getenv("UAIO_TEST_FOLDER");

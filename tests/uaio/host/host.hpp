@@ -6,6 +6,7 @@
 
 #include <aio.h>
 #include <fcntl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -48,6 +49,9 @@ struct Registered {
 
 /// How often a thing is tried: 300 in the long rounds (UAIO_HOST_LONG), else 40.
 int rounds();
+
+/// How long to wait for what must come: UAIO_TEST_SECONDS, or a minute.
+timespec patience();
 
 /// A file without a name, of so many bytes, on a file system that knows O_DIRECT.
 int temporary(int flags = 0, std::size_t size = 0);

@@ -150,7 +150,6 @@ HOST_CASE(fork_storm_from_threads, "fork and exec") {
   }
   for (int i = 0; i < host::rounds(); ++i) {
     CHECK(host::in_child([i] {
-            ::alarm(10);
             // Also children that do no I/O of their own.
             if (i % 4 != 0) return;
             Pipe pipe;
@@ -275,7 +274,7 @@ HOST_CASE(bad_descriptor_is_notified, "answers") {
   read.aio_sigevent.sigev_notify = SIGEV_SIGNAL;
   read.aio_sigevent.sigev_signo = SIGRTMIN;
   CHECK(aio_read(&read) == 0);
-  const timespec patience{3, 0};
+  const timespec patience = host::patience();
   CHECK(::sigtimedwait(&set, nullptr, &patience) == SIGRTMIN);
 }
 HOST_CASE(priority_is_looked_at_first, "answers") {

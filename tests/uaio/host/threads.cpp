@@ -367,7 +367,7 @@ HOST_CASE(no_signal_is_lost_in_a_full_queue, "signals") {
   limit.rlim_cur = limit.rlim_max;
   CHECK(::setrlimit(RLIMIT_SIGPENDING, &limit) == 0);
   unsigned seen = 0;
-  const timespec patience{3, 0};
+  const timespec patience = host::patience();
   for (int i = 0; i < count; ++i) {
     siginfo_t info{};
     CHECK(::sigtimedwait(&set, &info, &patience) == SIGRTMIN);
