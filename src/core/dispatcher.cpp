@@ -84,7 +84,7 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
   while (!ended(me)) {
     check_seats(me);
     run_closures();
-    ledger_.expire(lane_, lane_.timers.empty() ? Deadline::immediately() : ledger_.now());
+    if (BATON_UNLIKELY(!lane_.timers.empty())) ledger_.expire(lane_, ledger_.now());
     if (drained()) runner_.lane_is_quiet(lane_);
     if (ended(me) || (handlers_max != 0 && handlers >= handlers_max)) break;
     // Work that posts itself must not starve I/O, nor must short turns one after the other.
@@ -199,7 +199,7 @@ void Dispatcher::note_length(std::int64_t ns) noexcept {
 std::size_t Dispatcher::run_batch(std::size_t handlers_max) BATON_NO_THREAD_SAFETY_ANALYSIS {
   const std::size_t most = std::min({handlers_max, lane_.completed.size(), TakenBatch::capacity});
   // One is timed: any, for of what comes together the first, or the last, are often of one kind.
-  std::size_t until_timed = (taken_ * 0x9e3779b97f4a7c15U >> 32) % most;
+  std::size_t until_timed = (taken_ * 0x9e3779b97f4a7c15U >> 32) * most >> 32;
   std::int64_t took = -1;
   taken_ += lane_.completed.size();
   batch_.take(lane_.completed);
@@ -734,6 +734,7 @@ void Dispatcher::remove_sleeper(Member& me) noexcept {
 
 // True: the mutex was free meanwhile.
 bool Dispatcher::run_closures() BATON_NO_THREAD_SAFETY_ANALYSIS {
+  if (BATON_LIKELY(lane_.closable == nullptr)) return false;
   bool was_free = false;
   while (Handle* handle = ledger_.next_closable(lane_)) {
     if (ledger_.submit_close(lane_, *handle)) continue;

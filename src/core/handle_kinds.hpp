@@ -3,6 +3,9 @@
 // listener to become a connection.
 #pragma once
 
+#include <array>
+#include <cstddef>
+
 #include "baton/handle.hpp"
 #include "baton/operation.hpp"
 
@@ -28,7 +31,13 @@ namespace baton {
 }
 
 [[nodiscard]] inline bool knows(const Handle& handle, OperationKind kind) noexcept {
-  return operations_of(handle.kind()).has(kind);
+  // Made once: the lists are loops.
+  static constexpr auto known = [] {
+    std::array<OperationKinds, static_cast<std::size_t>(HandleKind::pipe) + 1> all;
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = operations_of(static_cast<HandleKind>(i));
+    return all;
+  }();
+  return known[static_cast<std::size_t>(handle.kind())].has(kind);
 }
 
 }  // namespace baton
