@@ -8,6 +8,7 @@
 #include <string>
 #include <system_error>
 
+#include "baton/version.hpp"
 #include "command.hpp"
 #include "output.hpp"
 #include "printable.hpp"
@@ -41,7 +42,7 @@ std::string sentence_of(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 int wrong_use(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_exit_code() == 0) {  // --help
+  if (error.get_exit_code() == 0) {  // --help, --version
     std::ostringstream text;
     app.exit(error, text, text);
     print_text(text.str());
@@ -55,6 +56,7 @@ int wrong_use(const CLI::App& app, const CLI::ParseError& error) {
 int command(int argc, char** argv) {
   CLI::App app{"Baton: completion-based I/O, from the command line", "baton"};
   app.require_subcommand(1);
+  app.set_version_flag("--version", "baton " + std::string{version()});
   app.get_formatter()->column_width(34);
   Run run;
   add_echo_command(app, run);

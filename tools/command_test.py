@@ -351,6 +351,13 @@ class ConfigurationTest(unittest.TestCase):
         self.assertIn("cannot listen on 127.0.0.1", done.stderr)
 
 
+class VersionTest(unittest.TestCase):
+    def test_is_that_of_the_library(self):
+        done = run("--version")
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stdout, r"\Abaton \d+\.\d+\.\d+\n\Z")
+
+
 class EnginesTest(unittest.TestCase):
     def test_json_has_the_promised_fields(self):
         rows = json.loads(run("engines", "--json").stdout)
