@@ -20,7 +20,7 @@ import org.smartboot.socket.transport.AioSession;
 
 /** smart-socket: messages with their length in front come back as they were. */
 class SmartSocketProgramTest extends ProgramTest {
-  private static final int MESSAGES = 500;
+  private static final int MESSAGES = 100;
   private static final int LARGEST = 50_000;
 
   /** Length, then bytes. */
