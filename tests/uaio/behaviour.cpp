@@ -749,8 +749,8 @@ void nonblocking_streams_answer_again() {
 void appends_keep_their_order() {
   for (const int flags : {0, O_DSYNC}) {
     const int file = temporary(O_APPEND | flags);
-    constexpr int count = 200;
-    std::vector<std::array<char, 4>> texts(count);
+    const int count = flags == 0 ? 200 : 40;  // a disk may need a second for each that is synced
+    std::vector<std::array<char, 4>> texts(static_cast<std::size_t>(count));
     std::vector<aiocb> writes;
     for (int i = 0; i < count; ++i) {
       auto& text = texts[static_cast<std::size_t>(i)];

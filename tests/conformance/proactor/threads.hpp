@@ -32,6 +32,10 @@ inline constexpr int slowness = 10;
 inline constexpr int slowness = 1;
 #endif
 
+/// How often a long test tries: a tenth of it under the sanitizers, and where each operation is
+/// delayed (BATON_TEST_CHAOS).
+inline int tries(int count) { return count / (with_troubles() ? 10 : slowness); }
+
 /// A raw descriptor of the test's own.
 class Peer {
  public:

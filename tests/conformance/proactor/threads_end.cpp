@@ -152,7 +152,7 @@ TEST_P(End, closes_what_it_owns_and_only_that) {
 // too late is seen by the address sanitizer.
 TEST_P(End, of_a_hundred_thousand_operations) {
   use(1);
-  constexpr int cycles = 100'000 / slowness;
+  const int cycles = tries(100'000);
   Stream stream;
   Handle* handle = adopt(stream.ours);
   int completed = 0;

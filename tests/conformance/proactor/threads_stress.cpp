@@ -112,13 +112,16 @@ void post_in_turn(Proactor& proactor, int rounds) {
 TEST_P(Stress, four_threads_and_everything) {
   use(4);
   run(4);
-  constexpr int rounds = 600 / slowness;
+  const int rounds = tries(600);
   std::vector<Peer> sessions;
   for (std::uint32_t i = 0; i < 8; ++i) sessions.push_back(echo(Home{i % 4}));
   std::vector<std::thread> stirring;
   for (const Peer& session : sessions) {
-    stirring.emplace_back([fd = session.get()] {
-      for (unsigned i = 0; i < rounds; ++i) round_trip(fd, 1 + i * 37 % 2'000, i);
+    stirring.emplace_back([fd = session.get(), rounds] {
+      for (int i = 0; i < rounds; ++i) {
+        const auto number = static_cast<unsigned>(i);
+        round_trip(fd, 1 + number * 37 % 2'000, number);
+      }
     });
   }
   stirring.emplace_back([&] { stir_timers(proactor(), 10 * rounds); });
@@ -250,7 +253,7 @@ TEST_P(Stress, a_hundred_thousand_operations_come_and_go) {
   std::size_t ran = 0;
   std::string bytes(100, ' ');
   const std::string data(25, 'x');  // for half of what is read
-  constexpr std::size_t rounds = 1'000;
+  const std::size_t rounds = with_troubles() ? 100 : 1'000;
   for (std::size_t round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < some.size(); ++i) {
       some[i] = std::make_unique<Operation>();
@@ -278,7 +281,7 @@ TEST_P(Stress, a_hundred_thousand_operations_come_and_go) {
 }
 
 TEST_P(Stress, proactors_come_and_go) {
-  for (int i = 0; i < 100 / slowness; ++i) {
+  for (int i = 0; i < tries(100); ++i) {
     use(2);
     run(2);
     Peer session = echo();

@@ -191,7 +191,7 @@ HOST_CASE(descriptors_are_moved_under_requests, "descriptors") {
   }};
   const int file = host::temporary(O_DIRECT, 64U << 10);
   void* const memory = host::aligned();
-  for (int i = 0; i < 20 * host::rounds(); ++i) {
+  for (int i = 0; i < 4 * host::rounds(); ++i) {
     Pipe pipe;
     char byte = 0;
     aiocb stream = host::request(pipe.out(), &byte, 1);
