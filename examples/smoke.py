@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs an example and checks what it does. Bounded in time, exit status 0 if all is well.
 
-usage: smoke.py {tcp|udp|chat|copy|team|simulated|plain|ace_...|files} PROGRAM [ARGUMENT...]
+usage: smoke.py {tcp|udp|chat|copy|team|simulated|plain|activated|ace_...|files} PROGRAM [ARGUMENT...]
 """
 
 import atexit
@@ -150,6 +150,61 @@ def team(program):
         stop_server(process)
 
 
+MODES = ("engine=emulated", "engine=emulated,mode=dedicated", "engine=emulated,wait=select",
+         "engine=emulated,mode=per_thread,threads=2", "engine=io_uring",
+         "engine=io_uring,mode=dedicated", "engine=io_uring,mode=per_thread,threads=2")
+ACCEPT_CALLS = {"x86_64": {"43", "288"}, "aarch64": {"202", "242"}}
+
+
+def activated(program):
+    """Two processes share a blocking listener of their parent's, in every mode."""
+    for how in MODES:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            both = [start_activated(program, listener, how) for _ in range(2)]
+            port = listener.getsockname()[1]
+            # Both see each connection, and one of them is late.
+            for _ in range(50):
+                connection, stream = connect(port)
+                connection.sendall(b"ping")
+                check(stream.read(4) == b"ping", f"{how}: an echo")
+            echoes(port)
+            for process in both:
+                check(not sleeps_in_accept(process.pid), f"{how}: a thread sleeps in accept")
+                stop_server(process)
+    refused(program, status=1)
+    for variables in ({"LISTEN_PID": "1", "LISTEN_FDS": "1"}, {"LISTEN_PID": "self"},
+                      {"LISTEN_PID": "self", "LISTEN_FDS": "1x"}):
+        process = subprocess.run(["bash", "-c", SELF, "bash", program], check=False, text=True,
+                                 env={**os.environ, **variables}, timeout=PATIENCE_S,
+                                 stderr=subprocess.PIPE)
+        check(process.returncode == 1 and "LISTEN_FDS" in process.stderr, f"{variables}: refused")
+
+
+# As systemd does: the process that is named is the one that becomes the server.
+SELF = 'if [ "$LISTEN_PID" = self ]; then export LISTEN_PID=$$; fi; exec "$@"'
+
+
+def start_activated(program, listener, how):
+    script = f"exec 3<&{listener.fileno()}; {SELF}"
+    process = subprocess.Popen(["bash", "-c", script, "bash", program], pass_fds=[listener.fileno()],
+                               env={**os.environ, "LISTEN_PID": "self", "LISTEN_FDS": "1",
+                                    "BATON": how})
+    atexit.register(process.kill)
+    return process
+
+
+def sleeps_in_accept(process):
+    calls = ACCEPT_CALLS.get(os.uname().machine, set())
+    for task in os.listdir(f"/proc/{process}/task"):
+        try:
+            with open(f"/proc/{process}/task/{task}/syscall", encoding="ascii") as file:
+                if file.read().split()[0] in calls:
+                    return True
+        except OSError:  # not for us to see
+            pass
+    return False
+
+
 def simulated(program):
     """Right under every seed; with its bug the seed that shows it is named, and shows it again."""
     plain(program)
@@ -251,7 +306,8 @@ if __name__ == "__main__":
     signal.signal(signal.SIGALRM, give_up)
     signal.alarm(2 * PATIENCE_S)
     check_of = {"tcp": tcp, "udp": udp, "chat": chat, "copy": copy, "team": team,
-                "simulated": simulated, "plain": plain, "ace_command": ace_command,
+                "simulated": simulated, "plain": plain,
+                "activated": activated, "ace_command": ace_command,
                 "ace_preload": ace_preload, "ace_both": ace_both, "files": files}
     check_of[sys.argv[1]](*sys.argv[2:])
     if "ace" not in os.path.basename(sys.argv[2]):  # those have ACE's own command lines

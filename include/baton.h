@@ -100,7 +100,8 @@ enum {
   BATON_BAD_CONFIGURATION = 10017,
   BATON_AFTER_FORK = 10018,
   BATON_WRONG_HANDLE_KIND = 10019,
-  BATON_ALREADY_ADOPTED = 10020
+  BATON_ALREADY_ADOPTED = 10020,
+  BATON_NOT_PREPARED = 10021 /* not of this interface, which prepares */
 };
 
 /* ---- opening and closing --------------------------------------------------------------------- */

@@ -52,6 +52,8 @@ const char* text_of(errc code) noexcept {
       return "a handle of this kind knows no such operation";
     case errc::already_adopted:
       return "another handle has this descriptor: use that one, or adopt a duplicate (dup)";
+    case errc::not_prepared:
+      return "the operation has completed before: prepare it again, then start it";
   }
   return "unknown error of Baton";
 }
@@ -94,6 +96,7 @@ class Category final : public std::error_category {
       case errc::unknown_name:
       case errc::bad_configuration:
       case errc::wrong_handle_kind:
+      case errc::not_prepared:
         return std::errc::invalid_argument;
       case errc::already_adopted:
         return std::errc::file_exists;

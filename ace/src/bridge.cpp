@@ -52,6 +52,7 @@ int errno_of(errc code) noexcept {
       return ETIMEDOUT;
     case errc::operation_in_use:
     case errc::wrong_handle_kind:
+    case errc::not_prepared:
       return EINVAL;
     default:
       return EIO;

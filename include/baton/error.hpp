@@ -37,6 +37,7 @@ enum class errc {
   after_fork = 18,  ///< the proactor was inherited by fork; only reopen and destroy are allowed
   wrong_handle_kind = 19,  ///< a handle of this kind knows no such operation (accept on a stream)
   already_adopted = 20,    ///< another handle of the proactor has this descriptor
+  not_prepared = 21,       ///< start of an operation that has completed and was not prepared anew
 };
 
 /// The category of errc; its name is "baton".

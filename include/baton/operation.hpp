@@ -15,7 +15,8 @@
 //        |                  |                        the result, RESULT_READY)
 //        +--start-----> DEFERRED --cancelled-----------------+
 //        +--post------> POSTED --handler entered--> COMPLETED
-//   COMPLETED --start or post--> as from INITIALIZED (an operation is reusable at once)
+//   COMPLETED --prepare--> INITIALIZED (an operation is reusable at once)
+//   COMPLETED --post-----> as from INITIALIZED
 //
 // An operation is in exactly one collection at a time: deferred (of its processor), started (inside
 // the engine), completed (of the dispatcher).
@@ -258,9 +259,11 @@ class BATON_EXPORT Operation {
 
   // -- what the I/O objects set: the request ------------------------------------------------------
 
-  /// Begins a new request. REQUIRES: not pending. Clears what the last activation left, keeps
-  /// handler, strand, tag; the deadline is kept only if it was set since the last completion.
+  /// Begins a new request: before each start, which is errc::not_prepared otherwise. REQUIRES: not
+  /// pending. Clears what the last activation left, keeps handler, strand, tag; the deadline is
+  /// kept only if it was set since the last completion.
   void prepare(OperationKind kind, Handle* handle, std::uint16_t flags = 0) noexcept {
+    state_.store(OperationState::initialized, std::memory_order_relaxed);
     kind_ = kind;
     handle_.store(handle, std::memory_order_release);
     flags_ = flags;

@@ -182,8 +182,8 @@ class BATON_EXPORT Proactor {
   // -- operations ---------------------------------------------------------------------------------
 
   /// Starts a prepared operation. An error means that nothing was started and no completion comes:
-  /// it is in use, its handle is closed, a limit is reached, the proactor is stopped, or no
-  /// processor takes it. Everything else, EBADF included, is a completion.
+  /// it is in use or not prepared, its handle is closed, a limit is reached, the proactor is
+  /// stopped, or no processor takes it. Everything else, EBADF included, is a completion.
   [[nodiscard]] std::error_code start(Operation& operation) noexcept;
 
   /// Asks for the early end of one activation. REQUIRES: the operation object is alive during the

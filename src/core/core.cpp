@@ -265,7 +265,9 @@ std::error_code Proactor::start_timer(Operation& operation, Deadline when) noexc
 
 std::error_code Proactor::Core::start(Operation& operation) noexcept {
   if (BATON_UNLIKELY(forked())) return errc::after_fork;
-  if (BATON_UNLIKELY(operation.is_pending())) return errc::operation_in_use;
+  if (BATON_UNLIKELY(operation.state() != OperationState::initialized)) {
+    return operation.is_pending() ? errc::operation_in_use : errc::not_prepared;
+  }
   if (operation.kind() == OperationKind::timer) {
     if (BATON_UNLIKELY(refuses_everything())) return errc::stopped;
     LaneLoop* const here = per_thread_ ? LaneLoop::here(ledger_) : nullptr;
@@ -706,7 +708,9 @@ Glance Proactor::Core::glance() const noexcept {
 std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noexcept
     BATON_NO_THREAD_SAFETY_ANALYSIS {
   if (forked()) return errc::after_fork;
-  if (operation.is_pending()) return errc::operation_in_use;
+  if (operation.state() != OperationState::initialized) {
+    return operation.is_pending() ? errc::operation_in_use : errc::not_prepared;
+  }
   if (Access::phase(handle) != Access::Phase::open) return errc::handle_closed;
   // A lane reads them from the mail.
   BATON_ASSERT(operation.kind() == OperationKind::close && operation.handle() == &handle);

@@ -38,6 +38,33 @@ TEST_P(Start, what_is_ready_completes_once_and_later) {
   EXPECT_EQ(write.completions, 3);
 }
 
+// It would complete with the bytes and the error of its last run.
+TEST_P(Start, what_is_not_prepared_again_is_refused) {
+  Pair pair = unix_pair();
+  Handle* const handle = adopt(pair.ours);
+  Probe& timer = plain(OperationKind::timer, nullptr);
+  timer.set_deadline(Deadline::after(1ms, proactor().now()));
+  Probe& write = writing(handle, memory("once"));
+  std::string& into = memory(4);
+  Probe& read = reading(handle, into);
+  send_all(pair.peer.get(), "data");
+  for (Probe* probe : {&timer, &write, &read}) {
+    finish(*probe);
+    EXPECT_EQ(proactor().start(*probe), errc::not_prepared);
+    inside([&] { EXPECT_EQ(proactor().start(*probe), errc::not_prepared); });
+    EXPECT_EQ(probe->state(), OperationState::completed);
+  }
+  EXPECT_EQ(read.bytes(), 4U) << "what it has brought is left";
+  read.prepare(OperationKind::read_stream, handle);
+  read.set_buffer(MutableBuffer{into.data(), into.size()});
+  start(read);
+  EXPECT_EQ(read.bytes(), 0U);
+  send_all(pair.peer.get(), "more");
+  finish(read);
+  EXPECT_EQ(into, "more");
+  EXPECT_EQ(receive(pair.peer.get(), 4), "once");
+}
+
 // A chain that starts the next from the handler of the last neither grows the stack nor nests.
 TEST_P(Start, a_handler_starts_its_own_operation_again) {
   Pair pair = unix_pair();

@@ -10,7 +10,7 @@
 namespace baton {
 namespace {
 
-constexpr int last_errc = static_cast<int>(errc::already_adopted);
+constexpr int last_errc = static_cast<int>(errc::not_prepared);
 
 TEST(Error, EveryCodeHasATextOfItsOwn) {
   std::set<std::string> texts;
@@ -30,6 +30,7 @@ TEST(Error, ValuesArePartOfTheInterface) {
   EXPECT_EQ(static_cast<int>(errc::after_fork), 18);
   EXPECT_EQ(static_cast<int>(errc::wrong_handle_kind), 19);
   EXPECT_EQ(static_cast<int>(errc::already_adopted), 20);
+  EXPECT_EQ(static_cast<int>(errc::not_prepared), 21);
 }
 
 TEST(Error, ComparesWithTheSystemsConditionsWhereOneFits) {

@@ -339,7 +339,7 @@ class FailingCallsTest extends EngineContract {
     expected.forEach(
         (number, type) -> assertEquals(type, Errors.of(calls.real(), number).getClass()));
     // The library's own errors and all of the system's have a text.
-    for (int own = 10001; own <= 10020; own++) {
+    for (int own = 10001; own <= 10021; own++) {
       String text = Errors.text(calls.real(), own);
       assertTrue(text.length() > 5, () -> text);
     }
