@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs an example and checks what it does. Bounded in time, exit status 0 if all is well.
 
-usage: smoke.py {tcp|udp|chat|copy|team|simulated|plain|activated|ace_...|files} PROGRAM [ARGUMENT...]
+usage: smoke.py {tcp|udp|chat|copy|...|plain|activated|ace_...|files} PROGRAM [ARGUMENT...]
 """
 
 import atexit
@@ -186,7 +186,8 @@ SELF = 'if [ "$LISTEN_PID" = self ]; then export LISTEN_PID=$$; fi; exec "$@"'
 
 def start_activated(program, listener, how):
     script = f"exec 3<&{listener.fileno()}; {SELF}"
-    process = subprocess.Popen(["bash", "-c", script, "bash", program], pass_fds=[listener.fileno()],
+    process = subprocess.Popen(["bash", "-c", script, "bash", program],
+                               pass_fds=[listener.fileno()],
                                env={**os.environ, "LISTEN_PID": "self", "LISTEN_FDS": "1",
                                     "BATON": how})
     atexit.register(process.kill)

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <filesystem>
+#include <iterator>
 #include <string>
 
 #include "core/access.hpp"
@@ -30,6 +32,29 @@ TEST_P(System, no_room_is_busy_and_the_next_wait_ends_soon) {
   EXPECT_EQ(driver.wait_once(Deadline::never()), 0U);
   ASSERT_TRUE(driver.complete(write));
   EXPECT_EQ(*write.result(), text.size());
+}
+
+// Nobody tells of what was refused: an engine that counted on it would wait for that at its end,
+// and leave its descriptors behind.
+TEST_P(System, what_was_refused_is_not_expected_any_more) {
+  const auto descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator{"/proc/self/fd"}, {});
+  };
+  const auto before = descriptors();
+  {
+    Driver other{GetParam()};
+    Handle* const file = other.adopt(temporary_file());
+    for (const int error : {EAGAIN, ENOSYS}) {
+      faults().fail(Call::write, error);
+      Operation write;
+      set_file(write, OperationKind::write_file, file, text);
+      EXPECT_EQ(other.start(write), error == EAGAIN ? Submission::busy : Submission::completed);
+      if (error == EAGAIN) {
+        ASSERT_TRUE(other.complete(write));
+      }
+    }
+  }
+  EXPECT_EQ(descriptors(), before);
 }
 
 TEST_P(System, no_room_in_the_middle_is_waited_out) {
