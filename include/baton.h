@@ -414,7 +414,8 @@ BATON_API int baton_wait(baton_proactor* proactor, baton_completion* out, int ma
  * Changes nothing in the other modes, nor when every lane has a thread, nor the second time. 0;
  * ENOMEM; BATON_WRONG_THREAD when another thread keeps a pinned lane; BATON_AFTER_FORK. */
 BATON_API int baton_attach(baton_proactor* proactor);
-/* Undoes it; nothing if the thread is not attached. What is pending goes on. Not in a completion.
+/* Undoes it; nothing if the thread is not attached. What is pending goes on (with profile=pinned it
+ * is cancelled).
  * The end of the thread, and baton_close by this thread, detach it, too; no other thread may be
  * attached when a proactor is closed. */
 BATON_API void baton_detach(baton_proactor* proactor);

@@ -55,8 +55,9 @@ std::string PendingReport::to_string() const {
   if (timers_unseen > 0) text += std::to_string(timers_unseen) + " timers not looked at\n";
   for (const SilentLane& lane : silent) {
     text += "lane " + std::to_string(lane.lane) +
-            (lane.driven ? ": no answer in time, its thread is in a handler\n"
-                         : ": no thread is in run() for it\n");
+            (lane.driven
+                 ? ": no answer in time, its thread is in a handler, or away between two calls\n"
+                 : ": no thread is in run() for it\n");
   }
   return text;
 }

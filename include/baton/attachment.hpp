@@ -20,8 +20,9 @@ class AttachedMember;  // src/core/crew.hpp
 /// handler is in run(): what it starts goes straight to the engine, with the next call at the
 /// latest, and an engine that is bound to the thread stays bound (without an attachment, io_uring
 /// gives its bound ring up at the first return with something in flight). So it owes what a handler
-/// owes: its lane is not served before its next call, nor is what other threads start there. A
-/// drain ends in one of its calls. In the other modes threads keep nothing between calls, and an
+/// owes: its lane is not served before its next call - no timer, no deadline, nor what other
+/// threads start there - and it must not wait for one of its own operations by other means
+/// (Proactor::cancel_wait). In the other modes threads keep nothing between calls, and an
 /// attachment does nothing.
 ///
 /// A thread may be attached to several proactors.
@@ -32,9 +33,10 @@ class BATON_EXPORT Attachment {
   /// pinned lane is kept for another thread, errc::after_fork in a child that has not called
   /// reopen(); and std::bad_alloc.
   explicit Attachment(Proactor& proactor);
-  /// Gives the lane up; what is pending goes on, led by whichever thread comes. REQUIRES: the
-  /// thread that attached, not in a handler; the proactor is alive (checked: its destructor ends
-  /// the program otherwise). In a forked child it does nothing.
+  /// Gives the lane up; what is pending goes on, led by whichever thread comes (with profile=pinned
+  /// it is cancelled, as when a thread leaves run()). REQUIRES: the thread that attached, not in a
+  /// handler; the proactor is alive (checked: its destructor ends the program otherwise). In a
+  /// forked child it does nothing.
   ~Attachment();
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;

@@ -54,7 +54,8 @@ struct BATON_EXPORT PendingReport {
   /// A lane that said nothing in time.
   struct SilentLane {
     std::uint16_t lane = 0;
-    bool driven = false;  ///< false: no thread is in run() for it; true: its thread is in a handler
+    /// False: no thread is in run() for it. True: its thread is in a handler, or attached and away.
+    bool driven = false;
   };
 
   std::vector<PendingOperation> operations;  ///< the oldest first, `shown` at most

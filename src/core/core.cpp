@@ -171,7 +171,7 @@ void Proactor::Core::start_drain_timer() noexcept {
   // Where somebody comes by.
   std::uint32_t lane = current_lane();
   for (std::uint32_t i = 0; per_thread_ && lane >= lanes(); ++i) {
-    if (i == lanes() || loops_[i]->driven()) lane = i % lanes();
+    if (i == lanes() || (loops_[i]->driven() && !loops_[i]->is_away())) lane = i % lanes();
   }
   static_cast<void>(start_timer(drain_timer_, per_thread_ ? lane : 0));
 }

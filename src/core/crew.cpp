@@ -46,11 +46,15 @@ CrewMember::~CrewMember() {
 
 std::size_t Crew::turn(Deadline deadline, std::size_t handlers_max, bool return_after_handlers,
                        bool for_good) {
-  if (LaneLoop* const here = LaneLoop::here(ledger_)) {
-    CrewMember* const member = here->member();
+  if (const LaneLoop::Inside* const here = LaneLoop::innermost(ledger_)) {
+    CrewMember* const member = here->loop->member();
     // In the proactor's destructor there is no crew.
-    if (member == nullptr) return here->turn(deadline, handlers_max, return_after_handlers);
-    if (member->stay != nullptr && member->stay->is_innermost()) {
+    if (member == nullptr) return here->loop->turn(deadline, handlers_max, return_after_handlers);
+    if (member->stay != nullptr && member->stay->is(here)) {
+      struct Call {
+        CrewMember& member;
+        ~Call() { member.crew.go_away(member); }
+      } const call{*member};
       come_again(*member);
       return drive(*member, deadline, handlers_max, return_after_handlers);
     }
@@ -95,6 +99,7 @@ AttachedMember::~AttachedMember() {
 // As one that has just entered: see LaneLoop::enter and stop().
 void Crew::come_again(CrewMember& member) noexcept {
   member.stops = stops_.load(std::memory_order_seq_cst);
+  member.home->set_away(false);
   for_each(member, [](LaneLoop& loop) { loop.forget_stop(); });
 }
 
@@ -161,6 +166,23 @@ void Crew::ask_for_lane() noexcept {
       return;
     }
   }
+}
+
+// Between its calls it keeps no lane but its home, and what it was asked for is left to others, as
+// when a member leaves.
+void Crew::go_away(CrewMember& member) noexcept {
+  if (runner_.forked()) return;
+  member.home->set_clock();
+  member.home->set_away(true);
+  if (member.settled && !member.home->is_asked()) return;
+  member.settled = false;
+  for_each(member, [&](LaneLoop& loop) {
+    if (&loop == member.home) return;
+    member.leads.reset(loop.lane_index());
+    if (loop.claim()) loop.leave(false);
+  });
+  member.home->regroups();
+  if (watching_.load(std::memory_order_seq_cst) == 0) look_round();
 }
 
 // -- leading --------------------------------------------------------------------------------------

@@ -96,6 +96,7 @@ class Crew {
   friend class AttachedMember;
 
   void come_again(CrewMember& member) noexcept;
+  void go_away(CrewMember& member) noexcept;
   bool take_home(Deadline deadline, CrewMember& member);
   LaneLoop* stand_by(Deadline deadline, CrewMember& member) noexcept;
   LaneLoop* take_free(CrewMember& member) noexcept;

@@ -175,19 +175,26 @@ std::uint32_t LaneLoop::started() const noexcept {
   return sum;
 }
 
-LaneLoop::Stay::Stay(LaneLoop& loop) noexcept : link_{&loop, inside_chain()} {
+LaneLoop::Stay::Stay(LaneLoop& loop) noexcept : link_{&loop, inside_chain(), true} {
   set_inside_chain(&link_);
-  loop.be_at_work();
+  loop.set_away(true);
+  loop.set_clock();
 }
 
 LaneLoop::Stay::~Stay() {
-  if (is_innermost()) {
-    set_inside_chain(link_.outer);
+  link_.loop->set_away(false);
+  take_out(link_);
+}
+
+// Others may have come in since, and stay.
+void LaneLoop::take_out(const Inside& link) noexcept {
+  if (BATON_LIKELY(inside_chain() == &link)) {
+    set_inside_chain(link.outer);
     return;
   }
   const Inside* inner = inside_chain();
-  while (inner->outer != &link_) inner = inner->outer;
-  inner->outer = link_.outer;
+  while (inner->outer != &link) inner = inner->outer;
+  inner->outer = link.outer;
 }
 
 bool LaneLoop::Stay::may_end() const noexcept {
@@ -329,14 +336,14 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
   be_at_work();
   struct Leave {
     LaneLoop& loop;
-    const Inside* outer;
+    const Inside& link;
     ~Leave() {
-      set_inside_chain(outer);
-      // Who is still inside may start something, unseen by a drain.
-      if (!loop.mine() && loop.quiet()) loop.be_quiet();
+      take_out(link);
+      // Not from within a handler, which may go on to start something.
+      if (!loop.in_turn() && loop.quiet()) loop.be_quiet();
       if (loop.runner_.forked()) os::thread_locals.straight = &os::nowhere;
     }
-  } const leave{*this, link.outer};
+  } const leave{*this, link};
 
   bool late = false;
   // A turn that ends after its handlers takes what is queued now, not what they queue meanwhile.

@@ -69,6 +69,11 @@ class LaneLoop {
   void forget_stop() noexcept {
     if (ending()) ending_.fetch_and(~stop_asked, std::memory_order_seq_cst);
   }
+  /// Leader that has stayed: it is in one of its calls again, or between two of them.
+  void set_away(bool away) noexcept { away_.store(away, std::memory_order_relaxed); }
+  [[nodiscard]] bool is_away() const noexcept { return away_.load(std::memory_order_relaxed); }
+  /// For the ages of what is started while no handler runs.
+  void set_clock() noexcept { lane_.clock.set(system_.monotonic_coarse_ns()); }
   /// Leader: to regroup, or to stop.
   [[nodiscard]] bool is_asked() const noexcept { return ending(); }
   /// Leader.
@@ -108,8 +113,7 @@ class LaneLoop {
   bool unpin() noexcept;
   /// The innermost lane of this proactor that this thread is inside, or null.
   [[nodiscard]] static LaneLoop* here(const Ledger& ledger) noexcept {
-    const Inside* inside = inside_chain();
-    while (inside != nullptr && &inside->loop->ledger_ != &ledger) inside = inside->outer;
+    const Inside* const inside = innermost(ledger);
     return inside != nullptr ? inside->loop : nullptr;
   }
   /// This thread is inside this lane. Not so in one that it leads besides: there it leaves mail.
@@ -127,17 +131,23 @@ class LaneLoop {
   struct Inside {
     LaneLoop* loop;
     mutable const Inside* outer;
+    bool stays = false;  // of a Stay, no turn
   };
-  /// The thread that leads is inside while this lives, also outside of turn(), as if it were in a
-  /// handler. Several may end in any order.
+  /// This thread's innermost of this proactor's, or null.
+  [[nodiscard]] static const Inside* innermost(const Ledger& ledger) noexcept {
+    const Inside* inside = inside_chain();
+    while (inside != nullptr && &inside->loop->ledger_ != &ledger) inside = inside->outer;
+    return inside;
+  }
+  /// The thread that leads is inside while this lives, also between its turns. Made and ended by
+  /// that thread, in any order with other lanes' turns and stays.
   class Stay {
    public:
     explicit Stay(LaneLoop& loop) noexcept;
     ~Stay();
     Stay(const Stay&) = delete;
     Stay& operator=(const Stay&) = delete;
-    /// The thread is in no handler.
-    [[nodiscard]] bool is_innermost() const noexcept { return inside_chain() == &link_; }
+    [[nodiscard]] bool is(const Inside* link) const noexcept { return link == &link_; }
     /// It is this thread's, which is in no handler that was called in this lane since.
     [[nodiscard]] bool may_end() const noexcept;
 
@@ -238,6 +248,13 @@ class LaneLoop {
   static const Inside* inside_chain() noexcept {
     return static_cast<const Inside*>(os::thread_locals.lane_loops);
   }
+  static void take_out(const Inside& link) noexcept;
+  /// This thread is in one of this lane's turns.
+  [[nodiscard]] bool in_turn() const noexcept {
+    const Inside* inside = inside_chain();
+    while (inside != nullptr && (inside->loop != this || inside->stays)) inside = inside->outer;
+    return inside != nullptr;
+  }
   static void set_inside_chain(const Inside* link) noexcept {
     os::thread_locals.lane_loops = link;
     os::thread_locals.straight =
@@ -318,6 +335,7 @@ class LaneLoop {
   std::atomic<std::uint64_t> owner_{0};  // System::thread_self, perhaps `loaned`; 0: free
   std::atomic<Led> led_{Led::no};
   std::atomic<CrewMember*> member_{nullptr};  // who leads
+  std::atomic<bool> away_{false};
   std::atomic<bool> pinned_{false};
   // Of a lane that nobody leads:
   std::atomic<bool> left_something_{false};  // beside its mail

@@ -1,6 +1,8 @@
 // A thread that is attached: between its calls it keeps its lane, and is treated as in a handler.
 #include <sys/wait.h>
 
+#include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <system_error>
 
@@ -143,22 +145,100 @@ TEST_P(Attached, a_drain_ends_in_one_of_its_calls) {
   EXPECT_EQ(read.bytes(), 1U);
 }
 
-// Between its calls the thread may start something, so the drain is not over.
-TEST_P(Attached, a_drain_does_not_end_between_its_calls) {
-  if (!has_lanes()) return;
+// Two threads that drive in turns, as under a lock of the program's.
+TEST_P(Attached, a_drain_ends_though_no_two_call_at_once) {
+  use(2);
+  std::mutex lock;
+  const auto drive = [&] {
+    const Attachment attached{proactor()};
+    const Deadline end = test::at_last();
+    while (!proactor().stopped() && proactor().now() < end) {
+      const std::lock_guard guard{lock};
+      proactor().poll();
+    }
+    EXPECT_TRUE(proactor().stopped());
+  };
+  proactor().drain(Deadline::never());
+  std::thread other{drive};
+  drive();
+  other.join();
+}
+
+// Its deadline is on a timer, in a lane whose thread waits.
+TEST_P(Attached, the_deadline_of_a_drain_is_kept_while_it_is_away) {
+  if (!has_lanes() || GetParam().profile == "pinned") return;
   use(2);
   const Attachment attached{proactor()};
-  std::atomic<int> posted{0};
-  post([&] { ++posted; }, Notify::strong, Home{0});
-  drive_until([&] { return posted == 1; });
+  proactor().poll();
+  run(1);
+  wait_until_asleep(1);
+  Stream stream;
+  Operation& read = operation();
+  read_byte(adopt(stream.ours, HandleKind::stream_socket, Home{1}), read);
+  std::thread{[&] { proactor().drain(Deadline::after(1ms, proactor().now())); }}.join();
+  wait_until([&] { return read.state() == OperationState::completed; });
+  EXPECT_EQ(read.error(), std::errc::operation_canceled);
+}
+
+// What it has led besides its own, or was asked for, is others' while it is away.
+TEST_P(Attached, it_keeps_no_lane_but_its_own_while_it_is_away) {
+  if (!has_lanes() || GetParam().profile == "pinned") return;
+  use(3);
+  const Attachment attached{proactor()};
+  proactor().poll();
+  run(1);
+  Stream stream;
+  Operation& read = operation();
   std::thread other{[&] {
-    proactor().drain(Deadline::never());
-    proactor().poll();
-    EXPECT_FALSE(proactor().stopped());
+    wait_until_asleep(2);
+    read_byte(adopt(stream.ours, HandleKind::stream_socket, Home{2}), read);
+    post([] {}, Notify::strong, Home{0});
   }};
+  proactor().handle_events();
   other.join();
-  EXPECT_FALSE(proactor().stopped());
-  drive_until([&] { return proactor().stopped(); });
+  send_all(stream.peer.get(), "x", 1);
+  wait_until([&] { return read.state() == OperationState::completed; });
+  EXPECT_EQ(read.bytes(), 1U);
+}
+
+TEST_P(Attached, nor_after_an_exception_or_a_stop) {
+  if (!has_lanes() || GetParam().profile == "pinned") return;
+  for (const bool throws : {true, false}) {
+    use(2);
+    {
+      const Attachment attached{proactor()};
+      post(
+          [&] {
+            if (throws) throw std::runtime_error{"one"};
+            proactor().stop();
+          },
+          Notify::strong, Home{1});
+      if (throws) {
+        EXPECT_THROW(drive_until([] { return false; }), std::runtime_error);
+      } else {
+        drive_until([&] { return proactor().stopped(); });
+        proactor().handle_events();
+        proactor().restart();
+      }
+      Stream stream;
+      Operation& read = operation();
+      read_byte(adopt(stream.ours, HandleKind::stream_socket, Home{1}), read);
+      run(1);
+      send_all(stream.peer.get(), "x", 1);
+      wait_until([&] { return read.state() == OperationState::completed; });
+    }
+    stop();
+    destroy();
+  }
+}
+
+TEST_P(Attached, what_is_started_between_calls_has_its_age) {
+  use(1);
+  const Attachment attached{proactor()};
+  Stream stream;
+  read_byte(adopt(stream.ours), operation());
+  EXPECT_EQ(proactor().pending().operations.size(), 1U);
+  EXPECT_TRUE(proactor().pending(std::chrono::hours{1}).operations.empty());
 }
 
 TEST_P(Attached, its_handlers_may_drive_throw_and_stop) {
@@ -224,12 +304,41 @@ TEST_P(Attached, to_two_proactors_in_any_order) {
     run_until(*other, [&] { return ran == i; });
     serve(session, 2);
   }
+  proactor().stop();
+  EXPECT_EQ(proactor().handle_events(), 0U);
+  proactor().restart();
+  serve(session, 2);
   first.reset();
   ASSERT_FALSE(other->post([&] { ++ran; }));
   run_until(*other, [&] { return ran == 4; });
   second.reset();
   Peer next = echo();  // a pinned lane has ended the first session with the attachment
   serve(next, 2);
+}
+
+TEST_P(Attached, begun_or_ended_in_a_handler_of_another_proactor) {
+  use(1);
+  auto other = open(1);
+  ASSERT_NE(other, nullptr);
+  std::optional<Attachment> attached;
+  for (int i = 0; i < 2; ++i) {
+    bool ran = false;
+    ASSERT_FALSE(other->post([&] {
+      attached.emplace(proactor());
+      ran = true;
+    }));
+    run_until(*other, [&] { return ran; });
+    EXPECT_EQ(attached->has_lane(), has_lanes());
+    Peer session = echo();
+    serve(session, 3);
+    ASSERT_FALSE(other->post([&] {
+      attached.reset();
+      ran = false;
+    }));
+    run_until(*other, [&] { return !ran; });
+    Peer next = echo();  // a pinned lane has ended the first session with the attachment
+    serve(next, 3);
+  }
 }
 
 TEST_P(Attached, in_a_forked_child_nothing_of_it_is_left) {
