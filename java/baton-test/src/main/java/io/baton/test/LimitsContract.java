@@ -232,6 +232,7 @@ public abstract class LimitsContract extends EngineContract {
         load.openDemultiplexor();
         load.aThousandConnectionsToTheByte();
         load.closeDemultiplexor();
+        System.out.println("a thousand connections");
         load.openDemultiplexor();
         load.fullDuplexToTheByte();
         load.closeDemultiplexor();
@@ -251,6 +252,7 @@ public abstract class LimitsContract extends EngineContract {
             .jvmArgument("-Xmx48m")
             .jvmArgument("-XX:MaxDirectMemorySize=64m")
             .start()) {
+      child.line("a thousand connections");
       child.line("passed");
       assertTrue(child.process().waitFor(60, TimeUnit.SECONDS));
       assertEquals(0, child.process().exitValue());
