@@ -36,13 +36,6 @@ import org.junit.jupiter.api.Test;
 public abstract class LimitsContract extends EngineContract {
   private static final int IDLE = 19_000;
 
-  /**
-   * Chooses the engine under test in a program of its own.
-   *
-   * @return as in the property {@code baton}
-   */
-  protected abstract String words();
-
   private ChildJvm.Builder child(Class<?> program) {
     return ChildJvm.of(program).jvmArgument("-Dbaton=" + words());
   }
