@@ -1,10 +1,10 @@
 package io.baton.nativeengine;
 
-import io.baton.DemultiplexorBuilder;
 import io.baton.test.AllocationContract;
 import io.baton.test.BadInputContract;
 import io.baton.test.CancelContract;
 import io.baton.test.DatagramContract;
+import io.baton.test.EngineWords;
 import io.baton.test.FileContract;
 import io.baton.test.HandlerContract;
 import io.baton.test.LimitsContract;
@@ -15,103 +15,39 @@ import io.baton.test.TimeContract;
 import org.junit.jupiter.api.Nested;
 
 /** The engine {@code native} with the C++ engine io_uring keeps the contract. */
+@EngineWords("engine=native,native.engine=io_uring")
 class IoUringTest {
-  private static final String WORDS = "engine=native,native.engine=io_uring";
-
-  private static DemultiplexorBuilder chosen(DemultiplexorBuilder builder) {
-    return builder.engine("native").set("native.engine", "io_uring");
-  }
 
   @Nested
-  class Streams extends StreamContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return chosen(builder);
-    }
-  }
+  class Streams extends StreamContract {}
 
   @Nested
-  class EarlyEnds extends CancelContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return chosen(builder);
-    }
-  }
+  class EarlyEnds extends CancelContract {}
 
   @Nested
-  class Handlers extends HandlerContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return chosen(builder);
-    }
-  }
+  class Handlers extends HandlerContract {}
 
   @Nested
-  class Times extends TimeContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return chosen(builder);
-    }
-  }
+  class Times extends TimeContract {}
 
   @Nested
-  class Datagrams extends DatagramContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return chosen(builder);
-    }
-  }
+  class Datagrams extends DatagramContract {}
 
   @Nested
-  class Files extends FileContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return chosen(builder);
-    }
-  }
+  class Files extends FileContract {}
 
   @Nested
-  class PooledReads extends PooledContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return chosen(builder);
-    }
-  }
+  class PooledReads extends PooledContract {}
 
   @Nested
-  class BadInput extends BadInputContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return chosen(builder);
-    }
-  }
+  class BadInput extends BadInputContract {}
 
   @Nested
-  class Load extends LoadContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return chosen(builder);
-    }
-  }
+  class Load extends LoadContract {}
 
   @Nested
-  class Allocation extends AllocationContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return chosen(builder);
-    }
-  }
+  class Allocation extends AllocationContract {}
 
   @Nested
-  class Limits extends LimitsContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return chosen(builder);
-    }
-
-    @Override
-    protected String words() {
-      return WORDS;
-    }
-  }
+  class Limits extends LimitsContract {}
 }

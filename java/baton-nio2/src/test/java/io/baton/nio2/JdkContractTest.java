@@ -1,8 +1,10 @@
 package io.baton.nio2;
 
 import org.junit.jupiter.api.Nested;
+import org.junit.jupiter.api.Tag;
 
 /** The rules of NIO.2 on the JDK's own provider: every assertion is proved here first. */
+@Tag("jdk")
 class JdkContractTest {
 
   @Nested

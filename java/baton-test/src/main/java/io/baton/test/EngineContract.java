@@ -32,12 +32,30 @@ public abstract class EngineContract {
   protected Demultiplexor demultiplexor;
 
   /**
-   * Chooses the engine under test.
+   * Chooses the engine under test: the one of {@link EngineWords}, unless a test does otherwise.
    *
    * @param builder to change
    * @return the same
    */
-  protected abstract DemultiplexorBuilder choose(DemultiplexorBuilder builder);
+  protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
+    for (String word : words().split(",")) {
+      int end = word.indexOf('=');
+      builder.set(word.substring(0, end), word.substring(end + 1));
+    }
+    return builder;
+  }
+
+  /** The engine under test, as the property {@code baton} has it in a program of its own. */
+  final String words() {
+    Class<?> test = getClass();
+    while (!test.isAnnotationPresent(EngineWords.class)) {
+      test = test.getEnclosingClass();
+      if (test == null) {
+        throw new IllegalStateException(getClass() + " has no EngineWords, nor a class around it");
+      }
+    }
+    return test.getAnnotation(EngineWords.class).value();
+  }
 
   /**
    * Settings with the engine under test.

@@ -36,13 +36,6 @@ import org.junit.jupiter.api.Test;
 public abstract class LimitsContract extends EngineContract {
   private static final int IDLE = 19_000;
 
-  /**
-   * Chooses the engine under test in a program of its own.
-   *
-   * @return as in the property {@code baton}
-   */
-  protected abstract String words();
-
   private ChildJvm.Builder child(Class<?> program) {
     return ChildJvm.of(program).jvmArgument("-Dbaton=" + words());
   }
@@ -232,6 +225,7 @@ public abstract class LimitsContract extends EngineContract {
         load.openDemultiplexor();
         load.aThousandConnectionsToTheByte();
         load.closeDemultiplexor();
+        System.out.println("a thousand connections");
         load.openDemultiplexor();
         load.fullDuplexToTheByte();
         load.closeDemultiplexor();
@@ -251,6 +245,7 @@ public abstract class LimitsContract extends EngineContract {
             .jvmArgument("-Xmx48m")
             .jvmArgument("-XX:MaxDirectMemorySize=64m")
             .start()) {
+      child.line("a thousand connections");
       child.line("passed");
       assertTrue(child.process().waitFor(60, TimeUnit.SECONDS));
       assertEquals(0, child.process().exitValue());

@@ -65,7 +65,7 @@ public abstract class LoadContract extends EngineContract {
 
   /** Sends messages of its own pattern and compares what comes back. */
   private static final class Client implements AsynchHandler {
-    private static final int MESSAGES = 20;
+    private static final int MESSAGES = 5;
 
     private final SplittableRandom pattern;
     private final CountDownLatch done;

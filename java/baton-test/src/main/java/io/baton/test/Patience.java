@@ -63,17 +63,22 @@ public final class Patience {
   }
 
   /**
-   * Waits for a latch.
+   * Waits for a latch. The patience begins again while the latch moves: what gets little of a busy
+   * machine is slow, and what is lost stands still.
    *
-   * @param latch to reach 0 in time
+   * @param latch to reach 0
    * @param what is waited for
    */
   public static void await(CountDownLatch latch, String what) {
     try {
-      if (!latch.await(PATIENCE.toMillis(), TimeUnit.MILLISECONDS)) {
-        throw new AssertionError(
-            "did not come within " + PATIENCE + ": " + what + ", " + latch.getCount() + " left");
-      }
+      long left;
+      do {
+        left = latch.getCount();
+        if (latch.await(PATIENCE.toMillis(), TimeUnit.MILLISECONDS)) {
+          return;
+        }
+      } while (latch.getCount() < left);
+      throw new AssertionError("stood still for " + PATIENCE + ": " + what + ", " + left + " left");
     } catch (InterruptedException e) {
       throw new AssertionError("interrupted while waiting for " + what, e);
     }

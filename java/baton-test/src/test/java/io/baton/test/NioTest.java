@@ -1,104 +1,41 @@
 package io.baton.test;
 
-import io.baton.DemultiplexorBuilder;
 import org.junit.jupiter.api.Nested;
 
 /** The engine {@code nio} keeps the contract. */
+@EngineWords("engine=nio")
 class NioTest {
-  private static DemultiplexorBuilder nio(DemultiplexorBuilder builder) {
-    return builder.engine("nio");
-  }
 
   @Nested
-  class Streams extends StreamContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return nio(builder);
-    }
-  }
+  class Streams extends StreamContract {}
 
   @Nested
-  class EarlyEnds extends CancelContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return nio(builder);
-    }
-  }
+  class EarlyEnds extends CancelContract {}
 
   @Nested
-  class Handlers extends HandlerContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return nio(builder);
-    }
-  }
+  class Handlers extends HandlerContract {}
 
   @Nested
-  class Times extends TimeContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return nio(builder);
-    }
-  }
+  class Times extends TimeContract {}
 
   @Nested
-  class Datagrams extends DatagramContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return nio(builder);
-    }
-  }
+  class Datagrams extends DatagramContract {}
 
   @Nested
-  class Files extends FileContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return nio(builder);
-    }
-  }
+  class Files extends FileContract {}
 
   @Nested
-  class PooledReads extends PooledContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return nio(builder);
-    }
-  }
+  class PooledReads extends PooledContract {}
 
   @Nested
-  class BadInput extends BadInputContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return nio(builder);
-    }
-  }
+  class BadInput extends BadInputContract {}
 
   @Nested
-  class Load extends LoadContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return nio(builder);
-    }
-  }
+  class Load extends LoadContract {}
 
   @Nested
-  class Allocation extends AllocationContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return nio(builder);
-    }
-  }
+  class Allocation extends AllocationContract {}
 
   @Nested
-  class Limits extends LimitsContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return nio(builder);
-    }
-
-    @Override
-    protected String words() {
-      return "engine=nio";
-    }
-  }
+  class Limits extends LimitsContract {}
 }

@@ -1,83 +1,35 @@
 package io.baton.test;
 
-import io.baton.DemultiplexorBuilder;
 import org.junit.jupiter.api.Nested;
 
 /** A user's own engine, found by its provider, keeps the contract, too (J-04). */
+@EngineWords("engine=own")
 class OwnTest {
-  private static DemultiplexorBuilder own(DemultiplexorBuilder builder) {
-    return builder.engine("own");
-  }
 
   @Nested
-  class Streams extends StreamContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return own(builder);
-    }
-  }
+  class Streams extends StreamContract {}
 
   @Nested
-  class EarlyEnds extends CancelContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return own(builder);
-    }
-  }
+  class EarlyEnds extends CancelContract {}
 
   @Nested
-  class Handlers extends HandlerContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return own(builder);
-    }
-  }
+  class Handlers extends HandlerContract {}
 
   @Nested
-  class Times extends TimeContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return own(builder);
-    }
-  }
+  class Times extends TimeContract {}
 
   @Nested
-  class Datagrams extends DatagramContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return own(builder);
-    }
-  }
+  class Datagrams extends DatagramContract {}
 
   @Nested
-  class Files extends FileContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return own(builder);
-    }
-  }
+  class Files extends FileContract {}
 
   @Nested
-  class PooledReads extends PooledContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return own(builder);
-    }
-  }
+  class PooledReads extends PooledContract {}
 
   @Nested
-  class BadInput extends BadInputContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return own(builder);
-    }
-  }
+  class BadInput extends BadInputContract {}
 
   @Nested
-  class Load extends LoadContract {
-    @Override
-    protected DemultiplexorBuilder choose(DemultiplexorBuilder builder) {
-      return own(builder);
-    }
-  }
+  class Load extends LoadContract {}
 }
