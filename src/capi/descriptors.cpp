@@ -22,11 +22,15 @@ constexpr int number(HandleKind kind) { return static_cast<int>(kind) + 1; }
 static_assert(BATON_STREAM_SOCKET == number(HandleKind::stream_socket));
 static_assert(BATON_PIPE == number(HandleKind::pipe));
 
-/// ENOMEM: there was no memory for the name; what is owned is closed.
+/// ENOMEM, for the number or its name: what is owned is closed.
 int adopt(baton_proactor& self, int descriptor, HandleKind kind, Ownership ownership, Home home,
           baton_handle& out) noexcept {
   const auto handle = self.proactor.adopt(descriptor, kind, ownership, home);
-  if (!handle) return code_of(handle.error());
+  if (!handle) {
+    const int error = code_of(handle.error());
+    if (error == ENOMEM && ownership == Ownership::owned) self.system.close(descriptor);
+    return error;
+  }
   out = self.handles.add(**handle);
   if (out != 0) return 0;
   self.proactor.close_detached(**handle);

@@ -127,6 +127,7 @@ TEST_P(End, survives_handlers_that_stop_drain_and_restart_it) {
       proactor.stop();
       proactor.drain(Deadline::never());
       proactor.restart();
+      self.prepare(OperationKind::read_stream, self.handle());
       EXPECT_EQ(proactor.start(self), errc::stopped);
     });
     read_byte(adopt(stream.ours), read);
