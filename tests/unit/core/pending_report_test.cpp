@@ -45,7 +45,7 @@ TEST(PendingReport, SaysWhatIsKnownAndNoMore) {
   EXPECT_EQ(text.substr(second),
             "\n0.000 s timer started lane=0 bytes=0 tag=0\n"
             "9 timers not looked at\n"
-            "lane 1: no answer in time, its thread is in a handler\n"
+            "lane 1: no answer in time, its thread is in a handler, or away between two calls\n"
             "lane 3: no thread is in run() for it\n");
 }
 
