@@ -342,6 +342,11 @@ TEST_P(Attached, begun_or_ended_in_a_handler_of_another_proactor) {
 }
 
 TEST_P(Attached, in_a_forked_child_nothing_of_it_is_left) {
+#ifdef __SANITIZE_THREAD__
+  if (mode() == Mode::dedicated) {
+    GTEST_SKIP() << "the thread sanitizer ends children that start threads";
+  }
+#endif
   use(1);
   auto attached = std::make_unique<Attachment>(proactor());
   Peer session = echo();
