@@ -24,11 +24,9 @@ auto find(const baton_proactor* proactor) {
 
 }  // namespace
 
-bool baton::capi::detach(const baton_proactor& proactor) noexcept {
+void baton::capi::detach(const baton_proactor& proactor) noexcept {
   const auto found = find(&proactor);
-  if (found == attached.end()) return false;
-  attached.erase(found);
-  return true;
+  if (found != attached.end()) attached.erase(found);
 }
 
 int baton_attach(baton_proactor* proactor) {

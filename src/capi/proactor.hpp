@@ -66,8 +66,8 @@ class Inside {
   [[nodiscard]] static bool now() noexcept;
 };
 
-/// This thread is not attached any more; false: it was not.
-bool detach(const baton_proactor& proactor) noexcept;
+/// This thread is not attached any more, if it was.
+void detach(const baton_proactor& proactor) noexcept;
 
 /// The completion function of every slot's operation: its context is the baton_proactor.
 void deliver(Operation& operation);

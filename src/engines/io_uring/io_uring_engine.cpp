@@ -599,8 +599,8 @@ void IoUringEngine::send_cancel(Operation& operation) noexcept {
 
 // The target's completion tells the rest. But the kernel does not find (ENOENT) a request that is
 // on its way from one of its lists to the next: a blocking connect to a UNIX listener whose backlog
-// is full is retried as task work before a worker of the kernel has it. That of a request that is
-// complete comes before the answer, so whatever is still in the kernel was missed.
+// is full is retried as task work before a worker of the kernel has it. A target that was complete
+// has told so before this answer comes, so one that is still in the kernel was missed.
 void IoUringEngine::settle_cancel(abi::Cqe completion) noexcept {
   if (completion.result != -ENOENT) return;
   const Request* const request = requests_.find(static_cast<std::uint32_t>(completion.user_data));
