@@ -27,7 +27,7 @@ import sys
 PARTS = {
     "src/ (all)": (r"src/", 95, 90, None),
     "dispatcher and lanes": (
-        r"src/core/(dispatcher|lane|kept_lane|runner|taken_batch|merged_wait|sleep_word|mailbox)",
+        r"src/core/(dispatcher|starter|lane|kept_lane|runner|merged_wait|sleep_word|mailbox)",
         None, None, 100),
     "state machine": (r"src/core/(access|ledger)\.|include/baton/operation\.hpp", None, None, 100),
 }

@@ -169,25 +169,11 @@ class BATON_EXPORT Engine {
   virtual std::error_code attach(Handle&) noexcept { return {}; }
   virtual void detach(Handle&) noexcept {}
 
-  virtual Submission submit(Operation& operation) noexcept = 0;
-  /// Optional, a shorter way for the usual: submit() of a read_stream and of a write_stream of one
-  /// buffer, not internal, not read_until, that nobody has asked to cancel, by the one thread that
-  /// touches the engine (EngineOptions::concurrent false). `record` is what handle_record() has
-  /// answered for the handle. (Cold, so that no compiler takes these for the likely ones.)
-  [[gnu::cold]] virtual Submission submit_read(Operation& operation, void* record) noexcept {
-    static_cast<void>(record);
-    return submit(operation);
-  }
-  [[gnu::cold]] virtual Submission submit_write(Operation& operation, void* record) noexcept {
-    static_cast<void>(record);
-    return submit(operation);
-  }
-  /// The same for read_datagram and write_datagram.
-  [[gnu::cold]] virtual Submission submit_datagram(Operation& operation, void* record) noexcept {
-    static_cast<void>(record);
-    return submit(operation);
-  }
-  /// The engine's own record of an attached handle, of use until detach; null if it has none.
+  /// `record`: what handle_record() has answered since the handle was attached; or null, where the
+  /// caller does not have it at hand. REQUIRES: the handle is attached, but for a close.
+  virtual Submission submit(Operation& operation, void* record) noexcept = 0;
+  /// The engine's own record of an attached handle, valid until detach, so that submit need not
+  /// look for it; null if it has none.
   [[nodiscard]] virtual void* handle_record(const Handle&) noexcept { return nullptr; }
   /// Hands what was submitted so far to the kernel, for starts from a thread that will not wait
   /// next.

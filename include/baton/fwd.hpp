@@ -16,6 +16,7 @@ class Proactor;
 class Attachment;
 class Log;
 struct Config;
+struct Lane;       // src/core/lane.hpp
 struct TimerSlot;  // src/core/timer_wheel.hpp
 struct ProcessorConfig;
 struct SignalMask;  // the system's signal set: signal_mask.hpp

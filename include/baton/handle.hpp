@@ -93,14 +93,14 @@ class Handle {
   std::uint16_t attached_ = 0;                           // bit per processor of the team
   std::uint32_t pending_ = 0;  // operations from start until their handler has returned
   std::atomic<std::uint32_t> returned_{0};  // per_thread mode: see below
-  // per_thread mode: the lane loop that may start streams or datagrams on it straight, or null; see
-  // core/lane_loop.hpp.
-  std::atomic<const void*> straight_{nullptr};
+  // Its lane, while simple requests may go to that lane's Route without further questions; or null.
+  // See core/starter.hpp.
+  std::atomic<Lane*> route_{nullptr};
   Operation* closing_ = nullptr;     // the close operation that waits for pending_ == 0, if any
   Operation* operations_ = nullptr;  // head of the list of its pending operations
   union {
     Handle* next_ = nullptr;  // free list, or a list of handles to detach or to close
-    void* record_;            // while straight_ is set: its engine's
+    void* record_;            // while route_ is set: its engine's
   };
 
   // What other threads ask of the lane (src/core/lane.hpp), in per_thread mode; besides, returned_

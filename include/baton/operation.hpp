@@ -367,7 +367,7 @@ class BATON_EXPORT Operation {
   CompletionFunction completion_ = nullptr;
   alignas(void*) std::byte inline_handler_[limits::inline_handler_size]{};
   Strand* strand_ = nullptr;
-  // These three are one word for OperationAccess::is_usual.
+  // These three are one word for OperationAccess::is_simple.
   std::atomic<OperationState> state_{OperationState::initialized};
   OperationKind kind_ = OperationKind::user;
   std::uint16_t flags_ = 0;

@@ -21,9 +21,9 @@ class OperationAccess {
     deadline_hit = 1U << 0,  ///< its deadline passed: the cancellation becomes errc::timed_out
     timer_armed = 1U << 1,   ///< it stands in a timer queue
     listed = 1U << 2,        ///< it stands in its handle's list, and counts as pending there
-    direct = 1U << 3,        ///< started straight; it has no strand and is not from the cache
+    direct = 1U << 3,        ///< a simple one; it has no strand and is not from the cache
     timer_near = 1U << 4,    ///< and there before all that the wheel has
-    plain = 1U << 5,         ///< posted straight, or a timer: its handler is entered, and no more
+    plain = 1U << 5,         ///< posted, or a timer: its handler is entered, and no more
     timer_next = 1U << 6,    ///< in a timer queue, among those that it has sorted
   };
 
@@ -34,35 +34,35 @@ class OperationAccess {
   /// Prepared, a read or a write of a stream, of one buffer, by a user, without one of the flags
   /// `besides`: by one look at one word. Of pooled reads and deadlines it says nothing.
   template <std::uint16_t besides = 0>
-  [[gnu::always_inline]] static bool is_usual(const Operation& operation) noexcept {
+  [[gnu::always_inline]] static bool is_simple(const Operation& operation) noexcept {
     static_assert(static_cast<int>(OperationKind::read_stream) == 0 &&
                   static_cast<int>(OperationKind::write_stream) == 1);
     constexpr auto unusual =
-        std::bit_cast<std::uint32_t>(Word{not_prepared, 0xfe, usual_without | besides});
+        std::bit_cast<std::uint32_t>(Word{not_prepared, 0xfe, simple_without | besides});
     return (word_of(operation) & unusual) == 0;
   }
   /// The same of a datagram.
-  [[gnu::always_inline]] static bool is_usual_datagram(const Operation& operation) noexcept {
+  [[gnu::always_inline]] static bool is_simple_datagram(const Operation& operation) noexcept {
     constexpr auto kind = static_cast<std::uint8_t>(OperationKind::read_datagram);
     static_assert(kind % 2 == 0 && static_cast<int>(OperationKind::write_datagram) == kind + 1);
     constexpr auto looked_at =
-        std::bit_cast<std::uint32_t>(Word{not_prepared, 0xfe, usual_without});
+        std::bit_cast<std::uint32_t>(Word{not_prepared, 0xfe, simple_without});
     return (word_of(operation) & looked_at) == std::bit_cast<std::uint32_t>(Word{0, kind, 0});
   }
   /// At rest, posted work by a user, not from the cache.
-  [[gnu::always_inline]] static bool is_usual_post(const Operation& operation) noexcept {
+  [[gnu::always_inline]] static bool is_simple_post(const Operation& operation) noexcept {
     constexpr auto kind = static_cast<std::uint8_t>(OperationKind::user);
     constexpr auto looked_at = std::bit_cast<std::uint32_t>(
         Word{Operation::pending_bit, 0xff, Operation::internal | Operation::cached});
     return (word_of(operation) & looked_at) == std::bit_cast<std::uint32_t>(Word{0, kind, 0});
   }
 
-  /// For a timer that starts straight. REQUIRES: at rest.
+  /// For a timer. REQUIRES: at rest.
   static void activate_timer(Operation& operation, std::uint16_t lane) noexcept {
     set_processor(operation, lane);  // for cancel
-    activate_straight(operation);
+    activate_simple(operation);
     operation.core_flags_ = 0;
-    set_state_straight(operation, OperationState::started);
+    set_state(operation, OperationState::started);
   }
 
   /// A new activation: from rest to `to` (started, deferred or posted). REQUIRES: at rest.
@@ -77,20 +77,20 @@ class OperationAccess {
     operation.core_flags_ = 0;
     operation.state_.store(to, std::memory_order_release);
   }
-  /// The same for one that starts straight: still at rest, and without flags. Its state may come
+  /// The same for a simple one: still at rest, and without flags. Its state may come
   /// when the engine has answered; until then nobody but this thread looks. REQUIRES: at rest.
-  static void activate_straight(Operation& operation) noexcept {
+  static void activate_simple(Operation& operation) noexcept {
     operation.cancel_wanted_.store(0, std::memory_order_relaxed);
     operation.activation_.store(operation.activation_.load(std::memory_order_relaxed) + 1,
                                 std::memory_order_relaxed);
   }
-  /// The same for one that is posted straight. REQUIRES: is_usual_post().
+  /// The same for a post. REQUIRES: is_simple_post().
   static void activate_post(Operation& operation) noexcept {
-    activate_straight(operation);
+    activate_simple(operation);
     operation.core_flags_ = plain;
     operation.state_.store(OperationState::posted, std::memory_order_release);
   }
-  static void set_state_straight(Operation& operation, OperationState state) noexcept {
+  static void set_state(Operation& operation, OperationState state) noexcept {
     operation.state_.store(state, std::memory_order_release);
   }
   /// Of a pending operation, too: its owner has taken it out of the timer queue.
@@ -221,8 +221,8 @@ class OperationAccess {
   static Operation* first(Handle& handle) noexcept { return handle.operations_; }
   static Operation* after(Operation& operation) noexcept { return operation.sibling_next_; }
   static Handle*& next(Handle& handle) noexcept { return handle.next_; }
-  static std::atomic<const void*>& straight(Handle& handle) noexcept { return handle.straight_; }
-  /// While straight() is set: Engine::handle_record.
+  static std::atomic<Lane*>& route(Handle& handle) noexcept { return handle.route_; }
+  /// While route() is set: Engine::handle_record.
   static void*& record(Handle& handle) noexcept { return handle.record_; }
   static std::atomic<std::uint64_t>& asked(Handle& handle) noexcept { return handle.asked_; }
   static std::atomic<std::uint32_t>& returned(Handle& handle) noexcept { return handle.returned_; }
@@ -266,7 +266,7 @@ class OperationAccess {
   /// The bits of every state but initialized.
   static constexpr std::uint8_t not_prepared =
       Operation::pending_bit | static_cast<std::uint8_t>(OperationState::completed);
-  static constexpr std::uint16_t usual_without =
+  static constexpr std::uint16_t simple_without =
       Operation::vectored | Operation::until | Operation::internal;
 
   [[gnu::always_inline]] static std::uint32_t word_of(const Operation& operation) noexcept {

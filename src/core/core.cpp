@@ -51,6 +51,7 @@ Proactor::Core::Core(Config configuration, const os::System& system, std::uint32
   dispatcher_ =
       std::make_unique<Dispatcher>(ledger_, per_thread_ ? between_lanes_ : *first_lane_, *this,
                                    std::chrono::microseconds{config.understudy_look_us});
+  starter_ = std::make_unique<Starter>(ledger_, per_thread_ ? nullptr : dispatcher_.get());
 }
 
 Proactor::Core::~Core() {
@@ -75,7 +76,7 @@ void Proactor::Core::add(std::unique_ptr<Engine> engine, const ProcessorConfig& 
 }
 
 int Proactor::Core::start_threads() {
-  for (const auto& loop : loops_) loop->find_straight_way();
+  for (const auto& lane : lanes_) starter_->find_route(*lane);
   return per_thread_ ? dispatcher_->start_threads(deliver_to_lanes, this)
                      : dispatcher_->start_threads(nullptr, nullptr);
 }
@@ -99,7 +100,9 @@ std::unique_ptr<AttachedMember> Proactor::Core::attach() {
 void Proactor::Core::refuse(Refusing what) noexcept {
   // seq_cst: a drain then looks who leads, and who comes to lead looks here.
   ledger_.refusing.store(what, std::memory_order_seq_cst);
-  for (const auto& loop : loops_) loop->call_attention();
+  // A lane's thread takes it back when there is nothing refused; a shared lane has nobody to do so.
+  const bool attention = per_thread_ || what != Refusing::nothing;
+  for (const auto& lane : lanes_) lane->attention.store(attention, std::memory_order_release);
 }
 
 void Proactor::Core::stop() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
@@ -249,9 +252,9 @@ std::error_code Proactor::Core::check(const Operation& operation) const noexcept
   return {};
 }
 
-// Here, where the straight way can be seen through.
+// Here, where the road of simple requests can be seen through.
 std::error_code Proactor::start(Operation& operation) noexcept {
-  const std::error_code* const done = LaneLoop::start_straight(operation);
+  const std::error_code* const done = Starter::start_simple(operation);
   return BATON_LIKELY(done != nullptr) ? *done : core_->start(operation);
 }
 
@@ -259,7 +262,7 @@ std::error_code Proactor::start_timer(Operation& operation, Deadline when) noexc
   if (BATON_UNLIKELY(operation.is_pending())) return errc::operation_in_use;
   operation.prepare(OperationKind::timer, nullptr);
   operation.set_deadline(when);
-  const std::error_code* const done = LaneLoop::start_timer_straight(core_->ledger(), operation);
+  const std::error_code* const done = Starter::start_simple_timer(core_->ledger(), operation);
   return BATON_LIKELY(done != nullptr) ? *done : core_->start(operation);
 }
 
@@ -271,90 +274,26 @@ std::error_code Proactor::Core::start(Operation& operation) noexcept {
   if (operation.kind() == OperationKind::timer) {
     if (BATON_UNLIKELY(refuses_everything())) return errc::stopped;
     LaneLoop* const here = per_thread_ ? LaneLoop::here(ledger_) : nullptr;
-    if (here == nullptr) return start_timer(operation, home_of(Home{}));
-    here->start_timer(operation);
-    return success_;
+    return start_timer(operation, here != nullptr ? here->lane_index() : home_of(Home{}));
   }
   if (operation.kind() == OperationKind::close && operation.handle() != nullptr) {
     return close(*operation.handle(), operation);
   }
   if (const std::error_code error = check(operation)) return error;
-  return per_thread_ ? start_in_lane(operation) : start_shared(operation);
+  return start_on_handle(operation);
 }
 
-std::error_code Proactor::Core::start_shared(Operation& operation) noexcept
-    BATON_NO_THREAD_SAFETY_ANALYSIS {
-  Lane& lane = *first_lane_;
-  Processor* processor = ledger_.route(lane, operation.kind(), *operation.handle());
+std::error_code Proactor::Core::start_on_handle(Operation& operation) noexcept {
+  const Handle& handle = *operation.handle();
+  Lane& lane = *lanes_[Access::lane(handle)];
+  Processor* const processor = ledger_.route(lane, operation.kind(), handle);
   if (processor == nullptr) return errc::not_supported;
-
-  std::error_code error;
-  ledger_.mutex.lock(system_);
-  set_clock_from_outside();
-  const bool may_submit = processor->start_any || Dispatcher::leads(*processor);
-  const Deadline deadline = operation.deadline();
-  const Admission admission = ledger_.admit(lane, *processor, operation, may_submit, error);
-  if (admission != Admission::refused) {
-    if (!deadline.is_never()) dispatcher_->timer_added(deadline);
-    // Room there was, so it waits for the leader: who has to be told.
-    if (admission == Admission::deferred && !may_submit) {
-      dispatcher_->interrupt_leader(*processor);
-    }
-    dispatcher_->look_round_after_start();
+  LaneLoop* const loop = per_thread_ ? loops_[lane.index].get() : nullptr;
+  if (loop == nullptr || loop->mine()) {
+    if (loop != nullptr) loop->take_mail();  // what was started before comes before
+    return starter_->start(lane, *processor, operation, false);
   }
-  if (admission != Admission::submit) {
-    ledger_.mutex.unlock(system_);
-    return error;
-  }
-  BATON_PROBE2(operation_submit, &operation, processor->index);
-  Submission answer{};
-  if (BATON_LIKELY(processor->start_any)) {
-    ledger_.mutex.unlock(system_);
-    answer = processor->engine->submit(operation);
-  } else {
-    // By its leader only, and outside of a wait. In a handler that takes long it can lose the seat
-    // to a thread that waits next, whenever the mutex is free.
-    answer = processor->engine->submit(operation);
-    ledger_.mutex.unlock(system_);
-  }
-  after_submit(*processor, operation, answer);
-  return error;
-}
-
-// Loops keep the clock while they run handlers; nobody may have run one for hours.
-void Proactor::Core::set_clock_from_outside() noexcept {
-  if (!dispatcher_->inside()) first_lane_->clock.set(system_.monotonic_coarse_ns());
-}
-
-// Unless the answer is pending, the operation came back; a pending one may be gone already.
-void Proactor::Core::after_submit(Processor& processor, Operation& operation,
-                                  Submission answer) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
-  if (answer == Submission::pending) {
-    if (Dispatcher::leads(processor)) return;  // this thread waits next, and flushes then
-    processor.engine->flush();
-    if (processor.info.start_interrupts_leader &&
-        processor.seat.state.load(std::memory_order_seq_cst) == SeatState::waiting) {
-      processor.engine->interrupt();
-    }
-    return;
-  }
-  ledger_.mutex.lock(system_);
-  ledger_.submitted(*first_lane_, processor, operation, answer);
-  if (answer == Submission::busy) dispatcher_->interrupt_leader(processor);
-  dispatcher_->look_round_after_start();
-  ledger_.mutex.unlock(system_);
-}
-
-std::error_code Proactor::Core::start_in_lane(Operation& operation) noexcept {
-  LaneLoop& loop = *loops_[Access::lane(*operation.handle())];
-  Lane& lane = loop.lane();
-  Processor* processor = ledger_.route(lane, operation.kind(), *operation.handle());
-  if (processor == nullptr) return errc::not_supported;
-  if (loop.mine()) {
-    loop.take_mail();  // what was started before comes before
-    return loop.start(*processor, operation);
-  }
-  if (Access::phase(*operation.handle()) != Access::Phase::open) return errc::handle_closed;
+  if (Access::phase(handle) != Access::Phase::open) return errc::handle_closed;
   // Whoever starts at the same time may overtake this look; then the lane's thread refuses, by a
   // completion.
   if (lane.mailed.load(std::memory_order_relaxed) + processor->outstanding_now() >=
@@ -363,37 +302,24 @@ std::error_code Proactor::Core::start_in_lane(Operation& operation) noexcept {
     return errc::limit_reached;
   }
   Access::activate(operation, OperationState::started);
-  loop.mail(operation);
+  loop->mail(operation);
   return {};
 }
 
-std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t lane) noexcept
-    BATON_NO_THREAD_SAFETY_ANALYSIS {
-  if (per_thread_) {
-    LaneLoop& loop = *loops_[lane];
-    if (loop.mine()) {
-      loop.start_timer(operation);
-    } else {
-      Access::set_processor(operation, loop.lane_index());  // for cancel
-      Access::activate(operation, OperationState::started);
-      loop.mail(operation);
-    }
-    return success_;
-  }
-  Access::set_processor(operation, static_cast<std::uint16_t>(lane));
+std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t lane) noexcept {
+  Access::set_processor(operation, static_cast<std::uint16_t>(lane));  // for cancel
   Access::activate(operation, OperationState::started);
-  const Deadline deadline = operation.deadline();
-  const os::LockGuard lock{ledger_.mutex, system_};
-  set_clock_from_outside();
-  ledger_.start_timer(*first_lane_, operation);
-  if (ledger_.drain_is_over()) ledger_.cancel(*first_lane_, operation);
-  dispatcher_->timer_added(deadline);
+  if (per_thread_ && !loops_[lane]->mine()) {
+    loops_[lane]->mail(operation);
+  } else {
+    starter_->start_timer(*lanes_[lane], operation);
+  }
   return success_;
 }
 
 std::error_code Proactor::post(Operation& operation, Notify level, Home home) noexcept {
   const std::error_code* const done = home.lane == Home::here_or_next
-                                          ? LaneLoop::post_straight(core_->ledger(), operation)
+                                          ? Starter::post_simple(core_->ledger(), operation)
                                           : nullptr;
   return BATON_LIKELY(done != nullptr) ? *done : core_->post(operation, level, home);
 }
@@ -407,36 +333,19 @@ std::error_code Proactor::Core::post(Operation& operation, Notify level, Home ho
     operation.prepare(OperationKind::user, nullptr, operation.flags() & Operation::cached);
   }
   Access::activate(operation, OperationState::posted);
-  if (!per_thread_) return post_to_queue(operation, level);
+  if (!per_thread_) {
+    starter_->post(*first_lane_, operation, level);
+    return success_;
+  }
   LaneLoop* const here = LaneLoop::here(ledger_);
   if (operation.strand() != nullptr && home.lane == Home::here_or_next) {
     // One queue keeps their order. (Another proactor of the strand's may have more lanes.)
     home.lane = operation.strand()->lane(home_of(home)) % lanes();
   }
-  if (BATON_UNLIKELY(here == nullptr || home.lane != Home::here_or_next)) {
-    return post_to_lane(operation, *loops_[home_of(home)]);
-  }
-  Lane& lane = here->lane();
-  lane.counters.posted.add();
-  lane.completed.push_back(operation);
-  return success_;
-}
-
-std::error_code Proactor::Core::post_to_queue(Operation& operation, Notify level) noexcept
-    BATON_NO_THREAD_SAFETY_ANALYSIS {
-  Lane& lane = *first_lane_;
-  const os::LockGuard lock{ledger_.mutex, system_};
-  lane.counters.posted.add();
-  lane.completed.push_back(operation);
-  if (level == Notify::strong) dispatcher_->look_round();
-  if (level == Notify::follower) dispatcher_->look_round_for_followers();
-  return success_;
-}
-
-std::error_code Proactor::Core::post_to_lane(Operation& operation, LaneLoop& loop) noexcept {
-  if (loop.mine()) {
-    loop.lane().counters.posted.add();
-    loop.lane().completed.push_back(operation);
+  const bool is_here = here != nullptr && home.lane == Home::here_or_next;
+  LaneLoop& loop = is_here ? *here : *loops_[home_of(home)];
+  if (is_here || loop.mine()) {
+    starter_->post(loop.lane(), operation, level);
   } else {
     loop.mail(operation);
   }
@@ -720,7 +629,7 @@ std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noex
     std::error_code error = errc::handle_closed;
     if (Access::phase(handle) == Access::Phase::open) {
       Access::activate(operation, OperationState::started);
-      set_clock_from_outside();
+      starter_->set_clock(*first_lane_);
       ledger_.begin_close(*first_lane_, handle, &operation);
       dispatcher_->run_closures();
       dispatcher_->look_round();
@@ -885,7 +794,6 @@ void Proactor::Core::abandon_after_fork() noexcept {
       mailed = next;
     }
   }
-  dispatcher_->batch_after_fork().for_each(abandon);
   for (const auto& processor : processors_) processor->engine->after_fork_in_child();
 }
 
@@ -894,9 +802,9 @@ void Proactor::Core::abandon_after_fork() noexcept {
 Statistics Proactor::Core::statistics() const {
   Statistics sum;
   const auto add = [&sum](const LaneCounters& from) {
-    sum.started += from.started.get() + from.straight_done.get() + from.straight_pending.get();
+    sum.started += from.started.get() + from.simple_done.get() + from.simple_pending.get();
     sum.completed += from.completed.get();
-    sum.completed_at_once += from.completed_at_once.get() + from.straight_done.get();
+    sum.completed_at_once += from.completed_at_once.get() + from.simple_done.get();
     sum.deferred += from.deferred.get();
     sum.posted += from.posted.get();
     sum.cancelled += from.cancelled.get();

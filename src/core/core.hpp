@@ -17,6 +17,7 @@
 #include "core/lane_loop.hpp"
 #include "core/ledger.hpp"
 #include "core/runner.hpp"
+#include "core/starter.hpp"
 #include "core/task_exceptions.hpp"
 #include "os/fork.hpp"
 
@@ -99,19 +100,14 @@ class Proactor::Core final : public HandlerRunner {
   void asked_elsewhere(Handle& handle, LaneRequests::Asked asked) noexcept override;
 
   [[nodiscard]] std::error_code check(const Operation& operation) const noexcept;
-  std::error_code start_shared(Operation& operation) noexcept;
-  std::error_code start_in_lane(Operation& operation) noexcept;
+  std::error_code start_on_handle(Operation& operation) noexcept;
   std::error_code start_timer(Operation& operation, std::uint32_t lane) noexcept;
-  std::error_code post_to_queue(Operation& operation, Notify level) noexcept;
-  std::error_code post_to_lane(Operation& operation, LaneLoop& loop) noexcept;
   /// drain, stop and restart: says so to whoever starts.
   void refuse(Refusing what) noexcept;
   /// `only_earlier`: a drain is on, and may end sooner, but not later.
   void set_drain_deadline(Deadline deadline, bool only_earlier) noexcept;
   void start_drain_timer() noexcept BATON_REQUIRES(drain_mutex_);
   void drain_timer_ended() noexcept;
-  void after_submit(Processor& processor, Operation& operation, Submission answer) noexcept;
-  void set_clock_from_outside() noexcept BATON_REQUIRES(ledger_.mutex);
   void look_under_the_mutex(const PendingQuery& query, PendingReport& report);
   void ask_lanes(const PendingQuery& query, PendingReport& report);
   [[nodiscard]] std::uint32_t home_of(Home home) noexcept;
@@ -129,6 +125,7 @@ class Proactor::Core final : public HandlerRunner {
   std::vector<std::unique_ptr<Processor>> processors_;
   std::unique_ptr<Dispatcher> dispatcher_;        // shared and dedicated processors
   std::vector<std::unique_ptr<LaneLoop>> loops_;  // per_thread: one for each lane
+  std::unique_ptr<Starter> starter_;
   std::atomic<std::uint32_t> next_lane_{0};
   Lane between_lanes_;  // per_thread: for the counters of the team's dedicated processors
   std::atomic<bool> stopped_{false};

@@ -8,7 +8,6 @@
 #include "base/probes.hpp"
 #include "core/merged_wait.hpp"
 #include "core/runner.hpp"
-#include "os/thread_locals.hpp"
 
 namespace baton {
 
@@ -16,46 +15,31 @@ using Access = OperationAccess;
 
 namespace {
 
-/// What leads() asks: the member number under which this thread holds seats. A thread may be inside
-/// several proactors at once (a handler that drives another one), so the numbers stand in a chain.
-struct Inside {
-  const Dispatcher* dispatcher;
-  std::uint32_t number;
-  const Inside* outer;
-};
-const Inside* inside_chain() noexcept {
-  return static_cast<const Inside*>(os::thread_locals.dispatchers);
-}
-void set_inside_chain(const Inside* link) noexcept { os::thread_locals.dispatchers = link; }
-
 std::uint32_t bit(const Processor& processor) { return 1U << processor.index; }
 
 }  // namespace
 
 Dispatcher::Dispatcher(Ledger& ledger, Lane& lane, HandlerRunner& runner, Duration look)
-    : ledger_(ledger), lane_(lane), runner_(runner), system_(ledger.system()), pace_(look) {}
+    : ledger_(ledger),
+      lane_(lane),
+      runner_(runner),
+      system_(ledger.system()),
+      clock_(system_, lane.clock, lane.counters.handler_ns_max, lane.counters.slow_handlers),
+      pace_(look) {}
 
 Dispatcher::~Dispatcher() { BATON_ASSERT(sleepers_ == nullptr && understudy_ == nullptr); }
 
 void Dispatcher::add(Processor& processor) {
   processors_.push_back(&processor);
+  all_seats_ = processors_.size() == 1 ? bit(processor) : ~0U;
   if (!processor.info.works_in_submit) length_.leader_works_for_all();
 }
 
-bool Dispatcher::leads(const Processor& processor) noexcept {
-  const std::uint32_t holder = processor.seat.holder.load(std::memory_order_seq_cst);
-  if (holder == 0) return false;
+bool Dispatcher::holds(const Processor& processor, std::uint32_t number) noexcept {
   for (const Inside* inside = inside_chain(); inside != nullptr; inside = inside->outer) {
-    if (inside->number != holder) continue;
+    if (inside->number != number) continue;
     const auto& all = inside->dispatcher->processors_;
     if (std::find(all.begin(), all.end(), &processor) != all.end()) return true;
-  }
-  return false;
-}
-
-bool Dispatcher::inside() const noexcept {
-  for (const Inside* link = inside_chain(); link != nullptr; link = link->outer) {
-    if (link->dispatcher == this) return true;
   }
   return false;
 }
@@ -74,7 +58,7 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
     ~Unlink() { set_inside_chain(outer); }
   } const unlink{inside_chain()->outer};
 
-  lane_.clock.set(system_.monotonic_coarse_ns());
+  static_cast<void>(clock_.begin());
   std::size_t handlers = 0;
   bool late = false;
   // A turn that ends after its handlers takes what is queued now, not what they queue meanwhile.
@@ -99,7 +83,6 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
     const bool to_the_role = me.seats == 0 && !me.helps && !late && understudy_ == nullptr &&
                              !length_.lasts() && leader_in_handler() && !urgent();
     if (!to_the_role) {
-      if (batch_.out()) recall_batch();
       if (!lane_.completed.empty()) {
         // Who helps while nobody is understudy watches the leader between its handlers.
         if (me.seats == 0 && !me.helps && understudy_ == nullptr && leader_in_handler()) {
@@ -117,7 +100,7 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
       }
       me.helps = false;
       if (late || (return_after_handlers && handlers > 0)) break;
-      take_seats(me);
+      if (me.seats != all_seats_ || !processors_.front()->has_work()) take_seats(me);
       if (me.seats == 0 && length_.lasts()) {
         take_seats_from_handlers(me, [](const Processor& led) { return led.has_work(); });
       }
@@ -135,28 +118,36 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
   return handlers;
 }
 
-// Runs a handler, or several when that serves as well; seat kept. Entering, marking the seat and
-// looking round are one critical section.
+// Runs handlers, seat kept: one, and the next ones while nothing else wants a look. Entering,
+// marking the seat and looking round are one critical section.
 std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREAD_SAFETY_ANALYSIS {
   me.keeps_notes = false;
-  if (me.seats != 0) {
-    set_seats(me, SeatState::in_handler);
-    for (Processor* processor : processors_) {
-      if ((me.seats & bit(*processor)) != 0) ++processor->seat.count;
-    }
-  }
-  const bool many = handlers_max > 1 && batch_serves(me);
+  set_seats(me, SeatState::in_handler);
   ++in_handlers_;
-  std::size_t count = 1;
+  std::size_t count = 0;
   try {
-    if (many) {
-      count = run_batch(handlers_max);
-    } else {
+    do {
+      Operation& operation = *ledger_.pop(lane_);
       ++taken_;
-      run_one(*ledger_.pop(lane_));
-    }
+      ++count;
+      count_in_seats(me);
+      if (BATON_UNLIKELY(!runner_.arrives(lane_, operation))) continue;
+      look_round();
+      const bool timed = lane_.completed.empty() || taken_ % HandlerLength::one_in == 0;
+      const std::uint64_t begin = clock_.begin();
+      ledger_.mutex.unlock(system_);
+      Handle* const handle = runner_.run(lane_, operation, true);
+      // In the child of a fork in a handler the mutex is another thread's.
+      if (runner_.forked()) return count;
+      const std::uint64_t end = clock_.now();
+      ledger_.mutex.lock(system_);
+      clock_.end(begin, end, 1);
+      if (timed) note_length(clock_.ns_between(begin, end));
+      ledger_.handler_returned(lane_, handle);
+    } while (count < handlers_max && goes_on(me));
   } catch (...) {
     if (runner_.forked()) throw;
+    ledger_.mutex.lock(system_);
     --in_handlers_;
     lane_.counters.exceptions.add();
     check_seats(me);
@@ -164,78 +155,38 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
     ledger_.mutex.unlock(system_);
     throw;
   }
-  if (!runner_.forked()) --in_handlers_;
+  --in_handlers_;
   return count;
 }
 
-void Dispatcher::run_one(Operation& operation) BATON_NO_THREAD_SAFETY_ANALYSIS {
-  if (!runner_.arrives(lane_, operation)) return;
-  look_round();
-  const bool timed = lane_.completed.empty() || taken_ % HandlerLength::one_in == 0;
-  const std::int64_t begin = timed ? system_.monotonic_ns() : 0;
-  ledger_.mutex.unlock(system_);
-  Handle* handle = nullptr;
-  try {
-    handle = runner_.run(lane_, operation, true);
-  } catch (...) {
-    if (!runner_.forked()) ledger_.mutex.lock(system_);
-    throw;
+// A thread that nobody could help, or a leader of short handlers, need not ask more between two of
+// them.
+bool Dispatcher::goes_on(const Member& me) const noexcept {
+  if (lane_.completed.empty() || lane_.closable != nullptr || me.seats == 0 || me.helps ||
+      ended(me) || !(is_alone(0, 1) || length_.is_short())) {
+    return false;
   }
-  if (runner_.forked()) return;
-  const std::int64_t took = timed ? system_.monotonic_ns() - begin : 0;
-  ledger_.mutex.lock(system_);
-  if (timed) note_length(took);
-  ledger_.handler_returned(lane_, handle);
+  for (const Processor* processor : processors_) {
+    const bool mine = (me.seats & bit(*processor)) != 0;
+    if (mine && processor->seat.holder.load(std::memory_order_relaxed) != me.number) return false;
+  }
+  return true;
+}
+
+// What tells the understudy that a leader moves.
+inline void Dispatcher::count_in_seats(const Member& me) noexcept {
+  for (Processor* processor : processors_) {
+    if ((me.seats & bit(*processor)) != 0) ++processor->seat.count;
+  }
 }
 
 void Dispatcher::note_length(std::int64_t ns) noexcept {
-  lane_.counters.handler_ns_max.raise_to(static_cast<std::uint64_t>(ns));
   length_.note(ns);
   if (ns >= 2 * pace_.shortest().count()) pace_.was_stuck();
 }
 
-// Takes what is queued, and comes back to the mutex when all of that has run. Whoever comes
-// meanwhile recalls the rest.
-std::size_t Dispatcher::run_batch(std::size_t handlers_max) BATON_NO_THREAD_SAFETY_ANALYSIS {
-  const std::size_t most = std::min({handlers_max, lane_.completed.size(), TakenBatch::capacity});
-  // One is timed: any, for of what comes together the first, or the last, are often of one kind.
-  std::size_t until_timed = (taken_ * 0x9e3779b97f4a7c15U >> 32) * most >> 32;
-  std::int64_t took = -1;
-  taken_ += lane_.completed.size();
-  batch_.take(lane_.completed);
-  look_round();
-  ledger_.mutex.unlock(system_);
-  std::size_t count = 0;
-  Handle* handle = nullptr;
-  try {
-    while (count < most && !stopped()) {
-      Operation* operation =
-          batch_.next(handle, [this](Operation& next) { return runner_.arrives(lane_, next); });
-      if (operation == nullptr) break;
-      ++count;
-      const bool timed = until_timed-- == 0;
-      const std::int64_t begin = timed ? system_.monotonic_ns() : 0;
-      handle = nullptr;
-      handle = runner_.run(lane_, *operation, true);
-      if (runner_.forked()) return count;
-      if (timed) took = system_.monotonic_ns() - begin;
-    }
-  } catch (...) {
-    if (runner_.forked()) throw;
-    ledger_.mutex.lock(system_);
-    recall_batch();
-    throw;
-  }
-  ledger_.mutex.lock(system_);
-  if (took >= 0) note_length(took);
-  recall_batch();
-  ledger_.handler_returned(lane_, handle);
-  return count;
-}
-
-bool Dispatcher::drained() const noexcept {
-  return ledger_.draining.load(std::memory_order_relaxed) && lane_.counters.pending.get() == 0 &&
-         in_handlers_ == 0 && lane_.completed.empty() && lane_.closable == nullptr;
+bool Dispatcher::nothing_left() const noexcept {
+  return lane_.counters.pending_now() == 0 && in_handlers_ == 0 && lane_.completed.empty() && lane_.closable == nullptr;
 }
 
 void Dispatcher::leave(Member& me) BATON_NO_THREAD_SAFETY_ANALYSIS {
@@ -264,7 +215,7 @@ void Dispatcher::lead(Member& me, Deadline deadline) BATON_NO_THREAD_SAFETY_ANAL
   std::size_t count = 0;
   for (Processor* processor : processors_) {
     if ((me.seats & bit(*processor)) == 0) continue;
-    ledger_.serve_as_leader(lane_, *processor, finished);
+    if (processor->needs_leader()) ledger_.serve_as_leader(lane_, *processor, finished);
     led[count++] = processor;
   }
   const bool mutex_was_free = run_closures();
@@ -277,40 +228,64 @@ void Dispatcher::lead(Member& me, Deadline deadline) BATON_NO_THREAD_SAFETY_ANAL
   const bool waits = deadline != Deadline::immediately();
   if (waits) {
     take_timekeeping(me);
-    if (timekeeper_ == &me) until = std::min(until, lane_.timers.nearest());
+    if (!lane_.timers.empty() && timekeeper_ == &me) {
+      until = std::min(until, lane_.timers.nearest());
+    }
     set_seats(me, SeatState::waiting);
     ++waiting_;
-    look_round();
+    if (!is_alone(1, 0)) look_round();
   }
-  ledger_.mutex.unlock(system_);
-
-  OperationQueue batches[limits::processors_max];
-  // Whoever interrupts marks the seat first.
-  const auto asked = [&] {
-    return std::any_of(led, led + count, [](const Processor* processor) {
-      return processor->seat.interrupted.load(std::memory_order_seq_cst);
-    });
-  };
-  merged_wait(std::span{led, count}, std::span{batches, count}, until, asked, system_);
-  const std::int64_t now = system_.monotonic_coarse_ns();
-
-  ledger_.mutex.lock(system_);
-  lane_.clock.set(now);
+  const std::size_t brought = BATON_LIKELY(count == 1) ? wait_in(*led[0], until)
+                                                       : wait_in(std::span{led, count}, until);
   if (waits) --waiting_;
   drop_timekeeping(me);
-  std::size_t brought = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    led[i]->seat.interrupted.store(false, std::memory_order_seq_cst);
-    brought += batches[i].size();
-    ledger_.account(*led[i], batches[i]);
-    ledger_.take_back_all(lane_, batches[i]);
-  }
   // Nobody takes the seat of a leader that waits, so it is still ours.
   set_seats(me, SeatState::awake);
   lane_.counters.waits.add();
   lane_.last_batch = brought;
   lane_.counters.batch_total.add(brought);
   lane_.counters.batch_max.raise_to(brought);
+}
+
+// How many operations it has brought.
+inline std::size_t Dispatcher::wait_in(Processor& led,
+                                       Deadline until) BATON_NO_THREAD_SAFETY_ANALYSIS {
+  OperationQueue batch;
+  ledger_.mutex.unlock(system_);
+  led.engine->wait(batch, until);
+  ledger_.mutex.lock(system_);
+  return take_in(led, batch);
+}
+
+std::size_t Dispatcher::wait_in(std::span<Processor* const> led,
+                                Deadline until) BATON_NO_THREAD_SAFETY_ANALYSIS {
+  OperationQueue batches[limits::processors_max];
+  // Whoever interrupts marks the seat first.
+  const auto asked = [&] {
+    return std::any_of(led.begin(), led.end(), [](const Processor* processor) {
+      return processor->seat.interrupted.load(std::memory_order_seq_cst);
+    });
+  };
+  ledger_.mutex.unlock(system_);
+  merged_wait(led, std::span{batches, led.size()}, until, asked, system_);
+  ledger_.mutex.lock(system_);
+  std::size_t brought = 0;
+  for (std::size_t i = 0; i < led.size(); ++i) brought += take_in(*led[i], batches[i]);
+  return brought;
+}
+
+inline std::size_t Dispatcher::take_in(Processor& led, OperationQueue& batch) noexcept {
+  // relaxed: written under the mutex, and read without it only while this leader waits.
+  led.seat.interrupted.store(false, std::memory_order_relaxed);
+  const std::size_t brought = batch.size();
+  ledger_.account(led, brought);
+  if (BATON_LIKELY(lane_.completed.empty())) {
+    lane_.completed.splice_back(batch);
+    ledger_.take_back_queued(lane_);
+  } else {
+    ledger_.take_back_all(lane_, batch);
+  }
+  return brought;
 }
 
 // Sleeps until woken: as the understudy with a time-out, if the role is free, else for good.
@@ -443,25 +418,6 @@ bool Dispatcher::helped_enough(Member& me) {
   return all_taken && !help_pays();
 }
 
-// -- batches --------------------------------------------------------------------------------------
-
-// Nobody need be told of what is queued, nor be kept from it: no other thread is there; or handlers
-// are short, I keep a seat, and the understudy watches it, which takes it and recalls the batch if
-// they are not short this time.
-bool Dispatcher::batch_serves(const Member& me) const noexcept {
-  if (in_handlers_ != 0 || coming_ != 0 || waiting_ != 0) return false;
-  return understudy_ != nullptr ? me.seats != 0 && length_.is_short() : sleepers_ == nullptr;
-}
-
-// What was taken and not begun goes back to the front of the queue.
-void Dispatcher::recall_batch() noexcept {
-  const std::size_t queued = lane_.completed.size();
-  lane_.counters.completed.add(batch_.recall(system_, lane_.completed, [this](Handle& handle) {
-    ledger_.handler_returned(lane_, &handle);
-  }));
-  taken_ -= lane_.completed.size() - queued;
-}
-
 // -- seats ----------------------------------------------------------------------------------------
 
 bool Dispatcher::can_lead(const Processor& processor) const noexcept {
@@ -477,7 +433,7 @@ void Dispatcher::check_seats(Member& me) noexcept {
     if (processor->seat.holder.load(std::memory_order_relaxed) != me.number) {
       me.seats &= ~bit(*processor);
     } else {
-      processor->seat.state.store(SeatState::awake);
+      processor->seat.set(SeatState::awake);
     }
   }
 }
@@ -523,7 +479,7 @@ void Dispatcher::give_up_idle_seats(Member& me) noexcept {
 
 void Dispatcher::set_seats(const Member& me, SeatState state) noexcept {
   for (Processor* processor : processors_) {
-    if ((me.seats & bit(*processor)) != 0) processor->seat.state.store(state);
+    if ((me.seats & bit(*processor)) != 0) processor->seat.set(state);
   }
 }
 

@@ -27,11 +27,12 @@
 
 #include "baton/deadline.hpp"
 #include "baton/proactor.hpp"
+#include "core/handler_clock.hpp"
 #include "core/handler_length.hpp"
 #include "core/ledger.hpp"
 #include "core/look_pace.hpp"
-#include "core/taken_batch.hpp"
 #include "os/parking.hpp"
+#include "os/thread_locals.hpp"
 
 namespace baton {
 
@@ -86,12 +87,32 @@ class Dispatcher {
   bool run_closures() BATON_REQUIRES(ledger_.mutex);
 
   /// The calling thread holds the seat of `processor` and will therefore wait next. Needs no mutex.
-  [[nodiscard]] static bool leads(const Processor& processor) noexcept;
-  [[nodiscard]] bool inside() const noexcept;
-  /// In a forked child: what a thread of the parent has taken.
-  [[nodiscard]] const TakenBatch& batch_after_fork() const noexcept { return batch_; }
+  [[nodiscard]] static bool leads(const Processor& processor) noexcept {
+    const std::uint32_t holder = processor.seat.holder.load(std::memory_order_seq_cst);
+    return holder != 0 && holds(processor, holder);
+  }
+  [[nodiscard]] bool inside() const noexcept {
+    const Inside* link = inside_chain();
+    while (link != nullptr && link->dispatcher != this) link = link->outer;
+    return link != nullptr;
+  }
 
  private:
+  /// The member number under which a thread holds seats. A thread may be inside several proactors at
+  /// once (a handler that drives another one), so the numbers stand in a chain.
+  struct Inside {
+    const Dispatcher* dispatcher;
+    std::uint32_t number;
+    const Inside* outer;
+  };
+  static const Inside* inside_chain() noexcept {
+    return static_cast<const Inside*>(os::thread_locals.dispatchers);
+  }
+  static void set_inside_chain(const Inside* link) noexcept {
+    os::thread_locals.dispatchers = link;
+  }
+  [[nodiscard]] static bool holds(const Processor& processor, std::uint32_t number) noexcept;
+
   enum class Rest : std::uint8_t { awake, asleep, signalled, understudy };
 
   /// A thread inside turn(); lives on its stack.
@@ -122,6 +143,9 @@ class Dispatcher {
 
   // The steps of a turn; all with the mutex held, those that wait or run handlers release it.
   void lead(Member& me, Deadline deadline) BATON_REQUIRES(ledger_.mutex);
+  [[nodiscard]] std::size_t wait_in(Processor& led, Deadline until) BATON_REQUIRES(ledger_.mutex);
+  [[nodiscard]] std::size_t wait_in(std::span<Processor* const> led, Deadline until)
+      BATON_REQUIRES(ledger_.mutex);
   void rest(Member& me, Deadline deadline, bool& late) BATON_REQUIRES(ledger_.mutex);
   bool look(Member& me) BATON_REQUIRES(ledger_.mutex);
   [[nodiscard]] Deadline next_look(const Member& me) const noexcept BATON_REQUIRES(ledger_.mutex);
@@ -132,12 +156,17 @@ class Dispatcher {
   bool take_stuck_seats(Member& me) BATON_REQUIRES(ledger_.mutex);
   bool helped_enough(Member& me) BATON_REQUIRES(ledger_.mutex);
   std::size_t run(Member& me, std::size_t handlers_max) BATON_REQUIRES(ledger_.mutex);
-  void run_one(Operation& operation) BATON_REQUIRES(ledger_.mutex);
-  std::size_t run_batch(std::size_t handlers_max) BATON_REQUIRES(ledger_.mutex);
+  void count_in_seats(const Member& me) noexcept BATON_REQUIRES(ledger_.mutex);
+  std::size_t take_in(Processor& led, OperationQueue& batch) noexcept
+      BATON_REQUIRES(ledger_.mutex);
+  [[nodiscard]] bool goes_on(const Member& me) const noexcept BATON_REQUIRES(ledger_.mutex);
   void leave(Member& me) BATON_REQUIRES(ledger_.mutex);
 
   /// Draining, and nothing pending, queued or in a handler.
-  [[nodiscard]] bool drained() const noexcept;
+  [[nodiscard]] bool drained() const noexcept {
+    return BATON_UNLIKELY(ledger_.draining.load(std::memory_order_relaxed)) && nothing_left();
+  }
+  [[nodiscard]] bool nothing_left() const noexcept;
 
   // Seats.
   [[nodiscard]] bool can_lead(const Processor& processor) const noexcept;
@@ -151,12 +180,14 @@ class Dispatcher {
   [[nodiscard]] bool somebody_rests() const noexcept {
     return sleepers_ != nullptr || understudy_ != nullptr || coming_ != 0 || waiting_ != 0;
   }
+  /// This thread, which is inside, is the only one: there is nobody to wake.
+  [[nodiscard]] bool is_alone(std::uint32_t waiting, std::uint32_t in_handlers) const noexcept {
+    return sleepers_ == nullptr && understudy_ == nullptr && coming_ == 0 &&
+           waiting_ == waiting && in_handlers_ == in_handlers;
+  }
   void wake_whom_it_takes(bool needed) BATON_REQUIRES(ledger_.mutex);
 
-  // What a thread has taken to run without the mutex in between.
-  [[nodiscard]] bool batch_serves(const Member& me) const noexcept;
   void note_length(std::int64_t ns) noexcept BATON_REQUIRES(ledger_.mutex);
-  void recall_batch() noexcept BATON_REQUIRES(ledger_.mutex);
 
   // What look_round asks.
   [[nodiscard]] bool unled() const noexcept;
@@ -187,6 +218,7 @@ class Dispatcher {
   HandlerRunner& runner_;
   const os::System& system_;
   std::vector<Processor*> processors_;
+  std::uint32_t all_seats_ = 0;  // of a team of one: its bit; else no thread ever has these
   std::vector<std::unique_ptr<DedicatedThread>> threads_;
   Deliver deliver_ = nullptr;
   void* deliver_context_ = nullptr;
@@ -209,10 +241,9 @@ class Dispatcher {
   std::uint32_t waiting_ = 0;     // leaders of shared processors in their wait
   std::uint32_t in_handlers_ = 0;
   std::uint64_t taken_ = 0;  // results taken from the queue, ever
+  HandlerClock clock_;
   HandlerLength length_;
   LookPace pace_;
-  // Written for each handler by its owner: not in a line that starters look at.
-  alignas(64) TakenBatch batch_;
 };
 
 }  // namespace baton

@@ -40,7 +40,7 @@ Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ow
   handle->closing_ = nullptr;
   handle->operations_ = nullptr;
   handle->next_ = nullptr;
-  handle->straight_.store(nullptr, std::memory_order_relaxed);
+  handle->route_.store(nullptr, std::memory_order_relaxed);
   handle->phase_.store(Handle::Phase::open, std::memory_order_release);
   count_.fetch_add(1, std::memory_order_relaxed);
   return handle;

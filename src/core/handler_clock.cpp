@@ -10,6 +10,9 @@ namespace {
 // A quarter of a tick of the coarse clock.
 constexpr std::int64_t fresh_ns = 4'000'000;
 constexpr std::int64_t brief_ns = 16'000;
+// Between these the rate of ticks can be told within a few percent, and counted in 64 bits.
+constexpr std::int64_t rate_least_ns = 4'000;
+constexpr std::int64_t rate_most_ns = 1'000'000'000'000;
 
 // No processor's counter is behind another's. Were one, nothing would be learnt, or told, from it.
 bool is_span(std::uint64_t ticks) noexcept { return static_cast<std::int64_t>(ticks) > 0; }
@@ -29,10 +32,19 @@ std::uint64_t HandlerClock::looked_at(std::uint64_t count, std::int64_t ns) noex
   return looked_;
 }
 
+// A preemption between the two readings makes the rate look slower than it is, and nothing makes it
+// look faster: the least that was seen is the nearest to the truth.
+void HandlerClock::learn_rate(std::uint64_t ticks, std::int64_t ns) noexcept {
+  if (!is_span(ticks) || ns < rate_least_ns || ns > rate_most_ns) return;
+  const std::uint64_t found = static_cast<std::uint64_t>(ns) * lot / ticks;
+  if (ns_per_lot_ == 0 || found < ns_per_lot_) ns_per_lot_ = found;
+}
+
 std::uint64_t HandlerClock::look(std::uint64_t now) noexcept {
   const std::int64_t ns = ns_at(now);
   const std::uint64_t passed = now - looked_;
   const std::int64_t passed_ns = ns - looked_ns_;
+  if (looked_ns_ != 0) learn_rate(passed, passed_ns);
   if (has_ticks_ && passed_ns <= fresh_ns && is_span(passed)) {
     fresh_ = std::max(fresh_, passed);
     const auto spans = static_cast<std::uint64_t>(passed_ns / brief_ns);
@@ -46,6 +58,7 @@ std::uint64_t HandlerClock::measure(std::uint64_t begin, std::uint64_t end,
   const std::int64_t ns = ns_at(end);
   const std::uint64_t ticks = end - begin;
   if (!is_span(ticks) || !is_span(end - looked_)) return looked_at(end, ns);
+  learn_rate(end - looked_, ns - looked_ns_);
   // begin() has looked before, or found the last look fresh.
   const auto passed_ns = static_cast<double>(ns - looked_ns_);
   const double share = static_cast<double>(ticks) / static_cast<double>(end - looked_);

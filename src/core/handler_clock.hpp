@@ -35,13 +35,27 @@ class HandlerClock {
 
   /// Before handlers: a mark for end().
   [[nodiscard, gnu::always_inline]] std::uint64_t begin() noexcept {
-    const std::uint64_t now = count();
+    const std::uint64_t now = this->now();
     return BATON_LIKELY(now - looked_ <= fresh_) ? now : look(now);
   }
   /// After `handlers` of them, at least one: the mark for those that follow at once.
   [[gnu::always_inline]] std::uint64_t end(std::uint64_t begin, std::size_t handlers) noexcept {
-    const std::uint64_t now = count();
+    return end(begin, now(), handlers);
+  }
+  /// The same for handlers that have returned when it was `now`.
+  [[gnu::always_inline]] std::uint64_t end(std::uint64_t begin, std::uint64_t now,
+                                           std::size_t handlers) noexcept {
     return BATON_LIKELY(now - begin <= short_) ? now : measure(begin, now, handlers);
+  }
+  /// Any thread.
+  [[nodiscard]] std::uint64_t now() const noexcept {
+    return BATON_LIKELY(has_ticks_) ? os::ticks()
+                                    : static_cast<std::uint64_t>(system_.monotonic_ns());
+  }
+  /// Of two marks, as far as the rate of ticks is known: 0 before the first long enough look.
+  [[nodiscard]] std::int64_t ns_between(std::uint64_t begin, std::uint64_t end) const noexcept {
+    const std::uint64_t span = end - begin;
+    return static_cast<std::int64_t>(has_ticks_ ? span * ns_per_lot_ / lot : span);
   }
   /// Some 16 us have not passed between two marks. Without ticks it is never known.
   [[nodiscard]] bool were_brief(std::uint64_t begin, std::uint64_t end) const noexcept {
@@ -49,14 +63,13 @@ class HandlerClock {
   }
 
  private:
-  [[nodiscard]] std::uint64_t count() const noexcept {
-    return BATON_LIKELY(has_ticks_) ? os::ticks()
-                                    : static_cast<std::uint64_t>(system_.monotonic_ns());
-  }
   std::uint64_t look(std::uint64_t now) noexcept;
   std::uint64_t measure(std::uint64_t begin, std::uint64_t end, std::size_t handlers) noexcept;
   [[nodiscard]] std::int64_t ns_at(std::uint64_t count) const noexcept;
   std::uint64_t looked_at(std::uint64_t count, std::int64_t ns) noexcept;
+  void learn_rate(std::uint64_t ticks, std::int64_t ns) noexcept;
+
+  static constexpr std::uint64_t lot = std::uint64_t{1} << 20;
 
   const os::System& system_;
   CoarseClock& coarse_;
@@ -66,6 +79,7 @@ class HandlerClock {
   std::uint64_t fresh_ = 0;     // as many since the last look: the coarse clock is right
   std::uint64_t short_ = 0;     // as many for a batch: neither slow nor longer than another
   std::uint64_t brief_ = 0;     // as many, or nearly, in 16 us
+  std::uint64_t ns_per_lot_ = 0;  // a lot of ticks takes so long
   std::uint64_t looked_ = 0;    // the last look: ticks,
   std::int64_t looked_ns_ = 0;  // and nanoseconds
 };

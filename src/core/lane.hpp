@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -24,20 +25,21 @@
 namespace baton {
 
 class PendingInquiry;
+struct Processor;
 
 /// The counters of one lane; see Statistics for their meaning.
 struct LaneCounters {
-  /// Started by the straight way, and complete at once or pending at first. The former are not
+  /// Simple ones (Starter), complete at once or pending at first. The former are not
   /// counted in `started` and `completed_at_once`, the latter not in `started` and `pending`.
-  Counter straight_done, straight_pending;
+  Counter simple_done, simple_pending;
   Counter started, completed, completed_at_once, deferred, posted, cancelled, timed_out,
       refused_limit, pending, waits, batch_total, batch_max, interrupts_sent, interrupts_suppressed,
       followers_woken, wakes_suppressed, leader_changes, seats_taken, handler_ns_max, slow_handlers,
       exceptions;
 
-  /// Those by the straight way included.
+  /// Simple ones included.
   [[nodiscard]] std::uint64_t pending_now() const noexcept {
-    return pending.sum_with(straight_pending);
+    return pending.sum_with(simple_pending);
   }
 };
 
@@ -156,6 +158,17 @@ class LaneRequests {
   std::vector<std::shared_ptr<PendingInquiry>> inquiries_ BATON_GUARDED_BY(mutex_);
 };
 
+class Starter;
+
+/// Where the streams of a lane go when one processor takes all of them; fixed when the team is
+/// complete.
+struct Route {
+  Processor* processor = nullptr;  ///< null: more than one takes them, or none
+  Engine* engine = nullptr;        ///< its engine
+  std::uint32_t started_max = 0;
+  bool takes_datagrams = false;  ///< these as well
+};
+
 struct Lane {
   /// Handlers to run before the next look at an engine. A batch brings follow-ups - a read's
   /// handler starts a write, whose handler starts a read: looking in between would find descriptors
@@ -169,7 +182,10 @@ struct Lane {
     return look_is_due() ? 1 : handlers_before_look() - unlooked;
   }
 
+  const std::error_code success{};  // made once: each is a call into the C++ library
   std::uint16_t index = 0;
+  Starter* starter = nullptr;
+  Route route;
   std::size_t last_batch = 0;  // operations that the last wait brought
   std::size_t unlooked = 0;    // handlers since the last look, in however many turns
   CoarseClock clock;           // set by whoever runs this lane's handlers

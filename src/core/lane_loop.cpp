@@ -10,6 +10,7 @@
 #include "core/merged_wait.hpp"
 #include "core/pending.hpp"
 #include "core/runner.hpp"
+#include "core/starter.hpp"
 #include "os/thread_locals.hpp"
 
 namespace baton {
@@ -341,7 +342,7 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
       take_out(link);
       // Not from within a handler, which may go on to start something.
       if (!loop.in_turn() && loop.quiet()) loop.be_quiet();
-      if (loop.runner_.forked()) os::thread_locals.straight = &os::nowhere;
+      if (loop.runner_.forked()) os::thread_locals.lane = &os::nowhere;
     }
   } const leave{*this, link};
 
@@ -418,117 +419,6 @@ std::size_t LaneLoop::reap_all(Deadline deadline) noexcept {
     ledger_.take_back_all(lane_, batches[i]);
   }
   return brought;
-}
-
-// -- starting -------------------------------------------------------------------------------------
-
-void LaneLoop::find_straight_way() noexcept {
-  const auto first_that_takes = [this](OperationKind kind) -> Processor* {
-    for (Processor* processor : ledger_.teams[lane_.index]) {
-      if (processor->supports(kind)) return processor;
-    }
-    return nullptr;
-  };
-  Processor* const found = first_that_takes(OperationKind::read_stream);
-  if (found == nullptr || found->mode != Mode::per_thread) return;
-  if (first_that_takes(OperationKind::write_stream) != found) return;
-  way_takes_datagrams_ = first_that_takes(OperationKind::read_datagram) == found &&
-                         first_that_takes(OperationKind::write_datagram) == found;
-  way_ = found;
-  way_engine_ = found->engine.get();
-  way_->straight = &lane_.counters.straight_pending;
-  way_started_max_ = found->operations_max;
-  if (found->started_max != 0) way_started_max_ = std::min(way_started_max_, found->started_max);
-}
-
-const std::error_code* LaneLoop::start_otherwise(Operation& operation) noexcept {
-  if (Access::is_usual(operation)) return start_with_more(operation);
-  return Access::is_usual_datagram(operation) ? start_datagram(operation) : nullptr;
-}
-
-const std::error_code* LaneLoop::start_datagram(Operation& operation) noexcept {
-  Handle* const handle = operation.handle();
-  if (handle == nullptr) return nullptr;
-  const void* const loop = Access::straight(*handle).load(std::memory_order_relaxed);
-  if (loop != os::thread_locals.straight) return nullptr;
-  LaneLoop& here = *static_cast<LaneLoop*>(const_cast<void*>(loop));
-  if (!here.way_takes_datagrams_ || !here.may_start_here()) return nullptr;
-  const bool more = operation.strand() != nullptr || operation.has(Operation::cached);
-  const std::uint8_t flags = more ? 0 : Access::direct;
-  BATON_PROBE3(operation_start, &operation, operation.kind(), handle->native());
-  Access::activate_straight(operation);
-  if (operation.kind() == OperationKind::read_datagram) {
-    here.read_here<&Engine::submit_datagram>(operation, *handle, flags);
-  } else {
-    here.write_here<&Engine::submit_datagram>(operation, *handle, flags);
-  }
-  return &here.success_;
-}
-
-// With a strand, or from the cache. REQUIRES: usual but for that.
-const std::error_code* LaneLoop::start_with_more(Operation& operation) noexcept {
-  Handle* const handle = operation.handle();
-  if (handle == nullptr) return nullptr;
-  const void* const loop = Access::straight(*handle).load(std::memory_order_relaxed);
-  if (loop != os::thread_locals.straight) return nullptr;
-  return static_cast<LaneLoop*>(const_cast<void*>(loop))->start_here(operation, *handle, 0);
-}
-
-// A read that is complete at once, or what is deferred.
-void LaneLoop::not_pending(Operation& operation, Submission answer) noexcept {
-  ledger_.submitted(lane_, *way_, operation, answer);
-}
-
-void LaneLoop::add_deadline(Operation& operation) noexcept { lane_.timers.add(operation); }
-
-// A stream, or a datagram, has gone the long way once, and its engine knows the handle: from now on
-// the straight one will do, until it is closed.
-void LaneLoop::went_well(Handle& handle) noexcept {
-  if (Access::preferred(handle) != Handle::any_processor ||
-      Access::phase(handle) != Access::Phase::open) {
-    return;
-  }
-  Access::record(handle) = way_engine_->handle_record(handle);
-  Access::straight(handle).store(this, std::memory_order_relaxed);
-}
-
-std::error_code LaneLoop::start(Processor& processor, Operation& operation) noexcept {
-  std::error_code error;
-  Handle& handle = *operation.handle();
-  const OperationKind kind = operation.kind();
-  const bool straight = kind <= OperationKind::write_stream ||
-                        (way_takes_datagrams_ && (kind == OperationKind::read_datagram ||
-                                                  kind == OperationKind::write_datagram));
-  const Admission admission =
-      ledger_.admit(lane_, processor, operation, may_submit(processor), error);
-  if (straight && &processor == way_ && admission == Admission::submit) went_well(handle);
-  book(processor, operation, admission);
-  return error;
-}
-
-// The leader of a dedicated processor may be the only one who starts there.
-bool LaneLoop::may_submit(const Processor& processor) noexcept {
-  return processor.mode != Mode::dedicated || processor.start_any;
-}
-
-void LaneLoop::book(Processor& processor, Operation& operation, Admission admission) noexcept {
-  if (admission == Admission::submit) submit(processor, operation);
-  if (admission == Admission::deferred && !may_submit(processor)) processor.engine->interrupt();
-}
-
-void LaneLoop::submit(Processor& processor, Operation& operation) noexcept {
-  BATON_PROBE2(operation_submit, &operation, processor.index);
-  const Submission answer = processor.engine->submit(operation);
-  if (answer != Submission::pending) {
-    ledger_.submitted(lane_, processor, operation, answer);
-    // Its leader is another thread, and may have brought home meanwhile what had no room beside it.
-    if (answer == Submission::busy && processor.mode == Mode::dedicated) {
-      processor.engine->interrupt();
-    }
-  } else if (processor.mode == Mode::dedicated) {
-    processor.engine->flush();  // its leader is another thread
-    if (processor.info.start_interrupts_leader) processor.engine->interrupt();
-  }
 }
 
 // -- mail -----------------------------------------------------------------------------------------
@@ -647,13 +537,11 @@ void LaneLoop::take_returned() noexcept {
 
 void LaneLoop::start_mailed(Operation& operation) noexcept {
   if (Access::state(operation) == OperationState::posted) {
-    lane_.counters.posted.add();
-    lane_.completed.push_back(operation);
+    lane_.starter->post(lane_, operation, Notify::strong);
     return;
   }
   if (operation.kind() == OperationKind::timer) {
-    ledger_.start_timer(lane_, operation);
-    if (operation.cancel_asked() || ledger_.drain_is_over()) ledger_.cancel(lane_, operation);
+    lane_.starter->start_timer(lane_, operation);
     return;
   }
   Handle& handle = *operation.handle();
@@ -670,13 +558,8 @@ void LaneLoop::start_mailed(Operation& operation) noexcept {
     return;
   }
   Processor* processor = ledger_.route(lane_, operation.kind(), handle);
-  std::error_code error;
-  const Admission admission =
-      ledger_.admit_mailed(lane_, *processor, operation, may_submit(*processor), error);
-  if (admission == Admission::refused) {
+  if (const auto error = lane_.starter->start(lane_, *processor, operation, true)) {
     ledger_.refuse_mailed(lane_, operation, error);
-  } else {
-    book(*processor, operation, admission);
   }
 }
 

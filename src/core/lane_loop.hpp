@@ -195,23 +195,6 @@ class LaneLoop {
 
   // -- for the owner, and for the destructor when no thread is inside -----------------------------
 
-  /// The usual start, in one piece: of a stream or a datagram, one buffer, by a thread that is
-  /// inside the lane of its handle, whose own engine takes it and has room. Answers success, or
-  /// null: nothing was done, for something is out of the ordinary.
-  [[gnu::always_inline]] static const std::error_code* start_straight(
-      Operation& operation) noexcept;
-  /// The usual post, likewise: by a thread whose innermost lane is one of `ledger`'s.
-  [[gnu::always_inline]] static const std::error_code* post_straight(const Ledger& ledger,
-                                                                     Operation& operation) noexcept;
-  /// A timer that is at rest, likewise.
-  [[gnu::always_inline]] static const std::error_code* start_timer_straight(
-      const Ledger& ledger, Operation& timer) noexcept;
-  /// REQUIRES: this thread is inside; the timer is at rest.
-  [[gnu::always_inline]] void start_timer(Operation& timer) noexcept;
-  /// When the team is complete.
-  void find_straight_way() noexcept;
-  /// Starts one operation of this lane. The error tells why it was refused.
-  std::error_code start(Processor& processor, Operation& operation) noexcept;
   void take_mail() noexcept {
     if (BATON_UNLIKELY(lane_.attention.load(std::memory_order_relaxed))) look_at_mail();
   }
@@ -257,32 +240,10 @@ class LaneLoop {
   }
   static void set_inside_chain(const Inside* link) noexcept {
     os::thread_locals.lane_loops = link;
-    os::thread_locals.straight =
-        link != nullptr ? static_cast<const void*>(link->loop) : &os::nowhere;
+    os::thread_locals.lane =
+        link != nullptr ? static_cast<const void*>(&link->loop->lane_) : &os::nowhere;
   }
 
-  /// Which of an engine's straight ways.
-  using SubmitStraight = Submission (Engine::*)(Operation&, void*) noexcept;
-
-  [[gnu::noinline]] static const std::error_code* start_otherwise(Operation& operation) noexcept;
-  static const std::error_code* start_with_more(Operation& operation) noexcept;
-  static const std::error_code* start_datagram(Operation& operation) noexcept;
-  /// The innermost lane, if it is one of `ledger`'s and has nothing to attend to; or null.
-  [[gnu::always_inline]] static LaneLoop* straight_here(const Ledger& ledger) noexcept;
-  [[gnu::always_inline]] bool may_start_here() const noexcept;
-  [[gnu::always_inline]] const std::error_code* start_here(Operation& operation, Handle& handle,
-                                                           std::uint8_t flags) noexcept;
-  template <SubmitStraight submit>
-  [[gnu::always_inline]] void read_here(Operation& operation, Handle& handle,
-                                        std::uint8_t flags) noexcept;
-  template <SubmitStraight submit>
-  [[gnu::always_inline]] void write_here(Operation& operation, Handle& handle,
-                                         std::uint8_t flags) noexcept;
-  [[gnu::always_inline]] void book_straight(Operation& operation, Handle& handle,
-                                            std::uint8_t flags) noexcept;
-  void not_pending(Operation& operation, Submission answer) noexcept;
-  void add_deadline(Operation& operation) noexcept;
-  void went_well(Handle& handle) noexcept;
   void look_at_mail() noexcept;
   void close_handles() noexcept;
   void start_what_is_deferred() noexcept;
@@ -293,9 +254,6 @@ class LaneLoop {
   void serve(Handle& handle) noexcept;
   void cancel_marked(Handle& handle) noexcept;
   void start_mailed(Operation& operation) noexcept;
-  void submit(Processor& processor, Operation& operation) noexcept;
-  void book(Processor& processor, Operation& operation, Admission admission) noexcept;
-  [[nodiscard]] static bool may_submit(const Processor& processor) noexcept;
   [[nodiscard]] bool quiet() const noexcept;
   [[gnu::always_inline]] void be_at_work() noexcept;
   void be_quiet() noexcept;
@@ -314,7 +272,6 @@ class LaneLoop {
   void let_go() noexcept;
   void its_thread_ends() noexcept;
 
-  const std::error_code success_;  // made once: each is a call into the C++ library
   Ledger& ledger_;
   Lane& lane_;
   HandlerRunner& runner_;
@@ -322,10 +279,6 @@ class LaneLoop {
   HandlerClock clock_;
   std::vector<Processor*> own_;
   Processor* only_ = nullptr;  // of own_, if it is the only one
-  Processor* way_ = nullptr;   // takes all streams, and is one of these; else null
-  Engine* way_engine_ = nullptr;
-  std::uint32_t way_started_max_ = 0;
-  bool way_takes_datagrams_ = false;
   // What ends the turns of its leader; who comes to lead begins without.
   static constexpr std::uint32_t stop_asked = 1U << 0;
   static constexpr std::uint32_t regroup_asked = 1U << 1;
@@ -346,120 +299,5 @@ class LaneLoop {
   std::atomic<std::uint64_t> wakes_sent_{0};
   std::atomic<std::uint64_t> wakes_suppressed_{0};
 };
-
-inline const std::error_code* LaneLoop::start_straight(Operation& operation) noexcept {
-  if (BATON_UNLIKELY(!OperationAccess::is_usual<Operation::cached>(operation))) {
-    return start_otherwise(operation);
-  }
-  Handle* const handle = operation.handle();
-  if (BATON_UNLIKELY(handle == nullptr)) return nullptr;
-  // relaxed: another thread's loop is enough to know that it is not this one's.
-  const void* const loop = OperationAccess::straight(*handle).load(std::memory_order_relaxed);
-  if (BATON_UNLIKELY(loop != os::thread_locals.straight)) return nullptr;
-  if (BATON_UNLIKELY(operation.strand() != nullptr)) return start_with_more(operation);
-  LaneLoop& here = *static_cast<LaneLoop*>(const_cast<void*>(loop));
-  return here.start_here(operation, *handle, OperationAccess::direct);
-}
-
-// In a forked child no lane is the innermost; while starts are refused, there is attention.
-inline LaneLoop* LaneLoop::straight_here(const Ledger& ledger) noexcept {
-  const void* const loop = os::thread_locals.straight;
-  if (BATON_UNLIKELY(loop == &os::nowhere)) return nullptr;
-  LaneLoop& here = *static_cast<LaneLoop*>(const_cast<void*>(loop));
-  const bool busy = here.lane_.attention.load(std::memory_order_relaxed);
-  return BATON_LIKELY(&here.ledger_ == &ledger && !busy) ? &here : nullptr;
-}
-
-inline const std::error_code* LaneLoop::post_straight(const Ledger& ledger,
-                                                      Operation& operation) noexcept {
-  LaneLoop* const here = straight_here(ledger);
-  if (BATON_UNLIKELY(here == nullptr || !OperationAccess::is_usual_post(operation) ||
-                     operation.strand() != nullptr)) {
-    return nullptr;
-  }
-  OperationAccess::activate_post(operation);
-  here->lane_.counters.posted.add();
-  here->lane_.completed.push_back(operation);
-  return &here->success_;
-}
-
-inline const std::error_code* LaneLoop::start_timer_straight(const Ledger& ledger,
-                                                             Operation& timer) noexcept {
-  LaneLoop* const here = straight_here(ledger);
-  if (BATON_UNLIKELY(here == nullptr)) return nullptr;
-  here->start_timer(timer);
-  return &here->success_;
-}
-
-inline void LaneLoop::start_timer(Operation& timer) noexcept {
-  OperationAccess::activate_timer(timer, lane_.index);
-  ledger_.start_timer(lane_, timer);
-}
-
-// What claim, submit and the rest of the long way do for such an operation, without the looks at
-// what cannot be here. Engine and lane have one thread, so that nobody can come in between.
-inline const std::error_code* LaneLoop::start_here(Operation& operation, Handle& handle,
-                                                   std::uint8_t flags) noexcept {
-  if (BATON_UNLIKELY(!may_start_here())) return nullptr;
-  BATON_PROBE3(operation_start, &operation, operation.kind(), handle.native());
-  OperationAccess::activate_straight(operation);
-  if (operation.kind() == OperationKind::read_stream) {
-    read_here<&Engine::submit_read>(operation, handle, flags);
-  } else {
-    write_here<&Engine::submit_write>(operation, handle, flags);
-  }
-  return &success_;
-}
-
-// relaxed: who left something before this start was called has been seen to, for the call came
-// after; else either order will do.
-inline bool LaneLoop::may_start_here() const noexcept {
-  return !lane_.attention.load(std::memory_order_relaxed) && way_->deferred.empty() &&
-         way_->started < way_started_max_;
-}
-
-// There is nearly never something to read yet: it is booked as pending.
-template <LaneLoop::SubmitStraight submit>
-inline void LaneLoop::read_here(Operation& operation, Handle& handle, std::uint8_t flags) noexcept {
-  book_straight(operation, handle, flags);
-  BATON_PROBE2(operation_submit, &operation, way_->index);
-  const Submission answer = (way_engine_->*submit)(operation, OperationAccess::record(handle));
-  if (BATON_UNLIKELY(answer != Submission::pending)) not_pending(operation, answer);
-}
-
-// Some engines write at once, for there is nearly always room: then it is never pending.
-template <LaneLoop::SubmitStraight submit>
-inline void LaneLoop::write_here(Operation& operation, Handle& handle,
-                                 std::uint8_t flags) noexcept {
-  BATON_PROBE2(operation_submit, &operation, way_->index);
-  const Submission answer = (way_engine_->*submit)(operation, OperationAccess::record(handle));
-  if (answer != Submission::completed) {
-    book_straight(operation, handle, flags);
-    if (BATON_UNLIKELY(answer != Submission::pending)) not_pending(operation, answer);
-    return;
-  }
-  Lane& lane = lane_;
-  OperationAccess::flags(operation) = flags;
-  ++OperationAccess::pending(handle);
-  lane.counters.straight_done.add();
-  if (BATON_UNLIKELY(operation.error_value() == ECANCELED)) lane.counters.cancelled.add();
-  BATON_PROBE3(operation_complete, &operation, operation.bytes(), operation.error_value());
-  OperationAccess::forget_deadline(operation);
-  OperationAccess::set_state_straight(operation, OperationState::result_ready);
-  lane.completed.push_back(operation);
-}
-
-inline void LaneLoop::book_straight(Operation& operation, Handle& handle,
-                                    std::uint8_t flags) noexcept {
-  Lane& lane = lane_;
-  Processor& way = *way_;
-  OperationAccess::set_state_straight(operation, OperationState::started);
-  OperationAccess::set_processor(operation, way.index);
-  OperationAccess::set_started(operation, lane.clock.tick());
-  OperationAccess::list(operation, handle, flags);
-  ++way.started;
-  lane.counters.straight_pending.add();
-  if (BATON_UNLIKELY(!operation.deadline().is_never())) add_deadline(operation);
-}
 
 }  // namespace baton

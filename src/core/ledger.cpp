@@ -51,16 +51,6 @@ Processor* Ledger::route(const Lane& lane, OperationKind kind,
 
 // -- start ----------------------------------------------------------------------------------------
 
-Admission Ledger::admit(Lane& lane, Processor& processor, Operation& operation, bool may_submit,
-                        std::error_code& error) noexcept {
-  return claim(lane, processor, operation, may_submit, false, error);
-}
-
-Admission Ledger::admit_mailed(Lane& lane, Processor& processor, Operation& operation,
-                               bool may_submit, std::error_code& error) noexcept {
-  return claim(lane, processor, operation, may_submit, true, error);
-}
-
 // The handle's record may belong to another by now, so it is not named any more.
 void Ledger::refuse_mailed(Lane& lane, Operation& operation, std::error_code error) noexcept {
   operation.prepare_closed();
@@ -70,7 +60,7 @@ void Ledger::refuse_mailed(Lane& lane, Operation& operation, std::error_code err
   take_back(lane, operation);
 }
 
-Admission Ledger::claim(Lane& lane, Processor& processor, Operation& operation, bool may_submit,
+Admission Ledger::admit(Lane& lane, Processor& processor, Operation& operation, bool may_submit,
                         bool mailed, std::error_code& error) noexcept {
   Handle& handle = *operation.handle();
   if (Access::phase(handle) != Access::Phase::open) {
@@ -174,7 +164,7 @@ void Ledger::start_deferred(Processor& processor, OperationQueue& finished) noex
     Access::undefer(operation);
     ++processor.started;
     BATON_PROBE2(operation_submit, &operation, processor.index);
-    switch (processor.engine->submit(operation)) {
+    switch (processor.engine->submit(operation, nullptr)) {
       case Submission::pending:
         break;  // the engine's from here on
       case Submission::completed:
@@ -386,7 +376,7 @@ void Ledger::cancel_accepts(Lane& lane) noexcept {
 bool Ledger::begin_close(Lane& lane, Handle& handle, Operation* operation) noexcept {
   if (Access::phase(handle) != Access::Phase::open) return false;
   Access::set_phase(handle, Access::Phase::closing);
-  Access::straight(handle).store(nullptr, std::memory_order_relaxed);
+  Access::route(handle).store(nullptr, std::memory_order_relaxed);
   Access::closing(handle) = operation;
   if (operation != nullptr) {
     Access::set_started(*operation, lane.clock.tick());
@@ -506,7 +496,7 @@ bool Ledger::submit_close(Lane& lane, Handle& handle) noexcept {
     processor->outstanding.add();
   }
   BATON_PROBE2(operation_submit, operation, processor->index);
-  const Submission answer = processor->engine->submit(*operation);
+  const Submission answer = processor->engine->submit(*operation, nullptr);
   if (answer == Submission::pending) {
     if (processor->info.start_from_any_thread) processor->engine->flush();
     return true;

@@ -22,6 +22,7 @@
 #include "core/lane.hpp"
 #include "core/operation_cache.hpp"
 #include "core/processor.hpp"
+#include "os/fork.hpp"
 #include "os/mutex.hpp"
 #include "os/system.hpp"
 
@@ -49,18 +50,20 @@ class Ledger {
 
   // -- start --------------------------------------------------------------------------------------
 
-  /// Checks and claims an operation at rest. `may_submit`: this thread may call the engine.
+  /// Checks and claims an operation: one at rest, or one that was activated elsewhere and came by
+  /// mail; a refusal of the latter is for the caller to deliver with refuse_mailed(). `may_submit`:
+  /// this thread may call the engine.
   Admission admit(Lane& lane, Processor& processor, Operation& operation, bool may_submit,
-                  std::error_code& error) noexcept;
-  /// The same for one that was activated elsewhere and came by mail; a refusal is then for the
-  /// caller to deliver with refuse_mailed().
-  Admission admit_mailed(Lane& lane, Processor& processor, Operation& operation, bool may_submit,
-                         std::error_code& error) noexcept;
+                  bool mailed, std::error_code& error) noexcept;
   void refuse_mailed(Lane& lane, Operation& operation, std::error_code error) noexcept;
   /// Books what Engine::submit answered. REQUIRES: completed or busy (a pending operation is the
   /// engine's, and may be gone). A completed one is in the lane's queue afterwards.
   void submitted(Lane& lane, Processor& processor, Operation& operation,
                  Submission answer) noexcept;
+  /// The same of a simple one (Starter) that is complete. False: nothing is booked, submitted() is
+  /// for it. REQUIRES: no Guard for this processor.
+  [[gnu::always_inline]] bool completed_simply(Lane& lane, Processor& processor,
+                                               Operation& operation) noexcept;
   /// Submits deferred operations while there is room. REQUIRES: processor's domain held, and this
   /// thread may call its engine. What completed at once goes to `finished`, for take_back_all.
   void start_deferred(Processor& processor, OperationQueue& finished) noexcept;
@@ -156,6 +159,10 @@ class Ledger {
                                  const Handle& handle) const noexcept;
   [[nodiscard]] Deadline now() const noexcept { return Deadline::at_ns(system_.monotonic_ns()); }
   [[nodiscard]] const os::System& system() const noexcept { return system_; }
+  /// This process is a forked child of the one that made the proactor.
+  [[nodiscard]] bool forked() const noexcept {
+    return BATON_UNLIKELY(os::fork_generation() != fork_generation_);
+  }
   [[nodiscard]] bool per_thread() const noexcept { return per_thread_; }
   /// A drain has come to its deadline: what starts now, or lies in a mailbox, would outlive it.
   [[nodiscard]] bool drain_is_over() const noexcept {
@@ -183,8 +190,6 @@ class Ledger {
  private:
   class Guard;
 
-  Admission claim(Lane& lane, Processor& processor, Operation& operation, bool may_submit,
-                  bool mailed, std::error_code& error) noexcept;
   bool attach(Processor& processor, Handle& handle, std::error_code& error) noexcept;
   [[gnu::always_inline]] static bool take_back_plainly(Operation& operation) noexcept;
   void take_back_rest(Lane& lane, Operation& first, std::size_t count) noexcept;
@@ -201,6 +206,7 @@ class Ledger {
 
   const os::System& system_;
   const bool per_thread_;
+  const std::uint32_t fork_generation_ = os::fork_generation();
 };
 
 // False: it needs more than to be taken out of its handle's list.
@@ -212,7 +218,7 @@ inline bool Ledger::take_back_plainly(Operation& operation) noexcept {
     Access::unlist(operation);
     BATON_PROBE3(operation_complete, &operation, operation.bytes(), operation.error_value());
     Access::forget_deadline(operation);
-    Access::set_state_straight(operation, OperationState::result_ready);
+    Access::set_state(operation, OperationState::result_ready);
     return true;
   }
   if (Access::flags(operation) != Access::listed || operation.has(Operation::internal)) {
@@ -221,6 +227,17 @@ inline bool Ledger::take_back_plainly(Operation& operation) noexcept {
   Access::unlist(operation);
   BATON_PROBE3(operation_complete, &operation, operation.bytes(), operation.error_value());
   Access::publish(operation);
+  return true;
+}
+
+inline bool Ledger::completed_simply(Lane& lane, Processor& processor,
+                                     Operation& operation) noexcept {
+  if (BATON_UNLIKELY(!processor.deferred.empty() || !take_back_plainly(operation))) return false;
+  --processor.started;
+  processor.outstanding.sub();
+  lane.counters.completed_at_once.add();
+  lane.counters.pending.sub();
+  lane.completed.push_back(operation);
   return true;
 }
 

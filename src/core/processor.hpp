@@ -25,6 +25,12 @@ struct Seat {
   /// Counts handlers entered and changes of the holder: tells the understudy whether the leader
   /// moved.
   std::uint32_t count = 0;
+  /// With the mutex held. Who starts an operation without it and then looks here for a leader that
+  /// waits must not miss one: only that is written in one order with what the starter does.
+  void set(SeatState next) noexcept {
+    state.store(next, next == SeatState::waiting ? std::memory_order_seq_cst
+                                                 : std::memory_order_relaxed);
+  }
   std::atomic<bool> interrupted{false};  ///< the waiting leader has been asked already
 };
 
@@ -49,10 +55,14 @@ struct Processor {
   [[nodiscard]] bool has_work() const noexcept {
     return started + deferred.size() > 0 || detaching != nullptr;
   }
+  /// Something is left that only the leader may do, or that waits for it.
+  [[nodiscard]] bool needs_leader() const noexcept {
+    return !deferred.empty() || detaching != nullptr || cancelling;
+  }
   [[nodiscard]] bool has_room() const noexcept { return started_max == 0 || started < started_max; }
   /// Started and deferred; any thread.
   [[nodiscard]] std::uint64_t outstanding_now() const noexcept {
-    return straight == nullptr ? outstanding.get() : outstanding.sum_with(*straight);
+    return simple == nullptr ? outstanding.get() : outstanding.sum_with(*simple);
   }
 
   const std::unique_ptr<Engine> engine;
@@ -66,8 +76,8 @@ struct Processor {
 
   OperationQueue deferred;
   std::uint32_t started = 0;          ///< inside the engine
-  Counter outstanding;                ///< started and deferred, without those of `straight`
-  const Counter* straight = nullptr;  ///< LaneCounters::straight_pending, where it is the way
+  Counter outstanding;                ///< started and deferred, without those of `simple`
+  const Counter* simple = nullptr;    ///< LaneCounters::simple_pending, of a Route's
   Handle* detaching = nullptr;        ///< handles that only the leader may detach; by Handle::next_
   bool cancelling = false;  ///< operations were asked to end that only the leader may cancel
   Seat seat;

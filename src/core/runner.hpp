@@ -4,22 +4,18 @@
 
 #include "base/probes.hpp"
 #include "core/ledger.hpp"
-#include "os/fork.hpp"
 
 namespace baton {
 
 class HandlerRunner {
  public:
-  explicit HandlerRunner(Ledger& ledger) noexcept
-      : ledger_(ledger), fork_generation_(os::fork_generation()) {}
+  explicit HandlerRunner(Ledger& ledger) noexcept : ledger_(ledger) {}
   virtual ~HandlerRunner() = default;
 
   /// This process is a forked child of the one that made the proactor. A handler may have forked,
   /// so its caller asks before it touches anything: locks may be held by threads that do not exist
   /// here, and what is queued is the parent's.
-  [[nodiscard]] bool forked() const noexcept {
-    return BATON_UNLIKELY(os::fork_generation() != fork_generation_);
-  }
+  [[nodiscard]] bool forked() const noexcept { return ledger_.forked(); }
 
   /// Before run() with `locks`, in the critical section that takes `operation` out of the queue:
   /// what was complete first is first in its strand, whichever thread is faster afterwards. False:
@@ -49,14 +45,14 @@ class HandlerRunner {
   [[gnu::always_inline]] void run_direct(Lane& lane, Operation& operation) {
     const CompletionFunction handler = OperationAccess::completion(operation);
     Handle& handle = *operation.handle();
-    OperationAccess::set_state_straight(operation, OperationState::completed);
+    OperationAccess::set_state(operation, OperationState::completed);
     enter(lane, operation, handler, &handle, false);
     Ledger::handler_returned(lane, handle);
   }
   /// The same for one that has OperationAccess::plain, and no account.
   [[gnu::always_inline]] void run_plain(Lane& lane, Operation& operation) {
     const CompletionFunction handler = OperationAccess::completion(operation);
-    OperationAccess::set_state_straight(operation, OperationState::completed);
+    OperationAccess::set_state(operation, OperationState::completed);
     enter(lane, operation, handler, nullptr, false);
   }
 
@@ -110,7 +106,6 @@ class HandlerRunner {
   void pass_on(Lane& lane, Strand& strand, Operation& next) noexcept;
 
   Ledger& ledger_;
-  const std::uint32_t fork_generation_;
 };
 
 }  // namespace baton

@@ -4,13 +4,13 @@
 
 namespace baton::os {
 
-/// Where no lane loop is: the address differs from that of each of them, and from none (null).
+/// Where no lane is: the address differs from that of each of them, and from none (null).
 inline constinit char nowhere = 0;
 
 struct ThreadLocals {
   const void* dispatchers = nullptr;  ///< the chain of core/dispatcher.cpp
   const void* lane_loops = nullptr;   ///< the chain of core/lane_loop.cpp
-  const void* straight = &nowhere;    ///< the innermost of that chain; none in a forked child
+  const void* lane = &nowhere;        ///< of the innermost of that chain; none in a forked child
 };
 
 // initial-exec: read for every start, so not worth a call into the dynamic linker.

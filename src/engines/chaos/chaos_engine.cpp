@@ -130,7 +130,7 @@ Job* ChaosEngine::take_in(Operation& operation) noexcept {
   }
 }
 
-Submission ChaosEngine::submit(Operation& operation) noexcept {
+Submission ChaosEngine::submit(Operation& operation, void*) noexcept {
   const os::LockGuard lock{mutex_, system_};
   // A cancel that came before has left its mark; one that comes after finds the job.
   if (operation.cancel_asked()) {
@@ -175,7 +175,7 @@ void ChaosEngine::enter(Job& job) noexcept {
     return;
   }
   job.stage = Stage::inside;
-  switch (inner().submit(job)) {
+  switch (inner().submit(job, nullptr)) {
     case Submission::pending:
       break;
     case Submission::completed:

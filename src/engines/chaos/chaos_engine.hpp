@@ -63,7 +63,7 @@ class ChaosEngine final : public WrappingEngine {
   [[nodiscard]] const EngineInfo& info() const noexcept override { return info_; }
   std::error_code attach(Handle& handle) noexcept override;
   void detach(Handle& handle) noexcept override;
-  Submission submit(Operation& operation) noexcept override;
+  Submission submit(Operation& operation, void*) noexcept override;
   CancelAnswer cancel(Operation& operation) noexcept override;
   void wait(OperationQueue& completed, Deadline deadline) noexcept override;
   bool unpin(OperationQueue& completed) noexcept override;

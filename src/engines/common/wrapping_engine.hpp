@@ -18,6 +18,9 @@ class WrappingEngine : public Engine {
   [[nodiscard]] const EngineInfo& info() const noexcept override { return inner_->info(); }
   std::error_code attach(Handle& handle) noexcept override { return inner_->attach(handle); }
   void detach(Handle& handle) noexcept override { inner_->detach(handle); }
+  [[nodiscard]] void* handle_record(const Handle& handle) noexcept override {
+    return inner_->handle_record(handle);
+  }
   void flush() noexcept override { inner_->flush(); }
   void interrupt() noexcept override { inner_->interrupt(); }
   [[nodiscard]] NativeHandle descriptor() const noexcept override { return inner_->descriptor(); }

@@ -106,10 +106,10 @@ bool DebugEngine::enter(Operation& operation, Block*& block) noexcept {
   }
 }
 
-Submission DebugEngine::submit(Operation& operation) noexcept {
+Submission DebugEngine::submit(Operation& operation, void* record) noexcept {
   Block* block = nullptr;
   if (!enter(operation, block)) return without_memory(operation);
-  const Submission answer = inner().submit(*block);
+  const Submission answer = inner().submit(*block, record);
   if (answer == Submission::pending) return answer;  // not ours from here on
   auto mine = leave(*block);
   if (answer == Submission::completed) {

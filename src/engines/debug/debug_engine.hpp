@@ -27,7 +27,7 @@ class DebugEngine final : public WrappingEngine {
   DebugEngine(std::unique_ptr<Engine> inner, const EngineOptions& options);
   ~DebugEngine() override;
 
-  Submission submit(Operation& operation) noexcept override;
+  Submission submit(Operation& operation, void* record) noexcept override;
   CancelAnswer cancel(Operation& operation) noexcept override;
   void wait(OperationQueue& completed, Deadline deadline) noexcept override;
   bool unpin(OperationQueue& completed) noexcept override;

@@ -191,22 +191,45 @@ inline bool EmulatedEngine::may_send_straight(const Record& record) noexcept {
   return record.straight && record.out.queue.empty() && !record.out.asleep;
 }
 
-Submission EmulatedEngine::submit(Operation& operation) noexcept {
-  if (operation.kind() == OperationKind::write_stream && concurrent_) {
-    return submit_write_locked(operation);
+// Only calls, so that what is usual saves no registers.
+Submission EmulatedEngine::submit(Operation& operation, void* known) noexcept {
+  if (BATON_LIKELY(known != nullptr)) {
+    Record& record = *static_cast<Record*>(known);
+    switch (operation.kind()) {
+      case OperationKind::read_stream:
+      case OperationKind::read_datagram:
+        return concurrent_ ? submit_read_locked(operation, record)
+                           : submit_read(operation, record);
+      case OperationKind::write_stream:
+        return concurrent_ ? submit_write_locked(operation, record)
+                           : submit_write(operation, record);
+      case OperationKind::write_datagram:
+        if (!concurrent_) return submit_write_datagram(operation, record);
+        break;
+      default:
+        break;
+    }
   }
   return submit_generally(operation, true);
 }
 
-Submission EmulatedEngine::submit_read(Operation& operation, void* known) noexcept {
-  BATON_DASSERT(!concurrent_);
-  Record& record = *static_cast<Record*>(known);
-  return watch_straight(operation, record) ? Submission::pending
-                                           : submit_generally(operation, true);
+Submission EmulatedEngine::submit_read(Operation& operation, Record& record) noexcept {
+  return BATON_LIKELY(queue_watched(operation, record)) ? Submission::pending
+                                                        : submit_generally(operation, true);
 }
 
-inline bool EmulatedEngine::watch_straight(Operation& operation, Record& record) noexcept {
-  if (BATON_UNLIKELY(!record.straight_in || !is_plain(operation, Operation::pooled))) return false;
+Submission EmulatedEngine::submit_read_locked(Operation& operation, Record& record) noexcept {
+  bool done = false;
+  {
+    const os::LockGuard guard{record.in.mutex, system_};
+    done = BATON_LIKELY(!operation.cancel_asked()) && queue_watched(operation, record);
+  }
+  return BATON_LIKELY(done) ? Submission::pending : submit_generally(operation, true);
+}
+
+inline bool EmulatedEngine::queue_watched(Operation& operation, Record& record) noexcept {
+  constexpr unsigned special = Operation::vectored | Operation::pooled | Operation::until;
+  if (BATON_UNLIKELY(!record.straight_in || !is_plain(operation, special))) return false;
   Progress& state = progress(operation);
   state.place = Place::queued;
   state.owner = &record.in;
@@ -220,24 +243,24 @@ inline bool EmulatedEngine::watch_straight(Operation& operation, Record& record)
   return true;
 }
 
-Submission EmulatedEngine::submit_write(Operation& operation, void* known) noexcept {
-  BATON_DASSERT(!concurrent_);
-  Record& record = *static_cast<Record*>(known);
-  Sent sent = Sent::nothing;
-  if (BATON_LIKELY(is_plain(operation, 0))) {
-    sent = send_straight(operation, record);
-    if (BATON_LIKELY(sent == Sent::done)) return Submission::completed;
-  }
-  return write_otherwise(operation, record, sent);
+Submission EmulatedEngine::submit_write(Operation& operation, Record& record) noexcept {
+  const Sent sent = send_straight(operation, record);
+  return BATON_LIKELY(sent == Sent::done) ? Submission::completed
+                                          : write_otherwise(operation, record, sent);
 }
 
-Submission EmulatedEngine::submit_datagram(Operation& operation, void* known) noexcept {
-  BATON_DASSERT(!concurrent_);
-  Record& record = *static_cast<Record*>(known);
-  if (operation.kind() == OperationKind::read_datagram) {
-    return watch_straight(operation, record) ? Submission::pending
-                                             : submit_generally(operation, true);
+Submission EmulatedEngine::submit_write_locked(Operation& operation, Record& record) noexcept {
+  Sent sent = Sent::nothing;
+  {
+    const os::LockGuard guard{record.out.mutex, system_};
+    if (BATON_LIKELY(!operation.cancel_asked())) sent = send_straight(operation, record);
+    if (BATON_UNLIKELY(sent == Sent::partly)) return queue_rest(operation, record);
   }
+  return BATON_LIKELY(sent == Sent::done) ? Submission::completed
+                                          : submit_generally(operation, sent != Sent::full);
+}
+
+Submission EmulatedEngine::submit_write_datagram(Operation& operation, Record& record) noexcept {
   if (BATON_UNLIKELY(!may_send_straight(record))) return submit_generally(operation, true);
   const Outcome outcome = performer_.write_datagram(operation);
   if (BATON_UNLIKELY(outcome != Outcome::done)) {
@@ -245,21 +268,6 @@ Submission EmulatedEngine::submit_datagram(Operation& operation, void* known) no
   }
   record.out.failures = 0;
   return Submission::completed;
-}
-
-Submission EmulatedEngine::submit_write_locked(Operation& operation) noexcept {
-  Record& record = record_of(operation);
-  if (BATON_UNLIKELY(!is_plain(operation, Operation::vectored))) {
-    return submit_generally(operation, true);
-  }
-  record.out.mutex.lock(system_);
-  const Sent sent =
-      BATON_LIKELY(!operation.cancel_asked()) ? send_straight(operation, record) : Sent::nothing;
-  Submission answer = Submission::completed;
-  if (BATON_UNLIKELY(sent == Sent::partly)) answer = queue_rest(operation, record);
-  record.out.mutex.unlock(system_);
-  if (BATON_LIKELY(sent == Sent::done || sent == Sent::partly)) return answer;
-  return submit_generally(operation, sent != Sent::full);
 }
 
 Submission EmulatedEngine::write_otherwise(Operation& operation, Record& record,
@@ -284,7 +292,9 @@ Submission EmulatedEngine::queue_rest(Operation& operation, Record& record) noex
 
 inline EmulatedEngine::Sent EmulatedEngine::send_straight(Operation& operation,
                                                           Record& record) noexcept {
-  if (BATON_UNLIKELY(!may_send_straight(record))) return Sent::nothing;
+  if (BATON_UNLIKELY(!may_send_straight(record) || !is_plain(operation, Operation::vectored))) {
+    return Sent::nothing;
+  }
   const MutableBuffer buffer = operation.buffer();
   const ssize_t moved =
       system_.send(record.fd, buffer.data, buffer.size, MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -49,13 +49,7 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   [[nodiscard]] const EngineInfo& info() const noexcept override { return info_; }
   std::error_code attach(Handle& handle) noexcept override;
   void detach(Handle& handle) noexcept override;
-  Submission submit(Operation& operation) noexcept override;
-  Submission submit_read(Operation& operation,
-                         void* record) noexcept override BATON_NO_THREAD_SAFETY_ANALYSIS;
-  Submission submit_write(Operation& operation,
-                          void* record) noexcept override BATON_NO_THREAD_SAFETY_ANALYSIS;
-  Submission submit_datagram(Operation& operation,
-                             void* record) noexcept override BATON_NO_THREAD_SAFETY_ANALYSIS;
+  Submission submit(Operation& operation, void* record) noexcept override;
   [[nodiscard]] void* handle_record(const Handle& handle) noexcept override {
     return &records_[handle.index()];
   }
@@ -87,11 +81,17 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   };
   [[gnu::always_inline]] static bool is_plain(const Operation& operation,
                                               unsigned special) noexcept;
-  [[gnu::always_inline]] bool watch_straight(Operation& operation, Record& record) noexcept
+  [[gnu::noinline]] Submission submit_read(Operation& operation, Record& record) noexcept;
+  [[gnu::noinline]] Submission submit_read_locked(Operation& operation, Record& record) noexcept;
+  [[gnu::always_inline]] bool queue_watched(Operation& operation, Record& record) noexcept
       BATON_NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::noinline]] Submission submit_write(Operation& operation, Record& record) noexcept
+      BATON_NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::noinline]] Submission submit_write_locked(Operation& operation, Record& record) noexcept;
+  [[gnu::noinline]] Submission submit_write_datagram(
+      Operation& operation, Record& record) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
   [[gnu::always_inline]] static bool may_send_straight(const Record& record) noexcept
       BATON_REQUIRES(record.out.mutex);
-  Submission submit_write_locked(Operation& operation) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
   [[gnu::noinline, gnu::cold]] Submission write_otherwise(
       Operation& operation, Record& record, Sent sent) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
   Submission queue_rest(Operation& operation, Record& record) noexcept

@@ -175,7 +175,8 @@ void IoUringEngine::detach(Handle& handle) noexcept {
 
 inline bool IoUringEngine::submit_straight(Operation& operation, Lane& lane,
                                            abi::Opcode what) noexcept {
-  if (BATON_UNLIKELY((operation.flags() & Operation::pooled) != 0 ||
+  constexpr unsigned special = Operation::vectored | Operation::pooled | Operation::until;
+  if (BATON_UNLIKELY((operation.flags() & special) != 0 ||
                      operation.buffer().size - 1 >= limits::transfer_max || !lane.queue.empty())) {
     return false;
   }
@@ -206,7 +207,7 @@ inline bool IoUringEngine::submit_straight(Operation& operation, Lane& lane,
   return true;
 }
 
-inline bool IoUringEngine::submit_datagram_straight(Operation& operation) noexcept {
+bool IoUringEngine::submit_datagram_straight(Operation& operation) noexcept {
   if (BATON_UNLIKELY((operation.flags() & Operation::pooled) != 0)) return false;
   abi::Sqe* const request = ring_->claim();
   if (BATON_UNLIKELY(request == nullptr)) return false;
@@ -237,29 +238,38 @@ inline bool IoUringEngine::submit_datagram_straight(Operation& operation) noexce
   return true;
 }
 
-Submission IoUringEngine::submit_datagram(Operation& operation, void*) noexcept {
-  BATON_DASSERT(!locked_);
-  return BATON_LIKELY(submit_datagram_straight(operation)) ? Submission::pending
-                                                           : submit(operation);
+inline bool IoUringEngine::submit_simple(Operation& operation, HandleRecord& record) noexcept {
+  switch (operation.kind()) {
+    case OperationKind::read_stream:
+      return submit_straight(operation, record.reads, abi::op_recv);
+    case OperationKind::write_stream:
+      return submit_straight(operation, record.writes, abi::op_send);
+    case OperationKind::read_datagram:
+    case OperationKind::write_datagram:
+      return submit_datagram_straight(operation);
+    default:
+      return false;
+  }
 }
 
-Submission IoUringEngine::submit_read(Operation& operation, void* record) noexcept {
-  BATON_DASSERT(!locked_);
-  auto* const known = static_cast<HandleRecord*>(record);
-  const bool done =
-      BATON_LIKELY(known != nullptr) && submit_straight(operation, known->reads, abi::op_recv);
-  return BATON_LIKELY(done) ? Submission::pending : submit(operation);
+Submission IoUringEngine::submit(Operation& operation, void* known) noexcept {
+  if (BATON_UNLIKELY(known == nullptr)) return submit_generally(operation);
+  HandleRecord& record = *static_cast<HandleRecord*>(known);
+  if (locked_) return submit_locked(operation, record);
+  return BATON_LIKELY(submit_simple(operation, record)) ? Submission::pending
+                                                        : submit_generally(operation);
 }
 
-Submission IoUringEngine::submit_write(Operation& operation, void* record) noexcept {
-  BATON_DASSERT(!locked_);
-  auto* const known = static_cast<HandleRecord*>(record);
-  const bool done =
-      BATON_LIKELY(known != nullptr) && submit_straight(operation, known->writes, abi::op_send);
-  return BATON_LIKELY(done) ? Submission::pending : submit(operation);
+Submission IoUringEngine::submit_locked(Operation& operation, HandleRecord& record) noexcept {
+  bool done = false;
+  {
+    const os::LockGuard guard{mutex_, system_};
+    done = BATON_LIKELY(!operation.cancel_asked()) && submit_simple(operation, record);
+  }
+  return BATON_LIKELY(done) ? Submission::pending : submit_generally(operation);
 }
 
-Submission IoUringEngine::submit(Operation& operation) noexcept {
+Submission IoUringEngine::submit_generally(Operation& operation) noexcept {
   OperationQueue done;
   bool call_leader = false;
   {

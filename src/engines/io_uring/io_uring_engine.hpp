@@ -55,10 +55,8 @@ class IoUringEngine final : public Engine {
   [[nodiscard]] const EngineInfo& info() const noexcept override { return info_; }
   std::error_code attach(Handle& handle) noexcept override;
   void detach(Handle& handle) noexcept override;
-  Submission submit(Operation& operation) noexcept override;
-  Submission submit_read(Operation& operation, void* record) noexcept override;
-  Submission submit_write(Operation& operation, void* record) noexcept override;
-  Submission submit_datagram(Operation& operation, void* record) noexcept override;
+  Submission submit(Operation& operation,
+                    void* record) noexcept override BATON_NO_THREAD_SAFETY_ANALYSIS;
   [[nodiscard]] void* handle_record(const Handle& handle) noexcept override
       BATON_NO_THREAD_SAFETY_ANALYSIS {
     return handle.kind() == HandleKind::stream_socket ? &handles_[handle.index()] : nullptr;
@@ -77,13 +75,15 @@ class IoUringEngine final : public Engine {
  private:
   // Everything from here to the tables is called with the lock held.
 
-  // The usual read and the usual write: one buffer, a socket, nobody queued before, and one thread;
-  // or a datagram, which has no lane. False: it is not that, or did not end so; the general way
-  // below goes on.
-  [[gnu::always_inline]] bool submit_straight(
-      Operation& operation, Lane& lane, abi::Opcode what) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
-  [[gnu::always_inline]] bool submit_datagram_straight(Operation& operation) noexcept
-      BATON_NO_THREAD_SAFETY_ANALYSIS;
+  // The usual read and the usual write: one buffer, a socket, nobody queued before; or a datagram,
+  // which has no lane. False: it is not that, or did not end so; the general way below goes on.
+  [[gnu::always_inline]] bool submit_simple(Operation& operation, HandleRecord& record) noexcept
+      BATON_REQUIRES(mutex_);
+  [[gnu::always_inline]] bool submit_straight(Operation& operation, Lane& lane,
+                                              abi::Opcode what) noexcept BATON_REQUIRES(mutex_);
+  bool submit_datagram_straight(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  [[gnu::noinline]] Submission submit_locked(Operation& operation, HandleRecord& record) noexcept;
+  [[gnu::noinline]] Submission submit_generally(Operation& operation) noexcept;
   [[gnu::always_inline]] bool settle_straight(abi::Cqe completion, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);
   void settle_datagram(Request& request, int result, OperationQueue& done) noexcept

@@ -110,7 +110,7 @@ std::uint32_t LinuxAioEngine::take_slot() noexcept {
   return std::exchange(free_slot_, slots_[free_slot_].next_free);
 }
 
-Submission LinuxAioEngine::submit(Operation& operation) noexcept {
+Submission LinuxAioEngine::submit(Operation& operation, void*) noexcept {
   FileRecord& record = record_of(operation);
   Submission answer = Submission::pending;
   bool tries = false;

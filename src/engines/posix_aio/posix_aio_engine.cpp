@@ -112,7 +112,7 @@ void PosixAioEngine::detach(Handle& handle) noexcept {
 
 // -- starting -------------------------------------------------------------------------------------
 
-Submission PosixAioEngine::submit(Operation& operation) noexcept {
+Submission PosixAioEngine::submit(Operation& operation, void*) noexcept {
   os::LockGuard guard{mutex_, system_, concurrent_};
   Record& record = record_of(operation);
   Progress& state = progress(operation);

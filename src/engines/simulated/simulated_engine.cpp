@@ -118,7 +118,7 @@ void SimulatedEngine::check_thread() noexcept {
                "a pinned engine is used by another thread");
 }
 
-Submission SimulatedEngine::submit(Operation& operation) noexcept {
+Submission SimulatedEngine::submit(Operation& operation, void*) noexcept {
   world_.point();
   check_thread();
   State& mine = state(operation);

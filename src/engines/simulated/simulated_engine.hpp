@@ -52,7 +52,7 @@ class SimulatedEngine final : public Engine, private sim::Target {
   [[nodiscard]] const EngineInfo& info() const noexcept override { return info_; }
   std::error_code attach(Handle& handle) noexcept override;
   void detach(Handle& handle) noexcept override;
-  Submission submit(Operation& operation) noexcept override;
+  Submission submit(Operation& operation, void*) noexcept override;
   void flush() noexcept override;
   CancelAnswer cancel(Operation& operation) noexcept override;
   void wait(OperationQueue& completed, Deadline deadline) noexcept override;

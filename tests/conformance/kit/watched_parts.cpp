@@ -21,15 +21,8 @@ class WatchedEngine : public Engine {
   [[nodiscard]] const EngineInfo& info() const noexcept override { return engine_->info(); }
   std::error_code attach(Handle& handle) noexcept override { return engine_->attach(handle); }
   void detach(Handle& handle) noexcept override { engine_->detach(handle); }
-  Submission submit(Operation& operation) noexcept override { return engine_->submit(operation); }
-  Submission submit_read(Operation& operation, void* record) noexcept override {
-    return engine_->submit_read(operation, record);
-  }
-  Submission submit_write(Operation& operation, void* record) noexcept override {
-    return engine_->submit_write(operation, record);
-  }
-  Submission submit_datagram(Operation& operation, void* record) noexcept override {
-    return engine_->submit_datagram(operation, record);
+  Submission submit(Operation& operation, void* record) noexcept override {
+    return engine_->submit(operation, record);
   }
   [[nodiscard]] void* handle_record(const Handle& handle) noexcept override {
     return engine_->handle_record(handle);

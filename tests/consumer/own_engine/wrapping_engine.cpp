@@ -22,13 +22,16 @@ class WrappingEngine : public baton::Engine {
   std::error_code attach(baton::Handle& handle) noexcept override { return inner_->attach(handle); }
   void detach(baton::Handle& handle) noexcept override { inner_->detach(handle); }
 
-  baton::Submission submit(baton::Operation& operation) noexcept override {
+  baton::Submission submit(baton::Operation& operation, void* record) noexcept override {
     if (fault_ == Fault::dies_in_shutdown && operation.kind() == baton::OperationKind::shutdown) {
       std::abort();
     }
-    const baton::Submission answer = inner_->submit(operation);
+    const baton::Submission answer = inner_->submit(operation, record);
     if (answer == baton::Submission::completed) spoil(operation);
     return answer;
+  }
+  [[nodiscard]] void* handle_record(const baton::Handle& handle) noexcept override {
+    return inner_->handle_record(handle);
   }
   void flush() noexcept override { inner_->flush(); }
   baton::CancelAnswer cancel(baton::Operation& operation) noexcept override {

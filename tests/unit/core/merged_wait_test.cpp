@@ -26,7 +26,7 @@ class FakeEngine final : public Engine {
   explicit FakeEngine(bool with_descriptor) : with_descriptor_(with_descriptor) {}
   ~FakeEngine() override { ::close(event_); }
   [[nodiscard]] const EngineInfo& info() const noexcept override { return info_; }
-  Submission submit(Operation&) noexcept override { return Submission::busy; }
+  Submission submit(Operation&, void*) noexcept override { return Submission::busy; }
   CancelAnswer cancel(Operation&) noexcept override { return CancelAnswer::too_late; }
   void wait(OperationQueue& completed, Deadline deadline) noexcept override {
     ++waits;

@@ -23,22 +23,11 @@ class ObedientEngine final : public Engine {
     return attach_error;
   }
   void detach(Handle&) noexcept override { ++detached; }
-  Submission submit(Operation& operation) noexcept override {
+  Submission submit(Operation& operation, void* record) noexcept override {
     ++submitted;
+    record_of_last = record;
     if (answer == Submission::completed) operation.finish(outcome);
     return answer;
-  }
-  Submission submit_read(Operation& operation, void* record) noexcept override {
-    reads_of = record;
-    return submit(operation);
-  }
-  Submission submit_write(Operation& operation, void* record) noexcept override {
-    writes_of = record;
-    return submit(operation);
-  }
-  Submission submit_datagram(Operation& operation, void* record) noexcept override {
-    datagrams_of = record;
-    return submit(operation);
   }
   [[nodiscard]] void* handle_record(const Handle& handle) noexcept override {
     return &records[handle.index()];

@@ -28,7 +28,7 @@ class TamedEngine final : public Engine {
  public:
   TamedEngine() { info_.name = "tamed"; }
   [[nodiscard]] const EngineInfo& info() const noexcept override { return info_; }
-  Submission submit(Operation& operation) noexcept override {
+  Submission submit(Operation& operation, void* record) noexcept override {
     inside = &operation;
     return answer;
   }
@@ -71,7 +71,7 @@ struct Watched {
 
 TEST(DebugEngine, TheEngineInsideNeverSeesTheUsersMemory) {
   Watched watched;
-  ASSERT_EQ(watched.engine->submit(watched.operation), Submission::pending);
+  ASSERT_EQ(watched.engine->submit(watched.operation, nullptr), Submission::pending);
   EXPECT_NE(watched.tamed->inside, &watched.operation);
   EXPECT_NE(watched.tamed->inside->buffer().data, watched.buffer.data());
   EXPECT_EQ(watched.tamed->inside->buffer().size, watched.buffer.size());
@@ -86,7 +86,7 @@ TEST(DebugEngine, ABusyEngineLeavesTheOperationAsItWas) {
   Watched watched;
   watched.buffer.fill('k');
   watched.tamed->answer = Submission::busy;
-  EXPECT_EQ(watched.engine->submit(watched.operation), Submission::busy);
+  EXPECT_EQ(watched.engine->submit(watched.operation, nullptr), Submission::busy);
   EXPECT_EQ(std::string(watched.buffer.data(), 16), std::string(16, 'k'));
   std::array<std::byte, limits::engine_state_size> zeros{};
   EXPECT_EQ(std::memcmp(&watched.operation.engine_state<decltype(zeros)>(), &zeros, sizeof(zeros)),
@@ -96,7 +96,7 @@ TEST(DebugEngine, ABusyEngineLeavesTheOperationAsItWas) {
 TEST(DebugEngine, ACancelThatCameBeforeTheSubmitIsSeen) {
   Watched watched;
   EXPECT_EQ(watched.engine->cancel(watched.operation), CancelAnswer::too_late);
-  ASSERT_EQ(watched.engine->submit(watched.operation), Submission::pending);
+  ASSERT_EQ(watched.engine->submit(watched.operation, nullptr), Submission::pending);
   EXPECT_EQ(watched.engine->cancel(watched.operation), CancelAnswer::completed);
   EXPECT_EQ(watched.operation.error_value(), ECANCELED);
   watched.tamed->inside = nullptr;
@@ -129,7 +129,7 @@ TEST(DebugEngine, MemoryThatIsNotThereIsPassedOnAndTheRestIsCopied) {
                                           MutableBuffer{watched.buffer}};
   watched.operation.prepare(OperationKind::read_stream, nullptr);
   watched.operation.set_buffers(MutableBuffers{list});
-  ASSERT_EQ(watched.engine->submit(watched.operation), Submission::pending);
+  ASSERT_EQ(watched.engine->submit(watched.operation, nullptr), Submission::pending);
   const MutableBuffers inside = watched.tamed->inside->buffers();
   EXPECT_EQ(inside[0].data, pages.first + Pages::page);
   EXPECT_NE(inside[1].data, watched.buffer.data());
@@ -141,7 +141,7 @@ TEST(DebugEngine, MemoryThatIsOnlyPartlyWritableIsPassedOnAsItWas) {
   Watched watched;
   watched.operation.prepare(OperationKind::read_stream, nullptr);
   watched.operation.set_buffer(MutableBuffer{pages.first, 2 * Pages::page});
-  ASSERT_EQ(watched.engine->submit(watched.operation), Submission::pending);
+  ASSERT_EQ(watched.engine->submit(watched.operation, nullptr), Submission::pending);
   EXPECT_EQ(watched.tamed->inside->buffer().data, pages.first);
   EXPECT_EQ(std::string(pages.first, Pages::page), std::string(Pages::page, 'k'));
   watched.wait();
@@ -153,7 +153,7 @@ TEST(DebugEngine, ABufferThatStandsInAListTwiceIsOneCopy) {
                                           MutableBuffer{watched.buffer}};
   watched.operation.prepare(OperationKind::read_stream, nullptr);
   watched.operation.set_buffers(MutableBuffers{list});
-  ASSERT_EQ(watched.engine->submit(watched.operation), Submission::pending);
+  ASSERT_EQ(watched.engine->submit(watched.operation, nullptr), Submission::pending);
   const MutableBuffers inside = watched.tamed->inside->buffers();
   EXPECT_EQ(inside[0].data, inside[1].data);
   EXPECT_NE(inside[0].data, watched.buffer.data());
@@ -168,7 +168,7 @@ TEST(DebugEngine, ManyLargeBuffersAreNotKeptForEver) {
   for (int i = 0; i < 100; ++i) {  // a hundred megabytes; the quarantine holds sixteen of them
     watched.operation.prepare(OperationKind::read_stream, nullptr);
     watched.operation.set_buffer(MutableBuffer{large});
-    ASSERT_EQ(watched.engine->submit(watched.operation), Submission::pending);
+    ASSERT_EQ(watched.engine->submit(watched.operation, nullptr), Submission::pending);
     ASSERT_NE(watched.tamed->inside->buffer().data, large.data());
     watched.wait();
     watched.tamed->inside = nullptr;
@@ -193,7 +193,7 @@ TEST(DebugEngine, EachPartOfTheRequestIsWatched) {
     EXPECT_DEATH(
         {
           Watched watched;
-          static_cast<void>(watched.engine->submit(watched.operation));
+          static_cast<void>(watched.engine->submit(watched.operation, nullptr));
           change(watched.operation, watched.buffer.data());
           watched.wait();
         },
@@ -207,7 +207,7 @@ void change_a_list(void (*change)(MutableBuffer&, char*)) {
   auto* const one = ::new (pages.first) MutableBuffer{watched.buffer.data(), 8};
   watched.operation.prepare(OperationKind::read_stream, nullptr);
   watched.operation.set_buffers(MutableBuffers{one, 1});
-  static_cast<void>(watched.engine->submit(watched.operation));
+  static_cast<void>(watched.engine->submit(watched.operation, nullptr));
   change(*one, watched.buffer.data());
   watched.wait();
 }
@@ -225,10 +225,10 @@ TEST(DebugEngine, EachPartOfAListIsWatched) {
 
 TEST(DebugEngine, AnOldDoubleOfWhatWasStartedAgainIsAnEnginesBug) {
   Watched watched;
-  static_cast<void>(watched.engine->submit(watched.operation));
+  static_cast<void>(watched.engine->submit(watched.operation, nullptr));
   Operation* const old = watched.tamed->inside;
   watched.wait();
-  static_cast<void>(watched.engine->submit(watched.operation));
+  static_cast<void>(watched.engine->submit(watched.operation, nullptr));
   EXPECT_DEATH(
       {
         watched.tamed->inside = old;
@@ -260,7 +260,7 @@ TEST(DebugEngine, WithoutOneADestroyedOperationIsStillToldOf) {
 
 TEST(DebugEngine, WhatComesOutTwiceIsAnEnginesBug) {
   Watched watched;
-  static_cast<void>(watched.engine->submit(watched.operation));
+  static_cast<void>(watched.engine->submit(watched.operation, nullptr));
   watched.wait();
   EXPECT_DEATH(watched.wait(), test::Tells({"gave an operation back that it does not have",
                                             "given to engine tamed", "a bug of the engine"}));
@@ -270,7 +270,7 @@ TEST(DebugEngine, ALateWriteIntoABufferIsAnEnginesBug) {
   EXPECT_DEATH(
       {
         Watched watched;
-        static_cast<void>(watched.engine->submit(watched.operation));
+        static_cast<void>(watched.engine->submit(watched.operation, nullptr));
         auto* late = static_cast<volatile char*>(watched.tamed->inside->buffer().data);
         watched.wait();
         watched.tamed->inside = nullptr;
@@ -288,7 +288,7 @@ void write_late_into_the_first_of_two() {
   const std::array<MutableBuffer, 2> list{MutableBuffer{watched.buffer}, MutableBuffer{more}};
   watched.operation.prepare(OperationKind::read_stream, nullptr);
   watched.operation.set_buffers(MutableBuffers{list});
-  static_cast<void>(watched.engine->submit(watched.operation));
+  static_cast<void>(watched.engine->submit(watched.operation, nullptr));
   auto* late = static_cast<volatile char*>(watched.tamed->inside->buffers()[0].data);
   watched.wait();
   watched.tamed->inside = nullptr;
@@ -305,7 +305,7 @@ TEST(DebugEngine, AChangeOfAnOperationAfterwardsIsAnEnginesBug) {
   EXPECT_DEATH(
       {
         Watched watched;
-        static_cast<void>(watched.engine->submit(watched.operation));
+        static_cast<void>(watched.engine->submit(watched.operation, nullptr));
         watched.wait();
         std::exchange(watched.tamed->inside, nullptr)->set_bytes(9);
         watched.engine.reset();
@@ -317,7 +317,7 @@ TEST(DebugEngine, AWriteBeyondTheBufferIsAnEnginesBug) {
   EXPECT_DEATH(
       {
         Watched watched;
-        static_cast<void>(watched.engine->submit(watched.operation));
+        static_cast<void>(watched.engine->submit(watched.operation, nullptr));
         static_cast<volatile char*>(watched.tamed->inside->buffer().data)[16] = 'x';
         watched.wait();
       },
@@ -326,7 +326,7 @@ TEST(DebugEngine, AWriteBeyondTheBufferIsAnEnginesBug) {
 
 TEST(DebugEngine, OfAParentJudgesNothingAnyMore) {
   Watched watched;
-  static_cast<void>(watched.engine->submit(watched.operation));
+  static_cast<void>(watched.engine->submit(watched.operation, nullptr));
   watched.wait();
   watched.engine->after_fork_in_child();
   watched.engine.reset();
@@ -336,7 +336,7 @@ TEST(DebugEngine, AWriteBeforeTheBufferIsAnEnginesBug) {
   EXPECT_DEATH(
       {
         Watched watched;
-        static_cast<void>(watched.engine->submit(watched.operation));
+        static_cast<void>(watched.engine->submit(watched.operation, nullptr));
         static_cast<volatile char*>(watched.tamed->inside->buffer().data)[-1] = 'x';
         watched.wait();
       },
@@ -345,8 +345,8 @@ TEST(DebugEngine, AWriteBeforeTheBufferIsAnEnginesBug) {
 
 TEST(DebugEngine, ASecondSubmitOfWhatIsInsideIsAMistake) {
   Watched watched;
-  static_cast<void>(watched.engine->submit(watched.operation));
-  EXPECT_DEATH(static_cast<void>(watched.engine->submit(watched.operation)),
+  static_cast<void>(watched.engine->submit(watched.operation, nullptr));
+  EXPECT_DEATH(static_cast<void>(watched.engine->submit(watched.operation, nullptr)),
                "started again while it was inside the engine");
   watched.wait();
 }

@@ -75,7 +75,7 @@ class Shared : public testing::TestWithParam<Form> {
   void start(Tracked& operation) {
     ++started;
     operation.out.store(false, std::memory_order_relaxed);
-    if (engine->submit(operation) == Submission::completed) back(operation);
+    if (engine->submit(operation, nullptr) == Submission::completed) back(operation);
   }
   void cancel(Tracked& operation) {
     if (engine->cancel(operation) == CancelAnswer::completed) back(operation);

@@ -386,7 +386,7 @@ class Race {
         }
         slot.operation.set_tag(static_cast<std::uint32_t>(&slot - slots_.data()));
       }
-      if (driver_.engine().submit(slot.operation) == Submission::completed)
+      if (driver_.engine().submit(slot.operation, nullptr) == Submission::completed)
         finished(slot.operation);
       driver_.engine().flush();
     }

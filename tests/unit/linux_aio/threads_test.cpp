@@ -143,8 +143,8 @@ TEST_F(Threads, starts_and_cancels_from_everywhere) {
         one.number = (i * 7 + id) % blocks;
         one.operation.set_completion(nullptr, &one);
         set_read(one.operation, i % 4 == 3 ? plain : handle, one.buffer, one.number * block);
-        Submission answer = engine.submit(one.operation);
-        for (; answer == Submission::busy; answer = engine.submit(one.operation)) {
+        Submission answer = engine.submit(one.operation, nullptr);
+        for (; answer == Submission::busy; answer = engine.submit(one.operation, nullptr)) {
           std::this_thread::yield();
         }
         if (answer == Submission::completed) {

@@ -99,7 +99,7 @@ TEST_P(Notify, what_other_threads_start_during_the_wait_completes) {
       std::string back(text.size(), '\0');
       for (Operation& read : reads) {
         set_file(read, OperationKind::read_file, handle, back, 0);
-        while (engine.submit(read) == Submission::busy) std::this_thread::yield();
+        while (engine.submit(read, nullptr) == Submission::busy) std::this_thread::yield();
         engine.flush();
         if (thread == 0) std::this_thread::yield();
       }
@@ -125,7 +125,7 @@ TEST_P(Notify, what_is_started_beside_one_that_lasts_completes) {
   set_file(read, OperationKind::read_file, other, beside, 0);
   Engine& engine = driver.engine();
   faults().close_gate();
-  ASSERT_EQ(engine.submit(lasts), Submission::pending);
+  ASSERT_EQ(engine.submit(lasts, nullptr), Submission::pending);
   faults().open_gate_for_new();
   std::atomic<int> completed{0};
   std::thread leader{[&] {
@@ -139,7 +139,7 @@ TEST_P(Notify, what_is_started_beside_one_that_lasts_completes) {
   while (GetParam().notify == "suspend" && faults().count(Call::suspend) == 0) {
     std::this_thread::yield();
   }
-  EXPECT_EQ(engine.submit(read), Submission::pending);
+  EXPECT_EQ(engine.submit(read, nullptr), Submission::pending);
   engine.flush();
   const Deadline limit = at_last();
   while (completed < 1 && is_ahead(limit)) std::this_thread::yield();

@@ -66,7 +66,7 @@ void EngineDriver::note(Operation& operation) {
 
 Submission EngineDriver::submit(Operation& operation) {
   done_.erase(&operation);
-  const Submission answer = engine_->submit(operation);
+  const Submission answer = engine_->submit(operation, nullptr);
   if (answer == Submission::completed) note(operation);
   if (answer == Submission::pending) in_engine_.insert(&operation);
   return answer;

@@ -1,0 +1,223 @@
+// The questions of a start, and what is told to those who wait.
+#include "core/starter.hpp"
+
+#include <algorithm>
+
+#include "core/dispatcher.hpp"
+#include "core/runner.hpp"
+
+namespace baton {
+
+using Access = OperationAccess;
+
+Starter::Starter(Ledger& ledger, Dispatcher* dispatcher) noexcept
+    : ledger_(ledger), dispatcher_(dispatcher), system_(ledger.system()) {}
+
+void Starter::find_route(Lane& lane) noexcept {
+  lane.starter = this;
+  const auto first_that_takes = [&](OperationKind kind) -> Processor* {
+    for (Processor* processor : ledger_.teams[lane.index]) {
+      if (processor->supports(kind)) return processor;
+    }
+    return nullptr;
+  };
+  Processor* const found = first_that_takes(OperationKind::read_stream);
+  if (found == nullptr || first_that_takes(OperationKind::write_stream) != found) return;
+  if (found->mode != Mode::per_thread && (!shared() || !found->start_any)) return;
+  Route& route = lane.route;
+  route.processor = found;
+  route.engine = found->engine.get();
+  route.takes_datagrams = first_that_takes(OperationKind::read_datagram) == found &&
+                          first_that_takes(OperationKind::write_datagram) == found;
+  route.started_max = found->operations_max;
+  if (found->started_max != 0) route.started_max = std::min(route.started_max, found->started_max);
+  found->simple = &lane.counters.simple_pending;
+}
+
+// -- simple requests ------------------------------------------------------------------------------
+
+// A datagram, or one with a strand, from the cache, or in a shared lane.
+const std::error_code* Starter::start_less_simple(Operation& operation) noexcept {
+  const bool is_stream = Access::is_simple(operation);
+  if (!is_stream && !Access::is_simple_datagram(operation)) return nullptr;
+  Handle* const handle = operation.handle();
+  if (handle == nullptr) return nullptr;
+  Lane* const lane = Access::route(*handle).load(std::memory_order_relaxed);
+  if (lane == nullptr) return nullptr;
+  if (!is_stream && (!lane->route.takes_datagrams || handle->kind() == HandleKind::pipe ||
+                     handle->kind() == HandleKind::file)) {
+    return nullptr;
+  }
+  const bool more = operation.strand() != nullptr || operation.has(Operation::cached);
+  const std::uint8_t flags = more ? 0 : Access::direct;
+  Starter& starter = *lane->starter;
+  if (starter.shared()) return starter.start_shared(*lane, operation, *handle, flags);
+  return lane == os::thread_locals.lane ? start_at<false>(*lane, operation, *handle, flags)
+                                        : nullptr;
+}
+
+inline const std::error_code* Starter::start_shared(Lane& lane, Operation& operation,
+                                                    Handle& handle, std::uint8_t flags) noexcept
+    BATON_NO_THREAD_SAFETY_ANALYSIS {
+  if (BATON_UNLIKELY(ledger_.forked())) return nullptr;
+  Dispatcher& dispatcher = *dispatcher_;
+  Processor& processor = *lane.route.processor;
+  ledger_.mutex.lock(system_);
+  if (BATON_UNLIKELY(!dispatcher.inside())) set_clock(lane);
+  const Deadline deadline = operation.deadline();
+  void* const record = Access::record(handle);
+  if (BATON_UNLIKELY(Access::route(handle).load(std::memory_order_relaxed) != &lane ||
+                     start_at<true>(lane, operation, handle, flags) == nullptr)) {
+    ledger_.mutex.unlock(system_);
+    return nullptr;
+  }
+  if (BATON_UNLIKELY(!deadline.is_never())) dispatcher.timer_added(deadline);
+  dispatcher.look_round_after_start();
+  ledger_.mutex.unlock(system_);
+  BATON_PROBE2(operation_submit, &operation, processor.index);
+  const Submission answer = lane.route.engine->submit(operation, record);
+  if (answer == Submission::pending) {
+    tell_leader(processor);
+    return &lane.success;
+  }
+  ledger_.mutex.lock(system_);
+  if (BATON_LIKELY(answer == Submission::completed &&
+                   ledger_.completed_simply(lane, processor, operation))) {
+    dispatcher.look_round_after_start();
+  } else {
+    came_back(lane, processor, operation, answer);
+  }
+  ledger_.mutex.unlock(system_);
+  return &lane.success;
+}
+
+void Starter::add_deadline(Lane& lane, Operation& operation) noexcept {
+  lane.timers.add(operation);
+}
+
+// -- all requests ---------------------------------------------------------------------------------
+
+// A lane's thread keeps the clock while it runs handlers; in a shared one there may be none.
+void Starter::set_clock(Lane& lane) noexcept {
+  if (shared() && !dispatcher_->inside()) lane.clock.set(system_.monotonic_coarse_ns());
+}
+
+std::error_code Starter::start(Lane& lane, Processor& processor, Operation& operation,
+                               bool mailed) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+  std::error_code error;
+  const bool any_thread = processor.mode == Mode::per_thread || processor.start_any;
+  if (shared()) ledger_.mutex.lock(system_);
+  set_clock(lane);
+  const bool may_submit = any_thread || Dispatcher::leads(processor);
+  const Deadline deadline = operation.deadline();
+  const Admission admission =
+      ledger_.admit(lane, processor, operation, may_submit, mailed, error);
+  if (admission == Admission::submit) learn_route(lane, processor, operation);
+  // Room there was, so it waits for the leader: who has to be told.
+  if (admission == Admission::deferred && !may_submit) call_leader(processor);
+  if (shared() && admission != Admission::refused) {
+    if (!deadline.is_never()) dispatcher_->timer_added(deadline);
+    dispatcher_->look_round_after_start();
+  }
+  // By its leader only, and outside of a wait. In a handler that takes long it can lose the seat to
+  // a thread that waits next, whenever the mutex is free.
+  Submission answer = Submission::pending;
+  const bool with_lock = admission == Admission::submit && !any_thread;
+  if (with_lock) answer = processor.engine->submit(operation, nullptr);
+  if (shared()) ledger_.mutex.unlock(system_);
+  if (with_lock) {
+    if (answer != Submission::pending) submitted(lane, processor, operation, answer);
+  } else if (admission == Admission::submit) {
+    submit(lane, processor, operation, nullptr);
+  }
+  return error;
+}
+
+// The engine knows the handle now, and all that can be asked before a simple request has been
+// answered: what is left to ask is whether it is closed, which takes the route away.
+void Starter::learn_route(Lane& lane, const Processor& processor, Operation& operation) noexcept {
+  const OperationKind kind = operation.kind();
+  const bool is_datagram =
+      kind == OperationKind::read_datagram || kind == OperationKind::write_datagram;
+  const bool is_simple_kind =
+      kind <= OperationKind::write_stream || (lane.route.takes_datagrams && is_datagram);
+  Handle& handle = *operation.handle();
+  if (!is_simple_kind || &processor != lane.route.processor ||
+      Access::preferred(handle) != Handle::any_processor ||
+      Access::route(handle).load(std::memory_order_relaxed) != nullptr) {
+    return;
+  }
+  Access::record(handle) = lane.route.engine->handle_record(handle);
+  Access::route(handle).store(&lane, std::memory_order_relaxed);
+}
+
+void Starter::submit(Lane& lane, Processor& processor, Operation& operation,
+                     void* record) noexcept {
+  BATON_PROBE2(operation_submit, &operation, processor.index);
+  const Submission answer = processor.engine->submit(operation, record);
+  if (answer == Submission::pending) {
+    tell_leader(processor);  // the operation may be gone already
+  } else {
+    submitted(lane, processor, operation, answer);
+  }
+}
+
+void Starter::submitted(Lane& lane, Processor& processor, Operation& operation,
+                        Submission answer) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+  const os::LockGuard lock{ledger_.mutex, system_, shared()};
+  came_back(lane, processor, operation, answer);
+}
+
+// With the lane's lock held.
+void Starter::came_back(Lane& lane, Processor& processor, Operation& operation,
+                        Submission answer) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+  ledger_.submitted(lane, processor, operation, answer);
+  // Its leader may have brought home meanwhile what had no room beside it.
+  if (answer == Submission::busy && processor.mode != Mode::per_thread) call_leader(processor);
+  if (shared()) dispatcher_->look_round_after_start();
+}
+
+void Starter::simple_came_back(Lane& lane, Operation& operation, Submission answer) noexcept {
+  lane.starter->submitted(lane, *lane.route.processor, operation, answer);
+}
+
+// A thread that waits next flushes then.
+void Starter::tell_leader(Processor& processor) noexcept {
+  if (processor.mode == Mode::per_thread || Dispatcher::leads(processor)) return;
+  processor.engine->flush();
+  if (processor.info.start_interrupts_leader &&
+      processor.seat.state.load(std::memory_order_seq_cst) == SeatState::waiting) {
+    processor.engine->interrupt();
+  }
+}
+
+void Starter::call_leader(Processor& processor) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+  if (shared()) {
+    dispatcher_->interrupt_leader(processor);
+  } else {
+    processor.engine->interrupt();
+  }
+}
+
+// -- timers and posts -----------------------------------------------------------------------------
+
+void Starter::start_timer(Lane& lane, Operation& timer) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+  const Deadline deadline = timer.deadline();
+  const os::LockGuard lock{ledger_.mutex, system_, shared()};
+  set_clock(lane);
+  ledger_.start_timer(lane, timer);
+  if (timer.cancel_asked() || ledger_.drain_is_over()) ledger_.cancel(lane, timer);
+  if (shared()) dispatcher_->timer_added(deadline);
+}
+
+void Starter::post(Lane& lane, Operation& operation,
+                   Notify level) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+  const os::LockGuard lock{ledger_.mutex, system_, shared()};
+  lane.counters.posted.add();
+  lane.completed.push_back(operation);
+  if (!shared()) return;
+  if (level == Notify::strong) dispatcher_->look_round();
+  if (level == Notify::follower) dispatcher_->look_round_for_followers();
+}
+
+}  // namespace baton

@@ -1,0 +1,197 @@
+// Starter: the road of a request from its user into a lane, the same in every mode. Requests are
+// claimed, admitted and booked under the lock of their lane, and handed to an engine outside of it.
+// A lane of per_thread mode has no lock: only its thread comes here, others leave mail.
+//
+// A simple request - a read or a write of a stream, one buffer; or a datagram - on a handle that
+// has been here before is booked after one look at what could be in its way (start_simple). All
+// else goes through start(): it asks every question, and finds out whether the handle's next
+// simple requests need to.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+#include <system_error>
+
+#include "base/probes.hpp"
+#include "baton/proactor.hpp"
+#include "core/ledger.hpp"
+#include "os/thread_locals.hpp"
+
+namespace baton {
+
+class Dispatcher;
+
+class Starter {
+ public:
+  /// `dispatcher`: of a shared or dedicated team; null in per_thread mode.
+  Starter(Ledger& ledger, Dispatcher* dispatcher) noexcept;
+  Starter(const Starter&) = delete;
+  Starter& operator=(const Starter&) = delete;
+
+  /// When the team is complete.
+  void find_route(Lane& lane) noexcept;
+
+  // Answer success, or null: nothing was done, for something is out of the ordinary. Any thread.
+
+  [[gnu::always_inline]] static const std::error_code* start_simple(Operation& operation) noexcept;
+  /// By a thread that is inside a per_thread lane of `ledger`'s.
+  [[gnu::always_inline]] static const std::error_code* start_simple_timer(
+      const Ledger& ledger, Operation& timer) noexcept;
+  [[gnu::always_inline]] static const std::error_code* post_simple(const Ledger& ledger,
+                                                                   Operation& operation) noexcept;
+
+  // REQUIRES: a per_thread lane is inside this thread's chain. The operation has been checked.
+
+  /// The error tells why it was refused. `mailed`: it was activated by another thread.
+  std::error_code start(Lane& lane, Processor& processor, Operation& operation,
+                        bool mailed) noexcept;
+  void start_timer(Lane& lane, Operation& timer) noexcept;
+  void post(Lane& lane, Operation& operation, Notify level) noexcept;
+  /// With the lane's lock held: what starts now is of this age, also where no thread is in the lane.
+  void set_clock(Lane& lane) noexcept;
+
+ private:
+  [[nodiscard]] bool shared() const noexcept { return dispatcher_ != nullptr; }
+  [[gnu::noinline]] static const std::error_code* start_less_simple(Operation& operation) noexcept;
+  [[gnu::always_inline]] const std::error_code* start_shared(Lane& lane, Operation& operation,
+                                                             Handle& handle,
+                                                             std::uint8_t flags) noexcept;
+  template <bool is_shared>
+  [[gnu::always_inline]] static const std::error_code* start_at(Lane& lane, Operation& operation,
+                                                         Handle& handle,
+                                                         std::uint8_t flags) noexcept;
+  [[gnu::always_inline]] static const std::error_code* write_at(Lane& lane, Operation& operation,
+                                                         Handle& handle,
+                                                         std::uint8_t flags) noexcept;
+  [[gnu::always_inline]] static void book(Lane& lane, Operation& operation, Handle& handle,
+                                          std::uint8_t flags) noexcept;
+  static void add_deadline(Lane& lane, Operation& operation) noexcept;
+  [[nodiscard]] static constexpr bool is_output(OperationKind kind) noexcept {
+    return static_cast<unsigned>(kind) % 2 != 0;  // of the simple kinds
+  }
+  [[nodiscard]] static Lane* inside_lane_of(const Ledger& ledger) noexcept;
+  static void learn_route(Lane& lane, const Processor& processor, Operation& operation) noexcept;
+  void submit(Lane& lane, Processor& processor, Operation& operation, void* record) noexcept;
+  void submitted(Lane& lane, Processor& processor, Operation& operation,
+                 Submission answer) noexcept;
+  [[gnu::cold]] static void simple_came_back(Lane& lane, Operation& operation,
+                                             Submission answer) noexcept;
+  void came_back(Lane& lane, Processor& processor, Operation& operation,
+                 Submission answer) noexcept;
+  static void tell_leader(Processor& processor) noexcept;
+  void call_leader(Processor& processor) noexcept;
+
+  Ledger& ledger_;
+  Dispatcher* const dispatcher_;
+  const os::System& system_;
+};
+
+inline const std::error_code* Starter::start_simple(Operation& operation) noexcept {
+  if (BATON_UNLIKELY(!OperationAccess::is_simple<Operation::cached>(operation))) {
+    return start_less_simple(operation);
+  }
+  Handle* const handle = operation.handle();
+  if (BATON_UNLIKELY(handle == nullptr)) return nullptr;
+  // relaxed: another thread's lane is enough to know that it is not this one's.
+  Lane* const lane = OperationAccess::route(*handle).load(std::memory_order_relaxed);
+  if (BATON_UNLIKELY(lane != os::thread_locals.lane || operation.strand() != nullptr)) {
+    return start_less_simple(operation);
+  }
+  return start_at<false>(*lane, operation, *handle, OperationAccess::direct);
+}
+
+// In a forked child no lane is the innermost; while starts are refused, there is attention.
+inline Lane* Starter::inside_lane_of(const Ledger& ledger) noexcept {
+  const void* const inside = os::thread_locals.lane;
+  if (BATON_UNLIKELY(inside == &os::nowhere)) return nullptr;
+  Lane& lane = *static_cast<Lane*>(const_cast<void*>(inside));
+  const bool busy = lane.attention.load(std::memory_order_relaxed);
+  return BATON_LIKELY(&lane.starter->ledger_ == &ledger && !busy) ? &lane : nullptr;
+}
+
+inline const std::error_code* Starter::start_simple_timer(const Ledger& ledger,
+                                                          Operation& timer) noexcept {
+  Lane* const lane = inside_lane_of(ledger);
+  if (BATON_UNLIKELY(lane == nullptr)) return nullptr;
+  OperationAccess::activate_timer(timer, lane->index);
+  lane->starter->ledger_.start_timer(*lane, timer);
+  return &lane->success;
+}
+
+inline const std::error_code* Starter::post_simple(const Ledger& ledger,
+                                                   Operation& operation) noexcept {
+  Lane* const lane = inside_lane_of(ledger);
+  if (BATON_UNLIKELY(lane == nullptr || !OperationAccess::is_simple_post(operation) ||
+                     operation.strand() != nullptr)) {
+    return nullptr;
+  }
+  OperationAccess::activate_post(operation);
+  lane->counters.posted.add();
+  lane->completed.push_back(operation);
+  return &lane->success;
+}
+
+// What claim() asks is answered by three words: the handle's route, the lane's attention, and
+// whether there is room. In a lane with one thread nobody can come in between; in a shared one the
+// lock is held up to the engine, which settles what comes after that (engine.hpp).
+template <bool is_shared>
+inline const std::error_code* Starter::start_at(Lane& lane, Operation& operation, Handle& handle,
+                                                std::uint8_t flags) noexcept {
+  const Route& route = lane.route;
+  Processor& processor = *route.processor;
+  // relaxed: what was left before this start was called has been seen to, for the call came after;
+  // else either order will do.
+  if (BATON_UNLIKELY(lane.attention.load(std::memory_order_relaxed) ||
+                     !processor.deferred.empty() || processor.started >= route.started_max)) {
+    return nullptr;
+  }
+  BATON_PROBE3(operation_start, &operation, operation.kind(), handle.native());
+  OperationAccess::activate_simple(operation);
+  if constexpr (!is_shared) {
+    if (is_output(operation.kind())) return write_at(lane, operation, handle, flags);
+  }
+  // There is nearly never something to read yet: it is booked as pending.
+  book(lane, operation, handle, flags);
+  if constexpr (!is_shared) {
+    BATON_PROBE2(operation_submit, &operation, processor.index);
+    const Submission answer = route.engine->submit(operation, OperationAccess::record(handle));
+    if (BATON_UNLIKELY(answer != Submission::pending)) simple_came_back(lane, operation, answer);
+  }
+  return &lane.success;
+}
+
+// Some engines write at once, for there is nearly always room: then it is never pending.
+inline const std::error_code* Starter::write_at(Lane& lane, Operation& operation, Handle& handle,
+                                                std::uint8_t flags) noexcept {
+  BATON_PROBE2(operation_submit, &operation, lane.route.processor->index);
+  const Submission answer =
+      lane.route.engine->submit(operation, OperationAccess::record(handle));
+  if (answer != Submission::completed) {
+    book(lane, operation, handle, flags);
+    if (BATON_UNLIKELY(answer != Submission::pending)) simple_came_back(lane, operation, answer);
+    return &lane.success;
+  }
+  OperationAccess::flags(operation) = flags;
+  ++OperationAccess::pending(handle);
+  lane.counters.simple_done.add();
+  if (BATON_UNLIKELY(operation.error_value() == ECANCELED)) lane.counters.cancelled.add();
+  BATON_PROBE3(operation_complete, &operation, operation.bytes(), operation.error_value());
+  OperationAccess::forget_deadline(operation);
+  OperationAccess::set_state(operation, OperationState::result_ready);
+  lane.completed.push_back(operation);
+  return &lane.success;
+}
+
+inline void Starter::book(Lane& lane, Operation& operation, Handle& handle,
+                          std::uint8_t flags) noexcept {
+  Processor& processor = *lane.route.processor;
+  OperationAccess::set_state(operation, OperationState::started);
+  OperationAccess::set_processor(operation, processor.index);
+  OperationAccess::set_started(operation, lane.clock.tick());
+  OperationAccess::list(operation, handle, flags);
+  ++processor.started;
+  lane.counters.simple_pending.add();
+  if (BATON_UNLIKELY(!operation.deadline().is_never())) add_deadline(lane, operation);
+}
+
+}  // namespace baton
