@@ -318,9 +318,8 @@ std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t 
 }
 
 std::error_code Proactor::post(Operation& operation, Notify level, Home home) noexcept {
-  const std::error_code* const done = home.lane == Home::here_or_next
-                                          ? Starter::post_simple(core_->ledger(), operation)
-                                          : nullptr;
+  const std::error_code* const done =
+      home.lane == Home::here_or_next ? Starter::post_simple(core_->ledger(), operation) : nullptr;
   return BATON_LIKELY(done != nullptr) ? *done : core_->post(operation, level, home);
 }
 

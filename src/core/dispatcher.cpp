@@ -31,7 +31,7 @@ Dispatcher::~Dispatcher() { BATON_ASSERT(sleepers_ == nullptr && understudy_ == 
 
 void Dispatcher::add(Processor& processor) {
   processors_.push_back(&processor);
-  all_seats_ = processors_.size() == 1 ? bit(processor) : ~0U;
+  only_ = processors_.size() == 1 ? &processor : nullptr;
   if (!processor.info.works_in_submit) length_.leader_works_for_all();
 }
 
@@ -44,12 +44,28 @@ bool Dispatcher::holds(const Processor& processor, std::uint32_t number) noexcep
   return false;
 }
 
+// Back from a handler: is the seat still mine (rule 3)?
+inline void Dispatcher::check_held_seats(Member& me) noexcept {
+  for_seats_of(me, [&me](Processor& processor) {
+    if (processor.seat.holder.load(std::memory_order_relaxed) != me.number) {
+      me.seats &= ~bit(processor);
+    } else {
+      processor.seat.set(SeatState::awake);
+    }
+  });
+}
+
+inline void Dispatcher::set_seats(const Member& me, SeatState state) noexcept {
+  for_seats_of(me, [state](Processor& processor) { processor.seat.set(state); });
+}
+
 // -- a turn ---------------------------------------------------------------------------------------
 
 std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
                              bool return_after_handlers) BATON_NO_THREAD_SAFETY_ANALYSIS {
   ledger_.mutex.lock(system_);
   if (++next_member_ == 0) ++next_member_;
+  ++members_;
   Member me{next_member_, stops_};
   const Inside link{this, me.number, inside_chain()};
   set_inside_chain(&link);
@@ -100,7 +116,7 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
       }
       me.helps = false;
       if (late || (return_after_handlers && handlers > 0)) break;
-      if (me.seats != all_seats_ || !processors_.front()->has_work()) take_seats(me);
+      if (me.seats == 0 || only_ == nullptr || !only_->has_work()) take_seats(me);
       if (me.seats == 0 && length_.lasts()) {
         take_seats_from_handlers(me, [](const Processor& led) { return led.has_work(); });
       }
@@ -163,21 +179,19 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
 // them.
 bool Dispatcher::goes_on(const Member& me) const noexcept {
   if (lane_.completed.empty() || lane_.closable != nullptr || me.seats == 0 || me.helps ||
-      ended(me) || !(is_alone(0, 1) || length_.is_short())) {
+      ended(me) || !(is_alone() || length_.is_short())) {
     return false;
   }
-  for (const Processor* processor : processors_) {
-    const bool mine = (me.seats & bit(*processor)) != 0;
-    if (mine && processor->seat.holder.load(std::memory_order_relaxed) != me.number) return false;
-  }
-  return true;
+  bool all = true;
+  for_seats_of(me, [&](const Processor& processor) {
+    all &= processor.seat.holder.load(std::memory_order_relaxed) == me.number;
+  });
+  return all;
 }
 
 // What tells the understudy that a leader moves.
 inline void Dispatcher::count_in_seats(const Member& me) noexcept {
-  for (Processor* processor : processors_) {
-    if ((me.seats & bit(*processor)) != 0) ++processor->seat.count;
-  }
+  for_seats_of(me, [](Processor& processor) { ++processor.seat.count; });
 }
 
 void Dispatcher::note_length(std::int64_t ns) noexcept {
@@ -186,10 +200,12 @@ void Dispatcher::note_length(std::int64_t ns) noexcept {
 }
 
 bool Dispatcher::nothing_left() const noexcept {
-  return lane_.counters.pending_now() == 0 && in_handlers_ == 0 && lane_.completed.empty() && lane_.closable == nullptr;
+  return lane_.counters.pending_now() == 0 && in_handlers_ == 0 && lane_.completed.empty() &&
+         lane_.closable == nullptr;
 }
 
 void Dispatcher::leave(Member& me) BATON_NO_THREAD_SAFETY_ANALYSIS {
+  --members_;
   const std::uint32_t held = me.seats;
   for (Processor* processor : processors_) {
     if ((me.seats & bit(*processor)) != 0) give_up_seat(me, *processor);
@@ -213,13 +229,12 @@ void Dispatcher::lead(Member& me, Deadline deadline) BATON_NO_THREAD_SAFETY_ANAL
   OperationQueue finished;
   Processor* led[limits::processors_max];
   std::size_t count = 0;
-  for (Processor* processor : processors_) {
-    if ((me.seats & bit(*processor)) == 0) continue;
-    if (processor->needs_leader()) ledger_.serve_as_leader(lane_, *processor, finished);
-    led[count++] = processor;
-  }
+  for_seats_of(me, [&](Processor& processor) {
+    if (processor.needs_leader()) ledger_.serve_as_leader(lane_, processor, finished);
+    led[count++] = &processor;
+  });
   const bool mutex_was_free = run_closures();
-  ledger_.take_back_all(lane_, finished);
+  if (BATON_UNLIKELY(!finished.empty())) ledger_.take_back_all(lane_, finished);
   // Handlers that are due come first, and so does what came while the mutex was free: a stop, or a
   // start that this leader has to carry out and was not told of, being awake. Then this is only a
   // look: the leader stays awake, and nobody has to be told.
@@ -232,12 +247,12 @@ void Dispatcher::lead(Member& me, Deadline deadline) BATON_NO_THREAD_SAFETY_ANAL
       until = std::min(until, lane_.timers.nearest());
     }
     set_seats(me, SeatState::waiting);
-    ++waiting_;
-    if (!is_alone(1, 0)) look_round();
+    ++resting_;
+    if (!is_alone()) look_round();
   }
-  const std::size_t brought = BATON_LIKELY(count == 1) ? wait_in(*led[0], until)
-                                                       : wait_in(std::span{led, count}, until);
-  if (waits) --waiting_;
+  const std::size_t brought =
+      BATON_LIKELY(count == 1) ? wait_in(*led[0], until) : wait_in(std::span{led, count}, until);
+  if (waits) --resting_;
   drop_timekeeping(me);
   // Nobody takes the seat of a leader that waits, so it is still ours.
   set_seats(me, SeatState::awake);
@@ -301,6 +316,7 @@ void Dispatcher::rest(Member& me, Deadline deadline, bool& late) BATON_NO_THREAD
   }
   me.keeps_notes = false;
   take_timekeeping(me);
+  ++resting_;
   look_round();
   for (;;) {
     // Also later: the one who had it may be in a handler now.
@@ -333,6 +349,7 @@ void Dispatcher::rest(Member& me, Deadline deadline, bool& late) BATON_NO_THREAD
     }
     if (look_due && look(me)) break;
   }
+  --resting_;
   drop_timekeeping(me);
 }
 
@@ -425,19 +442,6 @@ bool Dispatcher::can_lead(const Processor& processor) const noexcept {
          processor.seat.holder.load(std::memory_order_relaxed) == 0 && processor.has_work();
 }
 
-// Back from a handler: is the seat still mine (rule 3)?
-void Dispatcher::check_seats(Member& me) noexcept {
-  if (me.seats == 0) return;
-  for (Processor* processor : processors_) {
-    if ((me.seats & bit(*processor)) == 0) continue;
-    if (processor->seat.holder.load(std::memory_order_relaxed) != me.number) {
-      me.seats &= ~bit(*processor);
-    } else {
-      processor->seat.set(SeatState::awake);
-    }
-  }
-}
-
 // Takes the first seat that is free; and all of them when nobody else is there to lead the others.
 void Dispatcher::take_seats(Member& me) noexcept {
   give_up_idle_seats(me);
@@ -474,12 +478,6 @@ void Dispatcher::give_up_idle_seats(Member& me) noexcept {
     if ((me.seats & bit(*processor)) != 0 && !processor->has_work()) {
       give_up_seat(me, *processor);
     }
-  }
-}
-
-void Dispatcher::set_seats(const Member& me, SeatState state) noexcept {
-  for (Processor* processor : processors_) {
-    if ((me.seats & bit(*processor)) != 0) processor->seat.set(state);
   }
 }
 

@@ -89,7 +89,10 @@ class Dispatcher {
   /// The calling thread holds the seat of `processor` and will therefore wait next. Needs no mutex.
   [[nodiscard]] static bool leads(const Processor& processor) noexcept {
     const std::uint32_t holder = processor.seat.holder.load(std::memory_order_seq_cst);
-    return holder != 0 && holds(processor, holder);
+    const Inside* const link = inside_chain();
+    if (holder == 0 || link == nullptr) return false;
+    return (holder == link->number && link->dispatcher->only_ == &processor) ||
+           holds(processor, holder);
   }
   [[nodiscard]] bool inside() const noexcept {
     const Inside* link = inside_chain();
@@ -141,6 +144,17 @@ class Dispatcher {
     bool running = false;
   };
 
+  template <class Visit>
+  [[gnu::always_inline]] void for_seats_of(const Member& me, Visit visit) const {
+    if (BATON_LIKELY(only_ != nullptr)) {
+      if (me.seats != 0) visit(*only_);
+      return;
+    }
+    for (Processor* processor : processors_) {
+      if ((me.seats & 1U << processor->index) != 0) visit(*processor);
+    }
+  }
+
   // The steps of a turn; all with the mutex held, those that wait or run handlers release it.
   void lead(Member& me, Deadline deadline) BATON_REQUIRES(ledger_.mutex);
   [[nodiscard]] std::size_t wait_in(Processor& led, Deadline until) BATON_REQUIRES(ledger_.mutex);
@@ -157,7 +171,7 @@ class Dispatcher {
   bool helped_enough(Member& me) BATON_REQUIRES(ledger_.mutex);
   std::size_t run(Member& me, std::size_t handlers_max) BATON_REQUIRES(ledger_.mutex);
   void count_in_seats(const Member& me) noexcept BATON_REQUIRES(ledger_.mutex);
-  std::size_t take_in(Processor& led, OperationQueue& batch) noexcept
+  [[gnu::always_inline]] std::size_t take_in(Processor& led, OperationQueue& batch) noexcept
       BATON_REQUIRES(ledger_.mutex);
   [[nodiscard]] bool goes_on(const Member& me) const noexcept BATON_REQUIRES(ledger_.mutex);
   void leave(Member& me) BATON_REQUIRES(ledger_.mutex);
@@ -170,21 +184,19 @@ class Dispatcher {
 
   // Seats.
   [[nodiscard]] bool can_lead(const Processor& processor) const noexcept;
-  void check_seats(Member& me) noexcept;
+  void check_seats(Member& me) noexcept {
+    if (me.seats != 0) check_held_seats(me);
+  }
+  [[gnu::always_inline]] void check_held_seats(Member& me) noexcept;
   void take_seats(Member& me) noexcept;
   void take_seat(Member& me, Processor& processor) noexcept;
   void give_up_seat(Member& me, Processor& processor) noexcept;
   void give_up_idle_seats(Member& me) noexcept;
-  void set_seats(const Member& me, SeatState state) noexcept;
+  [[gnu::always_inline]] void set_seats(const Member& me, SeatState state) noexcept;
 
-  [[nodiscard]] bool somebody_rests() const noexcept {
-    return sleepers_ != nullptr || understudy_ != nullptr || coming_ != 0 || waiting_ != 0;
-  }
-  /// This thread, which is inside, is the only one: there is nobody to wake.
-  [[nodiscard]] bool is_alone(std::uint32_t waiting, std::uint32_t in_handlers) const noexcept {
-    return sleepers_ == nullptr && understudy_ == nullptr && coming_ == 0 &&
-           waiting_ == waiting && in_handlers_ == in_handlers;
-  }
+  [[nodiscard]] bool somebody_rests() const noexcept { return resting_ != 0; }
+  /// This thread is inside, and no other: there is nobody to wake.
+  [[nodiscard]] bool is_alone() const noexcept { return members_ == 1; }
   void wake_whom_it_takes(bool needed) BATON_REQUIRES(ledger_.mutex);
 
   void note_length(std::int64_t ns) noexcept BATON_REQUIRES(ledger_.mutex);
@@ -218,7 +230,7 @@ class Dispatcher {
   HandlerRunner& runner_;
   const os::System& system_;
   std::vector<Processor*> processors_;
-  std::uint32_t all_seats_ = 0;  // of a team of one: its bit; else no thread ever has these
+  Processor* only_ = nullptr;  // of a team of one
   std::vector<std::unique_ptr<DedicatedThread>> threads_;
   Deliver deliver_ = nullptr;
   void* deliver_context_ = nullptr;
@@ -234,11 +246,12 @@ class Dispatcher {
 
   // Guarded by ledger_.mutex:
   std::uint32_t next_member_ = 0;
+  std::uint32_t members_ = 0;  // threads inside turn(), once for each call
   Member* sleepers_ = nullptr;
   Member* understudy_ = nullptr;
   Member* timekeeper_ = nullptr;  // whose wait ends at the nearest timer
   std::uint32_t coming_ = 0;      // signalled, not yet back under the mutex
-  std::uint32_t waiting_ = 0;     // leaders of shared processors in their wait
+  std::uint32_t resting_ = 0;     // threads in rest(), and leaders that wait
   std::uint32_t in_handlers_ = 0;
   std::uint64_t taken_ = 0;  // results taken from the queue, ever
   HandlerClock clock_;

@@ -76,12 +76,12 @@ class HandlerClock {
   Counter& longest_ns_;
   Counter& slow_;
   const bool has_ticks_ = system_.has_ticks;
-  std::uint64_t fresh_ = 0;     // as many since the last look: the coarse clock is right
-  std::uint64_t short_ = 0;     // as many for a batch: neither slow nor longer than another
-  std::uint64_t brief_ = 0;     // as many, or nearly, in 16 us
+  std::uint64_t fresh_ = 0;       // as many since the last look: the coarse clock is right
+  std::uint64_t short_ = 0;       // as many for a batch: neither slow nor longer than another
+  std::uint64_t brief_ = 0;       // as many, or nearly, in 16 us
   std::uint64_t ns_per_lot_ = 0;  // a lot of ticks takes so long
-  std::uint64_t looked_ = 0;    // the last look: ticks,
-  std::int64_t looked_ns_ = 0;  // and nanoseconds
+  std::uint64_t looked_ = 0;      // the last look: ticks,
+  std::int64_t looked_ns_ = 0;    // and nanoseconds
 };
 
 }  // namespace baton

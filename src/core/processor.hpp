@@ -28,8 +28,8 @@ struct Seat {
   /// With the mutex held. Who starts an operation without it and then looks here for a leader that
   /// waits must not miss one: only that is written in one order with what the starter does.
   void set(SeatState next) noexcept {
-    state.store(next, next == SeatState::waiting ? std::memory_order_seq_cst
-                                                 : std::memory_order_relaxed);
+    state.store(next,
+                next == SeatState::waiting ? std::memory_order_seq_cst : std::memory_order_relaxed);
   }
   std::atomic<bool> interrupted{false};  ///< the waiting leader has been asked already
 };
@@ -75,10 +75,10 @@ struct Processor {
   const std::uint32_t operations_max;
 
   OperationQueue deferred;
-  std::uint32_t started = 0;          ///< inside the engine
-  Counter outstanding;                ///< started and deferred, without those of `simple`
-  const Counter* simple = nullptr;    ///< LaneCounters::simple_pending, of a Route's
-  Handle* detaching = nullptr;        ///< handles that only the leader may detach; by Handle::next_
+  std::uint32_t started = 0;        ///< inside the engine
+  Counter outstanding;              ///< started and deferred, without those of `simple`
+  const Counter* simple = nullptr;  ///< LaneCounters::simple_pending, of a Route's
+  Handle* detaching = nullptr;      ///< handles that only the leader may detach; by Handle::next_
   bool cancelling = false;  ///< operations were asked to end that only the leader may cancel
   Seat seat;
 

@@ -110,8 +110,7 @@ std::error_code Starter::start(Lane& lane, Processor& processor, Operation& oper
   set_clock(lane);
   const bool may_submit = any_thread || Dispatcher::leads(processor);
   const Deadline deadline = operation.deadline();
-  const Admission admission =
-      ledger_.admit(lane, processor, operation, may_submit, mailed, error);
+  const Admission admission = ledger_.admit(lane, processor, operation, may_submit, mailed, error);
   if (admission == Admission::submit) learn_route(lane, processor, operation);
   // Room there was, so it waits for the leader: who has to be told.
   if (admission == Admission::deferred && !may_submit) call_leader(processor);

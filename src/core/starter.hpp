@@ -58,11 +58,11 @@ class Starter {
                                                              std::uint8_t flags) noexcept;
   template <bool is_shared>
   [[gnu::always_inline]] static const std::error_code* start_at(Lane& lane, Operation& operation,
-                                                         Handle& handle,
-                                                         std::uint8_t flags) noexcept;
+                                                                Handle& handle,
+                                                                std::uint8_t flags) noexcept;
   [[gnu::always_inline]] static const std::error_code* write_at(Lane& lane, Operation& operation,
-                                                         Handle& handle,
-                                                         std::uint8_t flags) noexcept;
+                                                                Handle& handle,
+                                                                std::uint8_t flags) noexcept;
   [[gnu::always_inline]] static void book(Lane& lane, Operation& operation, Handle& handle,
                                           std::uint8_t flags) noexcept;
   static void add_deadline(Lane& lane, Operation& operation) noexcept;
@@ -164,8 +164,7 @@ inline const std::error_code* Starter::start_at(Lane& lane, Operation& operation
 inline const std::error_code* Starter::write_at(Lane& lane, Operation& operation, Handle& handle,
                                                 std::uint8_t flags) noexcept {
   BATON_PROBE2(operation_submit, &operation, lane.route.processor->index);
-  const Submission answer =
-      lane.route.engine->submit(operation, OperationAccess::record(handle));
+  const Submission answer = lane.route.engine->submit(operation, OperationAccess::record(handle));
   if (answer != Submission::completed) {
     book(lane, operation, handle, flags);
     if (BATON_UNLIKELY(answer != Submission::pending)) simple_came_back(lane, operation, answer);

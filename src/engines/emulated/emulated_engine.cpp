@@ -198,8 +198,7 @@ Submission EmulatedEngine::submit(Operation& operation, void* known) noexcept {
     switch (operation.kind()) {
       case OperationKind::read_stream:
       case OperationKind::read_datagram:
-        return concurrent_ ? submit_read_locked(operation, record)
-                           : submit_read(operation, record);
+        return concurrent_ ? submit_read_locked(operation, record) : submit_read(operation, record);
       case OperationKind::write_stream:
         return concurrent_ ? submit_write_locked(operation, record)
                            : submit_write(operation, record);

@@ -88,8 +88,8 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   [[gnu::noinline]] Submission submit_write(Operation& operation, Record& record) noexcept
       BATON_NO_THREAD_SAFETY_ANALYSIS;
   [[gnu::noinline]] Submission submit_write_locked(Operation& operation, Record& record) noexcept;
-  [[gnu::noinline]] Submission submit_write_datagram(
-      Operation& operation, Record& record) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::noinline]] Submission submit_write_datagram(Operation& operation, Record& record) noexcept
+      BATON_NO_THREAD_SAFETY_ANALYSIS;
   [[gnu::always_inline]] static bool may_send_straight(const Record& record) noexcept
       BATON_REQUIRES(record.out.mutex);
   [[gnu::noinline, gnu::cold]] Submission write_otherwise(

@@ -1,5 +1,5 @@
 // One lane by itself: what lies in its mail when the handle that it is about has gone on, what is
-// asked of it late, and what starts straight. An engine that answers as it is told; no threads, so
+// asked of it late, and which requests are simple. An engine that answers as it is told; no threads, so
 // that every order of events is the test's.
 #include "core/lane_loop.hpp"
 
@@ -14,6 +14,7 @@
 #include "baton/proactor.hpp"
 #include "baton/strand.hpp"
 #include "core/runner.hpp"
+#include "core/starter.hpp"
 #include "obedient_engine.hpp"
 
 namespace baton {
@@ -61,9 +62,9 @@ const os::System& system_with_such_a_close() {
 }
 
 // All are inlined wherever they are called; each once here.
-bool starts_straight(Operation& operation) { return LaneLoop::start_straight(operation); }
-bool posts_straight(const Ledger& ledger, Operation& operation) {
-  return LaneLoop::post_straight(ledger, operation);
+bool starts_simply(Operation& operation) { return Starter::start_simple(operation); }
+bool posts_simply(const Ledger& ledger, Operation& operation) {
+  return Starter::post_simple(ledger, operation);
 }
 Handle* run(Runner& runner, Lane& lane, Operation& operation) {
   return runner.run(lane, operation, false);
@@ -85,7 +86,8 @@ class LaneLoopTest : public testing::Test {
       ledger_->teams[0].push_back(each->processor.get());
       if (each->processor->mode == Mode::per_thread) loop_->add(*each->processor);
     }
-    loop_->find_straight_way();
+    starter_ = std::make_unique<Starter>(*ledger_, nullptr);
+    starter_->find_route(lane_);
   }
   void open() {
     part_ = part(Mode::per_thread, 0, false);
@@ -102,6 +104,9 @@ class LaneLoopTest : public testing::Test {
     Handle& fresh = handle(Ownership::borrowed, lane);
     EXPECT_EQ(&fresh, &old);
     return fresh;
+  }
+  std::error_code start(Processor& processor, Operation& operation) {
+    return starter_->start(lane_, processor, operation, false);
   }
   static void prepare_read(Operation& operation, Handle& handle) {
     operation.prepare(OperationKind::read_stream, &handle);
@@ -130,13 +135,13 @@ class LaneLoopTest : public testing::Test {
     turn(until_stopped);
     EXPECT_EQ(posted.state(), State::completed);
   }
-  /// Neither the first nor a later one: the long way has not shown a straight one.
-  void expect_no_straight_way(Handle& socket) {
+  /// Neither the first nor a later one: the first has not shown a route.
+  void expect_no_route(Handle& socket) {
     inside([&] {
       prepare_read(one_, socket);
-      EXPECT_FALSE(loop_->start(*part_.processor, one_));
+      EXPECT_FALSE(start(*part_.processor, one_));
       prepare_read(two_, socket);
-      EXPECT_FALSE(starts_straight(two_));
+      EXPECT_FALSE(starts_simply(two_));
     });
     while (!lane_.completed.empty()) turn();
   }
@@ -148,6 +153,7 @@ class LaneLoopTest : public testing::Test {
   std::unique_ptr<Runner> runner_;
   Lane lane_;
   std::unique_ptr<LaneLoop> loop_;
+  std::unique_ptr<Starter> starter_;
   Operation one_;
   Operation two_;
 };
@@ -278,9 +284,9 @@ TEST_F(LaneLoopTest, a_stop_that_comes_before_the_wait_ends_it) {
   EXPECT_TRUE(loop_->stopped());
 }
 
-// -- the straight way -----------------------------------------------------------------------------
+// -- simple requests ------------------------------------------------------------------------------
 
-TEST_F(LaneLoopTest, an_operation_with_a_strand_or_of_the_cache_starts_straight_too) {
+TEST_F(LaneLoopTest, an_operation_with_a_strand_or_of_the_cache_is_simple_too) {
   open();
   engine().answer = Submission::completed;
   Proactor proactor{Config{}};
@@ -293,25 +299,25 @@ TEST_F(LaneLoopTest, an_operation_with_a_strand_or_of_the_cache_starts_straight_
   const auto count = [](Operation&) { ++handlers; };
   inside([&] {
     prepare_read(one_, socket);
-    EXPECT_FALSE(starts_straight(one_)) << "the first goes the long way";
-    EXPECT_FALSE(loop_->start(*part_.processor, one_));
+    EXPECT_FALSE(starts_simply(one_)) << "the first is asked every question";
+    EXPECT_FALSE(start(*part_.processor, one_));
     prepare_read(two_, socket);
     two_.set_strand(&strand);
     two_.set_handler(count);
-    EXPECT_TRUE(starts_straight(two_));
+    EXPECT_TRUE(starts_simply(two_));
     cached->prepare(OperationKind::read_stream, &socket, Operation::cached);
     cached->set_handler(count);
-    EXPECT_TRUE(starts_straight(*cached));
+    EXPECT_TRUE(starts_simply(*cached));
     Operation of_nothing;
     of_nothing.prepare(OperationKind::read_stream, nullptr, Operation::cached);
-    EXPECT_FALSE(starts_straight(of_nothing)) << "which is for others to refuse";
+    EXPECT_FALSE(starts_simply(of_nothing)) << "which is for others to refuse";
   });
   while (!lane_.completed.empty()) turn();
   EXPECT_EQ(handlers, 2);
   EXPECT_EQ(Access::pending(socket), 0U);
 }
 
-TEST_F(LaneLoopTest, on_the_straight_way_the_engine_gets_its_record_of_the_handle) {
+TEST_F(LaneLoopTest, with_a_simple_request_the_engine_gets_its_record_of_the_handle) {
   open();
   engine().answer = Submission::completed;
   Handle& first = handle();
@@ -319,51 +325,52 @@ TEST_F(LaneLoopTest, on_the_straight_way_the_engine_gets_its_record_of_the_handl
   prepare_read(one_, first);
   prepare_read(two_, second);
   inside([&] {
-    for (Operation* each : {&one_, &two_}) EXPECT_FALSE(loop_->start(*part_.processor, *each));
+    for (Operation* each : {&one_, &two_}) EXPECT_FALSE(start(*part_.processor, *each));
   });
   while (!lane_.completed.empty()) turn();
-  EXPECT_EQ(engine().reads_of, nullptr) << "the first goes the long way";
+  EXPECT_EQ(engine().record_of_last, nullptr) << "the first is asked every question";
   prepare_read(one_, first);
   two_.prepare(OperationKind::write_stream, &second);
   inside([&] {
-    for (Operation* each : {&one_, &two_}) EXPECT_TRUE(starts_straight(*each));
+    EXPECT_TRUE(starts_simply(one_));
+    EXPECT_EQ(engine().record_of_last, &engine().records[first.index()]);
+    EXPECT_TRUE(starts_simply(two_));
+    EXPECT_EQ(engine().record_of_last, &engine().records[second.index()]);
   });
-  EXPECT_EQ(engine().reads_of, &engine().records[first.index()]);
-  EXPECT_EQ(engine().writes_of, &engine().records[second.index()]);
   while (!lane_.completed.empty()) turn();
 }
 
-TEST_F(LaneLoopTest, what_is_cancelled_at_once_is_counted_on_the_straight_way_too) {
+TEST_F(LaneLoopTest, a_simple_request_that_is_cancelled_at_once_is_counted) {
   open();
   engine().answer = Submission::completed;
   Handle& socket = handle();
   inside([&] {
     prepare_read(one_, socket);
-    EXPECT_FALSE(loop_->start(*part_.processor, one_));
+    EXPECT_FALSE(start(*part_.processor, one_));
     engine().outcome = ECANCELED;
     prepare_read(two_, socket);
-    EXPECT_TRUE(starts_straight(two_));
+    EXPECT_TRUE(starts_simply(two_));
   });
   while (!lane_.completed.empty()) turn();
   EXPECT_EQ(lane_.counters.cancelled.get(), 1U);
   inside([&] {
     two_.prepare(OperationKind::write_stream, &socket);
-    EXPECT_TRUE(starts_straight(two_));
+    EXPECT_TRUE(starts_simply(two_));
   });
   while (!lane_.completed.empty()) turn();
   EXPECT_EQ(lane_.counters.cancelled.get(), 2U);
 }
 
-TEST_F(LaneLoopTest, an_exception_comes_through_on_the_straight_way_too) {
+TEST_F(LaneLoopTest, an_exception_of_a_simple_request_comes_through) {
   open();
   engine().answer = Submission::completed;
   Handle& socket = handle();
   auto start_both = [&] {
     prepare_read(one_, socket);
-    EXPECT_FALSE(loop_->start(*part_.processor, one_));
+    EXPECT_FALSE(start(*part_.processor, one_));
     prepare_read(two_, socket);
     two_.set_handler([](Operation&) { throw std::runtime_error{"of the handler"}; });
-    EXPECT_TRUE(starts_straight(two_));
+    EXPECT_TRUE(starts_simply(two_));
   };
   EXPECT_THROW(inside(start_both), std::runtime_error);
   loop_->leave(false);
@@ -372,22 +379,22 @@ TEST_F(LaneLoopTest, an_exception_comes_through_on_the_straight_way_too) {
   EXPECT_EQ(Access::pending(socket), 0U);
 }
 
-TEST_F(LaneLoopTest, a_handle_that_prefers_a_processor_never_starts_straight) {
+TEST_F(LaneLoopTest, a_handle_that_prefers_a_processor_has_no_route) {
   open();
   engine().answer = Submission::completed;
   Handle& socket = handle(Ownership::borrowed, 0, 0);
-  expect_no_straight_way(socket);
+  expect_no_route(socket);
 }
 
-TEST_F(LaneLoopTest, a_handle_that_is_closed_by_its_first_operation_does_not_start_straight) {
+TEST_F(LaneLoopTest, a_handle_that_is_closed_by_its_first_operation_has_no_route) {
   open();
   Handle& socket = handle();
   inside([&] {
     prepare_read(one_, socket);
-    EXPECT_FALSE(loop_->start(*part_.processor, one_));
+    EXPECT_FALSE(start(*part_.processor, one_));
     EXPECT_TRUE(ledger_->begin_close(lane_, socket, nullptr));
     prepare_read(two_, socket);
-    EXPECT_FALSE(starts_straight(two_));
+    EXPECT_FALSE(starts_simply(two_));
   });
   OperationQueue batch;
   one_.finish(0);
@@ -397,16 +404,16 @@ TEST_F(LaneLoopTest, a_handle_that_is_closed_by_its_first_operation_does_not_sta
   turn();
 }
 
-TEST_F(LaneLoopTest, a_team_that_divides_streams_has_no_straight_way) {
+TEST_F(LaneLoopTest, a_team_that_divides_streams_has_no_route) {
   part_ = part(Mode::per_thread, 0, false, {.operations = {OperationKind::read_stream}});
   other_ = part(Mode::per_thread, 1, false, {.operations = {OperationKind::write_stream}});
   open({&part_, &other_});
   engine().answer = Submission::completed;
   Handle& socket = handle();
-  expect_no_straight_way(socket);
+  expect_no_route(socket);
 }
 
-TEST_F(LaneLoopTest, datagrams_start_straight_too) {
+TEST_F(LaneLoopTest, datagrams_are_simple_too) {
   open();
   engine().answer = Submission::completed;
   Handle& first = handle();
@@ -417,42 +424,42 @@ TEST_F(LaneLoopTest, datagrams_start_straight_too) {
   in_strand.set_strand(&strand);
   inside([&] {
     one_.prepare(OperationKind::read_datagram, &first);
-    EXPECT_FALSE(starts_straight(one_)) << "the first goes the long way";
-    EXPECT_FALSE(loop_->start(*part_.processor, one_));
+    EXPECT_FALSE(starts_simply(one_)) << "the first is asked every question";
+    EXPECT_FALSE(start(*part_.processor, one_));
     for (const OperationKind kind : {OperationKind::read_datagram, OperationKind::write_datagram}) {
       two_.prepare(kind, &first);
-      EXPECT_TRUE(starts_straight(two_));
-      EXPECT_EQ(engine().datagrams_of, &engine().records[first.index()]);
+      EXPECT_TRUE(starts_simply(two_));
+      EXPECT_EQ(engine().record_of_last, &engine().records[first.index()]);
       turn();
       two_.prepare(kind, &first, Operation::vectored);
-      EXPECT_FALSE(starts_straight(two_));
+      EXPECT_FALSE(starts_simply(two_));
     }
     in_strand.prepare(OperationKind::write_datagram, &first);
-    EXPECT_TRUE(starts_straight(in_strand));
+    EXPECT_TRUE(starts_simply(in_strand));
     two_.prepare(OperationKind::write_datagram, &second);
-    EXPECT_FALSE(starts_straight(two_)) << "nor has its handle";
+    EXPECT_FALSE(starts_simply(two_)) << "nor has its handle";
     two_.prepare(OperationKind::write_datagram, nullptr);
-    EXPECT_FALSE(starts_straight(two_)) << "which is for others to refuse";
+    EXPECT_FALSE(starts_simply(two_)) << "which is for others to refuse";
   });
   while (!lane_.completed.empty()) turn();
   EXPECT_EQ(Access::pending(first), 0U);
 }
 
-TEST_F(LaneLoopTest, datagrams_do_not_start_straight_while_there_is_something_to_attend_to) {
+TEST_F(LaneLoopTest, datagrams_are_not_simple_while_there_is_something_to_attend_to) {
   open();
   engine().answer = Submission::completed;
   Handle& socket = handle();
   inside([&] {
     one_.prepare(OperationKind::write_datagram, &socket);
-    EXPECT_FALSE(loop_->start(*part_.processor, one_));
+    EXPECT_FALSE(start(*part_.processor, one_));
     loop_->call_attention();
     two_.prepare(OperationKind::write_datagram, &socket);
-    EXPECT_FALSE(starts_straight(two_)) << "somebody has something to say";
+    EXPECT_FALSE(starts_simply(two_)) << "somebody has something to say";
   });
   while (!lane_.completed.empty()) turn();
 }
 
-TEST_F(LaneLoopTest, datagrams_of_another_processor_do_not_start_straight) {
+TEST_F(LaneLoopTest, datagrams_of_another_processor_are_not_simple) {
   part_ = part(Mode::per_thread, 0, false,
                {.operations = {OperationKind::read_stream, OperationKind::write_stream,
                                OperationKind::read_datagram}});
@@ -462,20 +469,20 @@ TEST_F(LaneLoopTest, datagrams_of_another_processor_do_not_start_straight) {
   Handle& socket = handle();
   inside([&] {
     one_.prepare(OperationKind::read_datagram, &socket);
-    EXPECT_FALSE(loop_->start(*part_.processor, one_));
+    EXPECT_FALSE(start(*part_.processor, one_));
     turn();
     prepare_read(one_, socket);
-    EXPECT_FALSE(starts_straight(one_)) << "a datagram has not shown the way of streams";
-    EXPECT_FALSE(loop_->start(*part_.processor, one_));
+    EXPECT_FALSE(starts_simply(one_)) << "a datagram has not shown the route of streams";
+    EXPECT_FALSE(start(*part_.processor, one_));
     for (const OperationKind kind : {OperationKind::read_datagram, OperationKind::write_datagram}) {
       two_.prepare(kind, &socket);
-      EXPECT_FALSE(starts_straight(two_));
+      EXPECT_FALSE(starts_simply(two_));
     }
   });
   while (!lane_.completed.empty()) turn();
 }
 
-TEST_F(LaneLoopTest, posts_from_inside_are_queued_straight) {
+TEST_F(LaneLoopTest, posts_from_inside_are_simple) {
   open();
   Proactor proactor{Config{}};
   Strand strand{proactor};
@@ -485,24 +492,24 @@ TEST_F(LaneLoopTest, posts_from_inside_are_queued_straight) {
   one_.set_handler(count);
   two_.set_handler(count);
   one_.prepare(OperationKind::user, nullptr);
-  EXPECT_FALSE(posts_straight(*ledger_, one_)) << "not inside";
+  EXPECT_FALSE(posts_simply(*ledger_, one_)) << "not inside";
   inside([&] {
-    EXPECT_FALSE(posts_straight(other, one_)) << "of another proactor";
-    EXPECT_TRUE(posts_straight(*ledger_, one_));
+    EXPECT_FALSE(posts_simply(other, one_)) << "of another proactor";
+    EXPECT_TRUE(posts_simply(*ledger_, one_));
     EXPECT_EQ(one_.state(), State::posted);
-    EXPECT_FALSE(posts_straight(*ledger_, one_)) << "in use";
+    EXPECT_FALSE(posts_simply(*ledger_, one_)) << "in use";
     two_.prepare(OperationKind::user, nullptr, Operation::cached);
-    EXPECT_FALSE(posts_straight(*ledger_, two_)) << "goes back to the cache";
+    EXPECT_FALSE(posts_simply(*ledger_, two_)) << "goes back to the cache";
     two_.prepare(OperationKind::timer, nullptr);
-    EXPECT_FALSE(posts_straight(*ledger_, two_)) << "no post yet";
+    EXPECT_FALSE(posts_simply(*ledger_, two_)) << "no post yet";
     two_.prepare(OperationKind::user, nullptr);
     two_.set_strand(&strand);
-    EXPECT_FALSE(posts_straight(*ledger_, two_)) << "in a strand";
+    EXPECT_FALSE(posts_simply(*ledger_, two_)) << "in a strand";
     two_.set_strand(nullptr);
     loop_->call_attention();
-    EXPECT_FALSE(posts_straight(*ledger_, two_)) << "posts may be refused";
+    EXPECT_FALSE(posts_simply(*ledger_, two_)) << "posts may be refused";
     loop_->take_mail();
-    EXPECT_TRUE(posts_straight(*ledger_, two_));
+    EXPECT_TRUE(posts_simply(*ledger_, two_));
     EXPECT_EQ(two_.activation(), 1U);
   });
   while (!lane_.completed.empty()) turn();
@@ -523,10 +530,10 @@ TEST_F(LaneLoopTest, posts_that_post_themselves_do_not_keep_the_lane_from_its_en
     if (++handlers == handlers_max) {
       loop_->stop();
     } else {
-      EXPECT_TRUE(posts_straight(*ledger_, operation));
+      EXPECT_TRUE(posts_simply(*ledger_, operation));
     }
   });
-  inside([&] { EXPECT_TRUE(posts_straight(*ledger_, one_)); }, true);
+  inside([&] { EXPECT_TRUE(posts_simply(*ledger_, one_)); }, true);
   EXPECT_EQ(handlers, handlers_max);
   EXPECT_GE(lane_.counters.waits.get(), 15U);
   EXPECT_LE(lane_.counters.waits.get(), 16U * 8U);
@@ -536,7 +543,7 @@ TEST_F(LaneLoopTest, an_exception_of_a_post_comes_through) {
   open();
   one_.prepare(OperationKind::user, nullptr);
   one_.set_handler([](Operation&) { throw std::runtime_error{"of the handler"}; });
-  EXPECT_THROW(inside([&] { EXPECT_TRUE(posts_straight(*ledger_, one_)); }), std::runtime_error);
+  EXPECT_THROW(inside([&] { EXPECT_TRUE(posts_simply(*ledger_, one_)); }), std::runtime_error);
   loop_->leave(false);
   EXPECT_EQ(lane_.counters.exceptions.get(), 1U);
   EXPECT_EQ(one_.state(), State::completed);
@@ -548,7 +555,7 @@ TEST_F(LaneLoopTest, a_dedicated_leader_hears_of_what_its_engine_had_no_room_for
   open({&part_, &other_});
   other_.engine->answer = Submission::busy;
   prepare_read(one_, handle());
-  inside([&] { EXPECT_FALSE(loop_->start(*other_.processor, one_)); });
+  inside([&] { EXPECT_FALSE(start(*other_.processor, one_)); });
   EXPECT_EQ(one_.state(), State::deferred);
   EXPECT_EQ(other_.engine->interrupted, 1);
   EXPECT_TRUE(ledger_->cancel(lane_, one_));

@@ -63,7 +63,7 @@ class LedgerTest : public testing::Test {
     operation.prepare(kind, &handle);
   }
   Admission admit(Operation& operation, bool may_submit = true) {
-    return ledger_->admit(lane_, processor(), operation, may_submit, error_);
+    return ledger_->admit(lane_, processor(), operation, may_submit, false, error_);
   }
   /// Started, and inside the engine.
   void start(Operation& operation) {
@@ -150,7 +150,7 @@ TEST_F(LedgerTest, what_a_stop_refuses_depends_on_what_was_stopped) {
   EXPECT_EQ(admit(two_), Admission::refused);
   EXPECT_EQ(error_, errc::stopped);
   // What came by mail has started, as far as its caller knows: it is cancelled.
-  EXPECT_EQ(ledger_->admit_mailed(lane_, processor(), two_, true, error_), Admission::refused);
+  EXPECT_EQ(ledger_->admit(lane_, processor(), two_, true, true, error_), Admission::refused);
   EXPECT_EQ(error_, std::errc::operation_canceled);
   ledger_->refusing = Refusing::accepts;
   prepare(two_, listener);

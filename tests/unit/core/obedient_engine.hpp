@@ -53,9 +53,7 @@ class ObedientEngine final : public Engine {
   int cancelled = 0;
   int interrupted = 0;
   int records[16] = {};  // by handles
-  void* reads_of = nullptr;
-  void* writes_of = nullptr;
-  void* datagrams_of = nullptr;
+  void* record_of_last = nullptr;
 };
 
 struct Part {
