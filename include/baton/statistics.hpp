@@ -36,9 +36,8 @@ struct BATON_EXPORT Statistics {
   std::uint64_t seats_taken = 0;  ///< by the understudy, from a leader stuck in a handler
 
   // Handlers
-  std::uint64_t handler_ns_max = 0;  ///< longest handler seen (sampled: each batch's last)
-  std::uint64_t slow_handlers =
-      0;  ///< handlers that outlasted the understudy's look (per_thread: 1 ms)
+  std::uint64_t handler_ns_max = 0;  ///< the longest (per_thread: of a few that are timed together)
+  std::uint64_t slow_handlers = 0;   ///< that took longer than 1 ms
   std::uint64_t exceptions = 0;  ///< that left a handler, or a detached task
 
   // Trouble survived

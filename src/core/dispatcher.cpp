@@ -388,7 +388,6 @@ bool Dispatcher::take_stuck_seats(Member& me) {
   });
   if (taken == 0) return false;
   lane_.counters.seats_taken.add(taken);
-  lane_.counters.slow_handlers.add();
   pace_.was_stuck();
   return true;
 }
