@@ -449,7 +449,7 @@ TEST_F(LedgerTest, the_cancel_of_one_processor_leaves_the_others_alone) {
   open(false, {part_.processor.get(), other_.processor.get()});
   Handle& socket = handle();
   prepare(one_, socket);
-  ASSERT_EQ(ledger_->admit(lane_, *other_.processor, one_, true, error_), Admission::submit);
+  ASSERT_EQ(ledger_->admit(lane_, *other_.processor, one_, true, false, error_), Admission::submit);
   prepare(two_, socket);
   start(two_);
   EXPECT_TRUE(ledger_->cancel(lane_, socket));
