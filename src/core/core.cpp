@@ -1,8 +1,5 @@
 // The way of each call: to the mutex in shared and dedicated mode, to the lane's thread in
 // per_thread mode.
-//
-// Where a function takes the ledger's mutex and then calls the dispatcher, which names the same
-// mutex its own way, clang's lock analysis sees two mutexes: it is off there.
 #include "core/core.hpp"
 
 #include <errno.h>
@@ -105,11 +102,11 @@ void Proactor::Core::refuse(Refusing what) noexcept {
   for (const auto& lane : lanes_) lane->attention.store(attention, std::memory_order_release);
 }
 
-void Proactor::Core::stop() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+void Proactor::Core::stop() noexcept {
   if (forked()) return;
   // A stop and a restart at the same time: one of them comes after the other as a whole, or some
   // lanes would be stopped and others not.
-  const os::LockGuard lock{ledger_.mutex, system_, !per_thread_};
+  const os::LockGuard lock{ledger_.mutex(), system_, !per_thread_};
   const os::LockGuard alone{stop_mutex_, system_, per_thread_};
   stopped_.store(true, std::memory_order_seq_cst);
   refuse(Refusing::everything);
@@ -120,11 +117,11 @@ void Proactor::Core::stop() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   }
 }
 
-void Proactor::Core::restart() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+void Proactor::Core::restart() noexcept {
   if (forked() || finishing_.load(std::memory_order_acquire)) return;
   // A dedicated thread that has just seen the drain complete, with this mutex held, is not to stop
   // what begins now.
-  const os::LockGuard lock{ledger_.mutex, system_};
+  const os::LockGuard lock{ledger_.mutex(), system_};
   const os::LockGuard alone{stop_mutex_, system_, per_thread_};
   ledger_.draining.store(false);
   refuse(Refusing::nothing);
@@ -132,7 +129,7 @@ void Proactor::Core::restart() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   dispatcher_->restart();
 }
 
-void Proactor::Core::drain(Deadline deadline) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+void Proactor::Core::drain(Deadline deadline) noexcept {
   if (forked() || stopped() || finishing_.load(std::memory_order_acquire)) return;
   if (ledger_.draining.exchange(true)) {
     set_drain_deadline(deadline, true);
@@ -146,7 +143,7 @@ void Proactor::Core::drain(Deadline deadline) noexcept BATON_NO_THREAD_SAFETY_AN
     }
     return;
   }
-  const os::LockGuard lock{ledger_.mutex, system_};
+  const os::LockGuard lock{ledger_.mutex(), system_};
   ledger_.cancel_accepts(*first_lane_);
   // Somebody has to notice that there is nothing left to do: the handler of a posted no-op would,
   // but a look by a waiting thread does as well.
@@ -199,6 +196,8 @@ void Proactor::Core::drain_timer_ended() noexcept {
 // completions, is at work before; so if nobody's activity has changed from one look to the other,
 // there was a moment between them when nothing was left. If it has, that lane looks when it is
 // done.
+//
+// Of a shared lane it is called with the mutex held, and of others without: off the analysis.
 void Proactor::Core::lane_is_quiet(Lane&) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   if (!per_thread_) {
     stopped_.store(true, std::memory_order_release);
@@ -371,12 +370,11 @@ std::uint16_t lane_of(const Operation& operation, const Handle* handle) noexcept
 
 }  // namespace
 
-bool Proactor::Core::move_deadline(Operation& operation,
-                                   Deadline deadline) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+bool Proactor::Core::move_deadline(Operation& operation, Deadline deadline) noexcept {
   if (BATON_UNLIKELY(forked())) return false;
   const std::uint32_t activation = operation.activation();
   if (!per_thread_) {
-    const os::LockGuard lock{ledger_.mutex, system_};
+    const os::LockGuard lock{ledger_.mutex(), system_};
     if (!is_under_way(operation, activation)) return false;
     const bool sooner = deadline < operation.deadline();
     if (!ledger_.move_deadline(*first_lane_, operation, deadline)) return false;
@@ -391,12 +389,11 @@ bool Proactor::Core::move_deadline(Operation& operation,
          ledger_.move_deadline(here->lane(), operation, deadline);
 }
 
-CancelResult Proactor::Core::cancel(Operation& operation, std::uint32_t activation) noexcept
-    BATON_NO_THREAD_SAFETY_ANALYSIS {
+CancelResult Proactor::Core::cancel(Operation& operation, std::uint32_t activation) noexcept {
   if (forked()) return CancelResult::nothing_pending;
   const auto pending = [&] { return is_under_way(operation, activation); };
   if (!per_thread_) {
-    const os::LockGuard lock{ledger_.mutex, system_};
+    const os::LockGuard lock{ledger_.mutex(), system_};
     if (!pending()) return CancelResult::nothing_pending;
     const bool asked = ledger_.cancel(*first_lane_, operation);
     dispatcher_->look_round();
@@ -431,11 +428,11 @@ CancelResult Proactor::Core::cancel(Operation& operation, std::uint32_t activati
   return CancelResult::requested;
 }
 
-CancelResult Proactor::Core::cancel(Handle& handle) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+CancelResult Proactor::Core::cancel(Handle& handle) noexcept {
   if (forked()) return CancelResult::nothing_pending;
   bool asked = false;
   if (!per_thread_) {
-    const os::LockGuard lock{ledger_.mutex, system_};
+    const os::LockGuard lock{ledger_.mutex(), system_};
     asked = ledger_.cancel(*first_lane_, handle);
     dispatcher_->look_round();
   } else {
@@ -451,10 +448,10 @@ CancelResult Proactor::Core::cancel(Handle& handle) noexcept BATON_NO_THREAD_SAF
   return asked ? CancelResult::requested : CancelResult::nothing_pending;
 }
 
-void Proactor::Core::cancel_all() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+void Proactor::Core::cancel_all() noexcept {
   if (forked()) return;
   if (!per_thread_) {
-    const os::LockGuard lock{ledger_.mutex, system_};
+    const os::LockGuard lock{ledger_.mutex(), system_};
     ledger_.cancel_all(*first_lane_);
     dispatcher_->look_round();
     return;
@@ -613,8 +610,7 @@ Glance Proactor::Core::glance() const noexcept {
   return processors_.front()->engine->glance();
 }
 
-std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noexcept
-    BATON_NO_THREAD_SAFETY_ANALYSIS {
+std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noexcept {
   if (forked()) return errc::after_fork;
   if (operation.state() != OperationState::initialized) {
     return operation.is_pending() ? errc::operation_in_use : errc::not_prepared;
@@ -624,7 +620,7 @@ std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noex
   BATON_ASSERT(operation.kind() == OperationKind::close && operation.handle() == &handle);
   if (!handle.owned()) ledger_.numbers.forget(handle);
   if (!per_thread_) {
-    ledger_.mutex.lock(system_);
+    ledger_.mutex().lock(system_);
     std::error_code error = errc::handle_closed;
     if (Access::phase(handle) == Access::Phase::open) {
       Access::activate(operation, OperationState::started);
@@ -634,7 +630,7 @@ std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noex
       dispatcher_->look_round();
       error = {};
     }
-    ledger_.mutex.unlock(system_);
+    ledger_.mutex().unlock(system_);
     return error;
   }
   Access::activate(operation, OperationState::started);
@@ -649,15 +645,15 @@ std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noex
   return errc::handle_closed;
 }
 
-void Proactor::Core::close_detached(Handle& handle) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+void Proactor::Core::close_detached(Handle& handle) noexcept {
   if (forked() || Access::phase(handle) != Access::Phase::open) return;
   if (!handle.owned()) ledger_.numbers.forget(handle);
   if (!per_thread_) {
-    ledger_.mutex.lock(system_);
+    ledger_.mutex().lock(system_);
     ledger_.begin_close(*first_lane_, handle, nullptr);
     dispatcher_->run_closures();
     dispatcher_->look_round();
-    ledger_.mutex.unlock(system_);
+    ledger_.mutex().unlock(system_);
     return;
   }
   LaneLoop& loop = *loops_[Access::lane(handle)];
@@ -671,11 +667,10 @@ void Proactor::Core::close_detached(Handle& handle) noexcept BATON_NO_THREAD_SAF
 
 // -- HandlerRunner --------------------------------------------------------------------------------
 
-void Proactor::Core::requeue(Lane& lane,
-                             Operation& operation) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+void Proactor::Core::requeue(Lane& lane, Operation& operation) noexcept {
   Access::requeued(operation);
-  const os::LockGuard lock{ledger_.mutex, system_, !per_thread_};  // a lane is its thread's
-  lane.counters.completed.sub();                                   // it will be counted again
+  const os::LockGuard lock{ledger_.mutex(), system_, !per_thread_};  // a lane is its thread's
+  lane.counters.completed.sub();                                     // it will be counted again
   lane.completed.push_back(operation);
   if (!per_thread_) dispatcher_->look_round();
 }
@@ -748,7 +743,7 @@ void Proactor::Core::finish_everything() noexcept {
     const Deadline soon = Deadline::after(std::chrono::milliseconds{1}, ledger_.now());
     if (!per_thread_) {
       {
-        const os::LockGuard lock{ledger_.mutex, system_};
+        const os::LockGuard lock{ledger_.mutex(), system_};
         ledger_.close_everything(*first_lane_);
         ledger_.cancel_everything(*first_lane_);
       }

@@ -62,8 +62,8 @@ inline void Dispatcher::set_seats(const Member& me, SeatState state) noexcept {
 // -- a turn ---------------------------------------------------------------------------------------
 
 std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
-                             bool return_after_handlers) BATON_NO_THREAD_SAFETY_ANALYSIS {
-  ledger_.mutex.lock(system_);
+                             bool return_after_handlers) {
+  ledger_.mutex().lock(system_);
   if (++next_member_ == 0) ++next_member_;
   ++members_;
   Member me{next_member_, stops_};
@@ -110,7 +110,10 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
         const std::size_t ran = run(me, std::min(room, lane_.handlers_to_look()));
         handlers += ran;
         // In the child of a fork in a handler nothing is handed over, and the mutex is not held.
-        if (runner_.forked()) return handlers;
+        if (runner_.forked()) {
+          ledger_.left_to_parent();
+          return handlers;
+        }
         lane_.unlooked += ran;
         continue;
       }
@@ -130,12 +133,13 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
     rest(me, deadline, late);
   }
   leave(me);
-  ledger_.mutex.unlock(system_);
+  ledger_.mutex().unlock(system_);
   return handlers;
 }
 
 // Runs handlers, seat kept: one, and the next ones while nothing else wants a look. Entering,
 // marking the seat and looking round are one critical section.
+// (Nor does the analysis see through a fork, after which the mutex is not held.)
 std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREAD_SAFETY_ANALYSIS {
   me.keeps_notes = false;
   set_seats(me, SeatState::in_handler);
@@ -151,24 +155,24 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
       look_round();
       const bool timed = lane_.completed.empty() || taken_ % HandlerLength::one_in == 0;
       const std::uint64_t begin = clock_.begin();
-      ledger_.mutex.unlock(system_);
+      ledger_.mutex().unlock(system_);
       Handle* const handle = runner_.run(lane_, operation, true);
       // In the child of a fork in a handler the mutex is another thread's.
       if (runner_.forked()) return count;
       const std::uint64_t end = clock_.now();
-      ledger_.mutex.lock(system_);
+      ledger_.mutex().lock(system_);
       clock_.end(begin, end, 1);
       if (timed) note_length(clock_.ns_between(begin, end));
       ledger_.handler_returned(lane_, handle);
     } while (count < handlers_max && goes_on(me));
   } catch (...) {
     if (runner_.forked()) throw;
-    ledger_.mutex.lock(system_);
+    ledger_.mutex().lock(system_);
     --in_handlers_;
     lane_.counters.exceptions.add();
     check_seats(me);
     leave(me);  // the baton is handed over before the exception leaves run()
-    ledger_.mutex.unlock(system_);
+    ledger_.mutex().unlock(system_);
     throw;
   }
   --in_handlers_;
@@ -204,7 +208,7 @@ bool Dispatcher::nothing_left() const noexcept {
          lane_.closable == nullptr;
 }
 
-void Dispatcher::leave(Member& me) BATON_NO_THREAD_SAFETY_ANALYSIS {
+void Dispatcher::leave(Member& me) {
   --members_;
   const std::uint32_t held = me.seats;
   for (Processor* processor : processors_) {
@@ -214,17 +218,17 @@ void Dispatcher::leave(Member& me) BATON_NO_THREAD_SAFETY_ANALYSIS {
   look_round();
   if (held == 0) return;
   // What its handlers have started waits for the next wait, which may never come.
-  ledger_.mutex.unlock(system_);
+  ledger_.mutex().unlock(system_);
   for (Processor* processor : processors_) {
     if ((held & bit(*processor)) != 0 && processor->info.start_from_any_thread) {
       processor->engine->flush();
     }
   }
-  ledger_.mutex.lock(system_);
+  ledger_.mutex().lock(system_);
 }
 
 // Waits in the engine (or engines) whose seats this thread holds; what is complete is queued.
-void Dispatcher::lead(Member& me, Deadline deadline) BATON_NO_THREAD_SAFETY_ANALYSIS {
+void Dispatcher::lead(Member& me, Deadline deadline) {
   me.keeps_notes = false;
   OperationQueue finished;
   Processor* led[limits::processors_max];
@@ -263,17 +267,15 @@ void Dispatcher::lead(Member& me, Deadline deadline) BATON_NO_THREAD_SAFETY_ANAL
 }
 
 // How many operations it has brought.
-inline std::size_t Dispatcher::wait_in(Processor& led,
-                                       Deadline until) BATON_NO_THREAD_SAFETY_ANALYSIS {
+inline std::size_t Dispatcher::wait_in(Processor& led, Deadline until) {
   OperationQueue batch;
-  ledger_.mutex.unlock(system_);
+  ledger_.mutex().unlock(system_);
   led.engine->wait(batch, until);
-  ledger_.mutex.lock(system_);
+  ledger_.mutex().lock(system_);
   return take_in(led, batch);
 }
 
-std::size_t Dispatcher::wait_in(std::span<Processor* const> led,
-                                Deadline until) BATON_NO_THREAD_SAFETY_ANALYSIS {
+std::size_t Dispatcher::wait_in(std::span<Processor* const> led, Deadline until) {
   OperationQueue batches[limits::processors_max];
   // Whoever interrupts marks the seat first.
   const auto asked = [&] {
@@ -281,9 +283,9 @@ std::size_t Dispatcher::wait_in(std::span<Processor* const> led,
       return processor->seat.interrupted.load(std::memory_order_seq_cst);
     });
   };
-  ledger_.mutex.unlock(system_);
+  ledger_.mutex().unlock(system_);
   merged_wait(led, std::span{batches, led.size()}, until, asked, system_);
-  ledger_.mutex.lock(system_);
+  ledger_.mutex().lock(system_);
   std::size_t brought = 0;
   for (std::size_t i = 0; i < led.size(); ++i) brought += take_in(*led[i], batches[i]);
   return brought;
@@ -304,7 +306,7 @@ inline std::size_t Dispatcher::take_in(Processor& led, OperationQueue& batch) no
 }
 
 // Sleeps until woken: as the understudy with a time-out, if the role is free, else for good.
-void Dispatcher::rest(Member& me, Deadline deadline, bool& late) BATON_NO_THREAD_SAFETY_ANALYSIS {
+void Dispatcher::rest(Member& me, Deadline deadline, bool& late) {
   check_seats(me);
   if (ended(me)) return;  // it came while the mutex was free
   if (understudy_ == nullptr) {
@@ -326,9 +328,9 @@ void Dispatcher::rest(Member& me, Deadline deadline, bool& late) BATON_NO_THREAD
     if (me.rest == Rest::understudy) {
       until = std::min(until, next_look(me));
     }
-    ledger_.mutex.unlock(system_);
+    ledger_.mutex().unlock(system_);
     me.slot.park(system_, until);
-    ledger_.mutex.lock(system_);
+    ledger_.mutex().lock(system_);
     if (me.rest == Rest::signalled) {
       lane_.clock.set(system_.monotonic_coarse_ns());
       --coming_;
@@ -664,7 +666,7 @@ void Dispatcher::wake_timekeeper() noexcept {
 void Dispatcher::signal(Member& member) noexcept {
   member.rest = Rest::signalled;
   ++coming_;
-  ledger_.mutex.wake_when_free(member.slot.signal(), system_);
+  ledger_.mutex().wake_when_free(member.slot.signal(), system_);
 }
 
 // -- sleepers -------------------------------------------------------------------------------------
@@ -686,7 +688,7 @@ void Dispatcher::remove_sleeper(Member& me) noexcept {
 // -- closing, stopping ----------------------------------------------------------------------------
 
 // True: the mutex was free meanwhile.
-bool Dispatcher::run_closures() BATON_NO_THREAD_SAFETY_ANALYSIS {
+bool Dispatcher::run_closures() {
   if (BATON_LIKELY(lane_.closable == nullptr)) return false;
   bool was_free = false;
   while (Handle* handle = ledger_.next_closable(lane_)) {
@@ -697,9 +699,9 @@ bool Dispatcher::run_closures() BATON_NO_THREAD_SAFETY_ANALYSIS {
       // handle.
       const NativeHandle native = handle->native();
       was_free = true;
-      ledger_.mutex.unlock(system_);
+      ledger_.mutex().unlock(system_);
       if (system_.close(native) != 0 && errno != EINTR) error = errno;
-      ledger_.mutex.lock(system_);
+      ledger_.mutex().lock(system_);
     }
     ledger_.closed(lane_, *handle, error);
   }
@@ -752,7 +754,7 @@ void Dispatcher::dedicated_entry(void* argument) {
 }
 
 // What a dedicated processor has finished goes to the threads in run().
-void Dispatcher::hand_over(OperationQueue& finished) BATON_NO_THREAD_SAFETY_ANALYSIS {
+void Dispatcher::hand_over(OperationQueue& finished) {
   if (deliver_ != nullptr) {
     if (!finished.empty()) deliver_(deliver_context_, finished);
     return;
@@ -764,8 +766,8 @@ void Dispatcher::hand_over(OperationQueue& finished) BATON_NO_THREAD_SAFETY_ANAL
 }
 
 // The permanent leader (paper 000 section 7.2): starts what is deferred, waits, hands over, again.
-void Dispatcher::dedicated_loop(Processor& processor) BATON_NO_THREAD_SAFETY_ANALYSIS {
-  ledger_.mutex.lock(system_);
+void Dispatcher::dedicated_loop(Processor& processor) {
+  ledger_.mutex().lock(system_);
   if (++next_member_ == 0) ++next_member_;
   const Inside link{this, next_member_, nullptr};
   set_inside_chain(&link);
@@ -776,10 +778,10 @@ void Dispatcher::dedicated_loop(Processor& processor) BATON_NO_THREAD_SAFETY_ANA
     hand_over(finished);
     OperationQueue batch;
     processor.seat.state.store(SeatState::waiting);
-    ledger_.mutex.unlock(system_);
+    ledger_.mutex().unlock(system_);
     processor.engine->wait(batch, Deadline::never());
     const std::int64_t now = system_.monotonic_coarse_ns();
-    ledger_.mutex.lock(system_);
+    ledger_.mutex().lock(system_);
     lane_.clock.set(now);
     processor.seat.state.store(SeatState::awake);
     lane_.counters.waits.add();
@@ -790,7 +792,7 @@ void Dispatcher::dedicated_loop(Processor& processor) BATON_NO_THREAD_SAFETY_ANA
   }
   processor.seat.holder.store(0, std::memory_order_seq_cst);
   processor.seat.state.store(SeatState::vacant);
-  ledger_.mutex.unlock(system_);
+  ledger_.mutex().unlock(system_);
   set_inside_chain(nullptr);
 }
 

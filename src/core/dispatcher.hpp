@@ -59,32 +59,32 @@ class Dispatcher {
   /// is queued.
   std::size_t turn(Deadline deadline, std::size_t handlers_max, bool return_after_handlers);
 
-  void stop_locked() noexcept BATON_REQUIRES(ledger_.mutex);
+  void stop_locked() noexcept BATON_REQUIRES(shared_lane);
   void restart() noexcept;
   [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
 
   // -- called with the mutex held, by starters ----------------------------------------------------
 
   /// After anything was queued, deferred or started: wakes or interrupts at most one thread.
-  void look_round() BATON_REQUIRES(ledger_.mutex) {
+  void look_round() BATON_REQUIRES(shared_lane) {
     // The usual case of one thread: nobody sleeps, nobody waits, so there is nobody to wake.
     if (somebody_rests()) wake_whom_it_takes(urgent());
   }
   /// The same after a start. What completed at once is the next step of whoever runs the handler
   /// that started it, and waits for that thread, however long handlers last.
-  void look_round_after_start() BATON_REQUIRES(ledger_.mutex) {
+  void look_round_after_start() BATON_REQUIRES(shared_lane) {
     if (somebody_rests()) wake_whom_it_takes(overlooked());
   }
   /// A timer was added: somebody must wake up for it.
-  void timer_added(Deadline deadline) BATON_REQUIRES(ledger_.mutex);
+  void timer_added(Deadline deadline) BATON_REQUIRES(shared_lane);
   /// After a post of level FOLLOWER: only a sleeper is woken, never a leader interrupted.
-  void look_round_for_followers() BATON_REQUIRES(ledger_.mutex);
+  void look_round_for_followers() BATON_REQUIRES(shared_lane);
   /// Makes one thread go round once, whatever there is.
-  void wake_somebody() BATON_REQUIRES(ledger_.mutex);
+  void wake_somebody() BATON_REQUIRES(shared_lane);
   /// Makes the leader start what is deferred, or see a wait set that has changed.
-  void interrupt_leader(Processor& processor) BATON_REQUIRES(ledger_.mutex);
+  void interrupt_leader(Processor& processor) BATON_REQUIRES(shared_lane);
   /// The handles that can be closed now. Unlocks while it closes.
-  bool run_closures() BATON_REQUIRES(ledger_.mutex);
+  bool run_closures() BATON_REQUIRES(shared_lane);
 
   /// The calling thread holds the seat of `processor` and will therefore wait next. Needs no mutex.
   [[nodiscard]] static bool leads(const Processor& processor) noexcept {
@@ -156,25 +156,24 @@ class Dispatcher {
   }
 
   // The steps of a turn; all with the mutex held, those that wait or run handlers release it.
-  void lead(Member& me, Deadline deadline) BATON_REQUIRES(ledger_.mutex);
-  [[nodiscard]] std::size_t wait_in(Processor& led, Deadline until) BATON_REQUIRES(ledger_.mutex);
+  void lead(Member& me, Deadline deadline) BATON_REQUIRES(shared_lane);
+  [[nodiscard]] std::size_t wait_in(Processor& led, Deadline until) BATON_REQUIRES(shared_lane);
   [[nodiscard]] std::size_t wait_in(std::span<Processor* const> led, Deadline until)
-      BATON_REQUIRES(ledger_.mutex);
-  void rest(Member& me, Deadline deadline, bool& late) BATON_REQUIRES(ledger_.mutex);
-  bool look(Member& me) BATON_REQUIRES(ledger_.mutex);
-  [[nodiscard]] Deadline next_look(const Member& me) const noexcept BATON_REQUIRES(ledger_.mutex);
-  void note(Member& me) BATON_REQUIRES(ledger_.mutex);
+      BATON_REQUIRES(shared_lane);
+  void rest(Member& me, Deadline deadline, bool& late) BATON_REQUIRES(shared_lane);
+  bool look(Member& me) BATON_REQUIRES(shared_lane);
+  [[nodiscard]] Deadline next_look(const Member& me) const noexcept BATON_REQUIRES(shared_lane);
+  void note(Member& me) BATON_REQUIRES(shared_lane);
   template <class Wanted>
-  unsigned take_seats_from_handlers(Member& me, Wanted wanted) noexcept
-      BATON_REQUIRES(ledger_.mutex);
-  bool take_stuck_seats(Member& me) BATON_REQUIRES(ledger_.mutex);
-  bool helped_enough(Member& me) BATON_REQUIRES(ledger_.mutex);
-  std::size_t run(Member& me, std::size_t handlers_max) BATON_REQUIRES(ledger_.mutex);
-  void count_in_seats(const Member& me) noexcept BATON_REQUIRES(ledger_.mutex);
+  unsigned take_seats_from_handlers(Member& me, Wanted wanted) noexcept BATON_REQUIRES(shared_lane);
+  bool take_stuck_seats(Member& me) BATON_REQUIRES(shared_lane);
+  bool helped_enough(Member& me) BATON_REQUIRES(shared_lane);
+  std::size_t run(Member& me, std::size_t handlers_max) BATON_REQUIRES(shared_lane);
+  void count_in_seats(const Member& me) noexcept BATON_REQUIRES(shared_lane);
   [[gnu::always_inline]] std::size_t take_in(Processor& led, OperationQueue& batch) noexcept
-      BATON_REQUIRES(ledger_.mutex);
-  [[nodiscard]] bool goes_on(const Member& me) const noexcept BATON_REQUIRES(ledger_.mutex);
-  void leave(Member& me) BATON_REQUIRES(ledger_.mutex);
+      BATON_REQUIRES(shared_lane);
+  [[nodiscard]] bool goes_on(const Member& me) const noexcept BATON_REQUIRES(shared_lane);
+  void leave(Member& me) BATON_REQUIRES(shared_lane);
 
   /// Draining, and nothing pending, queued or in a handler.
   [[nodiscard]] bool drained() const noexcept {
@@ -197,9 +196,9 @@ class Dispatcher {
   [[nodiscard]] bool somebody_rests() const noexcept { return resting_ != 0; }
   /// This thread is inside, and no other: there is nobody to wake.
   [[nodiscard]] bool is_alone() const noexcept { return members_ == 1; }
-  void wake_whom_it_takes(bool needed) BATON_REQUIRES(ledger_.mutex);
+  void wake_whom_it_takes(bool needed) BATON_REQUIRES(shared_lane);
 
-  void note_length(std::int64_t ns) noexcept BATON_REQUIRES(ledger_.mutex);
+  void note_length(std::int64_t ns) noexcept BATON_REQUIRES(shared_lane);
 
   // What look_round asks.
   [[nodiscard]] bool unled() const noexcept;
@@ -211,18 +210,18 @@ class Dispatcher {
   [[nodiscard]] bool help_pays() const noexcept;
   [[nodiscard]] bool timers_uncovered() const noexcept;
 
-  void wake_follower() noexcept BATON_REQUIRES(ledger_.mutex);
-  void wake_understudy() noexcept BATON_REQUIRES(ledger_.mutex);
-  void signal(Member& member) noexcept BATON_REQUIRES(ledger_.mutex);
-  void wake_timekeeper() noexcept BATON_REQUIRES(ledger_.mutex);
-  bool ask_a_leader() noexcept BATON_REQUIRES(ledger_.mutex);
+  void wake_follower() noexcept BATON_REQUIRES(shared_lane);
+  void wake_understudy() noexcept BATON_REQUIRES(shared_lane);
+  void signal(Member& member) noexcept BATON_REQUIRES(shared_lane);
+  void wake_timekeeper() noexcept BATON_REQUIRES(shared_lane);
+  bool ask_a_leader() noexcept BATON_REQUIRES(shared_lane);
   void push_sleeper(Member& me) noexcept;
   void remove_sleeper(Member& me) noexcept;
   void take_timekeeping(Member& me) noexcept;
   void drop_timekeeping(Member& me) noexcept;
 
   void dedicated_loop(Processor& processor);
-  void hand_over(OperationQueue& finished) BATON_REQUIRES(ledger_.mutex);
+  void hand_over(OperationQueue& finished) BATON_REQUIRES(shared_lane);
   static void dedicated_entry(void* argument);
 
   Ledger& ledger_;
@@ -236,15 +235,15 @@ class Dispatcher {
   void* deliver_context_ = nullptr;
 
   /// It is stopped, or was since this thread came: a restart is for those who come then.
-  [[nodiscard]] bool ended(const Member& me) const noexcept BATON_REQUIRES(ledger_.mutex) {
+  [[nodiscard]] bool ended(const Member& me) const noexcept BATON_REQUIRES(shared_lane) {
     return stopped() || me.stops != stops_;
   }
 
   std::atomic<bool> stopped_{false};
-  std::uint32_t stops_ BATON_GUARDED_BY(ledger_.mutex) = 0;
+  std::uint32_t stops_ BATON_GUARDED_BY(shared_lane) = 0;
   std::atomic<bool> threads_ending_{false};
 
-  // Guarded by ledger_.mutex:
+  // Guarded by ledger_.mutex():
   std::uint32_t next_member_ = 0;
   std::uint32_t members_ = 0;  // threads inside turn(), once for each call
   Member* sleepers_ = nullptr;

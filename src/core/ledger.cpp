@@ -21,13 +21,12 @@ int raw(std::error_code error) noexcept {
 /// processor seen from a lane of a per_thread team.
 class Ledger::Guard {
  public:
-  Guard(Ledger& ledger, const Processor& processor) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS
-      : ledger_(ledger),
-        locks_(ledger.per_thread_&& processor.mode == Mode::dedicated) {
-    if (locks_) ledger_.mutex.lock(ledger_.system_);
+  Guard(Ledger& ledger, const Processor& processor) noexcept
+      : ledger_(ledger), locks_(ledger.per_thread_ && processor.mode == Mode::dedicated) {
+    if (locks_) ledger_.mutex().lock(ledger_.system_);
   }
-  ~Guard() BATON_NO_THREAD_SAFETY_ANALYSIS {
-    if (locks_) ledger_.mutex.unlock(ledger_.system_);
+  ~Guard() {
+    if (locks_) ledger_.mutex().unlock(ledger_.system_);
   }
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;

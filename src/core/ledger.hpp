@@ -28,6 +28,10 @@
 
 namespace baton {
 
+/// What the lock analysis calls the mutex of a shared lane, which the ledger, the starter and the
+/// dispatcher reach by different paths. Declared only.
+extern os::WakingMutex shared_lane;
+
 /// What became of an operation that wants to start.
 enum class Admission : std::uint8_t {
   refused,   ///< nothing started; the error says why
@@ -170,12 +174,17 @@ class Ledger {
            draining.load(std::memory_order_relaxed);
   }
 
+  /// The domain of shared and dedicated processors; outermost of all locks.
+  [[nodiscard]] os::WakingMutex& mutex() noexcept BATON_RETURN_CAPABILITY(shared_lane) {
+    return mutex_;
+  }
+  /// In a forked child: it is not held here, whatever the analysis thinks.
+  static void left_to_parent() noexcept BATON_RELEASE(shared_lane) BATON_NO_THREAD_SAFETY_ANALYSIS {
+  }
+
   HandleTable handles;
   AdoptedNumbers numbers;
   OperationCache cache;
-  /// The domain of shared and dedicated processors; outermost of all locks. In a line of its own,
-  /// since what follows is read without it.
-  alignas(64) os::WakingMutex mutex;
   /// The team, lane by lane: fixed before the first start.
   alignas(64) std::vector<std::vector<Processor*>> teams;
   std::atomic<Refusing> refusing{Refusing::nothing};
@@ -204,7 +213,9 @@ class Ledger {
   void detach_as_leader(Lane& lane, Processor& processor) noexcept;
   void cancel_as_leader(Processor& processor, OperationQueue& finished) noexcept;
 
-  const os::System& system_;
+  // In a line of its own, since what follows is read without it.
+  alignas(64) os::WakingMutex mutex_;
+  alignas(64) const os::System& system_;
   const bool per_thread_;
   const std::uint32_t fork_generation_ = os::fork_generation();
 };

@@ -159,11 +159,11 @@ void Proactor::Core::look_under_the_mutex(const PendingQuery& query, PendingRepo
   PendingShare share{query, CoarseClock::tick_of(system_.monotonic_ns())};
   const std::uint32_t end = ledger_.handles.used();
   for (std::uint32_t first = 0; first < end; first += handles_per_look) {
-    const os::LockGuard lock{ledger_.mutex, system_};
+    const os::LockGuard lock{ledger_.mutex(), system_};
     offer_handles(ledger_, *first_lane_, first, std::min(end, first + handles_per_look), share);
   }
   {
-    const os::LockGuard lock{ledger_.mutex, system_};
+    const os::LockGuard lock{ledger_.mutex(), system_};
     offer_rest(*first_lane_, share);
   }
   share.give(report);

@@ -102,7 +102,7 @@ void HandlerRunner::settle(Lane& lane, Handle* handle, bool locks) noexcept {
     returned_elsewhere(*handle);
     return;
   }
-  const os::LockGuard lock{ledger_.mutex, ledger_.system(), locks};
+  const os::LockGuard lock{ledger_.mutex(), ledger_.system(), locks};
   ledger_.handler_returned(lane, handle);
 }
 

@@ -57,37 +57,36 @@ const std::error_code* Starter::start_less_simple(Operation& operation) noexcept
 }
 
 inline const std::error_code* Starter::start_shared(Lane& lane, Operation& operation,
-                                                    Handle& handle, std::uint8_t flags) noexcept
-    BATON_NO_THREAD_SAFETY_ANALYSIS {
+                                                    Handle& handle, std::uint8_t flags) noexcept {
   if (BATON_UNLIKELY(ledger_.forked())) return nullptr;
   Dispatcher& dispatcher = *dispatcher_;
   Processor& processor = *lane.route.processor;
-  ledger_.mutex.lock(system_);
+  ledger_.mutex().lock(system_);
   if (BATON_UNLIKELY(!dispatcher.inside())) set_clock(lane);
   const Deadline deadline = operation.deadline();
   void* const record = Access::record(handle);
   if (BATON_UNLIKELY(Access::route(handle).load(std::memory_order_relaxed) != &lane ||
                      start_at<true>(lane, operation, handle, flags) == nullptr)) {
-    ledger_.mutex.unlock(system_);
+    ledger_.mutex().unlock(system_);
     return nullptr;
   }
   if (BATON_UNLIKELY(!deadline.is_never())) dispatcher.timer_added(deadline);
   dispatcher.look_round_after_start();
-  ledger_.mutex.unlock(system_);
+  ledger_.mutex().unlock(system_);
   BATON_PROBE2(operation_submit, &operation, processor.index);
   const Submission answer = lane.route.engine->submit(operation, record);
   if (answer == Submission::pending) {
     tell_leader(processor);
     return &lane.success;
   }
-  ledger_.mutex.lock(system_);
+  ledger_.mutex().lock(system_);
   if (BATON_LIKELY(answer == Submission::completed &&
                    ledger_.completed_simply(lane, processor, operation))) {
     dispatcher.look_round_after_start();
   } else {
     came_back(lane, processor, operation, answer);
   }
-  ledger_.mutex.unlock(system_);
+  ledger_.mutex().unlock(system_);
   return &lane.success;
 }
 
@@ -103,30 +102,33 @@ void Starter::set_clock(Lane& lane) noexcept {
 }
 
 std::error_code Starter::start(Lane& lane, Processor& processor, Operation& operation,
-                               bool mailed) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+                               bool mailed) noexcept {
   std::error_code error;
   const bool any_thread = processor.mode == Mode::per_thread || processor.start_any;
-  if (shared()) ledger_.mutex.lock(system_);
-  set_clock(lane);
-  const bool may_submit = any_thread || Dispatcher::leads(processor);
-  const Deadline deadline = operation.deadline();
-  const Admission admission = ledger_.admit(lane, processor, operation, may_submit, mailed, error);
-  if (admission == Admission::submit) learn_route(lane, processor, operation);
-  // Room there was, so it waits for the leader: who has to be told.
-  if (admission == Admission::deferred && !may_submit) call_leader(processor);
-  if (shared() && admission != Admission::refused) {
-    if (!deadline.is_never()) dispatcher_->timer_added(deadline);
-    dispatcher_->look_round_after_start();
-  }
-  // By its leader only, and outside of a wait. In a handler that takes long it can lose the seat to
-  // a thread that waits next, whenever the mutex is free.
+  Admission admission{};
   Submission answer = Submission::pending;
-  const bool with_lock = admission == Admission::submit && !any_thread;
-  if (with_lock) answer = processor.engine->submit(operation, nullptr);
-  if (shared()) ledger_.mutex.unlock(system_);
-  if (with_lock) {
-    if (answer != Submission::pending) submitted(lane, processor, operation, answer);
-  } else if (admission == Admission::submit) {
+  {
+    const os::LockGuard lock{ledger_.mutex(), system_, shared()};
+    set_clock(lane);
+    const bool may_submit = any_thread || Dispatcher::leads(processor);
+    const Deadline deadline = operation.deadline();
+    admission = ledger_.admit(lane, processor, operation, may_submit, mailed, error);
+    if (admission == Admission::submit) learn_route(lane, processor, operation);
+    // Room there was, so it waits for the leader: who has to be told.
+    if (admission == Admission::deferred && !may_submit) call_leader(processor);
+    if (shared() && admission != Admission::refused) {
+      if (!deadline.is_never()) dispatcher_->timer_added(deadline);
+      dispatcher_->look_round_after_start();
+    }
+    // By its leader only, and outside of a wait. In a handler that takes long it can lose the seat
+    // to a thread that waits next, whenever the mutex is free.
+    if (admission == Admission::submit && !any_thread) {
+      answer = processor.engine->submit(operation, nullptr);
+    }
+  }
+  if (answer != Submission::pending) {
+    submitted(lane, processor, operation, answer);
+  } else if (admission == Admission::submit && any_thread) {
     submit(lane, processor, operation, nullptr);
   }
   return error;
@@ -162,14 +164,14 @@ void Starter::submit(Lane& lane, Processor& processor, Operation& operation,
 }
 
 void Starter::submitted(Lane& lane, Processor& processor, Operation& operation,
-                        Submission answer) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
-  const os::LockGuard lock{ledger_.mutex, system_, shared()};
+                        Submission answer) noexcept {
+  const os::LockGuard lock{ledger_.mutex(), system_, shared()};
   came_back(lane, processor, operation, answer);
 }
 
 // With the lane's lock held.
 void Starter::came_back(Lane& lane, Processor& processor, Operation& operation,
-                        Submission answer) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+                        Submission answer) noexcept {
   ledger_.submitted(lane, processor, operation, answer);
   // Its leader may have brought home meanwhile what had no room beside it.
   if (answer == Submission::busy && processor.mode != Mode::per_thread) call_leader(processor);
@@ -190,7 +192,7 @@ void Starter::tell_leader(Processor& processor) noexcept {
   }
 }
 
-void Starter::call_leader(Processor& processor) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+void Starter::call_leader(Processor& processor) noexcept {
   if (shared()) {
     dispatcher_->interrupt_leader(processor);
   } else {
@@ -200,18 +202,17 @@ void Starter::call_leader(Processor& processor) noexcept BATON_NO_THREAD_SAFETY_
 
 // -- timers and posts -----------------------------------------------------------------------------
 
-void Starter::start_timer(Lane& lane, Operation& timer) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+void Starter::start_timer(Lane& lane, Operation& timer) noexcept {
   const Deadline deadline = timer.deadline();
-  const os::LockGuard lock{ledger_.mutex, system_, shared()};
+  const os::LockGuard lock{ledger_.mutex(), system_, shared()};
   set_clock(lane);
   ledger_.start_timer(lane, timer);
   if (timer.cancel_asked() || ledger_.drain_is_over()) ledger_.cancel(lane, timer);
   if (shared()) dispatcher_->timer_added(deadline);
 }
 
-void Starter::post(Lane& lane, Operation& operation,
-                   Notify level) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
-  const os::LockGuard lock{ledger_.mutex, system_, shared()};
+void Starter::post(Lane& lane, Operation& operation, Notify level) noexcept {
+  const os::LockGuard lock{ledger_.mutex(), system_, shared()};
   lane.counters.posted.add();
   lane.completed.push_back(operation);
   if (!shared()) return;

@@ -76,10 +76,10 @@ class Starter {
                  Submission answer) noexcept;
   [[gnu::cold]] static void simple_came_back(Lane& lane, Operation& operation,
                                              Submission answer) noexcept;
-  void came_back(Lane& lane, Processor& processor, Operation& operation,
-                 Submission answer) noexcept;
+  void came_back(Lane& lane, Processor& processor, Operation& operation, Submission answer) noexcept
+      BATON_REQUIRES(shared_lane);
   static void tell_leader(Processor& processor) noexcept;
-  void call_leader(Processor& processor) noexcept;
+  void call_leader(Processor& processor) noexcept BATON_REQUIRES(shared_lane);
 
   Ledger& ledger_;
   Dispatcher* const dispatcher_;
