@@ -28,7 +28,7 @@ class TamedEngine final : public Engine {
  public:
   TamedEngine() { info_.name = "tamed"; }
   [[nodiscard]] const EngineInfo& info() const noexcept override { return info_; }
-  Submission submit(Operation& operation, void* record) noexcept override {
+  Submission submit(Operation& operation, void*) noexcept override {
     inside = &operation;
     return answer;
   }
