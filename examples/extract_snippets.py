@@ -12,10 +12,14 @@ import re
 import sys
 
 BLOCK = re.compile(r"^( *)```cpp\n(.*?)^ *```", re.S | re.M)
-HEADER = """#include <poll.h>
+HEADER = """#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <baton/baton.hpp>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>

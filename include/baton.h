@@ -66,6 +66,7 @@ extern "C" {
 #endif
 #endif
 
+/* A proactor of baton_open. The struct itself is private to the library. */
 typedef struct baton_proactor baton_proactor;
 
 /* Names a descriptor that a proactor knows. Never 0, and never used again after its close, so that
@@ -110,6 +111,7 @@ enum {
   BATON_ENVIRONMENT = 1 /* BATON_CONFIG, BATON and BATON_FORBID apply over `text` */
 };
 
+/* What baton_open is given: begin with BATON_CONFIG_INIT. */
 typedef struct baton_config {
   uint32_t size;            /* sizeof(baton_config) */
   uint32_t completion_size; /* sizeof(baton_completion): the stride of arrays of completions */
@@ -201,8 +203,8 @@ BATON_API size_t baton_error_text(int error, char* text, size_t size);
 
 /* An IPv4, IPv6 or UNIX address: the first `length` bytes are the system's sockaddr. */
 typedef struct baton_endpoint {
-  uint64_t address[14];
-  uint32_t length; /* 0: none */
+  uint64_t address[14]; /* the system's sockaddr; read it by baton_endpoint_print */
+  uint32_t length;      /* 0: none */
   uint32_t reserved;
 } baton_endpoint;
 
@@ -224,7 +226,7 @@ enum {
 
 enum {
   BATON_OWNED = 0,   /* made non-blocking and close-on-exec now, closed by Baton */
-  BATON_BORROWED = 1 /* untouched, left open; whoever owns it may close it between operations */
+  BATON_BORROWED = 1 /* untouched, left open; its owner may close it between operations */
 };
 
 /* Makes a descriptor known, which no other handle of the proactor may have. On failure the caller
@@ -240,7 +242,7 @@ typedef struct baton_option {
   int32_t level;       /* SOL_SOCKET, IPPROTO_TCP ... */
   int32_t name;        /* SO_REUSEPORT, TCP_NODELAY ... */
   uint32_t value_size; /* bytes at value */
-  const void* value;
+  const void* value;   /* what to set */
 } baton_option;
 
 /* A socket to open. */
@@ -251,8 +253,8 @@ typedef struct baton_socket {
   int32_t backlog;             /* BATON_LISTENER */
   const baton_endpoint* local; /* is bound to it; NULL: not bound, and no listener */
   const baton_option* options; /* set in order, before it is bound */
-  uint32_t option_count;
-  uint32_t reserved; /* 0 */
+  uint32_t option_count;       /* number of `options` */
+  uint32_t reserved;           /* 0 */
 } baton_socket;
 
 /* Opens a socket, sets its options, binds it, and, a listener, listens. A stream socket is then
@@ -285,10 +287,9 @@ BATON_API int baton_set_option(baton_proactor* proactor, baton_handle handle,
                                const baton_option* option);
 BATON_API int baton_get_option(baton_proactor* proactor, baton_handle handle, int level, int name,
                                void* value, uint32_t* value_size);
-/* A close that nobody waits for: what is pending completes as cancelled, the descriptor is closed
- * (a borrowed one let go), nothing is brought for the close itself. To be told when it is done,
- * start an operation of kind BATON_CLOSE instead. BATON_AFTER_FORK in a child before
- * baton_fork_child. */
+/* Starts a close and does not wait for it: pending operations complete as cancelled, the descriptor
+ * is closed (a borrowed one let go), and the close itself has no completion. For a close with one,
+ * start an operation of kind BATON_CLOSE. BATON_AFTER_FORK in a child before baton_fork_child. */
 BATON_API int baton_handle_close(baton_proactor* proactor, baton_handle handle);
 
 /* ---- pools of buffers ------------------------------------------------------------------------ */
@@ -352,17 +353,17 @@ enum {
 
 /* The layout of the system's iovec. */
 typedef struct baton_buffer {
-  void* data;
-  size_t size;
+  void* data;  /* where it begins */
+  size_t size; /* bytes */
 } baton_buffer;
 
 /* One operation to start. Fields that a kind does not use are not looked at; a flag that it does
  * not know is EINVAL. */
 typedef struct baton_operation {
-  uint32_t size;  /* sizeof(baton_operation): the same in all of an array */
-  uint16_t kind;  /* BATON_READ_STREAM ... */
-  uint16_t flags; /* BATON_VECTORED ... */
-  baton_handle handle;
+  uint32_t size;       /* sizeof(baton_operation): the same in all of an array */
+  uint16_t kind;       /* BATON_READ_STREAM ... */
+  uint16_t flags;      /* BATON_VECTORED ... */
+  baton_handle handle; /* which handle; 0 for timers and posts */
   uint64_t tag;        /* yours; comes back in the completion */
   void* data;          /* the buffer (only read through by writes), the array of baton_buffer, or
                           the baton_pool */
@@ -370,7 +371,7 @@ typedef struct baton_operation {
   uint64_t offset;     /* files: where; BATON_UNTIL: bytes that are in the buffer already */
   int64_t deadline_ns; /* a point of baton_now's clock; 0: none; below: EINVAL. Too late:
                           BATON_TIMED_OUT */
-  baton_endpoint* endpoint; /* whom to send or connect to; accept and read_datagram store the
+  baton_endpoint* endpoint; /* where to send or connect to; accept and read_datagram store the
                                peer there, if not NULL */
   const void* delimiter;    /* BATON_UNTIL */
   uint32_t delimiter_size;  /* 1 to 64 */
@@ -379,10 +380,11 @@ typedef struct baton_operation {
 
 /* What came of one. */
 typedef struct baton_completion {
-  uint64_t tag;
-  int64_t result; /* bytes moved, also when it failed; accept: the descriptor, or -1 */
-  baton_activation activation;
-  int32_t error; /* 0, or why it failed; cancelled: ECANCELED */
+  uint64_t tag;                /* as given to baton_start */
+  int64_t result;              /* bytes moved, also when it failed; accept: the descriptor, or -1 */
+  baton_activation activation; /* which operation it was */
+  int32_t error;               /* 0, or why it failed; cancelled: ECANCELED */
+  /* BATON_READ_STREAM ... */
   uint16_t kind;
   uint16_t reserved;
   void* data; /* BATON_POOLED: the block, to be given back by baton_pool_give; NULL: none was taken
@@ -431,7 +433,7 @@ typedef struct baton_batch {
 } baton_batch;
 
 /* baton_start and baton_wait in one call. Starts the batch in order, writes `taken` and `why_not`,
- * then waits and brings completions, whoever's. The answer is baton_wait's. Where not all was
+ * then waits and brings completions of any operation. The answer is baton_wait's. Where not all was
  * taken: operations from `taken` on are not started and complete never; EAGAIN (no slot is free)
  * waits all the same, for what it brings frees slots, and the rest is started by the next call;
  * after any other refusal it only looks and does not wait, so that the caller hears of it at once.
@@ -482,11 +484,12 @@ enum {
   BATON_DELIVERED = 3 /* and has been brought; valid until the slot is used again */
 };
 
+/* What baton_status tells of an operation. */
 typedef struct baton_state {
-  uint32_t size; /* sizeof(baton_state) */
-  int32_t state; /* BATON_PENDING ... */
-  int64_t result;
-  int32_t error;
+  uint32_t size;  /* sizeof(baton_state) */
+  int32_t state;  /* BATON_PENDING ... */
+  int64_t result; /* as in the completion */
+  int32_t error;  /* as in the completion */
   int32_t reserved;
 } baton_state;
 

@@ -65,6 +65,7 @@ int command(int argc, char** argv) {
   add_doctor_command(app, run);
   add_sim_command(app, run);
   add_bench_command(app, run);
+  add_completion_command(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

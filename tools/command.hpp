@@ -11,6 +11,7 @@ namespace baton::tools {
 using Run = std::function<int()>;
 
 void add_bench_command(CLI::App& app, Run& run);
+void add_completion_command(CLI::App& app, Run& run);
 void add_doctor_command(CLI::App& app, Run& run);
 void add_echo_command(CLI::App& app, Run& run);
 void add_engines_command(CLI::App& app, Run& run);

@@ -53,6 +53,7 @@ OPTIONS = {
         "--random": "flag", "--no-compare": "flag", "--direct": "flag", "--depth": "whole",
         "--size": "size"}),
     ("engines",): ([], {"--json": "flag"}),
+    ("completion",): ([], {}),
     ("doctor",): ([], {
         "--directory": "text", "--seconds": "seconds", "--no-calibration": "flag",
         "--json": "flag", "--write": "text", "--force": "flag", "--known-bad": "text"}),
@@ -150,6 +151,7 @@ class EndingsTest(unittest.TestCase):
         yield ["echo", "--help"]
         yield ["engines"]
         yield ["engines", "--json"]
+        yield ["completion", "bash"]
         yield ["doctor", "--no-calibration"]
         yield ["doctor", "--no-calibration", "--json"]
         yield ["sim", "--seeds", "1", "--operations", "10"]

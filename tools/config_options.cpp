@@ -4,7 +4,9 @@
 
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "baton/registry.hpp"
 #include "config/apply.hpp"
 #include "option_checks.hpp"
 #include "output.hpp"
@@ -23,6 +25,16 @@ const ProcessorConfig* per_thread(const Config& config) {
 
 constexpr const char* group = config_group;
 
+// "auto" and what the registry offers.
+template <class Entry>
+std::vector<std::string> names_of(const std::vector<Entry>& entries) {
+  std::vector<std::string> names{"auto"};
+  for (const Entry& entry : entries) {
+    if (!entry.only_by_name) names.push_back(entry.name);
+  }
+  return names;
+}
+
 }  // namespace
 
 void add_config_options(CLI::App& command, ConfigOptions& options) {
@@ -31,16 +43,16 @@ void add_config_options(CLI::App& command, ConfigOptions& options) {
       ->check(not_empty("name of a file"));
   command.add_option("--engine", options.engine, "Engine (see 'baton engines')")
       ->group(group)
-      ->check(not_empty("engine"));
+      ->check(name_like(names_of(registry().engines())));
   command.add_option("--wait", options.wait, "Wait strategy of a readiness engine")
       ->group(group)
-      ->check(not_empty("wait strategy"));
+      ->check(name_like(names_of(registry().wait_strategies())));
   command.add_option("--interrupt", options.interrupt, "How a wait is cut short")
       ->group(group)
-      ->check(not_empty("interrupt strategy"));
-  command.add_option("--mode", options.mode, "shared, dedicated or per_thread")
+      ->check(name_like(names_of(registry().interrupt_strategies())));
+  command.add_option("--mode", options.mode, "How threads share the work")
       ->group(group)
-      ->check(not_empty("mode"));
+      ->check(name_like({"auto", "shared", "dedicated", "per_thread"}));
 }
 
 void add_threads_option(CLI::App& command, ConfigOptions& options) {

@@ -97,12 +97,33 @@ inline CLI::Validator one_of(const std::vector<std::string>& words) {
           allowed, "word"};
 }
 
+// The words of an option that takes one of a few, from the name of its type; else none.
+inline std::vector<std::string> words_of(std::string_view type) {
+  constexpr std::string_view before = "one of ";
+  constexpr std::string_view between = ", ";
+  std::vector<std::string> words;
+  const std::size_t found = type.find(before);
+  if (found == std::string_view::npos) return words;
+  std::string_view rest = type.substr(found + before.size());
+  for (;;) {
+    const std::size_t end = std::min(rest.find(between), rest.size());
+    words.emplace_back(rest.substr(0, end));
+    if (end == rest.size()) return words;
+    rest.remove_prefix(end + between.size());
+  }
+}
+
 // Any text but none.
 inline CLI::Validator not_empty(const std::string& what) {
   return {[=](std::string& text) {
             return text.empty() ? fmt::format("'' is no {}", what) : std::string{};
           },
           what, "text"};
+}
+
+// A name that the configuration looks up, which knows best what is wrong with it.
+inline CLI::Validator name_like(const std::vector<std::string>& names) {
+  return not_empty(fmt::format("one of {}", fmt::join(names, ", ")));
 }
 
 }  // namespace baton::tools

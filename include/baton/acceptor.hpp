@@ -25,6 +25,7 @@
 
 namespace baton {
 
+/// How a listener is opened.
 struct ListenOptions {
   /// Connections that the kernel holds ready for accept, at most; it may hold fewer (somaxconn).
   int backlog = 4'096;
@@ -85,6 +86,8 @@ class BATON_EXPORT Acceptor : public IoObject, public SocketOptions<Acceptor> {
     return take(proactor(), operation);
   }
 
+  /// The address it listens at, with the port that the system chose. Errors: the system's;
+  /// errc::handle_closed.
   [[nodiscard]] Result<Endpoint> local_endpoint() const noexcept;
 
  private:

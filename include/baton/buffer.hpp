@@ -38,9 +38,10 @@ constexpr void check_that_it_is_bytes() noexcept {
 
 }  // namespace detail
 
+/// Memory to read into: a borrowed view.
 struct MutableBuffer {
-  void* data = nullptr;
-  std::size_t size = 0;
+  void* data = nullptr;  ///< where it begins
+  std::size_t size = 0;  ///< in bytes
 
   constexpr MutableBuffer() noexcept = default;
   constexpr MutableBuffer(void* memory, std::size_t bytes) noexcept : data(memory), size(bytes) {}
@@ -56,9 +57,10 @@ struct MutableBuffer {
   }
 };
 
+/// Memory to write from: a borrowed view.
 struct ConstBuffer {
-  const void* data = nullptr;
-  std::size_t size = 0;
+  const void* data = nullptr;  ///< where it begins
+  std::size_t size = 0;        ///< in bytes
 
   constexpr ConstBuffer() noexcept = default;
   constexpr ConstBuffer(const void* memory, std::size_t bytes) noexcept
@@ -67,8 +69,8 @@ struct ConstBuffer {
       : data(other.data), size(other.size) {}
   constexpr ConstBuffer(std::string_view text) noexcept  // NOLINT: a view
       : data(text.data()), size(text.size()) {}
-  /// A literal has a zero at its end, which nobody means to send: say std::string_view{"..."}, or
-  /// std::span for an array that is all data.
+  /// A literal has a zero at its end, which is not meant to be sent: write std::string_view{"..."},
+  /// or std::span for an array that is all data.
   template <std::size_t Size>
   ConstBuffer(const char (&literal)[Size]) = delete;
   template <std::size_t Size>
@@ -102,7 +104,9 @@ class BufferList : public std::span<const Buffer> {
   }
 };
 
+/// Where a scattered read puts its bytes, in order.
 using MutableBuffers = BufferList<MutableBuffer>;
+/// Where a gathered write takes its bytes from, in order.
 using ConstBuffers = BufferList<ConstBuffer>;
 
 }  // namespace baton

@@ -20,8 +20,8 @@ class BATON_EXPORT BufferPool {
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
-  [[nodiscard]] std::size_t block_size() const noexcept;
-  [[nodiscard]] std::size_t count() const noexcept;
+  [[nodiscard]] std::size_t block_size() const noexcept;  ///< bytes of a block
+  [[nodiscard]] std::size_t count() const noexcept;       ///< all blocks, taken ones included
   /// Blocks not taken now. Any thread.
   [[nodiscard]] std::size_t available() const noexcept;
 
@@ -58,10 +58,12 @@ class PooledBuffer {
   }
   ~PooledBuffer() { reset(); }
 
+  /// Gives the block back now.
   void reset() noexcept {
     if (block_ != nullptr) pool_->give(block_);
     block_ = nullptr;
   }
+  /// The bytes that were read; empty at the end of a stream and after reset().
   [[nodiscard]] std::span<std::byte> bytes() const noexcept {
     return {static_cast<std::byte*>(block_), block_ != nullptr ? bytes_ : 0};
   }

@@ -26,7 +26,7 @@
 
 namespace baton {
 
-/// Who leads a processor and who runs the handlers of its operations.
+/// Which thread leads a processor, and which threads run the handlers of its operations.
 enum class Mode : std::uint8_t {
   automatic,   ///< shared
   shared,      ///< leader: one of the threads in run(), changing; handlers: any thread in run()
@@ -47,11 +47,15 @@ enum class StartRule : std::uint8_t {
 inline constexpr OperationKinds stream_operations{
     OperationKind::read_stream, OperationKind::write_stream, OperationKind::wait_ready,
     OperationKind::shutdown};
+/// Operations on files.
 inline constexpr OperationKinds file_operations{OperationKind::read_file, OperationKind::write_file,
                                                 OperationKind::sync_file};
+/// Operations on datagram sockets.
 inline constexpr OperationKinds datagram_operations{OperationKind::read_datagram,
                                                     OperationKind::write_datagram};
+/// Accepting connections.
 inline constexpr OperationKinds accept_operations{OperationKind::accept};
+/// Making connections.
 inline constexpr OperationKinds connect_operations{OperationKind::connect};
 
 /// One processor: an engine and how it is run.
@@ -59,11 +63,11 @@ struct ProcessorConfig {
   /// Kinds it takes; empty: everything its engine supports. An operation goes to the first
   /// processor of the team that takes it (P-15).
   OperationKinds operations{};
-  std::string engine = "auto";
-  std::string wait = "auto";
-  std::string interrupt = "auto";
-  Mode mode = Mode::automatic;
-  StartRule start = StartRule::automatic;
+  std::string engine = "auto";             ///< name of the engine; auto: the first that opens
+  std::string wait = "auto";               ///< wait strategy of a readiness engine
+  std::string interrupt = "auto";          ///< how a wait is cut short
+  Mode mode = Mode::automatic;             ///< how threads share the work
+  StartRule start = StartRule::automatic;  ///< which threads submit
   /// Started at once; beyond it starts are deferred. 0: the engine's own bound.
   std::uint32_t started_max = 0;
   /// Started and deferred together; beyond it start fails with errc::limit_reached. 0: the default.
@@ -74,19 +78,19 @@ struct ProcessorConfig {
   std::uint32_t workers = 0;
   /// Signals of strategies that need one; 0: their own choice.
   int wait_signal = 0;
-  int interrupt_signal = 0;
+  int interrupt_signal = 0;  ///< the same for the interrupt strategy
   /// io_uring: entries of the submission ring, a power of two; 0: 256. The completion ring is 4
   /// times as large unless given.
   std::uint32_t ring_entries = 0;
-  std::uint32_t completion_entries = 0;
+  std::uint32_t completion_entries = 0;  ///< entries of the completion ring
   /// io_uring: "auto", "any" or "pinned" (SINGLE_ISSUER with DEFER_TASKRUN).
   std::string profile = "auto";
   /// posix_aio: how it is told that a request is done, "auto" (suspend), "suspend", "sigwait" (by
   /// `wait_signal`) or "callback".
   std::string notify = "auto";
-  /// The engine is watched (docs/guide/testing.md): it works on copies of operations and buffers,
-  /// and who destroys, frees or changes either before its completion ends the program with a
-  /// report. For finding mistakes, not for speed.
+  /// The engine is watched (docs/guide/testing.md): it works on copies of operations and buffers. A
+  /// program that destroys, frees or changes either before its completion ends with a report. For
+  /// finding mistakes, not for speed.
   bool debug = false;
   /// chaos: the engine that does the work, by name; "auto" is the first that opens.
   std::string inner = "auto";
@@ -95,10 +99,10 @@ struct ProcessorConfig {
   /// chaos: of a hundred - transfers that are made in parts; operations that are delayed, by up to
   /// chaos_delay_us; operations that fail; cancels that are passed on late.
   std::uint32_t chaos_short = 25;
-  std::uint32_t chaos_delay = 25;
-  std::uint32_t chaos_delay_us = 2'000;
-  std::uint32_t chaos_error = 1;
-  std::uint32_t chaos_late_cancel = 50;
+  std::uint32_t chaos_delay = 25;        ///< operations in a hundred
+  std::uint32_t chaos_delay_us = 2'000;  ///< microseconds, at most
+  std::uint32_t chaos_error = 1;         ///< operations in a hundred
+  std::uint32_t chaos_late_cancel = 50;  ///< cancels in a hundred
 };
 
 /// How accepted connections find their home processor in per_thread mode.
@@ -113,6 +117,7 @@ struct BATON_EXPORT Config {
   std::vector<ProcessorConfig> processors;
   /// Handles (descriptors) at once; 0: min(RLIMIT_NOFILE, limits::handles_max).
   std::uint32_t handles_max = 0;
+  /// Homes of accepted connections, per_thread.
   AcceptPolicy accept_policy = AcceptPolicy::round_robin;
   // Policy, by names of engines; docs/guide/configuration.md tells how it plays with
   // `engine`.
@@ -139,11 +144,14 @@ struct BATON_EXPORT Config {
   /// does not throw.
   static Config from_environment(Config base);
   static Config from_environment();
+  /// As from_environment, without exceptions.
   static Result<Config, Failure> parse_environment(Config base);
   /// "engine=emulated,wait=epoll,mode=shared": applied to all processors (or, with ';', one by
   /// one).
   static Result<Config, Failure> parse(std::string_view text, Config base);
+  /// The document that `to_xml` prints, applied to `base`.
   static Result<Config, Failure> parse_xml(std::string_view document, Config base);
+  /// The same from a file, of at most 1 MiB.
   static Result<Config, Failure> load_xml(const std::string& path, Config base);
   /// For an interface whose threads are inside only while they wait, and may end in between: a
   /// per_thread processor binds nothing to one thread, unless its profile says so. `who`, the

@@ -62,6 +62,7 @@ class BATON_EXPORT Connector {
   explicit Connector(Proactor& proactor, Home home = {}) noexcept
       : proactor_(&proactor), home_(home) {}
 
+  /// Where it makes connections.
   [[nodiscard]] Proactor& proactor() const noexcept { return *proactor_; }
 
   /// Opens a socket and connects it: Result<StreamSocket>. No descriptor left, or none for that

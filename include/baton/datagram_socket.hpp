@@ -21,11 +21,12 @@
 
 namespace baton {
 
+/// How a datagram socket is bound.
 struct BindOptions {
-  bool reuse_address = false;
-  bool reuse_port = false;
-  bool v6_only = false;
-  Home home{};
+  bool reuse_address = false;  ///< bind although an earlier socket had the address
+  bool reuse_port = false;     ///< several sockets share the port
+  bool v6_only = false;        ///< an IPv6 socket takes no IPv4
+  Home home{};                 ///< of the socket
 };
 
 class BATON_EXPORT DatagramSocket : public IoObject, public SocketOptions<DatagramSocket> {
@@ -122,6 +123,7 @@ class BATON_EXPORT DatagramSocket : public IoObject, public SocketOptions<Datagr
     return start_cached(list_request(OperationKind::read_datagram, 0, list),
                         std::forward<Handler>(handler));
   }
+  /// One datagram from several pieces. The list must live until completion.
   [[nodiscard]] auto write_vectored(ConstBuffers list) noexcept {
     return awaitable(list_request(OperationKind::write_datagram, 0, list), detail::Bytes{});
   }
@@ -136,7 +138,9 @@ class BATON_EXPORT DatagramSocket : public IoObject, public SocketOptions<Datagr
     return start_owned(operation, list_request(OperationKind::write_datagram, 0, list), handler);
   }
 
+  /// Its own address. Errors: the system's; errc::handle_closed.
   [[nodiscard]] Result<Endpoint> local_endpoint() const noexcept;
+  /// The peer of connect(). Errors: as local_endpoint().
   [[nodiscard]] Result<Endpoint> remote_endpoint() const noexcept;
 
  private:

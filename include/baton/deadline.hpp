@@ -13,6 +13,7 @@
 
 namespace baton {
 
+/// A length of time.
 using Duration = std::chrono::nanoseconds;
 
 /// A length of time as a parameter: from every std::chrono duration. What nanoseconds cannot hold
@@ -23,6 +24,7 @@ class AnyDuration {
   constexpr AnyDuration(
       std::chrono::duration<Rep, Period> span) noexcept  // NOLINT: as chrono's own
       : span_(saturated(span)) {}
+  /// In nanoseconds.
   constexpr operator Duration() const noexcept { return span_; }  // NOLINT
 
  private:
@@ -46,13 +48,17 @@ class Deadline {
  public:
   constexpr Deadline() noexcept = default;  ///< never
 
+  /// No deadline.
   static constexpr Deadline never() noexcept { return Deadline{}; }
+  /// Always past.
   static constexpr Deadline immediately() noexcept { return at_ns(0); }
+  /// By the monotonic clock.
   static constexpr Deadline at_ns(std::int64_t monotonic_ns) noexcept {
     Deadline deadline;
     deadline.ns_ = monotonic_ns;
     return deadline;
   }
+  /// From a point of std::chrono's clock.
   static constexpr Deadline at(std::chrono::steady_clock::time_point when) noexcept {
     return at_ns(std::chrono::duration_cast<Duration>(when.time_since_epoch()).count());
   }
@@ -69,7 +75,9 @@ class Deadline {
     return after(span, at(std::chrono::steady_clock::now()));
   }
 
+  /// Whether there is no deadline.
   [[nodiscard]] constexpr bool is_never() const noexcept { return ns_ == never_ns; }
+  /// By the monotonic clock.
   [[nodiscard]] constexpr std::int64_t ns() const noexcept { return ns_; }
   /// What is left at `now`: zero when past. REQUIRES: not never().
   [[nodiscard]] constexpr Duration remaining(Deadline now) const noexcept {

@@ -16,8 +16,10 @@
 
 namespace baton {
 
+/// The kind of an address.
 enum class AddressFamily : std::uint8_t { unspecified, ipv4, ipv6, unix_domain };
 
+/// The address of a socket, a value.
 class BATON_EXPORT Endpoint {
  public:
   /// Room for the largest address of the three families (sockaddr_un), rounded up.
@@ -36,19 +38,23 @@ class BATON_EXPORT Endpoint {
   /// Failure that shows the accepted forms.
   static Result<Endpoint, Failure> parse(std::string_view text);
 
+  /// Unspecified for a default-constructed one.
   [[nodiscard]] AddressFamily family() const noexcept;
   [[nodiscard]] std::uint16_t port() const noexcept;  ///< 0 for UNIX addresses
-  void set_port(std::uint16_t port) noexcept;
+  void set_port(std::uint16_t port) noexcept;         ///< only of ipv4 and ipv6
   /// The form that parse() reads back; "unix:" for a socket without a name, "unspecified" for none,
   /// and these two parse() refuses.
   [[nodiscard]] std::string to_string() const;
 
   // For engines: the system's view.
+  /// The system's sockaddr.
   [[nodiscard]] void* data() noexcept { return storage_; }
   [[nodiscard]] const void* data() const noexcept { return storage_; }
+  /// Bytes that are used of data().
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
   /// A pointer the kernel may write the length through (socklen_t is 32 bits wide).
   [[nodiscard]] std::uint32_t* size_pointer() noexcept { return &size_; }
+  /// REQUIRES: at most capacity.
   void set_size(std::uint32_t bytes) noexcept { size_ = bytes; }
 
   BATON_EXPORT friend bool operator==(const Endpoint& a, const Endpoint& b) noexcept;

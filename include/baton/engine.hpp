@@ -1,6 +1,6 @@
 // Engine: turns started operations into completed ones (the paper's AIO_Provider, 000 section 8).
-// This header is all that somebody needs who wants to write one; registry.hpp tells how to make it
-// selectable by name, and the conformance suite runs over whatever the registry holds.
+// This header is all that a new engine needs; registry.hpp tells how to make it selectable by name,
+// and the conformance suite runs over whatever the registry holds.
 //
 // The life of an operation inside an engine
 //
@@ -97,9 +97,9 @@ enum class Glance : std::uint8_t {
 /// Facts, fixed once the engine is open, but for what unpin() changes. The core decides by these,
 /// never by the name.
 struct EngineInfo {
-  std::string_view name;
-  Support support[operation_kinds] = {};
-  LeaderRule leader_rule = LeaderRule::any;
+  std::string_view name;                     ///< as in the registry
+  Support support[operation_kinds] = {};     ///< of each OperationKind
+  LeaderRule leader_rule = LeaderRule::any;  ///< which threads may wait
   /// submit, flush and cancel may be called while another thread is inside wait.
   bool start_from_any_thread = true;
   /// A wait that has begun does not see operations submitted after (select, poll, aio_suspend): the
@@ -107,18 +107,20 @@ struct EngineInfo {
   /// adapts by itself leaves this false.
   bool start_interrupts_leader = false;
   /// What an operation asks of the system is mostly done inside submit, so that threads that start
-  /// operations work side by side. If not, the one who waits does it, for all of them.
+  /// operations work side by side. If not, the waiting thread does it, for all of them.
   bool works_in_submit = false;
   /// Operations it can hold at once; 0: as many as there is memory for. Beyond it submit answers
   /// busy.
   std::uint32_t operations_max = 0;
   /// The parts inside, for reports; empty when there is no choice.
   std::string_view wait_name;
-  std::string_view interrupt_name;
+  std::string_view interrupt_name;  ///< of the interrupt strategy
 };
 
+/// What submit answers: it will come out of wait, is complete already, or finds no room now.
 enum class Submission : std::uint8_t { pending, completed, busy };
 
+/// What cancel of an engine answers.
 enum class CancelAnswer : std::uint8_t {
   completed,  ///< the operation is out of the engine, finished as cancelled; the processor queues
               ///< it
@@ -130,7 +132,7 @@ enum class CancelAnswer : std::uint8_t {
 /// log.
 struct EngineOptions {
   const os::System* system = nullptr;  ///< every system call goes through it (src/os/system.hpp)
-  Log* log = nullptr;
+  Log* log = nullptr;                  ///< for what a person should know; may be null
   const ProcessorConfig* config = nullptr;  ///< wait, interrupt, limits, workers, flags
   bool concurrent = true;                   ///< false: only one thread will ever touch this engine
   bool pinned_ok = false;  ///< one and the same thread will wait and submit: `pinned` is welcome
@@ -138,7 +140,7 @@ struct EngineOptions {
   bool one_thread_waits = false;
   std::uint32_t handles_max = limits::handles_max;  ///< no Handle::index() reaches this
   /// The number of handles now, or null. With handles_max of them an accept rests as it does
-  /// without descriptors: nobody could adopt what it brings.
+  /// without descriptors: its connection could not be adopted.
   const std::atomic<std::uint32_t>* handles = nullptr;
   /// Out: what was replaced by the engine's own choice, one line each ("interrupt: signal ->
   /// eventfd:
@@ -161,16 +163,20 @@ class BATON_EXPORT Engine {
   /// REQUIRES: nothing in flight.
   virtual ~Engine() = default;
 
+  /// The same reference for the engine's whole life.
   [[nodiscard]] virtual const EngineInfo& info() const noexcept = 0;
 
   /// Called once before the first operation on a handle, and once after the last one and before the
   /// descriptor is closed. detach drops every registration; after it no operation names the handle,
   /// and stale events are dropped by generation. Same thread rule as submit.
   virtual std::error_code attach(Handle&) noexcept { return {}; }
+  /// See attach().
   virtual void detach(Handle&) noexcept {}
 
-  /// `record`: what handle_record() has answered since the handle was attached; or null, where the
-  /// caller does not have it at hand. REQUIRES: the handle is attached, but for a close.
+  /// Begins an operation, without waiting. completed: the outcome is in the operation already.
+  /// busy: nothing was begun; the processor submits it again after a completion. `record`: what
+  /// handle_record() has answered since the handle was attached; or null, where the core does not
+  /// have it at hand. REQUIRES: the handle is attached, except for a close.
   virtual Submission submit(Operation& operation, void* record) noexcept = 0;
   /// The engine's own record of an attached handle, valid until detach, so that submit need not
   /// look for it; null if it has none.
@@ -178,12 +184,14 @@ class BATON_EXPORT Engine {
   /// Hands what was submitted so far to the kernel, for starts from a thread that will not wait
   /// next.
   virtual void flush() noexcept {}
+  /// Asks for the early end of an operation that was submitted. Same thread rule as submit.
   virtual CancelAnswer cancel(Operation& operation) noexcept = 0;
 
   /// Appends completed operations; returns when there is at least one, after an interrupt, or at
   /// the deadline. May return early with nothing. Flushes first.
   virtual void wait(OperationQueue& completed, Deadline deadline) noexcept = 0;
 
+  /// Ends a wait, or the next one, early. Any thread; many are as good as one.
   virtual void interrupt() noexcept = 0;
 
   /// Of an engine whose leader_rule is pinned, by the thread that waits there, or by any if none

@@ -43,14 +43,15 @@ enum class errc {
 /// The category of errc; its name is "baton".
 BATON_EXPORT const std::error_category& error_category() noexcept;
 
+/// For std::error_code's constructor.
 inline std::error_code make_error_code(errc code) noexcept {
   return {static_cast<int>(code), error_category()};
 }
 
 /// A failure to open or configure something, in a form fit for a person.
 struct Failure {
-  std::error_code code;
-  std::string reason;  ///< what is missing and what would help, one sentence, no newline
+  std::error_code code;  ///< for programs; compare with std::errc and errc
+  std::string reason;    ///< what is missing and what would help, one sentence, no newline
   /// The same for scripts: stable. What `code` says by itself, unless given.
   ReasonCode reason_code = reason_code_of(code);
 };

@@ -1,6 +1,6 @@
 // EventHandler: what a Reactor calls when a descriptor is ready, a time has come, a signal has
-// arrived or somebody has notified it. An interface to derive from; for a plain callable there are
-// overloads of the Reactor's calls.
+// arrived or it was notified. An interface to derive from; for a plain callable there are overloads
+// of the Reactor's calls.
 //
 // Who calls it, and when it may go. Calls for one registration never overlap: while one runs, the
 // registration is suspended, whichever thread has it. Time-outs, signals and notifications that
@@ -33,8 +33,8 @@ enum class Next : std::uint8_t {
 
 /// Names one timer of a reactor for ever; the default one names none.
 struct TimerKey {
-  std::uint32_t index = 0;
-  std::uint32_t generation = 0;
+  std::uint32_t index = 0;       ///< place in its table
+  std::uint32_t generation = 0;  ///< raised each time the place is used again
   friend constexpr bool operator==(TimerKey, TimerKey) noexcept = default;
 };
 

@@ -39,13 +39,15 @@ enum class FileFlags : std::uint16_t {
 constexpr FileFlags operator|(FileFlags a, FileFlags b) noexcept {
   return static_cast<FileFlags>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
 }
+/// Whether the set contains one of the flags.
 constexpr bool has(FileFlags set, FileFlags flag) noexcept {
   return (static_cast<unsigned>(set) & static_cast<unsigned>(flag)) != 0;
 }
 
+/// How a file is opened, beside its flags.
 struct FileOptions {
   unsigned permissions = 0666;  ///< of a file that is created, less the umask
-  Home home{};
+  Home home{};                  ///< of the file
 };
 
 class BATON_EXPORT File : public IoObject {
@@ -189,6 +191,7 @@ class BATON_EXPORT File : public IoObject {
   [[nodiscard]] std::error_code sync(Operation& operation, Handler handler = {}) noexcept {
     return start_owned(operation, syncing(0), handler);
   }
+  /// As sync(), without metadata that is not needed to read the data.
   [[nodiscard]] auto data_sync() noexcept {
     return awaitable(syncing(Operation::data_only), detail::NoBytes{});
   }

@@ -13,8 +13,9 @@ namespace baton {
 
 /// The system's name of an open file. On POSIX a small integer.
 using NativeHandle = int;
-inline constexpr NativeHandle invalid_handle = -1;
+inline constexpr NativeHandle invalid_handle = -1;  ///< no descriptor
 
+/// What a descriptor is; the operations that it has depend on it.
 enum class HandleKind : std::uint8_t {
   stream_socket,
   listener,
@@ -31,8 +32,9 @@ enum class Ownership : std::uint8_t {
 
 class Handle {
  public:
-  static constexpr std::uint16_t any_processor = 0xffff;
+  static constexpr std::uint16_t any_processor = 0xffff;  ///< no processor of the team is preferred
 
+  /// The descriptor.
   [[nodiscard]] NativeHandle native() const noexcept { return native_; }
   /// Dense, reused number: engines index their own per-handle tables with it.
   [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
@@ -40,7 +42,9 @@ class Handle {
   [[nodiscard]] std::uint32_t generation() const noexcept {
     return generation_.load(std::memory_order_relaxed);
   }
+  /// What the descriptor was adopted as.
   [[nodiscard]] HandleKind kind() const noexcept { return kind_.load(std::memory_order_relaxed); }
+  /// Whether Baton closes it.
   [[nodiscard]] bool owned() const noexcept { return ownership_ == Ownership::owned; }
   /// The descriptor itself is in non-blocking mode, so that a plain read or write cannot block.
   [[nodiscard]] bool nonblocking() const noexcept { return nonblocking_; }

@@ -20,6 +20,7 @@ constexpr Interest operator&(Interest a, Interest b) noexcept {
 constexpr Interest operator-(Interest a, Interest b) noexcept {
   return static_cast<Interest>(static_cast<std::uint8_t>(a) & ~static_cast<std::uint8_t>(b));
 }
+/// Whether the set is not empty.
 constexpr bool any(Interest interest) noexcept { return interest != Interest::none; }
 
 /// When a strategy reports a descriptor that stays ready.
@@ -31,15 +32,15 @@ enum class Trigger : std::uint8_t {
 
 /// Chosen by the client, returned in reports: index and generation of a descriptor table.
 struct Token {
-  std::uint32_t index = 0;
-  std::uint32_t generation = 0;
+  std::uint32_t index = 0;       ///< place in its table
+  std::uint32_t generation = 0;  ///< raised each time the place is used again
   friend constexpr bool operator==(Token, Token) noexcept = default;
 };
 
 /// A hint that a descriptor may be ready.
 struct Report {
-  Token token;
-  Interest ready = Interest::none;
+  Token token;                      ///< as given to add()
+  Interest ready = Interest::none;  ///< for reading, for writing or both
 };
 
 }  // namespace baton

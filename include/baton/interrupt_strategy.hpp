@@ -1,6 +1,6 @@
 // InterruptStrategy: how a wait is cut short (paper 000 section 10). Sticky: an interrupt that
-// comes when nobody waits makes the next wait return at once; coalescing: many are as good as one.
-// Model checking found that a plain signal, lost between unlock and wait, hangs the dispatcher
+// comes while no thread waits makes the next wait return at once; coalescing: many are as good as
+// one. Model checking found that a plain signal, lost between unlock and wait, hangs the dispatcher
 // (tests/model, row B1), so a signal stays blocked outside the wait.
 #pragma once
 
@@ -16,9 +16,10 @@
 
 namespace baton {
 
+/// What an interrupt strategy is opened with.
 struct InterruptOptions {
-  const os::System* system = nullptr;
-  int signal_number = 0;  ///< for the signal strategy; 0: its own choice
+  const os::System* system = nullptr;  ///< every system call goes through it
+  int signal_number = 0;               ///< for the signal strategy; 0: its own choice
 };
 
 class BATON_EXPORT InterruptStrategy {
@@ -28,14 +29,14 @@ class BATON_EXPORT InterruptStrategy {
   InterruptStrategy& operator=(const InterruptStrategy&) = delete;
   virtual ~InterruptStrategy() = default;
 
-  [[nodiscard]] virtual std::string_view name() const noexcept = 0;
+  [[nodiscard]] virtual std::string_view name() const noexcept = 0;  ///< as in the registry
 
   /// What becomes readable by an interrupt; invalid_handle when it works by a signal.
   [[nodiscard]] virtual NativeHandle descriptor() const noexcept = 0;
 
   /// The mask to wait with, for the thread that calls (its own mask less the signal); null when it
-  /// works by a descriptor. Called by the leader before each wait; also tells the strategy whom to
-  /// signal. The first call of a thread blocks the signal in it.
+  /// works by a descriptor. Called by the leader before each wait; also tells the strategy which
+  /// thread to signal. The first call of a thread blocks the signal in it.
   virtual const SignalMask* signal_mask() noexcept { return nullptr; }
 
   /// Any thread, any time, also a signal handler.
@@ -44,16 +45,18 @@ class BATON_EXPORT InterruptStrategy {
   /// Consumes what interrupts have left; called by the leader after a wait that was interrupted.
   virtual void reset() noexcept = 0;
 
-  /// An interrupt makes a new event of the descriptor though nobody has read what the last one
-  /// left, for ever (an eventfd does, a pipe fills up). Where the wait strategy reports each
+  /// An interrupt makes a new event of the descriptor though the last one was not read, any number
+  /// of times (an eventfd does, a pipe fills up). Where the wait strategy reports each
   /// (WaitStrategy::add_edge), `acknowledge` is called instead of reset: the same without a read.
   [[nodiscard]] virtual bool tells_anew() const noexcept { return false; }
+  /// See tells_anew().
   virtual void acknowledge() noexcept { reset(); }
 
   /// In the child after fork: new kernel objects in place of the shared ones.
   virtual Result<void, Failure> recreate() = 0;
 };
 
+/// Opens a strategy; a Failure says what is missing.
 using InterruptStrategyFactory =
     std::function<Result<std::unique_ptr<InterruptStrategy>, Failure>(const InterruptOptions&)>;
 

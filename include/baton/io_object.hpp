@@ -229,12 +229,14 @@ class BATON_EXPORT IoObject {
   IoObject(IoObject&& other) noexcept
       : proactor_(other.proactor_), handle_(std::exchange(other.handle_, nullptr)) {}
   IoObject& operator=(IoObject&& other) noexcept;
-  /// Starts a close that nobody waits for.
+  /// Starts a close and does not wait for it.
   ~IoObject();
 
+  /// Whether it has a handle.
   [[nodiscard]] bool is_open() const noexcept { return handle_ != nullptr; }
   /// Null when closed.
   [[nodiscard]] Handle* handle() const noexcept { return handle_; }
+  /// The descriptor; invalid_handle when closed.
   [[nodiscard]] NativeHandle native() const noexcept {
     return handle_ != nullptr ? handle_->native() : invalid_handle;
   }
@@ -263,7 +265,7 @@ class BATON_EXPORT IoObject {
   [[nodiscard]] std::error_code close(Operation& operation, Handler handler = {}) noexcept {
     return start_owned(operation, detail::CloseRequest{*this}, handler);
   }
-  /// Close, and nobody waits for it. Does nothing when closed.
+  /// Starts a close and does not wait for it. Does nothing when closed.
   void close_detached() noexcept;
 
   /// Gives the handle away without closing it; null when closed. Afterwards the object is closed.

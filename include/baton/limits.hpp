@@ -23,7 +23,7 @@ inline constexpr std::size_t cached_handler_size = 64;
 /// Handles (descriptors) one proactor can know; the table grows in chunks up to the smaller of this
 /// and RLIMIT_NOFILE.
 inline constexpr std::uint32_t handles_max = 65'536;
-inline constexpr std::uint32_t handles_chunk = 256;
+inline constexpr std::uint32_t handles_chunk = 256;  ///< handles by which the table grows
 
 /// Operations a cache keeps ready; it grows in chunks, and what exceeds the bound is freed.
 inline constexpr std::size_t operation_cache_chunk = 64;
@@ -57,11 +57,11 @@ inline constexpr std::uint32_t workers_max = 4;
 
 /// Processors of one proactor (a team), and lanes of a per_thread processor.
 inline constexpr std::uint32_t processors_max = 16;
-inline constexpr std::uint32_t lanes_max = 256;
+inline constexpr std::uint32_t lanes_max = 256;  ///< lanes of a per_thread processor
 
 /// Operations in one report of what is pending; names of tags, and bytes of one.
 inline constexpr std::size_t pending_shown_max = 1'024;
-inline constexpr std::size_t tag_names_max = 1'024;
-inline constexpr std::size_t tag_name_size_max = 64;
+inline constexpr std::size_t tag_names_max = 1'024;   ///< names of tags in a proactor
+inline constexpr std::size_t tag_name_size_max = 64;  ///< bytes of such a name
 
 }  // namespace baton::limits

@@ -9,6 +9,7 @@
 
 namespace baton {
 
+/// How much a line matters.
 enum class LogLevel : std::uint8_t { debug, info, warning, error };
 BATON_EXPORT const char* to_string(LogLevel level) noexcept;
 

@@ -33,6 +33,7 @@ namespace baton {
 
 class MessageBlock;
 
+/// The size of a MessagePool.
 struct MessagePoolConfig {
   std::size_t block_size = 4'096;  ///< bytes of one block that carry data; at least 1
   std::size_t blocks = 256;        ///< at once, in all messages
@@ -41,6 +42,7 @@ struct MessagePoolConfig {
   std::size_t links = 0;
 };
 
+/// Where messages take their blocks from. Any thread.
 class BATON_EXPORT MessagePool {
  public:
   /// Everything is allocated here. Throws std::bad_alloc.
@@ -54,9 +56,11 @@ class BATON_EXPORT MessagePool {
   /// A message that holds a copy. errc::pool_exhausted.
   Result<MessageBlock> copy(ConstBuffer bytes) noexcept;
 
+  /// Bytes of a block that carry data.
   [[nodiscard]] std::size_t block_size() const noexcept { return block_size_; }
   /// Not taken now; both are back at their first values when no message is left.
   [[nodiscard]] std::size_t blocks_available() const noexcept { return data_.available(); }
+  /// See blocks_available().
   [[nodiscard]] std::size_t links_available() const noexcept { return links_.available(); }
 
  private:
@@ -90,6 +94,7 @@ class BATON_EXPORT MessageBlock {
 
   /// Bytes to read.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  /// Whether nothing is left to read.
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
 
   /// Where the next bytes go: the rest of the first block that has some and is not shared. Of zero

@@ -1,6 +1,6 @@
 // Operation: one activation of one asynchronous request - what to do, on which handle, with which
-// memory, who is told, and what came of it (the papers' asynchronous result, paper 000
-// section 5.1).
+// memory, the handler to call, and the outcome (the papers' asynchronous result, paper 000 section
+// 5.1).
 //
 // An operation is an intrusive, stateful object. Whoever owns its memory (the caller, a coroutine
 // frame, the proactor's cache) keeps it alive from start until its completion handler is entered;
@@ -82,7 +82,7 @@ enum class OperationKind : std::uint8_t {
   timer,       ///< served by the proactor, never seen by an engine
   user,        ///< posted work, never seen by an engine
 };
-inline constexpr std::size_t operation_kinds = 14;
+inline constexpr std::size_t operation_kinds = 14;  ///< number of values of OperationKind
 
 BATON_EXPORT const char* to_string(OperationKind kind) noexcept;
 BATON_EXPORT const char* to_string(OperationState state) noexcept;
@@ -94,10 +94,13 @@ class OperationKinds {
   constexpr OperationKinds(std::initializer_list<OperationKind> kinds) noexcept {
     for (OperationKind kind : kinds) add(kind);
   }
+  /// Adds a kind to the set.
   constexpr void add(OperationKind kind) noexcept { bits_ |= bit(kind); }
+  /// Whether the set contains a kind.
   [[nodiscard]] constexpr bool has(OperationKind kind) const noexcept {
     return (bits_ & bit(kind)) != 0;
   }
+  /// Whether the set has no kind.
   [[nodiscard]] constexpr bool empty() const noexcept { return bits_ == 0; }
   constexpr OperationKinds& operator|=(OperationKinds other) noexcept {
     bits_ |= other.bits_;
@@ -168,6 +171,7 @@ class BATON_EXPORT Operation {
 
   // -- what a user reads --------------------------------------------------------------------------
 
+  /// Where it is on its way. Any thread.
   [[nodiscard]] OperationState state() const noexcept {
     // acquire: pairs with the release store in publish(), so that the result is visible with it.
     return state_.load(std::memory_order_acquire);
@@ -181,9 +185,13 @@ class BATON_EXPORT Operation {
   [[nodiscard]] std::uint32_t activation() const noexcept {
     return activation_.load(std::memory_order_relaxed);
   }
+  /// As prepared.
   [[nodiscard]] OperationKind kind() const noexcept { return kind_; }
+  /// Flag values, as prepared.
   [[nodiscard]] std::uint16_t flags() const noexcept { return flags_; }
+  /// Whether a flag is set.
   [[nodiscard]] bool has(Flag flag) const noexcept { return (flags_ & flag) != 0; }
+  /// The handle it works on; null for timers, posts and after a close.
   [[nodiscard]] Handle* handle() const noexcept {
     // acquire, release: only for a cancel from another thread; see Core::cancel.
     return handle_.load(std::memory_order_acquire);
@@ -195,6 +203,7 @@ class BATON_EXPORT Operation {
   }
   /// The error, or a default-constructed code.
   [[nodiscard]] std::error_code error() const noexcept;
+  /// Whether error() is not 0.
   [[nodiscard]] bool failed() const noexcept { return error_ != 0; }
   /// bytes(), or error() if there is one.
   [[nodiscard]] Result<std::size_t> result() const noexcept {
@@ -214,15 +223,18 @@ class BATON_EXPORT Operation {
     deadline_ = deadline;
     return {};
   }
+  /// The deadline; never() if there is none.
   [[nodiscard]] Deadline deadline() const noexcept { return deadline_; }
 
   /// Handlers with the same strand never overlap. Null: no strand.
   void set_strand(Strand* strand) noexcept { strand_ = strand; }
+  /// Null if there is none.
   [[nodiscard]] Strand* strand() const noexcept { return strand_; }
 
   /// A free word for the user: printed in reports of stuck operations (pending.hpp), with the name
   /// that Proactor::name_tag gave it.
   void set_tag(std::uint32_t tag) noexcept { tag_ = tag; }
+  /// 0 if there is none.
   [[nodiscard]] std::uint32_t tag() const noexcept { return tag_; }
 
   /// Sets a raw completion function and its context.
@@ -230,6 +242,7 @@ class BATON_EXPORT Operation {
     completion_ = function;
     std::memcpy(inline_handler_, &context, sizeof(context));
   }
+  /// The context of set_completion().
   [[nodiscard]] void* context() const noexcept {
     void* context = nullptr;
     std::memcpy(&context, inline_handler_, sizeof(context));
@@ -276,11 +289,13 @@ class BATON_EXPORT Operation {
   }
   /// A close is complete: its handle is free for others, so the operation no longer names it.
   void prepare_closed() noexcept { handle_.store(nullptr, std::memory_order_release); }
+  /// What to read into or to write from.
   void set_buffer(MutableBuffer buffer) noexcept { data_ = buffer.data, size_ = buffer.size; }
   void set_buffer(ConstBuffer buffer) noexcept {
     // Only ever read through: write operations pass it on as const.
     data_ = const_cast<void*>(buffer.data), size_ = buffer.size;
   }
+  /// The same with several buffers; the list must live until completion.
   void set_buffers(MutableBuffers list) noexcept {
     flags_ |= vectored;
     data_ = const_cast<MutableBuffer*>(list.data()), size_ = list.size();
@@ -289,7 +304,9 @@ class BATON_EXPORT Operation {
     flags_ |= vectored;
     data_ = const_cast<ConstBuffer*>(list.data()), size_ = list.size();
   }
+  /// A pooled read's pool.
   void set_pool(BufferPool* pool) noexcept { flags_ |= pooled, data_ = pool, size_ = 0; }
+  /// Of a file operation.
   void set_offset(std::uint64_t offset) noexcept { extra_ = offset; }
   /// Where accept and read_datagram store the peer's address, where connect and write_datagram find
   /// it.
@@ -304,13 +321,17 @@ class BATON_EXPORT Operation {
     set_bytes(filled);
   }
 
+  /// Of a file operation.
   [[nodiscard]] std::uint64_t offset() const noexcept { return extra_; }
+  /// Where the address is; see set_endpoint().
   [[nodiscard]] Endpoint* endpoint() const noexcept {
     return reinterpret_cast<Endpoint*>(static_cast<std::uintptr_t>(extra_));
   }
+  /// Of read_until; see set_until().
   [[nodiscard]] const std::string_view* delimiter() const noexcept {
     return reinterpret_cast<const std::string_view*>(static_cast<std::uintptr_t>(extra_));
   }
+  /// Of a pooled read.
   [[nodiscard]] BufferPool* pool() const noexcept { return static_cast<BufferPool*>(data_); }
   /// The list of a vectored operation (as the kernel's iovec).
   [[nodiscard]] std::span<const MutableBuffer> buffers() const noexcept {
@@ -334,7 +355,9 @@ class BATON_EXPORT Operation {
     static_assert(std::is_trivially_destructible_v<State>);
     return *std::launder(reinterpret_cast<State*>(engine_state_));
   }
+  /// Records progress.
   void add_bytes(std::size_t count) noexcept { set_bytes(bytes() + count); }
+  /// Records progress from the beginning.
   void set_bytes(std::size_t count) noexcept { bytes_.store(count, std::memory_order_relaxed); }
   /// Records the outcome; 0 is success, a positive value an errno, a negative one an errc. Does not
   /// publish: the processor does, when it takes the operation back.
@@ -346,7 +369,9 @@ class BATON_EXPORT Operation {
   [[nodiscard]] bool cancel_asked() const noexcept {
     return cancel_asked_.load(std::memory_order_relaxed);
   }
+  /// For engines and the core.
   void set_flag(Flag flag) noexcept { flags_ = static_cast<std::uint16_t>(flags_ | flag); }
+  /// For engines and the core.
   void clear_flag(Flag flag) noexcept { flags_ = static_cast<std::uint16_t>(flags_ & ~flag); }
   /// A pooled read found its buffer: from now on buffer() is that memory.
   void set_taken_buffer(void* data, std::size_t size) noexcept { data_ = data, size_ = size; }

@@ -9,26 +9,32 @@
 
 namespace baton {
 
+/// A FIFO of operations by their own links.
 class OperationList {
  public:
   OperationList() noexcept = default;
   OperationList(const OperationList&) = delete;
   OperationList& operator=(const OperationList&) = delete;
 
+  /// Whether it has none.
   [[nodiscard]] bool empty() const noexcept { return head_ == nullptr; }
+  /// Whether it has two or more.
   [[nodiscard]] bool has_several() const noexcept { return head_ != tail_; }
+  /// The oldest; null if empty.
   [[nodiscard]] Operation* front() const noexcept { return head_; }
   /// The operation behind `operation`, or null.
   [[nodiscard]] static Operation* next(const Operation& operation) noexcept {
     return operation.next_;
   }
 
+  /// Adds the newest. REQUIRES: in no list.
   void push_back(Operation& operation) noexcept {
     operation.next_ = nullptr;
     operation.previous_ = tail_;
     (tail_ != nullptr ? tail_->next_ : head_) = &operation;
     tail_ = &operation;
   }
+  /// Adds one before the oldest. REQUIRES: in no list.
   void push_front(Operation& operation) noexcept {
     operation.next_ = head_;
     (head_ != nullptr ? head_->previous_ : tail_) = &operation;
@@ -91,15 +97,18 @@ class OperationQueue : private OperationList {
   OperationQueue() noexcept = default;
   OperationQueue(OperationQueue&& other) noexcept { splice_back(other); }
 
-  using OperationList::empty;
-  using OperationList::front;
+  using OperationList::empty;  ///< whether it has none
+  using OperationList::front;  ///< the oldest; null if empty
   using OperationList::next;
+  /// Number of operations.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
+  /// As OperationList::push_back.
   void push_back(Operation& operation) noexcept {
     OperationList::push_back(operation);
     ++size_;
   }
+  /// As OperationList::push_front.
   void push_front(Operation& operation) noexcept {
     OperationList::push_front(operation);
     ++size_;

@@ -1,12 +1,12 @@
-// The report of stuck operations: what is pending, since when, on which handle, and who
-// started it. For the question that a server raises when it seems to hang: what does it wait for?
+// The report of stuck operations: what is pending, since when, on which handle, and from
+// where. For the question that a server raises when it seems to hang: what does it wait for?
 //
 //   std::fputs(proactor.pending(std::chrono::seconds{30}).to_string().c_str(), stderr);
 //
-// Who started an operation is told by three things that cost nothing until somebody asks: its tag
-// (Operation::set_tag, a word that is stored anyway), the name that the program gave to that tag
-// (Proactor::name_tag, looked up when the report is made), and the address of its handler, which
-// `addr2line -C -f -e module offset` turns into the line of the lambda.
+// Three things show where an operation was started, and cost nothing until a report is made: its
+// tag (Operation::set_tag, a word that is stored anyway), the name that the program gave to that
+// tag (Proactor::name_tag, looked up when the report is made), and the address of its handler,
+// which `addr2line -C -f -e module offset` turns into the line of the lambda.
 #pragma once
 
 #include <chrono>
@@ -34,26 +34,27 @@ struct PendingQuery {
 
 /// One operation as it was when the report was made; it may be complete by now.
 struct PendingOperation {
-  OperationKind kind = OperationKind::user;
+  OperationKind kind = OperationKind::user;  ///< what it does
   /// started: the engine's; deferred: waits for room, or for the leader.
   OperationState state = OperationState::started;
-  bool cancel_asked = false;
-  Duration age{};
+  bool cancel_asked = false;             ///< a cancel was requested
+  Duration age{};                        ///< since its start
   NativeHandle native = invalid_handle;  ///< invalid_handle: a timer
   std::uint32_t handle = 0;              ///< Handle::index() and generation()
-  std::uint32_t generation = 0;
-  std::uint16_t processor = 0;  ///< number in the team, as explain() counts
-  std::uint16_t lane = 0;       ///< per_thread mode: whose thread
-  std::size_t bytes = 0;        ///< moved so far
-  std::uint32_t tag = 0;
+  std::uint32_t generation = 0;          ///< see handle
+  std::uint16_t processor = 0;           ///< number in the team, as explain() counts
+  std::uint16_t lane = 0;                ///< per_thread mode: whose thread
+  std::size_t bytes = 0;                 ///< moved so far
+  std::uint32_t tag = 0;                 ///< see Operation::set_tag
   std::string name;                      ///< of the tag, if the program gave one
   CompletionFunction handler = nullptr;  ///< of a coroutine: the library's own
 };
 
+/// What was pending at a moment.
 struct BATON_EXPORT PendingReport {
   /// A lane that said nothing in time.
   struct SilentLane {
-    std::uint16_t lane = 0;
+    std::uint16_t lane = 0;  ///< its number
     /// False: no thread is in run() for it. True: its thread is in a handler, or attached and away.
     bool driven = false;
   };
@@ -66,7 +67,7 @@ struct BATON_EXPORT PendingReport {
   std::uint64_t queued = 0;
   /// Timers and deadlines beyond the first 8,192, which were not looked at.
   std::uint64_t timers_unseen = 0;
-  std::vector<SilentLane> silent;
+  std::vector<SilentLane> silent;  ///< lanes that did not answer in time
 
   /// For a person: a line for each operation, and what was left out.
   [[nodiscard]] std::string to_string() const;

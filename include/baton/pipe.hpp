@@ -27,9 +27,10 @@ class BATON_EXPORT Pipe : public Stream {
   using Stream::Stream;
 };
 
+/// Both ends of a new pipe.
 struct PipePair {
-  Pipe reader;
-  Pipe writer;
+  Pipe reader;  ///< what is written can be read here
+  Pipe writer;  ///< where to write
 };
 
 }  // namespace baton

@@ -47,7 +47,7 @@ class Task;
 
 /// How loudly posted work is announced (P-11; paper 000 section 6.1).
 enum class Notify : std::uint8_t {
-  none,      ///< only queue it: somebody will come by
+  none,      ///< only queue it: a thread takes it later
   follower,  ///< wake a sleeping follower, if there is one
   strong     ///< and if there is none, interrupt a leader
 };
@@ -70,7 +70,7 @@ struct Home {
   static constexpr std::uint32_t by_policy = ~0U - 1;  ///< Config::accept_policy
   /// The first of the team that takes the operation (P-15).
   static constexpr std::uint16_t any_processor = Handle::any_processor;
-  std::uint32_t lane = here_or_next;
+  std::uint32_t lane = here_or_next;  ///< number of a lane, or one of the values above
   /// The handle's operations go to this one of Config::processors, counted from 0, if it takes
   /// their kind, else to the first that does. adopt answers errc::bad_configuration when the team
   /// has none of that number.
@@ -81,7 +81,7 @@ struct Home {
 /// meet it through the overloads that take no operation.
 class CachedOperation final : public Operation {
  public:
-  Endpoint endpoint_storage;
+  Endpoint endpoint_storage;  ///< where its address is kept
 
   /// Stores any callable void(Operation&) of at most limits::cached_handler_size bytes, whose move
   /// into the operation throws nothing. It is destroyed when it has run.
@@ -100,6 +100,7 @@ class CachedOperation final : public Operation {
       self.stored<Stored>()(operation);
     });
   }
+  /// Destroys the handler without running it.
   void destroy_handler() noexcept {
     if (destroy_ != nullptr) std::exchange(destroy_, nullptr)(*this);
     set_completion(nullptr);  // the next user may start it without one
@@ -120,6 +121,7 @@ class BATON_EXPORT Proactor {
   /// Opens everything the configuration names. Throws std::system_error whose text says what is
   /// missing; open() returns it instead.
   explicit Proactor(Config config = Config{});
+  /// As the constructor, without exceptions.
   static Result<std::unique_ptr<Proactor>, Failure> open(Config config);
 
   /// finish(), unless it was called before; nothing is called afterwards. The handlers that run
@@ -148,7 +150,7 @@ class BATON_EXPORT Proactor {
 
   /// Makes every thread return from run() and its kin, after the handler it is in. Signal-safe: no.
   void stop() noexcept;
-  [[nodiscard]] bool stopped() const noexcept;
+  [[nodiscard]] bool stopped() const noexcept;  ///< whether stop() or the end of a drain came
   /// After stop() or drain(): run() works again.
   void restart() noexcept;
   /// Stops accepting (pending accepts are cancelled, new ones refused), lets the rest finish and
@@ -194,6 +196,7 @@ class BATON_EXPORT Proactor {
   }
   /// All operations of a handle, or of the proactor (posted work excepted).
   CancelResult cancel(Handle& handle) noexcept;
+  /// Asks for the early end of everything but posted work.
   void cancel_all() noexcept;
   /// Cancels and waits until the operation is complete. Not from inside a handler.
   CancelWait cancel_wait(Operation& operation, std::uint32_t activation,
@@ -231,7 +234,8 @@ class BATON_EXPORT Proactor {
   /// emplace_handler, the flag Operation::cached by prepare, and start it with start_cached, which
   /// takes it back if the start fails.
   [[nodiscard]] CachedOperation* take_cached() noexcept;
-  void give_back(CachedOperation& operation) noexcept;
+  void give_back(CachedOperation& operation) noexcept;  ///< for one that was not started
+  /// Starts one by `begin`, a callable that answers start's error.
   template <class Start>
   [[nodiscard]] std::error_code start_cached(CachedOperation& operation, Start&& begin) noexcept {
     const std::error_code error = begin(operation);
@@ -249,6 +253,7 @@ class BATON_EXPORT Proactor {
   /// thread where the task ended, perhaps by several at once. Any thread may replace it at any
   /// time; a call that is under way still goes to the old one. Throws std::bad_alloc.
   void on_task_exception(std::function<void(std::exception_ptr)> handler);
+  /// Calls the handler of on_task_exception; for code that runs tasks.
   void task_failed(std::exception_ptr exception) noexcept;
 
   // -- handles ------------------------------------------------------------------------------------
@@ -266,7 +271,7 @@ class BATON_EXPORT Proactor {
   /// only let go) and completes last. The handle is invalid once it is complete. REQUIRES: kind
   /// close, prepared. start() does the same for an operation of kind close.
   [[nodiscard]] std::error_code close(Handle& handle, Operation& operation) noexcept;
-  /// The same, and nobody waits for it. Never fails; does nothing if a close is under way.
+  /// The same, without a completion. Never fails; does nothing if a close is under way.
   void close_detached(Handle& handle) noexcept;
   /// close(2) of this handle may block (SO_LINGER was set): it is done off the threads in run().
   void set_close_may_block(Handle& handle, bool may_block) noexcept;
@@ -275,15 +280,16 @@ class BATON_EXPORT Proactor {
   [[nodiscard]] std::uint32_t lanes() const noexcept;
   /// The lane whose thread this is, or lanes() when it is no thread in run() of this proactor.
   [[nodiscard]] std::uint32_t current_lane() const noexcept;
+  /// The lane that runs its handlers.
   [[nodiscard]] std::uint32_t home_lane(const Handle& handle) const noexcept;
 
   // -- what is going on ---------------------------------------------------------------------------
 
   [[nodiscard]] Deadline now() const noexcept;  ///< the proactor's clock, virtual under simulation
-  [[nodiscard]] Statistics statistics() const;
+  [[nodiscard]] Statistics statistics() const;  ///< counters since the opening
   /// What is pending for at least `age`, the oldest first: a snapshot, bounded, from any thread,
   /// while the others go on (docs/guide/operations.md). In per_thread mode lanes are asked, and
-  /// answer between two handlers; whoever does not in time is named in the report. From inside a
+  /// answer between two handlers; the report names lanes that do not answer in time. From inside a
   /// handler of a lane it may therefore wait for `patience`. Throws std::bad_alloc.
   [[nodiscard]] PendingReport pending(const PendingQuery& query) const;
   [[nodiscard]] PendingReport pending(Duration age = {}) const {
@@ -297,8 +303,8 @@ class BATON_EXPORT Proactor {
   bool name_tag(std::uint32_t tag, std::string_view name);
   /// Which engine, strategies and modes were chosen, from which source, what was replaced and why.
   [[nodiscard]] std::string explain() const;
-  [[nodiscard]] const Config& config() const noexcept;
-  [[nodiscard]] const os::System& system() const noexcept;
+  [[nodiscard]] const Config& config() const noexcept;      ///< as it was opened
+  [[nodiscard]] const os::System& system() const noexcept;  ///< the table of system calls
 
   /// In the child after fork: the proactor inherited from the parent can only be destroyed or
   /// reopened. Abandons the parent's kernel objects without disturbing them; operations pending in
@@ -307,6 +313,7 @@ class BATON_EXPORT Proactor {
   Result<void, Failure> reopen();
 
   class Core;  // src/core: for the library's own parts
+  /// For the library's own parts.
   [[nodiscard]] Core& core() noexcept { return *core_; }
 
  private:

@@ -47,33 +47,35 @@ namespace baton {
 
 /// Names one registration of a reactor for ever; the default one names none.
 struct RegistrationKey {
-  std::uint32_t index = 0;
-  std::uint32_t generation = 0;
+  std::uint32_t index = 0;       ///< place in its table
+  std::uint32_t generation = 0;  ///< raised each time the place is used again
   friend constexpr bool operator==(RegistrationKey, RegistrationKey) noexcept = default;
 };
 
 /// How the reactor goes about its work. The defaults are right; the others exist so that what they
 /// are worth can be measured (baton bench fairness).
 struct ReactorTuning {
+  /// When a handler is taken out of the set.
   enum class Suspension : std::uint8_t {
     lazy,  ///< a handler that runs is taken out of the set only if it is reported again meanwhile
     eager  ///< always, before it is called
   };
+  /// When it is put back.
   enum class Resumption : std::uint8_t {
     late,       ///< by the thread that is about to wait, from a list
     immediate,  ///< by the thread that has run the handler, at once
     token       ///< the same, but it has to get the token that a waiting thread holds, by a
                 ///< notification: what the article replaced; REQUIRES: token_line
   };
-  Suspension suspension = Suspension::lazy;
-  Resumption resumption = Resumption::late;
+  Suspension suspension = Suspension::lazy;  ///< when handlers are taken out of the set
+  Resumption resumption = Resumption::late;  ///< when they are put back
   /// The leader runs short handlers itself and stays the leader; if not, it gives up the lead
   /// before every handler, and another thread waits - but for strategies that one thread has to
   /// wait for, which always keep it.
   bool keep_lead = true;
   /// ACE's token, imitated: threads do not follow a leader, but stand in line for the token, first
-  /// in, first out, and who has it waits. Time limits of handle_events do not hold in the line.
-  /// REQUIRES: not keep_lead.
+  /// in, first out, and the thread that has it waits. Time limits of handle_events do not hold in
+  /// the line. REQUIRES: not keep_lead.
   bool token_line = false;
   /// The token imitation only: the notification handler is suspended and resumed as all others.
   bool suspend_notifier = false;
@@ -81,13 +83,14 @@ struct ReactorTuning {
   std::uint32_t reports_max = limits::reports_max;
 };
 
+/// What a reactor is opened with.
 struct BATON_EXPORT ReactorConfig {
   /// Registered names, or "auto".
   std::string wait = "auto";
-  std::string interrupt = "auto";
+  std::string interrupt = "auto";  ///< how a wait is cut short
   /// Signals of strategies that need one; 0: their own choice.
   int wait_signal = 0;
-  int interrupt_signal = 0;
+  int interrupt_signal = 0;  ///< of the interrupt strategy
   /// Registrations at once, a signal being one as well; at most 1,048,576. 0: min(RLIMIT_NOFILE,
   /// limits::handles_max).
   std::uint32_t handles_max = 0;
@@ -97,7 +100,7 @@ struct BATON_EXPORT ReactorConfig {
   std::uint32_t timers_max = 1'048'576;
   /// Microseconds in one handler until a leader loses the lead; up to 9 times that in calm times.
   std::uint32_t understudy_look_us = 1'000;
-  ReactorTuning tuning{};
+  ReactorTuning tuning{};  ///< for measurements
   /// The system-call table in place of the real one: for tests; null: the real one.
   const os::System* system = nullptr;
 
@@ -106,6 +109,7 @@ struct BATON_EXPORT ReactorConfig {
   static ReactorConfig from(const Config& config);
 };
 
+/// Counters since the opening.
 struct ReactorStatistics {
   std::uint64_t waits = 0;           ///< asked the system
   std::uint64_t calls = 0;           ///< handlers called
@@ -121,10 +125,14 @@ struct ReactorStatistics {
 
 class BATON_EXPORT Reactor {
  public:
+  /// Called when a descriptor is ready.
   using Callback = std::function<Next(NativeHandle fd, Interest ready)>;
+  /// Called when a timer is due.
   using TimerCallback = std::function<Next(TimerKey timer, Deadline due)>;
+  /// Called when a signal has arrived.
   using SignalCallback = std::function<Next(int number)>;
 
+  /// A Failure says what is missing.
   static Result<std::unique_ptr<Reactor>, Failure> open(const ReactorConfig& config);
   /// Calls on_close of every registration; what they, or the destructors of callables, try to add,
   /// schedule or notify meanwhile is refused with errc::stopped. REQUIRES: no thread is inside.
@@ -132,9 +140,10 @@ class BATON_EXPORT Reactor {
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
 
-  [[nodiscard]] const WaitStrategyInfo& info() const noexcept;
+  [[nodiscard]] const WaitStrategyInfo& info() const noexcept;  ///< facts of the wait strategy
+  /// The chosen interrupt strategy.
   [[nodiscard]] std::string_view interrupt_name() const noexcept;
-  [[nodiscard]] ReactorStatistics statistics() const noexcept;
+  [[nodiscard]] ReactorStatistics statistics() const noexcept;  ///< a snapshot; any thread
   /// What was asked for and replaced, a line each; empty if nothing was.
   [[nodiscard]] const std::string& explain() const noexcept;
 
@@ -191,8 +200,8 @@ class BATON_EXPORT Reactor {
   std::error_code notify(std::shared_ptr<EventHandler> handler, Interest as) noexcept;
   /// Runs `work` in a thread of the reactor.
   std::error_code notify(std::function<void()> work) noexcept;
-  /// Forgets what was to be told to `handler` (null: to anybody) of what `which` names: how many
-  /// are forgotten altogether. One whose call has begun is not among them.
+  /// Forgets what was to be told to `handler` (null: to all handlers) of what `which` names: how
+  /// many are forgotten altogether. One whose call has begun is not among them.
   std::size_t purge(const EventHandler* handler, Interest which = Interest::all) noexcept;
   [[nodiscard]] std::size_t notifications() const noexcept;  ///< that wait
   /// Makes one thread return from handle_events or handle_one: one that waits there, or else the
@@ -213,7 +222,7 @@ class BATON_EXPORT Reactor {
   /// Cancels all timers of a handler: of how many no call will begin. Takes as long as it has
   /// timers.
   std::size_t cancel_timers(const EventHandler& handler) noexcept;
-  [[nodiscard]] std::size_t timers() const noexcept;
+  [[nodiscard]] std::size_t timers() const noexcept;  ///< timers that are scheduled now
 
   // -- signals ------------------------------------------------------------------------------------
 
@@ -247,8 +256,9 @@ class BATON_EXPORT Reactor {
   /// Every thread that is inside returns after the handler it is in, even if restart() follows at
   /// once; sticky until restart().
   void end() noexcept;
+  /// After end(): run() works again.
   void restart() noexcept;
-  [[nodiscard]] bool ended() const noexcept;
+  [[nodiscard]] bool ended() const noexcept;  ///< whether end() was called
 
   /// In the child of a fork, where the reactor may otherwise only be destroyed: watches everything
   /// anew, by means of its own. Notifications are forgotten, timers stand, but for those whose call

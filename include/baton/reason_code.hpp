@@ -38,7 +38,7 @@ enum class ReasonCode : std::uint8_t {
   system_error = 19,       ///< an error of the system without a code of its own here
   signal_taken = 20,       ///< the signal it needs is used by the program
 };
-inline constexpr int reason_codes = 21;
+inline constexpr int reason_codes = 21;  ///< number of values of ReasonCode
 
 /// The stable name: "kernel_too_old".
 BATON_EXPORT const char* to_string(ReasonCode code) noexcept;

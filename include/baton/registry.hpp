@@ -19,20 +19,22 @@
 
 namespace baton {
 
+/// A part that a configuration can name.
 template <class Factory>
 struct RegistryEntry {
-  std::string name;
-  Factory factory;
+  std::string name;                ///< as in a configuration
+  Factory factory;                 ///< opens it
   std::string reason;              ///< why it stands where it stands in the order of preference
   bool waits_by_strategy = false;  ///< engines only: takes a wait strategy (the emulated one)
   bool files_only = false;         ///< engines only: takes files, so that it is one of a team
-  bool only_by_name = false;       ///< engines only: never chosen unless somebody names it
+  bool only_by_name = false;       ///< engines only: never chosen unless a configuration names it
   /// Engines only: settings of its own that are worth comparing, as a configuration says them,
   /// separated by blanks ("notify=suspend notify=sigwait"; a literal). What `baton doctor` and the
   /// benchmarks try beside each other.
   std::string_view variants = "";
 };
 
+/// The parts that a configuration can name. Any thread.
 class BATON_EXPORT Registry {
  public:
   /// errc::bad_configuration if the name is taken or is not made of a-z, 0-9, '_' .
@@ -42,7 +44,9 @@ class BATON_EXPORT Registry {
 
   /// Copies, in order of preference.
   [[nodiscard]] std::vector<RegistryEntry<EngineFactory>> engines() const;
+  /// As engines().
   [[nodiscard]] std::vector<RegistryEntry<WaitStrategyFactory>> wait_strategies() const;
+  /// As engines().
   [[nodiscard]] std::vector<RegistryEntry<InterruptStrategyFactory>> interrupt_strategies() const;
 };
 

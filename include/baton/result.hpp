@@ -1,5 +1,6 @@
 // Result<T, E>: a value or an error. C++20 has no std::expected; this is the small part of it that
-// the library needs, with the same member names, so that a later change of the alias breaks nobody.
+// the library needs, with the same member names, so that a later change to std::expected breaks no
+// program.
 #pragma once
 
 #include <concepts>
@@ -15,8 +16,9 @@ namespace baton {
 /// Marks a value as the error of a Result: `return unexpected{code};`
 template <class E>
 struct unexpected {
-  E error;
+  E error;  ///< what went wrong
 };
+/// Finds the type of the error.
 template <class E>
 unexpected(E) -> unexpected<E>;
 
@@ -38,6 +40,7 @@ template <class E>
 
 }  // namespace detail
 
+/// A value or an error, with the member names of std::expected.
 template <class T, class E = std::error_code>
 class [[nodiscard]] Result {
  public:
@@ -50,6 +53,7 @@ class [[nodiscard]] Result {
   Result(unexpected<G> failure)  // NOLINT: implicit, as std::expected
       : storage_(std::in_place_index<1>, std::move(failure.error)) {}
 
+  /// Whether there is a value.
   [[nodiscard]] bool has_value() const noexcept { return storage_.index() == 0; }
   explicit operator bool() const noexcept { return has_value(); }
 
@@ -64,6 +68,7 @@ class [[nodiscard]] Result {
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 
+  /// The value, or `other` if there is none.
   template <class U>
   T value_or(U&& other) const& {
     return has_value() ? value() : static_cast<T>(std::forward<U>(other));
@@ -86,17 +91,20 @@ class [[nodiscard]] Result<void, E> {
   using value_type = void;
   using error_type = E;
 
-  Result() = default;
+  Result() = default;  ///< success
   template <class G>
     requires std::is_constructible_v<E, G>
   Result(unexpected<G> failure)  // NOLINT: implicit, as std::expected
       : failed_(true), error_(std::move(failure.error)) {}
 
+  /// Whether there is no error.
   [[nodiscard]] bool has_value() const noexcept { return !failed_; }
   explicit operator bool() const noexcept { return has_value(); }
+  /// REQUIRES: has_value(), as Result::value().
   void value() const {
     if (failed_) detail::no_value(error_);
   }
+  /// A default-constructed E without an error.
   [[nodiscard]] E error() const { return error_; }
 
  private:

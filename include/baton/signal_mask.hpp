@@ -7,7 +7,7 @@
 namespace baton {
 
 struct SignalMask {
-  sigset_t set;
+  sigset_t set;  ///< the system's set
 };
 
 }  // namespace baton

@@ -29,6 +29,7 @@ class BATON_EXPORT SignalInfo {
   [[nodiscard]] int number() const noexcept;  ///< 0 before one arrived
   /// The process that sent it, 0 if the kernel did.
   [[nodiscard]] int sender_process() const noexcept;
+  /// Where wait() stores the record.
   [[nodiscard]] MutableBuffer buffer() noexcept { return {bytes_, sizeof(bytes_)}; }
 
  private:

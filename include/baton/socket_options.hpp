@@ -35,53 +35,56 @@ enum class Name : std::uint8_t {
   send_buffer,
 };
 
+/// An option that is on or off.
 template <Name option>
 struct Flag {
-  static constexpr Name name = option;
-  bool enabled = true;
+  static constexpr Name name = option;  ///< which option
+  bool enabled = true;                  ///< on or off
 };
-using NoDelay = Flag<Name::no_delay>;      ///< TCP: send small segments at once
-using KeepAlive = Flag<Name::keep_alive>;  ///< probe an idle connection
-using ReuseAddress = Flag<Name::reuse_address>;
-using ReusePort = Flag<Name::reuse_port>;  ///< several sockets listen on one port
-using Broadcast = Flag<Name::broadcast>;
-using V6Only = Flag<Name::v6_only>;  ///< no IPv4 on an IPv6 socket; before bind
+using NoDelay = Flag<Name::no_delay>;            ///< TCP: send small segments at once
+using KeepAlive = Flag<Name::keep_alive>;        ///< probe an idle connection
+using ReuseAddress = Flag<Name::reuse_address>;  ///< bind although an earlier socket had it
+using ReusePort = Flag<Name::reuse_port>;        ///< several sockets listen on one port
+using Broadcast = Flag<Name::broadcast>;         ///< datagrams to broadcast addresses
+using V6Only = Flag<Name::v6_only>;              ///< no IPv4 on an IPv6 socket; before bind
 
+/// An option with a number of bytes.
 template <Name option>
 struct Size {
-  static constexpr Name name = option;
-  int bytes = 0;
+  static constexpr Name name = option;  ///< which option
+  int bytes = 0;                        ///< the size
 };
 /// The kernel's buffers. Linux doubles what is set, for its own bookkeeping, and answers the
 /// double.
 using ReceiveBuffer = Size<Name::receive_buffer>;
-using SendBuffer = Size<Name::send_buffer>;
+using SendBuffer = Size<Name::send_buffer>;  ///< see ReceiveBuffer
 
+/// An option with a length of time, in whole seconds.
 template <Name option>
 struct Seconds {
-  static constexpr Name name = option;
-  std::chrono::seconds span{};
+  static constexpr Name name = option;  ///< which option
+  std::chrono::seconds span{};          ///< the time
 };
-using KeepAliveIdle = Seconds<Name::keep_alive_idle>;  ///< before the first probe
-using KeepAliveInterval = Seconds<Name::keep_alive_interval>;
+using KeepAliveIdle = Seconds<Name::keep_alive_idle>;          ///< before the first probe
+using KeepAliveInterval = Seconds<Name::keep_alive_interval>;  ///< between probes
 /// Probes without an answer until the connection counts as dead.
 struct KeepAliveCount {
-  static constexpr Name name = Name::keep_alive_count;
-  int probes = 0;
+  static constexpr Name name = Name::keep_alive_count;  ///< which option
+  int probes = 0;                                       ///< how many
 };
 
 /// What close does with data that is not yet sent: enabled, it waits for up to `span` (with zero it
 /// throws the data away and resets the connection). Baton then closes on a worker or on the ring.
 struct Linger {
-  bool enabled = false;
-  std::chrono::seconds span{};
+  bool enabled = false;         ///< whether close waits
+  std::chrono::seconds span{};  ///< for how long, at most
 };
 
 }  // namespace option
 
 namespace detail {
 
-// On a bare descriptor, before anybody knows it.
+// On a bare descriptor, before it has a handle.
 BATON_EXPORT std::error_code set_option(const os::System& system, int fd, option::Name name,
                                         std::int64_t value) noexcept;
 BATON_EXPORT std::error_code set_option(Proactor& proactor, Handle& handle, option::Name name,
@@ -126,6 +129,7 @@ inline void from_int(option::KeepAliveCount& count, int value) noexcept { count.
 template <class Socket>
 class SocketOptions {
  public:
+  /// Sets an option. Errors: the system's; EINVAL; errc::handle_closed.
   template <class Option>
   std::error_code set_option(Option value) noexcept {
     if (!self().is_open()) return make_error_code(errc::handle_closed);
@@ -136,6 +140,7 @@ class SocketOptions {
     if (!self().is_open()) return make_error_code(errc::handle_closed);
     return detail::set_linger(self().proactor(), *self().handle(), linger);
   }
+  /// Reads an option: get_option<option::NoDelay>(). Errors: as set_option.
   template <class Option>
   [[nodiscard]] Result<Option> get_option() const noexcept {
     if (!self().is_open()) return unexpected{make_error_code(errc::handle_closed)};

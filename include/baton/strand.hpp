@@ -13,8 +13,8 @@
 // the order in which those lanes' threads take them.
 //
 // Operations of several proactors may carry one strand. Each is run by threads of its own proactor:
-// when it is the turn of another's, the strand is handed to that proactor, and waits until somebody
-// drives it.
+// when it is the turn of another's, the strand is handed to that proactor, and waits until that is
+// driven.
 #pragma once
 
 #include <atomic>
@@ -51,7 +51,7 @@ class BATON_EXPORT Strand {
   // (strand.enter(op)) { run(op); while (next = strand.leave()) run(*next); }
 
   /// True: the caller runs op's handler now and owns the strand until leave() answers null. False:
-  /// it was queued, somebody else will run it, and the caller must not touch it again.
+  /// it was queued, another thread will run it, and the caller must not touch it again.
   bool enter(Operation& operation) noexcept;
   /// After a handler (also one that threw): the next operation, which the caller runs or hands on;
   /// or null: the strand is free, and may be gone.

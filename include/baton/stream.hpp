@@ -180,7 +180,9 @@ class Stream : public IoObject {
                                            Handler handler = {}) noexcept {
     return start_owned(operation, waiting(interest), handler);
   }
+  /// Wait_ready for reading.
   [[nodiscard]] auto wait_readable() noexcept { return wait_ready(Interest::in); }
+  /// Wait_ready for writing.
   [[nodiscard]] auto wait_writable() noexcept { return wait_ready(Interest::out); }
 
  protected:

@@ -44,7 +44,7 @@ class BATON_EXPORT StreamSocket : public Stream, public SocketOptions<StreamSock
 
   /// Errors: the system's; errc::handle_closed.
   [[nodiscard]] Result<Endpoint> local_endpoint() const noexcept;
-  [[nodiscard]] Result<Endpoint> remote_endpoint() const noexcept;
+  [[nodiscard]] Result<Endpoint> remote_endpoint() const noexcept;  ///< the peer's address
 
  private:
   friend class IoObject;

@@ -50,6 +50,7 @@ class Timer {
     if (error) destroy_(*this);
     return error;
   }
+  /// Wait_until, counted from now by the proactor's clock.
   template <detail::CachedHandler Handler>
   [[nodiscard]] std::error_code wait_for(AnyDuration span, Handler&& handler) noexcept {
     return wait_until(from_now(span), std::forward<Handler>(handler));
@@ -78,11 +79,13 @@ class Timer {
   void set_strand(Strand* strand) noexcept { strand_ = strand; }
   /// Ends the pending wait early. Any thread.
   CancelResult cancel() noexcept { return proactor_.cancel(operation_); }
+  /// Whether a wait is pending; any thread.
   [[nodiscard]] bool is_pending() const noexcept { return operation_.is_pending(); }
   /// What was last waited for; never() before that. Any thread.
   [[nodiscard]] Deadline expires() const noexcept {
     return expires_.load(std::memory_order_relaxed);
   }
+  /// Whose clock and threads it uses.
   [[nodiscard]] Proactor& proactor() const noexcept { return proactor_; }
 
  private:
@@ -129,6 +132,7 @@ class Timer {
   alignas(std::max_align_t) std::byte handler_[limits::cached_handler_size];
 };
 
+/// What wait_until() answers: nothing is started until it is awaited.
 class [[nodiscard("nothing is started until it is awaited")]] Timer::Wait final
     : public detail::AwaiterModifiers<Timer::Wait> {
  public:
@@ -162,6 +166,7 @@ class [[nodiscard("nothing is started until it is awaited")]] Timer::Wait final
 
   // For the modifiers. The timer's operation may be pending for another wait.
   using AwaiterModifiers::limit;
+  /// For .timeout() and .deadline().
   void limit(Deadline when) noexcept { limit_ = when; }
 
  private:

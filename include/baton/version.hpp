@@ -15,6 +15,7 @@ namespace baton {
 
 // "0.1.0": the version of the library that is linked, which for the shared one may be newer than
 // the BATON_VERSION_ macros that the program was compiled with. Any thread.
+/// "0.1.0": of the library that is loaded, not of the headers.
 [[gnu::visibility("default")]] std::string_view version() noexcept;
 
 }  // namespace baton

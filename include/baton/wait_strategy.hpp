@@ -1,6 +1,6 @@
 // WaitStrategy: how readiness is awaited (the paper's AIO_Wait_Strategy for readiness engines, 000
-// section 9 and 11.3). Four verbs and a description; it returns reports and calls nobody. A new one
-// is a file and a registry line (docs/porting/wait_strategy.md); the Demultiplexer hides the
+// section 9 and 11.3). Four verbs and a description; it returns reports and calls no handler. A new
+// one is a file and a registry line (docs/porting/wait_strategy.md); the Demultiplexer hides the
 // differences that info() declares.
 #pragma once
 
@@ -23,8 +23,8 @@ namespace baton {
 
 /// Facts, fixed once the strategy is open.
 struct WaitStrategyInfo {
-  std::string_view name;
-  Trigger trigger = Trigger::level;
+  std::string_view name;             ///< as in the registry
+  Trigger trigger = Trigger::level;  ///< when it reports again
   /// Descriptors it can watch at once; 0: no bound of its own.
   std::uint32_t descriptors_max = 0;
   /// Descriptors must be below this number (select: FD_SETSIZE); 0: any number.
@@ -37,7 +37,7 @@ struct WaitStrategyInfo {
   /// Where one thread has to wait: when it has ended or left, the next may take its place, at a
   /// price. If not, it is that one for ever.
   bool hands_over = false;
-  /// Some descriptors tell of room only somebody who has tried to write since they were added, and
+  /// Some descriptors report room only after a write that was tried since they were added, and
   /// failed (real-time signals on UNIX stream sockets). After a short write the client tries again.
   bool tells_room_after_try = false;
   /// wait can apply a signal mask atomically (pselect, ppoll, epoll_pwait), so that a signal can be
@@ -48,10 +48,11 @@ struct WaitStrategyInfo {
   bool forgets_closed = false;
 };
 
+/// What a wait strategy is opened with.
 struct WaitOptions {
-  const os::System* system = nullptr;
-  std::uint32_t descriptors_max = 0;  ///< what to make room for at most
-  int signal_number = 0;              ///< for strategies that wait for signals; 0: their own choice
+  const os::System* system = nullptr;  ///< every system call goes through it
+  std::uint32_t descriptors_max = 0;   ///< what to make room for at most
+  int signal_number = 0;  ///< for strategies that wait for signals; 0: their own choice
 };
 
 class BATON_EXPORT WaitStrategy {
@@ -61,6 +62,7 @@ class BATON_EXPORT WaitStrategy {
   WaitStrategy& operator=(const WaitStrategy&) = delete;
   virtual ~WaitStrategy() = default;
 
+  /// The same reference for the strategy's whole life.
   [[nodiscard]] virtual const WaitStrategyInfo& info() const noexcept = 0;
 
   /// Calls of add, modify and remove are serialised by the client; wait runs beside them.
@@ -93,6 +95,7 @@ class BATON_EXPORT WaitStrategy {
   virtual void after_fork_in_child() noexcept {}
 };
 
+/// Opens a strategy; a Failure says what is missing.
 using WaitStrategyFactory =
     std::function<Result<std::unique_ptr<WaitStrategy>, Failure>(const WaitOptions& options)>;
 

@@ -43,7 +43,7 @@ class CancellationHook {
   CancellationHook& operator=(const CancellationHook&) = delete;
   /// Before the start; may call awaiter.request_cancel() at once.
   virtual void arm(OperationAwaiter& awaiter) noexcept = 0;
-  /// After the completion, or when nothing was started. Afterwards nobody calls the awaiter.
+  /// After the completion, or when nothing was started. Afterwards the awaiter is not called.
   virtual void disarm() noexcept = 0;
 
  protected:
@@ -56,7 +56,7 @@ class CancellationHook {
 /// that starts, the one that completes, the one that cancels - and `phase_` settles it: until the
 /// starter has set `begun`, a canceller only leaves its wish and a completion only leaves word, and
 /// the starter acts for both; afterwards the canceller cancels, and the completion disarms (after
-/// which no canceller is inside) and resumes. So nobody touches an awaiter that is gone, and no
+/// which no canceller is inside) and resumes. So no thread touches an awaiter that is gone, and no
 /// lock is held during a start.
 class BATON_EXPORT OperationAwaiter {
  public:

@@ -25,8 +25,8 @@ namespace detail {
 
 class CancellationState;
 
-/// Somebody who can be asked to end, or a state that is cancelled with the one that this is linked
-/// into (a scope's). Linked into one state at most.
+/// An operation or task that can be asked to end, or a state that is cancelled with the one that
+/// this is linked into (a scope's). Linked into one state at most.
 class CancellationNode {
  public:
   using Cancel = void (*)(CancellationNode&) noexcept;
@@ -59,7 +59,7 @@ class BATON_EXPORT CancellationState {
 
   /// False: already cancelled, and not linked.
   bool add(CancellationNode& node) noexcept;
-  /// After return nobody calls the node. Does nothing if it is not linked.
+  /// After return the node is not called. Does nothing if it is not linked.
   void remove(CancellationNode& node) noexcept;
   void cancel() noexcept;
   [[nodiscard]] bool cancelled() const noexcept {
@@ -119,9 +119,11 @@ class CancellationToken {
   /// Never cancelled.
   CancellationToken() noexcept = default;
 
+  /// Whether the source was cancelled. Any thread.
   [[nodiscard]] bool cancelled() const noexcept {
     return state_.get() != nullptr && state_.get()->cancelled();
   }
+  /// For the library's own parts.
   [[nodiscard]] detail::CancellationState* state() const noexcept { return state_.get(); }
 
  private:
@@ -140,11 +142,13 @@ class CancellationSource {
       : state_(detail::CancellationState::create(proactor)) {}
 
   // One that was moved from has nothing to cancel: its tokens are never cancelled.
+  /// A token of this source; as many as needed.
   [[nodiscard]] CancellationToken token() const noexcept { return CancellationToken{state_}; }
   /// Any thread, any number of times; not from a signal handler.
   void cancel() noexcept {
     if (state_.get() != nullptr) state_.get()->cancel();
   }
+  /// Whether cancel() was called. Any thread.
   [[nodiscard]] bool cancelled() const noexcept {
     return state_.get() != nullptr && state_.get()->cancelled();
   }

@@ -19,6 +19,7 @@ struct FrameCacheStatistics {
   std::size_t bytes_max = 0;       ///< the bound of `bytes`
   std::size_t frame_size_max = 0;  ///< larger frames are never kept
 };
+/// Counters of the calling thread's cache.
 BATON_EXPORT FrameCacheStatistics frame_cache_statistics() noexcept;
 /// Frees what the calling thread's cache keeps.
 BATON_EXPORT void clear_frame_cache() noexcept;

@@ -13,9 +13,9 @@ namespace baton {
 
 /// Drives the proactor in this thread until the task is done; gives its value or throws its
 /// exception. Other threads may be in run() meanwhile; if one of them ends the task, this one
-/// notices within 10 ms. What else was started goes on when somebody drives the proactor again. If
-/// the proactor is stopped before the task is done, goes on all the same once it is restarted - so
-/// do not stop it from inside. An empty task ends the program with a sentence.
+/// notices within 10 ms. Other operations go on when the proactor is driven again. If the proactor
+/// is stopped before the task is done, goes on all the same once it is restarted - so do not stop
+/// it from inside. An empty task ends the program with a sentence.
 template <class T>
 T run_until_complete(Proactor& proactor, Task<T> task) {
   std::atomic<bool> done{false};

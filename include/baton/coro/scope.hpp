@@ -28,6 +28,7 @@
 
 namespace baton {
 
+/// How the tasks of a scope run, and what cancels them.
 struct ScopeOptions {
   bool strand = true;  ///< the tasks never run at the same time
   /// Cancels the scope, as cancel() does. A scope awaited inside a task of another scope is besides
@@ -53,7 +54,9 @@ class BATON_EXPORT Scope {
 
   /// Cancels what the tasks wait for now and what they will wait for. Any thread.
   void cancel() noexcept { source_.cancel(); }
+  /// Whether the scope was cancelled.
   [[nodiscard]] bool cancelled() const noexcept { return source_.cancelled(); }
+  /// A token that is cancelled with the scope.
   [[nodiscard]] CancellationToken token() const noexcept { return source_.token(); }
 
   /// Waits until no task is left, then throws the first exception, if there was one. Afterwards the
@@ -61,9 +64,9 @@ class BATON_EXPORT Scope {
   /// std::system_error(errc::operation_in_use) and leaves the first as it is. A task of the scope
   /// itself would wait for its own end: std::system_error(resource_deadlock_would_occur).
   class JoinAwaiter;
-  [[nodiscard("the scope must be awaited")]] JoinAwaiter join() noexcept;
+  [[nodiscard("the scope must be awaited")]] JoinAwaiter join() noexcept;  ///< waits for all tasks
 
-  [[nodiscard]] std::size_t running() const noexcept;
+  [[nodiscard]] std::size_t running() const noexcept;  ///< tasks that have not ended
   /// Exceptions that no join has thrown, for another one came first; since the scope was made.
   [[nodiscard]] std::size_t exceptions_dropped() const noexcept;
 
@@ -88,6 +91,7 @@ class BATON_EXPORT Scope {
   JoinAwaiter* joiner_ = nullptr;
 };
 
+/// What join() answers: awaited once, at once.
 class BATON_EXPORT Scope::JoinAwaiter {
  public:
   using keeps_task_context = void;

@@ -62,12 +62,13 @@ struct OwnAwaiter {
   decltype(auto) await_resume() const { return inner.await_resume(); }
 };
 
-/// What all promises share. The members belong to whoever holds the coroutine at that moment.
+/// What all promises share. The members belong to the thread that holds the coroutine at that
+/// moment.
 class TaskPromiseBase {
  public:
-  /// Called at the end instead of the resumption of a continuation; answers whom to resume. It may
-  /// destroy the coroutine, which is suspended by then (gcc 15.2 touches it afterwards: bug
-  /// 121961).
+  /// Called at the end instead of the resumption of a continuation; answers the coroutine to
+  /// resume. It may destroy the coroutine, which is suspended by then (gcc 15.2 touches it
+  /// afterwards: bug 121961).
   using Finished = std::coroutine_handle<> (*)(TaskPromiseBase&, std::coroutine_handle<>) noexcept;
 
   static void* operator new(std::size_t size) { return allocate_frame(size); }
@@ -374,7 +375,7 @@ class ForeignAwaiter {
   Frame between_;
 };
 
-/// For those who run tasks: spawn, scopes, run_until_complete.
+/// For code that runs tasks: spawn, scopes, run_until_complete.
 class TaskAccess {
  public:
   template <class T>
@@ -426,6 +427,7 @@ class OwnContext {
  private:
   const TaskContext* context_ = nullptr;
 };
+/// The context of the task that awaits it: `co_await own_context()`.
 [[nodiscard]] inline OwnContext own_context() noexcept { return {}; }
 
 /// What a coroutine type of the user's own keeps of the coroutine that awaits it: called in its

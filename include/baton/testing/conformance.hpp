@@ -29,7 +29,7 @@ namespace baton::testing {
 /// A part to be judged, under the name that a configuration gives it.
 template <class Factory>
 struct PartUnderTest {
-  std::string name;
+  std::string name;  ///< as a configuration says it
   /// Opens it; the kit adds it to the registry, so it must not be there yet. Empty: a part that the
   /// registry has already, for instance one of Baton's own.
   Factory factory = {};
@@ -41,13 +41,14 @@ struct PartUnderTest {
   bool sockets_only = false;
 };
 
+/// What is judged, and how.
 struct ConformanceOptions {
   /// What is judged. An engine is tried in every mode; a strategy inside the engine `emulated`,
   /// with every partner, in every mode, and by the suite of its own family. All three empty: every
   /// part of the registry.
   std::vector<PartUnderTest<EngineFactory>> engines;
-  std::vector<PartUnderTest<WaitStrategyFactory>> wait_strategies;
-  std::vector<PartUnderTest<InterruptStrategyFactory>> interrupt_strategies;
+  std::vector<PartUnderTest<WaitStrategyFactory>> wait_strategies;            ///< see engines
+  std::vector<PartUnderTest<InterruptStrategyFactory>> interrupt_strategies;  ///< see engines
 
   /// Rows of the table that are wanted: "1" to "12" for the rules of the contract, "threads",
   /// "idle", "processes", "wait_strategy", "interrupt_strategy". Empty: all of them.

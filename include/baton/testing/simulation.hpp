@@ -49,9 +49,10 @@ enum class SimulatedLevel : std::uint8_t {
   system_calls  ///< the engine `emulated` over simulated system calls: EINTR, wrong readiness, ...
 };
 
+/// Which machines are simulated.
 struct SimulationOptions {
-  std::uint64_t first_seed = 1;
-  std::uint64_t seeds = 200;  ///< at least 1
+  std::uint64_t first_seed = 1;  ///< the others follow it
+  std::uint64_t seeds = 200;     ///< at least 1
   /// False: nothing fails, all transfers are whole; schedules still differ. For finding out whether
   /// a scenario is right at all.
   bool faults = true;
@@ -64,6 +65,7 @@ struct SimulationOptions {
   bool from_environment = true;
 };
 
+/// What came of all seeds.
 struct SimulationResult {
   std::uint64_t seeds = 0;     ///< that were run
   std::uint64_t failures = 0;  ///< of these
@@ -71,6 +73,7 @@ struct SimulationResult {
   std::uint64_t history = 0;
   /// Of each failure: the seed, what went wrong, the last events, and how to replay it.
   std::string report;
+  /// Whether no seed failed.
   [[nodiscard]] bool ok() const noexcept { return failures == 0; }
 };
 
@@ -99,6 +102,7 @@ class BATON_EXPORT Simulation {
   void check(bool fact, std::string_view what) {
     if (!fact) fail(what);
   }
+  /// Ends the run, with these words.
   [[noreturn]] void fail(std::string_view what);
 
   Simulation(const Simulation&) = delete;
