@@ -102,7 +102,8 @@ enum {
   BATON_AFTER_FORK = 10018,
   BATON_WRONG_HANDLE_KIND = 10019,
   BATON_ALREADY_ADOPTED = 10020,
-  BATON_NOT_PREPARED = 10021 /* not of this interface, which prepares */
+  BATON_NOT_PREPARED = 10021, /* not of this interface, which prepares */
+  BATON_ENGINE_LOST = 10022
 };
 
 /* ---- opening and closing --------------------------------------------------------------------- */

@@ -54,6 +54,8 @@ const char* text_of(errc code) noexcept {
       return "another handle has this descriptor: use that one, or adopt a duplicate (dup)";
     case errc::not_prepared:
       return "the operation has completed before: prepare it again, then start it";
+    case errc::engine_lost:
+      return "the system or the program has taken away what the engine works with";
   }
   return "unknown error of Baton";
 }
@@ -84,6 +86,7 @@ class Category final : public std::error_category {
       case errc::wrong_thread:
       case errc::engine_forbidden:
       case errc::after_fork:
+      case errc::engine_lost:
         return std::errc::operation_not_permitted;
       case errc::descriptor_out_of_range:
         return std::errc::value_too_large;

@@ -14,7 +14,7 @@ constexpr const char* names[] = {
     "not_built",        "not_in_kernel",     "kernel_too_old", "denied_seccomp", "denied_sysctl",
     "denied",           "limit_descriptors", "limit_memlock",  "limit_memory",   "limit_kernel",
     "needs_one_thread", "waits_by_itself",   "unsuitable",     "probe_failed",   "system_error",
-    "signal_taken",
+    "signal_taken",     "taken_away",
 };
 static_assert(std::size(names) == reason_codes);
 
@@ -26,6 +26,8 @@ ReasonCode of_ours(errc code) noexcept {
       return ReasonCode::unknown_name;
     case errc::bad_configuration:
       return ReasonCode::bad_value;
+    case errc::engine_lost:
+      return ReasonCode::taken_away;
     default:
       return ReasonCode::unspecified;
   }

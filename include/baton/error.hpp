@@ -38,6 +38,9 @@ enum class errc {
   wrong_handle_kind = 19,  ///< a handle of this kind knows no such operation (accept on a stream)
   already_adopted = 20,    ///< another handle of the proactor has this descriptor
   not_prepared = 21,       ///< start of an operation that has completed and was not prepared anew
+  /// The system, or the program, has taken the engine's mechanism away after the open: a filter
+  /// of system calls, a closed descriptor. What was moved and not yet told is not known.
+  engine_lost = 22,
 };
 
 /// The category of errc; its name is "baton".

@@ -174,7 +174,8 @@ class BATON_EXPORT Proactor {
   // proactors with one processor.
 
   /// Readable when the engine may have completed something; invalid_handle when it has none, or
-  /// there are several engines. Another one after reopen().
+  /// there are several engines. Another one after reopen(), and none any more after
+  /// errc::engine_lost.
   [[nodiscard]] NativeHandle descriptor() const noexcept;
   /// Whether poll() would bring what the engine has completed: no lock and no system call, safe in
   /// any thread and in signal handlers, except during reopen(). cannot_tell also when there are

@@ -37,8 +37,9 @@ enum class ReasonCode : std::uint8_t {
   probe_failed = 18,       ///< it opened and did not do what it should
   system_error = 19,       ///< an error of the system without a code of its own here
   signal_taken = 20,       ///< the signal it needs is used by the program
+  taken_away = 21,         ///< it worked, and the system or the program has ended that
 };
-inline constexpr int reason_codes = 21;  ///< number of values of ReasonCode
+inline constexpr int reason_codes = 22;  ///< number of values of ReasonCode
 
 /// The stable name: "kernel_too_old".
 BATON_EXPORT const char* to_string(ReasonCode code) noexcept;

@@ -12,6 +12,7 @@ static_assert(BATON_WRONG_HANDLE_KIND ==
               BATON_ERROR_BASE + static_cast<int>(errc::wrong_handle_kind));
 static_assert(BATON_ALREADY_ADOPTED == BATON_ERROR_BASE + static_cast<int>(errc::already_adopted));
 static_assert(BATON_NOT_PREPARED == BATON_ERROR_BASE + static_cast<int>(errc::not_prepared));
+static_assert(BATON_ENGINE_LOST == BATON_ERROR_BASE + static_cast<int>(errc::engine_lost));
 static_assert(BATON_TIMED_OUT == BATON_ERROR_BASE + static_cast<int>(errc::timed_out));
 
 int code_of(const std::error_code& error) noexcept {

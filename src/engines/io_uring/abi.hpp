@@ -114,6 +114,7 @@ inline constexpr std::uint32_t enter_ext_arg = 1U << 3;    // 5.11
 inline constexpr std::uint32_t enter_no_iowait = 1U << 7;  // 6.15
 
 // io_uring_register.
+inline constexpr std::uint32_t register_files = 2;          // 5.1
 inline constexpr std::uint32_t register_probe = 8;          // 5.6
 inline constexpr std::uint32_t register_enable_rings = 12;  // 5.10
 inline constexpr std::uint32_t register_send_message = 31;  // 6.13; without a ring: descriptor -1

@@ -26,6 +26,7 @@
 #include "base/tsan.hpp"
 #include "baton/log.hpp"
 #include "engines/common/file_calls.hpp"
+#include "engines/common/look.hpp"
 #include "engines/common/pauses.hpp"
 #include "engines/common/transfer.hpp"
 
@@ -281,6 +282,7 @@ Submission IoUringEngine::submit_generally(Operation& operation) noexcept {
       operation.finish(ECANCELED);
       return Submission::completed;
     }
+    if (BATON_UNLIKELY(is_lost())) return refuse(operation);
     if (!ensure_file(operation)) return no_memory(operation);
     const std::uint32_t slot = requests_.take();
     if (slot == no_index) return no_memory(operation);
@@ -518,8 +520,9 @@ bool IoUringEngine::merge(Lane& lane, Operation& first, abi::Sqe& request) noexc
 
 void IoUringEngine::flush() noexcept {
   if (ring_->unsubmitted() == 0) return;
-  // The leader reaps, which makes room, and submits the rest.
-  if (submit_ring() == Entered::congested) interrupt();
+  // The leader reaps, which makes room, and submits the rest; or it is refused the entry as well.
+  const Entered entered = submit_ring();
+  if (entered == Entered::congested || entered == Entered::refused) interrupt();
 }
 
 // -- cancel ---------------------------------------------------------------------------------------
@@ -551,8 +554,8 @@ CancelAnswer IoUringEngine::cancel_here(Operation& operation) noexcept {
     case Place::kernel:
       state.cancelled = true;
       // A close is on its way to the end anyhow, and a descriptor half closed is of no use to
-      // anybody.
-      if (operation.kind() != OperationKind::close) send_cancel(operation);
+      // anybody. A ring that is lost cancels everything.
+      if (operation.kind() != OperationKind::close && !is_lost()) send_cancel(operation);
       return CancelAnswer::requested;
     case Place::postponed:
       state.cancelled = true;  // the leader sees it instead of submitting it
@@ -831,14 +834,14 @@ void IoUringEngine::retire(Operation& operation, OperationQueue& done) noexcept 
 // -- the leader -----------------------------------------------------------------------------------
 
 // For merged waits. A pinned ring works only inside the wait of its owner, so that its descriptor
-// stays silent while that one polls.
+// stays silent while that one polls. Of a ring that is lost two descriptors tell.
 NativeHandle IoUringEngine::descriptor() const noexcept {
-  return ring_options_.pinned ? invalid_handle : ring_->descriptor();
+  return ring_options_.pinned || is_lost() ? invalid_handle : ring_->descriptor();
 }
 
 // What a pinned ring has, only its owner may take.
 Glance IoUringEngine::glance() const noexcept {
-  if (ring_options_.pinned) return Glance::cannot_tell;
+  if (ring_options_.pinned || is_lost()) return Glance::cannot_tell;
   const bool some = ring_->has_completions() || ring_->needs_kernel();
   return some ? Glance::something : Glance::nothing;
 }
@@ -873,6 +876,8 @@ void IoUringEngine::wait(OperationQueue& completed, Deadline deadline) noexcept 
     Deadline until = deadline;
     if (BATON_LIKELY(nothing_to_prepare())) {
       if (!completed.empty()) until = Deadline::immediately();
+    } else if (BATON_UNLIKELY(is_lost())) {
+      return wait_lost(completed, deadline);
     } else {
       until = prepare_wait(completed, deadline);
     }
@@ -1001,10 +1006,14 @@ Entered IoUringEngine::enter_otherwise(Entered entered, Deadline until) noexcept
     // Nothing to reap, no room to submit: wait for the first, but look again soon.
     const Deadline now = Deadline::at_ns(system_.monotonic_ns());
     entered = ring_->wait_only(std::min(until, Deadline::after(congestion_pause, now)));
+    if (entered == Entered::congested && until != Deadline::immediately()) {
+      pause_for(system_, 1);  // not even a wait is possible
+    }
     if (entered == Entered::timed_out) entered = Entered::congested;
   }
   if (BATON_UNLIKELY(entered == Entered::refused)) {
-    BATON_UNREACHABLE("io_uring_enter is refused, although it worked before");
+    note_refusal(errno);
+    return Entered::interrupted;  // the next wait goes on from here
   }
   return entered;
 }
@@ -1052,6 +1061,11 @@ void IoUringEngine::leave_ring(std::unique_ptr<Ring> old) noexcept {
 
 bool IoUringEngine::unpin(OperationQueue& completed) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   if (!ring_options_.pinned) return true;
+  if (is_lost()) {
+    ring_options_.pinned = false;
+    info_.leader_rule = LeaderRule::any;
+    return true;
+  }
   if (!may_unpin_) return false;
   ring_options_.pinned = false;
   const bool idle = in_kernel_ == prepared();
@@ -1095,10 +1109,12 @@ void IoUringEngine::empty_ring(Ring& old, OperationQueue& completed) noexcept {
       old.pop_each(limits::reports_max, take);
       if (left > 0) entered = old.wait_only(soon);
     }
-    if (BATON_UNLIKELY(entered == Entered::refused)) {
-      BATON_UNREACHABLE("io_uring_enter is refused, although it worked before");
-    }
+    const int error = errno;
     old.pop_each(limits::reports_max, take);
+    if (BATON_UNLIKELY(entered == Entered::refused)) {
+      note_refusal(error);
+      return await_the_end(old);
+    }
   }
 }
 
@@ -1129,16 +1145,20 @@ void IoUringEngine::write_event() noexcept {
   }
 }
 
-void IoUringEngine::warn_now_and_then(const char* text) noexcept {
+void IoUringEngine::log(LogLevel level, std::string_view text) noexcept {
   if (log_ == nullptr) return;
-  const std::int64_t now = system_.monotonic_ns();
-  if (now < log_again_ns_) return;
-  log_again_ns_ = now + log_every_ns;
   try {
-    log_->write(LogLevel::warning, iso_8601(system_.realtime_us()), text);
+    log_->write(level, iso_8601(system_.realtime_us()), text);
   } catch (const std::bad_alloc&) {
     // No memory for a line of log: it is not worth more.
   }
+}
+
+void IoUringEngine::warn_now_and_then(const char* text) noexcept {
+  const std::int64_t now = system_.monotonic_ns();
+  if (log_ == nullptr || now < log_again_ns_) return;
+  log_again_ns_ = now + log_every_ns;
+  log(LogLevel::warning, text);
 }
 
 }  // namespace baton::engines::uring

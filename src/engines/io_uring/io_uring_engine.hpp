@@ -16,6 +16,12 @@
 // Memory the kernel may write to: the user's buffers and endpoints (the contract keeps them alive),
 // the Message slab, and one word for interrupts. Nothing on a stack, nothing in the operation.
 //
+// The ring may be taken away: a filter of system calls that was put on later refuses
+// io_uring_enter, or the program closes the ring's descriptor. Nothing can be handed over then, nor
+// fetched. The engine is lost: what is started ends at once with errc::engine_lost. What is pending
+// ends so, too, but not before the kernel provably has nothing of it (see the end of a ring in
+// ring.hpp). Until then nothing but the witness and the interrupt descriptor is waited for.
+//
 // Pooled reads wait for readiness and then receive into a block taken at that moment. Provided
 // buffers would save the second request, but a block parked in the kernel is missing from the pool
 // (an idle connection would pin it after all, another processor would find the pool empty, and the
@@ -25,9 +31,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "base/thread_annotations.hpp"
 #include "baton/engine.hpp"
+#include "baton/log.hpp"
 #include "engines/common/handle_room.hpp"
 #include "engines/common/pipe_calls.hpp"
 #include "engines/common/spare_descriptor.hpp"
@@ -139,6 +147,15 @@ class IoUringEngine final : public Engine {
   [[gnu::noinline]] Entered enter_otherwise(Entered entered, Deadline until) noexcept;
   Entered submit_ring() noexcept;
   void submit_lot() noexcept BATON_REQUIRES(mutex_);
+  void note_refusal(int error) noexcept;
+  [[nodiscard]] bool is_lost() const noexcept {
+    return lost_.load(std::memory_order_relaxed) != 0;  // what goes with it is under the lock
+  }
+  Submission refuse(Operation& operation) const noexcept;
+  void wait_lost(OperationQueue& completed, Deadline deadline) noexcept;
+  void let_go_of_ring(OperationQueue& completed) noexcept;
+  void end_all(OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
+  void await_the_end(Ring& old) noexcept;
   bool take_over() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
   [[nodiscard]] std::uint32_t prepared() const noexcept;
   void leave_ring(std::unique_ptr<Ring> old) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
@@ -149,6 +166,7 @@ class IoUringEngine final : public Engine {
   [[nodiscard]] Lane* lane_of(const Operation& operation) noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] Request* request_of(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void warn_now_and_then(const char* text) noexcept BATON_REQUIRES(mutex_);
+  void log(LogLevel level, std::string_view text) noexcept;
 
   const os::System& system_;
   Log* const log_;
@@ -165,6 +183,8 @@ class IoUringEngine final : public Engine {
   // The ring that interrupters send messages to; -1: they write to event_. See take_over().
   std::atomic<int> message_target_;
   std::unique_ptr<Ring> retired_;
+  // The errno of the entry that was refused; 0: none was. Raised by the leader under the lock.
+  std::atomic<int> lost_{0};
 
   mutable os::Mutex mutex_;
   bool wake_armed_ BATON_GUARDED_BY(mutex_) = false;

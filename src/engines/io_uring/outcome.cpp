@@ -257,4 +257,8 @@ bool start_pooled(Operation& operation) noexcept {
 
 void finish_cancelled(Operation& operation) noexcept { finish(operation, ECANCELED); }
 
+void finish_lost(Operation& operation) noexcept {
+  finish(operation, -static_cast<int>(errc::engine_lost));
+}
+
 }  // namespace baton::engines::uring

@@ -30,4 +30,7 @@ bool start_pooled(Operation& operation) noexcept;
 /// Records the end of an operation that was cancelled; bytes moved before stay recorded.
 void finish_cancelled(Operation& operation) noexcept;
 
+/// The same for one whose ring was taken away.
+void finish_lost(Operation& operation) noexcept;
+
 }  // namespace baton::engines::uring

@@ -7,6 +7,7 @@
 #include "engines/io_uring/ring.hpp"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
 
@@ -95,6 +96,7 @@ Result<std::unique_ptr<Ring>, int> Ring::open(const os::System& system,
   }
   if ((parameters.features & abi::feature_single_mmap) == 0) return unexpected{EINVAL};
   if (const int error = ring->map(parameters); error != 0) return unexpected{error};
+  if (const int error = ring->register_witness(); error != 0) return unexpected{error};
   return ring;
 }
 
@@ -115,10 +117,33 @@ Ring::~Ring() { abandon(); }
 void Ring::abandon() noexcept {
   if (sqes_ != nullptr) system_.munmap(sqes_, sqes_size_);
   if (rings_ != nullptr) system_.munmap(rings_, rings_size_);
-  if (descriptor_ >= 0) system_.close(descriptor_);
+  if (descriptor_ >= 0 && !let_go_) system_.close(descriptor_);
+  close_witness();
   sqes_ = nullptr;
   rings_ = nullptr;
   descriptor_ = -1;
+}
+
+void Ring::close_witness() noexcept {
+  if (witness_ >= 0) system_.close(witness_);
+  witness_ = -1;
+}
+
+// A mapping holds the ring as a descriptor does. Pages of nothing take the place of these two, in
+// one step, because other threads may be looking at them.
+bool Ring::let_go(bool closed) noexcept {
+  BATON_ASSERT(!let_go_);
+  let_go_ = true;
+  const bool rings = replace(rings_, rings_size_);
+  const bool sqes = replace(sqes_, sqes_size_);
+  tail_ = shared(sq_head_).load(std::memory_order_relaxed) + sq_entries_;  // no room, never shown
+  if (!closed) system_.close(descriptor_);
+  return rings && sqes;
+}
+
+bool Ring::replace(void* at, std::size_t size) const noexcept {
+  return system_.mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+                      0) != MAP_FAILED;
 }
 
 int Ring::map(const abi::Parameters& p) noexcept {
@@ -155,6 +180,15 @@ int Ring::map(const abi::Parameters& p) noexcept {
   cq_mask_ = *word(p.cq.ring_mask);
   cqes_ = reinterpret_cast<const abi::Cqe*>(word(p.cq.cqes));
   return 0;
+}
+
+int Ring::register_witness() noexcept {
+  int ends[2] = {-1, -1};
+  if (system_.pipe2(ends, O_CLOEXEC) < 0) return errno;
+  witness_ = ends[0];
+  const int error = register_call(abi::register_files, &ends[1], 1);
+  system_.close(ends[1]);
+  return error;
 }
 
 std::uint32_t Ring::brought() const noexcept {

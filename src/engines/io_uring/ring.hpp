@@ -15,6 +15,12 @@
 //
 // A disabled ring (pinned) becomes the property of the thread that first enters it: it may be
 // opened anywhere.
+//
+// The end of a ring. The kernel cancels what it has when the last reference to the ring is gone -
+// the descriptor, both mappings, and the calls that are under way - and it does so later, in a
+// thread of its own. Each ring therefore has a witness: a pipe whose writing end is registered with
+// the ring and open nowhere else. The kernel drops it after the last request has been freed, so the
+// hang-up of the pipe proves that no memory is written to any more.
 #pragma once
 
 #include <atomic>
@@ -147,9 +153,21 @@ class Ring {
   /// Unmaps and closes without any other call: all that a child may do after fork.
   void abandon() noexcept;
 
+  /// Gives up the ring, for good, and leaves the kernel to cancel what it has; witness() hangs up
+  /// when that is done. Other threads may still look: the ring looks empty, and claim() finds no
+  /// room. `closed`: the descriptor is not the ring's any more, and stays as it is. False: the
+  /// system does not let go of the mappings, and the witness will not hang up.
+  bool let_go(bool closed) noexcept;
+  [[nodiscard]] bool is_let_go() const noexcept { return let_go_; }
+  /// The reading end of the pipe; -1 after close_witness().
+  [[nodiscard]] int witness() const noexcept { return witness_; }
+  void close_witness() noexcept;
+
  private:
   Ring(const os::System& system, int descriptor, const abi::Parameters& parameters) noexcept;
   int map(const abi::Parameters& parameters) noexcept;
+  int register_witness() noexcept;
+  [[nodiscard]] bool replace(void* at, std::size_t size) const noexcept;
   int enable_if_needed() noexcept;
   int enter(unsigned count, unsigned wanted, unsigned flags, const void* argument,
             std::size_t size) noexcept;
@@ -164,6 +182,8 @@ class Ring {
   bool disabled_;       // pinned only: one thread
   bool waits_plainly_;  // a wait without an end is one call of the kernel, and the ring is enabled
   const std::uint32_t wait_flags_;
+  int witness_ = -1;
+  bool let_go_ = false;
 
   void* rings_ = nullptr;
   std::size_t rings_size_ = 0;

@@ -90,6 +90,7 @@ SAME(enter_ext_arg, IORING_ENTER_EXT_ARG);
 #ifdef IORING_ENTER_NO_IOWAIT
 SAME(enter_no_iowait, IORING_ENTER_NO_IOWAIT);
 #endif
+SAME(register_files, IORING_REGISTER_FILES);
 SAME(register_probe, IORING_REGISTER_PROBE);
 SAME(register_enable_rings, IORING_REGISTER_ENABLE_RINGS);
 

@@ -39,6 +39,7 @@ Result<std::unique_ptr<Engine>, Failure> open_engine(const Setup& setup,
   config.profile = setup.profile;
   EngineOptions options;
   options.system = &system_of(setup);
+  options.log = setup.log;
   options.config = &config;
   options.concurrent = setup.form == Form::any;
   options.pinned_ok = setup.form == Form::pinned;

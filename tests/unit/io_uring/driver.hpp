@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "../support/engine_driver.hpp"
+#include "baton/log.hpp"
 #include "engines/io_uring/engine.hpp"
 #include "os/system.hpp"
 
@@ -30,6 +31,7 @@ struct Setup {
   std::string interrupt = "auto";
   std::string profile = "auto";
   const os::System* system = nullptr;  ///< counting_system(), or one on top of it
+  Log* log = nullptr;
 };
 
 /// What the engine said it replaced.

@@ -10,7 +10,7 @@
 namespace baton {
 namespace {
 
-constexpr int last_errc = static_cast<int>(errc::not_prepared);
+constexpr int last_errc = static_cast<int>(errc::engine_lost);
 
 TEST(Error, EveryCodeHasATextOfItsOwn) {
   std::set<std::string> texts;
@@ -31,6 +31,7 @@ TEST(Error, ValuesArePartOfTheInterface) {
   EXPECT_EQ(static_cast<int>(errc::wrong_handle_kind), 19);
   EXPECT_EQ(static_cast<int>(errc::already_adopted), 20);
   EXPECT_EQ(static_cast<int>(errc::not_prepared), 21);
+  EXPECT_EQ(static_cast<int>(errc::engine_lost), 22);
 }
 
 TEST(Error, ComparesWithTheSystemsConditionsWhereOneFits) {

@@ -30,6 +30,7 @@ TEST(Error, EveryConditionOfTheSystemsThatFits) {
       {errc::wrong_handle_kind, std::errc::invalid_argument},
       {errc::already_adopted, std::errc::file_exists},
       {errc::not_prepared, std::errc::invalid_argument},
+      {errc::engine_lost, std::errc::operation_not_permitted},
   };
   for (const auto& [ours, systems] : pairs) EXPECT_EQ(make_error_code(ours), systems);
   for (const errc alone : {errc::stopped, errc::end_of_stream, errc::delimiter_not_found}) {

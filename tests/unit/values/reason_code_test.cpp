@@ -20,7 +20,7 @@ TEST(ReasonCode, NamesAreStableWordsAndAllDifferent) {
     EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"), std::string::npos) << name;
     EXPECT_TRUE(names.insert(name).second) << name;
   }
-  EXPECT_STREQ(to_string(ReasonCode::signal_taken), "signal_taken");  // the last of the table
+  EXPECT_STREQ(to_string(ReasonCode::taken_away), "taken_away");  // the last of the table
   EXPECT_STREQ(to_string(static_cast<ReasonCode>(200)), "unspecified");
 }
 

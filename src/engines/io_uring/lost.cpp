@@ -1,0 +1,148 @@
+// What an engine does whose ring was taken away (the end of the essay in io_uring_engine.hpp).
+//
+// Whoever finds out, the thread that waits does the rest: others only interrupt it. The filter need
+// not bind all threads, so that some may still be inside an entry, and hand over what is queued. So
+// nothing is thought to be out of the kernel before the witness has hung up, whether it was handed
+// over or not. What the kernel did to the end meanwhile, and could not tell, is not known.
+#include <errno.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <new>
+#include <string>
+
+#include "base/tsan.hpp"
+#include "baton/error.hpp"
+#include "baton/reason_code.hpp"
+#include "engines/common/look.hpp"
+#include "engines/io_uring/io_uring_engine.hpp"
+
+namespace baton::engines::uring {
+namespace {
+
+constexpr std::int64_t nap_ns = 10'000'000;
+
+// Where the number does not name a ring any more, the program has closed it.
+bool is_closed(int error) noexcept { return error == EBADF || error == EOPNOTSUPP; }
+
+// For a process that may not poll. No call but the one that locks use.
+void nap(const os::System& system, Deadline deadline) noexcept {
+  std::atomic<std::uint32_t> word{0};
+  system.futex_wait(&word, 0, std::min(deadline.ns(), system.monotonic_ns() + nap_ns));
+}
+
+timespec span_until(const os::System& system, Deadline deadline) noexcept {
+  const std::int64_t left = deadline.remaining(Deadline::at_ns(system.monotonic_ns())).count();
+  return {left / 1'000'000'000, left % 1'000'000'000};
+}
+
+}  // namespace
+
+void IoUringEngine::note_refusal(int error) noexcept {
+  os::LockGuard guard{mutex_, system_, locked_};
+  lost_.store(error, std::memory_order_relaxed);
+  wake_armed_ = false;
+  try {
+    log(LogLevel::error,
+        with_code("io_uring: the engine is lost, its operations end with engine_lost: "
+                  "io_uring_enter worked when it was opened and is refused now (" +
+                      std::system_category().message(error) + "), " +
+                      (is_closed(error) ? "the program has closed the ring's descriptor"
+                                        : "most likely by a filter of system calls"),
+                  ReasonCode::taken_away));
+  } catch (const std::bad_alloc&) {
+    // No memory for a line of log: it is not worth more.
+  }
+}
+
+Submission IoUringEngine::refuse(Operation& operation) const noexcept {
+  if (operation.kind() == OperationKind::close) return Submission::busy;  // its client closes
+  progress(operation) = Progress{};
+  finish_lost(operation);
+  return Submission::completed;
+}
+
+void IoUringEngine::wait_lost(OperationQueue& completed, Deadline deadline) noexcept {
+  if (!ring_->is_let_go()) let_go_of_ring(completed);
+  if (!completed.empty()) deadline = Deadline::immediately();
+  pollfd list[] = {{event_, POLLIN, 0}, {ring_->witness(), POLLIN, 0}};
+  const timespec span = deadline.is_never() ? timespec{} : span_until(system_, deadline);
+  if (system_.ppoll(list, 2, deadline.is_never() ? nullptr : &span, nullptr) < 0) {
+    if (errno == EINTR) return;
+    nap(system_, deadline);  // EINVAL: RLIMIT_NOFILE is less than two
+    for (pollfd& entry : list) {
+      if (entry.fd >= 0 && ready_now(system_, entry.fd, POLLIN)) entry.revents = POLLIN;
+    }
+  }
+  if ((list[0].revents & POLLIN) != 0) {
+    std::uint64_t writes = 0;
+    system_.read(event_, &writes, sizeof(writes));
+    wake_pending_.exchange(false, std::memory_order_seq_cst);  // as in settle_wake
+  }
+  if (list[1].revents != 0) {
+    os::LockGuard guard{mutex_, system_, locked_};
+    ring_->close_witness();
+    end_all(completed);
+  }
+}
+
+// What has come is taken before. The interrupt is because the ring may have swallowed one.
+void IoUringEngine::let_go_of_ring(OperationQueue& completed) noexcept {
+  os::LockGuard guard{mutex_, system_, locked_};
+  while (ring_->has_completions()) static_cast<void>(take_all(completed));
+  // A close that was not handed over is still to be made. All others have no effect so far.
+  ring_->for_each_unsubmitted([&](const abi::Sqe& request) BATON_NO_THREAD_SAFETY_ANALYSIS {
+    const Request* const named =
+        requests_.find(static_cast<std::uint32_t>(request.user_data >> 32));
+    if (named == nullptr || request.opcode != abi::op_close) return;
+    progress(*named->operation).place = Place::postponed;
+  });
+  if (!ring_->let_go(is_closed(lost_.load(std::memory_order_relaxed)))) {
+    log(LogLevel::error,
+        "io_uring: the system does not let go of the ring's memory (mmap); what the kernel has may "
+        "be written to, and stays pending");
+  }
+  message_target_.store(-1, std::memory_order_seq_cst);
+  write_event();
+}
+
+// Nothing of the engine is in the kernel.
+void IoUringEngine::end_all(OperationQueue& done) noexcept {
+  resting_ = no_index;
+  for (std::uint32_t slot = 0; slot < requests_.used(); ++slot) {
+    Operation* const operation = requests_[slot].operation;
+    if (operation == nullptr) continue;
+    BATON_TSAN_ACQUIRE(operation);
+    const Progress& state = progress(*operation);
+    if (Lane* const lane = lane_of(*operation); lane != nullptr) {
+      lane->queue.erase(*operation);
+      lane->covered = 0;
+    }
+    if (state.place == Place::held) let_go_of_sync(*operation);
+    if (operation->kind() == OperationKind::close) {
+      const bool failed =
+          state.place == Place::postponed && system_.close(operation->handle()->native()) < 0;
+      operation->finish(failed && errno != EINTR ? errno : 0);
+    } else if (state.cancelled) {
+      finish_cancelled(*operation);
+    } else {
+      finish_lost(*operation);
+    }
+    retire(*operation, done);
+  }
+  BATON_ASSERT(in_flight_ == 0);
+  in_kernel_ = 0;
+  postponed_ = 0;
+}
+
+// For one who gives up a ring with something in it, and has another. Should the system not let go,
+// there must be no end of that one either.
+void IoUringEngine::await_the_end(Ring& old) noexcept {
+  if (!old.let_go(is_closed(lost_.load(std::memory_order_relaxed)))) {
+    ring_->close_witness();
+    return;
+  }
+  while (!ready_now(system_, old.witness(), POLLIN)) nap(system_, Deadline::never());
+}
+
+}  // namespace baton::engines::uring
