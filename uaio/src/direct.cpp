@@ -41,6 +41,23 @@ void* closed_page() noexcept {
   return page;
 }
 
+/// It cannot be done without waiting.
+bool is_refusal(const io_event& event) noexcept {
+  return event.res == -EAGAIN || event.res == -EOPNOTSUPP;
+}
+
+/// The starter goes on with another request, since a collector has this one in hand and will give
+/// it back. Null: no memory, and the collector goes on with it.
+Request* exchange_for_twin(Request& request) noexcept {
+  Request* const twin = take_twin(request);
+  if (twin == nullptr) return nullptr;
+  request.stage.store(Stage::free, std::memory_order_release);
+  const Handover before =
+      request.handover.exchange(Handover::starter_took, std::memory_order_acq_rel);
+  if (before == Handover::refused) give_request(request);  // it is done with it meanwhile
+  return twin;
+}
+
 bool is_direct(const Request& request) noexcept {
   return request.native.load(std::memory_order_relaxed) == native_direct;
 }
@@ -117,17 +134,27 @@ std::size_t Direct::start(Request* list[], std::size_t count, bool watched) noex
     return count;
   }
   for (std::size_t i = 0; i < count; ++i) fill(*list[i]);
+  const std::uint32_t first = tail();
   for (std::size_t i = 0; i < count;) i += submit(list + i, std::min(batch_max, count - i));
   if (has_something()) collect();
+  const std::uint32_t end = tail();
   std::size_t refused = 0;
   for (std::size_t i = 0; i < count; ++i) {
+    Request& request = *list[i];
+    if (request.handover.load(std::memory_order_acquire) == Handover::none &&
+        was_refused(request, first, end)) {
+      if (Request* const twin = exchange_for_twin(request); twin != nullptr) {
+        list[refused++] = twin;
+        continue;
+      }
+    }
     // acq_rel: the second of the two sees what the first has done.
-    switch (list[i]->handover.exchange(Handover::starter_left, std::memory_order_acq_rel)) {
+    switch (request.handover.exchange(Handover::starter_left, std::memory_order_acq_rel)) {
       case Handover::refused:
-        list[refused++] = list[i];
+        list[refused++] = &request;
         break;
       case Handover::done:
-        give_request(*list[i]);
+        give_request(request);
         break;
       default:
         break;
@@ -136,13 +163,29 @@ std::size_t Direct::start(Request* list[], std::size_t count, bool watched) noex
   return refused;
 }
 
+/// Whether it is among the refusals of this part of the ring, which have come since `first`. One
+/// that was taken still lies there, until the ring has gone round.
+bool Direct::was_refused(const Request& request, std::uint32_t first,
+                         std::uint32_t end) const noexcept {
+  const Ring& ring = *this->ring();
+  for (std::uint32_t place = first; place != end; place = (place + 1) % ring.events_max) {
+    const io_event& event = ring.events[place];
+    if (is_refusal(event) && event.data == reinterpret_cast<std::uintptr_t>(&request)) return true;
+  }
+  return false;
+}
+
 // -- collecting -----------------------------------------------------------------------------------
+
+/// acquire: a completion is there when its index is.
+std::uint32_t Direct::tail() const noexcept {
+  return std::atomic_ref{ring()->tail}.load(std::memory_order_acquire);
+}
 
 bool Direct::has_something() const noexcept {
   const Ring* const ring = this->ring();
   if (ring == nullptr || !library_.is_origin()) return false;
-  const auto tail = std::atomic_ref{const_cast<Ring*>(ring)->tail}.load(std::memory_order_acquire);
-  return taken_.load(std::memory_order_relaxed) % ring->events_max != tail;
+  return taken_.load(std::memory_order_relaxed) % ring->events_max != tail();
 }
 
 /// Copies the oldest completion, then claims it: whoever was quicker has made the claim fail.
@@ -151,8 +194,7 @@ bool Direct::take(io_event& event) noexcept {
   for (;;) {
     std::uint64_t taken = taken_.load(std::memory_order_acquire);
     const std::uint32_t place = static_cast<std::uint32_t>(taken % ring.events_max);
-    // acquire: a completion is there when its index is.
-    if (place == std::atomic_ref{ring.tail}.load(std::memory_order_acquire)) return false;
+    if (place == tail()) return false;
     event = ring.events[place];
     if (taken_.compare_exchange_strong(taken, taken + 1, std::memory_order_acq_rel)) return true;
   }
@@ -194,7 +236,7 @@ void Direct::finish(const io_event& event) noexcept {
   // acquire: what the starter has written. The kernel orders it, too, but the language does not
   // know that.
   static_cast<void>(request.stage.load(std::memory_order_acquire));
-  const bool refused = event.res == -EAGAIN || event.res == -EOPNOTSUPP;
+  const bool refused = is_refusal(event);
   if (!refused) {
     library_.publish(request, event.res < 0 ? static_cast<int>(-event.res) : 0,
                      event.res < 0 ? -1 : static_cast<ssize_t>(event.res));
@@ -203,8 +245,8 @@ void Direct::finish(const io_event& event) noexcept {
   library_.direct_done();
   const Handover mine = refused ? Handover::refused : Handover::done;
   const Handover before = request.handover.exchange(mine, std::memory_order_acq_rel);
-  if (before != Handover::starter_left) return;  // the starter goes on with it
-  if (refused) {
+  if (before == Handover::none) return;  // the starter goes on with it
+  if (refused && before == Handover::starter_left) {
     library_.hand_on(request);
   } else {
     give_request(request);

@@ -12,7 +12,9 @@
 // a completion, fails to copy it (EFAULT), and leaves it in the ring.
 //
 // A request asks for IOCB_NOWAIT (RWF_NOWAIT), so that io_submit never blocks its caller. What the
-// kernel cannot do without waiting comes back and goes to the keeper.
+// kernel cannot do without waiting comes back and goes to the keeper. The starter sends it there
+// before its call ends, for the program may use the number for another file after that. So it looks
+// for refusals itself: another thread may have taken one from the ring, and not be done with it.
 #pragma once
 
 #include <linux/aio_abi.h>
@@ -72,6 +74,9 @@ class Direct {
   [[nodiscard]] Ring* ring() const noexcept { return ring_.load(std::memory_order_acquire); }
   std::size_t submit(Request* list[], std::size_t count) noexcept;
   void fill(Request& request) noexcept;
+  [[nodiscard]] std::uint32_t tail() const noexcept;
+  [[nodiscard]] bool was_refused(const Request& request, std::uint32_t first,
+                                 std::uint32_t end) const noexcept;
   bool take(io_event& event) noexcept;
   void settle_head(Ring& ring) noexcept;
   void settle_before_wait() noexcept;

@@ -49,8 +49,6 @@ struct Descriptor {
   bool regular = false;
   Inode* inode = nullptr;
   std::uint32_t pending = 0;
-  bool resting = false;  // in the list of those to be released
-  Descriptor* resting_next = nullptr;
   Descriptor* next = nullptr;
 };
 

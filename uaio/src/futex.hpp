@@ -66,23 +66,6 @@ class Locked {
   pthread_mutex_t& mutex_;
 };
 
-/// So long a thread of the library's own has nothing to do before it ends. A process goes on while
-/// it has threads, and may not enter a user namespace; the system's library keeps its as long.
-inline constexpr timespec idle_time{1, 0};
-
-/// A detached thread of the library's own, in which no signal is delivered. False: no thread.
-inline bool start_thread(void* (*function)(void*), void* argument, std::size_t stack) noexcept {
-  const SignalsBlocked blocked;  // inherited
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes, stack);
-  pthread_t thread{};
-  const int error = pthread_create(&thread, &attributes, function, argument);
-  pthread_attr_destroy(&attributes);
-  return error == 0;
-}
-
 /// The thread cannot be cancelled (pthread_cancel) for as long as it lives.
 class NoCancel {
  public:

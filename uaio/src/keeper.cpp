@@ -4,6 +4,7 @@
 #include <linux/close_range.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "futex.hpp"
 #include "library.hpp"
 #include "shard.hpp"
+#include "thread.hpp"
 
 namespace uaio {
 namespace {
@@ -71,6 +73,16 @@ int take_own_table(bool with_errors) noexcept {
   return 0;
 }
 
+/// There may be room the next time.
+bool is_shortage(int error) noexcept {
+  return error == EAGAIN || error == ENOMEM || error == ENOBUFS || error == EMFILE ||
+         error == ENFILE;
+}
+bool is_shortage(baton::ReasonCode reason) noexcept {
+  return reason == baton::ReasonCode::limit_memory || reason == baton::ReasonCode::limit_memlock ||
+         reason == baton::ReasonCode::limit_descriptors;
+}
+
 baton::Deadline idle_end() noexcept {
   const timespec end = after(monotonic_now(), idle_time);
   return baton::Deadline::at_ns(end.tv_sec * std::int64_t{1'000'000'000} + end.tv_nsec);
@@ -78,25 +90,27 @@ baton::Deadline idle_end() noexcept {
 
 }  // namespace
 
-bool Shard::open(bool keeper) noexcept {
+/// 0 or an errno.
+int Shard::open(bool keeper) noexcept {
   try {
     if (forked_) {
-      if (!proactor_->reopen()) return false;
+      if (!proactor_->reopen()) return EAGAIN;
       forked_ = false;
     } else if (!proactor_) {
       auto opened = baton::Proactor::open(make_config(library_.options(), keeper, single_));
       if (!opened) {
+        if (is_shortage(opened.error().reason_code)) return ENOMEM;
         library_.complain(opened.error().reason.c_str());
-        return false;
+        return ENOSYS;
       }
       proactor_ = std::move(*opened);
     }
     if (!files_) files_ = std::make_unique<Files>(keeper);
     if (library_.options().explain) library_.explain(proactor_->explain().c_str());
   } catch (...) {
-    return false;
+    return ENOMEM;
   }
-  return true;
+  return 0;
 }
 
 // -- the program's side ---------------------------------------------------------------------------
@@ -120,9 +134,13 @@ int Shard::ensure_drive() noexcept {
       drive_.store(Drive::keeper, std::memory_order_release);
       return 0;
     }
+    if (is_shortage(refused)) {
+      keeper_answer_.store(0, std::memory_order_relaxed);
+      return EAGAIN;
+    }
     library_.explain("callers submit: no keeper, errno ", refused);
   }
-  if (!open(false)) return EAGAIN;
+  if (open(false) != 0) return EAGAIN;
   const bool driven = single_ ? library_.start_timer() : start_thread(help, this, thread_stack);
   if (!driven) return EAGAIN;
   drive_.store(Drive::callers, std::memory_order_release);
@@ -255,7 +273,6 @@ void Shard::collect() noexcept {
     look_again_ |= brought > 0 && proactor_->glance() == baton::Glance::something;
   } while (look_again_);
   collecting_ = false;
-  release_idle();
 }
 
 void* Shard::help(void* self) {
@@ -294,12 +311,13 @@ int Shard::become_keeper() noexcept {
   const int listener = mailbox_.listen();
   if (listener < 0) return errno;
   connections_.reset(new (std::nothrow) Inlet);
-  const bool ready =
-      connections_ != nullptr && open(true) && listen_by(*connections_, listener, on_connection);
-  if (ready) return 0;
-  proactor_.reset();
-  files_.reset();
-  return ENOMEM;
+  int error = connections_ != nullptr ? open(true) : ENOMEM;
+  if (error == 0 && !listen_by(*connections_, listener, on_connection)) error = ENOMEM;
+  if (error != 0) {
+    proactor_.reset();
+    files_.reset();
+  }
+  return error;
 }
 
 void Shard::run_keeper() noexcept {
@@ -312,7 +330,6 @@ void Shard::run_keeper() noexcept {
       library_.complain("an engine has failed");
     }
     start_waiting();
-    release_idle();
     if (idle && handled == 0 && retire()) return;
   }
 }
@@ -360,7 +377,7 @@ void Shard::on_connection(baton::Operation& operation) {
     auto* const mail = new (std::nothrow) Inlet;
     if (mail == nullptr || !self.listen_by(*mail, receiver, on_mail)) {
       delete mail;
-      ::close(receiver);
+      self.close_receiver(receiver);
     }
   }
   operation.prepare(OperationKind::wait_ready, inlet.handle, baton::Operation::readable);
@@ -394,8 +411,20 @@ void Shard::on_mail(baton::Operation& operation) {
   }
   // The program has closed the sender; another one connects.
   self.proactor_->close_detached(*inlet.handle);
-  ::close(inlet.native);
+  self.close_receiver(inlet.native);
   delete &inlet;
+}
+
+/// A message that was sent is a request that was started: it is taken in, or its sender is told.
+void Shard::close_receiver(int receiver) noexcept {
+  ::shutdown(receiver, SHUT_RD);
+  for (;;) {
+    void* pointer = nullptr;
+    int native = -1;
+    if (Mailbox::receive(receiver, pointer, native) != Mailbox::Received::message) break;
+    take_message(reinterpret_cast<std::uintptr_t>(pointer), native);
+  }
+  ::close(receiver);
 }
 
 void Shard::take_message(std::uintptr_t word, int native) noexcept {

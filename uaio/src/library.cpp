@@ -7,12 +7,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "block.hpp"
+#include "maps.hpp"
+#include "thread.hpp"
 
 namespace uaio {
 namespace {
@@ -69,25 +70,26 @@ bool has_handlers() noexcept { return restart_of_handlers() != Restart::all; }
 // When it is loaded: the first use may be in a signal handler that has interrupted malloc.
 [[gnu::constructor]] void load() { Library::get(); }
 
-/// Whether the aiocb still says that this request is pending. It may be gone: the kernel looks.
-bool is_still_pending(const aiocb& block) noexcept {
-  aiocb copy{};
-  const iovec here{&copy, sizeof(copy)};
-  const iovec there{const_cast<aiocb*>(&block), sizeof(block)};
-  const long got = ::syscall(SYS_process_vm_readv, ::getpid(), &here, 1L, &there, 1L, 0L);
-  return got == sizeof(copy) && Block{copy}.error() == EINPROGRESS &&
-         Block{block}.mark() == Block::Mark::submitted;
-}
-
 // The requests are the parent's. The copies of their aiocbs that the child has become complete, so
-// that nobody here waits for them for ever. The memory of the requests is not used again here: the
-// parent's proactor, whose copy the child has, knows of it.
+// that nobody here waits for them for ever. An aiocb in memory that the child shares with its
+// parent is no copy, and one in memory that the child has not got is none either. The memory of the
+// requests is not used again here: the parent's proactor, whose copy the child has, knows of it.
 void lose_all() noexcept {
-  for_each_pending([](Request& request) {
-    const bool ours = request.stage.load() == Stage::pending;
-    if (ours || is_still_pending(*request.block)) Block{*request.block}.publish(ECANCELED, -1);
-    request.stage.store(Stage::free);
-  });
+  bool some = false;
+  for_each_pending([&some](Request&) { some = true; });
+  if (!some) return;
+  PrivateMemory memory;
+  while (memory.next()) {
+    for_each_pending([&memory](Request& request) {
+      if (!memory.holds(request.block, sizeof(*request.block))) return;
+      Block state{*request.block};
+      // One that was just being published may be the program's own again.
+      const bool ours = request.stage.load() == Stage::pending;
+      const bool waits = state.error() == EINPROGRESS && state.mark() == Block::Mark::submitted;
+      if (ours || waits) state.publish(ECANCELED, -1);
+    });
+  }
+  for_each_pending([](Request& request) { request.stage.store(Stage::free); });
 }
 
 }  // namespace
@@ -102,6 +104,7 @@ Library::Library() : options_(options_of_environment()) {
     complain("UAIO: not understood, and left out: ");
     complain(options_.mistake.c_str());
   }
+  measure_stacks();
   set_threads(options_.threads);
   constexpr std::size_t page = 4'096;
   void* const memory =

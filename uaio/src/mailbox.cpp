@@ -37,13 +37,16 @@ void close_by_number(int descriptor) noexcept { ::syscall(SYS_close, descriptor)
 
 DescriptorRoom::DescriptorRoom(std::size_t count) noexcept {
   if (::getrlimit(RLIMIT_NOFILE, &before_) != 0 || before_.rlim_cur >= count) return;
-  rlimit more = before_;
-  more.rlim_cur = std::min<rlim_t>(before_.rlim_max, count);
-  raised_ = ::setrlimit(RLIMIT_NOFILE, &more) == 0;
+  more_ = before_;
+  more_.rlim_cur = std::min<rlim_t>(before_.rlim_max, count);
+  raised_ = ::setrlimit(RLIMIT_NOFILE, &more_) == 0;
 }
 
 DescriptorRoom::~DescriptorRoom() {
-  if (raised_) ::setrlimit(RLIMIT_NOFILE, &before_);
+  rlimit now{};
+  if (!raised_ || ::getrlimit(RLIMIT_NOFILE, &now) != 0) return;
+  // Another limit is the program's own, of this very moment.
+  if (now.rlim_cur == more_.rlim_cur) ::setrlimit(RLIMIT_NOFILE, &before_);
 }
 
 int high_number() noexcept {
@@ -53,7 +56,7 @@ int high_number() noexcept {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   const rlim_t end = std::min(limit.rlim_cur, highest);
-  return end > 2 * spare ? static_cast<int>(end - spare) : 0;
+  return static_cast<int>(end - std::min(spare, end / 4));
 }
 
 int Mailbox::connect() noexcept {

@@ -33,6 +33,7 @@ class DescriptorRoom {
 
  private:
   rlimit before_{};
+  rlimit more_{};
   bool raised_ = false;
 };
 

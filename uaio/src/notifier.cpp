@@ -10,6 +10,7 @@
 
 #include "futex.hpp"
 #include "library.hpp"
+#include "thread.hpp"
 
 namespace uaio {
 namespace {

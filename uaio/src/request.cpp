@@ -99,6 +99,21 @@ void give_request(Request& request) noexcept {
   push(request);
 }
 
+Request* take_twin(const Request& request) noexcept {
+  Request* const twin = take_request();
+  if (twin == nullptr) return nullptr;
+  twin->block = request.block;
+  twin->fildes = request.fildes;
+  twin->action = request.action;
+  twin->data = request.data;
+  twin->size = request.size;
+  twin->offset = request.offset;
+  twin->priority = request.priority;
+  twin->note = request.note;
+  twin->group = request.group;
+  return twin;
+}
+
 Group* take_group() noexcept {
   Request* const holder = take_request();
   if (holder == nullptr) return nullptr;

@@ -84,8 +84,8 @@ enum class Stage : std::uint8_t {
 };
 
 /// How a direct request ends. The starter and the collector each leave a word; the second of them
-/// finishes the request's memory.
-enum class Handover : std::uint8_t { none, starter_left, done, refused };
+/// finishes the request's memory. `starter_took`: the starter goes on with a twin of it.
+enum class Handover : std::uint8_t { none, starter_left, starter_took, done, refused };
 
 inline constexpr int native_none = -1;    ///< only the program's number is known
 inline constexpr int native_direct = -2;  ///< the kernel holds the file of a direct request
@@ -130,6 +130,8 @@ struct Request {
 /// Takes one from the free list; null when there is no memory. Any thread, and signal handlers.
 Request* take_request() noexcept;
 void give_request(Request& request) noexcept;
+/// Another one for the same transfer, whose list is now the twin's; null when there is no memory.
+Request* take_twin(const Request& request) noexcept;
 /// A list with room for its starter only; null when there is no memory.
 Group* take_group() noexcept;
 /// Makes room for so many in all. False: no memory.

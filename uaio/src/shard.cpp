@@ -75,7 +75,7 @@ int Shard::start(Request& request, int fildes) noexcept {
   request.descriptor = &file;
   request.shard = this;
   if (!ensure_handle(file)) {
-    if (file.pending == 0 && !file.resting) files_->remove(file);
+    if (file.pending == 0) files_->remove(file);
     return EAGAIN;
   }
   request.number.store(++number_, std::memory_order_relaxed);
@@ -263,32 +263,35 @@ void Shard::completed(Operation& operation) {
   }
 }
 
+// The file is let go of first: a program that sees its request complete may close its descriptor, and
+// that is then the last one.
 void Shard::finish(Request& request, int error, ssize_t result) noexcept {
   Descriptor& descriptor = *request.descriptor;
-  const std::uint64_t number = request.number.load(std::memory_order_relaxed);
+  const bool is_file = descriptor.regular;
   Line* const line = line_of(request);
-  const bool was_at_work = line != nullptr && line->at_work == &request;
+  files_->unlink(request);
+  if (line != nullptr && line->at_work == &request) leave_line(*line);
+  if (descriptor.inode->held != nullptr || after_direct_ != nullptr) {
+    release_held(*descriptor.inode, request.number.load(std::memory_order_relaxed));
+  }
+  let_go(descriptor);
   auto* const tally = static_cast<Cancelled*>(request.tally);
   if (tally != nullptr) {
     --tally->pending;
-    if (!descriptor.regular) --tally->streams;
+    if (!is_file) --tally->streams;
     if (error == ECANCELED) ++tally->cancelled;
   }
-  // Published before it is unlinked: until then a cancel finds it.
   library_.publish(request, error, result);
-  files_->unlink(request);
   outstanding_.fetch_sub(1, std::memory_order_acq_rel);
   give_request(request);
   if (tally != nullptr && tally->streams == 0) answer(*tally);
-  if (was_at_work) leave_line(*line);
-  if (descriptor.inode->held != nullptr || after_direct_ != nullptr) {
-    release_held(*descriptor.inode, number);
-  }
-  if (descriptor.pending == 0 && !descriptor.resting) {
-    descriptor.resting = true;
-    descriptor.resting_next = idle_;
-    idle_ = &descriptor;
-  }
+}
+
+/// Unless there are others pending on it.
+void Shard::let_go(Descriptor& descriptor) noexcept {
+  if (descriptor.pending != 0 || !files_->may_close(descriptor)) return;
+  if (descriptor.handle != nullptr) proactor_->close_detached(*descriptor.handle);
+  files_->remove(descriptor);
 }
 
 // One that was started as `number` is complete: syncs that waited for nothing else may go.
@@ -323,20 +326,12 @@ void Shard::release_after_direct() noexcept {
   }
 }
 
-void Shard::release_idle() noexcept {
-  while (Descriptor* const descriptor = idle_) {
-    idle_ = descriptor->resting_next;
-    descriptor->resting = false;
-    if (descriptor->pending != 0 || !files_->may_close(*descriptor)) continue;
-    if (descriptor->handle != nullptr) proactor_->close_detached(*descriptor->handle);
-    files_->remove(*descriptor);
-  }
-}
-
 // -- cancelling -----------------------------------------------------------------------------------
 
 void Shard::ask_to_cancel(Cancelled& tally) noexcept {
   Request* chosen = nullptr;
+  // In order of starts, so that what waits to be started is found at the front of its list.
+  Request** end = &chosen;
   files_->for_each([&](Request& request) {
     if (request.fildes != tally.fildes) return;
     if (tally.block != nullptr && request.block != tally.block) return;
@@ -347,8 +342,9 @@ void Shard::ask_to_cancel(Cancelled& tally) noexcept {
       ++tally.pending;
       return;
     }
-    request.next = chosen;
-    chosen = &request;
+    request.next = nullptr;
+    *end = &request;
+    end = &request.next;
   });
   // An answer before the last of them was asked would come too early.
   ++tally.streams;
@@ -398,7 +394,6 @@ void Shard::after_fork_in_child() noexcept {
   for (RunQueue& row : run_) row = {};
   queued_ = in_flight_ = 0;
   after_direct_ = nullptr;
-  idle_ = nullptr;
   collecting_ = false;
   outstanding_.store(0, std::memory_order_relaxed);
   keeper_answer_.store(0, std::memory_order_relaxed);

@@ -100,7 +100,7 @@ class Shard {
   int send(void* pointer, unsigned kind, int fildes) noexcept;
   int post_as_caller(Request& request) noexcept;
   void cancel_as_caller(Cancelled& tally) noexcept;
-  bool open(bool keeper) noexcept;
+  int open(bool keeper) noexcept;
 
   // The keeper's.
   static void* keep(void* self);
@@ -112,6 +112,7 @@ class Shard {
   bool listen_by(Inlet& inlet, int native, baton::CompletionFunction function) noexcept;
   static void on_connection(baton::Operation& operation);
   static void on_mail(baton::Operation& operation);
+  void close_receiver(int receiver) noexcept;
   void take_message(std::uintptr_t word, int native) noexcept;
   void take_request_in(Request& request, int native) noexcept;
 
@@ -128,9 +129,9 @@ class Shard {
   void fill(Request& request) noexcept;
   static void completed(baton::Operation& operation);
   void finish(Request& request, int error, ssize_t result) noexcept;
+  void let_go(Descriptor& descriptor) noexcept;
   void release_held(Inode& inode, std::uint64_t number) noexcept;
   void release_after_direct() noexcept;
-  void release_idle() noexcept;
   void ask_to_cancel(Cancelled& tally) noexcept;
   void answer(Cancelled& tally) noexcept;
 
@@ -151,7 +152,6 @@ class Shard {
   RunQueue run_[priorities];
   std::uint32_t queued_ = 0;
   Request* after_direct_ = nullptr;  // syncs that wait for direct requests, by run_next
-  Descriptor* idle_ = nullptr;       // nothing pending: to be released when Baton has let go
   std::uint64_t number_ = 0;
   std::uint32_t in_flight_ = 0;
   bool collecting_ = false;

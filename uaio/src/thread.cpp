@@ -1,0 +1,42 @@
+// The C library takes the program's static thread-local data out of the stack of each thread: with
+// a megabyte of it, a thread that asks for less is refused (EINVAL), and one that asks for little
+// more overruns its stack. Only a function of the C library's own knows how much that is. Runtimes
+// of other languages look it up by this name, too.
+#include "thread.hpp"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include "futex.hpp"
+
+namespace uaio {
+namespace {
+
+std::size_t taken_stack = 0;
+
+}  // namespace
+
+void measure_stacks() noexcept {
+  using MinimumOf = std::size_t (*)(const pthread_attr_t*);
+  const auto minimum_of =
+      reinterpret_cast<MinimumOf>(::dlsym(RTLD_DEFAULT, "__pthread_get_minstack"));
+  if (minimum_of == nullptr) return;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  taken_stack = minimum_of(&attributes);
+  pthread_attr_destroy(&attributes);
+}
+
+bool start_thread(void* (*function)(void*), void* argument, std::size_t stack) noexcept {
+  const SignalsBlocked blocked;  // inherited
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, taken_stack + stack);
+  pthread_t thread{};
+  const int error = pthread_create(&thread, &attributes, function, argument);
+  pthread_attr_destroy(&attributes);
+  return error == 0;
+}
+
+}  // namespace uaio

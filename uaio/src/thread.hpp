@@ -1,0 +1,21 @@
+// Threads of the library's own.
+#pragma once
+
+#include <time.h>
+
+#include <cstddef>
+
+namespace uaio {
+
+/// So long a thread of the library's own has nothing to do before it ends. A process goes on while
+/// it has threads, and may not enter a user namespace; the system's library keeps its as long.
+inline constexpr timespec idle_time{1, 0};
+
+/// Before the first thread, outside signal handlers: asks how much of each stack is taken already.
+void measure_stacks() noexcept;
+
+/// A detached thread, in which no signal is delivered. `stack`: bytes for the function itself.
+/// False: no thread.
+bool start_thread(void* (*function)(void*), void* argument, std::size_t stack) noexcept;
+
+}  // namespace uaio
