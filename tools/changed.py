@@ -33,8 +33,9 @@ INTERFACE = ("core_test", "coro_test", "io_test", "values_test")
 SIMULATION = "sim.seeds"
 REACTOR = ("reactor", "demux")
 # Folders whose tests have their own names in ctest.
-OTHERS = {"uaio/": "^uaio/", "tests/uaio/": "^uaio/", "java/": "^java", "ace/": "^ace",
-          "tests/ace/": "^ace", "tools/": r"^(tools\.|repository|.*\.self$)",
+OTHERS = {"docs/": r"^(docs$|example/)", "uaio/": "^uaio/", "tests/uaio/": "^uaio/",
+          "java/": "^java", "ace/": "^ace", "tests/ace/": "^ace",
+          "tools/": r"^(tools\.|repository|.*\.self$)",
           "examples/": "^examples?/", "tests/model/": r"^model\.", "src/capi/": "_test$|capi",
           "include/baton.h": "_test$|capi", "tests/mutants/": r"^mutants\."}
 ALWAYS = r"^(layers|tidy)$"
