@@ -24,7 +24,7 @@ Dispatcher::Dispatcher(Ledger& ledger, Lane& lane, HandlerRunner& runner, Durati
       lane_(lane),
       runner_(runner),
       system_(ledger.system()),
-      clock_(system_, lane.clock, lane.counters.handler_ns_max, lane.counters.slow_handlers),
+      clock_(system_, lane.clock, lane.counters.handler_ns_max, nullptr),
       pace_(look) {}
 
 Dispatcher::~Dispatcher() { BATON_ASSERT(sleepers_ == nullptr && understudy_ == nullptr); }
@@ -390,6 +390,7 @@ bool Dispatcher::take_stuck_seats(Member& me) {
   });
   if (taken == 0) return false;
   lane_.counters.seats_taken.add(taken);
+  lane_.counters.slow_handlers.add();  // here, for it may never return
   pace_.was_stuck();
   return true;
 }

@@ -101,8 +101,8 @@ class Dispatcher {
   }
 
  private:
-  /// The member number under which a thread holds seats. A thread may be inside several proactors at
-  /// once (a handler that drives another one), so the numbers stand in a chain.
+  /// The member number under which a thread holds seats. A thread may be inside several proactors
+  /// at once (a handler that drives another one), so the numbers stand in a chain.
   struct Inside {
     const Dispatcher* dispatcher;
     std::uint32_t number;

@@ -27,8 +27,9 @@ class HandlerClock {
   /// Handlers that take longer are counted one by one.
   static constexpr std::uint64_t slow_ns = 1'000'000;
 
+  /// `slow`: null where somebody else counts them.
   HandlerClock(const os::System& system, CoarseClock& coarse, Counter& longest_ns,
-               Counter& slow) noexcept
+               Counter* slow) noexcept
       : system_(system), coarse_(coarse), longest_ns_(longest_ns), slow_(slow) {}
   HandlerClock(const HandlerClock&) = delete;
   HandlerClock& operator=(const HandlerClock&) = delete;
@@ -74,7 +75,7 @@ class HandlerClock {
   const os::System& system_;
   CoarseClock& coarse_;
   Counter& longest_ns_;
-  Counter& slow_;
+  Counter* const slow_;
   const bool has_ticks_ = system_.has_ticks;
   std::uint64_t fresh_ = 0;       // as many since the last look: the coarse clock is right
   std::uint64_t short_ = 0;       // as many for a batch: neither slow nor longer than another

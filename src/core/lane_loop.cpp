@@ -43,7 +43,7 @@ LaneLoop::LaneLoop(Ledger& ledger, Lane& lane, HandlerRunner& runner) noexcept
       runner_(runner),
       system_(ledger.system()),
       clock_(ledger.system(), lane.clock, lane.counters.handler_ns_max,
-             lane.counters.slow_handlers) {}
+             &lane.counters.slow_handlers) {}
 
 // -- leading --------------------------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ class Starter {
                         bool mailed) noexcept;
   void start_timer(Lane& lane, Operation& timer) noexcept;
   void post(Lane& lane, Operation& operation, Notify level) noexcept;
-  /// With the lane's lock held: what starts now is of this age, also where no thread is in the lane.
+  /// With the lane's lock held: what starts now is of this age, also if no thread is in the lane.
   void set_clock(Lane& lane) noexcept;
 
  private:

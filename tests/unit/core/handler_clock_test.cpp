@@ -43,7 +43,7 @@ class HandlerClockTest : public testing::TestWithParam<bool> {
   CoarseClock coarse_;
   Counter longest_;
   Counter slow_;
-  HandlerClock clock_{system_, coarse_, longest_, slow_};
+  HandlerClock clock_{system_, coarse_, longest_, &slow_};
 };
 
 TEST_P(HandlerClockTest, ASlowOneIsCountedAndToldInFull) {

@@ -1,6 +1,6 @@
 // One lane by itself: what lies in its mail when the handle that it is about has gone on, what is
-// asked of it late, and which requests are simple. An engine that answers as it is told; no threads, so
-// that every order of events is the test's.
+// asked of it late, and which requests are simple. An engine that answers as it is told; no
+// threads, so that every order of events is the test's.
 #include "core/lane_loop.hpp"
 
 #include <gtest/gtest.h>
