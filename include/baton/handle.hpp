@@ -109,8 +109,11 @@ class Handle {
 
   // What other threads ask of the lane (src/core/lane.hpp), in per_thread mode; besides, returned_
   // counts the handlers that other lanes have run for it.
-  std::atomic<std::uint64_t> asked_{0};  // a generation, and below it what is asked of it
-  Handle* asked_next_ = nullptr;         // the lane's list of those with something asked
+  std::atomic<std::uint64_t> asked_{std::uint64_t{1} << 32};  // of the first: core/asked_word.hpp
+  // The lane's list of those with something asked, and the newest number; the list's mutex.
+  std::uint64_t asked_number_ = 0;
+  Handle* asked_next_ = nullptr;
+  Handle* asked_previous_ = nullptr;
   friend class OperationAccess;
 };
 

@@ -226,7 +226,9 @@ class OperationAccess {
   static void*& record(Handle& handle) noexcept { return handle.record_; }
   static std::atomic<std::uint64_t>& asked(Handle& handle) noexcept { return handle.asked_; }
   static std::atomic<std::uint32_t>& returned(Handle& handle) noexcept { return handle.returned_; }
+  static std::uint64_t& asked_number(Handle& handle) noexcept { return handle.asked_number_; }
   static Handle*& asked_next(Handle& handle) noexcept { return handle.asked_next_; }
+  static Handle*& asked_previous(Handle& handle) noexcept { return handle.asked_previous_; }
   static void set_close_may_block(Handle& handle, bool may_block) noexcept {
     // relaxed: a close that is to know of it is started by a thread that does.
     handle.close_may_block_.store(may_block, std::memory_order_relaxed);

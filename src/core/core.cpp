@@ -685,11 +685,7 @@ void Proactor::Core::brought_back(Operation& operation) noexcept {
 
 void Proactor::Core::returned_elsewhere(Handle& handle) noexcept {
   Access::returned(handle).fetch_add(1, std::memory_order_release);
-  asked_elsewhere(handle, {handle.generation(), LaneRequests::handler_returned});
-}
-
-void Proactor::Core::asked_elsewhere(Handle& handle, LaneRequests::Asked asked) noexcept {
-  loops_[Access::lane(handle)]->ask(handle, asked);
+  loops_[Access::lane(handle)]->ask(handle, {handle.generation(), LaneRequests::handler_returned});
 }
 
 // What a dedicated processor finished goes to the lanes where it is at home. Called with the mutex

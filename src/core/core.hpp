@@ -97,7 +97,6 @@ class Proactor::Core final : public HandlerRunner {
   void requeue(Lane& lane, Operation& operation) noexcept override;
   void brought_back(Operation& operation) noexcept override;
   void returned_elsewhere(Handle& handle) noexcept override;
-  void asked_elsewhere(Handle& handle, LaneRequests::Asked asked) noexcept override;
 
   [[nodiscard]] std::error_code check(const Operation& operation) const noexcept;
   std::error_code start_on_handle(Operation& operation) noexcept;

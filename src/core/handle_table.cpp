@@ -2,6 +2,7 @@
 #include "core/handle_table.hpp"
 
 #include "base/assert.hpp"
+#include "core/asked_word.hpp"
 
 namespace baton {
 
@@ -21,6 +22,8 @@ Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ow
   }
   handle->native_ = native;
   handle->generation_.fetch_add(1, std::memory_order_relaxed);
+  BATON_ASSERT(handle->asked_.load(std::memory_order_relaxed) ==
+               AskedWord::of(handle->generation()));
   handle->kind_.store(kind, std::memory_order_relaxed);
   handle->ownership_ = ownership;
   handle->nonblocking_ = nonblocking;
@@ -47,6 +50,15 @@ Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ow
 }
 
 void HandleTable::release(Handle& handle) noexcept {
+  std::uint64_t asked = handle.asked_.load(std::memory_order_relaxed);
+  std::uint64_t then = 0;
+  do {
+    then = (asked & AskedWord::linked) != 0 ? asked | AskedWord::let_go
+                                            : AskedWord::of(AskedWord::generation(asked) + 1);
+    // release: whoever unlinks the record comes here with what was written to it before.
+  } while (!handle.asked_.compare_exchange_weak(asked, then, std::memory_order_release,
+                                                std::memory_order_relaxed));
+  if ((then & AskedWord::let_go) != 0) return;
   const os::LockGuard lock{mutex_, system_};
   BATON_ASSERT(handle.pending_ == 0 && handle.operations_ == nullptr);
   handle.phase_.store(Handle::Phase::free, std::memory_order_release);

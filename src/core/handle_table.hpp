@@ -47,7 +47,8 @@ class HandleTable {
   Handle* allocate(NativeHandle native, HandleKind kind, Ownership ownership, bool nonblocking,
                    std::uint16_t lane, std::uint16_t processor = Handle::any_processor,
                    OpenFacts facts = {}) noexcept;
-  /// The index becomes free for another; the generation tells them apart. Any thread.
+  /// The index becomes free for another; the generation tells them apart. Any thread. A record that
+  /// is in a lane's list of requests stays there, and the lane releases it when it has unlinked it.
   void release(Handle& handle) noexcept;
 
   /// Calls visit(Handle&) for each that is open or closing. REQUIRES: their lanes are quiet, or the

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bitset>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <system_error>
@@ -15,6 +17,7 @@
 
 #include "baton/operation_queue.hpp"
 #include "core/access.hpp"
+#include "core/asked_word.hpp"
 #include "core/coarse_clock.hpp"
 #include "core/counter.hpp"
 #include "core/mailbox.hpp"
@@ -51,62 +54,67 @@ struct OperationLinks {
 };
 using Mailbox = BasicMailbox<Operation, OperationLinks>;
 
-/// What other threads ask of a lane besides starting. Asking needs no memory: what concerns a
-/// handle is written into its record, which is linked into the lane's list, and an operation to be
-/// cancelled is marked; only a question about what is pending brings memory of its own.
+/// What other threads ask of a lane besides starting. Asking needs no memory: a request about a
+/// handle is noted in the handle's record, which is linked into the lane's list; an operation to be
+/// cancelled is marked; and only a question about what is pending brings memory of its own.
 ///
-/// A word of a handle names the generation that is meant: with the record in use for another
-/// handle, perhaps at home in another lane, what was asked before is void. The link may then still
-/// be in the first lane's list, which passes on what it finds there.
+/// Requests and mail come by two ways, and numbers keep them in order. Each request takes the next
+/// number. Mail carries the newest number at the time of its start. A thread's mail therefore has a
+/// smaller number than each later request of that thread, and at least the number of each earlier
+/// one. The lane's thread serves the requests up to the number of a piece of mail before it takes
+/// that piece (LaneLoop::open_mailbox).
+///
+/// A request that is made again before it was served is served once, by its newer number. No cancel
+/// is lost by that: the newer one ends all that the older one would have ended.
 class LaneRequests {
  public:
+  using Number = std::uint64_t;
+  /// No request has it.
+  static constexpr Number none = ~Number{0};
+
   /// For the lane as a whole.
-  enum Wish : std::uint32_t {
-    cancel_all = 1U << 0,
-    cancel_accepts = 1U << 1,
-    cancel_timers = 1U << 2  ///< those that are marked
+  enum Wish : std::uint8_t {
+    cancel_all,
+    cancel_accepts,
+    cancel_timers,  ///< those that are marked
+    answer          ///< inquiries
   };
+  static constexpr std::size_t wish_count = 4;
   /// For one handle.
-  enum OfHandle : std::uint32_t {
-    linked = 1U << 0,  ///< the record is in a list
-    cancel = 1U << 1,
-    cancel_marked = 1U << 2,  ///< operations that are marked
-    close_detached = 1U << 3,
-    handler_returned = 1U << 4  ///< as often as Handle::returned_ says
-  };
+  using enum AskedWord::OfHandle;
   struct Asked {
     std::uint32_t generation;
-    std::uint32_t what;
+    std::uint32_t what;  ///< without linked and let_go
+  };
+  /// What is due, and is not asked any more.
+  struct Due {
+    std::bitset<wish_count> wishes;
+    Handle* handle = nullptr;
+    std::uint32_t what = 0;  ///< of the handle
+    std::vector<std::shared_ptr<PendingInquiry>> inquiries;
   };
 
-  void ask(Wish wish) noexcept {
-    wishes_.fetch_or(wish, std::memory_order_release);
-    any_.store(true, std::memory_order_seq_cst);
+  void ask(Wish wish, const os::System& system) noexcept {
+    const os::LockGuard lock{mutex_, system};
+    wished_[wish] = next_number();
+    tell_oldest();
   }
-  /// REQUIRES: `what` without linked.
-  void ask(Handle& handle, Asked asked) noexcept {
+  /// Does nothing when the generation is over: with the handle goes all that could be asked of it.
+  void ask(Handle& handle, Asked asked, const os::System& system) noexcept {
+    const os::LockGuard lock{mutex_, system};
     std::atomic<std::uint64_t>& word = OperationAccess::asked(handle);
     std::uint64_t seen = word.load(std::memory_order_relaxed);
-    std::uint64_t wanted = 0;
     do {
-      if (generation_of(seen) == asked.generation) {
-        wanted = seen | asked.what | linked;
-      } else if (handle.generation() == asked.generation) {
-        wanted = std::uint64_t{asked.generation} << 32 | (seen & linked) | asked.what | linked;
-      } else {
-        return;  // the handle is gone, and with it all that could be asked of it
-      }
-      // seq_cst: what was mailed before is found by whoever takes this.
-    } while (!word.compare_exchange_weak(seen, wanted, std::memory_order_seq_cst,
-                                         std::memory_order_relaxed));
-    // Whoever has linked it sees to the rest: the taker unlinks and reads in one step.
-    if ((seen & linked) != 0) return;
-    Handle* head = handles_.load(std::memory_order_relaxed);
-    do {
-      OperationAccess::asked_next(handle) = head;
-    } while (!handles_.compare_exchange_weak(head, &handle, std::memory_order_release,
-                                             std::memory_order_relaxed));
-    any_.store(true, std::memory_order_seq_cst);
+      if (AskedWord::generation(seen) != asked.generation || (seen & let_go) != 0) return;
+      // relaxed: the mutex orders all but HandleTable::release, which reads nothing else of ours.
+    } while (
+        !word.compare_exchange_weak(seen, seen | linked | asked.what, std::memory_order_relaxed));
+    if ((seen & linked) != 0) {
+      if (!is_ordered(asked.what) || (seen & close_detached) != 0) return;
+      unlink(handle);
+    }
+    append(handle);
+    tell_oldest();
   }
   /// False when there is no memory for it.
   bool ask(std::shared_ptr<PendingInquiry> inquiry, const os::System& system) noexcept {
@@ -116,45 +124,83 @@ class LaneRequests {
     } catch (const std::bad_alloc&) {
       return false;
     }
-    any_.store(true, std::memory_order_seq_cst);
+    wished_[answer] = next_number();
+    tell_oldest();
     return true;
   }
 
-  /// There may be something.
-  [[nodiscard]] bool any() const noexcept { return any_.load(std::memory_order_seq_cst); }
+  /// Any thread: the number of the newest request. acquire: with what its asker has mailed before.
+  [[nodiscard]] Number newest() const noexcept { return newest_.load(std::memory_order_acquire); }
+  /// Any thread: the number of the oldest request that is not taken yet, or none.
+  [[nodiscard]] Number oldest() const noexcept { return oldest_.load(std::memory_order_seq_cst); }
+  /// There is something.
+  [[nodiscard]] bool any() const noexcept { return oldest() != none; }
 
-  // For the owner: after begin(), everything is taken.
-
-  void begin() noexcept { any_.store(false, std::memory_order_seq_cst); }
-  [[nodiscard]] std::uint32_t take_wishes() noexcept {
-    return wishes_.exchange(0, std::memory_order_acquire);
-  }
-  /// The first of the handles with something asked; others follow by asked_next, which is to be
-  /// read before take_of.
-  [[nodiscard]] Handle* take_handles() noexcept {
-    return handles_.exchange(nullptr, std::memory_order_acquire);
-  }
-  /// Unlinks the handle. The generation that is meant may be over.
-  static Asked take_of(Handle& handle) noexcept {
-    const std::uint64_t word =
-        OperationAccess::asked(handle).exchange(0, std::memory_order_seq_cst);
-    return {generation_of(word), static_cast<std::uint32_t>(word) & ~std::uint32_t{linked}};
-  }
-  [[nodiscard]] std::vector<std::shared_ptr<PendingInquiry>> take_inquiries(
-      const os::System& system) noexcept {
+  /// For the owner: of the requests up to this number the wishes, and one handle. To be called
+  /// again while oldest() tells of more. Inquiries come last, behind what was asked before them.
+  [[nodiscard]] Due take(Number until, const os::System& system) noexcept {
     const os::LockGuard lock{mutex_, system};
-    return std::exchange(inquiries_, {});
+    Due due;
+    for (const Wish wish : {cancel_all, cancel_accepts, cancel_timers}) take(wish, until, due);
+    if (is_due(first_, until)) {
+      due.handle = first_;
+      unlink(*first_);
+      // acq_rel: with what was written before let_go, which is released next.
+      due.what =
+          AskedWord::what(OperationAccess::asked(*due.handle)
+                              .fetch_and(~std::uint64_t{0xffff'ffff}, std::memory_order_acq_rel));
+    }
+    if (!is_due(first_, until)) take(answer, until, due);
+    if (due.wishes[answer]) due.inquiries = std::exchange(inquiries_, {});
+    tell_oldest();
+    return due;
   }
 
  private:
-  static std::uint32_t generation_of(std::uint64_t word) noexcept {
-    return static_cast<std::uint32_t>(word >> 32);
+  /// These end what was started before, and leave what is started after. The others name what they
+  /// are about.
+  static bool is_ordered(std::uint32_t what) noexcept {
+    return (what & (cancel | close_detached)) != 0;
+  }
+  static bool is_due(Handle* handle, Number until) noexcept {
+    return handle != nullptr && OperationAccess::asked_number(*handle) <= until;
+  }
+  void take(Wish wish, Number until, Due& due) noexcept BATON_REQUIRES(mutex_) {
+    if (wished_[wish] > until) return;
+    wished_[wish] = none;
+    due.wishes.set(wish);
+  }
+  Number next_number() noexcept BATON_REQUIRES(mutex_) {
+    const Number number = newest_.load(std::memory_order_relaxed) + 1;
+    newest_.store(number, std::memory_order_release);  // see newest()
+    return number;
+  }
+  void append(Handle& handle) noexcept BATON_REQUIRES(mutex_) {
+    OperationAccess::asked_number(handle) = next_number();
+    OperationAccess::asked_previous(handle) = last_;
+    OperationAccess::asked_next(handle) = nullptr;
+    (last_ != nullptr ? OperationAccess::asked_next(*last_) : first_) = &handle;
+    last_ = &handle;
+  }
+  void unlink(Handle& handle) noexcept BATON_REQUIRES(mutex_) {
+    Handle* const next = OperationAccess::asked_next(handle);
+    Handle* const previous = OperationAccess::asked_previous(handle);
+    (previous != nullptr ? OperationAccess::asked_next(*previous) : first_) = next;
+    (next != nullptr ? OperationAccess::asked_previous(*next) : last_) = previous;
+  }
+  // seq_cst: ordered before the reading of the owner's sleep word that follows (SleepWord::notify).
+  void tell_oldest() noexcept BATON_REQUIRES(mutex_) {
+    const Number wished = *std::min_element(std::begin(wished_), std::end(wished_));
+    const Number of_handles = first_ != nullptr ? OperationAccess::asked_number(*first_) : none;
+    oldest_.store(std::min(wished, of_handles), std::memory_order_seq_cst);
   }
 
-  std::atomic<bool> any_{false};
-  std::atomic<std::uint32_t> wishes_{0};
-  std::atomic<Handle*> handles_{nullptr};
+  std::atomic<Number> newest_{0};
+  std::atomic<Number> oldest_{none};
   os::Mutex mutex_;
+  Number wished_[wish_count] BATON_GUARDED_BY(mutex_) = {none, none, none, none};
+  Handle* first_ BATON_GUARDED_BY(mutex_) = nullptr;  // of those with something asked, by number
+  Handle* last_ BATON_GUARDED_BY(mutex_) = nullptr;
   std::vector<std::shared_ptr<PendingInquiry>> inquiries_ BATON_GUARDED_BY(mutex_);
 };
 

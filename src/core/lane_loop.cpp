@@ -19,9 +19,11 @@ using Access = OperationAccess;
 
 namespace {
 
-// The generation of the handle that a mailed operation was started on: its record may serve another
-// handle before the mail is read. The engine's private state is free until submit.
+// Of a mailed operation: the newest request when it was started (LaneRequests), and the generation
+// of its handle, whose record may serve another handle before the mail is read. The engine's
+// private state is free until submit.
 struct MailedState {
+  LaneRequests::Number newest;
   std::uint32_t generation;
 };
 
@@ -424,9 +426,9 @@ std::size_t LaneLoop::reap_all(Deadline deadline) noexcept {
 // -- mail -----------------------------------------------------------------------------------------
 
 void LaneLoop::mail(Operation& operation) noexcept {
-  if (operation.handle() != nullptr) {
-    operation.engine_state<MailedState>().generation = operation.handle()->generation();
-  }
+  const Handle* const handle = operation.handle();
+  operation.engine_state<MailedState>() = {lane_.requests.newest(),
+                                           handle != nullptr ? handle->generation() : 0};
   lane_.mailed.fetch_add(1, std::memory_order_relaxed);
   const bool first = lane_.mailbox.push(operation);
   call_attention();
@@ -440,13 +442,13 @@ void LaneLoop::mail_back(Operation& operation) noexcept {
 }
 
 void LaneLoop::ask(LaneRequests::Wish wish) noexcept {
-  lane_.requests.ask(wish);
+  lane_.requests.ask(wish, system_);
   call_attention();
   wake_or_find_leader();
 }
 
 void LaneLoop::ask(Handle& handle, LaneRequests::Asked asked) noexcept {
-  lane_.requests.ask(handle, asked);
+  lane_.requests.ask(handle, asked, system_);
   call_attention();
   wake_or_find_leader();
 }
@@ -496,12 +498,15 @@ void LaneLoop::look_at_mail() noexcept {
   lane_.attention.exchange(false, std::memory_order_seq_cst);
   if (ledger_.refusing.load(std::memory_order_seq_cst) != Refusing::nothing) call_attention();
   if (!lane_.returned.empty()) take_returned();
-  if (!lane_.mailbox.empty()) open_mailbox();
-  if (lane_.requests.any()) take_requests();
+  if (!lane_.mailbox.empty() || lane_.requests.any()) open_mailbox();
 }
 
+// In order: what was asked before the start of an operation is served before it, and the rest when
+// what was mailed before it is started. The number is read first: what its asker has mailed before
+// is in this mail or was in an earlier one. (Later requests are for the next look.)
 void LaneLoop::open_mailbox() noexcept {
-  Operation* operation = lane_.mailbox.take_all();
+  const LaneRequests::Number newest = lane_.requests.newest();
+  Operation* operation = lane_.mailbox.empty() ? nullptr : lane_.mailbox.take_all();
   std::uint32_t count = 0;
   bool clock_is_set = false;  // this lane may have slept for hours
   while (operation != nullptr) {
@@ -511,11 +516,13 @@ void LaneLoop::open_mailbox() noexcept {
       lane_.clock.set(system_.monotonic_coarse_ns());
       clock_is_set = true;
     }
+    serve_requests(operation->engine_state<MailedState>().newest);
     start_mailed(*operation);
     operation = next;
     ++count;
   }
   lane_.mailed.fetch_sub(count, std::memory_order_relaxed);
+  serve_requests(newest);
 }
 
 void LaneLoop::take_returned() noexcept {
@@ -560,53 +567,42 @@ void LaneLoop::start_mailed(Operation& operation) noexcept {
   Processor* processor = ledger_.route(lane_, operation.kind(), handle);
   if (const auto error = lane_.starter->start(lane_, *processor, operation, true)) {
     ledger_.refuse_mailed(lane_, operation, error);
-  }
-}
-
-void LaneLoop::take_requests() noexcept {
-  lane_.requests.begin();
-  serve(lane_.requests.take_wishes());
-  for (Handle* handle = lane_.requests.take_handles(); handle != nullptr;) {
-    Handle* next = Access::asked_next(*handle);  // once it is unlinked, others may link it again
-    serve(*handle);
-    handle = next;
-  }
-  for (const auto& inquiry : lane_.requests.take_inquiries(system_)) {
-    inquiry->answer(ledger_, lane_);
-  }
-}
-
-// What requests are about was mailed before they were made, perhaps after the mailbox was opened.
-// So it is opened once more whenever some have been taken.
-void LaneLoop::serve(std::uint32_t wishes) noexcept {
-  if (!lane_.mailbox.empty()) open_mailbox();
-  if ((wishes & LaneRequests::cancel_all) != 0) ledger_.cancel_all(lane_);
-  if ((wishes & LaneRequests::cancel_accepts) != 0) ledger_.cancel_accepts(lane_);
-  if ((wishes & LaneRequests::cancel_timers) == 0) return;
-  const auto wanted = [](const Operation& timer) {
-    return timer.kind() == OperationKind::timer && Access::cancel_wanted(timer);
-  };
-  while (Operation* timer = lane_.timers.find(wanted)) ledger_.cancel(lane_, *timer);
-}
-
-void LaneLoop::serve(Handle& handle) noexcept {
-  const LaneRequests::Asked asked = LaneRequests::take_of(handle);
-  if (asked.generation != handle.generation()) return;
-  if (Access::lane(handle) != lane_.index) {
-    // The record was ours when it was linked, and serves another handle since.
-    runner_.asked_elsewhere(handle, asked);
     return;
   }
-  if (!lane_.mailbox.empty()) open_mailbox();
-  if ((asked.what & LaneRequests::handler_returned) != 0) {
+  // Its request may have been served already, for a mark needs no order.
+  if (Access::cancel_wanted(operation)) ledger_.cancel(lane_, operation);
+}
+
+void LaneLoop::serve_requests(LaneRequests::Number until) noexcept {
+  while (lane_.requests.oldest() <= until) serve(lane_.requests.take(until, system_));
+}
+
+void LaneLoop::serve(const LaneRequests::Due& due) noexcept {
+  if (due.wishes[LaneRequests::cancel_all]) ledger_.cancel_all(lane_);
+  if (due.wishes[LaneRequests::cancel_accepts]) ledger_.cancel_accepts(lane_);
+  if (due.wishes[LaneRequests::cancel_timers]) {
+    const auto wanted = [](const Operation& timer) {
+      return timer.kind() == OperationKind::timer && Access::cancel_wanted(timer);
+    };
+    while (Operation* timer = lane_.timers.find(wanted)) ledger_.cancel(lane_, *timer);
+  }
+  if (due.handle != nullptr) serve(*due.handle, due.what);
+  for (const auto& inquiry : due.inquiries) inquiry->answer(ledger_, lane_);
+}
+
+void LaneLoop::serve(Handle& handle, std::uint32_t what) noexcept {
+  if ((what & LaneRequests::let_go) != 0) {
+    ledger_.handles.release(handle);
+    return;
+  }
+  BATON_ASSERT(Access::lane(handle) == lane_.index);
+  if ((what & LaneRequests::handler_returned) != 0) {
     std::uint32_t count = Access::returned(handle).exchange(0, std::memory_order_acquire);
     for (; count > 0; --count) ledger_.handler_returned(lane_, &handle);
   }
-  if ((asked.what & LaneRequests::cancel_marked) != 0) cancel_marked(handle);
-  if ((asked.what & LaneRequests::cancel) != 0) ledger_.cancel(lane_, handle);
-  if ((asked.what & LaneRequests::close_detached) != 0) {
-    ledger_.begin_close(lane_, handle, nullptr);
-  }
+  if ((what & LaneRequests::cancel_marked) != 0) cancel_marked(handle);
+  if ((what & LaneRequests::cancel) != 0) ledger_.cancel(lane_, handle);
+  if ((what & LaneRequests::close_detached) != 0) ledger_.begin_close(lane_, handle, nullptr);
 }
 
 void LaneLoop::cancel_marked(Handle& handle) noexcept {

@@ -249,9 +249,10 @@ class LaneLoop {
   void start_what_is_deferred() noexcept;
   void open_mailbox() noexcept;
   void take_returned() noexcept;
-  void take_requests() noexcept;
-  void serve(std::uint32_t wishes) noexcept;
-  void serve(Handle& handle) noexcept;
+  /// The requests up to this number.
+  void serve_requests(LaneRequests::Number until) noexcept;
+  void serve(const LaneRequests::Due& due) noexcept;
+  void serve(Handle& handle, std::uint32_t what) noexcept;
   void cancel_marked(Handle& handle) noexcept;
   void start_mailed(Operation& operation) noexcept;
   [[nodiscard]] bool quiet() const noexcept;

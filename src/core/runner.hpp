@@ -60,8 +60,6 @@ class HandlerRunner {
   virtual void lane_is_quiet(Lane& lane) noexcept = 0;
   /// Something was left in a lane that nobody leads.
   virtual void lane_needs_leader() noexcept = 0;
-  /// Something was asked of a handle in a lane that it is not at home in any more.
-  virtual void asked_elsewhere(Handle& handle, LaneRequests::Asked asked) noexcept = 0;
 
  protected:
   /// Queues an operation again, behind what is queued.

@@ -207,7 +207,8 @@ void Starter::start_timer(Lane& lane, Operation& timer) noexcept {
   const os::LockGuard lock{ledger_.mutex(), system_, shared()};
   set_clock(lane);
   ledger_.start_timer(lane, timer);
-  if (timer.cancel_asked() || ledger_.drain_is_over()) ledger_.cancel(lane, timer);
+  // One that came by mail may have been cancelled there.
+  if (Access::cancel_wanted(timer) || ledger_.drain_is_over()) ledger_.cancel(lane, timer);
   if (shared()) dispatcher_->timer_added(deadline);
 }
 

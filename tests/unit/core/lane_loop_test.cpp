@@ -36,12 +36,10 @@ class Runner final : public HandlerRunner {
   void brought_back(Operation&) noexcept override { ++requeued; }
   void lane_is_quiet(Lane&) noexcept override { ++quiet; }
   void lane_needs_leader() noexcept override { ++leaderless; }
-  void asked_elsewhere(Handle&, LaneRequests::Asked) noexcept override { ++elsewhere; }
   void returned_elsewhere(Handle&) noexcept override { ++returned; }
   int requeued = 0;
   int quiet = 0;
   int leaderless = 0;
-  int elsewhere = 0;
   int returned = 0;
 };
 
@@ -202,7 +200,7 @@ TEST_F(LaneLoopTest, a_mailed_timer_that_is_not_wanted_any_more_ends_at_once) {
     timer->set_deadline(Deadline::never());
   }
   Access::activate(one_, State::started);
-  Access::ask_cancel(one_);
+  Access::want_cancel(one_, one_.activation());
   loop_->mail(one_);
   EXPECT_EQ(turn(), 1U);
   EXPECT_EQ(one_.error(), std::errc::operation_canceled);
@@ -216,29 +214,77 @@ TEST_F(LaneLoopTest, a_mailed_timer_that_is_not_wanted_any_more_ends_at_once) {
 
 // -- requests -------------------------------------------------------------------------------------
 
+// Its record stays out of use until the lane has unlinked it.
 TEST_F(LaneLoopTest, what_is_asked_of_a_handle_that_has_gone_is_void) {
   open();
   Handle& socket = handle();
-  loop_->ask(socket, {socket.generation(), LaneRequests::close_detached});
   const std::uint32_t before = socket.generation();
-  replace(socket);
-  turn();
-  EXPECT_EQ(Access::phase(socket), Access::Phase::open);
-  // And whoever asks later asks nobody.
   loop_->ask(socket, {before, LaneRequests::close_detached});
+  Access::set_phase(socket, Access::Phase::closed);
+  ledger_->handles.release(socket);
+  EXPECT_EQ(ledger_->handles.count(), 1U);
+  EXPECT_NE(&handle(), &socket);
+  // Meanwhile nobody asks it anything more.
+  loop_->ask(socket, {before, LaneRequests::handler_returned});
   turn();
-  EXPECT_EQ(Access::phase(socket), Access::Phase::open);
+  EXPECT_EQ(ledger_->handles.count(), 1U);
+  Handle& fresh = handle(Ownership::borrowed, other_lane);
+  EXPECT_EQ(&fresh, &socket);
+  loop_->ask(fresh, {before, LaneRequests::close_detached});
+  EXPECT_FALSE(lane_.requests.any());
+  EXPECT_EQ(Access::phase(fresh), Access::Phase::open);
 }
 
-TEST_F(LaneLoopTest, what_is_asked_of_a_record_that_has_moved_is_passed_on) {
+// In the order of their calls, mail and requests.
+TEST_F(LaneLoopTest, a_close_ends_what_was_mailed_before_it_and_refuses_what_comes_after) {
   open();
   Handle& socket = handle();
+  prepare_read(one_, socket);
+  mail(one_);
+  loop_->ask(socket, {socket.generation(), LaneRequests::close_detached});
+  // It is the last thing of all, whatever is asked of the handle then.
   loop_->ask(socket, {socket.generation(), LaneRequests::cancel});
-  replace(socket, other_lane);
-  // Another thread asks the new handle; the record is linked in this lane's list still.
+  prepare_read(two_, socket);
+  mail(two_);
+  engine().cancel_answer = CancelAnswer::completed;
+  while (turn() > 0) {
+  }
+  EXPECT_EQ(engine().submitted, 1);
+  EXPECT_EQ(one_.error(), std::errc::operation_canceled);
+  EXPECT_EQ(two_.error(), errc::handle_closed);
+}
+
+TEST_F(LaneLoopTest, a_cancel_that_is_asked_again_keeps_the_place_of_what_has_none) {
+  open();
+  engine().cancel_answer = CancelAnswer::completed;
+  Handle& socket = handle();
+  prepare_read(one_, socket);
+  mail(one_);
   loop_->ask(socket, {socket.generation(), LaneRequests::cancel});
-  turn();
-  EXPECT_EQ(runner_->elsewhere, 1);
+  prepare_read(two_, socket);
+  mail(two_);
+  // Of a read that is over: the cancel of the handle does not come later for it.
+  loop_->ask(socket, {socket.generation(), LaneRequests::cancel_marked});
+  EXPECT_EQ(turn(), 1U);
+  EXPECT_EQ(one_.error(), std::errc::operation_canceled);
+  EXPECT_TRUE(two_.is_pending());
+  loop_->ask(LaneRequests::cancel_all);
+  EXPECT_EQ(turn(), 1U);
+}
+
+TEST_F(LaneLoopTest, an_operation_that_was_marked_in_the_mail_ends_when_it_is_started) {
+  open();
+  engine().cancel_answer = CancelAnswer::completed;
+  Handle& socket = handle();
+  prepare_read(one_, socket);
+  // The request goes where an older one of its handle stands: before the mail.
+  loop_->ask(socket, {socket.generation(), LaneRequests::cancel});
+  mail(one_);
+  Access::want_cancel(one_, one_.activation());
+  loop_->ask(socket, {socket.generation(), LaneRequests::cancel_marked});
+  EXPECT_EQ(turn(), 1U);
+  EXPECT_EQ(engine().submitted, 1);
+  EXPECT_EQ(one_.error(), std::errc::operation_canceled);
 }
 
 TEST_F(LaneLoopTest, handlers_that_other_lanes_have_run_are_counted_here) {
