@@ -25,7 +25,7 @@ constexpr std::int64_t nap_ns = 10'000'000;
 // Where the number does not name a ring any more, the program has closed it.
 bool is_closed(int error) noexcept { return error == EBADF || error == EOPNOTSUPP; }
 
-// The kernel has closed its end of the witness. POLLNVAL would only say that the program closed ours.
+// The kernel has closed its end of the witness. POLLNVAL says that the program has closed ours.
 bool has_hung_up(int seen) noexcept { return seen > 0 && (seen & (POLLIN | POLLHUP)) != 0; }
 
 // For a process that may not poll. No call but the one that locks use.
