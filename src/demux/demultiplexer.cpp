@@ -380,7 +380,7 @@ void Demultiplexer::forget_readiness(std::uint32_t index, Interest interest) noe
 // the change, it was taken earlier under the strategy's own lock, which orders the store before
 // this load. seq_cst for strategies that do without a lock.
 void Demultiplexer::set_changed() noexcept {
-  if (fixed_set_ && waiting_.load(std::memory_order_seq_cst)) interrupter_->interrupt();
+  if (fixed_set_ && waiting_.load(std::memory_order_seq_cst)) interrupt();
 }
 
 // -- waiting --------------------------------------------------------------------------------------
@@ -500,12 +500,15 @@ Interest Demultiplexer::disarm(Descriptor& descriptor, const Report& report) noe
 // -- the rest -------------------------------------------------------------------------------------
 
 NativeHandle Demultiplexer::descriptor() const noexcept {
-  return interrupter_->descriptor() != invalid_handle ? strategy_->descriptor() : invalid_handle;
+  const bool by_descriptor =
+      interrupter_ != nullptr && interrupter_->descriptor() != invalid_handle;
+  return by_descriptor ? strategy_->descriptor() : invalid_handle;
 }
 
 void Demultiplexer::after_fork_in_child() noexcept {
   strategy_->after_fork_in_child();
-  // The interrupter's descriptors are closed by its destructor; to the parent's that means nothing.
+  // It closes its descriptors; to the parent's that means nothing.
+  interrupter_.reset();
 }
 
 }  // namespace baton::demux

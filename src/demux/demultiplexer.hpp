@@ -145,7 +145,9 @@ class Demultiplexer {
     }
     return interrupted;
   }
-  void interrupt() noexcept { interrupter_->interrupt(); }
+  void interrupt() noexcept {
+    if (BATON_LIKELY(interrupter_ != nullptr)) interrupter_->interrupt();
+  }
 
   /// Readable when wait would not block, interrupts included; invalid_handle if there is no such
   /// thing.

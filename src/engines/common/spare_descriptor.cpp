@@ -12,6 +12,11 @@ SpareDescriptor::~SpareDescriptor() {
   if (spare_ >= 0) static_cast<void>(system_.close(spare_));
 }
 
+void SpareDescriptor::abandon() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+  if (spare_ >= 0) static_cast<void>(system_.close(spare_));
+  spare_ = -1;
+}
+
 void SpareDescriptor::open_first() noexcept {
   os::LockGuard guard{mutex_, system_, concurrent_};
   if (prepared_.exchange(true, std::memory_order_relaxed)) return;

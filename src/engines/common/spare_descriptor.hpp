@@ -25,6 +25,8 @@ class SpareDescriptor {
   }
   /// Accepts one connection that waits, if one does, and closes it. Never blocks.
   void turn_one_away(const Handle& listener) noexcept;
+  /// In the child after fork: closes it, without a lock.
+  void abandon() noexcept;
 
  private:
   void open_first() noexcept;

@@ -129,6 +129,7 @@ EngineCounters EmulatedEngine::counters() const noexcept {
 
 void EmulatedEngine::after_fork_in_child() noexcept {
   demux_->after_fork_in_child();
+  performer_.abandon();
   workers_.abandon();
 }
 

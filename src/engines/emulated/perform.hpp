@@ -46,6 +46,8 @@ class Performer {
 
   /// Before each accept.
   void prepare_spare() noexcept { spare_.prepare(); }
+  /// In the child after fork.
+  void abandon() noexcept { spare_.abandon(); }
 
   // -- files, and what workers do (work.cpp) -----------------------------------------------------
 

@@ -141,6 +141,7 @@ void IoUringEngine::after_fork_in_child() noexcept BATON_NO_THREAD_SAFETY_ANALYS
   message_target_.store(-1, std::memory_order_relaxed);
   system_.close(event_);
   event_ = -1;
+  spare_.abandon();
   in_flight_ = 0;
 }
 

@@ -25,6 +25,9 @@ constexpr std::int64_t nap_ns = 10'000'000;
 // Where the number does not name a ring any more, the program has closed it.
 bool is_closed(int error) noexcept { return error == EBADF || error == EOPNOTSUPP; }
 
+// The kernel has closed its end of the witness. POLLNVAL says that the program has closed ours.
+bool has_hung_up(int seen) noexcept { return seen > 0 && (seen & (POLLIN | POLLHUP)) != 0; }
+
 // For a process that may not poll. No call but the one that locks use.
 void nap(const os::System& system, Deadline deadline) noexcept {
   std::atomic<std::uint32_t> word{0};
@@ -67,11 +70,15 @@ void IoUringEngine::wait_lost(OperationQueue& completed, Deadline deadline) noex
   if (!completed.empty()) deadline = Deadline::immediately();
   pollfd list[] = {{event_, POLLIN, 0}, {ring_->witness(), POLLIN, 0}};
   const timespec span = deadline.is_never() ? timespec{} : span_until(system_, deadline);
-  if (system_.ppoll(list, 2, deadline.is_never() ? nullptr : &span, nullptr) < 0) {
-    if (errno == EINTR) return;
-    nap(system_, deadline);  // EINVAL: RLIMIT_NOFILE is less than two
+  const int ready = system_.ppoll(list, 2, deadline.is_never() ? nullptr : &span, nullptr);
+  if (ready < 0 && errno == EINTR) return;
+  // EINVAL: RLIMIT_NOFILE is less than two. POLLNVAL: the program has closed all that is open.
+  if (ready < 0 || ((list[0].revents | list[1].revents) & POLLNVAL) != 0) {
+    nap(system_, deadline);
+    constexpr timespec at_once{};
     for (pollfd& entry : list) {
-      if (entry.fd >= 0 && ready_now(system_, entry.fd, POLLIN)) entry.revents = POLLIN;
+      const int seen = entry.fd >= 0 ? look(system_, entry.fd, POLLIN, &at_once) : 0;
+      entry.revents = static_cast<short>(std::max(seen, 0));
     }
   }
   if ((list[0].revents & POLLIN) != 0) {
@@ -79,7 +86,7 @@ void IoUringEngine::wait_lost(OperationQueue& completed, Deadline deadline) noex
     system_.read(event_, &writes, sizeof(writes));
     wake_pending_.exchange(false, std::memory_order_seq_cst);  // as in settle_wake
   }
-  if (list[1].revents != 0) {
+  if (has_hung_up(list[1].revents)) {
     os::LockGuard guard{mutex_, system_, locked_};
     ring_->close_witness();
     end_all(completed);
@@ -142,7 +149,10 @@ void IoUringEngine::await_the_end(Ring& old) noexcept {
     ring_->close_witness();
     return;
   }
-  while (!ready_now(system_, old.witness(), POLLIN)) nap(system_, Deadline::never());
+  constexpr timespec at_once{};
+  while (!has_hung_up(look(system_, old.witness(), POLLIN, &at_once))) {
+    nap(system_, Deadline::never());
+  }
 }
 
 }  // namespace baton::engines::uring

@@ -220,6 +220,55 @@ TEST_P(Processes, a_child_that_reopens_has_its_own) {
   EXPECT_TRUE(echo_works(proactor()));
 }
 
+// What the parent had open for itself does not stay open in the child: an interrupter, a ring, the
+// descriptor that accepts keep in reserve.
+TEST_P(Processes, children_that_reopen_have_no_more_descriptors_open) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer ends children that start threads";
+#endif
+  use(1);
+  Operation& accept = operation();
+  const auto start_accept = [&] {
+    Peer listening{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    const sockaddr_un any{.sun_family = AF_UNIX, .sun_path = {}};
+    if (::bind(listening.get(), reinterpret_cast<const sockaddr*>(&any), sizeof(sa_family_t)) !=
+            0 ||
+        ::listen(listening.get(), 1) != 0) {
+      return false;
+    }
+    auto handle = proactor().adopt(listening.get(), HandleKind::listener);
+    if (!handle) return false;
+    static_cast<void>(listening.release());
+    accept.prepare(OperationKind::accept, *handle);
+    if (proactor().start(accept)) return false;
+    proactor().poll();
+    return accept.is_pending();
+  };
+  ASSERT_TRUE(start_accept());
+  const int status = in_child([&] {
+    std::size_t open = ~std::size_t{0};  // the first child may have other engines than its parent
+    for (int i = 0; i < 3; ++i) {
+      if (!proactor().reopen() || !start_accept()) return false;
+      const auto now_open = open_descriptors();
+      if (now_open.size() > open) {
+        for (const auto& [fd, target] : now_open)
+          std::fprintf(stderr, "%d %s\n", fd, target.c_str());
+        return false;
+      }
+      open = now_open.size();
+      if (const pid_t child = fork_at_rest(); child != 0) {
+        int inner = -1;
+        while (::waitpid(child, &inner, 0) < 0 && errno == EINTR) {
+        }
+        return inner == 0;
+      }
+    }
+    return true;
+  });
+  EXPECT_EQ(status, 0);
+  destroy();
+}
+
 // A handler forks, and the child comes back from it, by a return or an exception, before or after
 // it has opened the proactor anew. What is queued and pending is the parent's, in every
 // lane that the thread leads.

@@ -253,6 +253,31 @@ TEST(LostForGood, what_the_system_does_not_let_go_of_stays_pending) {
   EXPECT_EXIT(stays_pending(), testing::ExitedWithCode(0), "");
 }
 
+// Nor where the program has closed everything, what tells of the end, too.
+TEST(LostForGood, a_closed_witness_proves_nothing) {
+  const auto stays_pending = [] {
+    const int before = ::fcntl(0, F_DUPFD_CLOEXEC, 3);
+    ::close(before);
+    Driver driver{{.form = Form::any, .system = &faulty_system()}};
+    const int after = ::fcntl(0, F_DUPFD_CLOEXEC, before);
+    ::close(after);
+    const Pair pair = stream_pair();
+    Operation read;
+    char bytes[4];
+    set_read(read, driver.adopt(pair.left, HandleKind::stream_socket), MutableBuffer{bytes});
+    driver.start(read);
+    driver.expect_quiet();
+    for (int fd = before; fd < after; ++fd) ::close(fd);
+    driver.cancel(read);
+    driver.wait_once(Deadline::immediately());
+    const std::uint64_t waits = system_calls().waits;
+    const Deadline end = Deadline::after(milliseconds{200});
+    while (is_ahead(end)) driver.wait_once(end);
+    std::_Exit(!driver.is_done(read) && system_calls().waits - waits < 100 ? 0 : 1);
+  };
+  EXPECT_EXIT(stays_pending(), testing::ExitedWithCode(0), "");
+}
+
 // One that was not handed over must not be forgotten: its peer would never hear of it.
 TEST_P(Lost, a_close_that_is_under_way_is_made) {
   const Pair pair = stream_pair();

@@ -180,10 +180,12 @@ TEST_F(Threads, a_child_after_fork_disturbs_nothing) {
   Operation read;
   set_read(read, handle, buffer, block);
   driver->start(read);
+  const NativeHandle event = driver->engine().descriptor();
   const pid_t child = ::fork();
   if (child == 0) {
     driver->engine().after_fork_in_child();
-    const bool gone = driver->engine().descriptor() == invalid_handle;
+    const bool gone =
+        driver->engine().descriptor() == invalid_handle && ::fcntl(event, F_GETFD) == -1;
     auto reopened = engines::linux_aio::Context::open(os::real_system(), 8);
     ::_exit(gone && reopened ? 0 : 1);
   }
