@@ -243,7 +243,7 @@ void Shard::look_at_direct() noexcept {
   if (drive_.load(std::memory_order_acquire) == Drive::keeper) send(nullptr, a_look, -1);
 }
 
-int Shard::wait_as_caller(const timespec* until) noexcept {
+int Shard::wait_as_caller(const timespec* until) {
   timespec time = helper_pause;
   if (until != nullptr) {
     const timespec left = left_until(*until);
@@ -251,7 +251,9 @@ int Shard::wait_as_caller(const timespec* until) noexcept {
     if (is_before(left, time)) time = left;
   }
   pollfd entry{proactor_->descriptor(), POLLIN, 0};
-  const int error = ::syscall(SYS_ppoll, &entry, 1L, &time, nullptr, 0L) < 0 ? errno : 0;
+  const long answer = cancellable_call(SYS_ppoll, reinterpret_cast<long>(&entry), 1,
+                                       reinterpret_cast<long>(&time), 0, 0, 0);
+  const int error = answer < 0 ? errno : 0;
   const Locked locked{mutex_};
   collect();
   return error;

@@ -379,16 +379,12 @@ void Shard::answer(Cancelled& tally) noexcept {
 // The child has no copy of the keeper's table of descriptors. The numbers that the copied proactor
 // knows are the program's here, so it is never touched again.
 void Shard::after_fork_in_child() noexcept {
-  if (driven_by_callers()) {
-    files_->clear();
-  } else {
-    mailbox_.close_sender();
-  }
-  if (driven_by_callers() && proactor_ != nullptr) {
-    forked_ = true;
-  } else {
-    static_cast<void>(proactor_.release());
-  }
+  // Or in the parent, which is such a child itself, and has not opened its own since.
+  const bool by_callers = driven_by_callers() || forked_;
+  if (!by_callers) mailbox_.close_sender();
+  if (by_callers && files_ != nullptr) files_->clear();
+  forked_ = by_callers && proactor_ != nullptr;
+  if (!forked_) static_cast<void>(proactor_.release());
   static_cast<void>(files_.release());
   static_cast<void>(connections_.release());
   for (RunQueue& row : run_) row = {};

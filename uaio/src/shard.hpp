@@ -70,8 +70,9 @@ class Shard {
   [[nodiscard]] bool has_something() const noexcept {
     return proactor_->glance() != baton::Glance::nothing;
   }
-  /// Sleeps until the engine may have something: 0, EAGAIN at the time, or EINTR.
-  int wait_as_caller(const timespec* until) noexcept;
+  /// Sleeps until the engine may have something: 0, EAGAIN at the time, or EINTR. A cancellation
+  /// point.
+  int wait_as_caller(const timespec* until);
 
   // -- fork ---------------------------------------------------------------------------------------
 
