@@ -26,6 +26,10 @@ Proactor against Baton's Reactor, and the best Proactor against the best Reactor
 
     bench/rows.py --patterns          only the servers which that table needs
 
+Whether a change has made Baton slower is told by another build of it, in the same run:
+
+    bench/rows.py --against FOLDER    each of Baton's servers against the one of that build
+
 Everything goes to bench/results/<date>-rows.json; bench/report.py makes the page of it.
 """
 
@@ -117,6 +121,7 @@ UDP_RIVALS = {"raw epoll": "raw_epoll_udp", "raw io_uring": "raw_uring_udp",
 POOLED = ("baton epoll shared", "baton io_uring shared", "reactor epoll", "Asio epoll",
           "Asio io_uring", "ACE_TP_Reactor", "ACE_Dev_Poll_Reactor")
 ALONE = ", 1 thread"  # of the same server, behind its name
+OLDER = ", older build"
 SELECT_SESSIONS_MAX = 900  # of 1,024 descriptors
 
 
@@ -195,9 +200,21 @@ def in_patterns(name):
 
 
 def wanted_servers(options, row):
-    return {name: command for name, command in servers(options.build, row).items()
-            if options.only in name and not any(word in name for word in options.without)
-            and (not options.patterns or in_patterns(name))}
+    found = {name: command for name, command in servers(options.build, row).items()
+             if options.only in name and not any(word in name for word in options.without)
+             and (not options.patterns or in_patterns(name))}
+    return found if options.against is None else with_older(found, options)
+
+
+def with_older(found, options):
+    """Of Baton's servers, each beside the one of the build that it is held against."""
+    sides = {}
+    for name, command in found.items():
+        if name.startswith("baton ") or name in REACTOR:
+            older = [word.replace(str(options.build), str(options.against), 1)
+                     for word in command]
+            sides |= {name: command, name + OLDER: older}
+    return sides
 
 
 def load_of(row):
@@ -241,7 +258,7 @@ def measure_row(options, row, clock):
                     compare.measure_server(options.build, side, pinned, options.seconds))
             except compare.CannotMeasure as why:
                 troubles[name] = str(why)
-    result = judge_row(row, taken, troubles)
+    result = judge_row(row, taken, troubles, options.against)
     for name, medians in result["medians"].items():
         # In a round of their own, for counting them slows the server.
         compare.progress(f"{name_of(row)}  {name}: system calls")
@@ -255,7 +272,7 @@ def measure_row(options, row, clock):
     return result
 
 
-def judge_row(row, taken, troubles):
+def judge_row(row, taken, troubles, older=None):
     good = {name: rounds for name, rounds in taken.items() if rounds and name not in troubles}
     medians = {name: {m: statistics.median(r[m] for r in rounds) for m in rounds[0]}
                for name, rounds in good.items()}
@@ -267,6 +284,9 @@ def judge_row(row, taken, troubles):
     if row.kind == "pool":
         base = "itself with 1 thread"
         against = {name: name + ALONE for name in good if name + ALONE in good}
+    if older is not None:
+        base = str(older)
+        against = {name: name + OLDER for name in good if name + OLDER in good}
     judged = {name: {m: compare.judge(m, [r[m] for r in good[name]], [r[m] for r in good[other]])
                      for m in judged_measures(row)}
               for name, other in against.items()}
@@ -364,6 +384,7 @@ def main():
     parser.add_argument("--without", type=lambda text: text.split(","), default=[])
     parser.add_argument("--patterns", action="store_true", help="Proactors and Reactors only")
     parser.add_argument("--build", type=Path, default=REPOSITORY / "build")
+    parser.add_argument("--against", type=Path, metavar="FOLDER", help="an older build")
     parser.add_argument("--free", action="store_true", help="let the system place the processes")
     parser.add_argument("--syscalls", choices=["strace", "none"], default="strace",
                         help="how they are counted")
@@ -372,6 +393,10 @@ def main():
     if options.quick:
         options.rounds, options.seconds = 3, 0.3
     options.build = options.build.resolve()
+    if options.against is not None:
+        options.against = options.against.resolve()
+        if not (options.against / "bin" / "baton").exists():
+            parser.error(f"--against: {options.against} is no build folder: it has no bin/baton")
     wanted = [row for row in rows() if options.row in name_of(row) and
               not (options.patterns and row.kind == "udp")]  # the Reactor's half is streams
     if not wanted or options.rounds < 1:
