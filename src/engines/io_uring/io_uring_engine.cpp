@@ -687,6 +687,11 @@ inline bool IoUringEngine::take_all(OperationQueue& completed) noexcept {
   return interrupted;
 }
 
+// Of a ring that is given up.
+void IoUringEngine::take_the_last(OperationQueue& completed) noexcept {
+  while (ring_->has_completions()) static_cast<void>(take_all(completed));
+}
+
 inline bool IoUringEngine::reap(OperationQueue& completed) noexcept {
   return BATON_LIKELY(!locked_) ? take_all(completed) : reap_locked(completed);
 }

@@ -121,6 +121,7 @@ class IoUringEngine final : public Engine {
       BATON_NO_THREAD_SAFETY_ANALYSIS;
   [[gnu::noinline]] bool reap_locked(OperationQueue& completed) noexcept;
   [[gnu::always_inline]] bool take_all(OperationQueue& completed) noexcept BATON_REQUIRES(mutex_);
+  void take_the_last(OperationQueue& completed) noexcept BATON_REQUIRES(mutex_);
   bool settle(abi::Cqe completion, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
   bool settle_wake(abi::Cqe completion) noexcept BATON_REQUIRES(mutex_);
   void settle_request(Operation& operation, int result, OperationQueue& done) noexcept

@@ -96,7 +96,7 @@ void IoUringEngine::wait_lost(OperationQueue& completed, Deadline deadline) noex
 // What has come is taken before. The interrupt is because the ring may have swallowed one.
 void IoUringEngine::let_go_of_ring(OperationQueue& completed) noexcept {
   os::LockGuard guard{mutex_, system_, locked_};
-  while (ring_->has_completions()) static_cast<void>(take_all(completed));
+  take_the_last(completed);
   // A close that was not handed over is still to be made. All others have no effect so far.
   ring_->for_each_unsubmitted([&](const abi::Sqe& request) BATON_NO_THREAD_SAFETY_ANALYSIS {
     const Request* const named =
