@@ -272,6 +272,7 @@ std::error_code Proactor::Core::start(Operation& operation) noexcept {
     if (BATON_UNLIKELY(refuses_everything())) return errc::stopped;
     LaneLoop* const here = per_thread_ ? LaneLoop::here(ledger_) : nullptr;
     if (here == nullptr) return start_timer(operation, home_of(Home{}));
+    here->take_mail();  // a cancel_all of before ends what was started before
     here->start_timer(operation);
     return success_;
   }
@@ -372,6 +373,7 @@ std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t 
   if (per_thread_) {
     LaneLoop& loop = *loops_[lane];
     if (loop.mine()) {
+      loop.take_mail();
       loop.start_timer(operation);
     } else {
       Access::set_processor(operation, loop.lane_index());  // for cancel
