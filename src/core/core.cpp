@@ -308,11 +308,13 @@ std::error_code Proactor::Core::start_on_handle(Operation& operation) noexcept {
 std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t lane) noexcept {
   Access::set_processor(operation, static_cast<std::uint16_t>(lane));  // for cancel
   Access::activate(operation, OperationState::started);
-  if (per_thread_ && !loops_[lane]->mine()) {
-    loops_[lane]->mail(operation);
-  } else {
-    starter_->start_timer(*lanes_[lane], operation);
+  LaneLoop* const loop = per_thread_ ? loops_[lane].get() : nullptr;
+  if (loop != nullptr && !loop->mine()) {
+    loop->mail(operation);
+    return success_;
   }
+  if (loop != nullptr) loop->take_mail();  // a cancel_all of before ends what was started before
+  starter_->start_timer(*lanes_[lane], operation);
   return success_;
 }
 

@@ -41,7 +41,9 @@ Program::Slot* Program::take_slot(What what, Object* object) {
   slot->what = what;
   slot->object = object;
   slot->pending = true;
-  slot->may_cancel = cancelled_all_ || (object != nullptr && object->cancelled);
+  // A cancel that has returned ends nothing that is started after it.
+  slot->may_cancel =
+      cancelled_all_ || cancelling_all_ > 0 || (object != nullptr && object->cancelling > 0);
   slot->exactly = slot->counted_post = false;
   slot->deadline = slot->not_before = 0;
   slot->size = 0;
@@ -161,8 +163,7 @@ Program::End& Program::new_end(int fd, bool is_socket, Connection& connection, F
   End& end = *ends_[ends_used_++];
   end.number = ++objects_;
   end.open = true;
-  end.users = end.pending = 0;
-  end.cancelled = false;
+  end.users = end.pending = end.cancelling = 0;
   end.is_socket = is_socket;
   end.starting_read = end.starting_write = false;
   end.connection = &connection;
@@ -176,7 +177,10 @@ Program::End& Program::new_end(int fd, bool is_socket, Connection& connection, F
   // ENOBUFS in the middle would leave a gap.
   end.queued_writes = world_->faults().no_buffers == 0 && world_->random.coin();
   // What an engine that is pinned for good holds ends when its thread leaves.
-  if (out != nullptr && (cancelled_all_ || finishing_ || world_->traits.bound)) out->may_gap();
+  if (out != nullptr &&
+      (cancelled_all_ || cancelling_all_ > 0 || finishing_ || world_->traits.bound)) {
+    out->may_gap();
+  }
   open_ends_.push_back(&end);
   return end;
 }
@@ -300,8 +304,12 @@ bool Program::act_stream() {
   const std::uint32_t choice = world_->random.below(32);
   if (choice == 0) return start_ready(*end);
   if (choice == 1 && world_->random.below(4) == 0) return start_half_close(*end);
-  const bool write = end->in == nullptr || (end->out != nullptr && choice < 17);
-  return write ? start_write(*end) : start_read(*end);
+  return start_transfer(*end);
+}
+
+bool Program::start_transfer(End& end) {
+  const bool write = end.in == nullptr || (end.out != nullptr && world_->random.coin());
+  return write ? start_write(end) : start_read(end);
 }
 
 bool Program::start_read(End& end) {
@@ -477,6 +485,11 @@ void Program::expect_cancel(const Object& object) {
   }
 }
 
+void Program::expect_cancel_of_all() {
+  for (const auto& slot : slots_) slot->may_cancel = true;
+  expect_gaps();
+}
+
 // Every write may be cancelled, and one behind it not.
 void Program::expect_gaps() {
   for (End* end : open_ends_) {
@@ -487,20 +500,26 @@ void Program::expect_gaps() {
 bool Program::act_cancel() {
   sim::Random& random = world_->random;
   const std::uint32_t choice = random.below(32);
-  // What starts meanwhile may meet it, too, wherever it is carried out.
+  // What starts meanwhile may meet it, too.
   if (choice == 0 && !quiet_ && cancels_all_) {
-    cancelled_all_ = true;
-    expect_gaps();
+    expect_cancel_of_all();
+    ++cancelling_all_;
     proactor_->cancel_all();
+    --cancelling_all_;
+    if (!quiet_ && random.coin()) static_cast<void>(random.coin() ? act_timer() : act_stream());
     return true;
   }
   if (choice < 4) {
     End* end = any_end();
     if (end == nullptr) return false;
-    end->cancelled = true;
+    expect_cancel(*end);
     if (end->out != nullptr) end->out->may_gap();
     ++end->users;
+    ++end->cancelling;
     end->stream().cancel();
+    --end->cancelling;
+    // Who cancels often begins anew at once.
+    if (!quiet_ && random.coin()) static_cast<void>(start_transfer(*end));
     --end->users;
     return true;
   }

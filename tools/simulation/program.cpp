@@ -57,7 +57,7 @@ bool Program::round(std::uint32_t operations) {
   connects_lost_ = 0;
   open_ends_.clear();
   ends_used_ = connections_used_ = 0;
-  objects_ = pending_ = posts_ = in_run_ = in_handler_ = changing_ = 0;
+  objects_ = pending_ = posts_ = in_run_ = in_handler_ = changing_ = cancelling_all_ = 0;
   finishing_ = quiet_ = leave_ = cancelled_all_ = false;
   cancels_all_ = random.below(6) == 0;
   round_end_ = started_ + operations;

@@ -61,9 +61,9 @@ class Program final : public Scenario {
   struct Object {
     std::uint32_t number = 0;
     bool open = false;
-    bool cancelled = false;     // as a whole, at least once
-    std::uint32_t users = 0;    // in a call on it at this moment
-    std::uint32_t pending = 0;  // started and not complete
+    std::uint32_t cancelling = 0;  // calls that cancel it as a whole, at this moment
+    std::uint32_t users = 0;       // in a call on it at this moment
+    std::uint32_t pending = 0;     // started and not complete
   };
   struct Connection;
   struct End final : Object {
@@ -172,6 +172,7 @@ class Program final : public Scenario {
   void draw_deadline(Slot& slot);
   End* any_end();
   bool act_stream();
+  bool start_transfer(End& end);
   bool start_read(End& end);
   bool start_write(End& end);
   bool start_half_close(End& end);
@@ -189,6 +190,7 @@ class Program final : public Scenario {
   bool close_object(Object& object, Io& io);
   void forget_end(End& end);
   void expect_cancel(const Object& object);
+  void expect_cancel_of_all();
   void expect_gaps();
   bool open_pair();
   void open_something();
@@ -258,7 +260,8 @@ class Program final : public Scenario {
   bool leave_ = false;            // threads go home
   std::int64_t ends_before_ = 0;  // of the destructor at work; 0: none is
   bool cancels_all_ = false;
-  bool cancelled_all_ = false;
+  std::uint32_t cancelling_all_ = 0;  // in a call of cancel_all
+  bool cancelled_all_ = false;        // for the end: nothing that is started needs to come through
   std::uint32_t slow_ = 0;
   std::uint32_t throwing_ = 0;
   std::uint32_t stopping_ = 0;

@@ -149,6 +149,27 @@ TEST_P(Calls, cancel_all_leaves_what_is_started_after_it) {
   gets_its_connection(accept_after, doors[1]);
 }
 
+// The thread that was held knows of the cancel, too.
+TEST_P(Calls, cancel_all_leaves_a_timer_that_a_handler_starts_after_it) {
+  use(1);
+  run(1);
+  Gate held;
+  Gate gate;
+  Gate started;
+  Operation& after = operation();
+  post([&] {
+    held.open();
+    gate.wait();
+    EXPECT_FALSE(proactor().start_timer(after, Deadline::after(1ms, proactor().now())));
+    started.open();
+  });
+  held.wait();
+  proactor().cancel_all();
+  gate.open();
+  started.wait();
+  ends_well(after);
+}
+
 // The same before there is any thread.
 TEST_P(Calls, cancel_all_before_run_leaves_what_is_started_after_it) {
   use(1);
