@@ -2,11 +2,12 @@
 """Runs the host suite, case by case, on the system's AIO and on ours, and prints the table.
 
 host.py PROGRAM PRELOAD [--uaio OPTIONS] [--environment NAME=VALUE]... [--no-system]
-        [--document FILE] [--check FILE] [CASE...]
+        [--spare POINT]... [--document FILE] [--check FILE] [CASE...]
 
 Fails when a case fails on ours; the last lines name each such case and its answer. --document
 writes the table between its marks in a page; --check fails when the cases of that page are not
-those of the program.
+those of the program. In the nightly tier (BATON_TEST_NIGHTLY) the rounds are long, and the cases of
+the points that are spared run, too.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import answers_shown
 MARKS = ("<!-- host suite: begin -->", "<!-- host suite: end -->")
 # Some cases never end on the system's library. Ours is waited for as events are in other tests
 # (tests/support/patience.h).
+NIGHTLY = "BATON_TEST_NIGHTLY" in os.environ
 SECONDS = {"system": 5, "uaio": 60 * float(os.environ.get("BATON_TEST_PATIENCE", 1))}
 
 
@@ -49,6 +51,8 @@ def run(program, case, folder, preload, options, extra):
                        UAIO_TEST_SECONDS=str(max(1, int(seconds / 2))))
     environment.pop("UAIO", None)
     environment.update(pair.split("=", 1) for pair in extra)
+    if NIGHTLY:
+        environment["UAIO_HOST_LONG"] = "1"
     if preload:
         environment["LD_PRELOAD"] = preload
     if options:
@@ -96,6 +100,7 @@ def main():
     parser.add_argument("--uaio", help="options for our library")
     parser.add_argument("--environment", action="append", default=[])
     parser.add_argument("--without", action="append", default=[], metavar="CASE=REASON")
+    parser.add_argument("--spare", action="append", default=[], metavar="POINT")
     parser.add_argument("--no-system", action="store_true", help="leave the system's column out")
     parser.add_argument("--document", type=Path)
     parser.add_argument("--check", type=Path)
@@ -111,6 +116,8 @@ def main():
         if written != set(cases):
             sys.exit(f"{arguments.check}: the table lacks, or has too many: "
                      f"{sorted(written ^ set(cases))}; write it with --document")
+    if not NIGHTLY:
+        cases = {name: point for name, point in cases.items() if point not in arguments.spare}
     if arguments.cases:
         cases = {name: cases[name] for name in arguments.cases}
     for left_out in arguments.without:

@@ -1,5 +1,5 @@
-// PrivateMemory: which memory is the process's alone, as /proc/self/maps says. It makes system calls
-// only, so that the child of a fork may use it.
+// PrivateMemory: which memory is the process's alone, as /proc/self/maps says. It makes only system
+// calls, so that the child of a fork may use it.
 #pragma once
 
 #include <cstddef>

@@ -263,8 +263,8 @@ void Shard::completed(Operation& operation) {
   }
 }
 
-// The file is let go of first: a program that sees its request complete may close its descriptor, and
-// that is then the last one.
+// The file is let go of first: a program that sees its request complete may close its descriptor,
+// and that is then the last one.
 void Shard::finish(Request& request, int error, ssize_t result) noexcept {
   Descriptor& descriptor = *request.descriptor;
   const bool is_file = descriptor.regular;

@@ -1,25 +1,33 @@
 // The program's own system calls, those that signal(7) lists as interruptible: while requests are
 // on the way none of them ends early. No handler is installed in these cases.
+#include <linux/aio_abi.h>
+#include <linux/io_uring.h>
 #include <mqueue.h>
 #include <poll.h>
 #include <pthread.h>
+#include <pty.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
 #include <sys/select.h>
 #include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <time.h>
 
+#include <atomic>
+#include <cstdint>
 #include <thread>
 
 #include "host.hpp"
@@ -96,6 +104,30 @@ void is_not_cut_until_a_byte(int in, int out, Wait&& wait) {
     writer.join();
   }
   load.finish_all();
+}
+
+/// The call waits until the other thing is done, a moment later.
+template <class Other, class Call>
+bool after_a_moment(Other&& other, Call&& call) {
+  std::thread thread{[&] {
+    ::nanosleep(&moment, nullptr);
+    other();
+  }};
+  const bool answer = call();
+  thread.join();
+  return answer;
+}
+
+/// With room for one message.
+mqd_t message_queue() {
+  const std::string name = "/uaio-host-" + std::to_string(::getpid());
+  mq_attr attributes{};
+  attributes.mq_maxmsg = 1;
+  attributes.mq_msgsize = 8;
+  const mqd_t queue = ::mq_open(name.c_str(), O_RDWR | O_CREAT, 0600, &attributes);
+  if (queue < 0) host::skip("no message queues here");
+  ::mq_unlink(name.c_str());
+  return queue;
 }
 
 }  // namespace
@@ -275,13 +307,7 @@ HOST_CASE(sem_timedwait_is_not_cut, "own system calls") {
   });
 }
 HOST_CASE(mq_timedreceive_is_not_cut, "own system calls") {
-  const std::string name = "/uaio-host-" + std::to_string(::getpid());
-  mq_attr attributes{};
-  attributes.mq_maxmsg = 1;
-  attributes.mq_msgsize = 8;
-  const mqd_t queue = ::mq_open(name.c_str(), O_RDWR | O_CREAT, 0600, &attributes);
-  if (queue < 0) host::skip("no message queues here");
-  ::mq_unlink(name.c_str());
+  const mqd_t queue = message_queue();
   char text[8];
   is_never_cut([&] {
     const timespec end = soon();
@@ -354,6 +380,237 @@ HOST_CASE(open_of_a_fifo_is_not_cut, "own system calls") {
     return end >= 0 && ::close(end) == 0;
   });
   ::unlink(name.c_str());
+}
+HOST_CASE(semaphore_is_not_cut, "own system calls") {
+  sem_t semaphore;
+  CHECK(::sem_init(&semaphore, 0, 0) == 0);
+  is_never_cut([&] {
+    return after_a_moment([&] { CHECK(::sem_post(&semaphore) == 0); },
+                          [&] { return ::sem_wait(&semaphore) == 0; });
+  });
+}
+HOST_CASE(mq_timedsend_is_not_cut, "own system calls") {
+  const mqd_t queue = message_queue();
+  CHECK(::mq_send(queue, "full", 4, 0) == 0);
+  is_never_cut([&] {
+    const timespec end = soon();
+    return ::mq_timedsend(queue, "more", 4, 0, &end) == -1 && errno == ETIMEDOUT;
+  });
+}
+HOST_CASE(msgsnd_is_not_cut, "own system calls") {
+  const int queue = ::msgget(IPC_PRIVATE, 0600);
+  msqid_ds limits{};
+  CHECK(queue >= 0 && ::msgctl(queue, IPC_STAT, &limits) == 0);
+  limits.msg_qbytes = 8;
+  CHECK(::msgctl(queue, IPC_SET, &limits) == 0);
+  struct {
+    long type;
+    char text[8];
+  } message{1, {}};
+  CHECK(::msgsnd(queue, &message, 8, 0) == 0);
+  is_never_cut([&] {
+    auto taken = message;
+    return after_a_moment([&] { CHECK(::msgrcv(queue, &taken, 8, 0, 0) == 8); },
+                          [&] { return ::msgsnd(queue, &message, 8, 0) == 0; });
+  });
+  ::msgctl(queue, IPC_RMID, nullptr);
+}
+HOST_CASE(recvmsg_and_recvmmsg_with_a_time_out, "own system calls") {
+  Pair pair{SOCK_DGRAM};
+  CHECK(::setsockopt(pair.ends[0], SOL_SOCKET, SO_RCVTIMEO, &moment_of_sockets,
+                     sizeof(moment_of_sockets)) == 0);
+  char byte = 0;
+  iovec piece{&byte, 1};
+  mmsghdr messages[2] = {};
+  for (mmsghdr& each : messages) {
+    each.msg_hdr.msg_iov = &piece;
+    each.msg_hdr.msg_iovlen = 1;
+  }
+  is_never_cut([&] {
+    return ::recvmsg(pair.ends[0], &messages[0].msg_hdr, 0) == -1 && errno == EAGAIN &&
+           ::recvmmsg(pair.ends[0], messages, 2, 0, nullptr) == -1 && errno == EAGAIN;
+  });
+}
+HOST_CASE(sendmsg_is_whole, "own system calls") {
+  Pair pair;
+  is_whole(pair.ends[1], [&](char* bytes, std::size_t size) {
+    iovec halves[] = {{bytes, size / 2}, {bytes + size / 2, size - size / 2}};
+    msghdr message{};
+    message.msg_iov = halves;
+    message.msg_iovlen = 2;
+    return ::sendmsg(pair.ends[0], &message, 0);
+  });
+}
+HOST_CASE(connect_is_not_cut, "own system calls") {
+  const int listener = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  socklen_t size = sizeof(sa_family_t);  // the kernel chooses a name
+  CHECK(::bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  CHECK(::listen(listener, 0) == 0);
+  size = sizeof(address);
+  CHECK(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  const auto join = [&](int socket) {
+    return ::connect(socket, reinterpret_cast<sockaddr*>(&address), size) == 0;
+  };
+  const auto leave = [&] {
+    const int peer = ::accept(listener, nullptr, nullptr);
+    CHECK(peer >= 0 && ::close(peer) == 0);
+  };
+  is_never_cut([&] {
+    // There is room for one that waits.
+    const int first = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    const int second = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    CHECK(join(first));
+    const bool joined = after_a_moment(leave, [&] { return join(second); });
+    if (joined) leave();
+    ::close(first);
+    ::close(second);
+    return joined;
+  });
+}
+HOST_CASE(readv_of_a_pipe, "own system calls") {
+  Pipe pipe;
+  char byte = 0;
+  const iovec piece{&byte, 1};
+  is_not_cut_until_a_byte(pipe.in(), pipe.out(),
+                          [&](int out) { return ::readv(out, &piece, 1) == 1; });
+}
+HOST_CASE(read_of_a_terminal, "own system calls") {
+  int master = -1;
+  int slave = -1;
+  CHECK(::openpty(&master, &slave, nullptr, nullptr, nullptr) == 0);
+  termios raw{};
+  CHECK(::tcgetattr(slave, &raw) == 0);
+  ::cfmakeraw(&raw);
+  CHECK(::tcsetattr(slave, TCSANOW, &raw) == 0);
+  char byte = 0;
+  is_not_cut_until_a_byte(master, slave, [&](int out) { return ::read(out, &byte, 1) == 1; });
+}
+HOST_CASE(read_of_an_inotify, "own system calls") {
+  const std::string name = host::folder() + "/uaio-inotify-" + std::to_string(::getpid());
+  const int file = ::open(name.c_str(), O_RDWR | O_CREAT, 0600);
+  const int watch = ::inotify_init1(0);
+  CHECK(file >= 0 && ::inotify_add_watch(watch, name.c_str(), IN_MODIFY) >= 0);
+  inotify_event event{};
+  is_not_cut_until_a_byte(file, watch, [&](int out) {
+    return ::read(out, &event, sizeof(event)) == sizeof(event) && event.mask == IN_MODIFY;
+  });
+  ::unlink(name.c_str());
+}
+HOST_CASE(locks_of_records_are_not_cut, "own system calls") {
+  const std::string name = host::folder() + "/uaio-record-" + std::to_string(::getpid());
+  const int mine = ::open(name.c_str(), O_RDWR | O_CREAT, 0600);
+  const int other = ::open(name.c_str(), O_RDWR);
+  ::unlink(name.c_str());
+  const auto set = [](int file, int command, short type) {
+    struct flock lock{};
+    lock.l_type = type;
+    return ::fcntl(file, command, &lock) == 0;
+  };
+  is_never_cut([&] {
+    CHECK(set(other, F_OFD_SETLK, F_WRLCK));
+    const auto release = [&] { CHECK(set(other, F_OFD_SETLK, F_UNLCK)); };
+    const bool taken = after_a_moment(release, [&] { return set(mine, F_OFD_SETLKW, F_WRLCK); });
+    return taken && set(mine, F_OFD_SETLK, F_UNLCK);
+  });
+  // The process's locks, of which one that another process holds is waited for.
+  Pipe pipe;
+  is_never_cut([&] {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      CHECK(set(other, F_SETLK, F_WRLCK) && ::write(pipe.in(), "l", 1) == 1);
+      ::nanosleep(&moment, nullptr);
+      ::_exit(0);
+    }
+    char byte = 0;
+    CHECK(::read(pipe.out(), &byte, 1) == 1);
+    const bool taken = set(mine, F_SETLKW, F_WRLCK) && set(mine, F_SETLK, F_UNLCK);
+    return ::waitpid(child, nullptr, 0) == child && taken;
+  });
+}
+HOST_CASE(waitid_is_not_cut, "own system calls") {
+  is_never_cut([] {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::nanosleep(&moment, nullptr);
+      ::_exit(3);
+    }
+    siginfo_t info{};
+    return ::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED) == 0 && info.si_status == 3;
+  });
+}
+HOST_CASE(sleep_is_not_cut, "own system calls") {
+  Load load;
+  CHECK(::sleep(1) == 0);
+  load.finish_all();
+}
+// Handlers alone end these two.
+HOST_CASE(pause_and_sigsuspend_are_not_cut, "own system calls") {
+  static std::atomic<bool> handled{false};
+  struct sigaction action{};
+  action.sa_handler = [](int) { handled = true; };
+  CHECK(::sigaction(SIGUSR1, &action, nullptr) == 0);
+  sigset_t usual;
+  sigset_t blocked;
+  CHECK(pthread_sigmask(SIG_SETMASK, nullptr, &usual) == 0);
+  blocked = usual;
+  sigaddset(&blocked, SIGUSR1);
+  const pthread_t self = pthread_self();
+  is_never_cut([&] {
+    handled = false;
+    CHECK(pthread_sigmask(SIG_SETMASK, &blocked, nullptr) == 0);
+    const auto send = [self] { CHECK(pthread_kill(self, SIGUSR1) == 0); };
+    return after_a_moment(send, [&] { return ::sigsuspend(&usual) == -1 && handled; });
+  });
+  CHECK(pthread_sigmask(SIG_SETMASK, &usual, nullptr) == 0);
+  // A signal before the call would be lost, so that they come until it is over.
+  is_never_cut([&] {
+    handled = false;
+    std::atomic<bool> over{false};
+    std::thread sender{[&] {
+      while (!over) {
+        ::nanosleep(&moment, nullptr);
+        CHECK(pthread_kill(self, SIGUSR1) == 0);
+      }
+    }};
+    ::pause();
+    const bool by_handler = handled;
+    over = true;
+    sender.join();
+    return by_handler;
+  });
+}
+HOST_CASE(epoll_pwait2_is_not_cut, "own system calls") {
+  const int epoll = ::epoll_create1(0);
+  is_never_cut([&] {
+    epoll_event event{};
+    return ::syscall(SYS_epoll_pwait2, epoll, &event, 1, &moment, nullptr, 0) == 0;
+  });
+}
+// A program may have native AIO, or a ring, of its own.
+HOST_CASE(own_io_getevents_is_not_cut, "own system calls") {
+  aio_context_t context = 0;
+  if (::syscall(SYS_io_setup, 1, &context) != 0) host::skip("no native AIO here");
+  is_never_cut([&] {
+    io_event event{};
+    return ::syscall(SYS_io_getevents, context, 1L, 1L, &event, &moment) == 0;
+  });
+  ::syscall(SYS_io_destroy, context);
+}
+HOST_CASE(own_ring_is_not_cut, "own system calls") {
+  io_uring_params parameters{};
+  const auto ring = static_cast<int>(::syscall(SYS_io_uring_setup, 1, &parameters));
+  if (ring < 0) host::skip("no rings here");
+  if ((parameters.features & IORING_FEAT_EXT_ARG) == 0) host::skip("rings know no time here");
+  is_never_cut([&] {
+    const __kernel_timespec time{0, moment.tv_nsec};
+    io_uring_getevents_arg argument{};
+    argument.ts = reinterpret_cast<std::uintptr_t>(&time);
+    return ::syscall(SYS_io_uring_enter, ring, 0, 1, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG,
+                     &argument, sizeof(argument)) == -1 &&
+           errno == ETIME;
+  });
 }
 HOST_CASE(condition_with_a_time_out, "own system calls") {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -1,0 +1,454 @@
+// Programs in odd circumstances: much data of each thread, little memory, aiocbs in memory that
+// processes share, numbers that change hands, handlers that do everything, threads that end in
+// every way.
+#include <pthread.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <thread>
+
+#include "host.hpp"
+
+using host::Pipe;
+
+namespace {
+
+// In every case of this program: it comes out of the stacks of threads.
+thread_local volatile char data_of_each_thread[1U << 20];
+
+void call_back(aiocb& block, void (*function)(sigval), void* value = nullptr) {
+  block.aio_sigevent.sigev_notify = SIGEV_THREAD;
+  block.aio_sigevent.sigev_value.sival_ptr = value;
+  block.aio_sigevent.sigev_notify_function = function;
+}
+
+void signal_by(aiocb& block, int signal) {
+  block.aio_sigevent.sigev_notify = SIGEV_SIGNAL;
+  block.aio_sigevent.sigev_signo = signal;
+}
+
+/// A stream, a file past the page cache, and a file that is open for direct transfers.
+void use_streams_and_files() {
+  Pipe pipe;
+  char byte = 0;
+  aiocb stream = host::request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&stream) == 0 && ::write(pipe.in(), "s", 1) == 1 && host::finish(stream) == 1);
+  const int direct = host::temporary(O_DIRECT, 4'096);
+  aiocb read = host::request(direct, host::aligned(), 4'096);
+  CHECK(aio_read(&read) == 0 && host::finish(read) == 4'096);
+  aiocb sync = host::request(direct, nullptr, 0);
+  CHECK(aio_fsync(O_SYNC, &sync) == 0 && host::finish(sync) == 0);
+  for (const int each : {pipe.out(), pipe.in(), direct}) ::close(each);
+}
+
+bool has_thread(const char* name) {
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string line;
+    if (std::getline(std::ifstream{each.path() / "comm"}, line) && line == name) return true;
+  }
+  return false;
+}
+
+aiocb* shared_block() {
+  void* const memory =
+      ::mmap(nullptr, 4'096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(memory != MAP_FAILED);
+  return static_cast<aiocb*>(memory);
+}
+
+}  // namespace
+
+HOST_CASE(threads_have_much_data_of_their_own, "limits") {
+  static std::atomic<int> called{0};
+  const int file = host::temporary(O_DIRECT, 4'096);
+  aiocb read = host::request(file, host::aligned(), 4'096);
+  call_back(read, [](sigval) {
+    for (volatile char& each : data_of_each_thread) each = 'd';
+    ++called;
+  });
+  CHECK(aio_read(&read) == 0 && host::finish(read) == 4'096);
+  host::until([] { return called == 1; });
+  use_streams_and_files();
+}
+
+// -- memory ---------------------------------------------------------------------------------------
+
+// An aiocb in memory that a child shares is the parent's, whatever the child does.
+HOST_CASE(requests_in_shared_memory_survive_forks, "fork and exec") {
+  Pipe pipe;
+  char byte = 0;
+  aiocb& read = *shared_block();
+  read = host::request(pipe.out(), &byte, 1);
+  for (int i = 0; i < 10; ++i) {
+    CHECK(aio_read(&read) == 0);
+    CHECK(host::in_child([&read] { CHECK(aio_error(&read) == EINPROGRESS); }) == 0);
+    CHECK(aio_error(&read) == EINPROGRESS);
+    CHECK(::write(pipe.in(), "s", 1) == 1 && host::finish(read) == 1);
+  }
+}
+// The child is told by its memory when its parent's request is complete.
+HOST_CASE(child_sees_the_parents_request_complete, "fork and exec") {
+  Pipe pipe;
+  Pipe started;
+  char byte = 0;
+  aiocb& read = *shared_block();
+  read = host::request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&read) == 0);
+  std::thread writer{[&] {
+    char at = 0;
+    CHECK(::read(started.out(), &at, 1) == 1 && ::write(pipe.in(), "c", 1) == 1);
+    host::wait_for(read);
+  }};
+  CHECK(host::in_child([&] {
+          CHECK(aio_error(&read) == EINPROGRESS && ::write(started.in(), "s", 1) == 1);
+          host::until([&read] { return aio_error(&read) == 0; });
+        }) == 0);
+  writer.join();
+}
+HOST_CASE(child_has_not_got_the_memory, "fork and exec") {
+  Pipe pipe;
+  char byte = 0;
+  void* const memory =
+      ::mmap(nullptr, 4'096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(memory != MAP_FAILED && ::madvise(memory, 4'096, MADV_DONTFORK) == 0);
+  aiocb& read = *static_cast<aiocb*>(memory);
+  read = host::request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&read) == 0);
+  CHECK(host::in_child([] {}) == 0);
+  CHECK(::write(pipe.in(), "m", 1) == 1 && host::finish(read) == 1);
+}
+// A shortage refuses requests and is over when it is over: nothing stays different.
+HOST_CASE(memory_is_short_for_a_while, "limits") {
+  constexpr rlim_t step = 32U << 10;
+  for (rlim_t room = 0; room < 120 * step; room += step) {
+    CHECK(host::in_child([room] {
+            Pipe pipe;
+            char byte = 0;
+            rlimit before{};
+            CHECK(::getrlimit(RLIMIT_AS, &before) == 0);
+            std::FILE* const file = std::fopen("/proc/self/statm", "r");
+            unsigned long pages = 0;
+            CHECK(std::fscanf(file, "%lu", &pages) == 1);
+            std::fclose(file);
+            const rlimit less{pages * 4'096 + room, before.rlim_max};
+            CHECK(::setrlimit(RLIMIT_AS, &less) == 0);
+            aiocb read = host::request(pipe.out(), &byte, 1);
+            const int answer = aio_read(&read);
+            CHECK(answer == 0 || errno == EAGAIN);
+            CHECK(::setrlimit(RLIMIT_AS, &before) == 0);
+            if (answer != 0) CHECK(aio_read(&read) == 0);
+            // Without a keeper, a helper would share the program's table of descriptors.
+            CHECK(!has_thread("uaio-helper"));
+            CHECK(::write(pipe.in(), "m", 1) == 1);
+            CHECK(host::finish(read) == 1 || errno == EAGAIN);
+          }) == 0);
+  }
+}
+
+// -- descriptors ----------------------------------------------------------------------------------
+
+// A program that sees its request complete and closes its descriptor has closed the file.
+HOST_CASE(closed_socket_is_heard_of_at_once, "descriptors") {
+  for (int i = 0; i < 5 * host::rounds(); ++i) {
+    int ends[2];
+    CHECK(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    char byte = 0;
+    aiocb read = host::request(ends[0], &byte, 1);
+    CHECK(aio_read(&read) == 0 && ::write(ends[1], "c", 1) == 1 && host::finish(read) == 1);
+    ::close(ends[0]);
+    CHECK(::recv(ends[1], &byte, 1, MSG_DONTWAIT) == 0);
+    ::close(ends[1]);
+  }
+}
+HOST_CASE(lock_ends_with_the_file_at_once, "locks") {
+  const std::string name = host::folder() + "/uaio-lock-" + std::to_string(::getpid());
+  const int other = ::open(name.c_str(), O_RDWR | O_CREAT, 0600);
+  char bytes[512] = {};
+  CHECK(::write(other, bytes, sizeof(bytes)) == sizeof(bytes) && ::fdatasync(other) == 0);
+  for (int i = 0; i < 5 * host::rounds(); ++i) {
+    const int file = ::open(name.c_str(), O_RDWR);
+    CHECK(::flock(file, LOCK_EX) == 0);
+    CHECK(::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) == 0);
+    aiocb read = host::request(file, bytes, sizeof(bytes));
+    CHECK(aio_read(&read) == 0 && host::finish(read) == sizeof(bytes));
+    ::close(file);
+    CHECK(::flock(other, LOCK_EX | LOCK_NB) == 0 && ::flock(other, LOCK_UN) == 0);
+  }
+  ::unlink(name.c_str());
+}
+HOST_CASE(numbers_change_hands_under_requests, "descriptors") {
+  constexpr std::size_t size = 64U << 10;
+  // Another thread collects what the kernel gives back, too.
+  std::atomic<bool> over{false};
+  std::thread other{[&over] {
+    host::Load load;
+    while (!over) load.top_up();
+    load.finish_all();
+  }};
+  const int number = ::dup(0);
+  int files[4];
+  char* const memory = static_cast<char*>(host::aligned(size));
+  for (int i = 0; i < 4; ++i) {
+    files[i] = host::temporary(i % 2 == 0 ? O_DIRECT : 0, size);
+    std::memset(memory, 'a' + i, size);
+    CHECK(::pwrite(files[i], memory, size, 0) == size && ::fdatasync(files[i]) == 0);
+  }
+  for (int i = 0; i < 10 * host::rounds(); ++i) {
+    const int which = i % 4;
+    // Files that are not open for direct transfers: in the page cache, and not.
+    if (i % 8 > 3) CHECK(::posix_fadvise(files[which], 0, 0, POSIX_FADV_DONTNEED) == 0);
+    CHECK(::dup2(files[which], number) == number);
+    aiocb reads[4];
+    for (aiocb& each : reads) {
+      each =
+          host::request(number, memory + (&each - reads) * 4'096, 4'096, (&each - reads) * 8'192);
+      CHECK(aio_read(&each) == 0);
+    }
+    if (i % 3 == 0) ::close(number);
+    CHECK(::dup2(files[(which + 1) % 4], number) == number);
+    for (aiocb& each : reads) {
+      CHECK(host::finish(each) == 4'096);
+      const auto* const bytes = static_cast<volatile char*>(each.aio_buf);
+      CHECK(bytes[0] == 'a' + which && bytes[4'095] == 'a' + which);
+    }
+  }
+  over = true;
+  other.join();
+}
+HOST_CASE(few_numbers_leave_the_lowest_free, "descriptors") {
+  rlimit limit{};
+  CHECK(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  limit.rlim_cur = 40;
+  CHECK(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  const int expected = ::dup(0);
+  ::close(expected);
+  use_streams_and_files();
+  CHECK(::dup(0) == expected && ::dup(0) == expected + 1);
+}
+
+// -- threads and forks ----------------------------------------------------------------------------
+
+HOST_CASE(cancel_pending_at_lists, "cancellation") {
+  static Pipe pipe;
+  static char bytes[2];
+  static aiocb blocks[2];
+  pthread_t thread;
+  CHECK(pthread_create(
+            &thread, nullptr,
+            [](void*) -> void* {
+              CHECK(pthread_cancel(pthread_self()) == 0);
+              aiocb* const list[] = {&blocks[0], &blocks[1]};
+              for (const int mode : {LIO_NOWAIT, LIO_WAIT}) {
+                blocks[0] = host::request(pipe.out(), &bytes[0], 1);
+                blocks[1] = host::request(pipe.out(), &bytes[1], 1);
+                blocks[0].aio_lio_opcode = blocks[1].aio_lio_opcode = LIO_READ;
+                CHECK(lio_listio(mode, list, 2, nullptr) == 0);
+                while (aio_error(&blocks[1]) == EINPROGRESS) {
+                }
+                CHECK(aio_return(&blocks[0]) == 1 && aio_return(&blocks[1]) == 1);
+              }
+              pthread_testcancel();
+              return nullptr;
+            },
+            nullptr) == 0);
+  for (int i = 0; i < 4; ++i) CHECK(::write(pipe.in(), "l", 1) == 1);
+  void* end = nullptr;
+  CHECK(pthread_join(thread, &end) == 0 && end == PTHREAD_CANCELED);
+}
+HOST_CASE(threads_end_in_every_way, "ends of threads") {
+  static Pipe pipe;
+  static std::atomic<int> gone{0};
+  constexpr int count = 24;
+  static aiocb blocks[count];
+  static char bytes[count];
+  struct Way {
+    static void* start(void* argument) {
+      const int i = static_cast<int>(reinterpret_cast<std::intptr_t>(argument));
+      blocks[i] = host::request(pipe.out(), &bytes[i], 1);
+      CHECK(aio_read(&blocks[i]) == 0);
+      ++gone;
+      if (i % 3 == 1) pthread_exit(nullptr);
+      if (i % 3 == 2) {
+        pthread_cancel(pthread_self());
+        host::wait_for(blocks[i]);
+      }
+      return nullptr;
+    }
+  };
+  pthread_attr_t detached;
+  pthread_attr_init(&detached);
+  pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+  for (std::intptr_t i = 0; i < count; ++i) {
+    pthread_t thread;
+    const pthread_attr_t* const attributes = i % 2 == 0 ? &detached : nullptr;
+    CHECK(pthread_create(&thread, attributes, Way::start, reinterpret_cast<void*>(i)) == 0);
+    if (i % 2 != 0) CHECK(pthread_join(thread, nullptr) == 0);
+  }
+  host::until([] { return gone == count; });
+  for (int i = 0; i < count; ++i) CHECK(::write(pipe.in(), "e", 1) == 1);
+  for (aiocb& each : blocks) CHECK(host::finish(each) == 1);
+}
+HOST_CASE(callback_is_cancelled, "callbacks") {
+  static std::atomic<int> cleaned{0};
+  const int file = host::temporary(0, 64);
+  char byte = 0;
+  for (int i = 0; i < 10; ++i) {
+    aiocb read = host::request(file, &byte, 1);
+    call_back(read, [](sigval) {
+      pthread_cleanup_push([](void*) { ++cleaned; }, nullptr);
+      pthread_cancel(pthread_self());
+      pthread_testcancel();
+      pthread_cleanup_pop(0);
+    });
+    CHECK(aio_read(&read) == 0);
+    host::until([i] { return cleaned == i + 1; });
+    CHECK(host::finish(read) == 1);
+  }
+}
+// Of two threads, each with a request pending: the parent is told once, the child nothing.
+HOST_CASE(child_is_told_nothing_of_the_parents, "fork and exec") {
+  static std::atomic<int> called{0};
+  static std::atomic<int> handled{0};
+  struct sigaction action{};
+  action.sa_flags = SA_RESTART;
+  action.sa_handler = [](int) { ++handled; };
+  CHECK(::sigaction(SIGRTMIN, &action, nullptr) == 0);
+  std::thread threads[2];
+  for (std::thread& each : threads) {
+    each = std::thread{[] {
+      Pipe pipe;
+      char bytes[2];
+      for (int i = 0; i < host::rounds() / 4; ++i) {
+        aiocb signalled = host::request(pipe.out(), &bytes[0], 1);
+        aiocb callback = host::request(pipe.out(), &bytes[1], 1);
+        signal_by(signalled, SIGRTMIN);
+        call_back(callback, [](sigval) { ++called; });
+        CHECK(aio_read(&signalled) == 0 && aio_read(&callback) == 0);
+        CHECK(host::in_child([] {
+                called = handled = 0;
+                const timespec moment{0, 2'000'000};
+                ::nanosleep(&moment, nullptr);
+                CHECK(called == 0 && handled == 0);
+              }) == 0);
+        CHECK(::write(pipe.in(), "ab", 2) == 2);
+        CHECK(host::finish(signalled) == 1 && host::finish(callback) == 1);
+      }
+    }};
+  }
+  for (std::thread& each : threads) each.join();
+  const int told = 2 * (host::rounds() / 4);
+  host::until([told] { return called == told && handled == told; });
+}
+
+// -- handlers -------------------------------------------------------------------------------------
+
+namespace {
+
+struct Everything {
+  int direct = host::temporary(O_DIRECT, 64U << 10);
+  int cached = host::temporary(0, 64U << 10);
+  void* memory = host::aligned();
+  Pipe pipe;
+  char byte = 0;
+
+  /// Each of the calls, with a wait that may not last: what was interrupted may be in its way.
+  void run() {
+    const timespec while_it_may_last{0, 5'000'000};
+    aiocb blocks[] = {host::request(direct, memory, 4'096), host::request(cached, memory, 64),
+                      host::request(pipe.out(), &byte, 1), host::request(cached, nullptr, 0)};
+    blocks[0].aio_lio_opcode = blocks[1].aio_lio_opcode = LIO_READ;
+    aiocb* const list[] = {&blocks[0], &blocks[1]};
+    CHECK(lio_listio(LIO_NOWAIT, list, 2, nullptr) == 0);
+    CHECK(aio_read(&blocks[2]) == 0 && aio_fsync(O_DSYNC, &blocks[3]) == 0);
+    const aiocb* const waited[] = {&blocks[2]};
+    CHECK(aio_suspend(waited, 1, &while_it_may_last) == -1);
+    CHECK(aio_cancel(pipe.out(), &blocks[2]) != -1);
+    CHECK(::write(pipe.in(), "h", 1) == 1);
+    for (aiocb& each : blocks) {
+      host::wait_for(each);
+      CHECK(aio_error(&each) == 0 || aio_error(&each) == ECANCELED);
+      aio_return(&each);
+    }
+    char rest = 0;
+    aiocb drain = host::request(pipe.out(), &rest, 1);
+    if (byte == 0) CHECK(aio_read(&drain) == 0 && host::finish(drain) == 1);
+    byte = 0;
+  }
+};
+
+}  // namespace
+
+HOST_CASE(handlers_make_every_call, "signals") {
+  static Everything of_handlers;
+  static Everything of_the_program;
+  static std::atomic<int> handled{0};
+  struct sigaction action{};
+  action.sa_flags = SA_RESTART;
+  action.sa_handler = [](int) {
+    const int saved = errno;
+    of_handlers.run();
+    ++handled;
+    errno = saved;
+  };
+  CHECK(::sigaction(SIGALRM, &action, nullptr) == 0);
+  of_handlers.run();
+  of_the_program.run();
+  for (int i = 0; i < host::rounds(); ++i) {
+    const itimerval soon{{0, 0}, {0, 30 + i * 37 % 900}};
+    CHECK(::setitimer(ITIMER_REAL, &soon, nullptr) == 0);
+    do {
+      of_the_program.run();
+    } while (handled == i);
+  }
+}
+// In a time that does not grow with their square.
+HOST_CASE(very_many_are_cancelled, "answers") {
+  Pipe pipe;
+  std::vector<char> bytes(40'000);
+  std::vector<aiocb> reads;
+  for (char& each : bytes) reads.push_back(host::request(pipe.out(), &each, 1));
+  const auto time_of_process = [] {
+    timespec time{};
+    CHECK(::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) == 0);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+  };
+  const double begin = time_of_process();
+  for (aiocb& each : reads) CHECK(aio_read(&each) == 0);
+  const double started = time_of_process();
+  CHECK(aio_cancel(pipe.out(), nullptr) != -1);
+  const double cancelled = time_of_process();
+  CHECK(cancelled - started < 2 * (started - begin));
+  CHECK(aio_error(&reads.back()) == ECANCELED);
+}
+HOST_CASE(time_outs_of_all_lengths, "signals") {
+  Pipe pipe;
+  char byte = 0;
+  aiocb read = host::request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&read) == 0);
+  const aiocb* const list[] = {&read};
+  for (const timespec& none : {timespec{0, 0}, timespec{0, 1}}) {
+    CHECK(aio_suspend(list, 1, &none) == -1 && errno == EAGAIN);
+  }
+  for (const timespec& wrong : {timespec{0, -1}, timespec{0, 1'000'000'000}}) {
+    CHECK(aio_suspend(list, 1, &wrong) == -1 && errno == EINVAL);
+  }
+  std::thread writer{[&] {
+    const timespec moment{0, 20'000'000};
+    ::nanosleep(&moment, nullptr);
+    CHECK(::write(pipe.in(), "t", 1) == 1);
+  }};
+  const timespec age{std::numeric_limits<time_t>::max() / 4, 999'999'999};
+  CHECK(aio_suspend(list, 1, &age) == 0 && aio_error(&read) == 0);
+  writer.join();
+}
