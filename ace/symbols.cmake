@@ -19,10 +19,12 @@ set(BATON_ACE_SYMBOLS TRUE)
 set(text "// Written by ace/symbols.cmake.\n#pragma once\n\n")
 foreach(pair IN ITEMS "C1=_ZN[A-Za-z0-9_]*ACE_ProactorC1E[A-Za-z0-9_]+"
                       "D1=_ZN[A-Za-z0-9_]*ACE_ProactorD1Ev"
+                      "LOOP=_ZN[A-Za-z0-9_]*ACE_Proactor23proactor_run_event_loopEPF[A-Za-z0-9_]+"
+                      "TIMED_LOOP=_ZN[A-Za-z0-9_]*ACE_Proactor23[a-z_]+_loopER[A-Za-z0-9_]+"
                       "MAJOR=_ZN3ACE[A-Za-z0-9_]*major_version[A-Za-z0-9_]*"
                       "MINOR=_ZN3ACE[A-Za-z0-9_]*minor_version[A-Za-z0-9_]*"
                       "MICRO=_ZN3ACE[A-Za-z0-9_]*micro_version[A-Za-z0-9_]*")
-  string(REGEX MATCH "^([A-Z0-9]+)=(.*)$" matched "${pair}")
+  string(REGEX MATCH "^([A-Z0-9_]+)=(.*)$" matched "${pair}")
   set(word ${CMAKE_MATCH_1})
   string(REGEX MATCH "${CMAKE_MATCH_2}" symbol "${names}")
   if(NOT symbol)

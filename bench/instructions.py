@@ -55,6 +55,12 @@ BATON = {
     "baton io_uring, datagrams": ("engine=io_uring", ["--datagrams", "1"]),
     "baton io_uring, attached": ("engine=io_uring", ["--drive", "attached"]),
 }
+# A program written for ACE's Proactor, on the bridge; attached in its event loop.
+ACE = {
+    "baton ace, epoll": "engine=emulated,wait=epoll,mode=per_thread,threads=1",
+    "baton ace, epoll, shared": "engine=emulated,wait=epoll,mode=shared",
+    "baton ace, io_uring": "engine=io_uring,mode=per_thread,threads=1",
+}
 REACTOR = {
     "baton reactor, epoll": ["reactor_lock_step", "--wait", "epoll"],
 }
@@ -79,6 +85,8 @@ def programs(build):
     found = {}
     for name, (choice, options) in BATON.items():
         found[name] = ([str(build / "bench" / "lock_step"), *options], {"BATON": choice})
+    for name, choice in ACE.items():
+        found[name] = ([str(build / "bench" / "ace_lock_step")], {"BATON": choice})
     for name, command in {**REACTOR, **RIVALS}.items():
         found[name] = ([str(build / "bench" / command[0]), *command[1:]], {})
     return found

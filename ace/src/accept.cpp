@@ -36,22 +36,29 @@ void accepted(Bridge& bridge, void* what, Outcome outcome) {
 }  // namespace
 
 Accept::~Accept() {
-  if (!listens_.load(std::memory_order_relaxed)) return;
+  if (!opened_) return;
   bridge_->let_go(handle_);
+  // A number that cannot be looked at stays open: it may be somebody else's.
   native::OpenFile now;
   if (native::look_at(handle_, now) == 0 && now == listener_) ::close(handle_);
 }
 
+int Accept::open(const ACE_Handler::Proxy_Ptr& handler_proxy, ACE_HANDLE handle,
+                 const void* completion_key, ACE_Proactor* proactor) {
+  if (ACE_POSIX_Asynch_Operation::open(handler_proxy, handle, completion_key, proactor) != 0) {
+    return -1;
+  }
+  if (const int error = native::look_at(handle_, listener_)) return errno = error, -1;
+  opened_ = true;
+  return 0;
+}
+
 int Accept::accept(ACE_Message_Block& block, std::size_t bytes_to_read, ACE_HANDLE accept_handle,
                    const void* act, int priority, int signal_number, int address_family) {
-  if (handle_ == ACE_INVALID_HANDLE) return errno = EINVAL, -1;
+  if (!opened_) return errno = EINVAL, -1;
   const std::size_t address =
       address_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
   if (block.space() < bytes_to_read + 2 * address) return errno = ENOBUFS, -1;
-  if (!listens_.load(std::memory_order_relaxed)) {
-    if (const int error = native::look_at(handle_, listener_)) return errno = error, -1;
-    listens_.store(true, std::memory_order_relaxed);
-  }
   std::unique_ptr<ACE_POSIX_Asynch_Result> result{
       posix_part(posix_proactor()->create_asynch_accept_result(
           handler_proxy_, handle_, accept_handle, block, bytes_to_read, act, ACE_INVALID_HANDLE,

@@ -14,6 +14,7 @@ namespace baton::ace {
 namespace {
 
 thread_local Bridge::Call* current_call = nullptr;
+thread_local Bridge::Attached* attachments = nullptr;
 
 /// Programs raise their limit when they run already (ACE::set_handle_limit). Their threads are
 /// inside only during handle_events.
@@ -46,6 +47,8 @@ int errno_of(errc code) noexcept {
       return ECANCELED;
     case errc::not_supported:
       return EOPNOTSUPP;
+    case errc::wrong_thread:
+      return EPERM;
     case errc::already_adopted:
       return EEXIST;
     case errc::timed_out:
@@ -68,9 +71,8 @@ int errno_of(std::error_code error) noexcept {
 
 Bridge::Call* Bridge::current() noexcept { return current_call; }
 
-Bridge::Bridge(Proactor& owner, Config config, const Options& options)
-    : owner_(&owner),
-      options_(options),
+Bridge::Bridge(Config config, const Options& options)
+    : options_(options),
       process_(::getpid()),
       native_(std::make_unique<baton::Proactor>(for_ace(std::move(config)))),
       descriptor_(shows_completions(*native_) ? native_->descriptor() : ACE_INVALID_HANDLE),
@@ -100,11 +102,40 @@ std::uint32_t Bridge::entries_of_this_thread() const noexcept {
   return count;
 }
 
+Bridge::Attached::Attached(std::shared_ptr<Bridge> bridge)
+    : bridge_(std::move(bridge)), outer_(attachments) {
+  entry_.emplace(*bridge_);
+  if (*entry_) {
+    attachment_.emplace(bridge_->native());
+  } else {
+    entry_.reset();
+  }
+  attachments = this;
+}
+
+Bridge::Attached::~Attached() {
+  end();
+  for (Attached** place = &attachments; *place != nullptr; place = &(*place)->outer_) {
+    if (*place != this) continue;
+    *place = outer_;
+    break;
+  }
+}
+
+/// The proactor may be gone when the entry is.
+void Bridge::Attached::end() noexcept {
+  attachment_.reset();
+  entry_.reset();
+}
+
 int Bridge::close() noexcept {
   closed_.store(true);
   if (entries_of_this_thread() > 0) {
     native_->stop();
     return 0;
+  }
+  for (Attached* each = attachments; each != nullptr; each = each->outer_) {
+    if (each->bridge_.get() == this) each->end();
   }
   const std::lock_guard guard{closing_};
   if (native_ == nullptr) return 0;
@@ -138,7 +169,16 @@ int Bridge::handle_events(Deadline deadline) {
 int Bridge::turn(Call& call, Deadline deadline) {
   for (;;) {
     const std::size_t handlers_max = posted_.empty() ? options_.batch : 1;
-    const std::size_t ran = native_->handle_events(deadline, handlers_max);
+    std::size_t ran = 0;
+    try {
+      ran = native_->handle_events(deadline, handlers_max);
+    } catch (const std::bad_alloc&) {
+      if (call.in_handler) throw;
+      if (call.dispatched == 0) return errno = ENOMEM, -1;
+    } catch (const std::system_error& refused) {
+      if (call.in_handler) throw;
+      if (call.dispatched == 0) return errno = errno_of(refused.code()), -1;
+    }
     if (call.dispatched > 0) return 1;
     if (closed_.load(std::memory_order_relaxed) || native_->stopped()) {
       errno = ESHUTDOWN;
@@ -150,20 +190,30 @@ int Bridge::turn(Call& call, Deadline deadline) {
 }
 
 void Bridge::dispatch(ACE_POSIX_Asynch_Result& result, Outcome outcome) {
-  if (current_call != nullptr) ++current_call->dispatched;
   // A handler that was deleted with its message block: nothing was moved, so nobody else needs to
   // touch the block either.
   if (outcome.bytes == 0 && handler_is_gone(result)) {
+    if (current_call != nullptr) ++current_call->dispatched;
     delete &result;
     return;
   }
-  owner_->application_specific_code(&result, outcome.bytes, nullptr,
-                                    static_cast<u_long>(outcome.error));
+  complete(result, outcome.bytes, static_cast<u_long>(outcome.error));
 }
 
 void Bridge::dispatch_posted(ACE_POSIX_Asynch_Result& result) {
-  if (current_call != nullptr) ++current_call->dispatched;
-  owner_->application_specific_code(&result, result.bytes_transferred(), nullptr, result.error());
+  complete(result, result.bytes_transferred(), result.error());
+}
+
+/// As application_specific_code of ACE's, which forgets the result of a handler that throws.
+void Bridge::complete(ACE_POSIX_Asynch_Result& result, std::size_t bytes, u_long error) {
+  const std::unique_ptr<ACE_POSIX_Asynch_Result> deleted_then{&result};
+  Call* const call = current_call;
+  if (call != nullptr) {
+    ++call->dispatched;
+    call->in_handler = true;
+  }
+  result.complete(bytes, error == 0 ? 1 : 0, nullptr, error);
+  if (call != nullptr) call->in_handler = false;
 }
 
 // -- operations -----------------------------------------------------------------------------------
@@ -200,8 +250,9 @@ int Bridge::cancel(int fildes) noexcept {
   return transmissions_.cancel(fildes) ? 0 : answer;
 }
 
-void Bridge::opened(int fildes) noexcept {
-  if (const Entry entry{*this}; entry) descriptors_.opened(fildes);
+int Bridge::opened(int fildes) noexcept {
+  const Entry entry{*this};
+  return entry ? descriptors_.opened(fildes) : 0;
 }
 
 void Bridge::let_go(int fildes) noexcept {

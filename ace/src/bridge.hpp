@@ -8,9 +8,12 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <system_error>
 
+#include "baton/ace/attachment.hpp"
 #include "baton/ace/proactor.hpp"
+#include "baton/attachment.hpp"
 #include "baton/deadline.hpp"
 #include "baton/proactor.hpp"
 #include "descriptors.hpp"
@@ -24,7 +27,7 @@ int errno_of(std::error_code error) noexcept;
 
 class Bridge {
  public:
-  Bridge(Proactor& owner, Config config, const Options& options);
+  Bridge(Config config, const Options& options);
   ~Bridge();
   Bridge(const Bridge&) = delete;
   Bridge& operator=(const Bridge&) = delete;
@@ -55,8 +58,8 @@ class Bridge {
   int post(ACE_POSIX_Asynch_Result& result) noexcept;
   /// 0, 1 or -1, as ACE_POSIX_Proactor::cancel_aio.
   int cancel(int fildes) noexcept;
-  /// See Descriptors.
-  void opened(int fildes) noexcept;
+  /// See Descriptors. Nothing once it is closed.
+  int opened(int fildes) noexcept;
   void let_go(int fildes) noexcept;
 
   /// Calls the handler of a result and deletes the result.
@@ -68,7 +71,9 @@ class Bridge {
   [[nodiscard]] baton::Proactor& native() noexcept { return *native_; }
   [[nodiscard]] Descriptors& descriptors() noexcept { return descriptors_; }
   [[nodiscard]] Transmissions& transmissions() noexcept { return transmissions_; }
-  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] int descriptor() const noexcept {
+    return is_closed() ? ACE_INVALID_HANDLE : descriptor_;  // its number is somebody else's then
+  }
 
   /// What one call of handle_events has done so far; null in threads that are in none.
   struct Call {
@@ -76,14 +81,33 @@ class Bridge {
     Call* outer;
     std::size_t dispatched = 0;
     bool posted = false;
+    bool in_handler = false;  // of the program's; stays so when that throws
   };
   [[nodiscard]] static Call* current() noexcept;
   [[nodiscard]] std::uint32_t entries_of_this_thread() const noexcept;
 
+  /// What one Attachment keeps; the thread's own, on a list of it.
+  class Attached {
+   public:
+    explicit Attached(std::shared_ptr<Bridge> bridge);
+    ~Attached();
+    Attached(const Attached&) = delete;
+    Attached& operator=(const Attached&) = delete;
+
+   private:
+    friend class Bridge;
+    void end() noexcept;
+
+    const std::shared_ptr<Bridge> bridge_;
+    std::optional<Entry> entry_;
+    std::optional<baton::Attachment> attachment_;
+    Attached* outer_;
+  };
+
  private:
   int turn(Call& call, Deadline deadline);
+  void complete(ACE_POSIX_Asynch_Result& result, std::size_t bytes, u_long error);
 
-  Proactor* const owner_;
   const Options options_;
   const pid_t process_;
   std::unique_ptr<baton::Proactor> native_;

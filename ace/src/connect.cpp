@@ -96,9 +96,9 @@ int Connect::connect(ACE_HANDLE handle, const ACE_Addr& remote, const ACE_Addr& 
   int error = prepare(*connecting, remote, local, reuse_address != 0);
   const int fildes = connecting->fildes;
   const bool made = connecting->made;
-  connecting->result->aio_fildes = fildes;
+  if (error == 0) error = bridge_->opened(fildes);
   if (error == 0) {
-    bridge_->opened(fildes);
+    connecting->result->aio_fildes = fildes;
     Start start;
     start.fildes = fildes;
     start.action = Action::connect;
@@ -108,14 +108,16 @@ int Connect::connect(ACE_HANDLE handle, const ACE_Addr& remote, const ACE_Addr& 
     if (error == 0) return static_cast<void>(connecting.release()), 0;
     remove(*pending_, fildes);
   }
-  // It failed at once: a completion all the same, as on Windows.
+  // It failed at once: a completion all the same, as on Windows. Its handler may be deleted by
+  // then, so a socket that was made for it is closed now.
+  if (made) ::close(fildes);
+  connecting->result->aio_fildes = made ? ACE_INVALID_HANDLE : handle;
   connecting->result->set_error(static_cast<u_long>(error));
   connecting->result->set_bytes_transferred(0);
   if (posix_proactor()->post_completion(connecting->result.get()) == 0) {
     static_cast<void>(connecting->result.release());
     return 0;
   }
-  if (made) ::close(fildes);
   return -1;
 }
 

@@ -9,15 +9,17 @@
 
 namespace baton::ace {
 
-/// As ACE's: it owns the listening socket, and closes it when it is deleted - unless the program
-/// has closed it before. ACE opens it before the socket listens, so it is looked at by the first
-/// accept.
+/// As ACE's: it owns the listening socket from open() on, and closes it when it is deleted - unless
+/// the program has closed it before. ACE opens it before the socket listens, so Baton gets it with
+/// the first accept.
 class Accept final : public virtual ACE_Asynch_Accept_Impl, public ACE_POSIX_Asynch_Operation {
  public:
   Accept(ACE_POSIX_Proactor* proactor, std::shared_ptr<Bridge> bridge)
       : ACE_POSIX_Asynch_Operation(proactor), bridge_(std::move(bridge)) {}
   ~Accept() override;
 
+  int open(const ACE_Handler::Proxy_Ptr& handler_proxy, ACE_HANDLE handle,
+           const void* completion_key, ACE_Proactor* proactor) override;
   /// 0, or -1 and errno: EINVAL before open(), ENOBUFS without room for two addresses, and what
   /// Proactor::start_aio answers. No data is read with the connection (P-11: as ACE on POSIX).
   int accept(ACE_Message_Block& block, std::size_t bytes_to_read, ACE_HANDLE accept_handle,
@@ -27,7 +29,7 @@ class Accept final : public virtual ACE_Asynch_Accept_Impl, public ACE_POSIX_Asy
  private:
   std::shared_ptr<Bridge> bridge_;
   native::OpenFile listener_;
-  std::atomic<bool> listens_{false};
+  bool opened_ = false;
 };
 
 class Connect final : public virtual ACE_Asynch_Connect_Impl, public ACE_POSIX_Asynch_Operation {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <exception>
 #include <new>
 
 #include "bridge.hpp"
@@ -59,7 +60,7 @@ struct Descriptors::Finished {
 
   void operator()(Operation& operation) const {
     Outcome outcome;
-    outcome.error = errno_of(operation.error());
+    if (operation.failed()) outcome.error = errno_of(operation.error());
     if (!accept || outcome.error == 0) outcome.bytes = operation.bytes();
     descriptor->pending.fetch_sub(1, std::memory_order_relaxed);
     told.function(*bridge, told.what, outcome);
@@ -104,8 +105,8 @@ Descriptors::Descriptor* Descriptors::find_or_add(int fildes) noexcept {
 int Descriptors::start(const Start& start) noexcept {
   Descriptor* const descriptor = find_or_add(start.fildes);
   if (descriptor == nullptr) {
-    const bool possible = start.fildes >= 0 && start.fildes < int{chunks * chunk_size};
-    return possible ? ENOMEM : EBADF;
+    if (start.fildes < 0) return EBADF;
+    return start.fildes < int{chunks * chunk_size} ? ENOMEM : EMFILE;
   }
   {
     const std::lock_guard guard{descriptor->mutex};
@@ -157,7 +158,8 @@ int Descriptors::start_now(Descriptor& descriptor, const Start& start) noexcept 
   descriptor.pending.fetch_add(1, std::memory_order_relaxed);
   const std::error_code error = bridge_.native().start_cached(
       *operation, [this](Operation& filled) { return bridge_.native().start(filled); });
-  if (error) descriptor.pending.fetch_sub(1, std::memory_order_relaxed);
+  if (!error) return 0;
+  descriptor.pending.fetch_sub(1, std::memory_order_relaxed);
   return errno_of(error);
 }
 
@@ -178,7 +180,7 @@ int Descriptors::wait_in_line(Descriptor& descriptor, const Start& start) noexce
 }
 
 /// False: none waits, or it has to wait longer.
-bool Descriptors::begin_next(Descriptor& descriptor) noexcept {
+bool Descriptors::begin_next(Descriptor& descriptor) {
   Waiting next;
   int error = 0;
   {
@@ -194,9 +196,17 @@ bool Descriptors::begin_next(Descriptor& descriptor) noexcept {
   return true;
 }
 
-void Descriptors::begin_all(Descriptor& descriptor) noexcept {
-  while (begin_next(descriptor)) {
+/// Nobody begins them later: a handler that throws does so when all have begun.
+void Descriptors::begin_all(Descriptor& descriptor) {
+  std::exception_ptr thrown;
+  for (bool more = true; more;) {
+    try {
+      more = begin_next(descriptor);
+    } catch (...) {
+      if (thrown == nullptr) thrown = std::current_exception();
+    }
   }
+  if (thrown != nullptr) std::rethrow_exception(thrown);
 }
 
 void Descriptors::end_waiting() noexcept {
@@ -271,13 +281,16 @@ int Descriptors::cancel_in_lane(Descriptor& descriptor, std::uint32_t lane) noex
   return 0;
 }
 
-void Descriptors::opened(int fildes) noexcept {
+int Descriptors::opened(int fildes) noexcept {
   Descriptor* const descriptor = find(fildes);
-  if (descriptor == nullptr) return;
+  if (descriptor == nullptr) return 0;
   const std::lock_guard guard{descriptor->mutex};
+  if (descriptor->handle == nullptr) return 0;
   native::OpenFile file;
-  if (descriptor->handle == nullptr || native::look_at(fildes, file) != 0) return;
-  if (!(file == descriptor->file)) let_go(*descriptor);
+  const int error = native::look_at(fildes, file);
+  if (error != 0 && error != EBADF) return error;
+  if (error == EBADF || !(file == descriptor->file)) let_go(*descriptor);
+  return 0;
 }
 
 void Descriptors::handed_out(int fildes) noexcept { let_go(fildes); }

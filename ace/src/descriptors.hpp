@@ -29,7 +29,7 @@ struct Outcome {
   int error = 0;  ///< an errno
 };
 
-/// Who is told, in a thread in handle_events.
+/// Who is told, in a thread in handle_events. It may throw what handlers throw.
 struct Told {
   void (*function)(Bridge&, void* what, Outcome) = nullptr;
   void* what = nullptr;
@@ -60,8 +60,9 @@ class Descriptors {
   int start(const Start& start) noexcept;
   /// 0: asked; 1: nothing is pending; -1 and errno: no such descriptor, or no memory.
   int cancel(int fildes) noexcept;
-  /// The program opens an operation for a number: it may name another file than before.
-  void opened(int fildes) noexcept;
+  /// The program opens an operation for a number: it may name another file than before. 0, or an
+  /// errno when that cannot be told.
+  int opened(int fildes) noexcept;
   /// The system has just handed the number out.
   void handed_out(int fildes) noexcept;
   /// The program has no more use for a number.
@@ -101,8 +102,8 @@ class Descriptors {
   int ask_for_end(Descriptor& descriptor) noexcept;
   int cancel_in_lane(Descriptor& descriptor, std::uint32_t lane) noexcept;
   // REQUIRES: it is not held.
-  bool begin_next(Descriptor& descriptor) noexcept;
-  void begin_all(Descriptor& descriptor) noexcept;
+  bool begin_next(Descriptor& descriptor);
+  void begin_all(Descriptor& descriptor);
 
   Bridge& bridge_;
   const bool lazy_;

@@ -4,6 +4,7 @@
 
 #include <ace/POSIX_Asynch_IO.h>
 
+#include <cerrno>
 #include <memory>
 #include <utility>
 
@@ -21,9 +22,9 @@ class Opening : public Base {
 
   int open(const ACE_Handler::Proxy_Ptr& handler_proxy, ACE_HANDLE handle,
            const void* completion_key, ACE_Proactor* proactor) override {
-    const int answer = Base::open(handler_proxy, handle, completion_key, proactor);
-    if (answer == 0) bridge_->opened(this->handle_);
-    return answer;
+    if (Base::open(handler_proxy, handle, completion_key, proactor) != 0) return -1;
+    const int error = bridge_->opened(this->handle_);
+    return error == 0 ? 0 : (errno = error, -1);
   }
   int cancel() override { return bridge_->cancel(this->handle_); }
 

@@ -1,10 +1,11 @@
 // libbaton-ace-preload: brings Baton into programs that use ACE_Proactor and do not know Baton.
 //
-// libACE and programs reach the constructor and destructor of ACE_Proactor through the dynamic
-// linker, so that these here come first. The constructor gives ACE's own another implementation;
-// the destructor deletes it when ACE's timer thread has ended - ACE itself deletes it before, and a
-// timer that fires then meets freed memory. This library does not link libACE: preloaded into a
-// program without ACE it does nothing, and into one with another version it says so.
+// libACE and programs reach the constructor, the destructor and the event loop of ACE_Proactor
+// through the dynamic linker, so that these here come first. The constructor gives ACE's own
+// another implementation; the destructor deletes it when ACE's timer thread has ended - ACE itself
+// deletes it before, and a timer that fires then meets freed memory. A thread in the event loop
+// drives until it leaves, so it is attached meanwhile. This library does not link libACE: preloaded
+// into a program without ACE it does nothing, and into one with another version it says so.
 #include "preload.hpp"
 
 #include <dlfcn.h>
@@ -12,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <string>
 
 #include "ace_symbols.hpp"  // their names, as the compiler has them: see ace/CMakeLists.txt
@@ -20,6 +22,8 @@ namespace {
 
 using Construct = void (*)(void* self, void* implementation, bool delete_it, void* queue);
 using Destroy = void (*)(void* self);
+using Loop = int (*)(void* self, void* hook);
+using TimedLoop = int (*)(void* self, void* time, void* hook);
 using Number = unsigned (*)();
 
 template <class Function>
@@ -54,6 +58,8 @@ class Library {
   }
   BatonAceReplace replace = nullptr;
   BatonAceMakeQueue make_queue = nullptr;
+  BatonAceAttach attach = nullptr;
+  BatonAceDetach detach = nullptr;
   BatonAceDelete remove = nullptr;
 
  private:
@@ -74,6 +80,8 @@ class Library {
     }
     replace = reinterpret_cast<BatonAceReplace>(::dlsym(loaded, "baton_ace_replace"));
     make_queue = reinterpret_cast<BatonAceMakeQueue>(::dlsym(loaded, "baton_ace_make_queue"));
+    attach = reinterpret_cast<BatonAceAttach>(::dlsym(loaded, "baton_ace_attach"));
+    detach = reinterpret_cast<BatonAceDetach>(::dlsym(loaded, "baton_ace_detach"));
     remove = reinterpret_cast<BatonAceDelete>(::dlsym(loaded, "baton_ace_delete"));
   }
 };
@@ -83,8 +91,8 @@ struct Replaced {
   void* self;
   void* made;
   void* given;
-  void* queue;  // ours
-  Replaced* next;
+  void* queue = nullptr;  // ours
+  Replaced* next = nullptr;
 };
 std::mutex mutex;
 Replaced* replaced = nullptr;
@@ -98,11 +106,19 @@ void construct(Construct original, void* self, void* given, bool delete_it, void
     if (reason[0] != '\0') say(reason);
     return original(self, given, delete_it, queue);
   }
+  auto* const note = new (std::nothrow) Replaced{self, made, delete_it ? given : nullptr};
+  if (note == nullptr) {
+    library.remove(made, nullptr, nullptr);
+    say("memory is exhausted");
+    return original(self, given, delete_it, queue);
+  }
   // ACE's own queue answers its timer thread without a lock.
   void* const own_queue = queue == nullptr ? library.make_queue() : nullptr;
+  note->queue = own_queue;
   {
     const std::lock_guard guard{mutex};
-    replaced = new Replaced{self, made, delete_it ? given : nullptr, own_queue, replaced};
+    note->next = replaced;
+    replaced = note;
   }
   original(self, made, false, own_queue != nullptr ? own_queue : queue);
 }
@@ -124,6 +140,29 @@ void destroy(Destroy original, void* self) {
   delete found;
 }
 
+/// The calling thread is in the event loop of a proactor that runs on ours.
+class InLoop {
+ public:
+  explicit InLoop(const void* self) {
+    void* made = nullptr;
+    {
+      const std::lock_guard guard{mutex};
+      for (const Replaced* each = replaced; each != nullptr; each = each->next) {
+        if (each->self == self) made = each->made;
+      }
+    }
+    if (made != nullptr) attached_ = Library::instance().attach(made);
+  }
+  ~InLoop() {
+    if (attached_ != nullptr) Library::instance().detach(attached_);
+  }
+  InLoop(const InLoop&) = delete;
+  InLoop& operator=(const InLoop&) = delete;
+
+ private:
+  void* attached_ = nullptr;
+};
+
 }  // namespace
 
 #define BATON_ACE_EXPORT extern "C" __attribute__((visibility("default")))
@@ -132,6 +171,8 @@ BATON_ACE_EXPORT void baton_ace_c1(void*, void*, bool, void*) __asm__(BATON_ACE_
 BATON_ACE_EXPORT void baton_ace_c2(void*, void*, bool, void*) __asm__(BATON_ACE_C2);
 BATON_ACE_EXPORT void baton_ace_d1(void*) __asm__(BATON_ACE_D1);
 BATON_ACE_EXPORT void baton_ace_d2(void*) __asm__(BATON_ACE_D2);
+BATON_ACE_EXPORT int baton_ace_loop(void*, void*) __asm__(BATON_ACE_LOOP);
+BATON_ACE_EXPORT int baton_ace_timed_loop(void*, void*, void*) __asm__(BATON_ACE_TIMED_LOOP);
 
 void baton_ace_c1(void* self, void* given, bool delete_it, void* queue) {
   construct(next<Construct>(BATON_ACE_C1), self, given, delete_it, queue);
@@ -141,3 +182,11 @@ void baton_ace_c2(void* self, void* given, bool delete_it, void* queue) {
 }
 void baton_ace_d1(void* self) { destroy(next<Destroy>(BATON_ACE_D1), self); }
 void baton_ace_d2(void* self) { destroy(next<Destroy>(BATON_ACE_D2), self); }
+int baton_ace_loop(void* self, void* hook) {
+  const InLoop attached{self};
+  return next<Loop>(BATON_ACE_LOOP)(self, hook);
+}
+int baton_ace_timed_loop(void* self, void* time, void* hook) {
+  const InLoop attached{self};
+  return next<TimedLoop>(BATON_ACE_TIMED_LOOP)(self, time, hook);
+}

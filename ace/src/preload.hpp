@@ -14,6 +14,10 @@ using BatonAceReplace = void* (*)(void* given, char* reason, std::size_t size);
 /// A timer queue (ACE_Proactor_Timer_Queue*) for a proactor that has none of its own; null when
 /// memory is exhausted.
 using BatonAceMakeQueue = void* (*)();
+/// Keeps the calling thread with the implementation that baton_ace_replace has made, while it is in
+/// ACE's event loop; null when that cannot be. The end of it, by the same thread.
+using BatonAceAttach = void* (*)(void* made);
+using BatonAceDetach = void (*)(void* attached);
 /// Deletes what baton_ace_replace and baton_ace_make_queue have made, and `given`; null is nothing.
 using BatonAceDelete = void (*)(void* made, void* given, void* queue);
 }

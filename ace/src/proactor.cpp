@@ -3,6 +3,7 @@
 #include <ace/Countdown_Time.h>
 
 #include <cerrno>
+#include <chrono>
 #include <new>
 
 #include "bridge.hpp"
@@ -18,6 +19,15 @@ Options options_or_throw() {
   Result<Options, Failure> options = Options::from_environment();
   if (options) return *options;
   throw std::system_error(options.error().code, options.error().reason);
+}
+
+/// ACE_Time_Value::max_time is longer than a Duration can be.
+Deadline deadline_of(const ACE_Time_Value& wait_time) noexcept {
+  constexpr std::chrono::seconds longest = std::chrono::hours{24} * 36'500;
+  if (wait_time == ACE_Time_Value::zero) return Deadline::immediately();
+  if (wait_time.sec() >= longest.count()) return Deadline::never();
+  return Deadline::after(std::chrono::seconds{wait_time.sec()} +
+                         std::chrono::microseconds{wait_time.usec()});
 }
 
 /// An operation object, or null and ENOMEM.
@@ -36,7 +46,7 @@ Operation* make(Proactor* proactor, const std::shared_ptr<Bridge>& bridge) noexc
 Proactor::Proactor() : Proactor(Config::from_environment(), options_or_throw()) {}
 
 Proactor::Proactor(Config config, const Options& options)
-    : bridge_(std::make_shared<Bridge>(*this, std::move(config), options)) {}
+    : bridge_(std::make_shared<Bridge>(std::move(config), options)) {}
 
 Proactor::~Proactor() { bridge_->close(); }
 
@@ -51,10 +61,7 @@ int Proactor::handle_events() { return bridge_->handle_events(Deadline::never())
 int Proactor::handle_events(ACE_Time_Value& wait_time) {
   if (wait_time < ACE_Time_Value::zero) return errno = EINVAL, -1;
   const ACE_Countdown_Time countdown{&wait_time};  // also when a handler throws
-  const Duration span =
-      std::chrono::seconds{wait_time.sec()} + std::chrono::microseconds{wait_time.usec()};
-  return bridge_->handle_events(wait_time == ACE_Time_Value::zero ? Deadline::immediately()
-                                                                  : Deadline::after(span));
+  return bridge_->handle_events(deadline_of(wait_time));
 }
 
 // -- transfers, results, cancel -------------------------------------------------------------------
@@ -80,7 +87,7 @@ int Proactor::start_aio(ACE_POSIX_Asynch_Result* result, Opcode opcode) {
 }
 
 int Proactor::post_completion(ACE_POSIX_Asynch_Result* result) {
-  const int error = bridge_->post(*result);
+  const int error = result != nullptr ? bridge_->post(*result) : EINVAL;
   return error == 0 ? 0 : (errno = error, -1);
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <typeinfo>
 
+#include "baton/ace/attachment.hpp"
 #include "baton/ace/proactor.hpp"
 #include "baton/ace/timer_queue.hpp"
 #include "preload.hpp"
@@ -54,6 +55,19 @@ extern "C" BATON_EXPORT void* baton_ace_replace(void* given, char* reason, std::
 
 extern "C" BATON_EXPORT void* baton_ace_make_queue() {
   return static_cast<ACE_Proactor_Timer_Queue*>(new (std::nothrow) baton::ace::TimerQueue);
+}
+
+extern "C" BATON_EXPORT void* baton_ace_attach(void* made) {
+  auto* const implementation = static_cast<ACE_Proactor_Impl*>(made);
+  try {
+    return new baton::ace::Attachment(dynamic_cast<baton::ace::Proactor&>(*implementation));
+  } catch (const std::exception&) {
+    return nullptr;  // it works without
+  }
+}
+
+extern "C" BATON_EXPORT void baton_ace_detach(void* attached) {
+  delete static_cast<baton::ace::Attachment*>(attached);
 }
 
 extern "C" BATON_EXPORT void baton_ace_delete(void* made, void* given, void* queue) {

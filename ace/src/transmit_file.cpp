@@ -37,7 +37,7 @@ int TransmitFile::transmit_file(ACE_HANDLE file,
   plan.bytes = bytes_to_write != 0 ? bytes_to_write : size - plan.offset;
   if (plan.bytes > size - plan.offset) return errno = EINVAL, -1;
   plan.per_send = bytes_per_send != 0 ? bytes_per_send : per_send_default;
-  bridge_->opened(file);
+  if (const int error = bridge_->opened(file)) return errno = error, -1;
 
   std::unique_ptr<ACE_POSIX_Asynch_Result> result{
       posix_part(this->posix_proactor()->create_asynch_transmit_file_result(

@@ -60,7 +60,10 @@ void AceTest::run(unsigned threads) {
   if (processors.front().mode == Mode::per_thread) threads = bridge_->native().lanes();
   ACE_Proactor* const proactor = ace_.get();
   for (unsigned i = 0; i < threads; ++i) {
-    threads_.emplace_back([proactor] { EXPECT_NE(-1, proactor->proactor_run_event_loop()); });
+    threads_.emplace_back([this, proactor] {
+      const Attachment attached{*bridge_};
+      EXPECT_NE(-1, proactor->proactor_run_event_loop());
+    });
   }
 }
 

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "baton/ace/attachment.hpp"
 #include "baton/ace/proactor.hpp"
 #include "baton/ace/timer_queue.hpp"
 

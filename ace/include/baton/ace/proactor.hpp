@@ -69,17 +69,18 @@ class BATON_EXPORT Proactor : public ACE_POSIX_Proactor {
   int close() override;
 
   /// 1 when completions were dispatched, 0 when the time is over, -1 for errors: EINVAL for a
-  /// negative time, ESHUTDOWN when closed. EINTR is no error. `wait_time` is reduced by the time
-  /// that has passed.
+  /// negative time, ENOMEM, ESHUTDOWN when closed. EINTR is no error. `wait_time` is reduced by the
+  /// time that has passed. Throws what handlers throw.
   int handle_events(ACE_Time_Value& wait_time) override;
   int handle_events() override;
 
-  /// Starts a transfer: 0, or -1 and errno (EAGAIN over operations_max, EBADF, EISDIR, ENOMEM,
-  /// ESHUTDOWN), and then the caller keeps the result. Everything else is a completion. A null
-  /// result asks whether there is room.
+  /// Starts a transfer: 0, or -1 and errno (EAGAIN over operations_max, EBADF, EISDIR, EMFILE for a
+  /// number of 65,536 or more, ENOMEM, ESHUTDOWN), and then the caller keeps the result. Everything
+  /// else is a completion. A null result asks whether there is room.
   int start_aio(ACE_POSIX_Asynch_Result* result, Opcode opcode) override;
-  /// Queues a result; one thread dispatches it and deletes it. On failure (-1; ENOMEM, ESHUTDOWN)
-  /// the caller keeps it: ACE's header says otherwise, its code does so, and its timers rely on it.
+  /// Queues a result; one thread dispatches it and deletes it. On failure (-1; EINVAL for null,
+  /// ENOMEM, ESHUTDOWN) the caller keeps it: ACE's header says otherwise, its code does so, and its
+  /// timers rely on it.
   int post_completion(ACE_POSIX_Asynch_Result* result) override;
   /// Cancels what is pending for a descriptor, and nothing that is started later. 0: asked, and
   /// each completes once; 1: nothing is pending; -1 and errno: EBADF, or ENOMEM, and then nothing
@@ -88,8 +89,9 @@ class BATON_EXPORT Proactor : public ACE_POSIX_Proactor {
 
   Proactor_Type get_impl_type() override;
   /// Readable when handle_events may have something to dispatch (baton::Proactor::descriptor).
-  /// Posted results and timers do not show there. ACE_INVALID_HANDLE where completions show
-  /// nowhere: in dedicated mode, on poll, select and rt_signals, and with several processors.
+  /// Posted results and timers do not show there. ACE_INVALID_HANDLE once it is closed, and where
+  /// completions show nowhere: in dedicated mode, on poll, select and rt_signals, and with several
+  /// processors or lanes.
   ACE_HANDLE get_handle() const override;
 
   ACE_Asynch_Read_Stream_Impl* create_asynch_read_stream() override;
@@ -103,7 +105,7 @@ class BATON_EXPORT Proactor : public ACE_POSIX_Proactor {
   ACE_Asynch_Transmit_File_Impl* create_asynch_transmit_file() override;
 
  private:
-  friend class Bridge;
+  friend class Attachment;
   std::shared_ptr<Bridge> bridge_;  // shared with the operations, which may outlive this
 };
 

@@ -1,0 +1,407 @@
+// What programs do that examples do not: handlers that throw, delete themselves or fork, several
+// proactors, calls in the wrong order, closing in the midst of traffic, more threads than lanes.
+#include <ace/Asynch_Acceptor.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <stdexcept>
+
+#include "support.hpp"
+
+namespace baton::ace::test {
+namespace {
+
+/// A handler whose completions run a function of the test's.
+class Calls final : public ACE_Handler {
+ public:
+  void handle_read_stream(const ACE_Asynch_Read_Stream::Result& result) override {
+    errors.push_back(result.error());
+    if (function) function();
+  }
+  void handle_write_stream(const ACE_Asynch_Write_Stream::Result& result) override {
+    errors.push_back(result.error());
+    if (function) function();
+  }
+  std::function<void()> function;
+  std::vector<u_long> errors;
+};
+
+class PostedCall final : public ACE_POSIX_Asynch_Result {
+ public:
+  PostedCall(ACE_Handler& handler, std::function<void()> function)
+      : ACE_POSIX_Asynch_Result(handler.proxy(), nullptr, ACE_INVALID_HANDLE, 0, 0, 0, 0),
+        function_(std::move(function)) {}
+  void complete(std::size_t, int, const void*, u_long) override { function_(); }
+
+ private:
+  std::function<void()> function_;
+};
+
+class Misuse : public AceTest {
+ protected:
+  ~Misuse() override {
+    end();
+    destroy();  // before what its completions use
+  }
+  int post(std::function<void()> function) {
+    auto* const result = new PostedCall(calls_, std::move(function));
+    const int answer = bridge().post_completion(result);
+    if (answer != 0) delete result;
+    return answer;
+  }
+  /// Handles events until the condition holds; counts the exceptions on the way.
+  int drive_and_count_exceptions(const std::function<bool()>& condition) {
+    int thrown = 0;
+    for (;;) {
+      try {
+        EXPECT_TRUE(drive(condition));
+        return thrown;
+      } catch (const std::runtime_error&) {
+        ++thrown;
+      }
+    }
+  }
+
+  const SocketPair pair_;
+  Calls calls_;
+  ACE_Message_Block block_{100};
+};
+
+// -- handlers that throw --------------------------------------------------------------------------
+
+TEST_F(Misuse, ExceptionOfAHandlerReachesTheCallerAndAllGoesOn) {
+  ACE_Asynch_Read_Stream reader;
+  ASSERT_EQ(0, reader.open(calls_, pair_.first, nullptr, ace()));
+  calls_.function = [] { throw std::runtime_error("of a handler"); };
+  for (std::size_t round = 1; round <= 3; ++round) {
+    ASSERT_EQ(0, reader.read(block_, 1));
+    ASSERT_EQ(1, ::write(pair_.second, "x", 1));
+    EXPECT_EQ(1, drive_and_count_exceptions([&] { return calls_.errors.size() == round; }));
+  }
+  int posted = 0;
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_EQ(0, post([&posted, i] {
+                ++posted;
+                if (i % 2 == 0) throw std::runtime_error("of a posted result");
+              }));
+  }
+  EXPECT_EQ(2, drive_and_count_exceptions([&] { return posted == 4; }));
+}
+
+TEST_F(Misuse, LackOfMemoryInAHandlerIsItsOwnException) {
+  ASSERT_EQ(0, post([] { throw std::bad_alloc(); }));
+  ACE_Time_Value wait{patience.count()};
+  EXPECT_THROW(ace()->handle_events(wait), std::bad_alloc);
+}
+
+// Some of these wait in line behind a cancel or for the end of an earlier file, and end together.
+TEST_F(Misuse, EachOfSeveralHandlersMayThrow) {
+  ACE_Asynch_Read_Stream reader;
+  ASSERT_EQ(0, reader.open(calls_, pair_.first, nullptr, ace()));
+  calls_.function = [] { throw std::runtime_error("of a handler"); };
+  ASSERT_EQ(0, reader.read(block_, 1));
+  EXPECT_EQ(0, reader.cancel());
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(0, reader.read(block_, 1));
+  EXPECT_EQ(0, reader.cancel());
+  const int thrown = drive_and_count_exceptions([&] { return calls_.errors.size() == 4; });
+  EXPECT_GE(thrown, 1);
+  for (const u_long error : calls_.errors) EXPECT_EQ(static_cast<u_long>(ECANCELED), error);
+  // In order again.
+  calls_.function = nullptr;
+  ASSERT_EQ(0, reader.read(block_, 1));
+  ASSERT_EQ(1, ::write(pair_.second, "x", 1));
+  EXPECT_TRUE(drive([&] { return calls_.errors.size() == 5; }));
+  EXPECT_EQ(0U, calls_.errors.back());
+}
+
+// -- handlers that end something ------------------------------------------------------------------
+
+/// Has a read and a write pending, and deletes itself in the first completion.
+class Fleeting final : public ACE_Handler {
+ public:
+  Fleeting(ACE_Proactor* with, int fildes, Count& deleted, ACE_Message_Block& in,
+           ACE_Message_Block& out)
+      : deleted_(deleted) {
+    EXPECT_EQ(0, reader_.open(*this, fildes, nullptr, with));
+    EXPECT_EQ(0, writer_.open(*this, fildes, nullptr, with));
+    EXPECT_EQ(0, reader_.read(in, 1));
+    EXPECT_EQ(0, writer_.write(out, out.length()));
+  }
+  ~Fleeting() override { deleted_.add(); }
+  void handle_read_stream(const ACE_Asynch_Read_Stream::Result&) override { delete this; }
+  void handle_write_stream(const ACE_Asynch_Write_Stream::Result&) override { delete this; }
+
+ private:
+  Count& deleted_;
+  ACE_Asynch_Read_Stream reader_;
+  ACE_Asynch_Write_Stream writer_;
+};
+
+TEST_F(Misuse, HandlerDeletesItselfWithAnotherOperationPending) {
+  Count deleted;
+  constexpr std::size_t size = 4 << 20;  // more than the socket holds: the write stays pending
+  ACE_Message_Block out(size);
+  out.wr_ptr(size);
+  new Fleeting(ace(), pair_.first, deleted, block_, out);
+  ASSERT_EQ(1, ::write(pair_.second, "x", 1));
+  ASSERT_TRUE(drive([&] { return deleted.value() == 1; }));
+  EXPECT_EQ(0, bridge().cancel_aio(pair_.first));
+  EXPECT_EQ(0, bridge().close());
+}
+
+TEST_F(Misuse, HandlerForksAndTheChildCloses) {
+  int status = -1;
+  ASSERT_EQ(0, post([&] {
+              const pid_t child = ::fork();
+              if (child == 0) ::_exit(bridge().close());
+              ASSERT_EQ(child, ::waitpid(child, &status, 0));
+            }));
+  EXPECT_TRUE(drive([&] { return status != -1; }));
+  EXPECT_EQ(0, status);
+}
+
+TEST_F(Misuse, HandlerClosesItsProactor) {
+  ACE_Asynch_Read_Stream reader;
+  ASSERT_EQ(0, reader.open(calls_, pair_.first, nullptr, ace()));
+  ASSERT_EQ(0, reader.read(block_, 1));
+  ASSERT_EQ(0, post([&] { EXPECT_EQ(0, bridge().close()); }));
+  ACE_Time_Value wait{patience.count()};
+  EXPECT_EQ(1, ace()->handle_events(wait));
+  EXPECT_EQ(-1, ace()->handle_events(wait));
+  EXPECT_EQ(ESHUTDOWN, errno);
+  destroy();
+  EXPECT_EQ(std::vector<u_long>{ECANCELED}, calls_.errors);
+}
+
+// -- the wrong order ------------------------------------------------------------------------------
+
+TEST_F(Misuse, CallsInTheWrongOrderAreErrors) {
+  ACE_Asynch_Read_Stream reader;
+  EXPECT_EQ(-1, reader.cancel());
+  EXPECT_EQ(-1, reader.read(block_, 1));
+  EXPECT_EQ(-1, bridge().cancel_aio(ACE_INVALID_HANDLE));
+  EXPECT_EQ(EBADF, errno);
+  EXPECT_EQ(-1, bridge().post_completion(nullptr));
+  EXPECT_EQ(EINVAL, errno);
+  std::unique_ptr<ACE_Asynch_Accept_Impl> accept{bridge().create_asynch_accept()};
+  EXPECT_EQ(-1, accept->accept(block_, 0, ACE_INVALID_HANDLE, nullptr, 0, 0, AF_INET));
+  EXPECT_EQ(EINVAL, errno);
+}
+
+TEST_F(Misuse, AfterCloseEverythingIsAnError) {
+  ACE_Asynch_Read_Stream reader;
+  ASSERT_EQ(0, reader.open(calls_, pair_.first, nullptr, ace()));
+  ASSERT_EQ(0, bridge().close());
+  EXPECT_EQ(-1, reader.read(block_, 1));
+  EXPECT_EQ(ESHUTDOWN, errno);
+  EXPECT_EQ(-1, reader.cancel());
+  EXPECT_EQ(ACE_INVALID_HANDLE, bridge().get_handle());
+  const Attachment attached{bridge()};
+  ACE_Asynch_Connect connect;
+  ASSERT_EQ(0, connect.open(calls_, ACE_INVALID_HANDLE, nullptr, ace()));
+  const ACE_INET_Addr where{static_cast<u_short>(1), INADDR_LOOPBACK};
+  const std::size_t before = open_descriptors();
+  EXPECT_EQ(-1, connect.connect(ACE_INVALID_HANDLE, where, ACE_Addr::sap_any, 1));
+  EXPECT_EQ(ESHUTDOWN, errno);
+  EXPECT_EQ(before, open_descriptors());
+}
+
+TEST_F(Misuse, AcceptorThatNeverAcceptedClosesItsListener) {
+  ACE_INET_Addr where;
+  const int listener = listen_on_loopback(where);
+  {
+    ACE_Asynch_Accept accept;
+    ASSERT_EQ(0, accept.open(calls_, listener, nullptr, ace()));
+  }
+  EXPECT_EQ(-1, ::close(listener));
+}
+
+// Its result finds no handler that could close the socket.
+TEST_F(Misuse, ConnectThatFailsAtOnceForADeletedHandlerLeaksNothing) {
+  auto handler = std::make_unique<Calls>();
+  const std::size_t before = open_descriptors();
+  ACE_Asynch_Connect connect;
+  ASSERT_EQ(0, connect.open(*handler, ACE_INVALID_HANDLE, nullptr, ace()));
+  const ACE_INET_Addr where{static_cast<u_short>(1), INADDR_LOOPBACK};
+  const ACE_INET_Addr foreign{static_cast<u_short>(1), "192.0.2.1"};  // not an address of ours
+  ASSERT_EQ(0, connect.connect(ACE_INVALID_HANDLE, where, foreign, 1));
+  handler.reset();
+  ACE_Time_Value wait{patience.count()};
+  EXPECT_EQ(1, ace()->handle_events(wait));
+  EXPECT_EQ(before, open_descriptors());
+}
+
+TEST_F(Misuse, LongestTimeIsForEver) {
+  ASSERT_EQ(0, post([] {}));
+  ACE_Time_Value wait = ACE_Time_Value::max_time;
+  EXPECT_EQ(1, ace()->handle_events(wait));
+}
+
+// -- several proactors, many threads --------------------------------------------------------------
+
+TEST_F(Misuse, TwoProactorsInOneThreadAndAcross) {
+  Proactor second_bridge{Config::from_environment(), Options::from_environment().value()};
+  TimerQueue second_timers;
+  ACE_Proactor second{&second_bridge, false, &second_timers};
+  Calls writer_calls;
+  ACE_Asynch_Read_Stream reader;
+  ACE_Asynch_Write_Stream writer;
+  ASSERT_EQ(0, reader.open(calls_, pair_.first, nullptr, ace()));
+  ASSERT_EQ(0, writer.open(writer_calls, pair_.second, nullptr, &second));
+  ACE_Message_Block out(10);
+  out.copy("ab", 2);
+  ASSERT_EQ(0, reader.read(block_, 10));
+  // A handler of the first drives the second.
+  bool nested = false;
+  ASSERT_EQ(0, post([&] {
+              ASSERT_EQ(0, writer.write(out, 2));
+              ACE_Time_Value wait{patience.count()};
+              EXPECT_EQ(1, second.handle_events(wait));
+              nested = true;
+            }));
+  ASSERT_TRUE(drive([&] { return nested && calls_.errors.size() == 1; }));
+  EXPECT_EQ(1U, writer_calls.errors.size());
+  EXPECT_EQ("ab", std::string(block_.rd_ptr(), block_.length()));
+  // One descriptor in both.
+  ACE_Asynch_Write_Stream back;
+  ASSERT_EQ(0, back.open(writer_calls, pair_.first, nullptr, &second));
+  ASSERT_EQ(0, reader.read(block_, 10));
+  out.copy("cd", 2);
+  ASSERT_EQ(0, back.write(out, 2));
+  ACE_Time_Value wait{patience.count()};
+  EXPECT_EQ(1, second.handle_events(wait));
+  ASSERT_EQ(1, ::write(pair_.second, "e", 1));
+  EXPECT_TRUE(drive([&] { return calls_.errors.size() == 2; }));
+}
+
+TEST_F(Misuse, MoreAttachedThreadsThanLanesLeaveTheEventLoop) {
+  for (int round = 0; round < 10; ++round) {
+    std::vector<std::thread> threads;
+    Count inside;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back([&] {
+        const Attachment attached{bridge()};
+        inside.add();
+        EXPECT_NE(-1, ace()->proactor_run_event_loop());
+      });
+    }
+    ASSERT_TRUE(inside.reaches(8));
+    ASSERT_EQ(0, ace()->proactor_end_event_loop());
+    for (std::thread& each : threads) each.join();
+    ace()->proactor_reset_event_loop();
+  }
+}
+
+TEST_F(Misuse, AttachedThreadMayClose) {
+  const Attachment attached{bridge()};
+  const Attachment again{bridge()};
+  ACE_Asynch_Read_Stream reader;
+  ASSERT_EQ(0, reader.open(calls_, pair_.first, nullptr, ace()));
+  ASSERT_EQ(0, reader.read(block_, 1));
+  ACE_Time_Value wait{0, 0};
+  EXPECT_EQ(0, ace()->handle_events(wait));
+  EXPECT_EQ(0, bridge().close());
+  EXPECT_EQ(std::vector<u_long>{ECANCELED}, calls_.errors);
+}
+
+/// Reads and writes one byte after the other, until it is told of an error.
+class Chatter final : public ACE_Handler {
+ public:
+  void begin(ACE_Proactor* with, int fildes) {
+    ASSERT_EQ(0, reader_.open(*this, fildes, nullptr, with));
+    ASSERT_EQ(0, writer_.open(*this, fildes, nullptr, with));
+    read();
+    write();
+  }
+  void handle_read_stream(const ACE_Asynch_Read_Stream::Result& result) override {
+    completions.add();
+    pending.fetch_sub(1);
+    if (result.success() && result.bytes_transferred() > 0) read();
+  }
+  void handle_write_stream(const ACE_Asynch_Write_Stream::Result& result) override {
+    completions.add();
+    pending.fetch_sub(1);
+    if (result.success()) write();
+  }
+  Count completions;
+  std::atomic<int> pending{0};
+
+ private:
+  void read() {
+    in_.reset();
+    pending.fetch_add(1);
+    if (reader_.read(in_, 1) != 0) pending.fetch_sub(1);
+  }
+  void write() {
+    out_.reset();
+    out_.wr_ptr(1);
+    pending.fetch_add(1);
+    if (writer_.write(out_, 1) != 0) pending.fetch_sub(1);
+  }
+  ACE_Asynch_Read_Stream reader_;
+  ACE_Asynch_Write_Stream writer_;
+  ACE_Message_Block in_{1};
+  ACE_Message_Block out_{1};
+};
+
+class MisuseByThreads : public Misuse, public testing::WithParamInterface<unsigned> {
+ protected:
+  static constexpr int pairs = 4;
+  void begin() {
+    for (int i = 0; i < pairs; ++i) {
+      sockets_.push_back(std::make_unique<SocketPair>());
+      for (const int fildes : {sockets_.back()->first, sockets_.back()->second}) {
+        chatters_.push_back(std::make_unique<Chatter>());
+        chatters_.back()->begin(ace(), fildes);
+      }
+    }
+    for (unsigned i = 0; i < GetParam(); ++i) {
+      threads_.emplace_back([this] {
+        const Attachment attached{bridge()};
+        while (ace()->proactor_run_event_loop() == 0 && !over_) {
+        }
+      });
+    }
+    for (const auto& each : chatters_) ASSERT_TRUE(each->completions.reaches(100));
+  }
+  void join() {
+    for (std::thread& each : threads_) each.join();
+    for (const auto& each : chatters_) EXPECT_EQ(0, each->pending.load());
+  }
+  std::vector<std::unique_ptr<SocketPair>> sockets_;
+  std::vector<std::unique_ptr<Chatter>> chatters_;
+  std::vector<std::thread> threads_;
+  std::atomic<bool> over_{false};
+};
+
+TEST_P(MisuseByThreads, CloseInTheMidstOfTraffic) {
+  begin();
+  EXPECT_EQ(0, bridge().close());
+  join();
+}
+
+TEST_P(MisuseByThreads, CancelsAndPostsFromOtherThreadsInTheMidstOfTraffic) {
+  begin();
+  std::vector<std::thread> others;
+  Count posted;
+  for (int t = 0; t < 4; ++t) {
+    others.emplace_back([&, t] {
+      for (int i = 0; i < 100; ++i) {
+        EXPECT_EQ(0, post([&] { posted.add(); }));
+        const SocketPair& pair = *sockets_[static_cast<std::size_t>(t % pairs)];
+        EXPECT_NE(-1, bridge().cancel_aio(i % 2 == 0 ? pair.first : pair.second));
+      }
+    });
+  }
+  for (std::thread& each : others) each.join();
+  EXPECT_TRUE(posted.reaches(400));
+  EXPECT_EQ(0, bridge().close());
+  join();
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, MisuseByThreads, testing::Values(1U, 8U),
+                         [](const auto& one) { return std::to_string(one.param); });
+
+}  // namespace
+}  // namespace baton::ace::test
