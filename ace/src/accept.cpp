@@ -40,7 +40,7 @@ Accept::~Accept() {
   bridge_->let_go(handle_);
   // A number that cannot be looked at stays open: it may be somebody else's.
   native::OpenFile now;
-  static_cast<void>(native::look_at(handle_, now));
+  if (native::look_at(handle_, now) == 0 && now == listener_) ::close(handle_);
 }
 
 int Accept::open(const ACE_Handler::Proxy_Ptr& handler_proxy, ACE_HANDLE handle,

@@ -135,7 +135,7 @@ int Bridge::close() noexcept {
     return 0;
   }
   for (Attached* each = attachments; each != nullptr; each = each->outer_) {
-    static_cast<void>(each);
+    if (each->bridge_.get() == this) each->end();
   }
   const std::lock_guard guard{closing_};
   if (native_ == nullptr) return 0;
@@ -173,6 +173,7 @@ int Bridge::turn(Call& call, Deadline deadline) {
     try {
       ran = native_->handle_events(deadline, handlers_max);
     } catch (const std::bad_alloc&) {
+      if (call.in_handler) throw;
       if (call.dispatched == 0) return errno = ENOMEM, -1;
     } catch (const std::system_error& refused) {
       if (call.in_handler) throw;

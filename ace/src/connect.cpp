@@ -110,6 +110,7 @@ int Connect::connect(ACE_HANDLE handle, const ACE_Addr& remote, const ACE_Addr& 
   }
   // It failed at once: a completion all the same, as on Windows. Its handler may be deleted by
   // then, so a socket that was made for it is closed now.
+  if (made) ::close(fildes);
   connecting->result->aio_fildes = made ? ACE_INVALID_HANDLE : handle;
   connecting->result->set_error(static_cast<u_long>(error));
   connecting->result->set_bytes_transferred(0);

@@ -203,7 +203,7 @@ void Descriptors::begin_all(Descriptor& descriptor) {
     try {
       more = begin_next(descriptor);
     } catch (...) {
-      throw;
+      if (thrown == nullptr) thrown = std::current_exception();
     }
   }
   if (thrown != nullptr) std::rethrow_exception(thrown);

@@ -56,6 +56,7 @@ void Posted::got(Token& token) {
     if (results_.empty() || bridge_.is_closed()) return;
     Bridge::Call* const call = Bridge::current();
     if (call != nullptr && !call->posted) {
+      call->posted = true;
       result = results_.front();
       results_.pop_front();
       count_.store(results_.size(), std::memory_order_relaxed);
