@@ -1,7 +1,7 @@
 // A program that knows ACE only, for the library to preload: an echo in full duplex through
 // ACE_Proactor::instance(), and an implementation of ACE's own that it hands in and deletes.
 //
-//   ace_unaware        prints "echoed N" and "timers N"; 0
+//   ace_unaware        prints "echoed N", "timers N" and "left N loops"; 0
 #include <ace/Asynch_IO.h>
 #include <ace/Message_Block.h>
 #include <ace/POSIX_CB_Proactor.h>
@@ -9,8 +9,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 
 namespace {
 
@@ -56,11 +58,25 @@ int talk(ACE_Proactor& proactor) {
   return ::close(both[0]) | ::close(both[1]);
 }
 
+/// Two threads in the event loop, which ends.
+void run(ACE_Proactor& proactor) {
+  std::atomic<int> left{0};
+  const auto loop = [&] { left += proactor.proactor_run_event_loop() != -1 ? 1 : 0; };
+  std::thread first{loop};
+  std::thread second{loop};
+  proactor.proactor_end_event_loop();
+  first.join();
+  second.join();
+  std::printf("left %d loops\n", left.load());
+}
+
 }  // namespace
 
 int main() {
   if (talk(*ACE_Proactor::instance()) != 0) return 1;
   ACE_Proactor::close_singleton();
   ACE_Proactor own(new ACE_POSIX_CB_Proactor, true);
-  return talk(own);
+  if (talk(own) != 0) return 1;
+  run(own);
+  return 0;
 }
