@@ -492,8 +492,8 @@ HOST_CASE(read_of_an_inotify, "own system calls") {
   const int file = ::open(name.c_str(), O_RDWR | O_CREAT, 0600);
   const int watch = ::inotify_init1(0);
   CHECK(file >= 0 && ::inotify_add_watch(watch, name.c_str(), IN_MODIFY) >= 0);
-  inotify_event event{};
-  is_not_cut_until_a_byte(file, watch, [&](int out) {
+  is_not_cut_until_a_byte(file, watch, [](int out) {
+    inotify_event event{};
     return ::read(out, &event, sizeof(event)) == sizeof(event) && event.mask == IN_MODIFY;
   });
   ::unlink(name.c_str());

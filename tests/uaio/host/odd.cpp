@@ -234,7 +234,7 @@ HOST_CASE(few_numbers_leave_the_lowest_free, "descriptors") {
   const int expected = ::dup(0);
   ::close(expected);
   use_streams_and_files();
-  CHECK(::dup(0) == expected && ::dup(0) == expected + 1);
+  for (int each = expected; each < expected + 10; ++each) CHECK(::dup(0) == each);
 }
 
 // -- threads and forks ----------------------------------------------------------------------------
