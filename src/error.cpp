@@ -2,8 +2,10 @@
 // equals.
 #include "baton/error.hpp"
 
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 
 #include "baton/misuse.hpp"
 
@@ -115,8 +117,10 @@ class Category final : public std::error_category {
 }  // namespace
 
 const std::error_category& error_category() noexcept {
-  // Never destroyed: codes may be printed while the program's static objects are taken down.
-  static const Category& category = *new Category;
+  // Never destroyed: codes may be printed while the program's static objects are taken down. In
+  // memory that is there: the first error may be that there is none.
+  alignas(Category) static std::byte memory[sizeof(Category)];
+  static const Category& category = *::new (memory) Category;
   return category;
 }
 

@@ -218,6 +218,7 @@ TEST_P(Calls, a_drain_that_is_over_leaves_the_accepts_after_it) {
 
 // The old handle's read waits on the descriptor until the close.
 TEST_P(Calls, a_borrowed_descriptor_is_adopted_anew_right_after_a_close) {
+  if (with_troubles()) GTEST_SKIP() << "the chaos engine lets go of a handle later";
   hold();
   Stream stream;
   const auto borrow = [&] {
