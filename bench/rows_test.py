@@ -95,7 +95,7 @@ class RowsTest(unittest.TestCase):
 
     def test_patterns_have_no_datagrams(self):
         options = type("Options", (), {"build": BUILD, "only": "", "without": [],
-                                       "patterns": True})()
+                                       "patterns": True, "against": None})()
         for row in rows.rows():
             if row.kind != "udp":
                 names = rows.wanted_servers(options, row)
@@ -103,9 +103,21 @@ class RowsTest(unittest.TestCase):
 
     def test_servers_are_chosen_by_name(self):
         options = type("Options", (), {"build": BUILD, "only": "baton", "without": ["poll", "udp"],
-                                       "patterns": False})()
+                                       "patterns": False, "against": None})()
         names = set(rows.wanted_servers(options, rows.PAPER[0]))
         self.assertEqual({name.split()[1] for name in names}, {"select", "rt_signals", "io_uring"})
+
+    def test_each_of_our_servers_stands_beside_the_one_of_the_older_build(self):
+        options = type("Options", (), {"build": BUILD, "only": "", "without": [],
+                                       "patterns": False, "against": Path("/older")})()
+        sides = rows.wanted_servers(options, rows.PAPER[0])
+        ours = [name for name in sides if not name.endswith(rows.OLDER)]
+        self.assertTrue(ours)
+        self.assertEqual(len(sides), 2 * len(ours))
+        for name in ours:
+            self.assertTrue(name.startswith("baton ") or name in rows.REACTOR, name)
+            self.assertEqual(sides[name + rows.OLDER][1:], sides[name][1:])
+            self.assertTrue(sides[name + rows.OLDER][0].startswith("/older/"), name)
 
 
 if __name__ == "__main__":
