@@ -130,12 +130,20 @@ void Proactor::Core::restart() noexcept {
 }
 
 void Proactor::Core::drain(Deadline deadline) noexcept {
-  if (forked() || stopped() || finishing_.load(std::memory_order_acquire)) return;
-  if (ledger_.draining.exchange(true)) {
+  if (forked() || finishing_.load(std::memory_order_acquire)) return;
+  bool goes_on = false;
+  {
+    // As stop(), which must not be taken back by a drain that has not seen it.
+    const os::LockGuard lock{ledger_.mutex(), system_, !per_thread_};
+    const os::LockGuard alone{stop_mutex_, system_, per_thread_};
+    if (stopped()) return;
+    goes_on = ledger_.draining.exchange(true);
+    if (!goes_on) refuse(Refusing::accepts);
+  }
+  if (goes_on) {
     set_drain_deadline(deadline, true);
     return;
   }
-  refuse(Refusing::accepts);
   set_drain_deadline(deadline, false);
   if (per_thread_) {
     for (const auto& loop : loops_) {
@@ -186,8 +194,13 @@ void Proactor::Core::drain_timer_ended() noexcept {
       return;
     }
   }
-  // A session that never pauses would go on for ever.
-  refuse(Refusing::everything);
+  {
+    const os::LockGuard lock{ledger_.mutex(), system_, !per_thread_};
+    const os::LockGuard alone{stop_mutex_, system_, per_thread_};
+    if (!ledger_.draining.load()) return;  // a restart came first
+    // A session that never pauses would go on for ever.
+    refuse(Refusing::everything);
+  }
   cancel_all();
 }
 
@@ -205,6 +218,9 @@ void Proactor::Core::lane_is_quiet(Lane&) noexcept BATON_NO_THREAD_SAFETY_ANALYS
     dispatcher_->stop_locked();
     return;
   }
+  // A restart comes before all of this, or after it: then the drain is over.
+  const os::LockGuard alone{stop_mutex_, system_};
+  if (!ledger_.draining.load() || ledger_.in_strands.load(std::memory_order_acquire) > 0) return;
   std::uint64_t seen[2] = {0, 0};
   for (std::uint64_t& sum : seen) {
     for (const auto& lane : lanes_) {
@@ -213,7 +229,10 @@ void Proactor::Core::lane_is_quiet(Lane&) noexcept BATON_NO_THREAD_SAFETY_ANALYS
       sum += activity;
     }
   }
-  if (seen[0] == seen[1]) stop();
+  if (seen[0] != seen[1]) return;
+  stopped_.store(true, std::memory_order_seq_cst);
+  refuse(Refusing::everything);
+  crew_.stop();
 }
 
 // -- starting -------------------------------------------------------------------------------------
@@ -620,7 +639,6 @@ std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noex
   if (Access::phase(handle) != Access::Phase::open) return errc::handle_closed;
   // A lane reads them from the mail.
   BATON_ASSERT(operation.kind() == OperationKind::close && operation.handle() == &handle);
-  if (!handle.owned()) ledger_.numbers.forget(handle);
   if (!per_thread_) {
     ledger_.mutex().lock(system_);
     std::error_code error = errc::handle_closed;
@@ -628,6 +646,7 @@ std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noex
       Access::activate(operation, OperationState::started);
       starter_->set_clock(*first_lane_);
       ledger_.begin_close(*first_lane_, handle, &operation);
+      if (!handle.owned()) ledger_.numbers.forget(handle);  // starts there come after the lock
       dispatcher_->run_closures();
       dispatcher_->look_round();
       error = {};
@@ -635,6 +654,7 @@ std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noex
     ledger_.mutex().unlock(system_);
     return error;
   }
+  if (!handle.owned()) ledger_.numbers.forget(handle);
   Access::activate(operation, OperationState::started);
   LaneLoop& loop = *loops_[Access::lane(handle)];
   if (!loop.mine()) {
@@ -649,15 +669,16 @@ std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noex
 
 void Proactor::Core::close_detached(Handle& handle) noexcept {
   if (forked() || Access::phase(handle) != Access::Phase::open) return;
-  if (!handle.owned()) ledger_.numbers.forget(handle);
   if (!per_thread_) {
     ledger_.mutex().lock(system_);
-    ledger_.begin_close(*first_lane_, handle, nullptr);
+    const bool begun = ledger_.begin_close(*first_lane_, handle, nullptr);
+    if (begun && !handle.owned()) ledger_.numbers.forget(handle);
     dispatcher_->run_closures();
     dispatcher_->look_round();
     ledger_.mutex().unlock(system_);
     return;
   }
+  if (!handle.owned()) ledger_.numbers.forget(handle);
   LaneLoop& loop = *loops_[Access::lane(handle)];
   if (loop.mine()) {
     loop.take_mail();

@@ -171,6 +171,9 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
     --in_handlers_;
     lane_.counters.exceptions.add();
     check_seats(me);
+    // What the handler has left to be done, for this thread does not come round any more.
+    run_closures();
+    if (drained()) runner_.lane_is_quiet(lane_);
     leave(me);  // the baton is handed over before the exception leaves run()
     ledger_.mutex().unlock(system_);
     throw;
@@ -204,8 +207,9 @@ void Dispatcher::note_length(std::int64_t ns) noexcept {
 }
 
 bool Dispatcher::nothing_left() const noexcept {
+  // acquire: with what was queued by threads of other proactors.
   return lane_.counters.pending_now() == 0 && in_handlers_ == 0 && lane_.completed.empty() &&
-         lane_.closable == nullptr;
+         lane_.closable == nullptr && ledger_.in_strands.load(std::memory_order_acquire) == 0;
 }
 
 void Dispatcher::leave(Member& me) {

@@ -1083,8 +1083,11 @@ bool IoUringEngine::unpin(OperationQueue& completed) noexcept BATON_NO_THREAD_SA
   }
   if (!idle) {
     ring_.swap(*fresh);
-    empty_ring(**fresh, completed);
-    leave_ring(std::move(*fresh));
+    if (empty_ring(**fresh, completed)) {
+      leave_ring(std::move(*fresh));
+    } else {
+      ring_.swap(*fresh);  // the engine is lost, and so is what is in the old one: see wait_lost
+    }
   }
   info_.leader_rule = LeaderRule::any;
   return true;
@@ -1092,7 +1095,7 @@ bool IoUringEngine::unpin(OperationQueue& completed) noexcept BATON_NO_THREAD_SA
 
 // All that the kernel has ends as cancelled. As nobody has asked for that, it is issued again, into
 // the new ring, and goes on where it stood.
-void IoUringEngine::empty_ring(Ring& old, OperationQueue& completed) noexcept {
+bool IoUringEngine::empty_ring(Ring& old, OperationQueue& completed) noexcept {
   std::uint32_t left = in_kernel_;
   const auto take = [&](abi::Cqe completion) BATON_NO_THREAD_SAFETY_ANALYSIS {
     const std::uint64_t tag = completion.user_data;
@@ -1119,9 +1122,10 @@ void IoUringEngine::empty_ring(Ring& old, OperationQueue& completed) noexcept {
     old.pop_each(limits::reports_max, take);
     if (BATON_UNLIKELY(entered == Entered::refused)) {
       note_refusal(error);
-      return await_the_end(old);
+      return false;
     }
   }
+  return true;
 }
 
 // Interrupters may still send messages to the old ring, so it stays, and its number with it; from

@@ -156,11 +156,11 @@ class IoUringEngine final : public Engine {
   void wait_lost(OperationQueue& completed, Deadline deadline) noexcept;
   void let_go_of_ring(OperationQueue& completed) noexcept;
   void end_all(OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
-  void await_the_end(Ring& old) noexcept;
+  void end_close(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   bool take_over() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
   [[nodiscard]] std::uint32_t prepared() const noexcept;
   void leave_ring(std::unique_ptr<Ring> old) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
-  void empty_ring(Ring& old, OperationQueue& completed) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
+  bool empty_ring(Ring& old, OperationQueue& completed) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
   void stop_messages() noexcept;
   void write_event() noexcept;
 

@@ -127,9 +127,7 @@ void IoUringEngine::end_all(OperationQueue& done) noexcept {
     }
     if (state.place == Place::held) let_go_of_sync(*operation);
     if (operation->kind() == OperationKind::close) {
-      const bool failed =
-          state.place == Place::postponed && system_.close(operation->handle()->native()) < 0;
-      operation->finish(failed && errno != EINTR ? errno : 0);
+      end_close(*operation);
     } else if (state.cancelled) {
       finish_cancelled(*operation);
     } else {
@@ -142,17 +140,14 @@ void IoUringEngine::end_all(OperationQueue& done) noexcept {
   postponed_ = 0;
 }
 
-// For one who gives up a ring with something in it, and has another. Should the system not let go,
-// there must be no end of that one either.
-void IoUringEngine::await_the_end(Ring& old) noexcept {
-  if (!old.let_go(is_closed(lost_.load(std::memory_order_relaxed)))) {
-    ring_->close_witness();
+// What was handed over may have been made, and its number another file's by now.
+void IoUringEngine::end_close(Operation& operation) noexcept {
+  if (progress(operation).place != Place::postponed) {
+    finish_lost(operation);
     return;
   }
-  constexpr timespec at_once{};
-  while (!has_hung_up(look(system_, old.witness(), POLLIN, &at_once))) {
-    nap(system_, Deadline::never());
-  }
+  const bool failed = system_.close(operation.handle()->native()) < 0;
+  operation.finish(failed && errno != EINTR ? errno : 0);
 }
 
 }  // namespace baton::engines::uring

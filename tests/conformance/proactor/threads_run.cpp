@@ -1,7 +1,9 @@
 // run, run_one, poll, handle_events: what each promises about handlers, deadlines and threads that
 // come and go (P-10, P-14, X-02).
 #include <stdexcept>
+#include <thread>
 
+#include "baton/strand.hpp"
 #include "threads.hpp"
 
 namespace baton::conformance {
@@ -12,7 +14,9 @@ class Run : public Threads {
   std::function<void()> counting() {
     return [this] { ran_.fetch_add(1); };
   }
+  Operation& throwing_read(Handle* handle);
   std::atomic<int> ran_{0};
+  char byte_ = 0;
 };
 
 TEST_P(Run, run_one_runs_at_most_one_handler) {
@@ -148,6 +152,79 @@ TEST_P(Run, run_works_again_after_an_exception) {
     proactor().run();
     proactor().restart();
   }
+}
+
+/// A read whose handler lets an exception out.
+Operation& Run::throwing_read(Handle* handle) {
+  Operation& read = operation();
+  read.prepare(OperationKind::read_stream, handle);
+  read.set_buffer(MutableBuffer{&byte_, 1});
+  read.set_handler([](Operation&) { throw std::runtime_error{"the last handler"}; });
+  EXPECT_FALSE(proactor().start(read));
+  return read;
+}
+
+// Its thread leaves run(), and another one sleeps there: what the handler has left is seen to.
+TEST_P(Run, a_close_is_complete_although_the_last_handler_throws) {
+  use(2);
+  Stream stream;
+  Handle* const handle = adopt(stream.ours);
+  run(2);
+  throwing_read(handle);
+  Operation& close = operation();
+  close.prepare(OperationKind::close, handle);
+  ASSERT_FALSE(proactor().close(*handle, close));
+  wait_until([&] { return !close.is_pending(); });
+  stop();
+  EXPECT_EQ(failures().size(), 1U);
+}
+
+TEST_P(Run, a_drain_ends_although_the_last_handler_throws) {
+  use(2);
+  Stream stream;
+  Handle* const handle = adopt(stream.ours);
+  run(2);
+  throwing_read(handle);
+  proactor().drain(Deadline::never());
+  send_all(stream.peer.get(), "x", 1);
+  wait_until([&] { return proactor().stopped(); });
+  stop();
+  EXPECT_EQ(failures().size(), 1U);
+}
+
+// It is neither pending nor in this proactor's queue then.
+TEST_P(Run, a_drain_waits_for_what_is_complete_in_a_strand) {
+  use(1);
+  Proactor other{Config{}};
+  Strand strand{other};
+  Gate gate;
+  Gate entered;
+  Operation first;
+  first.prepare(OperationKind::user, nullptr);
+  first.set_strand(&strand);
+  first.set_handler([&](Operation&) {
+    entered.open();
+    gate.wait();
+  });
+  std::thread drives_other([&] { other.run(); });
+  ASSERT_FALSE(other.post(first));
+  entered.wait();
+  Stream stream;
+  Operation& read = operation();
+  read.prepare(OperationKind::read_stream, adopt(stream.ours));
+  read.set_buffer(MutableBuffer{&byte_, 1});
+  read.set_strand(&strand);
+  run(1);
+  ASSERT_FALSE(proactor().start(read));
+  send_all(stream.peer.get(), "x", 1);
+  wait_until([&] { return read.state() == OperationState::result_ready; });
+  proactor().drain(Deadline::never());
+  gate.open();
+  wait_until([&] { return proactor().stopped(); });
+  EXPECT_FALSE(read.is_pending());
+  stop();
+  other.stop();
+  drives_other.join();
 }
 
 // Threads that run one, poll, handle events and go: nothing is lost.
