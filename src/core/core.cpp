@@ -220,7 +220,7 @@ void Proactor::Core::lane_is_quiet(Lane&) noexcept BATON_NO_THREAD_SAFETY_ANALYS
   }
   // A restart comes before all of this, or after it: then the drain is over.
   const os::LockGuard alone{stop_mutex_, system_};
-  if (!ledger_.draining.load() || ledger_.in_strands.load(std::memory_order_acquire) > 0) return;
+  if (!ledger_.draining.load() || ledger_.held_by_strands.load() > 0) return;
   std::uint64_t seen[2] = {0, 0};
   for (std::uint64_t& sum : seen) {
     for (const auto& lane : lanes_) {
@@ -691,18 +691,30 @@ void Proactor::Core::close_detached(Handle& handle) noexcept {
 // -- HandlerRunner --------------------------------------------------------------------------------
 
 void Proactor::Core::requeue(Lane& lane, Operation& operation) noexcept {
-  Access::requeued(operation);
   const os::LockGuard lock{ledger_.mutex(), system_, !per_thread_};  // a lane is its thread's
-  lane.counters.completed.sub();                                     // it will be counted again
-  lane.completed.push_back(operation);
+  queue_again(lane, operation);
   if (!per_thread_) dispatcher_->look_round();
 }
 
+void Proactor::Core::queue_again(Lane& lane, Operation& operation) noexcept {
+  Access::requeued(operation);
+  lane.counters.completed.sub();  // it will be counted again
+  lane.completed.push_back(operation);
+}
+
+// The end of a drain sees it held by the strand, or queued.
 void Proactor::Core::brought_back(Operation& operation) noexcept {
   if (per_thread_) {
+    const os::LockGuard alone{stop_mutex_, system_};
+    ledger_.held_by_strands.fetch_sub(1, std::memory_order_relaxed);
     loops_[Access::processor(operation)]->mail_back(operation);
-  } else {
-    requeue(*first_lane_, operation);
+    return;
+  }
+  {
+    const os::LockGuard lock{ledger_.mutex(), system_};
+    ledger_.held_by_strands.fetch_sub(1, std::memory_order_relaxed);
+    queue_again(*first_lane_, operation);
+    dispatcher_->look_round();
   }
 }
 

@@ -207,9 +207,8 @@ void Dispatcher::note_length(std::int64_t ns) noexcept {
 }
 
 bool Dispatcher::nothing_left() const noexcept {
-  // acquire: with what was queued by threads of other proactors.
   return lane_.counters.pending_now() == 0 && in_handlers_ == 0 && lane_.completed.empty() &&
-         lane_.closable == nullptr && ledger_.in_strands.load(std::memory_order_acquire) == 0;
+         lane_.closable == nullptr && ledger_.held_by_strands.load() == 0;
 }
 
 void Dispatcher::leave(Member& me) {

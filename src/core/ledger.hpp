@@ -195,6 +195,9 @@ class Ledger {
   /// Complete operations that are queued in strands: neither pending nor in a lane's queue. Only
   /// the destructor asks.
   std::atomic<std::uint32_t> in_strands{0};
+  /// The same without those that another proactor's thread is bringing back: the end of a drain
+  /// asks, under the lock under which they are queued again (Core::brought_back).
+  std::atomic<std::uint32_t> held_by_strands{0};
 
  private:
   class Guard;

@@ -81,12 +81,16 @@ bool HandlerRunner::enter_strand(Lane& lane, Strand& strand, Operation& operatio
   Access::set_processor(operation, lane.index);
   if (strand.enter(operation)) return true;
   ledger_.in_strands.fetch_add(1, std::memory_order_relaxed);
+  ledger_.held_by_strands.fetch_add(1, std::memory_order_relaxed);
   return false;
 }
 
 Operation* HandlerRunner::next_of(Strand& strand) noexcept {
   Operation* const next = strand.leave();
-  if (next != nullptr && Access::runner(*next) == this) no_longer_in_strand();
+  if (next != nullptr && Access::runner(*next) == this) {
+    ledger_.held_by_strands.fetch_sub(1, std::memory_order_relaxed);  // this thread has it
+    no_longer_in_strand();
+  }
   return next;
 }
 
