@@ -67,8 +67,8 @@ class IoUringEngine final : public Engine {
                     void* record) noexcept override BATON_NO_THREAD_SAFETY_ANALYSIS;
   [[nodiscard]] void* handle_record(const Handle& handle) noexcept override
       BATON_NO_THREAD_SAFETY_ANALYSIS {
-    const bool is_simple = handle.kind() == HandleKind::stream_socket ||
-                           handle.kind() == HandleKind::datagram_socket;
+    const bool is_simple =
+        handle.kind() == HandleKind::stream_socket || handle.kind() == HandleKind::datagram_socket;
     return is_simple ? &handles_[handle.index()] : nullptr;
   }
   void flush() noexcept override;
