@@ -10,7 +10,7 @@ packages_build="g++ cmake ninja-build ccache pkg-config libpugixml-dev libcli11-
 packages_test="gcc spin strace binutils clang-19 llvm-19 libclang-rt-19-dev clang-format-19
   clang-tidy-19 valgrind jq util-linux doxygen mandoc systemtap-sdt-dev curl wrk relacy-dev
   libfuse3-dev fuse3 nftables iproute2 fio stress-ng mpich libmpich-dev libfftw3-dev
-  chromium python3-plotly maven openjdk-17-jdk-headless libace-dev libace-ssl-dev"
+  chromium python3-plotly maven openjdk-17-jdk-headless libace-dev libace-ssl-dev fish zsh"
 packages_kernels="qemu-system-x86 busybox-static cpio kmod e2fsprogs xz-utils"
 packages_analyse="clang-tidy-19 cppcheck valgrind libc6-dbg"
 packages_fuzz="clang-19 libclang-rt-19-dev"
