@@ -172,6 +172,7 @@ TEST_P(Run, a_close_is_complete_although_the_last_handler_throws) {
   Handle* const handle = adopt(stream.ours);
   run(2);
   throwing_read(handle);
+  wait_until([&] { return sleepers().waiting + sleepers().parked >= 2; });
   Operation& close = operation();
   close.prepare(OperationKind::close, handle);
   ASSERT_FALSE(proactor().close(*handle, close));
