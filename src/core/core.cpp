@@ -710,12 +710,10 @@ void Proactor::Core::brought_back(Operation& operation) noexcept {
     loops_[Access::processor(operation)]->mail_back(operation);
     return;
   }
-  {
-    const os::LockGuard lock{ledger_.mutex(), system_};
-    ledger_.held_by_strands.fetch_sub(1, std::memory_order_relaxed);
-    queue_again(*first_lane_, operation);
-    dispatcher_->look_round();
-  }
+  const os::LockGuard lock{ledger_.mutex(), system_};
+  ledger_.held_by_strands.fetch_sub(1, std::memory_order_relaxed);
+  queue_again(*first_lane_, operation);
+  dispatcher_->look_round();
 }
 
 void Proactor::Core::returned_elsewhere(Handle& handle) noexcept {

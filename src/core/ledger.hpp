@@ -228,7 +228,7 @@ inline bool Ledger::take_back_plainly(Operation& operation) noexcept {
   using Access = OperationAccess;
   if (BATON_UNLIKELY(operation.error_value() == ECANCELED)) return false;
   if (BATON_LIKELY(Access::flags(operation) == (Access::direct | Access::listed))) {
-    // Started straight: not internal, and in the state that publish() would look for.
+    // A simple one: not internal, and in the state that publish() would look for.
     Access::unlist(operation);
     BATON_PROBE3(operation_complete, &operation, operation.bytes(), operation.error_value());
     Access::forget_deadline(operation);

@@ -131,7 +131,7 @@ inline const std::error_code* Starter::post_simple(const Ledger& ledger,
   return &lane->success;
 }
 
-// What claim() asks is answered by three words: the handle's route, the lane's attention, and
+// What Ledger::admit asks is answered by three words: the handle's route, the lane's attention, and
 // whether there is room. In a lane with one thread nobody can come in between; in a shared one the
 // lock is held up to the engine, which settles what comes after that (engine.hpp).
 template <bool is_shared>
