@@ -14,7 +14,7 @@ class Run : public Threads {
   std::function<void()> counting() {
     return [this] { ran_.fetch_add(1); };
   }
-  Operation& throwing_read(Handle* handle);
+  Handle* two_threads_and_a_read_that_throws(Stream& stream);
   std::atomic<int> ran_{0};
   char byte_ = 0;
 };
@@ -154,25 +154,25 @@ TEST_P(Run, run_works_again_after_an_exception) {
   }
 }
 
-/// A read whose handler lets an exception out.
-Operation& Run::throwing_read(Handle* handle) {
+/// Of two threads that sleep in run(), one is to run the handler of a read, which throws.
+Handle* Run::two_threads_and_a_read_that_throws(Stream& stream) {
+  use(2);
+  Handle* const handle = adopt(stream.ours);
+  run(2);
   Operation& read = operation();
   read.prepare(OperationKind::read_stream, handle);
   read.set_buffer(MutableBuffer{&byte_, 1});
   read.set_handler([](Operation&) { throw std::runtime_error{"the last handler"}; });
   EXPECT_FALSE(proactor().start(read));
-  return read;
+  wait_until([&] { return sleepers().waiting + sleepers().parked >= 2; });
+  return handle;
 }
 
 // Its thread leaves run(), and another one sleeps there: what the handler has left is seen to.
 TEST_P(Run, a_close_is_complete_although_the_last_handler_throws) {
   if (GetParam().profile == "pinned") GTEST_SKIP() << "a pinned lane has no thread any more";
-  use(2);
   Stream stream;
-  Handle* const handle = adopt(stream.ours);
-  run(2);
-  throwing_read(handle);
-  wait_until([&] { return sleepers().waiting + sleepers().parked >= 2; });
+  Handle* const handle = two_threads_and_a_read_that_throws(stream);
   Operation& close = operation();
   close.prepare(OperationKind::close, handle);
   ASSERT_FALSE(proactor().close(*handle, close));
@@ -183,11 +183,8 @@ TEST_P(Run, a_close_is_complete_although_the_last_handler_throws) {
 
 TEST_P(Run, a_drain_ends_although_the_last_handler_throws) {
   if (GetParam().profile == "pinned") GTEST_SKIP() << "a pinned lane has no thread any more";
-  use(2);
   Stream stream;
-  Handle* const handle = adopt(stream.ours);
-  run(2);
-  throwing_read(handle);
+  two_threads_and_a_read_that_throws(stream);
   proactor().drain(Deadline::never());
   send_all(stream.peer.get(), "x", 1);
   wait_until([&] { return proactor().stopped(); });
