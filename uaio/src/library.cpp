@@ -85,8 +85,7 @@ void lose_all() noexcept {
       Block state{*request.block};
       // One that was just being published may be the program's own again.
       const bool ours = request.stage.load() == Stage::pending;
-      const bool waits = state.error() == EINPROGRESS && state.mark() == Block::Mark::submitted;
-      if (ours || waits) state.publish(ECANCELED, -1);
+      if (ours || state.waits_if_alive()) state.publish(ECANCELED, -1);
     });
   }
   for_each_pending([](Request& request) { request.stage.store(Stage::free); });

@@ -209,7 +209,13 @@ TEST_P(Calls, a_drain_that_is_over_leaves_the_accepts_after_it) {
     Door door;
     Operation& after = accept(door);
     run(1);
-    gets_its_byte(pending, stream);
+    if (with_a_thread && GetParam().profile == "pinned") {
+      // A ring that stays with its thread has ended the read with it, if the read was there.
+      send_all(stream.peer.get(), "x", 1);
+      wait_until([&] { return !pending.is_pending(); });
+    } else {
+      gets_its_byte(pending, stream);
+    }
     gets_its_connection(after, door);
     stop();
     destroy();
