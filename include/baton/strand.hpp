@@ -6,11 +6,12 @@
 //
 // An operation that carries a strand is handed to it when a thread takes its result. Either the
 // strand is free, and that thread runs the handler and owns the strand until it leaves; or it is
-// not, and the operation is queued in it (by its own links: nothing is allocated) and run by the
-// owner when it leaves. So a thread is never blocked. Order: what is posted, or complete, first is
-// run first, however many threads there are. In per_thread mode all that is posted without a Home
-// goes to one lane, that of the first post; results of two lanes, and posts with a Home, come in
-// the order in which those lanes' threads take them.
+// not, and the operation is queued in it (by its own links: nothing is allocated). The owner that
+// leaves puts the first of these back into the proactor's queue, where the next free thread takes
+// it. So a thread is never blocked, and runs one handler for each result that it takes. Order: what
+// is posted, or complete, first is run first, however many threads there are. In per_thread mode
+// all that is posted without a Home goes to one lane, that of the first post; results of two lanes,
+// and posts with a Home, come in the order in which those lanes' threads take them.
 //
 // Operations of several proactors may carry one strand. Each is run by threads of its own proactor:
 // when it is the turn of another's, the strand is handed to that proactor, and waits until that is
@@ -46,20 +47,15 @@ class BATON_EXPORT Strand {
   /// True inside a handler of this strand.
   [[nodiscard]] bool running_in_this_thread() const noexcept;
 
-  // -- for the dispatcher
-  // -------------------------------------------------------------------------------- The route: if
-  // (strand.enter(op)) { run(op); while (next = strand.leave()) run(*next); }
+  // -- for the dispatcher -------------------------------------------------------------------------
 
   /// True: the caller runs op's handler now and owns the strand until leave() answers null. False:
   /// it was queued, another thread will run it, and the caller must not touch it again.
   bool enter(Operation& operation) noexcept;
-  /// After a handler (also one that threw): the next operation, which the caller runs or hands on;
-  /// or null: the strand is free, and may be gone.
+  /// After a handler (also one that threw): the next operation, which the caller queues as complete
+  /// once more; the strand stays taken, and enter() will succeed for this one only. Or null: the
+  /// strand is free, and may be gone.
   [[nodiscard]] Operation* leave() noexcept;
-  /// The caller does not run what leave() gave it, but queues it as complete once more (it has run
-  /// enough of them in a row): the strand stays taken, and enter(operation) will succeed for this
-  /// one only.
-  void hand_on(Operation& operation) noexcept;
   /// The lane that the first call chose: what is posted goes there. Any thread.
   [[nodiscard]] std::uint32_t lane(std::uint32_t if_first) noexcept;
 

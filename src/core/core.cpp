@@ -690,19 +690,16 @@ void Proactor::Core::close_detached(Handle& handle) noexcept {
 
 // -- HandlerRunner --------------------------------------------------------------------------------
 
+// The end of a drain sees it held by the strand, or queued.
 void Proactor::Core::requeue(Lane& lane, Operation& operation) noexcept {
   const os::LockGuard lock{ledger_.mutex(), system_, !per_thread_};  // a lane is its thread's
-  queue_again(lane, operation);
-  if (!per_thread_) dispatcher_->look_round();
-}
-
-void Proactor::Core::queue_again(Lane& lane, Operation& operation) noexcept {
+  ledger_.held_by_strands.fetch_sub(1, std::memory_order_relaxed);
   Access::requeued(operation);
   lane.counters.completed.sub();  // it will be counted again
   lane.completed.push_back(operation);
+  if (!per_thread_) dispatcher_->look_round();
 }
 
-// The end of a drain sees it held by the strand, or queued.
 void Proactor::Core::brought_back(Operation& operation) noexcept {
   if (per_thread_) {
     const os::LockGuard alone{stop_mutex_, system_};
@@ -710,10 +707,7 @@ void Proactor::Core::brought_back(Operation& operation) noexcept {
     loops_[Access::processor(operation)]->mail_back(operation);
     return;
   }
-  const os::LockGuard lock{ledger_.mutex(), system_};
-  ledger_.held_by_strands.fetch_sub(1, std::memory_order_relaxed);
-  queue_again(*first_lane_, operation);
-  dispatcher_->look_round();
+  requeue(*first_lane_, operation);
 }
 
 void Proactor::Core::returned_elsewhere(Handle& handle) noexcept {

@@ -96,7 +96,6 @@ class Proactor::Core final : public HandlerRunner {
  private:
   void requeue(Lane& lane, Operation& operation) noexcept override;
   void brought_back(Operation& operation) noexcept override;
-  static void queue_again(Lane& lane, Operation& operation) noexcept;
   void returned_elsewhere(Handle& handle) noexcept override;
 
   [[nodiscard]] std::error_code check(const Operation& operation) const noexcept;

@@ -149,9 +149,9 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
     do {
       Operation& operation = *ledger_.pop(lane_);
       ++taken_;
-      ++count;
       count_in_seats(me);
       if (BATON_UNLIKELY(!runner_.arrives(lane_, operation))) continue;
+      ++count;
       look_round();
       const bool timed = lane_.completed.empty() || taken_ % HandlerLength::one_in == 0;
       const std::uint64_t begin = clock_.begin();

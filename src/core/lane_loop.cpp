@@ -219,7 +219,7 @@ inline std::size_t LaneLoop::run_batch(std::size_t handlers_max) {
   for (unsigned turns = 1;; ++turns) {
     do {
       const std::size_t more = run_some(std::min(most - ran, handlers_per_clock));
-      mark = clock_.end(mark, more);
+      if (BATON_LIKELY(more != 0)) mark = clock_.end(mark, more);  // they may all wait in strands
       ran += more;
     } while (!lane_.completed.empty() && ran < most && !ending());
     if (BATON_LIKELY(ran < most) || ran == handlers_max || turns == brief_turns_max ||
@@ -246,6 +246,10 @@ inline std::size_t LaneLoop::run_some(std::size_t handlers_max) {
         runner.run_plain(lane, operation);
       } else {
         if (!operation.has(Operation::internal)) lane.counters.completed.add();
+        if (BATON_UNLIKELY(!runner.arrives(lane, operation))) {
+          ++left;  // it has not run
+          continue;
+        }
         ledger_.handler_returned(lane, runner.run(lane, operation, false));
       }
     } while (--left > 0 && !lane.completed.empty() && !ending());

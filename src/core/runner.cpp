@@ -34,45 +34,27 @@ void HandlerRunner::enter(Operation& operation) {
   if (handler != nullptr) handler(operation);
 }
 
-// With a strand, a cache, or both.
-Handle* HandlerRunner::run_with_more(Lane& lane, Operation& first, bool locks) {
-  Operation* operation = &first;
-  Strand* const strand = first.strand();
-  // With locks it has entered in arrives().
-  if (strand != nullptr && !locks && !enter_strand(lane, *strand, first)) return nullptr;
-  for (std::size_t run_count = 1;; ++run_count) {
-    Handle* handle = handle_of(*operation);
-    BATON_PROBE2(handler_entry, operation, Access::completion(*operation));
-    try {
-      enter(*operation);
-    } catch (...) {
-      BATON_PROBE1(handler_return, handle);
-      settle(lane, handle, locks);
-      if (strand != nullptr && !forked()) next_in_strand(lane, *strand);
-      throw;
-    }
+// With a strand, a cache, or both. REQUIRES: it has entered its strand (arrives).
+Handle* HandlerRunner::run_with_more(Lane& lane, Operation& operation, bool locks) {
+  Strand* const strand = operation.strand();
+  Handle* const handle = handle_of(operation);
+  BATON_PROBE2(handler_entry, &operation, Access::completion(operation));
+  try {
+    enter(operation);
+  } catch (...) {
     BATON_PROBE1(handler_return, handle);
-    if (forked()) return nullptr;
-    if (strand == nullptr) {
-      // The usual case: the caller settles under the lock that it takes anyway.
-      if (handle == nullptr || !ledger_.per_thread() || Access::lane(*handle) == lane.index) {
-        return handle;
-      }
-      returned_elsewhere(*handle);
-      return nullptr;
-    }
     settle(lane, handle, locks);
-    if (run_count == limits::handlers_per_look) {
-      next_in_strand(lane, *strand);
-      return nullptr;
-    }
-    operation = next_of(*strand);
-    if (operation == nullptr) return nullptr;
-    if (Access::runner(*operation) != this) {
-      pass_on(lane, *strand, *operation);
-      return nullptr;
-    }
+    if (strand != nullptr && !forked()) leave_strand(lane, *strand);
+    throw;
   }
+  BATON_PROBE1(handler_return, handle);
+  if (forked()) return nullptr;
+  if (strand != nullptr) leave_strand(lane, *strand);
+  if (handle == nullptr || !ledger_.per_thread() || Access::lane(*handle) == lane.index) {
+    return handle;
+  }
+  returned_elsewhere(*handle);
+  return nullptr;
 }
 
 // False: it is queued there, and may be another thread's by now.
@@ -83,15 +65,6 @@ bool HandlerRunner::enter_strand(Lane& lane, Strand& strand, Operation& operatio
   ledger_.in_strands.fetch_add(1, std::memory_order_relaxed);
   ledger_.held_by_strands.fetch_add(1, std::memory_order_relaxed);
   return false;
-}
-
-Operation* HandlerRunner::next_of(Strand& strand) noexcept {
-  Operation* const next = strand.leave();
-  if (next != nullptr && Access::runner(*next) == this) {
-    ledger_.held_by_strands.fetch_sub(1, std::memory_order_relaxed);  // this thread has it
-    no_longer_in_strand();
-  }
-  return next;
 }
 
 // release: with it the last touch of this proactor is over, should another have brought the
@@ -110,23 +83,19 @@ void HandlerRunner::settle(Lane& lane, Handle* handle, bool locks) noexcept {
   ledger_.handler_returned(lane, handle);
 }
 
-// The next operation of the strand keeps the strand's turn, but waits in the queue like others.
-void HandlerRunner::next_in_strand(Lane& lane, Strand& strand) noexcept {
-  Operation* const next = next_of(strand);
-  if (next != nullptr) pass_on(lane, strand, *next);
-}
-
-// One of another proactor goes back there: its handler runs among that one's, in its threads, and
-// its handle, its cache and its timers are that one's.
-void HandlerRunner::pass_on(Lane& lane, Strand& strand, Operation& next) noexcept {
-  HandlerRunner& home = *Access::runner(next);
-  strand.hand_on(next);
-  if (&home == this) {
-    requeue(lane, next);
+// The next operation has the strand, and waits in the queue for a thread like others: what else is
+// due between two handlers is not put off. One of another proactor goes back there: its handler
+// runs among that one's, in its threads, and its handle, its cache and its timers are that one's.
+void HandlerRunner::leave_strand(Lane& lane, Strand& strand) noexcept {
+  Operation* const next = strand.leave();
+  if (next == nullptr) return;
+  HandlerRunner& home = *Access::runner(*next);
+  if (&home != this) {
+    home.brought_back(*next);
   } else {
-    home.brought_back(next);
-    home.no_longer_in_strand();
+    requeue(lane, *next);
   }
+  home.no_longer_in_strand();
 }
 
 }  // namespace baton

@@ -17,18 +17,17 @@ class HandlerRunner {
   /// here, and what is queued is the parent's.
   [[nodiscard]] bool forked() const noexcept { return ledger_.forked(); }
 
-  /// Before run() with `locks`, in the critical section that takes `operation` out of the queue:
-  /// what was complete first is first in its strand, whichever thread is faster afterwards. False:
-  /// it waits in the strand, and may be another thread's by now.
+  /// Before run(), in the critical section that takes `operation` out of the queue: what was
+  /// complete first is first in its strand, whichever thread is faster afterwards. False: it waits
+  /// in the strand, is queued again when it is its turn, and may be another thread's by now.
   [[nodiscard, gnu::always_inline]] bool arrives(Lane& lane, Operation& operation) noexcept {
     return BATON_LIKELY(operation.strand() == nullptr) ||
            enter_strand(lane, *operation.strand(), operation);
   }
 
-  /// Runs the handler of `operation`, and of those that wait in its strand. Returns the handle
-  /// whose account the caller settles with Ledger::handler_returned, under the lane's domain (or
-  /// null). `locks`: that domain is the mutex. When a handler lets an exception out, everything is
-  /// settled before it is passed on.
+  /// Runs the handler of `operation`. Returns the handle whose account the caller settles with
+  /// Ledger::handler_returned, under the lane's domain (or null). `locks`: that domain is the
+  /// mutex. When a handler lets an exception out, everything is settled before it is passed on.
   [[gnu::always_inline]] Handle* run(Lane& lane, Operation& operation, bool locks) {
     // What belongs to the operation is read before it is complete: from then on whoever sees that
     // may destroy it, and so may the handler.
@@ -98,10 +97,8 @@ class HandlerRunner {
   void wake_waiters() noexcept;
   void settle(Lane& lane, Handle* handle, bool locks) noexcept;
   bool enter_strand(Lane& lane, Strand& strand, Operation& operation) noexcept;
-  Operation* next_of(Strand& strand) noexcept;
   void no_longer_in_strand() noexcept;
-  void next_in_strand(Lane& lane, Strand& strand) noexcept;
-  void pass_on(Lane& lane, Strand& strand, Operation& next) noexcept;
+  void leave_strand(Lane& lane, Strand& strand) noexcept;
 
   Ledger& ledger_;
 };

@@ -87,21 +87,17 @@ Operation* Strand::leave() noexcept {
   bool last = false;
   {
     const os::LockGuard guard(mutex_in(mutex_), *system_);
-    BATON_ASSERT(busy_);
-    if (!queue_.empty()) return &queue_.pop_front();
+    BATON_ASSERT(busy_ && handed_on_ == nullptr);
     owner_.store(0, std::memory_order_relaxed);
+    if (!queue_.empty()) {
+      handed_on_ = &queue_.pop_front();
+      return handed_on_;
+    }
     busy_ = false;
     last = retired_;
   }
   if (last) delete this;  // retire() gave it to us
   return nullptr;
-}
-
-void Strand::hand_on(Operation& operation) noexcept {
-  const os::LockGuard guard(mutex_in(mutex_), *system_);
-  BATON_ASSERT(busy_ && handed_on_ == nullptr);
-  handed_on_ = &operation;
-  owner_.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace baton

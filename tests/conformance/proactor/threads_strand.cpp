@@ -1,4 +1,6 @@
 // Strands: handlers that never overlap, in order, without blocking a thread (DESIGN section 5).
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -86,8 +88,7 @@ TEST_P(Strands, of_reads_and_writes_of_one_connection) {
   EXPECT_EQ(inside.overlaps, 0);
 }
 
-// What arrives in order is run in order, also beyond the number of handlers that one thread runs in
-// a row before it hands the strand on.
+// What arrives in order is run in order, however much waits.
 TEST_P(Strands, keep_the_order_of_arrival) {
   use(1);
   Strand strand{proactor()};
@@ -155,6 +156,117 @@ TEST_P(Strands, keep_the_order_of_reads_under_three_threads) {
   wait_until([&] { return inside.ran == count; });
   EXPECT_EQ(inside.overlaps, 0);
   EXPECT_TRUE(std::is_sorted(inside.order.begin(), inside.order.end()));
+}
+
+// A write that waits for room, and one that is started when there is some: the second may be
+// complete in its start while the leader still has the first in its hands.
+TEST_P(Strands, keep_the_order_of_writes_that_wait_and_that_do_not) {
+  use(3);
+  Strand strand{proactor()};
+  Inside inside;
+  inside.strand = &strand;
+  Stream stream;
+  const int ours = stream.ours.get();
+  constexpr int small = 4'096;
+  ASSERT_EQ(::setsockopt(ours, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
+  Handle* handle = adopt(stream.ours);
+  const std::string text(1'000, 'x');
+  std::string rest(1U << 16, '\0');
+  const auto write = [&](std::uint32_t tag) {
+    Operation& fresh = member(strand, inside, tag);
+    fresh.prepare(OperationKind::write_stream, handle, Operation::exactly);
+    fresh.set_buffer(ConstBuffer{text.data(), text.size()});
+    ASSERT_FALSE(proactor().start(fresh));
+  };
+  run(3);
+  const auto rounds = static_cast<std::uint32_t>(tries(300));
+  for (std::uint32_t round = 0; round < rounds; ++round) {
+    while (::send(ours, text.data(), text.size(), MSG_DONTWAIT) > 0) {
+    }
+    write(2 * round);
+    while (::recv(stream.peer.get(), rest.data(), rest.size(), MSG_DONTWAIT) > 0) {
+    }
+    write(2 * round + 1);
+    wait_until([&] {
+      while (::recv(stream.peer.get(), rest.data(), rest.size(), MSG_DONTWAIT) > 0) {
+      }
+      return inside.ran == static_cast<int>(2 * round + 2);
+    });
+  }
+  EXPECT_EQ(inside.overlaps, 0);
+  EXPECT_TRUE(std::is_sorted(inside.order.begin(), inside.order.end()));
+}
+
+// One call, one handler: what waits in the strand is for the next.
+TEST_P(Strands, are_counted_by_the_call_that_runs_them) {
+  if (GetParam().profile == "pinned") return;  // each lane is for the thread that came first
+  use(2);
+  Strand strand{proactor()};
+  Gate& until = gate();
+  std::atomic<int> ran{0};
+  struct Shared {
+    Gate& until;
+    std::atomic<int>& ran;
+    std::atomic<bool> entered{false};
+  } shared{until, ran};
+  Operation& first = operation();
+  first.set_strand(&strand);
+  first.set_handler([to = &shared](Operation&) {
+    to->entered = true;
+    to->until.wait();
+    ++to->ran;
+  });
+  Operation& second = operation();
+  second.set_strand(&strand);
+  second.set_handler([to = &shared](Operation&) { ++to->ran; });
+  ASSERT_FALSE(proactor().post(first));
+  int ran_there = 0;
+  std::thread other([&] {
+    EXPECT_TRUE(proactor().run_one());
+    ran_there = ran;
+  });
+  wait_until([&] { return shared.entered.load(); });
+  ASSERT_FALSE(proactor().post(second));
+  EXPECT_FALSE(proactor().run_one(Deadline::after(20ms, proactor().now()))) << "none has run";
+  until.open();
+  other.join();
+  EXPECT_EQ(ran_there, 1);
+  EXPECT_TRUE(proactor().run_one());
+  EXPECT_EQ(ran, 2);
+}
+
+// The handler of a read has returned, and the next one of its strand blocks.
+TEST_P(Strands, do_not_hold_up_a_close) {
+  use(3);
+  Strand strand{proactor()};
+  Stream stream;
+  Handle* handle = adopt(stream.ours, HandleKind::stream_socket, Home{1});
+  Gate& before = gate();
+  Gate& after = gate();
+  const auto blocks = [&](Gate& until) -> Operation& {
+    Operation& fresh = operation();
+    fresh.set_strand(&strand);
+    fresh.set_handler([to = &until](Operation&) { to->wait(); });
+    return fresh;
+  };
+  Operation& first = blocks(before);
+  Operation& last = blocks(after);
+  Operation& read = operation();
+  read.set_strand(&strand);
+  read_byte(handle, read);
+  run(3);
+  ASSERT_FALSE(proactor().post(first, Notify::strong, Home{0}));
+  wait_until([&] { return first.state() == OperationState::completed; });
+  Operation& close = operation();
+  close.prepare(OperationKind::close, handle);
+  ASSERT_FALSE(proactor().start(close));
+  wait_until([&] { return read.state() == OperationState::result_ready; });
+  ASSERT_FALSE(proactor().post(last, Notify::strong, Home{0}));
+  before.open();
+  wait_until([&] { return !close.is_pending(); });
+  EXPECT_FALSE(after.is_open());
+  after.open();
+  wait_until([&] { return !last.is_pending(); });
 }
 
 TEST_P(Strands, do_not_block_a_thread) {

@@ -65,6 +65,7 @@ bool posts_simply(const Ledger& ledger, Operation& operation) {
   return Starter::post_simple(ledger, operation);
 }
 Handle* run(Runner& runner, Lane& lane, Operation& operation) {
+  EXPECT_TRUE(runner.arrives(lane, operation));
   return runner.run(lane, operation, false);
 }
 

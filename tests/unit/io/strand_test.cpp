@@ -31,36 +31,23 @@ TEST_F(StrandByHand, one_at_a_time_in_order_of_arrival) {
   EXPECT_TRUE(strand.running_in_this_thread());
   EXPECT_FALSE(strand.enter(operations_[1]));
   EXPECT_FALSE(strand.enter(operations_[2]));
-  EXPECT_EQ(strand.leave(), &operations_[1]);
-  EXPECT_TRUE(strand.running_in_this_thread());
-  EXPECT_FALSE(strand.enter(operations_[0])) << "used again, behind the others";
-  EXPECT_EQ(strand.leave(), &operations_[2]);
-  EXPECT_EQ(strand.leave(), &operations_[0]);
-  EXPECT_EQ(strand.leave(), nullptr);
-  EXPECT_FALSE(strand.running_in_this_thread());
-  EXPECT_TRUE(strand.enter(operations_[3]));
-  EXPECT_EQ(strand.leave(), nullptr);
-}
-
-TEST_F(StrandByHand, what_is_handed_on_enters_before_all_others) {
-  Strand strand{proactor_};
-  ASSERT_TRUE(strand.enter(operations_[0]));
-  EXPECT_FALSE(strand.enter(operations_[1]));
-  EXPECT_FALSE(strand.enter(operations_[2]));
   Operation* const next = strand.leave();
   ASSERT_EQ(next, &operations_[1]);
-  strand.hand_on(*next);
   EXPECT_FALSE(strand.running_in_this_thread());
-  EXPECT_FALSE(strand.enter(operations_[3])) << "still taken";
+  EXPECT_FALSE(strand.enter(operations_[3])) << "still taken, by the next";
+  EXPECT_FALSE(strand.enter(operations_[0])) << "used again, behind the others";
   std::thread([&] {
     EXPECT_TRUE(strand.enter(*next));
     EXPECT_TRUE(strand.running_in_this_thread());
-    EXPECT_EQ(strand.leave(), &operations_[2]);
-    EXPECT_EQ(strand.leave(), &operations_[3]);
+    for (Operation* const each : {&operations_[2], &operations_[3], &operations_[0]}) {
+      EXPECT_EQ(strand.leave(), each);
+      EXPECT_TRUE(strand.enter(*each));
+    }
     EXPECT_EQ(strand.leave(), nullptr);
   }).join();
   EXPECT_TRUE(strand.enter(*next)) << "like any other again";
   EXPECT_EQ(strand.leave(), nullptr);
+  EXPECT_FALSE(strand.running_in_this_thread());
 }
 
 TEST_F(StrandByHand, retires_when_the_last_one_leaves) {
