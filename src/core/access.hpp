@@ -25,6 +25,7 @@ class OperationAccess {
     timer_near = 1U << 4,    ///< and there before all that the wheel has
     plain = 1U << 5,         ///< posted, or a timer: its handler is entered, and no more
     timer_next = 1U << 6,    ///< in a timer queue, among those that it has sorted
+    behind = 1U << 7,        ///< complete, behind an earlier one (Ledger::overtakes)
   };
 
   static OperationState state(const Operation& operation) noexcept {

@@ -302,6 +302,7 @@ inline std::size_t Dispatcher::take_in(Processor& led, OperationQueue& batch) no
   if (BATON_LIKELY(lane_.completed.empty())) {
     lane_.completed.splice_back(batch);
     ledger_.take_back_queued(lane_);
+    ledger_.take_back_behind(lane_);
   } else {
     ledger_.take_back_all(lane_, batch);
   }

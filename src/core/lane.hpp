@@ -238,6 +238,7 @@ struct Lane {
   TimerQueue timers;
   OperationQueue completed;
   LaneCounters counters;
+  OperationQueue behind;       // complete, each behind an earlier one of its order
   Handle* closable = nullptr;  // closing handles with nothing pending; linked by Handle::next_
 
   // per_thread mode only, for other threads:

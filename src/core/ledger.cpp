@@ -133,6 +133,11 @@ void Ledger::submitted(Lane& lane, Processor& processor, Operation& operation,
     tell_of_room(processor);
   }
   lane.counters.completed_at_once.add();
+  if (!per_thread_ && overtakes(operation)) {
+    Access::set(operation, Access::behind);
+    lane.behind.push_back(operation);
+    return;
+  }
   take_back(lane, operation);
 }
 
@@ -196,6 +201,11 @@ bool Ledger::attach(Processor& processor, Handle& handle, std::error_code& error
 // -- completion -----------------------------------------------------------------------------------
 
 void Ledger::take_back(Lane& lane, Operation& operation) noexcept {
+  take_back_one(lane, operation);
+  take_back_behind(lane);
+}
+
+void Ledger::take_back_one(Lane& lane, Operation& operation) noexcept {
   if (operation.kind() == OperationKind::close && operation.handle() != nullptr) {
     closed(lane, *operation.handle(), operation.error_value());
     return;
@@ -240,10 +250,30 @@ void Ledger::take_back_all(Lane& lane, OperationQueue& finished) noexcept {
     }
     // Behind those that came before it.
     while (finished.front() != &operation) lane.completed.push_back(finished.pop_front());
-    take_back(lane, finished.pop_front());
+    take_back_one(lane, finished.pop_front());
   }
   lane.counters.pending.sub(plain);
   lane.completed.splice_back(finished);
+  take_back_behind(lane);
+}
+
+// They stand there as their threads have come, so that one may be behind a later one of the queue.
+void Ledger::take_back_all_behind(Lane& lane) noexcept {
+  bool some = true;
+  while (some && !lane.behind.empty()) {
+    some = false;
+    OperationQueue behind;
+    behind.splice_back(lane.behind);
+    while (!behind.empty()) {
+      Operation& operation = behind.pop_front();
+      if (overtakes(operation)) {
+        lane.behind.push_back(operation);
+      } else {
+        take_back_one(lane, operation);
+        some = true;
+      }
+    }
+  }
 }
 
 // take_back of one that has left the timer queue.
@@ -284,7 +314,8 @@ bool Ledger::cancel(Lane& lane, Operation& operation) noexcept {
     finish_timer(lane, operation);
     return true;
   }
-  if (operation.kind() == OperationKind::close || !Access::has(operation, Access::listed)) {
+  if (operation.kind() == OperationKind::close || !Access::has(operation, Access::listed) ||
+      Access::has(operation, Access::behind)) {
     return false;
   }
   Processor& processor = *teams[lane.index][Access::processor(operation)];

@@ -94,11 +94,15 @@ class Ledger {
     processor.started -= count;
     processor.outstanding.sub(count);
   }
-  /// The lane's part: deadline, published result, lane's queue.
+  /// The lane's part: deadline, published result, lane's queue; and what is behind it (overtakes).
   void take_back(Lane& lane, Operation& operation) noexcept;
   void take_back_all(Lane& lane, OperationQueue& finished) noexcept;
   /// The same for what the engine has put into the lane's queue itself, which was empty.
   [[gnu::always_inline]] void take_back_queued(Lane& lane) noexcept;
+  /// And then, in a shared lane, what is behind it.
+  void take_back_behind(Lane& lane) noexcept {
+    if (BATON_UNLIKELY(!lane.behind.empty())) take_back_all_behind(lane);
+  }
   /// The next result, for its handler; null when there is none.
   Operation* pop(Lane& lane) noexcept {
     if (lane.completed.empty()) return nullptr;
@@ -204,7 +208,25 @@ class Ledger {
 
   bool attach(Processor& processor, Handle& handle, std::error_code& error) noexcept;
   [[gnu::always_inline]] static bool take_back_plainly(Operation& operation) noexcept;
+  /// Operations of one handle and one order are in flight, and complete, one after the other.
+  enum class Order : std::uint8_t { none, input, output };
+  [[nodiscard]] static Order order_of(const Operation& operation) noexcept {
+    switch (operation.kind()) {
+      case OperationKind::read_stream:
+        return Order::input;
+      case OperationKind::write_stream:
+      case OperationKind::shutdown:
+        return Order::output;
+      case OperationKind::write_file:
+        return operation.has(Operation::append) ? Order::output : Order::none;
+      default:
+        return Order::none;
+    }
+  }
+  [[gnu::always_inline]] static bool overtakes(Operation& operation) noexcept;
+  void take_back_one(Lane& lane, Operation& operation) noexcept;
   void take_back_rest(Lane& lane, Operation& first, std::size_t count) noexcept;
+  void take_back_all_behind(Lane& lane) noexcept;
   void arm_deadline(Lane& lane, Operation& operation) noexcept;
   void queue_for_handler(Lane& lane, Operation& operation) noexcept;
   void finish_timer(Lane& lane, Operation& operation) noexcept;
@@ -244,14 +266,31 @@ inline bool Ledger::take_back_plainly(Operation& operation) noexcept {
   return true;
 }
 
+// Complete in its start, while an earlier one of the same order (rule 3) is on its way from the
+// engine to the lane, in the hands of the leader or of the thread that has started it. In a lane
+// with one thread there is no such time.
+inline bool Ledger::overtakes(Operation& operation) noexcept {
+  using Access = OperationAccess;
+  Operation* earlier = Access::after(operation);
+  if (BATON_LIKELY(earlier == nullptr)) return false;
+  const Order order = order_of(operation);
+  if (order == Order::none) return false;
+  while (earlier != nullptr && order_of(*earlier) != order) earlier = Access::after(*earlier);
+  return earlier != nullptr;
+}
+
 inline bool Ledger::completed_simply(Lane& lane, Processor& processor,
                                      Operation& operation) noexcept {
-  if (BATON_UNLIKELY(!processor.deferred.empty() || !take_back_plainly(operation))) return false;
+  if (BATON_UNLIKELY(!processor.deferred.empty() || overtakes(operation) ||
+                     !take_back_plainly(operation))) {
+    return false;
+  }
   --processor.started;
   processor.outstanding.sub();
   lane.counters.completed_at_once.add();
   lane.counters.pending.sub();
   lane.completed.push_back(operation);
+  take_back_behind(lane);
   return true;
 }
 

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 #include <system_error>
+#include <tuple>
 #include <vector>
 
 #include "obedient_engine.hpp"
@@ -562,6 +564,71 @@ TEST_F(LedgerTest, results_keep_their_order_whatever_they_are) {
 }
 
 // -- close ----------------------------------------------------------------------------------------
+
+// The leader has taken the first from its engine, and is on its way to the mutex.
+TEST_F(LedgerTest, what_completes_in_its_start_does_not_overtake_what_the_leader_brings) {
+  using enum OperationKind;
+  for (const auto& [first, second, in_order] :
+       {std::tuple{write_stream, write_stream, true}, std::tuple{write_stream, shutdown, true},
+        std::tuple{read_stream, read_stream, true}, std::tuple{read_stream, write_stream, false},
+        std::tuple{read_datagram, read_datagram, false}}) {
+    SCOPED_TRACE(std::string{to_string(first)} + " " + to_string(second));
+    open_shared();
+    Handle& socket = handle();
+    prepare(one_, socket, first);
+    prepare(two_, socket, second);
+    start(one_);
+    start(two_);
+    two_.finish(0);
+    ledger_->submitted(lane_, processor(), two_, Submission::completed);
+    EXPECT_EQ(two_.state(), in_order ? State::started : State::result_ready);
+    EXPECT_FALSE(ledger_->cancel(lane_, two_)) << "it is over";
+    finish(one_);
+    EXPECT_EQ(deliver(), in_order ? &one_ : &two_);
+    EXPECT_EQ(deliver(), in_order ? &two_ : &one_);
+    expect_balance();
+  }
+}
+
+// Two threads start one after the other, and the second is the first to take the mutex again.
+TEST_F(LedgerTest, what_is_complete_in_two_starts_keeps_their_order) {
+  open_shared();
+  Handle& socket = handle();
+  Operation three;
+  for (Operation* const each : {&one_, &two_, &three}) {
+    prepare(*each, socket, OperationKind::write_stream);
+    start(*each);
+  }
+  for (Operation* const each : {&three, &two_, &one_}) {
+    each->finish(0);
+    EXPECT_EQ(deliver(), nullptr);
+    ledger_->submitted(lane_, processor(), *each, Submission::completed);
+  }
+  for (Operation* const each : {&one_, &two_, &three}) EXPECT_EQ(deliver(), each);
+  expect_balance();
+}
+
+TEST_F(LedgerTest, what_is_behind_waits_for_its_own_handle_only) {
+  open_shared();
+  Operation others[2];
+  Handle& socket = handle();
+  Handle& other = handle();
+  for (Operation* const each : {&one_, &two_}) prepare(*each, socket);
+  for (Operation& each : others) prepare(each, other);
+  for (Operation* const each : {&one_, &others[0], &two_, &others[1]}) start(*each);
+  for (Operation* const each : {&two_, &others[1]}) {
+    each->finish(0);
+    ledger_->submitted(lane_, processor(), *each, Submission::completed);
+  }
+  finish(others[0]);
+  EXPECT_EQ(deliver(), &others[0]);
+  EXPECT_EQ(deliver(), &others[1]);
+  EXPECT_EQ(deliver(), nullptr);
+  finish(one_);
+  EXPECT_EQ(deliver(), &one_);
+  EXPECT_EQ(deliver(), &two_);
+  expect_balance();
+}
 
 TEST_F(LedgerTest, a_close_waits_for_what_is_pending_and_for_its_handler) {
   open_shared();
