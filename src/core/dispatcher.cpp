@@ -253,6 +253,7 @@ void Dispatcher::lead(Member& me, Deadline deadline) {
     if (!lane_.timers.empty() && timekeeper_ == &me) {
       until = std::min(until, lane_.timers.nearest());
     }
+    if (only_ == nullptr) until = std::min(until, begin_watch(me));
     set_seats(me, SeatState::waiting);
     ++resting_;
     if (!is_alone()) look_round();
@@ -260,6 +261,7 @@ void Dispatcher::lead(Member& me, Deadline deadline) {
   const std::size_t brought =
       BATON_LIKELY(count == 1) ? wait_in(*led[0], until) : wait_in(std::span{led, count}, until);
   if (waits) --resting_;
+  if (BATON_UNLIKELY(me.watches)) end_watch(me);
   drop_timekeeping(me);
   // Nobody takes the seat of a leader that waits, so it is still ours.
   set_seats(me, SeatState::awake);
@@ -267,6 +269,39 @@ void Dispatcher::lead(Member& me, Deadline deadline) {
   lane_.last_batch = brought;
   lane_.counters.batch_total.add(brought);
   lane_.counters.batch_max.raise_to(brought);
+}
+
+// Of as many threads as processors each leads one, and there is no understudy: one that waits looks
+// at the others, as long as something moves there. When its wait is to end for a look.
+Deadline Dispatcher::begin_watch(Member& me) {
+  me.watches = understudy_ == nullptr && sleepers_ == nullptr && !is_alone() &&
+               (leader_in_handler() || (me.keeps_watch && moved(me)));
+  if (!me.watches) {
+    me.keeps_watch = false;
+    return Deadline::never();
+  }
+  // What comes in between must not put its look off for ever.
+  if (!me.keeps_watch) note(me);
+  me.keeps_watch = true;
+  ++watchers_;
+  return next_look(me);
+}
+
+void Dispatcher::end_watch(Member& me) {
+  me.watches = false;
+  --watchers_;
+  if (ledger_.now() < next_look(me)) return;
+  me.keeps_watch = !take_stuck_seats(me) && moved(me);
+  if (!me.keeps_watch) return;
+  note(me);
+  pace_.all_moved();
+}
+
+// Since its notes.
+bool Dispatcher::moved(const Member& me) const noexcept {
+  return std::any_of(processors_.begin(), processors_.end(), [&me](const Processor* processor) {
+    return processor->seat.count != me.mark[processor->index];
+  });
 }
 
 // How many operations it has brought.
@@ -416,10 +451,7 @@ bool Dispatcher::look(Member& me) {
     note(me);
     return true;
   }
-  bool traffic = leader_busy();
-  for (Processor* processor : processors_) {
-    traffic |= processor->seat.count != me.mark[processor->index];
-  }
+  const bool traffic = leader_busy() || moved(me);
   note(me);
   if (traffic) {
     pace_.all_moved();
@@ -535,6 +567,11 @@ bool Dispatcher::overlooked() const noexcept {
 
 bool Dispatcher::urgent() const noexcept { return overlooked() || help_pays(); }
 
+// A leader of a team is in a handler, and none that waits looks at it.
+bool Dispatcher::unwatched() const noexcept {
+  return only_ == nullptr && watchers_ == 0 && leader_in_handler();
+}
+
 // A busy leader would come to it by itself, but late.
 bool Dispatcher::help_pays() const noexcept {
   return length_.worth_a_thread(lane_.completed.size());
@@ -561,9 +598,9 @@ void Dispatcher::wake_whom_it_takes(bool needed) {
       return;
     }
   }
-  // A leader that waits also takes the seat of a processor that nobody else can lead.
+  // A leader that waits also takes the seat of a processor that nobody else can lead, and watches.
   if (coming_ == 0 && sleepers_ == nullptr && understudy_ == nullptr &&
-      (needed || !lane_.completed.empty())) {
+      (needed || !lane_.completed.empty() || unwatched())) {
     ask_a_leader();
   }
 }

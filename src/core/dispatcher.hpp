@@ -129,6 +129,8 @@ class Dispatcher {
     // The understudy's notes, and those of an understudy that helps:
     bool helps = false;
     bool keeps_notes = false;  // only timers have come between: the next look is when it was
+    bool watches = false;      // a leader that waits, and looks as the understudy would
+    bool keeps_watch = false;  // it does so since its notes
     Deadline looked;
     std::uint32_t mark[limits::processors_max] = {};  // Seat::count at the last look
     std::uint64_t queue_mark = 0;  // taken_ when all that was queued at the last look is taken
@@ -168,6 +170,9 @@ class Dispatcher {
   unsigned take_seats_from_handlers(Member& me, Wanted wanted) noexcept BATON_REQUIRES(shared_lane);
   bool take_stuck_seats(Member& me) BATON_REQUIRES(shared_lane);
   bool helped_enough(Member& me) BATON_REQUIRES(shared_lane);
+  [[nodiscard]] Deadline begin_watch(Member& me) BATON_REQUIRES(shared_lane);
+  void end_watch(Member& me) BATON_REQUIRES(shared_lane);
+  [[nodiscard]] bool moved(const Member& me) const noexcept;
   std::size_t run(Member& me, std::size_t handlers_max) BATON_REQUIRES(shared_lane);
   void count_in_seats(const Member& me) noexcept BATON_REQUIRES(shared_lane);
   [[gnu::always_inline]] std::size_t take_in(Processor& led, OperationQueue& batch) noexcept
@@ -207,6 +212,7 @@ class Dispatcher {
   [[nodiscard]] bool leader_asked() const noexcept;
   [[nodiscard]] bool overlooked() const noexcept;
   [[nodiscard]] bool urgent() const noexcept;
+  [[nodiscard]] bool unwatched() const noexcept;
   [[nodiscard]] bool help_pays() const noexcept;
   [[nodiscard]] bool timers_uncovered() const noexcept;
 
@@ -251,6 +257,7 @@ class Dispatcher {
   Member* timekeeper_ = nullptr;  // whose wait ends at the nearest timer
   std::uint32_t coming_ = 0;      // signalled, not yet back under the mutex
   std::uint32_t resting_ = 0;     // threads in rest(), and leaders that wait
+  std::uint32_t watchers_ = 0;    // leaders that wait and look at others
   std::uint32_t in_handlers_ = 0;
   std::uint64_t taken_ = 0;  // results taken from the queue, ever
   HandlerClock clock_;

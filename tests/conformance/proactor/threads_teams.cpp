@@ -149,6 +149,49 @@ TEST_P(Teams, a_waiting_leader_takes_the_seat_of_another_processor) {
   for (int i = 0; i < 10; ++i) expect_success(file_operation(OperationKind::sync_file, file()));
 }
 
+// As many threads as processors: each leads one, and none is left to watch.
+TEST_P(Teams, a_leader_that_waits_watches_one_that_is_in_a_handler) {
+  if (mode() != Mode::shared) return;
+  use_team(2, Mode::shared);
+  Gate& until = gate();
+  Stream streams[2];
+  Operation& blocks = operation();
+  Operation& read = operation();
+  std::atomic<bool> entered{false};
+  struct Shared {
+    Gate& until;
+    std::atomic<bool>& entered;
+  } shared{until, entered};
+  blocks.set_handler([to = &shared](Operation&) {
+    to->entered = true;
+    to->until.wait();
+  });
+  read_byte(adopt(streams[0].ours), blocks);
+  read_byte(adopt(streams[1].ours), read);
+  int fd[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, fd), 0);
+  Peer ours{fd[0]};
+  const Peer peer{fd[1]};
+  Operation& receive = operation();
+  receive.prepare(OperationKind::read_datagram, adopt(ours, HandleKind::datagram_socket));
+  receive.set_buffer(MutableBuffer{memory(16), 16});
+  ASSERT_FALSE(proactor().start(receive));
+  run(2);
+  wait_until_asleep_for_good(2);
+  std::atomic<bool> due{false};
+  timer(Deadline::after(20ms, proactor().now()), [&] { due = true; });
+  send_all(streams[0].peer.get(), "x", 1);
+  wait_until([&] { return entered.load(); });
+  wait_until([&] { return due.load(); });
+  send_all(streams[1].peer.get(), "x", 1);
+  expect_success(read);
+  EXPECT_FALSE(until.is_open());
+  until.open();
+  ASSERT_EQ(::send(peer.get(), "d", 1, 0), 1);
+  expect_success(receive);
+  wait_until_asleep_for_good(2);
+}
+
 TEST_P(Teams, a_kind_that_nobody_takes_is_not_supported) {
   use(1, [](Config& config) { sockets(config).operations = file_operations; });
   Stream stream;
