@@ -28,9 +28,10 @@ constexpr Duration refusal = 10s;
   throw std::system_error(
       make_error_code(errc::wrong_thread),
       "lane " + std::to_string(loop.lane_index()) +
-          " has work and no thread of its own, and engines that are bound to their threads "
-          "(profile=pinned) cannot be led together: have as many threads in run() as `threads` "
-          "says, or take profile=any");
+          " has work and no thread of its own, and this thread cannot lead it besides: with "
+          "profile=pinned an engine is bound to its thread, and else another ring could not be "
+          "opened (RLIMIT_NOFILE, a filter of system calls). Have as many threads in run() as "
+          "`threads` says, or take profile=any");
 }
 
 }  // namespace
@@ -280,8 +281,12 @@ void Crew::take(CrewMember& member) {
     const Deadline from = loop->free_from(now);
     if (now < from) {
       member.look_again = std::min(member.look_again, from);
-    } else if (!take_besides(member, *loop)) {
-      const Deadline end = Deadline::after(refusal, loop->unled_since(now));
+      continue;
+    }
+    const Deadline since = loop->unled_since(now);
+    if (!take_besides(member, *loop)) {
+      const Deadline end = Deadline::after(refusal, since);
+      loop->waits_still(since);
       if (now >= end) {
         loop->wait_anew();  // threads that come after this error have their time
         refuse(*loop);

@@ -89,9 +89,12 @@ class LaneLoop {
   /// When a thread may lead this lane besides its own: at once, or, where its own thread has left
   /// for a moment or has yet to come, after some time. REQUIRES: nobody leads.
   [[nodiscard]] Deadline free_from(Deadline now) noexcept;
-  /// When the lane was first seen without a thread that it needs.
   /// Its thread has all of its time again to come.
   void wait_anew() noexcept { unled_since_ns_.store(0, std::memory_order_relaxed); }
+  /// A visit that did not help does not count as one.
+  void waits_still(Deadline since) noexcept {
+    unled_since_ns_.store(since.ns(), std::memory_order_relaxed);
+  }
   /// Since when it has had no thread, as far as anybody has seen: at the latest since `now`.
   [[nodiscard]] Deadline unled_since(Deadline now) noexcept {
     std::int64_t since = 0;

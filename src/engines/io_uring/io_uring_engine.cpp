@@ -69,6 +69,11 @@ EngineInfo make_info(bool pinned, bool concurrent, const KernelFacts& facts) noe
   return info;
 }
 
+// No later try would be answered otherwise.
+bool is_forbidden(int error) noexcept {
+  return error == EPERM || error == EACCES || error == ENOSYS;
+}
+
 // One thread at a time raises it, so that no locked instruction is needed.
 void count(std::atomic<std::uint64_t>& counter) noexcept {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -1006,7 +1011,11 @@ Deadline IoUringEngine::retry_backed_off(Deadline deadline, OperationQueue& done
 Entered IoUringEngine::enter_otherwise(Entered entered, Deadline until) noexcept {
   if (BATON_UNLIKELY(entered == Entered::foreign)) {
     // Not waited: the new ring has no interrupt request yet.
-    return take_over() ? ring_->submit() : Entered::congested;
+    const int error = take_over();
+    if (error == 0) return ring_->submit();
+    if (!is_forbidden(error)) return Entered::congested;
+    note_refusal(error);
+    return Entered::interrupted;  // the next wait goes on from here
   }
   if (entered == Entered::congested && !ring_->has_completions()) {
     // Nothing to reap, no room to submit: wait for the first, but look again soon.
@@ -1027,17 +1036,18 @@ Entered IoUringEngine::enter_otherwise(Entered entered, Deadline until) noexcept
 Entered IoUringEngine::submit_ring() noexcept {
   const Entered entered = ring_->submit();
   if (BATON_LIKELY(entered != Entered::foreign)) return entered;
-  return take_over() ? ring_->submit() : Entered::congested;
+  return take_over() == 0 ? ring_->submit() : Entered::congested;  // the next wait looks why
 }
 
 // The owner of a pinned ring has gone, with nothing left in the kernel, and another thread goes on:
-// it gets a ring of its own, and what was prepared but not yet submitted moves there.
-bool IoUringEngine::take_over() noexcept {
+// it gets a ring of its own, and what was prepared but not yet submitted moves there. 0 or an
+// errno.
+int IoUringEngine::take_over() noexcept {
   if (in_kernel_ != prepared()) {
     BATON_UNREACHABLE("a pinned ring with operations in flight was entered by another thread");
   }
   auto fresh = Ring::open(system_, ring_options_);
-  if (!fresh) return false;
+  if (!fresh) return fresh.error();
   ring_->for_each_unsubmitted([&](const abi::Sqe& request) {
     if (request.user_data == wake_tag) return;
     *(*fresh)->claim() = request;  // as many entries as the old one has
@@ -1045,7 +1055,7 @@ bool IoUringEngine::take_over() noexcept {
   });
   ring_.swap(*fresh);
   leave_ring(std::move(*fresh));
-  return true;
+  return 0;
 }
 
 // Requests of operations that were not yet submitted.
@@ -1074,22 +1084,21 @@ bool IoUringEngine::unpin(OperationQueue& completed) noexcept BATON_NO_THREAD_SA
   }
   if (!may_unpin_) return false;
   ring_options_.pinned = false;
-  const bool idle = in_kernel_ == prepared();
-  auto fresh =
-      idle ? Result<std::unique_ptr<Ring>, int>{nullptr} : Ring::open(system_, ring_options_);
-  if (!fresh || (idle && !take_over())) {
-    ring_options_.pinned = true;
-    return false;
+  const bool done = in_kernel_ == prepared() ? take_over() == 0 : move_to_new_ring(completed);
+  ring_options_.pinned = !done;
+  if (done) info_.leader_rule = LeaderRule::any;
+  return done;
+}
+
+bool IoUringEngine::move_to_new_ring(OperationQueue& completed) noexcept {
+  auto fresh = Ring::open(system_, ring_options_);
+  if (!fresh) return false;
+  ring_.swap(*fresh);
+  if (empty_ring(**fresh, completed)) {
+    leave_ring(std::move(*fresh));
+  } else {
+    ring_.swap(*fresh);  // the engine is lost, and so is what is in the old one: see wait_lost
   }
-  if (!idle) {
-    ring_.swap(*fresh);
-    if (empty_ring(**fresh, completed)) {
-      leave_ring(std::move(*fresh));
-    } else {
-      ring_.swap(*fresh);  // the engine is lost, and so is what is in the old one: see wait_lost
-    }
-  }
-  info_.leader_rule = LeaderRule::any;
   return true;
 }
 

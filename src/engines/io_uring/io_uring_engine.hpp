@@ -159,7 +159,8 @@ class IoUringEngine final : public Engine {
   void let_go_of_ring(OperationQueue& completed) noexcept;
   void end_all(OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
   void end_close(Operation& operation) noexcept BATON_REQUIRES(mutex_);
-  bool take_over() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
+  int take_over() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
+  bool move_to_new_ring(OperationQueue& completed) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
   [[nodiscard]] std::uint32_t prepared() const noexcept;
   void leave_ring(std::unique_ptr<Ring> old) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
   bool empty_ring(Ring& old, OperationQueue& completed) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;

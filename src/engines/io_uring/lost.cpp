@@ -48,7 +48,7 @@ void IoUringEngine::note_refusal(int error) noexcept {
   try {
     log(LogLevel::error,
         with_code("io_uring: the engine is lost, its operations end with engine_lost: "
-                  "io_uring_enter worked when it was opened and is refused now (" +
+                  "io_uring worked when it was opened and is refused now (" +
                       std::system_category().message(error) + "), " +
                       (is_closed(error) ? "the program has closed the ring's descriptor"
                                         : "most likely by a filter of system calls"),

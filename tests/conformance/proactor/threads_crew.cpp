@@ -1,5 +1,6 @@
 // Lanes and threads of different numbers in per_thread mode: whoever is there serves everybody
 // (P-14, X-12).
+#include <errno.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -408,6 +409,85 @@ TEST_P(Crews, a_pinned_engine_without_its_thread_is_an_error) {
   }
 }
 
+// One that would lead two lanes needs another ring for that.
+class CrewsWithoutRings : public Crews {
+ protected:
+  /// What the system answers from now on; 0: as it does.
+  static inline std::atomic<int> setup_error{0};
+  static inline std::atomic<int> enter_error{0};
+
+  static int answer(std::atomic<int>& error) {
+    errno = error;
+    return error == 0 ? 0 : -1;
+  }
+  static const os::System& system() {
+    static const os::System table = [] {
+      os::System changed = watched_system();
+      changed.io_uring_setup = [](unsigned entries, void* parameters) {
+        const int answered = answer(setup_error);
+        return answered != 0 ? answered : watched_system().io_uring_setup(entries, parameters);
+      };
+      changed.io_uring_enter = [](int ring, unsigned submit, unsigned complete, unsigned flags,
+                                  const void* argument, std::size_t size) {
+        const int answered = answer(enter_error);
+        return answered != 0
+                   ? answered
+                   : watched_system().io_uring_enter(ring, submit, complete, flags, argument, size);
+      };
+      return changed;
+    }();
+    return table;
+  }
+  void use_two_lanes() {
+    use(2, [](Config& config) {
+      sockets(config).profile = "auto";
+      config.system = &system();
+    });
+  }
+  void run_says_so() {
+    try {
+      proactor().run();
+      ADD_FAILURE() << "one lane has no thread";
+    } catch (const std::system_error& error) {
+      EXPECT_EQ(error.code(), errc::wrong_thread);
+      EXPECT_NE(std::string{error.what()}.find("another ring could not be opened"),
+                std::string::npos)
+          << error.what();
+    }
+    setup_error = enter_error = 0;
+  }
+};
+
+TEST_P(CrewsWithoutRings, a_lane_that_is_not_led_is_an_error) {
+  if (!pinned()) return;
+  use_two_lanes();
+  Stream streams[2];
+  Operation* const reads[] = {&read_in(0, streams[0]), &read_in(1, streams[1])};
+  setup_error = EMFILE;
+  run_says_so();
+  for (const Stream& stream : streams) send_all(stream.peer.get(), "x", 1);
+  run(1);
+  // This thread has kept the lane that it had, for it could not give the ring away.
+  for (const Operation* const read : reads) {
+    while (read->is_pending()) proactor().run_one(Deadline::after(20ms, proactor().now()));
+    EXPECT_FALSE(read->failed()) << read->error().message();
+  }
+}
+
+// The engine of the first lane is lost, which a thread may lead besides; that of the second has
+// not been entered.
+TEST_P(CrewsWithoutRings, so_is_one_beside_a_lane_whose_engine_is_lost) {
+  if (!pinned()) return;
+  use_two_lanes();
+  Stream streams[2];
+  const Operation& first = read_in(0, streams[0]);
+  read_in(1, streams[1]);
+  setup_error = enter_error = EPERM;
+  run_says_so();
+  EXPECT_EQ(first.error(), errc::engine_lost);
+}
+
+BATON_CONFORMANCE_SUITE_IN(CrewsWithoutRings, Mode::per_thread);
 BATON_CONFORMANCE_SUITE_IN(Crews, Mode::per_thread);
 
 }  // namespace
