@@ -146,7 +146,8 @@ class Opener {
     options.concurrent = mode != Mode::per_thread;
     options.pinned_ok = pinned_ok(processor, mode);
     options.one_thread_waits = mode != Mode::shared;
-    options.handles_max = handles_bound(config_);
+    options.handles_full = handles_bound(config_);
+    options.handles_max = options.handles_full + limits::handles_for_accepted;
     options.handles = handles_;
     options.explain = [this, index](std::string_view line) { note(index, std::string{line}); };
     auto engine = candidate.factory(options);

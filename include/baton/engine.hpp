@@ -139,9 +139,10 @@ struct EngineOptions {
   /// One and the same thread will wait, though others may submit: less than pinned_ok.
   bool one_thread_waits = false;
   std::uint32_t handles_max = limits::handles_max;  ///< no Handle::index() reaches this
-  /// The number of handles now, or null. With handles_max of them an accept rests as it does
+  /// The number of handles now, or null. With `handles_full` of them an accept rests as it does
   /// without descriptors: its connection could not be adopted.
   const std::atomic<std::uint32_t>* handles = nullptr;
+  std::uint32_t handles_full = limits::handles_max;  ///< Config::handles_max
   /// Out: what was replaced by the engine's own choice, one line each ("interrupt: signal ->
   /// eventfd:
   /// ..."), shown by Proactor::explain() (P-33). Each ends with its reason code: see with_code().

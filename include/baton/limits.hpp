@@ -24,6 +24,9 @@ inline constexpr std::size_t cached_handler_size = 64;
 /// and RLIMIT_NOFILE.
 inline constexpr std::uint32_t handles_max = 65'536;
 inline constexpr std::uint32_t handles_chunk = 256;  ///< handles by which the table grows
+/// Places beyond Config::handles_max, for connections that were accepted together when there was
+/// room for one more: with a full table accepts rest, but several may see its last place.
+inline constexpr std::uint32_t handles_for_accepted = 64;
 
 /// Operations a cache keeps ready; it grows in chunks, and what exceeds the bound is freed.
 inline constexpr std::size_t operation_cache_chunk = 64;

@@ -67,7 +67,9 @@ enum class CancelWait : std::uint8_t {
 struct Home {
   static constexpr std::uint32_t here_or_next =
       ~0U;  ///< the calling thread's lane, else round robin
-  static constexpr std::uint32_t by_policy = ~0U - 1;  ///< Config::accept_policy
+  /// Of a connection that was accepted: Config::accept_policy says, and the table of handles has a
+  /// place for it (limits::handles_for_accepted).
+  static constexpr std::uint32_t by_policy = ~0U - 1;
   /// The first of the team that takes the operation (P-15).
   static constexpr std::uint16_t any_processor = Handle::any_processor;
   std::uint32_t lane = here_or_next;  ///< number of a lane, or one of the values above

@@ -602,7 +602,8 @@ Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Owne
   const std::uint32_t lane = home_of(home);
   Handle* handle =
       ledger_.handles.allocate(native, kind, ownership, nonblocking || set_nonblocking,
-                               static_cast<std::uint16_t>(lane), home.processor, facts);
+                               static_cast<std::uint16_t>(lane), home.processor, facts,
+                               home.lane == Home::by_policy);
   if (handle == nullptr) return unexpected{make_error_code(errc::no_free_handles)};
   if (const auto error = ledger_.numbers.claim(*handle)) {
     ledger_.handles.release(*handle);

@@ -8,8 +8,9 @@ namespace baton {
 
 Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ownership,
                               bool nonblocking, std::uint16_t lane, std::uint16_t processor,
-                              OpenFacts facts) noexcept {
+                              OpenFacts facts, bool accepted) noexcept {
   const os::LockGuard lock{mutex_, system_};
+  if (count() >= most_ && !accepted) return nullptr;
   Handle* handle = free_;
   if (handle != nullptr) {
     free_ = handle->next_;

@@ -7,6 +7,7 @@
 
 #include "base/chunked_table.hpp"
 #include "baton/handle.hpp"
+#include "baton/limits.hpp"
 #include "baton/result.hpp"
 #include "os/mutex.hpp"
 #include "os/system.hpp"
@@ -27,9 +28,8 @@ struct OpenFacts {
 class HandleTable {
  public:
   HandleTable(std::uint32_t handles_max, const os::System& system)
-      : system_(system), table_(handles_max) {}
+      : system_(system), most_(handles_max), table_(handles_max + limits::handles_for_accepted) {}
 
-  [[nodiscard]] std::uint32_t bound() const noexcept { return table_.bound(); }
   /// Handles that are open or closing.
   [[nodiscard]] std::uint32_t count() const noexcept {
     return count_.load(std::memory_order_relaxed);
@@ -43,10 +43,11 @@ class HandleTable {
     return used_.load(std::memory_order_acquire);
   }
 
-  /// A fresh record in phase open; null when the table is full. Any thread.
+  /// A fresh record in phase open; null when the table is full. `accepted`: it may have one of the
+  /// last places (limits::handles_for_accepted). Any thread.
   Handle* allocate(NativeHandle native, HandleKind kind, Ownership ownership, bool nonblocking,
                    std::uint16_t lane, std::uint16_t processor = Handle::any_processor,
-                   OpenFacts facts = {}) noexcept;
+                   OpenFacts facts = {}, bool accepted = false) noexcept;
   /// The index becomes free for another; the generation tells them apart. Any thread. A record that
   /// is in a lane's list of requests stays there, and the lane releases it when it has unlinked it.
   void release(Handle& handle) noexcept;
@@ -70,6 +71,7 @@ class HandleTable {
 
  private:
   const os::System& system_;
+  const std::uint32_t most_;
   os::Mutex mutex_;
   ChunkedTable<Handle> table_;
   Handle* free_ BATON_GUARDED_BY(mutex_) = nullptr;

@@ -12,7 +12,7 @@ namespace baton::engines {
 class HandleRoom {
  public:
   explicit HandleRoom(const EngineOptions& options) noexcept
-      : count_(options.handles), most_(options.handles_max) {}
+      : count_(options.handles), most_(options.handles_full) {}
 
   /// Any thread. relaxed: one that is closed meanwhile is seen after the rest.
   [[nodiscard]] bool none() const noexcept {

@@ -1,4 +1,10 @@
 // Rule 8: limits everywhere, with a clear error and nothing lost (P-17).
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "baton/acceptor.hpp"
+#include "baton/stream_socket.hpp"
 #include "operations.hpp"
 
 namespace baton::conformance {
@@ -120,6 +126,46 @@ TEST_P(Limits, an_accept_rests_while_there_is_no_room_for_a_handle) {
   finish(accept);
   ASSERT_FALSE(accept.failed());
   const Fd accepted = accept.accepted();
+}
+
+// Each has seen the last place; what they bring finds one, and the next accept rests.
+TEST_P(Limits, accepts_that_complete_together_find_places) {
+  constexpr std::size_t together = 4;
+  use([](Config& config) { config.handles_max = together + 1; });
+  Endpoint addresses[together];
+  std::deque<Fd> sockets;
+  std::vector<Probe*> accepts;
+  std::deque<Fd> clients;
+  const auto connect = [&](Endpoint& to) {
+    clients.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::connect(clients.back().get(), static_cast<sockaddr*>(to.data()), to.size()), 0);
+  };
+  for (Endpoint& address : addresses) {
+    address = Endpoint::loopback(0);
+    sockets.push_back(listener(address));
+    accepts.push_back(&plain(OperationKind::accept, adopt(sockets.back(), HandleKind::listener)));
+    start(*accepts.back());
+    connect(address);
+  }
+  run([&] { return all_done(accepts); });
+  std::vector<StreamSocket> taken;
+  for (Probe* const accept : accepts) {
+    auto socket = Acceptor::take(proactor(), *accept);
+    ASSERT_TRUE(socket.has_value()) << socket.error().message();
+    taken.push_back(std::move(*socket));
+  }
+  EXPECT_EQ(proactor().statistics().handles, 2 * together);
+  EXPECT_EQ(proactor().adopt(clients[0].get(), HandleKind::stream_socket).error(),
+            errc::no_free_handles);
+  Probe& rests = plain(OperationKind::accept, accepts[0]->handle());
+  start(rests);
+  connect(addresses[0]);
+  run([&] { return proactor().statistics().accept_backoffs > 0; });
+  EXPECT_TRUE(rests.is_pending());
+  taken.clear();
+  connect(addresses[0]);  // an engine that accepts before it looks has closed the last one
+  finish(rests);
+  EXPECT_TRUE(Acceptor::take(proactor(), rests).has_value());
 }
 
 }  // namespace
