@@ -41,8 +41,7 @@ CrewMember::~CrewMember() {
   crew.for_each(*this, [&](LaneLoop& loop) {
     if (loop.claim()) loop.leave(for_good);
   });
-  // Who is about to come back is waited for by those who watch.
-  if (for_good || crew.watching_.load(std::memory_order_seq_cst) == 0) crew.look_round();
+  crew.somebody_left(for_good);
 }
 
 std::size_t Crew::turn(Deadline deadline, std::size_t handlers_max, bool return_after_handlers,
@@ -183,7 +182,7 @@ void Crew::go_away(CrewMember& member) noexcept {
     if (loop.claim()) loop.leave(false);
   });
   member.home->regroups();
-  if (watching_.load(std::memory_order_seq_cst) == 0) look_round();
+  somebody_left(false);
 }
 
 // -- leading --------------------------------------------------------------------------------------
@@ -351,6 +350,16 @@ void Crew::sleep(CrewMember& member, Deadline until) noexcept {
 }
 
 // -- finding a leader -----------------------------------------------------------------------------
+
+// One that is about to come back is waited for by those who watch; but these do not take a lane
+// while another stands by for it.
+void Crew::somebody_left(bool for_good) noexcept {
+  if (for_good || watching_.load(std::memory_order_seq_cst) == 0) {
+    look_round();
+  } else {
+    call_standby(1);
+  }
+}
 
 void Crew::look_round() noexcept {
   if (call_standby(1)) return;

@@ -98,6 +98,23 @@ TEST_P(Crews, a_thread_too_many_stands_by_and_takes_over) {
   stop();
 }
 
+// At first a thread may see the other lane without one, and look again later: until then it does
+// not see to lanes that are left.
+TEST_P(Crews, a_thread_too_many_takes_over_at_once) {
+  for (int round = 0; round < tries(20); ++round) {
+    use_lanes(2);
+    std::vector<Peer> sessions = sessions_in_all_lanes(1);
+    run(3);
+    const auto lane = static_cast<std::uint32_t>(round % 2);
+    post([] { throw std::runtime_error{"leaves"}; }, Notify::strong, Home{lane});
+    wait_until([&] { return failures().size() > static_cast<std::size_t>(round); });
+    serve(sessions);
+    sessions.clear();
+    stop();
+    destroy();
+  }
+}
+
 TEST_P(Crews, threads_come_and_go_under_load) {
   use_lanes(3);
   std::vector<Peer> sessions = sessions_in_all_lanes(2);
