@@ -30,7 +30,7 @@ OperationKind kind_of(Action action, HandleKind handle) noexcept {
 /// A write is complete when all is written, as with the blocking write that is behind ACE's own.
 std::uint16_t flags_of(OperationKind kind) noexcept {
   const bool whole = kind == OperationKind::write_stream || kind == OperationKind::write_file;
-  return static_cast<std::uint16_t>(Operation::cached | (whole ? Operation::exactly : 0));
+  return static_cast<std::uint16_t>(whole ? Operation::exactly : 0);
 }
 
 void fill(Operation& operation, Handle& handle, const Start& start) noexcept {
@@ -51,21 +51,52 @@ void fill(Operation& operation, Handle& handle, const Start& start) noexcept {
 
 }  // namespace
 
-/// The handler of every operation that the bridge starts.
-struct Descriptors::Finished {
-  Bridge* bridge;
-  Descriptor* descriptor;
-  Told told;
-  bool accept;
-
-  void operator()(Operation& operation) const {
-    Outcome outcome;
-    if (operation.failed()) outcome.error = errno_of(operation.error());
-    if (!accept || outcome.error == 0) outcome.bytes = operation.bytes();
-    descriptor->pending.fetch_sub(1, std::memory_order_relaxed);
-    told.function(*bridge, told.what, outcome);
+struct Descriptors::Request : Operation {
+  Request(Bridge& for_bridge, Descriptor& for_descriptor) noexcept
+      : bridge(for_bridge), descriptor(for_descriptor) {
+    set_completion([](Operation& operation) { static_cast<Request&>(operation).finished(); });
   }
+
+  void finished() {
+    Outcome outcome;
+    if (failed()) outcome.error = errno_of(error());
+    if (kind() != OperationKind::accept || outcome.error == 0) outcome.bytes = bytes();
+    const Told who = told;
+    descriptor.pending.fetch_sub(1, std::memory_order_relaxed);
+    give_back();  // the next start may use it, also one by who is told now
+    who.function(bridge, who.what, outcome);
+  }
+
+  void give_back() noexcept {
+    next = descriptor.at_rest.load(std::memory_order_relaxed);
+    // release: whoever takes it sees it as it was left.
+    while (!descriptor.at_rest.compare_exchange_weak(next, this, std::memory_order_release,
+                                                     std::memory_order_relaxed)) {
+    }
+  }
+
+  Bridge& bridge;
+  Descriptor& descriptor;
+  Told told;
+  Request* next = nullptr;
 };
+
+/// Null: no memory. Nobody else takes one meanwhile, so the first stays the first's until it is
+/// taken, and its `next` is right when the exchange works.
+Descriptors::Request* Descriptors::take(Descriptor& descriptor) noexcept {
+  Request* first = descriptor.at_rest.load(std::memory_order_acquire);
+  while (first != nullptr &&
+         !descriptor.at_rest.compare_exchange_weak(first, first->next, std::memory_order_acquire)) {
+  }
+  if (first != nullptr) return first;
+  try {
+    auto fresh = std::make_unique<Request>(bridge_, descriptor);
+    const std::lock_guard guard{requests_mutex_};
+    return requests_.emplace_back(std::move(fresh)).get();
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 
 Descriptors::Descriptors(Bridge& bridge, bool lazy) noexcept
     : bridge_(bridge),
@@ -78,16 +109,15 @@ Descriptors::~Descriptors() {
 
 // -- the table ------------------------------------------------------------------------------------
 
-Descriptors::Descriptor* Descriptors::find(int fildes) const noexcept {
+inline Descriptors::Descriptor* Descriptors::find(int fildes) const noexcept {
   const auto number = static_cast<std::size_t>(fildes);
   if (fildes < 0 || number >= chunks * chunk_size) return nullptr;
-  // acquire: pairs with the release in find_or_add, so that the descriptors are constructed.
+  // acquire: pairs with the release in add, so that the descriptors are constructed.
   Chunk* const chunk = chunks_[number / chunk_size].load(std::memory_order_acquire);
   return chunk != nullptr ? &chunk->descriptors[number % chunk_size] : nullptr;
 }
 
-Descriptors::Descriptor* Descriptors::find_or_add(int fildes) noexcept {
-  if (Descriptor* const found = find(fildes)) return found;
+Descriptors::Descriptor* Descriptors::add(int fildes) noexcept {
   const auto number = static_cast<std::size_t>(fildes);
   if (fildes < 0 || number >= chunks * chunk_size) return nullptr;
   const std::lock_guard guard{chunks_mutex_};
@@ -103,7 +133,8 @@ Descriptors::Descriptor* Descriptors::find_or_add(int fildes) noexcept {
 // -- starting -------------------------------------------------------------------------------------
 
 int Descriptors::start(const Start& start) noexcept {
-  Descriptor* const descriptor = find_or_add(start.fildes);
+  Descriptor* descriptor = find(start.fildes);
+  if (descriptor == nullptr) descriptor = add(start.fildes);
   if (descriptor == nullptr) {
     if (start.fildes < 0) return EBADF;
     return start.fildes < int{chunks * chunk_size} ? ENOMEM : EMFILE;
@@ -150,16 +181,15 @@ int Descriptors::start_now(Descriptor& descriptor, const Start& start) noexcept 
     let_go(descriptor);
     return descriptor.letting_go ? wait_in_line(descriptor, start) : EINVAL;
   }
-  CachedOperation* const operation = bridge_.native().take_cached();
-  if (operation == nullptr) return ENOMEM;
-  fill(*operation, *descriptor.handle, start);
-  const bool accepts = start.action == Action::accept;
-  operation->emplace_handler(Finished{&bridge_, &descriptor, start.told, accepts});
+  Request* const request = take(descriptor);
+  if (request == nullptr) return ENOMEM;
+  fill(*request, *descriptor.handle, start);
+  request->told = start.told;
   descriptor.pending.fetch_add(1, std::memory_order_relaxed);
-  const std::error_code error = bridge_.native().start_cached(
-      *operation, [this](Operation& filled) { return bridge_.native().start(filled); });
+  const std::error_code error = bridge_.native().start(*request);
   if (!error) return 0;
   descriptor.pending.fetch_sub(1, std::memory_order_relaxed);
+  request->give_back();
   return errno_of(error);
 }
 

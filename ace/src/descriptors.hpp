@@ -13,6 +13,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "baton/endpoint.hpp"
 #include "baton/handle.hpp"
@@ -75,7 +76,9 @@ class Descriptors {
     Start start;
     bool cancelled = false;
   };
-  struct Finished;
+  /// An operation of Baton's. It is made by a descriptor's start that finds none at rest, and used
+  /// by its later ones.
+  struct Request;
   struct Descriptor {
     std::mutex mutex;
     Handle* handle = nullptr;
@@ -83,6 +86,7 @@ class Descriptors {
     bool letting_go = false;                       // the earlier handle is being closed
     bool cancelling = false;                       // a cancel is on its way to the lane's thread
     std::atomic<std::uint32_t> pending{0};         // with Baton, and not told yet
+    std::atomic<Request*> at_rest{nullptr};        // taken with the mutex, given back without
     std::unique_ptr<std::deque<Waiting>> waiting;  // only where some wait, or have waited
   };
   static constexpr std::size_t chunk_size = 256;
@@ -92,10 +96,11 @@ class Descriptors {
   };
 
   [[nodiscard]] Descriptor* find(int fildes) const noexcept;
-  [[nodiscard]] Descriptor* find_or_add(int fildes) noexcept;
+  [[nodiscard]] Descriptor* add(int fildes) noexcept;
   // REQUIRES, from here on: the descriptor's mutex is held.
   int adopt(Descriptor& descriptor, const Start& start) noexcept;
   int start_now(Descriptor& descriptor, const Start& start) noexcept;
+  Request* take(Descriptor& descriptor) noexcept;
   int wait_in_line(Descriptor& descriptor, const Start& start) noexcept;
   void let_go(Descriptor& descriptor) noexcept;
   static bool must_wait(const Descriptor& descriptor) noexcept;
@@ -110,6 +115,8 @@ class Descriptors {
   const bool per_thread_;
   std::mutex chunks_mutex_;  // adding one
   std::atomic<Chunk*> chunks_[chunks] = {};
+  std::mutex requests_mutex_;  // adding one
+  std::vector<std::unique_ptr<Request>> requests_;
 };
 
 }  // namespace baton::ace

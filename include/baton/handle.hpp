@@ -26,8 +26,8 @@ enum class HandleKind : std::uint8_t {
 
 /// Who may close the descriptor and change its flags (contract.md, rule 12).
 enum class Ownership : std::uint8_t {
-  owned,    ///< non-blocking, closed by Baton; its registration may be kept between operations
-  borrowed  ///< mode and flags untouched; registered only while an operation waits on it
+  owned,    ///< non-blocking, closed by Baton; it may stay watched between operations
+  borrowed  ///< mode and flags untouched; watched only while an operation waits on it
 };
 
 class Handle {

@@ -46,6 +46,8 @@ struct WaitStrategyInfo {
   /// A closed descriptor drops out by itself (epoll); if not, remove before close is a must, which
   /// the library does anyway.
   bool forgets_closed = false;
+  /// It has watch_once (epoll).
+  bool watches_once = false;
 };
 
 /// What a wait strategy is opened with.
@@ -74,6 +76,16 @@ class BATON_EXPORT WaitStrategy {
   /// (InterruptStrategy::tells_anew), which then need no read. ENOTSUP, as by default: use add.
   virtual std::error_code add_edge(NativeHandle fd, Token token) noexcept {
     static_cast<void>(fd), static_cast<void>(token);
+    return std::make_error_code(std::errc::not_supported);
+  }
+  /// Watches for one report. The descriptor may stay in the set afterwards, but nothing is reported
+  /// of it before the next watch_once, whatever its owner does to the number meanwhile. `again`: no
+  /// remove has come since the last watch_once; the number may name another file since, which is
+  /// then watched. ENOTSUP, as by default: use add and remove.
+  virtual std::error_code watch_once(NativeHandle fd, Interest interest, Token token,
+                                     bool again) noexcept {
+    static_cast<void>(fd), static_cast<void>(interest), static_cast<void>(token);
+    static_cast<void>(again);
     return std::make_error_code(std::errc::not_supported);
   }
   /// Replaces interest and token; arms again after a one-shot report. `interest` is the whole of

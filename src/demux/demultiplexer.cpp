@@ -19,9 +19,12 @@ namespace {
 
 constexpr Token interrupt_token{UINT32_MAX, 1};
 
-constexpr std::uint8_t armed_bits = 7;
 constexpr unsigned ready_shift = 3;
 constexpr std::uint8_t registered_bit = 64;
+
+// Among the holders of numbers; no client's index reaches them.
+constexpr std::uint32_t held_by_nobody = UINT32_MAX - 1;
+constexpr std::uint32_t never_held = UINT32_MAX;
 
 constexpr std::uint8_t armed(Interest interest) noexcept {
   return static_cast<std::uint8_t>(interest);
@@ -30,7 +33,7 @@ constexpr std::uint8_t ready(Interest interest) noexcept {
   return static_cast<std::uint8_t>(armed(interest) << ready_shift);
 }
 constexpr Interest armed_of(std::uint8_t state) noexcept {
-  return static_cast<Interest>(state & armed_bits);
+  return static_cast<Interest>(state & armed(Interest::all));
 }
 constexpr std::uint8_t without(std::uint8_t bits) noexcept {
   return static_cast<std::uint8_t>(~bits);
@@ -200,7 +203,8 @@ std::error_code Demultiplexer::fit_interrupt(InterruptStrategy& interrupter) noe
 
 // -- the descriptors ------------------------------------------------------------------------------
 
-std::error_code Demultiplexer::attach(std::uint32_t index, NativeHandle fd) noexcept {
+std::error_code Demultiplexer::attach(std::uint32_t index, NativeHandle fd,
+                                      Ownership ownership) noexcept {
   BATON_ASSERT(fd >= 0);
   if (index >= descriptors_.bound()) return errc::no_free_handles;
   const os::LockGuard lock(mutex_, system_, concurrent_);
@@ -208,6 +212,8 @@ std::error_code Demultiplexer::attach(std::uint32_t index, NativeHandle fd) noex
   Descriptor& descriptor = descriptors_[index];
   BATON_ASSERT(descriptor.fd == invalid_handle);
   descriptor.fd = fd;
+  const bool once = ownership == Ownership::borrowed && info().watches_once;
+  descriptor.state.store(once ? once_bit : 0, std::memory_order_relaxed);
   return {};
 }
 
@@ -222,6 +228,7 @@ void Demultiplexer::detach(std::uint32_t index) noexcept {
     const bool registered =
         (descriptor.state.exchange(0, std::memory_order_relaxed) & registered_bit) != 0;
     const NativeHandle fd = std::exchange(descriptor.fd, invalid_handle);
+    leave_number(index, fd);
     // ENOENT, EBADF: its owner has closed it already.
     if (!registered) return;
     static_cast<void>(strategy_->remove(fd));
@@ -296,6 +303,9 @@ void Demultiplexer::drop(std::uint32_t index, Interest interest) noexcept {
     descriptor.state.fetch_and(without(armed(interest)), std::memory_order_acq_rel);
     return;
   }
+  // relaxed: as in watch.
+  const std::uint8_t now = descriptor.state.load(std::memory_order_relaxed);
+  if ((now & once_bit) != 0 && (now & armed(interest)) == 0) return;  // silent
   {
     const os::LockGuard lock(mutex_, system_, concurrent_);
     const std::uint8_t state = descriptor.state.load(std::memory_order_relaxed);
@@ -303,11 +313,14 @@ void Demultiplexer::drop(std::uint32_t index, Interest interest) noexcept {
     // A one-shot report has disarmed it, and left it registered.
     const bool left_over = (state & registered_bit) != 0 && !any(rest);
     if ((state & armed(interest)) == 0 && !left_over) return;
-    descriptor.state.store(any(rest) ? armed(rest) | registered_bit : 0, std::memory_order_relaxed);
+    const auto once = static_cast<std::uint8_t>(state & once_bit);
+    descriptor.state.store(
+        static_cast<std::uint8_t>(once | (any(rest) ? armed(rest) | registered_bit : 0)),
+        std::memory_order_relaxed);
     const Token token{index, descriptor.generation.load(std::memory_order_relaxed)};
     // Neither can fail for a descriptor that is open and registered; if its owner closed it, it is
     // gone.
-    static_cast<void>(any(rest) ? strategy_->modify(descriptor.fd, rest, token)
+    static_cast<void>(any(rest) ? register_at(descriptor, rest, token, true)
                                 : strategy_->remove(descriptor.fd));
   }
   // No set_changed(): a report too many is filtered.
@@ -350,12 +363,17 @@ std::error_code Demultiplexer::arm(std::uint32_t index, Descriptor& descriptor,
     if (edge_ && registered) return {};  // by the other direction, meanwhile
     const Token token{index, descriptor.generation.load(std::memory_order_relaxed)};
     const Interest all = edge_ ? Interest::all : armed_of(before) | interest;
+    bool came_back = false;
+    error = take_number(index, descriptor, came_back);
+    if (error) return error;
     // Before the strategy is told: a thread that waits may have the report at once, and a one-shot
     // report that finds its bit missing would be lost. release, though the kernel orders the two
     // anyway.
     descriptor.state.fetch_or(armed(interest), std::memory_order_release);
-    error = registered ? strategy_->modify(descriptor.fd, all, token)
-                       : strategy_->add(descriptor.fd, all, token);
+    error = register_at(descriptor, all, token, registered);
+    if (error && came_back && error == std::errc::file_exists) {
+      error = register_at(descriptor, all, token, true);
+    }
     if (error) {
       descriptor.state.fetch_and(without(armed(interest)), std::memory_order_relaxed);
       tell = is_worth_a_line(error);
@@ -368,6 +386,49 @@ std::error_code Demultiplexer::arm(std::uint32_t index, Descriptor& descriptor,
   if (!error) set_changed();
   if (tell) log_failure("watching a descriptor", error, "its operations end with that");
   return error;
+}
+
+std::error_code Demultiplexer::register_at(Descriptor& descriptor, Interest interest, Token token,
+                                           bool again) noexcept {
+  const NativeHandle fd = descriptor.fd;
+  if ((descriptor.state.load(std::memory_order_relaxed) & once_bit) != 0) {
+    return strategy_->watch_once(fd, interest, token, again);
+  }
+  return again ? strategy_->modify(fd, interest, token) : strategy_->add(fd, interest, token);
+}
+
+// A borrowed number may be closed, used again and attached anew while its first descriptor is still
+// attached, with a registration that is silent, but stands. So that this one is not taken for the
+// new one's, and the new one's is not removed when the first is detached, the table tells whose
+// registration a number has, if it was ever watched once. `came_back`: the set may know the open
+// file under this number though nobody does here. (Its owner has kept a duplicate over a close.)
+std::error_code Demultiplexer::take_number(std::uint32_t index, const Descriptor& descriptor,
+                                           bool& came_back) noexcept {
+  const auto number = static_cast<std::size_t>(descriptor.fd);
+  if (number >= holders_.size()) {
+    if ((descriptor.state.load(std::memory_order_relaxed) & once_bit) == 0) return {};
+    try {
+      holders_.resize(std::max(number + 1, 2 * holders_.size()), never_held);
+    } catch (const std::bad_alloc&) {
+      return std::make_error_code(std::errc::not_enough_memory);
+    }
+  }
+  std::uint32_t& holder = holders_[number];
+  came_back = holder != never_held;
+  if (holder != index && holder < held_by_nobody) {
+    Descriptor& other = descriptors_[holder];
+    const std::uint8_t state = other.state.load(std::memory_order_relaxed);
+    if (any(armed_of(state))) return std::make_error_code(std::errc::file_exists);
+    other.state.fetch_and(without(registered_bit), std::memory_order_relaxed);
+    if ((state & registered_bit) != 0) static_cast<void>(strategy_->remove(descriptor.fd));
+  }
+  holder = index;
+  return {};
+}
+
+void Demultiplexer::leave_number(std::uint32_t index, NativeHandle fd) noexcept {
+  const auto number = static_cast<std::size_t>(fd);
+  if (number < holders_.size() && holders_[number] == index) holders_[number] = held_by_nobody;
 }
 
 void Demultiplexer::forget_readiness(std::uint32_t index, Interest interest) noexcept {
@@ -386,7 +447,9 @@ void Demultiplexer::set_changed() noexcept {
 // -- waiting --------------------------------------------------------------------------------------
 
 inline Interest Demultiplexer::wanted(Descriptor& descriptor, const Report& report) noexcept {
-  if (one_shot_) return disarm(descriptor, report);
+  // relaxed: fixed while attached, and disarm looks at the generation again.
+  const bool once = (descriptor.state.load(std::memory_order_relaxed) & once_bit) != 0;
+  if (one_shot_ || once) return disarm(descriptor, report);
   if (edge_) {
     const std::uint8_t before =
         descriptor.state.fetch_or(ready(report.ready), std::memory_order_acq_rel);
@@ -493,7 +556,7 @@ Interest Demultiplexer::disarm(Descriptor& descriptor, const Report& report) noe
   const Interest told = before & with_trouble(report.ready, before);
   const Interest rest = before - told;
   descriptor.state.fetch_and(without(armed(told)), std::memory_order_relaxed);
-  if (any(rest)) static_cast<void>(strategy_->modify(descriptor.fd, rest, report.token));
+  if (any(rest)) static_cast<void>(register_at(descriptor, rest, report.token, true));
   return told;
 }
 

@@ -13,6 +13,11 @@
 //                         wants; so a connection that reads again and again is registered once
 //   detach(index)         gone; a stale report of it is dropped by its generation and counted
 //
+// A borrowed descriptor is its owner's while nothing is watched: he may close it, and open another
+// of the same number, at any time. So nothing of it may be reported then. Either the strategy
+// watches it for one report at a time (watches_once), and it stays registered, silent; or the
+// client calls let_go instead of drop, and nothing stays registered.
+//
 // Level, edge and one-shot strategies differ by what they declare (WaitStrategyInfo), and the
 // difference ends here: to the client all of them are level-triggered. Of an edge strategy the
 // table remembers what was ready; if the descriptor still is, watch answers `try_now`. After a
@@ -33,10 +38,12 @@
 #include <span>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "base/assert.hpp"
 #include "base/chunked_table.hpp"
 #include "baton/deadline.hpp"
+#include "baton/handle.hpp"
 #include "baton/interest.hpp"
 #include "baton/interrupt_strategy.hpp"
 #include "baton/registry.hpp"
@@ -83,16 +90,20 @@ class Demultiplexer {
     return failed_waits_.load(std::memory_order_relaxed);
   }
 
-  std::error_code attach(std::uint32_t index, NativeHandle fd) noexcept;
+  std::error_code attach(std::uint32_t index, NativeHandle fd,
+                         Ownership ownership = Ownership::owned) noexcept;
   void detach(std::uint32_t index) noexcept;
 
   /// REQUIRES: attached. The error is set exactly when the answer is `failed`.
   Watch watch(std::uint32_t index, Interest interest, std::error_code& error) noexcept;
   /// What is watched stays so until it is dropped: level-triggered.
   [[nodiscard]] bool keeps_watching() const noexcept { return plain_; }
+  [[nodiscard]] bool is_watched(std::uint32_t index) const noexcept {
+    return (descriptors_[index].state.load(std::memory_order_relaxed) & armed_bits) != 0;
+  }
   void drop(std::uint32_t index, Interest interest) noexcept;
-  /// As drop; and when nothing is watched any more, nothing stays registered, so that the owner of
-  /// a borrowed descriptor may close it and reuse its number. Level and one-shot: the same thing.
+  /// As drop; and when nothing is watched any more, nothing is reported either, so that the owner
+  /// of a borrowed descriptor may close it and reuse its number. Not only edges: the same thing.
   void let_go(std::uint32_t index, Interest interest) noexcept;
 
   /// Optional, before a system call that is repeated until EAGAIN (or before the first of them):
@@ -134,9 +145,9 @@ class Demultiplexer {
         const Descriptor& descriptor = descriptors_[token.index];
         // acquire: with the generation comes what detach and attach did before.
         const std::uint32_t generation = descriptor.generation.load(std::memory_order_acquire);
-        const unsigned armed = descriptor.state.load(std::memory_order_acquire);
-        const auto wanted = static_cast<Interest>(armed & static_cast<unsigned>(report->ready));
-        if (BATON_LIKELY(generation == token.generation && any(wanted))) {
+        const unsigned state = descriptor.state.load(std::memory_order_acquire);
+        const auto wanted = static_cast<Interest>(state & static_cast<unsigned>(report->ready));
+        if (BATON_LIKELY(generation == token.generation && any(wanted) && state < once_bit)) {
           visit(token.index, wanted);
           continue;
         }
@@ -161,6 +172,7 @@ class Demultiplexer {
   //   bits 0-2  armed: Interest the client wants to hear of
   //   bits 3-5  ready: Interest an edge strategy has reported since the client tried last
   //   bit 6     registered: known to the strategy; changed under mutex_
+  //   bit 7     once: borrowed, and watched for one report at a time; fixed while attached
   struct Descriptor {
     std::atomic<std::uint8_t> state{0};
     std::atomic<std::uint32_t> generation{1};  // raised by detach, under mutex_
@@ -168,6 +180,8 @@ class Demultiplexer {
   };
   static_assert(sizeof(Descriptor) == 12, "one per possible handle");
 
+  static constexpr std::uint8_t armed_bits = 7;
+  static constexpr std::uint8_t once_bit = 128;
   /// A failure that lasts has a line in the log this often.
   static constexpr std::int64_t log_every_ns = 10'000'000'000;
   /// The interrupter's place among the tokens; no client's index reaches it.
@@ -184,6 +198,11 @@ class Demultiplexer {
                    std::error_code& error) noexcept;
   Interest ready_now(NativeHandle fd, Interest interest) noexcept;
   std::error_code arm(std::uint32_t index, Descriptor& descriptor, Interest interest) noexcept;
+  std::error_code register_at(Descriptor& descriptor, Interest interest, Token token,
+                              bool again) noexcept;
+  std::error_code take_number(std::uint32_t index, const Descriptor& descriptor,
+                              bool& came_back) noexcept BATON_REQUIRES(mutex_);
+  void leave_number(std::uint32_t index, NativeHandle fd) noexcept BATON_REQUIRES(mutex_);
   void forget_readiness(std::uint32_t index, Interest interest) noexcept;
   void set_changed() noexcept;
 
@@ -218,6 +237,8 @@ class Demultiplexer {
   bool waits_specially_ = fixed_set_;  // for either reason
   ChunkedTable<Descriptor> descriptors_;
   os::Mutex mutex_;  // serialises changes of registrations
+  // By number, up to the highest that was watched once: whose registration it is. See take_number.
+  std::vector<std::uint32_t> holders_ BATON_GUARDED_BY(mutex_);
   std::int64_t log_watches_again_ns_ BATON_GUARDED_BY(mutex_) = 0;
   std::atomic<bool> waiting_{false};
   std::atomic<std::uint64_t> stale_{0};

@@ -11,7 +11,9 @@
 //     anyway, and with RDHUP the writing side would be woken for a reading fact.
 //   - The set holds open files, not numbers: a closed descriptor drops out only when its last
 //     duplicate is closed. Until then it reports for ever, and cannot be removed, since the number
-//     is gone. Therefore detach comes before close, and reports carry a generation.
+//     is gone. Therefore detach comes before close, and reports carry a generation. Of a borrowed
+//     descriptor, which its owner may close, one report is asked for at a time (EPOLLONESHOT): what
+//     has reported is silent, hang-ups included, until it is asked for again.
 //   - The time-out counts milliseconds. It is rounded up here (epoll_pwait2 would be exact, but
 //     exists only since Linux 5.11 and glibc 2.35): a wait may end a millisecond late, never early.
 //
@@ -36,7 +38,8 @@ constexpr WaitStrategyInfo facts{.name = "epoll",
                                  .trigger = Trigger::level,
                                  .changes_during_wait = true,
                                  .takes_signal_mask = true,
-                                 .forgets_closed = true};
+                                 .forgets_closed = true,
+                                 .watches_once = true};
 
 epoll_event event_of(Interest interest, Token token) noexcept {
   epoll_event event{};
@@ -84,14 +87,15 @@ class EpollWaitStrategy final : public WaitStrategy {
     return control(EPOLL_CTL_ADD, fd, Interest::in, token, EPOLLET);
   }
 
+  std::error_code watch_once(NativeHandle fd, Interest interest, Token token,
+                             bool again) noexcept override {
+    BATON_ASSERT(any(interest));
+    return again ? change(fd, interest, token, EPOLLONESHOT)
+                 : control(EPOLL_CTL_ADD, fd, interest, token, EPOLLONESHOT);
+  }
+
   std::error_code modify(NativeHandle fd, Interest interest, Token token) noexcept override {
-    if (!any(interest)) return remove(fd);
-    const std::error_code error = control(EPOLL_CTL_MOD, fd, interest, token);
-    // Not in the set: it had no interest before.
-    if (error == std::errc::no_such_file_or_directory) {
-      return control(EPOLL_CTL_ADD, fd, interest, token);
-    }
-    return error;
+    return any(interest) ? change(fd, interest, token) : remove(fd);
   }
 
   std::error_code remove(NativeHandle fd) noexcept override {
@@ -125,6 +129,15 @@ class EpollWaitStrategy final : public WaitStrategy {
   void after_fork_in_child() noexcept override { close_set(); }
 
  private:
+  // Not in the set: it had no interest before, or its owner has closed it and the number names
+  // another file.
+  std::error_code change(NativeHandle fd, Interest interest, Token token,
+                         std::uint32_t trigger = 0) noexcept {
+    const std::error_code error = control(EPOLL_CTL_MOD, fd, interest, token, trigger);
+    if (BATON_LIKELY(!error) || error != std::errc::no_such_file_or_directory) return error;
+    return control(EPOLL_CTL_ADD, fd, interest, token, trigger);
+  }
+
   // EPERM: a file without readiness. ENOMEM, ENOSPC (/proc/sys/fs/epoll/max_user_watches), EBADF,
   // EEXIST (registered twice under one number), ENOENT, ELOOP (an epoll in itself): the caller's to
   // know. EINVAL: only a bug, or an epoll that would watch itself.

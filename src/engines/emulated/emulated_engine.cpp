@@ -141,7 +141,8 @@ std::error_code EmulatedEngine::attach(Handle& handle) noexcept {
     if (!records_.ensure(handle.index())) return std::make_error_code(std::errc::not_enough_memory);
   }
   if (!by_workers) {
-    if (const auto error = demux_->attach(handle.index(), handle.native())) return error;
+    const Ownership whose = handle.owned() ? Ownership::owned : Ownership::borrowed;
+    if (const auto error = demux_->attach(handle.index(), handle.native(), whose)) return error;
   }
   const bool is_deaf = handle.kind() == HandleKind::listener && !listens(system_, handle.native());
   Record& record = records_[handle.index()];
@@ -153,7 +154,8 @@ std::error_code EmulatedEngine::attach(Handle& handle) noexcept {
   record.owned = handle.owned();
   record.watchable = !by_workers;
   record.is_deaf = is_deaf;
-  record.straight = record.watchable && record.owned && is_socket(handle);
+  const bool may_stay = record.owned || demux_->info().watches_once;
+  record.straight = record.watchable && may_stay && is_socket(handle);
   record.by_workers.store(by_workers, std::memory_order_relaxed);
   record.no_wait_writes.store(true, std::memory_order_relaxed);
   return {};
@@ -229,7 +231,8 @@ Submission EmulatedEngine::submit_read_locked(Operation& operation, Record& reco
 
 inline bool EmulatedEngine::queue_watched(Operation& operation, Record& record) noexcept {
   constexpr unsigned special = Operation::vectored | Operation::pooled | Operation::until;
-  if (BATON_UNLIKELY(!record.straight_in || !is_plain(operation, special))) return false;
+  if (BATON_UNLIKELY(!is_plain(operation, special))) return false;
+  if (BATON_UNLIKELY(!record.straight_in) && !watch_borrowed(record)) return false;
   Progress& state = progress(operation);
   state.place = Place::queued;
   state.owner = &record.in;
@@ -241,6 +244,14 @@ inline bool EmulatedEngine::queue_watched(Operation& operation, Record& record) 
     record.in.queue.push_back(operation);
   }
   return true;
+}
+
+// It is watched for each read anew. A report that comes at once finds the mutex locked until the
+// read is in the queue.
+bool EmulatedEngine::watch_borrowed(const Record& record) noexcept {
+  if (record.owned || !record.straight || record.in.asleep) return false;
+  std::error_code error;
+  return demux_->watch(record.index, Interest::in, error) == demux::Watch::armed;
 }
 
 Submission EmulatedEngine::submit_write(Operation& operation, Record& record) noexcept {
@@ -361,6 +372,8 @@ inline bool EmulatedEngine::receive_straight(Record& record, OperationQueue& com
   progress(*front).owner = nullptr;
   direction.queue.pop_last();
   completed.push_back(*front);
+  // Output may have been watched for one that waited for both.
+  if (BATON_UNLIKELY(!record.owned) && demux_->is_watched(record.index)) let_go(record, direction);
   return true;
 }
 
@@ -523,7 +536,7 @@ void EmulatedEngine::settle(Record& record, Direction& direction, bool by_leader
     switch (demux_->watch(record.index, interest_of(record, direction), error)) {
       case demux::Watch::armed:
         if (&direction == &record.in && demux_->keeps_watching()) {
-          record.straight_in = record.straight;
+          record.straight_in = record.straight && record.owned;
         }
         if (ran != Ran::more || &direction == &record.in || !tells_room_after_try_) return;
         // There was room for a part. Only who tries in vain from now on is told of more.
@@ -669,7 +682,7 @@ void EmulatedEngine::drop(Record& record, const Direction& direction) noexcept {
   if (droppable(record, direction)) demux_->drop(record.index, interest_of(record, direction));
 }
 
-// The queue is empty. An owned descriptor stays registered for the next operation; the owner of a
+// The queue is empty. An owned descriptor stays watched for the next operation; the owner of a
 // borrowed one may close it from now on.
 void EmulatedEngine::let_go(Record& record, Direction& direction) noexcept {
   if (record.owned) return;

@@ -9,6 +9,8 @@
 //     owned descriptors stand for good, that costs nothing; the report then brings the call. So an
 //     echo is one receive, one send, and a share of a wait.
 //   - A report that finds nobody waiting is the sign to drop the registration, and no earlier.
+//   - A borrowed descriptor is watched for one report at a time, where the strategy can; else it is
+//     registered by each operation that waits, and removed after it.
 //   - Queued writes go in one sendmsg; several queued reads are served by one report while data
 //     lasts: after a short read there is no more, and the next report will tell when there is.
 // The Demultiplexer makes all strategies look level-triggered: of an edge strategy it asks the
@@ -71,7 +73,7 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
     back_off  ///< the first wants to rest
   };
 
-  // The usual read and the usual write: one buffer, a socket of ours, nobody queued before. Each is
+  // The usual read and the usual write: one buffer, a socket, nobody queued before. Each is
   // one look and one system call; whatever else it turns out to be goes on the general way.
   enum class Sent : std::uint8_t {
     done,
@@ -85,6 +87,8 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   [[gnu::noinline]] Submission submit_read_locked(Operation& operation, Record& record) noexcept;
   [[gnu::always_inline]] bool queue_watched(Operation& operation, Record& record) noexcept
       BATON_NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::noinline]] bool watch_borrowed(const Record& record) noexcept
+      BATON_REQUIRES(record.in.mutex);
   [[gnu::noinline]] Submission submit_write(Operation& operation, Record& record) noexcept
       BATON_NO_THREAD_SAFETY_ANALYSIS;
   [[gnu::noinline]] Submission submit_write_locked(Operation& operation, Record& record) noexcept;

@@ -39,7 +39,7 @@ struct Record {
   std::uint32_t index = 0;
   bool owned : 1 = true;
   bool watchable : 1 = false;  // known to the demultiplexer
-  bool straight : 1 = false;   // an owned socket, and watchable: see EmulatedEngine::send_straight
+  bool straight : 1 = false;   // a socket for EmulatedEngine::send_straight, receive_straight
   bool is_deaf : 1 = false;    // called a listener, and does not listen
   /// Besides, input is watched, and stays so until it is dropped: a read need only be queued.
   bool straight_in = false;

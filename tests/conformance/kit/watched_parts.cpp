@@ -56,6 +56,10 @@ class WatchedWaitStrategy : public WaitStrategy {
   std::error_code add_edge(NativeHandle fd, Token token) noexcept override {
     return strategy_->add_edge(fd, token);
   }
+  std::error_code watch_once(NativeHandle fd, Interest interest, Token token,
+                             bool again) noexcept override {
+    return strategy_->watch_once(fd, interest, token, again);
+  }
   std::error_code modify(NativeHandle fd, Interest interest, Token token) noexcept override {
     return strategy_->modify(fd, interest, token);
   }

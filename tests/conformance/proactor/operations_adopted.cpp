@@ -103,6 +103,33 @@ TEST_P(Adopted, a_borrowed_number_that_is_used_again_is_free) {
   EXPECT_EQ(into.substr(0, read.bytes()), "new");
 }
 
+// The new handle waits already when the old one is closed.
+TEST_P(Adopted, the_close_of_an_old_handle_leaves_the_numbers_new_one_alone) {
+  for (const Ownership second : {Ownership::owned, Ownership::borrowed}) {
+    Pair old = unix_pair();
+    Handle* const stale = borrow(old.ours);
+    std::string& into = memory(8);
+    Probe& before = reading(stale, into);
+    start(before);
+    run_for(500us);
+    send_all(old.peer.get(), "old");
+    finish(before);
+    Pair pair = unix_pair();
+    ASSERT_EQ(::dup2(pair.ours.get(), old.ours.get()), old.ours.get());
+    pair.ours.reset();
+    Handle* const handle = adopt(old.ours, HandleKind::stream_socket, second);
+    Probe& read = reading(handle, into);
+    start(read);
+    run_for(500us);
+    EXPECT_TRUE(read.is_pending());
+    finish_close(stale);
+    send_all(pair.peer.get(), "new");
+    finish(read);
+    EXPECT_EQ(into.substr(0, read.bytes()), "new");
+    finish_close(handle);
+  }
+}
+
 // Closed and opened by the thousand: a number is free before it can be anybody else's.
 TEST_P(Adopted, a_number_is_free_when_its_close_is_complete) {
   for (int i = 0; i < 1'000; ++i) {

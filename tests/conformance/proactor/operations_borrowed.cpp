@@ -71,6 +71,64 @@ TEST_P(Borrowed, may_be_closed_and_reused_between_operations) {
   finish_close(handle);
 }
 
+// Where one report at a time is asked for, one of the other direction must not use it up.
+TEST_P(Borrowed, one_direction_goes_on_while_the_other_waits) {
+  Pair pair = unix_pair();
+  Handle* const handle = borrow(pair.ours);
+  std::string& text = memory(pattern(1'000'000));
+  Probe& write = writing(handle, text, Operation::exactly);
+  start(write);
+  std::string& into = memory(8);
+  for (int i = 0; i < 3; ++i) {
+    Probe& read = reading(handle, into);
+    start(read);
+    run_for(500us);
+    EXPECT_TRUE(read.is_pending());
+    send_all(pair.peer.get(), "data");
+    finish(read);
+    EXPECT_EQ(read.bytes(), 4U);
+  }
+  EXPECT_FALSE(write.done());
+  Probe& last = reading(handle, into);
+  start(last);
+  std::string received;
+  std::thread peer{[&] { received = receive(pair.peer.get(), text.size()); }};
+  finish(write);
+  peer.join();
+  EXPECT_TRUE(received == text);
+  EXPECT_TRUE(last.is_pending());
+  send_all(pair.peer.get(), "end");
+  finish(last);
+  EXPECT_EQ(into.substr(0, last.bytes()), "end");
+}
+
+// Whether the last operation was completed or cancelled. What happens to the connection while
+// nobody waits for it wakes nobody, and is found by the next operation.
+TEST_P(Borrowed, a_hang_up_between_operations_wakes_nobody) {
+  for (const bool cancelled : {false, true}) {
+    Pair pair = unix_pair();
+    Handle* const handle = borrow(pair.ours);
+    std::string& into = memory(8);
+    Probe& read = reading(handle, into);
+    start(read);
+    run_for(500us);
+    if (cancelled) {
+      inside([&] { proactor().cancel(read); });
+    } else {
+      send_all(pair.peer.get(), "data");
+    }
+    run([&] { return read.done(); });
+    pair.peer.reset();
+    const std::uint64_t waits = proactor().statistics().waits;
+    run_for(5ms);
+    EXPECT_LT(proactor().statistics().waits - waits, 20U);
+    Probe& end = reading(handle, into);
+    finish(end);
+    EXPECT_EQ(end.bytes(), 0U);
+    finish_close(handle);
+  }
+}
+
 // Neither a start nor the leader blocks on a descriptor that would.
 TEST_P(Borrowed, blocking_sockets_and_pipes_block_nobody) {
   struct Case {

@@ -138,6 +138,38 @@ TEST_P(wait_strategy, reused_number_is_another_descriptor) {
   EXPECT_EQ(reports[0].token, token_of(1, 2));
 }
 
+// One report, and not a word before it is asked for again: by the number, whatever that names then.
+TEST_P(wait_strategy, watching_once) {
+  SocketPair pair;
+  const int number = pair.ours.get();
+  const std::error_code first = strategy().watch_once(number, Interest::in, token_of(1, 1), false);
+  if (!info().watches_once) {
+    EXPECT_EQ(first, std::errc::not_supported);
+    return;
+  }
+  ASSERT_FALSE(first) << first.message();
+  EXPECT_TRUE(wait().empty());
+  pair.make_readable();
+  EXPECT_EQ(ready_of(wait_for_reports(), token_of(1, 1)), Interest::in);
+  EXPECT_TRUE(wait().empty());
+  EXPECT_FALSE(strategy().watch_once(number, Interest::both, token_of(1, 2), true));
+  EXPECT_EQ(ready_of(wait_for_reports(), token_of(1, 2)), Interest::both);
+  pair.peer.close();
+  EXPECT_TRUE(wait().empty()) << "a hang-up is a word, too";
+
+  const Fd kept(::dup(number));
+  SocketPair next;
+  ASSERT_EQ(::dup3(next.ours.get(), number, O_CLOEXEC), number);
+  next.ours.close();
+  EXPECT_FALSE(strategy().watch_once(number, Interest::in, token_of(1, 3), true));
+  EXPECT_TRUE(wait().empty());
+  next.make_readable();
+  EXPECT_EQ(ready_of(wait_for_reports(), token_of(1, 3)), Interest::in);
+  EXPECT_FALSE(strategy().watch_once(number, Interest::in, token_of(1, 4), true));
+  EXPECT_FALSE(strategy().remove(number));
+  EXPECT_TRUE(wait().empty());
+}
+
 // -- while another thread waits -------------------------------------------------------------------
 
 class Waiter {

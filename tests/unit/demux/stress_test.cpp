@@ -48,10 +48,11 @@ class Stress {
   // Opens a descriptor, reads some bytes as they come, closes it.
   void life(std::uint32_t index, int bytes) {
     const SocketPair pair;
+    const Ownership ownership = index % 2 == 0 ? Ownership::owned : Ownership::borrowed;
     Client& client = clients_[index];
     {
       const std::scoped_lock lock(client.mutex);
-      ASSERT_FALSE(demux_.attach(index, pair.ours.get()));
+      ASSERT_FALSE(demux_.attach(index, pair.ours.get(), ownership));
       client.attached = true;
     }
     for (int i = 0; i < bytes; ++i) {
@@ -134,6 +135,33 @@ TEST_P(demux_stress, every_byte_is_reported) {
 }
 
 // Two directions of one descriptor, watched and dropped by two threads at once.
+void watch_two_directions(Demultiplexer& demux, Ownership ownership) {
+  const SocketPair pair;
+  ASSERT_FALSE(demux.attach(0, pair.ours.get(), ownership));
+  std::atomic<bool> stop{false};
+  std::thread waiter([&] {
+    std::array<Report, 8> reports;
+    bool interrupted = false;
+    while (!stop) demux.wait(reports, Deadline::never(), interrupted);
+  });
+  const auto body = [&](Interest interest) {
+    for (int i = 0; i < 500; ++i) {
+      std::error_code error;
+      EXPECT_NE(demux.watch(0, interest, error), Watch::failed);
+      demux.trying(0, interest);
+      demux.drop(0, interest);
+    }
+  };
+  std::thread in(body, Interest::in);
+  std::thread out(body, Interest::out);
+  in.join();
+  out.join();
+  stop = true;
+  demux.interrupt();
+  waiter.join();
+  demux.detach(0);
+}
+
 TEST_P(demux_stress, two_directions_at_once) {
   add_fake_strategies();
   demux::Options options;
@@ -143,30 +171,8 @@ TEST_P(demux_stress, two_directions_at_once) {
   options.descriptors_max = 4;
   auto demux = Demultiplexer::open(options);
   ASSERT_TRUE(demux.has_value()) << demux.error().reason;
-  const SocketPair pair;
-  ASSERT_FALSE((*demux)->attach(0, pair.ours.get()));
-  std::atomic<bool> stop{false};
-  std::thread waiter([&] {
-    std::array<Report, 8> reports;
-    bool interrupted = false;
-    while (!stop) (*demux)->wait(reports, Deadline::never(), interrupted);
-  });
-  const auto body = [&](Interest interest) {
-    for (int i = 0; i < 500; ++i) {
-      std::error_code error;
-      EXPECT_NE((*demux)->watch(0, interest, error), Watch::failed);
-      (*demux)->trying(0, interest);
-      (*demux)->drop(0, interest);
-    }
-  };
-  std::thread in(body, Interest::in);
-  std::thread out(body, Interest::out);
-  in.join();
-  out.join();
-  stop = true;
-  (*demux)->interrupt();
-  waiter.join();
-  (*demux)->detach(0);
+  watch_two_directions(**demux, Ownership::owned);
+  watch_two_directions(**demux, Ownership::borrowed);
 }
 
 }  // namespace
