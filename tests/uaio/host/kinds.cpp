@@ -4,6 +4,7 @@
 #include <pty.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -245,6 +246,20 @@ HOST_CASE(callback_that_cannot_be_made, "callbacks") {
   CHECK(aio_read(&signalled) == 0);
   const timespec patience = host::patience();
   CHECK(::sigtimedwait(&set, nullptr, &patience) == SIGRTMIN);
+}
+// As read() does in a thread that has SIGTTIN blocked.
+HOST_CASE(terminal_is_not_read_in_the_background, "kinds of files") {
+  CHECK(host::in_child([] {
+          int ends[2];
+          CHECK(::openpty(&ends[0], &ends[1], nullptr, nullptr, nullptr) == 0);
+          CHECK(::setsid() >= 0 && ::ioctl(ends[1], TIOCSCTTY, 0) == 0);
+          CHECK(host::in_child([terminal = ends[1]] {
+                  CHECK(::setpgid(0, 0) == 0);
+                  char byte = 0;
+                  aiocb read = host::request(terminal, &byte, 1);
+                  CHECK(aio_read(&read) == 0 && host::finish(read) == -1 && errno == EIO);
+                }) == 0);
+        }) == 0);
 }
 HOST_CASE(callbacks_fork_and_start_requests, "callbacks") {
   static std::atomic<int> over{0};

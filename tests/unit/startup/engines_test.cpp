@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -136,6 +138,38 @@ TEST_P(Engines, of_a_parent_may_be_destroyed_in_its_child) {
   expect_interrupts();  // the parent's is as it was
 }
 
+// Config::high_descriptors, for a proactor inside somebody else's program.
+class HighDescriptors : public testing::TestWithParam<ProcessorConfig> {
+ protected:
+  static std::set<int> numbers() {
+    std::set<int> all;
+    for (const auto& each : std::filesystem::directory_iterator{"/proc/self/fd"}) {
+      all.insert(std::stoi(each.path().filename().string()));
+    }
+    return all;
+  }
+};
+
+TEST_P(HighDescriptors, leave_the_low_numbers_to_the_program) {
+  const auto engines = registry().engines();
+  const auto entry = std::find_if(engines.begin(), engines.end(),
+                                  [](const auto& one) { return one.name == GetParam().engine; });
+  ASSERT_NE(entry, engines.end());
+  const std::set<int> before = numbers();
+  EngineOptions options;
+  options.system = Config::high_descriptors();
+  options.config = &GetParam();
+  options.handles_max = 100;
+  const auto engine = entry->factory(options);
+  if (!engine) GTEST_SKIP() << engine.error().reason;
+  OperationQueue completed;
+  (*engine)->wait(completed, Deadline::immediately());
+  for (const int each : numbers()) {
+    EXPECT_TRUE(before.contains(each) || each >= Config::lowest_high_descriptor()) << each;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(every, HighDescriptors, testing::ValuesIn(every_engine()), name_of);
 INSTANTIATE_TEST_SUITE_P(every, Engines, testing::ValuesIn(every_engine()), name_of);
 
 }  // namespace
