@@ -71,6 +71,12 @@ bool reads_in_background(const Request& request, const struct stat& status) noex
          foreground != ::getpgrp();
 }
 
+/// read() of nothing takes no datagram, and waits for none.
+bool reads_nothing(const Request& request) noexcept {
+  return request.descriptor->kind == baton::HandleKind::datagram_socket && reads(request.action) &&
+         request.size == 0;
+}
+
 /// What the program has set by SO_RCVTIMEO or SO_SNDTIMEO: its reads and writes answer EAGAIN then.
 baton::Deadline end_of_wait(const Request& request) noexcept {
   const int option = reads(request.action) ? SO_RCVTIMEO : SO_SNDTIMEO;
@@ -104,6 +110,8 @@ int Shard::start(Request& request, int fildes) noexcept {
   request.waits_for = syncs(request.action) ? earlier : 0;
   if (syncs(request.action) && file.kind != baton::HandleKind::file) {
     finish(request, EINVAL, -1);
+  } else if (reads_nothing(request)) {
+    finish(request, 0, 0);
   } else if (reads_in_background(request, status)) {
     finish(request, EIO, -1);
   } else if (request.after_direct != 0) {

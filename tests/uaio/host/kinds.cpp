@@ -236,16 +236,29 @@ HOST_CASE(callback_that_cannot_be_made, "callbacks") {
   aiocb impossible = host::request(file, &byte, 1);
   call_back(impossible, [](sigval) {}, &attributes);
   CHECK(aio_read(&impossible) == 0 && host::finish(impossible) == 1);
-  aiocb callback = host::request(file, &byte, 1);
-  call_back(callback, [](sigval) { ++called; }, nullptr);
-  CHECK(aio_read(&callback) == 0 && host::finish(callback) == 1);
-  host::until([] { return called == 1; });
   aiocb signalled = host::request(file, &byte, 1);
   signalled.aio_sigevent.sigev_notify = SIGEV_SIGNAL;
   signalled.aio_sigevent.sigev_signo = SIGRTMIN;
   CHECK(aio_read(&signalled) == 0);
   const timespec patience = host::patience();
   CHECK(::sigtimedwait(&set, nullptr, &patience) == SIGRTMIN);
+  // The last: in a callback's thread the signal would not be blocked.
+  aiocb callback = host::request(file, &byte, 1);
+  call_back(callback, [](sigval) { ++called; }, nullptr);
+  CHECK(aio_read(&callback) == 0 && host::finish(callback) == 1);
+  host::until([] { return called == 1; });
+}
+HOST_CASE(nothing_is_read_of_a_datagram, "kinds of files") {
+  for (const int type : {SOCK_DGRAM, SOCK_SEQPACKET}) {
+    int ends[2];
+    CHECK(::socketpair(AF_UNIX, type, 0, ends) == 0);
+    char byte = 0;
+    aiocb read = host::request(ends[0], &byte, 0);
+    CHECK(aio_read(&read) == 0 && host::finish(read) == 0);
+    CHECK(::send(ends[1], "d", 1, 0) == 1);
+    CHECK(aio_read(&read) == 0 && host::finish(read) == 0);
+    CHECK(::recv(ends[0], &byte, 1, MSG_DONTWAIT) == 1);
+  }
 }
 // As read() does in a thread that has SIGTTIN blocked.
 HOST_CASE(terminal_is_not_read_in_the_background, "kinds of files") {
