@@ -158,9 +158,9 @@ struct BATON_EXPORT Config {
   /// per_thread processor binds nothing to one thread, unless its profile says so. `who`, the
   /// interface, stands in `sources`. Call it when everything else is set.
   void let_threads_change(std::string_view who);
-  /// For `system`: the real calls, but the descriptors that the library makes for itself (rings,
-  /// epoll sets, eventfds, signalfds, pipes) get numbers from lowest_high_descriptor() on. For a proactor
-  /// inside somebody else's program, which uses low numbers itself. Lives for ever; any thread.
+  /// For `system`: the real calls, but the library's own descriptors (rings, epoll sets, eventfds,
+  /// signalfds, pipes) get numbers from lowest_high_descriptor() on. For a proactor inside somebody
+  /// else's program, which uses low numbers itself. Lives for ever; any thread.
   [[nodiscard]] static const os::System* high_descriptors() noexcept;
   /// 64 below the end of the table of descriptors (RLIMIT_NOFILE), and 4,032 at most.
   [[nodiscard]] static int lowest_high_descriptor() noexcept;

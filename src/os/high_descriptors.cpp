@@ -1,3 +1,4 @@
+// The real system calls, with the numbers of new descriptors raised.
 #include "os/high_descriptors.hpp"
 
 #include <fcntl.h>

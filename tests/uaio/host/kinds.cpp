@@ -248,6 +248,21 @@ HOST_CASE(callback_that_cannot_be_made, "callbacks") {
   CHECK(aio_read(&callback) == 0 && host::finish(callback) == 1);
   host::until([] { return called == 1; });
 }
+HOST_CASE(small_append_follows_a_large_one, "order") {
+  constexpr std::size_t size = 4U << 20;
+  const int file = host::temporary(O_APPEND);
+  std::vector<char> bytes(size, 'l');
+  char end = 's';
+  for (int i = 0; i < 20; ++i) {
+    CHECK(::ftruncate(file, 0) == 0);
+    aiocb large = host::request(file, bytes.data(), size);
+    aiocb small = host::request(file, &end, 1);
+    CHECK(aio_write(&large) == 0 && aio_write(&small) == 0);
+    CHECK(host::finish(large) == static_cast<ssize_t>(size) && host::finish(small) == 1);
+    char last = 0;
+    CHECK(::pread(file, &last, 1, size) == 1 && last == 's');
+  }
+}
 HOST_CASE(nothing_is_read_of_a_datagram, "kinds of files") {
   for (const int type : {SOCK_DGRAM, SOCK_SEQPACKET}) {
     int ends[2];
