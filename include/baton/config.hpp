@@ -130,7 +130,8 @@ struct BATON_EXPORT Config {
   std::vector<std::string> forbid;
   /// Microseconds in one handler until a leader loses its seat; up to 8 times that in calm times.
   std::uint32_t understudy_look_us = 1'000;
-  /// The system-call table in place of the real one: for tests and simulation; null: the real one.
+  /// The system-call table in place of the real one: for tests and simulation, or
+  /// high_descriptors(); null: the real one.
   const os::System* system = nullptr;
   /// Where log lines go; null: nowhere. Must outlive the proactor.
   Log* log = nullptr;
@@ -157,6 +158,12 @@ struct BATON_EXPORT Config {
   /// per_thread processor binds nothing to one thread, unless its profile says so. `who`, the
   /// interface, stands in `sources`. Call it when everything else is set.
   void let_threads_change(std::string_view who);
+  /// For `system`: the real calls, but the library's own descriptors (rings, epoll sets, eventfds,
+  /// signalfds, pipes) get numbers from lowest_high_descriptor() on. For a proactor inside somebody
+  /// else's program, which uses low numbers itself. Lives for ever; any thread.
+  [[nodiscard]] static const os::System* high_descriptors() noexcept;
+  /// 64 below the end of the table of descriptors (RLIMIT_NOFILE), and 4,032 at most.
+  [[nodiscard]] static int lowest_high_descriptor() noexcept;
   /// The XML form that load_xml reads back.
   [[nodiscard]] std::string to_xml() const;
   /// Names, numbers and combinations; the Failure lists what would be valid.

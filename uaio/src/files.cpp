@@ -10,7 +10,7 @@
 
 #include <new>
 
-#include "mailbox.hpp"
+#include "baton/config.hpp"
 
 #ifndef F_DUPFD_QUERY
 #define F_DUPFD_QUERY (1'024 + 3)
@@ -118,7 +118,9 @@ Descriptor* Files::find_or_add(int fildes, int flags, const struct stat& status)
     if (own_table_) ::close(fildes);
     return each;
   }
-  const int native = own_table_ ? fildes : ::fcntl(fildes, F_DUPFD_CLOEXEC, high_number());
+  const int native =
+      own_table_ ? fildes
+                 : ::fcntl(fildes, F_DUPFD_CLOEXEC, baton::Config::lowest_high_descriptor());
   if (native < 0) return nullptr;
   Descriptor* const added = add(native, flags, status);
   if (added == nullptr) ::close(native);
@@ -179,6 +181,12 @@ void Files::unlink(Request& request) noexcept {
   (next != nullptr ? next->file_previous : inode.last) = previous;
   --inode.pending;
   --descriptor.pending;
+}
+
+void Files::forget_handles() noexcept {
+  for (Descriptor* const head : descriptors_) {
+    for (Descriptor* each = head; each != nullptr; each = each->next) each->handle = nullptr;
+  }
 }
 
 void Files::clear() noexcept {

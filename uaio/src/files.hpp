@@ -81,6 +81,8 @@ class Files {
     }
   }
 
+  /// Their proactor is gone.
+  void forget_handles() noexcept;
   /// In the child after fork: forgets everything, and closes what is in the program's table.
   void clear() noexcept;
 

@@ -42,6 +42,7 @@ baton::Config make_config(const Options& options, bool keeper, bool single) {
   if (!options.wait.empty()) processor.wait = options.wait;
   processor.mode = keeper ? baton::Mode::per_thread : baton::Mode::shared;
   if (keeper) processor.threads = 1;
+  if (!keeper) config.system = baton::Config::high_descriptors();
   config.processors.push_back(std::move(processor));
   // Files past the cache are what an engine is for here, and of those it is the ring that needs no
   // thread, for anything.
@@ -76,7 +77,7 @@ int take_own_table(bool with_errors) noexcept {
 /// There may be room the next time.
 bool is_shortage(int error) noexcept {
   return error == EAGAIN || error == ENOMEM || error == ENOBUFS || error == EMFILE ||
-         error == ENFILE;
+         error == ENFILE || error == ETOOMANYREFS;
 }
 bool is_shortage(baton::ReasonCode reason) noexcept {
   return reason == baton::ReasonCode::limit_memory || reason == baton::ReasonCode::limit_memlock ||
@@ -172,6 +173,7 @@ int Shard::post(Request& request) noexcept {
 }
 
 int Shard::post_as_caller(Request& request) noexcept {
+  const NoCancel no_cancel;
   const Locked locked{mutex_};
   const int error = start(request, request.fildes);
   collect();
@@ -261,6 +263,8 @@ int Shard::wait_as_caller(const timespec* until) {
 
 void Shard::collect() noexcept {
   if (collecting_ || !driven_by_callers() || !library_.is_origin()) return;
+  // Also where the timer's handler has interrupted whatever a thread does.
+  const NoCancel no_cancel;
   collecting_ = true;
   do {
     look_again_ = false;
@@ -331,6 +335,7 @@ void Shard::run_keeper() noexcept {
     } catch (...) {
       library_.complain("an engine has failed");
     }
+    if (lost_ && in_flight_ == 0 && listening_ == 0) renew();
     start_waiting();
     if (idle && handled == 0 && retire()) return;
   }
@@ -355,6 +360,27 @@ bool Shard::retire() noexcept {
   return idle;
 }
 
+/// A filter of system calls can take the engine away (errc::engine_lost). True: this was pending
+/// there. Only the keeper can have another one: where callers drive, they are inside at any time.
+bool Shard::ended_by_loss(const baton::Operation& operation) noexcept {
+  const bool lost = operation.error_value() == -static_cast<int>(baton::errc::engine_lost);
+  if (!lost || driven_by_callers()) return false;
+  lost_ = true;
+  return true;
+}
+
+/// Another engine takes the place of the lost one, of which nothing is pending. REQUIRES: this is
+/// the keeper.
+void Shard::renew() noexcept {
+  const DescriptorRoom room{files_->descriptors() + descriptors_at_once};
+  files_->forget_handles();
+  proactor_.reset();
+  while (open(true) != 0 || !listen_by(*connections_, connections_->native, on_connection)) {
+    ::nanosleep(&helper_pause, nullptr);  // a shortage
+  }
+  lost_ = false;
+}
+
 /// Calls the function when something arrives. The inlet keeps the socket.
 bool Shard::listen_by(Inlet& inlet, int native, baton::CompletionFunction function) noexcept {
   const auto handle =
@@ -363,15 +389,23 @@ bool Shard::listen_by(Inlet& inlet, int native, baton::CompletionFunction functi
   inlet.shard = this;
   inlet.handle = *handle;
   inlet.native = native;
+  return listen_again(inlet, function);
+}
+
+/// False: only when the proactor ends.
+bool Shard::listen_again(Inlet& inlet, baton::CompletionFunction function) noexcept {
   inlet.ready.prepare(OperationKind::wait_ready, inlet.handle, baton::Operation::readable);
   inlet.ready.set_completion(function, &inlet);
-  return !proactor_->start(inlet.ready);
+  if (proactor_->start(inlet.ready)) return false;
+  ++listening_;
+  return true;
 }
 
 void Shard::on_connection(baton::Operation& operation) {
   auto& inlet = *static_cast<Inlet*>(operation.context());
   Shard& self = *inlet.shard;
-  if (self.retiring_) return;
+  --self.listening_;
+  if (self.retiring_ || self.ended_by_loss(operation)) return;
   const DescriptorRoom room{self.files_->descriptors() + descriptors_at_once};
   for (;;) {
     const int receiver = Mailbox::accept(inlet.native);
@@ -382,16 +416,14 @@ void Shard::on_connection(baton::Operation& operation) {
       self.close_receiver(receiver);
     }
   }
-  operation.prepare(OperationKind::wait_ready, inlet.handle, baton::Operation::readable);
-  operation.set_completion(on_connection, &inlet);
-  // Refused only when the proactor ends.
-  static_cast<void>(self.proactor_->start(operation));
+  static_cast<void>(self.listen_again(inlet, on_connection));
 }
 
 void Shard::on_mail(baton::Operation& operation) {
   auto& inlet = *static_cast<Inlet*>(operation.context());
   Shard& self = *inlet.shard;
   auto received = Mailbox::Received::message;
+  --self.listening_;
   if (self.retiring_) {
     ::close(inlet.native);
     delete &inlet;
@@ -406,12 +438,9 @@ void Shard::on_mail(baton::Operation& operation) {
       self.take_message(reinterpret_cast<std::uintptr_t>(pointer), native);
     }
   }
-  if (received != Mailbox::Received::ended) {
-    operation.prepare(OperationKind::wait_ready, inlet.handle, baton::Operation::readable);
-    operation.set_completion(on_mail, &inlet);
-    if (!self.proactor_->start(operation)) return;
-  }
-  // The program has closed the sender; another one connects.
+  const bool lost = self.ended_by_loss(operation);
+  if (!lost && received != Mailbox::Received::ended && self.listen_again(inlet, on_mail)) return;
+  // The program has closed the sender, or this side can hear nothing; another one connects.
   self.proactor_->close_detached(*inlet.handle);
   self.close_receiver(inlet.native);
   delete &inlet;

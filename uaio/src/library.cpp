@@ -300,11 +300,14 @@ int Library::wait_in_single_mode(std::uint32_t seen, const timespec* until) {
     }
     ~TimerBlocked() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
   } const blocked;
-  if (shards_busy()) {
-    const int error = shards_.front()->wait_as_caller(until);
+  for (const auto& shard : shards_) {
+    if (!shard->busy() || !shard->driven_by_callers()) continue;
+    const int error = shard->wait_as_caller(until);
     direct_.collect();
     return error == EINTR ? interrupted(until) : error;
   }
+  // Another thread is about to open the first request's proactor.
+  if (shards_busy()) return sleep_briefly(seen, until);
   return direct_.busy() ? drive(until, 1) : sleep(seen, until);
 }
 

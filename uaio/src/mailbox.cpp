@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "baton/config.hpp"
+
 namespace uaio {
 namespace {
 
@@ -33,6 +35,25 @@ int make_socket() noexcept { return ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOE
 
 void close_by_number(int descriptor) noexcept { ::syscall(SYS_close, descriptor); }
 
+/// Sends the pointer, and the open file unless `fildes` < 0. -1 with errno.
+long put(int sender, void** pointer, int fildes) noexcept {
+  iovec text{pointer, sizeof(*pointer)};
+  Control control{};
+  msghdr message{};
+  message.msg_iov = &text;
+  message.msg_iovlen = 1;
+  if (fildes >= 0) {
+    message.msg_control = &control;
+    message.msg_controllen = sizeof(control);
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &fildes, sizeof(fildes));
+  }
+  return ::syscall(SYS_sendmsg, sender, &message, message_flags);
+}
+
 }  // namespace
 
 DescriptorRoom::DescriptorRoom(std::size_t count) noexcept {
@@ -47,16 +68,6 @@ DescriptorRoom::~DescriptorRoom() {
   if (!raised_ || ::getrlimit(RLIMIT_NOFILE, &now) != 0) return;
   // Another limit is the program's own, of this very moment.
   if (now.rlim_cur == more_.rlim_cur) ::setrlimit(RLIMIT_NOFILE, &before_);
-}
-
-int high_number() noexcept {
-  // Of a table that is small enough to cost nothing, the end.
-  constexpr rlim_t highest = 4'096;
-  constexpr rlim_t spare = 64;
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  const rlim_t end = std::min(limit.rlim_cur, highest);
-  return static_cast<int>(end - std::min(spare, end / 4));
 }
 
 int Mailbox::connect() noexcept {
@@ -82,7 +93,8 @@ int Mailbox::connect() noexcept {
   // Looked at here, where programs do not choose their numbers.
   struct stat status{};
   ::fstat(sender, &status);
-  if (const int high = ::fcntl(sender, F_DUPFD_CLOEXEC, high_number()); high >= 0) {
+  if (const int high = ::fcntl(sender, F_DUPFD_CLOEXEC, baton::Config::lowest_high_descriptor());
+      high >= 0) {
     close_by_number(sender);
     sender = high;
   }
@@ -103,11 +115,32 @@ int Mailbox::listen() noexcept {
       ::bind(listener, reinterpret_cast<sockaddr*>(&nameless), sizeof(sa_family_t)) == 0 &&
       ::listen(listener, backlog) == 0 &&
       ::getsockname(listener, reinterpret_cast<sockaddr*>(&address_), &address_size_) == 0;
-  if (listens) return listener;
-  const int error = errno;
+  const int error = listens ? try_out(listener) : errno;
+  if (error == 0) return listener;
   ::close(listener);
   errno = error;
   return -1;
+}
+
+/// Whether a message arrives: a filter of system calls may know only some of those that it takes. 0
+/// or an errno.
+int Mailbox::try_out(int listener) const noexcept {
+  const int sender = make_socket();
+  if (sender < 0) return errno;
+  int error = 0;
+  int receiver = -1;
+  void* pointer = nullptr;
+  int native = -1;
+  if (::syscall(SYS_connect, sender, &address_, address_size_) != 0 ||
+      (receiver = accept(listener)) < 0 || put(sender, &pointer, sender) < 0) {
+    error = errno;
+  } else if (receive(receiver, pointer, native) != Received::message) {
+    error = ENOSYS;
+  }
+  for (const int each : {sender, receiver, native}) {
+    if (each >= 0) close_by_number(each);
+  }
+  return error;
 }
 
 int Mailbox::accept(int listener) noexcept {
@@ -140,24 +173,10 @@ void Mailbox::close_sender() noexcept {
 Mailbox::Sent Mailbox::send(void* pointer, int fildes) noexcept {
   const int sender = sender_.load(std::memory_order_acquire);
   if (!is_ours(sender)) return Sent::lost;
-  iovec text{&pointer, sizeof(pointer)};
-  Control control{};
-  msghdr message{};
-  message.msg_iov = &text;
-  message.msg_iovlen = 1;
-  if (fildes >= 0) {
-    message.msg_control = &control;
-    message.msg_controllen = sizeof(control);
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &fildes, sizeof(fildes));
-  }
   long answer = -1;
   bool again = false;
   do {
-    answer = ::syscall(SYS_sendmsg, sender, &message, message_flags);
+    answer = put(sender, &pointer, fildes);
     // Of a user's files only so many may be on the way (RLIMIT_NOFILE): the keeper takes them in.
     const bool too_many = answer < 0 && errno == ETOOMANYREFS;
     if (too_many) ::syscall(SYS_nanosleep, &moment, nullptr);

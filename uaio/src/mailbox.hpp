@@ -19,9 +19,6 @@
 
 namespace uaio {
 
-/// The lowest number that descriptors of the library's should have in the program's table.
-[[nodiscard]] int high_number() noexcept;
-
 /// Room for so many descriptors in the calling thread's table for as long as it lives, also where
 /// the program has lowered RLIMIT_NOFILE: the system's library needs no descriptor for a request.
 class DescriptorRoom {
@@ -56,7 +53,8 @@ class Mailbox {
 
   // -- the keeper's side --------------------------------------------------------------------------
 
-  /// A listening socket, which belongs to the caller; -1 with errno.
+  /// A listening socket, which belongs to the caller; -1 with errno, also when messages would not
+  /// arrive.
   int listen() noexcept;
   /// Never blocks. The next receiver, which belongs to the caller; -1: none.
   static int accept(int listener) noexcept;
@@ -65,6 +63,7 @@ class Mailbox {
 
  private:
   [[nodiscard]] bool is_ours(int sender) const noexcept;
+  [[nodiscard]] int try_out(int listener) const noexcept;
 
   std::atomic<int> sender_{-1};
   sockaddr_un address_{};

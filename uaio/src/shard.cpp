@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -47,6 +48,35 @@ int errno_of(const Operation& operation) noexcept {
   }
 }
 
+/// What the kernel has done so far can be done again: a transfer at a place of the file.
+bool is_repeatable(const Operation& operation) noexcept {
+  switch (operation.kind()) {
+    case OperationKind::read_file:
+    case OperationKind::sync_file:
+      return true;
+    case OperationKind::write_file:
+      return (operation.flags() & Operation::append) == 0;
+    default:
+      return false;
+  }
+}
+
+/// A read of the process's own terminal, by a process in its background. The call would answer EIO
+/// at once, as a thread that has SIGTTIN blocked is answered; readiness, which an engine waits for,
+/// does not tell.
+bool reads_in_background(const Request& request, const struct stat& status) noexcept {
+  pid_t foreground = 0;
+  return S_ISCHR(status.st_mode) && reads(request.action) &&
+         ::ioctl(request.descriptor->native, TIOCGPGRP, &foreground) == 0 &&
+         foreground != ::getpgrp();
+}
+
+/// read() of nothing takes no datagram, and waits for none.
+bool reads_nothing(const Request& request) noexcept {
+  return request.descriptor->kind == baton::HandleKind::datagram_socket && reads(request.action) &&
+         request.size == 0;
+}
+
 /// What the program has set by SO_RCVTIMEO or SO_SNDTIMEO: its reads and writes answer EAGAIN then.
 baton::Deadline end_of_wait(const Request& request) noexcept {
   const int option = reads(request.action) ? SO_RCVTIMEO : SO_SNDTIMEO;
@@ -74,16 +104,16 @@ int Shard::start(Request& request, int fildes) noexcept {
   Descriptor& file = *found;
   request.descriptor = &file;
   request.shard = this;
-  if (!ensure_handle(file)) {
-    if (file.pending == 0) files_->remove(file);
-    return EAGAIN;
-  }
   request.number.store(++number_, std::memory_order_relaxed);
   const std::uint32_t earlier = file.inode->pending;
   files_->link(request);
   request.waits_for = syncs(request.action) ? earlier : 0;
   if (syncs(request.action) && file.kind != baton::HandleKind::file) {
     finish(request, EINVAL, -1);
+  } else if (reads_nothing(request)) {
+    finish(request, 0, 0);
+  } else if (reads_in_background(request, status)) {
+    finish(request, EIO, -1);
   } else if (request.after_direct != 0) {
     library_.wait_for_direct(1);
     request.run_next = after_direct_;
@@ -121,7 +151,7 @@ void Shard::launch(Request& request) noexcept {
     }
     line->at_work = &request;
   }
-  if (in_flight_ < depth_ && queued_ == 0) {
+  if (in_flight_ < depth_ && queued_ == 0 && !lost_) {
     submit(request);
   } else {
     queue(request);
@@ -191,7 +221,7 @@ void Shard::unqueue(Request& request) noexcept {
 
 void Shard::start_waiting() noexcept {
   for (RunQueue& row : run_) {
-    while (row.first != nullptr && in_flight_ < depth_) {
+    while (row.first != nullptr && in_flight_ < depth_ && !lost_) {
       Request& request = *row.first;
       row.first = request.run_next;
       --queued_;
@@ -201,6 +231,7 @@ void Shard::start_waiting() noexcept {
 }
 
 void Shard::submit(Request& request) noexcept {
+  if (!ensure_handle(*request.descriptor)) return finish(request, EAGAIN, -1);
   request.started = true;
   ++in_flight_;
   fill(request);
@@ -253,6 +284,11 @@ void Shard::completed(Operation& operation) {
   auto& request = *static_cast<Request*>(operation.context());
   Shard& self = *request.shard;
   --self.in_flight_;
+  // One that somebody cancels ends.
+  if (self.ended_by_loss(operation) && is_repeatable(operation) && request.tally == nullptr) {
+    request.started = false;
+    return self.queue(request);
+  }
   const int error = errno_of(operation);
   const std::size_t moved = operation.bytes() + request.moved_before;
   // As by read and write: what was moved counts, the error is the next call's to meet.

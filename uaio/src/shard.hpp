@@ -109,8 +109,11 @@ class Shard {
   int become_keeper() noexcept;
   void run_keeper() noexcept;
   bool retire() noexcept;
+  void renew() noexcept;
   void run_helper() noexcept;
+  bool ended_by_loss(const baton::Operation& operation) noexcept;
   bool listen_by(Inlet& inlet, int native, baton::CompletionFunction function) noexcept;
+  bool listen_again(Inlet& inlet, baton::CompletionFunction function) noexcept;
   static void on_connection(baton::Operation& operation);
   static void on_mail(baton::Operation& operation);
   void close_receiver(int receiver) noexcept;
@@ -158,7 +161,10 @@ class Shard {
   bool collecting_ = false;
   bool look_again_ = false;
   bool retiring_ = false;  // the keeper ends: its proactor is being closed
-  bool forked_ = false;    // callers: the proactor is the parent's, and to be opened again
+  // The keeper's engine was taken away, and ends what it has; the rest waits for another one.
+  bool lost_ = false;
+  std::uint32_t listening_ = 0;  // inlets whose operation is pending
+  bool forked_ = false;          // callers: the proactor is the parent's, and to be opened again
 };
 
 }  // namespace uaio

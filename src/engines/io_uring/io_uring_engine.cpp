@@ -141,8 +141,8 @@ void IoUringEngine::after_fork_in_child() noexcept BATON_NO_THREAD_SAFETY_ANALYS
   // The ring's pages did not come along (MADV_DONTFORK); closing our copies of the descriptors
   // leaves the parent's requests alone. The lock may have been held by a thread that does not exist
   // here.
-  ring_->abandon();
-  if (retired_ != nullptr) retired_->abandon();
+  ring_->abandon_in_child();
+  if (retired_ != nullptr) retired_->abandon_in_child();
   message_target_.store(-1, std::memory_order_relaxed);
   system_.close(event_);
   event_ = -1;

@@ -124,6 +124,16 @@ void Ring::abandon() noexcept {
   descriptor_ = -1;
 }
 
+// Where the pages did not come along there may be anything of the child's by now.
+void Ring::abandon_in_child() noexcept {
+  const bool has_pages = inherited_ || let_go_;
+  if (!has_pages) {
+    sqes_ = nullptr;
+    rings_ = nullptr;
+  }
+  abandon();
+}
+
 void Ring::close_witness() noexcept {
   if (witness_ >= 0) system_.close(witness_);
   witness_ = -1;
@@ -152,8 +162,8 @@ int Ring::map(const abi::Parameters& p) noexcept {
                                   descriptor_, static_cast<off_t>(offset));
     if (at == MAP_FAILED) return nullptr;
     // A child must not share the queues with its parent. Only advice: should it be refused, the
-    // child's copy is dropped by abandon().
-    static_cast<void>(system_.madvise(at, size, MADV_DONTFORK));
+    // child's copy is dropped by abandon_in_child().
+    inherited_ |= system_.madvise(at, size, MADV_DONTFORK) != 0;
     return at;
   };
   const bool array = (p.flags & abi::setup_no_sqarray) == 0;

@@ -150,8 +150,10 @@ class Ring {
   /// Any thread, and signal handlers: it needs no ring of the caller's
   /// (IORING_REGISTER_SEND_MSG_RING).
   static int send_message(const os::System& system, int ring, std::uint64_t user_data) noexcept;
-  /// Unmaps and closes without any other call: all that a child may do after fork.
+  /// Unmaps and closes without any other call.
   void abandon() noexcept;
+  /// The same in a child after fork, of what it has got.
+  void abandon_in_child() noexcept;
 
   /// Gives up the ring, for good, and leaves the kernel to cancel what it has; witness() hangs up
   /// when that is done. Other threads may still look: the ring looks empty, and claim() finds no
@@ -184,6 +186,7 @@ class Ring {
   const std::uint32_t wait_flags_;
   int witness_ = -1;
   bool let_go_ = false;
+  bool inherited_ = false;  // its pages come along with a fork
 
   void* rings_ = nullptr;
   std::size_t rings_size_ = 0;

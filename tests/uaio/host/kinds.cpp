@@ -4,6 +4,7 @@
 #include <pty.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -235,16 +236,58 @@ HOST_CASE(callback_that_cannot_be_made, "callbacks") {
   aiocb impossible = host::request(file, &byte, 1);
   call_back(impossible, [](sigval) {}, &attributes);
   CHECK(aio_read(&impossible) == 0 && host::finish(impossible) == 1);
-  aiocb callback = host::request(file, &byte, 1);
-  call_back(callback, [](sigval) { ++called; }, nullptr);
-  CHECK(aio_read(&callback) == 0 && host::finish(callback) == 1);
-  host::until([] { return called == 1; });
   aiocb signalled = host::request(file, &byte, 1);
   signalled.aio_sigevent.sigev_notify = SIGEV_SIGNAL;
   signalled.aio_sigevent.sigev_signo = SIGRTMIN;
   CHECK(aio_read(&signalled) == 0);
   const timespec patience = host::patience();
   CHECK(::sigtimedwait(&set, nullptr, &patience) == SIGRTMIN);
+  // The last: in a callback's thread the signal would not be blocked.
+  aiocb callback = host::request(file, &byte, 1);
+  call_back(callback, [](sigval) { ++called; }, nullptr);
+  CHECK(aio_read(&callback) == 0 && host::finish(callback) == 1);
+  host::until([] { return called == 1; });
+}
+HOST_CASE(small_append_follows_a_large_one, "order") {
+  constexpr std::size_t size = 4U << 20;
+  const int file = host::temporary(O_APPEND);
+  std::vector<char> bytes(size, 'l');
+  char end = 's';
+  for (int i = 0; i < 20; ++i) {
+    CHECK(::ftruncate(file, 0) == 0);
+    aiocb large = host::request(file, bytes.data(), size);
+    aiocb small = host::request(file, &end, 1);
+    CHECK(aio_write(&large) == 0 && aio_write(&small) == 0);
+    CHECK(host::finish(large) == static_cast<ssize_t>(size) && host::finish(small) == 1);
+    char last = 0;
+    CHECK(::pread(file, &last, 1, size) == 1 && last == 's');
+  }
+}
+HOST_CASE(nothing_is_read_of_a_datagram, "kinds of files") {
+  for (const int type : {SOCK_DGRAM, SOCK_SEQPACKET}) {
+    int ends[2];
+    CHECK(::socketpair(AF_UNIX, type, 0, ends) == 0);
+    char byte = 0;
+    aiocb read = host::request(ends[0], &byte, 0);
+    CHECK(aio_read(&read) == 0 && host::finish(read) == 0);
+    CHECK(::send(ends[1], "d", 1, 0) == 1);
+    CHECK(aio_read(&read) == 0 && host::finish(read) == 0);
+    CHECK(::recv(ends[0], &byte, 1, MSG_DONTWAIT) == 1);
+  }
+}
+// As read() does in a thread that has SIGTTIN blocked.
+HOST_CASE(terminal_is_not_read_in_the_background, "kinds of files") {
+  CHECK(host::in_child([] {
+          int ends[2];
+          CHECK(::openpty(&ends[0], &ends[1], nullptr, nullptr, nullptr) == 0);
+          CHECK(::setsid() >= 0 && ::ioctl(ends[1], TIOCSCTTY, 0) == 0);
+          CHECK(host::in_child([terminal = ends[1]] {
+                  CHECK(::setpgid(0, 0) == 0);
+                  char byte = 0;
+                  aiocb read = host::request(terminal, &byte, 1);
+                  CHECK(aio_read(&read) == 0 && host::finish(read) == -1 && errno == EIO);
+                }) == 0);
+        }) == 0);
 }
 HOST_CASE(callbacks_fork_and_start_requests, "callbacks") {
   static std::atomic<int> over{0};

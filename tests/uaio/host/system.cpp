@@ -26,8 +26,8 @@ extern char** environ;
 
 namespace {
 
-/// From here on these calls answer with the errno.
-void refuse(std::initializer_list<unsigned> calls, unsigned error) {
+/// From here on these calls answer with the errno, in this thread or in all (`flags`).
+void refuse(std::initializer_list<unsigned> calls, unsigned error, unsigned flags = 0) {
   std::vector<sock_filter> filter;
   filter.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)));
   for (const unsigned each : calls) {
@@ -37,7 +37,7 @@ void refuse(std::initializer_list<unsigned> calls, unsigned error) {
   filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
   CHECK(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-  CHECK(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+  CHECK(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) == 0);
 }
 
 /// Everything works: cached, not cached, direct, streams, syncs, lists.
@@ -90,6 +90,21 @@ HOST_CASE(without_eventfd, "filters") { works_without({SYS_eventfd2}); }
 HOST_CASE(without_a_table_of_its_own, "filters") { works_without({SYS_close_range, SYS_unshare}); }
 HOST_CASE(without_close_range, "filters") { works_without({SYS_close_range}); }
 HOST_CASE(without_sockets, "filters") { works_without({SYS_socket, SYS_socketpair}); }
+HOST_CASE(without_messages, "filters") {
+  works_without({SYS_sendmsg});
+  works_without({SYS_recvmsg});
+  works_without({SYS_accept4});
+}
+// A sandbox that is entered when the library's threads are there.
+HOST_CASE(rings_are_refused_to_all_threads_later, "filters") {
+  for (const unsigned error : {unsigned{ENOSYS}, unsigned{EPERM}}) {
+    CHECK(host::in_child([&] {
+            use_all_kinds();
+            refuse({SYS_io_uring_enter, SYS_io_uring_setup}, error, SECCOMP_FILTER_FLAG_TSYNC);
+            use_all_kinds();
+          }) == 0);
+  }
+}
 HOST_CASE(without_new_names, "filters") {
   works_without({SYS_process_vm_readv, SYS_kcmp, SYS_pidfd_open});
 }

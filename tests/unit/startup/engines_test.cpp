@@ -1,12 +1,15 @@
 // Every engine: an interrupt ends one wait, and a child of fork leaves its parent's engine alone.
 // Whether the interrupt has ended a wait is counted, on a system that does not sleep.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -125,8 +128,17 @@ TEST_P(Engines, of_a_parent_may_be_destroyed_in_its_child) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     ::alarm(60);
+    // Where an engine's pages were that did not come along, there is something of the child's now.
+    std::vector<void*> pages(1'000);
+    for (void*& each : pages) {
+      each = ::mmap(nullptr, 4'096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    }
     engine().after_fork_in_child();
     destroy();
+    unsigned char state = 0;
+    for (void* const each : pages) {
+      if (::mincore(each, 4'096, &state) != 0) ::_exit(2);
+    }
     ::_exit(held_now().descriptors == descriptors_before() ? 0 : 1);
   }
   int status = -1;
@@ -136,6 +148,39 @@ TEST_P(Engines, of_a_parent_may_be_destroyed_in_its_child) {
   expect_interrupts();  // the parent's is as it was
 }
 
+// Config::high_descriptors, for a proactor inside somebody else's program.
+class HighDescriptors : public testing::TestWithParam<ProcessorConfig> {
+ protected:
+  static std::set<int> numbers() {
+    std::set<int> all;
+    for (const auto& each : std::filesystem::directory_iterator{"/proc/self/fd"}) {
+      all.insert(std::stoi(each.path().filename().string()));
+    }
+    return all;
+  }
+};
+
+TEST_P(HighDescriptors, leave_the_low_numbers_to_the_program) {
+  const auto engines = registry().engines();
+  const auto entry = std::find_if(engines.begin(), engines.end(),
+                                  [](const auto& one) { return one.name == GetParam().engine; });
+  ASSERT_NE(entry, engines.end());
+  const std::set<int> before = numbers();
+  EngineOptions options;
+  options.system = Config::high_descriptors();
+  options.config = &GetParam();
+  options.handles_max = 100;
+  options.one_thread_waits = true;
+  const auto engine = entry->factory(options);
+  if (!engine) GTEST_SKIP() << engine.error().reason;
+  OperationQueue completed;
+  (*engine)->wait(completed, Deadline::immediately());
+  for (const int each : numbers()) {
+    EXPECT_TRUE(before.contains(each) || each >= Config::lowest_high_descriptor()) << each;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(every, HighDescriptors, testing::ValuesIn(every_engine()), name_of);
 INSTANTIATE_TEST_SUITE_P(every, Engines, testing::ValuesIn(every_engine()), name_of);
 
 }  // namespace

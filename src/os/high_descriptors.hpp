@@ -1,0 +1,18 @@
+// Descriptors of the library's own at numbers where programs do not look: for a proactor inside
+// somebody else's program, which takes the lowest free number for its own, and closes or overwrites
+// low ones before it starts another program.
+#pragma once
+
+#include "os/system.hpp"
+
+namespace baton::os {
+
+/// The lowest number for them: 64 below the end of the table (RLIMIT_NOFILE), or a quarter of a
+/// small one, and 4,032 at most, because the kernel's table grows with the highest number.
+int high_number() noexcept;
+
+/// The real system, but new rings, epoll sets, eventfds, signalfds and pipes get numbers from
+/// high_number() on, as long as there are any. A moment before, each has the lowest.
+const System& high_system() noexcept;
+
+}  // namespace baton::os
