@@ -39,7 +39,9 @@ in_one_line() {
   local what=$1 begin=$SECONDS log line columns=80
   shift
   log=$(mktemp)
-  if [ -t 1 ]; then columns=$(stty size <&1 2>/dev/null | cut -d' ' -f2); fi
+  if [ -t 1 ]; then
+    columns=$({ stty size </dev/tty || echo 24 80; } 2>/dev/null | cut -d' ' -f2)
+  fi
   if "$@" 2>&1 | while IFS= read -r line; do
     printf '%s\n' "$line" >>"$log"
     line="$what, $((SECONDS - begin)) s: ${line//[[:cntrl:]]/}"
