@@ -12,6 +12,7 @@ all tables, in one file that needs no network and no program but a browser.
 import argparse
 import html
 import json
+import statistics
 import sys
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import compare
 import figures
 
 RESULTS = Path(__file__).resolve().parent / "results"
-KINDS = ("rows", "rows-pool", "idle", "programs", "instructions")
+KINDS = ("rows", "rows-pool", "reactor", "idle", "programs", "instructions")
 
 STYLE = """
 :root { color-scheme: light dark; --text: #1f2328; --dim: #59636e; --line: #d0d7de;
@@ -172,18 +173,40 @@ def rate_figure(results):
     return figure("How does the rate grow with the connections?", answer, drawing, caption)
 
 
-def bars_figure(results, wanted, question, measure, unit, caption, scale=1):
-    result = next((r for r in results if wanted(r)), None)
-    values = all_shown(result, measure) if result else []
-    if not values:
+def cpu_figure(results):
+    result = next((r for r in results if r["row"] == CPU_ROW), None)
+    rows = sorted(all_shown(result, "cpu_us") if result else [], key=lambda one: one[1])
+    if not rows:
         return ""
-    rows = sorted(((label, value / scale, kind) for label, value, kind in values),
-                  key=lambda one: one[1])
     first, last = rows[0], rows[-1]
-    answer = (f"Least: {first[0]}, {figures.shown(first[1])} {unit}. Most: {last[0]}, "
-              f"{figures.shown(last[1])} {unit}.")
-    return figure(question, answer, figures.bars(rows, unit),
-                  f"{caption} {row_in_words(result['parameters'])}. Less is better.")
+    answer = (f"Least: {first[0]}, {figures.shown(first[1])} us. Most: {last[0]}, "
+              f"{figures.shown(last[1])} us.")
+    return figure("How much CPU does a message cost?", answer, figures.bars(rows, "us"),
+                  "CPU time of the server for each message: "
+                  f"{row_in_words(result['parameters'])}. Less is better.")
+
+
+# What bench/reactor.py calls those that it holds against each other.
+FAIRNESS = (("Baton's Reactor, epoll", "baton/epoll"), ("Asio", "asio"), ("libevent", "libevent"),
+            ("ACE_Dev_Poll_Reactor", "ace_dev_poll"), ("ACE_TP_Reactor", "ace_tp"))
+FAIRNESS_CONNECTIONS = 50
+
+
+def fairness_figure(reactor):
+    one = next((one for one in reactor.get("runs", {}).get("fairness", [])
+                if one["connections"] == FAIRNESS_CONNECTIONS), {"runs": {}})
+    rows = [(label, statistics.median(run["spread"] for run in one["runs"][name]) * 100,
+             figures.kind_of(name.replace("/", " "))) for label, name in FAIRNESS
+            if one["runs"].get(name)]
+    if not rows:
+        return ""
+    rows.sort(key=lambda row: row[1])
+    threads = next(iter(one["runs"].values()))[0]["threads"]
+    answer = "How much less the socket served least gets than the one served most: " + ", ".join(
+        f"{label} {figures.shown(value)} %" for label, value, _ in rows) + "."
+    return figure("Does every connection get its turn?", answer, figures.bars(rows, "%"),
+                  f"{FAIRNESS_CONNECTIONS} sockets that are always full, {threads} threads. Less "
+                  "is better.")
 
 
 def memory_figure(comparisons):
@@ -206,14 +229,10 @@ def memory_figure(comparisons):
                   figures.bars(rows, "B"), caption)
 
 
-def all_figures(results, comparisons):
+def all_figures(results, comparisons, reactor):
     return (rate_figure(results)
-            + bars_figure(results, lambda r: r["row"] == CPU_ROW,
-                          "How much CPU does a message cost?", "cpu_us", "us",
-                          "CPU time of the server for each message:")
-            + bars_figure(results, lambda r: r["parameters"]["slow"],
-                          "Is one slow connection everybody's trouble?", "p99_us", "ms",
-                          "99th percentile of the round trips of the other connections:", 1000)
+            + cpu_figure(results)
+            + fairness_figure(reactor)
             + memory_figure(comparisons))
 
 
@@ -314,6 +333,13 @@ def instruction_table(table_of):
     return text
 
 
+def floor_table(reactor):
+    """Of bench/reactor.py."""
+    rows = [[one["what"], f"{one['value']:.4g}", one["floor"], one["verdict"]]
+            for one in reactor["floors"]]
+    return table(["connections: what", "value", "floor", "verdict"], rows)
+
+
 def comparison_table(comparisons):
     """Of bench/compare.py: each measure of the two sides."""
     text = ""
@@ -348,17 +374,18 @@ def tables_of(file, results):
     if kind is None:
         raise SystemExit(f"report.py: {file.name}: no rows, programs, comparisons or instructions")
     titles = {"rows": "Servers, row by row", "programs": "Programs, row by row",
+              "reactor": "The Reactor's numbers, each with its floor",
               "comparisons": "Comparisons with their goals",
               "instructions": "User-space instructions of a message"}
-    makers = {"rows": row_tables, "programs": program_tables, "comparisons": comparison_table,
-              "instructions": instruction_table}
+    makers = {"rows": row_tables, "programs": program_tables, "reactor": floor_table,
+              "comparisons": comparison_table, "instructions": instruction_table}
     return (f"<details><summary>{titles[kind]} ({html.escape(file.stem)})</summary>"
             f"{{facts}}{makers[kind](results)}</details>")
 
 
 def kind_of_results(results):
     if isinstance(results, dict):
-        return "instructions"
+        return "reactor" if "floors" in results else "instructions"
     first = results[0] if results else {}
     if "sides" in first:
         return "comparisons"
@@ -369,20 +396,20 @@ def kind_of_results(results):
 
 def page(files):
     measured = [(file, json.loads(file.read_text())) for file in files]
-    of_kind = {}
+    of_kind = {"rows": [], "comparisons": []}
     for _, data in measured:
-        found = of_kind.setdefault(kind_of_results(data["results"]), [])
-        found += data["results"] if isinstance(data["results"], list) else []
+        kind, results = kind_of_results(data["results"]), data["results"]
+        of_kind[kind] = of_kind.get(kind, []) + results if isinstance(results, list) else results
     details = "".join(tables_of(file, data["results"]).replace("{facts}", facts(data), 1)
                       for file, data in measured)
-    rows = of_kind.get("rows", [])
+    rows = of_kind["rows"]
     title = html.escape(headline(rows))
     return (f"<!doctype html><html lang=en><meta charset=utf-8>"
             f'<meta name="viewport" content="width=device-width">'
             f"<title>Baton, measured</title><style>{figures.colour_rules()}{STYLE}</style>"
             f"<h1>{title}</h1>"
             f"<p class=dim>{machine_of(measured[0][1])}</p>"
-            + all_figures(rows, of_kind.get("comparisons", []))
+            + all_figures(rows, of_kind["comparisons"], of_kind.get("reactor", {}))
             + f"<h2>All measurements</h2>{details}</html>\n")
 
 

@@ -144,7 +144,7 @@ def check_figures():
     first = re.search(r'points="([^"]*)"', drawn).group(1)
     assert len(first.split()) == 3, first
     assert report.rate_figure(results[:2]) == "", "two points are no growth"
-    cpu = report.all_figures(results, [])
+    cpu = report.all_figures(results, [], {})
     assert "Least: Baton, epoll, 2.00 us. Most: ACE, 7.00 us." in cpu, cpu
     assert "connections: 60 % less than Asio, 67 % less than libuv, 71 % less than ACE" in \
         report.headline(results), report.headline(results)
