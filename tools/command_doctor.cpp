@@ -97,7 +97,7 @@ class Examination {
     if (!load || !cores || *load < *cores * share_of_cores) return;
     report_.findings.push_back(
         fmt::format("the machine is busy with other work (load average {:.1f} on {:.0f} cores): "
-                    "the numbers below are less sure; measure again when it rests",
+                    "the numbers below are less certain; measure again when it is idle",
                     *load, *cores));
   }
 

@@ -30,7 +30,7 @@ struct EchoCommand {
   bool explain = false;
 };
 
-// A reader of an output that goes away costs that output, and nobody his connection.
+// A reader of an output that goes away costs that output, and no connection.
 void ignore_broken_pipes() {
   struct sigaction action{};
   action.sa_handler = SIG_IGN;
@@ -98,7 +98,7 @@ int serve_on(Proactor& proactor, Result<Listener> listener, const Endpoint& endp
   bool good = done(proactor, [&] {
     start(server, std::move(*listener));
     print("listening {}\n", listening->port());
-    if (!flush_output()) throw std::runtime_error("nobody learns where it listens");
+    if (!flush_output()) throw std::runtime_error("the port could not be printed; the server ends");
   });
   good = good && run(proactor, runners);
   if (!good || server.has_sessions()) {  // a failure, or a second signal
