@@ -45,6 +45,10 @@ class CannotMeasure(Exception):
     pass
 
 
+class TooSlow(CannotMeasure):
+    """Nothing was wrong, but some sessions got no answer in the time."""
+
+
 # --- what is compared -----------------------------------------------------------------------------
 
 def echo(engine, wait=None, mode="per_thread", threads=1, block=512, more=()):
@@ -290,7 +294,8 @@ class Load:
         if self.process.returncode != 0:
             why = "; ".join(report["error_texts"]) or \
                 f"{report['fairness']['silent']} sessions got nothing"
-            raise CannotMeasure(f"the load failed: {why}")
+            slow = not report["error_texts"] and report["errors"] == report["wrong"] == 0
+            raise (TooSlow if slow else CannotMeasure)(f"the load failed: {why}")
         return report
 
 

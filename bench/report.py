@@ -1,52 +1,253 @@
-#!/usr/bin/python3
-"""One page, and a picture, of what was measured; or what changed between two measurements.
+#!/usr/bin/env python3
+"""One page of what was measured; or what changed between two measurements.
 
     bench/report.py                          the newest of each kind in bench/results/
     bench/report.py FILE...                  these
     bench/report.py --diff BEFORE AFTER      two result files of bench/rows.py, row by row
 
-The page is bench/results/report.html: tables and charts in one file that needs no network, for the
-plotting library (plotly; Debian's python3-plotly) is inside it. report.png is what a browser makes
-of it (chromium), if there is one.
+The page is bench/results/report.html: a sentence that sums it up, a figure for each question, and
+all tables, in one file that needs no network and no program but a browser.
 """
 
 import argparse
 import html
 import json
-import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import compare
+import figures
 
 RESULTS = Path(__file__).resolve().parent / "results"
+KINDS = ("rows", "rows-pool", "reactor", "idle", "programs", "instructions")
 
 STYLE = """
-body { font: 15px/1.5 sans-serif; margin: 2em auto; max-width: 1200px; color: #222; }
-table { border-collapse: collapse; margin: 1em 0; font-size: 13px; }
-th, td { padding: 3px 9px; text-align: right; border-bottom: 1px solid #ddd; }
+:root { color-scheme: light dark; --text: #1f2328; --dim: #59636e; --line: #d0d7de;
+  --page: #ffffff; --good: #1a7f37; --bad: #cf222e; }
+@media (prefers-color-scheme: dark) { :root { --text: #f0f6fc; --dim: #9198a1; --line: #3d444d;
+  --page: #0d1117; --good: #3fb950; --bad: #ff7b72; } }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--page);
+  max-width: 50em; margin: 2em auto; padding: 0 1em; }
+h1 { font-size: 1.7em; line-height: 1.25; } h2 { font-size: 1.2em; margin: 2.2em 0 0.2em; }
+h3 { font-size: 1em; margin: 1.5em 0 0; }
+p { margin: 0.4em 0; } .dim, figcaption { color: var(--dim); font-size: 0.9em; }
+figure { margin: 1em 0; } figcaption { margin-top: 0.6em; } .scroll { overflow-x: auto; }
+svg { width: 100%; font: 14px system-ui, sans-serif; }
+svg text { fill: var(--text); } .grid { stroke: var(--line); fill: none; }
+.line { fill: none; stroke-width: 2.5; }
+.bars { display: grid; grid-template-columns: max-content 1fr; gap: 0.4em 0.8em; }
+.bars > span { text-align: right; } .bar { display: flex; align-items: center; gap: 0.5em; }
+.bar i { height: 1.3em; border-radius: 3px; min-width: 2px; } .bar b { font-weight: 500;
+  white-space: nowrap; }
+@media (max-width: 34em) { .bars { grid-template-columns: 1fr; gap: 0.1em; }
+  .bars > span { text-align: left; } svg { font-size: 20px; } }
+summary { cursor: pointer; margin: 0.6em 0; }
+table { border-collapse: collapse; margin: 0.6em 0; font-size: 13px; white-space: nowrap; }
+th, td { padding: 3px 9px; text-align: right; border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child { text-align: left; }
-.better { color: #07702f; } .worse { color: #b00020; } .facts { color: #666; }
+.better { color: var(--good); } .worse { color: var(--bad); }
 """
 
 
-def newest(kind):
-    found = sorted(RESULTS.glob(f"*-{kind}.json"))
-    return found[-1:]
+# --- what is shown --------------------------------------------------------------------------------
 
+# Label, and the servers of bench/rows.py from which the best on the row is taken: a library is
+# shown at its best. Never more than six.
+SHOWN = (
+    ("Baton, epoll", ("baton epoll per_thread",)),
+    ("Baton, io_uring", ("baton io_uring per_thread",)),
+    ("hand-written loop", ("raw epoll", "raw epoll, edge", "raw io_uring")),
+    ("Asio", ("Asio epoll", "Asio epoll, a context a thread", "Asio io_uring")),
+    ("libuv", ("libuv",)),
+    ("ACE", ("ACE_TP_Reactor", "ACE_Dev_Poll_Reactor")),
+)
+CPU_ROW = "1000/1/512/0/0"
+
+
+def row_in_words(row):
+    """"100 connections, 8,192 B, full duplex, 5 threads, handlers that sleep 10 us"."""
+    several = "s" if row["sessions"] > 1 else ""
+    words = [f"{row['sessions']:,} {'peer' if row['kind'] == 'udp' else 'connection'}{several}"]
+    if row["idle"]:
+        words[0] += f" beside {row['idle']:,} idle ones"
+    words.append(f"{row['block']:,} B")
+    if row["kind"] == "udp":
+        words.append(f"{row['window'] // row['block'] + 1} datagrams on the way of each")
+    else:
+        words.append("full duplex" if row["window"] else "half duplex")
+    words.append("1 thread" if row["threads"] == 1 else f"{row['threads']} threads")
+    if row["delay"]:
+        words.append(f"handlers that sleep {row['delay']} us")
+    if row["random"]:
+        words.append(f"handlers that compute up to {row['random']} us")
+    if row["slow"]:
+        words.append(f"those of one connection compute {row['slow'] // 1000} ms")
+    if row["free"]:
+        words.append("placed by the system")
+    return ", ".join(words)
+
+
+def best_of(result, names, measure):
+    """The best value of a measure among some servers of a row; None: none of them has it."""
+    values = [result["medians"][name][measure] for name in names
+              if measure in result["medians"].get(name, {})]
+    _, more_is_better = compare.MEASURES[measure]
+    return (max if more_is_better else min)(values, default=None)
+
+
+def all_shown(result, measure):
+    """(label, value, kind) of those that the row has."""
+    found = [(label, best_of(result, names, measure), figures.kind_of(names[0]))
+             for label, names in SHOWN]
+    return [one for one in found if one[1] is not None]
+
+
+def figure(question, answer, drawing, caption):
+    return (f"<h2>{html.escape(question)}</h2><p>{html.escape(answer)}</p>"
+            f'<figure class="scroll">{drawing}<figcaption>{html.escape(caption)}</figcaption>'
+            "</figure>")
+
+
+def compared(ours, other):
+    """"10 % less" of a cost, "the same" within a hundredth."""
+    change = ours / other - 1
+    if abs(change) < 0.01:
+        return "the same"
+    return f"{abs(change):.0%} {'less' if change < 0 else 'more'}".replace("%", " %")
+
+
+def headline(results):
+    """What the page says, in a sentence."""
+    result = next((r for r in results if r["row"] == CPU_ROW), None)
+    if result is None:
+        return "Baton, measured"
+    values = all_shown(result, "cpu_us")
+    ours = min((value for label, value, _ in values if label.startswith("Baton")), default=None)
+    rivals = [(label, value) for label, value, _ in values if label in ("Asio", "libuv", "ACE")]
+    if ours is None or not rivals:
+        return "Baton, measured"
+    than = ", ".join(f"{compared(ours, value)} than {label}" if compared(ours, value) != "the same"
+                     else f"the same as {label}" for label, value in rivals)
+    return (f"A message costs Baton {figures.shown(ours)} us of CPU at "
+            f"{result['parameters']['sessions']:,} connections: {than}")
+
+
+def growing(results):
+    """Rows that differ in the number of connections alone: the longest such list."""
+    families = {}
+    for result in results:
+        row = result["parameters"]
+        if row["kind"] == "echo" and not row["idle"] and result["medians"]:
+            same = tuple(value for key, value in row.items() if key not in ("sessions", "goals"))
+            families.setdefault(str(same), []).append(result)
+    longest = max(families.values(), key=len, default=[])
+    return sorted(longest, key=lambda r: r["parameters"]["sessions"]) if len(longest) > 2 else []
+
+
+def rate_figure(results):
+    family = growing(results)
+    if not family:
+        return ""
+    series = {}
+    for label, names in SHOWN:
+        points = {result["parameters"]["sessions"]: best_of(result, names, "rate")
+                  for result in family}
+        points = {x: y for x, y in points.items() if y is not None}
+        if points:
+            series[label] = (figures.kind_of(names[0]), points)
+    last = family[-1]
+    values = sorted(all_shown(last, "rate"), key=lambda one: -one[1])
+    close = [one for one in values if one[1] >= 0.9 * values[0][1]]
+    answer = f"With {last['parameters']['sessions']:,} connections: " + "; ".join(
+        f"{label} {rate:,.0f}" for label, rate, _ in values) + " messages a second."
+    if len(close) > 1:
+        answer += f" The first {len(close)} lie within 10 %, which a run cannot tell apart."
+    without = row_in_words({**last["parameters"], "sessions": 1}).split(", ", 1)[1]
+    missing = [label for label, _ in SHOWN if label not in series]
+    caption = f"{without[0].upper()}{without[1:]}. Each library at its best."
+    if missing:
+        caption += f" Not measured with these handlers: {', '.join(missing)}."
+    drawing = figures.lines(series, "messages a second against connections", "connections",
+                            "messages a second")
+    return figure("How does the rate grow with the connections?", answer, drawing, caption)
+
+
+def cpu_figure(results):
+    result = next((r for r in results if r["row"] == CPU_ROW), None)
+    rows = sorted(all_shown(result, "cpu_us") if result else [], key=lambda one: one[1])
+    if not rows:
+        return ""
+    first, last = rows[0], rows[-1]
+    answer = (f"Least: {first[0]}, {figures.shown(first[1])} us. Most: {last[0]}, "
+              f"{figures.shown(last[1])} us.")
+    return figure("How much CPU does a message cost?", answer, figures.bars(rows, "us"),
+                  "CPU time of the server for each message: "
+                  f"{row_in_words(result['parameters'])}. Less is better.")
+
+
+# What bench/reactor.py calls those that it holds against each other.
+FAIRNESS = (("Baton's Reactor, epoll", "baton/epoll"), ("Asio", "asio"), ("libevent", "libevent"),
+            ("ACE_Dev_Poll_Reactor", "ace_dev_poll"), ("ACE_TP_Reactor", "ace_tp"))
+FAIRNESS_CONNECTIONS = 50
+
+
+def fairness_figure(reactor):
+    one = next((one for one in reactor.get("runs", {}).get("fairness", [])
+                if one["connections"] == FAIRNESS_CONNECTIONS), {"runs": {}})
+    rows = [(label, statistics.median(run["spread"] for run in one["runs"][name]) * 100,
+             figures.kind_of(name.replace("/", " "))) for label, name in FAIRNESS
+            if one["runs"].get(name)]
+    if not rows:
+        return ""
+    rows.sort(key=lambda row: row[1])
+    threads = next(iter(one["runs"].values()))[0]["threads"]
+    answer = "How much less the socket served least gets than the one served most: " + ", ".join(
+        f"{label} {figures.shown(value)} %" for label, value, _ in rows) + "."
+    return figure("Does every connection get its turn?", answer, figures.bars(rows, "%"),
+                  f"{FAIRNESS_CONNECTIONS} sockets that are always full, {threads} threads. Less "
+                  "is better.")
+
+
+def memory_figure(comparisons):
+    rows, goal = [], None
+    for one in comparisons:
+        value = one["medians"]["a"].get("idle_bytes")
+        if value is not None:
+            name = one["sides"]["a"]["name"]
+            rows.append(("Baton, io_uring" if "io_uring" in name else "Baton, epoll", value,
+                         figures.kind_of(name)))
+            goal = next((g["bound"] for g in one["goals"] if g["measure"] == "idle_bytes"), goal)
+    if not rows:
+        return ""
+    answer = "An idle connection with a pooled read takes " + " and ".join(
+        f"{value:.0f} B ({label.split(', ')[1]})" for label, value, _ in rows) + "."
+    caption = "User memory of an accepted connection with a read pending, of 10,000."
+    if goal:
+        caption += f" The goal is {goal:.0f} B."
+    return figure("How much memory does an idle connection take?", answer,
+                  figures.bars(rows, "B"), caption)
+
+
+def all_figures(results, comparisons, reactor):
+    return (rate_figure(results)
+            + cpu_figure(results)
+            + fairness_figure(reactor)
+            + memory_figure(comparisons))
+
+
+# --- tables ---------------------------------------------------------------------------------------
 
 def table(head, rows):
-    text = "<table><tr>" + "".join(f"<th>{html.escape(h)}</th>" for h in head) + "</tr>"
+    heads = "".join(f"<th>{html.escape(one)}</th>" for one in head)
+    text = f'<div class="scroll"><table><tr>{heads}</tr>'
     for row in rows:
         text += "<tr>"
         for cell in row:
             shown, kind = cell if isinstance(cell, tuple) else (cell, "")
             text += f'<td class="{kind}">{html.escape(str(shown))}</td>'
         text += "</tr>"
-    return text + "</table>"
+    return text + "</table></div>"
 
 
 def verdict_cell(judged):
@@ -58,16 +259,17 @@ def verdict_cell(judged):
 
 
 def fact(text):
-    return f"<p class=facts>{html.escape(text)}</p>"
+    return f"<p class=dim>{html.escape(text)}</p>"
 
 
-def row_tables(data):
+def row_tables(results):
     text = ""
-    for result in data["results"]:
+    for result in results:
         # What some row or other has: lost datagrams, and of an uneven row the others' p99, judged.
         lost = any("lost" in m for m in result["medians"].values())
         tail = any("p99_us" in judged for judged in result["judged"].values())
-        text += f"<h3>{html.escape(result['row'])}</h3>"
+        words = row_in_words(result["parameters"])
+        text += f"<h3>{html.escape(words[0].upper() + words[1:])}</h3>"
         if result["parameters"]["kind"] == "pool":
             text += fact(f"Held against: {result['base']}")
         if result["parameters"]["slow"]:
@@ -98,68 +300,10 @@ def row_tables(data):
     return text
 
 
-def by_server(results, value):
-    """Server -> rows and values, in the order of the rows; without those in which handlers compute
-    for long, for beside them nothing else could be seen."""
-    series = {}
-    for result in results:
-        if result["parameters"]["slow"]:
-            continue
-        for name, median in result["medians"].items():
-            x, y = series.setdefault(name, ([], []))
-            x.append(result["row"])
-            y.append(value(result, median))
-    return series
-
-
-def rate_chart(go, data):
-    """The article's figures 1 and 2: transfer rate against the number of connections."""
-    results = sorted((r for r in data["results"] if r["parameters"]["kind"] == "echo"),
-                     key=lambda r: r["parameters"]["sessions"])
-    figure = go.Figure()
-    servers = {name for result in results for name in result["medians"]}
-    for name in sorted(servers):
-        points = {}
-        for result in results:
-            sessions, block, delay = (result["parameters"][i]
-                                      for i in ("sessions", "block", "delay"))
-            if name in result["medians"] and delay == 0:
-                rate = result["medians"][name]["rate"] * block / 1e6
-                points.setdefault(sessions, []).append(rate)
-        if points:
-            figure.add_scatter(x=list(points), y=[statistics.median(v) for v in points.values()],
-                               mode="lines+markers", name=name)
-    figure.update_layout(title="Transfer rate against the number of connections",
-                         xaxis_title="connections", yaxis_title="MB/s", xaxis_type="log")
-    return figure
-
-
-def bars(go, series, title, axis):
-    figure = go.Figure()
-    for name, (x, y) in series.items():
-        figure.add_bar(x=x, y=y, name=name)
-    figure.update_layout(title=title, yaxis_title=axis, barmode="group")
-    return figure
-
-
-def stacked_chart(go, result):
-    """What a message of one row costs each server, by where it is spent."""
-    medians = {name: m for name, m in result["medians"].items() if "user_us" in m}
-    if not medians:
-        return None
-    names = sorted(medians, key=lambda name: medians[name]["cpu_us"])
-    figure = go.Figure()
-    for measure, title in (("user_us", "user space"), ("kernel_us", "kernel")):
-        figure.add_bar(x=names, y=[medians[name][measure] for name in names], name=title)
-    figure.update_layout(title=f"CPU of a message, {result['row']}", yaxis_title="us",
-                         barmode="stack")
-    return figure
-
-
-def program_tables(data):
+def program_tables(results):
     """Rows of bench/programs.py."""
     text = ""
-    for result in data["results"]:
+    for result in results:
         text += f"<h3>{html.escape(result['row'])}, against {html.escape(str(result['base']))}</h3>"
         measures = list(dict.fromkeys(m for median in result["medians"].values() for m in median))
         rows = []
@@ -177,87 +321,96 @@ def program_tables(data):
     return text
 
 
-def latency_chart(go, data):
-    figure = go.Figure()
-    for name, (x, y) in by_server(data["results"], lambda _, m: m["p50_us"]).items():
-        figure.add_scatter(x=x, y=y, mode="lines+markers", name=f"{name}, p50", legendgroup=name)
-    for name, (x, y) in by_server(data["results"], lambda _, m: m["p99_us"]).items():
-        figure.add_scatter(x=x, y=y, mode="lines", line={"dash": "dot"}, name=f"{name}, p99",
-                           legendgroup=name, visible="legendonly")
-    figure.update_layout(title="Round trip", yaxis_title="us", yaxis_type="log")
-    return figure
-
-
-def instruction_parts(go, table_of):
+def instruction_table(table_of):
+    """User-space instructions of a message, program by program."""
     counted = {name: rows for name, rows in table_of.items() if not isinstance(rows, str)}
-    figure = go.Figure()
-    for row in next(iter(counted.values()), {}):
-        figure.add_bar(x=list(counted), y=[rows[row] for rows in counted.values()], name=row)
-    figure.update_layout(title="User-space instructions of a message", barmode="group")
     heads = list(next(iter(counted.values()), {}))
     rows = [[name, *(f"{rows[h]:,.0f}" for h in heads)] for name, rows in counted.items()]
-    missing = [name for name in table_of if name not in counted]
     text = table(["program", *heads], rows)
-    for name in missing:
-        text += fact(f"{name}: {table_of[name]}")
-    return text, figure
+    for name in table_of:
+        if name not in counted:
+            text += fact(f"{name}: {table_of[name]}")
+    return text
+
+
+def floor_table(reactor):
+    """Of bench/reactor.py."""
+    rows = [[one["what"], f"{one['value']:.4g}", one["floor"], one["verdict"]]
+            for one in reactor["floors"]]
+    return table(["connections: what", "value", "floor", "verdict"], rows)
+
+
+def comparison_table(comparisons):
+    """Of bench/compare.py: each measure of the two sides."""
+    text = ""
+    for one in comparisons:
+        text += f"<h3>{html.escape(one['title'])}</h3>"
+        sides = [one["sides"][side]["name"] for side in "ab"]
+        rows = [[compare.MEASURES.get(m, (m,))[0],
+                 *(f"{one['medians'][side][m]:,.2f}" if m in one["medians"][side] else "-"
+                   for side in "ab")] for m in one["medians"]["a"]]
+        text += table(["", *sides], rows)
+    return text
 
 
 def facts(data):
-    return (f"<p class=facts>{html.escape(data['date'])}, {html.escape(data['machine'])}, "
-            f"{data['cores']} cores, Linux {html.escape(data['kernel'])}, "
-            f"{html.escape(data['compiler'])}, commit {data['commit'][:12]}"
+    return (f"<p class=dim>{machine_of(data)}, commit {data['commit'][:12]}"
             f"{' (modified)' if data['modified'] else ''}, load average "
             f"{data['load_average']:.1f}<br>{html.escape(data['command'])}</p>")
 
 
+def machine_of(data):
+    return html.escape(f"{data['date'][:10]}, {data['machine']}, {data['cores']} cores, Linux "
+                       f"{data['kernel']}, {data['compiler']}")
+
+
+def newest(kind):
+    return sorted(RESULTS.glob(f"*[0-9]-{kind}.json"))[-1:]
+
+
+def tables_of(file, results):
+    """All that a file has, as a part of the page that opens at a click."""
+    kind = kind_of_results(results)
+    if kind is None:
+        raise SystemExit(f"report.py: {file.name}: no rows, programs, comparisons or instructions")
+    titles = {"rows": "Servers, row by row", "programs": "Programs, row by row",
+              "reactor": "The Reactor's numbers, each with its floor",
+              "comparisons": "Comparisons with their goals",
+              "instructions": "User-space instructions of a message"}
+    makers = {"rows": row_tables, "programs": program_tables, "reactor": floor_table,
+              "comparisons": comparison_table, "instructions": instruction_table}
+    return (f"<details><summary>{titles[kind]} ({html.escape(file.stem)})</summary>"
+            f"{{facts}}{makers[kind](results)}</details>")
+
+
+def kind_of_results(results):
+    if isinstance(results, dict):
+        return "reactor" if "floors" in results else "instructions"
+    first = results[0] if results else {}
+    if "sides" in first:
+        return "comparisons"
+    if "row" in first:
+        return "rows" if "kind" in first.get("parameters", {}) else "programs"
+    return None
+
+
 def page(files):
-    import plotly.graph_objects as go
-    from plotly.offline import get_plotlyjs
-
-    body, figures = "", []
-
-    def draw(figure):
-        figures.append(figure)
-        return figure.to_html(full_html=False, include_plotlyjs=False)
-
-    for file in files:
-        data = json.loads(file.read_text())
-        body += f"<h2>{html.escape(file.stem)}</h2>" + facts(data)
-        kind = file.stem.split("-")[-1]
-        if kind == "rows":
-            if any(result["parameters"]["kind"] == "echo" for result in data["results"]):
-                body += draw(rate_chart(go, data))
-            body += draw(bars(go, by_server(data["results"], lambda _, m: m["cpu_us"]),
-                              "CPU of a message", "us"))
-            for result in data["results"]:
-                stacked = stacked_chart(go, result)
-                body += draw(stacked) if stacked else ""
-            body += draw(latency_chart(go, data)) + row_tables(data)
-        elif kind == "instructions":
-            text, figure = instruction_parts(go, data["results"])
-            body += draw(figure) + text
-        elif kind == "programs":
-            body += program_tables(data)
-        else:
-            raise SystemExit(f"report.py: {file.name}: no rows, programs or instructions")
-    return (f"<!doctype html><html lang=en><meta charset=utf-8><title>Baton, measured</title>"
-            f"<style>{STYLE}</style><script>{get_plotlyjs()}</script>"
-            f"<h1>Baton, measured</h1>{body}</html>")
-
-
-def picture(path, out):
-    """What a browser shows; False when there is none."""
-    browser = shutil.which("chromium") or shutil.which("chromium-browser")
-    if browser is None:
-        return False
-    with tempfile.TemporaryDirectory() as profile:
-        subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-                        f"--user-data-dir={profile}", "--window-size=1280,2400",
-                        "--virtual-time-budget=10000", f"--screenshot={out}", path.as_uri()],
-                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                       timeout=120)
-    return True
+    measured = [(file, json.loads(file.read_text())) for file in files]
+    of_kind = {"rows": [], "comparisons": []}
+    for _, data in measured:
+        kind, results = kind_of_results(data["results"]), data["results"]
+        of_kind[kind] = of_kind.get(kind, []) + results if isinstance(results, list) else results
+    details = "".join(tables_of(file, data["results"]).replace("{facts}", facts(data), 1)
+                      for file, data in measured)
+    rows = of_kind["rows"]
+    title = html.escape(headline(rows))
+    return (f"<!doctype html><html lang=en><meta charset=utf-8>"
+            f'<meta name="viewport" content="width=device-width">'
+            f"<title>Baton, measured</title><style>{figures.colour_rules()}{STYLE}</style>"
+            f"<h1>{title}</h1>"
+            f"<p class=dim>{machine_of(measured[0][1])}</p>"
+            + all_figures(rows, of_kind["comparisons"], of_kind.get("reactor", {}))
+            + f"<h2>All measurements</h2>{details}</html>\n")
 
 
 def diff(before, after):
@@ -285,19 +438,13 @@ def main():
     if options.diff:
         diff(*options.diff)
         return 0
-    files = options.files or newest("rows") + newest("programs") + newest("instructions")
+    files = options.files or [file for kind in KINDS for file in newest(kind)]
     if not files:
         print("report.py: nothing was measured yet: bench/rows.py", file=sys.stderr)
         return 2
     out = options.out.resolve()
-    try:
-        out.write_text(page(files))
-    except ImportError:
-        print("report.py: apt-get install python3-plotly", file=sys.stderr)
-        return 2
-    print(out)
-    if picture(out, out.with_suffix(".png")):
-        print(out.with_suffix(".png"))
+    out.write_text(page(files))
+    print(compare.shown(out))
     return 0
 
 

@@ -67,7 +67,8 @@ PAPER = [Row(*row) for row in (
     (1, 5, 8192, 8192, 10), (40, 5, 8192, 8192, 10), (40, 5, 8192, 0, 10),
     (100, 4, 1024, 1024, 10), (100, 5, 8192, 8192, 10), (100, 5, 8192, 8192, 0),
     (100, 5, 8192, 0, 10), (100, 5, 8192, 0, 0))]
-OURS = [Row(1000, 1, 64), Row(1000, 1, 512), Row(100, 1, 512, idle=IDLE)]
+OURS = [Row(1, 1, 512), Row(10, 1, 512), Row(100, 1, 512), Row(1000, 1, 64), Row(1000, 1, 512),
+        Row(100, 1, 512, idle=IDLE)]
 # Pinned to one core, a thread that is woken for nothing costs its switches; free, it also costs a
 # core its sleep, and the rate of one session depends on which cores it and the load meet on: there
 # the counts tell more.

@@ -7,10 +7,11 @@ jobs=${BATON_JOBS:-2}
 
 packages_build="g++ cmake ninja-build ccache pkg-config libpugixml-dev libcli11-dev libfmt-dev
   libgtest-dev python3"
+packages_demo="g++ cmake ninja-build libpugixml-dev libcli11-dev libfmt-dev python3"
 packages_test="gcc spin strace binutils clang-19 llvm-19 libclang-rt-19-dev clang-format-19
   clang-tidy-19 valgrind jq util-linux doxygen mandoc systemtap-sdt-dev curl wrk relacy-dev
   libfuse3-dev fuse3 nftables iproute2 fio stress-ng mpich libmpich-dev libfftw3-dev
-  chromium python3-plotly maven openjdk-17-jdk-headless libace-dev libace-ssl-dev fish zsh"
+  maven openjdk-17-jdk-headless libace-dev libace-ssl-dev fish zsh"
 packages_kernels="qemu-system-x86 busybox-static cpio kmod e2fsprogs xz-utils"
 packages_analyse="clang-tidy-19 cppcheck valgrind libc6-dbg"
 packages_fuzz="clang-19 libclang-rt-19-dev"
@@ -31,6 +32,31 @@ installed() {
 # choice stays.
 apt_install=(env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -qq -y install --no-remove
   --no-install-recommends)
+
+# in_one_line WHAT COMMAND...: on a terminal the last line of what the command says, over and over;
+# at the end the time that it took. If it fails, all that it said, and the script ends.
+in_one_line() {
+  local what=$1 begin=$SECONDS log line columns=80
+  shift
+  log=$(mktemp)
+  if [ -t 1 ]; then
+    columns=$({ stty size </dev/tty || echo 24 80; } 2>/dev/null | cut -d' ' -f2)
+  fi
+  if "$@" 2>&1 | while IFS= read -r line; do
+    printf '%s\n' "$line" >>"$log"
+    line="$what, $((SECONDS - begin)) s: ${line//[[:cntrl:]]/}"
+    if [ -t 1 ]; then printf '\r\033[K%s' "${line:0:columns-1}"; fi
+  done; then
+    if [ -t 1 ]; then printf '\r\033[K'; fi
+    rm "$log"
+    say "$what: $((SECONDS - begin)) s"
+  else
+    if [ -t 1 ]; then printf '\r\033[K'; fi
+    cat "$log" >&2
+    rm "$log"
+    exit 1
+  fi
+}
 
 # as_root COMMAND...: at once, or through sudo.
 as_root() {

@@ -4,8 +4,8 @@
 // The free blocks form a Treiber stack of indices. Its head carries a counter that every change
 // raises, so that a thread whose look at the head is old fails to exchange it even if the same
 // block is on top again (the ABA problem). The links are an array of their own and not inside the
-// blocks: a block that is free belongs to nobody, and what a late writer puts there must not break
-// the pool.
+// blocks: a block that is free has no owner, and what a late writer puts there must not break the
+// pool.
 //
 //   [ Impl | links, one for each block | blocks ]
 #include "baton/buffer_pool.hpp"
@@ -109,7 +109,7 @@ void* BufferPool::take() noexcept {
   for (;;) {
     const std::uint32_t index = index_of(head);
     if (index == end_of_list) return nullptr;
-    // May be the link of a block that somebody else took meanwhile; then the counter in the head
+    // May be the link of a block that another thread took meanwhile; then the counter in the head
     // has moved, and the exchange fails.
     const std::uint32_t next = impl_->links[index].load(std::memory_order_relaxed);
     if (impl_->head.compare_exchange_weak(head, head_of((head >> 32) + 1, next),

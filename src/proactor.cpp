@@ -90,7 +90,7 @@ class Opener {
       auto engine = config::forbids(config_, candidate.name)
                         ? forbidden(candidate.name)
                         : open_one(candidate, processor, index, mode);
-      // Somebody may name an engine that does part of the work; nobody gets one unasked.
+      // An engine that does part of the work is taken only if the configuration names it.
       if (engine && candidate.name != wish.engine) {
         engine = covering(std::move(*engine), processor);
       }

@@ -8,55 +8,19 @@
 #include <string>
 #include <system_error>
 
-#include "baton/version.hpp"
+#include "build_facts.hpp"
 #include "command.hpp"
+#include "command_line.hpp"
 #include "output.hpp"
 #include "printable.hpp"
 
 namespace baton::tools {
 namespace {
 
-// "baton echo", or just "baton" where no sub-command was understood.
-std::string name_of(const CLI::App& app) {
-  const auto chosen = app.get_subcommands();
-  return chosen.empty() ? app.get_name() : app.get_name() + " " + name_of(*chosen.front());
-}
-
-const CLI::Option* find_option(const CLI::App& app, const std::string& name) {
-  if (const CLI::Option* option = app.get_option_no_throw(name)) return option;
-  const auto chosen = app.get_subcommands();
-  return chosen.empty() ? nullptr : find_option(*chosen.front(), name);
-}
-
-// One sentence: which option, and what it takes. CLI11 tells how many values it missed or had too
-// many of, and not what they may be.
-std::string sentence_of(const CLI::App& app, const CLI::ParseError& error) {
-  const std::string what = error.what();
-  if (error.get_name() == "ArgumentMismatch") {
-    const std::string name = what.substr(0, what.find(':'));
-    if (const CLI::Option* option = find_option(app, name)) {
-      return name + " takes one value (" + option->get_type_name() + "), and is given once";
-    }
-  }
-  return what;
-}
-
-int wrong_use(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_exit_code() == 0) {  // --help, --version
-    std::ostringstream text;
-    app.exit(error, text, text);
-    print_text(text.str());
-    return 0;
-  }
-  // Wrong use exits with 2, as shells do, so that a script can tell it from a failed run.
-  note("{}: {}; see {} --help\n", name_of(app), printable(sentence_of(app, error)), name_of(app));
-  return 2;
-}
-
 int command(int argc, char** argv) {
   CLI::App app{"Baton: completion-based I/O, from the command line", "baton"};
   app.require_subcommand(1);
-  app.set_version_flag("--version", "baton " + std::string{version()});
+  app.set_version_flag("--version", version_text, "Print the version and how it was built");
   app.get_formatter()->column_width(34);
   Run run;
   add_echo_command(app, run);
@@ -69,7 +33,7 @@ int command(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return wrong_use(app, error);
+    return answer(app, error);
   }
   return run();
 }

@@ -37,7 +37,7 @@ constexpr BenchProgram programs[] = {
     {"ace", "ace.py", "A program for ACE's Proactor, on ACE's own and on Baton (--quick: rough)"},
     {"instructions", "instructions.py", "User-space instructions of a message, counted"},
     {"compare", "compare.py", "One of the project's numbers, each with its goal, or `all`"},
-    {"report", "report.py", "One page and a picture of what was measured"},
+    {"report", "report.py", "One page of what was measured: figures and tables"},
 };
 
 // Where the programs are: BATON_BENCH, else what the build has put beside the command. They measure

@@ -1,7 +1,6 @@
 // `baton doctor`: looks at the machine, tries every combination, measures those that work, and says
 // which configuration to use, and why.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -17,6 +16,7 @@
 #include "option_checks.hpp"
 #include "output.hpp"
 #include "replaced_file.hpp"
+#include "status_line.hpp"
 
 namespace baton::tools {
 namespace {
@@ -37,23 +37,6 @@ constexpr double sockets_share = 0.65;
 constexpr std::uint64_t file_bytes = std::uint64_t{16} << 20;
 // Enough to look at a file system.
 constexpr std::uint64_t probe_bytes = std::uint64_t{64} << 10;
-
-// One line that rewrites itself, on a terminal only.
-class ProgressLine {
- public:
-  ~ProgressLine() {
-    if (shown_) note("\r\033[K");
-  }
-  void show(const std::string& what) {
-    if (!terminal_) return;
-    note("\r\033[K{}", what.substr(0, 79));
-    shown_ = true;
-  }
-
- private:
-  const bool terminal_ = ::isatty(STDERR_FILENO) == 1;
-  bool shown_ = false;
-};
 
 std::string default_directory() {
   const char* temporary = std::getenv("TMPDIR");
@@ -114,7 +97,7 @@ class Examination {
     if (!load || !cores || *load < *cores * share_of_cores) return;
     report_.findings.push_back(
         fmt::format("the machine is busy with other work (load average {:.1f} on {:.0f} cores): "
-                    "the numbers below are less sure; measure again when it rests",
+                    "the numbers below are less certain; measure again when it is idle",
                     *load, *cores));
   }
 
@@ -148,7 +131,7 @@ class Examination {
   }
 
   const Options& options_;
-  ProgressLine line_;
+  StatusLine line_;
   doctor::Report report_;
   std::optional<doctor::ScratchFile> file_;
 };

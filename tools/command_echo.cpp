@@ -23,14 +23,14 @@
 namespace baton::tools {
 namespace {
 
-struct Options {
+struct EchoCommand {
   EchoOptions echo;
   ConfigOptions config;
   WatchOptions watch;
   bool explain = false;
 };
 
-// A reader of an output that goes away costs that output, and nobody his connection.
+// A reader of an output that goes away costs that output, and no connection.
 void ignore_broken_pipes() {
   struct sigaction action{};
   action.sa_handler = SIG_IGN;
@@ -78,7 +78,8 @@ bool run(Proactor& proactor, Runners& runners) {
 // From a listener - an acceptor, or the socket of the datagrams - to the end.
 template <typename Listener>
 int serve_on(Proactor& proactor, Result<Listener> listener, const Endpoint& endpoint,
-             const Options& options, std::uint32_t threads, void (*start)(EchoServer&, Listener)) {
+             const EchoCommand& options, std::uint32_t threads,
+             void (*start)(EchoServer&, Listener)) {
   if (!listener) {
     return report_failure(
         "echo", {listener.error(), fmt::format("cannot listen on {}: {}", endpoint.to_string(),
@@ -97,7 +98,7 @@ int serve_on(Proactor& proactor, Result<Listener> listener, const Endpoint& endp
   bool good = done(proactor, [&] {
     start(server, std::move(*listener));
     print("listening {}\n", listening->port());
-    if (!flush_output()) throw std::runtime_error("nobody learns where it listens");
+    if (!flush_output()) throw std::runtime_error("the port could not be printed; the server ends");
   });
   good = good && run(proactor, runners);
   if (!good || server.has_sessions()) {  // a failure, or a second signal
@@ -112,7 +113,7 @@ int serve_on(Proactor& proactor, Result<Listener> listener, const Endpoint& endp
   return good ? 0 : 1;
 }
 
-int serve(Proactor& proactor, const Options& options, std::uint32_t threads) {
+int serve(Proactor& proactor, const EchoCommand& options, std::uint32_t threads) {
   const auto endpoint = endpoint_of(options.echo);
   if (!endpoint) return report_failure("echo", endpoint.error());
   const bool coroutine = options.echo.style == "coroutine";
@@ -125,7 +126,7 @@ int serve(Proactor& proactor, const Options& options, std::uint32_t threads) {
                   coroutine ? serve_by_coroutine : serve_by_callback);
 }
 
-int run_echo(const Options& options) {
+int run_echo(const EchoCommand& options) {
   if (!options.watch.metrics.empty()) {
     const auto possible = check_one_step(options.watch.metrics, Existing::replace);
     if (!possible) {
@@ -163,7 +164,7 @@ void add_work_options(CLI::App& command, handler_work::Options& work) {
 
 void add_echo_command(CLI::App& app, Run& run) {
   auto* command = app.add_subcommand("echo", "Serve: return every byte to its sender");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<EchoCommand>();
   EchoOptions& echo = options->echo;
 
   command->add_option("--port", echo.port, "Port to listen on; 0: any, told by the first line")

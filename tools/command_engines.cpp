@@ -130,7 +130,7 @@ std::vector<Row> probe_all(const Config& policy) {
   return rows;
 }
 
-void print_json(const std::vector<Row>& rows) {
+void print_parts_json(const std::vector<Row>& rows) {
   print("[");
   const char* separator = "\n";
   for (const Row& row : rows) {
@@ -147,7 +147,7 @@ void print_json(const std::vector<Row>& rows) {
 
 std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
 
-void print_table(const std::vector<Row>& rows) {
+void print_parts(const std::vector<Row>& rows) {
   print("{:<12} {:<16} {:<10} {:<7} {:<6} {}\n", "engine", "wait", "available", "leader", "takes",
         "reason");
   for (const Row& row : rows) {
@@ -173,7 +173,7 @@ void add_engines_command(CLI::App& app, Run& run) {
     run = [json] {
       const auto policy = Config::parse_environment(Config{});
       if (!policy) return report_failure("engines", policy.error());
-      (*json ? print_json : print_table)(probe_all(*policy));
+      (*json ? print_parts_json : print_parts)(probe_all(*policy));
       return 0;
     };
   });

@@ -14,7 +14,7 @@ namespace {
 constexpr const char* network_group = "Echo server";
 constexpr const char* file_group = "File";
 
-struct Options {
+struct LoadCommand {
   LoadOptions network;
   FileLoadOptions file;
 };
@@ -130,7 +130,7 @@ void check_network_options(const LoadOptions& options) {
 
 void add_load_command(CLI::App& app, Run& run) {
   auto* command = app.add_subcommand("load", "Load an echo server or a file, check every byte");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LoadCommand>();
   LoadOptions& network = options->network;
 
   auto* block =

@@ -1,7 +1,6 @@
 // `baton sim`: random programs in a simulated machine, every one from a seed. `baton sim-merge`:
 // puts together what several of them have found.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <charconv>
 #include <cstdio>
@@ -17,6 +16,7 @@
 #include "output.hpp"
 #include "sim/history.hpp"
 #include "simulation/runner.hpp"
+#include "status_line.hpp"
 
 namespace baton::tools {
 namespace {
@@ -101,24 +101,25 @@ int run_sim(const SimOptions& options, const SeedRange& range) {
   if (options.engine == "simulated") program.engine = EngineChoice::simulated;
   if (options.engine == "emulated") program.engine = EngineChoice::emulated;
 
-  const bool terminal = ::isatty(STDERR_FILENO) == 1 && !options.verbose;
+  StatusLine line;
   simulation::Told told;
   told.violation = [&](std::uint64_t seed, const std::string& report) {
-    note("{}violation: {}{}", terminal ? "\r\033[K" : "", report, replay_of(options, seed));
+    line.clear();
+    note("violation: {}{}", report, replay_of(options, seed));
   };
   told.replay = [&](std::uint64_t seed) { return replay_of(options, seed); };
   std::uint64_t shown = 0;
-  if (terminal) {
+  if (line.on_terminal() && !options.verbose) {
     told.progress = [&](std::uint64_t seed, const RunResult& so_far) {
       if (so_far.started - shown < 200'000 && seed != range.last) return;
       shown = so_far.started;
-      note("\rseed {} ({} of {}), {} operations, {} violations", seed, so_far.seeds, range.count(),
-           so_far.started, so_far.violations);
+      line.show(fmt::format("seed {} ({} of {}), {} operations, {} violations", seed, so_far.seeds,
+                            range.count(), so_far.started, so_far.violations));
     };
   }
   const RunResult result =
       simulation::run_seeds(range, program, options.verbose, options.violations_max, told);
-  if (terminal) note("\n");
+  line.clear();
   const std::string conditions =
       fmt::format("{} threads {}", options.reactor ? "reactor" : "engine " + options.engine,
                   options.threads != 0 ? std::to_string(options.threads) : std::string{"drawn"});

@@ -75,6 +75,35 @@ def run(*arguments, folder=None, **options):
     return subprocess.run([BATON, *arguments], timeout=TIMEOUT_S, check=False, **options)
 
 
+def in_manual():
+    """Sub-command -> its options, as the manual page lists them."""
+    page = Path(__file__).resolve().parent.parent / "docs/man/baton.1"
+    options = page.read_text().split(".Sh OPTIONS\n")[1].split("\n.Sh ")[0]
+    found, commands = {}, []
+    for line in options.splitlines():
+        if named := re.match(r"\.Nm Cm ([a-z -]+?)(?: :)?$", line):
+            commands.append(tuple(named.group(1).split()))
+        elif line.startswith(".Bl "):
+            listed, commands = commands, []
+        elif line.startswith(".It "):
+            for command in listed:
+                found.setdefault(command, set()).update(re.findall(r"Fl (--?[a-z-]+)", line))
+    return {command: {"-" + option for option in options} for command, options in found.items()}
+
+
+class ManualTest(unittest.TestCase):
+    def test_lists_the_options_that_help_lists(self):
+        found = in_manual()
+        for command, (_, options) in OPTIONS.items():
+            self.assertEqual(found.get(command, set()), set(options), command)
+
+    def test_names_every_subcommand(self):
+        page = (Path(__file__).resolve().parent.parent / "docs/man/baton.1").read_text()
+        text = run("--help").stdout.decode().split("Subcommands:\n")[1]
+        for name in re.findall(r"^  ([a-z-]+) ", text, re.MULTILINE):
+            self.assertIn(f".Nm Cm {name}\n", page)
+
+
 class OptionsTest(unittest.TestCase):
     def refused(self, status, option, *arguments):
         with self.subTest(arguments=arguments):
@@ -148,6 +177,7 @@ class EndingsTest(unittest.TestCase):
     def short(self):
         """A short run of everything."""
         yield ["--help"]
+        yield ["--version"]
         yield ["echo", "--help"]
         yield ["engines"]
         yield ["engines", "--json"]

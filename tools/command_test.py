@@ -4,14 +4,17 @@
 Run: command_test.py PATH_OF_BATON
 """
 
+import fcntl
 import json
 import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 from pathlib import Path
@@ -270,6 +273,39 @@ class WatchTest(unittest.TestCase):
                 connection.close()
                 self.assertEqual(echo.end(), 0)
 
+    def test_line_keeps_to_the_width_of_the_terminal(self):
+        for columns in (40, 23):
+            with self.subTest(columns=columns):
+                master, slave = os.openpty()
+                fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+                process = subprocess.Popen([BATON, "echo", "--watch"], stdout=subprocess.PIPE,
+                                           stderr=slave, text=True)
+                try:
+                    self.assertIn("listening", process.stdout.readline())
+                    shown = b""
+                    while shown.count(b"\r\x1b[K") < 2:
+                        shown += os.read(master, 4096)
+                    process.send_signal(signal.SIGTERM)
+                    self.assertEqual(process.wait(TIMEOUT_S), 0)
+                    os.set_blocking(master, False)
+                    while (rest := self.read_rest(master)):
+                        shown += rest
+                finally:
+                    process.kill()
+                    process.communicate()
+                    os.close(master)
+                    os.close(slave)
+                lines = shown.decode().split("\r\x1b[K")
+                self.assertEqual({len(line) for line in lines[1:-1]}, {columns - 1}, lines)
+                self.assertEqual(lines[-1], "")  # the line is taken away
+
+    @staticmethod
+    def read_rest(master):
+        try:
+            return os.read(master, 4096)
+        except (BlockingIOError, OSError):
+            return b""
+
     def test_terminal_gets_one_line_over_and_over(self):
         master, slave = os.openpty()
         process = subprocess.Popen([BATON, "echo", "--watch"], stdout=subprocess.PIPE,
@@ -352,10 +388,62 @@ class ConfigurationTest(unittest.TestCase):
 
 
 class VersionTest(unittest.TestCase):
-    def test_is_that_of_the_library(self):
+    def told(self):
         done = run("--version")
         self.assertEqual(done.returncode, 0)
-        self.assertRegex(done.stdout, r"\Abaton \d+\.\d+\.\d+\n\Z")
+        first, *facts = done.stdout.splitlines()
+        self.assertRegex(first, r"\Abaton \d+\.\d+\.\d+\Z")
+        return {fact[:15].rstrip(): fact[15:] for fact in facts}
+
+    def test_tells_how_it_was_built(self):
+        facts = self.told()
+        self.assertRegex(facts["compiler"],
+                         r"^(gcc|clang) \d+\.\d+\.\d+, lib(std)?c\+\+ \d+, C\+\+\d\d$")
+        self.assertRegex(facts["options"], r"^(Release|Debug)")
+        self.assertRegex(facts["kernel headers"], r"^Linux \d+\.\d+\.\d+$")
+        for row in json.loads(run("engines", "--json").stdout):
+            self.assertIn(row["engine"], facts["engines"])
+            self.assertIn(row["wait"], facts["engines"])
+
+    def test_names_the_commit_and_no_folder(self):
+        facts = self.told()
+        tree = Path(__file__).resolve().parent.parent
+        for fact in facts.values():
+            self.assertNotIn("/", fact)
+        commit = subprocess.run(["git", "-C", str(tree), "rev-parse", "--short=7", "HEAD"],
+                                capture_output=True, text=True, check=False)
+        if commit.returncode == 0 and (tree / ".git").exists():
+            self.assertRegex(facts["source"], r"[0-9a-f]{7}|^v\d")
+        else:
+            self.assertNotIn("source", facts)
+
+
+class NearestWordTest(unittest.TestCase):
+    def test_unknown_words_are_answered_with_the_nearest_known_one(self):
+        for words, meant in ((("ech",), "'echo'"), (("dcotor",), "'doctor'"),
+                             (("eng",), "'engines'"),
+                             (("echo", "--engin", "io_uring"), "'--engine'"),
+                             (("echo", "--wiat=epoll"), "'--wait'"),
+                             (("echo", "port"), "'--port'"), (("--versoin",), "'--version'"),
+                             (("bench", "fairnes"), "'fairness'"),
+                             (("load", "--sesions", "5"), "'--sessions'")):
+            with self.subTest(words=words):
+                done = run(*words)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(f"(did you mean {meant}?)", done.stderr)
+                self.assertEqual(done.stderr.count("\n"), 1)
+
+    def test_words_far_from_all_are_answered_with_all(self):
+        for words in (("frobnicate",), ()):
+            told = run(*words).stderr
+            for name in ("echo", "load", "engines", "doctor", "sim", "bench"):
+                self.assertIn(name, told)
+            self.assertNotIn("did you mean", told)
+        self.assertIn("'--xyzzy' is no option; see", run("echo", "--xyzzy=3").stderr)
+
+    def test_number_out_of_range_is_told_the_range(self):
+        told = run("echo", "--port", "99999").stderr
+        self.assertIn("--port: '99999' is no whole number from 0 to 65535", told)
 
 
 class EnginesTest(unittest.TestCase):

@@ -113,6 +113,18 @@ class Machine(unittest.TestCase):
         self.assertIn("examples/httpd is left out\nwent on\n", done.stdout)
         self.assertEqual(self.installed(), {"g++", "libboost1.74-dev"})
 
+    def test_step_in_one_line_tells_its_time_and_hides_its_words(self):
+        done = self.run_line("in_one_line packages install_packages g++ cmake")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"\A== packages: \d+ s\n\Z")
+        self.assertEqual(self.installed(), {"g++", "cmake"})
+
+    def test_step_in_one_line_that_fails_tells_all_and_ends_the_script(self):
+        self.has("g++", "libboost1.74-dev")
+        done = self.run_line("in_one_line packages install_packages libboost1.81-dev; echo on")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("would remove libboost1.74-dev. Nothing was changed", done.stderr)
+
     def test_no_script_installs_by_itself(self):
         for script in sorted(LIBRARY.parent.iterdir()):
             if script != LIBRARY and script.is_file():

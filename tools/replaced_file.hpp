@@ -1,6 +1,6 @@
 // A file that is written in one step: a reader finds what was there before or all of the new text,
 // never a part, whatever interrupts the writer. The text goes into a file of its own beside it,
-// which is made exclusively and has a name that nobody can foresee, and is then renamed.
+// which is made exclusively and has a name that cannot be foreseen, and is then renamed.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 namespace baton::tools {
 
 enum class Existing : unsigned char {
-  refuse,   // a file of that name is nobody's to replace
+  refuse,   // a file of that name stays
   replace,  // a regular file may be replaced, and nothing else: no link, no FIFO, no device
 };
 

@@ -6,8 +6,8 @@
 
 namespace baton {
 
-// The one place that writes to standard error: the process ends here, and a core without a word of
-// why helps nobody.
+// The one place that writes to standard error: the process ends here, and a core without a
+// reason is of no help.
 void assertion_failed(const char* fact, const char* file, int line) noexcept {
   std::fprintf(stderr, "baton: %s:%d: broken: %s\n", file, line, fact);
   std::abort();

@@ -1,5 +1,5 @@
 // Assertions: what only a bug can break. They stay on in release builds - an I/O library that goes
-// on with a broken state corrupts somebody's data later. One fact each.
+// on with a broken state corrupts the user's data later. One fact each.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace baton {
 [[noreturn]] void misuse_found(const char* report) noexcept;
 
 /// Told of an object that is destroyed while it must not be, before the assertion ends the program:
-/// who knows more about it says so, and ends the program with that. Null: nobody.
+/// a hook that knows more about it reports that and ends the program. Null: none.
 using DestroyedEarly = void (*)(const void* object) noexcept;
 inline std::atomic<DestroyedEarly> destroyed_early{nullptr};
 

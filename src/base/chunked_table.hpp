@@ -35,7 +35,7 @@ class ChunkedTable {
     if (chunk.load(std::memory_order_relaxed) != nullptr) return true;
     Record* records = new (std::nothrow) Record[ChunkSize]{};
     if (records == nullptr) return false;
-    // release: who finds the chunk finds its records constructed.
+    // release: a thread that finds the chunk finds its records constructed.
     chunk.store(records, std::memory_order_release);
     return true;
   }

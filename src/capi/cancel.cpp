@@ -29,7 +29,7 @@ int baton_cancel_wait(baton_proactor* proactor, baton_activation activation,
   if (deadline_ns < 0) return EINVAL;
   Slot* slot = proactor->slots.find(activation);
   if (slot == nullptr) return ENOENT;
-  // While it is read, nobody takes the slot for another operation.
+  // While it is read, the slot is not taken for another operation.
   const SlotReader reader{*slot, activation};
   if (!reader) return ENOENT;
   switch (proactor->proactor.cancel_wait(slot->operation, SlotTable::number_of(activation),

@@ -1,4 +1,4 @@
-// Completions: waiting for them, waking who waits, and the state of one.
+// Completions: waiting for them, ending a wait, and the state of one.
 #include "capi/proactor.hpp"
 #include "capi/structs.hpp"
 #include "capi/submission.hpp"
@@ -84,7 +84,7 @@ int baton_poll(baton_proactor* proactor, baton_completion* out, int max) {
 
 void baton_wake(baton_proactor* proactor) {
   const Inside inside;
-  // acquire: whoever ran the last wake is done with the operation.
+  // acquire: the thread that ran the last wake is done with the operation.
   if (proactor->wake_asked.exchange(true, std::memory_order_acq_rel)) return;
   proactor->wake.prepare(OperationKind::user, nullptr);
   if (proactor->proactor.post(proactor->wake)) proactor->wake_asked.store(false);

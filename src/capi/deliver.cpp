@@ -1,9 +1,9 @@
-// From a completed operation to the array of the caller who waits for it.
+// From a completed operation to the array of the waiting caller.
 //
 // Handlers run on the thread that drives the proactor, one at a time, so the completion function
 // writes straight into the array of the baton_wait that this thread is in; there is no queue in
-// between that could overflow. Where nobody collects - while baton_close takes everything down -
-// completions are dropped.
+// between that could overflow. While baton_close takes everything down, nothing
+// collects completions, and they are dropped.
 #include <algorithm>
 #include <cstring>
 
@@ -76,7 +76,7 @@ baton_completion completion_of(baton_proactor& proactor, const Slot& slot,
   return completion;
 }
 
-/// Nobody will ever know of what it has brought.
+/// Its result is dropped.
 void drop(baton_proactor& proactor, const Slot& slot) noexcept {
   const Operation& operation = slot.operation;
   if (operation.kind() == OperationKind::accept && !operation.failed()) {
@@ -121,7 +121,7 @@ void drive(baton_proactor& proactor, Collector& collector, Deadline deadline) {
     ~Collecting() { collecting = outer; }
   } const restore;
   collecting = &collector;
-  // Completions that nobody hears of - the library's own - do not end the wait.
+  // Completions of the library's own operations do not end the wait.
   const auto room = static_cast<std::size_t>(collector.max);
   BATON_ASSERT(collector.max > 0);
   while (collector.count == 0 && !collector.woken) {

@@ -13,7 +13,7 @@ baton_handle HandleNames::add(Handle& handle) noexcept {
   Record& record = records_[handle.index()];
   const std::uint64_t next = generation(record.word.load(std::memory_order_relaxed)) + 1;
   record.handle = &handle;
-  // release: who sees the generation sees the handle.
+  // release: a thread that sees the generation sees the handle.
   record.word.store(next << 32, std::memory_order_release);
   return next << 32 | (std::uint64_t{handle.index()} + 1);
 }

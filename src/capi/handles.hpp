@@ -3,9 +3,9 @@
 //
 // Each record has a word: generation, a closing bit, and how many calls are using the handle right
 // now. A call pins the handle by raising that count, which succeeds only with the right generation
-// and without the closing bit. A close sets the bit, waits until nobody is inside a call (they do
-// not block), and only then tells the proactor. So the proactor cannot reuse the Handle while
-// somebody still means its predecessor.
+// and without the closing bit. A close sets the bit, waits until no thread is inside a call (calls
+// do not block), and only then tells the proactor. So the proactor cannot reuse the Handle while a
+// call still means its predecessor.
 #pragma once
 
 #include <atomic>

@@ -33,7 +33,7 @@ bool is_per_thread(const ProcessorConfig& processor) {
 bool is_dedicated(const ProcessorConfig& processor) {
   return processor.mode == baton::Mode::dedicated;
 }
-/// Where who drives a processor makes room for what others start, or the engine keeps copies.
+/// Where the driving thread makes room for the starts of others, or the engine keeps copies.
 bool drives_with_memory(const ProcessorConfig& processor) {
   return is_per_thread(processor) ||
          (!is_dedicated(processor) && processor.start == baton::StartRule::leader_only) ||

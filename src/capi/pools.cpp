@@ -41,7 +41,7 @@ std::size_t baton_pool_available(const baton_pool* pool) { return pool->blocks.a
 int baton_pool_close(baton_pool* pool) {
   const Inside inside;
   if (pool == nullptr) return 0;
-  // acquire: pairs with the release of who ended the read.
+  // acquire: pairs with the release by the thread that ended the read.
   if (pool->reads.load(std::memory_order_acquire) != 0) return EBUSY;
   if (pool->blocks.available() != pool->blocks.count()) return EBUSY;
   delete pool;

@@ -1,4 +1,5 @@
-// What a baton_proactor is: a Proactor, its slots, its names for handles, and who is inside.
+// What a baton_proactor is: a Proactor, its slots, its names for handles, and the count of threads
+// inside.
 #pragma once
 
 #include <sys/types.h>

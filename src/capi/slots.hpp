@@ -4,7 +4,7 @@
 // The free slots form a Treiber stack of indices whose head carries a counter against ABA, as in
 // BufferPool: freeing must be possible inside a signal handler (baton_poll brings completions).
 //
-// The one tricky piece is baton_status, which reads an operation that somebody else may be about
+// The one tricky piece is baton_status, which reads an operation that another thread may be about
 // to use again. Reader and taker make themselves known before they look at each other: the reader
 // raises `readers` and then reads `activation`; the taker clears `activation` and then reads
 // `readers`. Both are sequentially consistent, so that either the reader sees that the activation
@@ -42,12 +42,12 @@ struct alignas(64) Slot {
 
   void enter_pool(baton_pool& entered) noexcept {
     pool = &entered;
-    // relaxed: whoever closes the pool must not be at a start with it.
+    // relaxed: a pool may not be closed during a start with it.
     pool->reads.fetch_add(1, std::memory_order_relaxed);
   }
   /// Nothing is taken from its pool any more, if it has one.
   void leave_pool() noexcept {
-    // release: who closes the pool sees what was done with it.
+    // release: the thread that closes the pool sees what was done with it.
     if (pool != nullptr) pool->reads.fetch_sub(1, std::memory_order_release);
     pool = nullptr;
   }
@@ -75,7 +75,7 @@ class SlotTable {
     }
   }
 
-  /// A slot whose activation nobody can name; null when none is free.
+  /// A slot whose activation has no name yet; null when none is free.
   [[nodiscard]] Slot* take() noexcept {
     // acquire: what the last user did with the slot is visible.
     std::uint64_t head = head_.load(std::memory_order_acquire);

@@ -1,4 +1,4 @@
-// Who gets which engine.
+// Which processor gets which engine.
 #include "config/policy.hpp"
 
 #include <algorithm>
@@ -40,8 +40,8 @@ std::vector<EngineWish> engine_wishes(const Config& config) {
     std::erase(left, processor.engine);
   }
   if (config.require.empty()) return wishes;
-  // Those that nobody names go to the processors that leave it open; when all have a place, the
-  // rest takes the first: who requires an engine does not want another beside it by accident.
+  // Required engines that no processor names go to the processors that leave it open. When all have
+  // a place, the rest takes the first, so that no other engine comes beside it by accident.
   auto next = left.begin();
   for (EngineWish& wish : wishes) {
     if (wish.engine != "auto") continue;

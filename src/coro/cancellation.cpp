@@ -28,7 +28,7 @@ CancellationState* CancellationState::create(Proactor& proactor) {
 }
 
 void CancellationState::acquire() noexcept {
-  // relaxed: whoever copies holds a count already.
+  // relaxed: the source of a copy holds a count already.
   references_.fetch_add(1, std::memory_order_relaxed);
 }
 

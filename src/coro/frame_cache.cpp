@@ -11,7 +11,7 @@
 #include "base/asan.hpp"
 #include "base/assert.hpp"
 
-// A kept frame is as dead as a freed one: the sanitizer shall see who still uses it.
+// A kept frame is as dead as a freed one: the sanitizer shall see a late use of it.
 #ifdef BATON_ASAN
 extern "C" {
 void __asan_poison_memory_region(void const volatile* address, std::size_t size);

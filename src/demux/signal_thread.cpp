@@ -16,7 +16,7 @@ struct SignalThread::OfThisThread {
   ~OfThisThread() {
     if (thread == nullptr) return;
     const os::System& system = os::real_system();
-    // The child of a fork: the object is the parent's thread's, who may have held the lock.
+    // The child of a fork: the object is the parent's thread's, which may have held the lock.
     if (thread->number_ != system.thread_self()) return;
     const os::LockGuard lock(thread->mutex_, system);
     thread->ended_ = true;

@@ -1,7 +1,8 @@
 // SignalThread: what a thread is to the strategies that wait for signals in it - its number, its
 // signal mask, and whether signals of theirs may have been lost. A number alone is no identity: it
-// is reused when a thread has ended, here and in other processes, and signals would reach whoever
-// has it next. So each thread has one object, which outlives it as long as a strategy holds it.
+// is reused when a thread has ended, here and in other processes, and signals would reach the
+// next thread of that number. So each thread has one object, which outlives it as long as a
+// strategy holds it.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // SilentFiles: the descriptors that have readiness but cannot tell of it by signal - eventfd,
-// timerfd, signalfd and the like - in an edge-triggered epoll set of their own. Whoever waits for
+// timerfd, signalfd and the like - in an edge-triggered epoll set of their own. A wait for
 // signals waits for its descriptor as well; without such files there is no set.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Strand: a queue, a bit, and who is inside.
+// Strand: a queue, a bit, and the count of threads inside.
 #include "baton/strand.hpp"
 
 #include <new>
@@ -17,7 +17,7 @@ os::Mutex& mutex_in(std::byte* bytes) noexcept {
 }
 
 // The address of a thread-local names a thread for free; thread_self() of the seam asks the kernel.
-// Under a simulator (which is who sets lock_point) all fibers share one thread's storage, so there
+// Under a simulator (which sets lock_point) all fibers share one thread's storage, so there
 // it is asked.
 std::uintptr_t this_thread(const os::System& system) noexcept {
   if (system.lock_point != nullptr) return static_cast<std::uintptr_t>(system.thread_self()) + 1;
@@ -33,8 +33,8 @@ Strand::Strand(Proactor& proactor) noexcept : system_(&proactor.system()) {
 
 Strand::~Strand() {
   BATON_ASSERT(!running_in_this_thread());
-  // Whoever was told by the last handler that it was the last may be here before the thread that
-  // ran it has left: a matter of a few instructions, or of one time slice.
+  // A thread that learns from the last handler that it was the last may be here before the thread
+  // that ran it has left: a matter of a few instructions, or of one time slice.
   constexpr std::int64_t pause_ns = 50'000;
   for (;;) {
     {
@@ -53,7 +53,7 @@ void Strand::retire(std::unique_ptr<Strand> strand) noexcept {
     const os::LockGuard guard(mutex_in(strand->mutex_), *strand->system_);
     strand->retired_ = true;
     if (!strand->busy_) return;  // destroyed by the pointer, after the lock
-    // leave() does it: whoever is inside comes by.
+    // The thread inside does it, in leave().
     static_cast<void>(strand.release());  // NOLINT: `guard` still refers to it, and that is alive
   }
 }

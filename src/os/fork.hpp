@@ -9,7 +9,7 @@ namespace baton::os {
 /// Makes fork count; any number of times, any thread.
 void count_forks() noexcept;
 
-/// Called in each forked child, by its only thread, before fork returns; null: nobody.
+/// Called in each forked child, by its only thread, before fork returns; null: none.
 inline std::atomic<void (*)()> in_forked_child{nullptr};
 
 inline std::atomic<std::uint32_t> forks_counted{0};

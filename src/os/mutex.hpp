@@ -1,7 +1,7 @@
 // Mutex: a lock of four bytes over the seam's futex, so that a simulator sees every acquisition,
 // and so that a descriptor can afford one for each direction.
 //
-// Word: 0 free, 1 held, 2 held and somebody may sleep (the three-state mutex of Drepper, "Futexes
+// Word: 0 free, 1 held, 2 held and a thread may sleep (the three-state mutex of Drepper, "Futexes
 // are tricky", mutex 3). Spins a little first: sections are short, and on two cores the holder
 // usually runs.
 #pragma once
@@ -58,8 +58,8 @@ class BATON_CAPABILITY("mutex") WakingMutex {
     mutex_.unlock(system);
     if (sleeper != nullptr) system.futex_wake(sleeper, 1);
   }
-  /// By the holder: `word` is that of somebody who was signalled (ParkingSlot::signal), or null. Of
-  /// several all but the last are woken at once.
+  /// By the holder: `word` is that of a thread that was signalled (ParkingSlot::signal), or null.
+  /// Of several all but the last are woken at once.
   void wake_when_free(std::atomic<std::uint32_t>* word, const System& system) noexcept {
     if (word == nullptr) return;
     if (sleeper_ != nullptr) system.futex_wake(sleeper_, 1);

@@ -35,7 +35,7 @@ class BasicParkingSlot {
   }
   /// The first half of unpark(): the second is a futex_wake of the word that is returned, unless
   /// null. By then the owner may have seen the signal, and its slot be gone: the address is all
-  /// that is used of it, and to be woken for nothing harms nobody who sleeps on a futex.
+  /// that is used of it, and a sleeper on a futex must bear being woken for nothing.
   [[nodiscard]] Atomic<std::uint32_t>* signal() noexcept {
     // release: what the waker did before is visible to the woken.
     return word_.exchange(1, std::memory_order_release) == 0 ? &word_ : nullptr;

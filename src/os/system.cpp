@@ -102,8 +102,8 @@ int thread_start(std::uint64_t* thread, void (*function)(void*), void* argument)
 
 void thread_join(std::uint64_t thread) { ::pthread_join(static_cast<pthread_t>(thread), nullptr); }
 
-// What the kernel calls this thread and its process. Kept, because whoever drives a proactor by
-// single calls needs it several times in each.
+// The kernel's numbers of this thread and its process. Kept, because a program that drives a
+// proactor by single calls needs them several times in each.
 struct Numbers {
   pid_t thread;
   pid_t process;

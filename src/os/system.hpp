@@ -4,7 +4,7 @@
 // have the C library's signatures, results and errno; the real table points straight at the C
 // library, so that a call through it costs what a call through the linker's table costs.
 //
-// A table is immutable while somebody uses it. There is no context argument: a replacement that
+// A table is immutable while it is in use. There is no context argument: a replacement that
 // needs one keeps it in a thread-local of its own (a simulator has one thread).
 //
 // Only types that every mechanism shares are complete here; epoll_event and the like are declared,

@@ -3,21 +3,21 @@
 //
 // The idea. One thread leads: it waits, queues what is ready, and calls the handlers one after the
 // other, keeping the lead, for waking a thread costs more than most handlers. It asks the system
-// again only when the queue is empty: so everybody who was ready has had one turn, and that is
-// fairness. One sleeping follower, the understudy, looks about once a millisecond (LookPace: less
+// again only when the queue is empty: so every registration that was ready has had one turn, which
+// is fair. One sleeping follower, the understudy, looks about once a millisecond (LookPace: less
 // often in calm times); it takes the lead from a leader that has been in the same handler since the
 // last look, and helps with what has waited that long. After a look without traffic it sleeps for
 // good (the protocol of docs/internals/leader_followers.md, in little).
 //
 // Suspension. A registration whose handler runs is not called again before that has returned. While
-// the leader runs handlers itself nobody asks the system, so there is nothing to suspend. Only when
-// somebody else leads meanwhile, and the registration is reported again, it is taken out of the
+// the leader runs handlers itself no thread asks the system, so there is nothing to suspend. Only
+// if another thread leads meanwhile and the registration is reported again, it is taken out of the
 // set; when its handler has returned it goes on a list, and the thread that is about to wait puts
 // it back. If a thread waits already, the one that ran the handler puts it back at once - where a
-// running wait sees that - for nobody else would.
+// running wait sees that - because no other thread would.
 //
-// The one tricky piece: no wake-up may be lost. Whoever stops being available - enters a handler,
-// waits, leaves - or leaves work for others looks round in the same critical section.
+// The one tricky piece: no wake-up may be lost. A thread that stops being available - it enters a
+// handler, waits, or leaves - or leaves work for others looks round in the same critical section.
 //
 // Everything is guarded by mutex_, unless it says otherwise. Calls of the Demultiplexer that change
 // what is watched are made under it, which is what serialises them; the wait is not. Lock order:
@@ -269,11 +269,11 @@ class Reactor::Impl {
 
   // -- threads.cpp
   /// The leader leaves calls to others. Always where one thread has to wait for good; where the
-  /// lead can move at a price, for a while after a call that lasted: to move it each time is dear,
-  /// and to share short calls lets whoever loses its processor in one fall behind.
+  /// lead can move at a price, for a while after a call that lasted: moving it each time is dear,
+  /// and with shared short calls a thread that loses its processor in one falls behind.
   [[nodiscard]] bool shares() const noexcept { return looks_to_share_ > 0; }
-  /// May take from the queue: the leader, and whoever is awake while the leader waits. A leader
-  /// that shares its calls is needed for waiting, and takes none as long as somebody sleeps.
+  /// May take from the queue: the leader, and any thread that is awake while the leader waits. A
+  /// leader that shares its calls is needed for waiting, and takes none while another one sleeps.
   [[nodiscard]] bool may_take(const Member& me) const noexcept {
     if (BATON_UNLIKELY(shares())) {
       return leader_ != &me || (sleepers_ == nullptr && coming_ == 0);
@@ -360,15 +360,15 @@ class Reactor::Impl {
   Member* sleepers_ = nullptr;
   std::uint32_t coming_ = 0;  // woken, not yet back under the mutex
   std::uint32_t members_ = 0;
-  std::uint64_t owner_ = 0;  // pinned: the thread that waits, or waited last; 0: nobody has
+  std::uint64_t owner_ = 0;  // pinned: the thread that waits, or waited last; 0: none has
   bool wake_asked_ = false;  // until a thread returns from handle_events
-  // True: nothing_but_reports. Whoever brings anything else makes it
-  // false; only a leader that has looked at all of it makes it true.
+  // True: nothing_but_reports. Any other work makes it false; only a leader that has looked at all
+  // of it makes it true.
   bool only_reports_ = false;
   std::uint32_t close_waiters_ = 0;
   ReactorStatistics statistics_;
 
-  std::atomic<std::uint32_t> closes_{0};  // raised when one is done and somebody waits for that
+  std::atomic<std::uint32_t> closes_{0};  // raised when one is done and a thread waits for that
   std::atomic<std::uint32_t> ends_{0};    // raised by end and by restart; odd: ended
 };
 

@@ -1,7 +1,7 @@
 // NotificationQueue: what handlers are to be told, bounded, in order, and purgeable. Its nodes are
 // reused, so that a steady stream of notifications allocates nothing. Guarded by the reactor's
-// mutex; what is taken out is destroyed by the caller, who does so without the mutex, for the
-// destructors are the user's.
+// mutex. The caller destroys what it takes out, without the mutex, because the destructors are the
+// user's.
 #pragma once
 
 #include <cstddef>

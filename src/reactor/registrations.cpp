@@ -317,7 +317,7 @@ bool Reactor::Impl::close(Registration& registration, Member* me) noexcept {
   if (BATON_UNLIKELY(back != Back::here)) return back == Back::reopened;
   put_free(registration);
   if (close_waiters_ == 0) return true;
-  // Waiters look again under the mutex, so the order of this store is nobody's concern.
+  // Waiters look again under the mutex, so any order of this store will do.
   closes_.fetch_add(1, std::memory_order_relaxed);
   system_.futex_wake(&closes_, close_waiters_);
   return true;
@@ -381,7 +381,7 @@ void Reactor::Impl::forget_ready(Registration& registration) noexcept {
 
 void Reactor::Impl::after_call(Registration& registration) noexcept {
   if (any(registration.told)) put_ready(registration);
-  // The usual case: nobody asked the system meanwhile, so it is still in the set.
+  // The usual case: no thread asked the system meanwhile, so it is still in the set.
   if (BATON_LIKELY(level_ && registration.armed == registration.desired())) return;
   if (!level_) return resume_after_call(registration);
   unwatch(registration, registration.armed - registration.desired());
@@ -397,7 +397,7 @@ void Reactor::Impl::resume_after_call(Registration& registration) noexcept {
   if (!late || (leader_waits_ && changes_seen_)) return resume_now(registration);
   if (!registration.late.linked()) late_.push(registration);
   only_reports_ = false;
-  // A wait over a fixed set: nobody would see it before its end.
+  // A wait over a fixed set does not see it before its end.
   if (!leader_waits_ || leader_interrupted_) return;
   ++statistics_.resume_notices;
   interrupt_leader();

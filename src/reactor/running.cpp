@@ -43,7 +43,7 @@ void Reactor::Impl::run_several(Member& me, Registration& registration, Interest
   const Back back = in_user_code(me, [&] { call(me, registration, what, told, answers); });
   if (BATON_UNLIKELY(back != Back::here)) return after_fork(me, registration, back, answers);
   registration.running = false;
-  // After an exception: what it was told is told by nobody else again, but what is ready is.
+  // After an exception: the system reports again what is ready, but not the other events.
   if (BATON_UNLIKELY(me.thrown != nullptr)) registration.told = registration.told | (what & told);
   after_answers(me, registration, answers);
 }

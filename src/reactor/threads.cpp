@@ -1,4 +1,4 @@
-// The threads: who leads, who follows, who sleeps, and how nobody is forgotten.
+// The threads: which one leads, which follow and sleep, and how no wake-up is lost.
 #include <algorithm>
 #include <utility>
 
@@ -31,7 +31,7 @@ void Reactor::Impl::leave(Member& me) noexcept {
   if (!ended()) look_round();
 }
 
-// In a forked child. When it has opened the reactor anew, nobody is a member, and this thread is
+// In a forked child. When it has opened the reactor anew, no thread is a member, and this one is
 // one again - if it was in turn(), which on_close outside of that is not.
 Reactor::Impl::Back Reactor::Impl::back_in_child(Member& me) noexcept {
   if (in_wrong_process()) {
@@ -130,8 +130,8 @@ void Reactor::Impl::note(Member& me) noexcept {
 }
 
 // Handlers are not timed, so one of some looks' length among short ones would go unnoticed where
-// looks are rare. When a handler is found running, the next look comes soon: whoever spends much of
-// the time in long ones is found before long.
+// looks are rare. When a handler is found running, the next look comes soon, so that a thread which
+// spends much of its time in long handlers is found.
 void Reactor::Impl::look(Member& me) noexcept {
   const bool looked_again = std::exchange(me.looks_again, false);
   if (leader_ == nullptr) return;
@@ -161,7 +161,7 @@ void Reactor::Impl::look(Member& me) noexcept {
   }
 }
 
-// -- nobody is forgotten --------------------------------------------------------------------------
+// -- no wake-up is lost ---------------------------------------------------------------------------
 
 // Before a handler. Some are measured.
 void Reactor::Impl::hand_over(Member& me) noexcept {
@@ -178,7 +178,7 @@ void Reactor::Impl::note_length(Member& me) noexcept {
 }
 
 // A leader that keeps the lead through calls that last keeps those that are ready behind it waiting
-// until the next look. So then it gives the lead up before each, and whoever takes it over goes on
+// until the next look. So then it gives the lead up before each, and the next leader goes on
 // with what is queued, and so on. One that is in a call just now does not lead any more, either.
 void Reactor::Impl::choose_lead() noexcept {
   const bool before = std::exchange(keep_lead_, !length_.lasts());
@@ -194,12 +194,12 @@ void Reactor::Impl::find_helper(Member& me) noexcept {
   }
   if (coming_ > 0) return;
   if (leader_ == nullptr) return look_round();
-  // Who works while the leader waits does not leave the rest behind a handler that lasts.
+  // A thread that works while the leader waits leaves no work behind a handler that lasts.
   if (leader_waits_ && something_queued()) return look_round();
   if (lead_moves_ && keep_lead_ && understudy_ == nullptr) wake_sleeper();
 }
 
-// After something was queued, and before leaving: there is somebody who will look at it.
+// After something was queued, and before leaving: makes sure that a thread will look at it.
 void Reactor::Impl::look_round() noexcept {
   if (coming_ > 0) return;
   if (leader_ == nullptr) {
@@ -293,7 +293,7 @@ ReactorStatistics Reactor::Impl::statistics() noexcept {
 
 // -- the imitation of ACE's token -----------------------------------------------------------------
 
-// To lead. Who wants to lead is quiet about it.
+// To lead: without interrupting the holder.
 void Reactor::Impl::stand_in_line(Member& me) noexcept {
   BATON_ASSERT(!me.has_token);
   unlock();
@@ -306,8 +306,8 @@ void Reactor::Impl::give_token(Member& me) noexcept {
   if (std::exchange(me.has_token, false)) token_->release();
 }
 
-// To change what is waited for. Whoever has it is sent a notification, as by the sleep hook of
-// ACE's token: whether it waits for events just now, or not.
+// To change what is waited for. The holder is sent a notification, as by the sleep hook of ACE's
+// token, whether it waits for events just now or not.
 void Reactor::Impl::take_token() noexcept {
   token_->acquire(
       [](void* self) {

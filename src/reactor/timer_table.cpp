@@ -102,7 +102,7 @@ Kept TimerTable::give_up(std::uint32_t index) noexcept {
   return kept;
 }
 
-// What was missed while nobody looked is not made up for: the next one is in the future.
+// Expiries that were missed are not made up for: the next one is in the future.
 bool TimerTable::finish(ReactorTimer& timer, bool goes_on, Deadline now, Kept& kept) noexcept {
   BATON_ASSERT(timer.state == State::running);
   if (!goes_on || timer.cancelled || timer.interval <= Duration{0}) {

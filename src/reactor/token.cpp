@@ -20,8 +20,8 @@ void FifoToken::acquire(void (*interrupt)(void*), void* context) noexcept {
 }
 
 // Handed to the first in line: it stays held. Under the lock, for the waiter leaves once unparked.
-// Who changes something comes before who wants to lead, as in ACE: whoever has the token was
-// interrupted for its sake, and the next leader would wait without having heard of it.
+// Changers come before threads that want to lead, as in ACE: the holder was interrupted for the
+// changer's sake, and the next leader would wait without knowing of the change.
 void FifoToken::release() noexcept {
   const os::LockGuard lock(mutex_, system_);
   Line& line = changers_.first != nullptr ? changers_ : leaders_;

@@ -1,7 +1,7 @@
 // FifoToken: the token of ACE's reactors in little, for the imitation that the reactor is measured
-// against (ReactorTuning::token_line). Whoever waits for events, or changes what is waited
-// for, holds it; who wants it and finds it held by a waiting thread interrupts the wait, and stands
-// in line. Two threads are switched for each resume, which is the point.
+// against (ReactorTuning::token_line). A thread holds it while it waits for events, and while it
+// changes what is waited for. A thread that finds it held by a waiting one interrupts the wait and
+// stands in line. So each resume switches between two threads, as in ACE.
 #pragma once
 
 #include "os/mutex.hpp"
@@ -14,8 +14,8 @@ class FifoToken {
  public:
   explicit FifoToken(const os::System& system) noexcept : system_(system) {}
 
-  /// `interrupt`, if not null, is called with `context` when somebody holds it; then the caller
-  /// comes before all who wait without.
+  /// `interrupt`, if not null, is called with `context` when the token is held; then the caller
+  /// comes before all callers without one.
   void acquire(void (*interrupt)(void*), void* context) noexcept;
   void release() noexcept;
 
@@ -31,8 +31,8 @@ class FifoToken {
     Waiter* first = nullptr;
     Waiter* last = nullptr;
   };
-  Line changers_;  // those who interrupt
-  Line leaders_;   // those who are quiet
+  Line changers_;  // threads that interrupt
+  Line leaders_;   // threads that do not
 };
 
 }  // namespace baton::reactor

@@ -63,8 +63,8 @@ inline void Reactor::Impl::end_wait() noexcept {
   ++statistics_.waits;
 }
 
-// What is left from before comes after what the system has found: so it is asked, and not waited
-// for. Who has left it to another thread looks after that one.
+// Work that is left from before comes after what the system has found: so the system is polled
+// without a wait. A thread that has left the work to another one looks after that one.
 Deadline Reactor::Impl::until_when(Deadline until) noexcept {
   const bool left = something_left();
   if (left && work_for_leader()) return Deadline::immediately();
@@ -165,7 +165,7 @@ inline bool Reactor::Impl::run_next(Member& me) {
   }
   if (Registration* const registration = ready_.pop()) return run_ready(me, *registration), true;
   if (BATON_UNLIKELY(!closing_.empty())) return run_close(me), true;
-  // Who leads asks the system first, and refills then; while it waits, it cannot.
+  // The leader asks the system before it refills the queue; while it waits, it cannot refill.
   if (!leader_waits_ || (again_.empty() && notifications_.empty())) return false;
   refill();
   return true;
@@ -186,8 +186,8 @@ inline void Reactor::Impl::run_input(Member& me, Registration& registration) {
       in_user_code(me, [&] { next = registration.handler->on_input(registration.fd); });
   if (BATON_UNLIKELY(back != Back::here)) return after_input_in_child(me, registration, back, next);
   registration.running = false;
-  // The usual case: it is still in the set, for nobody asked the system meanwhile, and nothing else
-  // happened to it.
+  // The usual case: it is still in the set, because no thread asked the system meanwhile, and
+  // nothing else happened to it.
   if (BATON_LIKELY(next == Next::keep && lazy_level_ && registration.armed == registration.wanted &&
                    !registration.suspended && !registration.ending && !any(registration.told))) {
     return;

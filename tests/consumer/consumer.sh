@@ -319,10 +319,16 @@ step_build_tree_gone() {
   (
     cd /
     env -i "$baton" --help >/dev/null
+    env -i "$baton" --version
+    env -i "$baton" completion bash >/dev/null
     env -i "$baton" engines >/dev/null
     env -i "$baton" doctor --no-calibration >/dev/null
     env -i "$baton" sim --seeds 2 --operations 50
     env -i "$baton" bench fairness --alone --connections 2 --seconds 0.1 >/dev/null
+    coproc echo_server { exec env -i "$baton" echo --until-empty; }
+    read -r _ port <&"${echo_server[0]}"
+    env -i "$baton" load --port "$port" --seconds 0.1 >/dev/null
+    env -i "$baton" load --file "$WORK_DIR/gone/data" --write --size 64k --seconds 0.1 >/dev/null
   )
   env -i "$baton" bench rows 2>"$WORK_DIR/gone/rows.txt" || status=$?
   [ "$status" -eq 2 ] || fail "bench rows ends with $status"

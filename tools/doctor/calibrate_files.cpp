@@ -118,7 +118,7 @@ class FileCalibration {
     return std::clamp(left / rounds / parts * 0.8, slice_s_min, slice_s_max);
   }
 
-  // The first round tells who need not be asked again.
+  // The first round tells which need not be measured again.
   void drop_the_dear() {
     double best = 0;
     const auto cost = [this](const Series& one) {

@@ -99,7 +99,7 @@ class SocketCalibration {
     }
   }
 
-  // First looks at the middle load: who costs twice as much as the best is not asked again.
+  // Begins with the middle load: a combination that costs twice the best is not measured again.
   // The least of a few short looks, for what disturbs one makes it dearer and never cheaper.
   void heat() {
     const std::size_t count = sessions_[sessions_.size() > 1 ? 1 : 0];
@@ -147,7 +147,7 @@ class SocketCalibration {
     for (std::size_t round = 0; round < rounds_max; ++round) {
       const auto began = Clock::now();
       for (std::size_t i = 0; i < servers_.size(); ++i) {
-        // The order turns, so that nobody always comes after the same neighbour.
+        // The order turns, so that none always comes after the same neighbour.
         play((i + round) % servers_.size(), slice);
       }
       if (since(start_) + since(began) > seconds_) break;

@@ -76,7 +76,7 @@ Choice choose(const Measurement& measurement, const std::vector<std::size_t>& or
     if (i == best || is_tie(ratio_of(measurement, series[i], series[best]))) tied.push_back(i);
   }
   const Series& chosen = series[tied.front()];
-  // Whoever is not dearer than the chosen one belongs to them, too.
+  // Those that are no dearer than the chosen one belong to them, too.
   for (const std::size_t i : order) {
     const bool known = std::find(tied.begin(), tied.end(), i) != tied.end();
     if (!known && score_of(measurement, series[i]) <= score_of(measurement, chosen)) {
@@ -124,7 +124,7 @@ std::vector<std::size_t> candidates(const std::vector<Row>& rows, OperationKinds
     found.push_back(i);
     required |= place_in(preferences.require, row.engine) < preferences.require.size();
   }
-  // Who requires an engine wants it for all that it can do.
+  // A required engine is wanted for all that it can do.
   std::erase_if(found, [&](std::size_t i) {
     return required && place_in(preferences.require, rows[i].engine) == preferences.require.size();
   });

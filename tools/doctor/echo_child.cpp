@@ -127,7 +127,7 @@ Result<EchoNumbers, Failure> EchoChild::measure(std::size_t sessions, double sec
   double cpu = 0;
   double elapsed = 0;
   {
-    // Nobody asks it to stop early: there is no such descriptor.
+    // It is never asked to stop early: there is no such descriptor.
     tools::LoadWorker worker(options, target, pattern, share, -1);
     if (worker.connect_all()) {
       settle();

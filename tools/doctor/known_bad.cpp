@@ -65,7 +65,7 @@ bool is_version(std::string_view text) {
   return true;
 }
 
-// A misspelt fact would never hold, and nobody would notice. Empty: all are known. REQUIRES: the
+// A misspelt fact would never hold, unnoticed. Empty: all are known. REQUIRES: the
 // condition is well formed.
 std::string unknown_word(std::string_view condition) {
   while (!condition.empty()) {

@@ -38,7 +38,7 @@ std::string rounds_text(std::size_t rounds) {
   return rounds == 1 ? "1 round" : fmt::format("{} rounds", rounds);
 }
 
-// A mean hides what one program needs most: who is far better in a single number is told.
+// A mean hides what one program needs most: a series that is far better in one number is named.
 void tell_strengths(const Series& chosen, const Measurement& measurement,
                     std::vector<std::string>& sentences) {
   constexpr double far_better = 2.0 / 3;
@@ -53,7 +53,7 @@ void tell_strengths(const Series& chosen, const Measurement& measurement,
     }
     if (strengths.empty()) continue;
     sentences.push_back(
-        fmt::format("Where that counts most, {} does better: {}.", other.name, strengths));
+        fmt::format("If that counts most, {} does better: {}.", other.name, strengths));
   }
 }
 
@@ -72,7 +72,7 @@ void explain_choice(const Choice& choice, const Measurement& measurement,
                                   numbers_of(measurement, chosen)));
   if (!choice.tied.empty()) {
     sentences.push_back(fmt::format(
-        "A tie with {}: the difference is less than can be told here, so {}.",
+        "A tie with {}: the difference is too small to measure here, so {}.",
         names_of(measurement, choice.tied),
         choice.for_files ? "the one that does files best was taken"
                          : "the one that is allowed in more places, or is simpler, was taken"));
@@ -85,20 +85,19 @@ void explain_choice(const Choice& choice, const Measurement& measurement,
                     choice.next_ratio.low, choice.next_ratio.high));
     if (choice.next_ratio.low < 1) {
       sentences.push_back(
-          "There was a round in which that one was cheaper, so this is not sure: more --seconds, "
-          "or "
-          "a machine that rests, would tell.");
+          "In at least one round that one was cheaper, so the choice is uncertain: "
+          "measure for longer (--seconds), on an idle machine.");
     }
   } else if (choice.tied.empty()) {
-    sentences.push_back("Nothing else was left to compare it with.");
+    sentences.push_back("There was nothing to compare it with.");
   }
   tell_strengths(chosen, measurement, sentences);
   if (chosen.rounds.size() < 3) {
-    sentences.push_back("Fewer than three rounds tell little: give it more time (--seconds).");
+    sentences.push_back("Fewer than three rounds are rough: measure for longer (--seconds).");
   }
 }
 
-// Threads for what the quota pays, where it pays less than there are cores.
+// As many threads as the quota allows, if it allows less than there are cores.
 std::uint32_t threads_for(Mode mode, const Facts& facts) {
   const auto quota = facts.number("cgroup.cpus");
   const auto cores = facts.number("machine.cores");
@@ -116,13 +115,14 @@ void tell_sockets(const Examined& examined, Recommendation& out) {
   explain_choice(choice, examined.sockets, examined.rows, out.sentences);
   if (choice.what.mode == Mode::per_thread) {
     out.sentences.push_back(
-        "It is meant for handlers that never block; if yours do, say mode=\"shared\" and run some "
-        "threads more.");
+        "It is meant for handlers that never block; if yours do, use mode=\"shared\" and run more "
+        "threads.");
   }
   const std::uint32_t threads = out.config.processors.front().threads;
   if (threads > 0) {
-    out.sentences.push_back(fmt::format("{} thread{}, for the control group's quota pays no more.",
-                                        threads, threads == 1 ? "" : "s"));
+    out.sentences.push_back(
+        fmt::format("{} thread{}, because the control group's quota allows no more.", threads,
+                    threads == 1 ? "" : "s"));
   }
 }
 

@@ -29,7 +29,7 @@ struct EchoOptions {
   std::string style = "callback";
   bool pooled = false;         // idle connections hold no buffer
   bool until_empty = false;    // end with the last connection
-  bool watched = false;        // somebody reads traffic() meanwhile
+  bool watched = false;        // another thread reads traffic() meanwhile
   handler_work::Options work;  // what keeps handlers busy, beside the echo
   double drain_seconds = 2;    // how long open connections may go on after SIGTERM
 
@@ -128,7 +128,7 @@ class EchoServer {
 void serve_by_callback(EchoServer& server, Acceptor acceptor);
 void serve_by_coroutine(EchoServer& server, Acceptor acceptor);
 
-// The same over UDP, where nobody is connected: each datagram goes back to where it came from.
+// The same over UDP, without connections: each datagram goes back to where it came from.
 void serve_datagrams_by_callback(EchoServer& server, DatagramSocket socket);
 void serve_datagrams_by_coroutine(EchoServer& server, DatagramSocket socket);
 

@@ -1,7 +1,6 @@
 #include "watch.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
@@ -43,7 +42,7 @@ std::string oldest(const Proactor& proactor) {
 }  // namespace
 
 Watch::Watch(const EchoServer& server, const WatchOptions& options)
-    : server_(server), options_(options), terminal_(::isatty(STDERR_FILENO) == 1) {
+    : server_(server), options_(options) {
   if (options.wanted()) thread_ = std::thread([this] { run(); });
 }
 
@@ -65,7 +64,7 @@ void Watch::run() {
     look(std::chrono::duration<double>(now - start).count());
     start = now;
   }
-  if (options_.lines == "auto" && terminal_) note("\r\033[K");
+  line_.clear();
   if (!options_.metrics.empty()) write_metrics(read());
 }
 
@@ -78,8 +77,8 @@ void Watch::look(double seconds) {
   const Reading now = read();
   if (options_.lines == "always") {
     note("{} {}\n", time_stamp(), line(now, seconds));
-  } else if (options_.lines == "auto" && terminal_) {
-    note("\r\033[K{}", line(now, seconds));
+  } else if (options_.lines == "auto") {
+    line_.show(line(now, seconds));
   }
   if (!options_.metrics.empty()) write_metrics(now);
   last_ = now;

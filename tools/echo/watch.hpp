@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "../status_line.hpp"
 #include "baton/statistics.hpp"
 
 namespace baton::tools {
@@ -47,7 +48,7 @@ class Watch {
 
   const EchoServer& server_;
   const WatchOptions& options_;
-  const bool terminal_;
+  StatusLine line_;  // of the thread
   Reading last_;
   bool metrics_failed_ = false;  // the last time
   std::mutex mutex_;

@@ -39,7 +39,7 @@ Result<void, Failure> check_kind(const FileLoadOptions& options) {
                             options.file + " is neither a file nor a block device"}};
 }
 
-// --write replaces what it has made before: the beginning tells. Anything else is somebody's.
+// --write replaces what it has made before: the beginning tells. Other files are the user's.
 Result<void, Failure> check_replaceable(const File& file, const Pattern& pattern,
                                         const FileLoadOptions& options) {
   const AlignedBlock begin = aligned_block(file_alignment);

@@ -137,7 +137,7 @@ void hold_for(const char* part) noexcept {
 }
 
 LoadReport run_workers(const LoadOptions& options, Workers& workers) {
-  // Nobody starts before everybody is connected, and nobody closes before everybody has finished.
+  // No session starts before all are connected, and none closes before all have finished.
   const auto worker_count = static_cast<std::ptrdiff_t>(workers.size());
   const bool hold = options.hold;
   std::atomic<bool> all_connected{true};

@@ -1,7 +1,6 @@
 #include "progress.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,7 +9,6 @@
 #include <utility>
 
 #include "../numbers.hpp"
-#include "../output.hpp"
 
 namespace baton::tools {
 namespace {
@@ -22,7 +20,7 @@ constexpr auto interval = std::chrono::milliseconds(250);
 
 Progress::Progress(double seconds, std::string unit, std::function<std::uint64_t()> count)
     : seconds_(seconds), unit_(std::move(unit)), count_(std::move(count)) {
-  if (seconds > shown_from_s && ::isatty(STDERR_FILENO) == 1) {
+  if (seconds > shown_from_s && line_.on_terminal()) {
     try {
       thread_ = std::thread([this] { show(); });
     } catch (const std::system_error&) {
@@ -47,13 +45,13 @@ void Progress::show() {
   while (!ended_event_.wait_for(lock, interval, [this] { return ended_; })) {
     print(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
-  note("\r\033[K");
+  line_.clear();
 }
 
-void Progress::print(double elapsed_s) const {
+void Progress::print(double elapsed_s) {
   const auto rate = static_cast<std::uint64_t>(static_cast<double>(count_()) / elapsed_s);
-  note("\rload: {:.1f} s left, {} {}/s\033[K", std::max(0.0, seconds_ - elapsed_s), grouped(rate),
-       unit_);
+  line_.show(fmt::format("load: {:.1f} s left, {} {}/s", std::max(0.0, seconds_ - elapsed_s),
+                         grouped(rate), unit_));
 }
 
 }  // namespace baton::tools

@@ -9,6 +9,8 @@
 #include <string>
 #include <thread>
 
+#include "../status_line.hpp"
+
 namespace baton::tools {
 
 class Progress {
@@ -23,11 +25,12 @@ class Progress {
 
  private:
   void show();
-  void print(double elapsed_s) const;
+  void print(double elapsed_s);
 
   const double seconds_;
   const std::string unit_;
   const std::function<std::uint64_t()> count_;
+  StatusLine line_;  // of the thread
   std::mutex mutex_;
   std::condition_variable ended_event_;
   bool ended_ = false;  // guarded by mutex_

@@ -74,7 +74,7 @@ void LoadReport::compute(std::size_t sessions_apart) {
   if (sessions_apart > 0) tell_apart(sessions_apart);
 }
 
-// Who is behind is known by what came back, not by who it was meant to be: a server may serve
+// Sessions that fall behind are known by what came back, not by a plan: a server may serve
 // sessions in any order.
 void LoadReport::tell_apart(std::size_t count) {
   std::vector<std::size_t> order(session_round_trips_.size());

@@ -298,7 +298,7 @@ void LoadWorker::serve_idle(std::size_t index) {
   std::byte unexpected{};
   const ssize_t count = ::recv(connections_[index].descriptor, &unexpected, 1, 0);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  const char* what = count > 0    ? "got bytes that nobody sent"
+  const char* what = count > 0    ? "got bytes that were not sent"
                      : count == 0 ? "was closed by the server"
                                   : std::strerror(errno);
   result_.errors.add(fmt::format("idle connection {}: {}", index, what));

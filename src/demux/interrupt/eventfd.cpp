@@ -6,7 +6,7 @@
 // the flag. An interrupt between the two finds the flag still set and writes nothing; it is covered
 // by the wake-up that is being consumed, since the leader looks for work after reset. The other way
 // round, its write would be drained while its flag stays set, and no later interrupt would write
-// again. So either the flag is clear, or the descriptor is readable, or somebody between the two
+// again. So either the flag is clear, or the descriptor is readable, or a thread between the two
 // lines of interrupt is about to make it so, or the leader is awake, in reset.
 #include <sys/eventfd.h>
 

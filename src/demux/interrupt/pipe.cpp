@@ -3,7 +3,7 @@
 // Sticky because the byte stays until reset. Coalescing by a flag, as in every descriptor
 // interrupt: reset first drains, then clears the flag. An interrupt between the two finds the flag
 // still set and writes nothing; the wake-up that is being consumed covers it, since the leader
-// looks for work after reset. So either the flag is clear, or the pipe is readable, or somebody
+// looks for work after reset. So either the flag is clear, or the pipe is readable, or a thread
 // between the two lines of interrupt is about to make it so, or the leader is awake, in reset.
 //
 // Because of the flag there are rarely two bytes in the pipe; both ends are non-blocking all the

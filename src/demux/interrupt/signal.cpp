@@ -1,12 +1,12 @@
 // Interrupt by a signal to the thread that waits (paper 000, 10.4). Needs no descriptor, but a wait
 // that takes a signal mask: the signal is blocked in the thread except inside the wait, so that it
-// stays pending - sticky - until somebody waits; then the wait ends with EINTR.
+// stays pending - sticky - until a thread waits; then the wait ends with EINTR.
 //
 // What surprises
 //
 //   - The leader changes, the signal does not move: one sent to a leader that had already left its
 //     wait stays pending there. So signal_mask(), called before each wait, names the new leader and
-//     then looks at the flag; if an interrupt is pending, whoever it was sent to, the thread
+//     then looks at the flag; if an interrupt is pending, in whichever thread, the thread
 //     signals itself. interrupt() sets the flag and then reads the leader. Both are seq_cst: either
 //     the leader sees the flag, or the interrupter sees the leader (Dekker). The price is an early
 //     return of a later wait, at times.

@@ -161,8 +161,8 @@ class PollWaitStrategy final : public WaitStrategy {
     return false;
   }
 
-  // release: who sees the new number before it takes the mutex, takes the mutex anyway; the order
-  // matters to nobody else. Written under the mutex only.
+  // release: a thread that sees the new number before it takes the mutex takes the mutex anyway;
+  // no other thread depends on the order. Written under the mutex only.
   void changed() noexcept BATON_REQUIRES(mutex_) {
     changes_.store(changes_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
@@ -171,7 +171,7 @@ class PollWaitStrategy final : public WaitStrategy {
   }
 
   // The waiting thread's copy of the set. A change that comes after the look is a change during the
-  // wait. Nothing is allocated: whoever made room in the set has made it for the copy, too.
+  // wait. Nothing is allocated: room in the set was made for the copy, too.
   void refresh() noexcept {
     if (copy_is_true()) return;
     const os::LockGuard lock(mutex_, system_);

@@ -10,16 +10,16 @@
 //     descriptor is polled: hints too many, none lost. With no room at all this is poll.
 //   - Arming tells nothing about what is ready already. So each descriptor is polled once after it
 //     was armed, in the next wait: the client interrupts a running one.
-//   - A UNIX stream socket tells of room only somebody who has tried to write since it was armed,
-//     and failed: SOCKWQ_ASYNC_NOSPACE, which its poll does not set. So after arming room is always
+//   - A UNIX stream socket tells of room only after a write since the arming that has failed:
+//     SOCKWQ_ASYNC_NOSPACE, which its poll does not set. So after arming room is always
 //     reported, and the client that tries in vain will be told (tells_room_after_try: also after a
 //     short write). One that never writes, and only waits for room, may not be.
 //   - A signal that reaches a thread which does not block it would, by default, end the process.
 //     Hence F_OWNER_TID, and the mask before the arming. Should the program unblock it there all
 //     the same, a handler of ours notes that something is lost, and every descriptor is polled.
-//   - A signal to a thread that has ended vanishes, and its number may be somebody else's by now.
-//     Whoever waits next is told from it by its SignalThread, directs everything to itself and
-//     polls it. That costs as much as there are descriptors, so threads should not take turns.
+//   - A signal to a thread that has ended vanishes, and another thread may have its number by now.
+//     The next thread that waits is told from it by its SignalThread, directs everything to itself
+//     and polls it. That costs as much as there are descriptors, so threads should not take turns.
 //   - A queued signal outlives remove and close. It is then a hint for the next descriptor of that
 //     number, or nobody's.
 //   - One open file has one owner and one signal: what is O_ASYNC already - by the program, by
@@ -70,7 +70,7 @@ constexpr WaitStrategyInfo facts{.name = "rt_signals",
                                  .takes_signal_mask = true,
                                  .forgets_closed = true};
 
-// Signals that were delivered instead of taken; in whatever thread, so nobody knows whose.
+// Signals that were delivered instead of taken, in any thread, so that their target is unknown.
 std::atomic<std::uint64_t> strays{0};
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "counted by a signal handler");
 extern "C" void baton_rt_signal_handler(int) { strays.fetch_add(1, std::memory_order_relaxed); }
@@ -158,7 +158,7 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
   }
 
   void after_fork_in_child() noexcept override BATON_NO_THREAD_SAFETY_ANALYSIS {
-    // Without the lock: who held it does not exist here.
+    // Without the lock: the thread that held it does not exist here.
     entries_.clear();
     first_ = last_ = nobody;
     listed_ = 0;
@@ -243,8 +243,8 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     if (std::exchange(entry.silent, false)) silent_.remove(fd);
   }
 
-  // Nobody waits yet, or any more: whether it can be armed is found out with the calling thread in
-  // the place of the one that will wait.
+  // No thread waits yet, or any more: whether it can be armed is found out with the calling thread
+  // in the place of the one that will wait.
   std::error_code arm_or_try(NativeHandle fd) noexcept BATON_REQUIRES(mutex_) {
     if (thread_ != nullptr) {
       const std::error_code error = arm(system_, fd, number_, *thread_);
@@ -277,7 +277,7 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     return {};
   }
 
-  // EBADF: closed by its owner, who knows. EBUSY: armed by its owner, since nobody has waited yet.
+  // EBADF: closed by its owner, which knows. EBUSY: armed by its owner, since no thread has waited.
   // Anything else (ENOMEM): tried again, for until then its signals go to a thread that does not
   // wait here any more, or to none.
   void take_over(NativeHandle fd) noexcept BATON_REQUIRES(mutex_) {

@@ -8,10 +8,10 @@
 //   - One closed descriptor fails the whole wait with EBADF and does not say which. Then each is
 //     asked by fcntl, and the closed ones are reported as both, so that their owner finds the
 //     truth.
-//   - A hang-up sets the bit for reading only, an error both. So the wait itself does not tell who
-//     does not watch for reading of a hang-up that leaves a descriptor unwritable (terminals do
-//     that, sockets and pipes do not), or that ends the wait for urgent data. Such descriptors are
-//     polled after each wait, and a wait is cut short for them.
+//   - A hang-up sets the bit for reading only, an error both. So the wait itself does not tell a
+//     client that does not watch for reading of a hang-up that leaves a descriptor unwritable
+//     (terminals do that, sockets and pipes do not), or that ends the wait for urgent data. Such
+//     descriptors are polled after each wait, and a wait is cut short for them.
 //   - The third set means urgent data, not errors; it stays empty.
 //   - As with poll, a running wait does not see changes: the client interrupts it.
 //

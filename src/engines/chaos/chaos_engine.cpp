@@ -364,7 +364,7 @@ void ChaosEngine::wake() noexcept {
 
 // -- times ----------------------------------------------------------------------------------------
 
-// Whoever is served may end others: so the list is looked through from its head each time.
+// Serving one may end others, so the search begins at the head of the list each time.
 void ChaosEngine::serve_times() noexcept {
   const Deadline time = now();
   for (;;) {

@@ -45,7 +45,7 @@ struct Job final : OperationDouble {
   Operation* const original;
   Stage stage = Stage::queued;
   Fate fate;
-  std::deque<Job*>* line = nullptr;  ///< whose turn it waits for; null: nobody's
+  std::deque<Job*>* line = nullptr;  ///< the line in which it waits; null: none
   Deadline due;                      ///< of a rest
   Deadline cancel_due;               ///< a cancel is kept back until then
   bool cancelled = false;            ///< no further part is begun
@@ -99,7 +99,7 @@ class ChaosEngine final : public WrappingEngine {
   std::unordered_map<std::uint32_t, Record> records_ BATON_GUARDED_BY(mutex_);
   Job* timed_ BATON_GUARDED_BY(mutex_) = nullptr;
   OperationQueue told_ BATON_GUARDED_BY(mutex_);
-  bool leader_looks_ BATON_GUARDED_BY(mutex_) = false;  // nobody has to be woken
+  bool leader_looks_ BATON_GUARDED_BY(mutex_) = false;  // no wake-up needed
 };
 
 }  // namespace baton::engines::chaos

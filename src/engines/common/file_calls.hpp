@@ -20,7 +20,7 @@ class FileCalls {
   /// The thread that starts it would wait for a device, or copy for long: it is for a worker.
   [[nodiscard]] static bool lasts(const Operation& operation) noexcept;
   /// The process has a limit on the size of files (RLIMIT_FSIZE), which may have changed at any
-  /// time: who writes beyond it is sent SIGXFSZ. One system call.
+  /// time: a write beyond it raises SIGXFSZ. One system call.
   [[nodiscard]] static bool growth_is_limited(const os::System& system) noexcept;
 
   /// As far as the kernel can at once. True: complete. `no_wait_writes` is the file's: whether its

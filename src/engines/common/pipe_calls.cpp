@@ -67,8 +67,8 @@ ssize_t PipeCalls::write(const Handle& handle, iovec* pieces, std::size_t count)
   if (!handle.writable()) return write_without_signal(handle.native(), pieces, count);  // EBADF
   if (!handle.nonblocking()) {
     if (!ready_now(system_, handle.native(), POLLOUT)) {
-      // What nobody can write to (a signalfd, a timerfd, an epoll descriptor) never tells of room,
-      // and answers EINVAL. All others take nothing, full or not: the file itself is not asked.
+      // Descriptors that take no writes (signalfd, timerfd, epoll) never report room, and answer
+      // EINVAL. All others take nothing, full or not: the file itself is not asked.
       iovec nothing{};
       if (system_.writev(handle.native(), &nothing, 1) == 0) errno = EAGAIN;
       return -1;

@@ -36,7 +36,7 @@ void SpareDescriptor::turn_one_away(const Handle& listener) noexcept {
   if (spare_ < 0) return open();
   static_cast<void>(system_.close(spare_));
   spare_ = -1;
-  // Another thread may take the number first: then nobody is told this time.
+  // Another thread may take the number first: then this refusal is not reported.
   const int turned_away =
       system_.accept4(listener.native(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (turned_away >= 0) static_cast<void>(system_.close(turned_away));

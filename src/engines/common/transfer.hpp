@@ -49,8 +49,8 @@ bool advance(Operation& operation, std::size_t moved) noexcept;
 bool advance_file(Operation& operation, std::size_t moved) noexcept;
 
 /// Ends a file operation with an error. After a part (ENOSPC, EDQUOT, EFBIG, EIO) that is a short
-/// transfer, as POSIX has it, and the next one meets the error; who wants all gets it with the
-/// bytes.
+/// transfer, as POSIX has it, and the next one meets the error. An operation that wants all bytes
+/// gets the error together with them.
 void fail_file(Operation& operation, int error) noexcept;
 
 /// Executed one after the other, in the order of submit (contract.md, rule 3).

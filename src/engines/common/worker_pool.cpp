@@ -83,7 +83,7 @@ void WorkerPool::run() noexcept {
     if (operation == nullptr) return;
     client_.work(*operation);
     {
-      // First: who sees the result finds this worker free for the next job.
+      // First, so that a thread that sees the result finds this worker free for the next job.
       os::LockGuard guard{mutex_, system_};
       --working_;
     }

@@ -1,13 +1,13 @@
 // WorkerPool: a few threads that do what a readiness engine cannot do without blocking - files,
 // sync, a blocking connect or close. Jobs are operations, linked as they are.
 //
-// Lazy: a thread starts when a job finds nobody idle, up to the bound; a program that never gives
+// Lazy: a thread starts when a job finds none idle, up to the bound; a program that never gives
 // one has no second thread. Workers take no signals (System::thread_start blocks them all), so none
 // of their calls ends with EINTR on the program's behalf.
 //
-// A finished operation goes to a list; who finds the list empty calls Client::workers_finished
-// once, which interrupts the engine's wait. A job that is still queued can be taken back; one that
-// runs cannot, and its outcome tells.
+// A finished operation goes to a list; the worker that finds it empty calls
+// Client::workers_finished once, which interrupts the engine's wait. A job that is still queued can
+// be taken back; one that runs cannot, and its outcome tells.
 #pragma once
 
 #include <atomic>

@@ -33,7 +33,7 @@ class WrappingEngine : public Engine {
   [[nodiscard]] const Engine& inner() const noexcept { return *inner_; }
 
   /// For one without memory for what would stand for it inside: it has failed. A close is done by
-  /// whoever asked, lest its descriptor leaks.
+  /// the caller, so that its descriptor does not leak.
   static Submission without_memory(Operation& operation) noexcept {
     if (operation.kind() == OperationKind::close) return Submission::busy;
     operation.finish(ENOMEM);

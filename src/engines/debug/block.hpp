@@ -1,5 +1,5 @@
 // Block: what debug mode keeps of one operation while the engine has it - the double that the
-// engine gets in its place, copies of its buffers, what it looked like, and who started it.
+// engine gets in its place, copies of its buffers, what it looked like, and its starter.
 //
 // The kernel writes into the block and never into the user's memory. So what the user does to that
 // memory meanwhile shows:
@@ -50,7 +50,8 @@ class Extent {
   const char* look(std::byte pattern, std::size_t& where) const noexcept;
   /// The engine wrote outside.
   [[nodiscard]] bool overrun() const noexcept;
-  /// Into quarantine, and what was found when it ended: true if nobody wrote. The poison is lifted.
+  /// Into quarantine, and what was found when it ended: true if nothing was written. The poison is
+  /// lifted.
   void bury() noexcept;
   [[nodiscard]] bool undisturbed() const noexcept;
 
@@ -81,7 +82,7 @@ class Block final : public OperationDouble {
   [[nodiscard]] std::string engines_fault() const;
   /// The user's memory as it has to be at completion. REQUIRES: no fault.
   void give_back() noexcept;
-  /// Quarantine: buried, and whether nobody touched it meanwhile.
+  /// Quarantine: buried, and whether it was left untouched meanwhile.
   void bury() noexcept;
   [[nodiscard]] std::string grave_robber() const;
 

@@ -184,7 +184,7 @@ CancelAnswer DebugEngine::cancel(Operation& operation) noexcept {
     block->ask_cancel();
     answer = inner().cancel(*block);
   }
-  // It is nobody's but ours now, for the engine has let go.
+  // It is ours alone now: the engine has let go.
   if (answer == CancelAnswer::completed) settle(leave(*block));
   return answer;
 }

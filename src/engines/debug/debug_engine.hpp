@@ -1,8 +1,8 @@
 // DebugEngine: an engine, watched. It gives the engine inside doubles of the operations and copies
 // of their buffers (block.hpp), and when they come back it looks whether the user has kept the rule
 // that both belong to the library until the completion (contract.md, rule 2), and the engine its
-// own. Who has not is told which operation it was, where it was started and what to do; then the
-// program ends, for its memory cannot be trusted any more.
+// own. A breach is reported with the operation, the place where it was started, and what to do.
+// Then the program ends, because its memory cannot be trusted any more.
 //
 // It is there only when the configuration says debug=1: otherwise not an instruction of it runs.
 //

@@ -15,12 +15,12 @@
 //                                                             of completions
 //   - The same eventfd counts completions (IOCB_FLAG_RESFD), interrupts among them, for a thread
 //     that waits for several engines. That costs no system call and no time that could be measured.
-//     Nobody reads it but descriptor(), so that one who waits in io_getevents pays nothing. As each
+//     Only descriptor() reads it, so that a wait in io_getevents costs nothing more. As each
 //     completion raises it by exactly one, the difference between completions taken and signals
 //     read is known; below zero, some completion was not taken whose signal has been read.
 //
 // Threads. take() and descriptor() are for the thread that waits. submit() and wake() may be called
-// by any thread at any time; a slot belongs to whoever prepares it, until it was taken.
+// by any thread at any time; a slot belongs to the thread that prepares it, until it is taken.
 #pragma once
 
 #include <cstddef>

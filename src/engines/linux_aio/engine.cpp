@@ -1,7 +1,7 @@
 // Opens the engine: how many slots, the context, a first interrupt as the probe - and says why not.
 //
 // Slots are a resource of the whole system: fs.aio-max-nr of them for all processes together
-// (65536 unless somebody raised it), fs.aio-nr are taken. So an engine asks for few.
+// (65536 unless an administrator raised it), fs.aio-nr are taken. So an engine asks for few.
 #include "engines/linux_aio/engine.hpp"
 
 #include <errno.h>

@@ -126,8 +126,8 @@ Submission LinuxAioEngine::submit(Operation& operation, void*) noexcept {
 
 // `tries`: it is this thread's to try, and not visible to cancel before that.
 Submission LinuxAioEngine::admit(Operation& operation, FileRecord& record, bool& tries) noexcept {
-  // Whoever cancels sets the mark first and then comes for the lock: either we see the mark, or it
-  // finds the operation.
+  // A cancel sets the mark before it takes the lock: either we see the mark, or it finds the
+  // operation.
   int error = operation.cancel_asked() ? ECANCELED : 0;
   // What the kernel says of sockets and pipes.
   if (error == 0 && !record.is_file) {
@@ -139,8 +139,8 @@ Submission LinuxAioEngine::admit(Operation& operation, FileRecord& record, bool&
     return Submission::completed;
   }
   const bool kernel = by_kernel(system_, operation, record);
-  // relaxed, everywhere: a hint. The batch itself is under the lock, and who leaves something in it
-  // interrupts the leader.
+  // relaxed, everywhere: a hint. The batch itself is under the lock, and a thread that leaves
+  // something in it interrupts the leader.
   if (kernel && congested_.load(std::memory_order_relaxed)) return Submission::busy;
   const std::uint32_t slot = take_slot();
   if (slot == no_slot) return Submission::busy;
@@ -303,7 +303,7 @@ void LinuxAioEngine::refused(std::uint32_t slot, int error) noexcept {
 
 void LinuxAioEngine::settle(const Completion& completion) noexcept {
   if (completion.slot == context_->wake_slot()) {
-    // acq_rel: what an interrupter did before is visible to us; who comes after this wakes again.
+    // acq_rel: what an interrupter did before is visible to us; a later one wakes again.
     wake_pending_.exchange(false, std::memory_order_acq_rel);
     return;
   }
@@ -460,7 +460,7 @@ Deadline LinuxAioEngine::prepare_wait(OperationQueue& completed, Deadline deadli
   return std::min(deadline, end_of_pause());
 }
 
-// The workers last: who finishes after an interrupt was taken interrupts again.
+// The workers last: one that finishes after an interrupt was taken interrupts again.
 void LinuxAioEngine::collect(std::span<const Completion> completions,
                              OperationQueue& completed) noexcept {
   bool more = false;
@@ -478,8 +478,8 @@ void LinuxAioEngine::collect(std::span<const Completion> completions,
 }
 
 void LinuxAioEngine::interrupt() noexcept {
-  // acq_rel: what the caller did before is visible to the leader that takes the flag down. Who
-  // finds the flag up may rely on the one who raised it.
+  // acq_rel: what the caller did before is visible to the leader that takes the flag down. A
+  // caller that finds the flag up may rely on the thread that raised it.
   if (wake_pending_.exchange(true, std::memory_order_acq_rel)) return;
   const int saved = errno;  // the caller may be a signal handler
   context_->wake();

@@ -1,10 +1,10 @@
 // LinuxAioEngine: files by the kernel's native AIO, as far as that is asynchronous - and by workers
 // where it is not. Everything else is for another processor of the team.
 //
-// What surprises: io_submit blocks. It starts the transfer in the calling thread, and only a file
-// opened with O_DIRECT is then waited for by nobody. A buffered read waits inside io_submit for the
-// disk, a buffered write for room in the page cache, and a direct write that makes the file longer
-// for the file system. So
+// What surprises: io_submit blocks. It starts the transfer in the calling thread, and returns
+// before the end only if the file was opened with O_DIRECT. A buffered read waits inside io_submit
+// for the disk, a buffered write for room in the page cache, and a direct write that makes the file
+// longer for the file system. So
 //
 //   - positional transfers of O_DIRECT files go to the kernel, with RWF_NOWAIT: what would have
 //     to wait comes back with EAGAIN, and a worker does it (a file system that does not know the

@@ -1,7 +1,7 @@
 // What the linux_aio engine knows of a file and of an operation.
 //
 // Every operation in the engine has a slot, also one that a worker does: the table of slots is the
-// list of who is here. An operation that was never submitted has garbage in its engine state, so
+// list of those inside. An operation that was never submitted has garbage in its engine state, so
 // cancel asks the slot that the state names whether it names the operation, too.
 #pragma once
 

@@ -7,9 +7,10 @@
 //   - glibc makes a new thread for each notification, with every signal unblocked, and gives up in
 //     silence when it cannot make one (may_be_lost).
 //   - Such a thread may run long after its request was found complete, also after the engine. It
-//     touches nothing but the bell, which counts those who may still come. The destructor waits for
-//     them a moment; if one never comes, the bell is left to it for good: a descriptor and a few
-//     bytes for a notification that was lost, rather than a write into somebody else's descriptor.
+//     touches nothing but the bell, which counts the threads that may still come. The destructor
+//     waits for them a moment; if one never comes, the bell is left to it for good: a descriptor
+//     and a few bytes for a notification that was lost, rather than a write into somebody else's
+//     descriptor.
 //   - ThreadSanitizer does not know these threads: see BATON_TSAN_FOREIGN_THREAD.
 #include <aio.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
 // What surprises: a notification is a hint, never the truth. The truth is aio_error. The system
 // promises a signal or a thread for each request, and gives up in silence when the queue of signals
 // is full or no thread can be made; and what does come may come late, for a request that was found
-// complete long ago. So nothing is read out of a notification. Whoever was woken looks at every
+// complete long ago. So nothing is read out of a notification. The woken thread looks at every
 // request in flight, and with `may_be_lost` the wait is never longer than it may be wrong.
 //
 // Threads. wait() and descriptor() belong to the leader, prepare() and not_taken() to the engine's
@@ -45,7 +45,7 @@ class NotifyStrategy {
   NotifyStrategy() = default;
   NotifyStrategy(const NotifyStrategy&) = delete;
   NotifyStrategy& operator=(const NotifyStrategy&) = delete;
-  /// REQUIRES: no request in flight, nobody waiting.
+  /// REQUIRES: no request in flight, no thread waiting.
   virtual ~NotifyStrategy() = default;
 
   [[nodiscard]] virtual const NotifyInfo& info() const noexcept = 0;

@@ -345,7 +345,8 @@ Deadline PosixAioEngine::prepare_wait(Deadline deadline) noexcept {
   fresh_ = false;
   unguarded_ = in_flight_.empty();
   if (!finished_.empty()) return Deadline::immediately();
-  // A look is no wait: whoever sleeps after it, over several engines, has to know of a refusal.
+  // Polling is no wait: a caller that sleeps afterwards, over several engines, must know of a
+  // refusal.
   if (deadline == Deadline::immediately()) return deadline;
   if (has_no_room()) return std::min(deadline, end_of_rest());
   if (!notify_->info().may_be_lost || in_flight_.empty()) return deadline;
@@ -396,7 +397,7 @@ void PosixAioEngine::look() noexcept {
 }
 
 // ECANCELED without our asking: the program has called aio_cancel for its descriptor. EINTR: on
-// systems that let a signal disturb them. An operation that nobody cancelled goes on. All others -
+// systems that let a signal disturb them. An operation that was not cancelled goes on. All others -
 // EBADF, EISDIR, EIO, ENOSPC, EDQUOT, EFBIG, ... - are the outcome.
 void PosixAioEngine::settle(Operation& operation, int error, std::size_t moved) noexcept {
   move_position(operation, moved);

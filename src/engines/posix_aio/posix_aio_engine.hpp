@@ -1,6 +1,6 @@
 // PosixAioEngine: regular files by the system's POSIX AIO (the papers' POSIX_STD_Provider, 000
 // section 11.1). A piece of an operation becomes a request, the end of a request is told by a
-// NotifyStrategy, and whoever was told asks aio_error of all requests in flight.
+// NotifyStrategy, and the notified thread asks aio_error of all requests in flight.
 //
 // Files only. glibc works on the requests of one descriptor one after the other, each on a thread
 // that blocks: a read on a quiet socket would keep writes to it waiting for ever, and twenty of

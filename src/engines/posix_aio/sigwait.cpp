@@ -2,12 +2,12 @@
 //
 // What surprises
 //
-//   - The signal goes to the process. It stays pending until somebody waits for it, which makes
+//   - The signal goes to the process. It stays pending until a thread waits for it, which makes
 //     interrupts sticky by themselves, and any thread may be the next leader. But every thread has
 //     to block it. One that does not would be chosen to take it, and the default action would end
 //     the program. Open looks at all threads and refuses, naming the one. Threads that come later
 //     inherit the mask of those that were there.
-//   - Some do not: who unblocks everything for itself, and glibc's own threads of SIGEV_THREAD. So
+//   - Some do not: threads that unblock every signal, and glibc's own threads of SIGEV_THREAD. So
 //     that they do not end the program, a handler stands there that does nothing. What it takes is
 //     lost to the leader, and so is what finds the queue of the user full (RLIMIT_SIGPENDING): see
 //     notify.hpp for why neither loses an operation.

@@ -2,7 +2,7 @@
 //
 // What surprises
 //
-//   - The list must not change while somebody waits on it, nor a control block that it names (see
+//   - The list must not change while a thread waits on it, nor a control block that it names (see
 //     request.hpp); a request that is started meanwhile is not waited for. So a wait is cut short
 //     for each: by one request more in the list, a read of an eventfd that only interrupts write.
 //     The other way, to put starts off until the leader comes back by itself, would leave them

@@ -204,7 +204,7 @@ TEST(Sureness, RoundsThatDisagreeAreTold) {
   m.measured(a, shared, {10, 10, 10});
   m.measured(b, shared, {12, 12, 9});
   EXPECT_EQ(m.recommended().sockets->what.row, a);
-  EXPECT_NE(m.said().find("this is not sure"), std::string::npos);
+  EXPECT_NE(m.said().find("the choice is uncertain"), std::string::npos);
 }
 
 TEST(Threads, FollowTheQuota) {

@@ -1,0 +1,60 @@
+// One line on the terminal that is written over and over, for a person who waits. It takes no more
+// than the terminal's width, which is asked for each time, and goes when the object ends. Nothing
+// is written into a pipe or a file.
+#pragma once
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <string>
+
+#include "output.hpp"
+#include "printable.hpp"
+
+namespace baton::tools {
+
+// As much of the text as stands in so many columns, whole characters.
+inline std::string first_columns(std::string_view text, std::size_t columns) {
+  std::size_t end = 0;
+  for (; columns > 0 && end < text.size(); --columns) {
+    const std::size_t length = utf8_length(text.substr(end));
+    end += length == 0 ? 1 : length;
+  }
+  return std::string{text.substr(0, end)};
+}
+
+class StatusLine {
+ public:
+  StatusLine() = default;
+  ~StatusLine() { clear(); }
+  StatusLine(const StatusLine&) = delete;
+  StatusLine& operator=(const StatusLine&) = delete;
+
+  bool on_terminal() const { return terminal_; }
+
+  void show(const std::string& text) {
+    if (!terminal_) return;
+    // The last column stays free: with it some terminals begin a new line.
+    note("\r\033[K{}", first_columns(text, columns() - 1));
+    shown_ = true;
+  }
+
+  void clear() {
+    if (shown_) note("\r\033[K");
+    shown_ = false;
+  }
+
+ private:
+  static std::size_t columns() {
+    constexpr std::size_t if_unknown = 80;
+    winsize size{};
+    const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    return known ? size.ws_col : if_unknown;
+  }
+
+  const bool terminal_ = ::isatty(STDERR_FILENO) == 1;
+  bool shown_ = false;
+};
+
+}  // namespace baton::tools
