@@ -112,7 +112,7 @@ final class Library {
 
   static String resource() {
     String processor = System.getProperty("os.arch").equals("amd64") ? "x86_64" : "aarch_64";
-    return "/META-INF/native/linux-" + processor + "/libbaton.so";
+    return "/META-INF/native/linux-" + processor + "/libbaton-java.so";
   }
 
   private static Path folder() {
