@@ -225,7 +225,7 @@ def page(files):
         data = json.loads(file.read_text())
         body += f"<h2>{html.escape(file.stem)}</h2>" + facts(data)
         kind = file.stem.split("-")[-1]
-        if kind == "rows":
+        if kind in ("rows", "java"):
             if any(result["parameters"]["kind"] == "echo" for result in data["results"]):
                 body += draw(rate_chart(go, data))
             body += draw(bars(go, by_server(data["results"], lambda _, m: m["cpu_us"]),
@@ -240,7 +240,7 @@ def page(files):
         elif kind == "programs":
             body += program_tables(data)
         else:
-            raise SystemExit(f"report.py: {file.name}: no rows, programs or instructions")
+            raise SystemExit(f"report.py: {file.name}: no rows, java, programs or instructions")
     return (f"<!doctype html><html lang=en><meta charset=utf-8><title>Baton, measured</title>"
             f"<style>{STYLE}</style><script>{get_plotlyjs()}</script>"
             f"<h1>Baton, measured</h1>{body}</html>")
@@ -285,7 +285,8 @@ def main():
     if options.diff:
         diff(*options.diff)
         return 0
-    files = options.files or newest("rows") + newest("programs") + newest("instructions")
+    kinds = ("rows", "java", "programs", "instructions")
+    files = options.files or [file for kind in kinds for file in newest(kind)]
     if not files:
         print("report.py: nothing was measured yet: bench/rows.py", file=sys.stderr)
         return 2

@@ -15,6 +15,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import java  # noqa: E402
 import programs  # noqa: E402
 import report  # noqa: E402
 import rows  # noqa: E402
@@ -87,6 +88,24 @@ def measured_programs():
     return {**measured(), "results": [row]}
 
 
+def measured_java():
+    """A result file as bench/java.py writes it: goals met, missed and not measured."""
+    row = rows.Row(40, 1, 512)
+    taken = {"raw epoll": rounds(1000.0), "Java selector loop": rounds(900.0),
+             "Java baton nio": rounds(950.0), "Java NIO.2": rounds(700.0),
+             "Java baton nio2 on native": rounds(800.0)}
+    result = rows.judge_row(row, taken, {})
+    result["goals"] = java.goals(row, result["rounds"])
+    met = {name: [goal["met"] for goal in goals] for name, goals in result["goals"].items()}
+    assert met == {"Java baton nio, against raw epoll": [True],
+                   "Java baton nio, against Java selector loop": [True],
+                   "Java baton nio2 on native, against Java NIO.2": [False, False]}, met
+    del taken["Java selector loop"]
+    without = java.goals(row, taken)["Java baton nio, against Java selector loop"]
+    assert [goal["met"] for goal in without] == [None], without
+    return {**measured(), "command": "bench/java.py", "results": [result]}
+
+
 def check_judgement(data):
     judged = data["results"][0]["judged"]["baton epoll"]["rate"]
     assert data["results"][0]["base"] == "raw epoll"
@@ -127,9 +146,11 @@ def main():
         file.write_text(json.dumps(data))
         programs_file = folder / "2000-01-01-programs.json"
         programs_file.write_text(json.dumps(measured_programs()))
+        java_file = folder / "2000-01-01-java.json"
+        java_file.write_text(json.dumps(measured_java()))
         page = folder / "page.html"
         try:
-            page.write_text(report.page([file, programs_file]))
+            page.write_text(report.page([file, java_file, programs_file]))
         except ImportError:
             print("skipped: no python3-plotly")
             return SKIPPED
@@ -141,6 +162,8 @@ def main():
     assert "1.25 (1.25-1.25) worse" in dom, "the program's verdict is not in the table"
     assert "1.50 (1.50-1.50) better" in dom, "the verdict is not in the table"
     assert "did not say where it listens" in dom
+    assert dom.count("Transfer rate against the number of connections") >= 2, "no chart with Java"
+    assert "Java baton nio2 on native, against Java NIO.2, goal: ratio of messages/s" in dom
     for told in ("Held against: itself with 1 thread", "1.40 (1.40-1.40) better",
                  "baton epoll shared, goal: ratio of messages/s &gt;= 0.95: 1.4 - met",
                  "baton epoll shared, goal: switches/msg &lt;= 0.4: 0.5 - MISSED",
