@@ -22,9 +22,7 @@ import org.openjdk.jcstress.infra.results.III_Result;
 @State
 public class SlotsRace {
   private final OpCache<OpWrite> cache = new OpCache<>();
-  private final OpWrite[] all = {
-    new OpWrite(null), new OpWrite(null), new OpWrite(null)
-  };
+  private final OpWrite[] all = {new OpWrite(null), new OpWrite(null), new OpWrite(null)};
 
   /** Two are free; the lane has the third. */
   public SlotsRace() {

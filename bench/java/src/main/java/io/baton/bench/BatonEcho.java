@@ -50,8 +50,7 @@ final class BatonEcho implements AsynchHandler {
     EchoCommand command = EchoCommand.of(words);
     Demultiplexor demultiplexor =
         Demultiplexor.builder().threads(command.threads).fromEnvironment().open();
-    AsynchChannel listener =
-        demultiplexor.listen(command.address(), new BatonEcho(command.block));
+    AsynchChannel listener = demultiplexor.listen(command.address(), new BatonEcho(command.block));
     listener.accept();
     EchoCommand.listening(listener.getLocalAddress());
     Thread.currentThread().join();

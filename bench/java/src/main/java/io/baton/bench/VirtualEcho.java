@@ -14,9 +14,7 @@ final class VirtualEcho {
       listener.bind(command.address(), EchoCommand.BACKLOG);
       EchoCommand.listening(listener.getLocalSocketAddress());
       // Among the others: with one carrier, a thread of the system would take its core away.
-      Thread.ofVirtual()
-          .start(() -> accept(listener, command.block))
-          .join();
+      Thread.ofVirtual().start(() -> accept(listener, command.block)).join();
     }
   }
 

@@ -86,7 +86,8 @@ public abstract class AllocationContract extends EngineContract {
   /**
    * How many peers send datagrams in turns.
    *
-   * @return 1; more where the engine knows its peers again (channels of java.nio only know the last)
+   * @return 1; more where the engine knows its peers again (channels of java.nio only know the
+   *     last)
    */
   protected int datagramPeers() {
     return 1;
