@@ -16,8 +16,8 @@ import org.openjdk.jcstress.annotations.State;
 import org.openjdk.jcstress.infra.results.II_Result;
 
 /**
- * A lane goes to sleep while two threads submit: it is not left asleep with a task, and it is woken
- * once at most. A sleep ends when both are back and nobody has woken it.
+ * A lane goes to sleep while another thread submits two tasks: it is not left asleep with a task,
+ * and it is woken once at most. A sleep ends when the thread is back and has woken nobody.
  */
 @JCStressTest
 @Outcome(id = "0, 0", expect = Expect.ACCEPTABLE, desc = "it saw a task, and did not sleep")
@@ -54,7 +54,7 @@ public class LaneWakesRace {
       slept = SLEPT;
       while (wakes == 0) {
         // A submit wakes before it is back.
-        if (firstIsBack && secondIsBack && wakes == 0) {
+        if (isBack && wakes == 0) {
           slept = LEFT_ASLEEP;
           return;
         }
@@ -98,8 +98,7 @@ public class LaneWakesRace {
 
   private final Lane lane = new Lane(HOME, 0);
   private volatile int wakes;
-  private volatile boolean firstIsBack;
-  private volatile boolean secondIsBack;
+  private volatile boolean isBack;
   private int slept = AWAKE;
 
   /** A lane of one turn. */
@@ -114,15 +113,10 @@ public class LaneWakesRace {
   }
 
   @Actor
-  public void first() {
+  public void other() {
     lane.submit(() -> {});
-    firstIsBack = true;
-  }
-
-  @Actor
-  public void second() {
     lane.submit(() -> {});
-    secondIsBack = true;
+    isBack = true;
   }
 
   @Arbiter
