@@ -7,6 +7,7 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteBuffer;
 import java.nio.channels.SelectableChannel;
+import java.util.concurrent.ThreadFactory;
 import org.openjdk.jcstress.annotations.Actor;
 import org.openjdk.jcstress.annotations.Arbiter;
 import org.openjdk.jcstress.annotations.Expect;
@@ -35,7 +36,14 @@ public class LaneWakesRace {
 
   static {
     try {
-      HOME = Demultiplexor.builder().engine("nio").threads(1).open();
+      // It must not keep the JVM of the race alive.
+      ThreadFactory daemons =
+          task -> {
+            Thread thread = new Thread(task);
+            thread.setDaemon(true);
+            return thread;
+          };
+      HOME = Demultiplexor.builder().engine("nio").threads(1).threadFactory(daemons).open();
       ENGINE =
           MethodHandles.privateLookupIn(Lane.class, MethodHandles.lookup())
               .findVarHandle(Lane.class, "engine", Engine.class);

@@ -177,6 +177,10 @@ final class Library {
       throw new UnavailableException(
           what + " does not exist; name the libbaton.so of Baton " + VERSION);
     }
+    if (!Files.isRegularFile(file)) {
+      // Reading a pipe could wait for ever.
+      throw new UnavailableException(what + " is no file" + FOR_THIS_MACHINE);
+    }
     if (!Files.isReadable(file)) {
       throw new UnavailableException(
           what + " cannot be read by this user; permit it, for example by chmod a+r");
