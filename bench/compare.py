@@ -301,11 +301,15 @@ class Load:
 
 # --- measuring ------------------------------------------------------------------------------------
 
-def measure_server(build, side, pinned, seconds):
-    """One round of one side: a fresh server, one load."""
+def measure_server(build, side, pinned, seconds, warm_up=0.0):
+    """One round of one side: a fresh server, one load, and before it one that is not measured."""
     _, template, wanted = side
     server_cores, load_cores = cores_for(pinned)
     with serving(command_line(template, build), server_cores) as server:
+        if warm_up > 0:
+            load = Load(build, wanted, server.port, warm_up, load_cores)
+            load.run()
+            load.finish()
         load = Load(build, wanted, server.port, seconds, load_cores)
         cpu, switches, ticks = server.cpu_ns(), server.switches(), server.ticks()
         load.run()

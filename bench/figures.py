@@ -16,21 +16,30 @@ COLOURS = {
     "libuv": ("#009e73", "#2fc79b"),
     "libevent": ("#d55e00", "#f0853a"),
     "ace": ("#cc79a7", "#dd9abf"),
+    "netty": ("#a08a00", "#f0e442"),
+    "java nio.2": ("#d55e00", "#f0853a"),
+    "java baton nio2": ("#cc79a7", "#dd9abf"),
 }
 
 
 def kind_of(name):
     """The kind of a server of bench/rows.py, by its name there."""
     words = name.lower()
-    if words.startswith(("baton", "reactor")):
-        return "baton-uring" if "io_uring" in words else "baton-epoll"
+    if words.startswith(("baton", "reactor", "java baton n")) and "nio2" not in words:
+        is_second = "io_uring" in words or "native" in words
+        return "baton-uring" if is_second else "baton-epoll"
     return next((kind for kind in COLOURS if words.startswith(kind)), "raw")
+
+
+def property_of(kind):
+    """The name of its colour in a style sheet."""
+    return kind.replace(" ", "-").replace(".", "")
 
 
 def colour_rules():
     """As custom properties: --asio and so on."""
     def rules(index):
-        return " ".join(f"--{kind}: {both[index]};" for kind, both in COLOURS.items())
+        return " ".join(f"--{property_of(kind)}: {both[index]};" for kind, both in COLOURS.items())
     return (f":root {{ {rules(0)} }}\n"
             f"@media (prefers-color-scheme: dark) {{ :root {{ {rules(1)} }} }}\n")
 
@@ -41,7 +50,7 @@ def bars(rows, unit):
     text = '<div class="bars">'
     for label, value, kind in rows:
         text += (f'<span>{html.escape(label)}</span><div class="bar"><i style="width:'
-                 f'{value / longest * 80:.1f}%;background:var(--{kind})"></i>'
+                 f'{value / longest * 80:.1f}%;background:var(--{property_of(kind)})"></i>'
                  f"<b>{shown(value)} {html.escape(unit)}</b></div>")
     return text + "</div>"
 
@@ -96,10 +105,10 @@ def lines(series, title, x_title, y_title):
         path = " ".join(f"{px:.1f},{py:.1f}" for px, py in
                         (place(x, points[x]) for x in sorted(points)))
         last_x, last_y = place(max(points), points[max(points)])
-        text += (f'<polyline class="line" style="stroke:var(--{kind})" points="{path}"/>'
+        text += (f'<polyline class="line" style="stroke:var(--{property_of(kind)})" points="{path}"/>'
                  f'<path class="grid" d="M{last_x:.1f} {last_y:.1f}L{left + width + 14} '
                  f'{end:.1f}"/>'
-                 f'<circle style="fill:var(--{kind})" cx="{left + width + 18}" cy="{end:.1f}" '
+                 f'<circle style="fill:var(--{property_of(kind)})" cx="{left + width + 18}" cy="{end:.1f}" '
                  f'r="4"/><text x="{left + width + 27}" y="{end + 4:.1f}">{html.escape(label)}'
                  "</text>")
     return text + "</svg>"

@@ -20,7 +20,7 @@ import compare
 import figures
 
 RESULTS = Path(__file__).resolve().parent / "results"
-KINDS = ("rows", "rows-pool", "reactor", "idle", "programs", "instructions")
+KINDS = ("rows", "rows-pool", "java", "reactor", "idle", "programs", "instructions")
 
 STYLE = """
 :root { color-scheme: light dark; --text: #1f2328; --dim: #59636e; --line: #d0d7de;
@@ -62,6 +62,15 @@ SHOWN = (
     ("libuv", ("libuv",)),
     ("ACE", ("ACE_TP_Reactor", "ACE_Dev_Poll_Reactor")),
 )
+# The same of what bench/java.py measures.
+JAVA_SHOWN = (
+    ("Baton, nio", ("Java baton nio",)),
+    ("Baton, native", ("Java baton native io_uring", "Java baton native epoll")),
+    ("hand-written loop in C", ("raw epoll",)),
+    ("Netty", ("Netty NIO", "Netty epoll", "Netty io_uring")),
+    ("the JDK's NIO.2", ("Java NIO.2",)),
+    ("the JDK's NIO.2 on Baton", ("Java baton nio2 on native", "Java baton nio2")),
+)
 CPU_ROW = "1000/1/512/0/0"
 
 
@@ -96,10 +105,10 @@ def best_of(result, names, measure):
     return (max if more_is_better else min)(values, default=None)
 
 
-def all_shown(result, measure):
+def all_shown(result, measure, shown=SHOWN):
     """(label, value, kind) of those that the row has."""
     found = [(label, best_of(result, names, measure), figures.kind_of(names[0]))
-             for label, names in SHOWN]
+             for label, names in shown]
     return [one for one in found if one[1] is not None]
 
 
@@ -145,32 +154,32 @@ def growing(results):
     return sorted(longest, key=lambda r: r["parameters"]["sessions"]) if len(longest) > 2 else []
 
 
-def rate_figure(results):
+def rate_figure(results, shown=SHOWN, where=""):
     family = growing(results)
     if not family:
         return ""
     series = {}
-    for label, names in SHOWN:
+    for label, names in shown:
         points = {result["parameters"]["sessions"]: best_of(result, names, "rate")
                   for result in family}
         points = {x: y for x, y in points.items() if y is not None}
         if points:
             series[label] = (figures.kind_of(names[0]), points)
     last = family[-1]
-    values = sorted(all_shown(last, "rate"), key=lambda one: -one[1])
+    values = sorted(all_shown(last, "rate", shown), key=lambda one: -one[1])
     close = [one for one in values if one[1] >= 0.9 * values[0][1]]
     answer = f"With {last['parameters']['sessions']:,} connections: " + "; ".join(
         f"{label} {rate:,.0f}" for label, rate, _ in values) + " messages a second."
     if len(close) > 1:
         answer += f" The first {len(close)} lie within 10 %, which a run cannot tell apart."
     without = row_in_words({**last["parameters"], "sessions": 1}).split(", ", 1)[1]
-    missing = [label for label, _ in SHOWN if label not in series]
+    missing = [label for label, _ in shown if label not in series]
     caption = f"{without[0].upper()}{without[1:]}. Each library at its best."
     if missing:
         caption += f" Not measured with these handlers: {', '.join(missing)}."
     drawing = figures.lines(series, "messages a second against connections", "connections",
                             "messages a second")
-    return figure("How does the rate grow with the connections?", answer, drawing, caption)
+    return figure(f"How does the rate grow with the connections{where}?", answer, drawing, caption)
 
 
 def cpu_figure(results):
@@ -229,8 +238,9 @@ def memory_figure(comparisons):
                   figures.bars(rows, "B"), caption)
 
 
-def all_figures(results, comparisons, reactor):
+def all_figures(results, comparisons, reactor, of_java):
     return (rate_figure(results)
+            + rate_figure(of_java, JAVA_SHOWN, ", in Java")
             + cpu_figure(results)
             + fairness_figure(reactor)
             + memory_figure(comparisons))
@@ -394,6 +404,10 @@ def kind_of_results(results):
     return None
 
 
+def is_of_java(result):
+    return any(name.startswith("Java") for name in result["medians"])
+
+
 def page(files):
     measured = [(file, json.loads(file.read_text())) for file in files]
     of_kind = {"rows": [], "comparisons": []}
@@ -402,14 +416,15 @@ def page(files):
         of_kind[kind] = of_kind.get(kind, []) + results if isinstance(results, list) else results
     details = "".join(tables_of(file, data["results"]).replace("{facts}", facts(data), 1)
                       for file, data in measured)
-    rows = of_kind["rows"]
+    of_java = [result for result in of_kind["rows"] if is_of_java(result)]
+    rows = [result for result in of_kind["rows"] if not is_of_java(result)]
     title = html.escape(headline(rows))
     return (f"<!doctype html><html lang=en><meta charset=utf-8>"
             f'<meta name="viewport" content="width=device-width">'
             f"<title>Baton, measured</title><style>{figures.colour_rules()}{STYLE}</style>"
             f"<h1>{title}</h1>"
             f"<p class=dim>{machine_of(measured[0][1])}</p>"
-            + all_figures(rows, of_kind["comparisons"], of_kind.get("reactor", {}))
+            + all_figures(rows, of_kind["comparisons"], of_kind.get("reactor", {}), of_java)
             + f"<h2>All measurements</h2>{details}</html>\n")
 
 

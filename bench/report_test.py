@@ -16,6 +16,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import java  # noqa: E402
 import programs  # noqa: E402
 import report  # noqa: E402
 import rows  # noqa: E402
@@ -152,6 +153,25 @@ def check_figures():
     assert report.compared(1.2, 1.0) == "20 % more" and report.compared(1.0, 1.001) == "the same"
 
 
+def measured_java():
+    """A result file as bench/java.py writes it: goals met, missed and not measured."""
+    row = rows.Row(40, 1, 512)
+    taken = {"raw epoll": rounds(1000.0), "Java selector loop": rounds(900.0),
+             "Java baton nio": rounds(950.0), "Java NIO.2": rounds(700.0),
+             "Java baton nio2 on native": rounds(800.0)}
+    result = rows.judge_row(row, taken, {})
+    result["goals"] = java.goals(row, result["rounds"])
+    met = {name: [goal["met"] for goal in goals] for name, goals in result["goals"].items()}
+    assert met == {"Java baton nio, against raw epoll": [True],
+                   "Java baton nio, against Java selector loop": [True],
+                   "Java baton nio2 on native, against Java NIO.2": [False, False]}, met
+    del taken["Java selector loop"]
+    without = java.goals(row, taken)["Java baton nio, against Java selector loop"]
+    assert [goal["met"] for goal in without] == [None], without
+    results = [rows.judge_row(rows.Row(sessions, 1, 512), taken, {}) for sessions in (1, 1000)]
+    return {**measured(), "command": "bench/java.py", "results": [result, *results]}
+
+
 def check_kept_results():
     """The page that anybody gets who has measured nothing."""
     files = [file for kind in report.KINDS for file in report.newest(kind)]
@@ -174,9 +194,12 @@ def main():
         file.write_text(json.dumps(data))
         programs_file = folder / "2000-01-01-programs.json"
         programs_file.write_text(json.dumps(measured_programs()))
-        page = report.page([file, programs_file])
+        java_file = folder / "2000-01-01-java.json"
+        java_file.write_text(json.dumps(measured_java()))
+        page = report.page([file, java_file, programs_file])
     check_self_contained(page)
     check_tables(html.unescape(page))
+    assert "How does the rate grow with the connections, in Java?" in page
     return 0
 
 

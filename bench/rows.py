@@ -13,6 +13,7 @@ their own, on different cores. A ratio is that of one round, and the verdict com
 of their median (bench/compare.py). What a server is held against is the best raw loop of the row,
 or where none can run (a pool with slow handlers) the thread-pool Reactor of ACE.
 
+    bench/rows.py --java              the servers in Java, too, in the rows without slow handlers
     bench/rows.py --row pool          two threads in run(), each server against itself with one
     bench/rows.py --row uneven        one session whose handlers take long; p99 is the others'
     bench/rows.py --row udp           datagrams, back to where they came from; lost ones are counted
@@ -41,6 +42,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import compare
+import java_servers
 
 REPOSITORY = compare.REPOSITORY
 
@@ -195,13 +197,22 @@ def stream_servers(build, row):
     return found
 
 
+def with_java(found, row):
+    """The servers in Java as well; their handlers do nothing but echo."""
+    busy = row.delay or row.random or row.slow
+    return found if row.kind != "echo" or busy else {**found, **java_servers.commands(row)}
+
+
 def in_patterns(name):
     """Whether the table of the two patterns needs it."""
     return name.startswith("baton ") or name in REACTOR or name in ACE
 
 
 def wanted_servers(options, row):
-    found = {name: command for name, command in servers(options.build, row).items()
+    found = servers(options.build, row)
+    if options.java:
+        found = with_java(found, row)
+    found = {name: command for name, command in found.items()
              if options.only in name and not any(word in name for word in options.without)
              and (not options.patterns or in_patterns(name))}
     return found if options.against is None else with_older(found, options)
@@ -255,8 +266,9 @@ def measure_row(options, row, clock):
                 continue
             try:
                 side = (name, sides[name], load_of(row))
-                taken[name].append(
-                    compare.measure_server(options.build, side, pinned, options.seconds))
+                warm_up = 2.0 if name in java_servers.SERVERS else 0.0
+                taken[name].append(compare.measure_server(
+                    options.build, side, pinned, options.seconds, warm_up))
             except compare.CannotMeasure as why:
                 troubles[name] = str(why)
     result = judge_row(row, taken, troubles, options.against)
@@ -384,6 +396,8 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--without", type=lambda text: text.split(","), default=[])
     parser.add_argument("--patterns", action="store_true", help="Proactors and Reactors only")
+    parser.add_argument("--java", action="store_true",
+                        help="the servers in Java, too (scripts/java --bench)")
     parser.add_argument("--build", type=Path, default=REPOSITORY / "build")
     parser.add_argument("--against", type=Path, metavar="FOLDER", help="an older build")
     parser.add_argument("--free", action="store_true", help="let the system place the processes")

@@ -16,6 +16,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import compare  # noqa: E402
+import java_servers  # noqa: E402
 import rows  # noqa: E402
 
 BUILD = Path()
@@ -52,6 +53,14 @@ def of_kind(kind):
 
 
 class RowsTest(unittest.TestCase):
+    @unittest.skipIf(java_servers.missing(), java_servers.missing())
+    def test_servers_in_java_echo_every_byte(self):
+        row = rows.Row(10, 1, 512)
+        for name, command in java_servers.commands(row).items():
+            with self.subTest(name):
+                if not missing_here(name):
+                    self.assertEqual(exchange(command, rows.load_of(row))["error_texts"], [])
+
     def test_names_tell_rows_apart(self):
         names = [rows.name_of(row) for row in rows.rows()]
         self.assertEqual(len(set(names)), len(names), names)
@@ -95,7 +104,7 @@ class RowsTest(unittest.TestCase):
 
     def test_patterns_have_no_datagrams(self):
         options = type("Options", (), {"build": BUILD, "only": "", "without": [],
-                                       "patterns": True, "against": None})()
+                                       "patterns": True, "java": False, "against": None})()
         for row in rows.rows():
             if row.kind != "udp":
                 names = rows.wanted_servers(options, row)
@@ -103,13 +112,14 @@ class RowsTest(unittest.TestCase):
 
     def test_servers_are_chosen_by_name(self):
         options = type("Options", (), {"build": BUILD, "only": "baton", "without": ["poll", "udp"],
-                                       "patterns": False, "against": None})()
+                                       "patterns": False, "java": False, "against": None})()
         names = set(rows.wanted_servers(options, rows.PAPER[0]))
         self.assertEqual({name.split()[1] for name in names}, {"select", "rt_signals", "io_uring"})
 
     def test_each_of_our_servers_stands_beside_the_one_of_the_older_build(self):
         options = type("Options", (), {"build": BUILD, "only": "", "without": [],
-                                       "patterns": False, "against": Path("/older")})()
+                                       "patterns": False, "java": False,
+                                       "against": Path("/older")})()
         sides = rows.wanted_servers(options, rows.PAPER[0])
         ours = [name for name in sides if not name.endswith(rows.OLDER)]
         self.assertTrue(ours)

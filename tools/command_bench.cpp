@@ -35,6 +35,8 @@ constexpr BenchProgram programs[] = {
     {"reactor", "reactor.py", "The Reactor's numbers, each with its floor (--quick: rough)"},
     {"programs", "programs.py", "Posting, timers, short connections, files: row by row (--quick)"},
     {"ace", "ace.py", "A program for ACE's Proactor, on ACE's own and on Baton (--quick: rough)"},
+    {"java", "java.py",
+     "Servers in Java: Baton's, the JDK's, Netty's, beside C and C++ (--quick: rough)"},
     {"instructions", "instructions.py", "User-space instructions of a message, counted"},
     {"compare", "compare.py", "One of the project's numbers, each with its goal, or `all`"},
     {"report", "report.py", "One page of what was measured: figures and tables"},

@@ -1,7 +1,6 @@
 // Attachments of C programs: of a thread, which has no object to keep them in.
-#include <algorithm>
 #include <memory>
-#include <vector>
+#include <utility>
 
 #include "baton/attachment.hpp"
 #include "capi/proactor.hpp"
@@ -11,31 +10,35 @@ namespace {
 
 struct Attached {
   const baton_proactor* proactor;
-  std::unique_ptr<baton::Attachment> attachment;
+  baton::Attachment attachment;
+  std::unique_ptr<Attached> next;
 };
 
-// A thread that ends is detached.
-thread_local std::vector<Attached> attached;
+// A list: every thread pays for what is thread-local, and a pointer is the least. A thread that
+// ends is detached.
+constinit thread_local std::unique_ptr<Attached> attached;
 
-auto find(const baton_proactor* proactor) {
-  return std::find_if(attached.begin(), attached.end(),
-                      [&](const Attached& one) { return one.proactor == proactor; });
+/// The link that holds it, or the last one, which holds nothing.
+std::unique_ptr<Attached>& find(const baton_proactor* proactor) {
+  std::unique_ptr<Attached>* link = &attached;
+  while (*link != nullptr && (*link)->proactor != proactor) link = &(*link)->next;
+  return *link;
 }
 
 }  // namespace
 
 void baton::capi::detach(const baton_proactor& proactor) noexcept {
-  const auto found = find(&proactor);
-  if (found != attached.end()) attached.erase(found);
+  std::unique_ptr<Attached>& found = find(&proactor);
+  if (found != nullptr) found = std::move(found->next);
 }
 
 int baton_attach(baton_proactor* proactor) {
   const baton::capi::Inside inside;
-  if (find(proactor) != attached.end()) return 0;
+  if (find(proactor) != nullptr) return 0;
   try {
-    attached.reserve(attached.size() + 1);
-    auto attachment = std::make_unique<baton::Attachment>(proactor->proactor);
-    if (attachment->has_lane()) attached.push_back({proactor, std::move(attachment)});
+    std::unique_ptr<Attached> one{
+        new Attached{proactor, baton::Attachment{proactor->proactor}, nullptr}};
+    if (one->attachment.has_lane()) find(proactor) = std::move(one);
     return 0;
   } catch (...) {
     return baton::capi::code_of_exception();

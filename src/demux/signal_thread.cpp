@@ -21,17 +21,18 @@ struct SignalThread::OfThisThread {
     const os::LockGuard lock(thread->mutex_, system);
     thread->ended_ = true;
   }
-  static thread_local OfThisThread mine;
+  static thread_local std::unique_ptr<OfThisThread> mine;
   std::shared_ptr<SignalThread> thread;
 };
-thread_local SignalThread::OfThisThread SignalThread::OfThisThread::mine;
+constinit thread_local std::unique_ptr<SignalThread::OfThisThread> SignalThread::OfThisThread::mine;
 
 SignalThread::SignalThread(std::uint64_t number) noexcept : number_(number) {
   sigemptyset(&blocked_);
 }
 
 std::shared_ptr<SignalThread> SignalThread::current(const os::System& system) noexcept try {
-  auto& mine = OfThisThread::mine.thread;
+  if (OfThisThread::mine == nullptr) OfThisThread::mine = std::make_unique<OfThisThread>();
+  auto& mine = OfThisThread::mine->thread;
   const std::uint64_t number = system.thread_self();
   // In the child of a fork it is the parent's.
   if (mine == nullptr || mine->number_ != number) mine = std::make_shared<SignalThread>(number);
@@ -40,7 +41,9 @@ std::shared_ptr<SignalThread> SignalThread::current(const os::System& system) no
   return nullptr;
 }
 
-bool SignalThread::is_current() const noexcept { return OfThisThread::mine.thread.get() == this; }
+bool SignalThread::is_current() const noexcept {
+  return OfThisThread::mine != nullptr && OfThisThread::mine->thread.get() == this;
+}
 
 void SignalThread::enter(const os::System& system, const sigset_t& signals) noexcept {
   BATON_ASSERT(is_current());

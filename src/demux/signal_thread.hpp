@@ -6,11 +6,13 @@
 #pragma once
 
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <memory>
 #include <system_error>
 
 #include "baton/handle.hpp"
+#include "baton/signal_mask.hpp"
 #include "os/mutex.hpp"
 #include "os/system.hpp"
 
@@ -26,6 +28,16 @@ class SignalThread {
   SignalThread& operator=(const SignalThread&) = delete;
 
   [[nodiscard]] bool is_current() const noexcept;
+
+  /// What the thread knows of its own mask, for itself alone: the signals it has blocked for
+  /// interrupt/signal.cpp, by number less one, and the whole with them. Here, because every
+  /// thread of the process pays for what is thread-local.
+  struct OwnMask {
+    std::uint64_t blocked = 0;
+    sigset_t own{};
+    SignalMask waiting{};
+  };
+  OwnMask own_mask;
 
   /// One more strategy waits here: `signals` are blocked. REQUIRES: is_current().
   void enter(const os::System& system, const sigset_t& signals) noexcept;

@@ -6,6 +6,7 @@
 #include "base/assert.hpp"
 #include "baton/proactor.hpp"
 #include "os/mutex.hpp"
+#include "os/thread_locals.hpp"
 
 namespace baton {
 namespace {
@@ -21,8 +22,7 @@ os::Mutex& mutex_in(std::byte* bytes) noexcept {
 // it is asked.
 std::uintptr_t this_thread(const os::System& system) noexcept {
   if (system.lock_point != nullptr) return static_cast<std::uintptr_t>(system.thread_self()) + 1;
-  static thread_local char place;
-  return reinterpret_cast<std::uintptr_t>(&place);
+  return reinterpret_cast<std::uintptr_t>(&os::thread_locals);
 }
 
 }  // namespace

@@ -102,30 +102,32 @@ int thread_start(std::uint64_t* thread, void (*function)(void*), void* argument)
 
 void thread_join(std::uint64_t thread) { ::pthread_join(static_cast<pthread_t>(thread), nullptr); }
 
-// The kernel's numbers of this thread and its process. Kept, because a program that drives a
-// proactor by single calls needs them several times in each.
-struct Numbers {
+// The kernel's number of this thread. Kept, because a program that drives a proactor by single calls
+// needs it several times in each.
+struct Number {
   pid_t thread;
-  pid_t process;
   std::uint32_t forks;
 };
+// Every thread that asks for its own number stores it, the same one until a fork.
+constinit std::atomic<pid_t> process_number{0};
 
-const Numbers& own_numbers() {
-  static thread_local Numbers numbers{0, 0, ~0U};
-  if (numbers.forks != fork_generation()) {
-    numbers.thread = static_cast<pid_t>(::syscall(SYS_gettid));
-    numbers.process = ::getpid();
+pid_t own_number() {
+  static constinit thread_local Number number{0, ~0U};
+  if (number.forks != fork_generation()) {
+    number.thread = static_cast<pid_t>(::syscall(SYS_gettid));
+    process_number.store(::getpid(), std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_release);  // for a handler that comes in between
-    numbers.forks = fork_generation();
+    number.forks = fork_generation();
   }
-  return numbers;
+  return number.thread;
 }
 
-std::uint64_t thread_self() { return static_cast<std::uint64_t>(own_numbers().thread); }
+std::uint64_t thread_self() { return static_cast<std::uint64_t>(own_number()); }
 
 int kill_thread(std::uint64_t thread, int signal_number) {
-  return static_cast<int>(
-      ::syscall(SYS_tgkill, own_numbers().process, static_cast<pid_t>(thread), signal_number));
+  own_number();  // in the child of a fork the process has another number, too
+  return static_cast<int>(::syscall(SYS_tgkill, process_number.load(std::memory_order_relaxed),
+                                    static_cast<pid_t>(thread), signal_number));
 }
 
 int wait_in_epoll(int epoll, epoll_event* events, int count, int timeout, const sigset_t* mask) {

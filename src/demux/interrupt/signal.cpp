@@ -28,6 +28,7 @@
 #include "base/assert.hpp"
 #include "baton/interrupt_strategy.hpp"
 #include "demux/claim_signal.hpp"
+#include "demux/signal_thread.hpp"
 #include "os/system.hpp"
 
 namespace baton::demux {
@@ -35,13 +36,7 @@ namespace {
 
 extern "C" void baton_interrupt_handler(int) {}
 
-// What a thread knows of its own mask: the signals of ours it blocks already, and the whole of it.
-struct OwnMask {
-  std::uint64_t blocked = 0;
-  sigset_t own{};
-  SignalMask waiting{};
-};
-thread_local OwnMask own_mask;
+using OwnMask = SignalThread::OwnMask;
 
 std::uint64_t bit_of(int number) noexcept { return std::uint64_t{1} << (number - 1); }
 
@@ -59,7 +54,10 @@ class SignalInterruptStrategy final : public InterruptStrategy {
   [[nodiscard]] NativeHandle descriptor() const noexcept override { return invalid_handle; }
 
   const SignalMask* signal_mask() noexcept override {
-    OwnMask& mask = own_mask;
+    const std::shared_ptr<SignalThread> thread = SignalThread::current(system_);
+    // Without memory for it, what it would remember is asked for each time.
+    OwnMask& mask = thread == nullptr ? forgotten_ : thread->own_mask;
+    if (thread == nullptr) forgotten_.blocked = 0;
     if ((mask.blocked & bit_of(number_)) == 0) block(mask);
     mask.waiting.set = mask.own;
     sigdelset(&mask.waiting.set, number_);
@@ -111,6 +109,7 @@ class SignalInterruptStrategy final : public InterruptStrategy {
 
   const os::System& system_;
   const int number_;
+  OwnMask forgotten_;                     // the leader's
   std::atomic<std::uint64_t> leader_{0};  // the last thread that asked for a mask
   std::atomic<bool> pending_{false};
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "used by signal handlers");

@@ -112,7 +112,7 @@ final class Library {
 
   static String resource() {
     String processor = System.getProperty("os.arch").equals("amd64") ? "x86_64" : "aarch_64";
-    return "/META-INF/native/linux-" + processor + "/libbaton.so";
+    return "/META-INF/native/linux-" + processor + "/libbaton-java.so";
   }
 
   private static Path folder() {
@@ -176,6 +176,10 @@ final class Library {
     if (!Files.exists(file)) {
       throw new UnavailableException(
           what + " does not exist; name the libbaton.so of Baton " + VERSION);
+    }
+    if (!Files.isRegularFile(file)) {
+      // Reading a pipe could wait for ever.
+      throw new UnavailableException(what + " is no file" + FOR_THIS_MACHINE);
     }
     if (!Files.isReadable(file)) {
       throw new UnavailableException(

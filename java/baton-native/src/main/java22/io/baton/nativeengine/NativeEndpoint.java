@@ -36,12 +36,6 @@ final class NativeEndpoint implements Endpoint {
   /** For the lane: 0 while no engine has started it, and after its close. */
   long handle;
 
-  // The last sender of a datagram, for the next one of the same.
-  private InetSocketAddress sender;
-  private long senderBegin;
-  private long senderMiddle;
-  private long senderEnd;
-
   private final NativeCalls calls;
   private final Kind kind;
   private final int family;
@@ -134,27 +128,6 @@ final class NativeEndpoint implements Endpoint {
 
   synchronized boolean isLost() {
     return lost;
-  }
-
-  /** The address that a datagram came from. */
-  InetSocketAddress sender(MemorySegment address) {
-    long begin = address.get(ValueLayout.JAVA_LONG, 0);
-    long middle = address.get(ValueLayout.JAVA_LONG, 8);
-    long end = address.get(ValueLayout.JAVA_LONG, 16);
-    // The scope is behind these, and a link-local address may be there in several scopes.
-    boolean same =
-        begin == senderBegin
-            && middle == senderMiddle
-            && (family == SocketAddresses.FAMILY_4 || end == senderEnd)
-            && (family == SocketAddresses.FAMILY_4
-                || address.get(ValueLayout.JAVA_INT, SocketAddresses.SCOPE_AT) == 0);
-    if (sender == null || !same) {
-      sender = SocketAddresses.decode(address);
-      senderBegin = begin;
-      senderMiddle = middle;
-      senderEnd = end;
-    }
-    return sender;
   }
 
   // -- Endpoint ----------------------------------------------------------------------------------

@@ -53,6 +53,7 @@ final class NativeEngine implements Engine {
   private final MemorySegment batch = arena.allocate(Batch.SIZE, Long.BYTES);
   private final MemorySegment handle = arena.allocate(Long.BYTES, Long.BYTES);
   private final Blocks blocks = new Blocks();
+  private final KnownAddresses addresses = new KnownAddresses();
   private final Interruption interruption = new Interruption(this::wake);
   private final long proactor;
   private final String explanation;
@@ -374,12 +375,9 @@ final class NativeEngine implements Engine {
   private void encodeAddress(NativeEndpoint endpoint, Request request) {
     var address = SocketAddresses.check(request.transfer.address(), endpoint.family());
     request.address = blocks.take(Layouts.Endpoint.SIZE);
+    // The address is what the struct begins with.
     MemorySegment memory = request.address.memory;
-    int length =
-        SocketAddresses.encode(
-            address,
-            endpoint.family(),
-            memory.asSlice(Layouts.Endpoint.ADDRESS, SocketAddresses.SIZE_MAX));
+    int length = addresses.encode(address, endpoint.family(), memory);
     memory.set(ValueLayout.JAVA_INT, Layouts.Endpoint.LENGTH, length);
     memory.set(ValueLayout.JAVA_INT, Layouts.Endpoint.LENGTH + Integer.BYTES, 0);
   }
@@ -588,7 +586,7 @@ final class NativeEngine implements Engine {
     }
     buffer.position(position + moved);
     if (request.transfer.kind() == Transfer.Kind.RECEIVE) {
-      var sender = ((NativeEndpoint) request.transfer.endpoint()).sender(request.address.memory);
+      var sender = addresses.decode(request.address.memory);
       finish(request).received(moved, sender);
     } else {
       finish(request).completed(moved);

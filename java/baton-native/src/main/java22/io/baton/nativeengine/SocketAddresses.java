@@ -32,6 +32,11 @@ final class SocketAddresses {
 
   private SocketAddresses() {}
 
+  /** Bytes of an address. */
+  static int size(int family) {
+    return family == FAMILY_4 ? SIZE_4 : SIZE_6;
+  }
+
   /** The address, if a socket of this family can use it. */
   static InetSocketAddress check(SocketAddress address, int family) {
     if (address instanceof InetSocketAddress internet

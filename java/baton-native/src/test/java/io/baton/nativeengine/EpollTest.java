@@ -46,7 +46,12 @@ class EpollTest {
   class Load extends LoadContract {}
 
   @Nested
-  class Allocation extends AllocationContract {}
+  class Allocation extends AllocationContract {
+    @Override
+    protected int datagramPeers() {
+      return 16;
+    }
+  }
 
   @Nested
   class Limits extends LimitsContract {}

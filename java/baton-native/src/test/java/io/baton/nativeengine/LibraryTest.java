@@ -105,6 +105,16 @@ class LibraryTest {
   }
 
   @Test
+  void aFolderAndAPipeAreNoFile(@TempDir Path folder) throws Exception {
+    Path pipe = folder.resolve("pipe");
+    assertEquals(0, new ProcessBuilder("mkfifo", pipe.toString()).start().waitFor());
+    for (Path file : List.of(folder, pipe)) {
+      String why = refused(file);
+      assertTrue(why.contains(file + ", from the test, is no file; name the libbaton.so of"), why);
+    }
+  }
+
+  @Test
   void aLibraryThatIsCutShortIsNamed(@TempDir Path folder) throws Exception {
     byte[] whole = Files.readAllBytes(BUILT);
     for (int length : new int[] {64, 4096, whole.length - 1}) {

@@ -5,10 +5,14 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.sun.management.ThreadMXBean;
 import io.baton.AsynchChannel;
 import io.baton.AsynchHandler;
+import io.baton.ChannelClosedException;
 import io.baton.Demultiplexor;
+import io.baton.OpRead;
 import io.baton.OpWrite;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
+import java.net.DatagramPacket;
+import java.net.DatagramSocket;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
@@ -76,6 +80,65 @@ public abstract class AllocationContract extends EngineContract {
               written.acquireUninterruptibly(messages.length);
             }
           });
+    }
+  }
+
+  /**
+   * How many peers send datagrams in turns.
+   *
+   * @return 1; more where the engine knows its peers again (channels of java.nio only know the
+   *     last)
+   */
+  protected int datagramPeers() {
+    return 1;
+  }
+
+  @Test
+  void anEchoOfDatagramsAllocatesNothing() throws Exception {
+    List<DatagramSocket> peers = new ArrayList<>();
+    try (Demultiplexor one = builder().threads(1).open()) {
+      AsynchChannel server =
+          one.datagram(
+              new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), new DatagramEcho());
+      server.read(ByteBuffer.allocateDirect(SIZE));
+      for (int i = 0; i < datagramPeers(); i++) {
+        DatagramSocket peer = new DatagramSocket(0, InetAddress.getLoopbackAddress());
+        peers.add(peer);
+        peer.setSoTimeout((int) Patience.PATIENCE.toMillis());
+        peer.connect(server.getLocalAddress());
+      }
+      long lane = laneOf(server);
+      DatagramPacket packet = new DatagramPacket(new byte[SIZE], SIZE);
+      belowAByteAMessage(
+          () -> allocated(lane),
+          () -> {
+            for (int i = 0; i < MESSAGES_A_ROUND; i++) {
+              DatagramSocket peer = peers.get(i % peers.size());
+              peer.send(packet);
+              peer.receive(packet);
+            }
+          });
+    } finally {
+      peers.forEach(DatagramSocket::close);
+    }
+  }
+
+  /** Sends every datagram back to where it came from. */
+  private static final class DatagramEcho implements AsynchHandler {
+    @Override
+    public void onReadCompleted(OpRead opRead) {
+      if (opRead.getError() == null) {
+        opRead.getAsynchChannel().write(opRead.getBuffer(), opRead.getSender());
+      }
+    }
+
+    @Override
+    public void onWriteCompleted(OpWrite opWrite) {
+      try {
+        opWrite.getAsynchChannel().read(opWrite.getBuffer().clear());
+      } catch (ChannelClosedException e) {
+        // The test has its datagrams, and closes the demultiplexor.
+      }
     }
   }
 

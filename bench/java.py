@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Echo servers in Java beside C and C++: Baton's three, the JDK's, Netty's.
+
+    bench/java.py                     1, 10, 40, 100 and 1,000 connections of 512 B: an hour
+    bench/java.py --quick             40 and 1,000, three short rounds: quarter of an hour, rough
+    bench/java.py --row 40/           rows whose name has this in it
+    bench/java.py --only Netty        servers whose name has this in it, and the raw loop
+
+All have one thread. In each round every server runs once, in an order that turns. Each is warmed
+up before it is measured, for a JVM compiles while it serves. Ratios are those of single rounds,
+against the raw C loop over epoll, and the verdict comes from the interval of their median. The
+goals hold Baton against the loop over a Selector, Netty and the JDK's NIO.2, too.
+
+Everything goes to bench/results/<date>-java.json; bench/report.py draws the article's figures 1 and
+2 from it. `scripts/java --bench` builds the servers in Java. What cannot run here is left out, and
+said.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import compare
+import java_servers
+import rows
+
+ROWS = [rows.Row(sessions, 1, 512) for sessions in (1, 10, 40, 100, 1000)]
+QUICK = (40, 1000)
+BASE = "raw epoll"
+BATON = ("baton epoll per_thread", "baton io_uring per_thread")
+# Who, against whom, measure, relation, bound; of rows with so many sessions.
+GOALS = [
+    ("Java baton nio", BASE, "rate", ">=", 0.90, (40, 1000)),
+    ("Java baton nio", "Java selector loop", "rate", ">=", 0.97, (40, 1000)),
+    ("Java baton native io_uring", BASE, "rate", ">=", 0.97, (40, 1000)),
+    *(("Java baton native io_uring", f"Netty {transport}", "rate", ">=", 1.0, (40, 1000))
+      for transport in ("NIO", "epoll", "io_uring")),
+    ("Java baton nio2 on native", "Java NIO.2", "rate", ">=", 1.3, (40,)),
+    ("Java baton nio2 on native", "Java NIO.2", "cpu_us", "<=", 0.75, (40,)),
+    ("Java baton nio2 on native", "Java NIO.2", "rate", ">=", 1.15, (1000,)),
+    ("Java baton nio2 on native", "Java NIO.2", "cpu_us", "<=", 0.8, (1000,)),
+]
+
+
+def servers(options, row):
+    found = {BASE: [str(options.build / "bench" / "raw_epoll"), *rows.options_of(row)],
+             **{name: rows.baton_echo(options.build, name, rows.options_of(row))
+                for name in BATON},
+             **java_servers.commands(row)}
+    return {name: command for name, command in found.items()
+            if name == BASE or options.only in name}
+
+
+def measure_row(options, row, clock):
+    sides = servers(options, row)
+    taken, troubles = {name: [] for name in sides}, {}
+    for number in range(options.rounds):
+        turn = number % len(sides)
+        for name in [*list(sides)[turn:], *list(sides)[:turn]]:
+            clock.step(f"{rows.name_of(row)}  {name}")
+            if name in troubles:
+                continue
+            try:
+                side = (name, sides[name], rows.load_of(row))
+                taken[name].append(compare.measure_server(
+                    options.build, side, not options.free, options.seconds, options.warm_up))
+            except compare.CannotMeasure as why:
+                troubles[name] = str(why)
+    result = rows.judge_row(row, taken, troubles)
+    result["goals"] = goals(row, result["rounds"])
+    return result
+
+
+def goals(row, rounds):
+    """Server -> its goals in this row."""
+    found = {}
+    for name, other, measure, relation, bound, sessions in GOALS:
+        if row.sessions in sessions and name in rounds:
+            judged = {measure: compare.judge(measure, [r[measure] for r in rounds[name]],
+                                             [r[measure] for r in rounds[other]])
+                      if other in rounds else None}
+            goal = compare.check_goal((measure, "ratio", relation, bound), judged, {})
+            found.setdefault(f"{name}, against {other}", []).append(goal)
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of a round")
+    parser.add_argument("--warm-up", type=float, default=3.0, metavar="SECONDS",
+                        help="before each round")
+    parser.add_argument("--quick", action="store_true", help="3 rounds of 0.5 s, two rows")
+    parser.add_argument("--row", default="")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--build", type=Path, default=compare.REPOSITORY / "build")
+    parser.add_argument("--free", action="store_true", help="let the system place the processes")
+    parser.add_argument("--no-save", action="store_true", help="print the tables only")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.seconds, options.warm_up = 3, 0.5, 2.0
+    options.build = options.build.resolve()
+    wanted = [row for row in ROWS if options.row in rows.name_of(row) and
+              (not options.quick or row.sessions in QUICK)]
+    if not wanted or options.rounds < 1:
+        parser.error("no such row")
+    if why := java_servers.missing():
+        print(f"cannot measure: {why}", file=sys.stderr)
+        return 2
+    clock = rows.Clock(sum(len(servers(options, row)) for row in wanted) * options.rounds)
+    results = []
+    for row in wanted:
+        results.append(measure_row(options, row, clock))
+        compare.progress("")
+        rows.print_row(results[-1])
+        if not options.no_save:  # after each, so that what is measured is not lost
+            path = compare.keep("java", results)
+    if not options.no_save:
+        print(f"\n{compare.shown(path)}")
+    return 0 if any(result["medians"] for result in results) else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
