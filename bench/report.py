@@ -238,7 +238,7 @@ def memory_figure(comparisons):
                   figures.bars(rows, "B"), caption)
 
 
-def all_figures(results, comparisons, reactor, of_java):
+def all_figures(results, comparisons, reactor, of_java=()):
     return (rate_figure(results)
             + rate_figure(of_java, JAVA_SHOWN, ", in Java")
             + cpu_figure(results)
