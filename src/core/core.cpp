@@ -346,7 +346,10 @@ std::error_code Proactor::post(Operation& operation, Notify level, Home home) no
 std::error_code Proactor::Core::post(Operation& operation, Notify level, Home home) noexcept {
   if (BATON_UNLIKELY(forked())) return errc::after_fork;
   if (BATON_UNLIKELY(operation.is_pending())) return errc::operation_in_use;
-  if (BATON_UNLIKELY(refuses_everything())) return errc::stopped;
+  // The library's own are the rest of what has begun: they wait until the proactor is driven again.
+  if (BATON_UNLIKELY(refuses_everything()) && !operation.has(Operation::internal)) {
+    return errc::stopped;
+  }
   // It may have been a request on a handle before.
   if (BATON_UNLIKELY(operation.kind() != OperationKind::user)) {
     operation.prepare(OperationKind::user, nullptr, operation.flags() & Operation::cached);
@@ -600,10 +603,9 @@ Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Owne
   const bool nonblocking = (flags & O_NONBLOCK) != 0;
   const bool set_nonblocking = owned && !nonblocking && kind != HandleKind::file;
   const std::uint32_t lane = home_of(home);
-  Handle* handle =
-      ledger_.handles.allocate(native, kind, ownership, nonblocking || set_nonblocking,
-                               static_cast<std::uint16_t>(lane), home.processor, facts,
-                               home.lane == Home::by_policy);
+  Handle* handle = ledger_.handles.allocate(native, kind, ownership, nonblocking || set_nonblocking,
+                                            static_cast<std::uint16_t>(lane), home.processor, facts,
+                                            home.lane == Home::by_policy);
   if (handle == nullptr) return unexpected{make_error_code(errc::no_free_handles)};
   if (const auto error = ledger_.numbers.claim(*handle)) {
     ledger_.handles.release(*handle);
@@ -696,7 +698,7 @@ void Proactor::Core::requeue(Lane& lane, Operation& operation) noexcept {
   const os::LockGuard lock{ledger_.mutex(), system_, !per_thread_};  // a lane is its thread's
   ledger_.held_by_strands.fetch_sub(1, std::memory_order_relaxed);
   Access::requeued(operation);
-  lane.counters.completed.sub();  // it will be counted again
+  if (!operation.has(Operation::internal)) lane.counters.completed.sub();  // counted again later
   lane.completed.push_back(operation);
   if (!per_thread_) dispatcher_->look_round();
 }

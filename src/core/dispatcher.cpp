@@ -68,6 +68,7 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
   ++members_;
   Member me{next_member_, stops_};
   const Inside link{this, me.number, inside_chain()};
+  take_over_own_seats(me);
   set_inside_chain(&link);
   struct Unlink {
     const Inside* outer;
@@ -499,6 +500,17 @@ void Dispatcher::take_seat(Member& me, Processor& processor) noexcept {
   ++seat.count;
   lane_.counters.leader_changes.add();
   BATON_PROBE2(leader_change, processor.index, me.number);
+}
+
+// A handler of this thread has called: it does not come back to its seats before this turn is over.
+void Dispatcher::take_over_own_seats(Member& me) noexcept {
+  for (const Inside* inside = inside_chain(); inside != nullptr; inside = inside->outer) {
+    if (inside->dispatcher != this) continue;
+    for (Processor* processor : processors_) {
+      const Seat& seat = processor->seat;
+      if (seat.holder.load(std::memory_order_relaxed) == inside->number) take_seat(me, *processor);
+    }
+  }
 }
 
 void Dispatcher::give_up_seat(Member& me, Processor& processor) noexcept {

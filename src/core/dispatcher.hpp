@@ -194,6 +194,7 @@ class Dispatcher {
   [[gnu::always_inline]] void check_held_seats(Member& me) noexcept;
   void take_seats(Member& me) noexcept;
   void take_seat(Member& me, Processor& processor) noexcept;
+  void take_over_own_seats(Member& me) noexcept;
   void give_up_seat(Member& me, Processor& processor) noexcept;
   void give_up_idle_seats(Member& me) noexcept;
   [[gnu::always_inline]] void set_seats(const Member& me, SeatState state) noexcept;

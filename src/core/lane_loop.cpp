@@ -537,7 +537,7 @@ void LaneLoop::take_returned() noexcept {
     const OperationState state = Access::state(*operation);
     if (state == OperationState::result_ready || state == OperationState::posted) {
       // A thread of another proactor brings it from a strand.
-      lane_.counters.completed.sub();  // it will be counted again
+      if (!operation->has(Operation::internal)) lane_.counters.completed.sub();  // counted again
       lane_.completed.push_back(*operation);
     } else {
       ledger_.take_back(lane_, *operation);

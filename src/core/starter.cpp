@@ -214,7 +214,7 @@ void Starter::start_timer(Lane& lane, Operation& timer) noexcept {
 
 void Starter::post(Lane& lane, Operation& operation, Notify level) noexcept {
   const os::LockGuard lock{ledger_.mutex(), system_, shared()};
-  lane.counters.posted.add();
+  if (!operation.has(Operation::internal)) lane.counters.posted.add();
   lane.completed.push_back(operation);
   if (!shared()) return;
   if (level == Notify::strong) dispatcher_->look_round();

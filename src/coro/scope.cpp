@@ -85,7 +85,7 @@ std::coroutine_handle<> Scope::finished(detail::TaskPromiseBase& promise,
   Scope& scope = *static_cast<Scope*>(promise.owner());
   std::exception_ptr exception = std::move(promise.exception());
   detail::destroy_finished(self, exception);  // its objects are gone before join returns
-  if (exception) scope.failed(std::move(exception));
+  if (exception && !detail::is_refusal(exception)) scope.failed(std::move(exception));
   return scope.one_less();
 }
 
@@ -112,8 +112,8 @@ std::coroutine_handle<> Scope::one_less() noexcept {
     if (--running_ == 0) joiner = std::exchange(joiner_, nullptr);
   }
   if (joiner == nullptr) return std::noop_coroutine();
-  // Posted, not resumed here: the joiner has a strand of its own, or none. When nothing can be
-  // posted any more, nothing runs besides this thread either.
+  // Posted, not resumed here: the joiner has a strand of its own, or none. Of the library's own
+  // only a forked child refuses that, where nothing runs besides this thread.
   const std::coroutine_handle<> waiter = joiner->waiter_;
   if (!joiner->scope_.proactor_.post(joiner->operation_)) return std::noop_coroutine();
   return waiter;
@@ -149,7 +149,7 @@ bool Scope::JoinAwaiter::suspend(std::coroutine_handle<> waiter,
     return false;
   }
   waiter_ = waiter;
-  operation_.prepare(OperationKind::user, nullptr);
+  operation_.prepare(OperationKind::user, nullptr, Operation::internal);
   operation_.set_strand(context != nullptr ? context->strand : nullptr);
   operation_.set_completion(
       [](Operation& operation) {

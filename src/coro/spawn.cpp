@@ -13,7 +13,7 @@ std::coroutine_handle<> detached_finished(detail::TaskPromiseBase& promise,
   std::exception_ptr exception = std::move(promise.exception());
   detail::destroy_finished(
       self, exception);  // before anybody hears of it: its objects are closed by then
-  if (exception) proactor.task_failed(exception);
+  if (exception && !detail::is_refusal(exception)) proactor.task_failed(exception);
   return std::noop_coroutine();
 }
 

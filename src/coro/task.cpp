@@ -14,8 +14,24 @@ CancellationToken TaskContext::token() const noexcept {
 
 namespace detail {
 
+TaskRefused::TaskRefused(std::error_code reason)
+    : std::system_error(reason,
+                        "a task has started one operation after the other and looked at no result: "
+                        "each was refused") {}
+
+bool is_refusal(const std::exception_ptr& exception) noexcept {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const TaskRefused&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
 std::coroutine_handle<> StrandReturn::come_back() noexcept {
   if (context_->strand->running_in_this_thread()) return waiter_;
+  operation_.prepare(OperationKind::user, nullptr, Operation::internal);
   operation_.set_strand(context_->strand);
   operation_.set_completion(
       [](Operation& operation) {
@@ -23,7 +39,7 @@ std::coroutine_handle<> StrandReturn::come_back() noexcept {
       },
       this);
   const std::coroutine_handle<> waiter = waiter_;
-  // When nothing can be posted any more, nothing runs besides this thread either.
+  // Of the library's own only a forked child refuses that, where nothing runs besides this thread.
   if (context_->proactor->post(operation_)) return waiter;
   return std::noop_coroutine();  // and this may be gone
 }

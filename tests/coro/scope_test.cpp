@@ -17,6 +17,7 @@
 
 #include "baton/coro/sleep.hpp"
 #include "baton/coro/task.hpp"
+#include "baton/deadline.hpp"
 #include "baton/stream_socket.hpp"
 #include "support/modes.hpp"
 
@@ -287,6 +288,50 @@ TEST_P(ScopeTest, ends_with_the_proactor) {
   }(proactor(), ended));
   end();
   EXPECT_EQ(ended.load(), 6);
+}
+
+// The proactor is stopped, but other handlers are still running, those of the joiner's strand among
+// them.
+TEST_P(ScopeTest, the_joiner_stays_in_its_strand_after_a_stop) {
+  struct Shared {
+    std::atomic<bool> waits{false};
+    std::atomic<bool> goes_on{false};
+    std::atomic<bool> resumed{false};
+    std::atomic<bool> outside{false};
+  } shared;
+  Proactor& p = proactor();
+  Scope outer{p};
+  std::thread other;
+  outer.spawn([](Proactor& proactor, Shared& all, std::thread& thread) -> Task<void> {
+    Scope inner{proactor, {.strand = false}};
+    inner.spawn([](Shared& common, std::thread& from) -> Task<void> {
+      struct Elsewhere {
+        Shared& common;
+        std::thread& from;
+        [[nodiscard]] bool await_ready() const noexcept { return false; }
+        void await_suspend(std::coroutine_handle<> waiter) const {
+          from = std::thread{[this, waiter] {
+            while (!common.goes_on) std::this_thread::yield();
+            waiter.resume();
+          }};
+        }
+        void await_resume() const noexcept {}
+      };
+      co_await Elsewhere{common, from};
+    }(all, thread));
+    all.waits = true;
+    co_await inner.join();
+    // On the thread that ended the task it would be outside of the scope's strand.
+    all.outside = std::this_thread::get_id() == thread.get_id();
+    all.resumed = true;
+  }(p, shared, other));
+  while (!shared.waits) std::this_thread::yield();
+  p.stop();
+  shared.goes_on = true;
+  other.join();
+  p.restart();
+  while (!shared.resumed) static_cast<void>(p.handle_events(Deadline::immediately()));
+  EXPECT_FALSE(shared.outside);
 }
 
 BATON_EVERY_MODE(ScopeTest);

@@ -4,16 +4,22 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "baton/coro/run.hpp"
+#include "baton/coro/scope.hpp"
+#include "baton/coro/sleep.hpp"
+#include "baton/deadline.hpp"
+#include "baton/error.hpp"
 #include "baton/proactor.hpp"
 
 namespace baton {
@@ -315,6 +321,96 @@ TEST_F(TaskTest, aligns_locals_and_results_to_64_bytes) {
   const Task<Wide> made = wide();
   const auto frame = reinterpret_cast<std::uintptr_t>(detail::TaskAccess::handle(made).address());
   EXPECT_EQ(frame % detail::frame_alignment, 0U);
+}
+
+TEST_F(TaskTest, what_another_handler_throws_leaves_when_the_task_has_ended) {
+  EXPECT_FALSE(proactor_.post([] { throw std::runtime_error("of another handler"); }));
+  std::error_code ended_by;
+  const auto body = [](Proactor& proactor, std::error_code& error) -> Task<int> {
+    const auto slept = co_await sleep_for(proactor, std::chrono::hours{1});
+    if (!slept) error = slept.error();
+    co_return 1;
+  };
+  EXPECT_THROW(run(body(proactor_, ended_by)), std::runtime_error);
+  EXPECT_EQ(ended_by, std::errc::operation_canceled);
+  EXPECT_EQ(run(give(3)), 3);
+}
+
+// -- tasks that look at no result -----------------------------------------------------------------
+
+Task<void> tick(Proactor& proactor, int& ticks, int stops_after) {
+  for (;;) {
+    if (ticks++ == stops_after) proactor.stop();
+    static_cast<void>(co_await sleep_for(proactor, std::chrono::milliseconds{1}));
+  }
+}
+constexpr int never = -1;
+constexpr int ticks_max = 2 * static_cast<int>(detail::refusals_max);
+
+TEST(Refusals, a_task_that_overlooks_them_ends_with_its_proactor) {
+  int ticks = 0;
+  {
+    Proactor proactor;
+    proactor.spawn(tick(proactor, ticks, never));
+    static_cast<void>(proactor.handle_events(Deadline::after(std::chrono::milliseconds{10})));
+  }
+  EXPECT_LT(ticks, ticks_max);
+}
+
+TEST(Refusals, a_task_that_overlooks_them_ends_after_a_stop) {
+  Proactor proactor;
+  int ticks = 0;
+  proactor.spawn(tick(proactor, ticks, 3));
+  proactor.run();
+  EXPECT_LT(ticks, ticks_max);
+}
+
+TEST(Refusals, so_does_one_of_a_scope_and_its_join_returns) {
+  Proactor proactor;
+  int ticks = 0;
+  bool joined = false;
+  proactor.spawn([](Proactor& of, int& count, bool& done) -> Task<void> {
+    Scope scope{of};
+    scope.spawn(tick(of, count, 3));
+    co_await scope.join();
+    done = true;
+  }(proactor, ticks, joined));
+  proactor.run();
+  proactor.restart();
+  while (!joined) static_cast<void>(proactor.handle_events(Deadline::immediately()));
+  EXPECT_LT(ticks, ticks_max);
+}
+
+TEST(Refusals, are_told_to_the_one_that_runs_the_task) {
+  Proactor proactor;
+  int ticks = 0;
+  try {
+    run_until_complete(proactor, tick(proactor, ticks, 3));
+    ADD_FAILURE() << "it has no end of its own";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), errc::stopped);
+  }
+}
+
+// Each start that succeeds begins the count anew.
+TEST(Refusals, in_a_row_are_counted) {
+  Proactor proactor;
+  const auto body = [](Proactor& of) -> Task<int> {
+    int refused = 0;
+    for (std::uint32_t round = 0; round < 3; ++round) {
+      of.stop();
+      for (std::uint32_t i = 0; i < detail::refusals_max; ++i) {
+        const auto went = co_await yield(of);
+        if (!went) ++refused;
+      }
+      of.restart();
+      const auto last = co_await yield(of);
+      if (!last) ++refused;
+    }
+    co_return refused;
+  };
+  EXPECT_EQ(run_until_complete(proactor, body(proactor)),
+            static_cast<int>(3 * detail::refusals_max));
 }
 
 #if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

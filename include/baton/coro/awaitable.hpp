@@ -14,6 +14,7 @@
 #pragma once
 
 #include <atomic>
+#include <concepts>
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
@@ -196,7 +197,7 @@ class [[nodiscard("nothing is started until it is awaited")]] Cancellable {
 
   [[nodiscard]] bool await_ready() const noexcept { return false; }
   template <class Promise>
-  bool await_suspend(std::coroutine_handle<Promise> waiter) noexcept {
+  bool await_suspend(std::coroutine_handle<Promise> waiter) {
     inner_.set_hook(hook_);
     return inner_.await_suspend(waiter);
   }
@@ -285,17 +286,26 @@ class [[nodiscard("nothing is started until it is awaited")]] Awaitable final
   }
 
   template <class Promise>
-  bool await_suspend(std::coroutine_handle<Promise> waiter) noexcept {
+  bool await_suspend(std::coroutine_handle<Promise> waiter) {
     if (!this->may_begin()) return false;
     if (const std::error_code error = request_.fill(operation_)) {
       this->fail(error);
       return false;
     }
+    constexpr bool is_task = std::derived_from<Promise, TaskPromiseBase>;
+    std::uint32_t refusals = 0;
+    if constexpr (is_task) refusals = waiter.promise().take_refusals();
     switch (this->begin(waiter, context_of(waiter))) {
       case Base::Begin::suspended:
         return true;  // and *this may be gone
       case Base::Begin::failed:
         request_.undo(operation_);
+        if constexpr (is_task) {
+          const std::error_code error = operation_.error();
+          if (error == errc::stopped || error == errc::after_fork) {
+            waiter.promise().count_refusal(refusals, error);
+          }
+        }
         return false;
       case Base::Begin::finished:
         break;

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <chrono>
 #include <coroutine>
+#include <exception>
 
+#include "baton/coro/cancellation.hpp"
 #include "baton/coro/task.hpp"
 #include "baton/deadline.hpp"
 #include "baton/proactor.hpp"
@@ -15,7 +17,9 @@ namespace baton {
 /// exception. Other threads may be in run() meanwhile; if one of them ends the task, this one
 /// notices within 10 ms. Other operations go on when the proactor is driven again. If the proactor
 /// is stopped before the task is done, goes on all the same once it is restarted - so do not stop
-/// it from inside. An empty task ends the program with a sentence.
+/// it from inside. When a handler that has nothing to do with the task throws, the task is
+/// cancelled, driven to its end, and the exception leaves. An empty task ends the program with a
+/// sentence.
 template <class T>
 T run_until_complete(Proactor& proactor, Task<T> task) {
   std::atomic<bool> done{false};
@@ -28,11 +32,22 @@ T run_until_complete(Proactor& proactor, Task<T> task) {
         return std::noop_coroutine();
       },
       &done);
+  CancellationSource source{proactor};
+  const CancellationToken token = source.token();
+  const TaskContext context{.cancellation = token.state(), .proactor = &proactor};
+  handle.promise().set_context(&context);
   handle.resume();
   constexpr Duration look = std::chrono::milliseconds(10);
+  std::exception_ptr thrown;
   while (!done.load(std::memory_order_acquire)) {
-    static_cast<void>(proactor.run_one(Deadline::after(look, proactor.now())));
+    try {
+      static_cast<void>(proactor.run_one(Deadline::after(look, proactor.now())));
+    } catch (...) {
+      if (thrown == nullptr) thrown = std::current_exception();
+      source.cancel();
+    }
   }
+  if (thrown != nullptr) std::rethrow_exception(thrown);
   return handle.promise().take();
 }
 

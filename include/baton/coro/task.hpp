@@ -12,8 +12,10 @@
 #include <concepts>
 #include <coroutine>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <optional>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 
@@ -61,6 +63,18 @@ struct OwnAwaiter {
   }
   decltype(auto) await_resume() const { return inner.await_resume(); }
 };
+
+/// Thrown into a task that goes on and on though each of its starts is refused, because the proactor
+/// was stopped or this is a forked child: without a suspension it would hold its thread for ever.
+/// Spawned tasks and scopes take it as the task's end; run_until_complete and co_await pass it on.
+class BATON_EXPORT TaskRefused final : public std::system_error {
+ public:
+  explicit TaskRefused(std::error_code reason);
+};
+/// Refused starts in a row that a task may overlook.
+inline constexpr std::uint32_t refusals_max = 1'000;
+/// The task has ended by TaskRefused, which is nobody's mistake to be told of.
+[[nodiscard]] BATON_EXPORT bool is_refusal(const std::exception_ptr& exception) noexcept;
 
 /// What all promises share. The members belong to the thread that holds the coroutine at that
 /// moment.
@@ -111,6 +125,14 @@ class TaskPromiseBase {
     owner_ = owner;
   }
   [[nodiscard]] void* owner() const noexcept { return owner_; }
+  /// Refused starts before this one, with no other between. A start that is refused, too, gives the
+  /// number back by count_refusal().
+  [[nodiscard]] std::uint32_t take_refusals() noexcept { return std::exchange(refusals_, 0); }
+  /// Throws TaskRefused instead of the last one that may be overlooked.
+  void count_refusal(std::uint32_t before, std::error_code reason) {
+    if (before >= refusals_max) throw TaskRefused{reason};
+    refusals_ = before + 1;
+  }
   [[nodiscard]] std::exception_ptr& exception() noexcept { return exception_; }
 
  private:
@@ -119,6 +141,7 @@ class TaskPromiseBase {
   Finished finished_ = nullptr;
   void* owner_ = nullptr;
   std::exception_ptr exception_;
+  std::uint32_t refusals_ = 0;
 };
 
 /// gcc 12 lays out the frame of some coroutines wrongly: those that await in the very condition of

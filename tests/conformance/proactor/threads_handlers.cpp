@@ -196,6 +196,30 @@ TEST_P(Handlers, nested_turns_of_the_same_proactor_do_not_lose_anything) {
   for (int i = 0; i < 5; ++i) round_trip(session.get());
 }
 
+// The thread that polls leads, and is in the handler: nobody else would bring what the engine has.
+TEST_P(Handlers, nested_turns_bring_what_comes_meanwhile) {
+  if (mode() == Mode::dedicated) return;  // whose leader is another thread
+  use(1);
+  Stream stream;
+  Stream quiet;
+  Handle* const handle = adopt(stream.ours);
+  read_byte(adopt(quiet.ours), operation());
+  run(1);
+  wait_until([&] { return sleepers().waiting >= 1; });
+  inside([&] {
+    Operation& read = operation();
+    read_byte(handle, read);
+    send_all(stream.peer.get(), "x", 1);
+    wait_until([&] {
+      proactor().poll();
+      return !read.is_pending();
+    });
+    EXPECT_FALSE(read.failed());
+  });
+  Peer session = echo();
+  for (int i = 0; i < 5; ++i) round_trip(session.get());
+}
+
 BATON_CONFORMANCE_SOCKET_SUITE(Handlers);
 
 }  // namespace
