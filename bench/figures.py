@@ -105,10 +105,11 @@ def lines(series, title, x_title, y_title):
         path = " ".join(f"{px:.1f},{py:.1f}" for px, py in
                         (place(x, points[x]) for x in sorted(points)))
         last_x, last_y = place(max(points), points[max(points)])
-        text += (f'<polyline class="line" style="stroke:var(--{property_of(kind)})" points="{path}"/>'
+        colour = property_of(kind)
+        text += (f'<polyline class="line" style="stroke:var(--{colour})" points="{path}"/>'
                  f'<path class="grid" d="M{last_x:.1f} {last_y:.1f}L{left + width + 14} '
                  f'{end:.1f}"/>'
-                 f'<circle style="fill:var(--{property_of(kind)})" cx="{left + width + 18}" cy="{end:.1f}" '
+                 f'<circle style="fill:var(--{colour})" cx="{left + width + 18}" cy="{end:.1f}" '
                  f'r="4"/><text x="{left + width + 27}" y="{end + 4:.1f}">{html.escape(label)}'
                  "</text>")
     return text + "</svg>"

@@ -102,8 +102,8 @@ int thread_start(std::uint64_t* thread, void (*function)(void*), void* argument)
 
 void thread_join(std::uint64_t thread) { ::pthread_join(static_cast<pthread_t>(thread), nullptr); }
 
-// The kernel's number of this thread. Kept, because a program that drives a proactor by single calls
-// needs it several times in each.
+// The kernel's number of this thread. Kept, because a program that drives a proactor by single
+// calls needs it several times in each.
 struct Number {
   pid_t thread;
   std::uint32_t forks;
