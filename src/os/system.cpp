@@ -54,8 +54,10 @@ bool futex_wait(std::atomic<std::uint32_t>* word, std::uint32_t expected,
   timespec deadline{};
   timespec* timeout = nullptr;
   if (deadline_ns != never_ns) {
-    deadline.tv_sec = deadline_ns / ns_per_second;
-    deadline.tv_nsec = deadline_ns % ns_per_second;
+    // A time before the machine's boot is past like others, but EINVAL for the kernel.
+    const std::int64_t when = std::max<std::int64_t>(deadline_ns, 0);
+    deadline.tv_sec = when / ns_per_second;
+    deadline.tv_nsec = when % ns_per_second;
     timeout = &deadline;
   }
   // FUTEX_WAIT_BITSET takes an absolute time of the monotonic clock, so that nothing is recomputed

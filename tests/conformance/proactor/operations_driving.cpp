@@ -3,6 +3,8 @@
 #include <fcntl.h>
 
 #include <array>
+#include <cstdint>
+#include <string>
 #include <utility>
 
 #include "baton/file.hpp"
@@ -136,6 +138,20 @@ TEST_P(Driving, a_busy_connection_starves_no_other) {
   Echo echo{*this, plain(OperationKind::read_stream, adopt(one), Operation::exactly),
             plain(OperationKind::write_stream, adopt(other), Operation::exactly)};
   expect_a_share_beside(echo);
+}
+
+// Nothing is pending: a thread that waits sleeps on a futex, or in an engine.
+TEST_P(Driving, a_deadline_before_the_boot_is_past) {
+  for (const std::int64_t ns : {std::int64_t{-1}, std::int64_t{-1'000'000'000'000}, INT64_MIN}) {
+    const Deadline past = Deadline::at_ns(ns);
+    EXPECT_FALSE(proactor().run_one(past));
+    EXPECT_EQ(proactor().handle_events(past), 0U);
+  }
+  Pair pair = unix_pair();
+  std::string text(1, ' ');
+  Probe& read = reading(adopt(pair.ours), text);
+  start(read);
+  EXPECT_EQ(proactor().handle_events(Deadline::at_ns(-1)), 0U);
 }
 
 TEST_P(Driving, a_closed_file_frees_its_handle) {
