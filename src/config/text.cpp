@@ -5,7 +5,6 @@
 #include <system_error>
 
 #include "config/apply.hpp"
-#include "os/high_descriptors.hpp"
 
 namespace baton {
 namespace {
@@ -211,8 +210,5 @@ void Config::let_threads_change(std::string_view who) {
     sources.push_back("profile=any from " + std::string{who} + ": its threads come and go");
   }
 }
-
-const os::System* Config::high_descriptors() noexcept { return &os::high_system(); }
-int Config::lowest_high_descriptor() noexcept { return os::high_number(); }
 
 }  // namespace baton

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "baton/coro/frame_cache.hpp"
 #include "baton/proactor.hpp"
 #include "os/mutex.hpp"
 
@@ -24,7 +25,8 @@ CancellationState::CancellationState(Proactor& proactor) noexcept : system_(&pro
 }
 
 CancellationState* CancellationState::create(Proactor& proactor) {
-  return new CancellationState(proactor);
+  // Where the frames of tasks lie: each run_until_complete makes one.
+  return ::new (allocate_frame(sizeof(CancellationState))) CancellationState(proactor);
 }
 
 void CancellationState::acquire() noexcept {
@@ -36,7 +38,8 @@ void CancellationState::release() noexcept {
   // acquire and release: the last one sees everything that the others did.
   if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   BATON_ASSERT(first_ == nullptr);
-  delete this;
+  this->~CancellationState();
+  free_frame(this, sizeof(CancellationState));
 }
 
 bool CancellationState::add(CancellationNode& node) noexcept {

@@ -38,6 +38,7 @@
 // the thread sleeps in ppoll instead, over a signalfd, which the signals make readable, and that
 // set.
 #include <poll.h>
+#include <sys/select.h>
 #include <sys/signalfd.h>
 
 #include <algorithm>
@@ -423,7 +424,10 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     }
     std::array<pollfd, 2> list{{{signalfd_, POLLIN, 0}, {silent_.descriptor(), POLLIN, 0}}};
     const Timeout timeout(system_, deadline);
-    if (system_.ppoll(list.data(), list.size(), timeout.get(), unblocked ? &mask : nullptr) < 0) {
+    const sigset_t* const pending = unblocked != nullptr ? &mask : nullptr;
+    int count = system_.ppoll(list.data(), list.size(), timeout.get(), pending);
+    if (count < 0 && errno == EINVAL) count = select(list, timeout.get(), pending);
+    if (count < 0) {
       // ENOMEM: the caller's to know. EINVAL, EFAULT: only a bug.
       return errno == EINTR ? Result<bool>{false} : unexpected{system_error()};
     }
@@ -433,6 +437,29 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     }
     if (list[1].revents != 0) take_silent();
     return list[0].revents != 0;
+  }
+
+  // The same where RLIMIT_NOFILE is less than two, which select does not ask. Both are readable or
+  // not, and nothing else.
+  int select(std::array<pollfd, 2>& list, const timespec* span, const sigset_t* mask) noexcept {
+    fd_set in;
+    FD_ZERO(&in);
+    int end = 0;
+    for (const pollfd& each : list) {
+      if (each.fd < 0) continue;
+      if (each.fd >= FD_SETSIZE) {
+        errno = EINVAL;
+        return -1;
+      }
+      FD_SET(each.fd, &in);
+      end = std::max(end, each.fd + 1);
+    }
+    const int count = system_.pselect(end, &in, nullptr, nullptr, span, mask);
+    if (count < 0) return count;
+    for (pollfd& each : list) {
+      if (each.fd >= 0 && FD_ISSET(each.fd, &in)) each.revents = POLLIN;
+    }
+    return count;
   }
 
   void take_silent() noexcept {

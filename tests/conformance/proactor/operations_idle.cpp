@@ -40,6 +40,34 @@ class Idle : public Operations {
     ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &saved); }
     rlimit saved{};
   };
+
+  /// As a daemon does that has opened all it needs.
+  void reads_go_on_below(rlim_t limit) {
+    constexpr int count = 8;
+    use([](Config& config) { config.system = &test::counting_system(); });
+    std::vector<Pair> pairs;
+    std::vector<Probe*> reads;
+    for (int i = 0; i < count; ++i) {
+      pairs.push_back(unix_pair());
+      reads.push_back(&reading(adopt(pairs.back().ours), memory(8)));
+      start(*reads.back());
+    }
+    run_for(1ms);
+    rlimit saved{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &saved), 0);
+    const rlimit low{limit, saved.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+    test::system_calls().clear();
+    run_for(50ms);
+    const std::uint64_t calls = test::system_calls().all_but_locks();
+    for (const Pair& pair : pairs) send_all(pair.peer.get(), "data");
+    run([&] {
+      return std::all_of(reads.begin(), reads.end(), [](Probe* p) { return p->done(); });
+    });
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &saved), 0);
+    EXPECT_LT(calls, 100U);
+    for (const Probe* read : reads) EXPECT_EQ(read->bytes(), 4U) << read->error().message();
+  }
 };
 BATON_CONFORMANCE_SOCKET_SUITE(Idle);
 
@@ -69,31 +97,10 @@ TEST_P(Idle, hang_ups_and_unread_data_cost_nothing) {
   expect_quiet(50ms);
 }
 
-// As a daemon does that has opened all it needs.
-TEST_P(Idle, a_limit_below_what_is_open_stops_nothing) {
-  constexpr int count = 8;
-  use([](Config& config) { config.system = &test::counting_system(); });
-  std::vector<Pair> pairs;
-  std::vector<Probe*> reads;
-  for (int i = 0; i < count; ++i) {
-    pairs.push_back(unix_pair());
-    reads.push_back(&reading(adopt(pairs.back().ours), memory(8)));
-    start(*reads.back());
-  }
-  run_for(1ms);
-  rlimit saved{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &saved), 0);
-  const rlimit low{2, saved.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
-  test::system_calls().clear();
-  run_for(50ms);
-  const std::uint64_t calls = test::system_calls().all_but_locks();
-  for (const Pair& pair : pairs) send_all(pair.peer.get(), "data");
-  run([&] { return std::all_of(reads.begin(), reads.end(), [](Probe* p) { return p->done(); }); });
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &saved), 0);
-  EXPECT_LT(calls, 100U);
-  for (const Probe* read : reads) EXPECT_EQ(read->bytes(), 4U) << read->error().message();
-}
+TEST_P(Idle, a_limit_below_what_is_open_stops_nothing) { reads_go_on_below(2); }
+
+// Not one descriptor may be polled.
+TEST_P(Idle, nor_does_a_limit_of_none) { reads_go_on_below(0); }
 
 TEST_P(Idle, accept_stays_pending_without_descriptors_and_recovers) {
   Endpoint endpoint = Endpoint::loopback(0);

@@ -1,0 +1,11 @@
+// Apart from the text and the XML of configurations, for libraries that read neither.
+#include "os/high_descriptors.hpp"
+
+#include "baton/config.hpp"
+
+namespace baton {
+
+const os::System* Config::high_descriptors() noexcept { return &os::high_system(); }
+int Config::lowest_high_descriptor() noexcept { return os::high_number(); }
+
+}  // namespace baton
