@@ -38,7 +38,6 @@
 // the thread sleeps in ppoll instead, over a signalfd, which the signals make readable, and that
 // set.
 #include <poll.h>
-#include <sys/select.h>
 #include <sys/signalfd.h>
 
 #include <algorithm>
