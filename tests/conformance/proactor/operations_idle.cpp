@@ -65,7 +65,7 @@ class Idle : public Operations {
       return std::all_of(reads.begin(), reads.end(), [](Probe* p) { return p->done(); });
     });
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &saved), 0);
-    EXPECT_LT(calls, 100U);
+    EXPECT_LT(calls, 4 * waits_max(50ms));
     for (const Probe* read : reads) EXPECT_EQ(read->bytes(), 4U) << read->error().message();
   }
 };
