@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 #include <utility>
 
 #include "baton/file.hpp"
@@ -148,8 +147,7 @@ TEST_P(Driving, a_deadline_before_the_boot_is_past) {
     EXPECT_EQ(proactor().handle_events(past), 0U);
   }
   Pair pair = unix_pair();
-  std::string text(1, ' ');
-  Probe& read = reading(adopt(pair.ours), text);
+  Probe& read = reading(adopt(pair.ours), memory(1));
   start(read);
   EXPECT_EQ(proactor().handle_events(Deadline::at_ns(-1)), 0U);
 }
