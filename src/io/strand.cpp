@@ -1,4 +1,4 @@
-// Strand: a queue, a bit, and the count of threads inside.
+// Strand: a queue, a bit, and the thread inside.
 #include "baton/strand.hpp"
 
 #include <new>

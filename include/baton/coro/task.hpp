@@ -66,8 +66,8 @@ struct OwnAwaiter {
 
 /// Thrown into a task that goes on and on though each of its starts is refused, because the
 /// proactor was stopped or this is a forked child: without a suspension it would hold its thread
-/// for ever.
-/// Spawned tasks and scopes take it as the task's end; run_until_complete and co_await pass it on.
+/// for ever. Spawned tasks and scopes take it as the task's end; run_until_complete and co_await
+/// pass it on.
 class BATON_EXPORT TaskRefused final : public std::system_error {
  public:
   explicit TaskRefused(std::error_code reason);

@@ -57,6 +57,16 @@ class Teams : public Threads {
     wait_until([&] { return !operation.is_pending(); });
     EXPECT_FALSE(operation.failed()) << operation.error().message();
   }
+  /// Starts a read of a datagram; its sender.
+  Peer pending_datagram(Operation& receive) {
+    int fd[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, fd), 0);
+    Peer ours{fd[0]};
+    receive.prepare(OperationKind::read_datagram, adopt(ours, HandleKind::datagram_socket));
+    receive.set_buffer(MutableBuffer{memory(16), 16});
+    EXPECT_FALSE(proactor().start(receive));
+    return Peer{fd[1]};
+  }
   /// Sockets, files and datagrams at once.
   void exercise_all_kinds(int rounds) {
     Peer session = echo();
@@ -113,14 +123,8 @@ TEST_P(Teams, a_merged_wait_does_not_spin) {
   use_team(1, per_thread() ? Mode::per_thread : Mode::shared);
   Stream quiet;
   read_byte(adopt(quiet.ours), operation());
-  int fd[2];
-  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, fd), 0);
-  Peer ours{fd[0]};
-  const Peer peer{fd[1]};
   Operation& receive = operation();
-  receive.prepare(OperationKind::read_datagram, adopt(ours, HandleKind::datagram_socket));
-  receive.set_buffer(MutableBuffer{memory(16), 16});
-  ASSERT_FALSE(proactor().start(receive));
+  const Peer peer = pending_datagram(receive);
   run(1);
   wait_until([&] { return sleepers().waiting >= 1; });
   constexpr std::uint64_t slices = 50, calls_of_a_slice = 8, others = 50;
@@ -168,14 +172,8 @@ TEST_P(Teams, a_leader_that_waits_watches_one_that_is_in_a_handler) {
   });
   read_byte(adopt(streams[0].ours), blocks);
   read_byte(adopt(streams[1].ours), read);
-  int fd[2];
-  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, fd), 0);
-  Peer ours{fd[0]};
-  const Peer peer{fd[1]};
   Operation& receive = operation();
-  receive.prepare(OperationKind::read_datagram, adopt(ours, HandleKind::datagram_socket));
-  receive.set_buffer(MutableBuffer{memory(16), 16});
-  ASSERT_FALSE(proactor().start(receive));
+  const Peer peer = pending_datagram(receive);
   run(2);
   // For good or in slices: the first to come may have taken all seats.
   wait_until([&] { return are_asleep(2); });
