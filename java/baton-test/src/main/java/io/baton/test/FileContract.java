@@ -10,6 +10,7 @@ import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.AsynchronousCloseException;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
@@ -140,16 +141,21 @@ public abstract class FileContract extends EngineContract {
         demultiplexor.file(pipe, recorder, StandardOpenOption.READ, StandardOpenOption.WRITE);
     long first = file.read(ByteBuffer.allocate(10));
     long second = file.read(ByteBuffer.allocate(10));
-    Files.write(pipe, bytes("x"), StandardOpenOption.WRITE);
-    assertEquals(first, recorder.nextGood(What.READ).activation());
-    file.close();
-    // Either the second read is in the system, and a byte frees it, or it ends at once.
-    Files.write(pipe, bytes("y"), StandardOpenOption.WRITE);
-    Completion last = recorder.next(What.READ);
-    assertEquals(second, last.activation());
-    assertTrue(
-        last.error() == null || last.error() instanceof AsynchronousCloseException, last::toString);
-    recorder.next(What.CLOSED);
+    // For reading too: a pipe that nobody reads blocks who opens it for writing.
+    try (FileChannel writer =
+        FileChannel.open(pipe, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
+      writer.write(ByteBuffer.wrap(bytes("x")));
+      assertEquals(first, recorder.nextGood(What.READ).activation());
+      file.close();
+      // Either the second read is in the system, and a byte frees it, or it ends at once.
+      writer.write(ByteBuffer.wrap(bytes("y")));
+      Completion last = recorder.next(What.READ);
+      assertEquals(second, last.activation());
+      assertTrue(
+          last.error() == null || last.error() instanceof AsynchronousCloseException,
+          last::toString);
+      recorder.next(What.CLOSED);
+    }
   }
 
   private static void close(AsynchChannel file, Recorder recorder) throws IOException {
