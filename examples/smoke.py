@@ -238,12 +238,12 @@ def refused(program, *arguments, status, stdout=subprocess.DEVNULL):
 def command_line(how, program, *arguments):
     """Numbers that are none, and an output that cannot be written."""
     with open("/dev/full", "w", encoding="ascii") as full:
-        if how in ("tcp", "udp", "chat", "team"):
+        if how in ("tcp", "udp", "chat", "team", "ace_both", "files"):
             # Where the library reads the number.
             in_c = any(word in program for word in ("c_api", "echo.py", "echo_rust"))
+            more = {"team": [os.devnull], "files": ["."]}.get(how, [])
             for port in ("99999", "65536", "-1", "", "x", "80x", " 80", "4294967296"):
-                refused(program, port, status=1 if in_c else 2)
-            more = [os.devnull] if how == "team" else []
+                refused(program, port, *more, status=1 if in_c else 2)
             refused(program, "0", *more, status=1, stdout=full)
         elif how in ("plain", "simulated"):
             refused(program, *arguments, status=1, stdout=full)
@@ -312,5 +312,4 @@ if __name__ == "__main__":
                 "activated": activated, "ace_command": ace_command,
                 "ace_preload": ace_preload, "ace_both": ace_both, "files": files}
     check_of[sys.argv[1]](*sys.argv[2:])
-    if "ace" not in os.path.basename(sys.argv[2]):  # those have ACE's own command lines
-        command_line(*sys.argv[1:])
+    command_line(*sys.argv[1:])

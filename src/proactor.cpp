@@ -10,6 +10,7 @@
 
 #include "baton/log.hpp"
 #include "baton/registry.hpp"
+#include "config/apply.hpp"
 #include "config/policy.hpp"
 #include "core/core.hpp"
 #include "engines/registry.hpp"
@@ -29,6 +30,7 @@ class Opener {
  public:
   explicit Opener(Config config) : config_(std::move(config)) {
     if (config_.processors.empty()) config_.processors.emplace_back();
+    opened_ = config_;
   }
 
   Result<std::unique_ptr<Proactor::Core>, Failure> open() {
@@ -40,7 +42,8 @@ class Opener {
     for (std::size_t i = 0; i < config_.processors.size(); ++i) {
       if (auto added = add_processor(*core, i, lanes); !added) return unexpected{added.error()};
     }
-    for (const std::string& source : config_.sources) text_ += "source: " + source + "\n";
+    config::refresh_notes(opened_);
+    for (const std::string& source : opened_.sources) text_ += "source: " + source + "\n";
     core->explanation = text_;
     if (const int error = core->start_threads(); error != 0) {
       return unexpected{Failure{{error, std::system_category()},
@@ -199,6 +202,10 @@ class Opener {
   }
 
   void describe(std::size_t index, Mode mode, const EngineInfo& info, std::uint32_t copies) {
+    ProcessorConfig& opened = opened_.processors[index];
+    opened.engine = info.name;
+    if (config::waits_by_strategy(opened.engine)) opened.wait = info.wait_name;
+    if (!info.interrupt_name.empty()) opened.interrupt = info.interrupt_name;
     std::string line = "engine=" + std::string{info.name};
     if (!info.wait_name.empty()) line += " wait=" + std::string{info.wait_name};
     if (!info.interrupt_name.empty()) line += " interrupt=" + std::string{info.interrupt_name};
@@ -225,6 +232,7 @@ class Opener {
   }
 
   Config config_;
+  Config opened_;  // with the engines and strategies that were found, for the notes
   const std::atomic<std::uint32_t>* handles_ = nullptr;
   std::string text_;
   std::uint32_t lane_ = 0;        // being opened

@@ -273,6 +273,26 @@ class WatchTest(unittest.TestCase):
                 connection.close()
                 self.assertEqual(echo.end(), 0)
 
+    def test_oldest_is_of_a_session_and_never_the_servers_own(self):
+        for style in ("callback", "coroutine"):
+            with self.subTest(style=style), Echo("--watch", "always", "--style", style) as echo:
+                self.assertEqual(self.oldest(echo), "-")
+                with echo.connect() as connection:
+                    self.assertEqual(echo_back(connection, b"x"), b"x")
+                    while (found := self.oldest(echo)) == "-":
+                        pass
+                    self.assertRegex(found, r"^read_stream [\d.]+ s$")
+                while self.oldest(echo) != "-":  # until the server has seen the end
+                    pass
+                self.assertEqual(echo.end(), 0)
+
+    def oldest(self, echo):
+        """What the next line tells."""
+        line = echo.process.stderr.readline()
+        found = self.LINE.fullmatch(line)
+        self.assertTrue(found, line)
+        return found.group(4)
+
     def test_line_keeps_to_the_width_of_the_terminal(self):
         for columns in (40, 23):
             with self.subTest(columns=columns):

@@ -16,8 +16,9 @@
 #include <baton/ace/timer_queue.hpp>
 #include <baton/baton.hpp>
 #include <cstdio>
-#include <cstdlib>
 #include <utility>
+
+#include "command_line.hpp"
 
 // -- as the program was ---------------------------------------------------------------------------
 
@@ -67,7 +68,7 @@ baton::Task<void> serve(baton::Acceptor acceptor) {
 }
 
 int main(int argc, char** argv) {
-  const auto port = static_cast<u_short>(argc > 1 ? std::atoi(argv[1]) : 7007);
+  const auto port = examples::port_or_exit(argc, argv);
   baton::ace::TimerQueue timers;
   auto* const implementation = new baton::ace::Proactor;
   ACE_Proactor proactor(implementation, true, &timers);
@@ -82,7 +83,7 @@ int main(int argc, char** argv) {
   ACE_SOCK_Stream(old.get_handle()).get_local_addr(bound);
   std::printf("listening %u\nlistening %u\n", bound.get_port_number(),
               moved->local_endpoint().value().port());
-  std::fflush(stdout);
+  if (!examples::flush_output()) return 1;
   implementation->native().spawn(serve(std::move(*moved)));
   return proactor.proactor_run_event_loop();  // both
 }

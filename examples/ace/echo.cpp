@@ -16,7 +16,8 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
+
+#include "command_line.hpp"
 
 #ifdef WITH_BATON
 #include <baton/ace/proactor.hpp>
@@ -56,7 +57,7 @@ class Session : public ACE_Service_Handler {
 };
 
 int main(int argc, char** argv) {
-  const auto port = static_cast<u_short>(argc > 1 ? std::atoi(argv[1]) : 7007);
+  const auto port = examples::port_or_exit(argc, argv);
 #ifdef WITH_BATON
   baton::ace::TimerQueue timers;  // without the race of ACE's own
   ACE_Proactor proactor(new baton::ace::Proactor, true, &timers);
@@ -71,6 +72,6 @@ int main(int argc, char** argv) {
   ACE_INET_Addr bound;
   ACE_SOCK_Stream(acceptor.get_handle()).get_local_addr(bound);
   std::printf("listening %u\n", bound.get_port_number());
-  std::fflush(stdout);
+  if (!examples::flush_output()) return 1;
   return proactor.proactor_run_event_loop();
 }

@@ -16,8 +16,9 @@
 #include <baton/ace/proactor.hpp>
 #include <baton/ace/timer_queue.hpp>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
+
+#include "command_line.hpp"
 
 namespace {
 
@@ -93,18 +94,18 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: ace_file_server PORT FOLDER\n");
     return 2;
   }
+  const std::uint16_t port = examples::port_or_exit(argc, argv);
   folder = argv[2];
   baton::ace::TimerQueue timers;
   ACE_Proactor proactor(new baton::ace::Proactor, true, &timers);
   ACE_Asynch_Acceptor<Session> acceptor;
-  const ACE_INET_Addr where(static_cast<u_short>(std::atoi(argv[1])), INADDR_LOOPBACK);
-  if (acceptor.open(where, 0, false, 128, 1, &proactor) != 0) {
+  if (acceptor.open(ACE_INET_Addr(port, INADDR_LOOPBACK), 0, false, 128, 1, &proactor) != 0) {
     std::perror("cannot listen");
     return 1;
   }
   ACE_INET_Addr bound;
   ACE_SOCK_Stream(acceptor.get_handle()).get_local_addr(bound);
   std::printf("listening %u\n", bound.get_port_number());
-  std::fflush(stdout);
+  if (!examples::flush_output()) return 1;
   return proactor.proactor_run_event_loop();
 }

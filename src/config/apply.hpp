@@ -53,8 +53,12 @@ std::string processor_name(std::size_t index);
 Result<void, Failure> check(const Config& config, std::string_view place,
                             const std::vector<std::string>& places = {});
 
+/// Whether the registry says so of that engine.
+bool waits_by_strategy(const std::string& engine);
+
 /// Rewrites the "note:" lines of the account: settings that have no effect, operations nobody
-/// takes.
+/// takes. What only one engine or strategy looks at is judged where it is named: called again with
+/// the names of what was opened, it tells of "auto", too.
 void refresh_notes(Config& config);
 /// Begins the account with what the program itself set, if nothing is there yet.
 void account_for_program(Config& config);

@@ -97,15 +97,8 @@ Checked check_team(const Config& config, const std::vector<std::string>& places)
   return {};
 }
 
-bool engine_waits_by_strategy(const std::string& name) {
-  const auto engines = registry().engines();
-  return std::any_of(engines.begin(), engines.end(), [&name](const auto& engine) {
-    return engine.name == name && engine.waits_by_strategy;
-  });
-}
-
-/// Settings that another engine than the one that is named would look at. Which engine "auto" finds
-/// is not known here, and neither is what stands behind `chaos`.
+/// Settings that only another engine than the one named looks at. Not called for "auto". The engine
+/// inside `chaos` is not known here.
 void note_foreign_settings(const ProcessorConfig& processor, const std::string& who,
                            std::vector<std::string>& notes) {
   struct Owner {
@@ -133,8 +126,8 @@ void note_foreign_settings(const ProcessorConfig& processor, const std::string& 
     notes.push_back(who + std::string(owner.setting) + "=" + value +
                     " is not used: it is for engine=" + std::string(owner.engine));
   }
-  const bool signals =
-      processor.wait == "rt_signals" || processor.notify == "sigwait" || processor.wait == "auto";
+  const bool signals = processor.wait == "rt_signals" || processor.notify == "sigwait" ||
+                       (processor.wait == "auto" && waits_by_strategy(processor.engine));
   if (processor.wait_signal != 0 && processor.engine != "chaos" && !signals) {
     notes.push_back(who + "wait_signal=" + std::to_string(processor.wait_signal) +
                     " is not used: it is for wait=rt_signals and notify=sigwait");
@@ -150,8 +143,9 @@ void note_foreign_settings(const ProcessorConfig& processor, const std::string& 
 void note_unused(const ProcessorConfig& processor, const std::string& who,
                  std::vector<std::string>& notes) {
   const bool named = processor.engine != "auto";
-  if (named && processor.wait != "auto" && !engine_waits_by_strategy(processor.engine)) {
-    notes.push_back(who + "wait=" + processor.wait + " is not used: engine " + processor.engine +
+  const std::string& waiter = processor.engine == "chaos" ? processor.inner : processor.engine;
+  if (waiter != "auto" && processor.wait != "auto" && !waits_by_strategy(waiter)) {
+    notes.push_back(who + "wait=" + processor.wait + " is not used: engine " + waiter +
                     " waits in its own way");
   }
   if (named) note_foreign_settings(processor, who, notes);
@@ -213,6 +207,13 @@ Result<void, Failure> check(const Config& config, std::string_view place,
     if (Checked one = check_processor(all[i], config.processors[i], config); !one) return one;
   }
   return check_team(config, all);
+}
+
+bool waits_by_strategy(const std::string& engine) {
+  const auto engines = registry().engines();
+  return std::any_of(engines.begin(), engines.end(), [&engine](const auto& one) {
+    return one.name == engine && one.waits_by_strategy;
+  });
 }
 
 void refresh_notes(Config& config) {

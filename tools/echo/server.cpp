@@ -58,6 +58,7 @@ std::error_code EchoServer::watch_signals() {
   auto signals = SignalSet::open(proactor_, {SIGTERM, SIGINT});
   if (!signals) return signals.error();
   signals_ = std::move(*signals);
+  signal_operation_.set_tag(signal_tag);
   return wait_for_signal();
 }
 

@@ -46,6 +46,8 @@ class EchoServer {
   // Datagrams that are on their way through the server at once, each with a block of its own.
   static constexpr std::size_t datagrams_max = 32;
   static constexpr std::size_t datagram_bytes_max = 65'535;  // the length field of UDP has 16 bits
+  // Marks the wait for signals in a report of pending operations; those of sessions have tag 0.
+  static constexpr std::uint32_t signal_tag = 1;
 
   EchoServer(Proactor& proactor, const EchoOptions& options);
 

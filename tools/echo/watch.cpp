@@ -26,17 +26,19 @@ std::string time_stamp() {
   return iso_8601(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
 }
 
-// "read_stream 12.3 s", or "-": the one that has waited longest for its peer. Accepts and the wait
-// for signals are always pending, and tell nothing.
+// "read_stream 12.3 s", or "-": the session's operation that has waited longest for its peer. The
+// server's own wait for signals is a read that is always pending and is left out, so the query asks
+// for two operations.
 std::string oldest(const Proactor& proactor) {
   PendingQuery query;
   query.kinds = stream_operations;
-  query.shown = 1;
-  const PendingReport report = proactor.pending(query);
-  if (report.operations.empty()) return "-";
-  const PendingOperation& first = report.operations.front();
-  return fmt::format("{} {:.1f} s", to_string(first.kind),
-                     std::chrono::duration<double>(first.age).count());
+  query.shown = 2;
+  for (const PendingOperation& one : proactor.pending(query).operations) {
+    if (one.tag == EchoServer::signal_tag) continue;
+    return fmt::format("{} {:.1f} s", to_string(one.kind),
+                       std::chrono::duration<double>(one.age).count());
+  }
+  return "-";
 }
 
 }  // namespace

@@ -2,8 +2,11 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include <string>
 #include <system_error>
+#include <utility>
 
+#include "baton/proactor.hpp"
 #include "os/system.hpp"
 #include "support.hpp"
 
@@ -25,6 +28,41 @@ TEST(ConfigCorners, AnInnerEngineIsForChaosOnly) {
   const Config unused = parse_ok("engine=emulated,inner=emulated");
   EXPECT_TRUE(has_source(unused, "note: inner=emulated is not used: it is for engine=chaos"))
       << account(unused);
+}
+
+TEST(ConfigCorners, AWaitStrategyIsForTheEngineInsideChaos) {
+  const Config used = parse_ok("engine=chaos,inner=emulated,wait=poll");
+  for (const std::string& line : used.sources) EXPECT_EQ(line.find("not used"), std::string::npos);
+  const Config unused = parse_ok("engine=chaos,inner=io_uring,wait=poll");
+  EXPECT_TRUE(
+      has_source(unused, "note: wait=poll is not used: engine io_uring waits in its own way"))
+      << account(unused);
+}
+
+TEST(ConfigCorners, SettingsForWhatAutoDidNotFindAreNotedWhenItIsKnown) {
+  const auto explained = [](Config config) {
+    const auto opened = Proactor::open(std::move(config));
+    return opened ? (*opened)->explain() : opened.error().reason;
+  };
+  const auto tells = [](const std::string& text, const char* note) {
+    EXPECT_NE(text.find(std::string{"source: note: "} + note + "\n"), std::string::npos) << text;
+  };
+  const std::string signals =
+      explained(parse_ok("engine=emulated,wait_signal=40,interrupt_signal=41"));
+  tells(signals, "wait_signal=40 is not used: it is for wait=rt_signals and notify=sigwait");
+  tells(signals, "interrupt_signal=41 is not used: it is for interrupt=signal");
+
+  Config preferring = parse_ok("ring_entries=64,wait=poll");
+  preferring.prefer = {"emulated"};
+  const std::string ring = explained(preferring);
+  tells(ring, "ring_entries=64 is not used: it is for engine=io_uring");
+  EXPECT_EQ(ring.find("wait=poll is not used"), std::string::npos) << ring;
+
+  const std::string used =
+      explained(parse_ok("engine=emulated,wait=rt_signals,mode=per_thread,threads=1,wait_signal=40,"
+                         "interrupt=signal,interrupt_signal=41"));
+  EXPECT_NE(used.find("wait=rt_signals interrupt=signal"), std::string::npos) << used;
+  EXPECT_EQ(used.find("not used"), std::string::npos) << used;
 }
 
 TEST(ConfigCorners, PowersOfTwoMayBeLeftToTheLibrary) {
