@@ -148,16 +148,17 @@ std::size_t Direct::start(Request* list[], std::size_t count, bool watched) noex
         continue;
       }
     }
-    // acq_rel: the second of the two sees what the first has done.
-    switch (request.handover.exchange(Handover::starter_left, std::memory_order_acq_rel)) {
-      case Handover::refused:
-        list[refused++] = &request;
-        break;
-      case Handover::done:
-        give_request(request);
-        break;
-      default:
-        break;
+    // acq_rel: the second of the two sees what the first has done. One that was refused is still in
+    // the starter's hands.
+    auto before = Handover::none;
+    if (request.handover.compare_exchange_strong(before, Handover::starter_left,
+                                                 std::memory_order_acq_rel)) {
+      continue;
+    }
+    if (before == Handover::refused) {
+      list[refused++] = &request;
+    } else {
+      give_request(request);
     }
   }
   return refused;
@@ -189,6 +190,8 @@ bool Direct::has_something() const noexcept {
 }
 
 /// Copies the oldest completion, then claims it: whoever was quicker has made the claim fail.
+/// Before that its request is noted to be done, as whoever claims it may be interrupted before the
+/// result is out. The memory of requests is never returned, so any event may be followed.
 bool Direct::take(io_event& event) noexcept {
   Ring& ring = *this->ring();
   for (;;) {
@@ -196,39 +199,37 @@ bool Direct::take(io_event& event) noexcept {
     const std::uint32_t place = static_cast<std::uint32_t>(taken % ring.events_max);
     if (place == tail()) return false;
     event = ring.events[place];
+    if (!is_refusal(event)) {
+      auto& request = *reinterpret_cast<Request*>(event.data);
+      const std::uint64_t number = request.number.load(std::memory_order_relaxed);
+      // No one was quicker so far: the number is that of this event. release: all was read before.
+      if (taken_.fetch_add(0, std::memory_order_acq_rel) != taken) continue;
+      request.number_done.store(number, std::memory_order_release);
+    }
     if (taken_.compare_exchange_strong(taken, taken + 1, std::memory_order_acq_rel)) return true;
   }
 }
 
-/// Tells the kernel how far we are. REQUIRES: the role. A handler between the two lines may have
-/// told more already; then the kernel sees less room than there is until the next time.
-void Direct::settle_head(Ring& ring) noexcept {
-  const auto head =
-      static_cast<std::uint32_t>(taken_.load(std::memory_order_acquire) % ring.events_max);
-  std::atomic_ref{ring.head}.store(head, std::memory_order_release);
-}
-
-/// False: another thread has the role.
-bool Direct::enter_role() noexcept {
-  pthread_t nobody{};
-  return collector_.compare_exchange_strong(nobody, pthread_self(), std::memory_order_acq_rel);
+/// Tells the kernel how far we are. A thread that is overtaken between the two tells less than
+/// there is for a moment: then the kernel takes fewer requests, or wakes who waits for the next.
+void Direct::settle_head() noexcept {
+  Ring& ring = *this->ring();
+  std::uint64_t told = 0;
+  do {
+    told = taken_.load(std::memory_order_seq_cst);
+    // seq_cst, both: either the one who overtakes tells last, or it is seen here.
+    std::atomic_ref{ring.head}.store(static_cast<std::uint32_t>(told % ring.events_max),
+                                     std::memory_order_seq_cst);
+  } while (taken_.load(std::memory_order_seq_cst) != told);
 }
 
 void Direct::collect() noexcept {
   if (!has_something()) return;
-  // A handler that has interrupted the collector: the frame below it goes on where it was.
-  const bool nested = collector_.load(std::memory_order_relaxed) == pthread_self();
-  do {
-    if (!nested && !enter_role()) return;
-    io_event event{};
-    while (take(event)) {
-      settle_head(*ring());
-      finish(event);
-    }
-    settle_head(*ring());
-    if (!nested) collector_.store(pthread_t{}, std::memory_order_release);
-    // One that came after the last look, whose taker found the role taken.
-  } while (!nested && has_something());
+  io_event event{};
+  while (take(event)) {
+    settle_head();
+    finish(event);
+  }
 }
 
 void Direct::finish(const io_event& event) noexcept {
@@ -253,15 +254,8 @@ void Direct::finish(const io_event& event) noexcept {
   }
 }
 
-/// With a head that lags behind, the kernel would see completions that were taken long ago.
-void Direct::settle_before_wait() noexcept {
-  if (!enter_role()) return;
-  settle_head(*ring());
-  collector_.store(pthread_t{}, std::memory_order_release);
-}
-
 int Direct::wait(const timespec& timeout, std::uint32_t wanted) {
-  settle_before_wait();
+  settle_head();  // one that is behind: the kernel would see completions that were taken long ago
   // More than there are would be waited for in vain.
   const long count = std::max<long>(1, std::min(wanted, in_flight_.load()));
   const long answer =
@@ -272,7 +266,7 @@ int Direct::wait(const timespec& timeout, std::uint32_t wanted) {
 }
 
 bool Direct::watch(const timespec& timeout) noexcept {
-  settle_before_wait();
+  settle_head();
   return ::syscall(SYS_io_getevents, ring(), 1L, 1L, closed_page(), &timeout) != 0;
 }
 
@@ -282,7 +276,12 @@ bool Direct::all_complete_below(std::uint64_t number) const noexcept {
   bool all = true;
   if (!busy()) return all;
   for_each_pending([&](const Request& each) {
-    if (is_direct(each) && each.number.load(std::memory_order_relaxed) < number) all = false;
+    if (!is_direct(each) || each.stage.load(std::memory_order_acquire) != Stage::pending) return;
+    if (each.handover.load(std::memory_order_acquire) != Handover::starter_left) return;
+    const std::uint64_t its_own = each.number.load(std::memory_order_relaxed);
+    if (its_own < number && its_own != each.number_done.load(std::memory_order_acquire)) {
+      all = false;
+    }
   });
   return all;
 }
@@ -303,7 +302,6 @@ void Direct::after_fork_in_child() noexcept {
   why_.store(0, std::memory_order_relaxed);
   taken_.store(0, std::memory_order_relaxed);
   in_flight_.store(0, std::memory_order_relaxed);
-  collector_.store(pthread_t{}, std::memory_order_relaxed);
 }
 
 }  // namespace uaio

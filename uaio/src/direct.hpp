@@ -18,7 +18,6 @@
 #pragma once
 
 #include <linux/aio_abi.h>
-#include <pthread.h>
 #include <time.h>
 
 #include <atomic>
@@ -46,7 +45,8 @@ class Direct {
   /// thread, and signal handlers.
   std::size_t start(Request* list[], std::size_t count, bool watched) noexcept;
 
-  /// Finishes what is complete, unless another thread is at it. Any thread, and signal handlers.
+  /// Finishes what is complete. Any thread, several at once, and signal handlers: one that is
+  /// interrupted here keeps a single completion from the others.
   void collect() noexcept;
   [[nodiscard]] bool has_something() const noexcept;
   [[nodiscard]] bool busy() const noexcept {
@@ -58,7 +58,8 @@ class Direct {
   /// The same for the watcher: no cancellation point. False: nothing came in that time.
   bool watch(const timespec& timeout) noexcept;
 
-  /// The number that the next request gets, and whether all below a number are complete.
+  /// The number that the next request gets, and whether the kernel is done with all below a number
+  /// whose starts are over. Who asks may have interrupted a start, which then waits for his end.
   [[nodiscard]] std::uint64_t next_number() const noexcept {
     return numbers_.load(std::memory_order_seq_cst);
   }
@@ -78,10 +79,8 @@ class Direct {
   [[nodiscard]] bool was_refused(const Request& request, std::uint32_t first,
                                  std::uint32_t end) const noexcept;
   bool take(io_event& event) noexcept;
-  void settle_head(Ring& ring) noexcept;
-  void settle_before_wait() noexcept;
+  void settle_head() noexcept;
   void finish(const io_event& event) noexcept;
-  bool enter_role() noexcept;
 
   Library& library_;
   std::atomic<Ring*> ring_{nullptr};
@@ -89,7 +88,6 @@ class Direct {
   std::atomic<std::uint64_t> taken_{0};
   std::atomic<std::uint64_t> numbers_{1};
   std::atomic<std::uint32_t> in_flight_{0};
-  std::atomic<pthread_t> collector_{};
 };
 
 }  // namespace uaio

@@ -168,6 +168,7 @@ int Shard::post(Request& request) noexcept {
   if (error != 0) {
     request.stage.store(Stage::free, std::memory_order_relaxed);
     outstanding_.fetch_sub(1, std::memory_order_acq_rel);
+    look_at_direct();  // a keeper that has seen the count would wait without an end
   }
   return error;
 }
@@ -206,16 +207,14 @@ int Shard::send(void* pointer, unsigned kind, int fildes) noexcept {
 void Shard::cancel(Cancelled& tally) noexcept {
   if (!busy()) return;
   if (driven_by_callers()) return cancel_as_caller(tally);
-  // Until it has answered, the keeper does not end.
-  struct Outstanding {
-    std::atomic<std::uint32_t>& count;
-    explicit Outstanding(std::atomic<std::uint32_t>& all) noexcept : count(all) {
-      count.fetch_add(1, std::memory_order_seq_cst);
-    }
-    ~Outstanding() { count.fetch_sub(1, std::memory_order_acq_rel); }
-  } const outstanding{outstanding_};
+  // Until it has answered, the keeper does not end; it counts the answer itself, so that it sees
+  // afterwards that nothing is left.
+  outstanding_.fetch_add(1, std::memory_order_seq_cst);
   tally.answered.store(0, std::memory_order_release);  // with all that the keeper is to read
-  if (send(&tally, a_cancel, -1) != 0) return;
+  if (send(&tally, a_cancel, -1) != 0) {
+    outstanding_.fetch_sub(1, std::memory_order_acq_rel);
+    return;
+  }
   while (tally.answered.load(std::memory_order_acquire) == 0) {
     futex_wait(tally.answered, 0, nullptr);
   }

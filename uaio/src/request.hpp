@@ -105,6 +105,7 @@ struct Request {
   // Order of starts: within a shard, or of direct requests. Others read it while it is written: a
   // request of an earlier life is taken for one that is not complete, until the next look.
   std::atomic<std::uint64_t> number{0};
+  std::atomic<std::uint64_t> number_done{0};  // a direct request of this number the kernel has done
   std::uint64_t after_direct = 0;  // a sync: direct requests below this number come first
   std::uint64_t offset = 0;
   std::size_t moved_before = 0;  // by the caller, at the start

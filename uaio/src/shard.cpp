@@ -405,6 +405,7 @@ void Shard::answer(Cancelled& tally) noexcept {
   files_->for_each([&](Request& request) {
     if (request.tally == &tally) request.tally = nullptr;
   });
+  if (!driven_by_callers()) outstanding_.fetch_sub(1, std::memory_order_acq_rel);
   std::atomic<std::uint32_t>& answered = tally.answered;
   answered.store(1, std::memory_order_release);
   futex_wake(answered, 1);

@@ -1,6 +1,5 @@
 // Programs in odd circumstances: much data of each thread, little memory, aiocbs in memory that
-// processes share, numbers that change hands, handlers that do everything, threads that end in
-// every way.
+// processes share, numbers that change hands, threads that end in every way.
 #include <pthread.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -349,68 +348,6 @@ HOST_CASE(child_is_told_nothing_of_the_parents, "fork and exec") {
   for (std::thread& each : threads) each.join();
   const int told = 2 * (host::rounds() / 4);
   host::until([told] { return called == told && handled == told; });
-}
-
-// -- handlers -------------------------------------------------------------------------------------
-
-namespace {
-
-struct Everything {
-  int direct = host::temporary(O_DIRECT, 64U << 10);
-  int cached = host::temporary(0, 64U << 10);
-  void* memory = host::aligned();
-  Pipe pipe;
-  char byte = 0;
-
-  /// Each of the calls, with a wait that may not last: what was interrupted may be in its way.
-  void run() {
-    const timespec while_it_may_last{0, 5'000'000};
-    aiocb blocks[] = {host::request(direct, memory, 4'096), host::request(cached, memory, 64),
-                      host::request(pipe.out(), &byte, 1), host::request(cached, nullptr, 0)};
-    blocks[0].aio_lio_opcode = blocks[1].aio_lio_opcode = LIO_READ;
-    aiocb* const list[] = {&blocks[0], &blocks[1]};
-    CHECK(lio_listio(LIO_NOWAIT, list, 2, nullptr) == 0);
-    CHECK(aio_read(&blocks[2]) == 0 && aio_fsync(O_DSYNC, &blocks[3]) == 0);
-    const aiocb* const waited[] = {&blocks[2]};
-    CHECK(aio_suspend(waited, 1, &while_it_may_last) == -1);
-    CHECK(aio_cancel(pipe.out(), &blocks[2]) != -1);
-    CHECK(::write(pipe.in(), "h", 1) == 1);
-    for (aiocb& each : blocks) {
-      host::wait_for(each);
-      CHECK(aio_error(&each) == 0 || aio_error(&each) == ECANCELED);
-      aio_return(&each);
-    }
-    char rest = 0;
-    aiocb drain = host::request(pipe.out(), &rest, 1);
-    if (byte == 0) CHECK(aio_read(&drain) == 0 && host::finish(drain) == 1);
-    byte = 0;
-  }
-};
-
-}  // namespace
-
-HOST_CASE(handlers_make_every_call, "signals") {
-  static Everything of_handlers;
-  static Everything of_the_program;
-  static std::atomic<int> handled{0};
-  struct sigaction action{};
-  action.sa_flags = SA_RESTART;
-  action.sa_handler = [](int) {
-    const int saved = errno;
-    of_handlers.run();
-    ++handled;
-    errno = saved;
-  };
-  CHECK(::sigaction(SIGALRM, &action, nullptr) == 0);
-  of_handlers.run();
-  of_the_program.run();
-  for (int i = 0; i < host::rounds(); ++i) {
-    const itimerval soon{{0, 0}, {0, 30 + i * 37 % 900}};
-    CHECK(::setitimer(ITIMER_REAL, &soon, nullptr) == 0);
-    do {
-      of_the_program.run();
-    } while (handled == i);
-  }
 }
 // In a time that does not grow with their square.
 HOST_CASE(very_many_are_cancelled, "answers") {

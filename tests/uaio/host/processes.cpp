@@ -30,6 +30,19 @@ void use_keeper_and_device() {
   ::close(pipe.out());
 }
 
+/// The keeper's last work is a cancel.
+void use_and_cancel() {
+  Pipe pipe;
+  char byte = 0;
+  aiocb stream = host::request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&stream) == 0 && aio_cancel(pipe.out(), &stream) != -1);
+  CHECK(::write(pipe.in(), "c", 1) == 1);  // the system's library reads on
+  host::wait_for(stream);
+  aio_return(&stream);
+  ::close(pipe.in());
+  ::close(pipe.out());
+}
+
 void use_with_notifications() {
   static std::atomic<int> called{0};
   called = 0;
@@ -63,6 +76,7 @@ HOST_CASE(idle_process_has_one_thread, "ends of threads") {
   for (int i = 0; i < 2; ++i) {
     use_keeper_and_device();
     use_with_notifications();
+    use_and_cancel();
     const timespec moment{0, 50'000'000};
     bool alone = false;
     while (!alone) {

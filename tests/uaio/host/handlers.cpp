@@ -1,0 +1,157 @@
+// Handlers that use asynchronous I/O, wherever they interrupt it.
+#include <signal.h>
+#include <sys/time.h>
+#include <time.h>
+
+#include <atomic>
+
+#include "host.hpp"
+
+using host::Pipe;
+
+namespace {
+
+struct Everything {
+  int direct = host::temporary(O_DIRECT, 64U << 10);
+  int cached = host::temporary(0, 64U << 10);
+  void* memory = host::aligned();
+  Pipe pipe;
+  char byte = 0;
+
+  /// Each of the calls, with a wait that may not last: what was interrupted may be in its way.
+  void run() {
+    const timespec while_it_may_last{0, 5'000'000};
+    aiocb blocks[] = {host::request(direct, memory, 4'096), host::request(cached, memory, 64),
+                      host::request(pipe.out(), &byte, 1), host::request(cached, nullptr, 0)};
+    blocks[0].aio_lio_opcode = blocks[1].aio_lio_opcode = LIO_READ;
+    aiocb* const list[] = {&blocks[0], &blocks[1]};
+    CHECK(lio_listio(LIO_NOWAIT, list, 2, nullptr) == 0);
+    CHECK(aio_read(&blocks[2]) == 0 && aio_fsync(O_DSYNC, &blocks[3]) == 0);
+    const aiocb* const waited[] = {&blocks[2]};
+    CHECK(aio_suspend(waited, 1, &while_it_may_last) == -1);
+    CHECK(aio_cancel(pipe.out(), &blocks[2]) != -1);
+    CHECK(::write(pipe.in(), "h", 1) == 1);
+    for (aiocb& each : blocks) {
+      host::wait_for(each);
+      CHECK(aio_error(&each) == 0 || aio_error(&each) == ECANCELED);
+      aio_return(&each);
+    }
+    char rest = 0;
+    aiocb drain = host::request(pipe.out(), &rest, 1);
+    if (byte == 0) CHECK(aio_read(&drain) == 0 && host::finish(drain) == 1);
+    byte = 0;
+  }
+};
+
+}  // namespace
+
+HOST_CASE(handlers_make_every_call, "signals") {
+  static Everything of_handlers;
+  static Everything of_the_program;
+  static std::atomic<int> handled{0};
+  struct sigaction action{};
+  action.sa_flags = SA_RESTART;
+  action.sa_handler = [](int) {
+    const int saved = errno;
+    of_handlers.run();
+    ++handled;
+    errno = saved;
+  };
+  CHECK(::sigaction(SIGALRM, &action, nullptr) == 0);
+  of_handlers.run();
+  of_the_program.run();
+  for (int i = 0; i < host::rounds(); ++i) {
+    const itimerval soon{{0, 0}, {0, 30 + i * 37 % 900}};
+    CHECK(::setitimer(ITIMER_REAL, &soon, nullptr) == 0);
+    do {
+      of_the_program.run();
+    } while (handled == i);
+  }
+}
+
+// -- between any two instructions -----------------------------------------------------------------
+
+namespace {
+
+#ifdef __x86_64__
+
+/// From now on, or no longer, a trap (SIGTRAP) comes after each instruction of this thread. None
+/// comes within a handler, which the kernel enters without it.
+[[gnu::noinline]] void step(bool by_instructions) {
+  constexpr unsigned long trap_flag = 1UL << 8;
+  const unsigned long flags = __builtin_ia32_readeflags_u64();
+  __builtin_ia32_writeeflags_u64(by_instructions ? flags | trap_flag : flags & ~trap_flag);
+}
+
+#else
+
+void step(bool) { host::skip("no processor here that traps after each instruction for a program"); }
+
+#endif
+
+std::atomic<bool> steps{false};
+
+}  // namespace
+
+// In place of libc's, for the library too: a trap that is blocked would end the process.
+extern "C" [[gnu::visibility("default")]] int pthread_sigmask(int how, const sigset_t* set,
+                                                              sigset_t* before) noexcept {
+  const bool stepping = steps;
+  if (stepping) step(false);
+  const int error = ::sigprocmask(how, set, before) == 0 ? 0 : errno;
+  if (!stepping) return error;
+  sigset_t now;
+  ::sigprocmask(SIG_BLOCK, nullptr, &now);
+  if (sigismember(&now, SIGTRAP) == 0) step(true);
+  return error;
+}
+
+// What it interrupts goes on only when it is over: neither its sync nor its read may need that. Not
+// at each instruction at once: the loops of what needs no lock would never come to an end.
+HOST_CASE(handlers_wait_between_all_instructions, "signals") {
+  static const int direct = host::temporary(O_DIRECT, 64U << 10);
+  static const int cached = host::temporary(0, 64U << 10);
+  static void* const memory = host::aligned();
+  constexpr int distance = 101;
+  static int until_next = 0;
+  static int handled = 0;
+  struct sigaction action{};
+  action.sa_handler = [](int) {
+    if (until_next-- > 0) return;
+    until_next = distance;
+    const int saved = errno;
+    const timespec time = host::patience();
+    aiocb sync = host::request(cached, nullptr, 0);
+    aiocb read = host::request(direct, memory, 4'096);
+    CHECK(aio_fsync(O_DSYNC, &sync) == 0 && aio_read(&read) == 0);
+    for (aiocb* const each : {&sync, &read}) {
+      const aiocb* const list[] = {each};
+      CHECK(aio_suspend(list, 1, &time) == 0 && aio_return(each) != -1);
+    }
+    ++handled;
+    errno = saved;
+  };
+  CHECK(::sigaction(SIGTRAP, &action, nullptr) == 0);
+  aiocb blocks[] = {host::request(direct, host::aligned(), 4'096),
+                    host::request(direct, host::aligned(), 4'096)};
+  for (aiocb& each : blocks) each.aio_lio_opcode = LIO_READ;
+  aiocb* const list[] = {&blocks[0], &blocks[1]};
+  Pipe pipe;
+  char byte = 0;
+  aiocb stream = host::request(pipe.out(), &byte, 1);
+  aiocb sync = host::request(direct, nullptr, 0);
+  for (int first = 0; first < distance; first += 4) {
+    until_next = first;
+    steps = true;
+    step(true);
+    CHECK(aio_read(&blocks[0]) == 0 && host::finish(blocks[0]) == 4'096);
+    CHECK(lio_listio(LIO_WAIT, list, 2, nullptr) == 0);
+    CHECK(aio_read(&stream) == 0 && aio_cancel(pipe.out(), &stream) == AIO_CANCELED);
+    CHECK(aio_fsync(O_SYNC, &sync) == 0 && host::finish(sync) == 0);
+    step(false);
+    steps = false;
+    CHECK(aio_return(&stream) == -1);
+    CHECK(aio_return(&blocks[0]) == 4'096 && aio_return(&blocks[1]) == 4'096);
+  }
+  CHECK(handled > 100);
+}
