@@ -18,8 +18,7 @@ void disown(const os::System& system, NativeHandle fd) noexcept {
 
 }  // namespace
 
-// The owner comes first: a terminal that has none would take its whole process group. EINVAL: only
-// a bug.
+// Sets the owner first: a terminal without one takes its whole process group. EINVAL: only a bug.
 std::error_code arm(const os::System& system, NativeHandle fd, int signal_number,
                     SignalThread& thread) noexcept {
   const int flags = system.fcntl(fd, F_GETFL, 0);
@@ -31,7 +30,7 @@ std::error_code arm(const os::System& system, NativeHandle fd, int signal_number
       system.fcntl(fd, F_SETFL, flags | O_ASYNC) < 0) {
     error = last_error();
   } else if (!is_armed(system, fd)) {
-    error = std::make_error_code(std::errc::operation_not_supported);  // F_SETFL has not said so
+    error = std::make_error_code(std::errc::operation_not_supported);  // although F_SETFL succeeded
   }
   if (error) disown(system, fd);
   return error;

@@ -1,4 +1,4 @@
-// Installing a handler where the program has none.
+// Installs a handler for a signal for which the program has none.
 #include "demux/claim_signal.hpp"
 
 namespace baton::demux {
@@ -13,7 +13,7 @@ Claim claim_signal(const os::System& system, int number, void (*handler)(int)) n
   struct sigaction action{};
   action.sa_handler = handler;
   action.sa_flags =
-      SA_RESTART;  // should another thread take it, its calls go on; a wait never restarts
+      SA_RESTART;  // if another thread takes the signal, its calls go on; a wait never restarts
   sigemptyset(&action.sa_mask);
   return system.sigaction(number, &action, nullptr) == 0 ? Claim::ours : Claim::invalid;
 }

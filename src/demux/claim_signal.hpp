@@ -1,5 +1,5 @@
-// claim_signal: whether a signal number is free for a strategy. One that the program handles or
-// ignores is the program's and left alone.
+// claim_signal: reserves a signal number for a strategy. A signal that the program handles or
+// ignores is left alone.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@ namespace baton::demux {
 
 enum class Claim : std::uint8_t { ours, taken, invalid };
 
-/// `ours` when the action was the default one, and is `handler` from now on, or when `handler`
-/// stood there already: strategies of one kind share a number. It is never taken away, for the
-/// signal may still be pending somewhere, and the default action would end the process.
+/// `ours`: the action was the default one and is `handler` from now on, or it was `handler`
+/// already, for strategies of one kind share a number. The handler is never removed: the signal may
+/// still be pending somewhere, and its default action would end the process.
 Claim claim_signal(const os::System& system, int number, void (*handler)(int)) noexcept;
 
 }  // namespace baton::demux

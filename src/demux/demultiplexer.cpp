@@ -1,6 +1,6 @@
 // The Demultiplexer: lazy registration, and one semantics for level, edge and one-shot strategies.
-// Chosen parts are found by name in demux/registry; how they differ is asked of WaitStrategyInfo,
-// never of the name.
+// Strategies are found by name in demux/registry. The code asks WaitStrategyInfo how they differ,
+// and never looks at the name.
 #include "demux/demultiplexer.hpp"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ constexpr Token interrupt_token{UINT32_MAX, 1};
 constexpr unsigned ready_shift = 3;
 constexpr std::uint8_t registered_bit = 64;
 
-// Among the holders of numbers; no client's index reaches them.
+// Values of holders_ that are no index of a client.
 constexpr std::uint32_t held_by_nobody = UINT32_MAX - 1;
 constexpr std::uint32_t never_held = UINT32_MAX;
 
@@ -38,8 +38,8 @@ constexpr Interest armed_of(std::uint8_t state) noexcept {
 constexpr std::uint8_t without(std::uint8_t bits) noexcept {
   return static_cast<std::uint8_t>(~bits);
 }
-// An error or a hang-up is reported as both. A client that watches for urgent data only has to hear
-// of it as well, else a level-triggered strategy would report it for ever.
+// An error or a hang-up is reported as both. A client that watches for urgent data only has to get
+// the report as well, or a level-triggered strategy would repeat it for ever.
 constexpr Interest with_trouble(Interest ready, Interest watched) noexcept {
   const bool unheard = (ready & Interest::both) == Interest::both && watched == Interest::urgent;
   return unheard ? ready | Interest::urgent : ready;
@@ -128,8 +128,9 @@ Demultiplexer::Demultiplexer(const Options& options, std::unique_ptr<WaitStrateg
 
 Demultiplexer::~Demultiplexer() = default;
 
-// One that is named and fits is taken or fails; one that does not fit the wait is replaced,
-// visibly, by the first that does. An interrupt added by a program is taken only by its name.
+// A named strategy that fits is opened, or its error is returned. One that does not fit the wait is
+// replaced by the first that does, with a note. A strategy that a program has added is chosen only
+// by its name.
 Result<void, Failure> Demultiplexer::choose_interrupt(const Options& options) {
   std::string replaced;
   ReasonCode replaced_code = ReasonCode::unspecified;
@@ -221,8 +222,8 @@ void Demultiplexer::detach(std::uint32_t index) noexcept {
   Descriptor& descriptor = attached(index);
   {
     const os::LockGuard lock(mutex_, system_, concurrent_);
-    // First, so that a report already taken counts as stale from here on. A report that passes the
-    // check just before is a hint for whoever gets the index next.
+    // Comes first: from here on a report already taken counts as stale. A report that passed the
+    // check just before is a hint to the next descriptor with this index.
     descriptor.generation.store(descriptor.generation.load(std::memory_order_relaxed) + 1,
                                 std::memory_order_release);
     const bool registered =
@@ -233,8 +234,8 @@ void Demultiplexer::detach(std::uint32_t index) noexcept {
     if (!registered) return;
     static_cast<void>(strategy_->remove(fd));
   }
-  // A running wait over a fixed set keeps the file open inside the kernel: without an end of that
-  // wait the close that follows would not take effect.
+  // A running wait over a fixed set keeps the file open inside the kernel. The close that follows
+  // takes effect only when that wait ends.
   set_changed();
 }
 
@@ -244,31 +245,30 @@ Watch Demultiplexer::watch(std::uint32_t index, Interest interest,
   error.clear();
   Descriptor& descriptor = attached(index);
   if (edge_) return watch_edge(index, descriptor, interest, error);
-  // relaxed: of the bits asked for, only calls of this direction set any, and those the client
-  // serialises. (A one-shot report clears them. If it does so after the look, the report is still
-  // to be handled by the client, under its lock, after this call: it will tell.)
+  // relaxed: only calls for this direction set its bits, and the client serialises them. A one-shot
+  // report may clear them after this load. The client then handles that report after this call,
+  // under its lock, so nothing is lost.
   const std::uint8_t state = descriptor.state.load(std::memory_order_relaxed);
   if ((armed_of(state) & interest) == interest) return Watch::armed;
   error = arm(index, descriptor, interest);
   return error ? Watch::failed : Watch::armed;
 }
 
-// The report of an edge comes once, perhaps just before somebody watches. deliver() adds the ready
-// bits and looks at the armed ones, here the armed bits are added before a look at the ready ones;
-// all of it in one word, so one of the two steps comes second and sees the other. When both see
-// each other the client is told twice, which is only a hint too much. acq_rel: what is seen was
-// there before it.
+// An edge is reported once, perhaps just before the watch. deliver() sets the ready bits and then
+// reads the armed bits; this function sets the armed bits and then reads the ready bits. Both use
+// the same word, so the second of the two steps sees the first. If both see each other, the client
+// gets one hint too many. acq_rel: each step sees what the other did before it.
 //
-// A ready bit says "was ready since it was last found not to be". Whether the client has used that
-// up nobody knows, so the descriptor is asked; then a client may watch whenever it likes, as over a
-// level-triggered strategy. The bit goes before the question: an edge in between sets it again.
+// A ready bit says "was ready since it was last found not to be". The client may have used that up,
+// so ppoll asks the descriptor. A client may therefore watch at any time, as over a level-triggered
+// strategy. The bit is cleared before ppoll: an edge in between sets it again.
 Watch Demultiplexer::watch_edge(std::uint32_t index, Descriptor& descriptor, Interest interest,
                                 std::error_code& error) noexcept {
   const std::uint8_t before = descriptor.state.fetch_or(armed(interest), std::memory_order_acq_rel);
   if ((before & registered_bit) == 0) {
     error = arm(index, descriptor, interest);
     if (error) return Watch::failed;
-    // What was ready before it was registered need not make an edge (real-time signals): ask.
+    // What was ready before the registration may make no edge (real-time signals), so ask.
   } else if ((before & ready(interest)) == 0) {
     return Watch::armed;
   }
@@ -286,7 +286,7 @@ Interest Demultiplexer::ready_now(NativeHandle fd, Interest interest) noexcept {
   if (any(interest & Interest::out)) entry.events |= POLLOUT;
   if (any(interest & Interest::urgent)) entry.events |= POLLPRI;
   const timespec at_once{};
-  // EINTR, ENOMEM: not known, so let the client try. EINVAL, EFAULT: only a bug.
+  // EINTR, ENOMEM: unknown, so let the client try. EINVAL, EFAULT: only a bug.
   if (system_.ppoll(&entry, 1, &at_once, nullptr) < 0) return interest;
   Interest now = Interest::none;
   if ((entry.revents & POLLIN) != 0) now = now | Interest::in;
@@ -299,7 +299,7 @@ Interest Demultiplexer::ready_now(NativeHandle fd, Interest interest) noexcept {
 void Demultiplexer::drop(std::uint32_t index, Interest interest) noexcept {
   Descriptor& descriptor = attached(index);
   if (edge_) {
-    // The registration stands: an edge that nobody wants costs nothing, and is remembered.
+    // The registration stays: an unwanted edge costs nothing, and the table remembers it.
     descriptor.state.fetch_and(without(armed(interest)), std::memory_order_acq_rel);
     return;
   }
@@ -310,7 +310,7 @@ void Demultiplexer::drop(std::uint32_t index, Interest interest) noexcept {
     const os::LockGuard lock(mutex_, system_, concurrent_);
     const std::uint8_t state = descriptor.state.load(std::memory_order_relaxed);
     const Interest rest = armed_of(state) - interest;
-    // A one-shot report has disarmed it, and left it registered.
+    // A one-shot report disarms the descriptor and leaves it registered.
     const bool left_over = (state & registered_bit) != 0 && !any(rest);
     if ((state & armed(interest)) == 0 && !left_over) return;
     const auto once = static_cast<std::uint8_t>(state & once_bit);
@@ -318,17 +318,17 @@ void Demultiplexer::drop(std::uint32_t index, Interest interest) noexcept {
         static_cast<std::uint8_t>(once | (any(rest) ? armed(rest) | registered_bit : 0)),
         std::memory_order_relaxed);
     const Token token{index, descriptor.generation.load(std::memory_order_relaxed)};
-    // Neither can fail for a descriptor that is open and registered; if its owner closed it, it is
-    // gone.
+    // Neither fails for a descriptor that is open and registered. If its owner has closed it, the
+    // registration is gone.
     static_cast<void>(any(rest) ? register_at(descriptor, rest, token, true)
                                 : strategy_->remove(descriptor.fd));
   }
-  // No set_changed(): a report too many is filtered.
+  // No set_changed(): an extra report is filtered out.
 }
 
-// Without the lock a watch of the other direction may add its bit meanwhile. Either the exchange
-// sees that bit, and the registration stands, or the watch finds nothing registered, and arms anew
-// once the lock is free.
+// A watch of the other direction adds its bit without the lock. Either the exchange sees that bit
+// and the registration stands, or the watch finds nothing registered and arms again when the lock
+// is free.
 void Demultiplexer::let_go(std::uint32_t index, Interest interest) noexcept {
   if (!edge_) return drop(index, interest);
   Descriptor& descriptor = attached(index);
@@ -350,8 +350,8 @@ Demultiplexer::Descriptor& Demultiplexer::attached(std::uint32_t index) noexcept
   return *descriptor;
 }
 
-// Registers, or asks for more. An edge strategy is asked for everything, once: what comes unwanted
-// is remembered.
+// Registers the descriptor, or adds to its interest. An edge strategy is asked for everything at
+// once; the table remembers what was not asked for.
 std::error_code Demultiplexer::arm(std::uint32_t index, Descriptor& descriptor,
                                    Interest interest) noexcept {
   std::error_code error;
@@ -360,14 +360,14 @@ std::error_code Demultiplexer::arm(std::uint32_t index, Descriptor& descriptor,
     const os::LockGuard lock(mutex_, system_, concurrent_);
     const std::uint8_t before = descriptor.state.load(std::memory_order_relaxed);
     const bool registered = (before & registered_bit) != 0;
-    if (edge_ && registered) return {};  // by the other direction, meanwhile
+    if (edge_ && registered) return {};  // a watch of the other direction came first
     const Token token{index, descriptor.generation.load(std::memory_order_relaxed)};
     const Interest all = edge_ ? Interest::all : armed_of(before) | interest;
     bool came_back = false;
     error = take_number(index, descriptor, came_back);
     if (error) return error;
-    // Before the strategy is told: a thread that waits may have the report at once, and a one-shot
-    // report that finds its bit missing would be lost. release, though the kernel orders the two
+    // Comes before the registration: the waiting thread may get the report at once, and a one-shot
+    // report that finds no armed bit would be lost. release, although the kernel orders the two
     // anyway.
     descriptor.state.fetch_or(armed(interest), std::memory_order_release);
     error = register_at(descriptor, all, token, registered);
@@ -378,7 +378,7 @@ std::error_code Demultiplexer::arm(std::uint32_t index, Descriptor& descriptor,
       descriptor.state.fetch_and(without(armed(interest)), std::memory_order_relaxed);
       tell = is_worth_a_line(error);
     } else {
-      // Afterwards: watch_edge looks at it without the lock, and must not believe in what may still
+      // Comes after it: watch_edge reads the bit without the lock, and the registration could still
       // fail.
       descriptor.state.fetch_or(registered_bit, std::memory_order_release);
     }
@@ -397,11 +397,11 @@ std::error_code Demultiplexer::register_at(Descriptor& descriptor, Interest inte
   return again ? strategy_->modify(fd, interest, token) : strategy_->add(fd, interest, token);
 }
 
-// A borrowed number may be closed, used again and attached anew while its first descriptor is still
-// attached, with a registration that is silent, but stands. So that this one is not taken for the
-// new one's, and the new one's is not removed when the first is detached, the table tells whose
-// registration a number has, if it was ever watched once. `came_back`: the set may know the open
-// file under this number though nobody does here. (Its owner has kept a duplicate over a close.)
+// The owner of a borrowed descriptor may close it, and adopt another one with the same number while
+// the first is still attached and has a silent registration. That registration must not pass for
+// the new descriptor's, and detaching the first must not remove the new one's. So holders_ says
+// whose registration a number is, if it was ever watched once. `came_back`: the number had a holder
+// before, so the kernel's set may still know it. (The owner has kept a duplicate over a close.)
 std::error_code Demultiplexer::take_number(std::uint32_t index, const Descriptor& descriptor,
                                            bool& came_back) noexcept {
   const auto number = static_cast<std::size_t>(descriptor.fd);
@@ -432,14 +432,14 @@ void Demultiplexer::leave_number(std::uint32_t index, NativeHandle fd) noexcept 
 }
 
 void Demultiplexer::forget_readiness(std::uint32_t index, Interest interest) noexcept {
-  // acquire: the edge that is forgotten here came before the system call that follows.
+  // acquire: the edge that is forgotten here happened before the system call that follows.
   attached(index).state.fetch_and(without(ready(interest)), std::memory_order_acq_rel);
 }
 
-// The set of a running wait is fixed and has just changed. The waiting thread says that it waits,
-// then takes its copy of the set; here the set was changed, then comes the look. If the copy lacks
-// the change, it was taken earlier under the strategy's own lock, which orders the store before
-// this load. seq_cst for strategies that do without a lock.
+// Interrupts a running wait whose set is fixed and has just changed. The waiting thread sets
+// waiting_ and then copies the set; the caller changes the set and then reads waiting_. If the copy
+// lacks the change, it was made earlier under the strategy's own lock, which orders the store
+// before this load. seq_cst for strategies without a lock.
 void Demultiplexer::set_changed() noexcept {
   if (fixed_set_ && waiting_.load(std::memory_order_seq_cst)) interrupt();
 }
@@ -447,7 +447,7 @@ void Demultiplexer::set_changed() noexcept {
 // -- waiting --------------------------------------------------------------------------------------
 
 inline Interest Demultiplexer::wanted(Descriptor& descriptor, const Report& report) noexcept {
-  // relaxed: fixed while attached, and disarm looks at the generation again.
+  // relaxed: the bit is fixed while attached, and disarm checks the generation again.
   const bool once = (descriptor.state.load(std::memory_order_relaxed) & once_bit) != 0;
   if (one_shot_ || once) return disarm(descriptor, report);
   if (edge_) {
@@ -459,11 +459,11 @@ inline Interest Demultiplexer::wanted(Descriptor& descriptor, const Report& repo
   return watched & with_trouble(report.ready, watched);
 }
 
-// Whether the client is to see it; its `ready` is cut down to what the client watches.
+// Whether the client gets the report. Reduces its `ready` to what the client watches.
 inline bool Demultiplexer::deliver(Report& report) noexcept {
   Descriptor* descriptor = descriptors_.find(report.token.index);
   BATON_ASSERT(descriptor != nullptr);
-  // acquire: with the generation comes what detach and attach did before.
+  // acquire: makes visible what detach and attach wrote before the generation.
   if (descriptor->generation.load(std::memory_order_acquire) != report.token.generation) {
     stale_.fetch_add(1, std::memory_order_relaxed);
     return false;
@@ -472,9 +472,9 @@ inline bool Demultiplexer::deliver(Report& report) noexcept {
   return any(report.ready);
 }
 
-// The next wait will probably fail, too: ENOMEM, or a fault of the program, such as a limit of
-// descriptors that was lowered, or a descriptor of ours that it has closed. Nothing can be watched
-// meanwhile, so this rests without a descriptor; only an interrupt by a signal ends it early.
+// The next wait will probably fail, too: ENOMEM, or a fault of the program, which has lowered a
+// limit of descriptors or closed a descriptor of the library. No descriptor can be watched
+// meanwhile, so only an interrupt by a signal ends this pause early.
 std::size_t Demultiplexer::rest_after_failure(std::error_code error, Deadline deadline) noexcept {
   constexpr std::int64_t ns_per_ms = 1'000'000;
   constexpr unsigned doublings_max = 7;  // 128 ms
@@ -496,7 +496,7 @@ std::size_t Demultiplexer::rest_after_failure(std::error_code error, Deadline de
   return 0;
 }
 
-// EPERM is the answer for files without readiness, and no failure.
+// EPERM is the ordinary answer for files without readiness.
 bool Demultiplexer::is_worth_a_line(std::error_code error) noexcept {
   if (log_ == nullptr || error == std::errc::operation_not_permitted) return false;
   const std::int64_t now_ns = system_.monotonic_ns();
@@ -513,15 +513,15 @@ void Demultiplexer::log_failure(std::string_view what, std::error_code error,
                 std::string(what) + " by " + std::string(info().name) +
                     " fails: " + error.message() + "; " + std::string(then));
   } catch (const std::bad_alloc&) {
-    // No memory for a line of log: it is not worth more.
+    // No memory for the line: the failure is counted all the same.
   }
 }
 
 std::size_t Demultiplexer::wait(std::span<Report> reports, Deadline deadline,
                                 bool& interrupted) noexcept {
   const std::size_t count = wait_raw(reports, deadline);
-  // A signal leaves no report. With zero reports it may have come, even when the time is up as
-  // well; with some it has not been taken, stays pending, and ends the next wait.
+  // A signal leaves no report. Without reports it may have come, even if the time is up as well.
+  // With reports it has not been taken: it stays pending and ends the next wait.
   interrupted = by_signal_ && count == 0;
   std::size_t kept = 0;
   for (Report& report : reports.first(count)) {
@@ -530,7 +530,7 @@ std::size_t Demultiplexer::wait(std::span<Report> reports, Deadline deadline,
   return kept;
 }
 
-// Whether it is for the client.
+// Whether the report is for the client; consumes an interrupt.
 bool Demultiplexer::sort_out(Report& report, bool& interrupted) noexcept {
   if (report.token != interrupt_token) return deliver(report);
   consume_interrupt();
@@ -546,7 +546,7 @@ void Demultiplexer::consume_interrupt() noexcept {
   static_cast<void>(strategy_->modify(interrupter_->descriptor(), Interest::in, interrupt_token));
 }
 
-// A one-shot report disarms the descriptor as a whole: what was not reported is armed again here.
+// A one-shot report disarms the descriptor as a whole, so this arms again what was not reported.
 Interest Demultiplexer::disarm(Descriptor& descriptor, const Report& report) noexcept {
   const os::LockGuard lock(mutex_, system_, concurrent_);
   if (descriptor.generation.load(std::memory_order_relaxed) != report.token.generation) {
@@ -570,7 +570,7 @@ NativeHandle Demultiplexer::descriptor() const noexcept {
 
 void Demultiplexer::after_fork_in_child() noexcept {
   strategy_->after_fork_in_child();
-  // It closes its descriptors; to the parent's that means nothing.
+  // Closes the child's copies of the descriptors, which does not affect the parent.
   interrupter_.reset();
 }
 

@@ -4,31 +4,32 @@
 //
 // What clients see
 //
-//   attach(index, fd)     the client's own dense index becomes known; nothing is registered yet
-//   watch(index, in)      from now on a report tells when `in` may be ready. Costs nothing when the
-//                         registration of an earlier watch still stands
-//   wait(reports)         reports, each a hint
-//   drop(index, in)       no more of it. Lazy use: a client whose operation is done lets the
-//                         registration stand, and drops it only when a report comes that nobody
-//                         wants; so a connection that reads again and again is registered once
-//   detach(index)         gone; a stale report of it is dropped by its generation and counted
+//   attach(index, fd)     makes the client's own dense index known; registers nothing yet
+//   watch(index, in)      asks for a report when `in` may be ready. Costs nothing while the
+//                         registration of an earlier watch stands
+//   wait(reports)         returns reports; each is a hint
+//   drop(index, in)       ends the reports. Lazy use: a client whose operation is done keeps the
+//                         registration, and drops it at the first report that it does not need. A
+//                         connection that reads again and again is registered once
+//   detach(index)         forgets the descriptor; a stale report is recognised by its generation,
+//                         counted and ignored
 //
-// A borrowed descriptor is its owner's while nothing is watched: he may close it, and open another
-// of the same number, at any time. So nothing of it may be reported then. Either the strategy
-// watches it for one report at a time (watches_once), and it stays registered, silent; or the
-// client calls let_go instead of drop, and nothing stays registered.
+// The owner of a borrowed descriptor may close it while nothing is watched, and open another one
+// with the same number. No report may come for it then. Either the strategy watches it for one
+// report at a time (watches_once), and the registration stays without reporting; or the client
+// calls let_go instead of drop, which removes the registration.
 //
-// Level, edge and one-shot strategies differ by what they declare (WaitStrategyInfo), and the
-// difference ends here: to the client all of them are level-triggered. Of an edge strategy the
-// table remembers what was ready; if the descriptor still is, watch answers `try_now`. After a
-// one-shot report watch arms again. Where the set of a running wait is fixed (select, poll) and
-// another thread changes it, the Demultiplexer interrupts the wait itself:
-// `start_interrupts_leader` is not for its clients.
+// Level, edge and one-shot strategies declare how they differ (WaitStrategyInfo). The
+// Demultiplexer hides the difference: to the client all of them are level-triggered. For an edge
+// strategy the table remembers what was ready; if the descriptor still is, watch answers `try_now`.
+// After a one-shot report watch arms again. If the set of a running wait is fixed (select, poll)
+// and another thread changes it, the Demultiplexer interrupts the wait itself. Its clients need not
+// look at `start_interrupts_leader`.
 //
 // Threads. With `concurrent`, watch, drop, attach, detach and interrupt may be called while another
-// thread is inside wait. Calls for one direction of one descriptor are serialised by the client (it
-// has a lock there anyway), including its own handling of reports of that direction; attach and
-// detach count as both directions. wait is entered by one thread at a time.
+// thread is inside wait. The client serialises the calls for one direction of one descriptor and
+// its own handling of reports of that direction; it has a lock there anyway. attach and detach
+// count as both directions. One thread at a time calls wait.
 #pragma once
 
 #include <atomic>
@@ -56,22 +57,21 @@ namespace baton::demux {
 
 struct Options {
   const os::System* system = nullptr;
-  Log* log = nullptr;              ///< told of waits that fail
-  std::string_view wait = "auto";  ///< a registered name, or auto
-  std::string_view interrupt =
-      "auto";                         ///< the same; replaced, visibly, if it does not fit the wait
-  std::uint32_t descriptors_max = 0;  ///< no index reaches this
+  Log* log = nullptr;                   ///< gets a line about waits that fail
+  std::string_view wait = "auto";       ///< a registered name, or auto
+  std::string_view interrupt = "auto";  ///< the same; replaced, with a note, if it does not fit
+  std::uint32_t descriptors_max = 0;    ///< every index is below this; 0: limits::handles_max
   int wait_signal = 0;
   int interrupt_signal = 0;
   bool concurrent = true;
-  bool one_thread_waits = false;  ///< always the same one: fit for strategies that need it
-  std::function<void(std::string_view)> explain{};  ///< told what was replaced
+  bool one_thread_waits = false;  ///< the same thread always waits, as some strategies require
+  std::function<void(std::string_view)> explain{};  ///< gets a line about each replacement
 };
 
 enum class Watch : std::uint8_t {
-  armed,    ///< a report will tell
-  try_now,  ///< it may be ready already, no report will tell: try the system call first
-  failed    ///< the strategy cannot watch it; error() of the result tells
+  armed,    ///< a report will come
+  try_now,  ///< it may be ready already, and no report will come: try the system call first
+  failed    ///< the strategy cannot watch it; `error` says why
 };
 
 class Demultiplexer {
@@ -96,37 +96,37 @@ class Demultiplexer {
 
   /// REQUIRES: attached. The error is set exactly when the answer is `failed`.
   Watch watch(std::uint32_t index, Interest interest, std::error_code& error) noexcept;
-  /// What is watched stays so until it is dropped: level-triggered.
+  /// A watch lasts until it is dropped: the strategy is level-triggered.
   [[nodiscard]] bool keeps_watching() const noexcept { return plain_; }
   [[nodiscard]] bool is_watched(std::uint32_t index) const noexcept {
     return (descriptors_[index].state.load(std::memory_order_relaxed) & armed_bits) != 0;
   }
   void drop(std::uint32_t index, Interest interest) noexcept;
-  /// As drop; and when nothing is watched any more, nothing is reported either, so that the owner
-  /// of a borrowed descriptor may close it and reuse its number. Not only edges: the same thing.
+  /// Like drop, and removes the registration when nothing is watched any more. The owner of a
+  /// borrowed descriptor may then close it and reuse its number. Only over an edge strategy does
+  /// this differ from drop.
   void let_go(std::uint32_t index, Interest interest) noexcept;
 
-  /// Optional, before a system call that is repeated until EAGAIN (or before the first of them):
-  /// what an edge strategy has reported so far is then used up, and the watch that follows need not
-  /// ask the descriptor whether it is. Costs nothing elsewhere. REQUIRES: attached.
+  /// Optional, before a system call that is repeated until EAGAIN (or before the first of them).
+  /// Forgets what an edge strategy has reported so far, so that the next watch need not ask the
+  /// descriptor again. Costs nothing with other strategies. REQUIRES: attached.
   void trying(std::uint32_t index, Interest interest) noexcept {
     if (edge_) forget_readiness(index, interest);
   }
 
   /// Token::index in the reports is the client's index. Sets `interrupted` when an interrupt was
-  /// consumed
-  /// - by a signal: when it may have been. A wait that fails is zero reports; it is counted and
-  /// logged, and lasts longer the more often it has failed lately, so that a failure that lasts
-  /// costs no CPU.
+  /// consumed, or with interrupts by signal when one may have been. A wait that fails returns no
+  /// reports. It is counted and logged, and pauses longer after each recent failure, so that a
+  /// lasting failure costs no CPU.
   std::size_t wait(std::span<Report> reports, Deadline deadline, bool& interrupted) noexcept;
-  /// The same, and calls visit(index, ready) for each, one after the other: what becomes of one
-  /// may end the watch, or the attachment, of the next. `reports` is only room.
+  /// The same, but calls visit(index, ready) for each report in turn. A visit may end the watch or
+  /// the attachment of the next one. `reports` is scratch space.
   template <class Visit>
   void wait_for_each(std::span<Report> reports, Deadline deadline, Visit&& visit) noexcept {
     static_cast<void>(for_each(reports.first(wait_raw(reports, deadline)), visit));
   }
   /// wait_for_each in two steps, for a client that takes its own lock between them. The first asks
-  /// the system: how many of `reports` it has filled, which are of no use but to the second.
+  /// the system and answers how many of `reports` it has filled. Only for_each understands them.
   std::size_t wait_raw(std::span<Report> reports, Deadline deadline) noexcept {
     BATON_ASSERT(!reports.empty());
     if (BATON_UNLIKELY(waits_specially_)) return wait_specially(reports, deadline);
@@ -135,7 +135,8 @@ class Demultiplexer {
     BATON_ASSERT(*waited <= reports.size());
     return *waited;
   }
-  /// The second visits what is for the client. True when an interrupt was consumed, as in wait.
+  /// The second step visits the reports for the client. True when an interrupt was consumed, as in
+  /// wait.
   template <class Visit>
   bool for_each(std::span<Report> raw, Visit&& visit) noexcept {
     bool interrupted = by_signal_ && raw.empty();
@@ -143,7 +144,7 @@ class Demultiplexer {
       const Token token = report->token;
       if (BATON_LIKELY(plain_ && token.index < interrupt_index)) {
         const Descriptor& descriptor = descriptors_[token.index];
-        // acquire: with the generation comes what detach and attach did before.
+        // acquire: makes visible what detach and attach wrote before the generation.
         const std::uint32_t generation = descriptor.generation.load(std::memory_order_acquire);
         const unsigned state = descriptor.state.load(std::memory_order_acquire);
         const auto wanted = static_cast<Interest>(state & static_cast<unsigned>(report->ready));
@@ -160,17 +161,17 @@ class Demultiplexer {
     if (BATON_LIKELY(interrupter_ != nullptr)) interrupter_->interrupt();
   }
 
-  /// Readable when wait would not block, interrupts included; invalid_handle if there is no such
-  /// thing.
+  /// Readable when wait would not block, because of an interrupt too; invalid_handle if the
+  /// strategy has none.
   [[nodiscard]] NativeHandle descriptor() const noexcept;
   /// In the child: abandons the parent's kernel objects; afterwards only destruction is allowed.
   void after_fork_in_child() noexcept;
 
  private:
-  // What is known of a descriptor, in one word: its read-modify-writes have one order, and that
-  // settles the races of an edge report with a watch, without a lock (see watch_edge).
-  //   bits 0-2  armed: Interest the client wants to hear of
-  //   bits 3-5  ready: Interest an edge strategy has reported since the client tried last
+  // The state of a descriptor is one word. All read-modify-writes of one word have a single order,
+  // which settles the race of an edge report with a watch without a lock (see watch_edge).
+  //   bits 0-2  armed: the Interest that the client has asked for
+  //   bits 3-5  ready: the Interest that an edge strategy has reported since the client's last try
   //   bit 6     registered: known to the strategy; changed under mutex_
   //   bit 7     once: borrowed, and watched for one report at a time; fixed while attached
   struct Descriptor {
@@ -182,9 +183,9 @@ class Demultiplexer {
 
   static constexpr std::uint8_t armed_bits = 7;
   static constexpr std::uint8_t once_bit = 128;
-  /// A failure that lasts has a line in the log this often.
+  /// A lasting failure gets a line in the log once in this time.
   static constexpr std::int64_t log_every_ns = 10'000'000'000;
-  /// The interrupter's place among the tokens; no client's index reaches it.
+  /// The interrupter's index among the tokens; clients' indices are smaller.
   static constexpr std::uint32_t interrupt_index = UINT32_MAX;
 
   Demultiplexer(const Options& options, std::unique_ptr<WaitStrategy> strategy);
@@ -229,25 +230,26 @@ class Demultiplexer {
   const std::unique_ptr<WaitStrategy> strategy_;
   const bool edge_;
   const bool one_shot_;
-  const bool plain_;      // neither: a report is what it says
-  const bool fixed_set_;  // and somebody else may change it
+  const bool plain_;      // neither: a report needs no bookkeeping
+  const bool fixed_set_;  // a running wait does not see changes, and other threads may make them
   std::unique_ptr<InterruptStrategy> interrupter_;
-  bool edge_interrupt_ = false;        // it is told anew by each interrupt, and never read
+  bool edge_interrupt_ = false;        // each interrupt is an edge, so its descriptor is never read
   bool by_signal_ = false;             // the interrupter has no descriptor
-  bool waits_specially_ = fixed_set_;  // for either reason
+  bool waits_specially_ = fixed_set_;  // fixed_set_ or by_signal_
   ChunkedTable<Descriptor> descriptors_;
   os::Mutex mutex_;  // serialises changes of registrations
-  // By number, up to the highest that was watched once: whose registration it is. See take_number.
+  // For each descriptor number up to the highest that was watched once: the index that holds its
+  // registration. See take_number.
   std::vector<std::uint32_t> holders_ BATON_GUARDED_BY(mutex_);
   std::int64_t log_watches_again_ns_ BATON_GUARDED_BY(mutex_) = 0;
   std::atomic<bool> waiting_{false};
   std::atomic<std::uint64_t> stale_{0};
   std::atomic<std::uint64_t> failed_waits_{0};
   Log* const log_;
-  // The waiting thread's: of the last wait that failed.
+  // Of the last wait that failed. Only the waiting thread uses them.
   std::int64_t failed_at_ns_ = 0;
   std::int64_t log_again_ns_ = 0;
-  unsigned failures_ = 0;  // lately, one soon after the other
+  unsigned failures_ = 0;  // in quick succession
 };
 
 }  // namespace baton::demux

@@ -1,6 +1,5 @@
 // The only list of wait and interrupt strategies, in order of preference, with the reason. A new
-// one adds its factory's declaration and its line here, and its file to CMakeLists.txt; nothing
-// else knows it.
+// strategy adds the declaration of its factory and its line here, and its file to CMakeLists.txt.
 #include "demux/registry.hpp"
 
 #include <mutex>
@@ -42,7 +41,7 @@ bool well_formed(std::string_view name) {
          name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string_view::npos;
 }
 
-// A plain std::mutex: names are looked up when something is opened, never while it runs.
+// A plain std::mutex will do: names are looked up only when something is opened.
 template <class Factory>
 class List {
  public:
@@ -74,8 +73,8 @@ class List {
   std::vector<RegistryEntry<Factory>> entries_;
 };
 
-// Made at first use and never destroyed: a program may open a proactor in a static object's
-// destructor.
+// Made at first use and never destroyed: a program may open a proactor in the destructor of a
+// static object.
 List<WaitStrategyFactory>& wait_list() {
   static auto& list = *new List<WaitStrategyFactory>(builtin_wait_strategies());
   return list;

@@ -1,15 +1,13 @@
-// The wait and interrupt strategies that can be named: the built-in ones in order of preference,
-// then what programs added. Process-wide, for a program adds its own before it opens anything,
-// wherever that is.
+// The wait and interrupt strategies that a configuration can name: the built-in ones in order of
+// preference, then those that the program has added. One list for the process.
 //
-// How baton::Registry (src/registry.cpp) uses it: it keeps no list of strategies of its own.
+// baton::Registry (src/registry.cpp) keeps no list of strategies of its own:
 //
 //   Registry::add(name, WaitStrategyFactory f, reason)  ->  add_wait_strategy({name, f, reason})
 //   Registry::wait_strategies()                         ->  wait_strategies()
 //
-// and the same for interrupts; both answers are returned as they are, the name is checked here. So
-// the Demultiplexer, which looks strategies up here and does not know baton::Registry, finds added
-// ones too.
+// and the same for interrupts. add_wait_strategy checks the name. The Demultiplexer looks
+// strategies up here and does not know baton::Registry, so it finds added ones too.
 #pragma once
 
 #include <optional>
@@ -21,12 +19,12 @@
 
 namespace baton::demux {
 
-/// What "auto" tries, first to last. "auto" never takes what a program added: that is chosen by
+/// What "auto" tries, in this order. A strategy that a program has added is chosen only by its
 /// name.
 std::vector<RegistryEntry<WaitStrategyFactory>> builtin_wait_strategies();
 std::vector<RegistryEntry<InterruptStrategyFactory>> builtin_interrupt_strategies();
 
-/// Built-in ones, then added ones in the order they came. Copies; any thread.
+/// The built-in ones, then the added ones in their order. A copy; any thread.
 std::vector<RegistryEntry<WaitStrategyFactory>> wait_strategies();
 std::vector<RegistryEntry<InterruptStrategyFactory>> interrupt_strategies();
 

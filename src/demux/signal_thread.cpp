@@ -1,4 +1,4 @@
-// What a thread is to the strategies that wait for signals in it.
+// SignalThread: the object of a thread in which strategies wait for signals.
 #include "demux/signal_thread.hpp"
 
 #include <fcntl.h>
@@ -11,12 +11,13 @@
 
 namespace baton::demux {
 
-// The thread's hold on its object; its end is the thread's.
+// The thread's reference to its object. Its destructor runs when the thread ends.
 struct SignalThread::OfThisThread {
   ~OfThisThread() {
     if (thread == nullptr) return;
     const os::System& system = os::real_system();
-    // The child of a fork: the object is the parent's thread's, which may have held the lock.
+    // In the child of a fork the object belongs to a thread of the parent, which may have held the
+    // lock.
     if (thread->number_ != system.thread_self()) return;
     const os::LockGuard lock(thread->mutex_, system);
     thread->ended_ = true;
@@ -34,7 +35,7 @@ std::shared_ptr<SignalThread> SignalThread::current(const os::System& system) no
   if (OfThisThread::mine == nullptr) OfThisThread::mine = std::make_unique<OfThisThread>();
   auto& mine = OfThisThread::mine->thread;
   const std::uint64_t number = system.thread_self();
-  // In the child of a fork it is the parent's.
+  // In the child of a fork the object is the parent's, so make another one.
   if (mine == nullptr || mine->number_ != number) mine = std::make_shared<SignalThread>(number);
   return mine;
 } catch (const std::bad_alloc&) {
@@ -67,8 +68,8 @@ void SignalThread::leave(const os::System& system) noexcept {
   sigemptyset(&blocked_);
 }
 
-// Under the lock the thread cannot end, so its number is its own. EBADF: the descriptor's owner has
-// closed it.
+// The lock keeps the thread from ending, so its number is not reused. EBADF: the descriptor's owner
+// has closed it.
 std::error_code SignalThread::own(const os::System& system, NativeHandle fd) noexcept {
   const os::LockGuard lock(mutex_, system);
   if (ended_) return {ESRCH, std::system_category()};

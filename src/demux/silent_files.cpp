@@ -1,4 +1,4 @@
-// What cannot signal, in an epoll set.
+// An epoll set of the files that cannot signal.
 #include "demux/silent_files.hpp"
 
 #include <sys/epoll.h>
@@ -14,7 +14,7 @@ namespace baton::demux {
 
 std::error_code SilentFiles::add(NativeHandle fd, Interest interest) noexcept {
   if (descriptor() == invalid_handle) {
-    // EMFILE, ENFILE, ENOMEM: limits. ENOSYS: no such system.
+    // EMFILE, ENFILE, ENOMEM: limits. ENOSYS: a kernel without epoll.
     const int set = system_.epoll_create1(EPOLL_CLOEXEC);
     if (set < 0) return {errno, std::system_category()};
     set_.store(set, std::memory_order_release);
@@ -54,7 +54,7 @@ void SilentFiles::close() noexcept {
 }
 
 // EPERM: a file without readiness. ENOMEM, ENOSPC (/proc/sys/fs/epoll/max_user_watches): the
-// caller's to know. EEXIST, EINVAL: only a bug.
+// caller's answer. EEXIST, EINVAL: only a bug.
 std::error_code SilentFiles::control(int operation, NativeHandle fd, Interest interest) noexcept {
   epoll_event event{};
   event.events = EPOLLET;

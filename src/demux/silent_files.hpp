@@ -1,6 +1,6 @@
-// SilentFiles: the descriptors that have readiness but cannot tell of it by signal - eventfd,
-// timerfd, signalfd and the like - in an edge-triggered epoll set of their own. A wait for
-// signals waits for its descriptor as well; without such files there is no set.
+// SilentFiles: an edge-triggered epoll set of the descriptors that have readiness but cannot signal
+// it: eventfd, timerfd, signalfd and the like. A wait for signals also waits for the descriptor of
+// this set. The set is made for the first such file.
 #pragma once
 
 #include <atomic>
@@ -25,19 +25,21 @@ class SilentFiles {
   SilentFiles(const SilentFiles&) = delete;
   SilentFiles& operator=(const SilentFiles&) = delete;
 
-  /// One at a time, beside take. EPERM: a file without readiness. Reports what is ready already.
+  /// One thread at a time calls add, modify or remove; another one may call take meanwhile. A file
+  /// that is ready already is reported. EPERM: a file without readiness.
   std::error_code add(NativeHandle fd, Interest interest) noexcept;
   std::error_code modify(NativeHandle fd, Interest interest) noexcept;
   void remove(NativeHandle fd) noexcept;
 
-  /// Readable when there is something to take; invalid_handle as long as there is no set.
+  /// Readable when take has something; invalid_handle as long as there is no set.
   [[nodiscard]] NativeHandle descriptor() const noexcept {
     return set_.load(std::memory_order_acquire);
   }
-  /// How many became ready; what has no room is kept. Does not wait.
+  /// Takes files that became ready and answers how many; those that do not fit are kept. Does not
+  /// wait.
   std::size_t take(std::span<Ready> ready) noexcept;
 
-  /// Changes nothing in the set, which a parent may share.
+  /// Closes the descriptor only: a parent may share the set.
   void close() noexcept;
 
  private:

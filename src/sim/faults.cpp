@@ -1,4 +1,4 @@
-// The distributions.
+// The distributions of the faults.
 #include "sim/faults.hpp"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace baton::sim {
 namespace {
 
-/// Zero in half of the seeds, else one of three.
+/// 0 in half of the seeds, otherwise one of the three.
 std::uint32_t chance_of(Random& random, std::uint32_t mild, std::uint32_t bad,
                         std::uint32_t terrible) noexcept {
   switch (random.below(8)) {
@@ -60,7 +60,8 @@ Faults Faults::draw(Random& random) noexcept {
   f.empty_wait = chance_of(random, 1000, 8000, 20000);
   f.part_of_batch = chance_of(random, 4000, 20000, 40000);
   f.interrupted = chance_of(random, 300, 3000, 12000);
-  f.again = chance_of(random, 500, 8000, 45000);  // up to several in a row: engines give up
+  f.again = chance_of(random, 500, 8000,
+                      45000);  // may come several times in a row, until an engine gives up
   f.spurious_ready = chance_of(random, 500, 8000, 40000);
   f.late_ready = chance_of(random, 500, 4000, 16000);
   f.no_wait_refused = chance_of(random, 4000, 20000, 60000);

@@ -1,9 +1,9 @@
-// The switch. On x86-64 it is written out: the registers that a function must keep, and the stack
-// pointer. Elsewhere the C library's swapcontext does it, which also asks the kernel for the signal
-// mask, and is some ten times slower.
+// The switch. On x86-64 it is written in assembly: it exchanges the stack pointer and the registers
+// that a function must preserve. Elsewhere it is the C library's swapcontext, which also sets the
+// signal mask by a system call and is about ten times slower.
 //
-// A shadow stack (CET) would have to be switched as well; the kernel gives one only to a program
-// that asks for it, and nothing here does.
+// A shadow stack (CET) would need a switch as well. The kernel gives one only to a program that
+// asks for it, and the simulation does not.
 #include "sim/fiber.hpp"
 
 #include <cxxabi.h>
@@ -84,7 +84,7 @@ extern "C" void baton_sim_enter();
 namespace baton::sim {
 namespace {
 
-/// The C++ ABI's record of a thread's exceptions, as its specification has it.
+/// A thread's record of exceptions, as the C++ ABI specifies it.
 struct Exceptions {
   void* caught;
   unsigned uncaught;
@@ -132,14 +132,14 @@ Fiber::Fiber(Entry entry, void* argument) : entry_(entry), argument_(argument) {
   bottom_ = usable;
   size_ = stack_size;
 #ifdef BATON_ASAN
-  // What a fiber knows is no leak, also if it never goes on.
+  // Memory that only a fiber's stack refers to is no leak, even if the fiber never continues.
   __lsan_register_root_region(usable, stack_size);
 #endif
 #ifdef BATON_TSAN
   tsan_ = __tsan_create_fiber(0);
 #endif
 #if defined(__x86_64__)
-  // As baton_sim_switch would have left it: six registers and where to return to. r12 is the
+  // The stack as baton_sim_switch leaves it: six registers and the return address. r12 is the
   // argument of baton_sim_enter, r13 its function. The stack is aligned at the call.
   auto* top = reinterpret_cast<void**>(usable + stack_size);
   *--top = nullptr;
@@ -190,7 +190,7 @@ void Fiber::begin(Fiber* self) noexcept {
   BATON_UNREACHABLE("a fiber has nowhere to return to");
 }
 
-// What the one who left has put aside for this fiber becomes the thread's.
+// Restores what was saved when this fiber stopped.
 void Fiber::arrived() noexcept {
 #ifdef BATON_ASAN
   const void* bottom = nullptr;

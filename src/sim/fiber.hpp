@@ -1,9 +1,10 @@
-// Fiber: a thread of the simulated program - a stack, and where it stopped. A switch costs some ten
-// nanoseconds, an operating system's hand-over a hundred times that.
+// Fiber: a thread of the simulated program, as a stack and the place where it stopped. A switch
+// costs about ten nanoseconds; the operating system takes a hundred times as long.
 //
-// What surprises: four things belong to a thread without being on its stack, and go with it: errno,
-// the exceptions that are being handled (a handler's exception passes through code that takes
-// locks), the library's own thread-locals, and what the sanitizers know of the stack.
+// What surprises: a switch also exchanges four things that belong to a thread and are not on its
+// stack: errno, the exceptions that are being handled (an exception of a handler passes through
+// code that takes locks), the library's own thread-locals, and what the sanitizers know about the
+// stack.
 #pragma once
 
 #include <cstddef>
@@ -17,41 +18,41 @@ namespace baton::sim {
 class Fiber {
  public:
   using Entry = void (*)(void* argument);
-  /// What a thread can use of its stack, and what lies below it and cannot be touched: an overflow
-  /// ends the program, also one by a frame that skips some pages.
+  /// The usable stack of a thread, and the guard below it. An overflow ends the program, even if
+  /// its frame skips some pages.
   static constexpr std::size_t stack_size = std::size_t{512} * 1024;
   static constexpr std::size_t guard_size = std::size_t{512} * 1024;
 
-  /// The calling thread itself, so that there is something to switch back to.
+  /// Stands for the calling thread, so that a fiber can switch back to it.
   Fiber();
-  /// One that calls entry(argument), which must not return. Throws std::bad_alloc.
+  /// Will call entry(argument), which must not return. Throws std::bad_alloc.
   Fiber(Entry entry, void* argument);
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  /// Leaves `from`, which is running, and goes on where `to` stopped.
+  /// Stops `from`, which is running, and continues `to` where it stopped.
   static void run(Fiber& from, Fiber& to) noexcept;
 
-  /// The address lies below its stack. Also for signal handlers.
+  /// Whether the address is in the guard below its stack. May be called in signal handlers.
   [[nodiscard]] bool overflowed(const void* address) const noexcept;
 
  private:
-  struct Context;  // of the machine
+  struct Context;  // the saved registers
   [[noreturn]] static void begin(Fiber* self) noexcept;
   void arrived() noexcept;
 
-  std::byte* stack_ = nullptr;  // lowest address, that of the guard; null: the thread's own
+  std::byte* stack_ = nullptr;  // lowest address, that of the guard; null: the real thread's stack
   void* stack_pointer_ = nullptr;
   Entry entry_ = nullptr;
   void* argument_ = nullptr;
-  std::unique_ptr<Context> context_;  // where the switch is the C library's
-  // What goes with it.
+  std::unique_ptr<Context> context_;  // only where the C library switches
+  // Exchanged by a switch.
   os::ThreadLocals locals_{};
   int errno_ = 0;
   void* caught_exceptions_ = nullptr;
   unsigned uncaught_exceptions_ = 0;
-  // The sanitizers'.
+  // For the sanitizers.
   [[maybe_unused]] void* fake_stack_ = nullptr;
   const void* bottom_ = nullptr;
   std::size_t size_ = 0;

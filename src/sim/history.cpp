@@ -1,4 +1,4 @@
-// The text of the history.
+// The history as text.
 #include "sim/history.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
-// History: every event of a seed in order, as a hash; the last ones kept for the report of a
-// violation, or all of them printed (--verbose).
+// History: a hash of all events of a seed, in order. The last events are kept for the report of a
+// violation; --verbose prints all of them.
 //
-// The hash is a polynomial in an odd base modulo 2^64. So is the one over the seeds (combine): what
-// adjacent ranges of seeds give can be put together without running them again.
+// The hash is a polynomial in an odd base modulo 2^64, and so is the hash over several seeds
+// (combine). The results of adjacent ranges of seeds can therefore be merged without another run.
 #pragma once
 
 #include <array>
@@ -19,20 +19,20 @@ enum class Event : std::uint8_t {
   sleep,          // a: fiber, b: 1 with a deadline
   wake,           // a: fiber
   time_out,       // a: fiber
-  jump,           // a: nanoseconds that nobody had anything to do
+  jump,           // a: nanoseconds in which no thread could run
   call,           // a: system call, b: its result or -errno
   submit,         // a: kind of operation, b: handle
   perform,        // a: kind of operation, b: bytes
   engine_done,    // a: kind of operation, b: error
   engine_cancel,  // a: kind of operation, b: answer
-  engine_wait,    // a: operations brought
+  engine_wait,    // a: number of completions
   interrupt,      // a: engine
-  arrive,         // a: channel, b: bytes arrived in all
+  arrive,         // a: channel, b: bytes that have arrived so far
   reset,          // a: channel
   start,          // a: slot of the program, b: kind + 100 times the object
   refused,        // a: slot, b: error
   complete,       // a: slot, b: bytes or -error
-  act,            // a: what the program does, b: to whom
+  act,            // a: what the program does, b: its target
 };
 
 const char* to_string(Event event) noexcept;
@@ -46,7 +46,7 @@ class History {
   }
   void add(std::int64_t now_ns, std::uint32_t fiber, Event event, std::int64_t a = 0,
            std::int64_t b = 0) noexcept {
-    // The time is part of it: what happens at another moment is another history.
+    // The hash includes the time: the same event at another moment is another history.
     const auto mixed = static_cast<std::uint64_t>(now_ns) ^
                        (static_cast<std::uint64_t>(event) << 56) ^
                        (static_cast<std::uint64_t>(fiber) << 48);
@@ -60,14 +60,14 @@ class History {
 
   [[nodiscard]] std::uint64_t hash() const noexcept { return hash_; }
   [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
-  /// The last events, oldest first, one a line.
+  /// The last events, the oldest first, a line for each.
   [[nodiscard]] std::string last() const;
 
-  /// The hash over several seeds: start with 0, once for each seed in order.
+  /// The hash over several seeds. Start with 0 and call it for each seed in order.
   static std::uint64_t combine(std::uint64_t hash, std::uint64_t of_seed) noexcept {
     return hash * base + of_seed;
   }
-  /// What the seeds of `first` followed by the `seeds` ones of `second` give.
+  /// The hash over the seeds of `first` followed by those of `second`, which are `seeds` many.
   static std::uint64_t merge(std::uint64_t first, std::uint64_t second,
                              std::uint64_t seeds) noexcept;
 
@@ -82,7 +82,7 @@ class History {
   static std::string text_of(const Entry& entry);
   static void print(const Entry& entry);
 
-  static constexpr std::uint64_t base = 0x9e37'79b9'7f4a'7c15U;  // odd, so that nothing is lost
+  static constexpr std::uint64_t base = 0x9e37'79b9'7f4a'7c15U;  // odd, so that no bit is lost
   std::uint64_t hash_ = 0;
   std::uint64_t count_ = 0;
   bool verbose_ = false;

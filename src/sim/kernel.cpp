@@ -70,7 +70,7 @@ void Kernel::begin(const Faults& drawn) noexcept {
   next_channel_ = 0;
   pollers_ = 0;
   files_.clear();
-  // In the order of their making, whatever order the last seed has left them in.
+  // In the order in which they were made: the order that the last seed left must not matter.
   free_nodes_.clear();
   for (auto each = nodes_.rbegin(); each != nodes_.rend(); ++each) {
     free_nodes_.push_back(each->get());
@@ -110,7 +110,7 @@ Node* Kernel::make(NodeKind kind) noexcept {
   return node;
 }
 
-// The lowest number that is free, as everywhere: so numbers are used again at once.
+// Takes the lowest free number, as every kernel does, so numbers are reused at once.
 int Kernel::install(Node& node) noexcept {
   if (open_ >= faults_.descriptors_max) {
     release(node);
@@ -213,7 +213,7 @@ int Kernel::close(int fd) noexcept {
   node->items.clear();
   std::erase(bound_, node);
   if (node->kind == NodeKind::listener) {
-    // Who was not taken is reset.
+    // Connections that were not accepted are reset.
     for (Node* waiting : node->backlog) {
       reset_connection(*waiting);
       close_stream(*waiting);
@@ -263,7 +263,7 @@ Channel* Kernel::make_channel(Node* writer, Node* reader) noexcept {
   return channel;
 }
 
-// An end is gone; with the second the channel is free.
+// Gives up one end. The channel is free when both ends are gone.
 void Kernel::release_end(Channel*& channel, Node* node) noexcept {
   if (channel == nullptr) return;
   (channel->reader == node ? channel->reader : channel->writer) = nullptr;
@@ -276,7 +276,7 @@ std::int64_t Kernel::latency() noexcept {
   return random.between(faults_.latency_least_ns, faults_.latency_most_ns);
 }
 
-/// A short transfer, by chance.
+/// Makes a transfer short, by chance.
 std::size_t Kernel::cut(std::size_t size) noexcept {
   if (size <= 1 || !random.chance(faults_.short_transfer)) return size;
   return 1 + random.below(static_cast<std::uint32_t>(size - 1));
@@ -299,7 +299,7 @@ void Kernel::send_fin(Node& node) noexcept {
 }
 
 void Kernel::close_stream(Node& node) noexcept {
-  // Unread bytes at the end of a socket are an error for its peer; a pipe's are simply gone.
+  // Unread bytes at the close of a socket are an error for its peer; those of a pipe are dropped.
   const bool unread = node.in != nullptr && node.in->read != node.in->written;
   if (node.kind == NodeKind::stream && unread && node.in->writer != nullptr) {
     reset_connection(node);
@@ -315,7 +315,7 @@ void Kernel::close_stream(Node& node) noexcept {
   }
 }
 
-// Both directions are dead; what has arrived may still be read.
+// Ends both directions. Bytes that have arrived can still be read.
 void Kernel::reset_connection(Node& node) noexcept {
   const auto kill = [&](Channel* channel, bool tell_reader) {
     if (channel == nullptr || channel->reset) return;
@@ -334,7 +334,7 @@ void Kernel::reset_connection(Node& node) noexcept {
     peer->error = ECONNRESET;
     changed(*peer);
   }
-  changed(node);  // it may have a read pending, too
+  changed(node);  // its own side may have a pending read
 }
 
 void Kernel::draw_reset(Node& node) noexcept {
@@ -342,14 +342,14 @@ void Kernel::draw_reset(Node& node) noexcept {
   reset_connection(node);
 }
 
-// A fault that is reported as this errno.
+// Draws a fault that is reported as this errno.
 bool Kernel::draw_failure(std::uint32_t chance, int error) noexcept {
   if (!random.chance(chance)) return false;
   if (witness_ != nullptr) witness_->failed(error);
   return true;
 }
 
-// What is due reaches the reader.
+// Delivers to the reader the bytes that are due.
 void Kernel::arrive(Node& reader) noexcept {
   Channel* in = reader.in;
   if (in == nullptr) return;
@@ -429,7 +429,7 @@ int Kernel::connect(Node& node, std::uint16_t port) noexcept {
   if (random.chance(faults_.slow)) {
     if (random.below(4) == 0) {
       if (witness_ != nullptr) witness_->failed(ETIMEDOUT);
-      scheduler.at(scheduler.now() + 50'000'000, node, timed_out);  // nobody ever answers
+      scheduler.at(scheduler.now() + 50'000'000, node, timed_out);  // no answer ever comes
       return -EINPROGRESS;
     }
     delay += random.between(1'000'000, 100'000'000);
@@ -445,7 +445,7 @@ void Kernel::shake_hands(Node& client) noexcept {
   }
   if (listener == nullptr) return answer(client, ECONNREFUSED);
   if (listener->backlog.size() >= listener->backlog_max) {
-    // Asks again, for a while.
+    // The client tries again, for a while.
     if (client.counter++ > 20) {
       if (witness_ != nullptr) witness_->failed(ETIMEDOUT);
       return answer(client, ETIMEDOUT);
@@ -509,7 +509,7 @@ int Kernel::shutdown_writing(Node& node) noexcept {
 
 // -- streams --------------------------------------------------------------------------------------
 
-// Ready before and not after: until now.
+// Records the end of a readiness that was there before and is gone now.
 void Kernel::note_end_of_readiness(Node& node, std::uint32_t before) const noexcept {
   const std::uint32_t after = ready(node);
   if ((before & ~after & readable) != 0) node.readable_until = scheduler.now();
@@ -578,7 +578,7 @@ std::int64_t Kernel::send_now(Node& node, std::span<const iovec> pieces) noexcep
   }
   if (out.fin_sent || out.reset) return -EPIPE;
   if (out.reader == nullptr) {
-    // The peer is gone: the first one learns it later, on a socket.
+    // The peer is gone.
     return -EPIPE;
   }
   const std::size_t wanted = total(pieces);
@@ -646,7 +646,7 @@ void Kernel::drop(std::span<const std::byte> datagram, Drop why) noexcept {
   if (witness_ != nullptr) witness_->dropped(datagram, why);
 }
 
-// Each by its own time: they overtake each other.
+// Each datagram has its own time, so they may overtake each other.
 void Kernel::deliver(Node& node) noexcept {
   for (auto each = node.in_flight.begin(); each != node.in_flight.end();) {
     if (each->first > scheduler.now()) {

@@ -1,10 +1,10 @@
-// Kernel: what an operating system has behind its descriptors - connections, listeners, datagrams,
-// pipes, files, event counters - as plain objects on virtual time. Nothing here blocks: every call
-// moves what it can and answers at once, a count or a negative errno. Who waits for more is told by
-// a Watcher, or sleeps in the scheduler.
+// Kernel: the objects behind the descriptors of an operating system (connections, listeners,
+// datagrams, pipes, files, event counters), on virtual time. No call blocks: each moves what it can
+// and answers at once, with a count or a negative errno. A caller that waits for more has a
+// Watcher, or sleeps in the scheduler.
 //
-// Two doors lead in: the simulated engine (level one) calls these functions when it performs an
-// operation; the simulated system calls (level two, system.cpp) are a thin layer over the same.
+// The kernel has two callers. The simulated engine (level one) calls it to perform an operation.
+// The simulated system calls (level two, system.cpp) are a thin layer over the same functions.
 #pragma once
 
 #include <sys/uio.h>
@@ -25,16 +25,17 @@ namespace baton::sim {
 
 class Node;
 
-/// Told when a descriptor may have become ready. Called from anywhere, must only take note.
+/// Is called when a descriptor may have become ready. The call may come at any point and must only
+/// record it.
 class Watcher {
  public:
   virtual void changed(Node& node) noexcept = 0;
-  /// It is closed: the watcher is forgotten.
+  /// The descriptor is closed, and the kernel forgets the watcher.
   virtual void gone(Node&) noexcept {}
   virtual ~Watcher() = default;
 };
 
-/// What was written at once, on its way.
+/// The bytes of one write, while they are in flight.
 struct Segment {
   std::int64_t when;
   std::uint64_t up_to;
@@ -49,31 +50,31 @@ enum class Drop : std::uint8_t {
   closed    ///< the receiver was closed before somebody asked for it
 };
 
-/// Is told what the machine does on its own account, so that a judge can ask for the reason of
-/// whatever a program sees. Must only take note.
+/// Is called when the machine injects a fault or drops data. A checker can then find the reason for
+/// every result that the program sees. The calls must only record it.
 class Witness {
  public:
-  /// A drawn fault, or a shortage, is about to be reported as this errno.
+  /// A drawn fault or a shortage will be reported as this errno.
   virtual void failed(int error) noexcept = 0;
-  /// The connection of these two channels is reset by a drawn fault.
+  /// A drawn fault resets the connection of these two channels.
   virtual void reset(const struct Channel* one, const struct Channel* other) noexcept = 0;
   virtual void dropped(std::span<const std::byte> datagram, Drop why) noexcept = 0;
-  /// A connection from this port was taken from a backlog; aborted: by a drawn fault.
+  /// A connection from this port has left a backlog; `aborted`: a drawn fault has ended it.
   virtual void accepted(std::uint16_t from, bool aborted) noexcept = 0;
 
  protected:
   ~Witness() = default;
 };
 
-/// Bytes on their way in one direction: written, arrived, read - three counts over one ring.
+/// The bytes of one direction. Three counts refer to one ring: written, arrived and read.
 struct Channel {
   std::unique_ptr<std::byte[]> ring;
   std::uint64_t ring_size = 0;  // a power of two
-  std::uint64_t capacity = 0;   // what the seed has drawn; at most ring_size
+  std::uint64_t capacity = 0;   // drawn from the seed; at most ring_size
   std::uint64_t written = 0;
   std::uint64_t arrived = 0;
   std::uint64_t read = 0;
-  std::int64_t last_arrival = 0;  // of what was written last: order is kept
+  std::int64_t last_arrival = 0;  // of the last write; later ones arrive after it
   bool fin_sent = false;
   bool fin_arrived = false;
   bool reset = false;
@@ -93,8 +94,8 @@ struct Datagram {
 struct FileBody {
   std::string path;
   std::vector<std::byte> bytes;
-  std::vector<std::byte> durable;  // what every crash leaves
-  /// Written since the last sync, as offset and size: a crash leaves any of them.
+  std::vector<std::byte> durable;  // survives every crash
+  /// Writes since the last sync, as offset and size: a crash may keep any of them.
   std::vector<std::pair<std::size_t, std::size_t>> dirty;
 };
 
@@ -105,7 +106,7 @@ class PollItem final : public Target, public Watcher {
   void fire(std::uint32_t what) noexcept override;
   void changed(Node& node) noexcept override;
   void gone(Node& node) noexcept override;
-  /// What epoll would tell of it now, as its own bits; 0: nothing.
+  /// The bits that epoll would report now; 0: nothing.
   [[nodiscard]] std::uint32_t told(std::int64_t now) const noexcept;
 
   Node& poller;
@@ -113,8 +114,8 @@ class PollItem final : public Target, public Watcher {
   int fd = -1;
   std::uint32_t events = 0;  // as epoll_ctl was given them
   std::uint64_t data = 0;
-  bool fresh = false;             // edge-triggered: not told since it changed
-  std::int64_t hidden_until = 0;  // readiness that is told late
+  bool fresh = false;             // edge-triggered: not reported since it changed
+  std::int64_t hidden_until = 0;  // late readiness is hidden until then
 };
 
 enum class NodeKind : std::uint8_t {
@@ -148,18 +149,18 @@ class Node final : public Target {
   Channel* out = nullptr;
   std::uint16_t port = 0;
   std::uint16_t peer_port = 0;
-  Node* server = nullptr;  // of a client that is connecting: the other end, made already
+  Node* server = nullptr;  // of a connecting client: the other end, which exists already
   std::deque<Node*> backlog;
   std::uint32_t backlog_max = 0;
   std::deque<Datagram> datagrams;
-  std::deque<std::pair<std::int64_t, Datagram>> in_flight;  // by the order of sending
+  std::deque<std::pair<std::int64_t, Datagram>> in_flight;  // in the order of sending
   FileBody* file = nullptr;
   std::uint64_t position = 0;
   std::uint64_t counter = 0;  // event
-  // When it was last ready to read and to write, if it is not so any more.
+  // The end of its last readiness for reading and for writing, if it is not ready now.
   std::int64_t readable_until = -1;
   std::int64_t writable_until = -1;
-  std::int64_t lied_at = -1;                     // a drawn fault reported it as readable
+  std::int64_t lied_at = -1;                     // when a drawn fault last reported it as readable
   std::vector<std::unique_ptr<PollItem>> items;  // of an epoll set
   std::vector<Watcher*> watchers;
 };
@@ -171,10 +172,10 @@ class Kernel {
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
 
-  /// From now on, until the next begin. Null: nobody.
+  /// Sets the witness until the next begin; null: none.
   void witness(Witness* witness) noexcept { witness_ = witness; }
 
-  /// An empty system. Nothing of the last one may be in use.
+  /// Empties the system. No object of the last run may be in use.
   void begin(const Faults& drawn) noexcept;
   [[nodiscard]] std::uint32_t open_descriptors() const noexcept { return open_; }
 
@@ -195,14 +196,14 @@ class Kernel {
 
   void watch(Node& node, Watcher& watcher) { node.watchers.push_back(&watcher); }
   static void unwatch(Node& node, const Watcher& watcher) noexcept;
-  /// Tells all who watch, and all who sleep in poll and select.
+  /// Calls all watchers and wakes all threads that sleep in poll and select.
   void changed(Node& node) noexcept;
 
   // -- sockets ------------------------------------------------------------------------------------
 
   int bind(Node& node, std::uint16_t port) noexcept;
   int listen(Node& node, int backlog) noexcept;
-  /// 0, -EINPROGRESS, or why not.
+  /// 0, -EINPROGRESS, or the negative errno of the failure.
   int connect(Node& node, std::uint16_t port) noexcept;
   /// The descriptor of the next connection.
   int accept(Node& node, std::uint16_t* peer) noexcept;
@@ -220,8 +221,7 @@ class Kernel {
   std::int64_t write_at(Node& node, std::span<const iovec> pieces, std::uint64_t offset) noexcept;
   int sync(Node& node) noexcept;
   [[nodiscard]] const FileBody* file(const std::string& path) const noexcept;
-  /// What a crash at this moment leaves of a file: everything that was synced, and any part of what
-  /// was written since.
+  /// What a crash now would leave of a file: all that was synced, and any part of the later writes.
   [[nodiscard]] std::vector<std::byte> after_crash(const FileBody& body);
 
   // -- readiness ----------------------------------------------------------------------------------
@@ -234,13 +234,13 @@ class Kernel {
     peer_closed = 16
   };
   [[nodiscard]] static std::uint32_t ready(const Node& node) noexcept;
-  /// SO_ERROR: tells it, and forgets it.
+  /// SO_ERROR: answers the error and clears it.
   int take_error(Node& node) noexcept;
-  /// What those sleep for who wait in poll or select.
+  /// The key for which threads sleep in poll and select.
   [[nodiscard]] const void* poll_key() const noexcept { return &pollers_; }
-  std::uint32_t pollers_ = 0;  // how many do
+  std::uint32_t pollers_ = 0;  // number of these threads
 
-  /// Whether a fault of this chance happens now; the witness is told.
+  /// Whether a fault of this chance happens now; if so, the witness is called.
   [[nodiscard]] bool draw_failure(std::uint32_t chance, int error) noexcept;
   [[nodiscard]] const Faults& faults() const noexcept { return faults_; }
   Random& random;

@@ -1,4 +1,5 @@
-// What is told. Everything but the class is called in a handler of a signal that ends the program.
+// What is printed. Everything outside the class runs in a handler of a signal that ends the
+// program.
 #include "sim/last_words.hpp"
 
 #include <errno.h>
@@ -22,9 +23,9 @@ constexpr std::size_t stack_size = std::size_t{64} * 1024;
 std::mutex mutex;
 unsigned runs = 0;  // under the mutex
 std::array<struct sigaction, signals.size()>
-    before;  // written while nobody can get a signal of ours
+    before;  // written while our handlers are not installed
 
-// A line that is put together without memory.
+// A line of text that allocates no memory.
 class Line {
  public:
   Line& operator<<(std::string_view text) noexcept {
@@ -62,15 +63,15 @@ void tell(const World& world, int signal, const void* address) noexcept {
 
 extern "C" void last_words(int signal, siginfo_t* info, void*) {
   const int error = errno;
-  // A thread that is in no run has nothing to tell.
-  const bool fault = info->si_code > 0;  // by what the thread did, not by kill() or raise()
+  const bool fault = info->si_code > 0;  // caused by an instruction, not by kill() or raise()
+  // A thread outside a run has no seed.
   if (const World* const world = World::current(); world != nullptr) {
     tell(*world, signal, fault ? info->si_addr : nullptr);
   }
   for (std::size_t i = 0; i < signals.size(); ++i) {
     if (signals[i] == signal) ::sigaction(signal, &before[i], nullptr);
   }
-  // What the thread did it does again; anything else is repeated here.
+  // A faulting instruction runs again; any other signal has to be raised again.
   if (!fault) ::raise(signal);
   errno = error;
 }

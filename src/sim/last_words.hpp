@@ -1,11 +1,11 @@
-// LastWords: a program that dies by a signal in the middle of a run - a failed assertion,
-// std::terminate, an overflow of a thread's stack - still tells its seed and its thread on standard
-// error.
+// LastWords: prints the seed and the thread on standard error when a signal ends the program in the
+// middle of a run. Causes are a failed assertion, std::terminate and an overflow of a thread's
+// stack.
 //
-// The handlers of SIGABRT, SIGSEGV, SIGBUS, SIGFPE and SIGILL are the process's, so they are
-// installed by the first run of the process and given back by the last. They run on a signal stack
-// of their own, for a thread whose stack is full has no room for them. After the words the program
-// dies as it would have died without them: the handlers that were there before get the signal.
+// The handlers of SIGABRT, SIGSEGV, SIGBUS, SIGFPE and SIGILL belong to the process, so the first
+// run installs them and the last one restores the earlier handlers. They run on their own signal
+// stack, since a full stack has no room for them. After the lines are printed, the earlier handlers
+// get the signal, and the program ends as it would have ended without LastWords.
 #pragma once
 
 #include <csignal>
@@ -16,7 +16,7 @@ namespace baton::sim {
 
 class LastWords {
  public:
-  /// For one run in the calling thread.
+  /// Covers one run in the calling thread.
   LastWords();
   ~LastWords();
   LastWords(const LastWords&) = delete;

@@ -1,8 +1,8 @@
-// Random: the one source of chance in a simulation. Everything that a seed decides is drawn from
-// here, in the order in which it is asked for, so that the seed alone gives the whole history.
+// Random: the only source of chance in a simulation. All choices are drawn from it, one after the
+// other, so the seed alone determines the whole history.
 //
-// The generator is wyrand (Wang Yi, 2019): one multiplication a number, and any 64 bits are a good
-// seed.
+// The generator is wyrand (Wang Yi, 2019): one multiplication for each number, and every 64-bit
+// value is a good seed.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class Random {
     const auto span = static_cast<std::uint64_t>(most - least) + 1;
     return least + static_cast<std::int64_t>(next() % span);
   }
-  /// True in `of_65536` of 65,536 cases. 0 draws nothing: what cannot happen costs nothing.
+  /// True in `of_65536` of 65,536 cases. 0 draws no number.
   bool chance(std::uint32_t of_65536) noexcept {
     return of_65536 != 0 && (next() >> 48) < of_65536;
   }

@@ -1,6 +1,6 @@
-// poll, select and epoll of the simulated machine. All three look at the same bits; what they tell
-// may be wrong the way a real kernel's is: readiness that is gone when it is used, and readiness
-// told late.
+// poll, select and epoll of the simulated machine. All three read the same bits. Their answers may
+// be wrong in the same ways as a real kernel's: readiness that is gone when it is used, and
+// readiness that is reported late.
 #include "sim/readiness.hpp"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ std::int64_t deadline_of(const timespec* timeout) noexcept {
 
 bool interrupted() noexcept { return world().random.chance(world().faults().interrupted); }
 
-/// As poll tells it.
+/// The bits of poll.
 short poll_bits(const Node& node) noexcept {
   const std::uint32_t bits = Kernel::ready(node);
   unsigned told = 0;
@@ -44,7 +44,7 @@ short poll_bits(const Node& node) noexcept {
   return static_cast<short>(told);
 }
 
-/// Looks until something is found, and sleeps in between; `look` returns how many.
+/// Calls `look` until it finds something, and sleeps in between. `look` returns how many it found.
 template <class Look>
 int wait_for(Look&& look, std::int64_t deadline) noexcept {
   scheduler().point();
@@ -62,7 +62,7 @@ int wait_for(Look&& look, std::int64_t deadline) noexcept {
   }
 }
 
-// A look that waits may be told what is not (any more) so; one that does not wait asks for the
+// A call that waits may report readiness that is not there. A call that does not wait gets the
 // truth.
 bool lies(std::int64_t deadline) noexcept {
   return deadline > scheduler().now() && world().random.chance(world().faults().spurious_ready);
@@ -194,7 +194,7 @@ int epoll_wait_call(int epoll, epoll_event* events, int count, int timeout, cons
   for (;;) {
     int found = 0;
     std::erase_if(set->items, [](const auto& item) { return item->node == nullptr; });
-    // From anywhere in the set: a kernel does not promise an order either.
+    // Begins anywhere in the set: a kernel promises no order either.
     const std::size_t size = set->items.size();
     const std::size_t begin = size > 1 ? world().random.below(static_cast<std::uint32_t>(size)) : 0;
     for (std::size_t i = 0; i < size && found < count; ++i) {
@@ -209,7 +209,7 @@ int epoll_wait_call(int epoll, epoll_event* events, int count, int timeout, cons
       events[found].events = told;
       events[found].data.u64 = item.data;
       ++found;
-      if (!lied) item.fresh = false;  // an edge is told once, and not by a lie
+      if (!lied) item.fresh = false;  // an edge is reported once; a false report does not count
       if ((item.events & EPOLLONESHOT) != 0) item.events = 0;
     }
     if (found != 0) {
@@ -219,7 +219,7 @@ int epoll_wait_call(int epoll, epoll_event* events, int count, int timeout, cons
     if (scheduler().now() >= deadline) return 0;
     if (interrupted()) return fail(EINTR);
     scheduler().sleep(set, deadline);
-    // Closed meanwhile, and perhaps another has its number.
+    // The set may have been closed meanwhile, and another file may have its number.
     if (kernel().find(epoll) != set) return fail(EBADF);
   }
 }
@@ -249,7 +249,7 @@ void PollItem::changed(Node&) noexcept {
   of.scheduler.wake(&poller, 1);
 }
 
-// It is late enough.
+// The time of a late report has come.
 void PollItem::fire(std::uint32_t) noexcept {
   poller.kernel.scheduler.wake(&poller, 1);
   poller.kernel.changed(poller);

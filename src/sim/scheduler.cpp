@@ -1,4 +1,4 @@
-// Who runs next.
+// The choice of the next thread.
 #include "sim/scheduler.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ Scheduler::~Scheduler() = default;
 // -- a run ----------------------------------------------------------------------------------------
 
 void Scheduler::reset() noexcept {
-  now_ = 1'000'000'000;  // not 0: a clock that begins there hides forgotten ones
+  now_ = 1'000'000'000;  // not 0: a clock that begins at 0 would hide a time that was never set
   next_due_ = next_deadline_ = never;
   order_ = 0;
   current_ = main_ = nullptr;
@@ -57,7 +57,7 @@ bool Scheduler::run(const Schedule& schedule, std::uint64_t points_max, void (*e
   return violation_.empty();
 }
 
-// Each fiber serves one thread after the other; between them it lies in the pool.
+// A fiber runs one thread after the other and waits in the pool in between.
 void Scheduler::thread_main(void* argument) noexcept {
   Thread& self = *static_cast<Thread*>(argument);
   Scheduler& all = self.scheduler;
@@ -81,7 +81,7 @@ void Scheduler::violated(std::string what) noexcept {
   leave();
 }
 
-// The threads stay where they are, for ever.
+// Leaves all threads where they are; none of them continues.
 void Scheduler::leave() noexcept {
   Thread& self = *current_;
   Fiber::run(self.fiber, root_);
@@ -147,7 +147,7 @@ void Scheduler::yield() noexcept {
   go_on();
 }
 
-// One of those who can run, and who are not left alone at present - unless all are.
+// Chooses a thread that can run and is not starved at present. If all are starved, any of them.
 Scheduler::Thread* Scheduler::pick() noexcept {
   std::size_t chosen = random_.below(static_cast<std::uint32_t>(ready_.size()));
   for (std::size_t i = 0; i < ready_.size(); ++i) {
@@ -163,7 +163,7 @@ Scheduler::Thread* Scheduler::pick() noexcept {
   return thread;
 }
 
-// Leaves the thread that runs, which is in one of the lists (or has ended).
+// Switches away from the running thread, which is in one of the lists or has ended.
 void Scheduler::go_on() noexcept {
   while (ready_.empty()) {
     if (next_due_ == never) {
@@ -232,7 +232,7 @@ std::uint32_t Scheduler::wake(const void* key, std::uint32_t count) noexcept {
   std::uint32_t woken = 0;
   const std::size_t size = sleeping_.size();
   if (size == 0) return 0;
-  // From anywhere in the round, so that nobody is always the first.
+  // Begins anywhere in the list, so that no thread is always the first.
   const std::size_t begin = size > 1 ? random_.below(static_cast<std::uint32_t>(size)) : 0;
   std::size_t kept = size;
   for (std::size_t i = 0; i < kept && woken < count;) {

@@ -1,13 +1,14 @@
-// Scheduler: the threads of a simulated program, one at a time, on virtual time. At every point -
-// a lock, a system call, a futex, a yield - it may go on with another thread, by chance; so what
-// two threads do to each other is explored, and the seed alone tells how.
+// Scheduler: runs the threads of a simulated program one at a time, on virtual time. A point is a
+// lock, a system call, a futex or a yield. At each point the scheduler may switch to another
+// thread, by chance, so that it explores how threads interfere. The seed alone determines the
+// choices.
 //
-// Time passes by points (a drawn cost each), and jumps when nobody can run: to the next event or
-// the next time-out. When there is neither, every thread sleeps for ever: a lost wake-up, which is
-// a violation.
+// Each point takes a drawn time. When no thread can run, time jumps to the next event or time-out.
+// If there is neither, every thread sleeps for ever: a lost wake-up, which is a violation.
 //
-// Events are what the world outside does: bytes arrive, a disk is done. They fire at their moment,
-// on the stack of whoever is running, and only wake and record; they never switch.
+// Events come from outside the program: bytes arrive, a disk request ends. They fire when their
+// time comes, on the stack of the running thread. They only wake threads and record; they never
+// switch.
 #pragma once
 
 #include <atomic>
@@ -22,7 +23,7 @@
 
 namespace baton::sim {
 
-/// What an event is for. Whoever owns one outlives its events, or forgets them.
+/// The receiver of events. It outlives its events, or its owner calls Scheduler::forget.
 class Target {
  public:
   Target() = default;
@@ -33,21 +34,21 @@ class Target {
 
  private:
   friend class Scheduler;
-  std::uint32_t events_ = 0;  // waiting for their moment
+  std::uint32_t events_ = 0;  // not fired yet
 };
 
 /// How threads are switched; drawn for each seed.
 struct Schedule {
   std::uint32_t points_per_switch = 8;  ///< on average
-  std::uint32_t point_ns = 50;          ///< what a point costs
-  std::uint32_t starve = 0;             ///< of 65,536 switches: the thread is left alone for long
-  std::uint32_t spurious = 0;           ///< of 65,536 sleeps: ends without a reason
+  std::uint32_t point_ns = 50;          ///< the time of a point
+  std::uint32_t starve = 0;             ///< of 65,536 switches: the thread does not run for long
+  std::uint32_t spurious = 0;           ///< of 65,536 sleeps: a spurious wake-up
 };
 
 class Scheduler {
  public:
   static constexpr std::int64_t never = INT64_MAX;
-  /// Of one run, those included that have ended and were not joined.
+  /// Threads of one run, with those that have ended and were not joined.
   static constexpr std::size_t threads_max = 4096;
 
   Scheduler(Random& random, History& history);
@@ -57,29 +58,30 @@ class Scheduler {
 
   // -- from outside -------------------------------------------------------------------------------
 
-  /// Runs entry(argument) as thread 1 until it returns. False: a violation ended it before; then
-  /// threads may be stuck in the middle of anything, and this scheduler must never be used again.
+  /// Runs entry(argument) as thread 1 until it returns. False: a violation has ended the run.
+  /// Threads may then have stopped anywhere, and this scheduler must not be used again.
   bool run(const Schedule& schedule, std::uint64_t points_max, void (*entry)(void*),
            void* argument);
-  /// Empty, or what was violated.
+  /// The promise that was broken; empty: none.
   [[nodiscard]] const std::string& violation() const noexcept { return violation_; }
-  /// Called, if set, before time jumps to `until` because nobody can run: the place for what must
-  /// not be true while all sleep. `never` is no event at all, a violation in any case. Returns
-  /// null, or the violation.
+  /// `look` is called before time jumps to `until` because no thread can run. It checks what must
+  /// not be true while all threads sleep, and returns null or the violation. `until` is `never` if
+  /// there is no event, which is a violation in any case.
   void on_idle(const char* (*look)(void*, std::int64_t until), void* context) noexcept {
     idle_look_ = look;
     idle_context_ = context;
   }
 
-  // -- for whoever runs ---------------------------------------------------------------------------
+  // -- for the running thread ---------------------------------------------------------------------
 
   [[nodiscard]] std::int64_t now() const noexcept { return now_; }
   [[nodiscard]] std::uint32_t self() const noexcept { return current_->number; }
-  /// The address lies below the stack of the thread that runs. Also for signal handlers.
+  /// Whether the address is in the guard below the running thread's stack. May be called in signal
+  /// handlers.
   [[nodiscard]] bool overflowed(const void* address) const noexcept {
     return current_->fiber.overflowed(address);
   }
-  /// Another thread may go on from here.
+  /// May switch to another thread.
   void point() noexcept {
     now_ += schedule_.point_ns;
     if (now_ >= next_due_) [[unlikely]]
@@ -88,26 +90,27 @@ class Scheduler {
       switch_by_chance();
   }
   void yield() noexcept;
-  /// Sleeps until wake(key) or the deadline; true when woken. May wake for nothing.
+  /// Sleeps until wake(key) or the deadline; true when woken, perhaps spuriously.
   bool sleep(const void* key, std::int64_t deadline_ns) noexcept;
-  /// The same, for a lock: one that is free (0) while all sleep was given back without a wake-up.
+  /// The same for a lock. If the lock is free (0) while all threads sleep, its release lacked a
+  /// wake.
   bool sleep_for_lock(const std::atomic<std::uint32_t>& word, std::int64_t deadline_ns) noexcept;
-  /// Wakes up to `count` of those who sleep for `key`, by chance whom; how many it were.
+  /// Wakes up to `count` threads that sleep for `key`, chosen by chance; answers how many.
   std::uint32_t wake(const void* key, std::uint32_t count) noexcept;
-  /// Time passes for the thread that runs: it does something long.
+  /// Lets the running thread work for this time.
   void work(std::int64_t span_ns) noexcept;
 
-  /// A thread; its number. 0: no memory, or threads_max.
+  /// Starts a thread and answers its number. 0: no memory, or threads_max is reached.
   std::uint32_t start(void (*entry)(void*), void* argument) noexcept;
   void join(std::uint32_t number) noexcept;
 
   void at(std::int64_t when_ns, Target& target, std::uint32_t what) noexcept;
-  /// No event fires for it any more.
+  /// Cancels all events of the target.
   void forget(Target& target) noexcept;
-  /// Events wait for it.
+  /// Whether the target has events that have not fired.
   [[nodiscard]] static bool expected(const Target& target) noexcept { return target.events_ != 0; }
 
-  /// The simulated program has broken a promise: the run ends here.
+  /// Ends the run: a promise is broken.
   [[noreturn]] void violated(std::string what) noexcept;
 
   void note(Event event, std::int64_t a = 0, std::int64_t b = 0) noexcept {
@@ -123,7 +126,7 @@ class Scheduler {
     State state = State::pooled;
     bool woken = false;
     const void* key = nullptr;
-    const std::atomic<std::uint32_t>* lock = nullptr;  ///< what the key is, if it is one
+    const std::atomic<std::uint32_t>* lock = nullptr;  ///< the key, if it is a lock
     std::int64_t deadline = never;
     std::int64_t starved_until = 0;
     void (*entry)(void*) = nullptr;
@@ -135,7 +138,7 @@ class Scheduler {
     std::uint64_t order;
     Target* target;
     std::uint32_t what;
-    bool operator<(const Due& other) const noexcept {  // for the heap: the latest is the least
+    bool operator<(const Due& other) const noexcept {  // for the heap: the latest is the smallest
       return when != other.when ? when > other.when : order > other.order;
     }
   };
@@ -159,7 +162,7 @@ class Scheduler {
   Schedule schedule_;
   std::int64_t now_ = 0;
   std::int64_t next_due_ = never;
-  std::int64_t next_deadline_ = never;  // of those who sleep, at the latest
+  std::int64_t next_deadline_ = never;  // no sleeping thread has an earlier one
   std::uint32_t until_switch_ = 1;
   std::uint64_t switches_left_ = 0;
   Thread* current_ = nullptr;

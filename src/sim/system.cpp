@@ -1,8 +1,9 @@
-// The table of system calls of the simulated machine. Every call is a point where another thread
-// may go on; then it asks the kernel, which never blocks, and sleeps where a real one would.
+// The table of system calls of the simulated machine. Every call is a point: another thread may run
+// first. Then it asks the kernel, which never blocks, and sleeps where a real call would.
 //
-// What is not simulated answers ENOSYS: the ring and both kinds of AIO, signalfd, real-time signals
-// - a signal's queue belongs to a kernel thread, and here there is one.
+// Calls that are not simulated answer ENOSYS: the ring, both kinds of AIO, signalfd and real-time
+// signals. The queue of a signal belongs to a thread of the real kernel, and here there is only
+// one.
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -115,7 +116,7 @@ std::int64_t write_node(Node* node, std::span<const iovec> pieces) noexcept {
     kernel().changed(*node);
     return sizeof(more);
   }
-  // A pipe without room says so, and nothing interrupts who does not wait.
+  // A full pipe answers EAGAIN without a wait, so no signal interrupts the call.
   if (node->kind == NodeKind::pipe) return kernel().send(*node, pieces);
   if (interrupted()) return -EINTR;
   switch (node->kind) {
@@ -136,13 +137,14 @@ std::int64_t write_node(Node* node, std::span<const iovec> pieces) noexcept {
   }
 }
 
-// EAGAIN that nothing ends would be a lie: after it readiness must come (again) by itself.
+// After an EAGAIN of a file that is ready, its readiness is reported again: nothing else would end
+// the program's wait.
 std::int64_t told_again(Node* node, std::int64_t result) noexcept {
   if (result == -EAGAIN && node != nullptr && Kernel::ready(*node) != 0) kernel().changed(*node);
   return result;
 }
 
-/// With the address of the peer, of which only datagram sockets take notice.
+/// Also stores the peer's address, for datagram sockets only.
 std::int64_t receive(int fd, std::span<const iovec> pieces, sockaddr* from,
                      socklen_t* from_size) noexcept {
   Node* node = kernel().find(fd);
@@ -168,7 +170,7 @@ std::int64_t transmit(int fd, std::span<const iovec> pieces, const sockaddr* to,
   return kernel().send_to(*node, pieces, port);
 }
 
-/// Files: the time that the disk takes, unless it must not take any.
+/// Of a file: whether a call that must not wait is refused. Any other call takes the disk's time.
 bool would_wait(const Node& node, int flags) noexcept {
   if (node.kind != NodeKind::file) return false;
   if ((flags & RWF_NOWAIT) != 0) return world().random.chance(world().faults().no_wait_refused);
@@ -180,11 +182,11 @@ bool would_wait(const Node& node, int flags) noexcept {
 
 // -- the table ------------------------------------------------------------------------------------
 
-// Each entry that is set here is one of these; what is left is ENOSYS.
+// Sets every entry that is simulated; the others answer ENOSYS.
 os::System make_table() noexcept {
   os::System table = os::real_system();
 
-  // Also a point: it is asked for inside of critical sections.
+  // A point as well: the clock is read inside critical sections.
   table.monotonic_ns = [] {
     scheduler().point();
     return scheduler().now();
@@ -196,7 +198,7 @@ os::System make_table() noexcept {
                         std::int64_t deadline_ns) {
     scheduler().point();
     if (word->load(std::memory_order_seq_cst) != expected) return true;
-    // No other word that is waited for without an end is 2 at first and 0 later: see os/mutex.hpp.
+    // Only a lock's word is waited for without a deadline at the value 2: see os/mutex.hpp.
     const bool is_lock = expected == 2 && deadline_ns == Scheduler::never;
     if (is_lock ? scheduler().sleep_for_lock(*word, deadline_ns)
                 : scheduler().sleep(word, deadline_ns)) {
@@ -279,7 +281,7 @@ os::System make_table() noexcept {
   table.close = [](int fd) {
     scheduler().point();
     const int closed = kernel().close(fd);
-    // The number is free again while what is behind it takes its time.
+    // The number is free at once, while the close itself may take time.
     if (world().random.chance(world().faults().slow_close)) {
       ++world().in_slow_calls;
       scheduler().work(world().random.between(0, slow_close_most_ns));

@@ -1,4 +1,4 @@
-// A run.
+// How a run begins and ends.
 #include "sim/world.hpp"
 
 #include <utility>
@@ -17,8 +17,8 @@ World* World::current() noexcept { return here; }
 World::World() { make_anew(); }
 World::~World() = default;
 
-// Fibers are in the middle of what the scenario owns, and so are its objects in the kernel: nothing
-// of it can be destroyed. It is kept where a leak checker finds it.
+// The fibers stopped while they used objects of the scenario and of the kernel, so none of them can
+// be destroyed. They are kept where a leak checker finds them.
 void World::abandon() {
   struct Abandoned {
     std::unique_ptr<Scheduler> scheduler;

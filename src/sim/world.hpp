@@ -1,5 +1,5 @@
-// World: one simulated machine - time, threads, descriptors, chance and history - and how to run a
-// program in it.
+// World: one simulated machine with its time, threads, descriptors, chance and history. It runs
+// programs:
 //
 //   sim::World world;
 //   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
@@ -14,13 +14,13 @@
 //     if (!outcome.ok()) puts(outcome.report().c_str());
 //   }
 //
-// A scenario starts threads with system().thread_start, waits with
-// system().futex_wait and joins them all before it returns. What it does must depend on nothing but
-// the seed: not on addresses, the real clock, the environment; everything that it draws comes from
-// World::random. It must not block in the real system, for all threads are fibers of one.
+// A scenario starts threads with system().thread_start, waits with system().futex_wait and joins
+// all threads before it returns. Its behaviour must depend on the seed alone, and not on addresses,
+// the real clock or the environment. All random numbers come from World::random. It must not block
+// in the real system, because all its threads are fibers of one real thread.
 //
-// A violation ends the run in the middle: the fibers are left where they are, with what they own,
-// and the world makes itself anew. Time is virtual; sleeping costs nothing.
+// A violation ends the run at once: the fibers stop where they are and keep what they own, and the
+// world makes new objects for the next run. Time is virtual, so sleeping costs nothing.
 #pragma once
 
 #include <cstdint>
@@ -40,13 +40,14 @@
 
 namespace baton::sim {
 
-/// What a simulated engine says of itself; drawn by whoever opens it, see SimulatedEngine.
+/// The facts that a simulated engine declares; see SimulatedEngine. The caller that opens it draws
+/// them.
 struct EngineTraits {
   bool start_from_any_thread = true;
   bool start_interrupts_leader = false;
   bool pinned = false;       ///< only if EngineOptions::pinned_ok
-  bool bound = false;        ///< pinned for good
-  bool needs_flush = false;  ///< what is submitted begins with flush or wait
+  bool bound = false;        ///< pinned to one thread for good
+  bool needs_flush = false;  ///< submitted operations begin only with flush or wait
   bool has_descriptor = true;
   std::uint32_t operations_max = 0;
 };
@@ -54,9 +55,9 @@ struct EngineTraits {
 struct Options {
   bool verbose = false;  ///< the whole history on standard error
   bool faults = true;    ///< false: a mild world
-  /// How to run this seed again: a line for standard error if the program dies on the way.
+  /// How to run this seed again: a line for standard error if the program dies in the run.
   std::string replay = {};
-  std::uint64_t points_max = 1U << 26;  ///< switches and jumps before it counts as no end
+  std::uint64_t points_max = 1U << 26;  ///< switches and jumps before it counts as endless
 };
 
 struct Outcome {
@@ -66,7 +67,7 @@ struct Outcome {
   std::string violation;    ///< empty: none
   std::string last_events;  ///< with a violation
   [[nodiscard]] bool ok() const noexcept { return violation.empty(); }
-  /// The seed, the violation, the last events; some lines.
+  /// Lines with the seed, the violation and the last events.
   [[nodiscard]] std::string report() const;
 };
 
@@ -77,19 +78,19 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  /// Runs the scenario in a fresh machine. Not from inside a scenario.
+  /// Runs the scenario in a fresh machine. Must not be called inside a scenario.
   Outcome run(std::uint64_t seed, const Options& options,
               const std::function<void(World&)>& scenario);
 
   /// The world whose scenario runs in this thread; null outside.
   static World* current() noexcept;
-  /// Of the run, for whom it dies in: its seed, and Options::replay.
+  /// The seed of the run and its Options::replay, for LastWords.
   [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
   [[nodiscard]] std::string_view replay() const noexcept { return replay_; }
 
   // -- for scenarios and engines ------------------------------------------------------------------
 
-  /// A broken promise ends the run.
+  /// Ends the run with the violation `what` unless `fact` is true.
   void check(bool fact, const char* what) noexcept {
     if (!fact) [[unlikely]]
       scheduler().violated(what);
@@ -116,14 +117,14 @@ class World {
   [[nodiscard]] Kernel& kernel() noexcept { return *kernel_; }
   [[nodiscard]] const Faults& faults() const noexcept { return kernel_->faults(); }
   Random random;
-  EngineTraits traits;  ///< of engines opened from now on
-  /// Completions that lie in simulated engines, for the look at a machine that sleeps.
+  EngineTraits traits;  ///< of the engines that are opened from now on
+  /// Completions that are still in simulated engines; checked when all threads sleep.
   std::uint32_t undelivered = 0;
-  /// What simulated engines were given, or go on with, and have not been told to hand over.
+  /// Operations that were submitted to simulated engines, or continue there, and wait for a flush.
   std::uint32_t unflushed = 0;
-  /// Simulated engines that have no descriptor: by their traits, or for want of one.
+  /// Simulated engines without a descriptor, by their traits or for lack of one.
   std::uint32_t without_descriptor = 0;
-  /// Threads inside a system call that takes its time, for the same look.
+  /// Threads inside a slow system call; checked when all threads sleep.
   std::uint32_t in_slow_calls = 0;
 
  private:
@@ -139,8 +140,8 @@ class World {
   std::string_view replay_;
 };
 
-/// The table of system calls of the machine whose scenario runs in this thread. REQUIRES, to call
-/// any of them: there is one.
+/// The system calls of the machine whose scenario runs in this thread. REQUIRES, for a call: a
+/// scenario runs.
 const os::System& system() noexcept;
 
 }  // namespace baton::sim

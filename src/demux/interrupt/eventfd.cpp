@@ -1,13 +1,13 @@
-// Interrupt by eventfd (Linux): a counter behind one descriptor; a write makes it readable, one
-// read drains it whatever was written.
+// Interrupt by eventfd (Linux), a counter behind one descriptor. A write makes it readable, and one
+// read drains it.
 //
-// Sticky because the counter keeps its value until reset. Coalescing by a flag, so that many
-// interrupts cost one system call. The order in reset is the tricky piece: first drain, then clear
-// the flag. An interrupt between the two finds the flag still set and writes nothing; it is covered
-// by the wake-up that is being consumed, since the leader looks for work after reset. The other way
-// round, its write would be drained while its flag stays set, and no later interrupt would write
-// again. So either the flag is clear, or the descriptor is readable, or a thread between the two
-// lines of interrupt is about to make it so, or the leader is awake, in reset.
+// An interrupt is sticky: the counter keeps its value until reset. A flag coalesces interrupts, so
+// that many of them cost one system call. The order in reset is the tricky piece: first drain, then
+// clear the flag. An interrupt between the two finds the flag set and writes nothing. The wake-up
+// that is being consumed covers it, since the leader looks for work after reset. In the opposite
+// order its write would be drained while its flag stays set, and no later interrupt would write. So
+// either the flag is clear, or the descriptor is readable, or a thread between the two lines of
+// interrupt is about to make it readable, or the leader is awake in reset.
 #include <sys/eventfd.h>
 
 #include <atomic>
@@ -35,21 +35,21 @@ class EventfdInterruptStrategy final : public InterruptStrategy {
     if (pending_.exchange(true, std::memory_order_acq_rel)) return;
     const int saved = errno;  // a signal handler must not change it
     const std::uint64_t one = 1;
-    // EAGAIN (the counter is full) is readable, too. EINTR is not possible without blocking. EBADF,
-    // EINVAL: only a bug.
+    // EAGAIN: the counter is full, so the descriptor is readable. EINTR is impossible without
+    // blocking. EBADF, EINVAL: only a bug.
     static_cast<void>(system_.write(event_, &one, sizeof one));
     errno = saved;
   }
 
   void reset() noexcept override {
     std::uint64_t count = 0;
-    // EAGAIN: nothing was written yet. The rest as above.
+    // EAGAIN: nothing was written yet. The others as in interrupt.
     static_cast<void>(system_.read(event_, &count, sizeof count));
     pending_.exchange(false, std::memory_order_acq_rel);
   }
 
-  // Edge-triggered, each write is reported, and the counter has room for 500 years of them. As in
-  // reset, what finds the flag still set is covered by the wake-up that is being consumed.
+  // With an edge trigger each write is reported, and the counter has room for 500 years of them. As
+  // in reset, the wake-up that is being consumed covers an interrupt that finds the flag set.
   [[nodiscard]] bool tells_anew() const noexcept override { return true; }
   void acknowledge() noexcept override { pending_.exchange(false, std::memory_order_acq_rel); }
 
@@ -58,7 +58,7 @@ class EventfdInterruptStrategy final : public InterruptStrategy {
     pending_.store(false, std::memory_order_relaxed);  // one thread in the child
     event_ = system_.eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (event_ >= 0) return {};
-    // EMFILE, ENFILE, ENOMEM, ENODEV: limits. ENOSYS, EPERM: no such system, or a filter of system
+    // EMFILE, ENFILE, ENOMEM, ENODEV: limits. ENOSYS, EPERM: no eventfd, or a filter of system
     // calls.
     const std::error_code error{errno, std::system_category()};
     return unexpected{Failure{error, "eventfd: " + error.message()}};

@@ -1,13 +1,14 @@
 // Interrupt by a pipe (POSIX): a byte written to one end makes the other readable.
 //
-// Sticky because the byte stays until reset. Coalescing by a flag, as in every descriptor
-// interrupt: reset first drains, then clears the flag. An interrupt between the two finds the flag
-// still set and writes nothing; the wake-up that is being consumed covers it, since the leader
-// looks for work after reset. So either the flag is clear, or the pipe is readable, or a thread
-// between the two lines of interrupt is about to make it so, or the leader is awake, in reset.
+// An interrupt is sticky: the byte stays until reset. A flag coalesces interrupts, as in every
+// descriptor interrupt: reset first drains, then clears the flag. An interrupt between the two
+// finds the flag set and writes nothing. The wake-up that is being consumed covers it, since the
+// leader looks for work after reset. So either the flag is clear, or the pipe is readable, or a
+// thread between the two lines of interrupt is about to make it readable, or the leader is awake in
+// reset.
 //
-// Because of the flag there are rarely two bytes in the pipe; both ends are non-blocking all the
-// same, for a full pipe must not block a signal handler.
+// The flag keeps the pipe at one byte nearly always. Both ends are non-blocking all the same: a
+// full pipe must not block a signal handler.
 #include <fcntl.h>
 
 #include <array>
@@ -35,18 +36,17 @@ class PipeInterruptStrategy final : public InterruptStrategy {
     if (pending_.exchange(true, std::memory_order_acq_rel)) return;
     const int saved = errno;  // a signal handler must not change it
     const char byte = 0;
-    // EAGAIN (full) is readable, too. EINTR is not possible without blocking. EPIPE is not, since
-    // we hold the other end. EBADF: only a bug.
+    // EAGAIN: the pipe is full, so it is readable. EINTR is impossible without blocking, and EPIPE
+    // because the other end is open here. EBADF: only a bug.
     static_cast<void>(system_.write(ends_[1], &byte, 1));
     errno = saved;
   }
 
   void reset() noexcept override {
-    // A write that came between a reset's drain and its clearing adds a byte; more than a few need
-    // as many threads standing there, so one read empties it. If not, the rest only ends the next
-    // wait.
+    // One read usually empties the pipe: each further byte needs another thread that is between the
+    // two lines of interrupt during a reset. A byte that is left over only ends the next wait.
     std::array<char, 64> bytes;
-    // EAGAIN: nothing was written yet. The rest as above.
+    // EAGAIN: nothing was written yet. The others as in interrupt.
     static_cast<void>(system_.read(ends_[0], bytes.data(), bytes.size()));
     pending_.exchange(false, std::memory_order_acq_rel);
   }
@@ -55,7 +55,7 @@ class PipeInterruptStrategy final : public InterruptStrategy {
     close_all();
     pending_.store(false, std::memory_order_relaxed);  // one thread in the child
     if (system_.pipe2(ends_.data(), O_NONBLOCK | O_CLOEXEC) == 0) return {};
-    // EMFILE, ENFILE: limits, of the user's pipe pages also. EFAULT, EINVAL: only a bug.
+    // EMFILE, ENFILE: limits, also of the user's pipe pages. EFAULT, EINVAL: only a bug.
     const std::error_code error{errno, std::system_category()};
     ends_ = {invalid_handle, invalid_handle};
     return unexpected{Failure{error, "pipe2: " + error.message()}};

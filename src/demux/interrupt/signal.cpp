@@ -1,24 +1,24 @@
-// Interrupt by a signal to the thread that waits (paper 000, 10.4). Needs no descriptor, but a wait
-// that takes a signal mask: the signal is blocked in the thread except inside the wait, so that it
-// stays pending - sticky - until a thread waits; then the wait ends with EINTR.
+// Interrupt by a signal to the thread that waits (paper 000, 10.4). It needs no descriptor, but a
+// wait that takes a signal mask. The thread blocks the signal except inside the wait, so that it
+// stays pending (sticky) until the thread waits. Then the wait ends with EINTR.
 //
 // What surprises
 //
-//   - The leader changes, the signal does not move: one sent to a leader that had already left its
-//     wait stays pending there. So signal_mask(), called before each wait, names the new leader and
-//     then looks at the flag; if an interrupt is pending, in whichever thread, the thread
-//     signals itself. interrupt() sets the flag and then reads the leader. Both are seq_cst: either
-//     the leader sees the flag, or the interrupter sees the leader (Dekker). The price is an early
-//     return of a later wait, at times.
-//   - The number is a plain one (SIGSTKFLT, which Linux never sends, or SIGURG) if the program
-//     leaves one free, a real-time signal only then: those are queued one by one, and when the
-//     queue of the user is full (RLIMIT_SIGPENDING, which wait strategies by signal fill) a
-//     directed one is lost with EAGAIN. A plain one that is pending already is simply pending.
-//   - The default action of such a signal is to end the process. A do-nothing handler is installed
-//     where the program has none, and is never taken away: the signal may still be pending
-//     somewhere. A number for which the program has a handler, or which it ignores, is left alone.
-//   - A thread's mask is asked for once, when the thread waits first. What it blocks later, it
-//     should block before.
+//   - The leader changes, but the signal does not move: one that was sent to a leader after its
+//     wait stays pending in that thread. So signal_mask(), called before each wait, stores the new
+//     leader and then reads the flag. If an interrupt is pending in any thread, the leader signals
+//     itself. interrupt() sets the flag and then reads the leader. Both are seq_cst: either the
+//     leader sees the flag, or the interrupter sees the leader (Dekker). The price is that a later
+//     wait may return early.
+//   - The number is a plain signal (SIGSTKFLT, which Linux never sends, or SIGURG) if the program
+//     leaves one free, and a real-time signal otherwise. Real-time signals are queued one by one.
+//     When the user's queue is full (RLIMIT_SIGPENDING, which wait strategies by signal fill), a
+//     directed one is lost with EAGAIN. A plain signal is pending or not, and needs no queue.
+//   - The default action of such a signal is to end the process. So a handler that does nothing is
+//     installed where the program has none. It is never removed, because the signal may still be
+//     pending somewhere. A signal that the program handles or ignores is left alone.
+//   - The mask of a thread is read once, at its first wait. A thread should block its other signals
+//     before that.
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -40,7 +40,7 @@ using OwnMask = SignalThread::OwnMask;
 
 std::uint64_t bit_of(int number) noexcept { return std::uint64_t{1} << (number - 1); }
 
-// Two strategies may share a number: an early return is all that the other's signal can cause.
+// Two strategies may share a number. The other's signal can only cause an early return.
 Claim claim(const os::System& system, int number) noexcept {
   return claim_signal(system, number, baton_interrupt_handler);
 }
@@ -55,7 +55,7 @@ class SignalInterruptStrategy final : public InterruptStrategy {
 
   const SignalMask* signal_mask() noexcept override {
     const std::shared_ptr<SignalThread> thread = SignalThread::current(system_);
-    // Without memory for it, what it would remember is asked for each time.
+    // Without memory for the thread's object, the mask is read each time.
     OwnMask& mask = thread == nullptr ? forgotten_ : thread->own_mask;
     if (thread == nullptr) forgotten_.blocked = 0;
     if ((mask.blocked & bit_of(number_)) == 0) block(mask);
@@ -69,18 +69,18 @@ class SignalInterruptStrategy final : public InterruptStrategy {
 
   void interrupt() noexcept override {
     // An exchange, as in reset: the leader acquires what every interrupter before it released,
-    // those that found the flag set included. seq_cst for the leader's sake, see above.
+    // those that found the flag set included. seq_cst: see Dekker at the head.
     if (pending_.exchange(true, std::memory_order_seq_cst)) return;
     const std::uint64_t leader = leader_.load(std::memory_order_seq_cst);
     if (leader == 0 || send(leader)) return;
-    // Lost: at least the next interrupt is to try again.
+    // The signal is lost: let the next interrupt try again.
     pending_.store(false, std::memory_order_seq_cst);
   }
 
-  // The handler has consumed the signal; what is left is the flag.
+  // The handler has consumed the signal, so only the flag is left.
   void reset() noexcept override { pending_.exchange(false, std::memory_order_seq_cst); }
 
-  // The handler is inherited, pending signals are not; nothing is shared with the parent.
+  // A child inherits the handler and no pending signals, and shares nothing with the parent.
   Result<void, Failure> recreate() override {
     leader_.store(0, std::memory_order_relaxed);
     pending_.store(false, std::memory_order_relaxed);
@@ -109,13 +109,13 @@ class SignalInterruptStrategy final : public InterruptStrategy {
 
   const os::System& system_;
   const int number_;
-  OwnMask forgotten_;                     // the leader's
+  OwnMask forgotten_;                     // the leader's, without memory for its own
   std::atomic<std::uint64_t> leader_{0};  // the last thread that asked for a mask
   std::atomic<bool> pending_{false};
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "used by signal handlers");
 };
 
-// The real-time ones away from the first, which programs number upwards from SIGRTMIN.
+// Real-time signals come from the end: programs number theirs upwards from SIGRTMIN.
 int free_number(const os::System& system) noexcept {
 #ifdef SIGSTKFLT
   if (claim(system, SIGSTKFLT) == Claim::ours) return SIGSTKFLT;

@@ -1,4 +1,4 @@
-// What the wait strategies share: how much time is left, and errno as an error_code.
+// Shared by the wait strategies: the time that is left, and errno as an error_code.
 #pragma once
 
 #include <cerrno>
@@ -14,14 +14,14 @@ inline std::error_code system_error(int number = errno) noexcept {
   return {number, std::system_category()};
 }
 
-/// What is left until `deadline`. REQUIRES: not never(). Asks no clock when there is nothing to
-/// ask.
+/// The time that is left until `deadline`. REQUIRES: not never(). Reads the clock only if it has
+/// to.
 inline Duration time_left(const os::System& system, Deadline deadline) noexcept {
   if (deadline.ns() <= 0) return Duration{0};
   return deadline.remaining(Deadline::at_ns(system.monotonic_ns()));
 }
 
-/// A relative time-out in the form of pselect and ppoll: exact, so there is nothing to round.
+/// A relative time-out for pselect and ppoll, which are exact to the nanosecond.
 class Timeout {
  public:
   Timeout(const os::System& system, Deadline deadline) noexcept : for_ever_(deadline.is_never()) {

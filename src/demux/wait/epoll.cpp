@@ -1,23 +1,22 @@
-// epoll (Linux). The kernel keeps the set and hands out only what is ready, so a wait costs as much
-// as there are events. Level-triggered: a descriptor that stays ready is reported again and moves
-// to the end of the kernel's list, so a small report array starves nobody.
+// epoll (Linux). The kernel keeps the set and reports only what is ready, so the cost of a wait
+// grows with the number of events. Level-triggered: a descriptor that stays ready is reported again
+// and moves to the end of the kernel's list, so a small report array starves no descriptor.
 //
 // What surprises
 //
-//   - EPOLLERR and EPOLLHUP are reported even when nothing is asked for. A descriptor with no
-//     interest would end every wait at once after a hang-up; so no interest means: not in the
-//     kernel's set.
-//   - EPOLLRDHUP is not asked for. After a half close the descriptor is readable (read gives 0)
-//     anyway, and with RDHUP the writing side would be woken for a reading fact.
-//   - The set holds open files, not numbers: a closed descriptor drops out only when its last
-//     duplicate is closed. Until then it reports for ever, and cannot be removed, since the number
-//     is gone. Therefore detach comes before close, and reports carry a generation. Of a borrowed
-//     descriptor, which its owner may close, one report is asked for at a time (EPOLLONESHOT): what
-//     has reported is silent, hang-ups included, until it is asked for again.
-//   - The time-out counts milliseconds. It is rounded up here (epoll_pwait2 would be exact, but
-//     exists only since Linux 5.11 and glibc 2.35): a wait may end a millisecond late, never early.
+//   - EPOLLERR and EPOLLHUP are reported even when nothing is asked for. After a hang-up, a
+//     descriptor without interest would end every wait at once. So it is not in the kernel's set.
+//   - EPOLLRDHUP is not used. After a half close the descriptor is readable anyway (read gives 0),
+//     and RDHUP would wake a writer although only reading has changed.
+//   - The set holds open files and not numbers: a closed descriptor leaves it only when its last
+//     duplicate is closed. Until then it reports for ever and cannot be removed, since its number
+//     is gone. So detach comes before close, and reports carry a generation. The owner of a
+//     borrowed descriptor may close it, so it is watched for one report at a time (EPOLLONESHOT):
+//     after a report it is silent, hang-ups included, until it is armed again.
+//   - The time-out counts milliseconds and is rounded up, so a wait may end a millisecond late but
+//     never early. epoll_pwait2 would be exact, but needs Linux 5.11 and glibc 2.35.
 //
-// Nothing is locked: the kernel does it. add, modify and remove take effect in a running wait.
+// No lock is needed: the kernel has its own. add, modify and remove take effect in a running wait.
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -61,8 +60,8 @@ void report_of(const epoll_event& event, Report& report) noexcept {
   if ((events & (EPOLLERR | EPOLLHUP)) != 0) report.ready = report.ready | Interest::both;
 }
 
-// Milliseconds, rounded up. Longer than an int holds (24 days) is cut, and wait goes on. REQUIRES:
-// the deadline is not never().
+// Milliseconds, rounded up. A longer time than an int holds (24 days) is cut, and the wait repeats.
+// REQUIRES: the deadline is not never().
 int milliseconds(const os::System& system, Deadline deadline) noexcept {
   constexpr std::int64_t ns_per_ms = 1'000'000;
   const std::int64_t ns = time_left(system, deadline).count();
@@ -124,13 +123,13 @@ class EpollWaitStrategy final : public WaitStrategy {
 
   [[nodiscard]] NativeHandle descriptor() const noexcept override { return epoll_; }
 
-  // The set is shared with the parent: nothing is removed from it, only our number for it is
-  // closed.
+  // The parent shares the set, so nothing is removed from it. Only this process's descriptor of it
+  // is closed.
   void after_fork_in_child() noexcept override { close_set(); }
 
  private:
-  // Not in the set: it had no interest before, or its owner has closed it and the number names
-  // another file.
+  // The descriptor is not in the set: it had no interest, or its owner has closed it and the number
+  // belongs to another file.
   std::error_code change(NativeHandle fd, Interest interest, Token token,
                          std::uint32_t trigger = 0) noexcept {
     const std::error_code error = control(EPOLL_CTL_MOD, fd, interest, token, trigger);
@@ -139,8 +138,8 @@ class EpollWaitStrategy final : public WaitStrategy {
   }
 
   // EPERM: a file without readiness. ENOMEM, ENOSPC (/proc/sys/fs/epoll/max_user_watches), EBADF,
-  // EEXIST (registered twice under one number), ENOENT, ELOOP (an epoll in itself): the caller's to
-  // know. EINVAL: only a bug, or an epoll that would watch itself.
+  // EEXIST (registered twice under one number), ENOENT, ELOOP (an epoll in itself): the caller's
+  // answer. EINVAL: only a bug, or an epoll that would watch itself.
   std::error_code control(int operation, NativeHandle fd, Interest interest, Token token,
                           std::uint32_t trigger = 0) noexcept {
     BATON_ASSERT(fd >= 0);
@@ -151,8 +150,7 @@ class EpollWaitStrategy final : public WaitStrategy {
     return system_error();
   }
 
-  // EINTR: zero reports. EBADF, EINVAL, EFAULT: our descriptor was closed by somebody else, or a
-  // bug.
+  // EINTR: zero reports. EBADF, EINVAL, EFAULT: the program has closed our descriptor, or a bug.
   static Result<std::size_t> failed() noexcept {
     if (errno == EINTR) return std::size_t{0};
     return unexpected{system_error()};
@@ -165,7 +163,7 @@ class EpollWaitStrategy final : public WaitStrategy {
 
   const os::System& system_;
   int epoll_;
-  std::array<epoll_event, limits::reports_max> events_;  // of the one wait that there is
+  std::array<epoll_event, limits::reports_max> events_;  // one thread waits at a time
 };
 
 }  // namespace
@@ -174,7 +172,7 @@ Result<std::unique_ptr<WaitStrategy>, Failure> open_epoll(const WaitOptions& opt
   const os::System& system = os::or_real(options.system);
   const int epoll = system.epoll_create1(EPOLL_CLOEXEC);
   if (epoll < 0) {
-    // EMFILE, ENFILE, ENOMEM: limits. ENOSYS, EPERM: no such system, or a filter of system calls.
+    // EMFILE, ENFILE, ENOMEM: limits. ENOSYS, EPERM: no epoll, or a filter of system calls.
     const std::error_code error = system_error();
     return unexpected{Failure{error, "epoll_create1: " + error.message()}};
   }

@@ -1,21 +1,22 @@
-// poll (POSIX; ppoll). The set is an array that is handed to the kernel in every wait, which looks
-// at all of it: a wait costs as much as there are descriptors.
+// poll (POSIX; ppoll). The set is an array that every wait passes to the kernel. The kernel looks
+// at all of it, so the cost of a wait grows with the number of descriptors.
 //
 // What surprises
 //
-//   - POLLERR, POLLHUP and POLLNVAL are reported even when nothing is asked for. A descriptor with
-//     no interest stands in the array as its complement, a negative number, which the kernel skips.
+//   - POLLERR, POLLHUP and POLLNVAL are reported even when nothing is asked for. The array holds
+//     the complement of a descriptor without interest: the kernel skips negative numbers.
 //   - A running wait does not see changes, and keeps every file of its array open inside the
-//     kernel: a descriptor that another thread closes meanwhile is not really closed (its peer sees
-//     no end of stream) until the wait returns. The client interrupts after a change; remove counts
-//     as one.
-//   - A closed descriptor does not drop out: it is POLLNVAL in every wait, reported as both.
+//     kernel. If another thread closes a descriptor meanwhile, the close takes effect only when the
+//     wait returns; until then the peer sees no end of stream. So the client interrupts the wait
+//     after each change, a remove included.
+//   - A closed descriptor stays in the array: each wait answers POLLNVAL, which is reported as
+//     both.
 //
-// entries_ is what the client has asked for, dense, removal by swapping with the last; places_
-// finds a descriptor in it. wait polls its own copy, taken only when something has changed. Whether
-// the copy is still true is told by changes_: then a report is checked against entries_, so that
-// after remove no report names the old token. Scanning starts where the last one ended: when the
-// report array is short, low places do not starve high ones.
+// entries_ is what the client has asked for: a dense array whose last entry replaces a removed one.
+// places_ finds a descriptor in it. wait polls its own copy and renews it only after a change.
+// changes_ tells whether the copy is current. If it is not, each report is checked against
+// entries_, so that after remove no report has the old token. A scan starts where the last one
+// ended: if the report array is short, low places do not starve high ones.
 #include <poll.h>
 
 #include <algorithm>
@@ -58,7 +59,7 @@ Interest readiness_of(short events) noexcept {
   return ready;
 }
 
-// A set for select without its limit of FD_SETSIZE.
+// A set for select that is not limited to FD_SETSIZE.
 class BitSet {
  public:
   explicit BitSet(std::size_t size) : words_(size / bits + 1) {}
@@ -149,7 +150,7 @@ class PollWaitStrategy final : public WaitStrategy {
     if (index >= places_.size()) places_.resize(index + index / 2 + 64, nowhere);
     if (entries_.size() == entries_.capacity()) {
       const std::size_t room = entries_.size() * 2 + 64;
-      // First what the waiting thread copies into: it has no use for an answer that there is no
+      // Makes room for the waiting thread's copy first: that thread could not report a lack of
       // memory.
       spare_.reserve(room);
       spare_tokens_.reserve(room);
@@ -161,8 +162,8 @@ class PollWaitStrategy final : public WaitStrategy {
     return false;
   }
 
-  // release: a thread that sees the new number before it takes the mutex takes the mutex anyway;
-  // no other thread depends on the order. Written under the mutex only.
+  // release, although no reader depends on the order: one that sees the new number takes the mutex.
+  // Written under the mutex only.
   void changed() noexcept BATON_REQUIRES(mutex_) {
     changes_.store(changes_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
@@ -170,8 +171,8 @@ class PollWaitStrategy final : public WaitStrategy {
     return changes_.load(std::memory_order_acquire) == waited_changes_;
   }
 
-  // The waiting thread's copy of the set. A change that comes after the look is a change during the
-  // wait. Nothing is allocated: room in the set was made for the copy, too.
+  // Renews the waiting thread's copy of the set. A later change counts as one during the wait.
+  // Allocates nothing: adding an entry has made room for the copy.
   void refresh() noexcept {
     if (copy_is_true()) return;
     const os::LockGuard lock(mutex_, system_);
@@ -186,8 +187,9 @@ class PollWaitStrategy final : public WaitStrategy {
     waited_changes_ = changes_.load(std::memory_order_relaxed);
   }
 
-  // EINVAL: more entries than RLIMIT_NOFILE, which was lowered meanwhile, as a daemon does when it
-  // has opened what it needs. select asks for no limit; its sets are made here, as large as needed.
+  // EINVAL: there are more entries than RLIMIT_NOFILE, which the program has lowered meanwhile, as
+  // daemons do after they have opened their descriptors. select checks no limit, and its sets are
+  // made here as large as needed.
   Result<std::size_t> wait_by_select(std::span<Report> reports, Deadline deadline,
                                      const SignalMask* unblocked) noexcept try {
     NativeHandle end = 0;
@@ -218,7 +220,7 @@ class PollWaitStrategy final : public WaitStrategy {
     return unexpected{std::make_error_code(std::errc::not_enough_memory)};
   }
 
-  // EINTR: zero reports. ENOMEM, EBADF (of select): the caller's to know. EFAULT: only a bug.
+  // EINTR: zero reports. ENOMEM, EBADF (of select): the caller's answer. EFAULT: only a bug.
   static Result<std::size_t> failed() noexcept {
     if (errno == EINTR) return std::size_t{0};
     return unexpected{system_error()};
@@ -250,14 +252,14 @@ class PollWaitStrategy final : public WaitStrategy {
   // Shared by the waiting thread and those that change the set.
   os::Mutex mutex_;
   std::vector<pollfd> entries_ BATON_GUARDED_BY(mutex_);
-  std::vector<Token> tokens_ BATON_GUARDED_BY(mutex_);  // beside entries_
+  std::vector<Token> tokens_ BATON_GUARDED_BY(mutex_);  // parallel to entries_
   std::vector<std::uint32_t> places_ BATON_GUARDED_BY(mutex_);
   // Room for the waiting thread's next copy.
   std::vector<pollfd> spare_ BATON_GUARDED_BY(mutex_);
   std::vector<Token> spare_tokens_ BATON_GUARDED_BY(mutex_);
   std::atomic<std::uint64_t> changes_{1};
 
-  // The waiting thread's own.
+  // Used by the waiting thread only.
   std::vector<pollfd> waited_;
   std::vector<Token> waited_tokens_;
   std::uint64_t waited_changes_ = 0;

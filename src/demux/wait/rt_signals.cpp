@@ -1,42 +1,45 @@
 // Real-time signals (Linux; F_SETSIG). The kernel sends a signal with the descriptor and what has
-// become ready; being real-time, signals queue up. Edge-triggered: a wait costs as much as there
-// are events. Each is directed (F_OWNER_TID) to the one thread that waits, which blocks it and
-// takes it by sigtimedwait.
+// become ready, and queues real-time signals. Edge-triggered: the cost of a wait grows with the
+// number of events. Each signal is directed (F_OWNER_TID) to the one thread that waits, which
+// blocks it and takes it by sigtimedwait.
 //
 // What surprises
 //
-//   - The queue has a bound, RLIMIT_SIGPENDING, for all processes of the user together. What does
-//     not fit is lost; in its place comes one plain SIGIO that does not say for whom. Then every
-//     descriptor is polled: hints too many, none lost. With no room at all this is poll.
-//   - Arming tells nothing about what is ready already. So each descriptor is polled once after it
-//     was armed, in the next wait: the client interrupts a running one.
-//   - A UNIX stream socket tells of room only after a write since the arming that has failed:
-//     SOCKWQ_ASYNC_NOSPACE, which its poll does not set. So after arming room is always
-//     reported, and the client that tries in vain will be told (tells_room_after_try: also after a
-//     short write). One that never writes, and only waits for room, may not be.
-//   - A signal that reaches a thread which does not block it would, by default, end the process.
-//     Hence F_OWNER_TID, and the mask before the arming. Should the program unblock it there all
-//     the same, a handler of ours notes that something is lost, and every descriptor is polled.
+//   - The queue has a bound, RLIMIT_SIGPENDING, for all processes of the user together. Signals
+//     that do not fit are lost. One plain SIGIO comes instead, which names no descriptor. Then
+//     every descriptor is polled, so that no event is lost. With no room at all this strategy is
+//     poll.
+//   - Arming sends no signal for what is ready already. So each descriptor is polled once, in the
+//     next wait after it was armed; the client interrupts a running one.
+//   - A UNIX stream socket signals room only if a write has failed since it was armed
+//     (SOCKWQ_ASYNC_NOSPACE, which its poll does not set). So room is always reported after arming,
+//     and a client whose write then fails gets the signal (tells_room_after_try: also after a short
+//     write). A client that only waits for room and never writes may get none.
+//   - By default, a signal ends the process if its thread does not block it. Hence F_OWNER_TID, and
+//     the thread blocks the signal before a descriptor is armed. If the program unblocks it there,
+//     our handler notes that a signal is lost, and every descriptor is polled.
 //   - A signal to a thread that has ended vanishes, and another thread may have its number by now.
-//     The next thread that waits is told from it by its SignalThread, directs everything to itself
-//     and polls it. That costs as much as there are descriptors, so threads should not take turns.
-//   - A queued signal outlives remove and close. It is then a hint for the next descriptor of that
-//     number, or nobody's.
-//   - One open file has one owner and one signal: what is O_ASYNC already - by the program, by
-//     another strategy, or as a duplicate of a descriptor that is watched - is refused with EBUSY.
-//     While it is watched, O_ASYNC shows in its flags.
-//   - Not every file can do it. eventfd, timerfd, signalfd and the like stay silent, and F_SETFL
-//     does not say so. A terminal signals input, but neither room nor a hang-up, and refuses once
-//     it has hung up (ENOTTY). All of these have a small epoll set of their own (SilentFiles).
-//   - Across fork the file is shared, and still the parent's thread is told: the child forgets the
-//     set and touches nothing. The mask is inherited, also across exec; and exec without fork gives
-//     the new program the thread's number: what stays open across it has to be removed before.
+//     The next thread that waits is recognised by its SignalThread. It directs all signals to
+//     itself and polls every descriptor. The cost grows with their number, so threads should not
+//     take turns.
+//   - A queued signal outlives remove and close. It may then be a hint to the next descriptor with
+//     that number.
+//   - One open file has one owner and one signal. A file that has O_ASYNC already is refused with
+//     EBUSY: the program or another strategy has set it, or a duplicate of the descriptor is
+//     watched. While a file is watched, its flags show O_ASYNC.
+//   - Not every file can signal. eventfd, timerfd, signalfd and the like stay silent, and F_SETFL
+//     succeeds all the same. A terminal signals input, but neither room nor a hang-up, and refuses
+//     to be armed after a hang-up (ENOTTY). All of these are in a small epoll set (SilentFiles).
+//   - After a fork the file is shared and still signals the parent's thread, so the child forgets
+//     the set and changes nothing. A child inherits the mask, and so does the program after exec.
+//     exec without fork also keeps the thread's number: a descriptor that stays open across it has
+//     to be removed first.
 //   - A thread that has waited keeps the two signals blocked until a strategy ends in it, or the
-//     thread does. SIGIO cannot be shared with a program that handles it: open refuses.
+//     thread ends. SIGIO cannot be shared with a program that handles it: open refuses.
 //
-// sigtimedwait takes no mask, and sees no descriptor. With a mask to apply, or with silent files,
-// the thread sleeps in ppoll instead, over a signalfd, which the signals make readable, and that
-// set.
+// sigtimedwait takes no mask and watches no descriptor. With a mask to apply or with silent files,
+// the thread sleeps in ppoll instead: on a signalfd, which the signals make readable, and on the
+// set of silent files.
 #include <poll.h>
 #include <sys/signalfd.h>
 
@@ -70,7 +73,8 @@ constexpr WaitStrategyInfo facts{.name = "rt_signals",
                                  .takes_signal_mask = true,
                                  .forgets_closed = true};
 
-// Signals that were delivered instead of taken, in any thread, so that their target is unknown.
+// Counts signals that were delivered to the handler in any thread, so that their descriptor is
+// unknown.
 std::atomic<std::uint64_t> strays{0};
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "counted by a signal handler");
 extern "C" void baton_rt_signal_handler(int) { strays.fetch_add(1, std::memory_order_relaxed); }
@@ -83,7 +87,8 @@ short events_of(Interest interest) noexcept {
   return events;
 }
 
-// Of poll, and of a signal's band, which has the same bits. POLLNVAL is nothing: closed.
+// The bits of poll, which are those of a signal's band, too. POLLNVAL, a closed descriptor, counts
+// as nothing.
 Interest readiness_of(long events) noexcept {
   Interest ready = Interest::none;
   if ((events & POLLIN) != 0) ready = ready | Interest::in;
@@ -143,10 +148,12 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     if (take_over_the_rest()) deadline = std::min(deadline, soon());
     if (something_is_lost()) look_at_all();
     look();
-    // With something in hand no mask is applied: what it would let in ends the next wait.
+    // With reports at hand the mask is not applied: a signal that it would let in ends the next
+    // wait.
     const bool sleeps = count_ == 0;
     if (!sleeps) deadline = Deadline::immediately();
-    // What is in hand is told once: it comes before an error, which the next wait meets again.
+    // Reports at hand come before an error: they are made once, and the next wait meets the error
+    // again.
     if (const auto error = collect(deadline, sleeps ? unblocked : nullptr)) {
       if (count_ == 0) return unexpected{error};
     }
@@ -158,7 +165,7 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
   }
 
   void after_fork_in_child() noexcept override BATON_NO_THREAD_SAFETY_ANALYSIS {
-    // Without the lock: the thread that held it does not exist here.
+    // Without the lock: a thread of the parent may hold it, and does not exist here.
     entries_.clear();
     first_ = last_ = nobody;
     listed_ = 0;
@@ -175,12 +182,12 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     Interest interest = Interest::none;
     bool known = false;
     bool armed = false;   // signals come, or will from the first wait on
-    bool silent = false;  // none ever will
-    bool fresh = false;   // and not looked at since
-    bool astray = false;  // armed, but not (yet) for the thread that waits: to be tried again
-    bool listed = false;  // among those to look at
+    bool silent = false;  // the file cannot signal
+    bool fresh = false;   // armed, and not polled since
+    bool astray = false;  // its signals do not go to the waiting thread yet; take_over is retried
+    bool listed = false;  // in the list of those to poll
     NativeHandle next = nobody;
-    std::uint64_t reported_in = 0;  // the wait in which it has the report in this slot
+    std::uint64_t reported_in = 0;  // the number of the wait in which `slot` is its report
     std::size_t slot = 0;
   };
 
@@ -243,8 +250,8 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     if (std::exchange(entry.silent, false)) silent_.remove(fd);
   }
 
-  // No thread waits yet, or any more: whether it can be armed is found out with the calling thread
-  // in the place of the one that will wait.
+  // While no thread waits, the calling thread stands in for it, to find out whether the file can be
+  // armed.
   std::error_code arm_or_try(NativeHandle fd) noexcept BATON_REQUIRES(mutex_) {
     if (thread_ != nullptr) {
       const std::error_code error = arm(system_, fd, number_, *thread_);
@@ -269,7 +276,7 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     const os::LockGuard lock(mutex_, system_);
     if (thread_ != nullptr) thread_->leave(system_);
     thread_ = std::move(here);
-    losses_seen_ = losses();  // of the other thread until now; all is looked at below
+    losses_seen_ = losses();  // those of the other thread are covered: all is polled below
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       if (entries_[i].known && entries_[i].armed) take_over(static_cast<NativeHandle>(i));
     }
@@ -277,9 +284,9 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     return {};
   }
 
-  // EBADF: closed by its owner, which knows. EBUSY: armed by its owner, since no thread has waited.
-  // Anything else (ENOMEM): tried again, for until then its signals go to a thread that does not
-  // wait here any more, or to none.
+  // EBADF: its owner has closed it. EBUSY: its owner has armed it while no thread waited. After any
+  // other error (ENOMEM) this is retried: until it succeeds, the signals go to a thread that no
+  // longer waits here, or to none.
   void take_over(NativeHandle fd) noexcept BATON_REQUIRES(mutex_) {
     Entry& entry = at(fd);
     std::error_code error;
@@ -294,7 +301,7 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     astray_ = astray_ || entry.astray;
   }
 
-  // True: there are still some that no signal will tell this thread of.
+  // True: some descriptors still do not signal this thread.
   bool take_over_the_rest() noexcept {
     const os::LockGuard lock(mutex_, system_);
     if (BATON_LIKELY(!astray_)) return false;
@@ -311,7 +318,7 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     return Deadline::after(try_again_after, Deadline::at_ns(system_.monotonic_ns()));
   }
 
-  // relaxed: counted by this thread; strays too, unless the program has sent some elsewhere.
+  // relaxed: this thread counts them; strays too, unless the program has directed some elsewhere.
   std::uint64_t losses() const noexcept {
     return strays.load(std::memory_order_relaxed) + thread_->losses();
   }
@@ -347,8 +354,8 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     std::size_t count = 0;
   };
 
-  // No more at once than there is room for reports; the rest keeps its turn. What is listed
-  // meanwhile has its turn in the next wait.
+  // Polls as many listed descriptors as there is room for reports; the others keep their turn. One
+  // that is listed meanwhile has its turn in the next wait.
   void look() noexcept {
     Looked looked;
     const timespec at_once{};
@@ -357,7 +364,7 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
       take_listed(looked, left);
       if (looked.count == 0) return;
       const int answer = system_.ppoll(looked.list.data(), looked.count, &at_once, nullptr);
-      // EINTR, ENOMEM: not known, so let the clients try. EINVAL, EFAULT: only a bug.
+      // EINTR, ENOMEM: unknown, so let the clients try. EINVAL, EFAULT: only a bug.
       const bool known = answer >= 0;
       const os::LockGuard lock(mutex_, system_);
       for (std::size_t i = 0; i < looked.count; ++i) {
@@ -413,7 +420,7 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     return {};
   }
 
-  // Whether there are signals to take; of silent files it reports itself.
+  // Whether there are signals to take. Makes the reports of silent files itself.
   Result<bool> sleep(Deadline deadline, const SignalMask* unblocked) noexcept {
     sigset_t mask;
     if (unblocked != nullptr) {
@@ -427,10 +434,10 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     int count = system_.ppoll(list.data(), list.size(), timeout.get(), pending);
     if (count < 0 && errno == EINVAL) count = select(list, timeout.get(), pending);
     if (count < 0) {
-      // ENOMEM: the caller's to know. EINVAL, EFAULT: only a bug.
+      // ENOMEM: the caller's answer. EINVAL, EFAULT: only a bug.
       return errno == EINTR ? Result<bool>{false} : unexpected{system_error()};
     }
-    // Closed by the program: nothing could be waited for any more.
+    // The program has closed a descriptor of ours: no wait is possible any more.
     if (((list[0].revents | list[1].revents) & POLLNVAL) != 0) {
       return unexpected{std::make_error_code(std::errc::bad_file_descriptor)};
     }
@@ -438,8 +445,8 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     return list[0].revents != 0;
   }
 
-  // The same where RLIMIT_NOFILE is less than two, which select does not ask. Both are readable or
-  // not, and nothing else.
+  // Does the same when RLIMIT_NOFILE is less than two, which select does not check. Only reading
+  // matters for both descriptors.
   int select(std::array<pollfd, 2>& list, const timespec* span, const sigset_t* mask) noexcept {
     fd_set in;
     FD_ZERO(&in);
@@ -485,11 +492,11 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     if (info.si_code < POLL_IN || info.si_code > POLL_HUP) return;  // sent by hand
     const os::LockGuard lock(mutex_, system_);
     if (find(info.si_fd) != nullptr) return report(info.si_fd, readiness_of(info.si_band));
-    // Stale; or it was for another strategy that waits in this thread.
+    // The signal is stale, or was meant for another strategy that waits in this thread.
     if (thread_->shared()) thread_->lose();
   }
 
-  // One report for each, however often it was said. REQUIRES besides: room.
+  // Makes one report for each descriptor, however many signals came. REQUIRES besides: room.
   void report(NativeHandle fd, Interest ready) noexcept BATON_REQUIRES(mutex_) {
     Entry& entry = at(fd);
     ready = ready & entry.interest;
@@ -518,15 +525,15 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
   // Shared by the waiting thread and those that change the set.
   os::Mutex mutex_;
   std::vector<Entry> entries_ BATON_GUARDED_BY(mutex_);   // by descriptor
-  bool astray_ BATON_GUARDED_BY(mutex_) = false;          // one of them is
-  NativeHandle first_ BATON_GUARDED_BY(mutex_) = nobody;  // those to look at, through Entry::next
+  bool astray_ BATON_GUARDED_BY(mutex_) = false;          // at least one entry is astray
+  NativeHandle first_ BATON_GUARDED_BY(mutex_) = nobody;  // those to poll, by Entry::next
   NativeHandle last_ BATON_GUARDED_BY(mutex_) = nobody;
   std::size_t listed_ BATON_GUARDED_BY(mutex_) = 0;
 
-  // Changed by the waiting thread, under the mutex; so the waiting thread reads it without.
+  // Only the waiting thread changes it, under the mutex, so it reads it without.
   std::shared_ptr<SignalThread> thread_;
 
-  // The waiting thread's own.
+  // Used by the waiting thread only.
   std::span<Report> reports_;
   std::size_t count_ = 0;
   std::uint64_t wait_ = 0;
@@ -537,7 +544,7 @@ Claim claim(const os::System& system, int number) noexcept {
   return claim_signal(system, number, baton_rt_signal_handler);
 }
 
-// From the end, for programs number theirs upwards from SIGRTMIN.
+// Searches from the end: programs number their signals upwards from SIGRTMIN.
 int free_number(const os::System& system) noexcept {
   for (int number = SIGRTMAX; number > SIGRTMIN; --number) {
     if (claim(system, number) == Claim::ours) return number;
@@ -591,7 +598,7 @@ Result<std::unique_ptr<WaitStrategy>, Failure> open_rt_signals(const WaitOptions
   sigaddset(&signals, SIGIO);
   const int signalfd = system.signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
   if (signalfd < 0) {
-    // EMFILE, ENFILE, ENOMEM, ENODEV: limits. ENOSYS, EPERM: no such system, or a filter of system
+    // EMFILE, ENFILE, ENOMEM, ENODEV: limits. ENOSYS, EPERM: no signalfd, or a filter of system
     // calls.
     const std::error_code error = system_error();
     return unexpected{Failure{error, "signalfd: " + error.message()}};

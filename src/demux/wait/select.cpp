@@ -1,24 +1,24 @@
-// select (POSIX; pselect). The oldest and the most portable: three bit sets, handed to the kernel
-// in every wait, which looks at every number up to the highest.
+// select (POSIX; pselect), the oldest and most portable strategy. Every wait passes three bit sets
+// to the kernel, which looks at every number up to the highest.
 //
 // What surprises
 //
-//   - A descriptor of FD_SETSIZE (1024) or more does not fit: setting its bit would write behind
-//     the set. It is refused here before anything is written, with errc::descriptor_out_of_range.
-//   - One closed descriptor fails the whole wait with EBADF and does not say which. Then each is
-//     asked by fcntl, and the closed ones are reported as both, so that their owner finds the
-//     truth.
-//   - A hang-up sets the bit for reading only, an error both. So the wait itself does not tell a
-//     client that does not watch for reading of a hang-up that leaves a descriptor unwritable
-//     (terminals do that, sockets and pipes do not), or that ends the wait for urgent data. Such
-//     descriptors are polled after each wait, and a wait is cut short for them.
-//   - The third set means urgent data, not errors; it stays empty.
+//   - A descriptor of FD_SETSIZE (1024) or more does not fit: setting its bit would write beyond
+//     the set. It is refused with errc::descriptor_out_of_range.
+//   - One closed descriptor fails the whole wait with EBADF, which does not say which one it is.
+//     Then fcntl checks each, and the closed ones are reported as both, so that their owner's next
+//     call finds the error.
+//   - A hang-up sets the bit for reading only, an error sets both. A client that does not watch for
+//     reading would miss a hang-up after which the descriptor never gets writable (terminals do
+//     that, sockets and pipes do not), or which ends the wait for urgent data. Such descriptors are
+//     polled after each wait, and waits are shortened for them.
+//   - The third set means urgent data, not errors.
 //   - As with poll, a running wait does not see changes: the client interrupts it.
 //
-// The wait works on copies of the sets. Reports are made from what stands in the tables afterwards,
-// so that after remove nothing is reported; a number that was removed and added again meanwhile is
-// another descriptor, which the count of changes tells. Scanning starts where the last one ended,
-// so that low descriptors do not starve high ones when the report array is short.
+// The wait works on copies of the sets. Reports are made from the tables as they are afterwards, so
+// that a removed descriptor is not reported. The count of changes tells whether a number was
+// removed and added again meanwhile, as another descriptor. A scan starts where the last one ended:
+// if the report array is short, low descriptors do not starve high ones.
 #include <fcntl.h>
 #include <sys/select.h>
 
@@ -39,7 +39,7 @@ constexpr WaitStrategyInfo facts{.name = "select",
                                  .descriptor_end = FD_SETSIZE,
                                  .takes_signal_mask = true};
 
-// How often what the wait does not tell of a hang-up is polled.
+// The time between two polls for the hang-ups that the wait does not report.
 constexpr Duration polled_every{100'000'000};
 
 void set(fd_set& bits, NativeHandle fd, bool on) noexcept {
@@ -156,7 +156,7 @@ class SelectWaitStrategy final : public WaitStrategy {
     const os::LockGuard lock(mutex_, system_);
     for (NativeHandle fd = 0; fd < waited.end; ++fd) {
       if (!entries_[static_cast<std::size_t>(fd)].polled) continue;
-      // Asked for nothing, poll tells of a hang-up or an error only.
+      // Without events, poll reports only hang-ups and errors.
       pollfd look{fd, 0, 0};
       if (system_.ppoll(&look, 1, &at_once, nullptr) <= 0) continue;
       FD_SET(fd, &waited.in);
@@ -169,8 +169,8 @@ class SelectWaitStrategy final : public WaitStrategy {
     return {in_, out_, urgent_, end_, changes_, polled_ > 0};
   }
 
-  // EINTR: zero reports. EBADF: some descriptor was closed. ENOMEM: the caller's to know. EINVAL:
-  // the limit of descriptors was lowered below the highest one. EFAULT: only a bug.
+  // EINTR: zero reports. EBADF: a descriptor was closed. ENOMEM: the caller's answer. EINVAL: the
+  // limit of descriptors was lowered below the highest one. EFAULT: only a bug.
   Result<std::size_t> failed(std::span<Report> reports, Waited& asked) noexcept {
     const int error = errno;
     if (error == EINTR) return std::size_t{0};
@@ -223,7 +223,7 @@ class SelectWaitStrategy final : public WaitStrategy {
   int polled_ BATON_GUARDED_BY(mutex_) = 0;  // how many entries are
   std::array<Entry, FD_SETSIZE> entries_ BATON_GUARDED_BY(mutex_);
 
-  int next_ = 0;  // the waiting thread's own
+  int next_ = 0;  // used by the waiting thread only
 };
 
 }  // namespace
