@@ -71,6 +71,20 @@ bool reads_in_background(const Request& request, const struct stat& status) noex
          foreground != ::getpgrp();
 }
 
+/// The errno of a read of a socket that listens, else 0. There will be nothing to read, as the call
+/// says at once; readiness, which an engine may wait for, tells of connections.
+int error_of_listener(const Request& request, const struct stat& status) noexcept {
+  int listens = 0;
+  socklen_t size = sizeof(listens);
+  const int native = request.descriptor->native;
+  if (!S_ISSOCK(status.st_mode) || !reads(request.action) ||
+      ::getsockopt(native, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0) {
+    return 0;
+  }
+  char nothing = 0;
+  return ::recv(native, &nothing, sizeof(nothing), MSG_DONTWAIT) < 0 ? errno : 0;
+}
+
 /// read() of nothing takes no datagram, and waits for none.
 bool reads_nothing(const Request& request) noexcept {
   return request.descriptor->kind == baton::HandleKind::datagram_socket && reads(request.action) &&
@@ -114,6 +128,8 @@ int Shard::start(Request& request, int fildes) noexcept {
     finish(request, 0, 0);
   } else if (reads_in_background(request, status)) {
     finish(request, EIO, -1);
+  } else if (const int error = error_of_listener(request, status); error != 0) {
+    finish(request, error, -1);
   } else if (request.after_direct != 0) {
     library_.wait_for_direct(1);
     request.run_next = after_direct_;

@@ -1,5 +1,6 @@
 // Sockets, directories, bad memory, long positions; callbacks and signals that the program has made
 // difficult; lists and syncs in odd company.
+#include <netinet/in.h>
 #include <pthread.h>
 #include <pty.h>
 #include <sched.h>
@@ -276,6 +277,36 @@ HOST_CASE(nothing_is_read_of_a_datagram, "kinds of files") {
   }
 }
 // As read() does in a thread that has SIGTTIN blocked.
+// With a connection that waits to be accepted, too.
+HOST_CASE(socket_that_listens_is_not_read, "kinds of files") {
+  for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
+    for (const int domain : {AF_UNIX, AF_INET}) {
+      if (domain == AF_INET && type == SOCK_SEQPACKET) continue;
+      const int listener = ::socket(domain, type, 0);
+      sockaddr_storage address{};
+      address.ss_family = static_cast<sa_family_t>(domain);
+      socklen_t size = domain == AF_UNIX ? sizeof(sa_family_t) : sizeof(sockaddr_in);
+      CHECK(::bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0);
+      CHECK(::listen(listener, 4) == 0);
+      size = sizeof(address);
+      CHECK(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+      char byte = 0;
+      CHECK(::read(listener, &byte, 1) == -1);
+      const int wanted = errno;
+      const int client = ::socket(domain, type, 0);
+      for (const bool connected : {false, true}) {
+        if (connected) {
+          CHECK(::connect(client, reinterpret_cast<sockaddr*>(&address), size) == 0);
+        }
+        aiocb read = host::request(listener, &byte, 1);
+        CHECK(aio_read(&read) == 0 && completes(read));
+        CHECK(host::finish(read) == -1 && errno == wanted);
+      }
+      ::close(client);
+      ::close(listener);
+    }
+  }
+}
 HOST_CASE(terminal_is_not_read_in_the_background, "kinds of files") {
   CHECK(host::in_child([] {
           int ends[2];
