@@ -128,7 +128,7 @@ int main(int argc, char** argv) {
   if (error == 0) error = baton_local_endpoint(proactor, listener, &local);
   if (error != 0) {
     baton_error_text(error, text, sizeof text);
-    fprintf(stderr, "cannot listen: %s\n", text);
+    fprintf(stderr, "cannot listen on %s: %s\n", where, text);
     return 1;
   }
   baton_endpoint_print(&local, text, sizeof text);

@@ -233,6 +233,7 @@ def refused(program, *arguments, status, stdout=subprocess.DEVNULL):
                           stderr=subprocess.PIPE, check=False)
     check(done.returncode == status, f"{arguments}: status {done.returncode}, not {status}")
     check(done.stderr.strip() != "", f"{arguments}: a reason is told")
+    return done.stderr
 
 
 def command_line(how, program, *arguments):
@@ -243,7 +244,8 @@ def command_line(how, program, *arguments):
             in_c = any(word in program for word in ("c_api", "echo.py", "echo_rust"))
             more = {"team": [os.devnull], "files": ["."]}.get(how, [])
             for port in ("99999", "65536", "-1", "", "x", "80x", " 80", "4294967296"):
-                refused(program, port, *more, status=1 if in_c else 2)
+                why = refused(program, port, *more, status=1 if in_c else 2)
+                check(port in why, f"{port!r} is named in: {why}")
             refused(program, "0", *more, status=1, stdout=full)
         elif how in ("plain", "simulated"):
             refused(program, *arguments, status=1, stdout=full)

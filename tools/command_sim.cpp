@@ -145,8 +145,11 @@ Part read_part(const std::string& name) {
   if (!file) throw std::runtime_error(name + ": cannot be read");
   std::string before;
   std::string last;
+  unsigned results = 0;
   for (std::string line; std::getline(file, line);) {
-    if (!line.empty()) before = std::exchange(last, line);
+    if (line.empty()) continue;
+    if (line.starts_with("range ")) ++results;
+    before = std::exchange(last, line);
   }
   unsigned long long first = 0;
   unsigned long long end = 0;
@@ -162,6 +165,11 @@ Part read_part(const std::string& name) {
   }
   if (std::sscanf(before.c_str(), "range %llu..%llu %n", &first, &end, &used) != 2 || used == 0) {
     throw std::runtime_error(name + ": the line before the last does not tell the range of seeds");
+  }
+  if (results > 1) {
+    throw std::runtime_error(fmt::format(
+        "{}: holds {} results of `baton sim`, and only one is read: make a file for each", name,
+        results));
   }
   const SeedRange range{first, end};
   const std::string conditions = before.substr(static_cast<std::size_t>(used));

@@ -88,20 +88,23 @@ class Echo:
                               ENVIRONMENT, None)
         if self.library.baton_open(byref(config), byref(self.proactor), why, len(why)) != 0:
             raise SystemExit(f"cannot open: {why.value.decode()}")
-        self.check(self.library.baton_listen(self.proactor, f"127.0.0.1:{port}".encode(), 1024,
+        where = f"127.0.0.1:{port}"
+        self.check(f"listen on {where}",
+                   self.library.baton_listen(self.proactor, where.encode(), 1024,
                                              byref(self.listener)))
         self.sessions = {}  # by tag: the library has an address, and Python must keep the memory
         self.next_tag = 1
 
-    def check(self, error):
+    def check(self, what, error):
         if error != 0:
             text = ctypes.create_string_buffer(256)
             self.library.baton_error_text(error, text, len(text))
-            raise SystemExit(f"failed: {text.value.decode()}")
+            raise SystemExit(f"cannot {what}: {text.value.decode()}")
 
     def port(self):
         endpoint, text = baton_endpoint(), ctypes.create_string_buffer(64)
-        self.check(self.library.baton_local_endpoint(self.proactor, self.listener, byref(endpoint)))
+        self.check("tell the port",
+                   self.library.baton_local_endpoint(self.proactor, self.listener, byref(endpoint)))
         self.library.baton_endpoint_print(byref(endpoint), text, len(text))
         return text.value.decode().rsplit(":", 1)[1]
 

@@ -127,11 +127,11 @@ fn text_of(buffer: &[u8]) -> String {
     String::from_utf8_lossy(buffer.split(|byte| *byte == 0).next().unwrap()).into_owned()
 }
 
-fn checked(error: c_int) {
+fn checked(what: &str, error: c_int) {
     if error != 0 {
         let mut text = [0u8; 256];
         unsafe { baton_error_text(error, text.as_mut_ptr().cast(), text.len()) };
-        eprintln!("failed: {}", text_of(&text));
+        eprintln!("cannot {what}: {}", text_of(&text));
         std::process::exit(1);
     }
 }
@@ -154,7 +154,8 @@ impl Echo {
                 eprintln!("cannot open: {}", text_of(&why));
                 std::process::exit(1);
             }
-            checked(baton_listen(echo.proactor, place.as_ptr(), 1024, &mut echo.listener));
+            let error = baton_listen(echo.proactor, place.as_ptr(), 1024, &mut echo.listener);
+            checked(&format!("listen on 127.0.0.1:{port}"), error);
         }
         echo
     }
@@ -163,7 +164,8 @@ impl Echo {
         let mut text = [0u8; 64];
         unsafe {
             let mut endpoint: baton_endpoint = zeroed();
-            checked(baton_local_endpoint(self.proactor, self.listener, &mut endpoint));
+            let error = baton_local_endpoint(self.proactor, self.listener, &mut endpoint);
+            checked("tell the port", error);
             baton_endpoint_print(&endpoint, text.as_mut_ptr().cast(), text.len());
         }
         text_of(&text).rsplit(':').next().unwrap().to_string()

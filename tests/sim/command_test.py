@@ -103,6 +103,7 @@ class Sim(unittest.TestCase):
                 (result, "range of seeds"),
                 (result + result, "range of seeds"),
                 (span + result + span, "last line"),
+                (span + result + span.replace("1..4", "5..8") + result, "a file for each"),
                 (span.replace("1..4", "1..5") + result, "contradict"),
                 (span.replace("1..4", "4..1") + result, "contradict"),
                 (span.replace("1..4", "01..4") + result, "contradict"),
