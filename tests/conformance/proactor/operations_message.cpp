@@ -137,6 +137,27 @@ TEST_P(Message, a_list_of_any_length_is_one_datagram) {
   }
 }
 
+// The system writes an address of 111 bytes for a path of 108, and takes none of more than 110.
+TEST_P(Message, the_longest_path_of_a_sender_can_be_answered) {
+  std::string path = testing::TempDir() + "baton-" + std::to_string(::getpid()) + "-";
+  path.resize(108, 'p');
+  ::unlink(path.c_str());
+  Socket client = bind(Endpoint::unix_path(path).value());
+  Socket server =
+      bind(Endpoint::unix_path("@baton." + std::to_string(::getpid()) + ".longest").value());
+  std::string& into = memory(32);
+  Endpoint from;
+  Probe& received = receiving(server, into, from);
+  Probe& sent = sending(client, memory("question"), server.endpoint);
+  finish(sent);
+  finish(received);
+  EXPECT_EQ(from, client.endpoint) << from.to_string();
+  Probe& answer = sending(server, memory("answer"), from);
+  finish(answer);
+  EXPECT_FALSE(answer.failed()) << answer.error().message();
+  ::unlink(path.c_str());
+}
+
 TEST_P(Message, wait_ready_tells_readable_and_writable) {
   Pair pair = unix_pair();
   const int raw = pair.ours.get();
