@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <poll.h>
 
+#include "baton/buffer_pool.hpp"
 #include "operations.hpp"
 
 namespace baton::conformance {
@@ -240,6 +241,29 @@ TEST_P(Message, packets_of_a_pipe_stay_apart) {
   for (Probe* probe : queued) finish(*probe);
   read_all();
   EXPECT_EQ(packets, (std::vector<ssize_t>{10, 11, 12, 13, 14}));
+}
+
+// As a read that blocks: 0 bytes. A UDP socket is reported ready then, and answers EAGAIN.
+TEST_P(Message, a_read_of_what_the_program_has_shut_ends) {
+  const Socket peer = bind(Endpoint::loopback(0));
+  BufferPool pool{32, 1};
+  for (const bool pooled : {false, true}) {
+    const Socket socket = bind(Endpoint::loopback(0));
+    const int fd = socket.handle->native();
+    ASSERT_EQ(
+        ::connect(fd, static_cast<const sockaddr*>(peer.endpoint.data()), peer.endpoint.size()), 0);
+    ASSERT_EQ(::shutdown(fd, SHUT_RD), 0);
+    Probe& read = plain(OperationKind::read_datagram, socket.handle);
+    if (pooled) {
+      read.set_pool(&pool);
+    } else {
+      read.set_buffer(MutableBuffer{memory(32)});
+    }
+    finish(read);
+    EXPECT_FALSE(read.failed()) << read.error().message();
+    EXPECT_EQ(read.bytes(), 0U);
+    EXPECT_EQ(pool.available(), 1U);
+  }
 }
 
 TEST_P(Message, wait_ready_tells_readable_and_writable) {
