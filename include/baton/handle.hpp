@@ -85,10 +85,10 @@ class Handle {
   // Atomic for a start that comes too late, which is refused.
   std::atomic<HandleKind> kind_{HandleKind::stream_socket};
   Ownership ownership_ = Ownership::owned;
-  bool nonblocking_ = true;
   std::atomic<bool> close_may_block_{false};        // set by any thread
   std::atomic<Records> records_{Records::unknown};  // set by engines
   // Set once, when the handle is adopted.
+  bool nonblocking_ : 1 = true;
   bool readable_ : 1 = true;
   bool writable_ : 1 = true;
   bool is_terminal_ : 1 = false;
