@@ -50,8 +50,11 @@ class BATON_EXPORT Endpoint {
   /// The system's sockaddr.
   [[nodiscard]] void* data() noexcept { return storage_; }
   [[nodiscard]] const void* data() const noexcept { return storage_; }
-  /// Bytes that are used of data().
-  [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
+  /// Bytes that are used of data(), as the system takes them. It may have written one more, the NUL
+  /// behind a path of 108 bytes, and refuses an address of that size.
+  [[nodiscard]] std::uint32_t size() const noexcept {
+    return size_ < taken_max ? size_ : taken_max;
+  }
   /// A pointer the kernel may write the length through (socklen_t is 32 bits wide).
   [[nodiscard]] std::uint32_t* size_pointer() noexcept { return &size_; }
   /// REQUIRES: at most capacity.
@@ -60,6 +63,8 @@ class BATON_EXPORT Endpoint {
   BATON_EXPORT friend bool operator==(const Endpoint& a, const Endpoint& b) noexcept;
 
  private:
+  static constexpr std::uint32_t taken_max = 110;  // sizeof(sockaddr_un)
+
   alignas(8) std::byte storage_[capacity]{};
   std::uint32_t size_ = 0;
 };

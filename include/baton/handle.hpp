@@ -64,6 +64,13 @@ class Handle {
   /// In truth a regular file, a folder or a block device, whatever its kind says (standard input
   /// may be a file): always "ready", and its reads and writes may block all the same.
   [[nodiscard]] bool is_file() const noexcept { return is_file_; }
+  /// Whether each write of a stream is a record of its own (SOCK_SEQPACKET, a pipe of packets), as
+  /// far as an engine has asked: engines::keeps_records.
+  enum class Records : std::uint8_t { unknown, none, kept };
+  [[nodiscard]] Records records() const noexcept {
+    return records_.load(std::memory_order_relaxed);
+  }
+  void set_records(Records records) noexcept { records_.store(records, std::memory_order_relaxed); }
   /// close(2) may block (SO_LINGER with a time, a file): do it on a worker or on the ring.
   [[nodiscard]] bool close_may_block() const noexcept {
     return close_may_block_.load(std::memory_order_relaxed);
@@ -78,9 +85,10 @@ class Handle {
   // Atomic for a start that comes too late, which is refused.
   std::atomic<HandleKind> kind_{HandleKind::stream_socket};
   Ownership ownership_ = Ownership::owned;
-  bool nonblocking_ = true;
-  std::atomic<bool> close_may_block_{false};  // set by any thread
+  std::atomic<bool> close_may_block_{false};        // set by any thread
+  std::atomic<Records> records_{Records::unknown};  // set by engines
   // Set once, when the handle is adopted.
+  bool nonblocking_ : 1 = true;
   bool readable_ : 1 = true;
   bool writable_ : 1 = true;
   bool is_terminal_ : 1 = false;

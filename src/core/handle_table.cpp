@@ -35,6 +35,7 @@ Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ow
   handle->direct_ = facts.direct;
   handle->syncs_ = facts.syncs;
   handle->is_file_ = kind == HandleKind::file || facts.is_file;
+  handle->set_records(Handle::Records::unknown);
   // A regular file's close may wait for its server or its disk.
   handle->close_may_block_.store(handle->is_file_, std::memory_order_relaxed);
   handle->lane_.store(lane, std::memory_order_relaxed);

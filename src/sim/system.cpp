@@ -445,6 +445,9 @@ os::System make_table() noexcept {
     if (node == nullptr) return answer(-EBADF);
     int number = 0;
     if (level == SOL_SOCKET && name == SO_ERROR) number = kernel().take_error(*node);
+    if (level == SOL_SOCKET && name == SO_TYPE) {
+      number = node->kind == NodeKind::datagram ? SOCK_DGRAM : SOCK_STREAM;
+    }
     if (level == SOL_SOCKET && name == SO_ACCEPTCONN) number = node->kind == NodeKind::listener;
     std::memcpy(value, &number, std::min<std::size_t>(*size, sizeof(number)));
     return 0;

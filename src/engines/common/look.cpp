@@ -4,10 +4,14 @@
 #include "engines/common/look.hpp"
 
 #include <errno.h>
+#include <fcntl.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdio>
 #include <memory>
 #include <new>
+#include <string_view>
 
 namespace baton::engines {
 namespace {
@@ -57,6 +61,22 @@ bool ready_now(const os::System& system, NativeHandle fd, short events) noexcept
 bool waits_for_data(const os::System& system, const Handle& file, std::uint32_t span_ms) noexcept {
   const timespec span = span_of(span_ms);
   return look(system, file.native(), POLLIN, &span) == 0;
+}
+
+bool tells_of_a_set_clock(const os::System& system, NativeHandle fd) noexcept {
+  char path[32];
+  static_cast<void>(std::snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd));
+  const int info = system.open(path, O_RDONLY | O_CLOEXEC, 0);
+  if (info < 0) return false;
+  char text[512];
+  const ssize_t size = system.read(info, text, sizeof(text));
+  system.close(info);
+  constexpr std::string_view before = "settime flags: 0";  // an octal number follows
+  const std::string_view told{text, static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
+  const std::size_t at = told.find(before);
+  if (at == std::string_view::npos || at + before.size() >= told.size()) return false;
+  const char flags = told[at + before.size()];
+  return flags == '2' || flags == '3';  // with TFD_TIMER_ABSTIME, as it has to be
 }
 
 void pause_for(const os::System& system, std::uint32_t span_ms) noexcept {

@@ -1,4 +1,4 @@
-// Whether a fruitless write has anybody to wait for.
+// Whether a fruitless try has anything to wait for.
 #include "engines/common/pauses.hpp"
 
 #include "engines/common/look.hpp"
@@ -12,6 +12,13 @@ bool writes_to_nobody(const os::System& system, const Operation& operation) noex
   }
   // Asked for nothing, it is told of a hang-up or an error only.
   return ready_now(system, operation.handle()->native(), 0);
+}
+
+bool reads_what_is_shut(const os::System& system, const Operation& operation) noexcept {
+  if (operation.kind() != OperationKind::read_datagram) return false;
+  const timespec at_once{};
+  const int found = look(system, operation.handle()->native(), POLLRDHUP, &at_once);
+  return found > 0 && (found & POLLRDHUP) != 0;
 }
 
 }  // namespace baton::engines

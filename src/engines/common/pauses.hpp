@@ -39,5 +39,9 @@ constexpr std::uint32_t shortage_pause_ms(unsigned failures) noexcept {
 /// The operation writes to a terminal whose other side is gone: reported ready for ever, and every
 /// write answers EAGAIN. Asked after a fruitless try only.
 bool writes_to_nobody(const os::System& system, const Operation& operation) noexcept;
+/// The operation reads a datagram socket whose reading side is shut (shutdown(2) by the program):
+/// reported ready for ever, and a UDP socket answers EAGAIN where a read that blocks gets 0 bytes.
+/// Asked after a fruitless try only.
+bool reads_what_is_shut(const os::System& system, const Operation& operation) noexcept;
 
 }  // namespace baton::engines

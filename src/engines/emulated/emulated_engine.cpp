@@ -528,7 +528,7 @@ void EmulatedEngine::settle(Record& record, Direction& direction, bool by_leader
     Ran ran = Ran::blocked;
     if (try_first) {
       ran = run(record, direction, completed);
-      if (ran == Ran::blocked && said_to_be_ready) end_hopeless_write(record, direction, completed);
+      if (ran == Ran::blocked && said_to_be_ready) end_hopeless(record, direction, completed);
       if (direction.queue.empty()) ran = Ran::empty;
       if (settled(record, direction, ran, said_to_be_ready, by_leader)) return;
     }
@@ -624,11 +624,12 @@ Outcome EmulatedEngine::run_front(Record& record, Direction& direction,
   return outcome;
 }
 
-void EmulatedEngine::end_hopeless_write(Record& record, Direction& direction,
-                                        OperationQueue& completed) noexcept {
+void EmulatedEngine::end_hopeless(Record& record, Direction& direction,
+                                  OperationQueue& completed) noexcept {
   Operation& front = *direction.queue.front();
-  if (!writes_to_nobody(system_, front)) return;
-  front.finish(EIO);
+  const bool unheard = writes_to_nobody(system_, front);
+  if (!unheard && !reads_what_is_shut(system_, front)) return;
+  front.finish(unheard ? EIO : 0);
   direction.queue.pop_front();
   leave(front, &record);
   completed.push_back(front);

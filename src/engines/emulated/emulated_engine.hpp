@@ -133,7 +133,7 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
       BATON_REQUIRES(direction.mutex);
   Outcome run_front(Record& record, Direction& direction, OperationQueue& completed) noexcept
       BATON_REQUIRES(direction.mutex);
-  void end_hopeless_write(Record& record, Direction& direction, OperationQueue& completed) noexcept
+  void end_hopeless(Record& record, Direction& direction, OperationQueue& completed) noexcept
       BATON_REQUIRES(direction.mutex);
   void rest(Record& record, Direction& direction, std::uint32_t span_ms, bool by_leader) noexcept
       BATON_REQUIRES(direction.mutex);

@@ -22,6 +22,7 @@
 #include "baton/limits.hpp"
 #include "engines/common/look.hpp"
 #include "engines/common/pipe_calls.hpp"
+#include "engines/common/records.hpp"
 #include "engines/common/transfer.hpp"
 #include "engines/emulated/record.hpp"
 
@@ -118,15 +119,27 @@ void Performer::settle_pooled(Operation& operation) noexcept {
   engines::settle_pooled(operation, progress(operation).attempt);
 }
 
+// What one call is given. A longer list goes in several, unless it is one record.
+std::span<iovec> Performer::pieces_of(const Operation& operation,
+                                      std::span<iovec> room) const noexcept {
+  Handle& handle = *operation.handle();
+  if (BATON_UNLIKELY(operation.has(Operation::vectored)) && operation.bytes() == 0 &&
+      operation.buffers().size() > room.size() && is_socket(handle) &&
+      keeps_records(system_, handle)) {
+    return list_of(operation);
+  }
+  return room.first(remaining(operation, room));
+}
+
 ssize_t Performer::receive(const Operation& operation) noexcept {
   const Handle& handle = *operation.handle();
-  BATON_UNINITIALIZED Pieces pieces;
-  const std::size_t count = remaining(operation, pieces);
-  if (!is_socket(handle)) return pipes_.read(handle, pieces.data(), count);
-  if (count == 1) {
+  BATON_UNINITIALIZED Pieces room;
+  const std::span<iovec> pieces = pieces_of(operation, room);
+  if (!is_socket(handle)) return pipes_.read(handle, pieces.data(), pieces.size());
+  if (pieces.size() == 1) {
     return system_.recv(handle.native(), pieces[0].iov_base, pieces[0].iov_len, MSG_DONTWAIT);
   }
-  msghdr message = message_of({pieces.data(), count});
+  msghdr message = message_of(pieces);
   return system_.recvmsg(handle.native(), &message, MSG_DONTWAIT);
 }
 
@@ -153,9 +166,9 @@ ssize_t Performer::send(const Handle& handle, iovec* pieces, std::size_t count) 
 
 Outcome Performer::write_stream(Operation& operation) noexcept {
   if (needs_no_transfer(operation)) return Outcome::done;
-  BATON_UNINITIALIZED Pieces pieces;
-  const std::size_t count = remaining(operation, pieces);
-  const ssize_t moved = send(*operation.handle(), pieces.data(), count);
+  BATON_UNINITIALIZED Pieces room;
+  const std::span<iovec> pieces = pieces_of(operation, room);
+  const ssize_t moved = send(*operation.handle(), pieces.data(), pieces.size());
   if (moved < 0) return failed(operation);
   return advance(operation, static_cast<std::size_t>(moved)) ? Outcome::done : Outcome::partial;
 }
@@ -164,7 +177,8 @@ Outcome Performer::perform_merged(OperationList& queue, OperationQueue& complete
   BATON_UNINITIALIZED Pieces pieces;
   std::size_t count = 0;
   std::size_t tried = 0;
-  for (Operation* each = queue.front(); each != nullptr && count < pieces.size();
+  const bool alone = keeps_records(system_, *queue.front()->handle());
+  for (Operation* each = alone ? nullptr : queue.front(); each != nullptr && count < pieces.size();
        each = OperationList::next(*each)) {
     // One with nothing to move is for perform() when it is the first.
     if (each->kind() != OperationKind::write_stream || remaining_bytes(*each) == 0) break;

@@ -28,6 +28,7 @@
 #include "engines/common/file_calls.hpp"
 #include "engines/common/look.hpp"
 #include "engines/common/pauses.hpp"
+#include "engines/common/records.hpp"
 #include "engines/common/transfer.hpp"
 
 namespace baton::engines::uring {
@@ -510,6 +511,7 @@ bool IoUringEngine::fill(Operation& operation, abi::Sqe& request) noexcept {
 bool IoUringEngine::merge(Lane& lane, Operation& first, abi::Sqe& request) noexcept {
   const Operation* const second = OperationList::next(first);
   if (second == nullptr || !can_merge(first) || !can_merge(*second)) return false;
+  if (keeps_records(system_, *first.handle())) return false;
   Request& record = requests_[progress(first).slot];
   if (record.message == no_index) record.message = messages_.take();
   if (record.message == no_index) return false;

@@ -15,6 +15,7 @@
 #include "base/assert.hpp"
 #include "baton/buffer_pool.hpp"
 #include "baton/handle.hpp"
+#include "engines/common/look.hpp"
 #include "engines/common/pauses.hpp"
 #include "engines/common/transfer.hpp"
 
@@ -124,6 +125,7 @@ Verdict connect_failed(Operation& operation, int error) noexcept {
 Verdict tried_in_vain(Operation& operation, Verdict next, const os::System& system) noexcept {
   Progress& state = progress(operation);
   if (writes_to_nobody(system, operation)) return finish(operation, EIO);
+  if (reads_what_is_shut(system, operation)) return finish(operation, 0);
   if (fruitless_pause_ms(state.failures) > 0) return Verdict::back_off;
   ++state.failures;
   return next;
@@ -139,6 +141,13 @@ Verdict would_block(Operation& operation, const os::System& system) noexcept {
   return tried_in_vain(operation, Verdict::poll, system);
 }
 
+// The clock was set. Read again, the timer would not say so any more.
+bool is_answer_of_a_timer(const Operation& operation, const os::System& system) noexcept {
+  return operation.kind() == OperationKind::read_stream &&
+         operation.handle()->kind() == HandleKind::pipe &&
+         tells_of_a_set_clock(system, operation.handle()->native());
+}
+
 Verdict failed(Operation& operation, int error, const os::System& system) noexcept {
   Progress& state = progress(operation);
   switch (error) {
@@ -146,6 +155,7 @@ Verdict failed(Operation& operation, int error, const os::System& system) noexce
     case EINTR:
       // The descriptor is gone once close(2) has begun, interrupted or not.
       if (operation.kind() == OperationKind::close && error == EINTR) return finish(operation, 0);
+      if (error == ECANCELED && is_answer_of_a_timer(operation, system)) break;
       return tried_in_vain(operation, Verdict::again, system);
     case EAGAIN:
       give_block_back(state);

@@ -1,6 +1,8 @@
 // Rule 3 for datagrams - boundaries and addresses - and waiting for readiness (P-18, B-03).
+#include <fcntl.h>
 #include <poll.h>
 
+#include "baton/buffer_pool.hpp"
 #include "operations.hpp"
 
 namespace baton::conformance {
@@ -134,6 +136,133 @@ TEST_P(Message, a_list_of_any_length_is_one_datagram) {
     finish(received);
     EXPECT_EQ(received.bytes(), count);
     EXPECT_TRUE(into == text) << count;
+  }
+}
+
+// The system writes an address of 111 bytes for a path of 108, and takes none of more than 110.
+TEST_P(Message, the_longest_path_of_a_sender_can_be_answered) {
+  std::string path = testing::TempDir() + "baton-" + std::to_string(::getpid()) + "-";
+  path.resize(108, 'p');
+  ::unlink(path.c_str());
+  Socket client = bind(Endpoint::unix_path(path).value());
+  Socket server =
+      bind(Endpoint::unix_path("@baton." + std::to_string(::getpid()) + ".longest").value());
+  std::string& into = memory(32);
+  Endpoint from;
+  Probe& received = receiving(server, into, from);
+  Probe& sent = sending(client, memory("question"), server.endpoint);
+  finish(sent);
+  finish(received);
+  EXPECT_EQ(from, client.endpoint) << from.to_string();
+  Probe& answer = sending(server, memory("answer"), from);
+  finish(answer);
+  EXPECT_FALSE(answer.failed()) << answer.error().message();
+  ::unlink(path.c_str());
+}
+
+// As a stream, too, a socket of type SOCK_SEQPACKET keeps its records: queued writes are not
+// merged, and a list of any length is one record.
+TEST_P(Message, records_of_a_stream_stay_apart) {
+  int fd[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd), 0);
+  Fd ours = fd[0];
+  const Fd peer = fd[1];
+  const std::string block(1'000, 'x');
+  while (::send(ours.get(), block.data(), block.size(), MSG_DONTWAIT) > 0) {
+  }
+  Handle* const handle = adopt(ours);
+  std::vector<Probe*> queued;
+  for (std::size_t size = 10; size < 15; ++size) {
+    queued.push_back(&writing(handle, memory(size)));
+    start(*queued.back());
+  }
+  std::vector<ssize_t> records;
+  std::string into(2'000, '\0');
+  const auto read_all = [&] {
+    for (ssize_t size; (size = ::recv(peer.get(), into.data(), into.size(), MSG_DONTWAIT)) > 0;) {
+      if (size != static_cast<ssize_t>(block.size())) records.push_back(size);
+    }
+  };
+  run([&] {
+    read_all();
+    return !queued.back()->is_pending();
+  });
+  for (Probe* probe : queued) finish(*probe);
+  read_all();
+  EXPECT_EQ(records, (std::vector<ssize_t>{10, 11, 12, 13, 14}));
+
+  constexpr std::size_t count = 100;
+  std::string& text = memory(pattern(count));
+  std::string& taken = memory(count);
+  std::vector<ConstBuffer> out;
+  std::vector<MutableBuffer> in;
+  for (std::size_t i = 0; i < count; ++i) {
+    out.emplace_back(std::string_view{text}.substr(i, 1));
+    in.emplace_back(&taken[i], 1);
+  }
+  Probe& written = plain(OperationKind::write_stream, handle);
+  written.set_buffers(ConstBuffers{out});
+  finish(written);
+  EXPECT_EQ(written.bytes(), count);
+  EXPECT_EQ(::recv(peer.get(), into.data(), into.size(), MSG_DONTWAIT), count);
+  ASSERT_EQ(::send(peer.get(), text.data(), count, 0), count);
+  Probe& read = plain(OperationKind::read_stream, handle);
+  read.set_buffers(MutableBuffers{in});
+  finish(read);
+  EXPECT_EQ(read.bytes(), count);
+  EXPECT_TRUE(taken == text);
+}
+
+TEST_P(Message, packets_of_a_pipe_stay_apart) {
+  int fd[2];
+  ASSERT_EQ(::pipe2(fd, O_DIRECT | O_CLOEXEC | O_NONBLOCK), 0);
+  const Fd peer = fd[0];
+  Fd ours = fd[1];
+  const std::string block(1'000, 'x');
+  while (::write(ours.get(), block.data(), block.size()) > 0) {
+  }
+  Handle* const handle = adopt(ours, HandleKind::pipe);
+  std::vector<Probe*> queued;
+  for (std::size_t size = 10; size < 15; ++size) {
+    queued.push_back(&writing(handle, memory(size)));
+    start(*queued.back());
+  }
+  std::vector<ssize_t> packets;
+  std::string into(8'192, '\0');
+  const auto read_all = [&] {
+    for (ssize_t size; (size = ::read(peer.get(), into.data(), into.size())) > 0;) {
+      if (size != static_cast<ssize_t>(block.size())) packets.push_back(size);
+    }
+  };
+  run([&] {
+    read_all();
+    return !queued.back()->is_pending();
+  });
+  for (Probe* probe : queued) finish(*probe);
+  read_all();
+  EXPECT_EQ(packets, (std::vector<ssize_t>{10, 11, 12, 13, 14}));
+}
+
+// As a read that blocks: 0 bytes. A UDP socket is reported ready then, and answers EAGAIN.
+TEST_P(Message, a_read_of_what_the_program_has_shut_ends) {
+  const Socket peer = bind(Endpoint::loopback(0));
+  BufferPool pool{32, 1};
+  for (const bool pooled : {false, true}) {
+    const Socket socket = bind(Endpoint::loopback(0));
+    const int fd = socket.handle->native();
+    ASSERT_EQ(
+        ::connect(fd, static_cast<const sockaddr*>(peer.endpoint.data()), peer.endpoint.size()), 0);
+    ASSERT_EQ(::shutdown(fd, SHUT_RD), 0);
+    Probe& read = plain(OperationKind::read_datagram, socket.handle);
+    if (pooled) {
+      read.set_pool(&pool);
+    } else {
+      read.set_buffer(MutableBuffer{memory(32)});
+    }
+    finish(read);
+    EXPECT_FALSE(read.failed()) << read.error().message();
+    EXPECT_EQ(read.bytes(), 0U);
+    EXPECT_EQ(pool.available(), 1U);
   }
 }
 

@@ -5,7 +5,10 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
+
+#include <limits>
 
 #include "baton/buffer_pool.hpp"
 #include "core/handle_table.hpp"
@@ -49,6 +52,23 @@ TEST_F(Outcome, goes_on_after_what_nobody_asked_for) {
   prepare(OperationKind::close, HandleKind::file);
   EXPECT_EQ(answer(-EINTR), Verdict::finished);
   EXPECT_FALSE(operation.failed()) << "closed all the same";
+}
+
+// A timerfd that is told of a set clock has answered; any other read was ended with its thread.
+TEST_F(Outcome, believes_a_timer_that_the_clock_was_set) {
+  for (const bool told : {false, true}) {
+    const int timer = ::timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    itimerspec late{};
+    late.it_value.tv_sec = std::numeric_limits<int>::max();
+    const int flags = TFD_TIMER_ABSTIME | (told ? TFD_TIMER_CANCEL_ON_SET : 0);
+    ASSERT_EQ(::timerfd_settime(timer, flags, &late, nullptr), 0);
+    operation.prepare(OperationKind::read_stream, handle(HandleKind::pipe, timer));
+    operation.set_buffer(MutableBuffer{buffer});
+    progress(operation) = Progress{};
+    EXPECT_EQ(answer(-ECANCELED), told ? Verdict::finished : Verdict::again);
+    EXPECT_EQ(operation.error_value(), told ? ECANCELED : 0);
+    ::close(timer);
+  }
 }
 
 TEST_F(Outcome, waits_out_a_descriptor_that_would_block) {
