@@ -199,8 +199,11 @@ bool Direct::take(io_event& event) noexcept {
     const std::uint32_t place = static_cast<std::uint32_t>(taken % ring.events_max);
     if (place == tail()) return false;
     event = ring.events[place];
+    auto& request = *reinterpret_cast<Request*>(event.data);
+    // acquire: what the starter has written. The kernel orders it, too, but the language does not
+    // know that.
+    static_cast<void>(request.stage.load(std::memory_order_acquire));
     if (!is_refusal(event)) {
-      auto& request = *reinterpret_cast<Request*>(event.data);
       const std::uint64_t number = request.number.load(std::memory_order_relaxed);
       // No one was quicker so far: the number is that of this event. release: all was read before.
       if (taken_.fetch_add(0, std::memory_order_acq_rel) != taken) continue;
@@ -234,9 +237,6 @@ void Direct::collect() noexcept {
 
 void Direct::finish(const io_event& event) noexcept {
   auto& request = *reinterpret_cast<Request*>(event.data);
-  // acquire: what the starter has written. The kernel orders it, too, but the language does not
-  // know that.
-  static_cast<void>(request.stage.load(std::memory_order_acquire));
   const bool refused = is_refusal(event);
   if (!refused) {
     library_.publish(request, event.res < 0 ? static_cast<int>(-event.res) : 0,
