@@ -64,12 +64,13 @@ class Handle {
   /// In truth a regular file, a folder or a block device, whatever its kind says (standard input
   /// may be a file): always "ready", and its reads and writes may block all the same.
   [[nodiscard]] bool is_file() const noexcept { return is_file_; }
-  /// Whether each write of a stream is a record of its own (SOCK_SEQPACKET, a pipe of packets), as
-  /// far as an engine has asked: engines::keeps_records.
+  /// Whether each write of a stream is a record of its own (SOCK_SEQPACKET, a pipe of packets).
   enum class Records : std::uint8_t { unknown, none, kept };
+  /// `unknown` until an engine has asked the system. Any thread.
   [[nodiscard]] Records records() const noexcept {
     return records_.load(std::memory_order_relaxed);
   }
+  /// For engines. Any thread; all find out the same.
   void set_records(Records records) noexcept { records_.store(records, std::memory_order_relaxed); }
   /// close(2) may block (SO_LINGER with a time, a file): do it on a worker or on the ring.
   [[nodiscard]] bool close_may_block() const noexcept {
