@@ -49,6 +49,7 @@ class Ledger {
       : handles(handles_max, system),
         numbers(system),
         cache(system),
+        cache_of_child(system),
         system_(system),
         per_thread_(per_thread) {}
 
@@ -189,6 +190,11 @@ class Ledger {
   HandleTable handles;
   AdoptedNumbers numbers;
   OperationCache cache;
+  OperationCache cache_of_child;
+  /// A forked child has its own: a thread of the parent may have held the mutex of the other.
+  OperationCache& cache_here() noexcept {
+    return BATON_UNLIKELY(forked()) ? cache_of_child : cache;
+  }
   /// The team, lane by lane: fixed before the first start.
   alignas(64) std::vector<std::vector<Processor*>> teams;
   std::atomic<Refusing> refusing{Refusing::nothing};

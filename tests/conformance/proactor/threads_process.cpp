@@ -285,6 +285,45 @@ TEST_P(Processes, the_child_of_a_handler_leaves_everything_to_the_parent) {
   }
 }
 
+// Forks while a thread takes operations from the cache and gives them back. The child is answered
+// all the same.
+TEST_P(Processes, a_child_is_refused_whatever_the_parent_was_at) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  // Its allocator has locks that a thread of the parent may have held at the fork.
+  constexpr bool may_allocate = false;
+#else
+  constexpr bool may_allocate = true;
+#endif
+  use(1);
+  run(1);
+  constexpr int waiting_max = 64;
+  std::atomic<int> waiting{0};
+  std::atomic<bool> over{false};
+  std::thread poster{[&] {
+    while (!over) {
+      if (waiting >= waiting_max) continue;
+      ++waiting;
+      EXPECT_FALSE(proactor().post([&] { --waiting; }));
+    }
+  }};
+  for (int i = 0; i < 100 && !HasFailure(); ++i) {
+    EXPECT_EQ(in_child(
+                  [&] {
+                    const bool refused =
+                        !may_allocate || proactor().post([] {}) == errc::after_fork;
+                    proactor().stop();
+                    proactor().restart();
+                    return refused;
+                  },
+                  false),
+              0);
+  }
+  over = true;
+  poster.join();
+  wait_until([&] { return waiting == 0; });
+  stop();
+}
+
 // Forks while threads run handlers, timers and sessions: the children reopen, or leave it alone;
 // the parent's sessions and accounts are not disturbed.
 TEST_P(Processes, fork_under_load) {
