@@ -37,6 +37,39 @@ class Message : public Operations {
     probe.set_endpoint(&to);
     return probe;
   }
+
+  /// Until there is no room, so that what is written next is queued. It does not block.
+  static void fill_with_records(int fd) {
+    const std::string block(filling_size, 'x');
+    while (::write(fd, block.data(), block.size()) > 0) {
+    }
+  }
+
+  /// Queues writes behind what fills it, and answers the sizes of their records as they arrive at
+  /// `peer`, which does not block.
+  std::vector<ssize_t> records_of_queued_writes(Handle* handle, int peer) {
+    std::vector<Probe*> queued;
+    for (const ssize_t size : queued_sizes) {
+      queued.push_back(&writing(handle, memory(static_cast<std::size_t>(size))));
+      start(*queued.back());
+    }
+    std::vector<ssize_t> records;
+    std::string into(8'192, '\0');
+    const auto read_all = [&] {
+      for (ssize_t size; (size = ::read(peer, into.data(), into.size())) > 0;) {
+        if (size != filling_size) records.push_back(size);
+      }
+    };
+    run([&] {
+      read_all();
+      return !queued.back()->is_pending();
+    });
+    for (Probe* probe : queued) finish(*probe);
+    read_all();
+    return records;
+  }
+  static constexpr ssize_t filling_size = 1'000;
+  const std::vector<ssize_t> queued_sizes{10, 11, 12, 13, 14};
 };
 BATON_CONFORMANCE_SOCKET_SUITE(Message);
 
@@ -164,32 +197,12 @@ TEST_P(Message, the_longest_path_of_a_sender_can_be_answered) {
 // merged, and a list of any length is one record.
 TEST_P(Message, records_of_a_stream_stay_apart) {
   int fd[2];
-  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd), 0);
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd), 0);
   Fd ours = fd[0];
   const Fd peer = fd[1];
-  const std::string block(1'000, 'x');
-  while (::send(ours.get(), block.data(), block.size(), MSG_DONTWAIT) > 0) {
-  }
+  fill_with_records(ours.get());
   Handle* const handle = adopt(ours);
-  std::vector<Probe*> queued;
-  for (std::size_t size = 10; size < 15; ++size) {
-    queued.push_back(&writing(handle, memory(size)));
-    start(*queued.back());
-  }
-  std::vector<ssize_t> records;
-  std::string into(2'000, '\0');
-  const auto read_all = [&] {
-    for (ssize_t size; (size = ::recv(peer.get(), into.data(), into.size(), MSG_DONTWAIT)) > 0;) {
-      if (size != static_cast<ssize_t>(block.size())) records.push_back(size);
-    }
-  };
-  run([&] {
-    read_all();
-    return !queued.back()->is_pending();
-  });
-  for (Probe* probe : queued) finish(*probe);
-  read_all();
-  EXPECT_EQ(records, (std::vector<ssize_t>{10, 11, 12, 13, 14}));
+  EXPECT_EQ(records_of_queued_writes(handle, peer.get()), queued_sizes);
 
   constexpr std::size_t count = 100;
   std::string& text = memory(pattern(count));
@@ -204,6 +217,7 @@ TEST_P(Message, records_of_a_stream_stay_apart) {
   written.set_buffers(ConstBuffers{out});
   finish(written);
   EXPECT_EQ(written.bytes(), count);
+  std::string into(2 * count, '\0');
   EXPECT_EQ(::recv(peer.get(), into.data(), into.size(), MSG_DONTWAIT), count);
   ASSERT_EQ(::send(peer.get(), text.data(), count, 0), count);
   Probe& read = plain(OperationKind::read_stream, handle);
@@ -218,29 +232,9 @@ TEST_P(Message, packets_of_a_pipe_stay_apart) {
   ASSERT_EQ(::pipe2(fd, O_DIRECT | O_CLOEXEC | O_NONBLOCK), 0);
   const Fd peer = fd[0];
   Fd ours = fd[1];
-  const std::string block(1'000, 'x');
-  while (::write(ours.get(), block.data(), block.size()) > 0) {
-  }
+  fill_with_records(ours.get());
   Handle* const handle = adopt(ours, HandleKind::pipe);
-  std::vector<Probe*> queued;
-  for (std::size_t size = 10; size < 15; ++size) {
-    queued.push_back(&writing(handle, memory(size)));
-    start(*queued.back());
-  }
-  std::vector<ssize_t> packets;
-  std::string into(8'192, '\0');
-  const auto read_all = [&] {
-    for (ssize_t size; (size = ::read(peer.get(), into.data(), into.size())) > 0;) {
-      if (size != static_cast<ssize_t>(block.size())) packets.push_back(size);
-    }
-  };
-  run([&] {
-    read_all();
-    return !queued.back()->is_pending();
-  });
-  for (Probe* probe : queued) finish(*probe);
-  read_all();
-  EXPECT_EQ(packets, (std::vector<ssize_t>{10, 11, 12, 13, 14}));
+  EXPECT_EQ(records_of_queued_writes(handle, peer.get()), queued_sizes);
 }
 
 // As a read that blocks: 0 bytes. A UDP socket is reported ready then, and answers EAGAIN.
