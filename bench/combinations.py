@@ -330,7 +330,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.25, help="length of one load")
     parser.add_argument("--build", type=Path, default=compare.REPOSITORY / "build")
-    parser.add_argument("--directory", default=os.environ.get("TMPDIR", "."),
+    parser.add_argument("--directory", default=os.environ.get("TMPDIR") or ".",
                         help="where the file for the file engines is made")
     parser.add_argument("--document", action="store_true", help="write docs/combinations.md")
     parser.add_argument("--only", choices=["sockets", "files"])

@@ -8,6 +8,7 @@
 #include <array>
 #include <baton/baton.hpp>
 #include <cstdio>
+#include <exception>
 #include <utility>
 
 #include "command_line.hpp"
@@ -72,7 +73,7 @@ class Server {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   const std::uint16_t port = examples::port_or_exit(argc, argv);
   baton::Proactor proactor{baton::Config::from_environment()};
 
@@ -86,4 +87,6 @@ int main(int argc, char** argv) {
 
   const Server server{std::move(*acceptor)};
   proactor.run();  // in as many threads as you like: std::jthread helper{[&] { proactor.run(); }};
+} catch (const std::exception& error) {
+  return examples::failed(error);
 }

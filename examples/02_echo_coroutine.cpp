@@ -8,6 +8,7 @@
 #include <array>
 #include <baton/baton.hpp>
 #include <cstdio>
+#include <exception>
 #include <utility>
 
 #include "command_line.hpp"
@@ -27,7 +28,7 @@ baton::Task<void> serve(baton::Acceptor acceptor) {
   }
 }
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   const std::uint16_t port = examples::port_or_exit(argc, argv);
   baton::Proactor proactor{baton::Config::from_environment()};
   auto acceptor = baton::Acceptor::listen(proactor, baton::Endpoint::loopback(port));
@@ -39,4 +40,6 @@ int main(int argc, char** argv) {
   if (!examples::flush_output()) return 1;
   proactor.spawn(serve(std::move(*acceptor)));
   proactor.run();
+} catch (const std::exception& error) {
+  return examples::failed(error);
 }

@@ -9,6 +9,7 @@
 #include <array>
 #include <baton/baton.hpp>
 #include <cstdio>
+#include <exception>
 #include <utility>
 
 #include "command_line.hpp"
@@ -48,7 +49,7 @@ class Echo {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   const std::uint16_t port = examples::port_or_exit(argc, argv);
   baton::Proactor proactor{baton::Config::from_environment()};
 
@@ -64,4 +65,6 @@ int main(int argc, char** argv) {
   static std::array<Echo, 4> echoes;
   for (Echo& echo : echoes) echo.begin(*socket);
   proactor.run();
+} catch (const std::exception& error) {
+  return examples::failed(error);
 }

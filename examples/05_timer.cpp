@@ -7,6 +7,7 @@
 #include <baton/baton.hpp>
 #include <csignal>
 #include <cstdio>
+#include <exception>
 
 #include "command_line.hpp"
 
@@ -56,7 +57,7 @@ baton::Task<void> until_signal(baton::SignalSet signals) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   const std::uint32_t ticks = examples::number_or_exit(argc, argv, 1, "TICKS", 1, 1'000'000, 5);
   baton::SignalSet::block({SIGINT, SIGTERM});  // before there is a second thread
   baton::Proactor proactor{baton::Config::from_environment()};
@@ -73,4 +74,6 @@ int main(int argc, char** argv) {
   const Ticker ticker{proactor, ticks};
   proactor.run();
   return examples::flush_output() ? 0 : 1;
+} catch (const std::exception& error) {
+  return examples::failed(error);
 }

@@ -10,6 +10,7 @@
 #include <baton/baton.hpp>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <set>
 #include <string>
@@ -80,7 +81,7 @@ baton::Task<void> serve(baton::Proactor& proactor, baton::Acceptor acceptor) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   const std::uint16_t port = examples::port_or_exit(argc, argv);
   baton::Config config;
   config.processors = {{.threads = 2}};  // if somebody chooses per_thread: as many as we start
@@ -96,4 +97,6 @@ int main(int argc, char** argv) {
   std::thread helper{[&] { proactor.run(); }};
   proactor.run();
   helper.join();
+} catch (const std::exception& error) {
+  return examples::failed(error);
 }

@@ -12,6 +12,7 @@
 #include <baton/baton.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -84,7 +85,7 @@ Value or_exit(baton::Result<Value> result, const char* what) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   using baton::FileFlags;
   const std::uint16_t port = examples::port_or_exit(argc, argv);
   const char* const path = argc > 2 ? argv[2] : "collected";
@@ -103,4 +104,6 @@ int main(int argc, char** argv) {
   proactor.spawn(collect(collector, std::move(acceptor)));
   proactor.spawn(answer(collector, std::move(socket)));
   proactor.run();
+} catch (const std::exception& error) {
+  return examples::failed(error);
 }

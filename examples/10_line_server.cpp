@@ -13,6 +13,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -102,7 +103,7 @@ baton::Task<void> clients(Simulation& here, baton::Proactor& proactor, baton::En
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   const bool careless = argc > 1 && std::string_view{argv[1]} == "--careless";
   const auto result = baton::testing::simulate({.seeds = 200}, [careless](Simulation& here) {
     baton::Proactor proactor{here.config()};
@@ -121,4 +122,6 @@ int main(int argc, char** argv) {
               static_cast<unsigned long long>(result.history));
   std::fputs(result.report.c_str(), stdout);
   return examples::flush_output() && result.ok() ? 0 : 1;
+} catch (const std::exception& error) {
+  return examples::failed(error);
 }

@@ -15,9 +15,12 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "command_line.hpp"
 
 namespace {
 
@@ -48,7 +51,7 @@ baton::Task<void> serve(baton::Acceptor acceptor) {
 
 }  // namespace
 
-int main() {
+int main() try {
   const int count = number_of("LISTEN_PID") == ::getpid() ? number_of("LISTEN_FDS") : 0;
   if (count <= 0) {
     std::fprintf(stderr,
@@ -73,4 +76,6 @@ int main() {
   }
   for (baton::Acceptor& acceptor : acceptors) proactor.spawn(serve(std::move(acceptor)));
   proactor.run();
+} catch (const std::exception& error) {
+  return examples::failed(error);
 }

@@ -1,5 +1,5 @@
-// What the command lines of several examples share: numbers that are checked, and an exit status
-// that is 0 only if what was printed could be written.
+// What the command lines of several examples share: numbers that are checked, an exit status that
+// is 0 only if what was printed could be written, and the end by an exception.
 #pragma once
 
 #include <charconv>
@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 
 namespace examples {
 
@@ -34,6 +35,13 @@ inline bool flush_output() {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return true;
   std::perror("standard output");
   return false;
+}
+
+// For main's handler: says why, and answers the exit status. Constructors throw when there is
+// nothing to go on with, for instance when the variable BATON is malformed.
+inline int failed(const std::exception& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
 }
 
 }  // namespace examples

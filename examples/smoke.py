@@ -171,6 +171,10 @@ def activated(program):
             for process in both:
                 check(not sleeps_in_accept(process.pid), f"{how}: a thread sleeps in accept")
                 stop_server(process)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        process = start_activated(program, listener, "rubbish", stderr=subprocess.PIPE, text=True)
+        why = process.communicate(timeout=PATIENCE_S)[1]
+        check(process.returncode == 1 and why.startswith('BATON: "rubbish"'), f"refused: {why}")
     refused(program, status=1)
     for variables in ({"LISTEN_PID": "1", "LISTEN_FDS": "1"}, {"LISTEN_PID": "self"},
                       {"LISTEN_PID": "self", "LISTEN_FDS": "1x"}):
@@ -184,12 +188,12 @@ def activated(program):
 SELF = 'if [ "$LISTEN_PID" = self ]; then export LISTEN_PID=$$; fi; exec "$@"'
 
 
-def start_activated(program, listener, how):
+def start_activated(program, listener, how, **more):
     script = f"exec 3<&{listener.fileno()}; {SELF}"
     process = subprocess.Popen(["bash", "-c", script, "bash", program],
                                pass_fds=[listener.fileno()],
                                env={**os.environ, "LISTEN_PID": "self", "LISTEN_FDS": "1",
-                                    "BATON": how})
+                                    "BATON": how}, **more)
     atexit.register(process.kill)
     return process
 
@@ -227,10 +231,11 @@ def plain(program, *arguments):
     subprocess.run([program, *arguments], check=True, timeout=PATIENCE_S)
 
 
-def refused(program, *arguments, status, stdout=subprocess.DEVNULL):
+def refused(program, *arguments, status, stdout=subprocess.DEVNULL, variables=None):
     """Ends by itself, with that status and a sentence."""
     done = subprocess.run([program, *arguments], timeout=PATIENCE_S, text=True, stdout=stdout,
-                          stderr=subprocess.PIPE, check=False)
+                          stderr=subprocess.PIPE, check=False,
+                          env={**os.environ, **(variables or {})})
     check(done.returncode == status, f"{arguments}: status {done.returncode}, not {status}")
     check(done.stderr.strip() != "", f"{arguments}: a reason is told")
     return done.stderr
@@ -252,6 +257,32 @@ def command_line(how, program, *arguments):
     if "timer" in program:
         for ticks in ("0", "-1", "x", "", "1e9", "99999999999"):
             refused(program, ticks, status=2)
+
+
+def environment(how, program, *arguments):
+    """Variables that make no sense: which one, in a short sentence."""
+    huge = "x" * 70_000
+    mistakes = []
+    if how == "activated":
+        return  # it looks for its listener first: activated()
+    if how == "simulated":
+        mistakes = [("BATON_SIM_" + name, text) for name in ("SEED", "SEEDS", "VERBOSE")
+                    for text in ("", "rubbish", "-1", "18446744073709551616", huge)]
+    elif not how.startswith("ace_") or how == "ace_both":
+        if "own_wait_strategy" in program or "pipeline" in program:
+            return  # they read none
+        mistakes = [(name, text) for name in ("BATON", "BATON_FORBID")
+                    for text in ("rubbish", "wait=nonsense", "threads=18446744073709551616", huge)]
+        mistakes += [("BATON_CONFIG", "/nowhere/baton.xml")]
+        if program.endswith(".py"):
+            mistakes += [("BATON_LIBRARY", text) for text in ("rubbish", huge)]
+    given = {"copy": (__file__, os.devnull), "plain": (), "simulated": (), "files": ("0", ".")}
+    arguments = given.get(how, ("0", *arguments))
+    for name, text in mistakes:
+        why = refused(program, *arguments, status=1, variables={name: text})
+        check(name in why, f"{name}={text[:40]!r} is named in: {why[:400]}")
+        check("terminate" not in why and "Traceback" not in why, f"a sentence: {why[:400]}")
+        check(len(why) < 1_000, f"{name}: the sentence is short: {len(why)}")
 
 
 def ace_command(program, command):
@@ -315,3 +346,4 @@ if __name__ == "__main__":
                 "ace_preload": ace_preload, "ace_both": ace_both, "files": files}
     check_of[sys.argv[1]](*sys.argv[2:])
     command_line(*sys.argv[1:])
+    environment(*sys.argv[1:])

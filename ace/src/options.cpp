@@ -32,7 +32,9 @@ Result<Options, Failure> Options::parse(std::string_view text) {
     text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
     if (word.empty() || apply(options, word)) continue;
     std::string reason = "BATON_ACE: \"";
-    reason += word;
+    constexpr std::size_t shown_max = 60;
+    reason += word.substr(0, shown_max);
+    if (word.size() > shown_max) reason += "...";
     reason += "\" is not understood; it takes batch=N (1 to 1024), lazy and explain, with commas";
     return unexpected{Failure{errc::bad_configuration, std::move(reason), ReasonCode::bad_value}};
   }

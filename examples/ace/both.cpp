@@ -16,6 +16,7 @@
 #include <baton/ace/timer_queue.hpp>
 #include <baton/baton.hpp>
 #include <cstdio>
+#include <exception>
 #include <utility>
 
 #include "command_line.hpp"
@@ -67,7 +68,7 @@ baton::Task<void> serve(baton::Acceptor acceptor) {
   }
 }
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   const auto port = examples::port_or_exit(argc, argv);
   baton::ace::TimerQueue timers;
   auto* const implementation = new baton::ace::Proactor;
@@ -86,4 +87,6 @@ int main(int argc, char** argv) {
   if (!examples::flush_output()) return 1;
   implementation->native().spawn(serve(std::move(*moved)));
   return proactor.proactor_run_event_loop();  // both
+} catch (const std::exception& error) {
+  return examples::failed(error);
 }

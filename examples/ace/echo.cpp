@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <exception>
 
 #include "command_line.hpp"
 
@@ -56,7 +57,7 @@ class Session : public ACE_Service_Handler {
   ACE_Message_Block block_{4'096};
 };
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   const auto port = examples::port_or_exit(argc, argv);
 #ifdef WITH_BATON
   baton::ace::TimerQueue timers;  // without the race of ACE's own
@@ -74,4 +75,6 @@ int main(int argc, char** argv) {
   std::printf("listening %u\n", bound.get_port_number());
   if (!examples::flush_output()) return 1;
   return proactor.proactor_run_event_loop();
+} catch (const std::exception& error) {
+  return examples::failed(error);
 }

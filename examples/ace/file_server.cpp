@@ -16,6 +16,7 @@
 #include <baton/ace/proactor.hpp>
 #include <baton/ace/timer_queue.hpp>
 #include <cstdio>
+#include <exception>
 #include <string>
 
 #include "command_line.hpp"
@@ -89,7 +90,7 @@ class Session : public ACE_Service_Handler {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   if (argc != 3) {
     std::fprintf(stderr, "usage: ace_file_server PORT FOLDER\n");
     return 2;
@@ -108,4 +109,6 @@ int main(int argc, char** argv) {
   std::printf("listening %u\n", bound.get_port_number());
   if (!examples::flush_output()) return 1;
   return proactor.proactor_run_event_loop();
+} catch (const std::exception& error) {
+  return examples::failed(error);
 }

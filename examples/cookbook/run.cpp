@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <exception>
 
 #include "command_line.hpp"
 #include "cookbook_fragments.cpp"
@@ -206,18 +207,20 @@ void at_the_end() {
 
 }  // namespace
 
-int main() {
+int main() try {
   if (baton::SignalSet::block({SIGTERM})) return 1;
+  baton::Proactor proactor{baton::Config::from_environment()};
   char path[] = "/tmp/cookbook.XXXXXX";
   const int file = ::mkstemp(path);
   if (file < 0) return 1;
   ::close(file);
   sandbox();
-  baton::Proactor proactor{baton::Config::from_environment()};
   baton::run_until_complete(proactor, all(proactor, path));
   ::unlink(path);
   blocking_work(proactor);
   foreign_loop();
   at_the_end();
   return examples::flush_output() && failures == 0 ? 0 : 1;
+} catch (const std::exception& error) {
+  return examples::failed(error);
 }

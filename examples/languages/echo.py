@@ -55,7 +55,11 @@ def print_layouts():
 
 def load():
     """The library, with the types of what is called."""
-    library = ctypes.CDLL(os.environ.get("BATON_LIBRARY", "libbaton.so.0"))
+    try:
+        library = ctypes.CDLL(os.environ.get("BATON_LIBRARY") or "libbaton.so.0")
+    except OSError as error:
+        why = str(error)[-200:]
+        raise SystemExit(f"cannot load the library, BATON_LIBRARY or the system's: {why}") from None
     for name, answer, arguments in (
             ("baton_open", c_int, [POINTER(baton_config), POINTER(c_void_p), c_char_p, c_size_t]),
             ("baton_listen", c_int, [c_void_p, c_char_p, c_int, POINTER(c_uint64)]),

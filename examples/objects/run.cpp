@@ -1,5 +1,6 @@
 // Runs the code of every page in docs/guide/objects once. The build extracts it from the pages.
 #include <cstdlib>
+#include <exception>
 #include <memory>
 
 #include "acceptor_fragments.cpp"
@@ -149,14 +150,14 @@ void signal_set(baton::Proactor& proactor) {
 
 }  // namespace
 
-int main() {
+int main() try {
   if (baton::SignalSet::block({SIGHUP, SIGTERM})) return 1;
+  baton::Proactor proactor{baton::Config::from_environment()};
   char path[] = "/tmp/objects.XXXXXX";
   const int temporary = ::mkstemp(path);
   if (temporary < 0) return 1;
   ::close(temporary);
   endpoint();
-  baton::Proactor proactor{baton::Config::from_environment()};
   baton::run_until_complete(proactor, all(proactor, path));
   ::unlink(path);
   ::unlink((std::string{path} + ".copy").c_str());
@@ -164,4 +165,6 @@ int main() {
   timer(proactor);
   signal_set(proactor);
   return examples::flush_output() && failures == 0 ? 0 : 1;
+} catch (const std::exception& error) {
+  return examples::failed(error);
 }

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <deque>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -28,8 +29,12 @@ std::uint64_t number_in(const char* variable, const char* text, std::uint64_t le
   const std::string_view all{text};
   const auto [end, error] = std::from_chars(all.data(), all.data() + all.size(), number);
   if (error != std::errc{} || end != all.data() + all.size() || number < least) {
-    throw std::invalid_argument(std::string{variable} + " is '" + text + "': a number from " +
-                                std::to_string(least) + " on is needed");
+    constexpr std::size_t shown_max = 60;
+    std::string reason = std::string{variable} + " is '" + std::string{all.substr(0, shown_max)};
+    reason += all.size() > shown_max ? "...'" : "'";
+    reason += ": it takes a number from " + std::to_string(least) + " to " +
+              std::to_string(std::numeric_limits<std::uint64_t>::max());
+    throw std::invalid_argument(reason);
   }
   return number;
 }

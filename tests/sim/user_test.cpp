@@ -308,5 +308,17 @@ TEST(UserSimulationResult, values_without_sense_are_refused) {
   EXPECT_THROW(simulate({}, nothing), std::invalid_argument);
 }
 
+TEST(UserSimulationResult, a_refused_value_is_named_and_cut) {
+  const Variable environment{"BATON_SIM_VERBOSE", std::string(70'000, 'x').c_str()};
+  try {
+    (void)simulate({}, [](Simulation&) {});
+    FAIL() << "accepted";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_EQ(std::string_view{error.what()},
+              "BATON_SIM_VERBOSE is '" + std::string(60, 'x') +
+                  "...': it takes a number from 0 to 18446744073709551615");
+  }
+}
+
 }  // namespace
 }  // namespace baton::testing

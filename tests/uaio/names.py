@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """libuaio-preload.so has the system's names in the versions of the system's libraries, and no
-others; libuaio.so has uaio_ and ulio_ only: names.py PRELOAD LIBUAIO"""
+others; libuaio.so has uaio_ and ulio_ only; a setting that does not exist is told in one line:
+names.py PRELOAD LIBUAIO"""
 
+import os
 import platform
 import re
 import subprocess
@@ -32,6 +34,12 @@ def system_versions():
     return {pair for pair in exported(path) if pair[0] in SEVENTEEN}
 
 
+def told(preload, setting):
+    """What a program that knows nothing of it says with UAIO=setting."""
+    return subprocess.run(["true"], env={**os.environ, "LD_PRELOAD": preload, "UAIO": setting},
+                          stderr=subprocess.PIPE, text=True, check=True).stderr
+
+
 def main():
     preload, own = sys.argv[1:3]
     names = exported(preload)
@@ -45,6 +53,10 @@ def main():
     strange = {name for name, _ in exported(own) if not re.match(r"uaio_|ulio_listio$", name)}
     if strange:
         wrong.append(f"libuaio exports {sorted(strange)}")
+    for setting, shown in (("stats=0,thread=2", "thread=2"), ("x" * 70_000, "x" * 60 + "...")):
+        found = told(preload, setting)
+        if found != f"uaio: UAIO: not understood, and left out: {shown}\n":
+            wrong.append(f"UAIO={setting[:60]}: {found[:600]!r}")
     print("\n".join(wrong) if wrong else f"{len(names)} names and versions")
     sys.exit(1 if wrong else 0)
 

@@ -100,8 +100,7 @@ Library& Library::get() {
 
 Library::Library() : options_(options_of_environment()) {
   if (!options_.mistake.empty()) {
-    complain("UAIO: not understood, and left out: ");
-    complain(options_.mistake.c_str());
+    complain(("UAIO: not understood, and left out: " + options_.mistake).c_str());
   }
   measure_stacks();
   set_threads(options_.threads);

@@ -80,7 +80,11 @@ Options parse_options(std::string_view text) {
     const std::size_t equals = part.find('=');
     const bool understood = equals != std::string_view::npos &&
                             apply(options, part.substr(0, equals), part.substr(equals + 1));
-    if (!understood && options.mistake.empty()) options.mistake = part;
+    constexpr std::size_t shown_max = 60;
+    if (!understood && options.mistake.empty()) {
+      options.mistake = part.substr(0, shown_max);
+      if (part.size() > shown_max) options.mistake += "...";
+    }
   }
   return options;
 }

@@ -32,7 +32,7 @@ struct Options {
   bool direct = true;  ///< transfers past the page cache by the kernel's native AIO
   bool statistics = false;
   bool explain = false;
-  std::string mistake;  ///< the first part that was not understood, for a message
+  std::string mistake;  ///< the first part that was not understood, cut for a message
 };
 
 [[nodiscard]] Options parse_options(std::string_view text);
