@@ -151,8 +151,8 @@ TEST_P(reactor, a_long_call_keeps_no_notification_waiting) {
   join_threads();
 }
 
-// A long call moves the lead once: from then on the leader gives the lead up before a call, or, where
-// it is dear to move, leaves calls to others.
+// A long call moves the lead once: from then on the leader gives it up before a call, or leaves
+// calls to others where it is dear to move.
 TEST_P(reactor, long_calls_move_the_lead_once) {
   const auto& info = loop().info();
   if (!info.any_thread_waits && !info.hands_over) GTEST_SKIP() << "the lead never moves";
