@@ -14,7 +14,7 @@
 //   - Fair: everything that was found ready is called once before the system is asked again.
 //   - A registration is suspended while its handler runs, and resumed by itself afterwards, late:
 //     by the thread that is about to wait (the lesson of the ACE_Dev_Poll_Reactor article). As long
-//     as nobody asks the system meanwhile, that costs no system call at all.
+//     as no thread asks the system meanwhile, that costs no system call at all.
 //   - A registration is named by its RegistrationKey for ever. A descriptor number that was removed
 //     and added again is another registration; nothing that comes late reaches it.
 //   - Notifications are bounded, and wake one thread each at most; an idle reactor makes no system

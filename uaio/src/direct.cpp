@@ -189,9 +189,9 @@ bool Direct::has_something() const noexcept {
   return taken_.load(std::memory_order_relaxed) % ring->events_max != tail();
 }
 
-/// Copies the oldest completion, then claims it: whoever was quicker has made the claim fail.
-/// Before that its request is noted to be done, as whoever claims it may be interrupted before the
-/// result is out. The memory of requests is never returned, so any event may be followed.
+/// Copies the oldest completion, then claims it. The claim fails if another thread was quicker.
+/// Before the claim the request is marked as done, because the claimer may be interrupted before
+/// the result is out. The memory of requests is never returned, so any event may be followed.
 bool Direct::take(io_event& event) noexcept {
   Ring& ring = *this->ring();
   for (;;) {
@@ -213,14 +213,15 @@ bool Direct::take(io_event& event) noexcept {
   }
 }
 
-/// Tells the kernel how far we are. A thread that is overtaken between the two tells less than
-/// there is for a moment: then the kernel takes fewer requests, or wakes who waits for the next.
+/// Tells the kernel how many completions were taken. A thread that is overtaken between the two
+/// steps tells an older number for a moment. Then the kernel takes fewer requests, or wakes a
+/// waiter early.
 void Direct::settle_head() noexcept {
   Ring& ring = *this->ring();
   std::uint64_t told = 0;
   do {
     told = taken_.load(std::memory_order_seq_cst);
-    // seq_cst, both: either the one who overtakes tells last, or it is seen here.
+    // seq_cst, both: either the overtaking thread writes last, or this one sees it here.
     std::atomic_ref{ring.head}.store(static_cast<std::uint32_t>(told % ring.events_max),
                                      std::memory_order_seq_cst);
   } while (taken_.load(std::memory_order_seq_cst) != told);

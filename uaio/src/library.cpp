@@ -70,8 +70,8 @@ bool has_handlers() noexcept { return restart_of_handlers() != Restart::all; }
 // When it is loaded: the first use may be in a signal handler that has interrupted malloc.
 [[gnu::constructor]] void load() { Library::get(); }
 
-// The requests are the parent's. The copies of their aiocbs that the child has become complete, so
-// that nobody here waits for them for ever. An aiocb in memory that the child shares with its
+// The requests are the parent's. The child's copies of their aiocbs become complete, so that no
+// thread of the child waits for them without end. An aiocb in memory that the child shares with its
 // parent is no copy, and one in memory that the child has not got is none either. The memory of the
 // requests is not used again here: the parent's proactor, whose copy the child has, knows of it.
 void lose_all() noexcept {
@@ -139,7 +139,7 @@ void Library::announce() noexcept {
   if (sleepers_.load(std::memory_order_seq_cst) != 0) futex_wake(events_, INT32_MAX);
 }
 
-// The list first: whoever sees that a request is complete may fetch it, and finds it there.
+// The list first: a thread that sees a request complete may fetch it, and must find it there.
 void Library::store_and_list(aiocb& block, int error, ssize_t result, bool immediately) noexcept {
   const Locked locked{done_mutex_};
   Block state{block};
@@ -260,7 +260,7 @@ int Library::wait_once(std::uint32_t seen, const timespec* until, bool any, std:
     Library& self;
     ~Driving() {
       self.driver_.store(pthread_t{}, std::memory_order_seq_cst);
-      // One of those who sleep must take over.
+      // One of the threads that sleep must take over.
       if (self.sleepers_.load(std::memory_order_seq_cst) != 0) self.announce();
     }
   } const driving{*this};
@@ -326,7 +326,7 @@ int Library::sleep(std::uint32_t seen, const timespec* until, bool watched) {
   return answer == EINTR ? EINTR : 0;
 }
 
-/// Where nobody is sure to wake this thread: another one collects, but may be kept from it.
+/// Sleeps for a slice: another thread collects, but may be kept from waking this one.
 int Library::sleep_briefly(std::uint32_t seen, const timespec* until) {
   timespec end = after(monotonic_now(), slice);
   const bool last = until != nullptr && is_before(*until, end);
@@ -363,10 +363,10 @@ void* Library::watch(void* self) {
   }
 }
 
-/// Nobody needs the watcher: its thread may end, and the next who does starts another.
+/// True: the watcher is not needed and its thread may end. The next thread in need starts another.
 bool Library::retire_watcher() noexcept {
   const Locked locked{start_mutex_};
-  // seq_cst, all: either who needs it is seen here, or sees that it ends.
+  // seq_cst, all: either a thread in need is seen here, or it sees that the watcher ends.
   watcher_.store(false, std::memory_order_seq_cst);
   const bool needed = direct_.busy() || sleepers_.load(std::memory_order_seq_cst) != 0;
   if (needed) watcher_.store(true, std::memory_order_seq_cst);

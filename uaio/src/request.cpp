@@ -25,7 +25,7 @@ void push(Request& request) noexcept {
   do {
     request.free_next.store(static_cast<std::uint32_t>(head), std::memory_order_relaxed);
     next = ((head >> 32) + 1) << 32 | (request.index + 1);
-    // release: who takes it sees what its last user has written.
+    // release: the next thread that takes it sees what its last user has written.
   } while (!free_head.compare_exchange_weak(head, next, std::memory_order_acq_rel));
 }
 

@@ -66,7 +66,7 @@ struct Notification {
 };
 
 /// The requests of one lio_listio. It lives until the last of them is complete and its starter has
-/// gone, so that a starter who is interrupted leaves nothing behind that points into its frame.
+/// gone, so that a starter that is interrupted leaves no pointer into its frame behind.
 struct Group {
   std::atomic<std::uint32_t> left{1};  // requests, and the starter until all are started
   std::atomic<std::uint32_t> users{1};
@@ -76,7 +76,7 @@ struct Group {
   Request* holder = nullptr;  // whose memory this is
 };
 
-/// Who has a request. A forked child reads it, because no request is the child's.
+/// The holder of a request. A forked child reads it, because no request is the child's.
 enum class Stage : std::uint8_t {
   free,        ///< on the free list, or used as a node that carries a notification
   pending,     ///< the kernel or a keeper works on it; its aiocb is the library's
@@ -119,7 +119,7 @@ struct Request {
   int priority = 0;  // aio_reqprio: 0 is the most urgent
   Action action = Action::read;
   bool started = false;   // at the engine; else in the run list or held behind others
-  void* tally = nullptr;  // of whoever cancels it and waits for what comes of that
+  void* tally = nullptr;  // of the call that cancels it and waits for the outcome
   // Its file's list, in order of starts; the run list or the held syncs; free list or notifier.
   Request* file_next = nullptr;
   Request* file_previous = nullptr;

@@ -300,7 +300,7 @@ void Shard::completed(Operation& operation) {
   auto& request = *static_cast<Request*>(operation.context());
   Shard& self = *request.shard;
   --self.in_flight_;
-  // One that somebody cancels ends.
+  // A request that is being cancelled is not repeated.
   if (self.ended_by_loss(operation) && is_repeatable(operation) && request.tally == nullptr) {
     request.started = false;
     return self.queue(request);

@@ -120,7 +120,7 @@ class Shard {
   void take_message(std::uintptr_t word, int native) noexcept;
   void take_request_in(Request& request, int native) noexcept;
 
-  // Whoever drives.
+  // For the thread that drives.
   int start(Request& request, int fildes) noexcept;
   bool ensure_handle(Descriptor& descriptor) noexcept;
   void launch(Request& request) noexcept;

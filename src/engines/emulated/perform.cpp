@@ -281,7 +281,7 @@ Outcome Performer::write_datagram(Operation& operation) noexcept {
 
 // -- connections ----------------------------------------------------------------------------------
 
-// Who is at fault decides:
+// The side at fault decides:
 //   the listener   EBADF, EINVAL, ENOTSOCK, EOPNOTSUPP, EFAULT: broken, the accept ends
 //   this process   EMFILE, ENFILE, ENOBUFS, ENOMEM, a full table of handles: it rests
 //   the peer       ECONNABORTED, EPROTO, EPERM (a firewall), and errors of the network that Linux
@@ -360,8 +360,8 @@ Outcome Performer::connect(Operation& operation) noexcept {
     return Outcome::again;
   }
   // Without a peer it is either under way still, or it has failed and another call - of a read that
-  // was started meanwhile - has been told why. Under way nothing is ready; and whoever finds that
-  // something is has to ask again, for the answer may have come in between.
+  // was started meanwhile - has been told why. Under way nothing is ready. If something
+  // is ready, ask again, because the answer may have come in between.
   for (bool answered = false;; answered = true) {
     int error = 0;
     socklen_t size = sizeof(error);

@@ -10,8 +10,8 @@
 // and goes on in a new one.
 //
 // Submission is batched: submit() only fills in a request; the next wait(), or flush(), takes all
-// of them to the kernel. cancel() in the `any` form enters the kernel itself, because nobody
-// flushes after it.
+// of them to the kernel. cancel() in the `any` form enters the kernel itself, because no
+// flush follows it.
 //
 // Memory the kernel may write to: the user's buffers and endpoints (the contract keeps them alive),
 // the Message slab, and one word for interrupts. Nothing on a stack, nothing in the operation.
@@ -85,8 +85,9 @@ class IoUringEngine final : public Engine {
  private:
   // Everything from here to the tables is called with the lock held.
 
-  // The usual read and the usual write: one buffer, a socket, nobody queued before; or a datagram,
-  // which has no lane. False: it is not that, or did not end so; the general way below goes on.
+  // The fast path: a read or write with one buffer, on a socket with an empty queue; or a datagram,
+  // which has no lane. False: the operation is none of these, or was not done; the slow path goes
+  // on.
   [[gnu::always_inline]] bool submit_simple(Operation& operation, HandleRecord& record) noexcept
       BATON_REQUIRES(mutex_);
   [[gnu::always_inline]] bool submit_straight(Operation& operation, Lane& lane,

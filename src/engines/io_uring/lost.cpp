@@ -1,9 +1,9 @@
 // What an engine does whose ring was taken away (the end of the essay in io_uring_engine.hpp).
 //
-// Whoever finds out, the thread that waits does the rest: others only interrupt it. The filter need
-// not bind all threads, so that some may still be inside an entry, and hand over what is queued. So
-// nothing is thought to be out of the kernel before the witness has hung up, whether it was handed
-// over or not. What the kernel did to the end meanwhile, and could not tell, is not known.
+// Any thread may find out. It interrupts the thread that waits, which does the rest. The filter
+// need not bind all threads, so some may still be inside an entry and submit what is queued. So
+// every request counts as being in the kernel until the witness has hung up, submitted or not.
+// Whether the kernel has finished a request meanwhile is not known.
 #include <errno.h>
 #include <poll.h>
 

@@ -4,14 +4,14 @@
 // Memory. Both queues are rings of a power of two of entries; heads and tails run freely and are
 // masked. We own the submission tail and the completion head, the kernel owns the other two; each
 // side publishes its own with a release store and reads the other's with an acquire load, so that
-// whoever sees an index sees the entry behind it (the algorithm is the kernel's,
+// a reader that sees an index sees the entry behind it (the algorithm is the kernel's,
 // tools/include/io_uring/mini_liburing.h).
 //
 // Threads. claim() and publish() are for one thread at a time - the engine's lock, or the only
 // thread. pop() is for the thread that waits. submit() may be called by any thread of an `any` ring
-// at any time: the count it passes is an upper bound, and the kernel serialises those who enter. A
-// request belongs to the thread that entered with it, not to the one that filled it in: the kernel
-// cancels it when that thread ends.
+// at any time: the count it passes is an upper bound, and the kernel serialises the entering
+// threads. A request belongs to the thread that entered with it, not to the one that filled it in:
+// the kernel cancels it when that thread ends.
 //
 // A disabled ring (pinned) becomes the property of the thread that first enters it: it may be
 // opened anywhere.
