@@ -20,6 +20,7 @@ import sys
 from pathlib import Path
 
 import compare
+import output
 
 PROGRAM = "{build}/bench/ace_proactor"
 STOCK = "ACE"
@@ -151,4 +152,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(output.status_of(main))

@@ -27,6 +27,7 @@ import time
 from pathlib import Path
 
 import compare
+import output
 from compare import CannotMeasure, progress
 
 ALLOWED = 1.10  # what the doctor's choice may cost, the best being 1
@@ -392,4 +393,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(output.status_of(main))

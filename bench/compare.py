@@ -34,6 +34,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import output
 import result_file
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -703,4 +704,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(output.status_of(main))

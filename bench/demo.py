@@ -23,6 +23,7 @@ import webbrowser
 from pathlib import Path
 
 import compare
+import output
 
 MODES = ["shared", "dedicated", "per_thread"]
 SESSIONS = [1, 100, 1000]
@@ -294,4 +295,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(output.status_of(main))

@@ -27,6 +27,7 @@ import sys
 from pathlib import Path
 
 import compare
+import output
 from compare import CannotMeasure, REPOSITORY
 
 DEPTH = 64
@@ -179,4 +180,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(output.status_of(main))

@@ -34,6 +34,7 @@ import time
 from pathlib import Path
 
 import compare
+import output
 from compare import CannotMeasure
 
 FILE_BYTES = 1024
@@ -333,4 +334,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(output.status_of(main))

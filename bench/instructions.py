@@ -30,6 +30,7 @@ import tempfile
 from pathlib import Path
 
 import compare
+import output
 
 REPOSITORY = compare.REPOSITORY
 KEPT = REPOSITORY / "bench" / "instructions.json"
@@ -216,4 +217,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(output.status_of(main))

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import compare
 import java_servers
+import output
 import rows
 
 ROWS = [rows.Row(sessions, 1, 512) for sessions in (1, 10, 40, 100, 1000)]
@@ -121,4 +122,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(output.status_of(main))

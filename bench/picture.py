@@ -14,6 +14,8 @@ import json
 import sys
 from pathlib import Path
 
+import output
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 PICTURE = REPOSITORY / "docs/pictures/cpu_a_message.svg"
 ROW = "1000/1/512/0/0"
@@ -102,4 +104,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(output.status_of(main))

@@ -25,6 +25,7 @@ from pathlib import Path
 
 import compare
 import files
+import output
 from rows import Clock
 
 MODES = ("shared", "per_thread")
@@ -186,4 +187,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(output.status_of(main))

@@ -28,6 +28,7 @@ import time
 from pathlib import Path
 
 import compare
+import output
 
 STRATEGIES = ("epoll", "poll", "select", "rt_signals")
 SPREAD_MAX = {5: 0.01, 50: 0.01, 500: 0.03}
@@ -198,4 +199,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(output.status_of(main))

@@ -30,6 +30,7 @@ import time
 from pathlib import Path
 
 import compare
+import output
 from compare import CannotMeasure, progress
 
 ENGINES = {
@@ -235,4 +236,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(output.status_of(main))

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import compare
 import figures
+import output
 
 RESULTS = Path(__file__).resolve().parent / "results"
 KINDS = ("rows", "rows-pool", "java", "reactor", "idle", "programs", "instructions")
@@ -464,4 +465,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(output.status_of(main))

@@ -43,6 +43,7 @@ from typing import NamedTuple
 
 import compare
 import java_servers
+import output
 
 REPOSITORY = compare.REPOSITORY
 
@@ -432,4 +433,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(output.status_of(main))

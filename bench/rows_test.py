@@ -5,10 +5,12 @@ Run as a test: rows_test.py BUILD_FOLDER
 """
 
 import json
+import os
 import platform
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -119,6 +121,26 @@ class RowsTest(unittest.TestCase):
             self.assertTrue(name.startswith("baton ") or name in rows.REACTOR, name)
             self.assertEqual(sides[name + rows.OLDER][1:], sides[name][1:])
             self.assertTrue(sides[name + rows.OLDER][0].startswith("/older/"), name)
+
+
+class OutputTest(unittest.TestCase):
+    def test_programs_fail_if_what_they_measured_cannot_be_written(self):
+        # Those of bench/instructions.py print nothing.
+        programs = [path for path in sorted((BUILD / "bench").iterdir()) if path.is_file()
+                    and os.access(path, os.X_OK) and not path.name.endswith(("lock_step", ".so"))]
+        self.assertGreater({path.name for path in programs}, {"post", "raw_epoll", "timers"})
+        short = ["--rounds", "1", "--seconds", "0.1", "--connections", "2", "--clients", "2",
+                 "--pending", "10", "--port", "0"]
+        for path in programs:
+            with self.subTest(path.name), tempfile.TemporaryDirectory() as folder, \
+                    open("/dev/full", "wb") as full:
+                options = ["write", folder + "/file", "1"] if path.name == "uaio_thesis" else short
+                if missing_here(path.name.replace("raw_uring", "raw io_uring")):
+                    continue
+                done = subprocess.run([str(path), *options], stdout=full, stderr=subprocess.PIPE,
+                                      text=True, timeout=60, check=False)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn("No space left on device", done.stderr)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import output
 import result_file
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -331,14 +332,15 @@ def main():
             measure_thesis(options, Path(folder), results)
     except (CannotMeasure, FileNotFoundError) as error:
         print(f"cannot measure: {error}", file=sys.stderr)
-        sys.exit(2)
+        return 2
     if options.chart:
         chart(results)
     misses = [result["name"] for result in results if "MISSED" in result["verdicts"]]
     bounds = [result["name"] for result in results if "bound" in result["verdicts"]]
     print(f"{len(results)} rows, {len(bounds)} at the bound, {len(misses)} missed"
           + "".join(f"\n  {name}" for name in misses))
-    sys.exit(1 if misses else 0)
+    return 1 if misses else 0
 
 
-main()
+if __name__ == "__main__":
+    sys.exit(output.status_of(main))

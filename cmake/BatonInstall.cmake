@@ -6,8 +6,8 @@ include(CMakePackageConfigHelpers)
 install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
                                                                      PATTERN "*.hpp")
 install(TARGETS baton EXPORT BatonTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-# The static library needs pugixml when a program is linked, the shared one does not. Two export
-# files, so that find_package() asks for pugixml only where it is there.
+# The static library needs pugixml when a program is linked, unless BATON_XML is off; the shared one
+# does not. Two export files, so that find_package() asks for pugixml only where it is there.
 install(TARGETS baton_static EXPORT BatonStaticTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
@@ -38,13 +38,16 @@ else()
 endif()
 # What only the static library needs. No Requires.private: pkg-config looks for such a package also
 # when the shared library is asked for.
-set(pc_private "-lpugixml -l${BATON_CXX_RUNTIME} -lm -pthread")
-find_library(BATON_PUGIXML pugixml HINTS ${pugixml_DIR}/../.. ${pugixml_DIR}/../../..)
-mark_as_advanced(BATON_PUGIXML)
-if(BATON_PUGIXML)
-  get_filename_component(pugixml_dir ${BATON_PUGIXML} DIRECTORY)
-  if(NOT pugixml_dir IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
-    set(pc_private "-L${pugixml_dir} ${pc_private}")
+set(pc_private "-l${BATON_CXX_RUNTIME} -lm -pthread")
+if(BATON_XML)
+  string(PREPEND pc_private "-lpugixml ")
+  find_library(BATON_PUGIXML pugixml HINTS ${pugixml_DIR}/../.. ${pugixml_DIR}/../../..)
+  mark_as_advanced(BATON_PUGIXML)
+  if(BATON_PUGIXML)
+    get_filename_component(pugixml_dir ${BATON_PUGIXML} DIRECTORY)
+    if(NOT pugixml_dir IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
+      set(pc_private "-L${pugixml_dir} ${pc_private}")
+    endif()
   endif()
 endif()
 configure_file(${CMAKE_CURRENT_LIST_DIR}/baton.pc.in ${PROJECT_BINARY_DIR}/baton.pc @ONLY)

@@ -142,6 +142,12 @@ int examine(const Options& options) {
   if (!policy) return report_failure("doctor", policy.error());
   const Existing existing = options.force ? Existing::replace : Existing::refuse;
   if (!options.write.empty()) {  // before ten seconds are spent
+    // A file that this build could not read back.
+    if (const auto read = Config::parse_xml("<baton/>", Config{}); !read) {
+      Failure failure = read.error();
+      failure.reason.insert(0, "--write: ");
+      return report_failure("doctor", failure);
+    }
     const auto possible = check_one_step(options.write, existing);
     if (!possible) return report_failure("doctor", possible.error());
   }

@@ -20,6 +20,7 @@
 
 #include "handler_work.hpp"
 #include "lock_step.hpp"
+#include "write_out.hpp"
 
 namespace rival {
 
@@ -64,7 +65,7 @@ inline void print_port(int fd) {
   socklen_t size = sizeof address;
   ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
   std::printf("listening %u\n", static_cast<unsigned>(ntohs(address.sin_port)));
-  std::fflush(stdout);
+  baton::bench::write_out();
 }
 
 /// A listening socket; prints its port.
@@ -108,6 +109,7 @@ inline void print_statistics(const char* server, unsigned long long messages) {
       "\"voluntary_switches\": %ld, \"involuntary_switches\": %ld}\n",
       server, messages, seconds(usage.ru_utime), seconds(usage.ru_stime), usage.ru_nvcsw,
       usage.ru_nivcsw);
+  baton::bench::write_out();
 }
 
 }  // namespace rival

@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "write_out.hpp"
+
 namespace rival {
 
 using Clock = std::chrono::steady_clock;
@@ -47,7 +49,10 @@ class Report {
     rounds_ = std::max<std::size_t>(rounds_, 1);
     std::printf("{\"program\": \"%s\"", program);
   }
-  ~Report() { std::printf("}\n"); }
+  ~Report() {
+    std::printf("}\n");
+    baton::bench::write_out();
+  }
   Report(const Report&) = delete;
   Report& operator=(const Report&) = delete;
 

@@ -114,5 +114,6 @@ int main(int argc, char** argv) {
       static_cast<unsigned long long>(connections), seconds,
       static_cast<double>(connections) / seconds, static_cast<unsigned long long>(wrong),
       static_cast<unsigned long long>(failed), left);
+  baton::bench::write_out();
   return wrong == 0 && failed == 0 && left == 0 ? 0 : 1;
 }

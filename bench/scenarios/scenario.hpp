@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "baton/config.hpp"
+#include "write_out.hpp"
 
 namespace baton::bench {
 
@@ -56,7 +57,10 @@ class Report {
     text_ += ", \"" + std::string(name) + "\": " + numbers;
   }
 
-  void print() const { std::printf("%s}\n", text_.c_str()); }
+  void print() const {
+    std::printf("%s}\n", text_.c_str());
+    write_out();
+  }
 
  private:
   std::size_t rounds_;

@@ -139,5 +139,6 @@ int main(int argc, char** argv) {
       pending, run_ms[rounds / 2], destroy_ms[rounds / 2],
       1e3 * (run_ms[rounds / 2] + destroy_ms[rounds / 2]) / static_cast<double>(pending),
       static_cast<unsigned long long>(wrong));
+  baton::bench::write_out();
   return wrong == 0 ? 0 : 1;
 }

@@ -169,5 +169,6 @@ int main(int argc, char** argv) {
       "\"late_99_us\": %.1f}\n",
       pending, alone, among, among / alone, static_cast<unsigned long long>(run.expired),
       static_cast<unsigned long long>(run.early), late_us(50), late_us(99));
+  baton::bench::write_out();
   return run.early == 0 && run.expired == run.count ? 0 : 1;
 }

@@ -160,16 +160,19 @@ class Echo:
 
 
 def main():
-    if sys.argv[1:] == ["--layouts"]:
-        print_layouts()
-        return
-    echo = Echo(sys.argv[1] if len(sys.argv) > 1 else "7007")
+    layouts = sys.argv[1:] == ["--layouts"]
+    echo = None if layouts else Echo(sys.argv[1] if len(sys.argv) > 1 else "7007")
     try:
-        print(f"listening {echo.port()}", flush=True)
+        if layouts:
+            print_layouts()
+        else:
+            print(f"listening {echo.port()}")
+        sys.stdout.flush()
     except OSError as error:
         print(f"standard output: {error.strerror}", file=sys.stderr)
         os._exit(1)  # without another try to write it
-    echo.run()
+    if not layouts:
+        echo.run()
 
 
 if __name__ == "__main__":

@@ -77,5 +77,9 @@ int main(void) {
   MEMBER(baton_state, result);
   MEMBER(baton_state, error);
   MEMBER(baton_state, reserved);
+  if (fflush(stdout) != 0 || ferror(stdout)) {
+    perror("standard output");
+    return 1;
+  }
   return 0;
 }

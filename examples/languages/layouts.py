@@ -18,6 +18,13 @@ def lines_of(*command):
     return dict(line.split(" ", 1) for line in output.splitlines())
 
 
+def fails_unwritten(*command):
+    """It ends with a failure if its lines cannot be written."""
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    return done.returncode != 0 and b"No space left" in done.stderr
+
+
 def in_header(path):
     """Names of the structs and of their members."""
     text = re.sub(r"/\*.*?\*/", "", Path(path).read_text(), flags=re.S)
@@ -34,6 +41,10 @@ def main():
     if set(known) != in_header(header):
         print(f"{layouts} and {header} differ in {sorted(set(known) ^ in_header(header))}")
         failed = True
+    for command in ([layouts], *([program, "--layouts"] for program in programs)):
+        if not fails_unwritten(*command):
+            print(f"{command}: does not fail if its output cannot be written")
+            failed = True
     for program in programs:
         found = lines_of(program, "--layouts")
         structs = {name for name in found if "." not in name}

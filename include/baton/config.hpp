@@ -151,7 +151,7 @@ struct BATON_EXPORT Config {
   /// "engine=emulated,wait=epoll,mode=shared": applied to all processors (or, with ';', one by
   /// one).
   static Result<Config, Failure> parse(std::string_view text, Config base);
-  /// The document that `to_xml` prints, applied to `base`.
+  /// The document that `to_xml` prints, applied to `base`; not_supported if BATON_XML is off.
   static Result<Config, Failure> parse_xml(std::string_view document, Config base);
   /// The same from a file, of at most 1 MiB.
   static Result<Config, Failure> load_xml(const std::string& path, Config base);

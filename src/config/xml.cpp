@@ -1,4 +1,5 @@
-// The XML form, read with pugixml, which stays inside this file.
+// The XML form, read with pugixml, which stays inside this file. A build without it (BATON_XML=OFF)
+// has no_xml.cpp in its place.
 //
 //   <baton handles="4096" accept="least_loaded" forbid="linux_aio">
 //     <processor operations="stream accept connect datagram" engine="emulated" wait="epoll"/>
@@ -231,22 +232,6 @@ Result<std::string, int> read_file(const os::System& system, const std::string& 
   return text;
 }
 
-struct StringWriter final : pugi::xml_writer {
-  std::string text;
-  void write(const void* data, std::size_t size) override {
-    text.append(static_cast<const char*>(data), size);
-  }
-};
-
-template <class Target>
-void append_attributes(pugi::xml_node node, std::span<const config::Key<Target>> keys,
-                       const Target& target) {
-  for (const config::Key<Target>& key : keys) {
-    const std::string value = key.get(target);
-    if (!value.empty()) node.append_attribute(key.name.data()).set_value(value.c_str());
-  }
-}
-
 }  // namespace
 
 Parsed Config::parse_xml(std::string_view document, Config base) {
@@ -262,18 +247,6 @@ Parsed Config::load_xml(const std::string& path, Config base) {
                                         (other_kind ? "it is no regular file" : code.message())}};
   }
   return parse_document(*text, std::move(base), path);
-}
-
-std::string Config::to_xml() const {
-  pugi::xml_document tree;
-  pugi::xml_node root = tree.append_child("baton");
-  append_attributes(root, config::proactor_keys(), *this);
-  for (const ProcessorConfig& processor : processors) {
-    append_attributes(root.append_child("processor"), config::processor_keys(), processor);
-  }
-  StringWriter writer;
-  tree.save(writer, "  ", pugi::format_default | pugi::format_no_declaration, pugi::encoding_utf8);
-  return std::move(writer.text);
 }
 
 }  // namespace baton

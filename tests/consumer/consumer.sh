@@ -296,6 +296,68 @@ step_ace() {
     grep 'engine' >/dev/null || fail "baton-ace tells no engine"
 }
 
+# A build without pugixml: CMake says what to do, BATON_XML=OFF does it, and what that installs asks
+# for pugixml nowhere. Nothing is built twice: its libraries are those of the tree that is tested,
+# with no_xml.cpp in place of xml.cpp.
+step_without_xml() {
+  local off=$WORK_DIR/without_xml at=$WORK_DIR/without_xml/opt tree lib word library program
+  tree=$(realpath "$here/../..")
+  configure_without_pugixml() {  # folder, then arguments of cmake
+    "$CMAKE" -S "$tree" -B "$1" -G Ninja -DCMAKE_C_COMPILER="$CC" -DCMAKE_CXX_COMPILER="$CXX" \
+      -DCMAKE_BUILD_TYPE="$BUILD_TYPE" -DCMAKE_DISABLE_FIND_PACKAGE_pugixml=ON \
+      -DCMAKE_DISABLE_FIND_PACKAGE_ACE=ON -DBATON_BUILD_TOOLS=OFF -DBATON_BUILD_EXAMPLES=OFF \
+      -DBATON_BUILD_BENCH=OFF "${@:2}"
+  }
+  must_not_configure() {  # words, then arguments of cmake
+    rm -rf "$off/refused"
+    if configure_without_pugixml "$off/refused" "${@:2}" >"$off/refused.txt" 2>&1; then
+      fail "configured without pugixml: ${*:2}"
+    fi
+    for word in $1; do
+      grep -F -e "$word" "$off/refused.txt" >/dev/null ||
+        fail "CMake does not name $word: $(cat "$off/refused.txt")"
+    done
+  }
+  rm -rf "$off"
+  mkdir -p "$off"
+  must_not_configure "pugixml libpugixml-dev -DBATON_XML=OFF"
+  must_not_configure "-DBATON_BUILD_TESTS=OFF -DBATON_XML=ON" -DBATON_XML=OFF -DBATON_BUILD_TESTS=ON
+  configure_without_pugixml "$off/build" -DBATON_XML=OFF
+  if grep -E 'pugixml|/xml\.cpp' "$off/build/build.ninja"; then fail "it is built with pugixml"; fi
+  grep 'src/config/no_xml\.cpp' "$off/build/build.ninja" >/dev/null || fail "no no_xml.cpp"
+  cp -a "$BUILD_DIR/lib" "$off/build"
+  lib=$off/build/lib
+  "$CXX" -std=c++20 -fPIC -I"$tree/include" -c "$tree/src/config/no_xml.cpp" -o "$off/no_xml.cpp.o"
+  ar d "$lib/libbaton.a" xml.cpp.o
+  ar q "$lib/libbaton.a" "$off/no_xml.cpp.o"
+  "$CXX" -shared -o "$(realpath "$lib/libbaton.so")" -Wl,-soname,libbaton.so.0 -Wl,--no-undefined \
+    -Wl,--whole-archive "$lib/libbaton.a" -Wl,--no-whole-archive -pthread
+  "$CMAKE" --install "$off/build" --prefix "$at" >/dev/null
+
+  if grep -rE 'pugixml::|-lpugixml' "$at"; then fail "these files ask for pugixml"; fi
+  lib=$(package "$at" --variable=libdir)
+  for library in "$lib"/*.so; do
+    if readelf -d "$library" | grep pugixml >/dev/null; then fail "$library needs pugixml"; fi
+  done
+  if nm -C "$lib/libbaton.a" | grep 'pugi::' >/dev/null; then fail "libbaton.a needs pugixml"; fi
+  # shellcheck disable=SC2046  # the flags are meant to be split
+  "$CC" -std=c99 $(package "$at" --cflags) "$here/c/main.c" \
+    $(package "$at" --static --libs | sed "s,-lbaton,$lib/libbaton.a,") -o "$off/static"
+  for library in baton baton_static; do
+    "$CMAKE" -S "$here/c" -B "$off/$library" -G Ninja -DCMAKE_C_COMPILER="$CC" \
+      -DCMAKE_BUILD_TYPE="$BUILD_TYPE" -DCMAKE_PREFIX_PATH="$at" \
+      -DCMAKE_DISABLE_FIND_PACKAGE_pugixml=ON -DBATON_LIBRARY="Baton::$library"
+    "$CMAKE" --build "$off/$library"
+  done
+  for program in static baton/consumer baton_static/consumer; do
+    "$off/$program" engine=emulated
+    if "$off/$program" '<baton/>' 2>"$off/told.txt"; then fail "$program has read XML"; fi
+    grep 'reads no XML (BATON_XML=OFF)' "$off/told.txt" >/dev/null ||
+      fail "$program does not say why: $(cat "$off/told.txt")"
+  done
+  rm -rf "$off"
+}
+
 # As in the build tree (test `hardening`), and that no search path is built in.
 step_hardening() {
   local reason=()

@@ -245,7 +245,7 @@ int main(int count, char** arguments) {
   check(done != 0, "unknown measurement");
   std::printf("{\"seconds\": %.9f, \"cpu\": %.6f, \"each_us\": %.3f}\n", seconds, used,
               1e6 * seconds / static_cast<double>(done));
-  std::fflush(stdout);
+  check(std::fflush(stdout) == 0, "standard output");
   // Requests of sockets that nobody writes to are pending.
   ::_exit(0);
 }

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "arena.hpp"
+#include "write_out.hpp"
 
 namespace {
 
@@ -66,6 +67,6 @@ int main(int argc, char** argv) {
         reactor.run_reactor_event_loop();
       },
       [&] { reactor.end_reactor_event_loop(); });
-  std::fflush(stdout);
+  baton::bench::write_out();
   std::_Exit(0);  // its destructors would call handlers that are gone
 }

@@ -98,6 +98,5 @@ int main(int argc, char** argv) {
   int signal = 0;
   sigwait(&ending, &signal);
   rival::print_statistics("ace_proactor", messages.load());
-  std::fflush(stdout);
   std::_Exit(0);  // sessions and threads that are still there are the system's to end
 }

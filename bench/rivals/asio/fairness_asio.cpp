@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "arena.hpp"
+#include "write_out.hpp"
 
 namespace asio = boost::asio;
 
@@ -40,4 +41,5 @@ int main(int argc, char** argv) {
   fairness::run(
       "asio", options, arena, counters, [&](std::size_t) { context.run(); },
       [&] { context.stop(); });
+  baton::bench::write_out();
 }

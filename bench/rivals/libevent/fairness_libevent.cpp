@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "arena.hpp"
+#include "write_out.hpp"
 
 namespace {
 
@@ -41,4 +42,5 @@ int main(int argc, char** argv) {
       [&] {
         for (event_base* const base : bases) ::event_base_loopbreak(base);
       });
+  baton::bench::write_out();
 }

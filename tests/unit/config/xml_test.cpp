@@ -138,5 +138,17 @@ TEST(ConfigXml, PrintsOnlyWhatIsSet) {
             "</baton>\n");
 }
 
+TEST(ConfigXml, PrintsEveryCharacterSoThatItIsReadBack) {
+  Config config;
+  config.processors = {{.engine = "<a&b>\"c\"\n\t'\xC3\xA9"}};
+  EXPECT_EQ(config.to_xml(),
+            "<baton>\n"
+            "  <processor engine=\"&lt;a&amp;b&gt;&quot;c&quot;&#10;&#9;'\xC3\xA9\" />\n"
+            "</baton>\n");
+  // No engine has this name, so the reader says what it read.
+  expect_words(reason_of(Config::parse_xml(config.to_xml(), {})), {"<a&b>\"c\"?"
+                                                                   "?'"});
+}
+
 }  // namespace
 }  // namespace baton
