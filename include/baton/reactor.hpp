@@ -263,7 +263,8 @@ class BATON_EXPORT Reactor {
   /// In the child of a fork, where the reactor may otherwise only be destroyed: watches everything
   /// anew, by means of its own. Notifications are forgotten, timers stand, but for those whose call
   /// ran. A handler that has made the child may reopen it there, and return: its thread goes on.
-  /// Failure with errc::after_fork: a thread of the parent was changing something at that moment.
+  /// Failure with errc::after_fork: a thread of the parent was changing something at that moment;
+  /// the system's errors. After a failure it may be destroyed, or reopened again.
   Result<void, Failure> reopen();
 
  private:
