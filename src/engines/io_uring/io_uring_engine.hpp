@@ -18,9 +18,11 @@
 //
 // The ring may be taken away: a filter of system calls that was put on later refuses
 // io_uring_enter, or the program closes the ring's descriptor. Nothing can be handed over then, nor
-// fetched. The engine is lost: what is started ends at once with errc::engine_lost. What is pending
-// ends so, too, but not before the kernel provably has nothing of it (see the end of a ring in
-// ring.hpp). Until then nothing but the witness and the interrupt descriptor is waited for.
+// fetched. Or the kernel has lost a completion for want of memory, and does not tell whose: that
+// operation would stay pending for ever, and so would all that waits for its end. The engine is
+// lost: what is started ends at once with errc::engine_lost. What is pending ends so, too, but not
+// before the kernel provably has nothing of it (see the end of a ring in ring.hpp). Until then
+// nothing but the witness and the interrupt descriptor is waited for.
 //
 // Pooled reads wait for readiness and then receive into a block taken at that moment. Provided
 // buffers would save the second request, but a block parked in the kernel is missing from the pool

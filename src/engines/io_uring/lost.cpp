@@ -25,6 +25,14 @@ constexpr std::int64_t nap_ns = 10'000'000;
 // Where the number does not name a ring any more, the program has closed it.
 bool is_closed(int error) noexcept { return error == EBADF || error == EOPNOTSUPP; }
 
+std::string why_lost(int error) {
+  if (error == EBADR) return "the kernel has lost a completion, for want of memory";
+  return "io_uring worked when it was opened and is refused now (" +
+         std::system_category().message(error) + "), " +
+         (is_closed(error) ? "the program has closed the ring's descriptor"
+                           : "most likely by a filter of system calls");
+}
+
 // The kernel has closed its end of the witness. POLLNVAL says that the program has closed ours.
 bool has_hung_up(int seen) noexcept { return seen > 0 && (seen & (POLLIN | POLLHUP)) != 0; }
 
@@ -47,12 +55,9 @@ void IoUringEngine::note_refusal(int error) noexcept {
   wake_armed_ = false;
   try {
     log(LogLevel::error,
-        with_code("io_uring: the engine is lost, its operations end with engine_lost: "
-                  "io_uring worked when it was opened and is refused now (" +
-                      std::system_category().message(error) + "), " +
-                      (is_closed(error) ? "the program has closed the ring's descriptor"
-                                        : "most likely by a filter of system calls"),
-                  ReasonCode::taken_away));
+        with_code(
+            "io_uring: the engine is lost, its operations end with engine_lost: " + why_lost(error),
+            ReasonCode::taken_away));
   } catch (const std::bad_alloc&) {
     // No memory for a line of log: it is not worth more.
   }

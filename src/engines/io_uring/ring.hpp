@@ -51,7 +51,8 @@ enum class Entered : std::uint8_t {
   interrupted,  ///< by a signal
   congested,    ///< EAGAIN, EBUSY, ENOMEM: reap what there is, try again later; nothing is lost
   foreign,      ///< a pinned ring, and this is not its thread
-  refused       ///< anything else: a wrong call, or a filter that forbids it; errno tells
+  refused       ///< anything else: a wrong call, a filter that forbids it, or (EBADR, told once) a
+                ///< completion that was lost for want of memory; errno tells
 };
 
 /// A word that the kernel looks at, or changes, too. As std::atomic_ref, without its look at the
