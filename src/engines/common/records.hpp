@@ -24,8 +24,8 @@ inline bool keeps_records(const os::System& system, Handle& handle) noexcept {
   return handle.records() == Handle::Records::kept || find_out_records(system, handle);
 }
 
-/// Whether the list of a read_stream or write_stream goes by one call, though it has more than `room`
-/// buffers. The reading end of a pipe does not know whether it gets packets.
+/// Whether the list of a read_stream or write_stream goes by one call, though it has more than
+/// `room` buffers. The reading end of a pipe does not know whether it gets packets.
 inline bool goes_whole(const os::System& system, const Operation& operation,
                        std::size_t room) noexcept {
   if (BATON_LIKELY(!operation.has(Operation::vectored)) || operation.buffers().size() <= room) {
@@ -38,8 +38,8 @@ inline bool goes_whole(const os::System& system, const Operation& operation,
 }
 
 /// Moves what is left of a read_stream or write_stream, however many buffers that are, by one call
-/// that does not block. As recvmsg or sendmsg answer: bytes, or -1 and errno. It takes 16 KiB of the
-/// stack.
+/// that does not block. As recvmsg or sendmsg answer: bytes, or -1 and errno. It takes 16 KiB of
+/// the stack.
 [[gnu::noinline]] ssize_t move_whole_list(const os::System& system, PipeCalls& pipes,
                                           const Operation& operation) noexcept;
 

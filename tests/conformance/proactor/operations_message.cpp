@@ -237,7 +237,7 @@ TEST_P(Message, the_longest_path_of_a_sender_can_be_answered) {
   ::unlink(path.c_str());
 }
 
-// As a stream, too, a socket of type SOCK_SEQPACKET keeps its records: queued writes are not merged.
+// As a stream, too, a socket of type SOCK_SEQPACKET keeps its records: queued writes go alone.
 TEST_P(Message, records_of_a_stream_stay_apart) {
   int fd[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd), 0);
