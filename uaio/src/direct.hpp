@@ -24,7 +24,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
+#include "futex.hpp"
 #include "request.hpp"
 
 namespace uaio {
@@ -60,11 +62,15 @@ class Direct {
   bool watch(const timespec& timeout) noexcept;
 
   /// The number that the next request gets, and whether the kernel is done with all below a number
-  /// whose starts are over. The caller may have interrupted a start, which goes on only after it.
+  /// whose starts are over. A request that the kernel gives back late counts until the shard has
+  /// it, or another shard is to get it. The caller may have interrupted a start, which goes on only
+  /// after it.
   [[nodiscard]] std::uint64_t next_number() const noexcept {
     return numbers_.load(std::memory_order_seq_cst);
   }
-  [[nodiscard]] bool all_complete_below(std::uint64_t number) const noexcept;
+  [[nodiscard]] bool all_complete_below(std::uint64_t number, const Shard& shard) const noexcept;
+  /// Its shard has it, or is not to get it: it is no direct request any more. False: it was none.
+  bool take_back(Request& request) noexcept;
   /// How many are pending of this descriptor, or of this aiocb alone.
   [[nodiscard]] std::size_t count(int fildes, const aiocb* block) const noexcept;
 
@@ -79,9 +85,11 @@ class Direct {
   [[nodiscard]] std::uint32_t tail() const noexcept;
   [[nodiscard]] bool was_refused(const Request& request, std::uint32_t first,
                                  std::uint32_t end) const noexcept;
-  bool take(io_event& event) noexcept;
+  bool take(io_event& event, std::optional<SignalsBlocked>& blocked) noexcept;
   void settle_head() noexcept;
   void finish(const io_event& event) noexcept;
+  void give_back(Request& request) noexcept;
+  void one_less() noexcept;
 
   Library& library_;
   std::atomic<Ring*> ring_{nullptr};

@@ -475,7 +475,7 @@ void Shard::take_message(std::uintptr_t word, int native) noexcept {
 void Shard::take_request_in(Request& request, int native) noexcept {
   // acquire: what the starter has written, as in Direct::take.
   static_cast<void>(request.stage.load(std::memory_order_acquire));
-  const int error = native < 0 ? EAGAIN : start(request, native);
+  const int error = start(request, native);
   if (error == 0) return;
   if (native >= 0 && request.descriptor == nullptr) ::close(native);  // it was not handed on
   library_.publish(request, error, -1);

@@ -216,12 +216,17 @@ void Library::direct_done() noexcept {
 }
 
 void Library::hand_on(Request& request) noexcept {
-  request.native.store(native_none, std::memory_order_relaxed);
-  Shard& shard = *shards_[static_cast<std::size_t>(request.fildes) % shards_.size()];
-  if (const int error = shard.post(request); error != 0) {
+  struct stat status{};
+  // As at a start: only several shards have to be told apart.
+  const bool known = shards_.size() == 1 || ::fstat(request.fildes, &status) == 0;
+  Shard& shard = shard_of(status);
+  request.handed_to.store(&shard, std::memory_order_release);
+  if (const int error = known ? shard.post(request) : EBADF; error != 0) {
+    direct_.take_back(request);
     publish(request, error, -1);
     give_request(request);
   }
+  direct_done();
 }
 
 // -- waiting --------------------------------------------------------------------------------------

@@ -86,6 +86,7 @@ Request* take_request() noexcept {
   request->descriptor = nullptr;
   request->native.store(native_none, std::memory_order_relaxed);
   request->moved_before = 0;
+  request->handed_to.store(nullptr, std::memory_order_relaxed);
   request->after_direct = 0;
   request->waits_for = 0;
   request->started = false;

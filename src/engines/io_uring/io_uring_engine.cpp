@@ -419,7 +419,7 @@ bool IoUringEngine::done_without_kernel(Operation& operation) noexcept {
   switch (operation.kind()) {
     case OperationKind::write_stream:
       return complete_without_transfer(operation) ||
-             (writes_by_call(operation) && write_by_call(operation) == Verdict::finished);
+             (goes_by_call(operation) && move_by_call(operation) == Verdict::finished);
     case OperationKind::read_stream:
     case OperationKind::read_file:
     case OperationKind::write_file:
@@ -437,20 +437,21 @@ bool IoUringEngine::done_without_kernel(Operation& operation) noexcept {
 }
 
 // Before Linux 6.18 a write into a pipe that has lost its readers raises SIGPIPE: in the thread
-// that waits, when the kernel tries again what the pipe was too full for. There the ring tells only
-// when there is room.
-bool IoUringEngine::writes_by_call(const Operation& operation) const noexcept {
-  return !facts_.no_signal && operation.kind() == OperationKind::write_stream &&
-         operation.handle()->kind() == HandleKind::pipe;
+// that waits, when the kernel tries again what the pipe was too full for. And a request has no room
+// for the rest of a long list, which is one record. The ring tells only when there is something to
+// move, or room.
+bool IoUringEngine::goes_by_call(const Operation& operation) const noexcept {
+  const bool writes = operation.kind() == OperationKind::write_stream;
+  if (!writes && operation.kind() != OperationKind::read_stream) return false;
+  if (writes && !facts_.no_signal && operation.handle()->kind() == HandleKind::pipe) return true;
+  return operation.bytes() > 0 && goes_whole(system_, operation, request_pieces_max);
 }
 
-// `finished`, or `poll` when the pipe is full.
-Verdict IoUringEngine::write_by_call(Operation& operation) noexcept {
-  std::array<iovec, pieces_max> pieces;
+// `finished`, or `poll` when it would block.
+Verdict IoUringEngine::move_by_call(Operation& operation) noexcept {
   Verdict verdict = Verdict::again;
   while (verdict == Verdict::again) {
-    const std::size_t count = remaining(operation, pieces);
-    const ssize_t moved = pipes_.write(*operation.handle(), pieces.data(), count);
+    const ssize_t moved = move_whole_list(system_, pipes_, operation);
     verdict = judge(operation, nullptr, moved < 0 ? -errno : static_cast<int>(moved), system_);
   }
   return verdict;
@@ -768,7 +769,7 @@ void IoUringEngine::settle_request(Operation& operation, int result,
 }
 
 void IoUringEngine::go_on(Operation& operation, Verdict verdict, OperationQueue& done) noexcept {
-  if (verdict == Verdict::again && writes_by_call(operation)) verdict = write_by_call(operation);
+  if (verdict == Verdict::again && goes_by_call(operation)) verdict = move_by_call(operation);
   if (verdict == Verdict::turn_away) spare_.turn_one_away(*operation.handle());
   if (verdict == Verdict::turn_away || verdict == Verdict::back_off) {
     back_off(operation);

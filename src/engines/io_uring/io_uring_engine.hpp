@@ -111,8 +111,8 @@ class IoUringEngine final : public Engine {
   void issue(Operation& operation, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
   void pump(Lane& lane, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
   bool done_without_kernel(Operation& operation) noexcept BATON_REQUIRES(mutex_);
-  [[nodiscard]] bool writes_by_call(const Operation& operation) const noexcept;
-  Verdict write_by_call(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  [[nodiscard]] bool goes_by_call(const Operation& operation) const noexcept;
+  Verdict move_by_call(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   abi::Sqe* claim() noexcept BATON_REQUIRES(mutex_);
   bool fill(Operation& operation, abi::Sqe& request) noexcept BATON_REQUIRES(mutex_);
   bool merge(Lane& lane, Operation& first, abi::Sqe& request) noexcept BATON_REQUIRES(mutex_);
