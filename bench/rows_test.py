@@ -18,7 +18,6 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import compare  # noqa: E402
-import java_servers  # noqa: E402
 import rows  # noqa: E402
 
 BUILD = Path()
@@ -55,14 +54,6 @@ def of_kind(kind):
 
 
 class RowsTest(unittest.TestCase):
-    @unittest.skipIf(java_servers.missing(), java_servers.missing())
-    def test_servers_in_java_echo_every_byte(self):
-        row = rows.Row(10, 1, 512)
-        for name, command in java_servers.commands(row).items():
-            with self.subTest(name):
-                if not missing_here(name):
-                    self.assertEqual(exchange(command, rows.load_of(row))["error_texts"], [])
-
     def test_names_tell_rows_apart(self):
         names = [rows.name_of(row) for row in rows.rows()]
         self.assertEqual(len(set(names)), len(names), names)

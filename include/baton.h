@@ -21,7 +21,7 @@
  * each start that was taken gives exactly one, and each goes to one caller. Nothing is allocated
  * between open and close, except tables of handles, in chunks, up to their bound, and pools.
  *
- * What belongs to whom. The operation structs are copied. The memory they point at - buffers, a
+ * Ownership. The operation structs are copied. The memory they point at - buffers, a
  * list of buffers, a delimiter, an endpoint - belongs to Baton from the start until that
  * operation's own completion has been brought by baton_wait or baton_poll, also when it was
  * cancelled or its handle closed meanwhile.

@@ -1,5 +1,5 @@
-// Endpoint: socket addresses, from text and to text. Numeric forms only: who resolves names may
-// have to wait, and nothing here does.
+// Endpoint: socket addresses, from text and to text. Numeric forms only: resolving names may have
+// to wait, and nothing here does.
 #include "baton/endpoint.hpp"
 
 #include <arpa/inet.h>
@@ -292,7 +292,7 @@ bool operator==(const Endpoint& a, const Endpoint& b) noexcept {
       return a.port() == b.port() &&
              load<sockaddr_in>(a).sin_addr.s_addr == load<sockaddr_in>(b).sin_addr.s_addr;
     case AddressFamily::ipv6: {
-      // Without the flow label: it is no part of whom one talks to.
+      // Without the flow label, which is no part of the address.
       const auto one = load<sockaddr_in6>(a);
       const auto other = load<sockaddr_in6>(b);
       return one.sin6_port == other.sin6_port && one.sin6_scope_id == other.sin6_scope_id &&

@@ -24,7 +24,7 @@ void accepted(Bridge& bridge, void* what, Outcome outcome) {
     const auto fildes = static_cast<int>(outcome.bytes);
     bridge.descriptors().let_go(fildes);  // another file had the number before
     if (handler_is_gone(result)) {
-      ::close(fildes);  // nobody else would
+      ::close(fildes);  // no other code would
     } else {
       make_plain(fildes);
       result.aio_fildes = fildes;
@@ -38,7 +38,7 @@ void accepted(Bridge& bridge, void* what, Outcome outcome) {
 Accept::~Accept() {
   if (!opened_) return;
   bridge_->let_go(handle_);
-  // A number that cannot be looked at stays open: it may be somebody else's.
+  // A number that cannot be looked at stays open: it may belong to other code.
   native::OpenFile now;
   if (native::look_at(handle_, now) == 0 && now == listener_) ::close(handle_);
 }

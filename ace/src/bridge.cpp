@@ -91,7 +91,7 @@ Bridge::Entry::Entry(Bridge& bridge) noexcept : bridge_(bridge) {
   if (!open_) errno = ESHUTDOWN;
 }
 
-// The last thing that touches the bridge: who waits in close() may delete it right after.
+// The last access to the bridge: a thread that waits in close() may delete it right after.
 Bridge::Entry::~Entry() { bridge_.entries_.fetch_sub(1); }
 
 std::uint32_t Bridge::entries_of_this_thread() const noexcept {
@@ -184,14 +184,14 @@ int Bridge::turn(Call& call, Deadline deadline) {
       errno = ESHUTDOWN;
       return -1;
     }
-    // Handlers of the bridge's own are nobody's events.
+    // Handlers of the bridge's own do not count as events.
     if (ran == 0 && !deadline.is_never() && native_->now() >= deadline) return 0;
   }
 }
 
 void Bridge::dispatch(ACE_POSIX_Asynch_Result& result, Outcome outcome) {
-  // A handler that was deleted with its message block: nothing was moved, so nobody else needs to
-  // touch the block either.
+  // A handler that was deleted with its message block: nothing was moved, so the block need
+  // not be touched either.
   if (outcome.bytes == 0 && handler_is_gone(result)) {
     if (current_call != nullptr) ++current_call->dispatched;
     delete &result;

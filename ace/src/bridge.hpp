@@ -72,7 +72,7 @@ class Bridge {
   [[nodiscard]] Descriptors& descriptors() noexcept { return descriptors_; }
   [[nodiscard]] Transmissions& transmissions() noexcept { return transmissions_; }
   [[nodiscard]] int descriptor() const noexcept {
-    return is_closed() ? ACE_INVALID_HANDLE : descriptor_;  // its number is somebody else's then
+    return is_closed() ? ACE_INVALID_HANDLE : descriptor_;  // the number may be in use again
   }
 
   /// What one call of handle_events has done so far; null in threads that are in none.

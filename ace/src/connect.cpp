@@ -42,7 +42,7 @@ void connect_ended(Bridge& bridge, void* what, Outcome outcome) {
   remove(*connecting->pending, connecting->fildes);
   ACE_POSIX_Asynch_Result& result = *connecting->result.release();
   if (connecting->made && handler_is_gone(result)) {
-    ::close(connecting->fildes);  // nobody else would
+    ::close(connecting->fildes);  // no other code would
     result.aio_fildes = ACE_INVALID_HANDLE;
   }
   bridge.dispatch(result, {0, outcome.error});

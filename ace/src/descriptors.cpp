@@ -61,15 +61,15 @@ struct Descriptors::Request : Operation {
     Outcome outcome;
     if (failed()) outcome.error = errno_of(error());
     if (kind() != OperationKind::accept || outcome.error == 0) outcome.bytes = bytes();
-    const Told who = told;
+    const Told receiver = told;
     descriptor.pending.fetch_sub(1, std::memory_order_relaxed);
-    give_back();  // the next start may use it, also one by who is told now
-    who.function(bridge, who.what, outcome);
+    give_back();  // the next start may use it, also a start by the receiver
+    receiver.function(bridge, receiver.what, outcome);
   }
 
   void give_back() noexcept {
     next = descriptor.at_rest.load(std::memory_order_relaxed);
-    // release: whoever takes it sees it as it was left.
+    // release: the thread that takes it sees it as it was left.
     while (!descriptor.at_rest.compare_exchange_weak(next, this, std::memory_order_release,
                                                      std::memory_order_relaxed)) {
     }
@@ -81,7 +81,7 @@ struct Descriptors::Request : Operation {
   Request* next = nullptr;
 };
 
-/// Null: no memory. Nobody else takes one meanwhile, so the first stays the first's until it is
+/// Null: no memory. No other thread takes one meanwhile, so the first stays the first's until it is
 /// taken, and its `next` is right when the exchange works.
 Descriptors::Request* Descriptors::take(Descriptor& descriptor) noexcept {
   Request* first = descriptor.at_rest.load(std::memory_order_acquire);
@@ -226,7 +226,7 @@ bool Descriptors::begin_next(Descriptor& descriptor) {
   return true;
 }
 
-/// Nobody begins them later: a handler that throws does so when all have begun.
+/// No later call would begin them, so a handler's exception leaves only when all have begun.
 void Descriptors::begin_all(Descriptor& descriptor) {
   std::exception_ptr thrown;
   for (bool more = true; more;) {

@@ -30,7 +30,7 @@ struct Outcome {
   int error = 0;  ///< an errno
 };
 
-/// Who is told, in a thread in handle_events. It may throw what handlers throw.
+/// The function that is told, in a thread in handle_events. It may throw what handlers throw.
 struct Told {
   void (*function)(Bridge&, void* what, Outcome) = nullptr;
   void* what = nullptr;
@@ -57,7 +57,7 @@ class Descriptors {
   Descriptors(const Descriptors&) = delete;
   Descriptors& operator=(const Descriptors&) = delete;
 
-  /// 0, or an errno: then nothing was started, and nobody is told.
+  /// 0, or an errno: then nothing was started, and nothing is told.
   int start(const Start& start) noexcept;
   /// 0: asked; 1: nothing is pending; -1 and errno: no such descriptor, or no memory.
   int cancel(int fildes) noexcept;

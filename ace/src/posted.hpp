@@ -34,7 +34,7 @@ class Posted {
   [[nodiscard]] bool empty() const noexcept {
     return count_.load(std::memory_order_relaxed) == 0;  // a hint
   }
-  /// Deletes those that nobody has taken.
+  /// Deletes the results that no thread has taken.
   void clear() noexcept;
 
  private:

@@ -36,7 +36,8 @@ enum class Mode : std::uint8_t {
 };
 BATON_EXPORT const char* to_string(Mode mode) noexcept;
 
-/// Who may start an operation at the engine (P-17; paper 000 section 7, options a and b).
+/// The threads that may start an operation at the engine (P-17; paper 000 section 7, options a and
+/// b).
 enum class StartRule : std::uint8_t {
   automatic,   ///< what the engine can
   any_thread,  ///< at once, by the thread that calls start
@@ -159,8 +160,8 @@ struct BATON_EXPORT Config {
   /// interface, stands in `sources`. Call it when everything else is set.
   void let_threads_change(std::string_view who);
   /// For `system`: the real calls, but the library's own descriptors (rings, epoll sets, eventfds,
-  /// signalfds, pipes) get numbers from lowest_high_descriptor() on. For a proactor inside somebody
-  /// else's program, which uses low numbers itself. Lives for ever; any thread.
+  /// signalfds, pipes) get numbers from lowest_high_descriptor() on. For a library with a proactor
+  /// inside a program that expects the low numbers for itself. Lives for ever; any thread.
   [[nodiscard]] static const os::System* high_descriptors() noexcept;
   /// 64 below the end of the table of descriptors (RLIMIT_NOFILE), and 4,032 at most.
   [[nodiscard]] static int lowest_high_descriptor() noexcept;

@@ -2,7 +2,7 @@
 // arrived or it was notified. An interface to derive from; for a plain callable there are overloads
 // of the Reactor's calls.
 //
-// Who calls it, and when it may go. Calls for one registration never overlap: while one runs, the
+// Threads and lifetime. Calls for one registration never overlap: while one runs, the
 // registration is suspended, whichever thread has it. Time-outs, signals and notifications that
 // name the handler itself may come from another thread at the same time. on_close is the last call
 // for a registration, comes exactly once, and never while another call of that registration runs;

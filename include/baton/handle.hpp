@@ -24,7 +24,7 @@ enum class HandleKind : std::uint8_t {
   pipe,  ///< pipes, FIFOs, terminals, character devices: streams that are not sockets
 };
 
-/// Who may close the descriptor and change its flags (contract.md, rule 12).
+/// Whether Baton or the program closes the descriptor and changes its flags (contract.md, rule 12).
 enum class Ownership : std::uint8_t {
   owned,    ///< non-blocking, closed by Baton; it may stay watched between operations
   borrowed  ///< mode and flags untouched; watched only while an operation waits on it

@@ -2,7 +2,7 @@
 // memory, the handler to call, and the outcome (the papers' asynchronous result, paper 000 section
 // 5.1).
 //
-// An operation is an intrusive, stateful object. Whoever owns its memory (the caller, a coroutine
+// An operation is an intrusive, stateful object. The owner of its memory (the caller, a coroutine
 // frame, the proactor's cache) keeps it alive from start until its completion handler is entered;
 // from then on it may be started again, freed or kept. It never moves and allocates nothing:
 // passing it from one collection to the next only relinks two pointers (P-21).
@@ -25,7 +25,7 @@
 // state(), is_pending(), activation(), and - once state() is RESULT_READY or COMPLETED - error(),
 // bytes() may be read from any thread and from a signal handler without entering the library: the
 // state is published by a release store after the result. Everything under "For engines" belongs to
-// whoever holds the operation at that moment.
+// the holder of the operation at that moment.
 #pragma once
 
 #include <atomic>
@@ -117,8 +117,8 @@ class OperationKinds {
 
 namespace detail {
 
-/// Refuses, when it is compiled, a handler that may throw on its way into an operation: nobody
-/// would be told, and what was claimed for the start would be lost.
+/// Refuses at compile time a handler that may throw while it is stored in an operation. Such an
+/// exception could not be reported, and what was claimed for the start would be lost.
 template <class Handler>
 constexpr void check_that_storing_cannot_throw() noexcept {
   using Stored = std::decay_t<Handler>;
@@ -365,7 +365,7 @@ class BATON_EXPORT Operation {
   void finish(errc error) noexcept { finish(-static_cast<int>(error)); }
   /// The raw form of the error: errno, or -errc.
   [[nodiscard]] int error_value() const noexcept { return error_; }
-  /// Somebody asked to cancel this activation. Ordered by the engine's own lock: see engine.hpp.
+  /// The program asked to cancel this activation. Ordered by the engine's own lock: see engine.hpp.
   [[nodiscard]] bool cancel_asked() const noexcept {
     return cancel_asked_.load(std::memory_order_relaxed);
   }
@@ -403,7 +403,7 @@ class BATON_EXPORT Operation {
   std::uint8_t core_flags_ = 0;              // the core's own, guarded as its collections are
   std::atomic<std::uint16_t> processor_{0};  // which of the team has it; of a timer: which lane
 
-  // Second: what a timer needs besides, and who has the operation.
+  // Second: what a timer needs besides, and the holder of the operation.
   Deadline deadline_;
   union {
     Operation* timer_child_ = nullptr;  // in the heap of the timer queue
@@ -413,7 +413,7 @@ class BATON_EXPORT Operation {
   Operation* timer_sibling_ = nullptr;
   union {
     Operation* timer_previous_ = nullptr;
-    HandlerRunner* runner_;  // complete, and queued in a strand: who brought it there
+    HandlerRunner* runner_;  // complete, and queued in a strand: its runner
   };
   Operation* sibling_next_ = nullptr;  // the pending operations of its handle
   Operation* sibling_previous_ = nullptr;

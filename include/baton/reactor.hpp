@@ -14,7 +14,7 @@
 //   - Fair: everything that was found ready is called once before the system is asked again.
 //   - A registration is suspended while its handler runs, and resumed by itself afterwards, late:
 //     by the thread that is about to wait (the lesson of the ACE_Dev_Poll_Reactor article). As long
-//     as nobody asks the system meanwhile, that costs no system call at all.
+//     as no thread asks the system meanwhile, that costs no system call at all.
 //   - A registration is named by its RegistrationKey for ever. A descriptor number that was removed
 //     and added again is another registration; nothing that comes late reaches it.
 //   - Notifications are bounded, and wake one thread each at most; an idle reactor makes no system
@@ -226,8 +226,9 @@ class BATON_EXPORT Reactor {
 
   // -- signals ------------------------------------------------------------------------------------
 
-  /// on_signal for each arrival of signal `number`, one handler for each signal. Calls for one
-  /// signal do not overlap, those for different ones may. The signal is blocked in the calling
+  /// on_signal for each arrival of signal `number`, one handler for each signal. Its calls do not
+  /// overlap; those for different signals may, and so may a call of a handler that was removed
+  /// meanwhile and one of the next handler of the signal. The signal is blocked in the calling
   /// thread; it must be in all others, too (SignalSet::block). EINVAL: no such signal, or SIGKILL
   /// or SIGSTOP; EEXIST; errc::no_free_handles; ENOMEM; the system's errors.
   std::error_code add_signal(int number, EventHandler& handler) noexcept;
@@ -236,8 +237,8 @@ class BATON_EXPORT Reactor {
   /// From now on no call begins. The signal stays blocked. A call that runs is not waited for.
   /// ENOENT.
   std::error_code remove_signal(int number) noexcept;
-  /// As remove_signal; when it returns, no call runs any more. REQUIRES: not called by a handler of
-  /// this signal.
+  /// As remove_signal; when it returns, no call of that handler runs any more. REQUIRES: not called
+  /// by that handler.
   std::error_code remove_signal_and_wait(int number) noexcept;
 
   // -- running it ---------------------------------------------------------------------------------
@@ -263,7 +264,8 @@ class BATON_EXPORT Reactor {
   /// In the child of a fork, where the reactor may otherwise only be destroyed: watches everything
   /// anew, by means of its own. Notifications are forgotten, timers stand, but for those whose call
   /// ran. A handler that has made the child may reopen it there, and return: its thread goes on.
-  /// Failure with errc::after_fork: a thread of the parent was changing something at that moment.
+  /// Failure with errc::after_fork: a thread of the parent was changing something at that moment;
+  /// the system's errors. After a failure it may be destroyed, or reopened again.
   Result<void, Failure> reopen();
 
  private:

@@ -20,10 +20,10 @@ namespace baton {
 
 }  // namespace baton
 
-// The ABI tag. Types of these headers are laid out by whoever compiles them: once in the library,
-// once in the program. If the two disagree, nothing notices until memory is corrupted at run time.
-// So every object file that uses Baton refers to one symbol whose name spells the settings
-// that layouts depend on, and the library defines the one symbol of its own settings:
+// The ABI tag. The types of these headers are compiled twice: into the library and into the
+// program. If the two layouts differ, nothing notices until memory is corrupted at run time. So
+// every object file that uses Baton refers to one symbol whose name spells the settings that
+// layouts depend on, and the library defines the one symbol of its own settings:
 //
 //   undefined reference to `baton_abi_v0_1_libstdcxx_cxx11_debug'
 //

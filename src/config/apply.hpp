@@ -56,9 +56,9 @@ Result<void, Failure> check(const Config& config, std::string_view place,
 /// Whether the registry says so of that engine.
 bool waits_by_strategy(const std::string& engine);
 
-/// Rewrites the "note:" lines of the account: settings that have no effect, operations nobody
-/// takes. What only one engine or strategy looks at is judged where it is named: called again with
-/// the names of what was opened, it tells of "auto", too.
+/// Rewrites the "note:" lines of the account: settings that have no effect, operations that no
+/// processor takes. What only one engine or strategy looks at is judged where it is named: called
+/// again with the names of what was opened, it tells of "auto", too.
 void refresh_notes(Config& config);
 /// Begins the account with what the program itself set, if nothing is there yet.
 void account_for_program(Config& config);

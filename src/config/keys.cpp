@@ -298,7 +298,7 @@ Answer add_engines(std::vector<std::string>& to, std::string_view text) {
   std::vector<std::string> all = to;
   for (std::string_view item : items(text)) {
     if (std::find(valid.begin(), valid.end(), item) == valid.end()) {
-      // A misspelt name must not leave an engine allowed that somebody believes to be forbidden.
+      // A misspelt name must not leave an engine allowed that the user believes to be forbidden.
       Problem problem = unknown_name("engine", valid, item);
       problem.what = "holds " + quoted(item) + ", which " + problem.what;
       return problem;
@@ -309,8 +309,8 @@ Answer add_engines(std::vector<std::string>& to, std::string_view text) {
   return std::nullopt;
 }
 
-/// `adds`: a source can add to what the sources before it said, and take nothing away: somebody
-/// relies on it. Otherwise it says all anew, as with any other setting.
+/// `adds`: a source adds to the values of earlier sources and takes none away, because the user of
+/// an earlier source relies on them. Otherwise it replaces them, as with any other setting.
 template <std::vector<std::string> Config::* Member, bool adds>
 constexpr Key<Config> policy_key(std::string_view name) {
   return {name,

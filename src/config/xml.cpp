@@ -7,7 +7,7 @@
 //   </baton>
 //
 // The document is bounded, two levels deep, and may refer to nothing outside itself: a document
-// type, with it every entity of somebody's own, is refused. pugixml keeps no line numbers; it tells
+// type, and with it every entity of its own, is refused. pugixml keeps no line numbers; it tells
 // where in the document a node began, and lines are counted from there.
 #include <errno.h>
 #include <fcntl.h>

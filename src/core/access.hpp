@@ -78,8 +78,8 @@ class OperationAccess {
     operation.core_flags_ = 0;
     operation.state_.store(to, std::memory_order_release);
   }
-  /// The same for a simple one: still at rest, and without flags. Its state may come
-  /// when the engine has answered; until then nobody but this thread looks. REQUIRES: at rest.
+  /// The same for a simple one: still at rest, and without flags. Its state may be set after the
+  /// engine has answered, because only this thread looks at it until then. REQUIRES: at rest.
   static void activate_simple(Operation& operation) noexcept {
     operation.cancel_wanted_.store(0, std::memory_order_relaxed);
     operation.activation_.store(operation.activation_.load(std::memory_order_relaxed) + 1,
@@ -121,7 +121,7 @@ class OperationAccess {
     BATON_ASSERT(now == OperationState::started || now == OperationState::deferred ||
                  now == OperationState::start_error);
     operation.deadline_ = Deadline::never();  // was for this activation only
-    // release: who reads the state reads the result (Operation::state() acquires).
+    // release: a thread that reads the state reads the result (Operation::state() acquires).
     operation.state_.store(OperationState::result_ready, std::memory_order_release);
   }
   /// RESULT_READY or POSTED to COMPLETED: the handler is entered next.
@@ -197,8 +197,8 @@ class OperationAccess {
   static Operation*& sibling(Operation& operation) noexcept { return operation.timer_sibling_; }
   static Operation*& previous(Operation& operation) noexcept { return operation.timer_previous_; }
 
-  /// Of one that is queued in a strand: who runs it, once it is its turn. set_processor tells that
-  /// one's lane meanwhile.
+  /// Of one that is queued in a strand: the runner that will run it. Meanwhile set_processor holds
+  /// that runner's lane.
   static HandlerRunner*& runner(Operation& operation) noexcept { return operation.runner_; }
 
   // -- handles ------------------------------------------------------------------------------------

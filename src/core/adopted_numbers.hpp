@@ -1,5 +1,6 @@
-// AdoptedNumbers: which handle has which descriptor. A descriptor that two handles had would be
-// closed twice, the second time perhaps as somebody else's, and a readiness strategy knows it once.
+// AdoptedNumbers: which handle has which descriptor. A descriptor of two handles would be closed
+// twice, the second time perhaps as another file's; and a readiness strategy can watch it only
+// once.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +24,11 @@ class AdoptedNumbers {
   void forget(const Handle& handle) noexcept;
 
  private:
-  /// `file` tells a borrowed descriptor from one that has got its number since: whoever lent it may
+  /// `file` tells a borrowed descriptor from one that has got its number since: the lender may
   /// close it between operations (contract.md, rule 12).
   struct Entry {
-    std::uint32_t holder = 0;  // a handle's index + 1; 0: nobody
-    std::uint32_t file = 0;    // 0: owned, nobody else may close it
+    std::uint32_t holder = 0;  // a handle's index + 1; 0: none
+    std::uint32_t file = 0;    // 0: owned, so only the handle may close it
   };
   [[nodiscard]] std::uint32_t file_of(NativeHandle native) const noexcept;
 

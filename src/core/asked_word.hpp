@@ -11,9 +11,9 @@ namespace baton {
 
 struct AskedWord {
   enum OfHandle : std::uint32_t {
-    linked = 1U << 0,           ///< the record is in its lane's list
-    let_go = 1U << 1,           ///< the handle is closed: whoever unlinks the record releases it
-    cancel = 1U << 2,           ///< all that was started before
+    linked = 1U << 0,  ///< the record is in its lane's list
+    let_go = 1U << 1,  ///< the handle is closed: the thread that unlinks the record releases it
+    cancel = 1U << 2,  ///< all that was started before
     cancel_marked = 1U << 3,    ///< the operations that are marked
     close_detached = 1U << 4,   ///< as the call of that name
     handler_returned = 1U << 5  ///< as often as Handle::returned_ says

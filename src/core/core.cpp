@@ -1,5 +1,5 @@
-// The way of each call: to the mutex in shared and dedicated mode, to the lane's thread in
-// per_thread mode.
+// Takes each call to the mutex in shared and dedicated mode, or to the lane's thread in per_thread
+// mode.
 #include "core/core.hpp"
 
 #include <errno.h>
@@ -95,17 +95,17 @@ std::unique_ptr<AttachedMember> Proactor::Core::attach() {
 }
 
 void Proactor::Core::refuse(Refusing what) noexcept {
-  // seq_cst: a drain then looks who leads, and who comes to lead looks here.
+  // seq_cst: a drain then looks for a leader, and a thread that comes to lead looks here.
   ledger_.refusing.store(what, std::memory_order_seq_cst);
-  // A lane's thread takes it back when there is nothing refused; a shared lane has nobody to do so.
+  // A lane's thread clears `attention` when nothing is refused. A shared lane has no such thread.
   const bool attention = per_thread_ || what != Refusing::nothing;
   for (const auto& lane : lanes_) lane->attention.store(attention, std::memory_order_release);
 }
 
 void Proactor::Core::stop() noexcept {
   if (forked()) return;
-  // A stop and a restart at the same time: one of them comes after the other as a whole, or some
-  // lanes would be stopped and others not.
+  // A stop and a restart at the same time must not mix, or some lanes would be stopped and others
+  // not.
   const os::LockGuard lock{ledger_.mutex(), system_, !per_thread_};
   const os::LockGuard alone{stop_mutex_, system_, per_thread_};
   stopped_.store(true, std::memory_order_seq_cst);
@@ -119,7 +119,7 @@ void Proactor::Core::stop() noexcept {
 
 void Proactor::Core::restart() noexcept {
   if (forked() || finishing_.load(std::memory_order_acquire)) return;
-  // A dedicated thread that has just seen the drain complete, with this mutex held, is not to stop
+  // A dedicated thread that has just seen the drain complete holds this mutex. It must not stop
   // what begins now.
   const os::LockGuard lock{ledger_.mutex(), system_};
   const os::LockGuard alone{stop_mutex_, system_, per_thread_};
@@ -133,7 +133,7 @@ void Proactor::Core::drain(Deadline deadline) noexcept {
   if (forked() || finishing_.load(std::memory_order_acquire)) return;
   bool goes_on = false;
   {
-    // As stop(), which must not be taken back by a drain that has not seen it.
+    // As in stop(), which a drain that has not seen it must not take back.
     const os::LockGuard lock{ledger_.mutex(), system_, !per_thread_};
     const os::LockGuard alone{stop_mutex_, system_, per_thread_};
     if (stopped()) return;
@@ -153,8 +153,7 @@ void Proactor::Core::drain(Deadline deadline) noexcept {
   }
   const os::LockGuard lock{ledger_.mutex(), system_};
   ledger_.cancel_accepts(*first_lane_);
-  // Somebody has to notice that there is nothing left to do: the handler of a posted no-op would,
-  // but a look by a waiting thread does as well.
+  // Wake a waiting thread so that it notices that the drain is complete.
   dispatcher_->wake_somebody();
 }
 
@@ -164,7 +163,7 @@ void Proactor::Core::set_drain_deadline(Deadline deadline, bool only_earlier) no
   drain_deadline_ = deadline;
   if (deadline.is_never()) return;
   if (drain_timer_runs_) {
-    // Of an earlier drain, or later than this deadline: its end starts it anew.
+    // It belongs to an earlier drain, or is later than this deadline. Its end starts it anew.
     cancel(drain_timer_, drain_timer_.activation());
   } else {
     start_drain_timer();
@@ -176,7 +175,7 @@ void Proactor::Core::start_drain_timer() noexcept {
   drain_timer_.prepare(OperationKind::timer, nullptr, Operation::internal);
   drain_timer_.set_deadline(drain_deadline_);
   drain_timer_.set_handler([this](Operation&) { drain_timer_ended(); });
-  // Where somebody comes by.
+  // In a lane that a thread is driving.
   std::uint32_t lane = current_lane();
   for (std::uint32_t i = 0; per_thread_ && lane >= lanes(); ++i) {
     if (i == lanes() || (loops_[i]->driven() && !loops_[i]->is_away())) lane = i % lanes();
@@ -198,19 +197,19 @@ void Proactor::Core::drain_timer_ended() noexcept {
     const os::LockGuard lock{ledger_.mutex(), system_, !per_thread_};
     const os::LockGuard alone{stop_mutex_, system_, per_thread_};
     if (!ledger_.draining.load()) return;  // a restart came first
-    // A session that never pauses would go on for ever.
+    // A session that never pauses would go on without end.
     refuse(Refusing::everything);
   }
   cancel_all();
 }
 
-// While draining: the last lane that has nothing left to do ends the run. All lanes are looked at
-// twice. Work reaches a lane by mail of one that is at work, and whoever takes mail, or
-// completions, is at work before; so if nobody's activity has changed from one look to the other,
-// there was a moment between them when nothing was left. If it has, that lane looks when it is
-// done.
+// While draining: the last lane that has nothing left to do ends the run. It looks at all lanes
+// twice. Work reaches a lane only by mail of a lane that is at work, and a lane is marked as at
+// work before it takes mail or completions. So if no lane's activity has changed between the two
+// looks, there was a moment between them when nothing was left. Otherwise the lane that has changed
+// looks when it is done.
 //
-// Of a shared lane it is called with the mutex held, and of others without: off the analysis.
+// The lock analysis is off because the mutex is held for a shared lane, and not for others.
 void Proactor::Core::lane_is_quiet(Lane&) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   if (!per_thread_) {
     stopped_.store(true, std::memory_order_release);
@@ -218,7 +217,7 @@ void Proactor::Core::lane_is_quiet(Lane&) noexcept BATON_NO_THREAD_SAFETY_ANALYS
     dispatcher_->stop_locked();
     return;
   }
-  // A restart comes before all of this, or after it: then the drain is over.
+  // A restart comes before all of this or after it. If it came before, the drain is over.
   const os::LockGuard alone{stop_mutex_, system_};
   if (!ledger_.draining.load() || ledger_.held_by_strands.load() > 0) return;
   std::uint64_t seen[2] = {0, 0};
@@ -248,7 +247,7 @@ std::error_code Proactor::Core::check(const Operation& operation) const noexcept
     return std::make_error_code(std::errc::invalid_argument);
   }
   if (!knows(*operation.handle(), kind)) return errc::wrong_handle_kind;
-  // It would be written where the file stands, over what is there.
+  // Without O_APPEND it would be written at the file's position, over what is there.
   if (kind == OperationKind::write_file && operation.has(Operation::append) &&
       !operation.handle()->appends()) {
     return std::make_error_code(std::errc::invalid_argument);
@@ -262,7 +261,7 @@ std::error_code Proactor::Core::check(const Operation& operation) const noexcept
        operation.bytes() > operation.buffer().size)) {
     return std::make_error_code(std::errc::invalid_argument);
   }
-  // It would wait for nothing, for ever.
+  // It would wait for no event, without end.
   if (kind == OperationKind::wait_ready && !operation.has(Operation::readable) &&
       !operation.has(Operation::writable)) {
     return std::make_error_code(std::errc::invalid_argument);
@@ -270,7 +269,7 @@ std::error_code Proactor::Core::check(const Operation& operation) const noexcept
   return {};
 }
 
-// Here, where the road of simple requests can be seen through.
+// In this file so that the compiler can inline the fast path.
 std::error_code Proactor::start(Operation& operation) noexcept {
   const std::error_code* const done = Starter::start_simple(operation);
   return BATON_LIKELY(done != nullptr) ? *done : core_->start(operation);
@@ -308,12 +307,12 @@ std::error_code Proactor::Core::start_on_handle(Operation& operation) noexcept {
   if (processor == nullptr) return errc::not_supported;
   LaneLoop* const loop = per_thread_ ? loops_[lane.index].get() : nullptr;
   if (loop == nullptr || loop->mine()) {
-    if (loop != nullptr) loop->take_mail();  // what was started before comes before
+    if (loop != nullptr) loop->take_mail();  // operations that were started before come first
     return starter_->start(lane, *processor, operation, false);
   }
   if (Access::phase(handle) != Access::Phase::open) return errc::handle_closed;
-  // Whoever starts at the same time may overtake this look; then the lane's thread refuses, by a
-  // completion.
+  // This check races with other starters. The lane's thread checks again and completes the
+  // operation with an error.
   if (lane.mailed.load(std::memory_order_relaxed) + processor->outstanding_now() >=
       processor->operations_max) {
     lane.refused_limit.fetch_add(1, std::memory_order_relaxed);
@@ -332,7 +331,7 @@ std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t 
     loop->mail(operation);
     return success_;
   }
-  if (loop != nullptr) loop->take_mail();  // a cancel_all of before ends what was started before
+  if (loop != nullptr) loop->take_mail();  // an earlier cancel_all must not end this timer
   starter_->start_timer(*lanes_[lane], operation);
   return success_;
 }
@@ -346,7 +345,7 @@ std::error_code Proactor::post(Operation& operation, Notify level, Home home) no
 std::error_code Proactor::Core::post(Operation& operation, Notify level, Home home) noexcept {
   if (BATON_UNLIKELY(forked())) return errc::after_fork;
   if (BATON_UNLIKELY(operation.is_pending())) return errc::operation_in_use;
-  // The library's own are the rest of what has begun: they wait until the proactor is driven again.
+  // The library's own posts finish what has begun, so they wait until the proactor is driven again.
   if (BATON_UNLIKELY(refuses_everything()) && !operation.has(Operation::internal)) {
     return errc::stopped;
   }
@@ -361,7 +360,7 @@ std::error_code Proactor::Core::post(Operation& operation, Notify level, Home ho
   }
   LaneLoop* const here = LaneLoop::here(ledger_);
   if (operation.strand() != nullptr && home.lane == Home::here_or_next) {
-    // One queue keeps their order. (Another proactor of the strand's may have more lanes.)
+    // One queue keeps their order. (Another proactor of the strand may have more lanes.)
     home.lane = operation.strand()->lane(home_of(home)) % lanes();
   }
   const bool is_here = here != nullptr && home.lane == Home::here_or_next;
@@ -378,16 +377,16 @@ std::error_code Proactor::Core::post(Operation& operation, Notify level, Home ho
 
 namespace {
 
-// Anything else is posted, complete or at rest, and must not be looked into: its handler may be
-// preparing it anew at this moment.
+// Any other operation is posted, complete or at rest. It must not be read, because its handler may
+// be preparing it anew at this moment.
 bool is_under_way(const Operation& operation, std::uint32_t activation) noexcept {
   const OperationState state = operation.state();
   return (state == OperationState::started || state == OperationState::deferred) &&
          operation.activation() == activation;
 }
 
-// Of one that is under way. Its lane may have completed it meanwhile, and begun another request
-// with it: who still finds the same activation afterwards has read its own words.
+// REQUIRES: it was under way. Its lane may have completed it meanwhile and begun another request
+// with it, so the result is only valid if the caller finds the same activation afterwards.
 std::uint16_t lane_of(const Operation& operation, const Handle* handle) noexcept {
   return handle != nullptr ? Access::lane(*handle) : Access::processor(operation);
 }
@@ -441,7 +440,7 @@ CancelResult Proactor::Core::cancel(Operation& operation, std::uint32_t activati
     return ledger_.cancel(loop.lane(), operation) ? CancelResult::requested
                                                   : CancelResult::nothing_pending;
   }
-  // Before it is marked: after that it may be complete, and its memory in other hands.
+  // Read before it is marked: after that it may be complete, and its memory may be used again.
   const std::uint32_t generation = handle != nullptr ? handle->generation() : 0;
   Access::want_cancel(operation, activation);
   if (handle == nullptr) {
@@ -492,7 +491,7 @@ void Proactor::Core::cancel_all() noexcept {
 
 CancelWait Proactor::Core::cancel_wait(Operation& operation, std::uint32_t activation,
                                        Deadline deadline) noexcept {
-  // Its handler need not have been entered: nobody may be there to run it.
+  // A result counts as done even if no thread is there to run the handler.
   const auto pending = [&] {
     return operation.is_pending() && operation.state() != OperationState::result_ready &&
            operation.activation() == activation;
@@ -511,8 +510,8 @@ CancelWait Proactor::Core::cancel_wait(Operation& operation, std::uint32_t activ
     }
     const Deadline now = ledger_.now();
     if (now >= deadline) break;
-    // The completing thread reads cancel_waiters without a fence, for it does so once per handler;
-    // should it have missed us, this bound makes up for it.
+    // The completing thread reads cancel_waiters once per handler, without a fence, and may miss
+    // this waiter. The bound makes up for that.
     const Deadline until = std::min(deadline, Deadline::after(std::chrono::milliseconds{5}, now));
     system_.futex_wait(&ledger_.completions, seen, until.ns());
   }
@@ -533,7 +532,8 @@ std::uint32_t Proactor::Core::home_of(Home home) noexcept {
   return pick_lane(policy == AcceptPolicy::least_loaded);
 }
 
-// Of those that have a thread, if there are any: the next, or the one with the fewest handles.
+// Picks among the lanes that have a thread, or all if none has: the next, or the one with the
+// fewest handles.
 std::uint32_t Proactor::Core::pick_lane(bool least_loaded) noexcept {
   const std::uint32_t count = lanes();
   if (count == 1) return 0;
@@ -543,7 +543,7 @@ std::uint32_t Proactor::Core::pick_lane(bool least_loaded) noexcept {
   const auto handles = [&](std::uint32_t lane) {
     return lanes_[lane]->open_handles.load(std::memory_order_relaxed);
   };
-  // How many to pass over; none, where the handles decide.
+  // Lanes to pass over; none if the number of handles decides.
   std::size_t steps =
       least_loaded ? 0 : next_lane_.fetch_add(1, std::memory_order_relaxed) % choice.count();
   std::uint32_t found = count;
@@ -565,8 +565,9 @@ std::uint32_t Proactor::Core::current_lane() const noexcept {
 
 namespace {
 
-// A pipe, a socket, a terminal or an eventfd called a file would hold the worker that reads it for
-// ever, and may raise SIGPIPE. Other devices are files: /dev/null, /dev/urandom.
+// Refuses a pipe, a socket, a terminal or an eventfd as a file: a worker that reads it could be
+// held without end, and a write may raise SIGPIPE. Other devices are files: /dev/null,
+// /dev/urandom.
 std::error_code look_at_file(const os::System& system, NativeHandle native, HandleKind kind,
                              OpenFacts& facts) noexcept {
   struct stat status{};
@@ -611,14 +612,14 @@ Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Owne
     ledger_.handles.release(*handle);
     return unexpected{error};
   }
-  // Last, so that a descriptor that is refused is as it was.
+  // Last, so that a refused descriptor is left as it was.
   if (set_nonblocking && system_.fcntl(native, F_SETFL, flags | O_NONBLOCK) != 0) {
     const std::error_code error{errno, std::system_category()};
     ledger_.numbers.forget(*handle);
     ledger_.handles.release(*handle);
     return unexpected{error};
   }
-  // The only flag there is, so it need not be read before.
+  // FD_CLOEXEC is the only descriptor flag, so the flags need not be read before.
   if (owned) system_.fcntl(native, F_SETFD, FD_CLOEXEC);
   lanes_[lane]->open_handles.fetch_add(1, std::memory_order_relaxed);
   return handle;
@@ -640,7 +641,7 @@ std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noex
     return operation.is_pending() ? errc::operation_in_use : errc::not_prepared;
   }
   if (Access::phase(handle) != Access::Phase::open) return errc::handle_closed;
-  // A lane reads them from the mail.
+  // The lane's thread reads the kind and the handle from the mail.
   BATON_ASSERT(operation.kind() == OperationKind::close && operation.handle() == &handle);
   if (!per_thread_) {
     ledger_.mutex().lock(system_);
@@ -693,7 +694,7 @@ void Proactor::Core::close_detached(Handle& handle) noexcept {
 
 // -- HandlerRunner --------------------------------------------------------------------------------
 
-// The end of a drain sees it held by the strand, or queued.
+// The lock makes the check for the end of a drain see the operation held by the strand or queued.
 void Proactor::Core::requeue(Lane& lane, Operation& operation) noexcept {
   const os::LockGuard lock{ledger_.mutex(), system_, !per_thread_};  // a lane is its thread's
   ledger_.held_by_strands.fetch_sub(1, std::memory_order_relaxed);
@@ -718,8 +719,8 @@ void Proactor::Core::returned_elsewhere(Handle& handle) noexcept {
   loops_[Access::lane(handle)]->ask(handle, {handle.generation(), LaneRequests::handler_returned});
 }
 
-// What a dedicated processor finished goes to the lanes where it is at home. Called with the mutex
-// held, by the dedicated thread.
+// Hands the operations that a dedicated processor has finished to the lanes of their handles.
+// Called by the dedicated thread, with the mutex held.
 void Proactor::Core::deliver_to_lanes(void* self, OperationQueue& finished) {
   auto& core = *static_cast<Core*>(self);
   while (!finished.empty()) {
@@ -731,7 +732,7 @@ void Proactor::Core::deliver_to_lanes(void* self, OperationQueue& finished) {
 // -- the end --------------------------------------------------------------------------------------
 
 bool Proactor::Core::everything_finished() noexcept {
-  // acquire: with what was queued by threads of other proactors; before the queues are looked at.
+  // acquire: before the queues are read, so that they hold what threads of other proactors queued.
   if (ledger_.handles.count() > 0 || ledger_.in_strands.load(std::memory_order_acquire) > 0) {
     return false;
   }
@@ -749,8 +750,8 @@ void Proactor::Core::finish() noexcept {
   stop();
 }
 
-// What the destructor does, too: cancels and closes everything, runs what completes in this thread;
-// starts fail as stopped.
+// Also for the destructor: cancels and closes everything, and runs the handlers in this thread.
+// Starts fail as stopped.
 void Proactor::Core::finish_everything() noexcept {
   finishing_.store(true, std::memory_order_release);
   refuse(Refusing::everything);
@@ -759,7 +760,7 @@ void Proactor::Core::finish_everything() noexcept {
     try {
       turn_once();
     } catch (...) {
-      // A handler's exception has nowhere to go; the others must still run.
+      // No caller can take a handler's exception here, and the other handlers must still run.
     }
   };
   for (const auto& loop : loops_) loop->take_over();
@@ -787,14 +788,14 @@ void Proactor::Core::finish_everything() noexcept {
 }
 
 void Proactor::Core::abandon_after_fork() noexcept {
-  // No lock is taken: threads that held one at the fork do not exist here, and may have been in the
-  // midst of anything. What cannot be found - on its way between two lists - stays pending.
+  // No lock is taken: a thread that held one at the fork does not exist here, and may have been in
+  // the middle of a change. An operation between two lists cannot be found and stays pending.
   os::left_behind.store(true, std::memory_order_relaxed);
   const auto abandon = [](Operation& operation) {
     operation.finish(errc::after_fork);
     Access::abandon(operation);
   };
-  // First, for they are known by being pending.
+  // First, because a timer is known by being pending.
   for (const auto& lane : lanes_) lane->timers.take_apart(abandon);
   ledger_.handles.for_each([&](Handle& handle) {
     for (Operation* operation = Access::first(handle); operation != nullptr;) {

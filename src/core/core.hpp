@@ -101,7 +101,7 @@ class Proactor::Core final : public HandlerRunner {
   [[nodiscard]] std::error_code check(const Operation& operation) const noexcept;
   std::error_code start_on_handle(Operation& operation) noexcept;
   std::error_code start_timer(Operation& operation, std::uint32_t lane) noexcept;
-  /// drain, stop and restart: says so to whoever starts.
+  /// drain, stop and restart: makes starts fail, or allows them again.
   void refuse(Refusing what) noexcept;
   /// `only_earlier`: a drain is on, and may end sooner, but not later.
   void set_drain_deadline(Deadline deadline, bool only_earlier) noexcept;

@@ -1,4 +1,4 @@
-// Coming, leading, leaving; and how somebody is found who leads.
+// Coming, leading and leaving; finding a leader for a lane without one.
 #include "core/crew.hpp"
 
 #include <algorithm>
@@ -20,8 +20,8 @@ using namespace std::chrono_literals;
 
 // Threads that are started together come within this time; until then each lane may get one.
 constexpr Duration arrival = 20ms;
-// How long a lane waits for its own thread before it is an error that there is none: on a machine
-// that is busy, threads that are started together come late.
+// How long a lane waits for its own thread before the lack of one is an error. Threads that are
+// started together come late on a busy machine.
 constexpr Duration refusal = 10s;
 
 [[noreturn]] void refuse(const LaneLoop& loop) {
@@ -96,7 +96,7 @@ AttachedMember::~AttachedMember() {
   member_.crew.attached_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// As one that has just entered: see LaneLoop::enter and stop().
+// The member is like one that has just entered: see LaneLoop::enter and stop().
 void Crew::come_again(CrewMember& member) noexcept {
   member.stops = stops_.load(std::memory_order_seq_cst);
   member.home->set_away(false);
@@ -137,13 +137,14 @@ LaneLoop* Crew::stand_by(Deadline deadline, CrewMember& member) noexcept {
     if (ledger_.now() >= deadline) break;
     ledger_.system().futex_wait(&changes_, seen, deadline.ns());
   }
-  // Lanes that were left to this one, or calls that it has taken: others look.
+  // This thread may have been left a lane or taken a call that it does not use: others look.
   standby_.fetch_sub(1, std::memory_order_seq_cst);
   if (!call_standby(1) && home == nullptr) look_round();
   return home;
 }
 
-// The lane that this thread has left, else one that needs a thread, else any, else a loaned one.
+// Takes the lane that this thread has left, else one that needs a thread, else any free one, else a
+// loaned one.
 LaneLoop* Crew::take_free(CrewMember& member) noexcept {
   const auto enter_one = [&](auto&& wanted) -> LaneLoop* {
     for (const auto& loop : loops_) {
@@ -168,8 +169,8 @@ void Crew::ask_for_lane() noexcept {
   }
 }
 
-// Between its calls it keeps no lane but its home, and what it was asked for is left to others, as
-// when a member leaves.
+// Between its calls an attached thread keeps no lane but its home. Lanes that it was asked for are
+// left to other threads, as when a member leaves.
 void Crew::go_away(CrewMember& member) noexcept {
   if (runner_.forked()) return;
   member.home->set_clock();
@@ -210,7 +211,7 @@ std::size_t Crew::drive(CrewMember& member, Deadline deadline, std::size_t handl
   return ran;
 }
 
-// What it has loaned is its own again; what was taken meanwhile is forgotten.
+// Claims the lanes that it has loaned; forgets those that were taken meanwhile.
 void Crew::claim_all(CrewMember& member) noexcept {
   LaneLoop* first = nullptr;
   for_each(member, [&](LaneLoop& loop) {
@@ -235,7 +236,7 @@ std::size_t Crew::turn_all(CrewMember& member, std::size_t handlers_max) {
     if (!loop.mine()) loop.loan();
   });
   call_standby(1);  // one that has found them held
-  // relaxed: a number. Not the member's, who may be a new one with each handler.
+  // relaxed: a number. Not one of the member's, which may be a new one with each handler.
   const std::size_t first = rounds_.fetch_add(1, std::memory_order_relaxed);
   std::size_t ran = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -258,8 +259,8 @@ void Crew::regroup(CrewMember& member) {
   take(member);
 }
 
-// Lanes that have nothing to do any more, and one of them for those who stand by. Not in a handler
-// that has called turn(): it may have been called in one of these.
+// Gives up lanes that have nothing to do any more, and one more if a thread stands by. Not from a
+// handler that has called turn(), which may run in one of these lanes.
 void Crew::give(CrewMember& member) noexcept {
   if (member.depth > 0) return;
   bool wanted = standby_.load(std::memory_order_seq_cst) > 0;
@@ -271,7 +272,7 @@ void Crew::give(CrewMember& member) noexcept {
   });
 }
 
-// Lanes that need a thread, unless somebody is about to come for them.
+// Takes lanes that need a thread, unless a thread is about to come for them.
 void Crew::take(CrewMember& member) {
   if (standby_.load(std::memory_order_seq_cst) > 0 || stopped(member)) return;
   for (const auto& loop : loops_) {
@@ -295,7 +296,7 @@ void Crew::take(CrewMember& member) {
   }
 }
 
-// False: it cannot be waited for together with this thread's own.
+// False: this thread cannot wait for it together with its own lane.
 bool Crew::take_besides(CrewMember& member, LaneLoop& loop) {
   if (!member.home->unpin()) return false;
   if (!loop.enter(&member, LaneLoop::Led::besides)) return true;  // another was faster
@@ -323,8 +324,8 @@ void Crew::wait(CrewMember& member, Deadline deadline) noexcept {
   if (watches) watching_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-// By descriptors, or a slice in a lane that has none for one of its engines; the others are looked
-// at in between.
+// Sleeps by descriptors. If an engine of a lane has none, it sleeps in that lane for a slice at a
+// time, and the other lanes are polled in between.
 void Crew::sleep(CrewMember& member, Deadline until) noexcept {
   std::array<Engine*, limits::lanes_max> engines;
   std::array<LaneLoop*, limits::lanes_max> lanes;
@@ -351,8 +352,8 @@ void Crew::sleep(CrewMember& member, Deadline until) noexcept {
 
 // -- finding a leader -----------------------------------------------------------------------------
 
-// One that is about to come back is waited for by those who watch; but these do not take a lane
-// while another stands by for it.
+// Threads that watch wait for a leader that is about to come back. They do not take its lane while
+// another thread stands by for one.
 void Crew::somebody_left(bool for_good) noexcept {
   if (for_good || watching_.load(std::memory_order_seq_cst) == 0) {
     look_round();
@@ -368,7 +369,7 @@ void Crew::look_round() noexcept {
   if (needed) find_leader();
 }
 
-// One that sleeps, or all: the first that comes round takes it.
+// Asks one thread that sleeps, else all: the first that comes round takes the lane.
 void Crew::find_leader() noexcept {
   if (call_standby(1)) return;
   const auto at_home = [](const auto& loop) { return loop->led() == LaneLoop::Led::at_home; };
@@ -382,7 +383,7 @@ void Crew::find_leader() noexcept {
   }
 }
 
-// False: nobody stands by.
+// False: no thread stands by.
 bool Crew::call_standby(std::uint32_t threads) noexcept {
   changes_.fetch_add(1, std::memory_order_seq_cst);
   if (standby_.load(std::memory_order_seq_cst) == 0) return false;

@@ -1,17 +1,15 @@
-// Crew: which thread leads which lane, in per_thread mode. A thread that comes is at home in a lane
-// that nobody leads, and leads it alone: that is LaneLoop::turn, and no more. Lanes that have no
-// thread but something to do are led by threads that are there, besides their own.
+// Crew: decides which thread leads which lane, in per_thread mode. A thread that comes takes a lane
+// without a leader as its home and leads it alone, by LaneLoop::turn. Lanes with work and without a
+// thread are led by threads that already have a home.
 //
-// The one rule: whoever leaves a lane looks round once, and whoever leaves something in a lane that
-// nobody leads looks for a leader (SleepWord, GONE). Either a leader sees what was left when it
-// comes, or the one who left it sees the leader: both write first and look then, sequentially
-// consistent.
+// One rule: a thread that leaves a lane looks round once, and a thread that leaves work in a lane
+// without a leader looks for one (SleepWord, GONE). Both write first and look then, sequentially
+// consistent, so either the next leader sees the work or the starter sees the leader.
 //
-// Lanes are taken by compare and exchange; none is handed from one thread to another. Who leads
-// several and is inside one of them loans the others: a thread that has none may take those, so
-// that a handler that lasts does not delay them. A thread that finds none to be at home in
-// stands by, and asks those who lead several. While somebody stands by, nobody takes lanes besides
-// its own.
+// Lanes are taken by compare and exchange; none is handed from one thread to another. A thread that
+// leads several lanes and is inside one of them loans the others. A thread without a lane may take
+// a loaned one, so that a long handler does not delay it. A thread that finds no home stands by and
+// asks the threads that lead several. While a thread stands by, no other takes a second lane.
 #pragma once
 
 #include <atomic>
@@ -78,7 +76,7 @@ class Crew {
   /// that of this thread's lane, is bound to its own (profile=pinned).
   std::size_t turn(Deadline deadline, std::size_t handlers_max, bool return_after_handlers,
                    bool for_good);
-  /// Something was left in a lane that nobody leads. Any thread.
+  /// Something was left in a lane without a leader. Any thread.
   void find_leader() noexcept;
   /// After `stopped` was set: every thread that is inside leaves.
   void stop() noexcept;
@@ -127,7 +125,7 @@ class Crew {
   const std::atomic<bool>& stopped_;
   const HandlerRunner& runner_;
   std::atomic<std::uint32_t> stops_{0};
-  std::atomic<std::uint32_t> changes_{0};   // a futex: those who stand by wait for the next
+  std::atomic<std::uint32_t> changes_{0};   // a futex: threads that stand by wait for the next
   std::atomic<std::uint32_t> standby_{0};   // threads
   std::atomic<std::uint32_t> watching_{0};  // threads that sleep, and look again soon, unasked
   std::atomic<std::uint32_t> rounds_{0};    // each lane is the first in its turn

@@ -1,4 +1,4 @@
-// The protocol of seats, followers and the understudy. Reading beside it: tests/model/seat.pml.
+// The protocol of seats, followers and the understudy. tests/model/seat.pml is its model.
 #include "core/dispatcher.hpp"
 
 #include <errno.h>
@@ -78,7 +78,7 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
   static_cast<void>(clock_.begin());
   std::size_t handlers = 0;
   bool late = false;
-  // A turn that ends after its handlers takes what is queued now, not what they queue meanwhile.
+  // A turn that ends after its handlers runs those that are queued now, not those they queue.
   if (return_after_handlers && handlers_max == 0) {
     handlers_max = std::max(lane_.completed.size(), limits::handlers_per_look);
   }
@@ -88,26 +88,26 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
     if (BATON_UNLIKELY(!lane_.timers.empty())) ledger_.expire(lane_, ledger_.now());
     if (drained()) runner_.lane_is_quiet(lane_);
     if (ended(me) || (handlers_max != 0 && handlers >= handlers_max)) break;
-    // Work that posts itself must not starve I/O, nor must short turns one after the other.
+    // Neither work that posts itself nor a row of short turns may starve I/O.
     if (lane_.look_is_due()) {
       lane_.unlooked = 0;
       take_seats(me);
       if (me.seats != 0) lead(me, Deadline::immediately());
     }
     if (me.helps && helped_enough(me)) me.helps = false;
-    // A leader is in a handler and nobody watches: that comes before helping (rule 4), unless this
-    // is the understudy itself, whose look has found old results.
+    // If a leader is in a handler and no thread watches it, watching comes before helping (rule 4).
+    // The exception is the understudy itself, whose look has found old results.
     const bool to_the_role = me.seats == 0 && !me.helps && !late && understudy_ == nullptr &&
                              !length_.lasts() && leader_in_handler() && !urgent();
     if (!to_the_role) {
       if (!lane_.completed.empty()) {
-        // Who helps while nobody is understudy watches the leader between its handlers.
+        // A helper watches the leader between its handlers while there is no understudy.
         if (me.seats == 0 && !me.helps && understudy_ == nullptr && leader_in_handler()) {
           me.helps = true;
           note(me);
         }
         const std::size_t room = handlers_max != 0 ? handlers_max - handlers : ~std::size_t{0};
-        // An exception leaves from here, everything handed over.
+        // An exception leaves from here, after everything was handed over.
         const std::size_t ran = run(me, std::min(room, lane_.handlers_to_look()));
         handlers += ran;
         // In the child of a fork in a handler nothing is handed over, and the mutex is not held.
@@ -138,9 +138,9 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
   return handlers;
 }
 
-// Runs handlers, seat kept: one, and the next ones while nothing else wants a look. Entering,
-// marking the seat and looking round are one critical section.
-// (Nor does the analysis see through a fork, after which the mutex is not held.)
+// Runs one handler, and the next ones while there is nothing else to look at. Keeps the seat.
+// Entering, marking the seat and looking round are one critical section. The lock analysis is off
+// because it does not know of a fork, after which the mutex is not held.
 std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREAD_SAFETY_ANALYSIS {
   me.keeps_notes = false;
   set_seats(me, SeatState::in_handler);
@@ -172,7 +172,7 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
     --in_handlers_;
     lane_.counters.exceptions.add();
     check_seats(me);
-    // What the handler has left to be done, for this thread does not come round any more.
+    // This thread will not come round again, so it finishes what the handler has left to be done.
     run_closures();
     if (drained()) runner_.lane_is_quiet(lane_);
     leave(me);  // the baton is handed over before the exception leaves run()
@@ -183,8 +183,8 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
   return count;
 }
 
-// A thread that nobody could help, or a leader of short handlers, need not ask more between two of
-// them.
+// Only the conditions that matter between two handlers of a thread that is alone, or of a leader of
+// short handlers.
 bool Dispatcher::goes_on(const Member& me) const noexcept {
   if (lane_.completed.empty() || lane_.closable != nullptr || me.seats == 0 || me.helps ||
       ended(me) || !(is_alone() || length_.is_short())) {
@@ -197,7 +197,7 @@ bool Dispatcher::goes_on(const Member& me) const noexcept {
   return all;
 }
 
-// What tells the understudy that a leader moves.
+// Tells the understudy that the leader moves.
 inline void Dispatcher::count_in_seats(const Member& me) noexcept {
   for_seats_of(me, [](Processor& processor) { ++processor.seat.count; });
 }
@@ -221,7 +221,7 @@ void Dispatcher::leave(Member& me) {
   drop_timekeeping(me);
   look_round();
   if (held == 0) return;
-  // What its handlers have started waits for the next wait, which may never come.
+  // The engine submits what the handlers have started at its next wait, which may never come.
   ledger_.mutex().unlock(system_);
   for (Processor* processor : processors_) {
     if ((held & bit(*processor)) != 0 && processor->info.start_from_any_thread) {
@@ -231,7 +231,7 @@ void Dispatcher::leave(Member& me) {
   ledger_.mutex().lock(system_);
 }
 
-// Waits in the engine (or engines) whose seats this thread holds; what is complete is queued.
+// Waits in the engine (or engines) whose seats this thread holds, and queues the results.
 void Dispatcher::lead(Member& me, Deadline deadline) {
   me.keeps_notes = false;
   OperationQueue finished;
@@ -243,9 +243,9 @@ void Dispatcher::lead(Member& me, Deadline deadline) {
   });
   const bool mutex_was_free = run_closures();
   if (BATON_UNLIKELY(!finished.empty())) ledger_.take_back_all(lane_, finished);
-  // Handlers that are due come first, and so does what came while the mutex was free: a stop, or a
-  // start that this leader has to carry out and was not told of, being awake. Then this is only a
-  // look: the leader stays awake, and nobody has to be told.
+  // Handlers that are due come first. So does anything that came while the mutex was free: a stop,
+  // or a start for this leader, which was not interrupted because it was awake. In these cases it
+  // only polls the engine and stays awake.
   if (!lane_.completed.empty() || mutex_was_free || drained()) deadline = Deadline::immediately();
   Deadline until = deadline;
   const bool waits = deadline != Deadline::immediately();
@@ -264,7 +264,7 @@ void Dispatcher::lead(Member& me, Deadline deadline) {
   if (waits) --resting_;
   if (BATON_UNLIKELY(me.watches)) end_watch(me);
   drop_timekeeping(me);
-  // Nobody takes the seat of a leader that waits, so it is still ours.
+  // No thread takes the seat of a leader that waits, so it is still ours.
   set_seats(me, SeatState::awake);
   lane_.counters.waits.add();
   lane_.last_batch = brought;
@@ -272,8 +272,9 @@ void Dispatcher::lead(Member& me, Deadline deadline) {
   lane_.counters.batch_max.raise_to(brought);
 }
 
-// Of as many threads as processors each leads one, and there is no understudy: one that waits looks
-// at the others, as long as something moves there. When its wait is to end for a look.
+// With as many threads as processors each thread leads one, and none is left to be understudy. Then
+// a leader that waits looks at the others, as long as something moves there. Returns when its wait
+// ends for a look.
 Deadline Dispatcher::begin_watch(Member& me) {
   me.watches = understudy_ == nullptr && sleepers_ == nullptr && !is_alone() &&
                (leader_in_handler() || (me.keeps_watch && moved(me)));
@@ -281,7 +282,7 @@ Deadline Dispatcher::begin_watch(Member& me) {
     me.keeps_watch = false;
     return Deadline::never();
   }
-  // What comes in between must not put its look off for ever.
+  // Events in between must not put the look off for ever.
   if (!me.keeps_watch) note(me);
   me.keeps_watch = true;
   ++watchers_;
@@ -298,14 +299,14 @@ void Dispatcher::end_watch(Member& me) {
   pace_.all_moved();
 }
 
-// Since its notes.
+// A leader has moved since the member's notes.
 bool Dispatcher::moved(const Member& me) const noexcept {
   return std::any_of(processors_.begin(), processors_.end(), [&me](const Processor* processor) {
     return processor->seat.count != me.mark[processor->index];
   });
 }
 
-// How many operations it has brought.
+// Returns the number of operations it has brought.
 inline std::size_t Dispatcher::wait_in(Processor& led, Deadline until) {
   OperationQueue batch;
   ledger_.mutex().unlock(system_);
@@ -316,7 +317,7 @@ inline std::size_t Dispatcher::wait_in(Processor& led, Deadline until) {
 
 std::size_t Dispatcher::wait_in(std::span<Processor* const> led, Deadline until) {
   OperationQueue batches[limits::processors_max];
-  // Whoever interrupts marks the seat first.
+  // interrupt_leader marks the seat before it interrupts.
   const auto asked = [&] {
     return std::any_of(led.begin(), led.end(), [](const Processor* processor) {
       return processor->seat.interrupted.load(std::memory_order_seq_cst);
@@ -361,7 +362,7 @@ void Dispatcher::rest(Member& me, Deadline deadline, bool& late) {
   ++resting_;
   look_round();
   for (;;) {
-    // Also later: the one who had it may be in a handler now.
+    // Again in each round: the timekeeper of the round before may be in a handler now.
     take_timekeeping(me);
     Deadline until = deadline;
     if (timekeeper_ == &me) until = std::min(until, lane_.timers.nearest());
@@ -399,15 +400,15 @@ Deadline Dispatcher::next_look(const Member& me) const noexcept {
   return Deadline::after(pace_.now(), me.looked);
 }
 
-// What the next look compares with.
+// Writes down the counts that the next look compares with.
 void Dispatcher::note(Member& me) {
   for (Processor* processor : processors_) me.mark[processor->index] = processor->seat.count;
   me.queue_mark = taken_ + lane_.completed.size();
   me.looked = ledger_.now();
 }
 
-// Takes the wanted seats of leaders that are in a handler: all of them, for the one who waits next
-// in one engine would leave the others without a leader. How many.
+// Takes the wanted seats of leaders that are in a handler. Takes all of them, because this thread
+// will wait in one engine and would leave the others without a leader. Returns their number.
 template <class Wanted>
 unsigned Dispatcher::take_seats_from_handlers(Member& me, Wanted wanted) noexcept {
   unsigned taken = 0;
@@ -423,14 +424,14 @@ unsigned Dispatcher::take_seats_from_handlers(Member& me, Wanted wanted) noexcep
   return taken;
 }
 
-// Those who are in the same handler since the last look.
+// Takes the seats of leaders that are in the same handler as at the last look.
 bool Dispatcher::take_stuck_seats(Member& me) {
   const unsigned taken = take_seats_from_handlers(me, [&me](const Processor& processor) {
     return processor.seat.count == me.mark[processor.index];
   });
   if (taken == 0) return false;
   lane_.counters.seats_taken.add(taken);
-  lane_.counters.slow_handlers.add();  // here, for it may never return
+  lane_.counters.slow_handlers.add();  // here, because the handler may never return
   pace_.was_stuck();
   return true;
 }
@@ -442,7 +443,7 @@ bool Dispatcher::look(Member& me) {
     me.rest = Rest::awake;
     return true;
   }
-  // Not all that was queued at the last look has been taken since: help.
+  // Help if some of what was queued at the last look is still queued.
   const bool old = taken_ < me.queue_mark;
   if (!lane_.completed.empty() && (old || urgent())) {
     if (old) pace_.was_stuck();
@@ -458,14 +459,14 @@ bool Dispatcher::look(Member& me) {
     pace_.all_moved();
     return false;
   }
-  // Nothing moves: free the role and sleep for good, in the same step.
+  // Nothing moves: free the role and sleep without a time-out, in the same step.
   understudy_ = nullptr;
   push_sleeper(me);
   return false;
 }
 
-// Between handlers a helper looks as the understudy would, for it may be the only one who can: a
-// leader that is stuck loses its seat, and when the old results are gone helping ends.
+// Between handlers a helper looks as the understudy would, because it may be the only thread that
+// can. A stuck leader loses its seat. Helping ends when the old results are gone.
 bool Dispatcher::helped_enough(Member& me) {
   if (ledger_.now() < Deadline::after(pace_.shortest(), me.looked)) return false;
   if (take_stuck_seats(me)) return true;
@@ -481,7 +482,7 @@ bool Dispatcher::can_lead(const Processor& processor) const noexcept {
          processor.seat.holder.load(std::memory_order_relaxed) == 0 && processor.has_work();
 }
 
-// Takes the first seat that is free; and all of them when nobody else is there to lead the others.
+// Takes the first free seat, or all free seats if no other thread is there to lead.
 void Dispatcher::take_seats(Member& me) noexcept {
   give_up_idle_seats(me);
   for (Processor* processor : processors_) {
@@ -502,7 +503,8 @@ void Dispatcher::take_seat(Member& me, Processor& processor) noexcept {
   BATON_PROBE2(leader_change, processor.index, me.number);
 }
 
-// A handler of this thread has called: it does not come back to its seats before this turn is over.
+// A handler of this thread has called turn(). The outer turn needs its seats only after this one,
+// so this one takes them.
 void Dispatcher::take_over_own_seats(Member& me) noexcept {
   for (const Inside* inside = inside_chain(); inside != nullptr; inside = inside->outer) {
     if (inside->dispatcher != this) continue;
@@ -540,7 +542,7 @@ bool Dispatcher::unled() const noexcept {
   return false;
 }
 
-// A shared leader in the dispatcher or in a handler: it comes back to the queue by itself.
+// A shared leader is in the dispatcher or in a handler, and comes back to the queue by itself.
 bool Dispatcher::leader_busy() const noexcept {
   for (const Processor* processor : processors_) {
     const SeatState state = processor->seat.state.load(std::memory_order_relaxed);
@@ -572,24 +574,24 @@ bool Dispatcher::leader_asked() const noexcept {
   return false;
 }
 
-// Work that nobody will see by himself.
+// There is work that no thread will notice without being woken.
 bool Dispatcher::overlooked() const noexcept {
   return unled() || (!lane_.completed.empty() && !leader_busy()) || timers_uncovered();
 }
 
 bool Dispatcher::urgent() const noexcept { return overlooked() || help_pays(); }
 
-// A leader of a team is in a handler, and none that waits looks at it.
+// A leader of a team is in a handler, and no waiting leader watches it.
 bool Dispatcher::unwatched() const noexcept {
   return only_ == nullptr && watchers_ == 0 && leader_in_handler();
 }
 
-// A busy leader would come to it by itself, but late.
+// A busy leader would come to the queue by itself, but late.
 bool Dispatcher::help_pays() const noexcept {
   return length_.worth_a_thread(lane_.completed.size());
 }
 
-// There are timers, and nobody who sleeps, waits or looks will come by for them.
+// There are timers, and no thread that sleeps, waits or looks will wake up for them.
 bool Dispatcher::timers_uncovered() const noexcept {
   return !lane_.timers.empty() && timekeeper_ == nullptr && understudy_ == nullptr &&
          !leader_busy();
@@ -610,7 +612,7 @@ void Dispatcher::wake_whom_it_takes(bool needed) {
       return;
     }
   }
-  // A leader that waits also takes the seat of a processor that nobody else can lead, and watches.
+  // A leader that waits also takes seats that no other thread can take, and watches.
   if (coming_ == 0 && sleepers_ == nullptr && understudy_ == nullptr &&
       (needed || !lane_.completed.empty() || unwatched())) {
     ask_a_leader();
@@ -694,13 +696,13 @@ void Dispatcher::drop_timekeeping(Member& me) noexcept {
 }
 
 void Dispatcher::timer_added(Deadline deadline) {
-  // Not the nearest: whoever keeps the time wakes up early enough.
+  // Another timer is nearer, so the timekeeper wakes up early enough.
   if (lane_.timers.nearest() < deadline) return;
   if (timekeeper_ != nullptr) wake_timekeeper();
   look_round();
 }
 
-// The timekeeper's wait is too long now: it has to look again.
+// Makes the timekeeper compute its wait again, because it is too long now.
 void Dispatcher::wake_timekeeper() noexcept {
   Member& member = *timekeeper_;
   if (member.seats != 0) {
@@ -741,7 +743,7 @@ void Dispatcher::remove_sleeper(Member& me) noexcept {
 
 // -- closing, stopping ----------------------------------------------------------------------------
 
-// True: the mutex was free meanwhile.
+// True: the mutex was unlocked meanwhile.
 bool Dispatcher::run_closures() {
   if (BATON_LIKELY(lane_.closable == nullptr)) return false;
   bool was_free = false;
@@ -749,7 +751,7 @@ bool Dispatcher::run_closures() {
     if (ledger_.submit_close(lane_, *handle)) continue;
     int error = 0;
     if (handle->owned()) {
-      // close(2) wakes the peer and may take a while: not under the mutex. Nobody else has the
+      // Not under the mutex: close(2) wakes the peer and may take a while. No other thread has the
       // handle.
       const NativeHandle native = handle->native();
       was_free = true;
@@ -781,7 +783,7 @@ int Dispatcher::start_threads(Deliver deliver, void* context) {
   deliver_context_ = context;
   for (Processor* processor : processors_) {
     if (processor->mode != Mode::dedicated) continue;
-    // Listed before it is started: one that runs and is not listed would never be joined.
+    // Listed before it is started, because a thread that is not listed would never be joined.
     DedicatedThread& thread = *threads_.emplace_back(std::make_unique<DedicatedThread>());
     thread.dispatcher = this;
     thread.processor = processor;
@@ -807,7 +809,7 @@ void Dispatcher::dedicated_entry(void* argument) {
   thread.dispatcher->dedicated_loop(*thread.processor);
 }
 
-// What a dedicated processor has finished goes to the threads in run().
+// Hands what a dedicated processor has finished to the threads in run().
 void Dispatcher::hand_over(OperationQueue& finished) {
   if (deliver_ != nullptr) {
     if (!finished.empty()) deliver_(deliver_context_, finished);
@@ -819,7 +821,7 @@ void Dispatcher::hand_over(OperationQueue& finished) {
   look_round();  // level STRONG: also a waiting shared leader is asked
 }
 
-// The permanent leader (paper 000 section 7.2): starts what is deferred, waits, hands over, again.
+// The permanent leader (paper 000 section 7.2): starts deferred operations, waits, hands over.
 void Dispatcher::dedicated_loop(Processor& processor) {
   ledger_.mutex().lock(system_);
   if (++next_member_ == 0) ++next_member_;

@@ -1,23 +1,22 @@
-// Dispatcher: who leads, who follows, who runs handlers - for shared and dedicated processors
-// (paper 000 section 6, with the repairs that model checking found; the words and steps are those
-// of tests/model/seat.pml).
+// Dispatcher: decides which thread leads, follows or runs handlers, for shared and dedicated
+// processors (paper 000 section 6, with the repairs that model checking found; the words and steps
+// are those of tests/model/seat.pml).
 //
-// The idea. A processor with work has a seat. The thread that takes it waits in the engine; results
-// go to the one queue; the leader runs short handlers itself, seat kept, because waking a thread
-// costs more than most handlers. One sleeping follower, the understudy, looks about once a
-// millisecond while a leader is in a handler (LookPace: less often in calm times), takes the seat
-// of one that is stuck in the same handler since the last look, and helps with results that have
-// waited that long. After a look without traffic it sleeps for good: an idle process makes no
-// system call.
+// A processor with work has a seat. The thread that takes the seat waits in the engine and puts the
+// results into the one queue. It keeps the seat and runs short handlers itself, because waking a
+// thread costs more than most handlers. One sleeping follower is the understudy. It looks about
+// once a millisecond while a leader is in a handler (LookPace: less often in calm times). It takes
+// the seat of a leader that is in the same handler as at the last look, and helps with results that
+// have waited that long. After a look without traffic it sleeps until it is woken: an idle process
+// makes no system call.
 //
-// The one tricky piece: no wake-up may be lost. Whenever a thread is about to stop being available
-// - before it runs a handler, before it waits as leader, before it returns for any reason - it
-// looks round once, in the same critical section (look_round). Either somebody else is then awake,
-// on the way or due to look, or there is nothing to do.
+// No wake-up may be lost. A thread that is about to stop being available - before it runs a
+// handler, waits as leader or returns - looks round once, in the same critical section
+// (look_round). After that another thread is awake, on its way or due to look, or there is nothing
+// to do.
 //
-// Every critical section is one holding of Ledger::mutex. Dedicated processors have a thread of
-// their own, which is their only leader; it hands results over and looks round (level STRONG), and
-// runs no handler.
+// Every critical section holds Ledger::mutex once. A dedicated processor has a thread of its own,
+// its only leader. That thread hands results over, looks round (level STRONG) and runs no handler.
 #pragma once
 
 #include <cstdint>
@@ -67,23 +66,23 @@ class Dispatcher {
 
   /// After anything was queued, deferred or started: wakes or interrupts at most one thread.
   void look_round() BATON_REQUIRES(shared_lane) {
-    // The usual case of one thread: nobody sleeps, nobody waits, so there is nobody to wake.
+    // With one thread, the usual case, no other thread sleeps or waits.
     if (somebody_rests()) wake_whom_it_takes(urgent());
   }
-  /// The same after a start. What completed at once is the next step of whoever runs the handler
-  /// that started it, and waits for that thread, however long handlers last.
+  /// The same after a start. An operation that completed at once is the next step of the thread
+  /// whose handler started it, and waits for that thread, however long handlers last.
   void look_round_after_start() BATON_REQUIRES(shared_lane) {
     if (somebody_rests()) wake_whom_it_takes(overlooked());
   }
-  /// A timer was added: somebody must wake up for it.
+  /// A timer was added: a thread must wake up for it.
   void timer_added(Deadline deadline) BATON_REQUIRES(shared_lane);
   /// After a post of level FOLLOWER: only a sleeper is woken, never a leader interrupted.
   void look_round_for_followers() BATON_REQUIRES(shared_lane);
-  /// Makes one thread go round once, whatever there is.
+  /// Makes one thread go round its loop once, even if there is nothing to do.
   void wake_somebody() BATON_REQUIRES(shared_lane);
   /// Makes the leader start what is deferred, or see a wait set that has changed.
   void interrupt_leader(Processor& processor) BATON_REQUIRES(shared_lane);
-  /// The handles that can be closed now. Unlocks while it closes.
+  /// Closes the handles that can be closed now. Unlocks the mutex while it closes. True: it did.
   bool run_closures() BATON_REQUIRES(shared_lane);
 
   /// The calling thread holds the seat of `processor` and will therefore wait next. Needs no mutex.
@@ -200,13 +199,13 @@ class Dispatcher {
   [[gnu::always_inline]] void set_seats(const Member& me, SeatState state) noexcept;
 
   [[nodiscard]] bool somebody_rests() const noexcept { return resting_ != 0; }
-  /// This thread is inside, and no other: there is nobody to wake.
+  /// No other thread is inside that could be woken.
   [[nodiscard]] bool is_alone() const noexcept { return members_ == 1; }
   void wake_whom_it_takes(bool needed) BATON_REQUIRES(shared_lane);
 
   void note_length(std::int64_t ns) noexcept BATON_REQUIRES(shared_lane);
 
-  // What look_round asks.
+  // The conditions that look_round checks.
   [[nodiscard]] bool unled() const noexcept;
   [[nodiscard]] bool leader_busy() const noexcept;
   [[nodiscard]] bool leader_in_handler() const noexcept;
@@ -241,7 +240,8 @@ class Dispatcher {
   Deliver deliver_ = nullptr;
   void* deliver_context_ = nullptr;
 
-  /// It is stopped, or was since this thread came: a restart is for those who come then.
+  /// It is stopped, or was stopped since this thread came. A restart only counts for threads that
+  /// come afterwards.
   [[nodiscard]] bool ended(const Member& me) const noexcept BATON_REQUIRES(shared_lane) {
     return stopped() || me.stops != stops_;
   }
@@ -255,7 +255,7 @@ class Dispatcher {
   std::uint32_t members_ = 0;  // threads inside turn(), once for each call
   Member* sleepers_ = nullptr;
   Member* understudy_ = nullptr;
-  Member* timekeeper_ = nullptr;  // whose wait ends at the nearest timer
+  Member* timekeeper_ = nullptr;  // its wait ends at the nearest timer
   std::uint32_t coming_ = 0;      // signalled, not yet back under the mutex
   std::uint32_t resting_ = 0;     // threads in rest(), and leaders that wait
   std::uint32_t watchers_ = 0;    // leaders that wait and look at others

@@ -57,7 +57,7 @@ void HandleTable::release(Handle& handle) noexcept {
   do {
     then = (asked & AskedWord::linked) != 0 ? asked | AskedWord::let_go
                                             : AskedWord::of(AskedWord::generation(asked) + 1);
-    // release: whoever unlinks the record comes here with what was written to it before.
+    // release: the thread that unlinks the record sees what was written to it before.
   } while (!handle.asked_.compare_exchange_weak(asked, then, std::memory_order_release,
                                                 std::memory_order_relaxed));
   if ((then & AskedWord::let_go) != 0) return;

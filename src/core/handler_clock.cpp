@@ -23,8 +23,8 @@ std::int64_t HandlerClock::ns_at(std::uint64_t count) const noexcept {
   return has_ticks_ ? system_.monotonic_ns() : static_cast<std::int64_t>(count);
 }
 
-// Ticks are read after the nanoseconds here, and before them in measure(): who is preempted between
-// the two takes a span for longer, as one preempted within it does, and never for shorter.
+// Ticks are read after the nanoseconds here, and before them in measure(). A preemption between the
+// two makes a span look longer, as a preemption within it does, and never shorter.
 std::uint64_t HandlerClock::looked_at(std::uint64_t count, std::int64_t ns) noexcept {
   coarse_.set(ns);
   looked_ns_ = ns;

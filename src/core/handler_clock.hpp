@@ -27,7 +27,7 @@ class HandlerClock {
   /// Handlers that take longer are counted one by one.
   static constexpr std::uint64_t slow_ns = 1'000'000;
 
-  /// `slow`: null where somebody else counts them.
+  /// `slow`: counts slow handlers; null if the caller counts them itself.
   HandlerClock(const os::System& system, CoarseClock& coarse, Counter& longest_ns,
                Counter* slow) noexcept
       : system_(system), coarse_(coarse), longest_ns_(longest_ns), slow_(slow) {}

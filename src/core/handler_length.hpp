@@ -15,8 +15,9 @@ class HandlerLength {
   /// At least one in so many is measured. Odd, for reads and writes often take turns.
   static constexpr std::uint64_t one_in = 5;
 
-  /// What handlers start is carried out by the one who waits, so that threads meet there
-  /// (EngineInfo::works_in_submit): they have to last longer before a second one gains anything.
+  /// The leader carries out what handlers start, so threads meet there (not
+  /// EngineInfo::works_in_submit). Handlers have to last longer before a second thread gains
+  /// anything.
   void leader_works_for_all() noexcept { short_ns_ = short_apart_ns; }
 
   /// A handler lasted so long.
@@ -38,7 +39,7 @@ class HandlerLength {
 
  private:
   // Measured with handlers that compute for 3 to 24 us (bench/rows.py --row "pool 40" has two):
-  // where operations are done by whoever starts them, and where the leader does them for all.
+  // with operations done by the starting thread, and with all of them done by the leader.
   static constexpr std::int64_t short_side_by_side_ns = 3'000;
   static constexpr std::int64_t short_apart_ns = 6'000;
   // Several times what a thread costs to wake: a system call, an interrupt of its core, two

@@ -1,7 +1,7 @@
-// Lane: where completions are delivered - a queue of results, its timers, its counters. In shared
-// and dedicated mode a proactor has one, guarded by the proactor's mutex and served by all threads
-// in run(). In per_thread mode there is one for each thread, touched by that thread only; everybody
-// else writes to its mailbox.
+// Lane: a queue of results, its timers and its counters. Completions are delivered in a lane. In
+// shared and dedicated mode a proactor has one, guarded by the proactor's mutex and served by all
+// threads in run(). In per_thread mode there is one for each thread. Only that thread touches it;
+// others write to its mailbox.
 #pragma once
 
 #include <algorithm>
@@ -54,12 +54,12 @@ struct OperationLinks {
 };
 using Mailbox = BasicMailbox<Operation, OperationLinks>;
 
-/// What other threads ask of a lane besides starting. Asking needs no memory: a request about a
-/// handle is noted in the handle's record, which is linked into the lane's list; an operation to be
-/// cancelled is marked; and only a question about what is pending brings memory of its own.
+/// Requests of other threads to a lane, other than starts. A request needs no memory: one about a
+/// handle is noted in the handle's record, which is linked into the lane's list, and an operation
+/// to be cancelled is marked. Only a question about what is pending brings memory of its own.
 ///
-/// Requests and mail come by two ways, and numbers keep them in order. Each request takes the next
-/// number. Mail carries the newest number at the time of its start. A thread's mail therefore has a
+/// Requests and mail take two ways, and numbers keep them in order. Each request takes the next
+/// number. Mail carries the newest number at the time of its start. So a thread's mail has a
 /// smaller number than each later request of that thread, and at least the number of each earlier
 /// one. The lane's thread serves the requests up to the number of a piece of mail before it takes
 /// that piece (LaneLoop::open_mailbox).
@@ -99,7 +99,7 @@ class LaneRequests {
     wished_[wish] = next_number();
     tell_oldest();
   }
-  /// Does nothing when the generation is over: with the handle goes all that could be asked of it.
+  /// Does nothing when the generation is over, because a closed handle needs no request.
   void ask(Handle& handle, Asked asked, const os::System& system) noexcept {
     const os::LockGuard lock{mutex_, system};
     std::atomic<std::uint64_t>& word = OperationAccess::asked(handle);
@@ -136,8 +136,8 @@ class LaneRequests {
   /// There is something.
   [[nodiscard]] bool any() const noexcept { return oldest() != none; }
 
-  /// For the owner: of the requests up to this number the wishes, and one handle. To be called
-  /// again while oldest() tells of more. Inquiries come last, behind what was asked before them.
+  /// For the owner: takes the wishes and one handle of the requests up to this number. Call it
+  /// again while oldest() tells of more. Inquiries come last, after the requests made before them.
   [[nodiscard]] Due take(Number until, const os::System& system) noexcept {
     const os::LockGuard lock{mutex_, system};
     Due due;
@@ -157,8 +157,8 @@ class LaneRequests {
   }
 
  private:
-  /// These end what was started before, and leave what is started after. The others name what they
-  /// are about.
+  /// These end operations that were started before, and leave those that are started after. The
+  /// other requests name their operation.
   static bool is_ordered(std::uint32_t what) noexcept {
     return (what & (cancel | close_detached)) != 0;
   }
@@ -206,7 +206,7 @@ class LaneRequests {
 
 class Starter;
 
-/// Where the streams of a lane go when one processor takes all of them; fixed when the team is
+/// The processor of a lane's streams, if one processor takes all of them. Fixed when the team is
 /// complete.
 struct Route {
   Processor* processor = nullptr;  ///< null: more than one takes them, or none
@@ -216,9 +216,9 @@ struct Route {
 };
 
 struct Lane {
-  /// Handlers to run before the next look at an engine. A batch brings follow-ups - a read's
-  /// handler starts a write, whose handler starts a read: looking in between would find descriptors
-  /// ready whose operation is about to start.
+  /// Number of handlers to run before polling the engine again. A batch triggers follow-up
+  /// operations (read, write, read ...); polling in between would report descriptors whose next
+  /// operation has not started yet.
   [[nodiscard]] std::size_t handlers_before_look() const noexcept {
     return std::max(limits::handlers_per_look, 4 * last_batch);
   }
@@ -234,7 +234,7 @@ struct Lane {
   Route route;
   std::size_t last_batch = 0;  // operations that the last wait brought
   std::size_t unlooked = 0;    // handlers since the last look, in however many turns
-  CoarseClock clock;           // set by whoever runs this lane's handlers
+  CoarseClock clock;           // set by the threads that run this lane's handlers
   TimerQueue timers;
   OperationQueue completed;
   LaneCounters counters;
@@ -247,12 +247,12 @@ struct Lane {
   std::atomic<std::uint32_t> mailed{0};  // operations in the mailbox, for the limit
   std::atomic<std::uint64_t> refused_limit{0};  // starts of other threads
   LaneRequests requests;
-  /// Something was left in these, or starts are refused. Set after that, and taken back by the
-  /// owner, with acquire and release, before it looks.
+  /// Something was left in these, or starts are refused. Set after that; cleared by the owner
+  /// before it looks, with acquire and release.
   std::atomic<bool> attention{false};
   std::atomic<std::uint32_t> open_handles{0};
   /// Even: its thread, if it has one, has nothing to do. Odd: it is at work, or was when it left.
-  /// Raised with each change, by its thread only; what a drain's end is found by.
+  /// Its thread raises it with each change. A drain finds its end by it.
   std::atomic<std::uint32_t> activity{0};
 
   [[nodiscard]] bool has_mail() const noexcept { return !mailbox.empty() || !returned.empty(); }

@@ -32,8 +32,8 @@ constexpr unsigned brief_turns_max = 8;
 
 using namespace std::chrono_literals;
 
-// How long a lane waits for its own thread: for one that has left handle_events() and its kin, and
-// is about to come back; and, before its engine is unbound for good, for one that has yet to come.
+// How long a lane waits for its own thread: one that has left a call like handle_events() and is
+// about to come back, or one that has yet to come, before its engine is unbound for good.
 constexpr Duration patience = 5ms;
 constexpr Duration pinned_patience = 20ms;
 
@@ -49,8 +49,8 @@ LaneLoop::LaneLoop(Ledger& ledger, Lane& lane, HandlerRunner& runner) noexcept
 
 // -- leading --------------------------------------------------------------------------------------
 
-// The mark of a stop goes before the caller looks whether the proactor is stopped: a stop writes
-// these in the other order, so that one of them is seen.
+// Clears the mark of a stop before the caller looks whether the proactor is stopped. A stop writes
+// the two in the other order, so the caller sees one of them.
 bool LaneLoop::enter(CrewMember* member, Led how) noexcept {
   const std::uint64_t self = system_.thread_self();
   std::uint64_t seen = owner_.load(std::memory_order_seq_cst);
@@ -67,12 +67,12 @@ bool LaneLoop::enter(CrewMember* member, Led how) noexcept {
   return true;
 }
 
-// An engine that is bound to its thread can let go of it, or ends what it holds. Where neither will
-// do - the thread is about to come back - the thread keeps the lane.
+// A pinned engine is unbound from its thread if it can be, else drained. It is not drained for a
+// thread that is about to come back: that thread keeps the lane.
 void LaneLoop::leave(bool for_good) noexcept {
   if (runner_.forked()) return;
   BATON_ASSERT(driven());
-  // What its handlers have started waits for the next wait, which may never come.
+  // The engine submits what the handlers have started at its next wait, which may never come.
   for (Processor* processor : own_) processor->engine->flush();
   member_.store(nullptr, std::memory_order_relaxed);
   left_by_.store(for_good ? 0 : system_.thread_self(), std::memory_order_relaxed);
@@ -89,7 +89,7 @@ void LaneLoop::leave(bool for_good) noexcept {
   let_go();
 }
 
-// Nothing but what is atomic is touched after this: the next leader may be there.
+// The next leader may come at once, so only atomics are touched after this.
 void LaneLoop::let_go() noexcept {
   if (quiet()) be_quiet();  // it may have been at work in a wait outside of turn()
   const bool rests = at_rest();
@@ -154,19 +154,18 @@ void LaneLoop::cancel_and_close_everything() noexcept {
   take_mail();
   ledger_.close_everything(lane_);
   ledger_.cancel_everything(lane_);
-  // Before a descriptor is closed: the end of its peer would complete what is to be cancelled,
-  // where an engine is handed both together.
+  // Before a descriptor is closed. If an engine got the cancellation and the close together, the
+  // close would complete the peer's operations before they are cancelled.
   for (Processor* processor : own_) processor->engine->flush();
   set_inside_chain(link.outer);
 }
 
-// A pinned engine's operations cannot be reaped by another thread, so they end before this one
-// leaves.
+// No other thread can reap a pinned engine's operations, so they end before this thread leaves.
 void LaneLoop::drain_pinned() noexcept {
   const Inside link{this, inside_chain()};
   set_inside_chain(&link);
   take_mail();
-  ledger_.cancel_all(lane_);  // not the deadline of a drain, which is for whoever comes next
+  ledger_.cancel_all(lane_);  // the deadline of a drain stays: it is for the next leader
   while (started() > 0) reap(Deadline::never());
   run_closures();
   set_inside_chain(link.outer);
@@ -189,7 +188,7 @@ LaneLoop::Stay::~Stay() {
   take_out(link_);
 }
 
-// Others may have come in since, and stay.
+// Links that were added later stay.
 void LaneLoop::take_out(const Inside& link) noexcept {
   if (BATON_LIKELY(inside_chain() == &link)) {
     set_inside_chain(link.outer);
@@ -208,9 +207,9 @@ bool LaneLoop::Stay::may_end() const noexcept {
 
 // -- a turn ---------------------------------------------------------------------------------------
 
-// Until it is time for the next look at the engine, which may cost as much as twenty handlers that
-// do next to nothing: those have more turns than others. REQUIRES: there is one, and `handlers_max`
-// is not 0.
+// Runs handlers until it is time to poll the engine again. A poll may cost as much as twenty
+// handlers that do next to nothing, so brief handlers get several batches. REQUIRES: one is queued,
+// and `handlers_max` is not 0.
 inline std::size_t LaneLoop::run_batch(std::size_t handlers_max) {
   const std::uint64_t begin = clock_.begin();
   std::uint64_t mark = begin;
@@ -230,7 +229,7 @@ inline std::size_t LaneLoop::run_batch(std::size_t handlers_max) {
   }
 }
 
-// The first without a look whether there is one. REQUIRES: as above.
+// Does not check whether there is a first one. REQUIRES: as above.
 inline std::size_t LaneLoop::run_some(std::size_t handlers_max) {
   Lane& lane = lane_;
   HandlerRunner& runner = runner_;
@@ -260,14 +259,14 @@ inline std::size_t LaneLoop::run_some(std::size_t handlers_max) {
   return handlers_max - left;
 }
 
-// Before anything is taken that others could count on: mail, or what an engine has completed.
+// Called before the lane takes anything that others could count: mail, or an engine's results.
 inline void LaneLoop::be_at_work() noexcept {
   const std::uint32_t activity = lane_.activity.load(std::memory_order_relaxed);
   // seq_cst, here and below: see Core::lane_is_quiet.
   if (activity % 2 == 0) lane_.activity.store(activity + 1, std::memory_order_seq_cst);
 }
 
-// Nothing is queued, so what the engine brings may go into the lane's queue at once.
+// Nothing is queued, so the engine puts its results into the lane's queue itself.
 inline std::size_t LaneLoop::reap_from(Processor& processor, Deadline deadline) noexcept {
   Lane& lane = lane_;
   processor.engine->wait(lane.completed, deadline);
@@ -309,7 +308,7 @@ inline void LaneLoop::wait(Deadline deadline) noexcept {
   // seq_cst, all of them: see sleep_word.hpp.
   const bool mail =
       lane.has_mail() || lane.requests.any() || ending_.load(std::memory_order_seq_cst) != 0;
-  if (BATON_UNLIKELY(mail)) call_attention();  // its sender may not have come to that yet
+  if (BATON_UNLIKELY(mail)) call_attention();  // its sender may be about to do that
   Deadline until = mail ? Deadline::immediately() : deadline;
   if (BATON_UNLIKELY(!lane.timers.empty())) until = std::min(until, lane.timers.nearest());
   if (BATON_LIKELY(only != nullptr)) {
@@ -322,14 +321,14 @@ inline void LaneLoop::wait(Deadline deadline) noexcept {
 
 void LaneLoop::wait_alone(Deadline deadline) noexcept { wait(deadline); }
 
-// As wait(), but for the call that sleeps.
+// Like wait(), without the call that sleeps.
 Deadline LaneLoop::prepare_wait(Deadline deadline) noexcept {
   start_what_is_deferred();
   for (Processor* processor : own_) processor->engine->flush();
   if (!lane_.completed.empty() || lane_.closable != nullptr) deadline = Deadline::immediately();
   sleep_.fall_asleep();
   if (lane_.has_mail() || lane_.requests.any() || ending_.load(std::memory_order_seq_cst) != 0) {
-    call_attention();  // its sender may not have come to that yet
+    call_attention();  // its sender may be about to do that
     deadline = Deadline::immediately();
   }
   return lane_.timers.empty() ? deadline : std::min(deadline, lane_.timers.nearest());
@@ -353,7 +352,7 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
   } const leave{*this, link};
 
   bool late = false;
-  // A turn that ends after its handlers takes what is queued now, not what they queue meanwhile.
+  // A turn that ends after its handlers runs those that are queued now, not those they queue.
   if (return_after_handlers && handlers_max == 0) {
     take_mail();
     handlers_max = std::max(lane_.completed.size(), limits::handlers_per_look);
@@ -361,13 +360,13 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
   if (handlers_max == 0) handlers_max = ~std::size_t{0};
   std::size_t left = handlers_max;
   while (!ending()) {
-    // Short turns one after the other, and what completes in its start, must not starve I/O.
+    // Neither a row of short turns nor operations that complete in their start may starve I/O.
     if (BATON_UNLIKELY(lane_.look_is_due())) wait(Deadline::immediately());
     take_mail();
     run_closures();
     if (BATON_UNLIKELY(!lane_.timers.empty())) {
-      // No more than run next, so that they are still in the cache then; but the last turn leaves
-      // none that is due.
+      // No more than will run next, so that they are still in the cache then. The last turn takes
+      // all that are due.
       ledger_.expire(lane_, ledger_.now(), late ? ~std::size_t{0} : lane_.handlers_before_look());
     }
     if (BATON_LIKELY(!lane_.completed.empty())) {
@@ -505,9 +504,10 @@ void LaneLoop::look_at_mail() noexcept {
   if (!lane_.mailbox.empty() || lane_.requests.any()) open_mailbox();
 }
 
-// In order: what was asked before the start of an operation is served before it, and the rest when
-// what was mailed before it is started. The number is read first: what its asker has mailed before
-// is in this mail or was in an earlier one. (Later requests are for the next look.)
+// Serves requests and mail in order: a request that was made before an operation was started is
+// served before it, the other requests after it. The number is read first, so whatever the asker
+// mailed before its request is in this mail or was in an earlier one. Later requests wait for the
+// next look.
 void LaneLoop::open_mailbox() noexcept {
   const LaneRequests::Number newest = lane_.requests.newest();
   Operation* operation = lane_.mailbox.empty() ? nullptr : lane_.mailbox.take_all();
@@ -536,7 +536,7 @@ void LaneLoop::take_returned() noexcept {
     Access::next(*operation) = nullptr;
     const OperationState state = Access::state(*operation);
     if (state == OperationState::result_ready || state == OperationState::posted) {
-      // A thread of another proactor brings it from a strand.
+      // A thread of another proactor has taken it out of a strand.
       if (!operation->has(Operation::internal)) lane_.counters.completed.sub();  // counted again
       lane_.completed.push_back(*operation);
     } else {
@@ -611,7 +611,7 @@ void LaneLoop::serve(Handle& handle, std::uint32_t what) noexcept {
 
 void LaneLoop::cancel_marked(Handle& handle) noexcept {
   for (Operation* operation = Access::first(handle); operation != nullptr;) {
-    Operation* next = Access::after(*operation);  // who completes at once leaves the list
+    Operation* next = Access::after(*operation);  // one that completes at once leaves the list
     if (Access::cancel_wanted(*operation)) ledger_.cancel(lane_, *operation);
     operation = next;
   }

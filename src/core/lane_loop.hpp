@@ -1,9 +1,9 @@
-// LaneLoop: a lane of per_thread mode, its processors, and what the thread that leads it does. That
-// thread alone touches them: no lock and no atomic read-modify-write on the way of an operation.
-// Everybody else - starters before run(), other threads, dedicated processors of the same team -
-// leaves operations in the mailbox, and requests in a list. Crew says which thread leads which.
+// LaneLoop: a lane of per_thread mode, its processors, and the loop of the thread that leads it.
+// Only that thread touches them: an operation meets no lock and no atomic read-modify-write. Other
+// threads, starters before run() and dedicated processors of the team leave operations in the
+// mailbox and requests in a list. Crew decides which thread leads which lane.
 //
-// The one tricky piece is going to sleep: see sleep_word.hpp.
+// How a lane goes to sleep without losing a wake-up: see sleep_word.hpp.
 #pragma once
 
 #include <cerrno>
@@ -39,21 +39,21 @@ class LaneLoop {
     only_ = own_.size() == 1 ? &processor : nullptr;
   }
 
-  /// The calling thread becomes the leader; false when another thread is, or keeps the lane. One
-  /// that is loaned is taken from its leader.
+  /// The calling thread becomes the leader. False: another thread leads or keeps the lane. A loaned
+  /// lane is taken from its leader.
   bool enter(CrewMember* member, Led how) noexcept;
-  /// Gives the lane up; what is pending stays. Where the engine cannot be led by another thread, it
-  /// is drained first (`for_good`), or the lane is kept for this thread.
+  /// Gives the lane up; pending operations stay. If no other thread can lead the engine, it is
+  /// drained first (`for_good`), or the lane is kept for this thread.
   void leave(bool for_good) noexcept;
-  /// For the destructor: no thread is inside any more, whoever owned the lane.
+  /// For the destructor: makes the calling thread the leader. REQUIRES: no thread is inside.
   void take_over() noexcept;
-  /// Nobody leads, but a thread that did has kept it (a pinned engine).
+  /// No thread leads, but the last leader has kept the lane (a pinned engine).
   [[nodiscard]] bool kept() const noexcept {
     // Any other lane may look like that for a moment, while its thread comes or goes.
     return pinned() && owner_.load(std::memory_order_relaxed) != 0 && !driven();
   }
-  /// Leader of several lanes: while it is in another, this one may be taken by a thread that has
-  /// none; claim() tells that it was.
+  /// Leader of several lanes: while it is in another lane, a thread without a lane may take this
+  /// one. Then claim() answers false.
   void loan() noexcept { owner_.store(system_.thread_self() | loaned, std::memory_order_seq_cst); }
   bool claim() noexcept { return is_held() || claim_loaned(); }
   bool claim_loaned() noexcept {
@@ -72,30 +72,30 @@ class LaneLoop {
   /// Leader that has stayed: it is in one of its calls again, or between two of them.
   void set_away(bool away) noexcept { away_.store(away, std::memory_order_relaxed); }
   [[nodiscard]] bool is_away() const noexcept { return away_.load(std::memory_order_relaxed); }
-  /// For the ages of what is started while no handler runs.
+  /// For the ages of operations that are started while no handler runs.
   void set_clock() noexcept { lane_.clock.set(system_.monotonic_coarse_ns()); }
-  /// Leader: to regroup, or to stop.
+  /// Leader: it was asked to regroup or to stop.
   [[nodiscard]] bool is_asked() const noexcept { return ending(); }
   /// Leader.
   void be_home() noexcept { led_.store(Led::at_home, std::memory_order_seq_cst); }
-  /// seq_cst, both ways: who leaves something looks here for a leader, and who comes to lead looks
-  /// for what was left (Crew).
+  /// seq_cst, both ways: a starter looks here for a leader after it has left something, and a
+  /// leader looks for what was left after it has come (Crew).
   [[nodiscard]] Led led() const noexcept { return led_.load(std::memory_order_seq_cst); }
   [[nodiscard]] bool driven() const noexcept { return led() != Led::no; }
-  /// Nobody leads or has kept it, and there is something to do.
+  /// No thread leads or keeps it, and there is something to do.
   [[nodiscard]] bool needs_leader() const noexcept {
     return !driven() && !kept() && has_something();
   }
-  /// When a thread may lead this lane besides its own: at once, or, where its own thread has left
-  /// for a moment or has yet to come, after some time. REQUIRES: nobody leads.
+  /// When a thread may lead this lane besides its own: at once, or after some time if the lane's
+  /// thread has left for a moment or has yet to come. REQUIRES: no thread leads.
   [[nodiscard]] Deadline free_from(Deadline now) noexcept;
-  /// Its thread has all of its time again to come.
+  /// Gives its thread the whole time again to come.
   void wait_anew() noexcept { unled_since_ns_.store(0, std::memory_order_relaxed); }
-  /// A visit that did not help does not count as one.
+  /// Takes back a visit that did not help.
   void waits_still(Deadline since) noexcept {
     unled_since_ns_.store(since.ns(), std::memory_order_relaxed);
   }
-  /// Since when it has had no thread, as far as anybody has seen: at the latest since `now`.
+  /// Since when it is known to have no thread: at the latest since `now`.
   [[nodiscard]] Deadline unled_since(Deadline now) noexcept {
     std::int64_t since = 0;
     const bool first =
@@ -111,15 +111,16 @@ class LaneLoop {
   }
   /// One of its engines stays with the thread that has waited in it.
   [[nodiscard]] bool pinned() const noexcept { return pinned_.load(std::memory_order_relaxed); }
-  /// From now on any thread may wait in its engines; false: they cannot do that. REQUIRES: this
-  /// thread leads.
+  /// From now on any thread may wait in its engines. False: they do not support that. REQUIRES:
+  /// this thread leads.
   bool unpin() noexcept;
   /// The innermost lane of this proactor that this thread is inside, or null.
   [[nodiscard]] static LaneLoop* here(const Ledger& ledger) noexcept {
     const Inside* const inside = innermost(ledger);
     return inside != nullptr ? inside->loop : nullptr;
   }
-  /// This thread is inside this lane. Not so in one that it leads besides: there it leaves mail.
+  /// This thread is inside this lane. It is not inside a lane that it leads besides its own: there
+  /// it leaves mail.
   [[nodiscard]] bool mine() const noexcept {
     const Inside* inside = inside_chain();
     while (inside != nullptr && inside->loop != this) inside = inside->outer;
@@ -172,7 +173,7 @@ class LaneLoop {
   }
   /// For the destructor, where handlers may stop what has to go on.
   void restart() noexcept { ending_.store(0, std::memory_order_release); }
-  /// Leader: it is about to look. seq_cst: who asked before has left beforehand what is there.
+  /// Leader: it is about to look. seq_cst: a thread that has asked left its work before that.
   void regroups() noexcept {
     if (ending()) ending_.fetch_and(~regroup_asked, std::memory_order_seq_cst);
   }
@@ -193,7 +194,7 @@ class LaneLoop {
   /// False when there was no memory for it.
   bool ask(std::shared_ptr<PendingInquiry> inquiry) noexcept;
 
-  /// Something has changed that a start must not overlook.
+  /// Makes the next start and the next look notice what has changed.
   void call_attention() noexcept { lane_.attention.store(true, std::memory_order_release); }
 
   // -- for the owner, and for the destructor when no thread is inside -----------------------------
@@ -216,9 +217,9 @@ class LaneLoop {
   /// The wait of a leader with one lane: in its engine.
   void wait_alone(Deadline deadline) noexcept;
   [[nodiscard]] std::span<Processor* const> processors() const noexcept { return own_; }
-  /// Any thread; exact for the leader between its turns, and where nobody leads.
+  /// Any thread. Exact for the leader between its turns, and for a lane without a leader.
   [[nodiscard]] bool has_something() const noexcept;
-  /// Any thread. False: nobody leads, and what comes later finds what was changed before.
+  /// Any thread. False: no thread leads, and whatever comes later sees what was written before.
   [[nodiscard]] bool may_have_something() const noexcept { return driven() || has_something(); }
   /// Leader, between its turns: there is nothing in this lane that needs one.
   [[nodiscard]] bool at_rest() const noexcept;
@@ -268,7 +269,7 @@ class LaneLoop {
   [[gnu::always_inline]] void note_batch(std::size_t brought) noexcept;
   [[gnu::always_inline]] std::size_t reap_from(Processor& processor, Deadline deadline) noexcept;
   void wake_or_find_leader() noexcept;
-  /// Its turns come to an end.
+  /// The leader's turns are to end.
   [[nodiscard]] bool ending() const noexcept {
     return ending_.load(std::memory_order_acquire) != 0;
   }
@@ -283,7 +284,7 @@ class LaneLoop {
   HandlerClock clock_;
   std::vector<Processor*> own_;
   Processor* only_ = nullptr;  // of own_, if it is the only one
-  // What ends the turns of its leader; who comes to lead begins without.
+  // Marks that end the turns of the leader. The next leader begins without them.
   static constexpr std::uint32_t stop_asked = 1U << 0;
   static constexpr std::uint32_t regroup_asked = 1U << 1;
   std::atomic<std::uint32_t> ending_{0};
@@ -291,10 +292,10 @@ class LaneLoop {
   static constexpr std::uint64_t loaned = std::uint64_t{1} << 63;
   std::atomic<std::uint64_t> owner_{0};  // System::thread_self, perhaps `loaned`; 0: free
   std::atomic<Led> led_{Led::no};
-  std::atomic<CrewMember*> member_{nullptr};  // who leads
+  std::atomic<CrewMember*> member_{nullptr};  // the leader
   std::atomic<bool> away_{false};
   std::atomic<bool> pinned_{false};
-  // Of a lane that nobody leads:
+  // Of a lane without a leader:
   std::atomic<bool> left_something_{false};  // beside its mail
   std::atomic<bool> touched_{false};
   std::atomic<std::uint64_t> left_by_{0};        // its leader until now, which may come back

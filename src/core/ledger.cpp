@@ -50,7 +50,7 @@ Processor* Ledger::route(const Lane& lane, OperationKind kind,
 
 // -- start ----------------------------------------------------------------------------------------
 
-// The handle's record may belong to another by now, so it is not named any more.
+// The handle's record may belong to another handle by now, so the operation forgets it.
 void Ledger::refuse_mailed(Lane& lane, Operation& operation, std::error_code error) noexcept {
   operation.prepare_closed();
   operation.finish(raw(error));
@@ -66,7 +66,7 @@ Admission Ledger::admit(Lane& lane, Processor& processor, Operation& operation, 
     error = errc::handle_closed;
     return Admission::refused;
   }
-  // Looked at by the caller too, but a drain may have cancelled the accepts since, or everything.
+  // The caller has checked this too, but a drain may have cancelled accepts, or everything, since.
   const Refusing refused = refusing.load(std::memory_order_relaxed);
   if (refused != Refusing::nothing &&
       (drain_is_over() ||
@@ -81,7 +81,7 @@ Admission Ledger::admit(Lane& lane, Processor& processor, Operation& operation, 
     error = errc::limit_reached;
     return Admission::refused;
   }
-  // Behind others that wait, so that the order of one handle's operations is kept.
+  // Behind others that wait, to keep the order of one handle's operations.
   const bool submit = may_submit && processor.has_room() && processor.deferred.empty();
   // Where any thread may, also for one that is deferred: later it would be another thread's turn.
   std::error_code refusal;
@@ -96,7 +96,7 @@ Admission Ledger::admit(Lane& lane, Processor& processor, Operation& operation, 
   lane.counters.pending.add();
   BATON_PROBE3(operation_start, &operation, operation.kind(), handle.native());
   if (!taken) {
-    // What an engine answers is a completion, not an error of start.
+    // An engine's answer is a completion, not an error of start.
     operation.finish(raw(refusal));
     processor.outstanding.sub();
     lane.counters.completed_at_once.add();
@@ -141,8 +141,8 @@ void Ledger::submitted(Lane& lane, Processor& processor, Operation& operation,
   take_back(lane, operation);
 }
 
-// What is deferred is started by the leader, before it waits: one that waits already, for other
-// things, does not know of room that somebody else has made. (A lane has one thread for both.)
+// The leader starts deferred operations before it waits. One that waits already has to be told of
+// room that another thread has made. (A lane has one thread for both.)
 void Ledger::tell_of_room(Processor& processor) noexcept {
   if (processor.deferred.empty() || processor.mode == Mode::per_thread) return;
   // relaxed: written under the mutex that is held here.
@@ -153,8 +153,8 @@ void Ledger::tell_of_room(Processor& processor) noexcept {
 }
 
 void Ledger::start_deferred(Processor& processor, OperationQueue& finished) noexcept {
-  // Bounded by what is there now: what an engine refuses as busy comes back to the front, and ends
-  // the loop.
+  // Bounded by the present number. An operation that the engine refuses as busy returns to the
+  // front and ends the loop.
   for (std::size_t left = processor.deferred.size(); left > 0 && processor.has_room(); --left) {
     Operation& operation = processor.deferred.pop_front();
     std::error_code error;
@@ -170,7 +170,7 @@ void Ledger::start_deferred(Processor& processor, OperationQueue& finished) noex
     BATON_PROBE2(operation_submit, &operation, processor.index);
     switch (processor.engine->submit(operation, nullptr)) {
       case Submission::pending:
-        break;  // the engine's from here on
+        break;  // it belongs to the engine now
       case Submission::completed:
         --processor.started;
         processor.outstanding.sub();
@@ -230,14 +230,14 @@ inline void Ledger::queue_for_handler(Lane& lane, Operation& operation) noexcept
   lane.completed.push_back(operation);
 }
 
-// From the first that is not usual on.
+// From the first operation that takes the slow path on.
 void Ledger::take_back_rest(Lane& lane, Operation& first, std::size_t count) noexcept {
   OperationQueue rest;
   lane.completed.split_off(first, count, rest);
   take_back_all(lane, rest);
 }
 
-// What is usual stays linked as the engine has linked it, and goes over in one piece.
+// Operations of the fast path stay linked as the engine has linked them, and move in one piece.
 void Ledger::take_back_all(Lane& lane, OperationQueue& finished) noexcept {
   if (finished.empty()) return;
   std::size_t plain = 0;
@@ -257,7 +257,7 @@ void Ledger::take_back_all(Lane& lane, OperationQueue& finished) noexcept {
   take_back_behind(lane);
 }
 
-// They stand there as their threads have come, so that one may be behind a later one of the queue.
+// They are in the order in which their threads have come, so one may be behind a later one.
 void Ledger::take_back_all_behind(Lane& lane) noexcept {
   bool some = true;
   while (some && !lane.behind.empty()) {
@@ -276,7 +276,7 @@ void Ledger::take_back_all_behind(Lane& lane) noexcept {
   }
 }
 
-// take_back of one that has left the timer queue.
+// take_back for an operation that has left the timer queue.
 inline void Ledger::finish_timer(Lane& lane, Operation& operation) noexcept {
   const bool plain = !operation.has(Operation::internal) && !operation.has(Operation::cached) &&
                      operation.strand() == nullptr;
@@ -361,7 +361,7 @@ void Ledger::finish_cancelled(Lane& lane, Operation& operation) noexcept {
 bool Ledger::cancel(Lane& lane, Handle& handle) noexcept {
   bool any = false;
   for (Operation* operation = Access::first(handle); operation != nullptr;) {
-    Operation* next = Access::after(*operation);  // who completes at once leaves the list
+    Operation* next = Access::after(*operation);  // one that completes at once leaves the list
     any |= cancel(lane, *operation);
     operation = next;
   }
@@ -376,8 +376,7 @@ void Ledger::cancel_all(Lane& lane, bool own_timers) noexcept {
   handles.for_each([&](Handle& handle) {
     if (Access::lane(handle) == lane.index) cancel(lane, handle);
   });
-  // What is left in the queue of timers: timers proper, and deadlines of operations that are on
-  // their way out anyway.
+  // The queue now holds timers proper, and deadlines of operations that are about to end anyway.
   OperationQueue kept;
   while (Operation* timer = lane.timers.pop_due(Deadline::never())) {
     if (timer->kind() != OperationKind::timer) continue;
@@ -428,8 +427,8 @@ void Ledger::close_everything(Lane& lane) noexcept {
   });
 }
 
-// A lane's thread may call its own engines, every thread those that start from any thread; all
-// other engines are their leader's.
+// A lane's thread may call its own engines. Any thread may call engines that start from any thread.
+// All others are called by their leader only.
 bool Ledger::may_call(const Processor& processor) const noexcept {
   return processor.info.start_from_any_thread || processor.mode == Mode::per_thread;
 }
@@ -467,7 +466,8 @@ void Ledger::serve_as_leader(Lane& lane, Processor& processor, OperationQueue& f
   start_deferred(processor, finished);
 }
 
-// The operations are the engine's and cannot be linked anywhere, so they are looked for: rare.
+// The operations belong to the engine and cannot be linked anywhere, so this searches for them. It
+// is rare.
 void Ledger::cancel_as_leader(Processor& processor, OperationQueue& finished) noexcept {
   processor.cancelling = false;
   handles.for_each([&](Handle& handle) {
@@ -496,7 +496,7 @@ void Ledger::detach_as_leader(Lane& lane, Processor& processor) noexcept {
   }
 }
 
-// The processor that takes closes; or else any whose engine can, for the caller must not block.
+// The processor that takes closes, else any whose engine can, because the caller must not block.
 Processor* Ledger::closer(const Lane& lane, const Handle& handle) const noexcept {
   if (Processor* const taker = route(lane, OperationKind::close, handle)) return taker;
   for (Processor* processor : teams[lane.index]) {
@@ -557,7 +557,7 @@ void Ledger::closed(Lane& lane, Handle& handle, int error) noexcept {
     cache.give_back(static_cast<CachedOperation&>(*operation));
     return;
   }
-  // Not followed any more: the record is free.
+  // The record is free now, so it must not be followed any more.
   operation->prepare_closed();
   lane.completed.push_back(*operation);
 }

@@ -1,12 +1,12 @@
-// Ledger: the life of an operation between start and handler - admission, submission, deferral,
-// deadlines, cancellation, close - and the accounts that must balance at the end. It decides
-// nothing about threads: the dispatcher and the lane loop do.
+// Ledger: the life of an operation between start and handler (admission, submission, deferral,
+// deadlines, cancellation, close) and the accounts that must balance at the end. The dispatcher and
+// the lane loop decide about threads.
 //
-// Two domains. A lane's part of the accounts (handles, timers, results) and a processor's part
-// (started, deferred). In shared and dedicated mode both are guarded by the proactor's mutex, which
-// every caller holds. In per_thread mode a lane and its own processors belong to the lane's thread;
-// only a dedicated processor in such a team is guarded by the mutex, and Guard takes it. Functions
-// that take a Lane are called with the lane's domain held.
+// The accounts have two domains: a lane's part (handles, timers, results) and a processor's part
+// (started, deferred). In shared and dedicated mode the proactor's mutex guards both, and every
+// caller holds it. In per_thread mode a lane and its own processors belong to the lane's thread. A
+// dedicated processor in such a team is guarded by the mutex, which Guard takes. Functions that
+// take a Lane are called with the lane's domain held.
 #pragma once
 
 #include <atomic>
@@ -28,11 +28,11 @@
 
 namespace baton {
 
-/// What the lock analysis calls the mutex of a shared lane, which the ledger, the starter and the
-/// dispatcher reach by different paths. Declared only.
+/// The name of a shared lane's mutex for the lock analysis. The ledger, the starter and the
+/// dispatcher reach that mutex by different paths. Declared only.
 extern os::WakingMutex shared_lane;
 
-/// What became of an operation that wants to start.
+/// The result of Ledger::admit.
 enum class Admission : std::uint8_t {
   refused,   ///< nothing started; the error says why
   finished,  ///< started and complete: the engine does not take its handle
@@ -40,7 +40,7 @@ enum class Admission : std::uint8_t {
   submit     ///< the caller submits it now, outside the mutex, and then calls submitted()
 };
 
-/// What drain and stop refuse.
+/// The starts that drain and stop refuse.
 enum class Refusing : std::uint8_t { nothing, accepts, everything };
 
 class Ledger {
@@ -55,14 +55,14 @@ class Ledger {
 
   // -- start --------------------------------------------------------------------------------------
 
-  /// Checks and claims an operation: one at rest, or one that was activated elsewhere and came by
-  /// mail; a refusal of the latter is for the caller to deliver with refuse_mailed(). `may_submit`:
-  /// this thread may call the engine.
+  /// Checks and claims an operation. It is at rest, or was activated by another thread and came by
+  /// mail; then the caller delivers a refusal by refuse_mailed(). `may_submit`: this thread may
+  /// call the engine.
   Admission admit(Lane& lane, Processor& processor, Operation& operation, bool may_submit,
                   bool mailed, std::error_code& error) noexcept;
   void refuse_mailed(Lane& lane, Operation& operation, std::error_code error) noexcept;
-  /// Books what Engine::submit answered. REQUIRES: completed or busy (a pending operation is the
-  /// engine's, and may be gone). A completed one is in the lane's queue afterwards.
+  /// Books the answer of Engine::submit. REQUIRES: completed or busy (a pending operation belongs
+  /// to the engine and may be gone). A completed one is in the lane's queue afterwards.
   void submitted(Lane& lane, Processor& processor, Operation& operation,
                  Submission answer) noexcept;
   /// The same of a simple one (Starter) that is complete. False: nothing is booked, submitted() is
@@ -70,7 +70,8 @@ class Ledger {
   [[gnu::always_inline]] bool completed_simply(Lane& lane, Processor& processor,
                                                Operation& operation) noexcept;
   /// Submits deferred operations while there is room. REQUIRES: processor's domain held, and this
-  /// thread may call its engine. What completed at once goes to `finished`, for take_back_all.
+  /// thread may call its engine. Operations that complete at once go to `finished`, for
+  /// take_back_all.
   void start_deferred(Processor& processor, OperationQueue& finished) noexcept;
   /// REQUIRES: activated as started.
   void start_timer(Lane& lane, Operation& operation) noexcept {
@@ -85,7 +86,8 @@ class Ledger {
 
   // -- completion ---------------------------------------------------------------------------------
 
-  /// The processor's part for what its engine finished. REQUIRES: processor's domain held.
+  /// The processor's part for operations that its engine finished. REQUIRES: processor's domain
+  /// held.
   void account(Processor& processor, const OperationQueue& finished) noexcept {
     account(processor, finished.size());
   }
@@ -95,12 +97,13 @@ class Ledger {
     processor.started -= count;
     processor.outstanding.sub(count);
   }
-  /// The lane's part: deadline, published result, lane's queue; and what is behind it (overtakes).
+  /// The lane's part: deadline, published result, lane's queue; and operations that had to wait for
+  /// it (overtakes).
   void take_back(Lane& lane, Operation& operation) noexcept;
   void take_back_all(Lane& lane, OperationQueue& finished) noexcept;
-  /// The same for what the engine has put into the lane's queue itself, which was empty.
+  /// The same for operations that the engine has put into the lane's queue itself, which was empty.
   [[gnu::always_inline]] void take_back_queued(Lane& lane) noexcept;
-  /// And then, in a shared lane, what is behind it.
+  /// After that, in a shared lane: operations that had to wait for it.
   void take_back_behind(Lane& lane) noexcept {
     if (BATON_UNLIKELY(!lane.behind.empty())) take_back_all_behind(lane);
   }
@@ -129,16 +132,17 @@ class Ledger {
 
   // -- timers and cancel --------------------------------------------------------------------------
 
-  /// Moves what is due to the lane's queue, at most so many; deadlines of operations become
+  /// Moves due timers to the lane's queue, at most `timers_max`. Deadlines of operations become
   /// cancellations.
   void expire(Lane& lane, Deadline now, std::size_t timers_max = ~std::size_t{0}) noexcept;
-  /// Another deadline for a pending operation that has one; false when it has none any more.
+  /// Changes the deadline of a pending operation. False: it has none any more.
   bool move_deadline(Lane& lane, Operation& operation, Deadline deadline) noexcept;
-  /// Asks for the end of a pending operation of this lane; false when it is not pending any more.
+  /// Asks for the end of a pending operation of this lane. False: it is not pending any more.
   bool cancel(Lane& lane, Operation& operation) noexcept;
   bool cancel(Lane& lane, Handle& handle) noexcept;
-  /// What users have started; the deadline of a drain stays. And that as well.
+  /// Cancels what users have started. The deadline of a drain stays.
   void cancel_all(Lane& lane) noexcept;
+  /// Cancels that deadline as well.
   void cancel_everything(Lane& lane) noexcept;
   void cancel_accepts(Lane& lane) noexcept;
 
@@ -156,9 +160,9 @@ class Ledger {
   bool submit_close(Lane& lane, Handle& handle) noexcept;
   [[nodiscard]] Processor* closer(const Lane& lane, const Handle& handle) const noexcept;
   void closed(Lane& lane, Handle& handle, int error) noexcept;
-  /// What a leader does before it waits: detaches and cancels what only it may, starts what is
-  /// deferred. What completed goes to `finished`, for take_back_all. REQUIRES: lane and processor
-  /// share a domain.
+  /// For a leader before it waits: detaches and cancels what only the leader may, and starts
+  /// deferred operations. Completed ones go to `finished`, for take_back_all. REQUIRES: lane and
+  /// processor share a domain.
   void serve_as_leader(Lane& lane, Processor& processor, OperationQueue& finished) noexcept;
 
   // -- facts --------------------------------------------------------------------------------------
@@ -173,7 +177,8 @@ class Ledger {
     return BATON_UNLIKELY(os::fork_generation() != fork_generation_);
   }
   [[nodiscard]] bool per_thread() const noexcept { return per_thread_; }
-  /// A drain has come to its deadline: what starts now, or lies in a mailbox, would outlive it.
+  /// A drain has reached its deadline: an operation that starts now, or lies in a mailbox, would
+  /// outlive it.
   [[nodiscard]] bool drain_is_over() const noexcept {
     return refusing.load(std::memory_order_relaxed) == Refusing::everything &&
            draining.load(std::memory_order_relaxed);
@@ -183,7 +188,7 @@ class Ledger {
   [[nodiscard]] os::WakingMutex& mutex() noexcept BATON_RETURN_CAPABILITY(shared_lane) {
     return mutex_;
   }
-  /// In a forked child: it is not held here, whatever the analysis thinks.
+  /// In a forked child: tells the analysis that the mutex is not held here.
   static void left_to_parent() noexcept BATON_RELEASE(shared_lane) BATON_NO_THREAD_SAFETY_ANALYSIS {
   }
 
@@ -272,9 +277,9 @@ inline bool Ledger::take_back_plainly(Operation& operation) noexcept {
   return true;
 }
 
-// Complete in its start, while an earlier one of the same order (rule 3) is on its way from the
-// engine to the lane, in the hands of the leader or of the thread that has started it. In a lane
-// with one thread there is no such time.
+// The operation is complete in its start while an earlier one of the same order (rule 3) is on its
+// way from the engine to the lane: the leader, or the thread that started it, has it in hand. That
+// cannot be in a lane with one thread.
 inline bool Ledger::overtakes(Operation& operation) noexcept {
   using Access = OperationAccess;
   Operation* earlier = Access::after(operation);

@@ -1,6 +1,6 @@
-// Mailbox: operations from other threads, last in first out while they lie there, handed over in
-// order. Any thread pushes, the owner takes everything at once (a Treiber stack, reversed by the
-// consumer: as nobody pops single nodes, there is no ABA).
+// Mailbox: operations from other threads, handed over in order. Any thread pushes, and the owner
+// takes everything at once. It is a Treiber stack that the consumer reverses. Single nodes are
+// never popped, so there is no ABA.
 //
 // A template over what is atomic, so that tests/model/relacy runs this very source under every
 // order that the memory model allows.
@@ -10,11 +10,11 @@
 
 namespace baton {
 
-/// Links: next(node), and set_next(node, next), of a link that belongs to whoever holds the node.
+/// Links: next(node), and set_next(node, next), of a link that belongs to the node's holder.
 template <class Node, class Links, template <class> class Atomic = std::atomic>
 class BasicMailbox {
  public:
-  /// True when it was empty: only then somebody may have to be woken.
+  /// True: it was empty. Only then the owner may have to be woken.
   bool push(Node& node) noexcept {
     Node* head = head_.load(std::memory_order_relaxed);
     do {

@@ -54,8 +54,8 @@ void merged_wait(std::span<Processor* const> processors, std::span<OperationQueu
   // its mark is seen here, or the interrupt comes after the look and ends the sleep below.
   if (asked()) return;
 
-  // A look may have begun something anew, the rest of a short transfer, which nobody has handed to
-  // the kernel yet: an engine's own wait would, the sleep below would not.
+  // A poll may have restarted the rest of a short transfer, which is not submitted to the kernel
+  // yet. An engine's own wait would submit it; the sleep below would not.
   for (Processor* processor : processors) processor->engine->flush();
 
   std::array<Engine*, limits::processors_max> engines;

@@ -1,6 +1,6 @@
-// OperationCache: operations that nobody owns, taken from chunks instead of the heap (P-22; paper
-// 000 section 5.3). Chunks stay until the proactor is destroyed, so an operation may be taken by
-// one thread and given back by another.
+// OperationCache: operations of the library's own, taken from chunks instead of the heap (P-22;
+// paper 000 section 5.3). Chunks stay until the proactor is destroyed, so one thread may take an
+// operation and another may give it back.
 #pragma once
 
 #include <cstddef>

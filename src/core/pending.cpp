@@ -77,7 +77,7 @@ void offer_handles(Ledger& ledger, const Lane& lane, std::uint32_t first, std::u
          operation = Access::after(*operation)) {
       share.offer(*operation, &handle, lane);
     }
-    // A close that somebody waits for; the library's own ones carry no stamp.
+    // A close that the program waits for; the library's own ones carry no stamp.
     const Operation* closing = Access::closing(handle);
     if (closing != nullptr && !closing->has(Operation::internal)) {
       share.offer(*closing, &handle, lane);
@@ -109,7 +109,7 @@ void PendingInquiry::answer(Ledger& ledger, const Lane& lane) noexcept {
   Answer& mine = *answers_[lane.index];
   offer_handles(ledger, lane, 0, ledger.handles.used(), mine.share);
   offer_rest(lane, mine.share);
-  // release: whoever sees it complete sees what it says.
+  // release: a thread that sees it complete sees its contents.
   mine.complete.store(true, std::memory_order_release);
   count_.fetch_add(1, std::memory_order_release);
   ledger.system().futex_wake(&count_, 1);
@@ -153,8 +153,8 @@ PendingReport Proactor::Core::pending(const PendingQuery& query) {
   return report;
 }
 
-// The mutex is given back now and then, so that nobody waits for the whole table: the report is not
-// one instant, but each operation in it was pending when it was looked at.
+// The mutex is unlocked now and then, so that no thread waits for the whole table. The report is
+// not of one instant, but each operation in it was pending when it was looked at.
 void Proactor::Core::look_under_the_mutex(const PendingQuery& query, PendingReport& report) {
   PendingShare share{query, CoarseClock::tick_of(system_.monotonic_ns())};
   const std::uint32_t end = ledger_.handles.used();

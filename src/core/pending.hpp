@@ -3,8 +3,8 @@
 // Operations are looked at in their own domain, because only there they are sure to be alive: in
 // shared and dedicated mode by the asking thread with the mutex held, a piece of the table of
 // handles at a time; in per_thread mode by each lane's own thread, which finds the question in its
-// list of requests. A lane that is in a handler answers when it comes back, perhaps to nobody: the
-// question is shared, and the asker has gone after `patience`.
+// list of requests. A lane that is in a handler answers when it comes back. By then the asker may
+// have given up (`patience`), so both share the question.
 #pragma once
 
 #include <atomic>

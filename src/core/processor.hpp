@@ -18,15 +18,15 @@ namespace baton {
 enum class SeatState : std::uint8_t { vacant, awake, waiting, in_handler };
 
 struct Seat {
-  /// 0: nobody; else the member's number. Written under the mutex; read without it by starters that
-  /// ask "am I the one who waits next?".
+  /// 0: vacant; else the member's number. Written under the mutex; read without it by starters that
+  /// ask "am I the thread that waits next?".
   std::atomic<std::uint32_t> holder{0};
   std::atomic<SeatState> state{SeatState::vacant};
   /// Counts handlers entered and changes of the holder: tells the understudy whether the leader
   /// moved.
   std::uint32_t count = 0;
-  /// With the mutex held. Who starts an operation without it and then looks here for a leader that
-  /// waits must not miss one: only that is written in one order with what the starter does.
+  /// With the mutex held. A starter without the mutex looks here for a waiting leader and must not
+  /// miss one, so `waiting` is sequentially consistent with what the starter writes.
   void set(SeatState next) noexcept {
     state.store(next,
                 next == SeatState::waiting ? std::memory_order_seq_cst : std::memory_order_relaxed);
@@ -51,7 +51,7 @@ struct Processor {
     return (takes.empty() || takes.has(kind)) &&
            info.support[static_cast<std::size_t>(kind)] != Support::unsupported;
   }
-  /// Started or deferred: somebody has to lead it.
+  /// Started or deferred operations: a thread has to lead it.
   [[nodiscard]] bool has_work() const noexcept {
     return started + deferred.size() > 0 || detaching != nullptr;
   }

@@ -29,8 +29,8 @@ class HandlerRunner {
   /// Ledger::handler_returned, under the lane's domain (or null). `locks`: that domain is the
   /// mutex. When a handler lets an exception out, everything is settled before it is passed on.
   [[gnu::always_inline]] Handle* run(Lane& lane, Operation& operation, bool locks) {
-    // What belongs to the operation is read before it is complete: from then on whoever sees that
-    // may destroy it, and so may the handler.
+    // The operation is read before it is complete. After that its handler, and any thread that sees
+    // it complete, may destroy it.
     if (operation.strand() != nullptr || operation.has(Operation::cached)) {
       return run_with_more(lane, operation, locks);
     }
@@ -57,7 +57,7 @@ class HandlerRunner {
 
   /// While draining: called when this lane has nothing left to do.
   virtual void lane_is_quiet(Lane& lane) noexcept = 0;
-  /// Something was left in a lane that nobody leads.
+  /// Something was left in a lane without a leader.
   virtual void lane_needs_leader() noexcept = 0;
 
  protected:
@@ -88,7 +88,7 @@ class HandlerRunner {
     const bool posted = OperationAccess::state(operation) == OperationState::posted;
     return posted ? nullptr : operation.handle();
   }
-  /// Somebody may wait in cancel_wait for the moment an operation is complete.
+  /// Threads may wait in cancel_wait until an operation is complete.
   void announce() noexcept {
     if (ledger_.cancel_waiters.load(std::memory_order_relaxed) != 0) wake_waiters();
   }

@@ -22,14 +22,14 @@ class BasicSleepWord {
   /// What a sender has to do about what it has left.
   enum class Needs : std::uint8_t { nothing, interrupt, owner };
 
-  /// Owner: from now on senders interrupt. It looks once more at what was left, and only if there
-  /// is nothing does it wait.
+  /// Owner: from now on senders interrupt. The owner then looks once more at what was left, and
+  /// waits only if there is nothing.
   void fall_asleep() noexcept { word_.store(sleeping, std::memory_order_seq_cst); }
-  /// Owner: somebody has interrupted, or is about to.
+  /// Owner: a sender has interrupted, or is about to.
   [[nodiscard]] bool is_notified() const noexcept {
     return word_.load(std::memory_order_seq_cst) == notified;
   }
-  /// Owner, and who becomes it: relaxed, for it only spares senders what they need not do.
+  /// Owner, and a thread that becomes the owner. relaxed: it only spares senders an interrupt.
   void wake_up() noexcept { word_.store(awake, std::memory_order_relaxed); }
   /// Owner: it leaves, and looks once more at what was left.
   void go() noexcept { word_.store(gone, std::memory_order_seq_cst); }

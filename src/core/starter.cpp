@@ -1,4 +1,4 @@
-// The questions of a start, and what is told to those who wait.
+// The slow path of a start, and what waiting threads are told.
 #include "core/starter.hpp"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ void Starter::find_route(Lane& lane) noexcept {
 
 // -- simple requests ------------------------------------------------------------------------------
 
-// A datagram, or one with a strand, from the cache, or in a shared lane.
+// A datagram, or an operation with a strand, from the cache, or in a shared lane.
 const std::error_code* Starter::start_less_simple(Operation& operation) noexcept {
   const bool is_stream = Access::is_simple(operation);
   if (!is_stream && !Access::is_simple_datagram(operation)) return nullptr;
@@ -96,7 +96,7 @@ void Starter::add_deadline(Lane& lane, Operation& operation) noexcept {
 
 // -- all requests ---------------------------------------------------------------------------------
 
-// A lane's thread keeps the clock while it runs handlers; in a shared one there may be none.
+// A lane's thread sets the clock while it runs handlers. In a shared lane there may be none.
 void Starter::set_clock(Lane& lane) noexcept {
   if (shared() && !dispatcher_->inside()) lane.clock.set(system_.monotonic_coarse_ns());
 }
@@ -114,13 +114,13 @@ std::error_code Starter::start(Lane& lane, Processor& processor, Operation& oper
     const Deadline deadline = operation.deadline();
     admission = ledger_.admit(lane, processor, operation, may_submit, mailed, error);
     if (admission == Admission::submit) learn_route(lane, processor, operation);
-    // Room there was, so it waits for the leader: who has to be told.
+    // There was room, so it only waits for the leader, which has to be told.
     if (admission == Admission::deferred && !may_submit) call_leader(processor);
     if (shared() && admission != Admission::refused) {
       if (!deadline.is_never()) dispatcher_->timer_added(deadline);
       dispatcher_->look_round_after_start();
     }
-    // By its leader only, and outside of a wait. In a handler that takes long it can lose the seat
+    // Only its leader submits, and outside of a wait. A leader in a long handler can lose the seat
     // to a thread that waits next, whenever the mutex is free.
     if (admission == Admission::submit && !any_thread) {
       answer = processor.engine->submit(operation, nullptr);
@@ -134,8 +134,8 @@ std::error_code Starter::start(Lane& lane, Processor& processor, Operation& oper
   return error;
 }
 
-// The engine knows the handle now, and all that can be asked before a simple request has been
-// answered: what is left to ask is whether it is closed, which takes the route away.
+// The engine knows the handle now, and every check for a simple request has passed. The next simple
+// requests only check whether it is closed, which takes the route away.
 void Starter::learn_route(Lane& lane, const Processor& processor, Operation& operation) noexcept {
   const OperationKind kind = operation.kind();
   const bool is_datagram =
@@ -173,7 +173,7 @@ void Starter::submitted(Lane& lane, Processor& processor, Operation& operation,
 void Starter::came_back(Lane& lane, Processor& processor, Operation& operation,
                         Submission answer) noexcept {
   ledger_.submitted(lane, processor, operation, answer);
-  // Its leader may have brought home meanwhile what had no room beside it.
+  // Its leader may have reaped operations meanwhile, so there may be room.
   if (answer == Submission::busy && processor.mode != Mode::per_thread) call_leader(processor);
   if (shared()) dispatcher_->look_round_after_start();
 }
@@ -182,7 +182,7 @@ void Starter::simple_came_back(Lane& lane, Operation& operation, Submission answ
   lane.starter->submitted(lane, *lane.route.processor, operation, answer);
 }
 
-// A thread that waits next flushes then.
+// A thread that is about to wait will flush then.
 void Starter::tell_leader(Processor& processor) noexcept {
   if (processor.mode == Mode::per_thread || Dispatcher::leads(processor)) return;
   processor.engine->flush();

@@ -1,11 +1,10 @@
-// Starter: the road of a request from its user into a lane, the same in every mode. Requests are
-// claimed, admitted and booked under the lock of their lane, and handed to an engine outside of it.
-// A lane of per_thread mode has no lock: only its thread comes here, others leave mail.
+// Starter: takes a request from its user into a lane, in every mode. Requests are claimed, admitted
+// and booked under the lock of their lane, and handed to an engine outside of it. A lane of
+// per_thread mode has no lock: only its thread comes here, other threads leave mail.
 //
-// A simple request - a read or a write of a stream, one buffer; or a datagram - on a handle that
-// has been here before is booked after one look at what could be in its way (start_simple). All
-// else goes through start(): it asks every question, and finds out whether the handle's next
-// simple requests need to.
+// The fast path is start_simple(): a stream read or write with one buffer, or a datagram, on a
+// handle that has been used before. It makes one combined check. The slow path is start(): it makes
+// every check, and finds out whether the handle's next simple requests may take the fast path.
 #pragma once
 
 #include <cerrno>
@@ -31,7 +30,7 @@ class Starter {
   /// When the team is complete.
   void find_route(Lane& lane) noexcept;
 
-  // Answer success, or null: nothing was done, for something is out of the ordinary. Any thread.
+  // These answer success, or null if the slow path is needed; then nothing was done. Any thread.
 
   [[gnu::always_inline]] static const std::error_code* start_simple(Operation& operation) noexcept;
   /// By a thread that is inside a per_thread lane of `ledger`'s.
@@ -47,7 +46,8 @@ class Starter {
                         bool mailed) noexcept;
   void start_timer(Lane& lane, Operation& timer) noexcept;
   void post(Lane& lane, Operation& operation, Notify level) noexcept;
-  /// With the lane's lock held: what starts now is of this age, also if no thread is in the lane.
+  /// With the lane's lock held: sets the clock by which the next start is dated, even if no thread
+  /// is in the lane.
   void set_clock(Lane& lane) noexcept;
 
  private:
@@ -92,7 +92,7 @@ inline const std::error_code* Starter::start_simple(Operation& operation) noexce
   }
   Handle* const handle = operation.handle();
   if (BATON_UNLIKELY(handle == nullptr)) return nullptr;
-  // relaxed: another thread's lane is enough to know that it is not this one's.
+  // relaxed: any value other than this thread's lane leads to the slow path.
   Lane* const lane = OperationAccess::route(*handle).load(std::memory_order_relaxed);
   if (BATON_UNLIKELY(lane != os::thread_locals.lane || operation.strand() != nullptr)) {
     return start_less_simple(operation);
@@ -100,7 +100,8 @@ inline const std::error_code* Starter::start_simple(Operation& operation) noexce
   return start_at<false>(*lane, operation, *handle, OperationAccess::direct);
 }
 
-// In a forked child no lane is the innermost; while starts are refused, there is attention.
+// Null in a forked child, which is inside no lane; and while starts are refused, which sets
+// `attention`.
 inline Lane* Starter::inside_lane_of(const Ledger& ledger) noexcept {
   const void* const inside = os::thread_locals.lane;
   if (BATON_UNLIKELY(inside == &os::nowhere)) return nullptr;
@@ -131,16 +132,16 @@ inline const std::error_code* Starter::post_simple(const Ledger& ledger,
   return &lane->success;
 }
 
-// What Ledger::admit asks is answered by three words: the handle's route, the lane's attention, and
-// whether there is room. In a lane with one thread nobody can come in between; in a shared one the
-// lock is held up to the engine, which settles what comes after that (engine.hpp).
+// Three checks stand for all of Ledger::admit: the handle's route, the lane's `attention`, and
+// room. In a lane with one thread no other thread can interfere. In a shared lane the lock is held
+// up to the engine, which orders what follows (engine.hpp).
 template <bool is_shared>
 inline const std::error_code* Starter::start_at(Lane& lane, Operation& operation, Handle& handle,
                                                 std::uint8_t flags) noexcept {
   const Route& route = lane.route;
   Processor& processor = *route.processor;
-  // relaxed: what was left before this start was called has been seen to, for the call came after;
-  // else either order will do.
+  // relaxed: this start happens after anything that had to come before it. For the rest either
+  // order is right.
   if (BATON_UNLIKELY(lane.attention.load(std::memory_order_relaxed) ||
                      !processor.deferred.empty() || processor.started >= route.started_max)) {
     return nullptr;
@@ -150,7 +151,7 @@ inline const std::error_code* Starter::start_at(Lane& lane, Operation& operation
   if constexpr (!is_shared) {
     if (is_output(operation.kind())) return write_at(lane, operation, handle, flags);
   }
-  // There is nearly never something to read yet: it is booked as pending.
+  // Reads usually have to wait, so it is booked as pending before it is submitted.
   book(lane, operation, handle, flags);
   if constexpr (!is_shared) {
     BATON_PROBE2(operation_submit, &operation, processor.index);
@@ -160,7 +161,8 @@ inline const std::error_code* Starter::start_at(Lane& lane, Operation& operation
   return &lane.success;
 }
 
-// Some engines write at once, for there is nearly always room: then it is never pending.
+// Writes usually succeed at once in engines that try them first. Then the operation is never
+// pending.
 inline const std::error_code* Starter::write_at(Lane& lane, Operation& operation, Handle& handle,
                                                 std::uint8_t flags) noexcept {
   BATON_PROBE2(operation_submit, &operation, lane.route.processor->index);

@@ -1,5 +1,5 @@
-// TaskExceptions: who is told of the exceptions of detached tasks, and how many there were. The
-// handler may be replaced while other threads call it.
+// TaskExceptions: the handler for exceptions of detached tasks, and their number. The handler may
+// be replaced while other threads call it.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,6 @@
-// TimerRow: the timers that come next, sorted, in an array. Who takes them one by one looks at no
-// timer but the one that is due, and has those behind it fetched meanwhile. What is removed leaves
-// a gap; what is put off keeps its place, and is found to be put off when its turn comes. The
-// nearest part of a TimerQueue.
+// TimerRow: the next timers, sorted, in an array; the nearest part of a TimerQueue. Popping touches
+// only the timer that is due; the next ones are prefetched. A removed timer leaves a gap. A timer
+// that is put off keeps its place, and is moved when its turn comes.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The end of a task that nobody awaits.
+// The end of a detached task.
 #pragma once
 
 #include <coroutine>

@@ -103,7 +103,7 @@ void Scope::failed(std::exception_ptr exception) noexcept {
   if (first) cancel();
 }
 
-// Answers whom to resume. After the lock the scope may be gone.
+// Returns the coroutine to resume. After the lock the scope may be gone.
 std::coroutine_handle<> Scope::one_less() noexcept {
   JoinAwaiter* joiner = nullptr;
   {

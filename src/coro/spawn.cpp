@@ -1,4 +1,4 @@
-// Proactor::spawn: a task that nobody awaits frees itself.
+// Proactor::spawn: a detached task frees itself.
 #include "base/assert.hpp"
 #include "baton/coro/task.hpp"
 #include "baton/proactor.hpp"

@@ -542,11 +542,17 @@ void Demultiplexer::consume_interrupt() noexcept {
   if (edge_interrupt_) return interrupter_->acknowledge();
   interrupter_->reset();
   if (!one_shot_) return;
-  const os::LockGuard lock(mutex_, system_, concurrent_);
-  static_cast<void>(strategy_->modify(interrupter_->descriptor(), Interest::in, interrupt_token));
+  std::error_code error;
+  {
+    const os::LockGuard lock(mutex_, system_, concurrent_);
+    error = strategy_->modify(interrupter_->descriptor(), Interest::in, interrupt_token);
+  }
+  if (error) log_failure("watching the interrupter", error, "no wait is cut short any more");
 }
 
 // A one-shot report disarms the descriptor as a whole, so this arms again what was not reported.
+// Should that fail, no report would come any more: the client gets the rest as well, tries in vain,
+// and the watch that follows tells it why.
 Interest Demultiplexer::disarm(Descriptor& descriptor, const Report& report) noexcept {
   const os::LockGuard lock(mutex_, system_, concurrent_);
   if (descriptor.generation.load(std::memory_order_relaxed) != report.token.generation) {
@@ -556,8 +562,9 @@ Interest Demultiplexer::disarm(Descriptor& descriptor, const Report& report) noe
   const Interest told = before & with_trouble(report.ready, before);
   const Interest rest = before - told;
   descriptor.state.fetch_and(without(armed(told)), std::memory_order_relaxed);
-  if (any(rest)) static_cast<void>(register_at(descriptor, rest, report.token, true));
-  return told;
+  if (!any(rest) || !register_at(descriptor, rest, report.token, true)) return told;
+  descriptor.state.fetch_and(without(armed(rest)), std::memory_order_relaxed);
+  return before;
 }
 
 // -- the rest -------------------------------------------------------------------------------------

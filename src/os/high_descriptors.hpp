@@ -1,6 +1,6 @@
-// Descriptors of the library's own at numbers where programs do not look: for a proactor inside
-// somebody else's program, which takes the lowest free number for its own, and closes or overwrites
-// low ones before it starts another program.
+// High numbers for the library's own descriptors: for a library with a proactor inside any program.
+// A program takes the lowest free number for its own descriptors, and closes or overwrites low ones
+// before it starts another program.
 #pragma once
 
 #include "os/system.hpp"

@@ -170,6 +170,7 @@ class Reactor::Impl {
   /// Calls on_close and frees it; `me`: by a thread in turn(), or null. Unlocks meanwhile. False:
   /// as Back::lost.
   bool close(Registration& registration, Member* me) noexcept;
+  void forget_descriptors_of_parent() noexcept;
   void forget_thread_of_parent(Registration& registration) noexcept;
   Result<void, Failure> watch_anew(Registration& registration) noexcept;
   void close_later(Registration& registration, std::error_code why) noexcept;

@@ -63,7 +63,7 @@ Reactor::Impl::~Impl() {
   BATON_ASSERT(members_ == 0 || in_wrong_process());
   if (in_wrong_process()) {
     // Nothing is told to handlers that are copies of the parent's.
-    demux_->after_fork_in_child();
+    if (demux_ != nullptr) demux_->after_fork_in_child();
     return;
   }
   lock();
@@ -442,27 +442,41 @@ Result<void, Failure> Reactor::Impl::reopen() {
   static_cast<void>(notifications_.purge(nullptr, Interest::all, forgotten));
   timers_.forget_running();
   token_.emplace(system_);
-  demux_->after_fork_in_child();
+  if (demux_ != nullptr) demux_->after_fork_in_child();
   demux_.reset();
+  forget_descriptors_of_parent();
   if (auto opened = open_demultiplexer(); !opened) {
     mutex_.unlock(system_);
     return unexpected{opened.error()};
   }
-  forks_ = os::fork_generation();
   Result<void, Failure> done;
   for (std::uint32_t i = 0; i < made_ && done; ++i) {
-    if (!table_[i].used) continue;
-    forget_thread_of_parent(table_[i]);
-    if (!table_[i].ending) done = watch_anew(table_[i]);
+    Registration& registration = table_[i];
+    if (registration.used) forget_thread_of_parent(registration);
+    if (registration.used && !registration.ending) done = watch_anew(registration);
   }
+  // Not before: one that is half open may only be destroyed, or reopened once more.
+  if (done) forks_ = os::fork_generation();
   mutex_.unlock(system_);
   return done;
+}
+
+// Comes before any descriptor is opened. See SignalSource::forget.
+void Reactor::Impl::forget_descriptors_of_parent() noexcept {
+  for (std::uint32_t i = 0; i < made_; ++i) {
+    Registration& registration = table_[i];
+    // A thread of the parent may have destroyed the handler of one that is being closed.
+    if (!registration.used || !registration.is_signal || registration.closing) continue;
+    static_cast<reactor::SignalSource&>(*registration.handler).forget();
+    if (!registration.ending) descriptors_.erase(registration.fd);
+    registration.fd = invalid_handle;
+  }
 }
 
 // A call that was running has returned, and an on_close has been called: by a thread that is not
 // here, or by this one, which finds out when it comes back.
 void Reactor::Impl::forget_thread_of_parent(Registration& registration) noexcept {
-  registration.forked = std::exchange(registration.running, false);
+  if (std::exchange(registration.running, false)) registration.forked = true;
   registration.ready = registration.told = registration.armed = Interest::none;
   if (registration.late.linked()) registration.late.unlink();
   if (registration.closing) return put_free(registration);
@@ -473,20 +487,24 @@ void Reactor::Impl::forget_thread_of_parent(Registration& registration) noexcept
   }
 }
 
-Result<void, Failure> Reactor::Impl::watch_anew(Registration& registration) noexcept {
+Result<void, Failure> Reactor::Impl::watch_anew(Registration& registration) noexcept try {
   if (registration.is_signal) {
-    // Without a descriptor of its own it shares the parent's, and is told of its own signals.
+    // Without a descriptor of its own it would share the parent's.
     auto& source = static_cast<reactor::SignalSource&>(*registration.handler);
-    static_cast<void>(source.open());
-    auto known = descriptors_.extract(registration.fd);
-    known.value() = registration.fd = source.descriptor();
-    descriptors_.insert(std::move(known));
+    if (const std::error_code error = source.open()) {
+      return unexpected{Failure{error, "no descriptor for a signal"}};
+    }
+    registration.fd = source.descriptor();
+    descriptors_.insert(registration.fd);
   }
   if (const std::error_code error = demux_->attach(registration.index, registration.fd)) {
     return unexpected{Failure{error, "no memory for the table of descriptors"}};
   }
   if (const std::error_code error = settle(registration)) close_later(registration, error);
   return {};
+} catch (const std::bad_alloc&) {
+  return unexpected{Failure{std::make_error_code(std::errc::not_enough_memory),
+                            "no memory for the table of descriptors"}};
 }
 
 }  // namespace baton

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/assert.hpp"
+
 namespace baton::reactor {
 
 bool SignalSource::possible(int number) noexcept {
@@ -22,18 +24,32 @@ SignalSource::~SignalSource() {
 
 // EMFILE, ENFILE, ENOMEM, ENODEV: the caller's answer. EBADF, EINVAL: only a bug.
 std::error_code SignalSource::open() noexcept {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, number_);
+  BATON_ASSERT(fd_ == invalid_handle);
+  const sigset_t set = signals();
   // Answers an errno; EINVAL would be a wrong `how`.
   if (const int error = system_.thread_sigmask(SIG_BLOCK, &set, nullptr)) {
     return {error, std::system_category()};
   }
   const int fd = system_.signalfd(invalid_handle, &set, SFD_NONBLOCK | SFD_CLOEXEC);
   if (fd < 0) return {errno, std::system_category()};
-  if (fd_ != invalid_handle) static_cast<void>(system_.close(fd_));
   fd_ = fd;
   return {};
+}
+
+// A fork copies the descriptors first and the memory later. What another thread has opened in
+// between is not here, and the number may name another file by now: EINVAL (no signalfd), EBADF.
+void SignalSource::forget() noexcept {
+  const NativeHandle fd = std::exchange(fd_, invalid_handle);
+  if (fd == invalid_handle) return;
+  const sigset_t set = signals();
+  if (system_.signalfd(fd, &set, 0) == fd) static_cast<void>(system_.close(fd));
+}
+
+sigset_t SignalSource::signals() const noexcept {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, number_);
+  return set;
 }
 
 // One at a time: the handler may end the reactor, and what it has not seen stays pending.

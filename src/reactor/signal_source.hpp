@@ -25,9 +25,11 @@ class SignalSource final : public EventHandler {
       : system_(system), number_(number), handler_(handler) {}
   ~SignalSource() override;
 
-  /// Opens the descriptor; again, in the child of a fork: one of its own, or, when that fails, the
-  /// one it has. The signal is blocked in the calling thread. The system's errors.
+  /// Opens the descriptor. The signal is blocked in the calling thread. The system's errors.
+  /// REQUIRES: there is none, or it was forgotten.
   std::error_code open() noexcept;
+  /// In the child of a fork: closes the parent's descriptor, if it is here.
+  void forget() noexcept;
   /// What keeps the handler alive; destroyed with this.
   void keep(std::shared_ptr<EventHandler> kept) noexcept { kept_ = std::move(kept); }
   /// REQUIRES: open has succeeded.
@@ -37,6 +39,8 @@ class SignalSource final : public EventHandler {
   void on_close(NativeHandle fd, std::error_code why) noexcept override;
 
  private:
+  [[nodiscard]] sigset_t signals() const noexcept;
+
   const os::System& system_;
   const int number_;
   EventHandler& handler_;

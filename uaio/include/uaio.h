@@ -8,7 +8,7 @@
  * Each function is POSIX's of the same name without the u, and has a manual page in section 3;
  * docs/guide/uaio.md lists where the thesis and POSIX differ (POSIX wins).
  *
- * What belongs to whom. The aiocb and its buffer belong to the library from a successful start
+ * Ownership. The aiocb and its buffer belong to the library from a successful start
  * until uaio_error answers something other than EINPROGRESS. From then on the library does not
  * touch them again; after uaio_return the aiocb may be used again, leave its stack frame or be
  * freed. An aiocb whose result is never fetched must stay where it is only if uaio_waitcomplete is

@@ -2,8 +2,8 @@
 // reserves for it (struct aiocb64 has the same layout). Error and result lie where the system's own
 // library has them. The mark tells a request of ours from memory that was never given to us.
 //
-// Whoever completes a request writes the result, then the error with release, and never looks at
-// the aiocb again: from then on it is the program's.
+// A thread that completes a request writes the result, then the error with release, and does not
+// look at the aiocb again: from then on it belongs to the program.
 #pragma once
 
 #include <aio.h>

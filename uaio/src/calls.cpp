@@ -181,7 +181,7 @@ int cancel(int fildes, aiocb* block) {
   Library& library = Library::get();
   const NoCancel no_cancel;
   library.look();
-  // What the device is at work on, nobody can stop.
+  // A transfer that the device is at work on cannot be stopped.
   const std::size_t direct = library.direct().count(fildes, block);
   std::size_t found = direct;
   std::size_t cancelled = 0;

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "block.hpp"
+#include "futex.hpp"
 #include "library.hpp"
 
 #ifndef RWF_NOWAIT
@@ -118,8 +119,7 @@ std::size_t Direct::submit(Request* list[], std::size_t count) noexcept {
   for (std::size_t i = 0; i < count; ++i) controls[i] = &list[i]->control;
   const long taken = ::syscall(SYS_io_submit, ring(), count, controls);
   if (taken > 0) return static_cast<std::size_t>(taken);
-  in_flight_.fetch_sub(1, std::memory_order_seq_cst);
-  library_.direct_done();
+  one_less();
   list[0]->handover.store(Handover::refused, std::memory_order_relaxed);
   return 1;
 }
@@ -189,10 +189,13 @@ bool Direct::has_something() const noexcept {
   return taken_.load(std::memory_order_relaxed) % ring->events_max != tail();
 }
 
-/// Copies the oldest completion, then claims it: whoever was quicker has made the claim fail.
-/// Before that its request is noted to be done, as whoever claims it may be interrupted before the
-/// result is out. The memory of requests is never returned, so any event may be followed.
-bool Direct::take(io_event& event) noexcept {
+/// Copies the oldest completion, then claims it. The claim fails if another thread was quicker.
+/// Before the claim the request is marked as done, because the claimer may be interrupted before
+/// the result is out. The memory of requests is never returned, so any event may be followed.
+///
+/// Signals are blocked before a refusal is taken: a handler's sync would wait for the interrupted
+/// frame that has it.
+bool Direct::take(io_event& event, std::optional<SignalsBlocked>& blocked) noexcept {
   Ring& ring = *this->ring();
   for (;;) {
     std::uint64_t taken = taken_.load(std::memory_order_acquire);
@@ -203,7 +206,9 @@ bool Direct::take(io_event& event) noexcept {
     // acquire: what the starter has written. The kernel orders it, too, but the language does not
     // know that.
     static_cast<void>(request.stage.load(std::memory_order_acquire));
-    if (!is_refusal(event)) {
+    if (is_refusal(event)) {
+      if (!blocked) blocked.emplace();
+    } else {
       const std::uint64_t number = request.number.load(std::memory_order_relaxed);
       // No one was quicker so far: the number is that of this event. release: all was read before.
       if (taken_.fetch_add(0, std::memory_order_acq_rel) != taken) continue;
@@ -213,14 +218,15 @@ bool Direct::take(io_event& event) noexcept {
   }
 }
 
-/// Tells the kernel how far we are. A thread that is overtaken between the two tells less than
-/// there is for a moment: then the kernel takes fewer requests, or wakes who waits for the next.
+/// Tells the kernel how many completions were taken. A thread that is overtaken between the two
+/// steps tells an older number for a moment. Then the kernel takes fewer requests, or wakes a
+/// waiter early.
 void Direct::settle_head() noexcept {
   Ring& ring = *this->ring();
   std::uint64_t told = 0;
   do {
     told = taken_.load(std::memory_order_seq_cst);
-    // seq_cst, both: either the one who overtakes tells last, or it is seen here.
+    // seq_cst, both: either the overtaking thread writes last, or this one sees it here.
     std::atomic_ref{ring.head}.store(static_cast<std::uint32_t>(told % ring.events_max),
                                      std::memory_order_seq_cst);
   } while (taken_.load(std::memory_order_seq_cst) != told);
@@ -228,8 +234,10 @@ void Direct::settle_head() noexcept {
 
 void Direct::collect() noexcept {
   if (!has_something()) return;
-  io_event event{};
-  while (take(event)) {
+  for (;;) {
+    io_event event{};
+    std::optional<SignalsBlocked> blocked;
+    if (!take(event, blocked)) return;
     settle_head();
     finish(event);
   }
@@ -237,21 +245,39 @@ void Direct::collect() noexcept {
 
 void Direct::finish(const io_event& event) noexcept {
   auto& request = *reinterpret_cast<Request*>(event.data);
-  const bool refused = is_refusal(event);
-  if (!refused) {
-    library_.publish(request, event.res < 0 ? static_cast<int>(-event.res) : 0,
-                     event.res < 0 ? -1 : static_cast<ssize_t>(event.res));
-  }
-  in_flight_.fetch_sub(1, std::memory_order_seq_cst);
-  library_.direct_done();
-  const Handover mine = refused ? Handover::refused : Handover::done;
-  const Handover before = request.handover.exchange(mine, std::memory_order_acq_rel);
-  if (before == Handover::none) return;  // the starter goes on with it
-  if (refused && before == Handover::starter_left) {
-    library_.hand_on(request);
-  } else {
+  if (is_refusal(event)) return give_back(request);
+  library_.publish(request, event.res < 0 ? static_cast<int>(-event.res) : 0,
+                   event.res < 0 ? -1 : static_cast<ssize_t>(event.res));
+  one_less();
+  const Handover before = request.handover.exchange(Handover::done, std::memory_order_acq_rel);
+  if (before != Handover::none) give_request(request);
+}
+
+/// To its starter, or, when he has left, to the keeper. What is late stays marked as left until the
+/// keeper has it: a sync waits for it.
+void Direct::give_back(Request& request) noexcept {
+  auto before = Handover::none;
+  if (!request.handover.compare_exchange_strong(before, Handover::refused,
+                                                std::memory_order_acq_rel)) {
+    if (before == Handover::starter_left) return library_.hand_on(request);
     give_request(request);
   }
+  one_less();
+}
+
+void Direct::one_less() noexcept {
+  in_flight_.fetch_sub(1, std::memory_order_seq_cst);
+  library_.direct_done();
+}
+
+bool Direct::take_back(Request& request) noexcept {
+  // Where it goes to stays: another shard may be about to look at that.
+  if (!is_direct(request) || request.handed_to.load(std::memory_order_relaxed) == nullptr) {
+    return false;
+  }
+  request.native.store(native_none, std::memory_order_relaxed);
+  in_flight_.fetch_sub(1, std::memory_order_seq_cst);
+  return true;
 }
 
 int Direct::wait(const timespec& timeout, std::uint32_t wanted) {
@@ -272,12 +298,14 @@ bool Direct::watch(const timespec& timeout) noexcept {
 
 // -- looking --------------------------------------------------------------------------------------
 
-bool Direct::all_complete_below(std::uint64_t number) const noexcept {
+bool Direct::all_complete_below(std::uint64_t number, const Shard& shard) const noexcept {
   bool all = true;
   if (!busy()) return all;
   for_each_pending([&](const Request& each) {
     if (!is_direct(each) || each.stage.load(std::memory_order_acquire) != Stage::pending) return;
     if (each.handover.load(std::memory_order_acquire) != Handover::starter_left) return;
+    const Shard* const handed_to = each.handed_to.load(std::memory_order_acquire);
+    if (handed_to != nullptr && handed_to != &shard) return;
     const std::uint64_t its_own = each.number.load(std::memory_order_relaxed);
     if (its_own < number && its_own != each.number_done.load(std::memory_order_acquire)) {
       all = false;
@@ -291,6 +319,7 @@ std::size_t Direct::count(int fildes, const aiocb* block) const noexcept {
   if (!busy()) return found;
   for_each_pending([&](const Request& each) {
     if (!is_direct(each) || each.fildes != fildes) return;
+    if (each.handed_to.load(std::memory_order_relaxed) != nullptr) return;
     if (each.stage.load(std::memory_order_relaxed) != Stage::pending) return;
     if (block == nullptr || each.block == block) ++found;
   });

@@ -1,12 +1,13 @@
 // Direct: transfers past the page cache by the kernel's native AIO (io_submit), which suits a
-// library inside somebody else's program. Its completions arrive without task work, so that no
+// library inside any program. Its completions arrive without task work, so that no
 // thread of the program is ever interrupted; a context is no descriptor; and the kernel holds the
 // file of a request itself.
 //
 // Completions lie in a ring that the kernel maps into the process. They are taken from there
-// without a system call: a counter of our own says how many were taken, and whoever raises it by
-// compare-and-swap owns the completion that it has copied before. One thread at a time takes them
-// (the collector's role); a signal handler that has interrupted that thread may take them, too.
+// without a system call: a counter of our own says how many were taken. The thread that raises it
+// by compare-and-swap owns the completion that it has copied before. One thread at a time takes
+// them (the collector's role); a signal handler that has interrupted that thread may take them,
+// too.
 //
 // A thread that waits calls io_getevents with a buffer that cannot be written. The kernel waits for
 // a completion, fails to copy it (EFAULT), and leaves it in the ring.
@@ -23,7 +24,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
+#include "futex.hpp"
 #include "request.hpp"
 
 namespace uaio {
@@ -59,11 +62,15 @@ class Direct {
   bool watch(const timespec& timeout) noexcept;
 
   /// The number that the next request gets, and whether the kernel is done with all below a number
-  /// whose starts are over. Who asks may have interrupted a start, which then waits for his end.
+  /// whose starts are over. A request that the kernel gives back late counts until the shard has
+  /// it, or another shard is to get it. The caller may have interrupted a start, which goes on only
+  /// after it.
   [[nodiscard]] std::uint64_t next_number() const noexcept {
     return numbers_.load(std::memory_order_seq_cst);
   }
-  [[nodiscard]] bool all_complete_below(std::uint64_t number) const noexcept;
+  [[nodiscard]] bool all_complete_below(std::uint64_t number, const Shard& shard) const noexcept;
+  /// Its shard has it, or is not to get it: it is no direct request any more. False: it was none.
+  bool take_back(Request& request) noexcept;
   /// How many are pending of this descriptor, or of this aiocb alone.
   [[nodiscard]] std::size_t count(int fildes, const aiocb* block) const noexcept;
 
@@ -78,9 +85,11 @@ class Direct {
   [[nodiscard]] std::uint32_t tail() const noexcept;
   [[nodiscard]] bool was_refused(const Request& request, std::uint32_t first,
                                  std::uint32_t end) const noexcept;
-  bool take(io_event& event) noexcept;
+  bool take(io_event& event, std::optional<SignalsBlocked>& blocked) noexcept;
   void settle_head() noexcept;
   void finish(const io_event& event) noexcept;
+  void give_back(Request& request) noexcept;
+  void one_less() noexcept;
 
   Library& library_;
   std::atomic<Ring*> ring_{nullptr};

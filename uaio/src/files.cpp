@@ -61,7 +61,7 @@ baton::HandleKind kind_of(int fildes, const struct stat& status) noexcept {
   return positioned ? baton::HandleKind::file : baton::HandleKind::pipe;
 }
 
-/// Somebody - this process, as seen from a lock of the open file's own - holds a record lock.
+/// The file has a record lock. This process counts too, as the test uses a lock of the open file.
 bool is_locked(int native) noexcept {
   struct flock lock{};
   lock.l_type = F_WRLCK;

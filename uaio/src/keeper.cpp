@@ -340,8 +340,8 @@ void Shard::run_keeper() noexcept {
   }
 }
 
-/// Nobody needs the keeper: its thread may end, and its table of descriptors with it. The next
-/// request makes another one. REQUIRES: this is the thread, in which no signal is delivered.
+/// True: the keeper is not needed. Its thread may end, and its table of descriptors with it. The
+/// next request makes another one. REQUIRES: this is the thread, in which no signal is delivered.
 bool Shard::retire() noexcept {
   pthread_mutex_lock(&mutex_);
   drive_.store(Drive::undecided, std::memory_order_seq_cst);
@@ -475,9 +475,9 @@ void Shard::take_message(std::uintptr_t word, int native) noexcept {
 void Shard::take_request_in(Request& request, int native) noexcept {
   // acquire: what the starter has written, as in Direct::take.
   static_cast<void>(request.stage.load(std::memory_order_acquire));
-  const int error = native < 0 ? EAGAIN : start(request, native);
+  const int error = start(request, native);
   if (error == 0) return;
-  if (native >= 0 && request.descriptor == nullptr) ::close(native);  // nobody has it
+  if (native >= 0 && request.descriptor == nullptr) ::close(native);  // it was not handed on
   library_.publish(request, error, -1);
   outstanding_.fetch_sub(1, std::memory_order_acq_rel);
   give_request(request);

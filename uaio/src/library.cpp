@@ -70,8 +70,8 @@ bool has_handlers() noexcept { return restart_of_handlers() != Restart::all; }
 // When it is loaded: the first use may be in a signal handler that has interrupted malloc.
 [[gnu::constructor]] void load() { Library::get(); }
 
-// The requests are the parent's. The copies of their aiocbs that the child has become complete, so
-// that nobody here waits for them for ever. An aiocb in memory that the child shares with its
+// The requests are the parent's. The child's copies of their aiocbs become complete, so that no
+// thread of the child waits for them without end. An aiocb in memory that the child shares with its
 // parent is no copy, and one in memory that the child has not got is none either. The memory of the
 // requests is not used again here: the parent's proactor, whose copy the child has, knows of it.
 void lose_all() noexcept {
@@ -138,7 +138,7 @@ void Library::announce() noexcept {
   if (sleepers_.load(std::memory_order_seq_cst) != 0) futex_wake(events_, INT32_MAX);
 }
 
-// The list first: whoever sees that a request is complete may fetch it, and finds it there.
+// The list first: a thread that sees a request complete may fetch it, and must find it there.
 void Library::store_and_list(aiocb& block, int error, ssize_t result, bool immediately) noexcept {
   const Locked locked{done_mutex_};
   Block state{block};
@@ -215,12 +215,17 @@ void Library::direct_done() noexcept {
 }
 
 void Library::hand_on(Request& request) noexcept {
-  request.native.store(native_none, std::memory_order_relaxed);
-  Shard& shard = *shards_[static_cast<std::size_t>(request.fildes) % shards_.size()];
-  if (const int error = shard.post(request); error != 0) {
+  struct stat status{};
+  // As at a start: only several shards have to be told apart.
+  const bool known = shards_.size() == 1 || ::fstat(request.fildes, &status) == 0;
+  Shard& shard = shard_of(status);
+  request.handed_to.store(&shard, std::memory_order_release);
+  if (const int error = known ? shard.post(request) : EBADF; error != 0) {
+    direct_.take_back(request);
     publish(request, error, -1);
     give_request(request);
   }
+  direct_done();
 }
 
 // -- waiting --------------------------------------------------------------------------------------
@@ -259,7 +264,7 @@ int Library::wait_once(std::uint32_t seen, const timespec* until, bool any, std:
     Library& self;
     ~Driving() {
       self.driver_.store(pthread_t{}, std::memory_order_seq_cst);
-      // One of those who sleep must take over.
+      // One of the threads that sleep must take over.
       if (self.sleepers_.load(std::memory_order_seq_cst) != 0) self.announce();
     }
   } const driving{*this};
@@ -325,7 +330,7 @@ int Library::sleep(std::uint32_t seen, const timespec* until, bool watched) {
   return answer == EINTR ? EINTR : 0;
 }
 
-/// Where nobody is sure to wake this thread: another one collects, but may be kept from it.
+/// Sleeps for a slice: another thread collects, but may be kept from waking this one.
 int Library::sleep_briefly(std::uint32_t seen, const timespec* until) {
   timespec end = after(monotonic_now(), slice);
   const bool last = until != nullptr && is_before(*until, end);
@@ -362,10 +367,10 @@ void* Library::watch(void* self) {
   }
 }
 
-/// Nobody needs the watcher: its thread may end, and the next who does starts another.
+/// True: the watcher is not needed and its thread may end. The next thread in need starts another.
 bool Library::retire_watcher() noexcept {
   const Locked locked{start_mutex_};
-  // seq_cst, all: either who needs it is seen here, or sees that it ends.
+  // seq_cst, all: either a thread in need is seen here, or it sees that the watcher ends.
   watcher_.store(false, std::memory_order_seq_cst);
   const bool needed = direct_.busy() || sleepers_.load(std::memory_order_seq_cst) != 0;
   if (needed) watcher_.store(true, std::memory_order_seq_cst);

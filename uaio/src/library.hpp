@@ -71,7 +71,7 @@ class Library {
   // -- waiting ------------------------------------------------------------------------------------
 
   /// Waits until done() answers true: 0; EAGAIN at the (monotonic) time, EINTR after a signal
-  /// handler has run that does not restart calls. Collects if there is nobody else to. A
+  /// handler has run that does not restart calls. Collects if no other thread does. A
   /// cancellation point. `any`: also for what others start meanwhile. `wanted()`: so many requests
   /// have to be complete yet.
   template <class Done, class Wanted>
@@ -89,7 +89,7 @@ class Library {
   int wait(Done&& done, const timespec* until, bool any = false) {
     return wait(std::forward<Done>(done), until, any, [] { return 1U; });
   }
-  /// Collects what is complete, if nobody else does.
+  /// Collects complete requests, if no other thread does.
   void look() noexcept;
   /// The watcher collects direct requests from now on. False: there can be no thread.
   bool need_watcher() noexcept;

@@ -77,7 +77,7 @@ void Notifier::tell(const Notification& note) noexcept {
     const bool others = signals_waiting_.load(std::memory_order_acquire) != 0;
     error = others ? EAGAIN : queue_signal(note);
   }
-  // Another error is for good, no such signal or no such attributes: nobody can be told.
+  // Another error is for good, no such signal or no such attributes: it cannot be sent.
   if (error == EAGAIN) put_by(note);
 }
 
@@ -198,7 +198,7 @@ void Notifier::serve() noexcept {
   }
 }
 
-/// Nobody needs the thread. REQUIRES: this is the thread.
+/// True: no notification needs the thread any more. REQUIRES: this is the thread.
 bool Notifier::retire() noexcept {
   lock();
   const bool idle = !has_waiting() && !Library::get().busy();

@@ -25,7 +25,7 @@ void push(Request& request) noexcept {
   do {
     request.free_next.store(static_cast<std::uint32_t>(head), std::memory_order_relaxed);
     next = ((head >> 32) + 1) << 32 | (request.index + 1);
-    // release: who takes it sees what its last user has written.
+    // release: the next thread that takes it sees what its last user has written.
   } while (!free_head.compare_exchange_weak(head, next, std::memory_order_acq_rel));
 }
 
@@ -86,6 +86,7 @@ Request* take_request() noexcept {
   request->descriptor = nullptr;
   request->native.store(native_none, std::memory_order_relaxed);
   request->moved_before = 0;
+  request->handed_to.store(nullptr, std::memory_order_relaxed);
   request->after_direct = 0;
   request->waits_for = 0;
   request->started = false;

@@ -66,7 +66,7 @@ struct Notification {
 };
 
 /// The requests of one lio_listio. It lives until the last of them is complete and its starter has
-/// gone, so that a starter who is interrupted leaves nothing behind that points into its frame.
+/// gone, so that a starter that is interrupted leaves no pointer into its frame behind.
 struct Group {
   std::atomic<std::uint32_t> left{1};  // requests, and the starter until all are started
   std::atomic<std::uint32_t> users{1};
@@ -76,7 +76,7 @@ struct Group {
   Request* holder = nullptr;  // whose memory this is
 };
 
-/// Who has a request. A forked child reads it, because no request is the child's.
+/// The holder of a request. A forked child reads it, because no request is the child's.
 enum class Stage : std::uint8_t {
   free,        ///< on the free list, or used as a node that carries a notification
   pending,     ///< the kernel or a keeper works on it; its aiocb is the library's
@@ -106,6 +106,8 @@ struct Request {
   // request of an earlier life is taken for one that is not complete, until the next look.
   std::atomic<std::uint64_t> number{0};
   std::atomic<std::uint64_t> number_done{0};  // a direct request of this number the kernel has done
+  // A direct request that the kernel gave back late: the shard that gets it.
+  std::atomic<const Shard*> handed_to{nullptr};
   std::uint64_t after_direct = 0;  // a sync: direct requests below this number come first
   std::uint64_t offset = 0;
   std::size_t moved_before = 0;  // by the caller, at the start
@@ -119,7 +121,7 @@ struct Request {
   int priority = 0;  // aio_reqprio: 0 is the most urgent
   Action action = Action::read;
   bool started = false;   // at the engine; else in the run list or held behind others
-  void* tally = nullptr;  // of whoever cancels it and waits for what comes of that
+  void* tally = nullptr;  // of the call that cancels it and waits for the outcome
   // Its file's list, in order of starts; the run list or the held syncs; free list or notifier.
   Request* file_next = nullptr;
   Request* file_previous = nullptr;

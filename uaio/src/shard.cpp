@@ -108,8 +108,18 @@ baton::Deadline end_of_wait(const Request& request) noexcept {
 
 // -- starting -------------------------------------------------------------------------------------
 
-/// The file is one of the table that the requests of this shard live in. 0 or an errno.
+/// The file is one of the table that the requests of this shard live in; -1: there was no room for
+/// it. 0 or an errno.
 int Shard::start(Request& request, int fildes) noexcept {
+  const bool late = library_.direct().take_back(request);
+  const int error = start_in_turn(request, fildes, late);
+  if (late) release_after_direct();
+  return error;
+}
+
+/// `late`: a direct request that syncs may wait for which came here before it.
+int Shard::start_in_turn(Request& request, int fildes, bool late) noexcept {
+  if (fildes < 0) return EAGAIN;
   struct stat status{};
   const int flags = ::fcntl(fildes, F_GETFL);
   if (flags < 0 || ::fstat(fildes, &status) != 0) return EBADF;
@@ -118,7 +128,8 @@ int Shard::start(Request& request, int fildes) noexcept {
   Descriptor& file = *found;
   request.descriptor = &file;
   request.shard = this;
-  request.number.store(++number_, std::memory_order_relaxed);
+  request.number.store(late ? 0 : ++number_, std::memory_order_relaxed);
+  if (late) hold_syncs(*file.inode);
   const std::uint32_t earlier = file.inode->pending;
   files_->link(request);
   request.waits_for = syncs(request.action) ? earlier : 0;
@@ -300,7 +311,7 @@ void Shard::completed(Operation& operation) {
   auto& request = *static_cast<Request*>(operation.context());
   Shard& self = *request.shard;
   --self.in_flight_;
-  // One that somebody cancels ends.
+  // A request that is being cancelled is not repeated.
   if (self.ended_by_loss(operation) && is_repeatable(operation) && request.tally == nullptr) {
     request.started = false;
     return self.queue(request);
@@ -365,10 +376,18 @@ void Shard::release_held(Inode& inode, std::uint64_t number) noexcept {
   }
 }
 
+/// All that wait wait for one more, whose number is below theirs.
+void Shard::hold_syncs(const Inode& inode) noexcept {
+  for (Request* sync = inode.held; sync != nullptr; sync = sync->run_next) ++sync->waits_for;
+  for (Request* sync = after_direct_; sync != nullptr; sync = sync->run_next) {
+    if (sync->descriptor->inode == &inode) ++sync->waits_for;
+  }
+}
+
 void Shard::release_after_direct() noexcept {
   Request** place = &after_direct_;
   while (Request* const sync = *place) {
-    if (library_.direct().all_complete_below(sync->after_direct)) {
+    if (library_.direct().all_complete_below(sync->after_direct, *this)) {
       *place = sync->run_next;
       library_.wait_for_direct(-1);
       launch(*sync);

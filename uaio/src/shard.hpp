@@ -120,8 +120,9 @@ class Shard {
   void take_message(std::uintptr_t word, int native) noexcept;
   void take_request_in(Request& request, int native) noexcept;
 
-  // Whoever drives.
+  // For the thread that drives.
   int start(Request& request, int fildes) noexcept;
+  int start_in_turn(Request& request, int fildes, bool late) noexcept;
   bool ensure_handle(Descriptor& descriptor) noexcept;
   void launch(Request& request) noexcept;
   static Line* line_of(const Request& request) noexcept;
@@ -135,6 +136,7 @@ class Shard {
   void finish(Request& request, int error, ssize_t result) noexcept;
   void let_go(Descriptor& descriptor) noexcept;
   void release_held(Inode& inode, std::uint64_t number) noexcept;
+  void hold_syncs(const Inode& inode) noexcept;
   void release_after_direct() noexcept;
   void ask_to_cancel(Cancelled& tally) noexcept;
   void answer(Cancelled& tally) noexcept;

@@ -17,7 +17,7 @@
 namespace uaio {
 namespace {
 
-/// Who waits for a list does so in the call, or in the wait: of longer transfers, too.
+/// A caller that waits for a list waits in the call or in the wait, of longer transfers, too.
 constexpr std::size_t list_patience = 16;
 constexpr int priority_max = 20;  // sysconf(_SC_AIO_PRIO_DELTA_MAX)
 
@@ -74,8 +74,9 @@ int check(const aiocb& block, Action action, Transfer& transfer) noexcept {
   return 0;
 }
 
-// What was found out about descriptors a moment ago, so that the usual request need not ask. Hints:
-// whoever goes by one is right all the same when the program has changed the file meanwhile.
+// Facts found out about descriptors a moment ago, so that the usual request need not ask again.
+// They are hints: a request that relies on one is correct even if the program has changed the file
+// since.
 //
 // `plain`: open for buffered transfers, without O_DIRECT, a kind of O_SYNC, O_APPEND or O_NONBLOCK.
 // `direct`: a file open with O_DIRECT, and none of the others. The kernel's answer is trusted for
@@ -181,7 +182,7 @@ int post(Request& request) noexcept {
   return error;
 }
 
-/// Whether somebody has to collect although nobody asks.
+/// Whether a thread has to collect although the program does not ask.
 bool needs_watcher(const Notification& note, const Group* group) noexcept {
   return !note.silent() || (group != nullptr && !group->note.silent()) ||
          Library::get().options().mode == Mode::helper;

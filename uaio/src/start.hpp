@@ -1,5 +1,5 @@
-// How a request begins: it is checked, and goes to whoever serves it best - the calling thread or
-// the engine (docs/decisions/0003-uaio-routes.md).
+// How a request begins: it is checked, and served by the calling thread or by the engine, whichever
+// is better (docs/decisions/0003-uaio-routes.md).
 #pragma once
 
 #include <aio.h>

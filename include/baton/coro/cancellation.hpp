@@ -63,7 +63,7 @@ class BATON_EXPORT CancellationState {
   void remove(CancellationNode& node) noexcept;
   void cancel() noexcept;
   [[nodiscard]] bool cancelled() const noexcept {
-    // acquire: what was written before the cancel is visible to those who see it.
+    // acquire: a thread that sees the cancel also sees what was written before it.
     return cancelled_.load(std::memory_order_acquire);
   }
   CancellationState(const CancellationState&) = delete;

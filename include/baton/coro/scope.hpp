@@ -1,5 +1,5 @@
-// Scope: a set of tasks that is joined. Whoever opens one waits for all that was spawned in it, so
-// that no task outlives what it works with.
+// Scope: a set of tasks that is joined. The task that opens a scope waits for all tasks spawned in
+// it, so that no task outlives the objects that it uses.
 //
 //   Scope scope{proactor};
 //   scope.spawn(reader(socket));

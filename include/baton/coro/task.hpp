@@ -74,7 +74,7 @@ class BATON_EXPORT TaskRefused final : public std::system_error {
 };
 /// Refused starts in a row that a task may overlook.
 inline constexpr std::uint32_t refusals_max = 1'000;
-/// The task has ended by TaskRefused, which is nobody's mistake to be told of.
+/// The task has ended by TaskRefused, which is not reported as an exception.
 [[nodiscard]] BATON_EXPORT bool is_refusal(const std::exception_ptr& exception) noexcept;
 
 /// What all promises share. The members belong to the thread that holds the coroutine at that
@@ -154,8 +154,8 @@ class TaskPromiseBase {
 template <class Promise>
 std::coroutine_handle<Promise> checked_handle(Promise& promise) noexcept {
   const auto handle = std::coroutine_handle<Promise>::from_promise(promise);
-  // Clang does it right; and it keeps frames, where it can, in the frame or on the stack of the
-  // caller, where nobody has allocated them.
+  // Clang allocates frames correctly. It may also keep a frame in its caller's frame or on the
+  // stack, where it was not allocated.
 #if defined(__GNUC__) && !defined(__clang__)
   check_frame(handle.address());
 #endif

@@ -10,6 +10,7 @@
 
 #include "base/assert.hpp"
 #include "baton/handle.hpp"
+#include "engines/common/records.hpp"
 
 namespace baton::engines::chaos {
 namespace {
@@ -48,8 +49,10 @@ std::size_t total(const Operation& operation) noexcept {
   return sum;
 }
 
-bool can_go_in_parts(const Operation& operation) noexcept {
+// A record comes whole, or loses its end.
+bool can_go_in_parts(const os::System& system, const Operation& operation) noexcept {
   if (!is_stream(operation.kind()) && !is_file(operation.kind())) return false;
+  if (is_stream(operation.kind()) && keeps_records(system, *operation.handle())) return false;
   return !operation.has(Operation::until) && !operation.has(Operation::pooled);
 }
 
@@ -112,7 +115,7 @@ Job* ChaosEngine::take_in(Operation& operation) noexcept {
     auto fresh = std::make_unique<Job>(operation);
     Job& job = *fresh;
     job.fate = draws_.fate(operation);
-    job.fate.in_parts = job.fate.in_parts && can_go_in_parts(operation);
+    job.fate.in_parts = job.fate.in_parts && can_go_in_parts(system_, operation);
     if (operation.kind() == OperationKind::close) job.fate = {};
     Record* record = record_of(job);
     auto* const line = record != nullptr ? line_of(*record, operation) : nullptr;

@@ -1,7 +1,14 @@
-// Which streams keep records.
+// Which streams keep records, and how a long list goes as one.
 #include "engines/common/records.hpp"
 
 #include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <array>
+
+#include "base/uninitialized.hpp"
+#include "baton/limits.hpp"
+#include "engines/common/transfer.hpp"
 
 namespace baton::engines {
 
@@ -17,6 +24,23 @@ bool find_out_records(const os::System& system, Handle& handle) noexcept {
   }
   handle.set_records(kept ? Handle::Records::kept : Handle::Records::none);
   return kept;
+}
+
+ssize_t move_whole_list(const os::System& system, PipeCalls& pipes,
+                        const Operation& operation) noexcept {
+  BATON_UNINITIALIZED std::array<iovec, limits::buffers_max> pieces;
+  const std::size_t count = remaining(operation, pieces);
+  const Handle& handle = *operation.handle();
+  const bool reads = operation.kind() == OperationKind::read_stream;
+  if (handle.kind() != HandleKind::stream_socket) {
+    return reads ? pipes.read(handle, pieces.data(), count)
+                 : pipes.write(handle, pieces.data(), count);
+  }
+  msghdr message{};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = count;
+  return reads ? system.recvmsg(handle.native(), &message, MSG_DONTWAIT)
+               : system.sendmsg(handle.native(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 }  // namespace baton::engines

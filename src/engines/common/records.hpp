@@ -1,9 +1,16 @@
 // Streams that keep records: each write is one, and a read takes no more than one. What is written
-// together would become one record, and a list that goes in parts several.
+// together would become one record, and a list that goes in parts several. Of a record that is read
+// the system drops what finds no room, so a part of a list would lose the end of it.
 #pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
 
 #include "base/assert.hpp"
 #include "baton/handle.hpp"
+#include "baton/operation.hpp"
+#include "engines/common/pipe_calls.hpp"
 #include "os/system.hpp"
 
 namespace baton::engines {
@@ -16,5 +23,24 @@ inline bool keeps_records(const os::System& system, Handle& handle) noexcept {
   if (BATON_LIKELY(handle.records() == Handle::Records::none)) return false;
   return handle.records() == Handle::Records::kept || find_out_records(system, handle);
 }
+
+/// Whether the list of a read_stream or write_stream goes by one call, though it has more than
+/// `room` buffers. The reading end of a pipe does not know whether it gets packets.
+inline bool goes_whole(const os::System& system, const Operation& operation,
+                       std::size_t room) noexcept {
+  if (BATON_LIKELY(!operation.has(Operation::vectored)) || operation.buffers().size() <= room) {
+    return false;
+  }
+  Handle& handle = *operation.handle();
+  const bool reads_pipe =
+      handle.kind() == HandleKind::pipe && operation.kind() == OperationKind::read_stream;
+  return reads_pipe || keeps_records(system, handle);
+}
+
+/// Moves what is left of a read_stream or write_stream, however many buffers that are, by one call
+/// that does not block. As recvmsg or sendmsg answer: bytes, or -1 and errno. It takes 16 KiB of
+/// the stack.
+[[gnu::noinline]] ssize_t move_whole_list(const os::System& system, PipeCalls& pipes,
+                                          const Operation& operation) noexcept;
 
 }  // namespace baton::engines

@@ -60,7 +60,7 @@ void BackOffs::remove(const Record& record, Direction& direction) noexcept {
 }
 
 Deadline BackOffs::next() noexcept {
-  // relaxed: who adds one from another thread interrupts the wait afterwards.
+  // relaxed: a thread that adds one interrupts the wait afterwards.
   if (count_.load(std::memory_order_relaxed) == 0) return Deadline::never();
   os::LockGuard guard{mutex_, system_, concurrent_};
   if (first_ == 0) return Deadline::never();

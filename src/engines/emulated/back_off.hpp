@@ -34,7 +34,7 @@ class BackOffs {
   bool take_due(Record*& record, Direction*& direction) noexcept;
 
  private:
-  // A direction's name in the list: its record's index and which of the two; 0 is nobody.
+  // A direction's name in the list: its record's index and which of the two; 0 is none.
   static std::uint32_t name_of(const Record& record, const Direction& direction) noexcept {
     return record.index * 2 + (&direction == &record.out ? 1U : 0U) + 1;
   }

@@ -3,9 +3,9 @@
 //
 // Order: see FileOrder. What may not go yet is held in the queue of its direction.
 //
-// A direction's queue has here what is held; what a worker has is in no queue of the engine. When a
-// worker is done, the leader takes the operation back and sees what may go next, so that directions
-// are touched by nobody but the threads that use the engine.
+// A direction's queue holds the operations that wait. A worker's operation is in no queue of the
+// engine. When a worker is done, the leader takes the operation back and sees what may go next, so
+// only the threads that use the engine touch directions.
 #include <errno.h>
 
 #include "base/assert.hpp"

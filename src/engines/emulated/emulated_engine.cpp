@@ -181,15 +181,15 @@ void EmulatedEngine::detach(Handle& handle) noexcept {
 
 // -- the straight way -----------------------------------------------------------------------------
 //
-// The functions are many and short so that what is usual neither saves registers nor takes locks
-// that nobody needs.
+// The functions are many and short so that the fast path saves no registers and takes no locks that
+// it does not need.
 
 // Of a stream: one buffer that is there already, and not beyond what one call moves.
 inline bool EmulatedEngine::is_plain(const Operation& operation, unsigned special) noexcept {
   return (operation.flags() & special) == 0 && operation.buffer().size - 1 < limits::transfer_max;
 }
 
-// Nobody's bytes come before.
+// No queued bytes come before.
 inline bool EmulatedEngine::may_send_straight(const Record& record) noexcept {
   return record.straight && record.out.queue.empty() && !record.out.asleep;
 }
@@ -539,7 +539,7 @@ void EmulatedEngine::settle(Record& record, Direction& direction, bool by_leader
           record.straight_in = record.straight && record.owned;
         }
         if (ran != Ran::more || &direction == &record.in || !tells_room_after_try_) return;
-        // There was room for a part. Only who tries in vain from now on is told of more.
+        // There was room for a part. The strategy reports more room only after a call in vain.
         try_first = true;
         said_to_be_ready = false;
         break;
@@ -671,7 +671,7 @@ void EmulatedEngine::fail_all(Record& record, Direction& direction, std::error_c
   dispatch(direction, completed);
 }
 
-// Nobody of the direction, nor of the other one, needs to hear of it.
+// No operation of either direction needs to be reported this one's readiness.
 bool EmulatedEngine::droppable(const Record& record, const Direction& direction) noexcept {
   const bool for_both =
       &direction == &record.out && record.both_waiting.load(std::memory_order_relaxed) > 0;
@@ -689,7 +689,7 @@ void EmulatedEngine::let_go(Record& record, Direction& direction) noexcept {
   if (record.owned) return;
   if (droppable(record, direction)) demux_->let_go(record.index, interest_of(record, direction));
   if (&direction == &record.out) return;
-  // Output may have been watched for somebody who waited for both.
+  // Output may have been watched for an operation that waited for both.
   os::LockGuard guard{record.out.mutex, system_, concurrent_};
   if (!record.out.queue.empty() || !droppable(record, record.out)) return;
   demux_->let_go(record.index, Interest::out);
@@ -719,7 +719,7 @@ void EmulatedEngine::settle_both(Record& record, Direction& in, Operation* only,
   if (in.queue.empty()) let_go(record, in);
 }
 
-// With an error: whoever is asked for. Without: those of them that need not wait.
+// With an error: ends `only`, or all that wait for both. Without: ends those that need not wait.
 void EmulatedEngine::answer_both(Record& record, Direction& in, Operation* only,
                                  std::error_code error, OperationQueue& completed) noexcept {
   Operation* next = nullptr;
@@ -776,7 +776,7 @@ CancelAnswer EmulatedEngine::cancel_at(Operation& operation, Record* record,
 
 void EmulatedEngine::wait(OperationQueue& completed, Deadline deadline) noexcept {
   take_what_is_due(completed);
-  // Also with something in hand a look at the descriptors, so that busy workers starve nobody.
+  // Poll the descriptors even with results in hand, so that busy workers do not starve them.
   const Deadline until = completed.empty() ? earliest(deadline) : Deadline::immediately();
   const auto visit = [&](std::uint32_t index, Interest ready)
                          __attribute__((always_inline)) { handle(index, ready, completed); };

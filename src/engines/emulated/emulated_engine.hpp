@@ -1,6 +1,6 @@
 // EmulatedEngine: completion out of readiness (the paper's SELECT_Provider, 000 section 11.3). An
-// operation is queued at its handle, readiness is awaited by the Demultiplexer, and whoever handles
-// the report - the leader - makes the system call.
+// operation is queued at its handle, the Demultiplexer waits for readiness, and the leader, which
+// handles the report, makes the system call.
 //
 // How system calls are saved
 //
@@ -8,7 +8,7 @@
 //   - A read is not tried: there is nearly never data yet. It is watched, and as registrations of
 //     owned descriptors stand for good, that costs nothing; the report then brings the call. So an
 //     echo is one receive, one send, and a share of a wait.
-//   - A report that finds nobody waiting is the sign to drop the registration, and no earlier.
+//   - A registration is dropped by a report that finds no operation waiting, and not earlier.
 //   - A borrowed descriptor is watched for one report at a time, where the strategy can; else it is
 //     registered by each operation that waits, and removed after it.
 //   - Queued writes go in one sendmsg; several queued reads are served by one report while data
@@ -16,7 +16,7 @@
 // The Demultiplexer makes all strategies look level-triggered: of an edge strategy it asks the
 // descriptor itself, and `watch` may answer that it is ready already.
 //
-// What must not happen is that an operation waits for a report that nobody has asked for. The
+// An operation must never wait for a report that was not asked for. The
 // invariant, whenever a direction's mutex is free: its queue is empty, or the direction is watched,
 // or it rests (BackOffs) and will be woken, or a worker has an operation whose end makes the queue
 // go on. Every function that leaves something in a queue ends in settle() or dispatch().
@@ -73,8 +73,8 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
     back_off  ///< the first wants to rest
   };
 
-  // The usual read and the usual write: one buffer, a socket, nobody queued before. Each is
-  // one look and one system call; whatever else it turns out to be goes on the general way.
+  // The fast path: a read or write with one buffer, on a socket with an empty queue. Each is one
+  // check and one system call. Every other case takes the slow path.
   enum class Sent : std::uint8_t {
     done,
     partly,  ///< what was sent is recorded; the rest goes before what others write

@@ -119,27 +119,18 @@ void Performer::settle_pooled(Operation& operation) noexcept {
   engines::settle_pooled(operation, progress(operation).attempt);
 }
 
-// What one call is given. A longer list goes in several, unless it is one record.
-std::span<iovec> Performer::pieces_of(const Operation& operation,
-                                      std::span<iovec> room) const noexcept {
-  Handle& handle = *operation.handle();
-  if (BATON_UNLIKELY(operation.has(Operation::vectored)) && operation.bytes() == 0 &&
-      operation.buffers().size() > room.size() && is_socket(handle) &&
-      keeps_records(system_, handle)) {
-    return list_of(operation);
-  }
-  return room.first(remaining(operation, room));
-}
-
 ssize_t Performer::receive(const Operation& operation) noexcept {
+  if (goes_whole(system_, operation, pieces_max)) {
+    return move_whole_list(system_, pipes_, operation);
+  }
   const Handle& handle = *operation.handle();
-  BATON_UNINITIALIZED Pieces room;
-  const std::span<iovec> pieces = pieces_of(operation, room);
-  if (!is_socket(handle)) return pipes_.read(handle, pieces.data(), pieces.size());
-  if (pieces.size() == 1) {
+  BATON_UNINITIALIZED Pieces pieces;
+  const std::size_t count = remaining(operation, pieces);
+  if (!is_socket(handle)) return pipes_.read(handle, pieces.data(), count);
+  if (count == 1) {
     return system_.recv(handle.native(), pieces[0].iov_base, pieces[0].iov_len, MSG_DONTWAIT);
   }
-  msghdr message = message_of(pieces);
+  msghdr message = message_of({pieces.data(), count});
   return system_.recvmsg(handle.native(), &message, MSG_DONTWAIT);
 }
 
@@ -164,11 +155,18 @@ ssize_t Performer::send(const Handle& handle, iovec* pieces, std::size_t count) 
   return system_.sendmsg(handle.native(), &message, socket_flags);
 }
 
+ssize_t Performer::send(const Operation& operation) noexcept {
+  if (goes_whole(system_, operation, pieces_max)) {
+    return move_whole_list(system_, pipes_, operation);
+  }
+  BATON_UNINITIALIZED Pieces pieces;
+  const std::size_t count = remaining(operation, pieces);
+  return send(*operation.handle(), pieces.data(), count);
+}
+
 Outcome Performer::write_stream(Operation& operation) noexcept {
   if (needs_no_transfer(operation)) return Outcome::done;
-  BATON_UNINITIALIZED Pieces room;
-  const std::span<iovec> pieces = pieces_of(operation, room);
-  const ssize_t moved = send(*operation.handle(), pieces.data(), pieces.size());
+  const ssize_t moved = send(operation);
   if (moved < 0) return failed(operation);
   return advance(operation, static_cast<std::size_t>(moved)) ? Outcome::done : Outcome::partial;
 }
@@ -281,7 +279,7 @@ Outcome Performer::write_datagram(Operation& operation) noexcept {
 
 // -- connections ----------------------------------------------------------------------------------
 
-// Who is at fault decides:
+// The side at fault decides:
 //   the listener   EBADF, EINVAL, ENOTSOCK, EOPNOTSUPP, EFAULT: broken, the accept ends
 //   this process   EMFILE, ENFILE, ENOBUFS, ENOMEM, a full table of handles: it rests
 //   the peer       ECONNABORTED, EPROTO, EPERM (a firewall), and errors of the network that Linux
@@ -360,8 +358,8 @@ Outcome Performer::connect(Operation& operation) noexcept {
     return Outcome::again;
   }
   // Without a peer it is either under way still, or it has failed and another call - of a read that
-  // was started meanwhile - has been told why. Under way nothing is ready; and whoever finds that
-  // something is has to ask again, for the answer may have come in between.
+  // was started meanwhile - has been told why. Under way nothing is ready. If something
+  // is ready, ask again, because the answer may have come in between.
   for (bool answered = false;; answered = true) {
     int error = 0;
     socklen_t size = sizeof(error);

@@ -74,8 +74,8 @@ class Performer {
   int connect_blocking(const Operation& operation) noexcept;
   Outcome wait_ready(Operation& operation) noexcept;
 
-  std::span<iovec> pieces_of(const Operation& operation, std::span<iovec> room) const noexcept;
   ssize_t receive(const Operation& operation) noexcept;
+  ssize_t send(const Operation& operation) noexcept;
   ssize_t send(const Handle& handle, iovec* pieces, std::size_t count) noexcept;
   ssize_t receive_from(Operation& operation) noexcept;
   ssize_t send_to(Operation& operation) noexcept;

@@ -56,7 +56,7 @@ int Performer::connect_blocking(const Operation& operation) noexcept {
   return error;
 }
 
-// EINTR: the number is gone all the same (Linux); closing it again would hit somebody else's. EIO,
+// EINTR: the number is gone all the same (Linux); closing it again would hit another file. EIO,
 // ENOSPC, EDQUOT: late news of earlier writes, reported; the descriptor is closed. EBADF: not ours.
 int Performer::close_now(NativeHandle fd) noexcept {
   if (system_.close(fd) == 0 || errno == EINTR) return 0;

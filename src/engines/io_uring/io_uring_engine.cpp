@@ -45,9 +45,9 @@ constexpr std::uint32_t disk_lot = 2;
 constexpr std::uint32_t cache_lot = 16;
 constexpr std::int64_t log_every_ns = 10'000 * ns_per_ms;
 
-// Where the reads of all interrupt descriptors put their counts. Nobody looks: a ring that is
-// closed with such a read in flight lets go of it later, at a time of its own, so the memory must
-// never end.
+// The reads of all interrupt descriptors put their counts here, and the counts are not used. A ring
+// that is closed with such a read in flight releases it at a later time, so the memory must never
+// be freed.
 std::uint64_t wake_counts;
 
 bool moves_file(OperationKind kind) noexcept {
@@ -282,8 +282,8 @@ Submission IoUringEngine::submit_generally(Operation& operation) noexcept {
   bool call_leader = false;
   {
     os::LockGuard guard{mutex_, system_, locked_};
-    // Whoever cancels sets the mark first and then comes for the lock: either we see the mark, or
-    // it finds the operation.
+    // A canceller sets the mark first and then takes the lock: either the mark is seen here, or the
+    // canceller finds the operation.
     if (operation.cancel_asked()) {
       if (operation.has(Operation::pooled)) operation.set_taken_buffer(nullptr, 0);
       operation.finish(ECANCELED);
@@ -307,8 +307,8 @@ Submission IoUringEngine::submit_generally(Operation& operation) noexcept {
   return Submission::completed;
 }
 
-// What is under way makes room when it is complete, and the leader offers this one again. With
-// nothing under way nobody would. A close that finds no room is done by whoever asked.
+// Requests in flight make room when they complete, and the leader then offers this one again. With
+// none in flight it would never be offered. A close that finds no room is made by the caller.
 Submission IoUringEngine::no_memory(Operation& operation) const noexcept {
   if (in_flight_ > 0 || operation.kind() == OperationKind::close) return Submission::busy;
   if (operation.has(Operation::pooled)) operation.set_taken_buffer(nullptr, 0);
@@ -419,7 +419,7 @@ bool IoUringEngine::done_without_kernel(Operation& operation) noexcept {
   switch (operation.kind()) {
     case OperationKind::write_stream:
       return complete_without_transfer(operation) ||
-             (writes_by_call(operation) && write_by_call(operation) == Verdict::finished);
+             (goes_by_call(operation) && move_by_call(operation) == Verdict::finished);
     case OperationKind::read_stream:
     case OperationKind::read_file:
     case OperationKind::write_file:
@@ -437,20 +437,21 @@ bool IoUringEngine::done_without_kernel(Operation& operation) noexcept {
 }
 
 // Before Linux 6.18 a write into a pipe that has lost its readers raises SIGPIPE: in the thread
-// that waits, when the kernel tries again what the pipe was too full for. There the ring tells only
-// when there is room.
-bool IoUringEngine::writes_by_call(const Operation& operation) const noexcept {
-  return !facts_.no_signal && operation.kind() == OperationKind::write_stream &&
-         operation.handle()->kind() == HandleKind::pipe;
+// that waits, when the kernel tries again what the pipe was too full for. And a request has no room
+// for the rest of a long list, which is one record. The ring tells only when there is something to
+// move, or room.
+bool IoUringEngine::goes_by_call(const Operation& operation) const noexcept {
+  const bool writes = operation.kind() == OperationKind::write_stream;
+  if (!writes && operation.kind() != OperationKind::read_stream) return false;
+  if (writes && !facts_.no_signal && operation.handle()->kind() == HandleKind::pipe) return true;
+  return operation.bytes() > 0 && goes_whole(system_, operation, request_pieces_max);
 }
 
-// `finished`, or `poll` when the pipe is full.
-Verdict IoUringEngine::write_by_call(Operation& operation) noexcept {
-  std::array<iovec, pieces_max> pieces;
+// `finished`, or `poll` when it would block.
+Verdict IoUringEngine::move_by_call(Operation& operation) noexcept {
   Verdict verdict = Verdict::again;
   while (verdict == Verdict::again) {
-    const std::size_t count = remaining(operation, pieces);
-    const ssize_t moved = pipes_.write(*operation.handle(), pieces.data(), count);
+    const ssize_t moved = move_whole_list(system_, pipes_, operation);
     verdict = judge(operation, nullptr, moved < 0 ? -errno : static_cast<int>(moved), system_);
   }
   return verdict;
@@ -549,7 +550,7 @@ CancelAnswer IoUringEngine::cancel(Operation& operation) noexcept {
     call_leader = locked_ && postponed_ > 0;
   }
   if (call_leader) interrupt();
-  // Nobody flushes after a cancel; where there is one thread, it waits next.
+  // No flush follows a cancel. An engine with one thread waits next, which submits.
   if (locked_ && answer != CancelAnswer::too_late) flush();
   return answer;
 }
@@ -741,7 +742,7 @@ bool IoUringEngine::settle_wake(abi::Cqe completion) noexcept {
   if (completion.result == -EINVAL) wake_by_read_ = true;
   // ECANCELED: the thread that submitted it has ended. It is armed again before the next wait.
   if (completion.result < 0) return false;
-  // acq_rel: what an interrupter did before is visible to us; who comes after this writes again.
+  // acq_rel: what an interrupter did before is visible here, and a later one writes again.
   // In the one order of interrupt() and take_over(), too.
   wake_pending_.exchange(false, std::memory_order_seq_cst);
   return true;
@@ -757,7 +758,7 @@ void IoUringEngine::settle_request(Operation& operation, int result,
     }
   }
   if (operation.kind() == OperationKind::accept && result >= 0 && room_.none()) {
-    // Nobody could adopt it; its peer is told.
+    // There is no handle for it. The close tells its peer.
     system_.close(result);
     result = progress(operation).cancelled ? -ECANCELED : -ENOBUFS;
   }
@@ -768,7 +769,7 @@ void IoUringEngine::settle_request(Operation& operation, int result,
 }
 
 void IoUringEngine::go_on(Operation& operation, Verdict verdict, OperationQueue& done) noexcept {
-  if (verdict == Verdict::again && writes_by_call(operation)) verdict = write_by_call(operation);
+  if (verdict == Verdict::again && goes_by_call(operation)) verdict = move_by_call(operation);
   if (verdict == Verdict::turn_away) spare_.turn_one_away(*operation.handle());
   if (verdict == Verdict::turn_away || verdict == Verdict::back_off) {
     back_off(operation);
@@ -1104,8 +1105,8 @@ bool IoUringEngine::move_to_new_ring(OperationQueue& completed) noexcept {
   return true;
 }
 
-// All that the kernel has ends as cancelled. As nobody has asked for that, it is issued again, into
-// the new ring, and goes on where it stood.
+// Every request in the kernel ends as cancelled. The program has not asked for that, so each is
+// issued again, into the new ring, and goes on where it stood.
 bool IoUringEngine::empty_ring(Ring& old, OperationQueue& completed) noexcept {
   std::uint32_t left = in_kernel_;
   const auto take = [&](abi::Cqe completion) BATON_NO_THREAD_SAFETY_ANALYSIS {
@@ -1149,12 +1150,12 @@ void IoUringEngine::stop_messages() noexcept {
 }
 
 void IoUringEngine::interrupt() noexcept {
-  // acq_rel: what the caller did before is visible to the leader that takes the flag down. Who
-  // finds the flag up may rely on the write of the one who raised it.
+  // acq_rel: what the caller did before is visible to the leader that clears the flag. A thread
+  // that finds the flag set relies on the write of the thread that has set it.
   if (wake_pending_.exchange(true, std::memory_order_seq_cst)) return;
   const int saved = errno;  // the caller may be a signal handler
-  // A pinned ring that nobody has entered yet takes none (EBADFD), nor one whose owner has gone
-  // (EOWNERDEAD); ENOMEM, EOVERFLOW: for want of memory.
+  // A pinned ring takes no message before a thread has entered it (EBADFD), nor after its owner has
+  // gone (EOWNERDEAD); ENOMEM, EOVERFLOW: for want of memory.
   const int target = message_target_.load(std::memory_order_seq_cst);
   if (target < 0 || Ring::send_message(system_, target, message_tag) != 0) write_event();
   errno = saved;

@@ -10,17 +10,19 @@
 // and goes on in a new one.
 //
 // Submission is batched: submit() only fills in a request; the next wait(), or flush(), takes all
-// of them to the kernel. cancel() in the `any` form enters the kernel itself, because nobody
-// flushes after it.
+// of them to the kernel. cancel() in the `any` form enters the kernel itself, because no
+// flush follows it.
 //
 // Memory the kernel may write to: the user's buffers and endpoints (the contract keeps them alive),
 // the Message slab, and one word for interrupts. Nothing on a stack, nothing in the operation.
 //
 // The ring may be taken away: a filter of system calls that was put on later refuses
 // io_uring_enter, or the program closes the ring's descriptor. Nothing can be handed over then, nor
-// fetched. The engine is lost: what is started ends at once with errc::engine_lost. What is pending
-// ends so, too, but not before the kernel provably has nothing of it (see the end of a ring in
-// ring.hpp). Until then nothing but the witness and the interrupt descriptor is waited for.
+// fetched. Or the kernel has lost a completion for want of memory, and does not tell whose: that
+// operation would stay pending for ever, and so would all that waits for its end. The engine is
+// lost: what is started ends at once with errc::engine_lost. What is pending ends so, too, but not
+// before the kernel provably has nothing of it (see the end of a ring in ring.hpp). Until then
+// nothing but the witness and the interrupt descriptor is waited for.
 //
 // Pooled reads wait for readiness and then receive into a block taken at that moment. Provided
 // buffers would save the second request, but a block parked in the kernel is missing from the pool
@@ -85,8 +87,9 @@ class IoUringEngine final : public Engine {
  private:
   // Everything from here to the tables is called with the lock held.
 
-  // The usual read and the usual write: one buffer, a socket, nobody queued before; or a datagram,
-  // which has no lane. False: it is not that, or did not end so; the general way below goes on.
+  // The fast path: a read or write with one buffer, on a socket with an empty queue; or a datagram,
+  // which has no lane. False: the operation is none of these, or was not done; the slow path goes
+  // on.
   [[gnu::always_inline]] bool submit_simple(Operation& operation, HandleRecord& record) noexcept
       BATON_REQUIRES(mutex_);
   [[gnu::always_inline]] bool submit_straight(Operation& operation, Lane& lane,
@@ -108,8 +111,8 @@ class IoUringEngine final : public Engine {
   void issue(Operation& operation, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
   void pump(Lane& lane, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
   bool done_without_kernel(Operation& operation) noexcept BATON_REQUIRES(mutex_);
-  [[nodiscard]] bool writes_by_call(const Operation& operation) const noexcept;
-  Verdict write_by_call(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  [[nodiscard]] bool goes_by_call(const Operation& operation) const noexcept;
+  Verdict move_by_call(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   abi::Sqe* claim() noexcept BATON_REQUIRES(mutex_);
   bool fill(Operation& operation, abi::Sqe& request) noexcept BATON_REQUIRES(mutex_);
   bool merge(Lane& lane, Operation& first, abi::Sqe& request) noexcept BATON_REQUIRES(mutex_);

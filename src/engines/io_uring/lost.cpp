@@ -1,9 +1,9 @@
 // What an engine does whose ring was taken away (the end of the essay in io_uring_engine.hpp).
 //
-// Whoever finds out, the thread that waits does the rest: others only interrupt it. The filter need
-// not bind all threads, so that some may still be inside an entry, and hand over what is queued. So
-// nothing is thought to be out of the kernel before the witness has hung up, whether it was handed
-// over or not. What the kernel did to the end meanwhile, and could not tell, is not known.
+// Any thread may find out. It interrupts the thread that waits, which does the rest. The filter
+// need not bind all threads, so some may still be inside an entry and submit what is queued. So
+// every request counts as being in the kernel until the witness has hung up, submitted or not.
+// Whether the kernel has finished a request meanwhile is not known.
 #include <errno.h>
 #include <poll.h>
 
@@ -24,6 +24,14 @@ constexpr std::int64_t nap_ns = 10'000'000;
 
 // Where the number does not name a ring any more, the program has closed it.
 bool is_closed(int error) noexcept { return error == EBADF || error == EOPNOTSUPP; }
+
+std::string why_lost(int error) {
+  if (error == EBADR) return "the kernel has lost a completion, for want of memory";
+  return "io_uring worked when it was opened and is refused now (" +
+         std::system_category().message(error) + "), " +
+         (is_closed(error) ? "the program has closed the ring's descriptor"
+                           : "most likely by a filter of system calls");
+}
 
 // The kernel has closed its end of the witness. POLLNVAL says that the program has closed ours.
 bool has_hung_up(int seen) noexcept { return seen > 0 && (seen & (POLLIN | POLLHUP)) != 0; }
@@ -47,12 +55,9 @@ void IoUringEngine::note_refusal(int error) noexcept {
   wake_armed_ = false;
   try {
     log(LogLevel::error,
-        with_code("io_uring: the engine is lost, its operations end with engine_lost: "
-                  "io_uring worked when it was opened and is refused now (" +
-                      std::system_category().message(error) + "), " +
-                      (is_closed(error) ? "the program has closed the ring's descriptor"
-                                        : "most likely by a filter of system calls"),
-                  ReasonCode::taken_away));
+        with_code(
+            "io_uring: the engine is lost, its operations end with engine_lost: " + why_lost(error),
+            ReasonCode::taken_away));
   } catch (const std::bad_alloc&) {
     // No memory for a line of log: it is not worth more.
   }

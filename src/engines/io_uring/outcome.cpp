@@ -1,10 +1,10 @@
-// What a completion means, errno by errno. Three come although nobody did anything wrong:
+// What a completion means, errno by errno. Three come without any fault:
 //   ECANCELED without our asking   the thread that submitted the request has ended: the kernel
 //   cancels with it EINTR                          the same, or a signal, hit a worker of the
 //   kernel EAGAIN                         the descriptor is in non-blocking mode, and this kernel
 //   takes that literally
 // A write to a terminal whose other side is gone may end with EINTR each time (seen on Linux 6.18).
-// An operation that nobody cancelled goes on, with the bytes already moved.
+// An operation that was not cancelled by the program goes on, with the bytes already moved.
 #include "engines/io_uring/outcome.hpp"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 //   - A write into a pipe without readers raises SIGPIPE in the thread that happens to run it: the
 //     submitter, at any return from the kernel, even of a write that was left to a worker, for the
 //     worker hands back what it finds no room for. RWF_NOSIGNAL says no (since Linux 6.18);
-//     before, pipes are not written by the ring (IoUringEngine::write_by_call).
+//     before, pipes are not written by the ring (IoUringEngine::move_by_call).
 //   - A datagram that finds no room is answered with EAGAIN (MSG_DONTWAIT). The kernel would
 //     otherwise try again by itself, with the list of buffers that the first try has used up: a
 //     UNIX socket then sends an empty datagram and reports success (seen up to Linux 6.18).

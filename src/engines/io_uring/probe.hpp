@@ -1,4 +1,4 @@
-// Finds out by doing what this kernel, and whoever guards it, lets the engine have.
+// Finds out by trying what this kernel, and any filter of system calls, lets the engine use.
 #pragma once
 
 #include "baton/error.hpp"

@@ -77,7 +77,7 @@ struct Progress {
   std::uint32_t slot = no_index;
   Place place = Place::lane;
   Step step = Step::perform;
-  bool cancelled = false;         ///< somebody asked: goes on no further than it must
+  bool cancelled = false;         ///< was asked for: goes on no further than it must
   bool cancel_postponed = false;  ///< the ring took no more when the cancellation was to be sent
   bool begun = false;             ///< tried before: a connect may find itself connected
   bool by_worker = false;         ///< to be done by a worker of the kernel, which may block

@@ -41,7 +41,6 @@ Entered classify(int error) noexcept {
     case EAGAIN:  // no memory for a request
     case EBUSY:   // completions wait in the kernel: reap first
     case ENOMEM:
-    case EBADR:  // a completion was lost for want of memory, long ago: nothing to be done here
       return Entered::congested;
     case EEXIST:
       return Entered::foreign;

@@ -4,14 +4,14 @@
 // Memory. Both queues are rings of a power of two of entries; heads and tails run freely and are
 // masked. We own the submission tail and the completion head, the kernel owns the other two; each
 // side publishes its own with a release store and reads the other's with an acquire load, so that
-// whoever sees an index sees the entry behind it (the algorithm is the kernel's,
+// a reader that sees an index sees the entry behind it (the algorithm is the kernel's,
 // tools/include/io_uring/mini_liburing.h).
 //
 // Threads. claim() and publish() are for one thread at a time - the engine's lock, or the only
 // thread. pop() is for the thread that waits. submit() may be called by any thread of an `any` ring
-// at any time: the count it passes is an upper bound, and the kernel serialises those who enter. A
-// request belongs to the thread that entered with it, not to the one that filled it in: the kernel
-// cancels it when that thread ends.
+// at any time: the count it passes is an upper bound, and the kernel serialises the entering
+// threads. A request belongs to the thread that entered with it, not to the one that filled it in:
+// the kernel cancels it when that thread ends.
 //
 // A disabled ring (pinned) becomes the property of the thread that first enters it: it may be
 // opened anywhere.
@@ -51,7 +51,8 @@ enum class Entered : std::uint8_t {
   interrupted,  ///< by a signal
   congested,    ///< EAGAIN, EBUSY, ENOMEM: reap what there is, try again later; nothing is lost
   foreign,      ///< a pinned ring, and this is not its thread
-  refused       ///< anything else: a wrong call, or a filter that forbids it; errno tells
+  refused       ///< anything else: a wrong call, a filter that forbids it, or (EBADR, told once) a
+                ///< completion that was lost for want of memory; errno tells
 };
 
 /// A word that the kernel looks at, or changes, too. As std::atomic_ref, without its look at the

@@ -9,7 +9,7 @@
 //   - Such a thread may run long after its request was found complete, also after the engine. It
 //     touches nothing but the bell, which counts the threads that may still come. The destructor
 //     waits for them a moment; if one never comes, the bell is left to it for good: a descriptor
-//     and a few bytes for a notification that was lost, rather than a write into somebody else's
+//     and a few bytes for a notification that was lost, rather than a write into another file's
 //     descriptor.
 //   - ThreadSanitizer does not know these threads: see BATON_TSAN_FOREIGN_THREAD.
 #include <aio.h>

@@ -68,6 +68,50 @@ class Message : public Operations {
     read_all();
     return records;
   }
+
+  /// Sends lists of bytes from the second of the two, whose records the first reads into such
+  /// lists. The last read takes two records, and has a long list left after the first.
+  void lists_are_records(const int (&fd)[2], HandleKind kind) {
+    Fd in_end = fd[0];
+    Fd out_end = fd[1];
+    const int raw = in_end.get();
+    Handle* const in = adopt(in_end, kind);
+    Handle* const out = adopt(out_end, kind);
+    for (const std::size_t count : {std::size_t{65}, limits::buffers_max}) {
+      std::string& text = memory(pattern(count));
+      std::string& into = memory(count);
+      std::vector<ConstBuffer> from;
+      std::vector<MutableBuffer> to;
+      for (std::size_t i = 0; i < count; ++i) {
+        from.emplace_back(std::string_view{text}.substr(i, 1));
+        to.emplace_back(&into[i], 1);
+      }
+      const auto write = [&](ConstBuffers list) {
+        Probe& written = plain(OperationKind::write_stream, out);
+        written.set_buffers(list);
+        finish(written);
+        EXPECT_EQ(written.bytes(), list.size());
+      };
+      write(from);
+      std::string record(2 * count, '\0');
+      EXPECT_EQ(::read(raw, record.data(), record.size()), static_cast<ssize_t>(count));
+
+      write(from);
+      Probe& read = plain(OperationKind::read_stream, in);
+      read.set_buffers(MutableBuffers{to});
+      finish(read);
+      EXPECT_EQ(read.bytes(), count);
+      EXPECT_TRUE(into == text) << count;
+
+      into.assign(count, '\0');
+      write(ConstBuffers{from}.first(10));
+      write(ConstBuffers{from}.subspan(10));
+      Probe& whole = plain(OperationKind::read_stream, in, Operation::exactly);
+      whole.set_buffers(MutableBuffers{to});
+      finish(whole);
+      EXPECT_TRUE(into == text) << count;
+    }
+  }
   static constexpr ssize_t filling_size = 1'000;
   const std::vector<ssize_t> queued_sizes{10, 11, 12, 13, 14};
 };
@@ -193,8 +237,7 @@ TEST_P(Message, the_longest_path_of_a_sender_can_be_answered) {
   ::unlink(path.c_str());
 }
 
-// As a stream, too, a socket of type SOCK_SEQPACKET keeps its records: queued writes are not
-// merged, and a list of any length is one record.
+// As a stream, too, a socket of type SOCK_SEQPACKET keeps its records: queued writes go alone.
 TEST_P(Message, records_of_a_stream_stay_apart) {
   int fd[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd), 0);
@@ -203,28 +246,6 @@ TEST_P(Message, records_of_a_stream_stay_apart) {
   fill_with_records(ours.get());
   Handle* const handle = adopt(ours);
   EXPECT_EQ(records_of_queued_writes(handle, peer.get()), queued_sizes);
-
-  constexpr std::size_t count = 100;
-  std::string& text = memory(pattern(count));
-  std::string& taken = memory(count);
-  std::vector<ConstBuffer> out;
-  std::vector<MutableBuffer> in;
-  for (std::size_t i = 0; i < count; ++i) {
-    out.emplace_back(std::string_view{text}.substr(i, 1));
-    in.emplace_back(&taken[i], 1);
-  }
-  Probe& written = plain(OperationKind::write_stream, handle);
-  written.set_buffers(ConstBuffers{out});
-  finish(written);
-  EXPECT_EQ(written.bytes(), count);
-  std::string into(2 * count, '\0');
-  EXPECT_EQ(::recv(peer.get(), into.data(), into.size(), MSG_DONTWAIT), count);
-  ASSERT_EQ(::send(peer.get(), text.data(), count, 0), count);
-  Probe& read = plain(OperationKind::read_stream, handle);
-  read.set_buffers(MutableBuffers{in});
-  finish(read);
-  EXPECT_EQ(read.bytes(), count);
-  EXPECT_TRUE(taken == text);
 }
 
 TEST_P(Message, packets_of_a_pipe_stay_apart) {
@@ -235,6 +256,18 @@ TEST_P(Message, packets_of_a_pipe_stay_apart) {
   fill_with_records(ours.get());
   Handle* const handle = adopt(ours, HandleKind::pipe);
   EXPECT_EQ(records_of_queued_writes(handle, peer.get()), queued_sizes);
+}
+
+TEST_P(Message, a_list_of_any_length_is_one_record) {
+  int fd[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd), 0);
+  lists_are_records(fd, HandleKind::stream_socket);
+}
+
+TEST_P(Message, a_list_of_any_length_is_one_packet) {
+  int fd[2];
+  ASSERT_EQ(::pipe2(fd, O_DIRECT | O_CLOEXEC), 0);
+  lists_are_records(fd, HandleKind::pipe);
 }
 
 // As a read that blocks: 0 bytes. A UDP socket is reported ready then, and answers EAGAIN.

@@ -1,11 +1,14 @@
 // The child of a fork.
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "baton/error.hpp"
 #include "baton/signal_set.hpp"
 #include "harness.hpp"
+#include "os/system.hpp"
 #include "support/fork_at_rest.h"
 
 namespace baton::test {
@@ -18,6 +21,25 @@ bool child_says_yes(const std::function<bool()>& body) {
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/// Runs it until `done`, or nearly for ever; true: it is done.
+bool comes_about(Reactor& loop, const std::function<bool()>& done) {
+  const Deadline limit = at_last();
+  while (!done() && Deadline::after(Duration{0}) < limit) {
+    if (!loop.handle_events(limit)) return false;
+  }
+  return done();
+}
+
+/// The last descriptor of a signal that the system has given out.
+int signal_descriptor = -1;
+os::System noting_system() {
+  os::System system = os::real_system();
+  system.signalfd = [](int fd, const sigset_t* set, int flags) {
+    return signal_descriptor = os::real_system().signalfd(fd, set, flags);
+  };
+  return system;
 }
 
 }  // namespace
@@ -136,6 +158,88 @@ TEST_P(reactor, a_child_hears_of_its_own_signals) {
   }));
   EXPECT_EQ(run_what_is_there(), 0U);
   EXPECT_EQ(signals, 0);
+}
+
+// A fork copies the descriptors first and the memory later, so what another thread has opened in
+// between is not there. Its number is free, or a file of the child has it.
+TEST_P(reactor, a_child_hears_of_signals_whose_descriptors_it_lacks) {
+  ASSERT_FALSE(SignalSet::block({SIGUSR1, SIGUSR2}));
+  const os::System system = noting_system();
+  replace({.system = &system});
+  const SocketPair pair;
+  int first = 0;
+  int second = 0;
+  ASSERT_FALSE(loop().add_signal(SIGUSR2, [&](int) { return ++second, Next::keep; }));
+  ASSERT_FALSE(loop().add_signal(SIGUSR1, [&](int) { return ++first, Next::keep; }));
+  const int number = signal_descriptor;
+  for (const bool taken : {false, true}) {
+    EXPECT_TRUE(child_says_yes([&] {
+      ::close(number);
+      if (taken && ::dup2(pair.ours.get(), number) != number) return false;
+      if (!loop().reopen() || ::raise(SIGUSR1) != 0 || ::raise(SIGUSR2) != 0) return false;
+      pair.make_readable();
+      if (!comes_about(loop(), [&] { return first == 1 && second == 1; })) return false;
+      char byte = 0;
+      return !taken || ::read(number, &byte, 1) == 1;
+    })) << taken;
+  }
+  replace({});  // before its system goes
+}
+
+// It may be destroyed, or reopened when there is room.
+TEST_P(reactor, a_child_that_cannot_reopen_it_may_try_again) {
+  ASSERT_FALSE(SignalSet::block({SIGUSR1}));
+  const SocketPair pair;
+  auto& reader = make<Reader>();
+  int signals = 0;
+  const auto key = loop().add(pair.ours.get(), Interest::in, reader);
+  ASSERT_TRUE(key.has_value());
+  ASSERT_FALSE(loop().add_signal(SIGUSR1, [&](int) { return ++signals, Next::keep; }));
+  for (const bool again : {true, false}) {
+    EXPECT_TRUE(child_says_yes([&] {
+      rlimit before{};
+      ::getrlimit(RLIMIT_NOFILE, &before);
+      const rlimit none{0, before.rlim_max};
+      ::setrlimit(RLIMIT_NOFILE, &none);
+      if (loop().reopen() || loop().suspend(*key) != errc::after_fork) return false;
+      ::setrlimit(RLIMIT_NOFILE, &before);
+      if (!again) return replace({}), reader.closed == 0;
+      if (!loop().reopen() || ::raise(SIGUSR1) != 0) return false;
+      return comes_about(loop(), [&] { return signals == 1; });
+    })) << again;
+  }
+}
+
+// By a thread that the child has not got.
+TEST_P(reactor, a_child_may_reopen_it_while_a_registration_is_closed) {
+  struct Slow final : Reader {
+    std::atomic<bool> entered{false};
+    std::atomic<bool> go_on{false};
+    void on_close(NativeHandle fd, std::error_code error) noexcept override {
+      entered = true;
+      go_on.wait(false);
+      Reader::on_close(fd, error);
+    }
+  };
+  const SocketPair pair;
+  auto& slow = make<Slow>();
+  slow.next = Next::remove;
+  ASSERT_TRUE(loop().add(pair.ours.get(), Interest::in, slow).has_value());
+  start_threads(1);
+  pair.make_readable();
+  wait_for([&] { return slow.entered.load(); });
+  EXPECT_TRUE(child_says_yes([&] {
+    if (!loop().reopen() || loop().size() != 0) return false;
+    const SocketPair own;
+    auto& reader = make<Reader>();
+    if (!loop().add(own.ours.get(), Interest::in, reader)) return false;
+    own.make_readable();
+    return comes_about(loop(), [&] { return reader.calls == 1; });
+  }));
+  slow.go_on = true;
+  slow.go_on.notify_all();
+  join_threads();
+  EXPECT_EQ(slow.closed, 1);
 }
 
 // A child that returns from the call in which it was made has no part in the reactor any more.

@@ -96,8 +96,8 @@ class ChaosOver : public testing::TestWithParam<std::string> {
   }
 
   void begin(const ProcessorConfig& processor) { proactor_ = std::move(open(processor).value()); }
-  Handle& stream() {
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd_) != 0) {
+  Handle& stream(int type = SOCK_STREAM) {
+    if (::socketpair(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd_) != 0) {
       std::abort();
     }
     const int mine = std::exchange(fd_[0], -1);
@@ -168,6 +168,25 @@ TEST_P(ChaosOver, AListOfBuffersIsFilledInOrder) {
     finish(operation);
     ASSERT_EQ(operation.bytes(), 10U);
     ASSERT_EQ(std::string(one, 3) + std::string(two, 4) + std::string(three, 3), "abcdefghij");
+  }
+}
+
+TEST_P(ChaosOver, RecordsOfAStreamStayWhole) {
+  ProcessorConfig processor = calm(GetParam());
+  processor.chaos_short = 100;
+  begin(processor);
+  Handle& handle = stream(SOCK_SEQPACKET);
+  for (int i = 0; i < 50; ++i) {
+    send(std::string(100, 'x'));
+    std::array<char, 100> buffer{};
+    Operation read;
+    start(read, OperationKind::read_stream, handle, buffer);
+    finish(read);
+    ASSERT_EQ(read.bytes(), 100U);
+    Operation write;
+    start(write, OperationKind::write_stream, handle, buffer, Operation::exactly);
+    finish(write);
+    ASSERT_EQ(::recv(fd_[1], buffer.data(), buffer.size(), 0), 100);
   }
 }
 

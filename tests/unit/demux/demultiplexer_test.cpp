@@ -22,6 +22,13 @@ using demux::Demultiplexer;
 using demux::Options;
 using demux::Watch;
 
+struct Lines : Log {
+  void write(LogLevel, std::string_view, std::string_view message) noexcept override {
+    text += std::string(message) + "\n";
+  }
+  std::string text;
+};
+
 Result<std::unique_ptr<Demultiplexer>, Failure> open(Options options) {
   add_fake_strategies();
   options.system = &counting_system();
@@ -303,12 +310,7 @@ TEST(demux_failure, the_strategys_error_is_the_watchs) {
 
 // Files without readiness are no failure; and one that lasts does not fill the log.
 TEST(demux_failure, a_descriptor_that_cannot_be_watched_has_a_line_in_the_log) {
-  struct Lines : Log {
-    void write(LogLevel, std::string_view, std::string_view message) noexcept override {
-      text += std::string(message) + "\n";
-    }
-    std::string text;
-  } log;
+  Lines log;
   const SocketPair pair;
   script() = {};
   auto demux = open({.log = &log, .wait = "scripted", .one_thread_waits = true});
@@ -325,6 +327,31 @@ TEST(demux_failure, a_descriptor_that_cannot_be_watched_has_a_line_in_the_log) {
   EXPECT_EQ(log.text,
             "watching a descriptor by scripted fails: Cannot allocate memory; "
             "its operations end with that\n");
+  (*demux)->detach(5);
+}
+
+// A one-shot report of one direction ends the watch of both, and the other cannot be watched again.
+TEST(demux_failure, a_direction_that_cannot_be_armed_again_is_not_forgotten) {
+  Lines log;
+  const SocketPair pair;
+  script() = {.trigger = Trigger::one_shot};
+  auto demux = open({.log = &log, .wait = "scripted", .one_thread_waits = true});
+  ASSERT_TRUE(demux.has_value()) << demux.error().reason;
+  ASSERT_FALSE((*demux)->attach(5, pair.ours.get()));
+  std::error_code error;
+  ASSERT_EQ((*demux)->watch(5, Interest::both, error), Watch::armed);
+  script().modify_answer = std::make_error_code(std::errc::not_enough_memory);
+  script().reports = {{script().calls.back().token, Interest::in}};
+  const auto ready = wait(**demux);
+  ASSERT_EQ(ready.size(), 1U);
+  EXPECT_EQ(ready[0].ready, Interest::both) << "the client tries both";
+  EXPECT_EQ((*demux)->watch(5, Interest::out, error), Watch::failed) << "and hears why";
+  EXPECT_EQ(error, std::errc::not_enough_memory);
+  EXPECT_NE(log.text.find("watching a descriptor by scripted fails"), std::string::npos);
+  script().reports = {{{UINT32_MAX, 1}, Interest::in}};
+  EXPECT_TRUE(wait(**demux).empty());
+  EXPECT_NE(log.text.find("watching the interrupter by scripted fails"), std::string::npos);
+  script() = {};
   (*demux)->detach(5);
 }
 

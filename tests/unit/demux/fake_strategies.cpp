@@ -77,8 +77,9 @@ class ScriptedStrategy final : public WaitStrategy {
     return script().add_answer;
   }
   std::error_code modify(NativeHandle fd, Interest interest, Token token) noexcept override {
+    if (token.index == UINT32_MAX) return script().modify_answer;
     script().calls.push_back({'m', fd, interest, token});
-    return {};
+    return script().modify_answer;
   }
   std::error_code remove(NativeHandle fd) noexcept override {
     script().calls.push_back({'r', fd, Interest::none, {}});

@@ -22,6 +22,7 @@ void add_fake_strategies();
 struct Script {
   Trigger trigger = Trigger::level;
   std::error_code add_answer{};
+  std::error_code modify_answer{};
   std::error_code wait_answer{};
   std::vector<Report> reports{};  // of the next wait
   struct Call {

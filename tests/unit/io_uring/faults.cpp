@@ -61,6 +61,17 @@ void spoil_multishot() {
   }
 }
 
+// As if the kernel had no memory for their completions.
+void silence_receives() {
+  constexpr std::uint8_t no_completion_of_success = 1U << 6;  // IOSQE_CQE_SKIP_SUCCESS
+  for (std::size_t i = 0; i < mapped_count; ++i) {
+    for (std::size_t j = 0; j < mapped[i].count; ++j) {
+      abi::Sqe& request = mapped[i].entries[j];
+      if (request.opcode == abi::op_recv) request.flags |= no_completion_of_success;
+    }
+  }
+}
+
 int enter(int ring, unsigned submit, unsigned wanted, unsigned flags, const void* argument,
           size_t size) {
   if (fails_now()) return -1;
@@ -71,6 +82,7 @@ int enter(int ring, unsigned submit, unsigned wanted, unsigned flags, const void
     return -1;
   }
   if (orders.no_multishot_poll) spoil_multishot();
+  if (orders.loses_receives) silence_receives();
   if (orders.submit_max != 0 && submit > orders.submit_max) submit = orders.submit_max;
   return below().io_uring_enter(ring, submit, wanted, flags, argument, size);
 }
@@ -92,7 +104,7 @@ int register_call(int ring, unsigned operation, const void* argument, unsigned c
 void* map(void* address, size_t size, int protection, int flags, int fd, off_t offset) {
   if (fails_now()) return MAP_FAILED;
   void* const at = below().mmap(address, size, protection, flags, fd, offset);
-  if (orders.no_multishot_poll && offset == static_cast<off_t>(abi::offset_sqes)) {
+  if (mapped_count < std::size(mapped) && offset == static_cast<off_t>(abi::offset_sqes)) {
     mapped[mapped_count++] = {static_cast<abi::Sqe*>(at), size / sizeof(abi::Sqe)};
   }
   return at;

@@ -80,7 +80,7 @@ class Lost : public testing::TestWithParam<Loss> {
 };
 INSTANTIATE_TEST_SUITE_P(Losses, Lost,
                          testing::Combine(testing::Values(Form::any, Form::single, Form::pinned),
-                                          testing::Values(EPERM, EACCES, ENOSYS, 0)),
+                                          testing::Values(EPERM, EACCES, ENOSYS, EBADR, 0)),
                          [](const testing::TestParamInfo<Loss>& loss) {
                            const int error = std::get<1>(loss.param);
                            return testing::PrintToString(std::get<0>(loss.param)) + "_" +
@@ -314,22 +314,39 @@ TEST_P(Lost, another_thread_may_go_on) {
   ::close(pair.right);
 }
 
-// -- not lost -------------------------------------------------------------------------------------
+// -- a lost completion ----------------------------------------------------------------------------
 
-// Told once by the kernel when it had no memory for a completion; the wait must not spin if a
-// kernel goes on telling.
-TEST(Enter, does_not_spin_while_a_lost_completion_is_told) {
-  for (const Form form : {Form::any, Form::pinned}) {
-    const os::System& system = faulty_system();
-    Driver driver{{.form = form, .system = &system}};
-    driver.expect_quiet();
-    faults().enter_error = EBADR;
-    faults().failing = faults().period = 1;
-    const unsigned before = faults().enters;
-    EXPECT_EQ(driver.wait_once(Deadline::after(milliseconds{100})), 0U);
-    EXPECT_LE(faults().enters - before, 250U);
-    faults().period = 0;
-  }
+class LostCompletion : public testing::TestWithParam<Form> {};
+INSTANTIATE_TEST_SUITE_P(Forms, LostCompletion,
+                         testing::Values(Form::any, Form::single, Form::pinned), form_name);
+
+// Told once by the kernel when it had no memory for a completion. Its operation would never end,
+// and each cancel would find nothing.
+TEST_P(LostCompletion, ends_the_engine_and_with_it_the_operation) {
+  const os::System& system = faulty_system();
+  Lines log;
+  Driver driver{{.form = GetParam(), .system = &system, .log = &log}};
+  const Pair pair = stream_pair();
+  std::array<char, 8> buffer{};
+  Operation read;
+  set_read(read, driver.adopt(pair.left, HandleKind::stream_socket), buffer);
+  faults().loses_receives = true;
+  driver.start(read);
+  driver.expect_quiet();  // the kernel has it
+  faults().loses_receives = false;
+  write_all(pair.right, "data");
+  EXPECT_EQ(driver.wait_once(Deadline::after(milliseconds{20})), 0U);
+  EXPECT_EQ(std::string(buffer.data()), "data") << "it is done, and nobody was told";
+  faults().enter_error = EBADR;
+  faults().failing = faults().period = 1;
+  driver.wait_once(Deadline::after(milliseconds{1}));
+  faults().period = 0;
+  driver.cancel(read);
+  ASSERT_TRUE(driver.run_until(read));
+  EXPECT_TRUE(read.failed());
+  ASSERT_EQ(log.all.size(), 1U);
+  EXPECT_NE(log.all[0].find("lost a completion"), std::string::npos) << log.all[0];
+  ::close(pair.right);
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ class BATON_EXPORT Proactor : public ACE_POSIX_Proactor {
 
   /// Wakes every thread in handle_events, waits until they are gone, cancels what is pending and
   /// dispatches it in this thread: each operation completes once, with ECANCELED. Posted results
-  /// that nobody has taken are deleted, as ACE does. From then on everything answers -1 and
+  /// that no thread has taken are deleted, as ACE does. From then on everything answers -1 and
   /// ESHUTDOWN. From inside a handler it only wakes the threads, and the destructor does the rest.
   /// In the child of a fork nothing is dispatched. 0, always.
   int close() override;

@@ -1,0 +1,78 @@
+// Direct requests that the kernel gives back late: a device may find out that it would have to wait
+// when the request has long been started.
+#include <dlfcn.h>
+#include <linux/aio_abi.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "host.hpp"
+
+namespace {
+
+enum class Submits { to_the_kernel, held, refused };
+std::atomic<Submits> submits{Submits::to_the_kernel};
+
+/// The kernel's struct aio_ring (fs/aio.c), and what was held.
+struct Ring {
+  std::uint32_t id, events_max, head, tail, magic, compatible, incompatible, header_size;
+  io_event events[];
+};
+Ring* ring;
+iocb* held;
+
+/// As the kernel tells it. Afterwards this process has no native AIO.
+void give_back() {
+  ring->events[ring->tail] = {held->aio_data, reinterpret_cast<std::uintptr_t>(held), -EAGAIN, 0};
+  std::atomic_ref{ring->tail}.store((ring->tail + 1) % ring->events_max);
+  submits = Submits::refused;
+}
+
+}  // namespace
+
+// In place of libc's, for the library too. Threads are cancelled in it, so it is not `noexcept` as
+// libc declares it to be.
+extern "C" [[gnu::visibility("default")]] long our_syscall(long number, ...) __asm__("syscall");
+long our_syscall(long number, ...) {
+  using Call = long (*)(long, ...);
+  static const Call call = reinterpret_cast<Call>(::dlsym(RTLD_NEXT, "syscall"));
+  va_list list;
+  va_start(list, number);
+  long a[6];
+  for (long& each : a) each = va_arg(list, long);
+  va_end(list);
+  if (number == SYS_io_submit && submits == Submits::held) {
+    ring = reinterpret_cast<Ring*>(a[0]);
+    held = *reinterpret_cast<iocb**>(a[2]);
+    return 1;
+  }
+  if (number == SYS_io_submit && submits == Submits::refused) {
+    errno = EAGAIN;
+    return -1;
+  }
+  return call(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+// The write takes much longer than a sync that does not wait for it. Without native AIO only the
+// sync of the same descriptor is tried: the system's library lets the other one overtake.
+HOST_CASE(sync_waits_for_what_the_kernel_gives_back_late, "order") {
+  constexpr std::size_t size = 32U << 20;
+  const int file = host::temporary(O_DIRECT, size);
+  const int again = ::open(("/proc/self/fd/" + std::to_string(file)).c_str(), O_RDWR);
+  const int other = host::temporary(O_DIRECT, 4'096);
+  aiocb write = host::request(file, host::aligned(size), size);
+  aiocb syncs[] = {host::request(file, nullptr, 0), host::request(again, nullptr, 0)};
+  aiocb read = host::request(other, host::aligned(), 4'096);
+  submits = Submits::held;
+  CHECK(aio_write(&write) == 0);
+  aiocb& sync = syncs[held != nullptr ? 1 : 0];
+  CHECK(aio_fsync(O_SYNC, &sync) == 0);
+  if (held != nullptr) give_back();
+  CHECK(aio_read(&read) == 0);  // finds what was given back
+  host::wait_for(sync);
+  CHECK(aio_error(&write) == 0);
+  CHECK(host::finish(write) == static_cast<ssize_t>(size) && host::finish(sync) == 0);
+  CHECK(host::finish(read) == 4'096);
+}
