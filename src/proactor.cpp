@@ -320,9 +320,9 @@ CancelWait Proactor::cancel_wait(Operation& operation, std::uint32_t activation,
   return core_->cancel_wait(operation, activation, deadline);
 }
 
-CachedOperation* Proactor::take_cached() noexcept { return core_->ledger().cache_here().take(); }
+CachedOperation* Proactor::take_cached() noexcept { return core_->ledger().take_cached(); }
 void Proactor::give_back(CachedOperation& operation) noexcept {
-  core_->ledger().cache_here().give_back(operation);
+  core_->ledger().give_back(operation);
 }
 
 void Proactor::on_task_exception(std::function<void(std::exception_ptr)> handler) {

@@ -49,7 +49,6 @@ class Ledger {
       : handles(handles_max, system),
         numbers(system),
         cache(system),
-        cache_of_child(system),
         system_(system),
         per_thread_(per_thread) {}
 
@@ -195,10 +194,14 @@ class Ledger {
   HandleTable handles;
   AdoptedNumbers numbers;
   OperationCache cache;
-  OperationCache cache_of_child;
-  /// A forked child has its own: a thread of the parent may have held the mutex of the other.
-  OperationCache& cache_here() noexcept {
-    return BATON_UNLIKELY(forked()) ? cache_of_child : cache;
+  OperationsOfChild operations_of_child;
+  /// From the cache; but a thread of a forked child's parent may have held its mutex.
+  CachedOperation* take_cached() noexcept {
+    return BATON_UNLIKELY(forked()) ? operations_of_child.take() : cache.take();
+  }
+  void give_back(CachedOperation& operation) noexcept {
+    if (BATON_UNLIKELY(forked())) return operations_of_child.give_back(operation);
+    cache.give_back(operation);
   }
   /// The team, lane by lane: fixed before the first start.
   alignas(64) std::vector<std::vector<Processor*>> teams;

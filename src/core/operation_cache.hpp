@@ -3,6 +3,7 @@
 // operation and another may give it back.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -31,6 +32,32 @@ class OperationCache {
   os::Mutex mutex_;
   Operation* free_ BATON_GUARDED_BY(mutex_) = nullptr;  // linked by Operation's own link
   std::vector<std::unique_ptr<Chunk>> chunks_ BATON_GUARDED_BY(mutex_);
+};
+
+/// For a forked child, where each operation that is taken comes back at once, as nothing starts.
+/// Without a lock: a thread that held it when the child forks would not exist in the grandchild.
+class OperationsOfChild {
+ public:
+  OperationsOfChild() = default;
+  OperationsOfChild(const OperationsOfChild&) = delete;
+  OperationsOfChild& operator=(const OperationsOfChild&) = delete;
+  ~OperationsOfChild();
+
+  /// Null when memory is exhausted.
+  CachedOperation* take() noexcept;
+  /// Also one that the parent has taken.
+  void give_back(CachedOperation& operation) noexcept;
+
+ private:
+  struct Made {
+    CachedOperation operation;
+    Made* before = nullptr;
+  };
+  CachedOperation* make() noexcept;
+
+  // Who takes takes all and puts the others back, so that no pointer is compared with an old one.
+  std::atomic<Operation*> free_{nullptr};  // linked by Operation's own link
+  std::atomic<Made*> made_{nullptr};
 };
 
 }  // namespace baton

@@ -286,7 +286,7 @@ TEST_P(Processes, the_child_of_a_handler_leaves_everything_to_the_parent) {
 }
 
 // Forks while a thread takes operations from the cache and gives them back. The child is answered
-// all the same.
+// all the same, and so is a child of its own that it makes beside such a thread.
 TEST_P(Processes, a_child_is_refused_whatever_the_parent_was_at) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   // Its allocator has locks that a thread of the parent may have held at the fork.
@@ -317,6 +317,22 @@ TEST_P(Processes, a_child_is_refused_whatever_the_parent_was_at) {
                   },
                   false),
               0);
+  }
+  const auto beside_a_thread = [&] {
+    std::atomic<bool> enough{false};
+    std::thread refused{[&] {
+      while (!enough) EXPECT_EQ(proactor().post([] {}), errc::after_fork);
+    }};
+    bool right = true;
+    for (int i = 0; i < 100 && right; ++i) {
+      right = in_child([&] { return proactor().post([] {}) == errc::after_fork; }, false) == 0;
+    }
+    enough = true;
+    refused.join();
+    return right;
+  };
+  if (may_allocate) {
+    EXPECT_EQ(in_child(beside_a_thread, false), 0);
   }
   over = true;
   poster.join();
