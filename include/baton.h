@@ -169,10 +169,10 @@ BATON_API size_t baton_engines(char* text, size_t size);
  * NULL. */
 BATON_API int baton_engine_reason(const char* engine, char* reason, size_t reason_size);
 
-/* In the child after fork, before anything else is done with the proactor there: abandons what the
- * parent still uses and opens it anew. All slots are free, all handles gone, owned descriptors are
- * closed in the child, borrowed ones are untouched. Nothing is brought for what was pending. On
- * failure only baton_close is allowed. REQUIRES: called by the only thread of the child. */
+/* In the child after fork, before it opens anything and before anything else is done with the
+ * proactor there: opens it anew. All slots are free, all handles gone, owned descriptors are closed
+ * in the child, borrowed ones are untouched. Nothing is brought for what was pending. On failure
+ * only baton_close is allowed. REQUIRES: called by the only thread of the child. */
 BATON_API int baton_fork_child(baton_proactor* proactor);
 
 /* The monotonic clock in nanoseconds, for deadlines. */

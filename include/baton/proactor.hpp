@@ -309,10 +309,10 @@ class BATON_EXPORT Proactor {
   [[nodiscard]] const Config& config() const noexcept;      ///< as it was opened
   [[nodiscard]] const os::System& system() const noexcept;  ///< the table of system calls
 
-  /// In the child after fork: the proactor inherited from the parent can only be destroyed or
-  /// reopened. Abandons the parent's kernel objects without disturbing them; operations pending in
-  /// the parent are complete with errc::after_fork here (their handlers do not run); handles are
-  /// gone, borrowed descriptors untouched, owned ones closed. Afterwards as newly opened.
+  /// In the child after fork, before it opens anything (docs/guide/shutdown.md): an inherited
+  /// proactor can only be destroyed or reopened. The parent is not disturbed; operations pending in
+  /// it are complete with errc::after_fork here (their handlers do not run); handles are gone,
+  /// borrowed descriptors untouched, owned ones closed. Afterwards as newly opened.
   Result<void, Failure> reopen();
 
   class Core;  // src/core: for the library's own parts

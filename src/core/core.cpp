@@ -787,6 +787,18 @@ void Proactor::Core::finish_everything() noexcept {
   for (const auto& loop : loops_) loop->leave(false);
 }
 
+namespace {
+
+// A fork copies the descriptors before the memory, and a close is accounted after it was made: the
+// child may lack the number, or have opened a file of its own under it. What the proactor owns is
+// close-on-exec, so that a file which is not is the child's.
+void close_inherited(const os::System& system, NativeHandle native) noexcept {
+  const int flags = system.fcntl(native, F_GETFD, 0);  // EBADF: it is not here
+  if (flags >= 0 && (flags & FD_CLOEXEC) != 0) system.close(native);
+}
+
+}  // namespace
+
 void Proactor::Core::abandon_after_fork() noexcept {
   // No lock is taken: a thread that held one at the fork does not exist here, and may have been in
   // the middle of a change. An operation between two lists cannot be found and stays pending.
@@ -804,7 +816,7 @@ void Proactor::Core::abandon_after_fork() noexcept {
       operation = next;
     }
     if (Operation* closing = Access::closing(handle)) abandon(*closing);
-    if (handle.owned()) system_.close(handle.native());
+    if (handle.owned()) close_inherited(system_, handle.native());
     Access::set_phase(handle, Access::Phase::closed);
   });
   for (const auto& lane : lanes_) {

@@ -12,6 +12,20 @@ namespace baton::reactor {
 using State = ReactorTimer::State;
 using Kept = std::shared_ptr<EventHandler>;
 
+namespace {
+
+// Expiries that were missed are not made up for: the next one is in the future. Unsigned, because
+// two deadlines may be further apart than the signed numbers reach.
+Deadline next_after(const ReactorTimer& timer, Deadline now) noexcept {
+  if (now <= timer.due) return Deadline::after(timer.interval, timer.due);
+  const auto late =
+      static_cast<std::uint64_t>(now.ns()) - static_cast<std::uint64_t>(timer.due.ns());
+  const auto begun = late % static_cast<std::uint64_t>(timer.interval.count());
+  return Deadline::after(timer.interval - Duration{static_cast<std::int64_t>(begun)}, now);
+}
+
+}  // namespace
+
 ReactorTimer* TimerTable::take(EventHandler& handler, bool& full) noexcept {
   full = false;
   ReactorTimer* timer = free_;
@@ -102,7 +116,6 @@ Kept TimerTable::give_up(std::uint32_t index) noexcept {
   return kept;
 }
 
-// Expiries that were missed are not made up for: the next one is in the future.
 bool TimerTable::finish(ReactorTimer& timer, bool goes_on, Deadline now, Kept& kept) noexcept {
   BATON_ASSERT(timer.state == State::running);
   if (!goes_on || timer.cancelled || timer.interval <= Duration{0}) {
@@ -110,9 +123,7 @@ bool TimerTable::finish(ReactorTimer& timer, bool goes_on, Deadline now, Kept& k
     return false;
   }
   timer.kept = std::move(kept);
-  const std::int64_t missed = (now.ns() - timer.due.ns()) / timer.interval.count();
-  const std::int64_t steps = missed > 0 ? missed + 1 : 1;
-  arm(timer, Deadline::after(Duration{timer.interval.count() * steps}, timer.due));
+  arm(timer, next_after(timer, now));
   return true;
 }
 

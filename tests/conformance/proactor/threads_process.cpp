@@ -220,6 +220,29 @@ TEST_P(Processes, a_child_that_reopens_has_its_own) {
   EXPECT_TRUE(echo_works(proactor()));
 }
 
+// Threads of the parent that open and close at the fork leave to the child names of descriptors
+// that it has not got, and under which it may have opened files of its own.
+TEST_P(Processes, a_child_keeps_the_files_that_it_has_opened) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer ends children that start threads";
+#endif
+  use(1);
+  Stream stream;
+  const int number = adopt(stream.ours)->native();
+  for (const bool reopens : {true, false}) {
+    EXPECT_EQ(in_child([&] {
+                ::close(number);
+                if (::dup2(stream.peer.get(), number) != number) return false;
+                if (reopens && (!proactor().reopen() || !echo_works(proactor()))) return false;
+                if (!reopens) destroy();
+                return ::fcntl(number, F_GETFD) == 0;
+              }),
+              0)
+        << reopens;
+  }
+  EXPECT_TRUE(echo_works(proactor()));
+}
+
 // What the parent had open for itself does not stay open in the child: an interrupter, a ring, the
 // descriptor that accepts keep in reserve.
 TEST_P(Processes, children_that_reopen_have_no_more_descriptors_open) {

@@ -50,6 +50,35 @@ TEST(TimerTable, AGenerationIsNeverZero) {
   EXPECT_EQ(next_generation(UINT32_MAX), 1U);
 }
 
+// Nothing is made up for, also where the first time is further back than a signed number reaches.
+TEST(TimerTable, TheNextTimeIsInTheFuture) {
+  EventHandler handler;
+  TimerTable table(1);
+  constexpr std::int64_t now = 1'000'000'000'007;
+  constexpr std::int64_t first = INT64_MIN;
+  const auto next = [&](std::int64_t due, std::int64_t interval) {
+    bool full = false;
+    ReactorTimer* const timer = table.take(handler, full);
+    timer->interval = Duration{interval};
+    table.arm(*timer, Deadline::at_ns(due));
+    table.collect(Deadline::at_ns(now));
+    Kept kept;
+    EXPECT_EQ(table.next_due(), timer);
+    EXPECT_TRUE(table.finish(*timer, true, Deadline::at_ns(now), kept));
+    const std::int64_t after = timer->due.ns();
+    EXPECT_TRUE(table.cancel(*timer, kept));
+    return after;
+  };
+  EXPECT_EQ(next(now, 10), now + 10);
+  EXPECT_EQ(next(now - 7, 10), now + 3);
+  EXPECT_EQ(next(now - 10, 10), now + 10);
+  EXPECT_EQ(next(now - 1'000'007, 1'000), now + 993);
+  EXPECT_EQ(next(now - 5, INT64_MAX), INT64_MAX);
+  EXPECT_EQ(next(first, 1), now + 1);
+  EXPECT_EQ(next(first, 1'000'000), now + 1'000'000 - 775'815);
+  EXPECT_EQ(next(first, INT64_MAX), INT64_MAX - 1);
+}
+
 TEST(TimerTable, EachHandlerHasItsOwnTimers) {
   constexpr std::size_t count = 300;  // more than the lists begin with
   std::vector<EventHandler> handlers(count);
