@@ -54,6 +54,33 @@ TEST_F(Outcome, goes_on_after_what_nobody_asked_for) {
   EXPECT_FALSE(operation.failed()) << "closed all the same";
 }
 
+// The kernel cancels what it has no worker for. One that submits may end now and then.
+TEST_F(Outcome, ends_what_no_worker_can_be_started_for) {
+  const auto answer_to_the_last = [this] {
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(answer(-ECANCELED), Verdict::again);
+    Verdict verdict = Verdict::again;
+    for (int i = 0; i < 30 && verdict != Verdict::finished; ++i) {
+      verdict = answer(-ECANCELED);
+      if (verdict == Verdict::back_off) ++progress(operation).failures;  // as the engine does
+    }
+    return verdict;
+  };
+  for (const OperationKind kind :
+       {OperationKind::read_file, OperationKind::write_file, OperationKind::sync_file}) {
+    prepare(kind, HandleKind::file);
+    EXPECT_EQ(answer_to_the_last(), Verdict::finished);
+    EXPECT_EQ(operation.error_value(), ENOMEM);
+  }
+  prepare(OperationKind::accept, HandleKind::listener);
+  EXPECT_EQ(answer_to_the_last(), Verdict::back_off) << "it stays pending";
+  const int file = ::dup(STDERR_FILENO);
+  operation.prepare(OperationKind::close, handle(HandleKind::file, file));
+  progress(operation) = Progress{};
+  EXPECT_EQ(answer_to_the_last(), Verdict::finished);
+  EXPECT_FALSE(operation.failed());
+  EXPECT_EQ(::fcntl(file, F_GETFD), -1) << "closed by a call";
+}
+
 // A timerfd that is told of a set clock has answered; any other read was ended with its thread.
 TEST_F(Outcome, believes_a_timer_that_the_clock_was_set) {
   for (const bool told : {false, true}) {
