@@ -191,6 +191,10 @@ Verdict failed(Operation& operation, int error, const os::System& system) noexce
   if (operation.kind() == OperationKind::connect) return connect_failed(operation, error);
   const bool of_file =
       operation.kind() == OperationKind::read_file || operation.kind() == OperationKind::write_file;
+  if (ended_between_blocks(operation, error)) {
+    static_cast<void>(advance_file(operation, 0));
+    return Verdict::finished;
+  }
   if (!of_file || state.pool != nullptr) return finish(operation, error);
   fail_file(operation, error);
   return Verdict::finished;

@@ -407,6 +407,8 @@ void PosixAioEngine::settle(Operation& operation, int error, std::size_t moved) 
     over = true;
   } else if (error == 0) {
     over = advance_file(operation, moved);
+  } else if (ended_between_blocks(operation, error)) {
+    over = advance_file(operation, 0);
   } else if (error != ECANCELED && error != EINTR) {
     fail_file(operation, error);
     over = true;

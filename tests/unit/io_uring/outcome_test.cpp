@@ -123,6 +123,28 @@ TEST_F(Outcome, waits_out_a_descriptor_that_would_block) {
   EXPECT_EQ(operation.error(), std::errc::operation_canceled);
 }
 
+// A direct read that the end of the file has cut short cannot go on there.
+TEST_F(Outcome, knows_an_end_between_two_blocks) {
+  for (const OperationKind kind : {OperationKind::read_file, OperationKind::read_stream}) {
+    prepare(kind, kind == OperationKind::read_file ? HandleKind::file : HandleKind::pipe,
+            Operation::exactly);
+    EXPECT_EQ(answer(6), Verdict::again);
+    EXPECT_EQ(answer(-EINVAL), Verdict::finished);
+    EXPECT_EQ(operation.error(), errc::end_of_stream);
+    EXPECT_EQ(operation.bytes(), 6U);
+  }
+  char large[1'024];
+  prepare(OperationKind::read_file, HandleKind::file, Operation::exactly);
+  operation.set_buffer(MutableBuffer{large});
+  EXPECT_EQ(answer(512), Verdict::again);
+  EXPECT_EQ(answer(-EINVAL), Verdict::finished);
+  EXPECT_EQ(operation.error_value(), EINVAL) << "the program's own";
+  prepare(OperationKind::write_file, HandleKind::file, Operation::exactly);
+  EXPECT_EQ(answer(6), Verdict::again);
+  EXPECT_EQ(answer(-EINVAL), Verdict::finished);
+  EXPECT_EQ(operation.error_value(), EINVAL);
+}
+
 TEST_F(Outcome, accept_outlives_what_is_not_its_fault) {
   for (const int error : {EMFILE, ENFILE}) {
     prepare(OperationKind::accept, HandleKind::listener);

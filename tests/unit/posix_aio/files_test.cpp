@@ -102,6 +102,20 @@ TEST_P(Files, an_error_after_a_part_is_a_short_transfer_unless_all_was_wanted) {
 }
 
 // Somebody else called aio_cancel for the descriptor, or a signal disturbed the request.
+// A direct read that the end of the file has cut short cannot go on there, and the file may have
+// grown since.
+TEST_P(Files, an_end_that_no_read_can_start_at_was_the_end) {
+  ASSERT_EQ(::pwrite(handle->native(), "0123456789", 10, 0), 10);
+  faults().cut(6);
+  faults().end_with(EINVAL, 1, 1);
+  char buffer[64];
+  Operation read;
+  set_file(read, OperationKind::read_file, handle, buffer, 0, Operation::exactly);
+  ASSERT_TRUE(driver.complete(read));
+  EXPECT_EQ(read.bytes(), 6U);
+  EXPECT_EQ(read.error(), errc::end_of_stream);
+}
+
 TEST_P(Files, an_end_that_nobody_asked_for_is_none) {
   ASSERT_EQ(::pwrite(handle->native(), "hello", 5, 0), 5);
   for (const int error : {ECANCELED, EINTR}) {
