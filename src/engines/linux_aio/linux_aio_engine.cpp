@@ -89,7 +89,6 @@ std::error_code LinuxAioEngine::attach(Handle& handle) noexcept {
   BATON_ASSERT(record.out.queue.empty() && record.out.order.idle());
   record.is_file = handle.is_file();
   record.direct = handle.is_file() && handle.direct();
-  record.direct_no_wait = true;
   record.no_wait_writes.store(true, std::memory_order_relaxed);
   return {};
 }
@@ -263,9 +262,7 @@ std::size_t LinuxAioEngine::take_batch(std::span<std::uint32_t> slots) noexcept 
     Operation& operation = batch_.pop_front();
     Progress& state = progress(operation);
     state.place = Place::kernel;
-    state.no_wait =
-        operation.kind() != OperationKind::sync_file && record_of(operation).direct_no_wait;
-    context_->prepare(state.slot, operation, state.no_wait);
+    context_->prepare(state.slot, operation);
     BATON_TSAN_RELEASE(&operation);
     slots[count++] = state.slot;
   }
@@ -336,17 +333,13 @@ void LinuxAioEngine::settle_transfer(Operation& operation, FileRecord& record,
 
 // EAGAIN: it would have had to wait. EINTR: a signal came while the kernel started it; ECANCELED:
 // io_cancel did work. Whether it goes on is asked there. EOPNOTSUPP, ENOSYS: the file system does
-// not know RWF_NOWAIT. Everything else is the outcome: EINVAL (not aligned as O_DIRECT wants it),
-// EBADF, EFAULT, EIO, ENOSPC, EDQUOT, EFBIG, EPERM.
+// not know RWF_NOWAIT, and may wait for its server in io_submit. Everything else is the outcome:
+// EINVAL (not aligned as O_DIRECT wants it), EBADF, EFAULT, EIO, ENOSPC, EDQUOT, EFBIG, EPERM.
 void LinuxAioEngine::settle_error(Operation& operation, FileRecord& record, int error) noexcept {
-  if (error == EAGAIN || error == EINTR || error == ECANCELED) {
+  const bool never = FileCalls::means_never(error) && operation.kind() != OperationKind::sync_file;
+  if (never) record.direct = false;
+  if (never || error == EAGAIN || error == EINTR || error == ECANCELED) {
     return go_on_by_worker(operation, record);
-  }
-  if (FileCalls::means_never(error) && progress(operation).no_wait && !operation.cancel_asked()) {
-    record.direct_no_wait = false;
-    progress(operation).place = Place::batch;
-    batch_.push_back(operation);
-    return;
   }
   fail_file(operation, error);
   finished(operation, record);

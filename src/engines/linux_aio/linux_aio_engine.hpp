@@ -7,8 +7,9 @@
 // longer for the file system. So
 //
 //   - positional transfers of O_DIRECT files go to the kernel, with RWF_NOWAIT: what would have
-//     to wait comes back with EAGAIN, and a worker does it (a file system that does not know the
-//     flag is asked without it, and is what it is: NFS is asynchronous, tmpfs copies);
+//     to wait comes back with EAGAIN, and a worker does it. A file system that does not know the
+//     flag may wait for its server in io_submit (FUSE does, NFS now and then), so that its files
+//     are for workers;
 //   - so do syncs of every file: the kernel has workers of its own for them;
 //   - everything else is tried with RWF_NOWAIT by the thread that starts it, and then left to a
 //     worker, as the emulated engine does: buffered files, and operations in order (appending makes

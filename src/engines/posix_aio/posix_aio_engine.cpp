@@ -166,7 +166,8 @@ bool PosixAioEngine::ready(Operation& operation) noexcept {
 
 // Asked each time: the owner of a borrowed descriptor may have used the number again. A pipe, a
 // socket or a terminal has no position; and a read that waits for its data (/proc/kmsg) could not
-// be cancelled. Neither call asks the file system, which may be far away.
+// be cancelled. Neither call asks a file system that may be far away, except for a FUSE server that
+// has made its files pollable.
 int PosixAioEngine::check_descriptor(const Operation& operation) const noexcept {
   const Handle& handle = *operation.handle();
   if (system_.lseek(handle.native(), 0, SEEK_CUR) < 0) return errno;
@@ -213,17 +214,14 @@ int PosixAioEngine::offset_of(const Operation& operation, off_t& offset) const n
   return offset_fits(operation) ? 0 : EINVAL;
 }
 
-// As read(2) and write(2) leave it. A file that is appended to ignores offsets (pwrite(2), "Bugs",
-// and POSIX of aio_write).
+// As read(2) and write(2) leave it. But a file that is appended to ignores its position (pwrite(2),
+// "Bugs", and POSIX of aio_write), and the end of the file, which would be the new one, is known to
+// the file system only, which may be far away: there it stays.
 void PosixAioEngine::move_position(const Operation& operation, std::size_t moved) const noexcept {
   if (!is_ordered(operation) || moved == 0) return;
-  const NativeHandle fd = operation.handle()->native();
-  const int flags = is_write(operation) ? system_.fcntl(fd, F_GETFL, 0) : 0;
-  if (flags >= 0 && (flags & O_APPEND) != 0) {
-    system_.lseek(fd, 0, SEEK_END);
-  } else {
-    system_.lseek(fd, static_cast<off_t>(moved), SEEK_CUR);
-  }
+  const Handle& handle = *operation.handle();
+  if (is_write(operation) && handle.appends()) return;
+  system_.lseek(handle.native(), static_cast<off_t>(moved), SEEK_CUR);
 }
 
 // Begins the next operation of the record when none is under way. An operation that ends without
