@@ -28,6 +28,7 @@ EngineInfo make_info(bool concurrent, std::uint32_t slots) noexcept {
        {OperationKind::read_file, OperationKind::write_file, OperationKind::sync_file}) {
     info.support[static_cast<std::size_t>(kind)] = Support::native;
   }
+  info.support[static_cast<std::size_t>(OperationKind::close)] = Support::assisted;
   info.start_from_any_thread = concurrent;
   info.works_in_submit = true;
   info.operations_max = slots;
@@ -62,7 +63,8 @@ LinuxAioEngine::LinuxAioEngine(const EngineOptions& options, std::unique_ptr<Con
       calls_(system_),
       files_(options.handles_max),
       slots_(std::make_unique<Slot[]>(context_->slots())),
-      workers_(system_, *this, options.config != nullptr ? options.config->workers : 0) {
+      workers_(system_, *this, options.config != nullptr ? options.config->workers : 0),
+      closer_(system_, *this) {
   for (std::uint32_t i = 0; i + 1 < context_->slots(); ++i) slots_[i].next_free = i + 1;
 }
 
@@ -72,6 +74,7 @@ LinuxAioEngine::~LinuxAioEngine() { BATON_ASSERT(used_slots_ == 0); }
 void LinuxAioEngine::after_fork_in_child() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   context_->abandon();
   workers_.abandon();
+  closer_.abandon();
   used_slots_ = 0;
 }
 
@@ -110,6 +113,7 @@ std::uint32_t LinuxAioEngine::take_slot() noexcept {
 }
 
 Submission LinuxAioEngine::submit(Operation& operation, void*) noexcept {
+  if (operation.kind() == OperationKind::close) return closer_.submit(operation);
   FileRecord& record = record_of(operation);
   Submission answer = Submission::pending;
   bool tries = false;
@@ -431,9 +435,11 @@ CancelAnswer LinuxAioEngine::cancel_here(Operation& operation) noexcept {
 // -- the leader -----------------------------------------------------------------------------------
 
 void LinuxAioEngine::wait(OperationQueue& completed, Deadline deadline) noexcept {
+  closer_.take(completed);
   const Deadline until = prepare_wait(completed, deadline);
   const std::size_t count = context_->take(completions_, until);
   collect(std::span<const Completion>{completions_}.first(count), completed);
+  closer_.take(completed);
 }
 
 Deadline LinuxAioEngine::prepare_wait(OperationQueue& completed, Deadline deadline) noexcept {

@@ -39,6 +39,7 @@
 
 #include "base/chunked_table.hpp"
 #include "baton/engine.hpp"
+#include "engines/common/closer.hpp"
 #include "engines/common/file_calls.hpp"
 #include "engines/common/worker_pool.hpp"
 #include "engines/linux_aio/context.hpp"
@@ -132,7 +133,9 @@ class LinuxAioEngine final : public Engine, private WorkerPool::Client {
   OperationQueue batch_ BATON_GUARDED_BY(mutex_);
   OperationQueue done_ BATON_GUARDED_BY(mutex_);  // for the leader to hand out
 
-  WorkerPool workers_;  // last: its threads are joined before anything else goes
+  // Last: their threads are joined before anything else goes.
+  WorkerPool workers_;
+  Closer closer_;
 };
 
 }  // namespace baton::engines::linux_aio

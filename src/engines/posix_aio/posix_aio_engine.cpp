@@ -33,6 +33,7 @@ constexpr EngineInfo facts() {
        {OperationKind::read_file, OperationKind::write_file, OperationKind::sync_file}) {
     info.support[static_cast<std::size_t>(kind)] = Support::native;
   }
+  info.support[static_cast<std::size_t>(OperationKind::close)] = Support::assisted;
   info.works_in_submit = true;
   info.operations_max = operations_max;
   return info;
@@ -87,7 +88,8 @@ PosixAioEngine::PosixAioEngine(const EngineOptions& options, std::unique_ptr<Not
       concurrent_(options.concurrent),
       notify_(std::move(notify)),
       info_(facts()),
-      records_(options.handles_max) {
+      records_(options.handles_max),
+      closer_(system_, *this) {
   info_.start_from_any_thread = concurrent_;
   info_.wait_name = notify_->info().name;
   info_.interrupt_name = notify_->info().interrupt_name;
@@ -113,6 +115,7 @@ void PosixAioEngine::detach(Handle& handle) noexcept {
 // -- starting -------------------------------------------------------------------------------------
 
 Submission PosixAioEngine::submit(Operation& operation, void*) noexcept {
+  if (operation.kind() == OperationKind::close) return closer_.submit(operation);
   os::LockGuard guard{mutex_, system_, concurrent_};
   Record& record = record_of(operation);
   Progress& state = progress(operation);
@@ -325,13 +328,15 @@ CancelAnswer PosixAioEngine::cancel(Operation& operation) noexcept {
 // -- the leader -----------------------------------------------------------------------------------
 
 void PosixAioEngine::wait(OperationQueue& completed, Deadline deadline) noexcept {
-  const Deadline until = prepare_wait(deadline);
+  closer_.take(completed);
+  const Deadline until = prepare_wait(completed.empty() ? deadline : Deadline::immediately());
   notify_->wait(listed_, until);
   os::LockGuard guard{mutex_, system_, concurrent_};
   waiting_ = false;
   look();
   unguarded_ = in_flight_.empty();
   completed.splice_back(finished_);
+  closer_.take(completed);
 }
 
 Deadline PosixAioEngine::prepare_wait(Deadline deadline) noexcept {
