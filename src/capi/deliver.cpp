@@ -52,10 +52,15 @@ void collect(Collector& collector, const baton_completion& completion) noexcept 
 }
 
 /// The connection of an accept becomes a handle, where that may be made room for.
-void adopt_accepted(baton_proactor& proactor, baton_completion& completion) noexcept {
+void adopt_accepted(baton_proactor& proactor, const Handle& listener,
+                    baton_completion& completion) noexcept {
   const int error =
       adopt_or_close(proactor, static_cast<int>(completion.result), HandleKind::stream_socket,
                      Home{Home::by_policy}, completion.handle);
+  if (error == 0 && listener.close_may_block()) {  // SO_LINGER is inherited
+    const PinnedHandle pinned{proactor.handles, completion.handle};
+    proactor.proactor.set_close_may_block(*pinned.get(), true);
+  }
   if (error == 0) return;
   completion.result = -1;
   completion.error = error;
@@ -72,7 +77,9 @@ baton_completion completion_of(baton_proactor& proactor, const Slot& slot,
   completion.kind = static_cast<std::uint16_t>(static_cast<int>(operation.kind()) + 1);
   completion.data = block_of(slot);
   if (completion.data != nullptr) slot.pool->bring(completion.data);
-  if (slot.adopts && completion.error == 0 && may_allocate) adopt_accepted(proactor, completion);
+  if (slot.adopts && completion.error == 0 && may_allocate) {
+    adopt_accepted(proactor, *operation.handle(), completion);
+  }
   return completion;
 }
 

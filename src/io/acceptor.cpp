@@ -71,7 +71,12 @@ Result<StreamSocket> Acceptor::take(Proactor& proactor, Operation& operation) no
   const int descriptor = operation.accepted();
   if (descriptor < 0) return unexpected{make_error_code(errc::handle_closed)};
   operation.set_bytes(static_cast<std::size_t>(-1));  // taken: accepted() is none any more
-  return io::adopt_or_close<StreamSocket>(proactor, descriptor, Home{Home::by_policy});
+  auto socket = io::adopt_or_close<StreamSocket>(proactor, descriptor, Home{Home::by_policy});
+  // SO_LINGER is inherited.
+  if (socket && operation.handle()->close_may_block()) {
+    proactor.set_close_may_block(*socket->handle(), true);
+  }
+  return socket;
 }
 
 Result<Endpoint> Acceptor::local_endpoint() const noexcept { return io::local_endpoint(*this); }

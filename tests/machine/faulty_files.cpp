@@ -5,15 +5,20 @@
 //   from 768 KiB   writes that reach there are ENOSPC
 //   fsync          EIO
 //
+// /callers reads as the numbers of the threads for which it was read, written and polled so far.
+//
 // usage: baton_faulty_files -f FOLDER
 #define FUSE_USE_VERSION 31
 #include <errno.h>
 #include <fuse.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
+#include <mutex>
+#include <string>
 
 namespace {
 
@@ -24,6 +29,16 @@ constexpr size_t short_size = 512;
 
 std::array<char, 1 << 20> data;
 
+std::mutex callers_mutex;
+std::string callers;
+
+bool is_callers(const char* path) { return strcmp(path, "/callers") == 0; }
+
+void note_caller() {
+  const std::scoped_lock lock(callers_mutex);
+  callers += std::to_string(fuse_get_context()->pid) + '\n';
+}
+
 int get_attributes(const char* path, struct stat* out, fuse_file_info*) {
   *out = {};
   if (strcmp(path, "/") == 0) {
@@ -31,7 +46,7 @@ int get_attributes(const char* path, struct stat* out, fuse_file_info*) {
     out->st_nlink = 2;
     return 0;
   }
-  if (strcmp(path, "/data") != 0) return -ENOENT;
+  if (strcmp(path, "/data") != 0 && !is_callers(path)) return -ENOENT;
   out->st_mode = S_IFREG | 0644;
   out->st_nlink = 1;
   out->st_size = static_cast<off_t>(data.size());
@@ -44,7 +59,22 @@ int open_file(const char*, fuse_file_info* info) {
   return 0;
 }
 
-int read_file(const char*, char* out, size_t size, off_t offset, fuse_file_info*) {
+int read_callers(char* out, size_t size, size_t offset) {
+  note_caller();
+  const std::scoped_lock lock(callers_mutex);
+  return static_cast<int>(callers.copy(out, size, std::min(offset, callers.size())));
+}
+
+// Always ready, as those of a server without it.
+int poll_file(const char* path, fuse_file_info*, fuse_pollhandle* handle, unsigned* events) {
+  if (handle != nullptr) fuse_pollhandle_destroy(handle);
+  if (is_callers(path)) note_caller();
+  *events = POLLIN | POLLOUT;
+  return 0;
+}
+
+int read_file(const char* path, char* out, size_t size, off_t offset, fuse_file_info*) {
+  if (is_callers(path)) return read_callers(out, size, static_cast<size_t>(offset));
   if (offset >= unreadable_from) return -EIO;
   if (offset >= short_from) size = std::min(size, short_size);
   size = std::min(size, static_cast<size_t>(unreadable_from - offset));
@@ -52,7 +82,11 @@ int read_file(const char*, char* out, size_t size, off_t offset, fuse_file_info*
   return static_cast<int>(size);
 }
 
-int write_file(const char*, const char* from, size_t size, off_t offset, fuse_file_info*) {
+int write_file(const char* path, const char* from, size_t size, off_t offset, fuse_file_info*) {
+  if (is_callers(path)) {
+    note_caller();
+    return static_cast<int>(size);
+  }
   // Whole or not at all: the kernel takes a short answer to an asynchronous write for an error.
   if (offset + static_cast<off_t>(size) > full_from) return -ENOSPC;
   memcpy(data.data() + offset, from, size);
@@ -70,5 +104,6 @@ int main(int count, char** words) {
   operations.read = read_file;
   operations.write = write_file;
   operations.fsync = sync_file;
+  operations.poll = poll_file;
   return fuse_main(count, words, &operations, nullptr);
 }

@@ -73,9 +73,12 @@ class FaultyFiles : public Files {
     mount_ = folder();
     // It goes to the background when it is mounted.
     ASSERT_EQ(shell(std::string{BATON_FAULTY_FILES} + " " + mount_), 0);
-    Fd fd = ::open((mount_ + "/data").c_str(), O_RDWR | O_CLOEXEC);
-    ASSERT_GE(fd.get(), 0);
-    file = adopt(fd, HandleKind::file);
+    file = opened("data");
+  }
+  Handle* opened(const std::string& name) {
+    Fd fd = ::open((mount_ + "/" + name).c_str(), O_RDWR | O_CLOEXEC);
+    EXPECT_GE(fd.get(), 0);
+    return adopt(fd, HandleKind::file);
   }
   void TearDown() override {
     Files::TearDown();
@@ -140,6 +143,24 @@ TEST_P(FaultyFiles, a_failed_sync_is_told_each_time) {
     finish(sync);
     EXPECT_EQ(sync.error(), std::errc::io_error);
   }
+}
+// It may take its time for an answer.
+TEST_P(FaultyFiles, no_thread_that_starts_or_waits_asks_the_server) {
+  if (GetParam().engine == "posix_aio") {
+    GTEST_SKIP() << "polls what it reads, for it could not end a read that waits";
+  }
+  Handle* const callers = opened("callers");
+  Probe& write = file_writing(callers, memory(pattern(100)), 0);
+  finish(write);
+  EXPECT_FALSE(write.failed()) << write.error().message();
+  std::string& list = memory(4'096);
+  Probe& read = file_reading(callers, list, 0);
+  finish(read);
+  list.resize(read.bytes());
+  EXPECT_FALSE(list.empty());
+  EXPECT_EQ(("\n" + list).find("\n" + std::to_string(::gettid()) + "\n"), std::string::npos)
+      << list;
+  finish_close(callers);
 }
 #else
 TEST(FaultyFiles, need_libfuse) { GTEST_SKIP() << "built without libfuse 3"; }

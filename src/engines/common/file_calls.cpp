@@ -16,8 +16,8 @@
 // signals, and are left with EFBIG.
 //
 // A file opened with O_DIRECT may end between two of its blocks. A read that was cut short there
-// cannot be continued - the offset is none of the device's, EINVAL - so the size of the file is
-// asked then, too.
+// cannot be continued - the offset is none of the device's, EINVAL - and that says that it was at
+// the end, although the file may have grown since.
 #include "engines/common/file_calls.hpp"
 
 #include <errno.h>
@@ -83,6 +83,12 @@ bool FileCalls::at_end(const Operation& operation) const noexcept {
          operation.offset() + operation.bytes() >= static_cast<std::uint64_t>(status.st_size);
 }
 
+// Of EINVAL. Blocks of 4 KiB may end where those of 512 bytes do, so the size is asked as well.
+bool FileCalls::reached_end(const Operation& operation) const noexcept {
+  return ended_between_blocks(operation, EINVAL) ||
+         (is_read(operation) && operation.bytes() > 0 && at_end(operation));
+}
+
 ssize_t FileCalls::call(Operation& operation, int flags) const noexcept {
   BATON_UNINITIALIZED std::array<iovec, pieces_max> pieces;
   const int count = static_cast<int>(remaining(operation, pieces));
@@ -136,8 +142,7 @@ void FileCalls::transfer(Operation& operation, Attempt& attempt) const noexcept 
     if (moved >= 0) {
       failures = 0;
       if (advance_file(operation, static_cast<std::size_t>(moved))) return;
-    } else if (errno == EINVAL && is_read(operation) && operation.bytes() > 0 &&
-               at_end(operation)) {
+    } else if (errno == EINVAL && reached_end(operation)) {
       static_cast<void>(advance_file(operation, 0));
       return;
     } else if (errno == EAGAIN) {

@@ -34,6 +34,7 @@ class FileCalls {
 
   /// What has moved so far reaches to the end of a regular file, or beyond. One system call.
   [[nodiscard]] bool at_end(const Operation& operation) const noexcept;
+  [[nodiscard]] bool reached_end(const Operation& operation) const noexcept;
 
   /// The file system, or the kernel, will never do this without blocking.
   [[nodiscard]] static bool means_never(int error) noexcept;

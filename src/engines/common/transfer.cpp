@@ -126,6 +126,13 @@ bool advance_file(Operation& operation, std::size_t moved) noexcept {
   return complete(operation, 0);
 }
 
+bool ended_between_blocks(const Operation& operation, int error) noexcept {
+  constexpr std::size_t smallest_block = 512;
+  const bool reads = operation.kind() == OperationKind::read_file ||
+                     operation.kind() == OperationKind::read_stream;
+  return error == EINVAL && reads && operation.bytes() % smallest_block != 0;
+}
+
 void fail_file(Operation& operation, int error) noexcept {
   const bool part_is_enough = operation.bytes() > 0 && !operation.has(Operation::exactly) &&
                               !operation.has(Operation::until);

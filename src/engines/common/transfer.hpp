@@ -48,6 +48,11 @@ bool advance(Operation& operation, std::size_t moved) noexcept;
 /// result.
 bool advance_file(Operation& operation, std::size_t moved) noexcept;
 
+/// The error of going on says that the file ended, between two blocks of its device: a direct read
+/// that is cut short there cannot go on at an offset that is none of the device's. What the file's
+/// size is by now does not matter, for it may have grown since.
+bool ended_between_blocks(const Operation& operation, int error) noexcept;
+
 /// Ends a file operation with an error. After a part (ENOSPC, EDQUOT, EFBIG, EIO) that is a short
 /// transfer, as POSIX has it, and the next one meets the error. An operation that wants all bytes
 /// gets the error together with them.

@@ -25,6 +25,7 @@
 #include "base/assert.hpp"
 #include "base/tsan.hpp"
 #include "baton/log.hpp"
+#include "engines/common/epoll_takes.hpp"
 #include "engines/common/file_calls.hpp"
 #include "engines/common/look.hpp"
 #include "engines/common/pauses.hpp"
@@ -80,33 +81,6 @@ void count(std::atomic<std::uint64_t>& counter) noexcept {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-// By a worker of the kernel from the first: what would keep the thread that enters the ring for
-// long, or be sent SIGXFSZ there. And a file in non-blocking mode, which the kernel believes to be
-// fit for a try: should that be short, it reads what is left from the old offset, and reports all
-// of it as read (FUSE with FOPEN_DIRECT_IO, seen up to Linux 6.18).
-bool is_for_worker(const os::System& system, const Operation& operation) noexcept {
-  // A terminal that blocks does so in the entry, too.
-  if (operation.handle()->is_terminal()) {
-    return operation.kind() == OperationKind::write_stream && !operation.handle()->nonblocking();
-  }
-  if (!operation.handle()->is_file()) return false;
-  switch (operation.kind()) {
-    case OperationKind::write_file:
-    case OperationKind::write_stream:
-      if (FileCalls::growth_is_limited(system)) return true;
-      break;
-    case OperationKind::read_file:
-    case OperationKind::read_stream:
-      break;
-    default:
-      return false;
-  }
-  if (operation.handle()->nonblocking()) return true;
-  // A direct transfer is asynchronous by itself; a pooled one is short.
-  const bool copied = !operation.handle()->direct() && !operation.has(Operation::pooled);
-  return copied && FileCalls::lasts(operation);
-}
-
 bool is_transient(int error) noexcept {
   return error == EAGAIN || error == EINTR || error == ECANCELED;
 }
@@ -158,11 +132,17 @@ EngineCounters IoUringEngine::counters() const noexcept {
   return counters;
 }
 
+// The kernel tries a file that it can poll in the thread that enters the ring: it polls it, and
+// when it is ready, as it nearly always is, transfers there as long as that takes, the flag for not
+// waiting unknown to the file system. With FUSE both wait for the server.
 std::error_code IoUringEngine::attach(Handle& handle) noexcept {
+  const bool for_worker = handle.is_file() && epoll_takes(system_, handle.native());
   os::LockGuard guard{mutex_, system_, locked_};
   if (!handles_.ensure(handle.index())) return std::make_error_code(std::errc::not_enough_memory);
-  BATON_ASSERT(handles_[handle.index()].reads.queue.empty());
-  BATON_ASSERT(handles_[handle.index()].writes.queue.empty());
+  HandleRecord& record = handles_[handle.index()];
+  BATON_ASSERT(record.reads.queue.empty());
+  BATON_ASSERT(record.writes.queue.empty());
+  record.reads.for_worker = for_worker;
   return {};
 }
 
@@ -316,6 +296,34 @@ Submission IoUringEngine::no_memory(Operation& operation) const noexcept {
   return Submission::completed;
 }
 
+// By a worker of the kernel from the first: what would keep the thread that enters the ring for
+// long, or be sent SIGXFSZ there. And a file in non-blocking mode, which the kernel believes to be
+// fit for a try: should that be short, it reads what is left from the old offset, and reports all
+// of it as read (FUSE with FOPEN_DIRECT_IO, seen up to Linux 6.18).
+bool IoUringEngine::is_for_worker(const Operation& operation) const noexcept {
+  // A terminal that blocks does so in the entry, too.
+  if (operation.handle()->is_terminal()) {
+    return operation.kind() == OperationKind::write_stream && !operation.handle()->nonblocking();
+  }
+  if (!operation.handle()->is_file()) return false;
+  switch (operation.kind()) {
+    case OperationKind::write_file:
+    case OperationKind::write_stream:
+      if (FileCalls::growth_is_limited(system_)) return true;
+      break;
+    case OperationKind::read_file:
+    case OperationKind::read_stream:
+      break;
+    default:
+      return false;
+  }
+  const HandleRecord& record = handles_[operation.handle()->index()];
+  if (operation.handle()->nonblocking() || record.reads.for_worker) return true;
+  // A direct transfer is asynchronous by itself; a pooled one is short.
+  const bool copied = !operation.handle()->direct() && !operation.has(Operation::pooled);
+  return copied && FileCalls::lasts(operation);
+}
+
 void IoUringEngine::begin(Operation& operation, OperationQueue& done) noexcept {
   Progress& state = progress(operation);
   if (operation.has(Operation::pooled)) state.pool = operation.pool();
@@ -325,7 +333,7 @@ void IoUringEngine::begin(Operation& operation, OperationQueue& done) noexcept {
     state.epoch = record.epoch;
   }
   if (operation.kind() == OperationKind::sync_file && hold_sync(operation)) return;
-  state.by_worker = is_for_worker(system_, operation);
+  state.by_worker = is_for_worker(operation);
   if (Lane* const lane = lane_of(operation); lane != nullptr) {
     lane->queue.push_back(operation);
     pump(*lane, done);
@@ -516,7 +524,8 @@ bool IoUringEngine::merge(Lane& lane, Operation& first, abi::Sqe& request) noexc
   Request& record = requests_[progress(first).slot];
   if (record.message == no_index) record.message = messages_.take();
   if (record.message == no_index) return false;
-  lane.covered = prepare_merged(request, first, messages_[record.message]);
+  lane.covered =
+      static_cast<std::uint16_t>(prepare_merged(request, first, messages_[record.message]));
   BATON_ASSERT(lane.covered >= 1);
   Operation* next = &first;
   for (std::uint32_t i = 0; i < lane.covered; ++i, next = OperationList::next(*next)) {

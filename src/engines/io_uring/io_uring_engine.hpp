@@ -107,6 +107,8 @@ class IoUringEngine final : public Engine {
   void begin(Operation& operation, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] bool ensure_file(const Operation& operation) noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] FileRecord& file_of(const Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  [[nodiscard]] bool is_for_worker(const Operation& operation) const noexcept
+      BATON_REQUIRES(mutex_);
   bool hold_sync(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void issue(Operation& operation, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
   void pump(Lane& lane, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);

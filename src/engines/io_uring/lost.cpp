@@ -151,8 +151,7 @@ void IoUringEngine::end_close(Operation& operation) noexcept {
     finish_lost(operation);
     return;
   }
-  const bool failed = system_.close(operation.handle()->native()) < 0;
-  operation.finish(failed && errno != EINTR ? errno : 0);
+  operation.finish(close_by_call(operation, system_));
 }
 
 }  // namespace baton::engines::uring

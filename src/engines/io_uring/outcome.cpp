@@ -1,13 +1,14 @@
 // What a completion means, errno by errno. Three come without any fault:
-//   ECANCELED without our asking   the thread that submitted the request has ended: the kernel
-//   cancels with it EINTR                          the same, or a signal, hit a worker of the
-//   kernel EAGAIN                         the descriptor is in non-blocking mode, and this kernel
-//   takes that literally
+//   ECANCELED   without our asking: the thread that submitted the request has ended, and the kernel
+//               cancels with it; or no worker of the kernel can be started (RLIMIT_NPROC)
+//   EINTR       the same end, or a signal, hit a worker of the kernel
+//   EAGAIN      the descriptor is in non-blocking mode, and this kernel takes that literally
 // A write to a terminal whose other side is gone may end with EINTR each time (seen on Linux 6.18).
 // An operation that was not cancelled by the program goes on, with the bytes already moved.
 #include "engines/io_uring/outcome.hpp"
 
 #include <errno.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <limits>
@@ -78,6 +79,26 @@ Verdict moved(Operation& operation, const Message* message, std::size_t bytes) n
 
 bool is_file(const Operation& operation) noexcept {
   return operation.handle()->kind() == HandleKind::file;
+}
+
+// Cancelled so many times in a row, a quarter of a second long, by nobody: the threads that submit
+// do not end that often, so there is no worker.
+bool lacks_worker(const Operation& operation, unsigned failures) noexcept {
+  constexpr unsigned tries_max = 16;
+  return operation.kind() != OperationKind::accept && failures >= tries_max;
+}
+
+// What does not wait long is done here.
+Verdict do_without_worker(Operation& operation, const os::System& system) noexcept {
+  const NativeHandle fd = operation.handle()->native();
+  switch (operation.kind()) {
+    case OperationKind::close:
+      return finish(operation, close_by_call(operation, system));
+    case OperationKind::shutdown:
+      return finish(operation, system.shutdown(fd, SHUT_WR) < 0 ? errno : 0);
+    default:
+      return finish(operation, ENOMEM);
+  }
 }
 
 Verdict accept_failed(Operation& operation, int error) noexcept {
@@ -156,6 +177,9 @@ Verdict failed(Operation& operation, int error, const os::System& system) noexce
       // The descriptor is gone once close(2) has begun, interrupted or not.
       if (operation.kind() == OperationKind::close && error == EINTR) return finish(operation, 0);
       if (error == ECANCELED && is_answer_of_a_timer(operation, system)) break;
+      if (error == ECANCELED && lacks_worker(operation, state.failures)) {
+        return do_without_worker(operation, system);
+      }
       return tried_in_vain(operation, Verdict::again, system);
     case EAGAIN:
       give_block_back(state);
@@ -167,6 +191,10 @@ Verdict failed(Operation& operation, int error, const os::System& system) noexce
   if (operation.kind() == OperationKind::connect) return connect_failed(operation, error);
   const bool of_file =
       operation.kind() == OperationKind::read_file || operation.kind() == OperationKind::write_file;
+  if (ended_between_blocks(operation, error)) {
+    static_cast<void>(advance_file(operation, 0));
+    return Verdict::finished;
+  }
   if (!of_file || state.pool != nullptr) return finish(operation, error);
   fail_file(operation, error);
   return Verdict::finished;
@@ -263,6 +291,11 @@ bool start_pooled(Operation& operation) noexcept {
   if (is_file(operation) || !operation.handle()->readable()) return take_block(operation);
   progress(operation).step = Step::poll;
   return true;
+}
+
+int close_by_call(const Operation& operation, const os::System& system) noexcept {
+  const bool failed = system.close(operation.handle()->native()) < 0;
+  return failed && errno != EINTR ? errno : 0;
 }
 
 void finish_cancelled(Operation& operation) noexcept { finish(operation, ECANCELED); }

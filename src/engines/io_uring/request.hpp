@@ -103,7 +103,8 @@ inline Progress& progress(Operation& operation) noexcept {
 /// in the kernel, as one request under the first one's slot: more than one when writes were merged.
 struct Lane {
   OperationList queue;
-  std::uint32_t covered = 0;
+  std::uint16_t covered = 0;
+  bool for_worker = false;        ///< of reads: all transfers of the file are (see attach)
   std::uint32_t file = no_index;  ///< of writes: the FileRecord, from the first write or sync on
 };
 

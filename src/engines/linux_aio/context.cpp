@@ -128,7 +128,7 @@ void Context::abandon() noexcept {
 
 // -- requests -------------------------------------------------------------------------------------
 
-void Context::prepare(std::uint32_t slot, const Operation& operation, bool no_wait) noexcept {
+void Context::prepare(std::uint32_t slot, const Operation& operation) noexcept {
   BATON_ASSERT(slot < slots_);
   BATON_ASSERT(operation.bytes() == 0);
   iocb& request = requests_[slot];
@@ -143,7 +143,7 @@ void Context::prepare(std::uint32_t slot, const Operation& operation, bool no_wa
   }
   const bool reads = operation.kind() == OperationKind::read_file;
   request.aio_offset = static_cast<std::int64_t>(operation.offset());
-  if (no_wait) request.aio_rw_flags = RWF_NOWAIT;
+  request.aio_rw_flags = RWF_NOWAIT;
   if (operation.has(Operation::vectored)) {
     // A list of buffers has the layout of the kernel's iovec. The kernel copies it.
     request.aio_lio_opcode = reads ? IOCB_CMD_PREADV : IOCB_CMD_PWRITEV;

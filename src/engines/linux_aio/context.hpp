@@ -64,8 +64,9 @@ class Context {
   [[nodiscard]] std::uint32_t wake_slot() const noexcept { return slots_; }
 
   /// Fills in the request of a slot: the whole of a positional read or write, not yet begun, or a
-  /// sync. `no_wait`: EAGAIN in place of waiting for memory, locks or blocks to be allocated.
-  void prepare(std::uint32_t slot, const Operation& operation, bool no_wait) noexcept;
+  /// sync. A transfer that would wait for memory, locks or blocks to be allocated is to end with
+  /// EAGAIN.
+  void prepare(std::uint32_t slot, const Operation& operation) noexcept;
   /// Hands requests over, in order. How many were taken; or -errno of the first, when none was:
   /// EAGAIN (no room now), everything else about that request.
   int submit(std::span<const std::uint32_t> slots) noexcept;

@@ -28,6 +28,7 @@ EngineInfo make_info(bool concurrent, std::uint32_t slots) noexcept {
        {OperationKind::read_file, OperationKind::write_file, OperationKind::sync_file}) {
     info.support[static_cast<std::size_t>(kind)] = Support::native;
   }
+  info.support[static_cast<std::size_t>(OperationKind::close)] = Support::assisted;
   info.start_from_any_thread = concurrent;
   info.works_in_submit = true;
   info.operations_max = slots;
@@ -62,7 +63,8 @@ LinuxAioEngine::LinuxAioEngine(const EngineOptions& options, std::unique_ptr<Con
       calls_(system_),
       files_(options.handles_max),
       slots_(std::make_unique<Slot[]>(context_->slots())),
-      workers_(system_, *this, options.config != nullptr ? options.config->workers : 0) {
+      workers_(system_, *this, options.config != nullptr ? options.config->workers : 0),
+      closer_(system_, *this) {
   for (std::uint32_t i = 0; i + 1 < context_->slots(); ++i) slots_[i].next_free = i + 1;
 }
 
@@ -72,6 +74,7 @@ LinuxAioEngine::~LinuxAioEngine() { BATON_ASSERT(used_slots_ == 0); }
 void LinuxAioEngine::after_fork_in_child() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   context_->abandon();
   workers_.abandon();
+  closer_.abandon();
   used_slots_ = 0;
 }
 
@@ -89,7 +92,6 @@ std::error_code LinuxAioEngine::attach(Handle& handle) noexcept {
   BATON_ASSERT(record.out.queue.empty() && record.out.order.idle());
   record.is_file = handle.is_file();
   record.direct = handle.is_file() && handle.direct();
-  record.direct_no_wait = true;
   record.no_wait_writes.store(true, std::memory_order_relaxed);
   return {};
 }
@@ -111,6 +113,7 @@ std::uint32_t LinuxAioEngine::take_slot() noexcept {
 }
 
 Submission LinuxAioEngine::submit(Operation& operation, void*) noexcept {
+  if (operation.kind() == OperationKind::close) return closer_.submit(operation);
   FileRecord& record = record_of(operation);
   Submission answer = Submission::pending;
   bool tries = false;
@@ -263,9 +266,7 @@ std::size_t LinuxAioEngine::take_batch(std::span<std::uint32_t> slots) noexcept 
     Operation& operation = batch_.pop_front();
     Progress& state = progress(operation);
     state.place = Place::kernel;
-    state.no_wait =
-        operation.kind() != OperationKind::sync_file && record_of(operation).direct_no_wait;
-    context_->prepare(state.slot, operation, state.no_wait);
+    context_->prepare(state.slot, operation);
     BATON_TSAN_RELEASE(&operation);
     slots[count++] = state.slot;
   }
@@ -336,17 +337,13 @@ void LinuxAioEngine::settle_transfer(Operation& operation, FileRecord& record,
 
 // EAGAIN: it would have had to wait. EINTR: a signal came while the kernel started it; ECANCELED:
 // io_cancel did work. Whether it goes on is asked there. EOPNOTSUPP, ENOSYS: the file system does
-// not know RWF_NOWAIT. Everything else is the outcome: EINVAL (not aligned as O_DIRECT wants it),
-// EBADF, EFAULT, EIO, ENOSPC, EDQUOT, EFBIG, EPERM.
+// not know RWF_NOWAIT, and may wait for its server in io_submit. Everything else is the outcome:
+// EINVAL (not aligned as O_DIRECT wants it), EBADF, EFAULT, EIO, ENOSPC, EDQUOT, EFBIG, EPERM.
 void LinuxAioEngine::settle_error(Operation& operation, FileRecord& record, int error) noexcept {
-  if (error == EAGAIN || error == EINTR || error == ECANCELED) {
+  const bool never = FileCalls::means_never(error) && operation.kind() != OperationKind::sync_file;
+  if (never) record.direct = false;
+  if (never || error == EAGAIN || error == EINTR || error == ECANCELED) {
     return go_on_by_worker(operation, record);
-  }
-  if (FileCalls::means_never(error) && progress(operation).no_wait && !operation.cancel_asked()) {
-    record.direct_no_wait = false;
-    progress(operation).place = Place::batch;
-    batch_.push_back(operation);
-    return;
   }
   fail_file(operation, error);
   finished(operation, record);
@@ -438,9 +435,11 @@ CancelAnswer LinuxAioEngine::cancel_here(Operation& operation) noexcept {
 // -- the leader -----------------------------------------------------------------------------------
 
 void LinuxAioEngine::wait(OperationQueue& completed, Deadline deadline) noexcept {
+  closer_.take(completed);
   const Deadline until = prepare_wait(completed, deadline);
   const std::size_t count = context_->take(completions_, until);
   collect(std::span<const Completion>{completions_}.first(count), completed);
+  closer_.take(completed);
 }
 
 Deadline LinuxAioEngine::prepare_wait(OperationQueue& completed, Deadline deadline) noexcept {

@@ -7,8 +7,9 @@
 // longer for the file system. So
 //
 //   - positional transfers of O_DIRECT files go to the kernel, with RWF_NOWAIT: what would have
-//     to wait comes back with EAGAIN, and a worker does it (a file system that does not know the
-//     flag is asked without it, and is what it is: NFS is asynchronous, tmpfs copies);
+//     to wait comes back with EAGAIN, and a worker does it. A file system that does not know the
+//     flag may wait for its server in io_submit (FUSE does, NFS now and then), so that its files
+//     are for workers;
 //   - so do syncs of every file: the kernel has workers of its own for them;
 //   - everything else is tried with RWF_NOWAIT by the thread that starts it, and then left to a
 //     worker, as the emulated engine does: buffered files, and operations in order (appending makes
@@ -38,6 +39,7 @@
 
 #include "base/chunked_table.hpp"
 #include "baton/engine.hpp"
+#include "engines/common/closer.hpp"
 #include "engines/common/file_calls.hpp"
 #include "engines/common/worker_pool.hpp"
 #include "engines/linux_aio/context.hpp"
@@ -131,7 +133,9 @@ class LinuxAioEngine final : public Engine, private WorkerPool::Client {
   OperationQueue batch_ BATON_GUARDED_BY(mutex_);
   OperationQueue done_ BATON_GUARDED_BY(mutex_);  // for the leader to hand out
 
-  WorkerPool workers_;  // last: its threads are joined before anything else goes
+  // Last: their threads are joined before anything else goes.
+  WorkerPool workers_;
+  Closer closer_;
 };
 
 }  // namespace baton::engines::linux_aio

@@ -30,8 +30,7 @@ struct FileRecord {
   Lane in;   // read_file
   Lane out;  // write_file, sync_file
   bool is_file = false;
-  bool direct = false;         // O_DIRECT: asynchronous in the kernel
-  bool direct_no_wait = true;  // its file system knows RWF_NOWAIT for those, as far as is known
+  bool direct = false;  // O_DIRECT, and its file system knows RWF_NOWAIT, as far as is known
   std::atomic<bool> no_wait_writes{true};  // FileCalls::try_now's, of the others
 };
 static_assert(sizeof(FileRecord) <= 72, "one per handle");
@@ -48,7 +47,6 @@ enum class Place : std::uint8_t {
 struct Progress {
   WorkerJob job;  // first: see WorkerJob
   Place place = Place::held;
-  bool no_wait = false;  // handed over with RWF_NOWAIT
   std::uint32_t slot = no_slot;
   Attempt attempt;
 };

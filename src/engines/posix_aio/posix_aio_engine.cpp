@@ -33,6 +33,7 @@ constexpr EngineInfo facts() {
        {OperationKind::read_file, OperationKind::write_file, OperationKind::sync_file}) {
     info.support[static_cast<std::size_t>(kind)] = Support::native;
   }
+  info.support[static_cast<std::size_t>(OperationKind::close)] = Support::assisted;
   info.works_in_submit = true;
   info.operations_max = operations_max;
   return info;
@@ -87,7 +88,8 @@ PosixAioEngine::PosixAioEngine(const EngineOptions& options, std::unique_ptr<Not
       concurrent_(options.concurrent),
       notify_(std::move(notify)),
       info_(facts()),
-      records_(options.handles_max) {
+      records_(options.handles_max),
+      closer_(system_, *this) {
   info_.start_from_any_thread = concurrent_;
   info_.wait_name = notify_->info().name;
   info_.interrupt_name = notify_->info().interrupt_name;
@@ -113,6 +115,7 @@ void PosixAioEngine::detach(Handle& handle) noexcept {
 // -- starting -------------------------------------------------------------------------------------
 
 Submission PosixAioEngine::submit(Operation& operation, void*) noexcept {
+  if (operation.kind() == OperationKind::close) return closer_.submit(operation);
   os::LockGuard guard{mutex_, system_, concurrent_};
   Record& record = record_of(operation);
   Progress& state = progress(operation);
@@ -166,7 +169,8 @@ bool PosixAioEngine::ready(Operation& operation) noexcept {
 
 // Asked each time: the owner of a borrowed descriptor may have used the number again. A pipe, a
 // socket or a terminal has no position; and a read that waits for its data (/proc/kmsg) could not
-// be cancelled. Neither call asks the file system, which may be far away.
+// be cancelled. Neither call asks a file system that may be far away, except for a FUSE server that
+// has made its files pollable.
 int PosixAioEngine::check_descriptor(const Operation& operation) const noexcept {
   const Handle& handle = *operation.handle();
   if (system_.lseek(handle.native(), 0, SEEK_CUR) < 0) return errno;
@@ -213,17 +217,14 @@ int PosixAioEngine::offset_of(const Operation& operation, off_t& offset) const n
   return offset_fits(operation) ? 0 : EINVAL;
 }
 
-// As read(2) and write(2) leave it. A file that is appended to ignores offsets (pwrite(2), "Bugs",
-// and POSIX of aio_write).
+// As read(2) and write(2) leave it. But a file that is appended to ignores its position (pwrite(2),
+// "Bugs", and POSIX of aio_write), and the end of the file, which would be the new one, is known to
+// the file system only, which may be far away: there it stays.
 void PosixAioEngine::move_position(const Operation& operation, std::size_t moved) const noexcept {
   if (!is_ordered(operation) || moved == 0) return;
-  const NativeHandle fd = operation.handle()->native();
-  const int flags = is_write(operation) ? system_.fcntl(fd, F_GETFL, 0) : 0;
-  if (flags >= 0 && (flags & O_APPEND) != 0) {
-    system_.lseek(fd, 0, SEEK_END);
-  } else {
-    system_.lseek(fd, static_cast<off_t>(moved), SEEK_CUR);
-  }
+  const Handle& handle = *operation.handle();
+  if (is_write(operation) && handle.appends()) return;
+  system_.lseek(handle.native(), static_cast<off_t>(moved), SEEK_CUR);
 }
 
 // Begins the next operation of the record when none is under way. An operation that ends without
@@ -327,13 +328,15 @@ CancelAnswer PosixAioEngine::cancel(Operation& operation) noexcept {
 // -- the leader -----------------------------------------------------------------------------------
 
 void PosixAioEngine::wait(OperationQueue& completed, Deadline deadline) noexcept {
-  const Deadline until = prepare_wait(deadline);
+  closer_.take(completed);
+  const Deadline until = prepare_wait(completed.empty() ? deadline : Deadline::immediately());
   notify_->wait(listed_, until);
   os::LockGuard guard{mutex_, system_, concurrent_};
   waiting_ = false;
   look();
   unguarded_ = in_flight_.empty();
   completed.splice_back(finished_);
+  closer_.take(completed);
 }
 
 Deadline PosixAioEngine::prepare_wait(Deadline deadline) noexcept {
@@ -407,6 +410,8 @@ void PosixAioEngine::settle(Operation& operation, int error, std::size_t moved) 
     over = true;
   } else if (error == 0) {
     over = advance_file(operation, moved);
+  } else if (ended_between_blocks(operation, error)) {
+    over = advance_file(operation, 0);
   } else if (error != ECANCELED && error != EINTR) {
     fail_file(operation, error);
     over = true;

@@ -41,6 +41,7 @@
 #include "base/thread_annotations.hpp"
 #include "baton/engine.hpp"
 #include "baton/operation_queue.hpp"
+#include "engines/common/closer.hpp"
 #include "engines/posix_aio/notify.hpp"
 #include "engines/posix_aio/request.hpp"
 #include "os/mutex.hpp"
@@ -93,7 +94,10 @@ class PosixAioEngine final : public Engine {
   void interrupt() noexcept override { notify_->interrupt(); }
   [[nodiscard]] NativeHandle descriptor() const noexcept override;
   [[nodiscard]] Deadline due() noexcept override;
-  void after_fork_in_child() noexcept override { notify_->after_fork_in_child(); }
+  void after_fork_in_child() noexcept override {
+    notify_->after_fork_in_child();
+    closer_.abandon();
+  }
 
  private:
   enum class Issued : std::uint8_t { taken, no_room, failed };
@@ -143,6 +147,8 @@ class PosixAioEngine final : public Engine {
   bool waiting_ BATON_GUARDED_BY(mutex_) = false;    // the leader is in it
   bool unguarded_ BATON_GUARDED_BY(mutex_) = false;  // for nothing, so it has no end of its own
   WaitList listed_;                                  // the leader's
+
+  Closer closer_;  // last: its thread is joined before anything else goes
 };
 
 }  // namespace baton::engines::posix_aio

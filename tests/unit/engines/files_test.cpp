@@ -146,6 +146,20 @@ TEST_P(Files, an_end_that_no_read_can_start_at_is_the_end) {
   }
 }
 
+// It has grown since: the size says no more that the read was at the end.
+TEST_P(Files, an_end_that_no_read_can_start_at_was_the_end) {
+  ASSERT_EQ(::pwrite(handle->native(), "0123456789", 10, 0), 10);
+  faults().cold(true);
+  faults().cut(6);
+  faults().fail(Call::preadv2, EINVAL, 1, 2);
+  char buffer[64];
+  Operation read;
+  set_file(read, OperationKind::read_file, handle, buffer, 0, Operation::exactly);
+  ASSERT_TRUE(driver.complete(read));
+  EXPECT_EQ(read.bytes(), 6U);
+  EXPECT_EQ(read.error(), errc::end_of_stream);
+}
+
 TEST_P(Files, short_transfers_are_continued_where_they_ended) {
   std::string text = pattern(2'000);
   std::string back(text.size(), '\0');

@@ -257,6 +257,19 @@ TEST_P(Objects, socket_options_are_the_system_s_of_that_name) {
   flag(datagrams, option::Broadcast{}, SOL_SOCKET, SO_BROADCAST);
 }
 
+TEST_P(Objects, a_connection_lingers_as_its_listener_does) {
+  auto acceptor = Acceptor::listen(proactor(), Endpoint::loopback(0)).value();
+  for (const bool lingers : {true, false}) {
+    EXPECT_FALSE(acceptor.set_option(option::Linger{lingers, 2s}));
+    auto accepted = complete([](Proactor& p, Acceptor& from) -> Task<StreamSocket> {
+      const auto peer = co_await Connector{p}.connect(from.local_endpoint().value());
+      co_return std::move(*co_await from.accept());
+    }(proactor(), acceptor));
+    EXPECT_EQ(accepted.get_option<option::Linger>().value().enabled, lingers);
+    EXPECT_EQ(accepted.handle()->close_may_block(), lingers) << "then a worker closes it";
+  }
+}
+
 TEST_P(Objects, socket_options) {
   auto acceptor = Acceptor::listen(proactor(), Endpoint::loopback(0)).value();
   EXPECT_TRUE(acceptor.get_option<option::ReuseAddress>().value().enabled);

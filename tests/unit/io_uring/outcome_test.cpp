@@ -54,6 +54,33 @@ TEST_F(Outcome, goes_on_after_what_nobody_asked_for) {
   EXPECT_FALSE(operation.failed()) << "closed all the same";
 }
 
+// The kernel cancels what it has no worker for. One that submits may end now and then.
+TEST_F(Outcome, ends_what_no_worker_can_be_started_for) {
+  const auto answer_to_the_last = [this] {
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(answer(-ECANCELED), Verdict::again);
+    Verdict verdict = Verdict::again;
+    for (int i = 0; i < 30 && verdict != Verdict::finished; ++i) {
+      verdict = answer(-ECANCELED);
+      if (verdict == Verdict::back_off) ++progress(operation).failures;  // as the engine does
+    }
+    return verdict;
+  };
+  for (const OperationKind kind :
+       {OperationKind::read_file, OperationKind::write_file, OperationKind::sync_file}) {
+    prepare(kind, HandleKind::file);
+    EXPECT_EQ(answer_to_the_last(), Verdict::finished);
+    EXPECT_EQ(operation.error_value(), ENOMEM);
+  }
+  prepare(OperationKind::accept, HandleKind::listener);
+  EXPECT_EQ(answer_to_the_last(), Verdict::back_off) << "it stays pending";
+  const int file = ::dup(STDERR_FILENO);
+  operation.prepare(OperationKind::close, handle(HandleKind::file, file));
+  progress(operation) = Progress{};
+  EXPECT_EQ(answer_to_the_last(), Verdict::finished);
+  EXPECT_FALSE(operation.failed());
+  EXPECT_EQ(::fcntl(file, F_GETFD), -1) << "closed by a call";
+}
+
 // A timerfd that is told of a set clock has answered; any other read was ended with its thread.
 TEST_F(Outcome, believes_a_timer_that_the_clock_was_set) {
   for (const bool told : {false, true}) {
@@ -94,6 +121,28 @@ TEST_F(Outcome, waits_out_a_descriptor_that_would_block) {
   progress(operation).cancelled = true;
   EXPECT_EQ(answer(-EAGAIN), Verdict::finished);
   EXPECT_EQ(operation.error(), std::errc::operation_canceled);
+}
+
+// A direct read that the end of the file has cut short cannot go on there.
+TEST_F(Outcome, knows_an_end_between_two_blocks) {
+  for (const OperationKind kind : {OperationKind::read_file, OperationKind::read_stream}) {
+    prepare(kind, kind == OperationKind::read_file ? HandleKind::file : HandleKind::pipe,
+            Operation::exactly);
+    EXPECT_EQ(answer(6), Verdict::again);
+    EXPECT_EQ(answer(-EINVAL), Verdict::finished);
+    EXPECT_EQ(operation.error(), errc::end_of_stream);
+    EXPECT_EQ(operation.bytes(), 6U);
+  }
+  char large[1'024];
+  prepare(OperationKind::read_file, HandleKind::file, Operation::exactly);
+  operation.set_buffer(MutableBuffer{large});
+  EXPECT_EQ(answer(512), Verdict::again);
+  EXPECT_EQ(answer(-EINVAL), Verdict::finished);
+  EXPECT_EQ(operation.error_value(), EINVAL) << "the program's own";
+  prepare(OperationKind::write_file, HandleKind::file, Operation::exactly);
+  EXPECT_EQ(answer(6), Verdict::again);
+  EXPECT_EQ(answer(-EINVAL), Verdict::finished);
+  EXPECT_EQ(operation.error_value(), EINVAL);
 }
 
 TEST_F(Outcome, accept_outlives_what_is_not_its_fault) {

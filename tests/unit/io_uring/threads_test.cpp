@@ -1,6 +1,7 @@
 // Several threads: submitters that end, leaders that change, cancels that race, a child after fork.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/utsname.h>
@@ -155,6 +156,32 @@ TEST(Threads, files_whose_thread_ends) {
   driver.start(read);
   ASSERT_TRUE(driver.run_until(read));
   EXPECT_TRUE(back == text);
+}
+
+// Root is not bound by the limit.
+bool forbid_threads() {
+  constexpr uid_t nobody = 65'534;
+  if (::geteuid() == 0 && (::setgid(nobody) != 0 || ::setuid(nobody) != 0)) return false;
+  const rlimit none{0, 0};
+  return ::setrlimit(RLIMIT_NPROC, &none) == 0;
+}
+
+TEST(Threads, a_file_without_a_worker_of_the_kernel_has_an_error) {
+  const int fd = temporary_file();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (!forbid_threads()) ::_exit(2);
+    Driver driver{Form::any};
+    Handle* const file = driver.adopt(fd, HandleKind::file);
+    Operation sync;
+    sync.prepare(OperationKind::sync_file, file);
+    driver.start(sync);
+    ::_exit(driver.run_until(sync) && sync.error() == std::errc::not_enough_memory ? 0 : 1);
+  }
+  ::close(fd);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 // By an eventfd in the ring, or by messages to the ring.

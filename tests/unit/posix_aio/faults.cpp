@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -37,6 +38,10 @@ const os::System& fault_system() {
     made.aio_fsync = [](int operation, aiocb* block) {
       return faults().start(operation == O_DSYNC ? Call::fdatasync : Call::fsync, block,
                             [operation, block] { return real().aio_fsync(operation, block); });
+    };
+    made.lseek = [](int fd, off_t offset, int whence) {
+      if (whence == SEEK_END) static_cast<void>(faults().enter(Call::seek_end));
+      return real().lseek(fd, offset, whence);
     };
     made.aio_cancel = [](int fd, aiocb* block) { return faults().cancel(fd, block); };
     made.aio_error = [](const aiocb* block) { return faults().error_of(block); };

@@ -16,7 +16,7 @@
 
 namespace baton::test::aio {
 
-enum class Call : std::uint8_t { read, write, fsync, fdatasync, cancel, suspend, count };
+enum class Call : std::uint8_t { read, write, fsync, fdatasync, cancel, suspend, seek_end, count };
 
 class Faults {
  public:

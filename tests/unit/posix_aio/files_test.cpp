@@ -102,6 +102,20 @@ TEST_P(Files, an_error_after_a_part_is_a_short_transfer_unless_all_was_wanted) {
 }
 
 // Somebody else called aio_cancel for the descriptor, or a signal disturbed the request.
+// A direct read that the end of the file has cut short cannot go on there, and the file may have
+// grown since.
+TEST_P(Files, an_end_that_no_read_can_start_at_was_the_end) {
+  ASSERT_EQ(::pwrite(handle->native(), "0123456789", 10, 0), 10);
+  faults().cut(6);
+  faults().end_with(EINVAL, 1, 1);
+  char buffer[64];
+  Operation read;
+  set_file(read, OperationKind::read_file, handle, buffer, 0, Operation::exactly);
+  ASSERT_TRUE(driver.complete(read));
+  EXPECT_EQ(read.bytes(), 6U);
+  EXPECT_EQ(read.error(), errc::end_of_stream);
+}
+
 TEST_P(Files, an_end_that_nobody_asked_for_is_none) {
   ASSERT_EQ(::pwrite(handle->native(), "hello", 5, 0), 5);
   for (const int error : {ECANCELED, EINTR}) {
@@ -151,6 +165,21 @@ TEST_P(Files, sockets_and_pipes_are_refused_not_starved_on) {
   ASSERT_TRUE(driver.complete(folder));
   EXPECT_EQ(folder.error_value(), EISDIR);
   ::close(pipes[1]);
+}
+
+// There may be no other engine in the team that could close a file without making its caller wait.
+TEST_P(Files, are_closed_by_a_worker_where_that_may_block) {
+  HandleTable others{16, os::real_system()};
+  for (const HandleKind kind : {HandleKind::file, HandleKind::stream_socket}) {
+    const int fd = temporary_file();
+    Operation close;
+    close.prepare(OperationKind::close, others.allocate(fd, kind, Ownership::owned, true, 0));
+    const bool lasts = kind == HandleKind::file;
+    EXPECT_EQ(driver.submit(close), lasts ? Submission::pending : Submission::completed);
+    ASSERT_TRUE(!lasts || driver.run(close));
+    EXPECT_FALSE(close.failed());
+    EXPECT_EQ(::fcntl(fd, F_GETFD), -1);
+  }
 }
 
 TEST_P(Files, a_pooled_read_takes_a_block_and_gives_it_back_if_nothing_came) {

@@ -39,7 +39,8 @@ TEST_P(Order, appends_keep_it_though_each_takes_several_requests) {
   }
   ASSERT_TRUE(run_all(operations));
   EXPECT_EQ(content(handle->native()), expected);
-  EXPECT_EQ(::lseek(handle->native(), 0, SEEK_CUR), static_cast<off_t>(expected.size()));
+  EXPECT_EQ(faults().count(Call::seek_end), 0U)
+      << "only the file system knows it, and may be far away";
 }
 
 TEST_P(Order, without_an_offset_the_position_moves_as_with_read_and_write) {

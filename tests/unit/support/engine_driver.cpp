@@ -41,6 +41,7 @@ Handle* EngineDriver::adopt(int fd, HandleKind kind, Ownership ownership) {
   const OpenFacts facts{
       .writable = (flags & O_ACCMODE) != O_RDONLY,
       .is_terminal = ::isatty(fd) == 1,
+      .appends = (flags & O_APPEND) != 0,
       .direct = (flags & O_DIRECT) != 0,
       .syncs = (flags & O_DSYNC) != 0,
       .is_file = S_ISREG(status.st_mode) || S_ISDIR(status.st_mode) || S_ISBLK(status.st_mode)};

@@ -1,0 +1,32 @@
+// Closer: closes descriptors for an engine of files that has no other way to do so. A close may
+// wait for a server or a disk, so a worker does it.
+#pragma once
+
+#include "baton/engine.hpp"
+#include "engines/common/worker_pool.hpp"
+
+namespace baton::engines {
+
+class Closer final : private WorkerPool::Client {
+ public:
+  /// `engine` is interrupted when take() has something.
+  Closer(const os::System& system, Engine& engine) noexcept
+      : system_(system), engine_(engine), workers_(system, *this, 1) {}
+
+  /// As Engine::submit, of a close of an owned descriptor; any thread.
+  Submission submit(Operation& operation) noexcept;
+  /// Appends what is closed; the leader.
+  void take(OperationQueue& completed) noexcept { workers_.take_finished(completed); }
+  /// As WorkerPool::abandon.
+  void abandon() noexcept { workers_.abandon(); }
+
+ private:
+  void work(Operation& operation) noexcept override;
+  void workers_finished() noexcept override { engine_.interrupt(); }
+
+  const os::System& system_;
+  Engine& engine_;
+  WorkerPool workers_;
+};
+
+}  // namespace baton::engines
