@@ -1,4 +1,7 @@
 // Streams: reading and writing in every form.
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <array>
 #include <string_view>
 
@@ -83,6 +86,37 @@ void read_until(World& world) {
   const std::string_view got{buffer, reading.bytes};
   world.check(got.find(delimiter) == 9, "the delimiter is in the buffer");
   world.check(std::string_view{"some text\r\nmore"}.starts_with(got), "what was sent");
+}
+
+// A record is not cut for want of memory.
+void records(World& world) {
+  int fd[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd) != 0) return;
+  const Text<40> text;
+  EXPECT_EQ(::send(fd[1], text.data, sizeof(text.data), 0), 40);
+  {
+    auto adopted = StreamSocket::adopt(world.proactor(), fd[0]);
+    StreamSocket socket;
+    if (world.take(adopted)) {
+      socket = std::move(*adopted);
+      char buffer[40] = {};
+      const MutableBuffer to[] = {{buffer, 10}, {buffer + 10, 30}};
+      const ConstBuffer from[] = {text.part(0, 10), text.part(10, 30)};
+      Account reading(world), writing(world);
+      world.start(reading,
+                  [&](auto& op, auto handler) { return socket.read_vectored(op, to, handler); });
+      world.start(writing, [&](auto& op, auto handler) {
+        return socket.write_all_vectored(op, from, handler);
+      });
+      world.settle();
+      EXPECT_TRUE(reading.bytes == 40 || reading.bytes == 0) << reading.bytes;
+      const ssize_t record = ::recv(fd[1], buffer, sizeof(buffer), MSG_DONTWAIT);
+      EXPECT_TRUE(record == 40 || record <= 0) << record;
+    } else {
+      ::close(fd[0]);
+    }
+  }
+  ::close(fd[1]);
 }
 
 void vectored(World& world) {
@@ -310,6 +344,7 @@ void add_streams(std::vector<Scenario>& list) {
                            {"a_million_bytes", a_million_bytes},
                            {"read_until", read_until},
                            {"vectored", vectored},
+                           {"records", records},
                            {"pooled", pooled},
                            {"wait_ready", wait_ready},
                            {"half_close", half_close},

@@ -30,6 +30,8 @@
 //   - Not every file can signal. eventfd, timerfd, signalfd and the like stay silent, and F_SETFL
 //     succeeds all the same. A terminal signals input, but neither room nor a hang-up, and refuses
 //     to be armed after a hang-up (ENOTTY). All of these are in a small epoll set (SilentFiles).
+//   - No signal comes when the program itself shuts the reading side of a socket, as the kernel
+//     wakes pollers only. A read that waits then goes on waiting; the next one ends.
 //   - After a fork the file is shared and still signals the parent's thread, so the child forgets
 //     the set and changes nothing. A child inherits the mask, and so does the program after exec.
 //     exec without fork also keeps the thread's number: a descriptor that stays open across it has

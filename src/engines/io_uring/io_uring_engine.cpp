@@ -482,6 +482,7 @@ void IoUringEngine::issue(Operation& operation, OperationQueue& done) noexcept {
   }
   if (!fill(operation, *request)) {
     operation.finish(ENOMEM);
+    leave_lane(operation);
     retire(operation, done);
     return;
   }
@@ -500,6 +501,12 @@ void IoUringEngine::submit_lot() noexcept {
   file_lot_ = ring_->brought() - before >= count ? cache_lot : disk_lot;
 }
 
+bool IoUringEngine::must_go_whole(const Operation& operation) const noexcept {
+  const bool stream = operation.kind() == OperationKind::read_stream ||
+                      operation.kind() == OperationKind::write_stream;
+  return stream && goes_whole(system_, operation, 1);
+}
+
 bool IoUringEngine::fill(Operation& operation, abi::Sqe& request) noexcept {
   const Progress& state = progress(operation);
   Request& record = requests_[state.slot];
@@ -510,7 +517,10 @@ bool IoUringEngine::fill(Operation& operation, abi::Sqe& request) noexcept {
   }
   const MessageNeed need = state.step == Step::poll ? MessageNeed::none : message_need(operation);
   if (need != MessageNeed::none && record.message == no_index) record.message = messages_.take();
-  if (need == MessageNeed::required && record.message == no_index) return false;
+  if (need != MessageNeed::none && record.message == no_index) {
+    // The first buffer alone would do for others.
+    if (need == MessageNeed::required || must_go_whole(operation)) return false;
+  }
   const bool use = need != MessageNeed::none && record.message != no_index;
   prepare(request, operation, use ? &messages_[record.message] : nullptr, facts_);
   return true;
@@ -784,17 +794,21 @@ void IoUringEngine::go_on(Operation& operation, Verdict verdict, OperationQueue&
     back_off(operation);
     return;
   }
-  if (verdict != Verdict::finished) {
-    issue(operation, done);
-    return;
-  }
   Lane* const lane = lane_of(operation);
-  if (lane != nullptr) {
-    lane->queue.erase(operation);
-    lane->covered = 0;
+  if (verdict == Verdict::finished) {
+    leave_lane(operation);
+    retire(operation, done);
+  } else {
+    issue(operation, done);
   }
-  retire(operation, done);
   if (lane != nullptr) pump(*lane, done);
+}
+
+void IoUringEngine::leave_lane(Operation& operation) noexcept {
+  Lane* const lane = lane_of(operation);
+  if (lane == nullptr) return;
+  lane->queue.erase(operation);
+  lane->covered = 0;
 }
 
 // One send has moved bytes of several operations: to each its part, in order.
@@ -961,7 +975,9 @@ void IoUringEngine::submit_postponed(OperationQueue& done) noexcept {
       if (state.cancelled) {
         settle_request(*operation, -ECANCELED, done);
       } else {
+        Lane* const lane = lane_of(*operation);
         issue(*operation, done);
+        if (lane != nullptr) pump(*lane, done);
       }
     } else if (state.cancel_postponed) {
       --postponed_;

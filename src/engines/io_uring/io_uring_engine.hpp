@@ -116,6 +116,8 @@ class IoUringEngine final : public Engine {
   [[nodiscard]] bool goes_by_call(const Operation& operation) const noexcept;
   Verdict move_by_call(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   abi::Sqe* claim() noexcept BATON_REQUIRES(mutex_);
+  void leave_lane(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  [[nodiscard]] bool must_go_whole(const Operation& operation) const noexcept;
   bool fill(Operation& operation, abi::Sqe& request) noexcept BATON_REQUIRES(mutex_);
   bool merge(Lane& lane, Operation& first, abi::Sqe& request) noexcept BATON_REQUIRES(mutex_);
   CancelAnswer cancel_here(Operation& operation) noexcept BATON_REQUIRES(mutex_);
