@@ -1,10 +1,10 @@
-// 06: a chat server. What one says, all others hear.
+// 06: a chat server. What one client says, all others hear.
 //
 //   06_chat [PORT]        prints "listening PORT"; then, in several terminals: nc 127.0.0.1 PORT
 //
 // All tasks of a scope share a strand: however many threads run the proactor, the room is used by
 // one task at a time and needs no lock. A task may be suspended in the middle of a loop, though,
-// while others change the room; so who is spoken to is held by a shared pointer.
+// while others change the room; so a shared pointer keeps each listener.
 
 #include <array>
 #include <baton/baton.hpp>
@@ -36,7 +36,7 @@ baton::Task<void> say(Room& room, std::shared_ptr<Member> speaker, std::string l
   const std::vector<std::shared_ptr<Member>> listeners(room.begin(), room.end());
   for (const auto& listener : listeners) {
     if (listener == speaker) continue;
-    // Who does not read for a second is put out: the pending read of that session ends as
+    // A client that does not read for a second is put out: its session's pending read ends as
     // cancelled.
     const auto heard = co_await listener->socket.write_all(text).timeout(1s);
     if (!heard) listener->socket.cancel();
@@ -76,7 +76,7 @@ baton::Task<void> serve(baton::Proactor& proactor, baton::Acceptor acceptor) {
     sessions.spawn(session(room, std::move(member)));
   }
   sessions.cancel();
-  co_await sessions.join();  // the room outlives those who use it
+  co_await sessions.join();  // the room outlives its sessions
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ baton::Task<void> serve(baton::Proactor& proactor, baton::Acceptor acceptor) {
 int main(int argc, char** argv) try {
   const std::uint16_t port = examples::port_or_exit(argc, argv);
   baton::Config config;
-  config.processors = {{.threads = 2}};  // if somebody chooses per_thread: as many as we start
+  config.processors = {{.threads = 2}};  // for per_thread, if it is chosen: as many as we start
   baton::Proactor proactor{baton::Config::from_environment(config)};
   auto acceptor = baton::Acceptor::listen(proactor, baton::Endpoint::loopback(port));
   if (!acceptor) {

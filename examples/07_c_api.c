@@ -50,7 +50,7 @@ static void add_write(starts* list, session* one, int64_t length) {
 }
 
 static void end_session(baton_proactor* proactor, session* one) {
-  baton_handle_close(proactor, one->handle); /* nobody waits for it */
+  baton_handle_close(proactor, one->handle); /* no wait for its end */
   free(one);
 }
 

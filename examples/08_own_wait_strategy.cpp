@@ -44,8 +44,8 @@ class MyPoll final : public baton::WaitStrategy {
     return {};
   }
 
-  // A wait works on a copy: changes do not reach one that has begun. info() says so, and whoever
-  // makes changes interrupts it.
+  // A wait works on a copy: changes do not reach one that has begun. info() says so, and the
+  // thread that makes a change interrupts it.
   baton::Result<std::size_t> wait(std::span<baton::Report> reports, baton::Deadline deadline,
                                   const baton::SignalMask*) noexcept override {
     std::vector<pollfd> list;

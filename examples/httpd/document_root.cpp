@@ -119,7 +119,7 @@ int DocumentRoot::open_beneath(const char* path, int flags) const {
   return static_cast<int>(descriptor);
 }
 
-// Each folder on the way is opened in the one before it, so that nobody can slip a link in between
+// Each folder on the way is opened in the one before it, so that no link can be slipped in between
 // the look and the use. A link as the last name is ELOOP, one on the way ENOTDIR.
 int DocumentRoot::open_by_steps(const std::string& path, int flags) const {
   int folder = ::openat(descriptor_, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);

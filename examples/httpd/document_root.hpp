@@ -54,7 +54,7 @@ class DocumentRoot {
   void refuse_links() { beneath_ = false; }
 
   /// Opens for reading what is a file or a folder; a FIFO, a device or a socket is only looked at,
-  /// and nobody at its other end notices. `path` is relative; empty is
+  /// which its other end does not notice. `path` is relative; empty is
   /// the root. Only a file or a folder is of use to the caller; anything else is told by `kind`.
   /// Errors: the system's; EXDEV or ELOOP for what leads out of the root.
   std::error_code open_below(const std::string& path, Opened& opened) const;

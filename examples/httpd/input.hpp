@@ -1,5 +1,5 @@
-// What a connection has sent and nobody has dealt with yet: one block of memory, small while the
-// requests are, as large as a request head may be when one is.
+// The bytes of a connection that are received and not parsed yet: one block of memory, small for
+// small requests, and at most as large as a request head may be.
 #pragma once
 
 #include <algorithm>

@@ -110,8 +110,8 @@ std::vector<Option> table(Options& options) {
   };
 }
 
-// Whether the file or the environment forbids an engine. To name such a one is an error for
-// whoever insists on it; ours is a preference. What is wrong with either is told by make_config.
+// Whether the file or the environment forbids an engine. Naming a forbidden engine is an error;
+// ours is only a preference. make_config tells what is wrong with either.
 bool is_forbidden(std::string_view engine, const Options& options) {
   baton::Config config;
   if (!options.config_file.empty()) {

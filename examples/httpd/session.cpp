@@ -114,7 +114,7 @@ bool Session::note_received(const baton::Result<std::size_t>& received, Parsed& 
   if (!received && timed_out(received.error())) {
     ++counts_.timeouts;
     parsed = {Parsed::Kind::malformed, 0, Status::request_timeout};
-    return begun_;  // who has said nothing gets no answer
+    return begun_;  // a silent client gets no answer
   }
   return false;
 }
@@ -142,8 +142,8 @@ baton::Task<bool> Session::discard_body() {
 Connection Session::connection_for(const Request& request) const {
   const std::uint64_t most = server_.limits().requests;
   const bool enough = most != 0 && requests_ >= most;
-  // A body that is not read must not be taken for the next request. Who waits for our "100" may
-  // send it or not, now that there is another answer, and we would not know which.
+  // A body that is not read must not be taken for the next request. A client that waits for our
+  // "100" may send it or not, now that it gets another answer, and we would not know which.
   const bool unread = request.body == BodyKind::chunked ||
                       request.content_length > server_.limits().body_bytes ||
                       (request.body == BodyKind::sized && request.expects_continue);

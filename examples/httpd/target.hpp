@@ -19,7 +19,7 @@ struct Path {
 
 /// Takes the path out of a target ("/a/b.html?query", or "http://host/a/b.html") and decodes it.
 /// Status::ok, or why not: bad_request for what is malformed or tries to climb, not_found for names
-/// that begin with a dot, which are nobody's business (`.well-known` excepted) unless `hidden`.
+/// that begin with a dot, which are private (`.well-known` excepted) unless `hidden`.
 /// `path.text` is only set, so that its memory serves the next request.
 Status resolve_target(std::string_view target, bool hidden, Path& path);
 

@@ -1,5 +1,5 @@
-/* Prints every struct of baton.h: its size, and offset and size of each member. Whoever writes them
- * down again in another language compares (examples/languages/layouts.py).
+/* Prints every struct of baton.h: its size, and offset and size of each member. A binding in
+ * another language compares its own layouts with these (examples/languages/layouts.py).
  *
  *   baton_config 24
  *   baton_config.size 0 4

@@ -35,8 +35,7 @@ void write_all(int fd, const std::string& text) {
   }
 }
 
-// The child ends with its parent; and a death by a filter is an answer here, of which nobody wants
-// a core file.
+// The child ends with its parent. A death by a filter is an answer here, so it leaves no core file.
 void begin_child(pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);  // it ended before the line above

@@ -62,14 +62,14 @@ class EchoServer {
   bool works() const { return options_.works(); }
   handler_work::Work next_work() { return plan_.next(); }
   // Where datagrams come in. A drain would wait for one more at every receive, so it ends those
-  // that are pending, and who sees it starts no other; one that another thread is just starting
+  // that are pending, and a thread that sees it starts no other; one that another is just starting
   // ends with the drain's deadline.
   DatagramSocket& take(DatagramSocket socket);
   bool draining() const { return draining_; }
 
   // What a session made of its connection's messages. Counted where the session keeps them and
   // added up when it ends: counters that all threads write would cost more than the echo. While
-  // somebody watches they are added up with each message.
+  // --watch is on they are added up with each message.
   struct Traffic {
     std::uint64_t messages = 0;
     std::uint64_t bytes = 0;
@@ -84,7 +84,7 @@ class EchoServer {
   std::uint64_t connections() const { return open_.load(); }
   void session_opened();
   void session_closed(const Traffic& traffic);
-  // What was counted while nobody was watching.
+  // Adds what was counted without --watch.
   void add(const Traffic& traffic);
   // The acceptor, or the socket of the datagrams, ended on its own: nothing more will come.
   void accept_ended(std::error_code error);

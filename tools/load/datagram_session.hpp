@@ -4,7 +4,7 @@
 // from the number. Datagrams may be lost and may come back in any order, so each that is on the way
 // has a place of its own, by which its number is known: place + count of places * how often the
 // place has sent. What is not back after a while is given up, and its place sends the next one:
-// nobody waits for a lost datagram for ever. One that comes back after that is late, not lost.
+// no place waits for a lost datagram for ever. One that comes back after that is late, not lost.
 #pragma once
 
 #include <cstddef>

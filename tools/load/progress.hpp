@@ -1,4 +1,4 @@
-// One line on the terminal that rewrites itself, for a person who waits; nothing into a pipe or a
+// One line on the terminal that rewrites itself, for a person at it; nothing into a pipe or a
 // log, and nothing for what is over in two seconds.
 #pragma once
 

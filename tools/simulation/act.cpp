@@ -464,7 +464,7 @@ bool Program::act_post() {
   if (slot == nullptr) return false;
   constexpr Notify levels[] = {Notify::strong, Notify::strong, Notify::strong, Notify::follower,
                                Notify::none};
-  // Work that nobody is told of may lie until somebody comes by; at the end nobody does.
+  // Work without a wake-up may lie until a thread comes by; at the end none does.
   const Notify level = random.one_of(levels);
   slot->counted_post = level == Notify::strong;
   if (slot->counted_post) ++posts_;
@@ -518,7 +518,7 @@ bool Program::act_cancel() {
     ++end->cancelling;
     end->stream().cancel();
     --end->cancelling;
-    // Who cancels often begins anew at once.
+    // A program that cancels often begins anew at once.
     if (!quiet_ && random.coin()) static_cast<void>(start_transfer(*end));
     --end->users;
     return true;
@@ -563,7 +563,7 @@ void Program::forget_end(End& end) {
 
 template <class Io>
 bool Program::close_object(Object& object, Io& io) {
-  // Closing is a change: nobody else may be in a call on it.
+  // Closing is a change: no other thread may be in a call on it.
   if (!object.open || object.users != 0) return false;
   expect_cancel(object);
   object.open = false;

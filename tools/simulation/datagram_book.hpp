@@ -1,5 +1,5 @@
 // The books of the datagrams of one round: each that was sent is received once, whole or cut to the
-// receiver's buffer, by whom it was sent to - or the machine has dropped it and says why.
+// receiver's buffer, by the socket it was sent to - or the machine has dropped it and says why.
 #pragma once
 
 #include <cstddef>

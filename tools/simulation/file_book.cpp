@@ -54,7 +54,7 @@ void FileBook::over(Moment begin) {
   settle();
 }
 
-// Nobody under way can see what was before these writes: their order is that of their ends.
+// No operation under way can see the bytes before these writes: their order is that of their ends.
 void FileBook::settle() {
   const Moment oldest =
       under_way_.empty() ? never : *std::min_element(under_way_.begin(), under_way_.end());

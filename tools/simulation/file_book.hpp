@@ -53,7 +53,7 @@ class FileBook {
   };
   struct Value {
     std::byte byte;
-    Moment end;  // of its write; 0: nobody's
+    Moment end;  // of its write; 0: of none
   };
   /// What may stand in one byte. More values than fit: anything.
   struct Cell {
@@ -73,7 +73,7 @@ class FileBook {
   Moment now_ = 0;
   std::uint32_t next_ = 0;
   std::vector<Moment> under_way_;  // the starts of what is not complete
-  std::vector<Write> recent_;      // those that somebody under way may meet in either order
+  std::vector<Write> recent_;      // those that an operation under way may meet in either order
   std::vector<Cell> cells_;        // of the others
   std::uint64_t size_least_ = 0;   // of the others
   std::uint64_t size_most_ = 0;    // of all

@@ -1,5 +1,5 @@
 // Flow: the account of one direction of a stream. Writes take the next bytes of a fixed pattern, so
-// a byte tells where it belongs; reads must bring them back in order, whoever's handlers run first.
+// a byte tells where it belongs; reads must bring them back in order, whichever handlers run first.
 //
 // What is not promised is not demanded: a write that ended short (cancelled, timed out) with others
 // queued behind it leaves a gap that no reader can know; from then on only the totals count.

@@ -15,7 +15,7 @@ void Program::judge_file(Slot& slot) {
     wrong(slot, "all or nothing of a file, and it is a part");
   }
   const bool reads = slot.what == What::read_at;
-  // A part is enough, for who does not ask for all, if something has failed behind it.
+  // A part is enough if the read does not ask for all and something has failed behind it.
   const bool in_part = !operation.failed() && bytes < slot.size;
   const bool excused =
       bytes > 0 && (world_->faults().disk_error != 0 || (!reads && lacks_room(slot)));
@@ -62,7 +62,7 @@ void Program::judge_contents(Slot& slot, bool ended) {
   }
 }
 
-// The machine loses its power at this moment, and somebody looks what is on the disk.
+// The machine loses its power at this moment; checks what is on the disk.
 void Program::judge_sync(Slot& slot) {
   const Disk& disk = *static_cast<Disk*>(slot.object);
   if (!slot.operation.failed() && world_->random.below(4) == 0) {
@@ -122,7 +122,7 @@ void Program::judge_datagram(Slot& slot) {
 
 // -- readiness ------------------------------------------------------------------------------------
 
-// Somebody else may have used it up: it was ready at some time since the start.
+// Another operation may have used the readiness up: it was ready at some time since the start.
 void Program::judge_ready(Slot& slot) {
   if (slot.operation.failed() || finishing_) return;
   const End& end = *static_cast<End*>(slot.object);
@@ -195,7 +195,7 @@ void Program::judge_connect(Slot& slot) {
   new_end(fd, true, connection, &connection.back, &connection.forth).socket = std::move(*socket);
 }
 
-// Each connection that was accepted was told, and somebody has asked for it.
+// Each connection that was accepted was told, and a client has asked for it.
 void Program::check_connections() {
   world_->check(reasons_.all_accepted_are_told(), "a connection was accepted and never told");
   world_->check(!reasons_.strange(), "the machine has dropped a datagram that nobody has sent");

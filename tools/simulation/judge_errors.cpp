@@ -69,7 +69,7 @@ bool Program::may_be_broken(const End& end) const {
   if (connection.port == 0) return false;  // a pair, or a pipe
   // A client that gave up; check_connections counts these.
   if (!connection.connected) return true;
-  // Who waits in a backlog is sent away when it is closed, and one where descriptors are short.
+  // A client in a backlog is sent away when it is closed, and one where descriptors are short.
   return !connection.accepted &&
          (!connection.listener->open || reasons_.has_aborted(connection.port) ||
           reasons_.may_have_turned_away(connection.port));

@@ -226,7 +226,7 @@ void Program::turn_once() {
   sim::Random& random = world_->random;
   // What an engine that is pinned for good holds ends when its thread leaves: it has to say so.
   const std::uint32_t way = world_->traits.bound ? 0 : random.below(visiting_ ? 4 : 12);
-  // The others do without those who are away.
+  // The others do without the threads that are away.
   if (visiting_ && way != 0 && mode_ != Mode::per_thread) {
     --in_run_;
     world_->scheduler().work(random.between(0, (10 * ms) << random.below(3)));
@@ -383,11 +383,11 @@ void Program::read_to_the_end() {
     slot->may_cancel = true;
     proactor_->cancel(slot->operation);
   }
-  // Streams: those who write close, those who read go on.
+  // Streams: writers close, readers go on.
   wait_until(
       [&] {
         bool all = true;
-        // Who waits in a backlog is told that nobody comes.
+        // A client in a backlog is told that it will not be accepted.
         for (const auto& each : listeners_) {
           if (each->open) all = close_object(*each, each->acceptor) && all;
         }
@@ -516,7 +516,7 @@ const char* Program::missed(std::int64_t until) {
       lasts(somebody_free && at_rest, free_since_) && until - free_since_ > far_ns_;
   if (!somebody_free || !at_rest) return nullptr;
   if (free_for_long && overdue(until)) return "every thread sleeps, and a timer is overdue";
-  // Only beside a handler does it take looks until somebody sees what there is; and a thread that
+  // Only beside a handler does it take looks until a thread sees what there is; and a thread that
   // leaves a pinned engine waits for what is inside.
   const bool at_once =
       in_handler_ == 0 && !emulated_ && !sliced() && !world_->traits.pinned && !has_patience();

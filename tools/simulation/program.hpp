@@ -105,7 +105,7 @@ class Program final : public Scenario {
     AppendBook appended;  // at the end
   };
   struct Slot {
-    /// Work that may lie until somebody comes by.
+    /// Work that may lie until a thread comes by.
     [[nodiscard]] bool untold() const noexcept { return what == What::post && !counted_post; }
 
     Operation operation;
@@ -113,7 +113,7 @@ class Program final : public Scenario {
     std::uint32_t number = 0;
     What what = What::post;
     bool pending = false;
-    bool may_cancel = false;  // somebody has asked, or is about to
+    bool may_cancel = false;  // was asked for, or is about to be
     Object* object = nullptr;
     std::uint32_t activation = 0;
     std::uint64_t read_number = 0;
@@ -250,7 +250,7 @@ class Program final : public Scenario {
   bool bounded_ = false;           // in how many operations may be pending
   std::uint32_t started_max_ = 0;  // of the first processor; 0: no bound
   std::uint32_t target_ = 8;       // operations under way
-  std::uint32_t posts_ = 0;        // under way, of those that somebody has to be woken for
+  std::uint32_t posts_ = 0;        // under way, of those that wake a thread
   std::uint32_t pending_ = 0;      // all
   std::uint32_t in_run_ = 0;
   std::uint32_t in_handler_ = 0;

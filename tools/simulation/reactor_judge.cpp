@@ -53,7 +53,7 @@ void ReactorProgram::judge_call(Watched& one, NativeHandle fd, Interest what) {
   about_ = nullptr;
 }
 
-// The others have waited for one turn more, if they are ready and nobody changes them.
+// The others have waited for one turn more, if they are ready and are not being changed.
 void ReactorProgram::judge_turns(Watched& one) {
   for (Watched* const other : open_) {
     if (other == &one || !waits_for_input(*other) || other->again) continue;

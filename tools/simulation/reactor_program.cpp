@@ -173,7 +173,7 @@ void ReactorProgram::turn_once() {
   };
   if (way_ == Way::run) return static_cast<void>(ran(reactor_->run()));
   if (way_ == Way::events) return static_cast<void>(ran(reactor_->handle_events()));
-  if (random.below(3) == 0) {  // the others do without those who are away
+  if (random.below(3) == 0) {  // the others do without the threads that are away
     --in_run_;
     world_->scheduler().work(random.between(0, (10 * ms) << random.below(3)));
     ++in_run_;
@@ -329,7 +329,7 @@ const char* ReactorProgram::missed(std::int64_t until) {
   if (lasts(reactor_->ended() && somebody_free, lingers_since_)) {
     return "ended, and a thread stays inside";
   }
-  // Who has heard it may be in a handler first.
+  // The thread that has heard it may be in a handler first.
   if (lasts(wake_asked_ && way_ == Way::events && in_run_ > 0 && in_handler_ == 0,
             unheard_since_)) {
     return "a wake-up was asked for, and no thread returns";

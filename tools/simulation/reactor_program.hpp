@@ -229,7 +229,7 @@ class ReactorProgram final : public Scenario {
   bool closing_ = false;  // the destructor is at work
   bool leave_ = false;    // threads go home
 
-  const Watched* about_ = nullptr;  // whom the violation is about
+  const Watched* about_ = nullptr;  // the subject of the violation
 
   // The books
   std::vector<std::shared_ptr<Watched>> watched_;  // of the round, also those that have ended

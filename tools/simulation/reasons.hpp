@@ -58,7 +58,7 @@ class Reasons final : public sim::Witness {
   [[nodiscard]] bool all_accepted_are_told() const noexcept {
     return std::ssize(taken_) <= std::count(failed_.begin(), failed_.end(), EMFILE);
   }
-  /// Datagrams were dropped that nobody has sent, or twice.
+  /// Datagrams were dropped that were never sent, or twice.
   [[nodiscard]] bool strange() const noexcept { return strange_; }
 
   void failed(int error) noexcept override { failed_.push_back(error); }
