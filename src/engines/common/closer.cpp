@@ -1,10 +1,15 @@
-// EINTR of close(2): the number is gone all the same (Linux). All other errors are the outcome, and
-// the descriptor is closed: EIO, ENOSPC, EDQUOT are late news of earlier writes.
+// Closing descriptors.
 #include "engines/common/closer.hpp"
 
 #include <errno.h>
 
 namespace baton::engines {
+
+// EINTR: the number is gone all the same (Linux); closing it again would hit another file. EIO,
+// ENOSPC, EDQUOT: late news of earlier writes, reported; the descriptor is closed. EBADF: not ours.
+int close_by_call(const os::System& system, NativeHandle fd) noexcept {
+  return system.close(fd) == 0 || errno == EINTR ? 0 : errno;
+}
 
 Submission Closer::submit(Operation& operation) noexcept {
   operation.engine_state<WorkerJob>() = WorkerJob{};
@@ -17,8 +22,7 @@ Submission Closer::submit(Operation& operation) noexcept {
 }
 
 void Closer::work(Operation& operation) noexcept {
-  const bool failed = system_.close(operation.handle()->native()) != 0;
-  operation.finish(failed && errno != EINTR ? errno : 0);
+  operation.finish(close_by_call(system_, operation.handle()->native()));
 }
 
 }  // namespace baton::engines

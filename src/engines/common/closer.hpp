@@ -7,6 +7,9 @@
 
 namespace baton::engines {
 
+/// close(2) as the outcome of an operation: 0, or an errno. The descriptor is gone in any case.
+int close_by_call(const os::System& system, NativeHandle fd) noexcept;
+
 class Closer final : private WorkerPool::Client {
  public:
   /// `engine` is interrupted when take() has something.

@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "base/assert.hpp"
+#include "engines/common/closer.hpp"
 #include "engines/common/transfer.hpp"
 #include "engines/emulated/emulated_engine.hpp"
 
@@ -58,7 +59,7 @@ Submission EmulatedEngine::submit_close(Operation& operation) noexcept {
     return Submission::completed;
   }
   if (!handle.close_may_block()) {
-    operation.finish(performer_.close_now(handle.native()));
+    operation.finish(close_by_call(system_, handle.native()));
     return Submission::completed;
   }
   os::LockGuard guard{closing_.mutex, system_, concurrent_};
@@ -69,7 +70,7 @@ Submission EmulatedEngine::submit_close(Operation& operation) noexcept {
   if (failed.empty()) return Submission::pending;
   // No thread to be had: a close that may block is better than a descriptor that leaks.
   failed.erase(operation);
-  operation.finish(performer_.close_now(handle.native()));
+  operation.finish(close_by_call(system_, handle.native()));
   return Submission::completed;
 }
 

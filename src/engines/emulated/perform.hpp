@@ -54,8 +54,6 @@ class Performer {
   [[nodiscard]] const FileCalls& files() const noexcept { return files_; }
   /// On a worker: what may block, to its end.
   void work(Operation& operation) noexcept;
-  /// 0 or an errno.
-  int close_now(NativeHandle fd) noexcept;
 
   /// Ends a pooled read: a block that holds nothing goes back.
   static void settle_pooled(Operation& operation) noexcept;

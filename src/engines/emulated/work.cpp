@@ -3,6 +3,7 @@
 
 #include "base/assert.hpp"
 #include "baton/endpoint.hpp"
+#include "engines/common/closer.hpp"
 #include "engines/emulated/perform.hpp"
 #include "engines/emulated/record.hpp"
 
@@ -20,7 +21,7 @@ void Performer::work(Operation& operation) noexcept {
     case OperationKind::connect:
       return operation.finish(connect_blocking(operation));
     case OperationKind::close:
-      return operation.finish(close_now(operation.handle()->native()));
+      return operation.finish(close_by_call(system_, operation.handle()->native()));
     default:
       BATON_UNREACHABLE("a kind that is no work");
   }
@@ -54,13 +55,6 @@ int Performer::connect_blocking(const Operation& operation) noexcept {
   }
   if (bounded) system_.setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &before, sizeof(before));
   return error;
-}
-
-// EINTR: the number is gone all the same (Linux); closing it again would hit another file. EIO,
-// ENOSPC, EDQUOT: late news of earlier writes, reported; the descriptor is closed. EBADF: not ours.
-int Performer::close_now(NativeHandle fd) noexcept {
-  if (system_.close(fd) == 0 || errno == EINTR) return 0;
-  return errno;
 }
 
 }  // namespace baton::engines::emulated

@@ -14,6 +14,7 @@
 #include "base/tsan.hpp"
 #include "baton/error.hpp"
 #include "baton/reason_code.hpp"
+#include "engines/common/closer.hpp"
 #include "engines/common/look.hpp"
 #include "engines/io_uring/io_uring_engine.hpp"
 
@@ -151,7 +152,7 @@ void IoUringEngine::end_close(Operation& operation) noexcept {
     finish_lost(operation);
     return;
   }
-  operation.finish(close_by_call(operation, system_));
+  operation.finish(close_by_call(system_, operation.handle()->native()));
 }
 
 }  // namespace baton::engines::uring

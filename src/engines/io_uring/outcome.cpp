@@ -16,6 +16,7 @@
 #include "base/assert.hpp"
 #include "baton/buffer_pool.hpp"
 #include "baton/handle.hpp"
+#include "engines/common/closer.hpp"
 #include "engines/common/look.hpp"
 #include "engines/common/pauses.hpp"
 #include "engines/common/transfer.hpp"
@@ -93,7 +94,7 @@ Verdict do_without_worker(Operation& operation, const os::System& system) noexce
   const NativeHandle fd = operation.handle()->native();
   switch (operation.kind()) {
     case OperationKind::close:
-      return finish(operation, close_by_call(operation, system));
+      return finish(operation, close_by_call(system, fd));
     case OperationKind::shutdown:
       return finish(operation, system.shutdown(fd, SHUT_WR) < 0 ? errno : 0);
     default:
@@ -291,11 +292,6 @@ bool start_pooled(Operation& operation) noexcept {
   if (is_file(operation) || !operation.handle()->readable()) return take_block(operation);
   progress(operation).step = Step::poll;
   return true;
-}
-
-int close_by_call(const Operation& operation, const os::System& system) noexcept {
-  const bool failed = system.close(operation.handle()->native()) < 0;
-  return failed && errno != EINTR ? errno : 0;
 }
 
 void finish_cancelled(Operation& operation) noexcept { finish(operation, ECANCELED); }

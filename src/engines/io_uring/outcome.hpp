@@ -27,9 +27,6 @@ bool is_valid(Operation& operation) noexcept;
 /// False: the pool is empty, the outcome is recorded.
 bool start_pooled(Operation& operation) noexcept;
 
-/// Makes a close by close(2), which may block: 0 or an errno. Of EINTR the number is gone, too.
-int close_by_call(const Operation& operation, const os::System& system) noexcept;
-
 /// Records the end of an operation that was cancelled; bytes moved before stay recorded.
 void finish_cancelled(Operation& operation) noexcept;
 

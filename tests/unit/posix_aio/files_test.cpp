@@ -101,7 +101,6 @@ TEST_P(Files, an_error_after_a_part_is_a_short_transfer_unless_all_was_wanted) {
   EXPECT_EQ(sync.error_value(), EIO);
 }
 
-// Somebody else called aio_cancel for the descriptor, or a signal disturbed the request.
 // A direct read that the end of the file has cut short cannot go on there, and the file may have
 // grown since.
 TEST_P(Files, an_end_that_no_read_can_start_at_was_the_end) {
@@ -116,6 +115,7 @@ TEST_P(Files, an_end_that_no_read_can_start_at_was_the_end) {
   EXPECT_EQ(read.error(), errc::end_of_stream);
 }
 
+// Other code called aio_cancel for the descriptor, or a signal disturbed the request.
 TEST_P(Files, an_end_that_nobody_asked_for_is_none) {
   ASSERT_EQ(::pwrite(handle->native(), "hello", 5, 0), 5);
   for (const int error : {ECANCELED, EINTR}) {
