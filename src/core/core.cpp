@@ -307,7 +307,7 @@ std::error_code Proactor::Core::start_on_handle(Operation& operation) noexcept {
   if (processor == nullptr) return errc::not_supported;
   LaneLoop* const loop = per_thread_ ? loops_[lane.index].get() : nullptr;
   if (loop == nullptr || loop->mine()) {
-    if (loop != nullptr) loop->take_mail();  // operations that were started before come first
+    if (loop != nullptr) loop->begin_call();
     return starter_->start(lane, *processor, operation, false);
   }
   if (Access::phase(handle) != Access::Phase::open) return errc::handle_closed;
@@ -331,7 +331,7 @@ std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t 
     loop->mail(operation);
     return success_;
   }
-  if (loop != nullptr) loop->take_mail();  // an earlier cancel_all must not end this timer
+  if (loop != nullptr) loop->begin_call();  // an earlier cancel_all must not end this timer
   starter_->start_timer(*lanes_[lane], operation);
   return success_;
 }
@@ -366,6 +366,7 @@ std::error_code Proactor::Core::post(Operation& operation, Notify level, Home ho
   const bool is_here = here != nullptr && home.lane == Home::here_or_next;
   LaneLoop& loop = is_here ? *here : *loops_[home_of(home)];
   if (is_here || loop.mine()) {
+    if (!is_here) loop.begin_call();
     starter_->post(loop.lane(), operation, level);
   } else {
     loop.mail(operation);
@@ -407,7 +408,7 @@ bool Proactor::Core::move_deadline(Operation& operation, Deadline deadline) noex
   LaneLoop* const here = LaneLoop::here(ledger_);
   if (here == nullptr || !is_under_way(operation, activation)) return false;
   const bool mine = lane_of(operation, operation.handle()) == here->lane_index();
-  here->take_mail();  // it may still lie there
+  here->begin_call();  // it may still lie there
   return mine && is_under_way(operation, activation) &&
          ledger_.move_deadline(here->lane(), operation, deadline);
 }
@@ -425,7 +426,7 @@ CancelResult Proactor::Core::cancel(Operation& operation, std::uint32_t activati
   if (LaneLoop* const here = LaneLoop::here(ledger_);
       here != nullptr && operation.handle() == nullptr &&
       Access::processor(operation) == here->lane_index()) {
-    here->take_mail();  // it may still lie there
+    here->begin_call();  // it may still lie there
     return pending() && ledger_.cancel(here->lane(), operation) ? CancelResult::requested
                                                                 : CancelResult::nothing_pending;
   }
@@ -435,7 +436,7 @@ CancelResult Proactor::Core::cancel(Operation& operation, std::uint32_t activati
   if (!pending()) return CancelResult::nothing_pending;
   LaneLoop& loop = *loops_[lane];
   if (loop.mine()) {
-    loop.take_mail();  // it may still lie there
+    loop.begin_call();  // it may still lie there
     if (!pending()) return CancelResult::nothing_pending;
     return ledger_.cancel(loop.lane(), operation) ? CancelResult::requested
                                                   : CancelResult::nothing_pending;
@@ -461,7 +462,7 @@ CancelResult Proactor::Core::cancel(Handle& handle) noexcept {
   } else {
     LaneLoop& loop = *loops_[Access::lane(handle)];
     if (loop.mine()) {
-      loop.take_mail();
+      loop.begin_call();
       asked = ledger_.cancel(loop.lane(), handle);
     } else {
       loop.ask(handle, {handle.generation(), LaneRequests::cancel});
@@ -481,7 +482,7 @@ void Proactor::Core::cancel_all() noexcept {
   }
   for (const auto& loop : loops_) {
     if (loop->mine()) {
-      loop->take_mail();
+      loop->begin_call();
       ledger_.cancel_all(loop->lane());
     } else if (loop->may_have_something()) {
       loop->ask(LaneRequests::cancel_all);
@@ -665,7 +666,7 @@ std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noex
     loop.mail(operation);
     return {};
   }
-  loop.take_mail();
+  loop.begin_call();
   if (ledger_.begin_close(loop.lane(), handle, &operation)) return {};
   Access::deactivate(operation);  // a close was in the mail
   return errc::handle_closed;
@@ -685,7 +686,7 @@ void Proactor::Core::close_detached(Handle& handle) noexcept {
   if (!handle.owned()) ledger_.numbers.forget(handle);
   LaneLoop& loop = *loops_[Access::lane(handle)];
   if (loop.mine()) {
-    loop.take_mail();
+    loop.begin_call();
     ledger_.begin_close(loop.lane(), handle, nullptr);
   } else {
     loop.ask(handle, {handle.generation(), LaneRequests::close_detached});

@@ -173,6 +173,7 @@ void Crew::ask_for_lane() noexcept {
 // left to other threads, as when a member leaves.
 void Crew::go_away(CrewMember& member) noexcept {
   if (runner_.forked()) return;
+  member.home->end_calls();
   member.home->set_clock();
   member.home->set_away(true);
   if (member.settled && !member.home->is_asked()) return;

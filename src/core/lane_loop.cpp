@@ -337,19 +337,21 @@ Deadline LaneLoop::prepare_wait(Deadline deadline) noexcept {
 std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
                            bool return_after_handlers) {
   BATON_DASSERT(return_after_handlers || deadline.is_never());
+  // A handler of this lane calls this turn, and may go on to start something: the lane is not quiet.
+  const bool nested = in_turn();
   const Inside link{this, inside_chain()};
   set_inside_chain(&link);
   be_at_work();
   struct Leave {
     LaneLoop& loop;
     const Inside& link;
+    const bool nested;
     ~Leave() {
       take_out(link);
-      // Not from within a handler, which may go on to start something.
-      if (!loop.in_turn() && loop.quiet()) loop.be_quiet();
+      if (!nested && loop.quiet()) loop.be_quiet();
       if (loop.runner_.forked()) os::thread_locals.lane = &os::nowhere;
     }
-  } const leave{*this, link};
+  } const leave{*this, link, nested};
 
   bool late = false;
   // A turn that ends after its handlers runs those that are queued now, not those they queue.
@@ -381,7 +383,7 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
     }
     run_closures();
     if (ledger_.draining.load(std::memory_order_relaxed)) {
-      if (quiet()) be_quiet();
+      if (!nested && quiet()) be_quiet();
       if (ending()) break;
     }
     wait(deadline);
@@ -494,6 +496,13 @@ void LaneLoop::stop_in_forked_child() noexcept {
   for (const Inside* inside = inside_chain(); inside != nullptr; inside = inside->outer) {
     inside->loop->ending_.store(stop_asked, std::memory_order_relaxed);
   }
+}
+
+// A handler of another lane: the thread leads that lane besides, and this one is its home. What the
+// handler leaves here is no mail, so the lane's activity tells a drain of it. In a turn of this lane
+// the activity is odd already.
+void LaneLoop::begin_call_from_elsewhere() noexcept {
+  if (here(ledger_) != this && !in_turn()) be_at_work();
 }
 
 void LaneLoop::look_at_mail() noexcept {

@@ -202,6 +202,16 @@ class LaneLoop {
   void take_mail() noexcept {
     if (BATON_UNLIKELY(lane_.attention.load(std::memory_order_relaxed))) look_at_mail();
   }
+  /// A call of the owner that may leave work in this lane begins. Operations that were started
+  /// before it come first.
+  void begin_call() noexcept {
+    if (BATON_UNLIKELY(os::thread_locals.lane != &lane_)) begin_call_from_elsewhere();
+    take_mail();
+  }
+  /// The owner goes away. Its calls between two turns may have left the lane at work.
+  void end_calls() noexcept {
+    if (lane_.activity.load(std::memory_order_relaxed) % 2 != 0 && quiet()) be_quiet();
+  }
   void run_closures() noexcept {
     if (BATON_UNLIKELY(lane_.closable != nullptr)) close_handles();
   }
@@ -248,6 +258,7 @@ class LaneLoop {
         link != nullptr ? static_cast<const void*>(&link->loop->lane_) : &os::nowhere;
   }
 
+  void begin_call_from_elsewhere() noexcept;
   void look_at_mail() noexcept;
   void close_handles() noexcept;
   void start_what_is_deferred() noexcept;

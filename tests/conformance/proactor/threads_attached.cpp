@@ -164,6 +164,31 @@ TEST_P(Attached, a_drain_ends_though_no_two_call_at_once) {
   other.join();
 }
 
+// A handler that it runs in a lane led besides leaves work in its home, and the other way about.
+TEST_P(Attached, a_drain_waits_for_what_its_handlers_post_to_other_lanes) {
+  if (GetParam().profile == "pinned") return;  // it leads no lane besides its own
+  use(2);
+  const Attachment attached{proactor()};
+  proactor().poll();
+  for (const std::uint32_t from : {0U, 1U}) {
+    bool ran = false;
+    Operation& last = operation();
+    last.set_handler([&](Operation&) { ran = true; });
+    std::thread{[&, from] {
+      post(
+          [&, from] {
+            proactor().drain(Deadline::never());
+            EXPECT_FALSE(proactor().post(last, Notify::strong, Home{1 - from}));
+          },
+          Notify::strong, Home{from});
+    }}.join();
+    drive_until([&] { return proactor().stopped(); });
+    EXPECT_TRUE(ran) << from;
+    proactor().restart();
+    drive_until([&] { return !last.is_pending(); });
+  }
+}
+
 // Its deadline is on a timer, in a lane whose thread waits.
 TEST_P(Attached, the_deadline_of_a_drain_is_kept_while_it_is_away) {
   if (!has_lanes() || GetParam().profile == "pinned") return;

@@ -192,6 +192,21 @@ TEST_P(Run, a_drain_ends_although_the_last_handler_throws) {
   EXPECT_EQ(failures().size(), 1U);
 }
 
+TEST_P(Run, a_drain_waits_for_a_handler_that_polls) {
+  use(1);
+  std::error_code refused;
+  bool ran = false;
+  post([&] {
+    proactor().drain(Deadline::never());
+    proactor().poll();
+    refused = proactor().post([&] { ran = true; });
+  });
+  run(1);
+  join();
+  EXPECT_FALSE(refused) << refused.message();
+  EXPECT_TRUE(ran);
+}
+
 // It is neither pending nor in this proactor's queue then.
 TEST_P(Run, a_drain_waits_for_what_is_complete_in_a_strand) {
   use(1);
