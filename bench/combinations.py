@@ -52,7 +52,7 @@ def doctor(options, *arguments):
 
 
 def surroundings_without(settings=None):
-    """The environment, without what somebody has set about engines, and with these settings."""
+    """The environment without BATON* variables, and with these settings."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("BATON")}
     return {**clean, "BATON": settings} if settings else clean
 
@@ -182,13 +182,13 @@ def measure_files(options, settings):
 
 
 def play(options, title, combinations, measure):
-    """{name: {..., "rounds": [numbers]}}; who fails once is out, with the reason."""
+    """{name: {..., "rounds": [numbers]}}; one that fails once is left out, with the reason."""
     results = {name: {"settings": settings, "row": row, "mode": mode, "rounds": []}
                for name, settings, row, mode in combinations}
     names = list(results)
     for number in range(-1, options.rounds):
         for index in range(len(names)):
-            # The order turns, so that nobody always comes after the same neighbour.
+            # The order rotates, so that none always runs after the same neighbour.
             name = names[(index + max(number, 0)) % len(names)]
             if "failed" in results[name]:
                 continue

@@ -179,7 +179,7 @@ class Bench:
         self.folder = folder
         self.root = folder / "root"
         self.root.mkdir()
-        os.chmod(folder, 0o755)  # nginx's worker may be somebody else
+        os.chmod(folder, 0o755)  # nginx's worker may be another user
         (self.root / "file.html").write_bytes(b"x" * FILE_BYTES)
         (folder / "one.xml").write_text(ONE_PROCESSOR)
         (folder / "report.lua").write_text(WRK_REPORT)

@@ -12,11 +12,11 @@ An echo, one process and one thread, in lock-step with its peers over socket pai
 (bench/lock_step.hpp), under callgrind. What is counted does not depend on the machine's load: the
 difference of two runs, so that what happens once falls out, divided by the messages between them.
 
-The gate keeps anybody from making a message dearer unnoticed: a count may differ by 2 % from the
-one kept, in either direction, for one that fell is to be kept as well. Counts are a compiler's as
-much as ours, and USDT probes add to them. So they are compared only with counts of the same
-compiler and the same choice of probes. Otherwise, and where a mechanism is missing, the test is
-skipped and says why.
+The gate detects changes in the cost of a message: a count may differ by 2 % from the kept one, in
+either direction, because a lower count must be kept as well. Counts are a compiler's as much as
+ours, and USDT probes add to them. So they are compared only with counts of the same compiler and
+the same choice of probes. Otherwise, and where a mechanism is missing, the test is skipped and says
+why.
 """
 
 import argparse

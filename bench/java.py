@@ -29,7 +29,7 @@ ROWS = [rows.Row(sessions, 1, 512) for sessions in (1, 10, 40, 100, 1000)]
 QUICK = (40, 1000)
 BASE = "raw epoll"
 BATON = ("baton epoll per_thread", "baton io_uring per_thread")
-# Who, against whom, measure, relation, bound; of rows with so many sessions.
+# Server, rival, measure, relation, bound; for rows with so many sessions.
 GOALS = [
     ("Java baton nio", BASE, "rate", ">=", 0.90, (40, 1000)),
     ("Java baton nio", "Java selector loop", "rate", ">=", 0.97, (40, 1000)),

@@ -12,7 +12,8 @@ article   late resumption against resumption through the token that ACE had, bot
           of that token, more threads than sockets: the article's factor of two (D-06).
 threads   an echo of one session, three threads against one.
 idle      1,000 connections that are silent for ten seconds: processor time and context switches of
-          all threads. Who makes a system call has run, so none of the one is none of the other.
+          all threads. A thread that makes a system call has run, so zero of these means zero system
+          calls.
 
 Ratios are those of one round, and what is told is their median (bench/compare.py). Everything goes
 to bench/results/<date>-reactor.json.

@@ -129,9 +129,9 @@ def fio(row, side, options, folder):
 
 
 def make_files(row, options, folder):
-    """Anew for each row, by writes of its size: in how large pieces a file came into the page cache
-    decides what a small write costs, whoever makes it (a 4 KiB write on ext4 2 us where it was
-    written so, 8 to 13 us where it came by a megabyte)."""
+    """New files for each row, by writes of its size: the size of the writes that brought a file
+    into the page cache decides the cost of a small write (4 KiB on ext4: 2 us after writes of 4
+    KiB, 8 to 13 us after writes of a megabyte)."""
     for path in folder.glob("data*"):
         path.unlink()
     block = os.urandom(int(row["bs"].rstrip("k")) << 10)

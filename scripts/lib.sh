@@ -63,7 +63,7 @@ as_root() {
   local sudo=()
   if [ "$(id -u)" -ne 0 ]; then
     sudo=(sudo)
-    # Without a terminal nobody can type a password.
+    # Without a terminal no password can be typed.
     [ -t 0 ] || sudo=(sudo -n)
   fi
   "${sudo[@]}" "$@" </dev/null

@@ -141,7 +141,7 @@ void connections(World& world) {
   }
   world.settle();
   const Own own;
-  if (!opened) ::close(listener);  // nobody else owns it
+  if (!opened) ::close(listener);  // otherwise the open owns it
   block.reset();
 }
 
@@ -345,7 +345,7 @@ void posted(World& world) {
   world.settle();
 }
 
-/// Nobody drives any more: close() completes what is pending.
+/// No thread drives the proactor any more: close() completes the pending operations.
 void closes(World& world) {
   const auto pair = [] {
     const Own own;

@@ -27,7 +27,7 @@ namespace baton::ace::test {
 /// How long what must happen may take on a machine that is busy with other things.
 inline constexpr std::chrono::seconds patience{60};
 
-/// A number that goes up, and whoever waits for it.
+/// A number that goes up, and the threads that wait for it.
 class Count {
  public:
   void add(long by = 1) {

@@ -272,7 +272,7 @@ static void cancelled_and_waited_for(void) {
   baton_close(proactor);
 }
 
-/* In per_thread mode nobody ends it but the thread of its lane, and there is none. */
+/* In per_thread mode only the lane's thread ends it, and this lane has no thread. */
 static void nobody_is_there_to_cancel(void) {
   baton_proactor* proactor = open_proactor(configuration, 8);
   baton_operation timer = operation(BATON_TIMER, 0, 1);

@@ -178,7 +178,7 @@ static void connections(baton_proactor* proactor) {
   CHECK_EQUAL(baton_handle_close(proactor, client), 0);
   CHECK_EQUAL(baton_handle_close(proactor, listener), 0);
 
-  /* Nobody listens: the connect fails as a completion, and its handle is still to be closed. */
+  /* No socket listens: the connect fails as a completion, and its handle must still be closed. */
   CHECK_EQUAL(baton_connect(proactor, "127.0.0.1:1", 5, 0, &client, NULL), 0);
   CHECK_EQUAL(wait_one(proactor).error, ECONNREFUSED);
   CHECK_EQUAL(baton_handle_close(proactor, client), 0);

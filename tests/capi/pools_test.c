@@ -121,7 +121,7 @@ static void pooled_reads_that_cannot_be(baton_proactor* proactor) {
   CHECK_EQUAL(baton_pool_close(pool), 0);
 }
 
-/* What a read has taken goes back to its pool when nobody brings it. */
+/* The block of a read goes back to its pool when its completion is never fetched. */
 static void blocks_that_nobody_brings(void) {
   baton_proactor* proactor = open_proactor(configuration, 8);
   baton_pool* pool = open_pool(blocks);

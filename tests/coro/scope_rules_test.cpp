@@ -196,7 +196,7 @@ TEST_P(ScopeRules, a_proactor_ends_while_another_has_its_strand) {
 
 // -- what is not the library's --------------------------------------------------------------------
 
-// Resumes whoever waits on a thread of its own.
+// Resumes the waiting coroutine on a new thread.
 struct Elsewhere {
   std::optional<std::thread>& thread;
   [[nodiscard]] bool await_ready() const noexcept { return false; }

@@ -168,7 +168,7 @@ TEST_F(TaskTest, an_exception_of_a_parameter_s_destructor_is_the_spawned_task_s)
   EXPECT_EQ(heard, (std::vector<std::string>{"from a parameter", "from the body"}));
 }
 
-// With nobody to tell, as an exception that leaves a std::thread.
+// No task awaits it, so it ends the program as an exception that leaves a std::thread.
 TEST_F(TaskTest, a_spawned_task_that_throws_unheard_ends_the_program) {
   const auto spawn_it = [this] {
     proactor_.spawn([]() -> Task<void> { static_cast<void>(co_await fail("unheard")); }());

@@ -19,7 +19,7 @@
 namespace baton::test {
 namespace {
 
-// Blocking, as they come; who opens it for Baton's own use makes it non-blocking.
+// Blocking by default; descriptors for Baton's own use are made non-blocking by the caller.
 Subject one(int fd) {
   EXPECT_GE(fd, 0) << "errno " << errno;
   Subject subject;

@@ -128,7 +128,7 @@ class Faults : public testing::TestWithParam<Combination> {
         try {
           scenario.body(world);
         } catch (const std::bad_alloc&) {
-          thrown = true;  // objects were destroyed on the way: who used them was ended somehow
+          thrown = true;  // the unwound objects have ended their operations
         }
         world.end();
         allocations.end();

@@ -151,7 +151,7 @@ class Program {
     ++started_.at(connecting);
     ++pending_;
     if (!came(connecting)) return false;
-    // Who accepts without a free descriptor drops the connection, and goes on waiting for others.
+    // An accept without a free descriptor drops the connection and keeps waiting for others.
     baton_operation watch = operation(BATON_READ_STREAM, handles_[client], watching);
     watch.data = &watched_;
     watch.length = 1;

@@ -98,7 +98,7 @@ void close_with_reads(World& world) {
   world.check(first.ok() && second.ok() && reads.all_ended(), "closed, the reads first");
 }
 
-// The destructors close, and nobody waits for it.
+// The destructors close, and no operation reports it.
 void let_go_with_reads(World& world) {
   Reads reads(world);
   if (!reads.begin()) return;

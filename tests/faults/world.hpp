@@ -98,7 +98,7 @@ class World {
   /// tested under this one's name.
   std::string open_as_named();
   void run();   ///< starts the threads
-  void join();  ///< waits for them: somebody has stopped the proactor, or drains it
+  void join();  ///< waits for them: the proactor is stopped, or is being drained
   void drain(Deadline deadline);
   void destroy();
   [[nodiscard]] bool is_open() const { return proactor_ != nullptr; }
@@ -117,7 +117,7 @@ class World {
     const std::error_code error =
         begin(account.operation, [&account](Operation&) { account.world.complete(account); });
     if (error) return refuse(account, error);
-    // Whoever asked for the end may not have seen this one.
+    // The call that asked for the end may have missed this operation.
     if (ending_.load()) proactor_->cancel(account.operation);
     return true;
   }
@@ -155,7 +155,7 @@ class World {
   bool settle();
   /// The same, without waiting for a good end first.
   void end();
-  /// Called when the end is asked for, once; null: nobody is.
+  /// Called once, when the end is asked for; null: no call.
   void at_end(void (*ask)(void*), void* context) {
     ask_ = ask;
     asked_ = context;

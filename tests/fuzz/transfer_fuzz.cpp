@@ -81,7 +81,8 @@ void fill(Input& input, Tried& tried, OperationKind kind, std::uint16_t flags, H
   for (std::size_t i = 0; i < count && (i == 0 || !input.empty()); ++i) {
     const auto size = static_cast<std::size_t>(input.size());
     tried.list.emplace_back(address(next), size);
-    // Where an address space would end, another buffer begins at its start: nobody looks.
+    // At the end of the address space the next buffer begins at its start: the bytes are never
+    // accessed.
     if (__builtin_add_overflow(next, size, &next) || next > (std::uintptr_t{1} << 46))
       next = 0x1000;
   }
@@ -221,7 +222,8 @@ class Writes {
     return pieces;
   }
 
-  /// The system took so many: to each its part, and who is complete has left the queue, in order.
+  /// The system took so many bytes: each operation got its part, and completed ones have left the
+  /// queue, in order.
   void expect_taken(std::size_t sent, OperationQueue& completed) {
     do {
       Tried& tried = front();
@@ -237,7 +239,7 @@ class Writes {
     expect(empty() || (!queue_.empty() && queue_.front() == &front().operation),
            "the others wait as they did");
     for (std::size_t i = next_ + 1; i < all_.size(); ++i) {
-      expect(all_[i]->operation.bytes() == 0, "who got nothing stays as it was");
+      expect(all_[i]->operation.bytes() == 0, "an operation that got nothing is unchanged");
     }
   }
   void expect_completed(OperationQueue& completed, int error) {

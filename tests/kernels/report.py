@@ -6,7 +6,7 @@ usage: report.py junit KERNEL LOG FOLDER       the log of one machine as FOLDER/
        report.py document FILE FOLDER          the table between the marks of FILE, from the files
 
 A test that began and did not end has failed, and so has a program that did not end by itself. Exit
-status 0 also when tests failed: who counts them is tools/sum_results.py.
+status 0 also when tests failed: tools/sum_results.py counts them.
 """
 
 import collections

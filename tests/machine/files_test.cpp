@@ -15,7 +15,7 @@ using conformance::Probe;
 
 class Files : public Machine {
  protected:
-  /// One round trip over a socket: a broken disk is nobody else's business.
+  /// One round trip over a socket: a broken disk does not affect other operations.
   void expect_sockets_work() {
     conformance::Pair pair = conformance::unix_pair();
     Probe& read = reading(adopt(pair.ours), memory(4));

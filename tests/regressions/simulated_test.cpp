@@ -200,7 +200,7 @@ TEST(Regression, ConnectWhoseErrorAReadWasTold) {
 }
 
 // Several writes in one system call that ended in the middle of the last one: the last waited for a
-// report that nobody had asked for.
+// report that had not been requested.
 TEST(Regression, MergedWritesThatEndInAPart) {
   Faults cutting;
   cutting.short_transfer = 40'000;
@@ -254,8 +254,8 @@ TEST(Regression, DedicatedEngineOfItsLeaderOnlyBesideLanes) {
   });
 }
 
-// Timers that were due more often than the understudy looks put its look off, each time anew:
-// beside a long handler nobody took what was queued.
+// Timers that were due more often than the understudy looks postponed its look each time: beside a
+// long handler no thread took the queued operations.
 TEST(Regression, FrequentTimersPutTheUnderstudysLookOff) {
   in_many_schedules(Faults::none(), [](World& here) {
     Config config = config_of({.engine = "simulated", .mode = Mode::shared});

@@ -43,7 +43,7 @@ void Lockstep::open_sockets() {
 }
 
 Lockstep::~Lockstep() {
-  // Nobody else has the files.
+  // No other operation uses the files.
   for (const auto& disk : disks_) {
     disk->file.close_detached();
     std::remove(disk->path.c_str());
@@ -318,11 +318,11 @@ void Lockstep::connect_to_nobody() {
     started(close, acceptor->close(close.operation));
     settle();
   }
-  Request& connect = request("connect to nobody");
+  Request& connect = request("connect without a listener");
   connect.endpoint = nobody;
   started(connect, Connector{proactor_}.connect(connect.operation, connect.endpoint));
   settle();
-  if (Connector{proactor_}.take(connect.operation)) fail("connected, and nobody listens");
+  if (Connector{proactor_}.take(connect.operation)) fail("connected without a listener");
 }
 
 // One side ends its writes and the other sees it; or it closes, and writing to it fails.

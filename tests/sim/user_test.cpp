@@ -252,7 +252,7 @@ TEST(UserSimulationResult, the_program_has_its_signals_back) {
 TEST(UserSimulationResult, what_never_ends_is_a_failure) {
   const auto result = simulate({.seeds = 1}, [](Simulation& here) {
     Proactor proactor{here.config()};
-    proactor.run();  // nobody will ever stop it
+    proactor.run();  // it is never stopped
   });
   EXPECT_FALSE(result.ok());
 }

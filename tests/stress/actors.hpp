@@ -1,5 +1,5 @@
-// Those who keep a proactor busy. Each lives by its own handlers until the budget is used up, then
-// closes what it has and ends; afterwards its own books can be looked at.
+// Actors that keep a proactor busy. Each runs by its own handlers until the budget is used up, then
+// closes its handles and ends; its books can be read afterwards.
 #pragma once
 
 #include <array>

@@ -67,8 +67,8 @@ class OpensProactor {
   OpensProactor& operator=(const OpensProactor&) = delete;
 };
 
-/// What a proactor holds: its descriptors (and everybody else's), mappings made and threads started
-/// through the table, contexts of the kernel's AIO.
+/// The resources of a proactor: its descriptors (and the rest of the process's), mappings made and
+/// threads started through the table, contexts of the kernel's AIO.
 struct Held {
   std::size_t descriptors = 0;
   long mappings = 0;

@@ -388,7 +388,7 @@ void cancel_of_the_first_leaves_the_others() {
   CHECK(bytes[1] == 'b' && bytes[2] == 'c');
 }
 
-// Cancelled requests notify like others; what is not cancelled goes on as if nobody had asked.
+// Cancelled requests notify like others; a request that is not cancelled continues unchanged.
 void cancel_tells_what_became_of_it() {
   handle_info(SIGRTMIN + 1);
   Pipe pipe;
@@ -787,8 +787,9 @@ void on_submit(int) {
   errno = saved;
 }
 
-// Handlers interrupt nothing but AIO: who is interrupted in malloc, or while a thread begins, has
-// locks that the thread waited for may need, and a handler that waits then waits for ever.
+// Handlers interrupt nothing but AIO: a thread that is interrupted in malloc, or while it starts a
+// thread, holds locks that the awaited thread may need, and a handler that waits would wait for
+// ever.
 void handlers_and_threads_do_not_hang() {
   constexpr int threads_count = 4;
   handler_file = temporary(0, 64);
@@ -986,8 +987,8 @@ void lists_wait_or_tell() {
   while (signals_seen == 0) ::usleep(100);
 }
 
-// Large writes, many of them before the first result is taken: whoever copies them - several may -,
-// each has its result, and a sync and the file itself all their bytes.
+// Large writes, many of them before the first result is taken: whichever threads copy them, each
+// write has its result, and the file has all bytes at the sync.
 void deep_writes_to_several_files() {
   constexpr std::size_t size = 128U << 10;
   constexpr std::size_t files = 4;

@@ -36,7 +36,7 @@ inline std::uint64_t step(std::uint64_t x) {
 inline void compute(std::uint64_t steps) {
   std::uint64_t x = 7007;
   for (; steps > 0; --steps) x = step(x);
-  asm volatile("" : : "r"(x));  // somebody wants it, as far as the compiler knows
+  asm volatile("" : : "r"(x));  // a use that the compiler cannot remove
 }
 
 /// Of several tries the quickest, which nothing came between.

@@ -31,7 +31,7 @@ class DatagramServer:
     def _serve(self):
         while True:
             data, peer = self.socket.recvfrom(65536)
-            if not data:  # nobody else sends none
+            if not data:  # sent by __exit__ only
                 return
             self.seen += 1
             for answer in self.answers(self.seen, data):
@@ -278,7 +278,7 @@ class LoadTest(unittest.TestCase):
         self.assertGreaterEqual(report["apart"]["round_trip_us"]["p50"], 20_000)
 
     def test_dropped_idle_connection_is_an_error(self):
-        # The first connections are the idle ones; a sender that nobody asked is wrong as well.
+        # The first connections are the idle ones; unsolicited data is an error as well.
         listener = socket.create_server(("127.0.0.1", 0))
 
         def serve():

@@ -40,15 +40,15 @@ class DatagramBook {
   const char* received(std::span<const std::byte> bytes, std::size_t buffer_size,
                        std::uint16_t from, std::uint16_t by) noexcept {
     const std::optional<std::uint32_t> number = number_of(bytes);
-    if (!number) return "a datagram that nobody has sent";
+    if (!number) return "a datagram that was never sent";
     Sent& sent = sent_[*number];
     if (bytes.size() != (sent.size < buffer_size ? sent.size : buffer_size) ||
         std::memcmp(bytes.data() + size_least, Pattern::at(sent.size + *number),
                     bytes.size() - size_least) != 0) {
       return "a datagram does not come as it was sent";
     }
-    if (sent.to != by) return "a datagram is received by somebody else";
-    if (sent.from != from) return "a datagram comes from somebody else";
+    if (sent.to != by) return "a datagram is received by another socket";
+    if (sent.from != from) return "a datagram comes from another socket";
     if (sent.over) return "a datagram is received twice, or although it was dropped";
     sent.over = true;
     return nullptr;

@@ -55,7 +55,7 @@ void Program::judge_contents(Slot& slot, bool ended) {
   }
   if (!std::equal(found.begin(), found.end(),
                   file.begin() + static_cast<std::ptrdiff_t>(found.empty() ? 0 : slot.offset))) {
-    wrong(slot, "a byte of a file that nobody has appended there");
+    wrong(slot, "a byte of a file that was not appended there");
   }
   if (ended && slot.offset + found.size() < slot.size_before) {
     wrong(slot, "the end of a file before what was appended");
@@ -198,13 +198,13 @@ void Program::judge_connect(Slot& slot) {
 // Each connection that was accepted was told, and a client has asked for it.
 void Program::check_connections() {
   world_->check(reasons_.all_accepted_are_told(), "a connection was accepted and never told");
-  world_->check(!reasons_.strange(), "the machine has dropped a datagram that nobody has sent");
+  world_->check(!reasons_.strange(), "the machine has dropped a datagram that was never sent");
   std::uint32_t unasked = 0;
   for (std::size_t i = 0; i < connections_used_; ++i) {
     const Connection& connection = *connections_[i];
     if (connection.accepted && !connection.connected) ++unasked;
   }
-  world_->check(unasked <= connects_lost_, "a connection was accepted that nobody has begun");
+  world_->check(unasked <= connects_lost_, "a connection was accepted that was never begun");
 }
 
 }  // namespace baton::tools::simulation

@@ -505,7 +505,7 @@ const char* Program::missed(std::int64_t until) {
   const bool somebody_free = mode_ == Mode::per_thread
                                  ? in_run_ > least && in_handler_ == 0
                                  : in_run_ > in_handler_ && (in_handler_ == 0 || others_help);
-  if (neglects(somebody_free)) return "a thread is free, and for long nobody takes what is there";
+  if (neglects(somebody_free)) return "a thread is free, and ready work is not taken for long";
   // With slices there is one more lying at each look, for a while each.
   const bool lie = at_rest && somebody_free && in_handler_ == 0 && world_->undelivered != 0;
   if (lasts(lie, undelivered_since_) && until - (sliced() ? now() : undelivered_since_) > far_ns_) {

@@ -190,7 +190,7 @@ void ReactorProgram::end_change(Watched& one, Interest before) {
 void ReactorProgram::judge_error(const Watched& one, std::error_code error) {
   if (is_no_such(error)) {
     const bool ended = one.ending || !one.registered;
-    check(ended || watch_fails_ != 0, "a registration is not known, and nobody has ended it");
+    check(ended || watch_fails_ != 0, "a registration is not known, and was not ended");
     return;
   }
   check(watch_fails_ != 0 && error == std::errc::not_enough_memory, "a change fails");
@@ -247,7 +247,7 @@ void ReactorProgram::remove(Watched& one, bool wait) {
   }
   if (removal == Reactor::Removal::unknown) {
     check(was_ending || one.asked || !one.registered || watch_fails_ != 0,
-          "a registration is not known, and nobody has ended it");
+          "a registration is not known, and was not ended");
   }
   one.to_be_told = Interest::none;
   end_change(one, Interest::all);

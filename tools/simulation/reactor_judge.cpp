@@ -165,7 +165,7 @@ void ReactorProgram::closed(Watched& one, NativeHandle fd, std::error_code why) 
   check(one.registered, "on_close comes twice");
   check(fd == one.fd, "on_close of another descriptor");
   check(one.inside == 0, "on_close while a call runs");
-  check(one.ending || closing_ || why, "on_close of what nobody has ended");
+  check(one.ending || closing_ || why, "on_close of a registration that was not ended");
   check(!why || watch_fails_ != 0, "a registration cannot be watched any more");
   about_ = nullptr;
   one.registered = false;

@@ -1,5 +1,5 @@
-// The echo on libuv as its users write it who want it fast: a stream handle a session, reading all
-// the time, uv_try_write, and a write request only for what did not fit. One thread, one loop.
+// The echo on libuv at its fastest: a stream handle a session, reading all the time, uv_try_write,
+// and a write request only for what did not fit. One thread, one loop.
 #include <uv.h>
 
 #include <memory>

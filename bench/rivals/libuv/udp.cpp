@@ -1,5 +1,5 @@
-// The echo of datagrams on libuv as its users write it who want it fast: one handle that receives
-// all the time, uv_udp_try_send, and a request only for what the socket did not take.
+// The echo of datagrams on libuv at its fastest: one handle that receives all the time,
+// uv_udp_try_send, and a request only for what the socket did not take.
 #include <uv.h>
 
 #include <vector>

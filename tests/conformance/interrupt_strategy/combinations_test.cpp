@@ -88,9 +88,9 @@ std::vector<Combination> combinations() {
 
 std::uint64_t sends() { return system_calls().writes + system_calls().signals; }
 
-// What a program does with interrupts: work is published, then the wait is interrupted; who returns
-// from the wait takes all the work there is. A lost interrupt leaves work behind and hangs the
-// test.
+// What a program does with interrupts: work is published, then the wait is interrupted; the thread
+// that returns from the wait takes all published work. A lost interrupt leaves work behind and
+// hangs the test.
 class Work {
  public:
   explicit Work(std::uint64_t total) : total_(total) {}
@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(, interrupt_strategy, testing::ValuesIn(combinations())
                            return parameter.param.interrupt + "_" + parameter.param.wait;
                          });
 
-// Counted, not timed: nobody would have slept. Twenty times: an interrupt that is lost now and then
+// Counted, not timed: the wait must not sleep. Twenty times: an interrupt that is lost now and then
 // is lost here.
 TEST_P(interrupt_strategy, sticky) {
   const Sleepless sleepless;
@@ -177,7 +177,7 @@ TEST_P(interrupt_strategy, from_a_signal_handler_inside_the_wait) {
 
 TEST_P(interrupt_strategy, many_cost_one_system_call) {
   if (!seen(GetParam().interrupt)) GTEST_SKIP() << "the kit does not see its system calls";
-  wait(Deadline::immediately());  // somebody has been the leader
+  wait(Deadline::immediately());  // the set has been waited for once
   system_calls().clear();
   for (int i = 0; i < 1000; ++i) demux().interrupt();
   EXPECT_EQ(sends(), 1U);

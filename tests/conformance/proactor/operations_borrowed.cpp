@@ -23,7 +23,7 @@ TEST_P(Borrowed, is_neither_changed_nor_closed) {
   Probe& read = reading(handle, into);
   start(read);
   run_for(1ms);
-  // O_ASYNC is how real-time signals wait, and gone when nobody does.
+  // Real-time signals set O_ASYNC during a wait only.
   EXPECT_EQ(::fcntl(pair.ours.get(), F_GETFL) & ~O_ASYNC, status);
   send_all(pair.peer.get(), "data");
   finish(read);
@@ -41,7 +41,7 @@ TEST_P(Borrowed, is_neither_changed_nor_closed) {
 }
 
 // Its owner closes it while nothing is pending, and opens another with the same number; the old
-// connection lives on under another number, with events that are nobody's business here.
+// connection lives on under another number, with events that do not concern the new one.
 TEST_P(Borrowed, may_be_closed_and_reused_between_operations) {
   Pair pair = unix_pair();
   const int number = pair.ours.get();
@@ -102,8 +102,8 @@ TEST_P(Borrowed, one_direction_goes_on_while_the_other_waits) {
   EXPECT_EQ(into.substr(0, last.bytes()), "end");
 }
 
-// Whether the last operation was completed or cancelled. What happens to the connection while
-// nobody waits for it wakes nobody, and is found by the next operation.
+// Whether the last operation was completed or cancelled. Events of the connection between
+// operations wake no thread, and the next operation finds them.
 TEST_P(Borrowed, a_hang_up_between_operations_wakes_nobody) {
   for (const bool cancelled : {false, true}) {
     Pair pair = unix_pair();

@@ -198,7 +198,7 @@ TEST_P(Timing, a_deadline_is_moved) {
   EXPECT_FALSE(other.failed());
 }
 
-// Whoever waits for a far timer hears of a nearer one from another thread.
+// A thread that waits for a far timer is woken for a nearer one that another thread sets.
 TEST_P(Timing, a_nearer_timer_wakes_the_thread_that_waits) {
   Probe& far = operation();
   start_timer(far, in(1h));

@@ -1,5 +1,5 @@
-// Whoever drives, and however short the turns are: handlers that bring the next work at once leave
-// I/O its share (P-22).
+// However the proactor is driven, and however short the turns are: handlers that post the next work
+// at once leave I/O its share (P-22).
 #include <fcntl.h>
 
 #include <array>

@@ -18,7 +18,7 @@ namespace {
 
 class Full : public Operations {
  protected:
-  /// A UNIX datagram socket that nobody reads yet.
+  /// A UNIX datagram socket that is not read yet.
   struct Reader {
     Fd fd;
     Endpoint endpoint;

@@ -1,5 +1,5 @@
-// Rule 11: a state that lasts - an error, a hang-up, data that nobody reads - costs no CPU, for any
-// time; and accept survives the lack of descriptors.
+// Rule 11: a state that lasts - an error, a hang-up, unread data - costs no CPU, for any time; and
+// accept survives the lack of descriptors.
 #include <netinet/in.h>
 #include <sys/resource.h>
 
@@ -14,8 +14,8 @@ namespace {
 
 class Idle : public Operations {
  protected:
-  /// Runs for a while in which nothing should happen: nobody comes out of a wait, and between waits
-  /// nobody works.
+  /// Runs for a while in which nothing should happen: no wait returns, and no thread works between
+  /// waits.
   void expect_quiet(Duration span) {
     run_for(1ms);
     const std::uint64_t waits = proactor().statistics().waits;

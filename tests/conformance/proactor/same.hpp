@@ -1,6 +1,6 @@
 // The engines against each other: one script of random operations, from a seed, is played on two
-// proactors, and what is told of every operation has to be the same word for word. The suites
-// beside this one ask what somebody has thought of; this one asks the rest.
+// proactors, and what is told of every operation has to be the same word for word. The other suites
+// test chosen cases; this one tests random ones.
 //
 // A step starts some operations and waits for all of them, so that nothing in it is left to chance:
 // what arrives comes in one piece, or is asked for exactly. What no two systems tell alike -

@@ -81,7 +81,7 @@ TEST_P(Attached, lanes_without_a_thread_are_served_too) {
   for (Peer& session : sessions) serve(session, 5);
 }
 
-// What it has pending is led by whoever comes.
+// Another thread leads its pending operations.
 TEST_P(Attached, what_is_pending_goes_on_without_it) {
   if (GetParam().profile == "pinned") return;  // it ends with its thread
   use(1);

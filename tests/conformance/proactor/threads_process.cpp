@@ -517,7 +517,7 @@ bool deny_rings(int error) {
   return answer(SYS_io_uring_setup, SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(error));
 }
 
-// Whoever drives a proactor by single calls pays for each: which thread this is is not asked of the
+// Single calls pay for each system call: the number of the calling thread is not asked of the
 // kernel.
 TEST_P(Processes, single_calls_do_not_ask_the_kernel_who_they_are) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)

@@ -53,7 +53,7 @@ TEST_P(Run, what_a_handler_starts_is_submitted_before_its_thread_leaves) {
   send_all(peer.get(), "hello", 5);
   while (echoes()[0].operation.kind() == OperationKind::read_stream) proactor().run_one();
   char back[5];
-  ASSERT_TRUE(receive_all(peer.get(), back, sizeof(back)));  // nobody drives the proactor
+  ASSERT_TRUE(receive_all(peer.get(), back, sizeof(back)));  // no thread drives the proactor
 }
 
 TEST_P(Run, poll_runs_what_is_complete_and_does_not_wait) {
@@ -135,7 +135,7 @@ TEST_P(Run, an_exception_leaves_one_run_and_the_others_go_on) {
   post([] { throw std::runtime_error{"from a handler"}; }, Notify::strong, Home{0});
   wait_until([&] { return failures().size() == 1; });  // until then it has the lane
   if (per_thread()) {
-    run(1);  // somebody has to serve the lane
+    run(1);  // a thread has to serve the lane
   }
   for (int i = 0; i < 20; ++i) round_trip(session.get());
   stop();

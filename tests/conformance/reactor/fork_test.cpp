@@ -125,7 +125,7 @@ TEST_P(reactor, a_child_of_a_timer_may_reopen_it) {
   run_until([&] { return loop().timers() == 0; });
 }
 
-// Made by a handler that has removed itself: nobody returns from that call in the child.
+// Made by a handler that has removed itself: that call never returns in the child.
 TEST_P(reactor, a_child_of_one_that_is_removed_closes_it) {
   const SocketPair pair;
   auto& reader = make<Reader>();

@@ -295,8 +295,8 @@ TEST_P(reactor, again_comes_after_the_others) {
   EXPECT_EQ(order.find("aa"), 3U) << order;
 }
 
-// Also when the system cannot tell of all of them at once; whether those who were called say that
-// there is more, or the system has to be asked.
+// Also when the system cannot report all of them at once; whether the handlers ask to be called
+// again, or the system has to be polled.
 TEST_P(reactor, everybody_has_a_turn_before_anybody_has_two) {
   constexpr std::size_t count = 20;
   constexpr int each = 10;

@@ -23,7 +23,7 @@ struct AtEnd {
   std::function<void()> act;
 };
 
-/// Two registrations: whoever is called back for the first waits until the second was called.
+/// Two registrations: the callback of the first waits until the second was called.
 struct Two {
   explicit Two(Reactor& reactor) : loop(reactor) {}
   void add_other() { ASSERT_TRUE(loop.add(pair.ours.get(), Interest::in, other).has_value()); }

@@ -1,4 +1,4 @@
-// What is reported, and about whom.
+// Reports: their contents, and their tokens.
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>

@@ -14,7 +14,7 @@
 namespace baton::model {
 namespace {
 
-/// What is mailed. Its content and its link are plain memory: relacy sees who reads them unordered.
+/// What is mailed. Its content and its link are plain memory: relacy finds unordered reads of them.
 struct Node {
   rl::var<int> content;
   rl::var<Node*> next;
@@ -160,7 +160,7 @@ struct SleepingOwnerAndFlag : rl::test_suite<SleepingOwnerAndFlag<Atomic>, 3> {
   Interrupt interrupt;
 };
 
-// -- an owner that leaves: what was left is found by it, or by the one who has left it ------------
+// -- an owner that leaves: it finds the work, or the thread that has queued it does ---------------
 
 // As LaneLoop::let_go and Crew::look_round have it, and Crew::find_leader.
 template <template <class> class Atomic>

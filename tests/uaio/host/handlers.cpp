@@ -153,8 +153,8 @@ HOST_CASE(handlers_wait_between_all_instructions, "signals") {
     CHECK(aio_return(&stream) == -1);
     CHECK(aio_return(&blocks[0]) == 4'096 && aio_return(&blocks[1]) == 4'096);
   }
-  // A completion that lies there is taken by whoever looks first, so the first handler of a round
-  // is the one that may find it taken and its result not stored.
+  // The first thread that looks takes a waiting completion, so the first handler of a round may
+  // find it taken and its result not stored.
   const timespec moment{0, 1'000'000};
   for (int first = 0; first < 600; first += 3) {
     CHECK(aio_read(&blocks[0]) == 0);

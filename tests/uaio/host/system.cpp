@@ -327,7 +327,7 @@ HOST_CASE(zeroed_sigevent_is_silent, "answers") {
 }
 namespace {
 
-/// Whoever sees that the sync is complete sees that the writes before it are.
+/// A thread that sees the sync complete sees the writes before it complete.
 void sync_waits(int file, int synced) {
   void* const memory = host::aligned(64U << 10);
   for (int i = 0; i < 10; ++i) {

@@ -26,7 +26,7 @@ using test::ObedientEngine;
 using test::part;
 using test::Part;
 
-constexpr int descriptor = 77;  // of nobody
+constexpr int descriptor = 77;  // of no open file
 constexpr std::uint16_t other_lane = 5;
 
 class Runner final : public HandlerRunner {
@@ -225,7 +225,7 @@ TEST_F(LaneLoopTest, what_is_asked_of_a_handle_that_has_gone_is_void) {
   ledger_->handles.release(socket);
   EXPECT_EQ(ledger_->handles.count(), 1U);
   EXPECT_NE(&handle(), &socket);
-  // Meanwhile nobody asks it anything more.
+  // Further requests do not reach it.
   loop_->ask(socket, {before, LaneRequests::handler_returned});
   turn();
   EXPECT_EQ(ledger_->handles.count(), 1U);
@@ -501,7 +501,7 @@ TEST_F(LaneLoopTest, datagrams_are_not_simple_while_there_is_something_to_attend
     EXPECT_FALSE(start(*part_.processor, one_));
     loop_->call_attention();
     two_.prepare(OperationKind::write_datagram, &socket);
-    EXPECT_FALSE(starts_simply(two_)) << "somebody has something to say";
+    EXPECT_FALSE(starts_simply(two_)) << "the lane has a request";
   });
   while (!lane_.completed.empty()) turn();
 }

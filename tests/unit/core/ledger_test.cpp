@@ -22,7 +22,7 @@ using test::ObedientEngine;
 using test::part;
 using test::Part;
 
-constexpr int descriptor = 77;  // of nobody: the engine does not look, and no test closes it
+constexpr int descriptor = 77;  // of no open file: neither the engine nor a test uses it
 
 class LedgerTest : public testing::Test {
  protected:
@@ -298,7 +298,7 @@ TEST_F(LedgerTest, a_leader_that_waits_is_told_of_room) {
 
 TEST_F(LedgerTest, a_dedicated_leader_is_always_told_of_room) {
   part_ = part(Mode::dedicated, 0, true, {.started_max = 1});
-  // Of a team with lanes: its accounts are guarded by the mutex, which nobody holds here.
+  // Of a team with lanes: the mutex guards its accounts, and no thread holds it here.
   open(true, {part_.processor.get()});
   make_room(SeatState::awake);
   EXPECT_EQ(engine().interrupted, 1);
@@ -437,7 +437,7 @@ TEST_F(LedgerTest, a_cancel_that_only_the_leader_may_do_waits_for_it) {
   ledger_->serve_as_leader(lane_, processor(), finished);
   EXPECT_TRUE(finished.empty());
   ledger_->serve_as_leader(lane_, processor(), finished);
-  EXPECT_EQ(engine().cancelled, 4) << "two_ and four, and nobody asks again";
+  EXPECT_EQ(engine().cancelled, 4) << "two_ and four, once each";
   finish(two_, ECANCELED);
   finish(four);
   while (deliver() != nullptr) {

@@ -16,8 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 using State = OperationState;
 
-// Two reads of pipes that nobody writes to, on a processor that starts one at a time: the second is
-// deferred.
+// Two reads of silent pipes, on a processor that starts one at a time: the second is deferred.
 class Calls : public testing::Test {
  protected:
   void SetUp() override {

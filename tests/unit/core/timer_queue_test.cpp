@@ -170,7 +170,7 @@ TEST(TimerQueue, sorts_all_times_there_are) {
   }
 }
 
-// Timers of an hour, put off again and again, and looked at by nobody until they are due.
+// Timers of an hour, postponed repeatedly, and not popped until they are due.
 TEST(TimerQueue, what_is_put_off_is_due_at_its_last_time) {
   constexpr std::size_t population = 1'000;
   constexpr std::int64_t hour = 3'600'000'000'000;

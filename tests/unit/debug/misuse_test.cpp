@@ -28,8 +28,8 @@
 namespace baton::test {
 namespace {
 
-/// The real system, in which no file can be read or written without waiting: so what is asked of
-/// one stays inside the engine until somebody waits.
+/// The real system, but no file can be read or written without waiting: so a file operation stays
+/// inside the engine until a thread waits.
 const os::System& slow_files() {
   static const os::System system = [] {
     os::System slow = os::real_system();
@@ -236,7 +236,7 @@ TEST_P(DebugMode, PreparingAPendingOperationAnewIsCaught) {
                tells({"an operation was destroyed or changed", "its request was changed"}));
 }
 
-/// As munmap, and nobody else is given the page afterwards: then it would be mapped again.
+/// As munmap, but the page stays reserved: another mapping would make it valid again.
 void unmap(char* page) {
   if (::mmap(page, 4'096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != page) {
     std::abort();

@@ -113,7 +113,7 @@ TEST(demux_open, without_any_interrupt_it_says_so) {
     return -1;
   };
   Options options;
-  options.system = &system;  // and nobody to whom it could explain
+  options.system = &system;  // and no place for an explanation
   auto demux = Demultiplexer::open(options);
   ASSERT_FALSE(demux.has_value());
   EXPECT_NE(demux.error().reason.find("interrupt=signal"), std::string::npos)
@@ -228,7 +228,7 @@ TEST(demux_cost, one_thread_takes_no_lock) {
   EXPECT_EQ(system_calls().locks, 0U);
 }
 
-// It is told by each write anew, so that nobody need read.
+// Each write reports it again, so no read is needed.
 TEST(demux_cost, an_interrupt_is_a_write_and_a_wait) {
   auto demux = opened("epoll", "eventfd");
   std::array<Report, 4> reports;
@@ -432,7 +432,7 @@ class demux_edge : public testing::Test {
     demux_ = opened("fake_edge");
     ASSERT_FALSE(demux_->attach(5, pair_.ours.get()));
     EXPECT_EQ(watch(*demux_, 5, Interest::in), Watch::armed);
-    EXPECT_TRUE(wait(*demux_).empty());  // it is writable, which nobody watches for
+    EXPECT_TRUE(wait(*demux_).empty());  // it is writable, but not watched for that
   }
   void TearDown() override { demux_->detach(5); }
 

@@ -90,7 +90,7 @@ TEST(demux_registry, bad_names_and_taken_names) {
   EXPECT_FALSE(demux::find_wait_strategy("no_factory").has_value());
 }
 
-// A name is registered once, whoever comes first.
+// A name is registered once: the first registration stays.
 TEST(demux_registry, strategies_know_what_is_registered) {
   const Fd fd(::dup(0));
   for (const char* const name : {"poll", "select", "rt_signals"}) {

@@ -19,7 +19,7 @@ using demux::Demultiplexer;
 using demux::Watch;
 
 // The client's side of one descriptor: a lock, under which it watches, drops and handles reports,
-// and whether somebody waits for readiness.
+// and whether it waits for readiness.
 struct Client {
   std::mutex mutex;
   std::condition_variable told;

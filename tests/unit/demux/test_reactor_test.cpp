@@ -91,9 +91,9 @@ TEST_P(test_reactor, a_handler_removes_itself) {
   EXPECT_EQ(settle(), 0U);
 }
 
-// Both are ready in one round; whoever comes first removes the other and closes its descriptor, and
-// a third takes the place. The other's handler must not run, and the third's only for its own
-// descriptor.
+// Both are ready in one round; the first handler removes the other registration and closes its
+// descriptor, and a third takes its place. The other's handler must not run, and the third's only
+// for its own descriptor.
 TEST_P(test_reactor, a_handler_removes_another_in_the_same_round) {
   SocketPair pairs[2];
   TestReactor::Registration registrations[2];

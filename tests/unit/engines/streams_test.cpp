@@ -136,7 +136,7 @@ TEST_P(Streams, read_until_sees_a_delimiter_in_two_parts) {
   ASSERT_TRUE(driver.run(read));
   EXPECT_EQ(*read.result(), 10U);
 
-  // What is there already needs nobody.
+  // Bytes that are buffered already need no peer.
   set_read(read, connected.handle, buffer);
   read.set_until(&delimiter, 10);
   EXPECT_EQ(driver.start(read), Submission::completed);

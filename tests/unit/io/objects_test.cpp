@@ -143,7 +143,7 @@ TEST_P(Objects, connector_by_callback) {
   EXPECT_TRUE(any.get_future().get());
 }
 
-// A port that nobody listens on.
+// A port without a listener.
 Endpoint refusing(Proactor& proactor) {
   auto acceptor = Acceptor::listen(proactor, Endpoint::loopback(0)).value();
   return acceptor.local_endpoint().value();  // closed here, detached

@@ -177,7 +177,7 @@ TEST_F(Refusals, of_a_connect_on_an_operation_that_was_used) {
   EXPECT_EQ(error_of(connector.take(operation)), errc::handle_closed);
 }
 
-// An operation from the cache has no handler until it is given one, whoever had it before.
+// An operation from the cache has no handler until it is given one, even if it had one before.
 TEST_F(Refusals, of_nothing_when_a_cached_operation_has_no_handler) {
   int ran = 0;
   ASSERT_FALSE(proactor_.post([&ran] { ++ran; }));
@@ -287,8 +287,8 @@ TEST_F(Refusals, of_an_object_that_is_closed) {
   EXPECT_EQ(error_of(stream.get_option<option::Linger>()), errc::handle_closed);
 }
 
-// Somebody else closes the handle by the proactor: the object's own close is refused, and names it
-// still.
+// The handle is closed through the proactor: the object's own close is refused, and the object
+// still names the handle.
 TEST_F(Refusals, of_a_close) {
   auto ends = StreamSocket::pair(proactor_).value();
   Handle* const handle = ends.first.handle();

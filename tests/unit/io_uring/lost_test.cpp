@@ -194,13 +194,13 @@ TEST_P(Lost, what_is_started_later_ends_at_once_and_waits_are_ended) {
     std::thread interrupter{[&] { driver_.engine().interrupt(); }};
     const Deadline end = at_last();
     driver_.wait_once(end);
-    EXPECT_TRUE(is_ahead(end)) << "nobody has heard the interrupt";
+    EXPECT_TRUE(is_ahead(end)) << "the interrupt was lost";
     interrupter.join();
   }
   ::close(pair.right);
 }
 
-// As long as somebody else has the ring open, a forked child perhaps, the kernel goes on.
+// As long as another process has the ring open, a forked child perhaps, the kernel continues.
 TEST_P(Lost, no_buffer_is_given_back_before_the_kernel_has_let_go) {
   const Pair pair = stream_pair();
   Operation& read = operation();
@@ -336,7 +336,7 @@ TEST_P(LostCompletion, ends_the_engine_and_with_it_the_operation) {
   faults().loses_receives = false;
   write_all(pair.right, "data");
   EXPECT_EQ(driver.wait_once(Deadline::after(milliseconds{20})), 0U);
-  EXPECT_EQ(std::string(buffer.data()), "data") << "it is done, and nobody was told";
+  EXPECT_EQ(std::string(buffer.data()), "data") << "it is done, and not reported";
   faults().enter_error = EBADR;
   faults().failing = faults().period = 1;
   driver.wait_once(Deadline::after(milliseconds{1}));

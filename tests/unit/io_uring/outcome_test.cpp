@@ -184,7 +184,7 @@ TEST_F(Outcome, connect_in_progress) {
   }
   for (const int error : {EISCONN, EALREADY}) {
     prepare(OperationKind::connect, HandleKind::stream_socket);
-    EXPECT_EQ(answer(-error), Verdict::finished) << "somebody else's doing";
+    EXPECT_EQ(answer(-error), Verdict::finished) << "caused outside the engine";
     EXPECT_EQ(operation.error_value(), error);
   }
   prepare(OperationKind::connect, HandleKind::stream_socket);

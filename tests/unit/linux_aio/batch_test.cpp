@@ -89,7 +89,7 @@ TEST_P(Batch, no_room_in_the_middle_of_one) {
 TEST_P(Batch, cancelled_while_there_is_no_room) {
   start_reads(2);
   aio_faults().submit_error = EAGAIN;
-  aio_faults().submit_failures = 2;  // who cancels while others may wait tries again, too
+  aio_faults().submit_failures = 2;  // a cancel while other threads may wait tries again, too
   driver->engine().flush();
   EXPECT_EQ(driver->cancel(reads[0]), CancelAnswer::completed);
   EXPECT_EQ(reads[0].error(), std::errc::operation_canceled);

@@ -148,7 +148,7 @@ TEST_P(Engines, of_a_parent_may_be_destroyed_in_its_child) {
   expect_interrupts();  // the parent's is as it was
 }
 
-// Config::high_descriptors, for a proactor inside somebody else's program.
+// Config::high_descriptors, for a proactor inside a foreign program.
 class HighDescriptors : public testing::TestWithParam<ProcessorConfig> {
  protected:
   static std::set<int> numbers() {

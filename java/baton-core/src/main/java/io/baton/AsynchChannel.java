@@ -429,7 +429,7 @@ public final class AsynchChannel implements AutoCloseable {
   }
 
   /**
-   * Whose threads serve this channel.
+   * The demultiplexor whose threads serve this channel.
    *
    * @return never null
    */

@@ -431,7 +431,7 @@ final class ChannelCore {
     finish(operation, null);
   }
 
-  /** Has the handler called for something that nobody started. */
+  /** Has the handler called without an operation that the program started. */
   void tellTimeout(OpTimeout.Kind kind) {
     try {
       OpTimeout operation = new OpTimeout(channel, kind);

@@ -24,8 +24,8 @@ import java.util.concurrent.atomic.LongAdder;
  * threads, called lanes, are the Demultiplexor's own; users write no pool (J-02). A channel stays
  * with one lane.
  *
- * <p><b>Ownership:</b> whoever opens a Demultiplexor closes it. Its threads keep the program alive
- * until then.
+ * <p><b>Ownership:</b> the code that opens a Demultiplexor closes it. Its threads keep the program
+ * alive until then.
  */
 public final class Demultiplexor implements AutoCloseable {
   private static final int RUNNING = 0;

@@ -131,7 +131,7 @@ public final class DemultiplexorBuilder {
   }
 
   /**
-   * Told of what handlers throw, and of errors that nobody else is told of.
+   * Receives exceptions that handlers throw, and errors that no handler receives.
    *
    * @param handler called by lanes; by default it is logged as an error to {@code io.baton}
    * @return this

@@ -56,7 +56,7 @@ public final class OpRead extends Operation {
   }
 
   /**
-   * Who sent the datagram.
+   * The sender of the datagram.
    *
    * @return null for streams, files and datagram channels with a fixed peer
    */

@@ -36,7 +36,7 @@ public interface Transfer {
   Kind kind();
 
   /**
-   * With whom.
+   * The other side of the transfer.
    *
    * @return constant while the transfer is in flight
    */

@@ -430,7 +430,8 @@ final class NativeEngine implements Engine {
         mayWait &= !waits;
       } while (!queue.isEmpty() && !starved);
     } catch (Throwable e) {
-      // The library completes everything now, and then nothing may write to anybody's memory.
+      // The library completes everything now, and after that nothing may write to the program's
+      // memory.
       closeProactor();
       throw e;
     }

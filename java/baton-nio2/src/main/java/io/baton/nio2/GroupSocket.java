@@ -65,7 +65,7 @@ abstract class GroupSocket implements AsynchHandler {
 
   @Override
   public final void onClosed(OpClose opClose) {
-    // The engine may have failed; then nobody has called close().
+    // The engine may have failed; then the program has not called close().
     open.set(false);
     closed = true;
     group.closed(this);

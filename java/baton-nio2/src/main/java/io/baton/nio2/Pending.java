@@ -8,7 +8,7 @@ import java.nio.channels.InterruptedByTimeoutException;
 import java.util.concurrent.Future;
 
 /**
- * An operation of a program: who is told of its end, a handler or a future, and what.
+ * An operation of a program: its handler or future, and its result.
  *
  * <p>Completing it is for one thread. A handler is called by a thread of the group.
  */
@@ -49,7 +49,7 @@ class Pending<V, A> implements Runnable {
     return future != null && future.isCancelled();
   }
 
-  /** False if nobody wants the result: the future was cancelled. */
+  /** False if the future was cancelled, so that the result is dropped. */
   final boolean succeed(V value) {
     if (future != null) {
       return future.complete(value);

@@ -76,7 +76,7 @@ abstract class EndContract extends Nio2Contract {
     Pair pair = pair(null);
     CompletableFuture<Throwable> ended = new CompletableFuture<>();
     ByteBuffer source = ByteBuffer.allocate(1 << 20);
-    // Nobody reads, so the socket is full at some time.
+    // The peer does not read, so the socket fills up.
     pair.near()
         .write(
             source,

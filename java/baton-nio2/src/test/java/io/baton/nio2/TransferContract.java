@@ -219,7 +219,7 @@ abstract class TransferContract extends Nio2Contract {
   @Test
   void oneWriteIsPendingAtATime() throws IOException {
     Pair pair = pair(null);
-    // Nobody reads, so the socket is full at some time, and a write stays pending.
+    // The peer does not read, so the socket fills up, and a write stays pending.
     assertThrows(
         WritePendingException.class,
         () -> {

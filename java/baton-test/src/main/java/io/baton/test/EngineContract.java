@@ -25,7 +25,7 @@ import org.junit.jupiter.api.BeforeEach;
  * <p>Rule numbers are those of docs/guide/contract.md.
  */
 public abstract class EngineContract {
-  /** What handlers threw and nobody expected. */
+  /** Unexpected exceptions of handlers. */
   private final Queue<Throwable> reported = new ConcurrentLinkedQueue<>();
 
   /** The engine under test, with two lanes. */

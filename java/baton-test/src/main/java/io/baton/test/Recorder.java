@@ -113,7 +113,7 @@ public class Recorder implements AsynchHandler {
   }
 
   /**
-   * Number of completions that nobody asked for yet.
+   * Number of completions that the test has not fetched yet.
    *
    * @return as of now
    */
