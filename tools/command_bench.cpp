@@ -17,6 +17,7 @@
 #include "bench/fairness.hpp"
 #include "command.hpp"
 #include "output.hpp"
+#include "printable.hpp"
 
 namespace baton::tools {
 namespace {
@@ -68,7 +69,7 @@ int run_program(const BenchProgram& program, const std::vector<std::string>& opt
   arguments.push_back(nullptr);
   ::execv(path.c_str(), arguments.data());
   note("baton bench: {}: {}; BATON_BENCH names the folder `bench` of Baton's source tree\n",
-       path.string(), std::strerror(errno));
+       printable(path.string()), std::strerror(errno));
   return 2;
 }
 

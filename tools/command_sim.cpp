@@ -14,6 +14,7 @@
 #include "command.hpp"
 #include "option_checks.hpp"
 #include "output.hpp"
+#include "printable.hpp"
 #include "sim/history.hpp"
 #include "simulation/runner.hpp"
 #include "status_line.hpp"
@@ -206,7 +207,7 @@ int run_merge(const std::vector<std::string>& files) {
           result_line(sum.range.count(), sum.operations, sum.violations, sum.history));
     return sum.violations == 0 ? 0 : 1;
   } catch (const std::runtime_error& error) {
-    note("baton sim-merge: {}\n", error.what());
+    note("baton sim-merge: {}\n", printable(error.what()));
     return 2;
   }
 }

@@ -466,6 +466,25 @@ class NearestWordTest(unittest.TestCase):
         self.assertIn("--port: '99999' is no whole number from 0 to 65535", told)
 
 
+class LongInputTest(unittest.TestCase):
+    def test_messages_quote_only_a_part_of_it(self):
+        rubbish = 70_000 * "x"
+        words = ([rubbish], ["load", rubbish], ["echo", "--" + rubbish],
+                 ["sim", "--seeds", rubbish], ["bench", rubbish], ["completion", rubbish],
+                 ["echo", "--engine", rubbish], ["echo", "--config", rubbish],
+                 ["load", "--host", rubbish],
+                 ["doctor", "--no-calibration", "--known-bad", rubbish])
+        variables = ({"BATON_CONFIG": rubbish}, {"BATON": rubbish}, {"BATON_FORBID": rubbish})
+        for arguments, env in [(w, None) for w in words] + [(["echo"], v) for v in variables] + [
+                (["bench", "rows"], {"BATON_BENCH": rubbish}),
+                (["bench", "rows"], {"BATON_BENCH": "/" + rubbish})]:
+            done = run(*arguments, env=env)
+            with self.subTest(arguments=[a[:20] for a in arguments], env=list(env or ())):
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn("baton", done.stderr)
+                self.assertLess(len(done.stderr), 2_500)
+
+
 class EnginesTest(unittest.TestCase):
     def test_json_has_the_promised_fields(self):
         rows = json.loads(run("engines", "--json").stdout)

@@ -108,7 +108,7 @@ void warn_of_replacements(const char* command, const std::string& explanation,
     const std::string got = chosen(name);
     if (got == wanted) return;
     note("baton {}: warning: --{} {} is replaced by {}; --explain says why\n", command, name,
-         wanted, got.empty() ? "the engine's own way" : got);
+         printable(wanted), got.empty() ? "the engine's own way" : got);
   };
   warn("engine", options.engine);
   warn("wait", options.wait);

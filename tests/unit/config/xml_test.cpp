@@ -51,6 +51,7 @@ TEST(ConfigXml, AFileThatCannotBeReadSaysWhy) {
   for (const char* device : {"/dev/zero", "/dev/null"}) {
     expect_words(reason_of(Config::load_xml(device, {})), {device, "no regular file"});
   }
+  EXPECT_LT(reason_of(Config::load_xml(std::string(70'000, 'x'), {})).size(), 200U);
 }
 
 struct Mistake {
