@@ -13,7 +13,6 @@ Everything goes to bench/results/<date>-combinations.json.
 Exit status: 0 the doctor's choices are within 10 % of the best, 1 one is not, 2 not measured.
 """
 
-import argparse
 import contextlib
 import json
 import math
@@ -29,6 +28,7 @@ from pathlib import Path
 import compare
 import output
 from compare import CannotMeasure, progress
+from option_parser import OptionParser
 
 ALLOWED = 1.10  # what the doctor's choice may cost, the best being 1
 SESSIONS = (1, 100, 1000)
@@ -326,21 +326,14 @@ In brackets: the interval of the median ratio to the best, round by round.
 # --- command line -------------------------------------------------------------------------------
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=0.25, help="length of one load")
-    parser.add_argument("--build", type=Path, default=compare.REPOSITORY / "build")
+    parser = OptionParser(__doc__, "no-save", rounds=3, seconds=0.25)
     parser.add_argument("--directory", default=os.environ.get("TMPDIR") or ".",
                         help="where the file for the file engines is made")
     parser.add_argument("--document", action="store_true", help="write docs/combinations.md")
     parser.add_argument("--only", choices=["sockets", "files"])
-    parser.add_argument("--no-save", action="store_true", help="print the tables only")
     options = parser.parse_args()
-    if options.rounds < 1:
-        parser.error("--rounds must be at least 1")
     if options.document and options.only:
         parser.error("--document needs both parts")
-    options.build = options.build.resolve()
     return options
 
 

@@ -13,7 +13,6 @@ The table goes to standard output, everything else to bench/results/<date>-<name
 Exit status: 0 all goals met, 1 a goal was missed, 2 something could not be measured.
 """
 
-import argparse
 import contextlib
 import datetime
 import json
@@ -36,8 +35,8 @@ from pathlib import Path
 
 import output
 import result_file
+from option_parser import OptionParser, REPOSITORY
 
-REPOSITORY = Path(__file__).resolve().parent.parent
 START_TIMEOUT_S = 20
 STOP_TIMEOUT_S = 30
 
@@ -648,25 +647,17 @@ def save(name, results):
 # --- command line ---------------------------------------------------------------------------------
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = OptionParser(__doc__, "free", "no-save", rounds=7, seconds=1.0)
     parser.add_argument("name", choices=[*COMPARISONS, "all", "pair"])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=1.0, help="length of a round")
-    parser.add_argument("--build", type=Path, default=REPOSITORY / "build")
     parser.add_argument("--syscalls", choices=["auto", "perf", "strace", "none"], default="auto")
-    parser.add_argument("--free", action="store_true", help="let the system place the processes")
-    parser.add_argument("--no-save", action="store_true", help="print the table only")
     pair = parser.add_argument_group("pair")
     pair.add_argument("--a", help="command of the candidate; {build} stands for the build folder")
     pair.add_argument("--b", help="command of what it is held against")
     for name, default in BUSY_100_IDLE.items():
         pair.add_argument(f"--{name}", type=int, default=0 if name == "idle" else default)
     options = parser.parse_args()
-    if options.rounds < 1:
-        parser.error("--rounds must be at least 1")
     if options.name == "pair" and not (options.a and options.b):
         parser.error("pair needs --a and --b")
-    options.build = options.build.resolve()
     return options
 
 

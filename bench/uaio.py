@@ -20,7 +20,6 @@ cell is at the bound if the library has 0.85 of the rate of "call".
 Exit status: 0 all floors met or at the bound, 1 one was missed, 2 something could not be measured.
 """
 
-import argparse
 import json
 import os
 import platform
@@ -33,8 +32,8 @@ from pathlib import Path
 
 import output
 import result_file
+from option_parser import OptionParser
 
-ROOT = Path(__file__).resolve().parent.parent
 SIDES = ("uaio", "system", "io_uring")
 BOUNDS = ("call", "nothing")
 NEAR = 0.85  # of the bound: a write asks for the limit of file sizes, too, a tenth of what it costs
@@ -306,22 +305,14 @@ def chart(results):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", type=Path, default=ROOT / "build")
+    parser = OptionParser(__doc__, "only", rounds=5, seconds=1.0, quick=(3, 0.5))
     parser.add_argument("--folder", type=Path, help="where the files are made")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--size", type=int, default=256, help="of all files of a row, MB")
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", default="")
     parser.add_argument("--uaio", default="", help="options for the library")
     parser.add_argument("--chart", action="store_true")
     parser.add_argument("--json", type=Path, help="keep the results here")
     parser.add_argument("--note", default="", help="to be kept with them")
     options = parser.parse_args()
-    options.build = options.build.resolve()
-    if options.quick:
-        options.rounds, options.seconds = 3, 0.5
     results = []
     try:
         for library in ("lib/libuaio-preload.so", "bench/libuaio_bound.so"):
