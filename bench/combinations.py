@@ -40,7 +40,7 @@ FILE_BLOCK = 4096
 FILE_SIZE = 16 << 20
 
 
-# --- what there is ------------------------------------------------------------------------------
+# --- the parts of this machine --------------------------------------------------------------------
 
 def doctor(options, *arguments):
     command = [str(options.build / "bin" / "baton"), "doctor", "--json", "--directory",
@@ -126,7 +126,7 @@ def configured(settings):
 
 
 def settle(server):
-    """Until the server has accepted, or closed, everything: what it uses stops growing."""
+    """Waits until the server has accepted, or closed, everything: its memory stops growing."""
     quiet, before = 0, server.cpu_ns()
     for _ in range(200):
         time.sleep(0.002)
@@ -259,7 +259,7 @@ def of_files(settings):
     return [word for word in settings.split(",") if not word.startswith("wait=")]
 
 
-# --- telling ------------------------------------------------------------------------------------
+# --- printing -------------------------------------------------------------------------------------
 
 def columns(options, part):
     if part == "sockets":

@@ -69,8 +69,8 @@ BUSY_100_IDLE = {**BUSY_100, "idle": IDLE}
 TEN = {"sessions": 10, "block": 512, "window": 0}
 ONE = {"sessions": 1, "block": 512, "window": 0}
 
-# Each comparison: sides A (the candidate) and B (what it is held against), the load, and goals.
-# A goal is (what, of, relation, bound): `of` is "ratio" (A / B, median of the rounds) or "a".
+# Each comparison: sides A (the candidate) and B (its rival), the load, and goals. A goal is (what,
+# of, relation, bound): `of` is "ratio" (A / B, median of the rounds) or "a".
 COMPARISONS = {
     "epoll-cpu": [{
         "title": "CPU and system calls per message, epoll, 100 sessions of 512 B half duplex",
@@ -84,7 +84,7 @@ COMPARISONS = {
         "b": ("raw_uring", raw("raw_uring"), BUSY_100),
         "goals": [("syscalls", "a", "<=", 0.2)],
     }],
-    # What the load generator has to do for its ends of the idle ones shows in the raw loops' rates.
+    # The raw loops' rates show the load generator's own work for its ends of the idle connections.
     "idle": [{
         "title": f"100 sessions beside {IDLE:,} idle ones against without, {name}",
         "a": (f"{name}, idle ones", command, BUSY_100_IDLE),
@@ -151,7 +151,7 @@ def command_line(template, build):
 
 
 def shown(path):
-    """A path as the repository knows it."""
+    """A path, relative to the repository."""
     return str(path).replace(str(REPOSITORY) + "/", "")
 
 
@@ -559,7 +559,7 @@ def spread(values):
     return (max(values) - min(values)) / middle if middle else 0.0
 
 
-# --- telling --------------------------------------------------------------------------------------
+# --- printing -------------------------------------------------------------------------------------
 
 def progress(text):
     if sys.stderr.isatty():

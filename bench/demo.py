@@ -105,7 +105,7 @@ def measure(options, progress):
 
 
 def default_choice(options):
-    """What a program gets that configures nothing: the line of --explain, as a dictionary."""
+    """The choice without a configuration: the line of --explain, as a dictionary."""
     told = run_baton(options, "echo", "--explain", "--host", "no address").stderr
     line = next((line for line in told.splitlines() if line.startswith("processor 0: ")), "")
     return dict(word.split("=", 1) for word in line.split() if "=" in word)

@@ -57,7 +57,7 @@ def fio_command(options, engine):
 
 
 def run(command):
-    """What it printed, and the CPU seconds of the process with all its threads."""
+    """Its output, and the CPU seconds of the process with all its threads."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     output, errors = process.stdout.read(), process.stderr.read()
     _, status, used = os.wait4(process.pid, 0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is no echo server, row by row: posting, timers, short connections, files.
+"""Rows that are no echo server: posting, timers, short connections, files.
 
     bench/programs.py                  every row, 7 rounds: half an hour
     bench/programs.py --quick          3 short rounds: rough
@@ -92,7 +92,7 @@ def per_read(measured):
 
 
 def rows():
-    """Row -> side -> how it is measured; the first side is what the others are held against."""
+    """Row -> side -> how it is measured; the others are compared with the first side."""
     found = {}
     for row, program in (("posting", "post"), ("timers", "timer")):
         found[row] = {"floor": self_measured([f"{{build}}/bench/floor_{program}"])}

@@ -141,7 +141,7 @@ def make_files(row, options, folder):
 
 
 def warm(folder):
-    """Brings the files into the page cache, where "cached" wants them, and there they are clean."""
+    """Brings the files into the page cache for the cached rows, without dirty pages."""
     os.sync()
     for path in folder.glob("data*"):
         with path.open("rb", buffering=0) as file:
@@ -204,7 +204,7 @@ def ratio_text(ratio, floor, share=None):
 
 
 def bound_text(share, others):
-    """What the library reaches of the bound, and what the bound is."""
+    """The library's share of the bound, and the bound."""
     return (f"  one system call and nothing else: "
             + ", ".join(f"{ratio / share:.2f} x {name}" for name, ratio in others.items() if ratio)
             + f"; uaio is at {share:.2f} of it")
@@ -285,7 +285,7 @@ def measure_thesis(options, folder, results):
 
 
 def keep(options, results, result):
-    """After each row, so that what is measured is not lost."""
+    """After each row, so that no result is lost."""
     results.append(result)
     if options.json is None:
         return

@@ -1,4 +1,4 @@
-// What a timer costs on a proactor with one thread in run(). The same rounds as
+// The cost of a timer on a proactor with one thread in run(). The same rounds as
 // bench/rivals/raw/floor_timer.cpp, but with everything a proactor owes: a clock, cancellation from
 // any thread, and a handler that runs for each timer, cancelled or expired.
 //

@@ -16,7 +16,7 @@ void give_buffer(uv_handle_t*, std::size_t, uv_buf_t* buffer) {
   *buffer = uv_buf_init(block.data(), static_cast<unsigned>(block.size()));
 }
 
-/// What was not taken at once.
+/// A datagram that the socket did not take at once.
 struct Rest {
   uv_udp_send_t request;
   std::vector<char> bytes;

@@ -1,7 +1,7 @@
 package io.baton;
 
 /**
- * What a program does when operations complete.
+ * The program's handlers of completed operations.
  *
  * <p><b>Threads:</b> all methods are called by the lane of the channel, one of the library's
  * threads, and never two at a time for one channel (J-02). The same handler object may serve
@@ -9,7 +9,8 @@ package io.baton;
  * channels of its lane.
  *
  * <p><b>Exceptions:</b> what a method throws closes the channel with the reason {@link
- * CloseReason#HANDLER_FAILED} and goes to the Demultiplexor's exception handler. The lane goes on.
+ * CloseReason#HANDLER_FAILED} and goes to the Demultiplexor's exception handler. The lane
+ * continues.
  *
  * <p>The names are those of the article "Comparing Two High-Performance I/O Design Patterns"
  * (J-01).

@@ -223,7 +223,7 @@ final class ChannelCore {
         && !(error instanceof ClosedChannelException);
   }
 
-  /** Books what a transfer did. True if the operation needs another one. */
+  /** Adds the result of a transfer. True if the operation needs another one. */
   private boolean advance(Operation operation, ChannelTransfer transfer) {
     if (transfer.wasCancelled || transfer.error != null) {
       operation.error = transfer.wasCancelled ? operation.endEarly : transfer.error;
@@ -439,7 +439,7 @@ final class ChannelCore {
       operation.begun = true;
       lane.ready.add(operation);
     } catch (ChannelClosedException | LimitReachedException e) {
-      // Closing, or far from idle: nothing to tell.
+      // Closing, or far from idle: nothing to report.
       return;
     }
   }

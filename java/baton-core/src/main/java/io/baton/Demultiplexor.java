@@ -98,7 +98,7 @@ public final class Demultiplexor implements AutoCloseable {
     return new DemultiplexorBuilder();
   }
 
-  // -- what there is -----------------------------------------------------------------------------
+  // -- information --------------------------------------------------------------------------------
 
   /**
    * Name of the engine.
@@ -110,7 +110,7 @@ public final class Demultiplexor implements AutoCloseable {
   }
 
   /**
-   * What was chosen, where each choice comes from, and which engines cannot be had, and why.
+   * The choice and its sources, and the engines that are not available, with reasons.
    *
    * @return some lines of text
    */
@@ -137,7 +137,7 @@ public final class Demultiplexor implements AutoCloseable {
   }
 
   /**
-   * How often an accept was put off because the system lacked descriptors or memory.
+   * The number of accepts that were delayed because the system lacked descriptors or memory.
    *
    * @return since the start
    */

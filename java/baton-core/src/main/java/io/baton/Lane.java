@@ -223,7 +223,7 @@ final class Lane implements Runnable {
     }
   }
 
-  /** A graceful stop: listeners are closed, the others are told. */
+  /** A graceful stop: listeners are closed, other channels get onStopping. */
   void drain() {
     for (ChannelCore one = channels; one != null; one = one.following) {
       drain(one);

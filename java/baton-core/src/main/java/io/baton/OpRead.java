@@ -92,7 +92,7 @@ public final class OpRead extends Operation {
     return until == Until.DELIMITER && (find(0) || hasNoRoom());
   }
 
-  /** Books what a transfer moved (negative: the end). True if more is to be read. */
+  /** Adds the bytes of a transfer (negative: the end). True if more is to be read. */
   boolean advance(int moved) {
     if (moved < 0) {
       if (until != Until.SOMETHING) {

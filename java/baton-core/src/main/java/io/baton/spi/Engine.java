@@ -51,7 +51,7 @@ public interface Engine extends AutoCloseable {
   default void check(ByteBuffer buffer) {}
 
   /**
-   * What the engine has chosen by itself, and why. Any thread.
+   * The engine's own choices, with reasons. Any thread.
    *
    * @return lines of text, or nothing
    */
@@ -91,8 +91,8 @@ public interface Engine extends AutoCloseable {
   void wake();
 
   /**
-   * Frees what the engine has. No endpoint is left that was started and not closed, except after a
-   * failure of {@link #await}.
+   * Frees the engine's resources. No endpoint is left that was started and not closed, except after
+   * a failure of {@link #await}.
    *
    * @throws IOException if the system refuses; reported and otherwise ignored
    */

@@ -40,7 +40,7 @@ public final class ChatServer implements AsynchHandler {
       byte[] line = new byte[opRead.getDelimiterEnd()];
       opRead.getBuffer().get(line);
       say(line);
-      // What is behind the line is the begin of the next one.
+      // The bytes after the line begin the next one.
       channel.readUntil(buffer.compact(), NEW_LINE);
     }
 

@@ -265,7 +265,7 @@ final class Library {
     return library;
   }
 
-  /** What the dynamic linker says: libraryLookup does not tell. */
+  /** The dynamic linker's message, which libraryLookup does not have. */
   private static String reason(String name) {
     Linker linker = Linker.nativeLinker();
     SymbolLookup system = linker.defaultLookup();

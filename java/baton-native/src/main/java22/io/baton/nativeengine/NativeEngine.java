@@ -221,7 +221,7 @@ final class NativeEngine implements Engine {
     }
   }
 
-  /** Tells the library of the descriptor. False: the transfer is complete, by an error. */
+  /** Gives the descriptor to the library. False: the transfer is complete, with an error. */
   private boolean tie(NativeEndpoint endpoint, Request request) {
     if (endpoint.handle != 0) {
       return true;
@@ -312,7 +312,7 @@ final class NativeEngine implements Engine {
     queue.add(request);
   }
 
-  /** The library closes such a socket off this thread, if it knows. */
+  /** With this option the library closes such a socket off this thread. */
   private void tellLinger(NativeEndpoint endpoint) {
     try (Arena scratch = Arena.ofConfined()) {
       MemorySegment value = scratch.allocate(SocketOptions.LINGER_SIZE, Integer.BYTES);
@@ -426,7 +426,7 @@ final class NativeEngine implements Engine {
         boolean more = queue.size() > BATCH && !starved;
         boolean waits = mayWait && !more && completed == before;
         exchange(waits ? nanoseconds : 0);
-        // Once: time has passed, and the caller knows how much is left.
+        // Once: time has passed, and the caller computes the rest.
         mayWait &= !waits;
       } while (!queue.isEmpty() && !starved);
     } catch (Throwable e) {

@@ -1,6 +1,6 @@
 package io.baton.nio2;
 
-/** What a channel does when a program cancels the future of an operation. */
+/** A channel's reaction when a program cancels the future of an operation. */
 interface Cancellation {
 
   /**

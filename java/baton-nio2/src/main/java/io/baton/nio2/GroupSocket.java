@@ -55,7 +55,7 @@ abstract class GroupSocket implements AsynchHandler {
     return closed;
   }
 
-  /** Ends what is pending by an AsynchronousCloseException, and waits for the descriptor. */
+  /** Ends pending operations by an AsynchronousCloseException, and waits for the descriptor. */
   final void close() {
     if (open.getAndSet(false)) {
       channel.close();

@@ -24,7 +24,7 @@ class Pending<V, A> implements Runnable {
   private V result;
   private Throwable error;
 
-  /** To be told of by a handler. */
+  /** With a handler. */
   Pending(Group group, A attachment, CompletionHandler<V, ? super A> handler) {
     Check.notNull(handler, "handler");
     this.group = group;
@@ -33,7 +33,7 @@ class Pending<V, A> implements Runnable {
     future = null;
   }
 
-  /** To be told of by a future. */
+  /** With a future. */
   Pending(Group group, Cancellation cancellation) {
     this.group = group;
     attachment = null;

@@ -48,7 +48,7 @@ public final class ChildJvm implements AutoCloseable {
     return new Builder(program);
   }
 
-  /** What it is started with. */
+  /** Its arguments. */
   public static final class Builder {
     private final Class<?> program;
     private final List<String> jvmArguments = new ArrayList<>();

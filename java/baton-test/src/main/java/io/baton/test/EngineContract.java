@@ -67,7 +67,7 @@ public abstract class EngineContract {
   }
 
   /**
-   * Takes what was reported out, so that it does not fail the test.
+   * Removes the reported exceptions, so that they do not fail the test.
    *
    * @return the oldest, or null
    */

@@ -63,7 +63,7 @@ public abstract class LoadContract extends EngineContract {
     }
   }
 
-  /** Sends messages of its own pattern and compares what comes back. */
+  /** Sends messages of its own pattern and compares the answers. */
   private static final class Client implements AsynchHandler {
     private static final int MESSAGES = 5;
 

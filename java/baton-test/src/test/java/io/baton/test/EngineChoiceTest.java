@@ -19,7 +19,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 /** J-04: engines are chosen at run time, by code, property or variable, visibly. */
 class EngineChoiceTest {
 
-  /** Prints what was chosen; run as a program of its own for the variable and the property. */
+  /** Prints the choice; run as a program of its own for the variable and the property. */
   static final class Chosen {
     private Chosen() {}
 
