@@ -1,4 +1,5 @@
-# Shared by the commands in this folder; sourced, not run. Each of them installs what it needs.
+# Shared by the commands in this folder; sourced, not run. Each of them installs the packages it
+# needs.
 
 set -euo pipefail
 
@@ -110,7 +111,7 @@ install_boost() {
   (install_packages libboost1.81-dev) || say "no Boost (see above): examples/httpd is left out"
 }
 
-# What a build needs, and what it takes if it can.
+# Packages that a build needs, and optional ones.
 install_build_packages() {
   # shellcheck disable=SC2086  # a list of words
   install_packages $packages_build "$@"

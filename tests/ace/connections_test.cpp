@@ -1,4 +1,4 @@
-// Connections of both address families, what validate_connection is told and decides, and a
+// Connections of both address families, the arguments and answers of validate_connection, and a
 // proactor that is driven by a reactor.
 #include <ace/Asynch_Acceptor.h>
 #include <ace/Asynch_Connector.h>

@@ -16,7 +16,7 @@ namespace {
 
 char trying[256];
 
-// Only what is allowed in a handler of signals.
+// Only async-signal-safe calls.
 void tell_of_crash(int number) {
   constexpr char text[] = "\nended by a signal while trying: ";
   if (::write(2, text, sizeof text - 1) < 0 || ::write(2, trying, std::strlen(trying)) < 0 ||
@@ -134,7 +134,7 @@ void World::end() {
 void World::expect_works() {
   error_ = -1;
   ending_ = false;
-  cancels_.clear();  // they name what the scenario had
+  cancels_.clear();  // they name objects of the scenario
   expects_cancel = false;
   SocketPair pair;
   ACE_Asynch_Read_Stream reader;

@@ -1,4 +1,4 @@
-// What the tests of the ACE bridge share: a proactor on the engine and mode that BATON names, the
+// Shared by the tests of the ACE bridge: a proactor on the engine and mode that BATON names, the
 // threads of its event loop, and waiting for what must happen.
 #pragma once
 

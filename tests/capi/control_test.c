@@ -1,4 +1,4 @@
-/* What goes wrong, what is refused, and how one gets out again.
+/* Errors, refusals, and ways out of them.
  * usage: control_test CONFIGURATION */
 #include <fcntl.h>
 #include <pthread.h>
@@ -284,7 +284,8 @@ static void posts_of_every_notice(baton_proactor* proactor) {
   }
 }
 
-/* The one lane has one thread; the other stands by. Both bring nothing but what is there. */
+/* The one lane has one thread; the other thread stands by. Each fetches only completions that
+ * exist. */
 static int brought_in_the_lane;
 
 static void* wait_in_the_lane(void* argument) {
@@ -494,7 +495,7 @@ static void waking_another_thread(baton_proactor* proactor) {
   CHECK_EQUAL(pthread_join(thread, NULL), 0);
 }
 
-/* Polling gives up while another thread waits. */
+/* Polling answers EBUSY while another thread waits. */
 static void polling(baton_proactor* proactor) {
   baton_completion done;
   pthread_t thread;

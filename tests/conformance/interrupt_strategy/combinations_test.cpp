@@ -88,9 +88,9 @@ std::vector<Combination> combinations() {
 
 std::uint64_t sends() { return system_calls().writes + system_calls().signals; }
 
-// What a program does with interrupts: work is published, then the wait is interrupted; the thread
-// that returns from the wait takes all published work. A lost interrupt leaves work behind and
-// hangs the test.
+// As programs use interrupts: work is published, then the wait is interrupted; the thread that
+// returns from the wait takes all published work. A lost interrupt leaves work behind and hangs the
+// test.
 class Work {
  public:
   explicit Work(std::uint64_t total) : total_(total) {}
@@ -201,7 +201,7 @@ TEST_P(interrupt_strategy, quiet_after) {
   wait();
   EXPECT_EQ(sleepless.sleeps(), 1U);
   EXPECT_EQ(system_calls().waits, 1U);
-  // The other calls: a signal for the leader itself, and what is drained.
+  // The other calls: a signal for the leader itself, and the drain.
   EXPECT_EQ(system_calls().all_but_locks(), 1U + system_calls().signals + system_calls().reads);
 }
 
@@ -344,7 +344,7 @@ TEST_P(interrupt_strategy, recreated_after_fork) {
   ASSERT_TRUE(opened.has_value());
   InterruptStrategy& interrupter = **opened;
   if (interrupter.descriptor() == invalid_handle) GTEST_SKIP() << "shares nothing with the parent";
-  interrupter.interrupt();  // inherited as it is
+  interrupter.interrupt();  // inherited unchanged
   const auto readable = [&] {
     pollfd set{};
     set.fd = interrupter.descriptor();

@@ -12,7 +12,7 @@ enum class Verdict : unsigned char { not_run, passed, failed, skipped };
 /// One test of GoogleTest, and what became of it.
 struct Outcome {
   std::string name;  ///< "Suite.test/parameter", without the prefix of the instantiation
-  std::string full;  ///< as GoogleTest's filter wants it
+  std::string full;  ///< as in GoogleTest's filter
   int rule = 0;      ///< index in rules()
   Verdict verdict = Verdict::not_run;
   std::string message = {};  ///< of its first failure, or why it was skipped

@@ -10,10 +10,10 @@
 //
 //   - A request belongs to the thread that handed it in, and the kernel cancels it when that thread
 //     ends. The thread that waits hands such a one in again.
-//   - A completion may come after modify or remove has replaced what it was for. The user_data of a
+//   - A completion may come after modify or remove has replaced its request. The user_data of a
 //     request is the descriptor and a number that counts its requests; of the two only the newest
 //     counts.
-//   - A removal completes, too, with nothing to tell: a wait that finds nothing else goes on.
+//   - A removal completes, too, without a report: a wait that finds nothing else continues.
 //   - A request holds its file open. One that was closed without remove is not reported any more,
 //     and not really closed either until remove.
 #include <poll.h>

@@ -153,7 +153,7 @@ Config Combination::config() const {
   processor.threads = 1;
   processor.debug = std::getenv("BATON_TEST_DEBUG") != nullptr;
   if (with_troubles()) {
-    // Troubles that no test of the contract may notice: what is late, and in another order.
+    // Troubles that no test of the contract may detect: delays, and another order.
     processor.inner = std::exchange(processor.engine, "chaos");
     processor.chaos_short = 0;
     processor.chaos_error = 0;

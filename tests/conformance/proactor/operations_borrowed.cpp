@@ -71,7 +71,7 @@ TEST_P(Borrowed, may_be_closed_and_reused_between_operations) {
   finish_close(handle);
 }
 
-// Where one report at a time is asked for, one of the other direction must not use it up.
+// If reports come one at a time, a report of the other direction must not consume it.
 TEST_P(Borrowed, one_direction_goes_on_while_the_other_waits) {
   Pair pair = unix_pair();
   Handle* const handle = borrow(pair.ours);
@@ -187,7 +187,7 @@ struct FullListener {
   }
 };
 
-// A kernel that is handed both at once may not find the connect when it is asked to cancel it.
+// A kernel that gets both at once may not find the connect to cancel.
 TEST_P(Borrowed, a_blocking_connect_ends_by_a_cancel_that_comes_at_once) {
   FullListener full;
   Fd sockets[4];

@@ -128,7 +128,7 @@ TEST_P(Limits, an_accept_rests_while_there_is_no_room_for_a_handle) {
   const Fd accepted = accept.accepted();
 }
 
-// Each has seen the last place; what they bring finds one, and the next accept rests.
+// Each has seen the last place; their connections find one, and the next accept rests.
 TEST_P(Limits, accepts_that_complete_together_find_places) {
   constexpr std::size_t together = 4;
   use([](Config& config) { config.handles_max = together + 1; });

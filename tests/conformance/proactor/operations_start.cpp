@@ -1,4 +1,4 @@
-// Rule 1: what a start is, and what it refuses (P-10, P-18, P-20).
+// Rule 1: starts and their refusals (P-10, P-18, P-20).
 #include <fcntl.h>
 
 #include <array>

@@ -199,7 +199,7 @@ void Same::connect() {
   listening.reset();
   Handle* const refused = made(address->sa_family);
   begin_and_tell(connecting(refused, endpoint), "without a listener");
-  // What a read of it is told differs between kernels: its end, or ENOTCONN.
+  // The result of a read differs between kernels: its end, or ENOTCONN.
   begin_and_tell(plain(OperationKind::close, refused));
   Endpoint nowhere = Endpoint::unix_path("/nowhere/at/all").value();
   Handle* const lost = made(AF_UNIX);

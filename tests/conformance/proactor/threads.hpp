@@ -1,6 +1,6 @@
-// What the tests of DESIGN section 5 (threads, roles, driving, ending) share: a fixture that keeps
-// alive what the kernel may touch until the proactor is gone, echo sessions, gates for handlers
-// that block, and a system-call table that counts sleeping threads.
+// Shared by the tests of DESIGN section 5 (threads, roles, driving, ending): a fixture that
+// keeps memory alive until the kernel has released it, echo sessions, gates for handlers that
+// block, and a system-call table that counts sleeping threads.
 #pragma once
 
 #include <unistd.h>
@@ -25,7 +25,7 @@ namespace baton::conformance {
 
 using namespace std::chrono_literals;
 
-/// Sanitizers make everything about ten times slower; what is repeated is repeated less.
+/// Sanitizers make everything about ten times slower, so loops are shorter.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr int slowness = 10;
 #else
@@ -140,7 +140,7 @@ class Threads : public Conformance {
   Proactor& proactor() { return *proactor_; }
   /// Threads inside run(), until TearDown or stop().
   void run(unsigned threads);
-  /// Stops and joins; what a run() threw is in failures().
+  /// Stops and joins; exceptions of run() are in failures().
   void stop();
   void join();
   [[nodiscard]] std::vector<std::exception_ptr> failures() {
@@ -156,7 +156,7 @@ class Threads : public Conformance {
   char* memory(std::size_t size) { return memory_.emplace_back(size, '\0').data(); }
 
   Handle* adopt(Peer& fd, HandleKind kind = HandleKind::stream_socket, Home home = {});
-  /// A session; what it reads and writes is the other end.
+  /// A session; answers the other end.
   Peer echo(Home home = {});
   std::deque<Echo>& echoes() { return echoes_; }
   /// A read of one byte into memory of its own, with this handler.

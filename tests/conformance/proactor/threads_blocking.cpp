@@ -121,7 +121,7 @@ TEST_P(Blocking, who_comes_takes_what_is_queued) {
   wait_until([&] { return shared.ran == count; });
 }
 
-// A handler that drives the proactor itself gets what is queued behind it.
+// A handler that drives the proactor itself gets the results that are queued behind it.
 TEST_P(Blocking, a_nested_turn_takes_what_is_queued) {
   use(1);
   std::atomic<int> ran{0};

@@ -149,7 +149,7 @@ TEST_P(Calls, cancel_all_leaves_what_is_started_after_it) {
   gets_its_connection(accept_after, doors[1]);
 }
 
-// The thread that was held knows of the cancel, too.
+// The thread that was held sees the cancel, too.
 TEST_P(Calls, cancel_all_leaves_a_timer_that_a_handler_starts_after_it) {
   use(1);
   run(1);

@@ -430,7 +430,7 @@ TEST_P(Crews, a_pinned_engine_without_its_thread_is_an_error) {
 // One that would lead two lanes needs another ring for that.
 class CrewsWithoutRings : public Crews {
  protected:
-  /// What the system answers from now on; 0: as it does.
+  /// The system's answer from now on; 0: the real one.
   static inline std::atomic<int> setup_error{0};
   static inline std::atomic<int> enter_error{0};
 

@@ -52,7 +52,7 @@ TEST_P(Lanes, a_lane_that_was_left_is_free_again) {
   run_all(1);
 }
 
-// What a pinned engine holds stays with the thread that polls it, until that thread ends.
+// Operations of a pinned engine stay with the thread that polls it, until that thread ends.
 TEST_P(Lanes, a_pinned_lane_is_kept_by_the_thread_that_polls) {
   use(1);
   proactor().poll();

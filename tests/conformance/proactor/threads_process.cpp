@@ -29,8 +29,8 @@
 namespace baton::conformance {
 namespace {
 
-/// What a child process does; it ends with 0 if the body answers true. At the fork the threads of
-/// the parent are at rest, unless the test wants them busy.
+/// The body of a child process, which ends with 0 if it answers true. At the fork the threads of
+/// the parent are at rest, unless the test needs them busy.
 int in_child(const std::function<bool()>& body, bool at_rest = true) {
   const pid_t child = at_rest ? fork_at_rest() : ::fork();
   if (child == 0) {
@@ -436,7 +436,7 @@ TEST_P(Processes, no_descriptor_survives_exec) {
   }
 }
 
-// What the library opens, it closes.
+// The library closes every descriptor that it opens.
 TEST_P(Processes, no_descriptor_is_left_behind) {
   use(2);
   destroy();

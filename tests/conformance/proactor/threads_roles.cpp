@@ -44,7 +44,7 @@ BATON_CONFORMANCE_SOCKET_SUITE(Roles);
 class SharedRoles : public Roles {};
 BATON_CONFORMANCE_SUITE_IN(SharedRoles, Mode::shared);
 
-// P-11, level NONE: only queued. What comes by later takes it along.
+// P-11, level NONE: only queued. The next thread that passes runs it.
 TEST_P(Roles, a_post_of_level_none_disturbs_nobody) {
   begin(2, true);
   post(counting(), Notify::none);

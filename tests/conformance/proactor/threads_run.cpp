@@ -46,7 +46,7 @@ TEST_P(Run, run_one_waits_for_io) {
   EXPECT_EQ(read.bytes(), 1U);
 }
 
-// What a handler has started is under way when run_one has returned.
+// Operations that a handler has started are submitted when run_one has returned.
 TEST_P(Run, what_a_handler_starts_is_submitted_before_its_thread_leaves) {
   use(1);
   Peer peer = echo();
@@ -67,7 +67,7 @@ TEST_P(Run, poll_runs_what_is_complete_and_does_not_wait) {
   EXPECT_EQ(proactor().poll(), 0U);
 }
 
-// Handlers that queue the next one for ever: a turn takes what is queued now.
+// Handlers that queue the next one for ever: a turn takes the handlers queued at its start.
 TEST_P(Run, poll_and_handle_events_are_bounded) {
   use(1);
   std::function<void()> again = [&] {
@@ -128,7 +128,7 @@ TEST_P(Run, an_exception_leaves_one_run_and_the_others_go_on) {
   use(2);
   Peer session = echo(Home{1});
   run(1);
-  // In per_thread mode the lane must be known: lane 0 belongs to the first thread.
+  // In per_thread mode lane 0 belongs to the first thread.
   wait_until([&] { return !per_thread() || sleepers().waiting == 1; });
   run(1);
   round_trip(session.get());

@@ -172,7 +172,7 @@ TEST_P(reactor, long_calls_move_the_lead_once) {
     pair.make_readable();
   };
   ASSERT_TRUE(loop().add(pair.ours.get(), Interest::in, slow).has_value());
-  // One leads, one calls, one has just come back from a call, one sleeps.
+  // One thread leads, one calls, one has just returned from a call, one sleeps.
   start_threads(4);
   pair.make_readable();
   wait_for([&] { return slow.calls >= calls; });
