@@ -152,7 +152,7 @@ TEST_P(ScopeTest, cancels) {
     scope.cancel();
     co_await scope.join();
     EXPECT_EQ(count.load(), 10);
-    // Sticky: what is awaited afterwards does not start.
+    // Sticky: a later await starts nothing.
     scope.spawn(sleeper(proactor, 1h, count));
     co_await scope.join();
     EXPECT_EQ(count.load(), 11);

@@ -244,7 +244,7 @@ TEST_F(TaskTest, an_empty_task_that_is_awaited_or_run_ends_the_program) {
 TEST_F(TaskTest, moves) {
   Task<int> first = give(1);
   Task<int> second = std::move(first);
-  EXPECT_FALSE(static_cast<bool>(first));  // NOLINT: that is what is tested
+  EXPECT_FALSE(static_cast<bool>(first));  // NOLINT: the tested case
   second = give(2);
   EXPECT_EQ(run(std::move(second)), 2);
 }
@@ -392,7 +392,7 @@ TEST(Refusals, are_told_to_the_one_that_runs_the_task) {
   }
 }
 
-// Each start that succeeds begins the count anew.
+// Each start that succeeds resets the count.
 TEST(Refusals, in_a_row_are_counted) {
   Proactor proactor;
   const auto body = [](Proactor& of) -> Task<int> {

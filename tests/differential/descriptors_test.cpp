@@ -3,7 +3,7 @@
 //
 //   BATON_WRITE_OUTCOMES=FILE build/tests/descriptors_test --gtest_filter='*/emulated_epoll_shared'
 //
-// writes; what an engine tells differently stands in `deviations` below, with the reason.
+// writes; `deviations` below lists the different results of an engine, with the reason.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -215,7 +215,7 @@ INSTANTIATE_TEST_SUITE_P(every, Descriptors, testing::ValuesIn(settings),
                          [](const auto& setting) { return setting.param.name; });
 
 // "descriptor | operation | outcome", or with the form in front of the outcome where forms differ.
-// What is not listed is refused.
+// Everything else is refused.
 class Outcomes {
  public:
   Outcomes() {

@@ -1,7 +1,7 @@
 // Every scenario on every combination of parts, with each call failing in turn, and each
-// allocation. What is demanded after each run: no crash, no hang, each accepted start complete
-// once, bytes right, a failure only where the fault may be seen, everything in working order
-// afterwards, and neither memory nor descriptors, threads or mappings left behind.
+// allocation. Demands after each run: no crash, no hang, each accepted start complete once, bytes
+// right, a failure only where the fault may be seen, everything in working order afterwards, and
+// neither memory nor descriptors, threads or mappings left behind.
 //
 // BATON_FAULTS=full: each n of each call and error, until the scenario does not come to it any
 // more. Otherwise a part of them, another one for each scenario and combination, so that all
@@ -87,7 +87,7 @@ bool explains(const Fault& fault, std::error_code error) {
   return error.value() == fault.error || (no_worker && error == std::errc::not_enough_memory);
 }
 
-/// What the last fault met.
+/// The target of the last fault.
 struct Outcome {
   bool hit = false;
   std::array<std::size_t, 64> calls{};
@@ -168,7 +168,7 @@ class Faults : public testing::TestWithParam<Combination> {
              Visit&& attempt) {
     const std::size_t stride = full() ? 1 : std::max<std::size_t>(faults.size() / part, 1);
     const std::size_t first = hash(GetParam().name() + scenario.name) % stride;
-    // What fails would fail many times more; other scenarios have something else to tell.
+    // A failing scenario would fail many times more; the others give new information.
     const int failed_before = failures();
     for (std::size_t i = first; i < faults.size() && failures() == failed_before; i += stride) {
       attempt(faults[i]);

@@ -16,7 +16,7 @@ using test::Held;
 class Opening : public testing::TestWithParam<conformance::Combination> {
  protected:
   void SetUp() override {
-    // Twice before anything is counted: what is made once for the process stays.
+    // Twice before the count: objects that are made once for the process stay.
     for (int i = 0; i < 2; ++i) {
       World world(GetParam(), 2, {});
       const std::string reason = world.open_as_named();

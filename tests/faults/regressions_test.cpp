@@ -1,4 +1,4 @@
-// What the faults have found, each by the name of what it was.
+// Bugs that the faults have found, each named after its cause.
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class Regressions : public testing::TestWithParam<Combination> {
     const std::string reason = world_->open_as_named();
     if (!reason.empty()) GTEST_SKIP() << reason;
     world_->run();
-    // Everything has been used once: what is needed to work at all is there.
+    // Everything has been used once: the memory for ordinary work is allocated.
     world_->expect_works();
   }
   World& world() { return *world_; }
@@ -55,7 +55,7 @@ struct Idle {
     for (Account& read : reads) {
       world.start(read, [&](auto& op, auto handler) { return left.read(op, buffer, handler); });
     }
-    // In the lane, too, when there is one: what is posted behind them has run.
+    // In the lane, too, when there is one: a post queued behind them has run.
     world.start(posted, [&](auto& op, auto handler) {
       op.set_handler(handler);
       return world.proactor().post(op, Notify::strong, Home{0});

@@ -88,7 +88,7 @@ void read_until(World& world) {
   world.check(std::string_view{"some text\r\nmore"}.starts_with(got), "what was sent");
 }
 
-// A record is not cut for want of memory.
+// Lack of memory does not cut a record.
 void records(World& world) {
   int fd[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd) != 0) return;

@@ -4,10 +4,9 @@
 // with its tag, its kind and no more bytes than it had room for; and when the proactor is closed,
 // the process has the descriptors that it had before.
 //
-// What a call is allowed to take for granted it gets: memory of the size that it is told, live as
-// long as the proactor. What the harness leaves out: the text of a configuration, which has
-// harnesses of its own, and borrowed descriptors of a wrong kind, which may block a worker for
-// good.
+// Calls get what they require: memory of the stated size that lives as long as the proactor. The
+// harness leaves out: the text of a configuration, which has harnesses of its own, and borrowed
+// descriptors of a wrong kind, which may block a worker for good.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -770,7 +769,7 @@ class Program {
     baton_close(nullptr);
   }
 
-  /// Closes everything; what was taken comes back, unless it was stopped.
+  /// Closes everything; taken operations complete, unless the proactor was stopped.
   void finish() {
     for (const baton_handle each : handles_) baton_handle_close(proactor_, each);
     baton_cancel_all(proactor_);

@@ -1,5 +1,5 @@
 // What every harness says when a promise is broken: a line, and the end of the process, which is
-// what a fuzzer looks for.
+// the failures that a fuzzer finds.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the virtual machines of scripts/test-kernels said.
+"""The results of the virtual machines of scripts/test-kernels.
 
 usage: report.py junit KERNEL LOG FOLDER       the log of one machine as FOLDER/kernel-KERNEL.xml
        report.py missing KERNEL REASON FOLDER  one skipped test

@@ -184,7 +184,7 @@ TEST(SimulatedMachine, KeepsTheExceptionOfEachThread) {
   EXPECT_TRUE(outcome.ok()) << outcome.report();
 }
 
-// Whatever its traits say: waits over several engines are short then, and the judge has to know.
+// Whatever its traits say: waits over several engines are short then, and the judge must expect it.
 TEST(SimulatedMachine, CountsAnEngineThatGotNoDescriptor) {
   World world;
   sim::Options options;

@@ -200,7 +200,7 @@ TEST(UserSimulationResult, more_threads_than_it_can_have_are_a_failure) {
   EXPECT_TRUE(joined.ok()) << joined.report;
 }
 
-// A recursion that is as deep as it is told; each call takes more than a page.
+// A recursion of a given depth; each call takes more than a page.
 std::uint64_t deep(std::uint64_t calls) {
   volatile char page[5'000];
   page[calls % sizeof(page)] = 1;

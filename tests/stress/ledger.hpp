@@ -133,8 +133,8 @@ class Entry final : public Operation {
   /// Another actor may cancel it by its handle.
   void may_be_cancelled() { cancelled_by_others_ = true; }
 
-  /// Starts what was prepared; cancels it at once if `random` says so. After this nothing may be
-  /// touched that the handler touches.
+  /// Starts the prepared operation; cancels it at once if `random` says so. After this nothing may
+  /// be touched that the handler touches.
   void start(Random& random);
   /// The same for what must not be cancelled: the end of a connection.
   void start();

@@ -360,7 +360,7 @@ HOST_CASE(cancel_agrees_with_error, "answers") {
     writer.join();
     if (host::finish(read) == -1) CHECK(::read(pipe.out(), &byte, 1) == 1);
   }
-  // What a device is at work on.
+  // The requests in a device's queue.
   const int file = host::temporary(O_DIRECT, 4U << 20);
   void* const memory = host::aligned(4U << 20);
   host::until([&] {
