@@ -51,7 +51,7 @@ th:first-child, td:first-child { text-align: left; }
 """
 
 
-# --- figures --------------------------------------------------------------------------------
+# --- figures --------------------------------------------------------------------------------------
 
 # Label, and the servers of bench/rows.py from which the best on the row is taken: a library is
 # shown at its best. Never more than six.

@@ -78,7 +78,7 @@ FOREIGN void note_descriptor(int fd, bool own) {
   write_to(of_the_library[fd], static_cast<char>(own ? 1 : 0));
 }
 
-// -- particular calls ---------------------------------------------------------------
+// -- particular calls -----------------------------------------------------------------------------
 
 /// possible: can the call fail in this way with these arguments? done: it carries out the call for,
 /// and reports the error all the same. note: what of the real call is kept account of.

@@ -284,7 +284,7 @@ void callback_is_called() {
   }
 }
 
-// -- faults of the system's library ---------------------------------------------------------
+// -- faults of the system's library ---------------------------------------------------------------
 
 // A big frame for the writes of a dead pointer.
 [[gnu::noinline]] bool frame_changes(int in, const aiocb& block) {
@@ -674,7 +674,7 @@ void callbacks_wait_for_one_another() {
   }
 }
 
-// -- faults of a naive library --------------------------------------------------------------
+// -- faults of a naive library --------------------------------------------------------------------
 
 void requests_outlive_their_thread() {
   Pipe pipe;

@@ -243,7 +243,7 @@ TEST_F(LaneLoopTest, a_close_ends_what_was_mailed_before_it_and_refuses_what_com
   prepare_read(one_, socket);
   mail(one_);
   loop_->ask(socket, {socket.generation(), LaneRequests::close_detached});
-  // It is the last thing of all, whatever is asked of the handle then.
+  // It is the last operation, whatever later requests name the handle.
   loop_->ask(socket, {socket.generation(), LaneRequests::cancel});
   prepare_read(two_, socket);
   mail(two_);
@@ -636,7 +636,8 @@ TEST_F(LaneLoopTest, is_kept_only_by_a_thread_that_has_left_it) {
   EXPECT_FALSE(loop_->kept()) << "its engine takes any thread";
 }
 
-// Regression: a thread that came in that moment was told that the lane was another's for good.
+// Regression: a thread that came in that moment got the answer that the lane belonged to another
+// thread.
 TEST_F(LaneLoopTest, is_not_kept_while_its_thread_comes_and_goes) {
   open();
   std::atomic<bool> over{false};

@@ -97,7 +97,7 @@ class World {
     if (::write(fd, "0123456789", 10) != 10) std::abort();
     return *proactor_->adopt(fd, HandleKind::file, Ownership::owned).value();
   }
-  /// What comes to the other end.
+  /// The bytes at the other end.
   void send(const char* text) {
     if (::send(fd_[1], text, std::strlen(text), MSG_NOSIGNAL) < 0) std::abort();
   }
@@ -133,7 +133,7 @@ class DebugMode : public testing::TestWithParam<std::string> {
   }
 };
 
-// -- what is right stays right --------------------------------------------------------------------
+// -- correct programs -----------------------------------------------------------------------------
 
 TEST_P(DebugMode, TellsThatItIsOn) {
   World world{GetParam()};
@@ -185,7 +185,7 @@ TEST_P(DebugMode, MemoryThatIsNoneFailsAsWithoutIt) {
   ::munmap(none, 4'096);
 }
 
-// -- what is wrong is told ------------------------------------------------------------------------
+// -- reported mistakes ----------------------------------------------------------------------------
 
 /// Runs `mistake` on a pending read, and then until the read is complete.
 void plant(const std::string& engine,
@@ -261,7 +261,7 @@ TEST_P(DebugMode, UnmappingTheBufferOfAPendingReadIsCaught) {
                tells({"a buffer of a pending operation is not mapped any more"}));
 }
 
-// The commonest of all: the C library's own marks are what is seen, or AddressSanitizer's.
+// The commonest mistake: the C library's marks show it, or AddressSanitizer's.
 TEST_P(DebugMode, FreeingTheBufferOfAPendingReadIsCaught) {
 #ifdef BATON_TSAN
   GTEST_SKIP() << "ThreadSanitizer's free() leaves no mark";
@@ -326,7 +326,7 @@ TEST_P(DebugMode, ChangingTheBufferOfAPendingWriteIsCaught) {
         World world{GetParam()};
         Handle& handle = world.handle();
         Operation operation;
-        // More than a socket holds, so that it stays pending; still less than what is not copied.
+        // More than a socket holds, so that it stays pending, and small enough to be copied.
         std::vector<char> buffer(1'000'000, 'a');
         operation.prepare(
             world.files_only() ? OperationKind::write_file : OperationKind::write_stream, &handle,

@@ -120,7 +120,7 @@ TEST_F(demux_borrowed, what_has_reported_is_silent_to_the_end) {
   demux().detach(5);
 }
 
-// A hang-up of what is not to be watched any more, in whatever way it came to that.
+// A hang-up of a descriptor that is not watched any more, for any reason.
 TEST_F(demux_borrowed, what_is_let_go_before_it_reports_is_not_registered) {
   SocketPair pair;
   ASSERT_FALSE(demux().attach(5, pair.ours.get(), borrowed));

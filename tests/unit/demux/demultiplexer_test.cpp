@@ -1,5 +1,4 @@
-// The Demultiplexer alone: what it costs, and that edge, one-shot and level look the same from
-// above.
+// The Demultiplexer alone: its cost, and that edge, one-shot and level look the same from above.
 #include "demux/demultiplexer.hpp"
 
 #include <fcntl.h>
@@ -168,7 +167,7 @@ TEST(demux_open, select_among_high_numbers_is_interrupted_by_signal) {
   EXPECT_EQ((*demux)->interrupt_name(), "signal");
 }
 
-// -- what it costs --------------------------------------------------------------------------------
+// -- cost -----------------------------------------------------------------------------------------
 
 TEST(demux_cost, a_registration_stands) {
   const SocketPair pair;
@@ -468,7 +467,7 @@ TEST_F(demux_edge, a_report_nobody_wanted_is_not_lost) {
   EXPECT_EQ(watch(*demux_, 5, Interest::in), Watch::try_now);
 }
 
-// A client that does not read to the end is told to go on: the edge will not come back.
+// A client that does not read to the end is reported again: the edge will not repeat.
 TEST_F(demux_edge, what_was_not_read_is_not_lost) {
   for (int i = 0; i < 5; ++i) pair_.make_readable();
   ASSERT_EQ(wait_long(*demux_).size(), 1U);

@@ -210,7 +210,7 @@ TEST(rt_signals_thread, that_cannot_take_a_descriptor_over_tries_again) {
 
 std::atomic<int> polls_to_spare{-1};
 
-// The look at what is new is one call, the wait beside silent files is the next.
+// The poll of new descriptors is one call, the wait beside silent files is the next.
 TEST(rt_signals_look, is_not_forgotten_when_the_wait_fails) {
   static const os::System system = [] {
     os::System made = os::real_system();
@@ -445,7 +445,7 @@ TEST(rt_signals_thread, that_leaves_is_replaced) {
   }
 }
 
-// Each takes what is the other's, for they share the number.
+// Each takes the other's signals, because they share the number.
 TEST(rt_signals_thread, may_wait_for_two) {
   auto first = opened();
   auto second = opened();
@@ -566,7 +566,7 @@ TEST(rt_signals_program, keeps_sigio) {
   EXPECT_TRUE(handler.stands());
 }
 
-// What it has made asynchronous itself, it wants to be told of itself.
+// The program gets the signals of descriptors that it has made asynchronous itself.
 TEST(rt_signals_program, keeps_its_descriptors) {
   auto strategy = opened();
   const SocketPair pair;

@@ -29,7 +29,7 @@ class test_reactor : public testing::TestWithParam<const char*> {
       ASSERT_TRUE(is_ahead(limit));
     }
   }
-  /// Dispatches what is there.
+  /// Dispatches ready events.
   std::size_t settle() {
     std::size_t calls = 0;
     for (int i = 0; i < 5; ++i) calls += reactor_->dispatch(Deadline::immediately());

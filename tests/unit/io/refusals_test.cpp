@@ -29,7 +29,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What the system refuses: of setsockopt the n-th, of the others every call.
+/// Refused calls: the n-th setsockopt, and every call of the others.
 struct Refused {
   int options = 0;
   bool getsockname = false;
@@ -260,7 +260,7 @@ TEST_F(Refusals, of_signals) {
 // With room for one handle more.
 TEST_F(Refusals, of_a_second_handle) {
   Proactor small{config(1)};
-  for (int i = 0; i < 2; ++i) {  // what the first had is free again
+  for (int i = 0; i < 2; ++i) {  // the first one's place is free again
     EXPECT_EQ(error_of(Pipe::create(small)), errc::no_free_handles);
     EXPECT_EQ(error_of(StreamSocket::pair(small)), errc::no_free_handles);
   }

@@ -201,7 +201,7 @@ TEST_P(Cancel, ten_thousand_at_once) {
   ::close(pair.right);
 }
 
-// An accept without descriptors stays pending, costs nothing, and goes on when there are some
+// An accept without descriptors stays pending, costs nothing, and continues when there are some
 // again.
 TEST_P(Cancel, accept_out_of_descriptors) {
   Endpoint address;

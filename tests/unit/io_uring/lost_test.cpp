@@ -148,7 +148,7 @@ TEST_P(Lost, what_is_pending_ends_with_an_error_of_its_own) {
   ASSERT_EQ(log_.all.size(), 1U);
   EXPECT_NE(log_.all[0].find("[taken_away]"), std::string::npos) << log_.all[0];
 
-  // Nothing of it is done later: what comes now stays where it is.
+  // Nothing of it is done later: new bytes stay in the socket.
   write_all(idle.right, "late");
   char bytes[8] = {};
   EXPECT_EQ(::recv(idle.left, bytes, sizeof(bytes), 0), 4);
@@ -253,7 +253,7 @@ TEST(LostForGood, what_the_system_does_not_let_go_of_stays_pending) {
   EXPECT_EXIT(stays_pending(), testing::ExitedWithCode(0), "");
 }
 
-// Nor where the program has closed everything, what tells of the end, too.
+// Nor where the program has closed everything, including the descriptor that reports the end.
 TEST(LostForGood, a_closed_witness_proves_nothing) {
   const auto stays_pending = [] {
     const int before = ::fcntl(0, F_DUPFD_CLOEXEC, 3);
@@ -278,7 +278,7 @@ TEST(LostForGood, a_closed_witness_proves_nothing) {
   EXPECT_EXIT(stays_pending(), testing::ExitedWithCode(0), "");
 }
 
-// One that was not handed over must not be forgotten: its peer would never hear of it.
+// A connection that was not handed over must be closed: its peer would never get an answer.
 TEST_P(Lost, a_close_that_is_under_way_is_made) {
   const Pair pair = stream_pair();
   Handle* const left = driver_.borrow(pair.left, HandleKind::stream_socket);

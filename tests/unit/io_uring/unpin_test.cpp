@@ -1,4 +1,4 @@
-// A pinned ring that is given up: what is in flight goes on in an `any` ring, by whatever thread.
+// A pinned ring that is given up: operations in flight continue in an `any` ring, on any thread.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>

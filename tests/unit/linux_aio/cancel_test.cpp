@@ -1,4 +1,4 @@
-// Cancellation, wherever the operation is: it comes out once, and its outcome tells.
+// Cancellation in every place of an operation: it completes once, and its result shows which won.
 #include <errno.h>
 
 #include <array>

@@ -1,5 +1,5 @@
-// How the leader is told: interrupts, starts of other threads during its wait, notifications that
-// are lost or late.
+// Notifications of the leader: interrupts, starts of other threads during its wait,
+// notifications that are lost or late.
 #include <atomic>
 #include <deque>
 #include <string>

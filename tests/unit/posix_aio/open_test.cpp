@@ -1,4 +1,4 @@
-// Opening: what is refused, and why; children; and what `auto` does not choose.
+// Opening: refusals and their reasons; children; and engines that `auto` does not choose.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,4 +1,5 @@
-// What the system refuses, cancels, or lets run: nothing is lost, and answers are honest.
+// Requests that the system refuses, cancels, or continues: nothing is lost, and answers are
+// true.
 #include <errno.h>
 #include <unistd.h>
 

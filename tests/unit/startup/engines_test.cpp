@@ -94,7 +94,7 @@ class Engines : public testing::TestWithParam<ProcessorConfig> {
     engine_->wait(completed, deadline);
     EXPECT_TRUE(completed.empty());
   }
-  /// What is opened late is open after it.
+  /// Opens everything that is opened late.
   void look() { wait(Deadline::immediately()); }
 
   /// Interrupts it and waits: is the wait ended by that, and are later ones not?
@@ -113,7 +113,7 @@ class Engines : public testing::TestWithParam<ProcessorConfig> {
   std::unique_ptr<Engine> engine_;
 };
 
-// Twenty times: an interrupt that is lost now and then is lost here.
+// Twenty times: an interrupt that is lost sometimes is lost here.
 TEST_P(Engines, an_interrupt_is_sticky_and_ends_one_wait) {
   for (int i = 0; i < 20 && !HasFailure(); ++i) expect_interrupts();
 }
