@@ -73,7 +73,7 @@ SeedRange range_of(const SimOptions& options) {
   return {first, first + count - 1};
 }
 
-// -- what is said on the way ----------------------------------------------------------------------
+// -- progress -------------------------------------------------------------------------------------
 
 std::string replay_of(const SimOptions& options, std::uint64_t seed) {
   std::string command = fmt::format("replay: baton sim{} --seed {} --operations {}",
@@ -140,7 +140,8 @@ struct Part {
   std::uint64_t history = 0;
 };
 
-// What is read is printed again: a line that says anything else, or more, is none of `baton sim`.
+// The parsed line is printed again and compared: a line with other or more words is not from `baton
+// sim`.
 Part read_part(const std::string& name) {
   std::ifstream file(name);
   if (!file) throw std::runtime_error(name + ": cannot be read");

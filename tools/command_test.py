@@ -184,7 +184,7 @@ class EchoTest(unittest.TestCase):
         with Echo("--drain-seconds", "30") as echo, echo.connect() as connection:
             self.assertEqual(echo_back(connection, b"before"), b"before")
             echo.process.send_signal(signal.SIGTERM)
-            # No new connections as soon as the drain has begun; the open one goes on.
+            # No new connections as soon as the drain has begun; the open one continues.
             with self.assertRaises(OSError):
                 while True:
                     with echo.connect() as late:
@@ -287,7 +287,7 @@ class WatchTest(unittest.TestCase):
                 self.assertEqual(echo.end(), 0)
 
     def oldest(self, echo):
-        """What the next line tells."""
+        """The values of the next line."""
         line = echo.process.stderr.readline()
         found = self.LINE.fullmatch(line)
         self.assertTrue(found, line)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What scripts/lib.sh installs, with an apt-get that only writes down what it is asked for."""
+"""The packages that scripts/lib.sh installs, with an apt-get that only records its arguments."""
 
 import os
 import pathlib

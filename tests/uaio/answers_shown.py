@@ -22,5 +22,5 @@ def row(answers, width):
 
 
 def failure(case, answer):
-    """"""A telling line."""
+    """A telling line."""
     return f"FAILED: {case}: {answer}"

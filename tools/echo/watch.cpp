@@ -104,8 +104,8 @@ std::string Watch::line(const Reading& now, double seconds) const {
       oldest(server_.proactor()));
 }
 
-// A file that cannot be written is told of once; what was written last stays, and the next second
-// tries again.
+// A file that cannot be written is reported once; its last content stays, and the next second tries
+// again.
 void Watch::write_metrics(const Reading& now) {
   const Statistics::Label labels[] = {{"program", "baton echo"}};
   const auto written =

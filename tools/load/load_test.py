@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Shows that `baton load` notices what a broken echo server does.
+"""Shows that `baton load` detects a broken echo server.
 
 A load generator that always says "passed" is worse than none, so each server here is wrong in one
 way, and the test says what the generator must find. Run: load_test.py PATH_OF_BATON
@@ -105,7 +105,7 @@ def flip(_, data):
 
 
 class DatagramTest(unittest.TestCase):
-    """Each datagram is accounted for: it came back, it is lost, or it was late."""
+    """Each datagram is accounted for: returned, lost, or late."""
 
     def load(self, answers, *options, seconds="0.3"):
         with DatagramServer(answers) as server:

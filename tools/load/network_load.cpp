@@ -115,7 +115,7 @@ bool watch_for_stop() {
 
 using Workers = std::vector<std::unique_ptr<LoadWorker>>;
 
-// An even share for each worker; the first ones take what is left over.
+// An even share for each worker; the first ones take the rest.
 LoadWorker::Share share_of(const LoadOptions& options, std::size_t worker) {
   const auto part = [&](std::size_t whole, std::size_t index) {
     return whole / options.threads + (index < whole % options.threads ? 1 : 0);
