@@ -63,6 +63,11 @@ class EngineChoiceTest {
         assertThrows(
             IllegalArgumentException.class, () -> Demultiplexor.builder().engine("missing").open());
     assertTrue(refused.getMessage().contains("not installed"), refused::getMessage);
+    refused =
+        assertThrows(
+            IllegalArgumentException.class,
+            () -> Demultiplexor.builder().engine("x".repeat(70_000)).open());
+    assertTrue(refused.getMessage().length() < 200, "a long name is quoted in part");
   }
 
   @Test
