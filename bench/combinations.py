@@ -218,7 +218,7 @@ def cost(numbers, names):
 
 
 def judge(options, part, results, choices):
-    """Adds to each result its cost and its ratio to the best; returns what the choice comes to."""
+    """Adds to each result its cost and its ratio to the best; returns the choice's ratio."""
     names = counted(options, part)
     measured = {name: one for name, one in results.items() if "failed" not in one}
     if not measured:

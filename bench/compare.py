@@ -49,7 +49,7 @@ class TooSlow(CannotMeasure):
     """Nothing was wrong, but some sessions got no answer in the time."""
 
 
-# --- what is compared -----------------------------------------------------------------------------
+# --- comparisons ----------------------------------------------------------------------------------
 
 def echo(engine, wait=None, mode="per_thread", threads=1, block=512, more=()):
     command = ["{build}/bin/baton", "echo", "--port", "0", "--threads", str(threads),
@@ -223,7 +223,7 @@ class Server:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def stop(self):
-        """Asks it to end, as an administrator would, and returns what it printed."""
+        """Ends it by SIGTERM, and returns its output."""
         self.process.terminate()
         try:
             output, _ = self.process.communicate(timeout=STOP_TIMEOUT_S)
@@ -302,7 +302,7 @@ class Load:
 # --- measuring ------------------------------------------------------------------------------------
 
 def measure_server(build, side, pinned, seconds, warm_up=0.0):
-    """One round of one side: a fresh server, one load, and before it one that is not measured."""
+    """One round of one side: a fresh server, an unmeasured load, and the measured one."""
     _, template, wanted = side
     server_cores, load_cores = cores_for(pinned)
     with serving(command_line(template, build), server_cores) as server:
@@ -484,7 +484,7 @@ def median_interval(values):
 
 
 def judge(name, a, b):
-    """The paired ratio A / B of one measure and what it means."""
+    """The paired ratio A / B of one measure and its verdict."""
     ratios = [x / y for x, y in zip(a, b) if y > 0]
     if not ratios:
         return None

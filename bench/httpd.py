@@ -50,7 +50,7 @@ compare.MEASURES = {
     "p99_us": ("p99 us", False),
 }
 
-# The first one is the default: what the goal is about.
+# The first one is the default, to which the goal applies.
 HTTPD = {
     "httpd": [],
     "httpd, epoll": ["--engine", "emulated", "--wait", "epoll"],

@@ -49,7 +49,7 @@ SOCKET_TIMEOUT_S = 60
 
 
 class Table:
-    """Rows of the document; a row without a goal is only told."""
+    """Rows of the document; a row without a goal is only shown."""
 
     def __init__(self):
         self.rows = []

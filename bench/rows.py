@@ -311,7 +311,7 @@ def judge_row(row, taken, troubles, older=None):
 
 
 def judged_measures(row):
-    # Of the CPU of an uneven row the slow handlers take most, as often as they come to it.
+    # Slow handlers take most of the CPU of an uneven row, in proportion to their calls.
     return ("rate", "p99_us") if row.kind == "uneven" else ("rate", "cpu_us")
 
 
@@ -325,7 +325,7 @@ def check_goals(row, result):
 
 
 def judge_patterns(good, medians):
-    """What is compared -> the Proactor, the Reactor and the ratios of the one to the other."""
+    """Comparison -> the Proactor, the Reactor and their ratios."""
     def best(names):
         return max((name for name in names if name in good),
                    key=lambda name: medians[name]["rate"], default=None)

@@ -34,8 +34,8 @@ installed() {
 apt_install=(env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -qq -y install --no-remove
   --no-install-recommends)
 
-# in_one_line WHAT COMMAND...: on a terminal the last line of what the command says, over and over;
-# at the end the time that it took. If it fails, all that it said, and the script ends.
+# in_one_line WHAT COMMAND...: on a terminal the last line of the command's output, rewritten; at
+# the end the time that it took. If it fails, all that it said, and the script ends.
 in_one_line() {
   local what=$1 begin=$SECONDS log line columns=80
   shift
@@ -102,7 +102,7 @@ install_packages() {
 
 # Boost's headers, which examples/httpd alone needs. Debian 12 has two versions that exclude each
 # other. Either will do: the one that is installed stays. Where there is none, the newer one
-# comes, whose Asio knows io_uring. Where it cannot, httpd is left out and the rest is built.
+# comes, whose Asio has io_uring. Where it cannot, httpd is left out and the rest is built.
 install_boost() {
   local folder
   for folder in ${BATON_INCLUDE_FOLDERS:-/usr/include /usr/local/include}; do

@@ -1,4 +1,4 @@
-// `baton load`: load on an echo server or on a file; every byte that comes back is checked.
+// `baton load`: load on an echo server or on a file; every returned byte is checked.
 #include <fmt/format.h>
 
 #include <memory>

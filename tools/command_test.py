@@ -33,7 +33,7 @@ def available():
 
 
 def serving():
-    """Those that do sockets."""
+    """The engines that do sockets."""
     return [row for row in available() if row["operations"] == "all"]
 
 

@@ -25,7 +25,7 @@ const ProcessorConfig* per_thread(const Config& config) {
 
 constexpr const char* group = config_group;
 
-// "auto" and what the registry offers.
+// "auto" and the names of the registry.
 template <class Entry>
 std::vector<std::string> names_of(const std::vector<Entry>& entries) {
   std::vector<std::string> names{"auto"};

@@ -1,7 +1,7 @@
 // A command's output, on its two channels. Results go to standard output, and main ends with
 // status 1 unless all of them could be written. Notes go to standard error, which may have no
-// reader: a note that cannot be written is lost, and the work goes on. Neither function throws for
-// an output that fails.
+// reader: a note that cannot be written is lost, and the work continues. Neither function throws
+// for an output that fails.
 #pragma once
 
 #include <fcntl.h>

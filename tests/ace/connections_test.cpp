@@ -17,7 +17,7 @@ namespace {
 
 using Addresses = std::pair<ACE_INET_Addr, ACE_INET_Addr>;  // remote, local
 
-/// What one side has been told; everything happens in the thread of the test.
+/// The callbacks of one side; everything happens in the thread of the test.
 struct Side {
   std::vector<Addresses> validated;
   std::vector<Addresses> passed;

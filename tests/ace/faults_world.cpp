@@ -119,7 +119,7 @@ void World::settle_by(unsigned threads) {
   ace_->proactor_reset_event_loop();
 }
 
-// What is pending when something has failed waits for something that will never come.
+// After a failure, pending operations may wait for events that will never come.
 void World::end() {
   if (pending_.load() > 0) {
     ending_.store(true);

@@ -57,7 +57,7 @@ class World final : public ACE_Handler {
   void took(bool success, u_long error, std::size_t bytes);
 
   [[nodiscard]] bool failed() const { return error_.load() != -1; }
-  /// The first errno that a call or a completion told, -1 if none did.
+  /// The first errno of a call or a completion, -1 if there was none.
   [[nodiscard]] int error() const { return error_.load(); }
   void expect_works();
   void destroy();

@@ -1,4 +1,4 @@
-/* What is refused: every kind with what it does not know, a count below none, and all closes of a
+/* Refusals: every kind with fields that it does not have, a negative count, and all closes of a
  * handle but one. usage: refusals_test CONFIGURATION */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -80,7 +80,7 @@ TEST_P(ScopeTest, rethrows_the_first_exception_and_cancels_the_others) {
     EXPECT_TRUE(co_await join_throws(scope));
     EXPECT_TRUE(scope.cancelled());
     EXPECT_EQ(count.load(), 2);
-    co_await scope.join();  // told once
+    co_await scope.join();  // thrown once
   }(proactor(), ended));
 }
 

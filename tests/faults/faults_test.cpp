@@ -82,7 +82,7 @@ bool explains(const Fault& fault, std::error_code error) {
   if (fault.of == Fault::Of::allocation) {
     return error == std::errc::not_enough_memory || error == make_error_code(errc::no_free_handles);
   }
-  // An operation without a thread is not told to try again.
+  // An operation without a thread does not get EAGAIN.
   const bool no_worker = fault.error == EAGAIN && std::string_view(fault.name()) == "thread_start";
   return error.value() == fault.error || (no_worker && error == std::errc::not_enough_memory);
 }

@@ -1,5 +1,5 @@
 // Opening a proactor, with each allocation failing in turn, on every combination of parts: either
-// there is one, or the failure is told, and nothing is left behind. (System calls that fail while a
+// there is one, or the failure is reported, and nothing is leaked. (System calls that fail while a
 // proactor is opened have a suite of their own, tests/unit/startup.)
 #include <new>
 #include <string>

@@ -685,7 +685,7 @@ class Program {
     expect(baton_descriptor(proactor_) >= -1, "a descriptor, or none");
     expect_text([](char* text, std::size_t size) { return baton_engines(text, size); });
     std::array<char, 64> why{};
-    // Of those that there are only this one, for the others are dear to open.
+    // Only this one of the existing ones, because the others are expensive to open.
     const std::string name = input_.flag() ? "emulated" : "x" + std::string(input_.text());
     const int error = baton_engine_reason(name.c_str(), why.data(), why.size());
     expect((error == 0) == (why[0] == '\0'), "an engine, or why not");

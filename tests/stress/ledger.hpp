@@ -92,7 +92,7 @@ class Ledger {
   void part_begins() { living_.fetch_add(1, std::memory_order_relaxed); }
   /// The last one stops the proactor.
   void part_ended();
-  /// Told on standard error, the first few of them; the round ends soon.
+  /// Printed on standard error, the first few of them; the round ends soon.
   void violation(std::string_view what);
   [[nodiscard]] std::uint64_t violations() const { return violations_.load(); }
 

@@ -1,4 +1,4 @@
-// What the fairness programs share: N connected sockets, an independent sender process that keeps
+// Shared by the fairness programs: N connected sockets, an independent sender process that keeps
 // all of them full without ever waiting for one, and the report. Each program brings a reactor that
 // reads one chunk per event; this file depends on none of them.
 //

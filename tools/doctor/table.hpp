@@ -1,6 +1,6 @@
-// The table: each engine with each of its ways to wait, what it does with each kind of operation
-// and in which modes it works - found out by opening a proactor on it, in a child process, as a
-// program would. No engine is named here: the registry has the list.
+// The table: each engine with each of its ways to wait, its support of each kind of operation and
+// in which modes it works - found out by opening a proactor on it, in a child process, as a program
+// would. No engine is named here: the registry has the list.
 #pragma once
 
 #include <array>

@@ -17,7 +17,7 @@ BATON = ""
 
 
 class DatagramServer:
-    """An echo over UDP in one thread; `answers` makes of a datagram those that go back."""
+    """An echo over UDP in one thread; `answers` makes the replies to a datagram."""
 
     def __init__(self, answers):
         self.answers = answers

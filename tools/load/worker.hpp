@@ -40,7 +40,7 @@ struct WorkerResult {
   std::size_t silent = 0;  // sessions that got no byte in the measured part
   std::size_t wrong = 0;   // sessions that got a wrong byte
   Histogram round_trips;
-  std::vector<Histogram> session_round_trips;  // in place of that, if some are to be told apart
+  std::vector<Histogram> session_round_trips;  // in place of that, if some are reported apart
   DatagramCounts datagrams;                    // of the whole run
   double elapsed_s = 0;
   double cpu_s = 0;  // of this thread in the measured part

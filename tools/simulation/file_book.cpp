@@ -94,7 +94,7 @@ void FileBook::Cell::add(Value value, Moment overwrites_before) noexcept {
 }
 
 bool FileBook::possible(Moment begin, std::uint64_t offset, std::byte byte) const noexcept {
-  Moment overwrites_before = 0;  // by what was complete when the read began
+  Moment overwrites_before = 0;  // by operations complete when the read began
   for (const Write& write : recent_) {
     if (offset < write.offset || offset - write.offset >= write.size) continue;
     if (byte_of(write, offset) == byte) return true;

@@ -1,4 +1,4 @@
-// What a program is told, and whether that may be.
+// The results of a program's operations, and whether they are allowed.
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
@@ -136,7 +136,7 @@ void Program::judge_write(Slot& slot) {
   end.out->wrote(slot.size, bytes);
 }
 
-// What a handler does besides.
+// A handler's other actions.
 void Program::after(Slot& slot) {
   sim::Random& random = world_->random;
   if (random.chance(slow_)) {

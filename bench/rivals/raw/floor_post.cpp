@@ -124,7 +124,7 @@ void count_run(Post*) {
 
 void post_all() {
   for (std::size_t i = 0; i < posts_other_thread; ++i) {
-    // Looked at now and then only, so that the counter's cache line mostly stays where it is.
+    // Read rarely, so that the counter's cache line mostly stays in place.
     while (i % 1000 == 0 && i - run_count.load(std::memory_order_acquire) > ahead_max - 1000) {
       std::this_thread::yield();
     }

@@ -167,7 +167,7 @@ Config Combination::config() const {
 
 bool with_troubles() { return std::getenv("BATON_TEST_CHAOS") != nullptr; }
 
-// Once for all suites: under the sanitizers it would be most of what a test takes.
+// Once for all suites: under the sanitizers it would take most of a test's time.
 const std::vector<Combination>& combinations() {
   static const std::vector<Combination> list =
       pairwise() ? reduced(selected(all())) : selected(all());

@@ -56,7 +56,7 @@ TEST_P(Close, completes_last_after_everything_pending_was_cancelled) {
   EXPECT_EQ(proactor().statistics().handles, 0U);
 }
 
-// The engine may never have heard of the handle.
+// The handle may never have been attached to the engine.
 TEST_P(Close, of_a_handle_that_was_never_used) {
   for (const HandleKind kind : {HandleKind::file, HandleKind::stream_socket}) {
     for (const bool detached : {true, false}) {

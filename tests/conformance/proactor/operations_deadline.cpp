@@ -32,7 +32,7 @@ TEST_P(Timing, an_operation_times_out_with_the_bytes_it_moved) {
   }
   run([&] { return read.done() && write.done(); });
   EXPECT_EQ(read.error(), errc::timed_out);
-  // Taken and told, or still there.
+  // Taken and reported, or still there.
   const std::string rest = receive(handle->native(), 4 - read.bytes());
   EXPECT_EQ(into.substr(0, read.bytes()) + rest, "part");
   EXPECT_EQ(write.error(), errc::timed_out);

@@ -26,7 +26,7 @@ bool Same::begin(Probe& probe) {
 }
 
 void Same::tell(Probe& probe, const char* what) {
-  if (probe.starts == 0) return;  // refused, and told
+  if (probe.starts == 0) return;  // refused, and noted
   run([&] { return probe.done(); });
   if (HasFatalFailure()) return note(std::string{"lost: "} + to_string(probe.kind()) + " " + what);
   std::string line = std::string{to_string(probe.kind())} + " " + what;

@@ -139,7 +139,7 @@ class Processes : public Threads {
     object = unexpected{make_error_code(errc::handle_closed)};
     destroy();
   }
-  /// Threads of the library's own; the test's threads are told apart by having been there before.
+  /// The library's own threads; the test's threads existed before.
   static std::set<std::string> tasks() {
     std::set<std::string> all;
     DIR* directory = ::opendir("/proc/self/task");
@@ -574,7 +574,7 @@ TEST_P(Processes, an_engine_that_is_denied_is_replaced_visibly) {
 }
 
 // A sandbox that is put on after the open: what lives by a call that is refused now ends with an
-// error of its own, all else goes on, and the proactor can be destroyed.
+// error of its own, everything else continues, and the proactor can be destroyed.
 TEST_P(Processes, a_filter_put_on_later_ends_only_what_lives_by_the_call) {
   if (with_troubles()) GTEST_SKIP() << "names the engine, which is chaos here";
 #ifdef __SANITIZE_THREAD__

@@ -168,7 +168,7 @@ Handle* Run::two_threads_and_a_read_that_throws(Stream& stream) {
   return handle;
 }
 
-// Its thread leaves run(), and another one sleeps there: what the handler has left is seen to.
+// Its thread leaves run(), and another one sleeps there: the rest of the handler's work is done.
 TEST_P(Run, a_close_is_complete_although_the_last_handler_throws) {
   if (GetParam().profile == "pinned") GTEST_SKIP() << "a pinned lane has no thread any more";
   Stream stream;

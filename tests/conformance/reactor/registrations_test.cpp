@@ -239,7 +239,7 @@ TEST_P(reactor, removed_by_the_first_of_two_calls_there_is_no_second) {
   ASSERT_TRUE(key.has_value());
   leaves.from = &loop();
   leaves.key = *key;
-  // For both at once, whatever the system tells first.
+  // For both at once, whichever the system reports first.
   ASSERT_FALSE(loop().notify(*key, Interest::both));
   run_until([&] { return leaves.closed == 1; });
   EXPECT_EQ(leaves.calls, 0);

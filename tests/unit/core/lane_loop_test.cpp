@@ -1,5 +1,5 @@
 // One lane by itself: what lies in its mail when the handle that it is about has gone on, what is
-// asked of it late, and which requests are simple. An engine that answers as it is told; no
+// asked of it late, and which requests are simple. An engine that answers as the test sets it; no
 // threads, so that every order of events is the test's.
 #include "core/lane_loop.hpp"
 

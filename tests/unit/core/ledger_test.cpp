@@ -1,5 +1,5 @@
-// The accounts by themselves: an engine that answers as it is told, no threads, and every way that
-// an operation can take between start and result (P-20).
+// The accounts by themselves: an engine that answers as the test sets it, no threads, and every way
+// that an operation can take between start and result (P-20).
 #include "core/ledger.hpp"
 
 #include <gtest/gtest.h>

@@ -241,7 +241,7 @@ TEST(DebugEngine, AnOldDoubleOfWhatWasStartedAgainIsAnEnginesBug) {
 TEST(DebugEngine, WithoutOneADestroyedOperationIsStillToldOf) {
   {
     const Watched gone;
-  }  // it has asked to be told of them
+  }  // it has asked to be called
   auto proactor = Proactor::open(Config{});
   ASSERT_TRUE(proactor.has_value()) << proactor.error().reason;
   int fd[2];

@@ -18,8 +18,9 @@ namespace baton::test {
 
 class TestReactor {
  public:
-  /// Told what is ready; a hint. Called without a lock. Level-triggered for the handler, whatever
-  /// the strategy: as long as it does not use the readiness up, it is called again.
+  /// Called with the ready directions; a hint. Called without a lock. Level-triggered for the
+  /// handler, whatever the strategy: as long as it does not use the readiness up, it is called
+  /// again.
   using Handler = std::function<void(Interest ready)>;
 
   struct Registration {

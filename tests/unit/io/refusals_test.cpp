@@ -79,7 +79,7 @@ class Refusals : public testing::Test {
     made.handles_max = handles;
     return made;
   }
-  /// Each of the options that it sets is refused in turn; whether all of them were told.
+  /// Each of its options is refused in turn; whether all of them were reported.
   template <class Open>
   void expect_each_option_told(int count, Open open) {
     for (int nth = 1; nth <= count; ++nth) {

@@ -320,8 +320,8 @@ class LostCompletion : public testing::TestWithParam<Form> {};
 INSTANTIATE_TEST_SUITE_P(Forms, LostCompletion,
                          testing::Values(Form::any, Form::single, Form::pinned), form_name);
 
-// Told once by the kernel when it had no memory for a completion. Its operation would never end,
-// and each cancel would find nothing.
+// Reported once by the kernel when it had no memory for a completion. Its operation would never
+// end, and each cancel would find nothing.
 TEST_P(LostCompletion, ends_the_engine_and_with_it_the_operation) {
   const os::System& system = faulty_system();
   Lines log;

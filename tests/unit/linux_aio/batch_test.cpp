@@ -1,5 +1,5 @@
-// What the kernel refuses, cuts short or puts off: nothing is lost, and nothing is repeated that
-// must not be.
+// Requests that the kernel refuses, cuts short or delays: nothing is lost, and nothing is
+// repeated that must not be.
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>

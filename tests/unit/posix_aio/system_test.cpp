@@ -119,9 +119,8 @@ TEST_P(System, an_error_of_the_call_is_a_completion) {
   EXPECT_EQ(read.error_value(), ENOSYS);
 }
 
-// A wait over several engines polls first and then sleeps on the descriptors: an engine without a
-// descriptor for want of room must have none after the poll either, or it would never be polled
-// again.
+// A wait over several engines polls first and then sleeps on the descriptors: an engine that had no
+// room for a descriptor must have none after the poll either, or it would never be polled again.
 TEST_P(System, a_look_does_not_forget_that_there_was_no_room) {
   faults().fail(Call::read, EAGAIN);
   Operation read;

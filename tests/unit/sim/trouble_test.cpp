@@ -1,4 +1,4 @@
-// Each trouble of the simulated machine, alone and always: what it does to the calls that meet it.
+// Each trouble of the simulated machine, alone and always: its effect on calls.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>

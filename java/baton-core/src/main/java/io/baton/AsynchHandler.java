@@ -8,7 +8,7 @@ package io.baton;
  * several channels; then it may be in use by several lanes. A method that blocks holds up the other
  * channels of its lane.
  *
- * <p><b>Exceptions:</b> what a method throws closes the channel with the reason {@link
+ * <p><b>Exceptions:</b> an exception of a method closes the channel with the reason {@link
  * CloseReason#HANDLER_FAILED} and goes to the Demultiplexor's exception handler. The lane
  * continues.
  *

@@ -11,7 +11,7 @@ import java.nio.channels.ClosedChannelException;
  * A channel as its lane sees it: the life of an operation from its start to its handler.
  *
  * <p>Any thread claims a place and hands the operation to the lane; the rest is for the lane's
- * thread. What is complete goes into the lane's queue, and the handler is called from there, so
+ * thread. Completed operations go into the lane's queue, and the handler is called from there, so
  * never inside a start. An operation is in one place at a time: the queue of a side, with the
  * engine (current), alone, or in the lane's queue.
  */

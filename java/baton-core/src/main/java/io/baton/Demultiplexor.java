@@ -291,7 +291,7 @@ public final class Demultiplexor implements AutoCloseable {
   /**
    * Runs something on one of the lanes.
    *
-   * @param action what it throws goes to the exception handler
+   * @param action its exceptions go to the exception handler
    * @throws StoppedException if the lanes have ended
    */
   public void post(Runnable action) {
@@ -305,7 +305,7 @@ public final class Demultiplexor implements AutoCloseable {
    * Runs something on one of the lanes after a while.
    *
    * @param delay 0 or more
-   * @param action what it throws is the future's
+   * @param action its exception is the future's
    * @return complete when it has run; cancelling it keeps it from running. {@link StoppedException}
    *     if the lanes end before.
    */

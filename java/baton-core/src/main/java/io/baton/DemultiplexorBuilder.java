@@ -143,7 +143,7 @@ public final class DemultiplexorBuilder {
   }
 
   /**
-   * Lets the property {@code baton} and the variable {@code BATON} override what was set so far.
+   * Lets the property {@code baton} and the variable {@code BATON} override earlier settings.
    *
    * @return this
    * @throws IllegalArgumentException if one of them is wrong

@@ -4,8 +4,8 @@ package io.baton;
  * The part that all operations have in common.
  *
  * <p><b>Threads and ownership:</b> an operation object is the library's. It is valid inside the
- * handler that it is given to, and used again as soon as that handler has returned: keep what it
- * tells, not the object.
+ * handler that it is given to, and used again as soon as that handler has returned: keep its
+ * values, not the object.
  */
 public abstract sealed class Operation extends Timed
     permits OpRead, OpWrite, OpAccept, OpConnect, OpTimeout, OpClose {

@@ -35,7 +35,7 @@ public interface Engine extends AutoCloseable {
   /**
    * Makes an endpoint that is neither bound nor connected.
    *
-   * @param kind what it will be
+   * @param kind of the endpoint
    * @return a new endpoint, closed by the caller until it is started here
    * @throws IOException if the system refuses, for example for lack of descriptors
    */

@@ -177,7 +177,7 @@ final class NativeEngine implements Engine {
     return text.toString();
   }
 
-  /** Why an engine of the library cannot be had; nothing for one that can. */
+  /** The reason why an engine of the library is not available; nothing for an available one. */
   private String whyNot(String engine) {
     try (Arena scratch = Arena.ofConfined()) {
       MemorySegment reason = scratch.allocate(TEXT_SIZE);
@@ -375,7 +375,7 @@ final class NativeEngine implements Engine {
   private void encodeAddress(NativeEndpoint endpoint, Request request) {
     var address = SocketAddresses.check(request.transfer.address(), endpoint.family());
     request.address = blocks.take(Layouts.Endpoint.SIZE);
-    // The address is what the struct begins with.
+    // The struct begins with the address.
     MemorySegment memory = request.address.memory;
     int length = addresses.encode(address, endpoint.family(), memory);
     memory.set(ValueLayout.JAVA_INT, Layouts.Endpoint.LENGTH, length);
@@ -598,7 +598,7 @@ final class NativeEngine implements Engine {
     finish(request).failed(Errors.of(calls, error));
   }
 
-  /** Frees what the request holds; its transfer is to be completed, or is parked. */
+  /** Frees the request's memory; its transfer is to be completed, or is parked. */
   private Transfer finish(Request request) {
     slots[request.slot] = null;
     freeSlots[freeCount++] = request.slot;

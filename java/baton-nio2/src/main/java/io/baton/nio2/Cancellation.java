@@ -6,7 +6,7 @@ interface Cancellation {
   /**
    * The future is cancelled. Any thread.
    *
-   * @param close whether the program wants the channel closed
+   * @param close whether the channel is to be closed
    */
   void cancelled(Pending<?, ?> operation, boolean close);
 }

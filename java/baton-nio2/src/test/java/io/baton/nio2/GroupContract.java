@@ -193,7 +193,7 @@ abstract class GroupContract extends Nio2Contract {
       sendByte(pair.near());
       Throwable error = Patience.await(caught, "the exception");
       assertInstanceOf(IllegalStateException.class, error.getCause());
-      // The group goes on, and so does the channel.
+      // The group continues, and so does the channel.
       sendByte(pair.near());
       assertEquals(1, get(pair.far().read(ByteBuffer.allocate(1))));
     }

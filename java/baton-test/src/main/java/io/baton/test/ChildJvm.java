@@ -187,7 +187,7 @@ public final class ChildJvm implements AutoCloseable {
   }
 
   /**
-   * Tells it to go on.
+   * Lets it continue.
    *
    * @param line for its input
    * @throws IOException if it has ended

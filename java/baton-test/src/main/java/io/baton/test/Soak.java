@@ -21,7 +21,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
 
 /**
- * Keeps a Demultiplexor busy for long, with books: connections that echo and are made anew, timers,
+ * Keeps a Demultiplexor busy for long, with books: connections that echo and are renewed, timers,
  * cancels; every start has its completion, every byte is compared, and at the end there are as many
  * descriptors and as much heap as near the beginning. {@code scripts/soak --java} runs it.
  *
