@@ -14,13 +14,12 @@ Everything goes to bench/results/<date>-ace.json. Exit status: 0 all goals met, 
 2 something of Baton could not be measured.
 """
 
-import argparse
 import statistics
 import sys
-from pathlib import Path
 
 import compare
 import output
+from option_parser import OptionParser
 
 PROGRAM = "{build}/bench/ace_proactor"
 STOCK = "ACE"
@@ -122,21 +121,11 @@ def print_row(result):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=1.0, help="length of a round")
-    parser.add_argument("--quick", action="store_true", help="3 rounds of 0.3 s")
-    parser.add_argument("--row", default="")
-    parser.add_argument("--build", type=Path, default=compare.REPOSITORY / "build")
-    parser.add_argument("--syscalls", choices=["strace", "none"], default="strace",
-                        help="how they are counted")
-    parser.add_argument("--no-save", action="store_true", help="print the tables only")
+    parser = OptionParser(__doc__, "row", "syscalls", "no-save", rounds=7, seconds=1.0, quick=(3,
+                          0.3))
     options = parser.parse_args()
-    if options.quick:
-        options.rounds, options.seconds = 3, 0.3
-    options.build = options.build.resolve()
     wanted = [row for row in ROWS if options.row in name_of(row)]
-    if not wanted or options.rounds < 1:
+    if not wanted:
         parser.error("no such row")
     results = []
     for row in wanted:

@@ -13,7 +13,6 @@ Everything goes to bench/results/<date>-combinations.json.
 Exit status: 0 the doctor's choices are within 10 % of the best, 1 one is not, 2 not measured.
 """
 
-import argparse
 import contextlib
 import json
 import math
@@ -29,6 +28,7 @@ from pathlib import Path
 import compare
 import output
 from compare import CannotMeasure, progress
+from option_parser import OptionParser
 
 ALLOWED = 1.10  # what the doctor's choice may cost, the best being 1
 SESSIONS = (1, 100, 1000)
@@ -40,7 +40,7 @@ FILE_BLOCK = 4096
 FILE_SIZE = 16 << 20
 
 
-# --- what there is ------------------------------------------------------------------------------
+# --- the parts of this machine --------------------------------------------------------------------
 
 def doctor(options, *arguments):
     command = [str(options.build / "bin" / "baton"), "doctor", "--json", "--directory",
@@ -52,7 +52,7 @@ def doctor(options, *arguments):
 
 
 def surroundings_without(settings=None):
-    """The environment, without what somebody has set about engines, and with these settings."""
+    """The environment without BATON* variables, and with these settings."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("BATON")}
     return {**clean, "BATON": settings} if settings else clean
 
@@ -126,7 +126,7 @@ def configured(settings):
 
 
 def settle(server):
-    """Until the server has accepted, or closed, everything: what it uses stops growing."""
+    """Waits until the server has accepted, or closed, everything: its memory stops growing."""
     quiet, before = 0, server.cpu_ns()
     for _ in range(200):
         time.sleep(0.002)
@@ -182,13 +182,13 @@ def measure_files(options, settings):
 
 
 def play(options, title, combinations, measure):
-    """{name: {..., "rounds": [numbers]}}; who fails once is out, with the reason."""
+    """{name: {..., "rounds": [numbers]}}; one that fails once is left out, with the reason."""
     results = {name: {"settings": settings, "row": row, "mode": mode, "rounds": []}
                for name, settings, row, mode in combinations}
     names = list(results)
     for number in range(-1, options.rounds):
         for index in range(len(names)):
-            # The order turns, so that nobody always comes after the same neighbour.
+            # The order rotates, so that none always runs after the same neighbour.
             name = names[(index + max(number, 0)) % len(names)]
             if "failed" in results[name]:
                 continue
@@ -218,7 +218,7 @@ def cost(numbers, names):
 
 
 def judge(options, part, results, choices):
-    """Adds to each result its cost and its ratio to the best; returns what the choice comes to."""
+    """Adds to each result its cost and its ratio to the best; returns the choice's ratio."""
     names = counted(options, part)
     measured = {name: one for name, one in results.items() if "failed" not in one}
     if not measured:
@@ -259,7 +259,7 @@ def of_files(settings):
     return [word for word in settings.split(",") if not word.startswith("wait=")]
 
 
-# --- telling ------------------------------------------------------------------------------------
+# --- printing -------------------------------------------------------------------------------------
 
 def columns(options, part):
     if part == "sockets":
@@ -326,21 +326,14 @@ In brackets: the interval of the median ratio to the best, round by round.
 # --- command line -------------------------------------------------------------------------------
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=0.25, help="length of one load")
-    parser.add_argument("--build", type=Path, default=compare.REPOSITORY / "build")
+    parser = OptionParser(__doc__, "no-save", rounds=3, seconds=0.25)
     parser.add_argument("--directory", default=os.environ.get("TMPDIR") or ".",
                         help="where the file for the file engines is made")
     parser.add_argument("--document", action="store_true", help="write docs/combinations.md")
     parser.add_argument("--only", choices=["sockets", "files"])
-    parser.add_argument("--no-save", action="store_true", help="print the tables only")
     options = parser.parse_args()
-    if options.rounds < 1:
-        parser.error("--rounds must be at least 1")
     if options.document and options.only:
         parser.error("--document needs both parts")
-    options.build = options.build.resolve()
     return options
 
 

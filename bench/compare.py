@@ -13,7 +13,6 @@ The table goes to standard output, everything else to bench/results/<date>-<name
 Exit status: 0 all goals met, 1 a goal was missed, 2 something could not be measured.
 """
 
-import argparse
 import contextlib
 import datetime
 import json
@@ -36,8 +35,8 @@ from pathlib import Path
 
 import output
 import result_file
+from option_parser import OptionParser, REPOSITORY
 
-REPOSITORY = Path(__file__).resolve().parent.parent
 START_TIMEOUT_S = 20
 STOP_TIMEOUT_S = 30
 
@@ -50,7 +49,7 @@ class TooSlow(CannotMeasure):
     """Nothing was wrong, but some sessions got no answer in the time."""
 
 
-# --- what is compared -----------------------------------------------------------------------------
+# --- comparisons ----------------------------------------------------------------------------------
 
 def echo(engine, wait=None, mode="per_thread", threads=1, block=512, more=()):
     command = ["{build}/bin/baton", "echo", "--port", "0", "--threads", str(threads),
@@ -70,8 +69,8 @@ BUSY_100_IDLE = {**BUSY_100, "idle": IDLE}
 TEN = {"sessions": 10, "block": 512, "window": 0}
 ONE = {"sessions": 1, "block": 512, "window": 0}
 
-# Each comparison: sides A (the candidate) and B (what it is held against), the load, and goals.
-# A goal is (what, of, relation, bound): `of` is "ratio" (A / B, median of the rounds) or "a".
+# Each comparison: sides A (the candidate) and B (its rival), the load, and goals. A goal is (what,
+# of, relation, bound): `of` is "ratio" (A / B, median of the rounds) or "a".
 COMPARISONS = {
     "epoll-cpu": [{
         "title": "CPU and system calls per message, epoll, 100 sessions of 512 B half duplex",
@@ -85,7 +84,7 @@ COMPARISONS = {
         "b": ("raw_uring", raw("raw_uring"), BUSY_100),
         "goals": [("syscalls", "a", "<=", 0.2)],
     }],
-    # What the load generator has to do for its ends of the idle ones shows in the raw loops' rates.
+    # The raw loops' rates show the load generator's own work for its ends of the idle connections.
     "idle": [{
         "title": f"100 sessions beside {IDLE:,} idle ones against without, {name}",
         "a": (f"{name}, idle ones", command, BUSY_100_IDLE),
@@ -152,7 +151,7 @@ def command_line(template, build):
 
 
 def shown(path):
-    """A path as the repository knows it."""
+    """A path, relative to the repository."""
     return str(path).replace(str(REPOSITORY) + "/", "")
 
 
@@ -224,7 +223,7 @@ class Server:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def stop(self):
-        """Asks it to end, as an administrator would, and returns what it printed."""
+        """Ends it by SIGTERM, and returns its output."""
         self.process.terminate()
         try:
             output, _ = self.process.communicate(timeout=STOP_TIMEOUT_S)
@@ -303,7 +302,7 @@ class Load:
 # --- measuring ------------------------------------------------------------------------------------
 
 def measure_server(build, side, pinned, seconds, warm_up=0.0):
-    """One round of one side: a fresh server, one load, and before it one that is not measured."""
+    """One round of one side: a fresh server, an unmeasured load, and the measured one."""
     _, template, wanted = side
     server_cores, load_cores = cores_for(pinned)
     with serving(command_line(template, build), server_cores) as server:
@@ -485,7 +484,7 @@ def median_interval(values):
 
 
 def judge(name, a, b):
-    """The paired ratio A / B of one measure and what it means."""
+    """The paired ratio A / B of one measure and its verdict."""
     ratios = [x / y for x, y in zip(a, b) if y > 0]
     if not ratios:
         return None
@@ -560,7 +559,7 @@ def spread(values):
     return (max(values) - min(values)) / middle if middle else 0.0
 
 
-# --- telling --------------------------------------------------------------------------------------
+# --- printing -------------------------------------------------------------------------------------
 
 def progress(text):
     if sys.stderr.isatty():
@@ -648,25 +647,17 @@ def save(name, results):
 # --- command line ---------------------------------------------------------------------------------
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = OptionParser(__doc__, "free", "no-save", rounds=7, seconds=1.0)
     parser.add_argument("name", choices=[*COMPARISONS, "all", "pair"])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=1.0, help="length of a round")
-    parser.add_argument("--build", type=Path, default=REPOSITORY / "build")
     parser.add_argument("--syscalls", choices=["auto", "perf", "strace", "none"], default="auto")
-    parser.add_argument("--free", action="store_true", help="let the system place the processes")
-    parser.add_argument("--no-save", action="store_true", help="print the table only")
     pair = parser.add_argument_group("pair")
     pair.add_argument("--a", help="command of the candidate; {build} stands for the build folder")
     pair.add_argument("--b", help="command of what it is held against")
     for name, default in BUSY_100_IDLE.items():
         pair.add_argument(f"--{name}", type=int, default=0 if name == "idle" else default)
     options = parser.parse_args()
-    if options.rounds < 1:
-        parser.error("--rounds must be at least 1")
     if options.name == "pair" and not (options.a and options.b):
         parser.error("pair needs --a and --b")
-    options.build = options.build.resolve()
     return options
 
 

@@ -9,7 +9,6 @@ configuration suits the machine, and why.
 Exit status: 0 when every row passed. scripts/demo builds first and then runs this.
 """
 
-import argparse
 import html
 import json
 import os
@@ -20,10 +19,10 @@ import sys
 import tempfile
 import textwrap
 import webbrowser
-from pathlib import Path
 
 import compare
 import output
+from option_parser import OptionParser
 
 MODES = ["shared", "dedicated", "per_thread"]
 SESSIONS = [1, 100, 1000]
@@ -106,7 +105,7 @@ def measure(options, progress):
 
 
 def default_choice(options):
-    """What a program gets that configures nothing: the line of --explain, as a dictionary."""
+    """The choice without a configuration: the line of --explain, as a dictionary."""
     told = run_baton(options, "echo", "--explain", "--host", "no address").stderr
     line = next((line for line in told.splitlines() if line.startswith("processor 0: ")), "")
     return dict(word.split("=", 1) for word in line.split() if "=" in word)
@@ -273,14 +272,12 @@ def open_page(options, measured):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--build", type=Path, default=compare.REPOSITORY / "build")
+    parser = OptionParser(__doc__)
     parser.add_argument("--seconds", type=float, default=0.3, help="length of a row")
     parser.add_argument("--doctor-seconds", type=float, default=10, help="length of the doctor's")
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--html", action="store_true", help="open the same as a page, too")
     options = parser.parse_args()
-    options.build = options.build.resolve()
 
     terminal = Terminal()
     measured = measure(options, terminal.progress)

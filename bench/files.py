@@ -16,7 +16,6 @@ A disk that gives both the same number is the limit then, and CPU per read is th
 Exit status: 0 all goals met, 1 a goal was missed, 2 something could not be measured.
 """
 
-import argparse
 import json
 import os
 import shlex
@@ -24,11 +23,11 @@ import shutil
 import statistics
 import subprocess
 import sys
-from pathlib import Path
 
 import compare
 import output
-from compare import CannotMeasure, REPOSITORY
+from compare import CannotMeasure
+from option_parser import OptionParser
 
 DEPTH = 64
 BLOCK = 4096
@@ -58,7 +57,7 @@ def fio_command(options, engine):
 
 
 def run(command):
-    """What it printed, and the CPU seconds of the process with all its threads."""
+    """Its output, and the CPU seconds of the process with all its threads."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     output, errors = process.stdout.read(), process.stderr.read()
     _, status, used = os.wait4(process.pid, 0)
@@ -137,20 +136,11 @@ def make_file(path, size):
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = OptionParser(__doc__, "file", "no-save", rounds=7, seconds=3)
     parser.add_argument("--engine", choices=[*SIDES, "all"], default="all")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=int, default=3, help="length of a round")
     parser.add_argument("--mode", default="per_thread", help="of Baton")
-    parser.add_argument("--file", type=Path, help="default: bench/files.data in the build folder")
     parser.add_argument("--size", type=int, default=1024, help="of a file to be made, in MiB")
-    parser.add_argument("--build", type=Path, default=REPOSITORY / "build")
-    parser.add_argument("--no-save", action="store_true", help="print the table only")
-    options = parser.parse_args()
-    options.build = options.build.resolve()
-    if options.file is None:
-        options.file = options.build / "bench" / "files.data"
-    return options
+    return parser.parse_args()
 
 
 def main():

@@ -17,7 +17,6 @@ several engines; the goal is for its default, the others are shown.
 Exit status: 0 the goal is met, 1 it is missed, 2 something could not be measured.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -36,6 +35,7 @@ from pathlib import Path
 import compare
 import output
 from compare import CannotMeasure
+from option_parser import OptionParser
 
 FILE_BYTES = 1024
 CACHE_SECONDS = 10
@@ -50,7 +50,7 @@ compare.MEASURES = {
     "p99_us": ("p99 us", False),
 }
 
-# The first one is the default: what the goal is about.
+# The first one is the default, to which the goal applies.
 HTTPD = {
     "httpd": [],
     "httpd, epoll": ["--engine", "emulated", "--wait", "epoll"],
@@ -179,7 +179,7 @@ class Bench:
         self.folder = folder
         self.root = folder / "root"
         self.root.mkdir()
-        os.chmod(folder, 0o755)  # nginx's worker may be somebody else
+        os.chmod(folder, 0o755)  # nginx's worker may be another user
         (self.root / "file.html").write_bytes(b"x" * FILE_BYTES)
         (folder / "one.xml").write_text(ONE_PROCESSOR)
         (folder / "report.lua").write_text(WRK_REPORT)
@@ -275,17 +275,10 @@ def result_of(name, rival, rounds, calls, goals, commands):
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=int, default=2, help="length of a round")
+    parser = OptionParser(__doc__, "free", "no-save", rounds=7, seconds=2)
     parser.add_argument("--connections", type=int, default=100)
-    parser.add_argument("--build", type=Path, default=compare.REPOSITORY / "build")
-    parser.add_argument("--free", action="store_true", help="let the system place the processes")
     parser.add_argument("--no-syscalls", action="store_true", help="do not count system calls")
-    parser.add_argument("--no-save", action="store_true", help="print the tables only")
-    options = parser.parse_args()
-    options.build = options.build.resolve()
-    return options
+    return parser.parse_args()
 
 
 def compare_all(options, folder):

@@ -16,20 +16,19 @@ Everything goes to bench/results/<date>-java.json; bench/report.py draws the art
 said.
 """
 
-import argparse
 import sys
-from pathlib import Path
 
 import compare
 import java_servers
 import output
 import rows
+from option_parser import OptionParser
 
 ROWS = [rows.Row(sessions, 1, 512) for sessions in (1, 10, 40, 100, 1000)]
 QUICK = (40, 1000)
 BASE = "raw epoll"
 BATON = ("baton epoll per_thread", "baton io_uring per_thread")
-# Who, against whom, measure, relation, bound; of rows with so many sessions.
+# Server, rival, measure, relation, bound; for rows with so many sessions.
 GOALS = [
     ("Java baton nio", BASE, "rate", ">=", 0.90, (40, 1000)),
     ("Java baton nio", "Java selector loop", "rate", ">=", 0.97, (40, 1000)),
@@ -86,24 +85,16 @@ def goals(row, rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=1.0, help="length of a round")
+    parser = OptionParser(__doc__, "row", "only", "free", "no-save", rounds=7, seconds=1.0,
+                          quick=(3, 0.5))
     parser.add_argument("--warm-up", type=float, default=3.0, metavar="SECONDS",
                         help="before each round")
-    parser.add_argument("--quick", action="store_true", help="3 rounds of 0.5 s, two rows")
-    parser.add_argument("--row", default="")
-    parser.add_argument("--only", default="")
-    parser.add_argument("--build", type=Path, default=compare.REPOSITORY / "build")
-    parser.add_argument("--free", action="store_true", help="let the system place the processes")
-    parser.add_argument("--no-save", action="store_true", help="print the tables only")
     options = parser.parse_args()
     if options.quick:
-        options.rounds, options.seconds, options.warm_up = 3, 0.5, 2.0
-    options.build = options.build.resolve()
+        options.warm_up = 2.0
     wanted = [row for row in ROWS if options.row in rows.name_of(row) and
               (not options.quick or row.sessions in QUICK)]
-    if not wanted or options.rounds < 1:
+    if not wanted:
         parser.error("no such row")
     if why := java_servers.missing():
         print(f"cannot measure: {why}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Each echo server in Java, for a moment: all that is sent comes back.
+"""Each echo server in Java, for a moment: all bytes are returned.
 
 Run as a test, after the servers are built: java_servers_test.py BUILD_FOLDER
 `scripts/java --bench` does both.

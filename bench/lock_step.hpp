@@ -5,7 +5,7 @@
 // instruction, and callgrind counts what a message costs a program; what the peers do is not
 // counted.
 //
-// Used by the rivals and by the same scenario on Baton; it knows none of them.
+// Used by the rivals and by the same scenario on Baton; it depends on none of them.
 #pragma once
 
 #include <sys/socket.h>
@@ -80,7 +80,7 @@ class Peers {
     }
     left_ = near_.size();
   }
-  // Begins before the count does: the first rounds are for what is set up once.
+  // Begins before the count: the first rounds include the set-up.
   __attribute__((noinline)) void next_round() {
     CALLGRIND_TOGGLE_COLLECT;
     for (const int fd : near_) {

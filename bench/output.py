@@ -51,6 +51,6 @@ def status_of(main):
             raise
     if output.error is None:
         return status
-    # Python writes out what the buffer still has when it ends.
+    # Python writes out the rest of the buffer when it ends.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return cannot_write(output.error.strerror)

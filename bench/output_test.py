@@ -34,6 +34,12 @@ class OutputTest(unittest.TestCase):
                     done = run(path, "--help", preexec_fn=lambda: os.close(1))
                     self.failed(done, path.name, "Bad file descriptor")
 
+    def test_a_long_word_is_quoted_in_part(self):
+        done = run(BENCH / "rows.py", "--rounds", 70_000 * "x")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--rounds: invalid int value: 'xxx", done.stderr)
+        self.assertLess(len(done.stderr), 2_500)
+
     def test_a_table(self):
         # Whatever main says of itself.
         table = ("import sys, output\n"

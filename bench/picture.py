@@ -21,7 +21,7 @@ PICTURE = REPOSITORY / "docs/pictures/cpu_a_message.svg"
 ROW = "1000/1/512/0/0"
 TITLE = "CPU time of an echo server for each message"
 SUBTITLE = "1,000 connections, 512 bytes, one thread; microseconds, less is better"
-# What is shown, by its name in the results, and its label.
+# The servers shown: name in the results, and label.
 BARS = [
     ("baton epoll per_thread", "Baton, epoll"),
     ("baton io_uring per_thread", "Baton, io_uring"),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is no echo server, row by row: posting, timers, short connections, files.
+"""Rows that are no echo server: posting, timers, short connections, files.
 
     bench/programs.py                  every row, 7 rounds: half an hour
     bench/programs.py --quick          3 short rounds: rough
@@ -14,19 +14,18 @@ left out, and said.
 Everything goes to bench/results/<date>-programs.json; bench/report.py makes tables of it.
 """
 
-import argparse
 import json
 import os
 import shutil
 import statistics
 import subprocess
 import sys
-from pathlib import Path
 
 import compare
 import files
 import output
 from rows import Clock
+from option_parser import OptionParser
 
 MODES = ("shared", "per_thread")
 ENGINES = {"emulated/epoll": "engine=emulated,wait=epoll", "io_uring": "engine=io_uring"}
@@ -93,7 +92,7 @@ def per_read(measured):
 
 
 def rows():
-    """Row -> side -> how it is measured; the first side is what the others are held against."""
+    """Row -> side -> how it is measured; the others are compared with the first side."""
     found = {}
     for row, program in (("posting", "post"), ("timers", "timer")):
         found[row] = {"floor": self_measured([f"{{build}}/bench/floor_{program}"])}
@@ -156,22 +155,11 @@ def print_row(result):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=int, default=2, help="length of a round of file reads")
-    parser.add_argument("--quick", action="store_true", help="3 rounds, short ones")
-    parser.add_argument("--row", default="")
-    parser.add_argument("--file", type=Path, help="default: bench/files.data in the build folder")
+    parser = OptionParser(__doc__, "row", "file", "no-save", rounds=7, seconds=2, quick=(3, 1))
     parser.add_argument("--size", type=int, default=256, help="of a file to be made, in MiB")
-    parser.add_argument("--build", type=Path, default=compare.REPOSITORY / "build")
-    parser.add_argument("--no-save", action="store_true", help="print the tables only")
     options = parser.parse_args()
-    if options.quick:
-        options.rounds, options.seconds = 3, 1
-    options.build = options.build.resolve()
-    options.file = options.file or options.build / "bench" / "files.data"
     wanted = {name: sides for name, sides in rows().items() if options.row in name}
-    if not wanted or options.rounds < 1:
+    if not wanted:
         parser.error("no such row")
     if any(name in FILE_ROWS for name in wanted):
         files.make_file(options.file, options.size << 20)

@@ -12,23 +12,23 @@ article   late resumption against resumption through the token that ACE had, bot
           of that token, more threads than sockets: the article's factor of two (D-06).
 threads   an echo of one session, three threads against one.
 idle      1,000 connections that are silent for ten seconds: processor time and context switches of
-          all threads. Who makes a system call has run, so none of the one is none of the other.
+          all threads. A thread that makes a system call has run, so zero of these means zero system
+          calls.
 
 Ratios are those of one round, and what is told is their median (bench/compare.py). Everything goes
 to bench/results/<date>-reactor.json.
 """
 
-import argparse
 import json
 import socket
 import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import compare
 import output
+from option_parser import OptionParser
 
 STRATEGIES = ("epoll", "poll", "select", "rt_signals")
 SPREAD_MAX = {5: 0.01, 50: 0.01, 500: 0.03}
@@ -176,20 +176,12 @@ PARTS = {"fairness": fairness, "article": article, "threads": threads_of_one_ses
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = OptionParser(__doc__, "no-save", rounds=3, seconds=10.0, quick=(3, 1.0))
     parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(PARTS))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--quick", action="store_true", help="3 rounds of 1 s")
-    parser.add_argument("--build", type=Path, default=compare.REPOSITORY / "build")
-    parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args()
     unknown = set(options.parts) - set(PARTS)
-    if unknown or options.rounds < 1:
-        parser.error(f"the parts are {', '.join(PARTS)}; at least one round")
-    if options.quick:
-        options.rounds, options.seconds = 3, 1.0
-    options.build = options.build.resolve()
+    if unknown:
+        parser.error(f"the parts are {', '.join(PARTS)}")
     results, runs = [], {}
     for part in options.parts or PARTS:
         runs[part] = PARTS[part](options, results)

@@ -17,7 +17,6 @@ The table goes to standard output. Measure on a machine that is quiet.
 Exit status: 0 all goals met, 1 one was missed, 2 something could not be measured.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -32,6 +31,7 @@ from pathlib import Path
 import compare
 import output
 from compare import CannotMeasure, progress
+from option_parser import OptionParser
 
 ENGINES = {
     "io_uring": {"engine": "io_uring"},
@@ -49,7 +49,7 @@ SOCKET_TIMEOUT_S = 60
 
 
 class Table:
-    """Rows of the document; a row without a goal is only told."""
+    """Rows of the document; a row without a goal is only shown."""
 
     def __init__(self):
         self.rows = []
@@ -207,14 +207,11 @@ MEASURES = {"churn": churn, "idle": idle, "timers": timers, "stop": stop}
 # --- command line ---------------------------------------------------------------------------------
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = OptionParser(__doc__)
     parser.add_argument("--only", action="append", choices=MEASURES)
     parser.add_argument("--engine", action="append", choices=ENGINES)
     parser.add_argument("--small", dest="scale", action="store_const", const=100, default=1)
-    parser.add_argument("--build", type=Path, default=compare.REPOSITORY / "build")
-    options = parser.parse_args()
-    options.build = options.build.resolve()
-    return options
+    return parser.parse_args()
 
 
 def main():

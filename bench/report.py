@@ -51,7 +51,7 @@ th:first-child, td:first-child { text-align: left; }
 """
 
 
-# --- what is shown --------------------------------------------------------------------------------
+# --- figures --------------------------------------------------------------------------------------
 
 # Label, and the servers of bench/rows.py from which the best on the row is taken: a library is
 # shown at its best. Never more than six.
@@ -128,7 +128,7 @@ def compared(ours, other):
 
 
 def headline(results):
-    """What the page says, in a sentence."""
+    """The headline of the page."""
     result = next((r for r in results if r["row"] == CPU_ROW), None)
     if result is None:
         return "Baton, measured"

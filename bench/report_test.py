@@ -173,7 +173,7 @@ def measured_java():
 
 
 def check_kept_results():
-    """The page that anybody gets who has measured nothing."""
+    """The page of a fresh clone, from the kept results."""
     files = [file for kind in report.KINDS for file in report.newest(kind)]
     page = report.page(files)
     check_self_contained(page)

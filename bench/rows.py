@@ -34,7 +34,6 @@ Whether a change has made Baton slower is told by another build of it, in the sa
 Everything goes to bench/results/<date>-rows.json; bench/report.py makes the page of it.
 """
 
-import argparse
 import statistics
 import sys
 import time
@@ -44,6 +43,7 @@ from typing import NamedTuple
 import compare
 import java_servers
 import output
+from option_parser import OptionParser
 
 REPOSITORY = compare.REPOSITORY
 
@@ -311,7 +311,7 @@ def judge_row(row, taken, troubles, older=None):
 
 
 def judged_measures(row):
-    # Of the CPU of an uneven row the slow handlers take most, as often as they come to it.
+    # Slow handlers take most of the CPU of an uneven row, in proportion to their calls.
     return ("rate", "p99_us") if row.kind == "uneven" else ("rate", "cpu_us")
 
 
@@ -325,7 +325,7 @@ def check_goals(row, result):
 
 
 def judge_patterns(good, medians):
-    """What is compared -> the Proactor, the Reactor and the ratios of the one to the other."""
+    """Comparison -> the Proactor, the Reactor and their ratios."""
     def best(names):
         return max((name for name in names if name in good),
                    key=lambda name: medians[name]["rate"], default=None)
@@ -389,33 +389,21 @@ def print_row(result):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=1.0, help="length of a round")
-    parser.add_argument("--quick", action="store_true", help="3 rounds of 0.3 s")
-    parser.add_argument("--row", default="")
-    parser.add_argument("--only", default="")
+    parser = OptionParser(__doc__, "row", "only", "free", "syscalls", "no-save", rounds=7,
+                          seconds=1.0, quick=(3, 0.3))
     parser.add_argument("--without", type=lambda text: text.split(","), default=[])
     parser.add_argument("--patterns", action="store_true", help="Proactors and Reactors only")
     parser.add_argument("--java", action="store_true",
                         help="the servers in Java, too (scripts/java --bench)")
-    parser.add_argument("--build", type=Path, default=REPOSITORY / "build")
     parser.add_argument("--against", type=Path, metavar="FOLDER", help="an older build")
-    parser.add_argument("--free", action="store_true", help="let the system place the processes")
-    parser.add_argument("--syscalls", choices=["strace", "none"], default="strace",
-                        help="how they are counted")
-    parser.add_argument("--no-save", action="store_true", help="print the tables only")
     options = parser.parse_args()
-    if options.quick:
-        options.rounds, options.seconds = 3, 0.3
-    options.build = options.build.resolve()
     if options.against is not None:
         options.against = options.against.resolve()
         if not (options.against / "bin" / "baton").exists():
             parser.error(f"--against: {options.against} is no build folder: it has no bin/baton")
     wanted = [row for row in rows() if options.row in name_of(row) and
               not (options.patterns and row.kind == "udp")]  # the Reactor's half is streams
-    if not wanted or options.rounds < 1:
+    if not wanted:
         parser.error("no such row")
     total = sum(len(wanted_servers(options, row)) for row in wanted) * options.rounds
     clock = Clock(total)

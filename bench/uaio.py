@@ -20,7 +20,6 @@ cell is at the bound if the library has 0.85 of the rate of "call".
 Exit status: 0 all floors met or at the bound, 1 one was missed, 2 something could not be measured.
 """
 
-import argparse
 import json
 import os
 import platform
@@ -33,8 +32,8 @@ from pathlib import Path
 
 import output
 import result_file
+from option_parser import OptionParser
 
-ROOT = Path(__file__).resolve().parent.parent
 SIDES = ("uaio", "system", "io_uring")
 BOUNDS = ("call", "nothing")
 NEAR = 0.85  # of the bound: a write asks for the limit of file sizes, too, a tenth of what it costs
@@ -129,9 +128,9 @@ def fio(row, side, options, folder):
 
 
 def make_files(row, options, folder):
-    """Anew for each row, by writes of its size: in how large pieces a file came into the page cache
-    decides what a small write costs, whoever makes it (a 4 KiB write on ext4 2 us where it was
-    written so, 8 to 13 us where it came by a megabyte)."""
+    """New files for each row, by writes of its size: the size of the writes that brought a file
+    into the page cache decides the cost of a small write (4 KiB on ext4: 2 us after writes of 4
+    KiB, 8 to 13 us after writes of a megabyte)."""
     for path in folder.glob("data*"):
         path.unlink()
     block = os.urandom(int(row["bs"].rstrip("k")) << 10)
@@ -142,7 +141,7 @@ def make_files(row, options, folder):
 
 
 def warm(folder):
-    """Brings the files into the page cache, where "cached" wants them, and there they are clean."""
+    """Brings the files into the page cache for the cached rows, without dirty pages."""
     os.sync()
     for path in folder.glob("data*"):
         with path.open("rb", buffering=0) as file:
@@ -205,7 +204,7 @@ def ratio_text(ratio, floor, share=None):
 
 
 def bound_text(share, others):
-    """What the library reaches of the bound, and what the bound is."""
+    """The library's share of the bound, and the bound."""
     return (f"  one system call and nothing else: "
             + ", ".join(f"{ratio / share:.2f} x {name}" for name, ratio in others.items() if ratio)
             + f"; uaio is at {share:.2f} of it")
@@ -286,7 +285,7 @@ def measure_thesis(options, folder, results):
 
 
 def keep(options, results, result):
-    """After each row, so that what is measured is not lost."""
+    """After each row, so that no result is lost."""
     results.append(result)
     if options.json is None:
         return
@@ -306,22 +305,14 @@ def chart(results):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", type=Path, default=ROOT / "build")
+    parser = OptionParser(__doc__, "only", rounds=5, seconds=1.0, quick=(3, 0.5))
     parser.add_argument("--folder", type=Path, help="where the files are made")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--size", type=int, default=256, help="of all files of a row, MB")
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", default="")
     parser.add_argument("--uaio", default="", help="options for the library")
     parser.add_argument("--chart", action="store_true")
     parser.add_argument("--json", type=Path, help="keep the results here")
     parser.add_argument("--note", default="", help="to be kept with them")
     options = parser.parse_args()
-    options.build = options.build.resolve()
-    if options.quick:
-        options.rounds, options.seconds = 3, 0.5
     results = []
     try:
         for library in ("lib/libuaio-preload.so", "bench/libuaio_bound.so"):

@@ -1,18 +1,23 @@
 #!/usr/bin/env python3
-"""Makes source files of the C++ blocks of documents, so that the build compiles what they show.
+"""Makes source files of the C and C++ blocks of documents, so that the build compiles them.
 
 usage: extract_snippets.py FOLDER DOCUMENT...
 
-A block with its own includes becomes a file as it is; the others of a document become one file, in
-order. Prints the names of the files, one a line.
+A block with its own includes becomes a file as it is; the others of a document become one file for
+each language, in order. Prints the names of the files, one a line.
 """
 
 import pathlib
 import re
 import sys
 
-BLOCK = re.compile(r"^( *)```cpp\n(.*?)^ *```", re.S | re.M)
-HEADER = """#include <fcntl.h>
+BLOCK = re.compile(r"^( *)```(cpp|c)\n(.*?)^ *```", re.S | re.M)
+HEADERS = {"c": """#include <baton.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+""", "cpp": """#include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +29,7 @@ HEADER = """#include <fcntl.h>
 #include <csignal>
 #include <cstdio>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -32,12 +38,13 @@ HEADER = """#include <fcntl.h>
 #include <utility>
 #include <vector>
 
-"""
+"""}
 
 
 def blocks(text):
-    for indent, block in BLOCK.findall(text):
-        yield "".join(line.removeprefix(indent) for line in block.splitlines(keepends=True))
+    for indent, language, block in BLOCK.findall(text):
+        lines = block.splitlines(keepends=True)
+        yield language, "".join(line.removeprefix(indent) for line in lines)
 
 
 def write(path, text):
@@ -50,14 +57,15 @@ def write(path, text):
 def main(folder, documents):
     folder.mkdir(parents=True, exist_ok=True)
     for document in documents:
-        fragments = []
-        for number, block in enumerate(blocks(document.read_text(encoding="utf-8"))):
+        fragments = {}
+        for number, (language, block) in enumerate(blocks(document.read_text(encoding="utf-8"))):
             if "#include" in block:
-                write(folder / f"{document.stem}_{number}.cpp", block)
+                write(folder / f"{document.stem}_{number}.{language}", block)
             else:
-                fragments.append(block)
-        if fragments:
-            write(folder / f"{document.stem}_fragments.cpp", HEADER + "\n".join(fragments))
+                fragments.setdefault(language, []).append(block)
+        for language, parts in fragments.items():
+            write(folder / f"{document.stem}_fragments.{language}",
+                  HEADERS[language] + "\n".join(parts))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-# Shared by the commands in this folder; sourced, not run. Each of them installs what it needs.
+# Shared by the commands in this folder; sourced, not run. Each of them installs the packages it
+# needs.
 
 set -euo pipefail
 
@@ -33,8 +34,8 @@ installed() {
 apt_install=(env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -qq -y install --no-remove
   --no-install-recommends)
 
-# in_one_line WHAT COMMAND...: on a terminal the last line of what the command says, over and over;
-# at the end the time that it took. If it fails, all that it said, and the script ends.
+# in_one_line WHAT COMMAND...: on a terminal the last line of the command's output, rewritten; at
+# the end the time that it took. If it fails, all that it said, and the script ends.
 in_one_line() {
   local what=$1 begin=$SECONDS log line columns=80
   shift
@@ -63,7 +64,7 @@ as_root() {
   local sudo=()
   if [ "$(id -u)" -ne 0 ]; then
     sudo=(sudo)
-    # Without a terminal nobody can type a password.
+    # Without a terminal no password can be typed.
     [ -t 0 ] || sudo=(sudo -n)
   fi
   "${sudo[@]}" "$@" </dev/null
@@ -101,7 +102,7 @@ install_packages() {
 
 # Boost's headers, which examples/httpd alone needs. Debian 12 has two versions that exclude each
 # other. Either will do: the one that is installed stays. Where there is none, the newer one
-# comes, whose Asio knows io_uring. Where it cannot, httpd is left out and the rest is built.
+# comes, whose Asio has io_uring. Where it cannot, httpd is left out and the rest is built.
 install_boost() {
   local folder
   for folder in ${BATON_INCLUDE_FOLDERS:-/usr/include /usr/local/include}; do
@@ -110,7 +111,7 @@ install_boost() {
   (install_packages libboost1.81-dev) || say "no Boost (see above): examples/httpd is left out"
 }
 
-# What a build needs, and what it takes if it can.
+# Packages that a build needs, and optional ones.
 install_build_packages() {
   # shellcheck disable=SC2086  # a list of words
   install_packages $packages_build "$@"

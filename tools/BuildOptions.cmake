@@ -1,5 +1,5 @@
 # Writes build_options.hpp, each time something is built, because a commit changes no file that a
-# build looks at. The file is touched only if what it says has changed.
+# build looks at. The file is written only if its content has changed.
 #
 #   cmake -D SOURCE=DIR -D OPTIONS=TEXT -D OUT=FILE -P BuildOptions.cmake
 

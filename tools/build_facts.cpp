@@ -44,7 +44,7 @@ std::string kernel_headers() {
 #endif
 }
 
-// What a configuration can name; whether this machine has it, `baton engines` tells.
+// The names for a configuration; `baton engines` shows which of them this machine has.
 std::string engines() {
   std::string waits;
   for (const auto& one : registry().wait_strategies()) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a local change touches: the programs to build and the tests to run for it.
+"""The programs to build and the tests to run for a local change.
 
 usage: changed.py [--base COMMIT] [--build FOLDER] --report|--targets|--tests|--sources|
                   --tsan-targets|--tsan-tests
@@ -67,7 +67,7 @@ def dependencies(build):
 
 
 class Change:
-    """What is affected, from the files, the record of dependencies and ninja's targets."""
+    """The affected targets, from the files, the record of dependencies and ninja's targets."""
 
     def __init__(self, files, users, targets):
         self.files = files

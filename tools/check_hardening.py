@@ -35,7 +35,7 @@ def run(*command):
 
 
 def check_linked(path, installed):
-    """What is wrong with a shared library or a program, as a list of sentences."""
+    """The faults of a shared library or a program, as a list of sentences."""
     text = run("readelf", "-hldW", "--dyn-syms", path)
     wrong = []
 

@@ -27,7 +27,7 @@ CONTRACTS = "contracts"
 LOW = {"base", "os", CONTRACTS}
 ENGINE_SHARED = "engines/common"
 
-# What a group may include, beside itself.
+# Groups that a group may include, beside itself.
 ALLOWED = {
     "base": set(),
     # Besides, os and base may use the contracts' plain types (see PLAIN).
@@ -71,7 +71,7 @@ PLAIN = {
     "baton/version.hpp",
 }
 
-# demux does not know operations: its two clients, the Reactor and the emulated engine, are equals.
+# demux has no operations: its two clients, the Reactor and the emulated engine, are equals.
 OPERATION_HEADERS = re.compile(
     r"^baton/(operation\w*|engine|proactor|processor|baton)\.hpp$|^baton\.h")
 
@@ -118,7 +118,7 @@ STANDARD_C = {"stddef.h", "stdint.h", "stdbool.h"}
 
 
 def group_of(path):
-    """The group that a path below src/ or include/ belongs to; None for what has no rules."""
+    """The group that a path below src/ or include/ belongs to; None if it has no rules."""
     parts = path.split("/")
     if parts[0] == "include":
         return CONTRACTS
@@ -165,7 +165,7 @@ STRATEGIES = ("src/demux/wait/", "src/demux/interrupt/")
 
 
 def check_strategy(path, target):
-    """`target` is a wait or interrupt strategy: only a registry and its own .cpp know it."""
+    """`target` is a wait or interrupt strategy: only a registry and its own .cpp include it."""
     if is_registry(path):
         return None
     here, there = pathlib.PurePosixPath(path), pathlib.PurePosixPath(target)

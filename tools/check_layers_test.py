@@ -26,7 +26,7 @@ class Layers(unittest.TestCase):
         file.write_text("\n".join(lines))
 
     def include(self, path, *names):
-        """What the checker says about `path` if it includes `names`."""
+        """The checker's findings about `path` if it includes `names`."""
         self.put(path, *(f"#include {n}" if n[0] == "<" else f'#include "{n}"' for n in names))
         found = check_layers.check(self.root)
         (self.root / path).unlink()

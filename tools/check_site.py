@@ -13,7 +13,7 @@ import sys
 import urllib.parse
 import xml.etree.ElementTree as ElementTree
 
-# The language or its library says what they do.
+# The language or its library documents them.
 OBVIOUS = {"operator=", "operator==", "operator!=", "operator|", "operator|=", "operator&",
            "operator-", "operator*", "operator->", "operator bool", "operator co_await",
            "await_ready", "await_suspend", "await_resume", "promise_type", "value_type",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the small rules that no compiler knows. Prints every offending line.
+"""Checks the small rules that no compiler checks. Prints every offending line.
 
 usage: check_tidy.py [ROOT]
 

@@ -1,7 +1,7 @@
-// `baton bench`: measures this machine. What is measured is two tables of sub-commands: those that
-// compare programs - ours with the rivals - are the Python programs of bench/, which `baton bench`
-// runs with the options given, so that everything is one command; those that need no second program
-// of ours have a file each in tools/bench/.
+// `baton bench`: measures this machine. There are two tables of sub-commands: those that compare
+// programs - ours with the rivals - are the Python programs of bench/, which `baton bench` runs
+// with the options given, so that everything is one command; those that need no second program of
+// ours have a file each in tools/bench/.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -17,6 +17,7 @@
 #include "bench/fairness.hpp"
 #include "command.hpp"
 #include "output.hpp"
+#include "printable.hpp"
 
 namespace baton::tools {
 namespace {
@@ -42,7 +43,7 @@ constexpr BenchProgram programs[] = {
     {"report", "report.py", "One page of what was measured: figures and tables"},
 };
 
-// Where the programs are: BATON_BENCH, else what the build has put beside the command. They measure
+// The folder of the programs: BATON_BENCH, else the build's, beside the command. They measure
 // servers of the source tree, so none of them is installed.
 std::filesystem::path bench_folder() {
   if (const char* given = ::secure_getenv("BATON_BENCH"); given != nullptr) return given;
@@ -68,7 +69,7 @@ int run_program(const BenchProgram& program, const std::vector<std::string>& opt
   arguments.push_back(nullptr);
   ::execv(path.c_str(), arguments.data());
   note("baton bench: {}: {}; BATON_BENCH names the folder `bench` of Baton's source tree\n",
-       path.string(), std::strerror(errno));
+       printable(path.string()), std::strerror(errno));
   return 2;
 }
 

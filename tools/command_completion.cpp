@@ -1,5 +1,5 @@
 // `baton completion SHELL`: the script by which a shell completes the command's words. It is made
-// from the command's own table, which knows every sub-command, its options and what they take.
+// from the command's own table, which has every sub-command, its options and their values.
 #include <fmt/format.h>
 
 #include <memory>

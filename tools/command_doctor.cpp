@@ -101,7 +101,7 @@ class Examination {
                     *load, *cores));
   }
 
-  // Without a file there is no telling about files; the rest goes on.
+  // Without a file there are no results about files; the rest is examined.
   void make_file() {
     const std::string folder =
         options_.directory.empty() ? default_directory() : options_.directory;

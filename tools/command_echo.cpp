@@ -1,4 +1,4 @@
-// `baton echo`: a server that returns what it gets, on whatever the configuration names.
+// `baton echo`: a server that returns its input, on the configured engines.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -51,7 +51,7 @@ Result<Endpoint, Failure> endpoint_of(const EchoOptions& options) {
       fmt::format("{}{}{}:{}", v6 ? "[" : "", options.host, v6 ? "]" : "", options.port));
 }
 
-// Runs a part of the work. An exception - no memory, no thread - is told, and ends the loop.
+// Runs a part of the work. An exception - no memory, no thread - is reported, and ends the loop.
 template <typename Part>
 bool done(Proactor& proactor, Part&& part) {
   try {
@@ -88,7 +88,7 @@ int serve_on(Proactor& proactor, Result<Listener> listener, const Endpoint& endp
   const auto listening = listener->local_endpoint();
   if (!listening) return report_failure("echo", {listening.error(), listening.error().message()});
 
-  // Comes first, while nothing is pending: it may fail for want of a thread or of memory.
+  // Comes first, while nothing is pending: it may fail without a thread or memory.
   Runners runners(threads);
   EchoServer server(proactor, options.echo);
   Watch watch(server, options.watch);

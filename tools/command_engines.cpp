@@ -1,5 +1,5 @@
-// `baton engines`: every engine, wait strategy and interrupt strategy that this build knows, and
-// whether this machine has it, found out by opening it. What the environment forbids is not opened.
+// `baton engines`: every engine, wait strategy and interrupt strategy of this build, and whether
+// this machine has it, found out by opening it. Forbidden ones are not opened.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ std::string taken_by(const EngineInfo& info) {
   return count == std::size(groups) ? "all" : names;
 }
 
-// One row: what it tries, and the reason for its place.
+// One row: the combination, and the reason for its place.
 struct Candidate {
   std::string wait;     // of an engine that takes a wait strategy
   std::string variant;  // a setting of one that comes in several
@@ -116,7 +116,7 @@ std::vector<Candidate> variants_of(const RegistryEntry<EngineFactory>& engine) {
 std::vector<Row> probe_all(const Config& policy) {
   std::vector<Row> rows;
   for (const auto& engine : registry().engines()) {
-    if (engine.only_by_name) continue;  // for tests: not what a machine offers
+    if (engine.only_by_name) continue;  // for tests: no feature of the machine
     std::vector<Candidate> candidates;
     if (engine.waits_by_strategy) {
       for (const auto& wait : registry().wait_strategies()) {

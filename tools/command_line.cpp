@@ -106,7 +106,7 @@ std::string sentence_of(const CLI::App& app, const CLI::ParseError& error) {
   if (lacks_command) {
     return fmt::format("a sub-command is missing: {}", fmt::join(commands_of(place), ", "));
   }
-  // CLI11 tells how many values it missed or had too many of, and not what they may be.
+  // CLI11 reports the number of missing or superfluous values, but not the valid ones.
   if (error.get_name() == "ArgumentMismatch") {
     const std::string name = what.substr(0, what.find(':'));
     if (const CLI::Option* option = find_option(app, name)) {

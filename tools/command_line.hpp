@@ -1,5 +1,5 @@
-// What is said of a command line that is wrong: one sentence, which names the word, what may stand
-// there, and the nearest known word.
+// The message about a wrong command line: one sentence, which names the word, the valid ones,
+// and the nearest known word.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,8 +13,8 @@ namespace baton::tools {
 // if there is none.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);
 
-// Says what is wrong with the command line, or prints what --help and --version are answered with.
-// Returns the exit status.
+// Prints the error of the command line, or the texts of --help and --version. Returns the exit
+// status.
 int answer(const CLI::App& app, const CLI::ParseError& error);
 
 }  // namespace baton::tools

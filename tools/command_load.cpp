@@ -1,4 +1,4 @@
-// `baton load`: load on an echo server or on a file; every byte that comes back is checked.
+// `baton load`: load on an echo server or on a file; every returned byte is checked.
 #include <fmt/format.h>
 
 #include <memory>
@@ -96,7 +96,7 @@ void add_file_options(CLI::App& command, FileLoadOptions& options) {
   add_config_options(command, options.config);
 }
 
-// An option that the run would not look at is a mistake about what is run.
+// An option without effect on the run is a mistake.
 void check_halves(const CLI::App& command, bool on_file) {
   for (const CLI::Option* option : command.get_options()) {
     const bool of_network = option->get_group() == network_group;
@@ -107,7 +107,7 @@ void check_halves(const CLI::App& command, bool on_file) {
   }
 }
 
-// What one option alone cannot tell.
+// Rules about several options.
 void check_network_options(const LoadOptions& options) {
   if (options.datagrams() && options.idle > 0) {
     throw CLI::ValidationError("--idle", "there are no idle connections over udp");

@@ -14,6 +14,7 @@
 #include "command.hpp"
 #include "option_checks.hpp"
 #include "output.hpp"
+#include "printable.hpp"
 #include "sim/history.hpp"
 #include "simulation/runner.hpp"
 #include "status_line.hpp"
@@ -72,7 +73,7 @@ SeedRange range_of(const SimOptions& options) {
   return {first, first + count - 1};
 }
 
-// -- what is said on the way ----------------------------------------------------------------------
+// -- progress -------------------------------------------------------------------------------------
 
 std::string replay_of(const SimOptions& options, std::uint64_t seed) {
   std::string command = fmt::format("replay: baton sim{} --seed {} --operations {}",
@@ -139,7 +140,8 @@ struct Part {
   std::uint64_t history = 0;
 };
 
-// What is read is printed again: a line that says anything else, or more, is none of `baton sim`.
+// The parsed line is printed again and compared: a line with other or more words is not from `baton
+// sim`.
 Part read_part(const std::string& name) {
   std::ifstream file(name);
   if (!file) throw std::runtime_error(name + ": cannot be read");
@@ -206,7 +208,7 @@ int run_merge(const std::vector<std::string>& files) {
           result_line(sum.range.count(), sum.operations, sum.violations, sum.history));
     return sum.violations == 0 ? 0 : 1;
   } catch (const std::runtime_error& error) {
-    note("baton sim-merge: {}\n", error.what());
+    note("baton sim-merge: {}\n", printable(error.what()));
     return 2;
   }
 }

@@ -31,13 +31,13 @@ WRONG = {
     "word": ["", "x" * 2000, "-1", "nan", NOT_UTF8],
     "text": [""],
 }
-# What is found out when the configuration is made, and refused with status 1.
+# Errors that appear when the configuration is made, with status 1.
 WRONG_NAMES = ["x" * 2000, "-1", "nan", NOT_UTF8, "epoll;mode=dedicated", "a,b", "a=b"]
 
 CONFIGURATION = {"--config": "text", "--engine": "name", "--wait": "name", "--interrupt": "name",
                  "--mode": "name"}
 FILE = ["--file", "missing"]
-# Sub-command: what it needs beside, and the kind of each option. A flag has no value.
+# Sub-command: its other arguments, and the kind of each option. A flag has no value.
 OPTIONS = {
     ("echo",): ([], {
         **CONFIGURATION, "--threads": "whole", "--port": "whole", "--host": "text",

@@ -33,7 +33,7 @@ def available():
 
 
 def serving():
-    """Those that do sockets."""
+    """The engines that do sockets."""
     return [row for row in available() if row["operations"] == "all"]
 
 
@@ -184,7 +184,7 @@ class EchoTest(unittest.TestCase):
         with Echo("--drain-seconds", "30") as echo, echo.connect() as connection:
             self.assertEqual(echo_back(connection, b"before"), b"before")
             echo.process.send_signal(signal.SIGTERM)
-            # No new connections as soon as the drain has begun; the open one goes on.
+            # No new connections as soon as the drain has begun; the open one continues.
             with self.assertRaises(OSError):
                 while True:
                     with echo.connect() as late:
@@ -287,7 +287,7 @@ class WatchTest(unittest.TestCase):
                 self.assertEqual(echo.end(), 0)
 
     def oldest(self, echo):
-        """What the next line tells."""
+        """The values of the next line."""
         line = echo.process.stderr.readline()
         found = self.LINE.fullmatch(line)
         self.assertTrue(found, line)
@@ -464,6 +464,25 @@ class NearestWordTest(unittest.TestCase):
     def test_number_out_of_range_is_told_the_range(self):
         told = run("echo", "--port", "99999").stderr
         self.assertIn("--port: '99999' is no whole number from 0 to 65535", told)
+
+
+class LongInputTest(unittest.TestCase):
+    def test_messages_quote_only_a_part_of_it(self):
+        rubbish = 70_000 * "x"
+        words = ([rubbish], ["load", rubbish], ["echo", "--" + rubbish],
+                 ["sim", "--seeds", rubbish], ["bench", rubbish], ["completion", rubbish],
+                 ["echo", "--engine", rubbish], ["echo", "--config", rubbish],
+                 ["load", "--host", rubbish],
+                 ["doctor", "--no-calibration", "--known-bad", rubbish])
+        variables = ({"BATON_CONFIG": rubbish}, {"BATON": rubbish}, {"BATON_FORBID": rubbish})
+        for arguments, env in [(w, None) for w in words] + [(["echo"], v) for v in variables] + [
+                (["bench", "rows"], {"BATON_BENCH": rubbish}),
+                (["bench", "rows"], {"BATON_BENCH": "/" + rubbish})]:
+            done = run(*arguments, env=env)
+            with self.subTest(arguments=[a[:20] for a in arguments], env=list(env or ())):
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn("baton", done.stderr)
+                self.assertLess(len(done.stderr), 2_500)
 
 
 class EnginesTest(unittest.TestCase):

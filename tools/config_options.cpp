@@ -25,7 +25,7 @@ const ProcessorConfig* per_thread(const Config& config) {
 
 constexpr const char* group = config_group;
 
-// "auto" and what the registry offers.
+// "auto" and the names of the registry.
 template <class Entry>
 std::vector<std::string> names_of(const std::vector<Entry>& entries) {
   std::vector<std::string> names{"auto"};
@@ -108,7 +108,7 @@ void warn_of_replacements(const char* command, const std::string& explanation,
     const std::string got = chosen(name);
     if (got == wanted) return;
     note("baton {}: warning: --{} {} is replaced by {}; --explain says why\n", command, name,
-         wanted, got.empty() ? "the engine's own way" : got);
+         printable(wanted), got.empty() ? "the engine's own way" : got);
   };
   warn("engine", options.engine);
   warn("wait", options.wait);

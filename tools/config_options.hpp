@@ -32,8 +32,8 @@ Result<Config, Failure> make_config(const ConfigOptions& options);
 
 // How many threads shall run handlers. `config` is what make_config has made.
 std::uint32_t threads_of(const Config& config, const ConfigOptions& options);
-// A warning on standard error for each option whose wish the opened proactor did not get; it tells
-// the rest by explain().
+// A warning on standard error for each option that the opened proactor has replaced; it names the
+// rest by explain().
 void warn_of_replacements(const char* command, const std::string& explanation,
                           const ConfigOptions& options);
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tells from gcovr's JSON how many lines and branches the tests have reached, in all, by folder,
+"""Counts from gcovr's JSON the lines and branches that the tests have reached, in all, by folder,
 and of the parts that have to be complete; lists what they have not; and judges by the goals.
 
 usage: coverage_summary.py COVERAGE.json EXCLUSIONS FOLDER
@@ -22,7 +22,7 @@ import pathlib
 import re
 import sys
 
-# What a part is made of, and its goals, in per cent: lines and branches that were reached, and
+# The files of a part, and its goals, in per cent: lines and branches that were reached, and
 # branches that were reached or are excused.
 PARTS = {
     "src/ (all)": (r"src/", 95, 90, None),
@@ -149,7 +149,7 @@ class Count:
 
 
 def percent(part, whole):
-    # Never 100.0 for what is not complete.
+    # Never 100.0 for an incomplete part.
     if whole == 0:
         return "-"
     return f"{int(1000 * part / whole) / 10:.1f} %"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What counts as reached, what an exclusion excuses, and what is complained of."""
+"""Reached lines, the effect of exclusions, and complaints."""
 
 import pathlib
 import tempfile

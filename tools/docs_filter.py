@@ -29,7 +29,7 @@ def page_name(path):
 
 
 def outside_code(text, change):
-    """Applies `change` to what is not in a code span."""
+    """Applies `change` to the text outside of code spans."""
     parts = CODE_SPAN.split(text)
     return "".join(part if at % 2 else change(part) for at, part in enumerate(parts))
 

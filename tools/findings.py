@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads what clang-tidy, cppcheck and gcc -fanalyzer have found, leaves out what the list of
+"""Reads the findings of clang-tidy, cppcheck and gcc -fanalyzer, leaves out what the list of
 exclusions accepts, prints the rest.
 
 usage: findings.py --exclusions FILE --root FOLDER [--partial] OUTPUT...

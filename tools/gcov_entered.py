@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-# count:line:text; the count of what was not run is ##### or =====, of what is no code -.
+# count:line:text; the count of a line that did not run is ##### or =====, of no code -.
 SOURCE_LINE = re.compile(r"\s*([^\s:]+):\s*\d+:")
 CREATED = re.compile(r"^Creating '(.*)'$", re.MULTILINE)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tests of a GoogleTest program, read from what it printed.
+"""The tests of a GoogleTest program, read from its output.
 
 A test that began and did not end has failed.
 """
@@ -7,7 +7,7 @@ A test that began and did not end has failed.
 import re
 
 BEGIN = re.compile(r"^\[ RUN      \] (\S+)")
-# What a test printed without a line's end stands before it.
+# Output of a test without a line's end stands before it.
 RESULT = re.compile(r"\[ +(OK|FAILED|SKIPPED) +\] (\S+?)(?:, where .*)? \(\d+ ms\)$")
 # A program says it last. One that ended before may have left out tests of which it says nothing.
 END = re.compile(r"^\[==========\] \d+ tests? from \d+ test suites? ran\.", re.MULTILINE)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What scripts/lib.sh installs, with an apt-get that only writes down what it is asked for."""
+"""The packages that scripts/lib.sh installs, with an apt-get that only records its arguments."""
 
 import os
 import pathlib
@@ -9,8 +9,8 @@ import unittest
 
 LIBRARY = pathlib.Path(__file__).resolve().parent.parent / "scripts" / "lib.sh"
 
-# A machine as two lists: what is installed, and which two packages exclude each other. An install
-# without --no-remove takes away what stands in its way, as apt-get does.
+# A machine as two lists: installed packages, and pairs of packages that exclude each other. An
+# install without --no-remove takes away what stands in its way, as apt-get does.
 APT_GET = r"""#!/usr/bin/env python3
 import os, sys
 state = os.environ["STATE"]

@@ -15,7 +15,7 @@
 namespace baton::tools {
 
 // `text` in quotes, escaped. A byte that is no UTF-8 - names of files may hold any - becomes the
-// replacement character, as JSON knows only UTF-8.
+// replacement character, because JSON has only UTF-8.
 inline std::string json_string(std::string_view text) {
   std::string quoted = "\"";
   while (!text.empty()) {

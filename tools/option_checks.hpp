@@ -1,6 +1,6 @@
-// What the value of an option may be. Each check says what it found and what is allowed, and the
-// same words stand in --help and in the complaint about a value that is missing (command_line.cpp).
-// They look at the text itself: a conversion by the C library lets "nan", "1e3" and "-1" through.
+// Valid values of an option. Each check says the value and the valid ones, and the same words
+// stand in --help and in the complaint about a value that is missing (command_line.cpp). They look
+// at the text itself: a conversion by the C library lets "nan", "1e3" and "-1" through.
 #pragma once
 
 #include <fmt/format.h>
@@ -121,7 +121,7 @@ inline CLI::Validator not_empty(const std::string& what) {
           what, "text"};
 }
 
-// A name that the configuration looks up, which knows best what is wrong with it.
+// A name that the configuration checks, with its own message.
 inline CLI::Validator name_like(const std::vector<std::string>& names) {
   return not_empty(fmt::format("one of {}", fmt::join(names, ", ")));
 }

@@ -1,6 +1,6 @@
-// What a command says, on its two channels. Results go to standard output, and main ends with
+// A command's output, on its two channels. Results go to standard output, and main ends with
 // status 1 unless all of them could be written. Notes go to standard error, which may have no
-// reader: a note that cannot be written is lost, and the work goes on. Neither function throws
+// reader: a note that cannot be written is lost, and the work continues. Neither function throws
 // for an output that fails.
 #pragma once
 
@@ -48,7 +48,7 @@ void note(fmt::format_string<Values...> format, Values&&... values) {
   note_text(fmt::format(format, std::forward<Values>(values)...));
 }
 
-// Passes on what was printed. False, with a note once, if some of it could not be written.
+// Writes the buffered output. False, with a note once, if some of it could not be written.
 inline bool flush_output() {
   static bool noted = false;
   if (std::fflush(stdout) != 0 && output_error == 0) output_error = errno;

@@ -31,8 +31,11 @@ inline std::size_t utf8_length(std::string_view text) {
   return wrong ? 0 : length;
 }
 
-// On one line: control characters and bytes that are no UTF-8 as \xNN.
+// On one line: control characters and bytes that are no UTF-8 as \xNN, of a long text the beginning
+// and the end.
 inline std::string printable(std::string_view text) {
+  constexpr std::size_t whole_max = 2'000;
+  constexpr std::size_t part = 300;
   std::string out;
   while (!text.empty()) {
     const std::size_t length = utf8_length(text);
@@ -45,7 +48,12 @@ inline std::string printable(std::string_view text) {
       text.remove_prefix(length);
     }
   }
-  return out;
+  if (out.size() <= whole_max) return out;
+  const auto character_at = [&](std::size_t i) {
+    while (i < out.size() && (static_cast<unsigned char>(out[i]) & 0xc0U) == 0x80U) ++i;
+    return i;
+  };
+  return out.substr(0, character_at(part)) + " ... " + out.substr(character_at(out.size() - part));
 }
 
 }  // namespace baton::tools

@@ -1,6 +1,6 @@
-// One line on the terminal that is written over and over, for a person who waits. It takes no more
-// than the terminal's width, which is asked for each time, and goes when the object ends. Nothing
-// is written into a pipe or a file.
+// One line on the terminal that is rewritten, to show progress. It takes no more than the
+// terminal's width, which is read each time, and disappears when the object ends. Nothing is
+// written into a pipe or a file.
 #pragma once
 
 #include <sys/ioctl.h>

@@ -28,16 +28,16 @@ SKIPPED_BY_ITSELF = ("SKIP_REGULAR_EXPRESSION_MATCHED", "SKIP_RETURN_CODE", "Dis
 SHOWN = 60
 # Of those, the ones beside its name at the end of everything, each cut to a line of a terminal.
 TOLD = 3
-# What tells why a test failed: the line after GoogleTest's "Failure", or a line like these.
+# The reason of a failed test: the line after GoogleTest's "Failure", or a line like these.
 TELLING = re.compile(r"\bline \d+: |^(?:FAILED|ERROR|error|SUMMARY|Assertion|\w*Error): |TOO MANY"
                      r"|\bhangs\b|\bcrashes\b|\bexits with \d|\bTimeout\b")
-# What a sanitizer says at the end of a program belongs to none of its tests.
+# A sanitizer's report at the end of a program belongs to none of its tests.
 WHOLE = "ends_by_itself"
 OF_GTEST = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}
 OF_JUNIT = {"failure": "failed", "error": "failed", "skipped": "skipped"}
 
 
-# What a GoogleTest program says whose filter fits no test.
+# Output of a GoogleTest program whose filter fits no test.
 EMPTY = re.compile(r"^\[==========\] 0 tests from", re.MULTILINE)
 # What Python's unittest says of tests that it left out, inside one entry of ctest.
 UNITTEST_SKIPS = re.compile(r"^OK \(skipped=(\d+)\)$", re.MULTILINE)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the last line of scripts/test says, and when it is an error."""
+"""The last line of scripts/test, and when it is an error."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-// What the servers of this folder share, so that each is its library's part only: options, a
+// Shared by the servers of this folder, so that each is its library's part only: options, a
 // listening port, the end by signal and the line of JSON at the end.
 //
 //   <server> [--port P] [--block B] [--threads T] [--delay-us D] [--random-us R] [--slow-us S]

@@ -1,4 +1,4 @@
-// What the rivals that measure themselves share: rounds, their median, and the one line of JSON
+// Shared by the rivals that measure themselves: rounds, their median, and the one line of JSON
 // that bench/compare.py reads, as bench/scenarios/scenario.hpp has them for Baton's.
 //
 //   <program> [--rounds N]

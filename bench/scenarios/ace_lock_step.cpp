@@ -1,5 +1,5 @@
-// What a message costs a program written for ACE's Proactor on the bridge: an echo in lock-step
-// (lock_step.hpp), as bench/rivals/ace/proactor.cpp has it.
+// The cost of a message in a program written for ACE's Proactor on the bridge: an echo in
+// lock-step (lock_step.hpp), as bench/rivals/ace/proactor.cpp has it.
 //
 //   ace_lock_step --sessions N --block B --rounds R
 //

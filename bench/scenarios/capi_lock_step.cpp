@@ -1,4 +1,4 @@
-// What a message costs a program in C: an echo in lock-step (lock_step.hpp), by arrays.
+// The cost of a message in a program in C: an echo in lock-step (lock_step.hpp), by arrays.
 //
 //   capi_lock_step [--mode MODE] [--attached 1] --sessions N --block B --rounds R
 //

@@ -1,5 +1,5 @@
-// What a message costs a program on Baton: an echo in lock-step (lock_step.hpp), written as its
-// users would write it, by callbacks or by coroutines.
+// The cost of a message in a program on Baton: an echo in lock-step (lock_step.hpp), written as
+// its users would write it, by callbacks or by coroutines.
 //
 //   lock_step [--style callback|coroutine] [--drive run|handle_events|attached] [--datagrams 1]
 //             [--second-thread 1] --sessions N --block B --rounds R

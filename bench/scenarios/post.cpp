@@ -127,7 +127,7 @@ struct Hopper {
     operation.set_handler([this](Operation&) { hop(); });
   }
   void hop() {
-    // Whoever is on the move is alone with the count.
+    // Only the loop that runs touches the count.
     if (*hops_left == 0) return other->proactor.stop(), proactor.stop();
     --*hops_left;
     if (other->proactor.post(other->operation)) std::abort();

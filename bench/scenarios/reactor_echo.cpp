@@ -40,7 +40,7 @@ class Session final : public baton::EventHandler {
   explicit Session(Shared& shared)
       : shared_(shared), buffer_(shared.block), work_(shared.plan.next()) {}
 
-  /// Known before it is called for the first time: so it is added with no interest.
+  /// The key is stored before the first call: so it is added with no interest.
   std::error_code start(baton::RegistrationKey key) {
     key_ = key;
     return shared_.reactor.change(key_, watched_);
@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
   sigwait(&ending, &signal);
   (*reactor)->end();
   for (auto& thread : threads) thread.join();
-  reactor->reset();  // the sessions tell how many they had
+  reactor->reset();  // the sessions report their counts
   rival::print_statistics("baton_reactor", messages.load());
   ::close(listener);
 }

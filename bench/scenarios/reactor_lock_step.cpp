@@ -1,4 +1,4 @@
-// The echo server of ../lock_step.hpp on Baton's Reactor: what a message costs it in instructions.
+// The echo server of ../lock_step.hpp on Baton's Reactor: the instructions of a message.
 //
 //   reactor_lock_step --sessions N --block B --rounds R [--wait NAME]
 #include <sys/socket.h>

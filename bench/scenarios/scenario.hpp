@@ -1,4 +1,4 @@
-// What the micro benchmarks share: rounds, their median and the one line of JSON that
+// Shared by the micro benchmarks: rounds, their median and the one line of JSON that
 // bench/compare.py reads. The rivals in bench/rivals/ print the same form on their own.
 #pragma once
 

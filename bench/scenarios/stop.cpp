@@ -1,6 +1,6 @@
-// How long stopping takes, by what is pending: reads on sockets that nobody writes to, queued many
-// on each, and timers that are far away, half of each. From stop() until run() has returned, and
-// from there until the proactor is gone, which completes all of them; afterwards nothing is called.
+// The time that stopping takes, by pending operations: half reads on silent sockets, queued many on
+// each, half timers that are far away. From stop() until run() has returned, and from there until
+// the proactor is gone, which completes all of them; afterwards nothing is called.
 //
 //   stop [--pending N] [--rounds N] [--mode shared|dedicated|per_thread]
 //

@@ -1,4 +1,4 @@
-// What a timer costs on a proactor with one thread in run(). The same rounds as
+// The cost of a timer on a proactor with one thread in run(). The same rounds as
 // bench/rivals/raw/floor_timer.cpp, but with everything a proactor owes: a clock, cancellation from
 // any thread, and a handler that runs for each timer, cancelled or expired.
 //
@@ -36,7 +36,7 @@ struct Rounds {
     random_state ^= random_state << 17;
     return static_cast<std::int64_t>(random_state >> 30);
   }
-  // The clock is read once a round, as by whoever sets many timers at once.
+  // The clock is read once a round, as a program that sets many timers at once would do.
   void look_at_clock() { now_ns = proactor.now().ns(); }
   // An hour away: never due during a round.
   Deadline far() { return Deadline::at_ns(now_ns + 3'600'000'000'000 + random_ns()); }

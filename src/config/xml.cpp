@@ -243,8 +243,10 @@ Parsed Config::load_xml(const std::string& path, Config base) {
   if (!text) {
     const std::error_code code(text.error(), std::system_category());
     const bool other_kind = text.error() == EINVAL;
-    return unexpected{Failure{code, path + ": cannot be read: " +
-                                        (other_kind ? "it is no regular file" : code.message())}};
+    const bool too_long = text.error() == ENAMETOOLONG;
+    return unexpected{Failure{
+        code, (too_long ? config::quoted(path) : path) +
+                  ": cannot be read: " + (other_kind ? "it is no regular file" : code.message())}};
   }
   return parse_document(*text, std::move(base), path);
 }

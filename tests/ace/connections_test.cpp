@@ -1,4 +1,4 @@
-// Connections of both address families, what validate_connection is told and decides, and a
+// Connections of both address families, the arguments and answers of validate_connection, and a
 // proactor that is driven by a reactor.
 #include <ace/Asynch_Acceptor.h>
 #include <ace/Asynch_Connector.h>
@@ -17,7 +17,7 @@ namespace {
 
 using Addresses = std::pair<ACE_INET_Addr, ACE_INET_Addr>;  // remote, local
 
-/// What one side has been told; everything happens in the thread of the test.
+/// The callbacks of one side; everything happens in the thread of the test.
 struct Side {
   std::vector<Addresses> validated;
   std::vector<Addresses> passed;

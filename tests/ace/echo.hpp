@@ -16,7 +16,7 @@
 
 namespace baton::ace::test {
 
-/// A connection that reads all the time, and writes what is queued. It is deleted when its last
+/// A connection that reads all the time, and writes its queue. It is deleted when its last
 /// operation is complete after a failure or the peer's end.
 class Session : public ACE_Service_Handler {
  public:
@@ -118,7 +118,7 @@ class EchoServer final : public Session {
   void arrived(const char* data, std::size_t size) override { send(data, size); }
 };
 
-/// Sends a pattern of its own, two blocks ahead of what came back, and checks each byte.
+/// Sends a pattern of its own, two blocks ahead of the answers, and checks each byte.
 class EchoClient final : public Session {
  public:
   struct Totals {

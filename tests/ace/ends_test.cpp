@@ -58,7 +58,8 @@ TEST_F(Ends, CancelledReadsCompleteOnceEach) {
   EXPECT_EQ(0, ace()->handle_events(wait));
 }
 
-// Also where the cancel has to travel to another thread's lane: nobody drives meanwhile.
+// Also where the cancel has to travel to another thread's lane, and no thread drives the
+// proactor.
 TEST_F(Ends, CancelSparesWhatIsStartedLater) {
   const SocketPair pair;
   ACE_Asynch_Read_Stream reader;

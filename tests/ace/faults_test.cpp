@@ -141,7 +141,7 @@ void connections(World& world) {
   }
   world.settle();
   const Own own;
-  if (!opened) ::close(listener);  // nobody else owns it
+  if (!opened) ::close(listener);  // otherwise the open owns it
   block.reset();
 }
 
@@ -283,7 +283,7 @@ void cancels(World& world) {
   world.settle();
 }
 
-/// A number that comes back for another file, with a read of the earlier one pending.
+/// A number that is used again for another file, with a read of the earlier one pending.
 void numbers(World& world) {
   std::unique_ptr<SocketPair> old;
   std::unique_ptr<SocketPair> fresh;
@@ -345,7 +345,7 @@ void posted(World& world) {
   world.settle();
 }
 
-/// Nobody drives any more: close() completes what is pending.
+/// No thread drives the proactor any more: close() completes the pending operations.
 void closes(World& world) {
   const auto pair = [] {
     const Own own;
@@ -398,10 +398,10 @@ struct Fault {
     return std::string{of == Of::call ? "" : "the bridge's own "} + name + " " +
            std::to_string(nth) + ": " + baton::test::name_of_fault(error);
   }
-  /// Whether a program may be told this because of it.
+  /// Whether a program may get this error because of it.
   [[nodiscard]] bool explains(int told) const {
     if (of == Of::allocation) return told == ENOMEM || told == EMFILE;
-    // An operation without a worker is not told to try again.
+    // An operation without a worker does not get EAGAIN.
     return told == error || (told == ENOMEM && error == EAGAIN);
   }
 };
@@ -527,7 +527,7 @@ TEST(Opening, EachAllocationThatFailsIsAnException) {
         const Bridge bridge{Config::from_environment(), Options{}};
         opened = true;
       } catch (const std::bad_alloc&) {
-      } catch (const std::system_error&) {  // its text tells of the memory
+      } catch (const std::system_error&) {  // its text names the memory
       }
       allocations.end();
       hit = allocations.hit();

@@ -16,7 +16,7 @@ namespace {
 
 char trying[256];
 
-// Only what is allowed in a handler of signals.
+// Only async-signal-safe calls.
 void tell_of_crash(int number) {
   constexpr char text[] = "\nended by a signal while trying: ";
   if (::write(2, text, sizeof text - 1) < 0 || ::write(2, trying, std::strlen(trying)) < 0 ||
@@ -119,7 +119,7 @@ void World::settle_by(unsigned threads) {
   ace_->proactor_reset_event_loop();
 }
 
-// What is pending when something has failed waits for something that will never come.
+// After a failure, pending operations may wait for events that will never come.
 void World::end() {
   if (pending_.load() > 0) {
     ending_.store(true);
@@ -134,7 +134,7 @@ void World::end() {
 void World::expect_works() {
   error_ = -1;
   ending_ = false;
-  cancels_.clear();  // they name what the scenario had
+  cancels_.clear();  // they name objects of the scenario
   expects_cancel = false;
   SocketPair pair;
   ACE_Asynch_Read_Stream reader;

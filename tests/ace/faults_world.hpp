@@ -1,6 +1,7 @@
-// What a scenario of the fault tests runs in: a bridge with its ACE_Proactor, and the book of what
-// was started. A start that was accepted gives one completion, a refused one gives none and says
-// why in errno. Waiting lasts as long as it takes: a completion that never comes ends the program.
+// The surroundings of a scenario of the fault tests: a bridge with its ACE_Proactor, and the
+// book of what was started. A start that was accepted gives one completion, a refused one gives
+// none and says why in errno. Waiting lasts as long as it takes: a completion that never comes ends
+// the program.
 #pragma once
 
 #include <atomic>
@@ -15,7 +16,7 @@
 
 namespace baton::ace::test {
 
-/// What the test does for itself: no call or allocation of it fails.
+/// Calls and allocations of the test itself, which do not fail.
 struct Own {
   const faults::Exempt allocations;
   const ExemptCalls calls;
@@ -56,7 +57,7 @@ class World final : public ACE_Handler {
   void took(bool success, u_long error, std::size_t bytes);
 
   [[nodiscard]] bool failed() const { return error_.load() != -1; }
-  /// The first errno that a call or a completion told, -1 if none did.
+  /// The first errno of a call or a completion, -1 if there was none.
   [[nodiscard]] int error() const { return error_.load(); }
   void expect_works();
   void destroy();
@@ -90,7 +91,7 @@ class World final : public ACE_Handler {
   std::atomic<bool> ending_{false};
 };
 
-/// What is being tried, for a crash or a hang.
+/// The current case, for the message of a crash or a hang.
 void now_trying(const std::string& what);
 
 }  // namespace baton::ace::test

@@ -305,7 +305,7 @@ TEST_F(Misuse, AttachedThreadMayClose) {
   EXPECT_EQ(std::vector<u_long>{ECANCELED}, calls_.errors);
 }
 
-/// Reads and writes one byte after the other, until it is told of an error.
+/// Reads and writes one byte after the other, until an error.
 class Chatter final : public ACE_Handler {
  public:
   void begin(ACE_Proactor* with, int fildes) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The command baton-ace, and what it preloads: with a program that knows ACE only.
+"""The command baton-ace, and what it preloads: with a program that uses ACE only.
 
 usage: preload_test.py COMMAND PROGRAM PRELOAD_LIBRARY
 """

@@ -1,4 +1,4 @@
-// What the tests of the ACE bridge share: a proactor on the engine and mode that BATON names, the
+// Shared by the tests of the ACE bridge: a proactor on the engine and mode that BATON names, the
 // threads of its event loop, and waiting for what must happen.
 #pragma once
 
@@ -27,7 +27,7 @@ namespace baton::ace::test {
 /// How long what must happen may take on a machine that is busy with other things.
 inline constexpr std::chrono::seconds patience{60};
 
-/// A number that goes up, and whoever waits for it.
+/// A number that goes up, and the threads that wait for it.
 class Count {
  public:
   void add(long by = 1) {

@@ -35,7 +35,7 @@ constexpr int connections = 8;
 
 char pattern(std::size_t at) { return static_cast<char>((at * 37 + at / 253) & 0xff); }
 
-/// A key and a certificate of its own, made anew.
+/// A new key and certificate.
 class Identity {
  public:
   Identity() {
@@ -67,8 +67,8 @@ class Identity {
   X509* certificate_ = nullptr;
 };
 
-/// Sends the pattern and checks what comes, both at once. When both are done it closes; the stream
-/// then says by handle_wakeup that nothing of it is on its way any more.
+/// Sends the pattern and checks the received bytes, both at once. When both are done it closes; the
+/// stream then says by handle_wakeup that nothing of it is on its way any more.
 class TlsSide final : public ACE_Handler {
  public:
   TlsSide(ACE_SSL_Asynch_Stream::Stream_Type type, ACE_SSL_Context& context, Count& closed,

@@ -21,7 +21,7 @@ int scratch_file() {
   return fildes;
 }
 
-/// What a completion carried.
+/// The values of a completion.
 struct Ended {
   int count = 0;
   std::size_t bytes = 0;
@@ -71,7 +71,7 @@ class Taker final : public ACE_Handler {
   Ended read;
   Ended written;
   ACE_INET_Addr sender{static_cast<u_short>(0),
-                       INADDR_LOOPBACK};  // of the family that it shall tell
+                       INADDR_LOOPBACK};  // of the expected family
   std::size_t to_write = 0;
 };
 

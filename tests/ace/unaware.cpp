@@ -1,4 +1,4 @@
-// A program that knows ACE only, for the library to preload: an echo in full duplex through
+// A program that uses ACE only, for the library to preload: an echo in full duplex through
 // ACE_Proactor::instance(), and an implementation of ACE's own that it hands in and deletes.
 //
 //   ace_unaware        prints "echoed N", "timers N" and "left N loops"; 0

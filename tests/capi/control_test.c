@@ -1,4 +1,4 @@
-/* What goes wrong, what is refused, and how one gets out again.
+/* Errors, refusals, and ways out of them.
  * usage: control_test CONFIGURATION */
 #include <fcntl.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 
 static const char* configuration = "";
 
-/* A socket that nobody writes to. */
+/* A socket whose peer writes nothing. */
 struct silence {
   int peer;
   baton_handle handle;
@@ -95,7 +95,7 @@ static void without_a_text_everything_is_chosen(void) {
   baton_close(proactor);
 }
 
-/* A profile that is said is the caller's, who knows what the threads do. */
+/* A profile that the caller has set is kept. */
 static void a_profile_is_kept(void) {
   char text[2048];
   baton_proactor* proactor = open_proactor("engine=emulated,mode=per_thread,profile=any", 4);
@@ -243,7 +243,7 @@ static void operations_beyond_the_slots_are_refused(void) {
   CHECK_EQUAL(baton_start(proactor, six + 4, 2, NULL, &why), 2);
   CHECK_EQUAL(why, 0);
   baton_wake(proactor);
-  baton_close(proactor); /* with completions that nobody brought, and a wake */
+  baton_close(proactor); /* with completions that were not fetched, and a wake */
 }
 
 /* However often: the slot of an operation that is refused is free again. */
@@ -276,7 +276,7 @@ static void a_connection_beyond_the_slots_is_refused(void) {
   CHECK_EQUAL(close(unused), 0);
 }
 
-/* How a post calls for attention is of no consequence for who brings it himself. */
+/* A caller that fetches its posts itself gets them whatever their notice. */
 static void posts_of_every_notice(baton_proactor* proactor) {
   baton_operation post = operation(BATON_POST, 0, 1);
   for (post.notify = BATON_NOTIFY_STRONG; post.notify <= BATON_NOTIFY_NONE; ++post.notify) {
@@ -284,7 +284,8 @@ static void posts_of_every_notice(baton_proactor* proactor) {
   }
 }
 
-/* The one lane has one thread; the other stands by. Both bring nothing but what is there. */
+/* The one lane has one thread; the other thread stands by. Each fetches only completions that
+ * exist. */
 static int brought_in_the_lane;
 
 static void* wait_in_the_lane(void* argument) {
@@ -331,7 +332,7 @@ static void cancelling(baton_proactor* proactor) {
   CHECK_EQUAL(baton_cancel(proactor, activation), ENOENT);
 
   start(proactor, transfer(BATON_READ_STREAM, one.handle, 1, one.buffer, 8));
-  /* Nobody can look into the lane of another thread. */
+  /* The lane of another thread cannot be searched. */
   if (strstr(configuration, "per_thread") == NULL) {
     CHECK_EQUAL(baton_cancel_handle(proactor, other.handle), ENOENT);
   }
@@ -456,7 +457,7 @@ static void the_state_of_an_accept(baton_proactor* proactor) {
   CHECK_EQUAL(baton_wait(proactor, &done, 1, 0), 0);
   CHECK_EQUAL(baton_cancel(proactor, activation), 0);
   CHECK_EQUAL(baton_status(proactor, activation, &state), 0);
-  /* Whether it has its result already, or the engine will tell: nobody has brought it. */
+  /* Its completion has not been fetched, whether the result is there or the engine still has it. */
   CHECK(state.state == BATON_PENDING || state.state == BATON_DONE);
   CHECK_EQUAL(state.error, state.state == BATON_DONE ? ECANCELED : 0);
   CHECK_EQUAL(state.result, state.state == BATON_DONE ? -1 : 0);
@@ -494,7 +495,7 @@ static void waking_another_thread(baton_proactor* proactor) {
   CHECK_EQUAL(pthread_join(thread, NULL), 0);
 }
 
-/* Polling gives up while another thread waits. */
+/* Polling answers EBUSY while another thread waits. */
 static void polling(baton_proactor* proactor) {
   baton_completion done;
   pthread_t thread;
@@ -607,7 +608,7 @@ static void stopping(void) {
   CHECK_EQUAL(why_refused(proactor, operation(BATON_POST, 0, 1)), BATON_STOPPED);
   CHECK_EQUAL(baton_connect(proactor, "127.0.0.1:1", 1, 0, &client, NULL), BATON_STOPPED);
   CHECK_EQUAL(client, 0);
-  baton_wake(proactor); /* nobody will wait any more */
+  baton_wake(proactor); /* no later wait will consume it */
   close(silence.peer);
   baton_close(proactor); /* with a read pending */
 }

@@ -94,7 +94,7 @@ static void a_thread_ends_attached(void) {
   baton_close(proactor);
 }
 
-/* More than there are slots: it waits for what was taken, and the next call starts the rest. */
+/* More requests than slots: it waits for the taken ones, and the next call starts the rest. */
 static void beyond_the_slots(void) {
   baton_proactor* proactor = open_proactor(configuration, 4);
   baton_operation ten[10];
@@ -237,7 +237,7 @@ static void drained_in_good_order(void) {
   baton_restart(proactor);
   CHECK_EQUAL(perform(proactor, operation(BATON_POST, 0, 3)).error, 0);
 
-  /* At its deadline what is left is cancelled. */
+  /* At its deadline the remaining requests are cancelled. */
   timer.deadline_ns = baton_now(proactor) + 3600 * SECOND;
   start(proactor, timer);
   CHECK_EQUAL(baton_drain(proactor, baton_now(proactor) + SECOND / 50), 0);
@@ -272,7 +272,7 @@ static void cancelled_and_waited_for(void) {
   baton_close(proactor);
 }
 
-/* In per_thread mode nobody ends it but the thread of its lane, and there is none. */
+/* In per_thread mode only the lane's thread ends it, and this lane has no thread. */
 static void nobody_is_there_to_cancel(void) {
   baton_proactor* proactor = open_proactor(configuration, 8);
   baton_operation timer = operation(BATON_TIMER, 0, 1);

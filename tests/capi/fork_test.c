@@ -1,4 +1,4 @@
-/* After fork the child opens its proactor anew; the parent notices nothing.
+/* After fork the child opens its proactor again; the parent is not affected.
  * usage: fork_test CONFIGURATION */
 #include <pthread.h>
 #include <stdatomic.h>

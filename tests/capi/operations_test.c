@@ -6,7 +6,7 @@
 
 #include "check.h"
 
-/* Starts two, brings both in whichever order, and returns what came of the first. */
+/* Starts two, fetches both in whichever order, and returns the completion of the first. */
 static baton_completion perform_both(baton_proactor* proactor, baton_operation first,
                                      baton_operation second) {
   const baton_activation wanted = start(proactor, first);
@@ -178,7 +178,7 @@ static void connections(baton_proactor* proactor) {
   CHECK_EQUAL(baton_handle_close(proactor, client), 0);
   CHECK_EQUAL(baton_handle_close(proactor, listener), 0);
 
-  /* Nobody listens: the connect fails as a completion, and its handle is still to be closed. */
+  /* No socket listens: the connect fails as a completion, and its handle must still be closed. */
   CHECK_EQUAL(baton_connect(proactor, "127.0.0.1:1", 5, 0, &client, NULL), 0);
   CHECK_EQUAL(wait_one(proactor).error, ECONNREFUSED);
   CHECK_EQUAL(baton_handle_close(proactor, client), 0);
@@ -213,7 +213,7 @@ static void datagrams(baton_proactor* proactor) {
   CHECK_EQUAL(baton_local_endpoint(proactor, here, &to), 0);
   CHECK_EQUAL(from.length, to.length);
   CHECK(memcmp(from.address, to.address, 8) == 0);
-  /* Without an address only a socket that is connected knows where to. */
+  /* Without an address only a connected socket can send. */
   made = transfer(BATON_WRITE_DATAGRAM, here, 3, "again", 5);
   CHECK_EQUAL(perform(proactor, made).error, EDESTADDRREQ);
   CHECK_EQUAL(baton_local_endpoint(proactor, there, &to), 0);

@@ -238,7 +238,7 @@ static void visit(const char* text, int refused) {
 
 int main(void) {
   struct rlimit limit;
-  void* volatile block; /* the compiler leaves out what nobody sees */
+  void* volatile block; /* volatile, or the compiler removes the malloc */
   size_t i;
   /* The control: it is this malloc that is counted. */
   polling = 1;

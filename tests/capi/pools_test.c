@@ -67,7 +67,7 @@ static void blocks_come_and_are_given_back(baton_proactor* proactor) {
   CHECK_EQUAL(write(ends[1], "third", 5), 5);
   CHECK_EQUAL(perform(proactor, pooled(handle, 3, pool)).error, BATON_POOL_EXHAUSTED);
 
-  /* What is given back wrongly changes nothing. */
+  /* An address that is no block changes nothing. */
   middle = (char*)first.data + 1;
   CHECK_EQUAL(baton_pool_give(pool, middle), EINVAL);
   CHECK_EQUAL(baton_pool_give(pool, ends), EINVAL);
@@ -121,7 +121,7 @@ static void pooled_reads_that_cannot_be(baton_proactor* proactor) {
   CHECK_EQUAL(baton_pool_close(pool), 0);
 }
 
-/* What a read has taken goes back to its pool when nobody brings it. */
+/* The block of a read goes back to its pool when its completion is never fetched. */
 static void blocks_that_nobody_brings(void) {
   baton_proactor* proactor = open_proactor(configuration, 8);
   baton_pool* pool = open_pool(blocks);
@@ -144,7 +144,7 @@ static void blocks_that_nobody_brings(void) {
   close(other[1]);
 }
 
-/* A program of an earlier header has no room for what these bring, and is told so. */
+/* A program of an earlier header has no room for these results, and is refused. */
 static void programs_of_an_earlier_version(void) {
   baton_config config = BATON_CONFIG_INIT;
   baton_proactor* proactor = NULL;
@@ -311,7 +311,7 @@ static void an_accept_waits_for_a_handle(void) {
   CHECK_EQUAL(descriptors_open(), before);
 }
 
-/* Inside a signal handler nothing may be allocated: the descriptor is brought as it is. */
+/* Inside a signal handler nothing may be allocated: the completion has the plain descriptor. */
 static void polled_accepts_bring_descriptors(baton_proactor* proactor) {
   baton_handle listener = 0;
   baton_handle client;

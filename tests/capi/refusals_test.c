@@ -1,4 +1,4 @@
-/* What is refused: every kind with what it does not know, a count below none, and all closes of a
+/* Refusals: every kind with fields that it does not have, a negative count, and all closes of a
  * handle but one. usage: refusals_test CONFIGURATION */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -7,7 +7,7 @@
 
 #include "check.h"
 
-/* What each kind knows, written down once more; the smallest request that is right for its kind. */
+/* The fields of each kind, listed independently; the smallest valid request of each kind. */
 static const struct {
   int kind;
   int flags;
@@ -38,8 +38,8 @@ static baton_operation right(size_t which, baton_endpoint* there) {
   return made;
 }
 
-/* The handle is none, so that what is well-formed is refused for that alone. Timers and posts need
- * no handle: those that are right complete. */
+/* The handle is invalid, so that a well-formed request is refused for that alone. Timers and posts
+ * need no handle: those that are right complete. */
 static void expect_well_formed(baton_proactor* proactor, baton_operation made) {
   if (made.kind == BATON_TIMER || made.kind == BATON_POST) {
     CHECK_EQUAL(perform(proactor, made).error, 0);

@@ -228,7 +228,7 @@ static void options_of_a_handle(baton_proactor* proactor) {
   CHECK(found.l_onoff != 0 && found.l_linger == 1);
   option.value_size = 1;
   CHECK_EQUAL(baton_set_option(proactor, handle, &option), EINVAL);
-  size = sizeof large; /* how much of it is the value is told */
+  size = sizeof large; /* the answer has the value's size */
   CHECK_EQUAL(baton_get_option(proactor, handle, IPPROTO_TCP, TCP_NODELAY, large, &size), 0);
   CHECK_EQUAL(size, sizeof on);
 
@@ -247,7 +247,7 @@ static void options_of_a_handle(baton_proactor* proactor) {
               BATON_HANDLE_CLOSED);
 }
 
-/* A linger that is set before the socket is known counts like one that is set later. */
+/* A linger that is set before the socket is adopted has the same effect as a later one. */
 static void a_linger_before_bind(baton_proactor* proactor) {
   const struct linger linger = {1, 1};
   baton_endpoint local = parse("127.0.0.1:0");

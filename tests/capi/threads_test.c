@@ -48,8 +48,8 @@ static void* work(void* argument) {
     }
     /* A look at an operation that others may be using again at this moment. */
     (void)baton_status(proactor, atomic_load(&last_activation), &state);
-    /* Who could start nothing has to wait: in per_thread mode the completions that would free
-     * slots may lie in the lane of a thread that is not here. */
+    /* A thread that could start nothing has to wait: in per_thread mode the completions that free
+     * slots may be in the lane of another thread. */
     count = baton_wait(proactor, done, 8, taken > 0 ? 0 : SECOND / 10);
     if (count == -BATON_STOPPED) return NULL;
     if (count < 0) CHECK_EQUAL(count, 0);

@@ -144,7 +144,7 @@ step_pkg_config_alone() {
 }
 
 # The POSIX AIO library: by both kinds of package, from a prefix that was moved; the command and the
-# library to preload, with a program that knows nothing of either; the manual pages.
+# library to preload, with a program that uses neither; the manual pages.
 step_uaio() {
   local moved=$WORK_DIR/uaio/elsewhere lib
   rm -rf "$WORK_DIR/uaio"
@@ -398,9 +398,9 @@ step_build_tree_gone() {
   rm -rf "$WORK_DIR/gone"
 }
 
-# Hidden visibility: the shared library exports names of Baton and nothing of what it is made of.
-# Templates of the standard library, instantiated for us, are the one exception: the standard
-# library itself declares them visible.
+# Hidden visibility: the shared library exports names of Baton and none of its parts. Templates of
+# the standard library, instantiated for us, are the one exception: the standard library itself
+# declares them visible.
 step_exported_names() {
   local library strange
   library=$(find "$prefix" -name libbaton.so)

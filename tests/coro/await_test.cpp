@@ -121,8 +121,8 @@ TEST_P(Await, is_cancelled_by_stop_token) {
   }(proactor(), ends.first, canceller));
 }
 
-// Start, completion and cancellation at the same time, over and over: each await ends once, and the
-// frame outlives everybody who looks at it (the sanitizers watch).
+// Start, completion and cancellation at the same time, many times: each await ends once, and the
+// frame outlives all its users (checked by the sanitizers).
 TEST_P(Await, survives_races_of_start_completion_and_cancel) {
   constexpr int rounds = 300;
   std::atomic<CancellationSource*> current{nullptr};

@@ -1,4 +1,4 @@
-// Awaitables as values: named, returned, stored, moved, awaited twice; and what they keep of the
+// Awaitables as values: named, returned, stored, moved, awaited twice; and their references to the
 // objects that made them.
 #include <gtest/gtest.h>
 

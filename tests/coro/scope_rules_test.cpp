@@ -1,5 +1,5 @@
-// Scopes that depend on each other, that are joined wrongly, or that are used by what is not a task
-// of the library or not of one proactor.
+// Scopes that depend on each other, that are joined wrongly, or that are used by code that is not a
+// task of the library or not of one proactor.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -194,9 +194,9 @@ TEST_P(ScopeRules, a_proactor_ends_while_another_has_its_strand) {
   EXPECT_TRUE(ran);
 }
 
-// -- what is not the library's --------------------------------------------------------------------
+// -- foreign awaitables and coroutines ------------------------------------------------------------
 
-// Resumes whoever waits on a thread of its own.
+// Resumes the waiting coroutine on a new thread.
 struct Elsewhere {
   std::optional<std::thread>& thread;
   [[nodiscard]] bool await_ready() const noexcept { return false; }
@@ -258,7 +258,7 @@ TEST_P(ScopeRules, foreign_awaitables_answer_as_without_a_scope) {
   EXPECT_EQ(caught, 2);
 }
 
-// A coroutine type of the user's own, which passes awaitables through and keeps what it inherits.
+// A user's coroutine type, which passes awaitables through and keeps the inherited context.
 template <class T>
 struct Own {
   struct promise_type {

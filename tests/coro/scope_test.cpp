@@ -80,7 +80,7 @@ TEST_P(ScopeTest, rethrows_the_first_exception_and_cancels_the_others) {
     EXPECT_TRUE(co_await join_throws(scope));
     EXPECT_TRUE(scope.cancelled());
     EXPECT_EQ(count.load(), 2);
-    co_await scope.join();  // told once
+    co_await scope.join();  // thrown once
   }(proactor(), ended));
 }
 
@@ -152,7 +152,7 @@ TEST_P(ScopeTest, cancels) {
     scope.cancel();
     co_await scope.join();
     EXPECT_EQ(count.load(), 10);
-    // Sticky: what is awaited afterwards does not start.
+    // Sticky: a later await starts nothing.
     scope.spawn(sleeper(proactor, 1h, count));
     co_await scope.join();
     EXPECT_EQ(count.load(), 11);
@@ -254,7 +254,7 @@ TEST_P(ScopeTest, may_be_destroyed_right_after_join) {
       co_await scope->join();
       EXPECT_EQ(count.load(), 3 * round);
       scope->~Scope();
-      // Nobody is in there any more: what looks at it now, finds nonsense; what writes, is seen.
+      // No task uses the scope any more: a later read finds garbage, and a later write is detected.
       memory.fill(0xDB);
       for (int i = 0; i < 3; ++i) static_cast<void>(co_await yield(proactor));
       const auto untouched = std::count(memory.begin(), memory.end(), 0xDB);

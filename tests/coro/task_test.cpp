@@ -168,7 +168,7 @@ TEST_F(TaskTest, an_exception_of_a_parameter_s_destructor_is_the_spawned_task_s)
   EXPECT_EQ(heard, (std::vector<std::string>{"from a parameter", "from the body"}));
 }
 
-// With nobody to tell, as an exception that leaves a std::thread.
+// No task awaits it, so it ends the program as an exception that leaves a std::thread.
 TEST_F(TaskTest, a_spawned_task_that_throws_unheard_ends_the_program) {
   const auto spawn_it = [this] {
     proactor_.spawn([]() -> Task<void> { static_cast<void>(co_await fail("unheard")); }());
@@ -244,7 +244,7 @@ TEST_F(TaskTest, an_empty_task_that_is_awaited_or_run_ends_the_program) {
 TEST_F(TaskTest, moves) {
   Task<int> first = give(1);
   Task<int> second = std::move(first);
-  EXPECT_FALSE(static_cast<bool>(first));  // NOLINT: that is what is tested
+  EXPECT_FALSE(static_cast<bool>(first));  // NOLINT: the tested case
   second = give(2);
   EXPECT_EQ(run(std::move(second)), 2);
 }
@@ -392,7 +392,7 @@ TEST(Refusals, are_told_to_the_one_that_runs_the_task) {
   }
 }
 
-// Each start that succeeds begins the count anew.
+// Each start that succeeds resets the count.
 TEST(Refusals, in_a_row_are_counted) {
   Proactor proactor;
   const auto body = [](Proactor& of) -> Task<int> {

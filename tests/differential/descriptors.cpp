@@ -19,7 +19,7 @@
 namespace baton::test {
 namespace {
 
-// Blocking, as they come; who opens it for Baton's own use makes it non-blocking.
+// Blocking by default; descriptors for Baton's own use are made non-blocking by the caller.
 Subject one(int fd) {
   EXPECT_GE(fd, 0) << "errno " << errno;
   Subject subject;
@@ -125,7 +125,7 @@ Subject pipe_to_write() {
   EXPECT_EQ(::pipe2(fds, O_CLOEXEC), 0);
   return pair_of(fds[1], fds[0]);
 }
-// Both sides of a terminal that passes everything on as it is.
+// Both sides of a terminal that passes everything on unchanged.
 std::pair<Fd, Fd> terminal() {
   Fd master(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
   EXPECT_EQ(::grantpt(master.get()), 0);

@@ -10,7 +10,7 @@
 
 namespace baton::test {
 
-/// One of a kind, made anew for each case; `others` are what it needs to be in its state.
+/// A new descriptor of a kind for each case; `others` keep it in its state.
 struct Subject {
   Fd ours;
   std::vector<Fd> others;
@@ -18,7 +18,7 @@ struct Subject {
 
 struct DescriptorKind {
   std::string_view name;
-  /// What a program would call it, and what it may call it by mistake.
+  /// Its right kind, and the wrong ones that a program may name by mistake.
   HandleKind kind;
   Subject (*make)();
   /// No file, and called one: a worker that reads it in blocking mode may be held for ever.

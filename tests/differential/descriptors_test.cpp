@@ -3,7 +3,7 @@
 //
 //   BATON_WRITE_OUTCOMES=FILE build/tests/descriptors_test --gtest_filter='*/emulated_epoll_shared'
 //
-// writes; what an engine tells differently stands in `deviations` below, with the reason.
+// writes; `deviations` below lists the different results of an engine, with the reason.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -97,7 +97,7 @@ constexpr std::string_view room_first =
     "the ring waits for room before it tries a descriptor that blocks, and this one never has any";
 constexpr std::string_view a_terminal_of_its_own =
     "the master of a pseudo-terminal cannot be opened anew, so a write that must not block takes "
-    "one byte; the ring's blocks nobody";
+    "one byte; the ring's does not block";
 constexpr const char* einval = "Invalid argument";
 constexpr const char* enotsock = "Socket operation on non-socket";
 
@@ -156,7 +156,7 @@ class Descriptors : public testing::TestWithParam<Setting> {
     if (form.ownership == Ownership::owned) subject.ours.release();
     Operation operation;
     std::array<char, 16> buffer{};
-    Endpoint peer = Endpoint::loopback(1);  // nobody listens there
+    Endpoint peer = Endpoint::loopback(1);  // no listener there
     operation.prepare(verb.kind, *handle, verb.flags);
     if (verb.kind == OperationKind::connect) {
       operation.set_endpoint(&peer);
@@ -215,7 +215,7 @@ INSTANTIATE_TEST_SUITE_P(every, Descriptors, testing::ValuesIn(settings),
                          [](const auto& setting) { return setting.param.name; });
 
 // "descriptor | operation | outcome", or with the form in front of the outcome where forms differ.
-// What is not listed is refused.
+// Everything else is refused.
 class Outcomes {
  public:
   Outcomes() {

@@ -1,5 +1,4 @@
-// Apart from whoever allocates: where the compiler sees through both it takes the pair of new and
-// free for a mistake.
+// A file of its own: where the compiler sees both new and free, it reports the pair as a mismatch.
 #include "allocations.hpp"
 
 #include <atomic>

@@ -5,7 +5,7 @@
 
 namespace baton::faults {
 
-/// Allocations that nobody has freed yet, by whomever.
+/// Allocations of all threads that are not freed yet.
 long alive() noexcept;
 
 /// While one of these lives, allocations are counted, and the n-th fails, with `times` - 1 after

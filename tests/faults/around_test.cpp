@@ -1,5 +1,5 @@
 // Engines around another one (debug, chaos), which need memory of their own for each operation:
-// each allocation fails in turn, from the opening to the closes. What is accepted completes once,
+// each allocation fails in turn, from the opening to the closes. Accepted operations complete once,
 // and no descriptor is left behind.
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -187,7 +187,7 @@ struct Lines final : Log {
 
 class LogLine : public testing::TestWithParam<std::string> {};
 
-// Found: io_uring ended the program for want of memory for the line that tells of a shortage.
+// Found: io_uring ended the program because it had no memory for its log line about a shortage.
 TEST_P(LogLine, of_a_shortage_is_left_out_without_memory) {
   for (const bool memory : {true, false}) {
     Lines log;
@@ -210,7 +210,7 @@ TEST_P(LogLine, of_a_shortage_is_left_out_without_memory) {
     const int client = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ASSERT_EQ(::connect(client, reinterpret_cast<sockaddr*>(&address), size), 0);
     Handle* const handle = proactor.adopt(listener, HandleKind::listener, Ownership::owned).value();
-    proactor.poll();  // what a first wait needs is there
+    proactor.poll();  // allocates what a first wait needs
     rlimit limit{};
     ::getrlimit(RLIMIT_NOFILE, &limit);
     const rlimit none{1, limit.rlim_max};

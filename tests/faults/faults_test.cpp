@@ -1,7 +1,7 @@
 // Every scenario on every combination of parts, with each call failing in turn, and each
-// allocation. What is demanded after each run: no crash, no hang, each accepted start complete
-// once, bytes right, a failure only where the fault may be seen, everything in working order
-// afterwards, and neither memory nor descriptors, threads or mappings left behind.
+// allocation. Demands after each run: no crash, no hang, each accepted start complete once, bytes
+// right, a failure only where the fault may be seen, everything in working order afterwards, and
+// neither memory nor descriptors, threads or mappings left behind.
 //
 // BATON_FAULTS=full: each n of each call and error, until the scenario does not come to it any
 // more. Otherwise a part of them, another one for each scenario and combination, so that all
@@ -82,12 +82,12 @@ bool explains(const Fault& fault, std::error_code error) {
   if (fault.of == Fault::Of::allocation) {
     return error == std::errc::not_enough_memory || error == make_error_code(errc::no_free_handles);
   }
-  // An operation without a thread is not told to try again.
+  // An operation without a thread does not get EAGAIN.
   const bool no_worker = fault.error == EAGAIN && std::string_view(fault.name()) == "thread_start";
   return error.value() == fault.error || (no_worker && error == std::errc::not_enough_memory);
 }
 
-/// What the last fault met.
+/// The target of the last fault.
 struct Outcome {
   bool hit = false;
   std::array<std::size_t, 64> calls{};
@@ -128,7 +128,7 @@ class Faults : public testing::TestWithParam<Combination> {
         try {
           scenario.body(world);
         } catch (const std::bad_alloc&) {
-          thrown = true;  // objects were destroyed on the way: who used them was ended somehow
+          thrown = true;  // the unwound objects have ended their operations
         }
         world.end();
         allocations.end();
@@ -168,7 +168,7 @@ class Faults : public testing::TestWithParam<Combination> {
              Visit&& attempt) {
     const std::size_t stride = full() ? 1 : std::max<std::size_t>(faults.size() / part, 1);
     const std::size_t first = hash(GetParam().name() + scenario.name) % stride;
-    // What fails would fail many times more; other scenarios have something else to tell.
+    // A failing scenario would fail many times more; the others give new information.
     const int failed_before = failures();
     for (std::size_t i = first; i < faults.size() && failures() == failed_before; i += stride) {
       attempt(faults[i]);

@@ -39,7 +39,7 @@ class Program {
     if (!connect() || !talk() || !wait_for_nothing() || !meet() || !read_pooled()) return;
     whole_ = true;
   }
-  /// What is pending is asked to end, and comes.
+  /// Pending operations are cancelled, and complete.
   void end() {
     static_cast<void>(baton_cancel_all(&proactor_));
     for (baton_handle& handle : handles_) {
@@ -101,7 +101,7 @@ class Program {
     return true;
   }
 
-  /// A wait, and what it brings.
+  /// A wait and its completions.
   void bring() {
     const std::int64_t span_ns = test::patience().count();
     std::array<baton_completion, 4> done{};
@@ -151,7 +151,7 @@ class Program {
     ++started_.at(connecting);
     ++pending_;
     if (!came(connecting)) return false;
-    // Who accepts without a free descriptor drops the connection, and goes on waiting for others.
+    // An accept without a free descriptor drops the connection and keeps waiting for others.
     baton_operation watch = operation(BATON_READ_STREAM, handles_[client], watching);
     watch.data = &watched_;
     watch.length = 1;

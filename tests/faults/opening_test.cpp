@@ -1,5 +1,5 @@
 // Opening a proactor, with each allocation failing in turn, on every combination of parts: either
-// there is one, or the failure is told, and nothing is left behind. (System calls that fail while a
+// there is one, or the failure is reported, and nothing is leaked. (System calls that fail while a
 // proactor is opened have a suite of their own, tests/unit/startup.)
 #include <new>
 #include <string>
@@ -16,7 +16,7 @@ using test::Held;
 class Opening : public testing::TestWithParam<conformance::Combination> {
  protected:
   void SetUp() override {
-    // Twice before anything is counted: what is made once for the process stays.
+    // Twice before the count: objects that are made once for the process stay.
     for (int i = 0; i < 2; ++i) {
       World world(GetParam(), 2, {});
       const std::string reason = world.open_as_named();

@@ -61,7 +61,7 @@ class ReactorFaults : public testing::TestWithParam<std::string> {
     }
   }
 
-  /// Everything there is, with errors as they come.
+  /// All functions, with their errors.
   static void use(Reactor& reactor, const std::array<SocketPair, 2>& pairs,
                   std::array<Counting, 2>& handlers, int& told) {
     std::array<RegistrationKey, 2> keys;
@@ -141,7 +141,7 @@ TEST_P(ReactorFaults, each_call_fails_in_turn) {
   EXPECT_GT(hits, 0U);
 }
 
-// Its tables, and what the callables of the program are kept in.
+// Its tables, and the storage of the program's callables.
 TEST_P(ReactorFaults, each_allocation_fails_in_turn) {
   bool hit = true;
   for (std::size_t nth = 1; hit; ++nth) {

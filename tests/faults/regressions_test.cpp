@@ -1,4 +1,4 @@
-// What the faults have found, each by the name of what it was.
+// Bugs that the faults have found, each named after its cause.
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class Regressions : public testing::TestWithParam<Combination> {
     const std::string reason = world_->open_as_named();
     if (!reason.empty()) GTEST_SKIP() << reason;
     world_->run();
-    // Everything has been used once: what is needed to work at all is there.
+    // Everything has been used once: the memory for ordinary work is allocated.
     world_->expect_works();
   }
   World& world() { return *world_; }
@@ -55,7 +55,7 @@ struct Idle {
     for (Account& read : reads) {
       world.start(read, [&](auto& op, auto handler) { return left.read(op, buffer, handler); });
     }
-    // In the lane, too, when there is one: what is posted behind them has run.
+    // In the lane, too, when there is one: a post queued behind them has run.
     world.start(posted, [&](auto& op, auto handler) {
       op.set_handler(handler);
       return world.proactor().post(op, Notify::strong, Home{0});
@@ -86,7 +86,7 @@ TEST_P(Regressions, cancel_and_close_need_no_memory) {
     }
     EXPECT_TRUE(world().settle());
     for (const Account& read : idle.reads) EXPECT_TRUE(same(read.error, cancelled));
-    EXPECT_FALSE(none.hit()) << "somebody wanted memory";
+    EXPECT_FALSE(none.hit()) << "memory was allocated";
   }
 }
 
@@ -155,8 +155,8 @@ TEST_P(Regressions, restart_after_a_drain_is_not_stopped_again) {
   }
 }
 
-// An engine with nothing under way answered busy to an operation it had no memory for: nobody
-// offered it again.
+// An engine with nothing in flight answered busy to an operation it had no memory for, and the
+// operation was never submitted again.
 TEST_P(Regressions, a_start_without_memory_is_no_deferral_for_ever) {
   World fresh(GetParam(), 1, {});
   ASSERT_EQ(fresh.open(), "");
@@ -167,7 +167,7 @@ TEST_P(Regressions, a_start_without_memory_is_no_deferral_for_ever) {
   for (auto& account : accounts) {
     account.emplace(fresh, std::make_error_code(std::errc::not_enough_memory));
   }
-  // Before anybody waits: a thread may need memory for its first wait, and for nothing later.
+  // Before any wait: a thread may need memory for its first wait only.
   {
     const NoMemory none;
     for (std::size_t i = 0; i < accounts.size(); ++i) {

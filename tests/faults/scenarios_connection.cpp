@@ -77,7 +77,7 @@ struct Meeting {
   Account accepting, connecting;  // last: their handlers use the others
 };
 
-/// Waits until all have met; who was turned away comes again.
+/// Waits until all are connected; a refused client connects again.
 bool settle(World& world, std::span<std::optional<Meeting>> meetings) {
   const auto away = [&](const auto& each) { return each && each->turned_away(); };
   const auto somebody_is_away = [&] { return std::ranges::any_of(meetings, away); };
@@ -118,7 +118,7 @@ void accept_burst(World& world) {
   for (auto& meeting : meetings) meeting.emplace(world).begin(listening);
   if (!settle(world, meetings)) return;
   for (auto& meeting : meetings) {
-    world.check(meeting->server.is_open() && meeting->client.is_open(), "everybody has met");
+    world.check(meeting->server.is_open() && meeting->client.is_open(), "all are connected");
   }
 }
 
@@ -138,7 +138,7 @@ void accept_is_cancelled(World& world) {
       "both were cancelled");
 }
 
-// A port that nobody listens on.
+// A port without a listener.
 void connect_is_refused(World& world) {
   Meeting meeting(world);
   meeting.connecting.expected = std::make_error_code(std::errc::connection_refused);

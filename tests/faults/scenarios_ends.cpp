@@ -33,7 +33,7 @@ struct Reads {
     return world.start(account,
                        [&](auto& op, auto handler) { return socket.read(op, buffer, handler); });
   }
-  /// Cancelled, or the end of the stream: what was connected to it was closed first.
+  /// Cancelled, or the end of the stream: its peer was closed first.
   [[nodiscard]] bool all_ended() const {
     return std::all_of(accounts.begin(), accounts.end(), [&](const Account& each) {
       return each.done() && each.bytes == 0 && (!each.error || same(each.error, cancelled));
@@ -98,7 +98,7 @@ void close_with_reads(World& world) {
   world.check(first.ok() && second.ok() && reads.all_ended(), "closed, the reads first");
 }
 
-// The destructors close, and nobody waits for it.
+// The destructors close, and no operation reports it.
 void let_go_with_reads(World& world) {
   Reads reads(world);
   if (!reads.begin()) return;
@@ -147,7 +147,7 @@ void drain(World& world) {
     return pair->first.read_exactly(op, buffer, handler);
   });
   world.drain(Deadline::never());
-  // What is under way goes on; it is what the drain waits for.
+  // Operations in flight continue; the drain waits for them.
   world.start(writing, [&](auto& op, auto handler) {
     return pair->second.write_all(op, text.all(), handler);
   });
@@ -189,7 +189,7 @@ void stop_and_go_on(World& world) {
   EXPECT_TRUE(is_sent(buffer, reading.bytes));
 }
 
-// Its thread has been in a wait, and what it waits with is its own.
+// Its thread has been in a wait, with its own memory.
 bool has_waited(World& world, Account& timing) {
   world.start(timing, [&](auto& op, auto handler) {
     op.set_handler(handler);

@@ -81,7 +81,7 @@ void strands(World& world) {
   const Text<32> text;
   char buffer[32] = {};
   std::atomic<int> inside{0};
-  // Outlives whoever carries it.
+  // Outlives the operations that run in it.
   Strand strand{world.proactor()};
   std::array<std::optional<Account>, 8> accounts;
   auto pair = StreamSocket::pair(world.proactor());

@@ -88,7 +88,7 @@ void read_until(World& world) {
   world.check(std::string_view{"some text\r\nmore"}.starts_with(got), "what was sent");
 }
 
-// A record is not cut for want of memory.
+// Lack of memory does not cut a record.
 void records(World& world) {
   int fd[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd) != 0) return;
@@ -214,7 +214,7 @@ void queued_writes(World& world) {
   world.start(reading,
               [&](auto& op, auto handler) { return pair.right.read_exactly(op, buffer, handler); });
   world.settle();
-  // A write that fails leaves a gap: the next one is not told.
+  // A write that fails leaves a gap, which the next one does not see.
   world.check(reading.bytes == sizeof buffer && is_sent(buffer, reading.bytes), "all, in order");
 }
 

@@ -22,7 +22,7 @@ constexpr std::int64_t second_ns = 1'000'000'000;
 
 char trying[512];
 
-// Only what is allowed in a handler of signals.
+// Only async-signal-safe calls.
 void tell_of_crash(int number) {
   constexpr char text[] = "\nended by a signal while trying: ";
   if (::write(2, text, sizeof text - 1) < 0 || ::write(2, trying, std::strlen(trying)) < 0 ||

@@ -1,8 +1,9 @@
-// World: what a scenario runs in - a proactor with its threads, and the ledger of its starts.
+// World: the surroundings of a scenario: a proactor with its threads, and the ledger of its
+// starts.
 //
 // Each start that was accepted has to give exactly one completion, a refused one none; the threads
 // wait for as long as it takes, so that a wake-up that was lost is a hang. A watchdog ends the
-// program then, and tells what was pending.
+// program then, and prints the pending operations.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -94,11 +95,11 @@ class World {
 
   /// Why the combination cannot be opened; empty if it is open. Throws std::bad_alloc.
   std::string open();
-  /// Why the combination cannot be had here: the reason, or what it was replaced by, which would be
+  /// Why the combination is not available here: the reason, or its replacement, which would be
   /// tested under this one's name.
   std::string open_as_named();
   void run();   ///< starts the threads
-  void join();  ///< waits for them: somebody has stopped the proactor, or drains it
+  void join();  ///< waits for them: the proactor is stopped, or is being drained
   void drain(Deadline deadline);
   void destroy();
   [[nodiscard]] bool is_open() const { return proactor_ != nullptr; }
@@ -117,12 +118,12 @@ class World {
     const std::error_code error =
         begin(account.operation, [&account](Operation&) { account.world.complete(account); });
     if (error) return refuse(account, error);
-    // Whoever asked for the end may not have seen this one.
+    // The call that asked for the end may have missed this operation.
     if (ending_.load()) proactor_->cancel(account.operation);
     return true;
   }
-  /// For what is started without an account, by operations of the cache: expect one completion, or
-  /// none after all.
+  /// For starts without an account, by operations of the cache: expect one completion, or none
+  /// after all.
   void expect_one() { pending_.fetch_add(1); }
   void came(std::error_code error) {
     if (error) fail(error);
@@ -155,14 +156,14 @@ class World {
   bool settle();
   /// The same, without waiting for a good end first.
   void end();
-  /// Called when the end is asked for, once; null: nobody is.
+  /// Called once, when the end is asked for; null: no call.
   void at_end(void (*ask)(void*), void* context) {
     ask_ = ask;
     asked_ = context;
   }
   /// Waits, with the watchdog, until it is so; false: something failed before.
   bool until(Condition condition);
-  /// What has to be so unless something failed.
+  /// A condition that must hold unless something failed.
   void check(bool condition, const char* what) { EXPECT_TRUE(failed() || condition) << what; }
 
   /// With the faults over: a byte there and back, a timer, a posted call. Whatever went wrong, the
@@ -217,7 +218,7 @@ void expect_no_leak(Run&& run) {
   ADD_FAILURE() << alive() - before << " allocations are left";
 }
 
-/// What is being tried, for the message of the watchdog and of a crash.
+/// The current case, for the message of the watchdog and of a crash.
 void now_trying(const std::string& what);
 
 // -- for scenarios --------------------------------------------------------------------------------
@@ -227,7 +228,7 @@ constexpr char byte_at(std::size_t position) {
   return static_cast<char>('a' + (position * 7 + position / 26) % 26);
 }
 
-/// Whether `size` bytes are those that begin at `position` of what was sent.
+/// Whether `size` bytes are those sent from `position` on.
 inline bool is_sent(const char* data, std::size_t size, std::size_t position = 0) {
   for (std::size_t i = 0; i < size; ++i) {
     if (data[i] != byte_at(position + i)) return false;

@@ -4,10 +4,9 @@
 // with its tag, its kind and no more bytes than it had room for; and when the proactor is closed,
 // the process has the descriptors that it had before.
 //
-// What a call is allowed to take for granted it gets: memory of the size that it is told, live as
-// long as the proactor. What the harness leaves out: the text of a configuration, which has
-// harnesses of its own, and borrowed descriptors of a wrong kind, which may block a worker for
-// good.
+// Calls get what they require: memory of the stated size that lives as long as the proactor. The
+// harness leaves out: the text of a configuration, which has harnesses of its own, and borrowed
+// descriptors of a wrong kind, which may block a worker for good.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +42,7 @@ constexpr std::size_t peers_max = 32;
 constexpr std::int64_t patience_ns = 20'000'000'000;
 
 /// Memory for every operation at once, with nothing behind it: a length that is too large ends in
-/// the kernel's EFAULT, not in somebody's data.
+/// EFAULT, not in other data.
 char* arena() {
   static char* const memory = [] {
     void* const mapped =
@@ -164,7 +163,7 @@ class Program {
     baton_handle handle = 77;
     const int error = baton_adopt(proactor_, descriptor, as, BATON_OWNED, &handle);
     if (error == 0) return keep(handle);
-    expect(handle == 0, "who is not adopted has no name");
+    expect(handle == 0, "a descriptor that is not adopted gets no handle");
     if (error != ENOMEM) ::close(descriptor);
   }
 
@@ -200,10 +199,10 @@ class Program {
   void listen() {
     baton_handle handle = 77;
     const std::string text = input_.flag() ? "127.0.0.1:0" : std::string(input_.text());
-    // Of names that others would see only those that nobody has.
+    // Names that other processes would see are used only if they are free.
     if (text.starts_with("unix:") || text.starts_with("*")) return;
     if (baton_listen(proactor_, text.c_str(), static_cast<int>(input_.word(4)), &handle) != 0) {
-      expect(handle == 0, "who does not listen has no name");
+      expect(handle == 0, "a failed listen gives no handle");
       return;
     }
     keep(handle);
@@ -222,7 +221,7 @@ class Program {
     const std::uint64_t tag = next_tag_++;
     const int error = baton_connect(proactor_, text.c_str(), tag, deadline(), &handle, &activation);
     if (error != 0) {
-      expect(handle == 0, "who does not connect has no name");
+      expect(handle == 0, "a failed connect gives no handle");
       return;
     }
     keep(handle);
@@ -285,7 +284,7 @@ class Program {
     expect(error == 0 || error == BATON_HANDLE_CLOSED, "a handle is closed, or was");
     expect(baton_handle_close(proactor_, closing) == BATON_HANDLE_CLOSED,
            "a second close finds nothing");
-    expect(baton_handle_descriptor(proactor_, closing) == -1, "nor does anybody else");
+    expect(baton_handle_descriptor(proactor_, closing) == -1, "nor do others");
   }
   void look_at_handle() {
     const baton_handle looked = handle();
@@ -344,7 +343,7 @@ class Program {
         return 0;
     }
   }
-  /// No UNIX name, no IPv6 and of IPv4 only this machine: nobody else shall be bothered.
+  /// No UNIX name, no IPv6, and of IPv4 only this machine: no packet leaves it.
   static void keep_at_home(unsigned char* address) {
     address[0] = static_cast<unsigned char>((address[0] | 2U) & ~8U);
     address[4] = 127;
@@ -384,7 +383,7 @@ class Program {
       buffer.data = data(buffer.size);
       if (__builtin_add_overflow(bytes_max, buffer.size, &bytes_max)) bytes_max = SIZE_MAX;
     }
-    // More than the system takes is refused before anybody looks.
+    // More than the system takes is refused before it is read.
     if (input_.choice(16) == 0) length = 2'000 + static_cast<std::size_t>(input_.size(1ULL << 60));
     return buffers->data();
   }
@@ -445,7 +444,8 @@ class Program {
         start(as_operations(bytes), count, numbers ? activations.data() : nullptr, why);
     expect(taken >= 0 && taken <= std::max(count, 0) && taken <= static_cast<int>(there),
            "no more is taken than there is");
-    expect((why == 0) == (taken == count), "who is not taken is told why", std::to_string(why));
+    expect((why == 0) == (taken == count), "a refused operation has its reason",
+           std::to_string(why));
     for (int i = 0; i < taken; ++i) {
       const auto at = static_cast<std::size_t>(i);
       take(batch[at].tag, batch[at].kind, bytes_max[at], numbers ? activations[at] : 1);
@@ -508,7 +508,7 @@ class Program {
     if (baton_start(proactor_, &made, 1, &activation, &why) == 1) {
       take(made.tag, made.kind, made.length, activation);
     } else {
-      expect(why != 0, "who is not taken is told why");
+      expect(why != 0, "a refused operation has its reason");
     }
   }
 
@@ -545,7 +545,7 @@ class Program {
   /// The answer of baton_wait or baton_poll.
   int bring(int count, int max) {
     if (count == -BATON_STOPPED) {
-      expect(stopped_, "nobody has stopped it");
+      expect(stopped_, "it was not stopped");
       return 0;
     }
     expect(count >= 0 && count <= std::max(max, 0), "no more is brought than asked for",
@@ -663,12 +663,13 @@ class Program {
       const int error = baton_pool_open(size, count, &made);
       expect((error == 0) == (made != nullptr), "a pool, or why not");
       expect(error == 0 || error == EINVAL || error == ENOMEM, "and that is told");
-      expect(baton_pool_close(made) == 0, "one that nobody uses is closed");
+      expect(baton_pool_close(made) == 0, "an unused pool is closed");
     }
     void* const strange = arena() + input_.byte();
-    expect(baton_pool_give(pool_, strange) == EINVAL, "what is no block is not taken back");
+    expect(baton_pool_give(pool_, strange) == EINVAL,
+           "an address outside the pool is not taken back");
     give_one();
-    expect(baton_pool_available(pool_) <= blocks - blocks_.size(), "who has a block has it alone");
+    expect(baton_pool_available(pool_) <= blocks - blocks_.size(), "a block has one owner");
   }
   void give_one() {
     if (blocks_.empty()) return;
@@ -684,7 +685,7 @@ class Program {
     expect(baton_descriptor(proactor_) >= -1, "a descriptor, or none");
     expect_text([](char* text, std::size_t size) { return baton_engines(text, size); });
     std::array<char, 64> why{};
-    // Of those that there are only this one, for the others are dear to open.
+    // Only this one of the existing ones, because the others are expensive to open.
     const std::string name = input_.flag() ? "emulated" : "x" + std::string(input_.text());
     const int error = baton_engine_reason(name.c_str(), why.data(), why.size());
     expect((error == 0) == (why[0] == '\0'), "an engine, or why not");
@@ -768,7 +769,7 @@ class Program {
     baton_close(nullptr);
   }
 
-  /// Closes everything; what was taken comes back, unless it was stopped.
+  /// Closes everything; taken operations complete, unless the proactor was stopped.
   void finish() {
     for (const baton_handle each : handles_) baton_handle_close(proactor_, each);
     baton_cancel_all(proactor_);

@@ -68,7 +68,7 @@ void check_text(std::string_view text) {
   expect(error != 0 || plain.length == parsed->size(), "and as long", text);
 }
 
-/// What a system call has written, and the size that it told: one that is larger than the storage
+/// The bytes that a system call has written, and its size: one that is larger than the storage
 /// means that the address was cut.
 void check_bytes(std::string_view bytes) {
   Input input(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());

@@ -1,5 +1,5 @@
 // What every harness says when a promise is broken: a line, and the end of the process, which is
-// what a fuzzer looks for.
+// the failures that a fuzzer finds.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace baton::fuzz {
 /// Ends the process with a word about it unless `holds`.
 void expect(bool holds, std::string_view what, std::string_view detail = {});
 
-/// Of text that is shown to somebody: one line, without control bytes.
+/// Text for display: one line, without control bytes.
 void expect_one_line(std::string_view text, std::string_view what);
 
 /// Of a failure: an error, and a sentence on one line.

@@ -33,7 +33,7 @@ class Input {
   /// 0 to count - 1. REQUIRES: count is 1 to 256.
   std::size_t choice(std::size_t count) { return byte() % count; }
 
-  /// A size: mostly small, now and then one at which arithmetic breaks. Never above `most`.
+  /// A size: mostly small, sometimes one at which arithmetic breaks. Never above `most`.
   std::uint64_t size(std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) {
     const std::uint8_t form = byte();
     std::uint64_t value = 0;

@@ -1,6 +1,6 @@
 // Sequences of calls of the Reactor, against books of what may happen: a handler is called only for
 // what it is registered for, not while it is suspended and not after its end; every registration is
-// closed once; every notification is told or purged; every timer comes or is cancelled.
+// closed once; every notification is delivered or purged; every timer comes or is cancelled.
 //
 // The first byte chooses the strategy. Everything is in this thread, so the books know what is
 // there.
@@ -192,7 +192,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     book.all[i].peer = ends[1];
   }
   while (!input.empty()) book.step();
-  // What was told and scheduled comes, whatever is registered.
+  // Notifications and timers arrive, whatever is registered.
   while (book.told.count < book.sent || book.ticks < book.scheduled) {
     expect(book.reactor->handle_events(Deadline::immediately()).has_value(), "it goes on");
   }

@@ -3,7 +3,7 @@
 // behind a delimiter is moved to the front, and the next read begins with it.
 //
 // The first byte chooses the engine. Everything is in this thread: a chunk is sent, then the
-// completion is there or is not, and the reference knows which.
+// completion is there or is not, as the reference computes.
 #include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -65,7 +65,7 @@ class Reader {
   }
 
  private:
-  /// What the reference has the reader know: the stream from the first byte of the buffer on.
+  /// The reference's view of the reader: the stream from the first byte of the buffer on.
   [[nodiscard]] std::string_view window() const {
     return std::string_view(sent_).substr(position_, room_);
   }

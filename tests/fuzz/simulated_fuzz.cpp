@@ -40,7 +40,7 @@ struct Slot {
   bool taken = false;  ///< from its start until its handler has no more use for it
   int started = 0;
   int completed = 0;
-  std::uint8_t again = 0;  ///< how often the handler starts it anew
+  std::uint8_t again = 0;  ///< how often the handler starts it again
 };
 
 class Run {

@@ -16,7 +16,7 @@ bool same(const Config& a, const Config& b);
 /// that a later source may still satisfy; to_xml() is read back the same, and so is the text form.
 void expect_sound(const Parsed& parsed);
 
-/// A program's own configuration, for what is put on top of one.
+/// A program's own configuration, as a base for others.
 Config program_config();
 
 }  // namespace baton::fuzz

@@ -1,10 +1,10 @@
 // The arithmetic of buffers, which every engine shares: what is left of an operation's list, and
 // whether it is complete after so many bytes; and queued writes that go out as one vectored send,
 // as the emulated engine and the ring put it together. Lengths are of any size, for nothing here is
-// looked into: the "system" is a function that notes what it was given.
+// looked into: the "system" is a function that notes its arguments.
 //
-// The reference counts in 128 bits and knows an operation as a line of pieces, of which a prefix
-// is done.
+// The reference counts in 128 bits and represents an operation as a line of pieces, of which a
+// prefix is done.
 #include "engines/common/transfer.hpp"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ constexpr std::size_t saturated = static_cast<std::size_t>(-1);
 /// Memory that is only an address.
 void* address(std::uintptr_t number) { return reinterpret_cast<void*>(number); }
 
-/// An operation, its list, and what the reference knows of it.
+/// An operation, its list, and the reference's state of it.
 struct Tried {
   Operation operation;
   std::vector<MutableBuffer> list;
@@ -81,7 +81,8 @@ void fill(Input& input, Tried& tried, OperationKind kind, std::uint16_t flags, H
   for (std::size_t i = 0; i < count && (i == 0 || !input.empty()); ++i) {
     const auto size = static_cast<std::size_t>(input.size());
     tried.list.emplace_back(address(next), size);
-    // Where an address space would end, another buffer begins at its start: nobody looks.
+    // At the end of the address space the next buffer begins at its start: the bytes are never
+    // accessed.
     if (__builtin_add_overflow(next, size, &next) || next > (std::uintptr_t{1} << 46))
       next = 0x1000;
   }
@@ -167,7 +168,7 @@ void check_one(Input& input) {
 
 // -- several writes, one send ---------------------------------------------------------------------
 
-/// What the system was asked to send last, and what it answers.
+/// The last request to the system, and its answer.
 std::vector<iovec> asked;
 std::function<ssize_t()>* next_answer = nullptr;
 
@@ -211,7 +212,7 @@ class Writes {
   [[nodiscard]] Tried& front() { return *all_[next_]; }
   OperationList& queue() { return queue_; }
 
-  /// What is to be sent, from the front of the queue on.
+  /// The bytes to send, from the front of the queue on.
   [[nodiscard]] std::vector<iovec> rest() const {
     std::vector<iovec> pieces;
     for (std::size_t i = next_; i < all_.size(); ++i) {
@@ -221,7 +222,8 @@ class Writes {
     return pieces;
   }
 
-  /// The system took so many: to each its part, and who is complete has left the queue, in order.
+  /// The system took so many bytes: each operation got its part, and completed ones have left the
+  /// queue, in order.
   void expect_taken(std::size_t sent, OperationQueue& completed) {
     do {
       Tried& tried = front();
@@ -237,7 +239,7 @@ class Writes {
     expect(empty() || (!queue_.empty() && queue_.front() == &front().operation),
            "the others wait as they did");
     for (std::size_t i = next_ + 1; i < all_.size(); ++i) {
-      expect(all_[i]->operation.bytes() == 0, "who got nothing stays as it was");
+      expect(all_[i]->operation.bytes() == 0, "an operation that got nothing is unchanged");
     }
   }
   void expect_completed(OperationQueue& completed, int error) {

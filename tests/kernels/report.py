@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What the virtual machines of scripts/test-kernels said.
+"""The results of the virtual machines of scripts/test-kernels.
 
 usage: report.py junit KERNEL LOG FOLDER       the log of one machine as FOLDER/kernel-KERNEL.xml
        report.py missing KERNEL REASON FOLDER  one skipped test
        report.py document FILE FOLDER          the table between the marks of FILE, from the files
 
 A test that began and did not end has failed, and so has a program that did not end by itself. Exit
-status 0 also when tests failed: who counts them is tools/sum_results.py.
+status 0 also when tests failed: tools/sum_results.py counts them.
 """
 
 import collections

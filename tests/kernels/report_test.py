@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a machine's serial line says, and what it must not hide."""
+"""The reading of a machine's serial line, and failures that it must show."""
 
 import pathlib
 import tempfile

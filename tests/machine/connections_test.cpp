@@ -23,7 +23,7 @@ class Connections : public Machine {
               0);
     listening_ = conformance::listener(endpoint);
   }
-  /// For what comes in to the listener's port, or from it.
+  /// For packets to the listener's port, or from it.
   void rule(const std::string& direction, const std::string& verdict) const {
     ASSERT_EQ(shell("nft 'add rule inet baton input tcp " + direction + " " + port() + " " +
                     verdict + "'"),

@@ -15,7 +15,7 @@ using conformance::Probe;
 
 class Files : public Machine {
  protected:
-  /// One round trip over a socket: a broken disk is nobody else's business.
+  /// One round trip over a socket: a broken disk does not affect other operations.
   void expect_sockets_work() {
     conformance::Pair pair = conformance::unix_pair();
     Probe& read = reading(adopt(pair.ours), memory(4));
@@ -49,7 +49,7 @@ TEST_P(Files, a_full_file_system_is_an_error_and_recovers) {
   EXPECT_EQ(more.error(), std::errc::no_space_on_device);
   EXPECT_EQ(more.bytes(), 0U);
   expect_sockets_work();
-  // What was written is there, and with room the rest goes in.
+  // The written bytes are there, and with room the rest is written.
   std::string& back = memory(whole.bytes());
   Probe& read = file_reading(file, back, 0, Operation::exactly);
   finish(read);

@@ -11,7 +11,7 @@
  * Three things are checked at once: the assertions (one leader, each operation
  * handled once), the watchdog (nothing can move: everything that can be
  * dispatched must have been), and acceptance cycles through the understudy's
- * look (an infinite number of looks: somebody wakes periodically for ever, or
+ * look (an infinite number of looks: a thread wakes periodically for ever, or
  * looks for ever at work that it does not do).
  *
  * Defaults are the final rules; each switch breaks one of them.
@@ -101,7 +101,7 @@
 #define ROLEWORK 1      /* ... when it is woken for work                     */
 #endif
 #ifndef ROLESLEEP
-#define ROLESLEEP 2     /* who goes to sleep takes the role 2: if it is free;
+#define ROLESLEEP 2     /* a sleeper takes the role 2: if it is free;
                            1: if a leader is in a handler besides; 0: never  */
 #endif
 #ifndef ROLEFIRST
@@ -136,7 +136,7 @@
 #define SUPPRESS 1      /* no second wake-up while one is under way          */
 #endif
 #ifndef PREFER
-#define PREFER 0        /* nobody sleeps for good: 0 the understudy, 1 a
+#define PREFER 0        /* none sleeps for good: 0 the understudy, 1 a
                            waiting leader is asked first                     */
 #endif
 #ifndef HYST
@@ -169,7 +169,7 @@
 byte op[8];
 byte nst[2];
 byte ndf[2];
-byte holder[2];         /* 0 nobody, else thread + 1                         */
+byte holder[2];         /* 0 none, else thread + 1                           */
 byte seat[2];
 byte hc[2];             /* counts handlers entered and changes of the seat   */
 byte mark[2];           /* hc at the understudy's last look                  */
@@ -177,7 +177,7 @@ byte inw[2];            /* threads in the engine's wait                      */
 bool intr[2];
 bool snap[8];
 byte wst[4];            /* 0 awake, 1 asleep for good, 2 signalled, 3 asleep as understudy */
-byte under;             /* the understudy: 0 nobody, else thread + 1         */
+byte under;             /* the understudy: 0 none, else thread + 1           */
 byte coming;            /* signalled, not yet back under the mutex           */
 byte nwakes;
 byte free_done;
@@ -363,7 +363,7 @@ inline seize(p) {
 proctype Pool(byte t)
 {
   byte i;
-  byte mine;            /* 0 none, else the processor whose seat I think I hold + 1 */
+  byte mine;            /* 0 none, else the processor whose seat this thread last took + 1 */
   bool any, late, got;
 #if REARM == 0
   bool idle;

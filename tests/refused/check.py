@@ -11,7 +11,7 @@ import sys
 
 
 def compile_it(compiler, include, *options):
-    """The exit status and what the compiler says."""
+    """The exit status and the compiler's output."""
     command = [compiler, "-std=c++20", "-Wall", "-Wextra", "-Werror", "-I", include, *options]
     done = subprocess.run(command, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, env={**os.environ, "LC_ALL": "C"}, check=False)

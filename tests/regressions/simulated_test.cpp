@@ -1,5 +1,5 @@
 // Bugs that the simulator has found, or could have: each as the smallest program that shows it, run
-// under many schedules. Named after what they were.
+// under many schedules. Named after the bug.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -105,7 +105,7 @@ TEST(Regression, DrainEndedBeforeAnotherLaneHadRunItsHandlers) {
 }
 
 // A lane's thread left with an exception during a drain, its pinned engine had to be emptied, and
-// the timer of the drain's deadline went with what was cancelled.
+// the timer of the drain's deadline was cancelled with the others.
 TEST(Regression, PinnedLaneLeftDuringADrainForgetsItsDeadline) {
   in_many_schedules(Faults::none(), [](World& here) {
     here.traits.pinned = true;
@@ -164,8 +164,8 @@ TEST(Regression, CancelAllForgetsTheDeadlineOfADrain) {
   }
 }
 
-// A read on a socket that connects was told why the connect failed, and the connect waited for
-// readiness for ever.
+// A read on a connecting socket got the error of the connect, and the connect waited for readiness
+// for ever.
 TEST(Regression, ConnectWhoseErrorAReadWasTold) {
   Faults refusing;
   refusing.refuse = 65'536;
@@ -200,7 +200,7 @@ TEST(Regression, ConnectWhoseErrorAReadWasTold) {
 }
 
 // Several writes in one system call that ended in the middle of the last one: the last waited for a
-// report that nobody had asked for.
+// report that had not been requested.
 TEST(Regression, MergedWritesThatEndInAPart) {
   Faults cutting;
   cutting.short_transfer = 40'000;
@@ -239,7 +239,7 @@ TEST(Regression, MergedWritesThatEndInAPart) {
 }
 
 // A dedicated engine that only its leader may call, beside lanes that cancel and detach by
-// themselves: what they asked for was never done. It is refused now, in words.
+// themselves: the request was never carried out. It is refused now, with a message.
 TEST(Regression, DedicatedEngineOfItsLeaderOnlyBesideLanes) {
   in_many_schedules(Faults::none(), [](World& here) {
     here.traits.start_from_any_thread = false;
@@ -254,8 +254,8 @@ TEST(Regression, DedicatedEngineOfItsLeaderOnlyBesideLanes) {
   });
 }
 
-// Timers that were due more often than the understudy looks put its look off, each time anew:
-// beside a long handler nobody took what was queued.
+// Timers that were due more often than the understudy looks postponed its look each time: beside a
+// long handler no thread took the queued operations.
 TEST(Regression, FrequentTimersPutTheUnderstudysLookOff) {
   in_many_schedules(Faults::none(), [](World& here) {
     Config config = config_of({.engine = "simulated", .mode = Mode::shared});
@@ -309,9 +309,9 @@ TEST(Regression, FrequentTimersPutTheUnderstudysLookOff) {
   });
 }
 
-// What docs/decisions/0005 promises, and what it does not (I11): beside a handler that never ends,
-// everything goes on when there is one thread more than shared processors; with as many threads as
-// processors, all but what comes from the engine whose leader is in that handler.
+// The promise of docs/decisions/0005 and its limit (I11): beside a handler that never ends,
+// everything continues with one thread more than shared processors; with as many threads as
+// processors, everything but the engine whose leader is in that handler.
 class EndlessHandler : public testing::TestWithParam<unsigned> {};
 
 TEST_P(EndlessHandler, BesideTwoSharedProcessors) {

@@ -40,7 +40,7 @@ class Folder {
   std::string path_;
 };
 
-/// What has to come: from a machine without faults, whose contents the same books judge.
+/// The expected outcome: from a machine without faults, whose contents the same books judge.
 std::vector<std::string> expected(sim::World& world, std::uint64_t seed) {
   std::vector<std::string> outcomes;
   sim::Options options;

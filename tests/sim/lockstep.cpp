@@ -43,7 +43,7 @@ void Lockstep::open_sockets() {
 }
 
 Lockstep::~Lockstep() {
-  // Nobody else has the files.
+  // No other operation uses the files.
   for (const auto& disk : disks_) {
     disk->file.close_detached();
     std::remove(disk->path.c_str());
@@ -59,7 +59,7 @@ void Lockstep::open_files(const std::string& folder) {
     const FileFlags flags = FileFlags::read_write | FileFlags::create | FileFlags::truncate |
                             (disk->appends ? FileFlags::append : FileFlags::none);
     auto file = File::open(proactor_, disk->path, disk->direct ? flags | FileFlags::direct : flags);
-    // Some file systems know no O_DIRECT; the steps are the same without.
+    // Some file systems have no O_DIRECT; the steps are the same without.
     if (!file && disk->direct) file = File::open(proactor_, disk->path, flags);
     if (!file) return fail("no file " + disk->path + ": " + file.error().message());
     disk->file = std::move(*file);
@@ -106,7 +106,7 @@ void Lockstep::started(Request& of, std::error_code error) {
   fail(std::string{of.name} + " is refused: " + error.message());
 }
 
-// Until all are complete; then each says what came of it.
+// Until all are complete; then each notes its result.
 void Lockstep::settle() {
   const std::int64_t end = now_ns() + patience_ns;
   const auto complete = [&] {
@@ -318,11 +318,11 @@ void Lockstep::connect_to_nobody() {
     started(close, acceptor->close(close.operation));
     settle();
   }
-  Request& connect = request("connect to nobody");
+  Request& connect = request("connect without a listener");
   connect.endpoint = nobody;
   started(connect, Connector{proactor_}.connect(connect.operation, connect.endpoint));
   settle();
-  if (Connector{proactor_}.take(connect.operation)) fail("connected, and nobody listens");
+  if (Connector{proactor_}.take(connect.operation)) fail("connected without a listener");
 }
 
 // One side ends its writes and the other sees it; or it closes, and writing to it fails.
@@ -340,7 +340,7 @@ void Lockstep::end_connection() {
     Request& close = request("close");
     started(close, connection->ends[from].close(close.operation));
     settle();
-    // A network tells of it later.
+    // A network reports it later.
     if (!connection->of_network) {
       Request& write = request("write to a closed peer", 10);
       std::memset(write.buffer, 0, 10);
@@ -400,7 +400,7 @@ void Lockstep::write_file() {
   }
 }
 
-// Several at a time, of any files: an engine that takes one for another tells it.
+// Several at a time, of any files: this detects an engine that confuses two.
 void Lockstep::read_file() {
   const std::uint32_t count = 1 + random_.below(4);
   std::vector<Disk*> disks;

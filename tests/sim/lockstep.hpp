@@ -34,7 +34,7 @@ class Lockstep {
 
   /// What each operation has answered; of a step, in the order of starting.
   [[nodiscard]] const std::vector<std::string>& outcomes() const noexcept { return outcomes_; }
-  /// What is wrong, whatever other engines say; empty: nothing.
+  /// Violations on this engine alone; empty: none.
   [[nodiscard]] const std::string& wrong() const noexcept { return wrong_; }
 
  private:

@@ -1,5 +1,5 @@
 // Bugs of the Reactor that `baton sim --reactor` has found, each as the smallest program that shows
-// it. Named after what they were.
+// it. Named after the bug.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -129,7 +129,7 @@ TEST(ReactorRegression, ResumedAtOnceAnEdgeLeavesTheOthersBehind) {
     for (int turn = 0; turn < 6; ++turn) {
       here.check(reactor->handle_one(Deadline::immediately()).has_value(), "a turn");
     }
-    here.check(all.readers[1].calls > 0 && all.readers[2].calls > 0, "everybody has a turn");
+    here.check(all.readers[1].calls > 0 && all.readers[2].calls > 0, "each has a turn");
   });
 }
 

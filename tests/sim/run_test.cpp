@@ -116,7 +116,7 @@ TEST(SimulatedMachine, FindsAThreadThatSleepsForEver) {
   World world;
   const Outcome outcome = world.run(7, {}, [](World&) {
     std::atomic<std::uint32_t> word{0};
-    // Nobody will ever wake it.
+    // It is never woken.
     while (word.load() == 0) sim::system().futex_wait(&word, 0, for_ever);
   });
   EXPECT_FALSE(outcome.ok());
@@ -184,7 +184,7 @@ TEST(SimulatedMachine, KeepsTheExceptionOfEachThread) {
   EXPECT_TRUE(outcome.ok()) << outcome.report();
 }
 
-// Whatever its traits say: waits over several engines are short then, and the judge has to know.
+// Whatever its traits say: waits over several engines are short then, and the judge must expect it.
 TEST(SimulatedMachine, CountsAnEngineThatGotNoDescriptor) {
   World world;
   sim::Options options;

@@ -200,7 +200,7 @@ TEST(UserSimulationResult, more_threads_than_it_can_have_are_a_failure) {
   EXPECT_TRUE(joined.ok()) << joined.report;
 }
 
-// A recursion that is as deep as it is told; each call takes more than a page.
+// A recursion of a given depth; each call takes more than a page.
 std::uint64_t deep(std::uint64_t calls) {
   volatile char page[5'000];
   page[calls % sizeof(page)] = 1;
@@ -252,7 +252,7 @@ TEST(UserSimulationResult, the_program_has_its_signals_back) {
 TEST(UserSimulationResult, what_never_ends_is_a_failure) {
   const auto result = simulate({.seeds = 1}, [](Simulation& here) {
     Proactor proactor{here.config()};
-    proactor.run();  // nobody will ever stop it
+    proactor.run();  // it is never stopped
   });
   EXPECT_FALSE(result.ok());
 }

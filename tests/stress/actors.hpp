@@ -1,5 +1,5 @@
-// Those who keep a proactor busy. Each lives by its own handlers until the budget is used up, then
-// closes what it has and ends; afterwards its own books can be looked at.
+// Actors that keep a proactor busy. Each runs by its own handlers until the budget is used up, then
+// closes its handles and ends; its books can be read afterwards.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ class Actor {
   Actor(const Actor&) = delete;
   Actor& operator=(const Actor&) = delete;
   virtual ~Actor() = default;
-  /// Starts what it does first. REQUIRES: before the threads run.
+  /// Starts its first operations. REQUIRES: before the threads run.
   virtual void begin() = 0;
   /// After the round: what went in has come out.
   virtual void expect_balanced() = 0;
@@ -135,10 +135,10 @@ class Churn final : public Actor {
   std::vector<Session*> free_;                     // guarded by mutex_
 };
 
-/// A descriptor made known, which then is the library's. Ends the program where that fails.
+/// Adopts a descriptor, which then is the library's. Ends the program where that fails.
 Handle* adopt(Ledger& ledger, int descriptor, HandleKind kind);
 
-/// The content of what was read against the pattern; a violation says where.
+/// Compares the bytes read with the pattern; a violation says where.
 void expect_pattern(Ledger& ledger, std::size_t phase, std::uint64_t offset,
                     std::span<const std::byte> data);
 

@@ -109,7 +109,7 @@ void Blocks::begin() {
   for (const auto& worker : workers_) worker->next();
 }
 
-// What is read is looked at as it comes.
+// Bytes are checked as they arrive.
 void Blocks::expect_balanced() {}
 
 void Blocks::worker_ended() {

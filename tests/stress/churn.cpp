@@ -28,7 +28,7 @@ int open_socket(bool tcp) {
   return descriptor;
 }
 
-/// Listens where nobody else does; `endpoint` becomes the address.
+/// Listens on a free address; `endpoint` becomes the address.
 int listen_somewhere(bool tcp, std::uint64_t number, Endpoint& endpoint) {
   const int descriptor = open_socket(tcp);
   const std::string name = fmt::format("@baton-soak-{}-{:x}", ::getpid(), number);

@@ -79,8 +79,8 @@ void Entry::start(bool cancel) {
   const std::error_code error =
       kind() == OperationKind::user ? proactor.post(*this) : proactor.start(*this);
   if (error) {
-    // A violation, or what came of one. The round would not end, as nobody waits for what was never
-    // begun.
+    // A violation, or the result of one. The round would not end: the ledger counts an operation
+    // that never started.
     fmt::print(stderr, "soak: {} was refused: {}\n", to_string(kind()), error.message());
     std::_Exit(1);
   }
@@ -95,7 +95,7 @@ void Entry::close_account() {
   if (kind() != OperationKind::accept) add(bytes_, bytes());
   if (!was_cancelled()) return;
   add(cancelled_, 1);
-  if (!cancel_asked_ && !cancelled_by_others_) ledger_.violation("cancelled though nobody asked");
+  if (!cancel_asked_ && !cancelled_by_others_) ledger_.violation("cancelled without a request");
 }
 
 bool Entry::expect_no_error(std::string_view what) {

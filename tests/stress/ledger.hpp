@@ -1,6 +1,6 @@
 // The books of a soak. Every operation is an Entry, and has its account: starts, completions,
 // cancellations, bytes. A completion that has no start, comes twice, is of an earlier activation,
-// or is cancelled though nobody asked, is a violation at once; what is missing is found at the end.
+// or is cancelled without a request, is a violation at once; a missing one is found at the end.
 #pragma once
 
 #include <algorithm>
@@ -67,7 +67,8 @@ struct Totals {
 
 class Entry;
 
-/// What all have in common: the proactor, what is left to do, who still lives, what went wrong.
+/// The state that all actors share: the proactor, the budget, the number of living actors, the
+/// violations.
 class Ledger {
  public:
   /// One operation in so many is cancelled right after its start.
@@ -86,12 +87,12 @@ class Ledger {
   /// Whether to go on with what takes about `cost` operations. `allowance` is the caller's own,
   /// taken from the budget in portions.
   bool more(std::uint64_t& allowance, std::uint64_t cost);
-  /// Nobody begins anything more.
+  /// No actor starts another operation.
   void end_soon() { budget_.store(0); }
   void part_begins() { living_.fetch_add(1, std::memory_order_relaxed); }
   /// The last one stops the proactor.
   void part_ended();
-  /// Told on standard error, the first few of them; the round ends soon.
+  /// Printed on standard error, the first few of them; the round ends soon.
   void violation(std::string_view what);
   [[nodiscard]] std::uint64_t violations() const { return violations_.load(); }
 
@@ -129,11 +130,11 @@ class Entry final : public Operation {
       (actor.*Done)();
     });
   }
-  /// Somebody may cancel it by its handle.
+  /// Another actor may cancel it by its handle.
   void may_be_cancelled() { cancelled_by_others_ = true; }
 
-  /// Starts what was prepared; cancels it at once if `random` says so. After this nothing may be
-  /// touched that the handler touches.
+  /// Starts the prepared operation; cancels it at once if `random` says so. After this nothing may
+  /// be touched that the handler touches.
   void start(Random& random);
   /// The same for what must not be cancelled: the end of a connection.
   void start();
@@ -149,7 +150,7 @@ class Entry final : public Operation {
   void close_account();
 
   using Count = std::atomic<std::uint64_t>;
-  // There is one writer, whoever has the operation.
+  // There is one writer, the owner of the operation.
   static void add(Count& count, std::uint64_t more) {
     count.store(count.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
   }

@@ -72,8 +72,7 @@ void expect_pattern(Ledger& ledger, std::size_t phase, std::uint64_t offset,
       fmt::format("wrong content at {} of {}+{}", differs - data.begin(), offset, data.size()));
 }
 
-/// One direction. Writer and reader know nothing of each other: their handlers may run at the same
-/// time.
+/// One direction. Writer and reader share no state: their handlers may run at the same time.
 class Link::Flow {
  public:
   Flow(Link& link, End& from, End& to)
@@ -123,7 +122,7 @@ class Link::Flow {
     start_write();
   }
 
-  /// A pipe ends by its close; of a socket the other direction goes on.
+  /// A pipe ends by its close; the other direction of a socket continues.
   void start_end() {
     if (link_.kind_ == Kind::pipe) return link_.start_close(from_);
     end_.prepare(OperationKind::shutdown, from_.handle);

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdio>
 
-// Of a sanitizer's allocator, which mallinfo2 knows nothing of; null without one.
+// Of a sanitizer's allocator, which mallinfo2 does not see; null without one.
 extern "C" [[gnu::weak]] std::size_t __sanitizer_get_current_allocated_bytes();
 
 namespace baton::soak {

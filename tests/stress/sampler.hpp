@@ -1,4 +1,4 @@
-// What a soak looks at from outside: memory and descriptors.
+// The resources that a soak measures: memory and descriptors.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@ namespace baton::soak {
 /// Of this process, now.
 std::uint64_t resident_bytes();
 std::size_t count_descriptors();
-/// What the program has allocated and not freed. A sanitizer's allocator tells it as well.
+/// Bytes that the program has allocated and not freed, also with a sanitizer's allocator.
 std::uint64_t allocated_bytes();
 
-/// What a round has left behind, between two moments in which nothing is under way. Counted for
-/// each operation, so that it says the same on every machine.
+/// Resources that a round has leaked, between two moments with nothing in flight. Counted for each
+/// operation, so that it says the same on every machine.
 struct Growth {
   /// What tables, caches and the allocator's own lists may have grown by in a longer round.
   static constexpr double noise_bytes = 1 << 20;

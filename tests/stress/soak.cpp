@@ -3,7 +3,7 @@
 // done; every activation has its account, and every byte is checked. See docs/internals/soak.md.
 //
 // A short round comes first, on the same proactor: what is open and resident after it is what the
-// long round must come back to.
+// long round must return to.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
-// The real system with some of its calls counted: what a thing costs is a number that a test can
-// name. And a system that does not sleep: whether a wait was ended by an event is then a number,
-// too, and a lost wake-up is seen at once.
+// The real system with some of its calls counted: a cost is a number that a test can name. And a
+// system that does not sleep: whether a wait was ended by an event is then a number, too, and a
+// lost wake-up is seen at once.
 #pragma once
 
 #include <time.h>

@@ -1,5 +1,5 @@
 // The real system with every system call counted by its name, and some of them failing on one
-// descriptor for as long as a test likes: what a state costs that lasts.
+// descriptor for as long as a test likes: the cost of a lasting state.
 #pragma once
 
 #include <linux/aio_abi.h>
@@ -36,7 +36,8 @@ class EveryCall {
   static constexpr std::size_t calls_max = 96;
   static constexpr int any_descriptor = -1;
 
-  /// From now on this call fails so on this descriptor. REQUIRES: a call that tells failure by -1.
+  /// From now on this call fails so on this descriptor. REQUIRES: a call that reports failure by
+  /// -1.
   static void fail(std::string_view name, int descriptor, int error) {
     LastingFault& fault = faults_.at(faults_count_);
     fault = {name, descriptor, error};

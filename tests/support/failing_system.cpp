@@ -1,6 +1,6 @@
-// Each call of the table is replaced by a hook, which asks the plan and goes on to the real one.
+// Each call of the table is replaced by a hook, which consults the plan and calls the real one.
 //
-// Some of the library's calls are made on threads that ThreadSanitizer does not know
+// Some of the library's calls are made on threads that ThreadSanitizer does not track
 // (BATON_TSAN_FOREIGN_THREAD), so that nothing here that a hook calls may be instrumented: the plan
 // is plain data under the compiler's atomic builtins.
 #include "failing_system.hpp"
@@ -78,10 +78,10 @@ FOREIGN void note_descriptor(int fd, bool own) {
   write_to(of_the_library[fd], static_cast<char>(own ? 1 : 0));
 }
 
-// -- what is peculiar to some calls ---------------------------------------------------------------
+// -- particular calls -----------------------------------------------------------------------------
 
-/// possible: can the call fail in this way with these arguments? done: it does what it is asked
-/// for, and reports the error all the same. note: what of the real call is kept account of.
+/// possible: can the call fail in this way with these arguments? done: it carries out the call for,
+/// and reports the error all the same. note: what of the real call is kept account of.
 struct Plain {
   template <class... A>
   FOREIGN static bool possible(int, A...) {
@@ -169,7 +169,7 @@ FOREIGN bool is_stream(int fd) {
   socklen_t size = sizeof type;
   return real.getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
 }
-/// Datagrams are not cut, and know no connection that could be reset.
+/// Datagrams are not cut, and have no connection that could be reset.
 FOREIGN bool of_datagrams(int error) {
   return error != cut_short && error != ECONNRESET && error != EPIPE;
 }
@@ -230,7 +230,7 @@ struct Rule<&System::close> : Plain {
   static constexpr bool done = true;
   FOREIGN static void note(int, int fd) { note_descriptor(fd, false); }
 };
-/// An interrupted connect goes on by itself, as one that says EINPROGRESS.
+/// An interrupted connect continues by itself, as after EINPROGRESS.
 template <>
 struct Rule<&System::connect> : Plain {
   FOREIGN static bool possible(int error, int fd, const sockaddr*, socklen_t) {
@@ -246,7 +246,7 @@ struct Rule<&System::fcntl> : Plain {
     return read_of(opening) != 0 || (command != F_GETFL && command != F_GETFD);
   }
 };
-/// Only what is added needs memory.
+/// Only an addition needs memory.
 template <>
 struct Rule<&System::epoll_ctl> : Plain {
   FOREIGN static bool possible(int, int, int operation, int, epoll_event*) {

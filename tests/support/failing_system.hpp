@@ -1,6 +1,6 @@
 // The real system in which the n-th call of one kind fails: as limits, filters, signals, pressure
-// of memory and old kernels make it fail. It counts what is mapped and which threads run, so that a
-// test sees what was left behind.
+// of memory and old kernels make it fail. It counts mappings and running threads, so that a test
+// sees leaks.
 //
 // One plan at a time, process-wide, as the table has no context.
 #pragma once
@@ -20,7 +20,7 @@ namespace baton::test {
 inline constexpr int cut_short = -1;
 inline constexpr int spurious = -2;
 
-/// One kind of call, and what a system may answer to it.
+/// One kind of call, and the possible errors.
 struct FailingCall {
   const char* name;
   std::vector<int> opening;  ///< while a proactor is opened, by old kernels and filters, too
@@ -67,14 +67,14 @@ class OpensProactor {
   OpensProactor& operator=(const OpensProactor&) = delete;
 };
 
-/// What a proactor holds: its descriptors (and everybody else's), mappings made and threads started
-/// through the table, contexts of the kernel's AIO.
+/// The resources of a proactor: its descriptors (and the rest of the process's), mappings made and
+/// threads started through the table, contexts of the kernel's AIO.
 struct Held {
   std::size_t descriptors = 0;
   long mappings = 0;
   long threads = 0;
   long contexts = 0;
-  std::string blocked_signals;  ///< of this thread, as /proc tells
+  std::string blocked_signals;  ///< of this thread, from /proc
   bool operator==(const Held&) const = default;
 };
 Held held_now();

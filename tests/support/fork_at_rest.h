@@ -1,6 +1,6 @@
 /* fork for tests whose child allocates: the allocator of gcc's address sanitizer has locks that
- * another thread may hold at the fork, and in the child nobody opens them again. So the other
- * threads are first seen asleep, twice in a row. Without that sanitizer it is fork. */
+ * another thread may hold at the fork, and in the child they are never released. So the other
+ * threads must first be seen asleep, twice in a row. Without that sanitizer it is fork. */
 #ifndef FORK_AT_REST_H
 #define FORK_AT_REST_H
 

@@ -1,6 +1,6 @@
 // A fixture with a proactor that runs in the background: every engine of the registry in every
-// mode, with one thread and with four. For what is built on the proactor; the proactor itself has
-// its conformance suite.
+// mode, with one thread and with four. For layers above the proactor; the proactor itself has its
+// conformance suite.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -72,7 +72,7 @@ class WithProactor : public testing::TestWithParam<ModeCase> {
   }
   void TearDown() override { end(); }
 
-  /// Stops, joins, and destroys the proactor; what is pending completes as cancelled.
+  /// Stops, joins, and destroys the proactor; pending operations complete as cancelled.
   void end() {
     if (proactor_ == nullptr) return;
     proactor_->stop();

@@ -1,6 +1,6 @@
 /* How long a test waits for an event: a minute times BATON_TEST_PATIENCE, a number above 0 (1
- * without it). More for a slow machine, less for a run that looks for planted faults. A test ends
- * at the event; only one that fails waits so long. */
+ * without it). More for a slow machine, less for a run with planted faults. A test ends at the
+ * event; only one that fails waits so long. */
 #ifndef PATIENCE_H
 #define PATIENCE_H
 

@@ -13,7 +13,7 @@ inline Duration patience() {
   return span;
 }
 
-/// When the test gives up.
+/// When the test fails.
 inline Deadline at_last() { return Deadline::after(patience()); }
 
 /// False once the time has come.

@@ -7,7 +7,7 @@
 
 namespace baton::test {
 
-/// To ignore a signal drops what is pending of it, for the process and for each thread.
+/// Ignoring a signal drops its pending instances, for the process and for each thread.
 inline void restore_signal(int number, const struct sigaction& before) {
   struct sigaction ignore{};
   ignore.sa_handler = SIG_IGN;

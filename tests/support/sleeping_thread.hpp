@@ -35,8 +35,8 @@ class WatchedThread {
     return number_.load();
   }
 
-  /// Returns when the thread sleeps in the kernel, or is done. `in_wait` tells that it has entered
-  /// the wait; it may sleep elsewhere before, on a lock for instance.
+  /// Returns when the thread sleeps in the kernel, or is done. `in_wait`: it has entered the wait;
+  /// it may sleep elsewhere before, on a lock for instance.
   void until_asleep(const std::function<bool()>& in_wait) const {
     while (!done_.load() && !(in_wait() && asleep())) ::sched_yield();
   }

@@ -6,7 +6,7 @@ failures on ours; a row of the table, where the system's library fails as expect
 
 import re
 
-# Beginnings of answers that would tell, and how they stand in a row.
+# Beginnings of telling answers, and their form in a row.
 IN_ROWS = ((r"hangs\b", "does not end"), (r"crashes with\b", "ends by"),
            (r"exits with\b", "has status"), (r"line (\d+):", r"(\1)"))
 
@@ -22,5 +22,5 @@ def row(answers, width):
 
 
 def failure(case, answer):
-    """A line that tells."""
+    """A telling line."""
     return f"FAILED: {case}: {answer}"

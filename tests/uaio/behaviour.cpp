@@ -1,7 +1,7 @@
-// What a POSIX AIO library must do, as a program over the system's names: run as it is, it tries
+// The duties of a POSIX AIO library, as a program over the system's names: run alone, it tries
 // the system's library; with libuaio-preload.so, ours. Compiled with UAIO_NAMES it tries libuaio.
-// Each case runs in a process of its own, which may crash or hang: compare.py runs the program
-// both ways and prints both columns.
+// Each case runs in a process of its own, which may crash or hang: compare.py runs the program both
+// ways and prints both columns.
 //
 //   behaviour            all cases: "name ok|failed|hangs|crashes reason"
 //   behaviour NAME...    only these
@@ -284,9 +284,9 @@ void callback_is_called() {
   }
 }
 
-// -- what the system's library gets wrong ---------------------------------------------------------
+// -- faults of the system's library ---------------------------------------------------------------
 
-// A big frame for what a dead pointer would change.
+// A big frame for the writes of a dead pointer.
 [[gnu::noinline]] bool frame_changes(int in, const aiocb& block) {
   volatile std::uint64_t frame[4'096];
   for (auto& word : frame) word = 0x5555'5555'5555'5555;
@@ -388,7 +388,7 @@ void cancel_of_the_first_leaves_the_others() {
   CHECK(bytes[1] == 'b' && bytes[2] == 'c');
 }
 
-// Cancelled requests notify like others; what is not cancelled goes on as if nobody had asked.
+// Cancelled requests notify like others; a request that is not cancelled continues unchanged.
 void cancel_tells_what_became_of_it() {
   handle_info(SIGRTMIN + 1);
   Pipe pipe;
@@ -429,7 +429,7 @@ void cancel_tells_what_became_of_it() {
 }
 
 void child_of_fork_has_aio() {
-  // So that the parent has whatever threads it wants to have.
+  // So that the parent has all its threads.
   char first[8];
   aiocb before = request(temporary(0, 64), first, 8);
   CHECK(aio_read(&before) == 0);
@@ -674,7 +674,7 @@ void callbacks_wait_for_one_another() {
   }
 }
 
-// -- what a naive library gets wrong --------------------------------------------------------------
+// -- faults of a naive library --------------------------------------------------------------------
 
 void requests_outlive_their_thread() {
   Pipe pipe;
@@ -787,8 +787,9 @@ void on_submit(int) {
   errno = saved;
 }
 
-// Handlers interrupt nothing but AIO: who is interrupted in malloc, or while a thread begins, has
-// locks that the thread waited for may need, and a handler that waits then waits for ever.
+// Handlers interrupt nothing but AIO: a thread that is interrupted in malloc, or while it starts a
+// thread, holds locks that the awaited thread may need, and a handler that waits would wait for
+// ever.
 void handlers_and_threads_do_not_hang() {
   constexpr int threads_count = 4;
   handler_file = temporary(0, 64);
@@ -911,7 +912,7 @@ void sleeping_process_is_served() {
   CHECK(::sigsuspend(&before) == -1);
   CHECK(aio_error(&read) == 0);
   CHECK(aio_return(&read) == 4'096);
-  // And one that waits for a child, which needs what the request writes.
+  // And one that waits for a child, which needs the bytes of the request.
   Pipe pipe;
   Pipe data;
   const pid_t child = ::fork();
@@ -986,8 +987,8 @@ void lists_wait_or_tell() {
   while (signals_seen == 0) ::usleep(100);
 }
 
-// Large writes, many of them before the first result is taken: whoever copies them - several may -,
-// each has its result, and a sync and the file itself all their bytes.
+// Large writes, many of them before the first result is taken: whichever threads copy them, each
+// write has its result, and the file has all bytes at the sync.
 void deep_writes_to_several_files() {
   constexpr std::size_t size = 128U << 10;
   constexpr std::size_t files = 4;
@@ -1020,7 +1021,7 @@ void deep_writes_to_several_files() {
   }
 }
 
-// Longer than what a caller does itself, but he waits for the list anyway.
+// Longer than a caller's own limit, but the caller waits for the list anyway.
 void lists_of_long_transfers() {
   constexpr std::size_t size = 4U << 20;
   const int file = temporary();
@@ -1244,7 +1245,7 @@ void errors_of_resources() {
   Pipe first;
   Pipe pipe;
   char byte = 0;
-  // So that the library has what it wants for itself.
+  // So that the library has its own threads and descriptors.
   aiocb pending = request(first.out(), &byte, 1);
   CHECK(aio_read(&pending) == 0);
   rlimit before{};
@@ -1566,7 +1567,7 @@ void own_vectors() {
   CHECK(std::strstr(text, "at_once ") != nullptr);
 }
 
-// What the caller shall not do itself, he does not do for a list that he waits for, either.
+// Requests that a caller must not do itself are not done by it for an awaited list, either.
 void own_lists_leave_to_the_engine() {
   const int file = temporary();
   char text[] = "text";
@@ -1584,9 +1585,9 @@ void own_lists_leave_to_the_engine() {
 struct Case {
   const char* name;
   void (*run)();
-  const char* system;  // "ok", or "fails": known of the system's library; "any": it depends
-  // What it tests: requirements, and POSIX's assertions by the numbers that the Open POSIX Test
-  // Suite has given them; tests/uaio/assertions.py adds them up.
+  const char* system;  // "ok" or "fails": the system's known result; "any": it depends
+  // Its requirements, and POSIX's assertions by the numbers that the Open POSIX Test Suite has
+  // given them; tests/uaio/assertions.py adds them up.
   const char* covers;
   const char* options = nullptr;  // for ours, which reads them when it is loaded
 };
@@ -1659,7 +1660,7 @@ const Case cases[] = {
 #endif
 };
 
-/// In this process. Ends it when the case fails, or has not called what it says it tests.
+/// In this process. Ends it when the case fails, or has not called the functions that it names.
 void run_here(const Case& one) {
   one.run();
   std::istringstream words{one.covers};
@@ -1673,7 +1674,7 @@ void run_here(const Case& one) {
   }
 }
 
-/// 0: ok. The case's own line tells why not.
+/// 0: ok. Otherwise the case's own line has the reason.
 int run(const Case& one, unsigned seconds) {
   std::printf("%s ", one.name);
   std::fflush(stdout);
@@ -1701,7 +1702,7 @@ int run(const Case& one, unsigned seconds) {
     }
     ::nanosleep(&pause, nullptr);
   }
-  ::kill(-child, SIGKILL);  // what a failed case has left
+  ::kill(-child, SIGKILL);  // processes of a failed case
   if (status == 0) {
     std::printf("ok\n");
   } else if (WIFSIGNALED(status)) {

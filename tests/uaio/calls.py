@@ -24,7 +24,7 @@ BOUNDS = {
     "list": (5, 25, 8),
     "list_zeroed": (5, 25, 8),
     # In milliseconds, both beyond the second after which idle threads end. One call more or less in
-    # a run is chance; what the library asks each second would be 0.001.
+    # a run is chance; a call that the library makes each second would be 0.001.
     "idle_pipe": (1500, 3500, 0.0006),
 }
 

@@ -29,8 +29,8 @@ SECONDS = {"system": 5, "uaio": 60 * float(os.environ.get("BATON_TEST_PATIENCE",
 
 
 def threads(process):
-    """What the threads of a process that hangs are at: name, state, processor time, where it waits
-    in the kernel."""
+    """The threads of a hanging process: name, state, processor time, where it waits in the
+    kernel."""
     said = []
     for task in sorted(Path(f"/proc/{process}/task").iterdir()):
         try:
@@ -46,7 +46,7 @@ def threads(process):
 
 def run(program, case, folder, preload, options, extra):
     seconds = SECONDS["uaio" if preload else "system"]
-    # Half of it for one event within a case: the case tells which before it is ended.
+    # Half of it for one event within a case: the case names the event before it is ended.
     environment = dict(os.environ, UAIO_TEST_FOLDER=folder,
                        UAIO_TEST_SECONDS=str(max(1, int(seconds / 2))))
     environment.pop("UAIO", None)
@@ -131,7 +131,7 @@ def main():
             begin = time.monotonic()
             if not arguments.no_system:
                 answer = run(arguments.program, case, folder, None, None, [])
-                # A second time: the system's own rare faults are not what is shown here.
+                # A second time: the system's own rare faults are not shown here.
                 if short(answer) not in ("ok", "hangs"):
                     answer = run(arguments.program, case, folder, None, None, [])
                 answers["system"][case] = answer

@@ -35,7 +35,7 @@ def system_versions():
 
 
 def told(preload, setting):
-    """What a program that knows nothing of it says with UAIO=setting."""
+    """The output of a program that does not use it, with UAIO=setting."""
     return subprocess.run(["true"], env={**os.environ, "LD_PRELOAD": preload, "UAIO": setting},
                           stderr=subprocess.PIPE, text=True, check=True).stderr
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A client of POSIX AIO in Python, by ctypes: writes a file by a list, reads it back, and is told
-by a callback. Knows nothing of the library behind the names."""
+"""A client of POSIX AIO in Python, by ctypes: writes a file by a list, reads it back, and is
+notified by a callback. Knows nothing of the library behind the names."""
 
 import ctypes
 import os

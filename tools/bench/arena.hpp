@@ -1,6 +1,6 @@
-// What the fairness programs share: N connected sockets, an independent sender process that keeps
+// Shared by the fairness programs: N connected sockets, an independent sender process that keeps
 // all of them full without ever waiting for one, and the report. Each program brings a reactor that
-// reads one chunk per event; this file knows none of them.
+// reads one chunk per event; this file depends on none of them.
 //
 //   fairness_NAME --connections N --threads M --seconds T [--chunk BYTES]
 //
@@ -123,7 +123,7 @@ class Arena {
 
  private:
   // Seconds of work for the readers, and not so much that the system runs short. Beyond the
-  // system's own limit only with privileges; without, what the limit allows.
+  // system's own limit only with privileges; without, up to the limit.
   static void deepen(int fd, int forced, int plain, std::size_t connections) {
     constexpr std::size_t all_max = std::size_t{256} << 20;
     constexpr std::size_t one_max = std::size_t{4} << 20;
@@ -157,7 +157,7 @@ class Arena {
     ::close(listener);
   }
 
-  // Sixteen chunks and more a call, so that the sender is never what is measured.
+  // Sixteen chunks and more a call, so that the sender is never the bottleneck.
   [[noreturn]] void send_for_ever() {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (const int fd : sockets) ::close(fd);

@@ -15,7 +15,7 @@ struct Variant {
   ReactorTuning tuning;
 };
 
-// Each differs from its neighbour in one thing, so that the table tells what that is worth.
+// Each differs from its neighbour in one property, so that the table shows the effect of each.
 const Variant variants[] = {
     {"late", {}},
     {"immediate", {.resumption = Resumption::immediate}},

@@ -27,7 +27,7 @@ struct FairnessOptions {
 
 void add_fairness_benchmark(CLI::App& bench, Run& run);
 
-/// What a name of a variant stands for; false: there is no such variant.
+/// The variant of a name; false: there is no such variant.
 bool tuning_of(const std::string& variant, ReactorTuning& tuning);
 std::vector<std::string> tuning_names();
 

@@ -12,6 +12,7 @@
 #include "bench/fairness.hpp"
 #include "json.hpp"
 #include "output.hpp"
+#include "printable.hpp"
 
 namespace baton::tools {
 namespace {
@@ -58,7 +59,7 @@ std::vector<Participant> participants(const FairnessOptions& options,
     if (!wanted) return;
     const std::filesystem::path path = folder / program;
     if (!std::filesystem::exists(path)) {
-      note("{}: not there: {} is missing\n", name, path.string());
+      note("{}: not there: {} is missing\n", name, printable(path.string()));
       return;
     }
     more.insert(more.begin(), path.string());

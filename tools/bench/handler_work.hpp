@@ -1,5 +1,5 @@
-// What a handler of the echo servers does with a message beside sending it back, so that all of
-// them, Baton's and the rivals', do the same. This file knows none of them.
+// The work of an echo server's handler beside sending the message back, the same for Baton's
+// servers and the rivals'. This file depends on none of them.
 //
 //   --delay-us D    each message: asleep, as in the papers' test
 //   --random-us R   each message: computes for a random time below R; the times follow from the
@@ -26,7 +26,7 @@ struct Options {
   std::uint32_t slow_us = 0;
 };
 
-/// xorshift64: the draws, and what is computed.
+/// xorshift64: the draws and the computation.
 inline std::uint64_t step(std::uint64_t x) {
   x ^= x << 13;
   x ^= x >> 7;
@@ -36,7 +36,7 @@ inline std::uint64_t step(std::uint64_t x) {
 inline void compute(std::uint64_t steps) {
   std::uint64_t x = 7007;
   for (; steps > 0; --steps) x = step(x);
-  asm volatile("" : : "r"(x));  // somebody wants it, as far as the compiler knows
+  asm volatile("" : : "r"(x));  // a use that the compiler cannot remove
 }
 
 /// Of several tries the quickest, which nothing came between.
@@ -64,7 +64,7 @@ class Work {
         steps_(steps),
         state_(seed) {}
 
-  /// Where nothing is wanted it costs a look, for the instructions of a message are counted.
+  /// Without work it costs one test, because the instructions of a message are counted.
   void operator()() {
     if (wanted_) work();
   }

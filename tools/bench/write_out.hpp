@@ -1,5 +1,4 @@
-// What a program of the benchmarks has printed, written out: a result that cannot be written is no
-// result.
+// Writes the output of a benchmark program: a result that cannot be written is no result.
 #pragma once
 
 #include <cstdio>
@@ -7,8 +6,8 @@
 
 namespace baton::bench {
 
-/// Ends the program with status 1, and a reason on standard error, if some of what was printed
-/// cannot be written.
+/// Ends the program with status 1, and a reason on standard error, if some of the output cannot be
+/// written.
 inline void write_out() {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
   std::perror("standard output cannot be written");

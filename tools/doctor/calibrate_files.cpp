@@ -43,7 +43,7 @@ std::string read_file(const std::vector<ProcessorConfig>& processors, int descri
                       std::uint64_t size, double seconds, const tools::Pattern& pattern) {
   Config config;
   config.processors = processors;
-  // Required, so that nothing else takes the place of what is measured.
+  // Required, so that nothing else replaces the measured engine.
   for (ProcessorConfig& processor : config.processors) {
     processor.threads = 1;
     if (std::find(config.require.begin(), config.require.end(), processor.engine) ==
@@ -118,7 +118,7 @@ class FileCalibration {
     return std::clamp(left / rounds / parts * 0.8, slice_s_min, slice_s_max);
   }
 
-  // The first round tells which need not be measured again.
+  // The first round shows which need not be measured again.
   void drop_the_dear() {
     double best = 0;
     const auto cost = [this](const Series& one) {

@@ -175,7 +175,7 @@ class SocketCalibration {
     return std::clamp(seconds / static_cast<double>(count) / 2, slice_s_min, slice_s_max);
   }
 
-  // One that fails is out.
+  // One that fails is left out.
   Result<EchoNumbers, Failure> measure(std::size_t index, std::size_t count, double slice) {
     const std::string& name = result_.series[index].name;
     progress_(fmt::format("sockets, {}, {} sessions", name, count),

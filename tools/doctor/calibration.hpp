@@ -41,7 +41,7 @@ struct Measurement {
   std::vector<Measure> measures;
   std::vector<Series> series;
   double seconds = 0;                 // that it took
-  std::vector<std::string> findings;  // what the machine did not allow
+  std::vector<std::string> findings;  // refusals of the machine
 
   std::size_t rounds() const;
 };
@@ -53,7 +53,7 @@ double median(std::vector<double> values);
 // Of one measure over the rounds.
 double median_of(const Series& series, std::size_t measure);
 
-// Told what is being done, and how much of it is done (0 to 1).
+// Called with the current step and its progress (0 to 1).
 using OnProgress = std::function<void(const std::string& what, double done)>;
 
 inline constexpr std::size_t calibration_sessions[] = {1, 100, 1000};

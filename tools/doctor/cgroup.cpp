@@ -27,7 +27,7 @@ void take_least(std::optional<Number>& least, const std::optional<Number>& one) 
 }
 
 // From the group itself up to the mount point. In a container the path may be one of the machine
-// outside, of which nothing is to be seen here: then what is there counts.
+// outside, which is invisible here: then the visible part counts.
 void visit_upwards(const std::string& root, std::string path,
                    const std::function<void(const std::string&)>& visit) {
   for (;;) {

@@ -1,4 +1,4 @@
-// What the control groups of this process leave to it, in both versions of their files. A container
+// The share that control groups leave to this process, in both versions of their files. A container
 // with half a core sees all cores of the machine, and only these files say otherwise.
 #pragma once
 

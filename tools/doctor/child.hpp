@@ -27,10 +27,10 @@ ChildEnd run_in_child(const std::function<std::string()>& work, double seconds_m
 // The parts of it, for children that stay.
 struct Spawned {
   pid_t child = -1;
-  int out = -1;  // what the child says
+  int out = -1;  // the child's output
 };
 // `life` gets the descriptor to say something on, and never returns to the caller's code: the child
-// ends with it. What it throws is said.
+// ends with it. Its exceptions are reported.
 Result<Spawned, Failure> spawn(const std::function<void(int out)>& life);
 void end_child(pid_t child) noexcept;
 

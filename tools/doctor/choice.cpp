@@ -24,7 +24,7 @@ Mode first_mode(const Row& row, const Mode* order) {
   return *std::find_if(order, last, [&](Mode one) { return row.works_in(one); });
 }
 
-// The series that may be chosen, the most wanted first.
+// The series that may be chosen, the most preferred first.
 std::vector<std::size_t> players(const Measurement& measurement,
                                  const std::vector<std::size_t>& wanted) {
   std::vector<std::size_t> found;
@@ -64,7 +64,7 @@ double score_of(const Measurement& measurement, const Series& series) {
   return median(std::move(scores));
 }
 
-// The first of those that are as good as the best. `order`: the most wanted first.
+// The first of those that are as good as the best. `order`: the most preferred first.
 Choice choose(const Measurement& measurement, const std::vector<std::size_t>& order) {
   const auto& series = measurement.series;
   std::size_t best = order.front();
@@ -124,7 +124,7 @@ std::vector<std::size_t> candidates(const std::vector<Row>& rows, OperationKinds
     found.push_back(i);
     required |= place_in(preferences.require, row.engine) < preferences.require.size();
   }
-  // A required engine is wanted for all that it can do.
+  // A required engine is used for all operations that it supports.
   std::erase_if(found, [&](std::size_t i) {
     return required && place_in(preferences.require, rows[i].engine) == preferences.require.size();
   });

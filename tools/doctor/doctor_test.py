@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`baton doctor` from outside: what it tells, writes and survives.
+"""`baton doctor` from outside: its output, its file, its behaviour under faults.
 
 Run: doctor_test.py PATH_OF_BATON
 
@@ -31,7 +31,7 @@ LOOK = ("--no-calibration",)
 
 
 def run(*arguments, env=None, before=None, folder=None):
-    """`baton`, without what the surroundings may say about engines; `before` runs in the child."""
+    """`baton` without BATON* variables; `before` runs in the child."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("BATON")}
     return subprocess.run([BATON, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S,
                           env={**clean, **(env or {})}, preexec_fn=before, cwd=folder)
@@ -296,7 +296,7 @@ class FilterTest(unittest.TestCase):
         self.assertFalse(interrupts["eventfd"])
         self.assertTrue(interrupts["pipe"])
         self.assertIn("wait=poll", report["recommendation"]["sockets"]["settings"])
-        # The load needs what is denied: that is a finding, and the choice is made without numbers.
+        # The load needs a denied call: that is a finding, and the choice is made without numbers.
         self.assertFalse(report["recommendation"]["sockets"]["measured"])
         self.assertIn("epoll_create1", json.dumps(report["sockets"]["findings"]))
 

@@ -51,7 +51,7 @@ void serve(int out, const ProcessorConfig& processor) {
   (*proactor)->run();
 }
 
-// What the child says first, up to the newline or its end.
+// The child's first output, up to the newline or its end.
 std::string first_words(int fd) {
   std::string text;
   while (text.find('\n') == text.npos) {

@@ -191,7 +191,7 @@ std::optional<std::string> whole_file(const std::string& path) {
   if (file == nullptr) return std::nullopt;
   std::string text;
   char part[4096];
-  // What a system file holds is short; anything longer is something else.
+  // System files are short; a longer one is something else.
   constexpr std::size_t size_max = std::size_t{1} << 20;
   for (std::size_t count = sizeof part; count == sizeof part && text.size() < size_max;) {
     count = std::fread(part, 1, sizeof part, file);

@@ -12,11 +12,11 @@ namespace baton::doctor {
 
 struct Fact {
   std::string name;
-  std::string text;              // as it is shown
+  std::string text;              // as shown
   std::optional<double> number;  // for comparisons; infinite: no limit
 };
 
-// Every fact there may be; not all of them are known on every machine.
+// Every possible fact; not all of them are known on every machine.
 inline constexpr std::string_view fact_names[] = {
     "kernel",
     "kernel.release",
@@ -51,7 +51,7 @@ class Facts {
  public:
   void add(std::string name, std::string text);
   void add(std::string name, double number);
-  // "unlimited" for what is infinite.
+  // "unlimited" for infinity.
   void add_limit(std::string name, double number);
 
   const Fact* find(std::string_view name) const;
@@ -64,7 +64,7 @@ class Facts {
   std::vector<Fact> facts_;
 };
 
-// Where the system tells about itself; tests have folders of their own.
+// The folders of the system's files; tests have folders of their own.
 struct FactSources {
   std::string proc = "/proc";
   std::string cgroup = "/sys/fs/cgroup";

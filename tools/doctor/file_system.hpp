@@ -1,4 +1,4 @@
-// What the file system of a folder can do for asynchronous file operations, found out by doing.
+// The features of a folder's file system for asynchronous operations, found out by trying.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace baton::doctor {
 
 struct Feature {
   bool there = false;
-  std::string text;  // what was seen: the error, or a detail
+  std::string text;  // the error, or a detail
 };
 
 struct FileSystem {
@@ -19,7 +19,7 @@ struct FileSystem {
   Feature direct;          // O_DIRECT: opened, and read with aligned memory
   Feature nowait;          // RWF_NOWAIT: reads that rather fail than block
   unsigned block = 0;      // its own block
-  unsigned alignment = 0;  // what direct offsets are multiples of, if the kernel tells (statx, 6.1)
+  unsigned alignment = 0;  // of direct offsets, if the kernel reports it (statx, 6.1)
 };
 
 FileSystem probe_file_system(const std::string& folder, const ScratchFile& file);

@@ -15,7 +15,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
-// Takes the part before `separator`, and what comes after stays.
+// Takes the part before `separator`, and leaves the part after it.
 std::string_view take_until(std::string_view& rest, char separator) {
   const auto at = std::min(rest.find(separator), rest.size());
   const std::string_view part = rest.substr(0, at);

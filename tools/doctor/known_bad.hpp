@@ -17,7 +17,7 @@ struct KnownBad {
   enum class Level : std::uint8_t {
     avoid,  // neither calibrated nor recommended
     last,   // the same, unless there is nothing else
-    note    // told
+    note    // reported
   };
   std::string when;   // "kernel >= 5.16 & kernel < 6.1"
   std::string about;  // "engine NAME", "wait NAME", "interrupt NAME" or "system"
@@ -39,7 +39,7 @@ std::string_view known_bad_built_in();
 // Whether a condition holds; a term about an unknown fact does not. REQUIRES: well formed, as
 // parse_known_bad has found it.
 bool holds(std::string_view condition, const Facts& facts);
-// Those that are true of this machine.
+// The entries that are true of this machine.
 std::vector<KnownBad> known_bad_of(const std::vector<KnownBad>& list, const Facts& facts);
 
 // "5.10.186" against "5.9": less than 0, 0 or greater, number by number.

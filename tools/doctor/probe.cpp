@@ -1,5 +1,5 @@
-// Opens each combination in a child process. The child's answer is lines of text: "ok" and what the
-// engine says of itself, or "no" with the reason.
+// Opens each combination in a child process. The child's answer is lines of text: "ok" and the
+// facts that the engine says of itself, or "no" with the reason.
 #include <signal.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::string take_until(std::string_view& rest, char separator) {
 }
 std::string take_line(std::string_view& rest) { return take_until(rest, '\n'); }
 
-// What explain() tells of replacements: "processor 0: interrupt: eventfd -> pipe: ... [code]".
+// Replacements in explain(): "processor 0: interrupt: eventfd -> pipe: ... [code]".
 std::string replacements(std::string_view explanation) {
   constexpr std::string_view prefix = "processor 0: ";
   std::string found;
@@ -76,7 +76,7 @@ void take_answer(Row& row, Mode mode, std::string_view text) {
   const std::string rule = take_line(text);
   const std::string interrupt = take_line(text);
   const std::string support = take_line(text);
-  // The most restrictive form that any mode has opened is what the row says.
+  // The row shows the most restrictive form that any mode has opened.
   if (row.leader_rule.empty() || rule != "any") row.leader_rule = rule;
   if (row.interrupt.empty()) row.interrupt = interrupt;
   for (std::size_t i = 0; i < operation_kinds && i < support.size(); ++i) {
@@ -110,7 +110,7 @@ void probe_row(Row& row, const Config& policy) {
 }  // namespace
 
 std::vector<Row> probe_table(const Config& policy) {
-  // Of the policy, what it forbids: require and prefer are about choosing, not about what there is.
+  // Only the policy's prohibitions: require and prefer concern the choice, not the inventory.
   Config forbidding;
   forbidding.forbid = policy.forbid;
   std::vector<Row> rows;

@@ -152,7 +152,7 @@ void tell_files(const Examined& examined, Recommendation& out, bool alone) {
   explain_choice(choice, examined.files, examined.rows, out.sentences);
 }
 
-// What is not to be had, or not to be trusted, and would have been a candidate: each engine once.
+// Candidates that are unavailable or known to be bad: each engine once.
 void tell_missing(const Examined& examined, Recommendation& out) {
   std::vector<std::string> told;
   for (const Row& row : examined.rows) {

@@ -19,7 +19,7 @@ namespace baton::doctor {
 inline constexpr double tie_always = 1.02;
 inline constexpr double tie_at_most = 1.05;
 
-// What one combination costs against another. In the middle: the medians of what they cost in each
+// The cost of one combination against another. In the middle: the medians of their costs in each
 // round against the mean of all in that round, so that ratios of several agree with each other. And
 // the least and the greatest ratio of a single round.
 struct Ratio {
@@ -46,8 +46,8 @@ struct Choice {
   bool for_files = false;  // of the tied it is the one that does files best
 };
 
-// Which of these rows may be chosen for some operations, the most wanted first: policy, then the
-// order of the registry. What is known to be bad here is not among them.
+// The rows that may be chosen for some operations, the most preferred first: policy, then the order
+// of the registry. Rows known to be bad are left out.
 std::vector<std::size_t> candidates(const std::vector<Row>& rows, OperationKinds kinds,
                                     const Preferences& preferences);
 std::optional<Choice> choose_for_sockets(const std::vector<Row>& rows,

@@ -17,7 +17,7 @@ using tools::json_string;
 using tools::json_strings;
 
 std::string boolean(bool value) { return value ? "true" : "false"; }
-// Whole numbers - limits, counts - to the last digit; what was measured with the digits that count.
+// Whole numbers - limits, counts - to the last digit; measurements with their significant digits.
 std::string number(double value) {
   constexpr double exact_max = 9007199254740992.0;  // 2^53: up to here each has its own double
   if (!std::isfinite(value)) return "null";

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "../printable.hpp"
 #include "report.hpp"
 
 namespace baton::doctor {
@@ -82,7 +83,7 @@ std::string file_system_text(const Report& report) {
     return fmt::format("{} ({})", one.there ? "yes" : "no", one.text);
   };
   return fmt::format("  files        {}: {}, blocks of {}{}; O_DIRECT {}; RWF_NOWAIT {}\n",
-                     f.folder, f.type, f.block,
+                     tools::printable(f.folder), f.type, f.block,
                      f.alignment > 0 ? fmt::format(", aligned to {}", f.alignment) : "",
                      feature(f.direct), feature(f.nowait));
 }

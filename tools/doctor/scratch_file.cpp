@@ -10,13 +10,15 @@
 #include <system_error>
 #include <utility>
 
+#include "../printable.hpp"
+
 namespace baton::doctor {
 namespace {
 
 Failure failure(const char* what, const std::string& folder, int error) {
   const std::error_code code{error, std::system_category()};
   return {code, fmt::format("{} in {}: {}; name a folder that can be written by --directory", what,
-                            folder, code.message())};
+                            tools::printable(folder), code.message())};
 }
 
 // 0, or an errno.

@@ -36,7 +36,7 @@ bool Row::available() const {
   return std::any_of(modes.begin(), modes.end(), [](const ModeAnswer& one) { return one.works; });
 }
 
-// That a mode does not suit says less than what the system lacks.
+// An unsuitable mode is a weaker reason than a missing feature of the system.
 const ModeAnswer& Row::refusal() const {
   static const ModeAnswer none;
   const ModeAnswer* found = nullptr;
@@ -71,7 +71,7 @@ ProcessorConfig processor_of(const Row& row, Mode mode) {
   config.processors.emplace_back();
   if (!row.variant.empty()) {
     // The registry's own words: a variant that is no setting is a fault of its engine, and then
-    // the engine's choice is what is looked at.
+    // the engine's choice is shown.
     if (auto parsed = Config::parse(row.variant, config)) config = std::move(*parsed);
   }
   ProcessorConfig& processor = config.processors.front();

@@ -1,6 +1,6 @@
-// The table: each engine with each of its ways to wait, what it does with each kind of operation
-// and in which modes it works - found out by opening a proactor on it, in a child process, as a
-// program would. Nothing here knows an engine by its name: what there is, is asked of the registry.
+// The table: each engine with each of its ways to wait, its support of each kind of operation and
+// in which modes it works - found out by opening a proactor on it, in a child process, as a program
+// would. No engine is named here: the registry has the list.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ struct Row {
   std::string leader_rule;
   std::string interrupt;
   std::vector<ModeAnswer> modes;
-  std::vector<std::string> notes;  // what was replaced when it was opened
+  std::vector<std::string> notes;  // replacements when it was opened
   std::string avoided;             // why it is not recommended although it works; empty: it may be
 
   bool available() const;
@@ -63,7 +63,7 @@ Support support_of(const Row& row, OperationKinds kinds);
 // One row for each combination that the registry has, opened under this policy (forbid above all:
 // a forbidden engine is not opened).
 std::vector<Row> probe_table(const Config& policy);
-// Sets Row::avoided. What is a last resort is avoided if something else serves sockets.
+// Sets Row::avoided. A last resort is avoided if another row serves sockets.
 void mark_avoided(std::vector<Row>& rows, const std::vector<KnownBad>& troubles);
 
 // The strategies by which waits are cut short, each opened by itself.

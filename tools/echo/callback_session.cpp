@@ -28,7 +28,7 @@ class Session {
  private:
   Session(EchoServer& server, StreamSocket peer, Work work)
       : server_(server), peer_(std::move(peer)), work_(work) {
-    static_cast<void>(peer_.set_option(option::NoDelay{}));  // UNIX sockets know none
+    static_cast<void>(peer_.set_option(option::NoDelay{}));  // UNIX sockets have none
     if (server.pool() == nullptr)
       own_ = std::make_unique_for_overwrite<std::byte[]>(server.block());
   }

@@ -10,7 +10,7 @@
 namespace baton::tools {
 namespace {
 
-// Tells the server of a session's end, however the coroutine ends.
+// Reports a session's end to the server, however the coroutine ends.
 class Opened {
  public:
   explicit Opened(EchoServer& server) : server_(server) {
@@ -58,7 +58,7 @@ Task<bool> session_with_pool(EchoServer& server, StreamSocket& peer, Opened& ope
 
 Task<void> session(EchoServer& server, StreamSocket peer) {
   Opened opened(server);
-  static_cast<void>(peer.set_option(option::NoDelay{}));  // UNIX sockets know none
+  static_cast<void>(peer.set_option(option::NoDelay{}));  // UNIX sockets have none
   if (server.pool() != nullptr && !co_await session_with_pool(server, peer, opened)) {
     co_return;
   }

@@ -12,8 +12,8 @@ namespace {
 
 constexpr int receive_buffer_bytes = 1 << 20;
 
-// Room for the datagrams that come while all blocks are taken. What the system does not give is
-// not missed: datagrams may be lost.
+// Room for the datagrams that arrive while all blocks are taken. A smaller size is not missed:
+// datagrams may be lost.
 void prepare(DatagramSocket& socket) {
   static_cast<void>(socket.set_option(option::ReceiveBuffer{receive_buffer_bytes}));
 }

@@ -67,8 +67,8 @@ class EchoServer {
   DatagramSocket& take(DatagramSocket socket);
   bool draining() const { return draining_; }
 
-  // What a session made of its connection's messages. Counted where the session keeps them and
-  // added up when it ends: counters that all threads write would cost more than the echo. While
+  // A session's counts of its connection's messages. Counted where the session keeps them and added
+  // up when it ends: counters that all threads write would cost more than the echo. While
   // --watch is on they are added up with each message.
   struct Traffic {
     std::uint64_t messages = 0;
@@ -84,7 +84,7 @@ class EchoServer {
   std::uint64_t connections() const { return open_.load(); }
   void session_opened();
   void session_closed(const Traffic& traffic);
-  // Adds what was counted without --watch.
+  // Adds the counts made without --watch.
   void add(const Traffic& traffic);
   // The acceptor, or the socket of the datagrams, ended on its own: nothing more will come.
   void accept_ended(std::error_code error);

@@ -8,6 +8,7 @@
 
 #include "../numbers.hpp"
 #include "../output.hpp"
+#include "../printable.hpp"
 #include "../replaced_file.hpp"
 #include "baton/log.hpp"
 #include "server.hpp"
@@ -103,13 +104,14 @@ std::string Watch::line(const Reading& now, double seconds) const {
       oldest(server_.proactor()));
 }
 
-// A file that cannot be written is told of once; what was written last stays, and the next second
-// tries again.
+// A file that cannot be written is reported once; its last content stays, and the next second tries
+// again.
 void Watch::write_metrics(const Reading& now) {
   const Statistics::Label labels[] = {{"program", "baton echo"}};
   const auto written =
       write_in_one_step(options_.metrics, Existing::replace, now.statistics.to_prometheus(labels));
-  if (!written && !metrics_failed_) note("baton echo: --metrics: {}\n", written.error().reason);
+  if (!written && !metrics_failed_)
+    note("baton echo: --metrics: {}\n", printable(written.error().reason));
   metrics_failed_ = !written;
 }
 

@@ -1,6 +1,6 @@
 // Watch: `baton echo --watch` and `--metrics FILE`. A thread of its own looks at the server once a
-// second, so that it also tells of a server whose handlers are all stuck, and does not take part in
-// what it measures.
+// second, so that it also reports a server whose handlers are all stuck, and does not disturb its
+// measurement.
 #pragma once
 
 #include <condition_variable>
@@ -17,8 +17,8 @@ namespace baton::tools {
 class EchoServer;
 
 struct WatchOptions {
-  // "never"; "auto": if standard error is a terminal, where one line is written over and over;
-  // "always": also into a pipe or a file, line after line, each with its time.
+  // "never"; "auto": if standard error is a terminal, where one line is rewritten; "always": also
+  // into a pipe or a file, line after line, each with its time.
   std::string lines = "never";
   std::string metrics;  // file in the text format of Prometheus, replaced in one step every second
   bool wanted() const { return lines != "never" || !metrics.empty(); }

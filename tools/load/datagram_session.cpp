@@ -41,7 +41,7 @@ Session::Progress DatagramSession::visit(int descriptor, const Pattern& pattern,
 }
 
 // The socket is watched edge-triggered. With nothing on the way there is nothing more to read - but
-// what is late, which comes with the next edge, or at the end is looked for.
+// late datagrams, which come with the next edge or are searched for at the end.
 Session::Progress DatagramSession::receive(int descriptor, const Pattern& pattern,
                                            std::span<std::byte> buffer, std::uint64_t now,
                                            bool closing, Histogram& round_trips) {
@@ -132,7 +132,7 @@ bool DatagramSession::send(int descriptor, const Pattern& pattern, std::uint64_t
     message.msg_iovlen = std::size(pieces);
     if (::sendmsg(descriptor, &message, MSG_NOSIGNAL) < 0) {
       if (errno == EINTR) continue;
-      // Of a full queue of the device (ENOBUFS) no event tells: the next visit tries again.
+      // No event reports the end of a full device queue (ENOBUFS): the next visit tries again.
       if (errno == EAGAIN || errno == ENOBUFS) return true;
       fail(fmt::format("send failed: {}{}", std::strerror(errno), advice_for(errno)));
       return false;

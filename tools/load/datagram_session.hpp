@@ -3,8 +3,9 @@
 // A datagram carries its number, then bytes of the session's pattern from the place that follows
 // from the number. Datagrams may be lost and may come back in any order, so each that is on the way
 // has a place of its own, by which its number is known: place + count of places * how often the
-// place has sent. What is not back after a while is given up, and its place sends the next one:
-// no place waits for a lost datagram for ever. One that comes back after that is late, not lost.
+// place has sent. A datagram that is not back after a while is given up, and its place sends the
+// next one: no place waits for a lost datagram for ever. One that arrives after that is late, not
+// lost.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@ class DatagramSession final : public Session {
   // `window`: bytes that may be on the way beyond one datagram, as over a stream.
   DatagramSession(std::size_t number, std::size_t block, std::size_t window);
 
-  // How often it wants to be visited though nothing has come, to see what is lost.
+  // The interval of visits without events, to find lost datagrams.
   static constexpr std::uint64_t look_ns = 50'000'000;
 
   Progress visit(int descriptor, const Pattern& pattern, std::span<std::byte> buffer,
@@ -31,7 +32,7 @@ class DatagramSession final : public Session {
  private:
   struct Place {
     std::uint64_t sent_at = 0;
-    std::uint64_t turn = 0;  // how often it has sent what is not on the way any longer
+    std::uint64_t turn = 0;  // number of earlier datagrams of this place
     bool on_the_way = false;
   };
 

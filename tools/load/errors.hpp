@@ -31,7 +31,7 @@ class LoadErrors {
   std::vector<std::string> texts_;
 };
 
-// What the user can do about a failed system call of the generator; empty when nothing is known.
+// Advice about a failed system call of the generator; empty when there is none.
 std::string advice_for(int error);
 
 }  // namespace baton::tools

@@ -39,7 +39,8 @@ Result<void, Failure> check_kind(const FileLoadOptions& options) {
                             options.file + " is neither a file nor a block device"}};
 }
 
-// --write replaces what it has made before: the beginning tells. Other files are the user's.
+// --write replaces a file that it has made before, known by its beginning. Other files are the
+// user's.
 Result<void, Failure> check_replaceable(const File& file, const Pattern& pattern,
                                         const FileLoadOptions& options) {
   const AlignedBlock begin = aligned_block(file_alignment);
@@ -103,7 +104,7 @@ double sync(Proactor& proactor, File& file, LoadErrors& errors) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Takes a new file away again when there is no memory for what is to be written.
+// Removes a new file again when there is no memory for the buffers.
 class MadeFile {
  public:
   explicit MadeFile(const FileLoadOptions& options)
@@ -155,7 +156,7 @@ Result<FileReport, Failure> load_file(const FileLoadOptions& options) {
   made.keep();
   report.measured = writing->run(FilePass::Kind::write, options.seconds);
   report.sync_s = sync(**proactor, *file, report.errors);
-  // What was written is read back, once round; less if the time did not suffice for a whole round.
+  // The written part is read back, once round; less if the time was too short for a whole round.
   const std::uint64_t written = std::min(*size, report.measured.bytes);
   if (report.errors.count() == 0 && written > 0) {
     FilePass check(**proactor, *file, pattern, options.block, options.depth, written,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Shows that `baton load` notices what a broken echo server does.
+"""Shows that `baton load` detects a broken echo server.
 
 A load generator that always says "passed" is worse than none, so each server here is wrong in one
 way, and the test says what the generator must find. Run: load_test.py PATH_OF_BATON
@@ -17,7 +17,7 @@ BATON = ""
 
 
 class DatagramServer:
-    """An echo over UDP in one thread; `answers` makes of a datagram those that go back."""
+    """An echo over UDP in one thread; `answers` makes the replies to a datagram."""
 
     def __init__(self, answers):
         self.answers = answers
@@ -31,7 +31,7 @@ class DatagramServer:
     def _serve(self):
         while True:
             data, peer = self.socket.recvfrom(65536)
-            if not data:  # nobody else sends none
+            if not data:  # sent by __exit__ only
                 return
             self.seen += 1
             for answer in self.answers(self.seen, data):
@@ -105,7 +105,7 @@ def flip(_, data):
 
 
 class DatagramTest(unittest.TestCase):
-    """Each datagram is accounted for: it came back, it is lost, or it was late."""
+    """Each datagram is accounted for: returned, lost, or late."""
 
     def load(self, answers, *options, seconds="0.3"):
         with DatagramServer(answers) as server:
@@ -278,7 +278,7 @@ class LoadTest(unittest.TestCase):
         self.assertGreaterEqual(report["apart"]["round_trip_us"]["p50"], 20_000)
 
     def test_dropped_idle_connection_is_an_error(self):
-        # The first connections are the idle ones; a sender that nobody asked is wrong as well.
+        # The first connections are the idle ones; unsolicited data is an error as well.
         listener = socket.create_server(("127.0.0.1", 0))
 
         def serve():

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "../output.hpp"
+#include "../printable.hpp"
 #include "options.hpp"
 #include "progress.hpp"
 #include "report.hpp"
@@ -114,7 +115,7 @@ bool watch_for_stop() {
 
 using Workers = std::vector<std::unique_ptr<LoadWorker>>;
 
-// An even share for each worker; the first ones take what is left over.
+// An even share for each worker; the first ones take the rest.
 LoadWorker::Share share_of(const LoadOptions& options, std::size_t worker) {
   const auto part = [&](std::size_t whole, std::size_t index) {
     return whole / options.threads + (index < whole % options.threads ? 1 : 0);
@@ -201,7 +202,7 @@ LoadReport run_workers(const LoadOptions& options, Workers& workers) {
 }
 
 int fail(const std::string& why) {
-  note("baton load: {}\n", why);
+  note("baton load: {}\n", printable(why));
   return 1;
 }
 
@@ -227,7 +228,7 @@ int run_network_load(const LoadOptions& wanted) {
   workers.clear();
   if (report.messages_total == 0) {
     // Nothing was measured; the reason is all there is to say.
-    for (const auto& text : report.errors.texts()) note("baton load: {}\n", text);
+    for (const auto& text : report.errors.texts()) note("baton load: {}\n", printable(text));
     if (!options.json) return 1;
   }
   print_text(options.json ? report.json(options) : report.text(options));

@@ -1,4 +1,4 @@
-// What a network load run is asked to do; the command line fills it in.
+// The options of a network load run; the command line fills them in.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct LoadOptions {
   double seconds = 1.0;     // length of the measured part
   std::size_t idle = 0;     // connections that only connect
   std::size_t threads = 1;
-  std::size_t apart = 0;  // sessions whose round trips are told apart: those with fewest messages
+  std::size_t apart = 0;  // sessions with fewest messages, whose round trips are reported apart
   bool json = false;
   // For programs that measure the server: print `connected` before the measured part and
   // `finished` when the last byte is back, and each time wait for a line on standard input.

@@ -1,5 +1,5 @@
 // One line on the terminal that rewrites itself, for a person at it; nothing into a pipe or a
-// log, and nothing for what is over in two seconds.
+// log, and nothing for a run of less than two seconds.
 #pragma once
 
 #include <condition_variable>

@@ -23,8 +23,8 @@ struct LoadReport {
   double messages_per_s = 0;
   double megabytes_per_s = 0;  // coming back; as much went out
   Histogram round_trips;
-  // Sessions with fewest messages that are told apart, if that was asked for; round_trips is then
-  // what the others had.
+  // Sessions with fewest messages that are reported apart, if requested; round_trips is then the
+  // others'.
   struct Apart {
     std::size_t sessions = 0;
     std::uint64_t messages = 0;

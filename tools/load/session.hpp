@@ -1,5 +1,5 @@
-// One peer of the load: what it may send, what must come back, and when. What that is over a stream
-// and over datagrams, stream_session.hpp and datagram_session.hpp know.
+// One peer of the load: the bytes to send, and the expected answers with their times.
+// stream_session.hpp and datagram_session.hpp implement it for streams and datagrams.
 #pragma once
 
 #include <cstddef>
@@ -41,15 +41,15 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Reads, compares, completes; then releases new blocks unless `closing`, and sends what it can.
-  // `buffer` is scratch memory. `now` is the time in nanoseconds that this visit's completions
-  // and releases carry: one reading of the clock for both is exact enough, for they are
-  // microseconds apart, and halves what the clock costs.
+  // Reads, compares, completes; then releases new blocks unless `closing`, and sends as much as
+  // possible. `buffer` is scratch memory. `now` is the time in nanoseconds that this visit's
+  // completions and releases carry: one reading of the clock for both is exact enough, for they are
+  // microseconds apart, and halves the cost of the clock.
   virtual Progress visit(int descriptor, const Pattern& pattern, std::span<std::byte> buffer,
                          std::uint64_t now, bool readable, bool closing,
                          Histogram& round_trips) = 0;
 
-  // Everything that was released has come back, or is not waited for any longer.
+  // Everything that was released has been returned, or is not waited for any longer.
   bool idle() const { return received_ == released_; }
   bool failed() const { return !error_.empty(); }
 

@@ -129,7 +129,7 @@ bool StreamSession::send(int descriptor, const Pattern& pattern) {
   return true;
 }
 
-// Says what arrived instead, as far as it can be told: the pattern of the same session from
+// Describes the bytes that arrived instead, if possible: the pattern of the same session from
 // another place means bytes lost or repeated, anything else another session's data or damage.
 std::string StreamSession::describe_difference(const Pattern& pattern,
                                                std::span<const std::byte> bytes,

@@ -1,10 +1,10 @@
 // One connection of the load.
 //
 // The stream is an endless row of blocks. A block is *released* when the bytes outstanding allow
-// it, *sent* as the socket takes it, and *completed* when its last byte has come back and been
-// compared; its round trip runs from release to completion. Outstanding is what is released and
-// not yet back, so with window W and block B never more than W + B bytes are on the way, and with
-// W = 0 the next block waits for the whole of the one before.
+// it, *sent* as the socket takes it, and *completed* when its last byte has been returned and
+// compared; its round trip runs from release to completion. Outstanding are the bytes that are
+// released and not yet back, so with window W and block B never more than W + B bytes are on the
+// way, and with W = 0 the next block waits for the whole of the one before.
 #pragma once
 
 #include <cstddef>

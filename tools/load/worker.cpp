@@ -25,8 +25,8 @@ constexpr std::uint64_t stop_index = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t second_ns = 1'000'000'000;
 constexpr int datagram_buffer_bytes = 1 << 20;  // of a socket
 
-// How long nothing at all may happen before a phase gives up: connecting, and the blocks on the
-// way at the end. Time without progress, not in all; a slow server is not a broken one.
+// The longest time without an event before a phase gives up: connecting, and the blocks on the way
+// at the end. Time without progress, not in all; a slow server is not a broken one.
 constexpr std::uint64_t silence_ns_max = 10 * second_ns;
 
 double thread_cpu_s() {
@@ -148,7 +148,7 @@ void LoadWorker::start_connect(std::size_t index) {
   }
   if (target_.source_count > 0) {
     // The port is chosen at connect, where only the whole pair of addresses must be unique; bind
-    // alone would want it unique for the source address (since Linux 4.2).
+    // alone would need it unique for the source address (since Linux 4.2).
     ::setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
     sockaddr_in source{};
     source.sin_family = AF_INET;
@@ -220,7 +220,7 @@ void LoadWorker::run() {
   }
 }
 
-// One wait and what it brings. False: the wait ran into its time-out.
+// One wait and its events. False: the wait timed out.
 bool LoadWorker::serve(std::uint64_t until) {
   epoll_event events[events_max];
   if (options_.datagrams()) until = std::min(until, look_at_);
@@ -239,7 +239,7 @@ bool LoadWorker::serve(std::uint64_t until) {
   return count > 0 || again;
 }
 
-// Of a datagram that is lost no event tells.
+// No event reports a lost datagram.
 void LoadWorker::look_for_lost() {
   const std::uint64_t now = monotonic_ns();
   if (now < look_at_) return;
@@ -307,7 +307,7 @@ void LoadWorker::serve_idle(std::size_t index) {
 
 // --- ending -------------------------------------------------------------------------------------
 
-// What was on the way at the end is waited for and compared too; it counts in no rate.
+// Messages on the way at the end are waited for and compared, too; they count in no rate.
 void LoadWorker::drain() {
   closing_ = true;
   for (const auto& session : sessions_) {

@@ -34,13 +34,13 @@ struct LoadTarget {
 
 struct WorkerResult {
   std::uint64_t messages = 0;        // completed in the measured part
-  std::uint64_t bytes = 0;           // came back in the measured part
+  std::uint64_t bytes = 0;           // returned in the measured part
   std::uint64_t messages_total = 0;  // with those that completed after its end
   std::vector<std::uint64_t> session_messages;
   std::size_t silent = 0;  // sessions that got no byte in the measured part
   std::size_t wrong = 0;   // sessions that got a wrong byte
   Histogram round_trips;
-  std::vector<Histogram> session_round_trips;  // in place of that, if some are to be told apart
+  std::vector<Histogram> session_round_trips;  // in place of that, if some are reported apart
   DatagramCounts datagrams;                    // of the whole run
   double elapsed_s = 0;
   double cpu_s = 0;  // of this thread in the measured part
@@ -56,7 +56,7 @@ class LoadWorker {
     std::size_t connecting_max = 256;
   };
 
-  // `stop_descriptor` becomes readable, and stays so, when the user wants the run to end.
+  // `stop_descriptor` becomes readable, and stays so, when the user ends the run.
   LoadWorker(const LoadOptions& options, const LoadTarget& target, const Pattern& pattern,
              Share share, int stop_descriptor);
   ~LoadWorker();
@@ -111,7 +111,7 @@ class LoadWorker {
   std::size_t connecting_count_ = 0;
   std::size_t connected_count_ = 0;
   std::size_t failed_count_ = 0;  // sessions that have lost their connection
-  std::uint64_t look_at_ = 0;     // datagrams: when all sessions look for what is lost
+  std::uint64_t look_at_ = 0;     // datagrams: when all sessions check for losses
   bool stop_requested_ = false;
   bool closing_ = false;  // no new blocks
   std::uint64_t messages_ = 0;

@@ -1,4 +1,4 @@
-// What a program does: the calls it makes, from handlers and from outside.
+// The calls of a program, from handlers and from outside.
 #include <algorithm>
 #include <cstring>
 
@@ -89,7 +89,7 @@ void Program::draw_deadline(Slot& slot) {
   slot.operation.set_deadline(Deadline::at_ns(slot.deadline));
 }
 
-// Half of the rounds have a bias of their own: what is rare in a mixture of everything is frequent
+// Half of the rounds have a bias of their own: steps that are rare in an even mixture are frequent
 // in one of them.
 void Program::draw_mixture() {
   // act_stream, act_post, act_timer, act_datagram, act_file, act_connect, act_accept, act_cancel,
@@ -105,7 +105,7 @@ void Program::draw_mixture() {
   for (const std::uint32_t each : mixture_) mixture_sum_ += each;
 }
 
-// A handler goes on during a drain: with what comes to an end.
+// During a drain a handler continues with operations that end.
 void Program::act_in_drain() {
   if (drain_acts_ == 0) return;
   --drain_acts_;
@@ -226,7 +226,7 @@ bool Program::open_pair() {
     }
     return true;
   };
-  // A pipe's first descriptor reads what the second writes.
+  // A pipe's first descriptor reads the bytes of the second.
   const bool first = adopt(fds[0], &connection.back, is_socket ? &connection.forth : nullptr);
   if (!first) {
     connection.back.reader_closed = connection.forth.writer_closed = true;
@@ -518,7 +518,7 @@ bool Program::act_cancel() {
     ++end->cancelling;
     end->stream().cancel();
     --end->cancelling;
-    // A program that cancels often begins anew at once.
+    // A program often starts again at once after a cancel.
     if (!quiet_ && random.coin()) static_cast<void>(start_transfer(*end));
     --end->users;
     return true;
@@ -538,7 +538,7 @@ bool Program::act_cancel() {
   return false;
 }
 
-// By the number of an earlier start of the same memory: what is pending in it now goes on.
+// By the number of an earlier start of the same memory: its pending operation continues.
 bool Program::cancel_what_is_over() {
   sim::Random& random = world_->random;
   const std::uint32_t begin = random.below(static_cast<std::uint32_t>(slots_.size()));

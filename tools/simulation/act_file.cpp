@@ -1,4 +1,4 @@
-// What a program does with files, and the entries in their books.
+// A program's operations on files, and the entries in their books.
 #include <cstring>
 
 #include "simulation/program.hpp"

@@ -22,7 +22,7 @@ class DatagramBook {
 
   void clear() noexcept { sent_.clear(); }
 
-  /// Fills in what is to be sent. Its number. REQUIRES: size_least to size_most bytes.
+  /// Fills in the bytes to send. Its number. REQUIRES: size_least to size_most bytes.
   std::uint32_t begin(std::span<std::byte> bytes, std::uint16_t from, std::uint16_t to) {
     const auto number = static_cast<std::uint32_t>(sent_.size());
     const auto size = static_cast<std::uint32_t>(bytes.size());
@@ -36,19 +36,19 @@ class DatagramBook {
     sent_[number].state = failed ? State::failed : State::sent;
   }
 
-  /// Null, or what is wrong with a datagram that was received.
+  /// Null, or the fault of a received datagram.
   const char* received(std::span<const std::byte> bytes, std::size_t buffer_size,
                        std::uint16_t from, std::uint16_t by) noexcept {
     const std::optional<std::uint32_t> number = number_of(bytes);
-    if (!number) return "a datagram that nobody has sent";
+    if (!number) return "a datagram that was never sent";
     Sent& sent = sent_[*number];
     if (bytes.size() != (sent.size < buffer_size ? sent.size : buffer_size) ||
         std::memcmp(bytes.data() + size_least, Pattern::at(sent.size + *number),
                     bytes.size() - size_least) != 0) {
       return "a datagram does not come as it was sent";
     }
-    if (sent.to != by) return "a datagram is received by somebody else";
-    if (sent.from != from) return "a datagram comes from somebody else";
+    if (sent.to != by) return "a datagram is received by another socket";
+    if (sent.from != from) return "a datagram comes from another socket";
     if (sent.over) return "a datagram is received twice, or although it was dropped";
     sent.over = true;
     return nullptr;
@@ -59,7 +59,7 @@ class DatagramBook {
     return number && !std::exchange(sent_[*number].over, true);
   }
 
-  /// Null, or what is wrong at the end, when nothing is on its way.
+  /// Null, or the fault at the end, when nothing is on its way.
   [[nodiscard]] const char* wrong() const noexcept {
     for (const Sent& each : sent_) {
       if (each.state == State::sent && !each.over) {

@@ -22,7 +22,7 @@ thread_local std::uint32_t flags = 0;
 
 int control(int epoll, int operation, int fd, epoll_event* event) {
   if (operation != EPOLL_CTL_DEL) event->events |= flags;
-  // A change of what is in the set needs no memory.
+  // A change of a member of the set needs no memory.
   if (operation == EPOLL_CTL_ADD && sim::World::current()->random.chance(failing)) {
     errno = ENOMEM;
     return -1;

@@ -13,7 +13,7 @@ namespace baton::tools::simulation {
 /// Registered by the first call; then they are chosen by name, as a program's own.
 void add_epoll_forms();
 
-/// The simulated machine's table, with what is drawn for a round:
+/// The simulated machine's table, with the draws of a round:
 /// `watch_fails`: of 65,536 descriptors added to an epoll set, ENOMEM.
 const os::System& reactor_system(std::uint32_t watch_fails) noexcept;
 

@@ -94,7 +94,7 @@ void FileBook::Cell::add(Value value, Moment overwrites_before) noexcept {
 }
 
 bool FileBook::possible(Moment begin, std::uint64_t offset, std::byte byte) const noexcept {
-  Moment overwrites_before = 0;  // by what was complete when the read began
+  Moment overwrites_before = 0;  // by operations complete when the read began
   for (const Write& write : recent_) {
     if (offset < write.offset || offset - write.offset >= write.size) continue;
     if (byte_of(write, offset) == byte) return true;
@@ -166,7 +166,7 @@ const char* AppendBook::wrong(std::span<const std::byte> file) const {
       if (size > file.size() || std::memcmp(bytes_of(*each), file.data(), size) != 0) continue;
       if (found == missing.end() || size > appends_[*found].moved) found = each;
     }
-    if (found == missing.end()) return "a part of a file that nobody has appended";
+    if (found == missing.end()) return "a part of a file that was never appended";
     for (const std::uint32_t each : missing) {
       if (appends_[each].end < appends_[*found].begin) {
         return "an append stands before one that was complete when it started";

@@ -3,7 +3,7 @@
 // Every write carries bytes of its own. A write and a read that are under way together may meet in
 // either order, and so may two writes. So a byte has a set of possible values; a write that is
 // complete before another starts takes the values of older ones out of the set. A sync is judged as
-// a read of what a crash would leave: it must see every write that was complete before it started.
+// a read of the state after a crash: it must see every write that was complete before it started.
 //
 // No time is used but the order of starts and completions, as the program sees them. So the books
 // hold for a real file as well.
@@ -25,7 +25,7 @@ class FileBook {
   using Moment = std::uint32_t;
   static constexpr Moment never = std::numeric_limits<Moment>::max();
 
-  /// A write starts. Its number; `bytes_of` gives what it has to write.
+  /// A write starts. Its number; `bytes_of` gives its bytes.
   std::uint32_t begin_write(std::uint64_t offset, std::size_t size);
   [[nodiscard]] const std::byte* bytes_of(std::uint32_t write) const noexcept;
   /// It is over and has moved so many bytes; 0: as one that was refused. `exact`: nothing else.
@@ -36,7 +36,7 @@ class FileBook {
   /// It is over.
   void end_read(Moment begin);
 
-  /// Null, or what is wrong with bytes that a read, begun then and not yet ended, has found.
+  /// Null, or the fault of bytes that a read, begun then and not yet ended, has found.
   [[nodiscard]] const char* wrong(Moment begin, std::uint64_t offset,
                                   std::span<const std::byte> found) const noexcept;
   /// Can the file have ended there when that read met its end?
@@ -72,7 +72,7 @@ class FileBook {
 
   Moment now_ = 0;
   std::uint32_t next_ = 0;
-  std::vector<Moment> under_way_;  // the starts of what is not complete
+  std::vector<Moment> under_way_;  // the starts of incomplete operations
   std::vector<Write> recent_;      // those that an operation under way may meet in either order
   std::vector<Cell> cells_;        // of the others
   std::uint64_t size_least_ = 0;   // of the others
@@ -87,7 +87,7 @@ class AppendBook {
   [[nodiscard]] static const std::byte* bytes_of(std::uint32_t append) noexcept;
   /// 0 bytes: as one that was refused.
   void end_append(std::uint32_t append, std::size_t moved);
-  /// Null, or what is wrong with the whole file when nothing is under way.
+  /// Null, or the fault of the whole file when nothing is in flight.
   [[nodiscard]] const char* wrong(std::span<const std::byte> file) const;
 
  private:

@@ -1,8 +1,8 @@
 // Flow: the account of one direction of a stream. Writes take the next bytes of a fixed pattern, so
-// a byte tells where it belongs; reads must bring them back in order, whichever handlers run first.
+// a byte shows its position; reads must return them in order, whichever handlers run first.
 //
-// What is not promised is not demanded: a write that ended short (cancelled, timed out) with others
-// queued behind it leaves a gap that no reader can know; from then on only the totals count.
+// Only promises are checked: a write that ended short (cancelled, timed out) with others queued
+// behind it leaves a gap that no reader can see; from then on only the totals count.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +49,7 @@ class Flow {
 
   // -- the writer's side --------------------------------------------------------------------------
 
-  /// What the next write sends; it has taken it.
+  /// The bytes of the next write, which has taken them.
   const std::byte* take(std::size_t size) noexcept {
     const std::byte* bytes = Pattern::at(next_write_);
     next_write_ += size;
@@ -66,13 +66,13 @@ class Flow {
     sent_ += moved;
     if (moved == size) return;
     if (writes_ == 0 && !gap_) {
-      next_write_ -= size - moved;  // goes on where it ended
+      next_write_ -= size - moved;  // continues where it ended
     } else {
       gap_ = true;
     }
   }
   [[nodiscard]] std::uint32_t writes() const noexcept { return writes_; }
-  /// A cancellation of more than one may leave a gap: what a reader sees cannot be judged any more.
+  /// A cancellation of more than one may leave a gap: a reader's bytes cannot be judged any more.
   void may_gap() noexcept { gap_ = true; }
 
   // -- the reader's side --------------------------------------------------------------------------
@@ -113,7 +113,7 @@ class Flow {
   [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
   [[nodiscard]] std::uint64_t received() const noexcept { return received_; }
 
-  /// After a read that was not right: what was expected, and what came.
+  /// After a wrong read: the expected and the received bytes.
   [[nodiscard]] const std::string& complaint() const noexcept { return complaint_; }
 
   bool has_writer = false;

@@ -1,4 +1,4 @@
-// What a program is told, and whether that may be.
+// The results of a program's operations, and whether they are allowed.
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
@@ -51,7 +51,7 @@ void Program::judge(Slot& slot) {
   // What an engine that is pinned for good holds ends when its thread leaves.
   const bool may_cancel = slot.may_cancel || cancelled_all_ || finishing_ || world_->traits.bound;
   if (error == std::errc::operation_canceled && !may_cancel) {
-    wrong(slot, "cancelled, and nobody has asked for it");
+    wrong(slot, "cancelled without a request");
   }
   if (error == errc::timed_out && (slot.deadline == 0 || now() < slot.deadline)) {
     wrong(slot, "timed out before its deadline");
@@ -117,7 +117,7 @@ void Program::judge_read(Slot& slot) {
   const bool stream_end = (!error && bytes == 0 && slot.size > 0) || error == errc::end_of_stream;
   if (stream_end) {
     if (!end.in->fin && !may_be_broken(end)) {
-      wrong(slot, "the end of a stream that nobody has ended");
+      wrong(slot, "the end of a stream that was not ended");
     }
     end.in->at_end = true;
   }
@@ -136,7 +136,7 @@ void Program::judge_write(Slot& slot) {
   end.out->wrote(slot.size, bytes);
 }
 
-// What a handler does besides.
+// A handler's other actions.
 void Program::after(Slot& slot) {
   sim::Random& random = world_->random;
   if (random.chance(slow_)) {

@@ -1,4 +1,4 @@
-// Whether what was moved is what it has to be: files, datagrams, connections, readiness.
+// Whether the moved bytes are right: files, datagrams, connections, readiness.
 #include <algorithm>
 
 #include "simulation/program.hpp"
@@ -55,14 +55,14 @@ void Program::judge_contents(Slot& slot, bool ended) {
   }
   if (!std::equal(found.begin(), found.end(),
                   file.begin() + static_cast<std::ptrdiff_t>(found.empty() ? 0 : slot.offset))) {
-    wrong(slot, "a byte of a file that nobody has appended there");
+    wrong(slot, "a byte of a file that was not appended there");
   }
   if (ended && slot.offset + found.size() < slot.size_before) {
     wrong(slot, "the end of a file before what was appended");
   }
 }
 
-// The machine loses its power at this moment; checks what is on the disk.
+// The machine loses its power at this moment; checks the content of the disk.
 void Program::judge_sync(Slot& slot) {
   const Disk& disk = *static_cast<Disk*>(slot.object);
   if (!slot.operation.failed() && world_->random.below(4) == 0) {
@@ -155,7 +155,7 @@ void Program::judge_accept(Slot& slot) {
   if (connection.accepted) wrong(slot, "a connection was accepted twice");
   connection.accepted = true;
   if (!socket || finishing_) {
-    // Closed: by its destructor, or for want of a handle.
+    // Closed: by its destructor, or without a free handle.
     connection.forth.reader_closed = connection.back.writer_closed = true;
     if (!socket && socket.error() != errc::stopped && socket.error() != errc::no_free_handles) {
       wrong(slot, "an accepted connection cannot be taken");
@@ -195,16 +195,16 @@ void Program::judge_connect(Slot& slot) {
   new_end(fd, true, connection, &connection.back, &connection.forth).socket = std::move(*socket);
 }
 
-// Each connection that was accepted was told, and a client has asked for it.
+// Each accepted connection was reported, and a client has asked for it.
 void Program::check_connections() {
   world_->check(reasons_.all_accepted_are_told(), "a connection was accepted and never told");
-  world_->check(!reasons_.strange(), "the machine has dropped a datagram that nobody has sent");
+  world_->check(!reasons_.strange(), "the machine has dropped a datagram that was never sent");
   std::uint32_t unasked = 0;
   for (std::size_t i = 0; i < connections_used_; ++i) {
     const Connection& connection = *connections_[i];
     if (connection.accepted && !connection.connected) ++unasked;
   }
-  world_->check(unasked <= connects_lost_, "a connection was accepted that nobody has begun");
+  world_->check(unasked <= connects_lost_, "a connection was accepted that was never begun");
 }
 
 }  // namespace baton::tools::simulation

@@ -1,4 +1,4 @@
-// Whether an error has a reason: a fault that the machine has drawn, or what the program did.
+// Whether an error has a reason: a fault that the machine has drawn, or an action of the program.
 #include <algorithm>
 
 #include "simulation/program.hpp"
@@ -75,7 +75,7 @@ bool Program::may_be_broken(const End& end) const {
           reasons_.may_have_turned_away(connection.port));
 }
 
-// After the handshake and before it is told, the other side may end it.
+// After the handshake and before the report, the other side may end it.
 bool Program::connect_may_break(const Slot& slot) const {
   if (finishing_ || !slot.listener->open) return true;
   if (reasons_.has_aborted_any() || reasons_.has_reset_any()) return true;

@@ -172,7 +172,7 @@ bool Program::open_proactor() {
   config.system = &sim::system();
   config.handles_max = 256;
   config.understudy_look_us = 25U << random.below(7);
-  // The understudy's second look, the slices of a merged wait, readiness that is told late.
+  // The understudy's second look, the slices of a merged wait, readiness that is reported late.
   far_ns_ = ms + 3'000 * rarest_look * static_cast<std::int64_t>(config.understudy_look_us) +
             (merges() ? 2 * slice_ns : 0) + (emulated_ ? 3 * ms : 0) +
             (has_patience() ? patience_ns : 0);
@@ -279,7 +279,7 @@ void Program::call(std::uint32_t way) {
 
 void Program::drive() {
   sim::Random& random = world_->random;
-  // Long pauses leave the others alone with what they have: see look_idle.
+  // Long pauses leave the others alone with their work: see look_idle.
   const std::int64_t pause = std::int64_t{1000} << random.below(18);
   std::uint64_t last = started_;
   std::uint32_t idle_rounds = 0;
@@ -289,7 +289,7 @@ void Program::drive() {
       static_cast<void>(act());
     }
     world_->scheduler().work(random.between(1, pause));
-    // What is pending may be all that can be pending: something has to give way.
+    // Pending operations may have used all places: one of them has to end.
     if (started_ == last && ++idle_rounds > 4) {
       idle_rounds = 0;
       if (!act_close() && !act_cancel()) ++target_;
@@ -304,7 +304,7 @@ void Program::drive() {
   }
 }
 
-// What is still under way, for the report.
+// Operations in flight, for the report.
 std::string Program::state_of_affairs() const {
   std::string text = "\n" + proactor_->explain() + affairs_of_threads();
   const Statistics statistics = proactor_->statistics();
@@ -387,7 +387,7 @@ void Program::read_to_the_end() {
   wait_until(
       [&] {
         bool all = true;
-        // A client in a backlog is told that it will not be accepted.
+        // A client in a backlog is reset.
         for (const auto& each : listeners_) {
           if (each->open) all = close_object(*each, each->acceptor) && all;
         }
@@ -440,7 +440,7 @@ void Program::read_to_the_end() {
   world_->check(proactor_->statistics().pending == 0, "the statistics count what is not pending");
 }
 
-// Handlers still run in the destructor, and may look at the objects, which know no handle any more.
+// Handlers still run in the destructor, and may look at the objects, which have no handle any more.
 void Program::destroy_everything() {
   const auto let_go = [&](IoObject& object) {
     if (world_->random.coin()) {
@@ -492,20 +492,21 @@ const char* Program::missed(std::int64_t until) {
   if (until == sim::Scheduler::never) return "every thread sleeps for ever: a wake-up was lost";
   if (ends_before_ != 0 && until > ends_before_) return "the destructor of a proactor never ends";
   const bool at_rest = world_->in_slow_calls == 0;
-  // What a pinned engine holds has to end before its thread leaves; readiness may be told late.
+  // Operations of a pinned engine have to end before its thread leaves; readiness may be reported
+  // late.
   const bool lingers = at_rest && proactor_ != nullptr && proactor_->stopped() &&
                        in_run_ > in_handler_ && !world_->traits.bound && !emulated_ && !sliced();
   if (lasts(lingers, lingers_since_) && until - lingers_since_ > leave_most_ns) {
     return "stopped, and a thread stays inside";
   }
   if (leave_ || finishing_) return nullptr;
-  // Beside a long handler a free thread has to take what is queued; a lane has but its own thread.
+  // Beside a long handler a free thread has to take queued results; a lane has only its own thread.
   const bool others_help = mode_ != Mode::per_thread && processors_ == 1;
   const std::uint32_t least = world_->traits.bound ? threads_ - 1 : 0;
   const bool somebody_free = mode_ == Mode::per_thread
                                  ? in_run_ > least && in_handler_ == 0
                                  : in_run_ > in_handler_ && (in_handler_ == 0 || others_help);
-  if (neglects(somebody_free)) return "a thread is free, and for long nobody takes what is there";
+  if (neglects(somebody_free)) return "a thread is free, and ready work is not taken for long";
   // With slices there is one more lying at each look, for a while each.
   const bool lie = at_rest && somebody_free && in_handler_ == 0 && world_->undelivered != 0;
   if (lasts(lie, undelivered_since_) && until - (sliced() ? now() : undelivered_since_) > far_ns_) {
@@ -516,8 +517,8 @@ const char* Program::missed(std::int64_t until) {
       lasts(somebody_free && at_rest, free_since_) && until - free_since_ > far_ns_;
   if (!somebody_free || !at_rest) return nullptr;
   if (free_for_long && overdue(until)) return "every thread sleeps, and a timer is overdue";
-  // Only beside a handler does it take looks until a thread sees what there is; and a thread that
-  // leaves a pinned engine waits for what is inside.
+  // Only beside a handler a thread needs looks to find the work; and a thread that leaves a pinned
+  // engine waits for its operations.
   const bool at_once =
       in_handler_ == 0 && !emulated_ && !sliced() && !world_->traits.pinned && !has_patience();
   if (until - now() < (at_once ? ms / 20 : far_ns_)) return nullptr;

@@ -3,8 +3,8 @@
 // A round is one proactor: drawn modes, engines, limits and threads; objects of every kind;
 // handlers that start, cancel, close, post, stop, throw and take their time; a thread outside that
 // does the same; and an end - everything read to its end, a drain, a stop, a destructor with work
-// pending. Every activation has a slot with what was promised about it: what it may answer, in
-// which order, not before when. A promise that is broken ends the seed (sim::World::violated).
+// pending. Every activation has a slot with its promises: its possible results, its order, its
+// earliest time. A promise that is broken ends the seed (sim::World::violated).
 #pragma once
 
 #include <array>
@@ -83,7 +83,7 @@ class Program final : public Scenario {
   struct Listener;
   struct Connection {
     std::uint16_t port = 0;  // the client's; 0: a pair
-    bool connected = false;  // told so, by the operations of both sides
+    bool connected = false;  // by the operations of both sides
     bool accepted = false;
     const Listener* listener = nullptr;  // known when connected
     Flow forth;                          // from the client
@@ -101,7 +101,7 @@ class Program final : public Scenario {
     File file;
     std::string path;
     bool appends = false;
-    FileBook book;        // what is written where, or
+    FileBook book;        // written bytes, or
     AppendBook appended;  // at the end
   };
   struct Slot {
@@ -256,7 +256,7 @@ class Program final : public Scenario {
   std::uint32_t in_handler_ = 0;
   std::uint32_t changing_ = 0;  // in a call of stop or restart
   bool finishing_ = false;
-  bool quiet_ = false;            // nothing new is begun, except what the end needs
+  bool quiet_ = false;            // nothing new is begun, except for the end
   bool leave_ = false;            // threads go home
   std::int64_t ends_before_ = 0;  // of the destructor at work; 0: none is
   bool cancels_all_ = false;

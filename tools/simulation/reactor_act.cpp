@@ -1,4 +1,4 @@
-// What a reactor's program does: handlers and the thread outside choose from the same.
+// The actions of a reactor's program, the same for handlers and the thread outside.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -173,7 +173,7 @@ void ReactorProgram::begin_change(Watched& one, Interest during) {
   one.during = during;
 }
 
-// What a call may have been for that had begun when the change took effect.
+// The possible reasons of a call that had begun when the change took effect.
 void ReactorProgram::end_change(Watched& one, Interest before) {
   world_->note(sim::Event::act, 101, one.number);
   one.busy = false;
@@ -190,7 +190,7 @@ void ReactorProgram::end_change(Watched& one, Interest before) {
 void ReactorProgram::judge_error(const Watched& one, std::error_code error) {
   if (is_no_such(error)) {
     const bool ended = one.ending || !one.registered;
-    check(ended || watch_fails_ != 0, "a registration is not known, and nobody has ended it");
+    check(ended || watch_fails_ != 0, "a registration is not known, and was not ended");
     return;
   }
   check(watch_fails_ != 0 && error == std::errc::not_enough_memory, "a change fails");
@@ -247,7 +247,7 @@ void ReactorProgram::remove(Watched& one, bool wait) {
   }
   if (removal == Reactor::Removal::unknown) {
     check(was_ending || one.asked || !one.registered || watch_fails_ != 0,
-          "a registration is not known, and nobody has ended it");
+          "a registration is not known, and was not ended");
   }
   one.to_be_told = Interest::none;
   end_change(one, Interest::all);
@@ -278,7 +278,7 @@ void ReactorProgram::try_what_has_ended() {
 
 // -- notifications --------------------------------------------------------------------------------
 
-// Told before the call returns, perhaps.
+// Perhaps called before the call returns.
 void ReactorProgram::notify_registration(Watched& one, Interest as) {
   one.to_be_told = one.to_be_told | as;
   for (const Interest each : {Interest::in, Interest::out, Interest::urgent}) {
@@ -295,7 +295,7 @@ void ReactorProgram::notify_registration(Watched& one, Interest as) {
   }
 }
 
-// Refused only when so many wait; what has begun meanwhile has made room that it may not have seen.
+// Refused only when so many wait; calls begun since then have made room that it may not have seen.
 void ReactorProgram::judge_notify(std::error_code error, std::uint64_t begun_before) {
   if (!error) {
     ++told_accepted_;
@@ -386,8 +386,8 @@ void ReactorProgram::cancel() {
     one.late_call = one.interval != 0 && one.inside == 0;
     return;
   }
-  // One that is not periodic: its call has begun. Or another thread has cancelled it, and does not
-  // know yet.
+  // One that is not periodic: its call has begun. Or another thread has cancelled it, without an
+  // answer yet.
   check(!lived || one.interval == 0 || !one.live || one.cancelled || others_cancel,
         "a timer is not known");
 }

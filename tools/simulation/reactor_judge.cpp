@@ -1,4 +1,4 @@
-// What a reactor's program is called for, and whether that may be.
+// The calls of a reactor's program, and whether they are allowed.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -35,7 +35,7 @@ void ReactorProgram::judge_call(Watched& one, NativeHandle fd, Interest what) {
   check(one.inside == 0, "two calls of one registration at once");
   std::uint32_t& told = one.told[index_of(what)];
   const bool wanted = any(one.wanted() & what) || (one.busy && any(one.during & what));
-  // What had begun before a change comes before what was told.
+  // Calls begun before a change come before those of notifications.
   const bool began_before = one.late_call && any(one.late & what);
   if (!wanted && !began_before && told != 0 && !one.ending) {
     --told;
@@ -72,11 +72,11 @@ Next ReactorProgram::called(Watched& one, NativeHandle fd, Interest what) {
   const Inside handler(in_handler_);
   const Inside loud(quiet_ ? quiet_calls_ : loud_calls_);
   world_->note(sim::Event::complete, one.number, static_cast<std::int64_t>(what));
-  // What the program tells it, or resumes it for, comes besides.
+  // Notifications and resumes of the program come besides.
   const bool told = one.told[index_of(Interest::in)] != 0;
   judge_call(one, fd, what);
   if (what == Interest::in && counts_turns_ && !told && !one.changed) judge_turns(one);
-  // What it is called for first, in one turn of several, may be output.
+  // The first reason of a turn with several may be output.
   if (what == Interest::in) {
     one.overtaken = {};
     one.changed = false;
@@ -148,7 +148,7 @@ Next ReactorProgram::answer(Watched& one, Interest what, Next next) {
   return next;
 }
 
-// What a handler does besides.
+// A handler's other actions.
 void ReactorProgram::besides(Watched* one) {
   sim::Random& random = world_->random;
   if (random.chance(slow_)) world_->scheduler().work(random.between(1000, slow_most_ns));
@@ -165,7 +165,7 @@ void ReactorProgram::closed(Watched& one, NativeHandle fd, std::error_code why) 
   check(one.registered, "on_close comes twice");
   check(fd == one.fd, "on_close of another descriptor");
   check(one.inside == 0, "on_close while a call runs");
-  check(one.ending || closing_ || why, "on_close of what nobody has ended");
+  check(one.ending || closing_ || why, "on_close of a registration that was not ended");
   check(!why || watch_fails_ != 0, "a registration cannot be watched any more");
   about_ = nullptr;
   one.registered = false;

@@ -11,10 +11,10 @@ namespace baton::tools::simulation {
 namespace {
 constexpr std::int64_t ms = 1'000'000;
 constexpr std::int64_t end_most_ns = 30'000 * ms;
-/// A drop that was answered is carried out when its thread goes on; none is left alone for longer.
+/// An answered drop is carried out when its thread continues; none is left alone for longer.
 constexpr std::int64_t answers_most_ns = 20 * ms;
-/// For so long nothing happens, and the reactor may ask the system so often: a wait may be told
-/// what is not so, or interrupted, several times in a row, but not for ever.
+/// The time without events, and the number of system calls that the reactor may make in it: a wait
+/// may be woken in vain, or interrupted, several times in a row, but not for ever.
 constexpr std::int64_t idle_ns = 50 * ms;
 constexpr std::uint64_t idle_waits_most = 400;
 }  // namespace
@@ -129,8 +129,8 @@ bool ReactorProgram::open_reactor() {
   }
   reactor_ = opened->release();
   config_.system = &reactor_system(watch_fails_);
-  // Turns count where the order is the reactor's: one thread, a system that tells of all that is
-  // ready, or is asked until it has, and does so in time.
+  // Turns count where the order is the reactor's: one thread, and a system that reports all ready
+  // descriptors in time, or is polled until it has.
   const bool tells_all = tuning.reports_max > places_max || config_.wait == "sim_edge" ||
                          config_.wait == "sim_one_thread";
   counts_turns_ = threads_ == 1 && tells_all && faults.interrupted == 0 && faults.late_ready == 0;
@@ -198,7 +198,7 @@ void ReactorProgram::turn_once() {
 
 void ReactorProgram::drive() {
   sim::Random& random = world_->random;
-  // Long pauses leave the others alone with what they have: see look_idle.
+  // Long pauses leave the others alone with their work: see look_idle.
   const std::int64_t pause = std::int64_t{1000} << random.below(14);
   const std::uint32_t at_once = 1 + random.below(6);
   while (done_ < round_end_) {
@@ -216,7 +216,7 @@ void ReactorProgram::wait_until(Done&& done, const char* what) {
   }
 }
 
-// Nothing new is begun, and everything may be told: then all of it is, and the reactor rests.
+// Nothing new is begun, and everything may be reported: then all of it is, and the reactor rests.
 void ReactorProgram::come_to_rest() {
   reactor_system(0);
   wait_until([&] { return changing_ == 0 && !reactor_->ended(); }, "a restart never ends");
@@ -228,7 +228,7 @@ void ReactorProgram::come_to_rest() {
     alarm->live = false;
     alarm->late_call = alarm->inside == 0;
   }
-  // By index: what ends meanwhile leaves the list of those that are open, not this one.
+  // By index: a registration that ends leaves the list of open ones, not this one.
   for (std::size_t i = 0; i < watched_.size(); ++i) {
     Watched& one = *watched_[i];
     if (one.registered && !one.busy && !one.ending) change(one, Interest::in);
@@ -268,7 +268,7 @@ void ReactorProgram::check_books() {
   check(world_->kernel().open_descriptors() == 0, "a descriptor was never closed");
 }
 
-// -- what is not told -----------------------------------------------------------------------------
+// -- missing calls --------------------------------------------------------------------------------
 
 bool ReactorProgram::readable(const Watched& one) const {
   const sim::Node* const node = world_->kernel().find(one.fd);
@@ -299,7 +299,7 @@ const char* ReactorProgram::what_waits() const {
   }
   for (const auto& alarm : alarms_) {
     if (!alarm->live || alarm->cancelled || alarm->inside != 0) continue;
-    // What was missed is not made up for.
+    // Missed periods are not made up for.
     const std::int64_t due =
         alarm->last != 0 ? std::max(alarm->last, alarm->returned) + alarm->interval : alarm->first;
     if (due < now()) return "a timer is overdue";
@@ -329,7 +329,7 @@ const char* ReactorProgram::missed(std::int64_t until) {
   if (lasts(reactor_->ended() && somebody_free, lingers_since_)) {
     return "ended, and a thread stays inside";
   }
-  // The thread that has heard it may be in a handler first.
+  // The woken thread may be in a handler first.
   if (lasts(wake_asked_ && way_ == Way::events && in_run_ > 0 && in_handler_ == 0,
             unheard_since_)) {
     return "a wake-up was asked for, and no thread returns";

@@ -3,7 +3,7 @@
 // A round is one reactor: a drawn strategy, tuning and number of threads; connections of which both
 // ends are registered; handlers that read, write, answer, throw and take their time; registrations,
 // removals, suspensions, changes of interest, notifications and timers by handlers and by a thread
-// outside; ends and restarts. A round ends in a state where nothing is left to be told, or in the
+// outside; ends and restarts. A round ends in a state without undelivered events, or in the
 // destructor, whatever is under way.
 //
 // Each registration, timer and notification has an account of what may be called and what must be.
@@ -60,7 +60,7 @@ class ReactorProgram final : public Scenario {
       program.closed(*this, descriptor, why);
     }
 
-    /// What it is to be called for.
+    /// The expected reasons of its calls.
     [[nodiscard]] Interest wanted() const noexcept {
       return suspended || ending ? Interest::none : interest;
     }
@@ -79,7 +79,7 @@ class ReactorProgram final : public Scenario {
     bool ending = false;   // removed, or a call has asked for it
     bool asked = false;    // a call has
     bool removed = false;  // by a call of remove that has returned
-    bool dropped = false;  // an event, by an answer: what it changes later could mix with that
+    bool dropped = false;  // an event, by an answer: its later changes could mix with that
     bool changed = false;  // by the program, since its last call
     std::uint32_t inside = 0;
     /// One call may come that had begun, but not arrived here, when a change took effect.

@@ -1,5 +1,5 @@
-// Reasons: what the machine did on its own account in one round. The judge accepts nothing from the
-// library that has neither a reason here nor one in what the program did.
+// Reasons: the machine's own faults in one round. The judge accepts nothing from the library
+// that has neither a reason here nor one in the program's actions.
 #pragma once
 
 #include <errno.h>
@@ -25,7 +25,7 @@ class Reasons final : public sim::Witness {
     strange_ = false;
   }
 
-  /// The machine has failed so somewhere, and this was not told yet: now it is.
+  /// The machine has failed so somewhere, and this was not reported yet: now it is.
   [[nodiscard]] bool take_failure(int error) noexcept {
     const auto found = std::find(failed_.begin(), failed_.end(), error);
     if (found == failed_.end()) return false;
@@ -46,15 +46,17 @@ class Reasons final : public sim::Witness {
     return std::find(aborted_.begin(), aborted_.end(), port) != aborted_.end();
   }
   [[nodiscard]] bool has_aborted_any() const noexcept { return !aborted_.empty(); }
-  /// An accept was told. False: the machine has accepted nothing from this port, or it was told.
+  /// An accept was reported. False: the machine has accepted nothing from this port, or it was
+  /// reported before.
   [[nodiscard]] bool take_accepted(std::uint16_t port) noexcept {
     return std::erase(taken_, port) != 0;
   }
-  /// Taken from the backlog, not told, and descriptors were short: closed at once, as documented.
+  /// Taken from the backlog, not reported, and descriptors were short: closed at once, as
+  /// documented.
   [[nodiscard]] bool may_have_turned_away(std::uint16_t port) const noexcept {
     return has_failed(EMFILE) && std::find(taken_.begin(), taken_.end(), port) != taken_.end();
   }
-  /// In the end: each one was told, or turned away.
+  /// In the end: each one was reported, or turned away.
   [[nodiscard]] bool all_accepted_are_told() const noexcept {
     return std::ssize(taken_) <= std::count(failed_.begin(), failed_.end(), EMFILE);
   }

@@ -28,7 +28,7 @@ struct Told {
   std::function<void(std::uint64_t seed, const RunResult& so_far)> progress;
   /// A violation: its report, without the command.
   std::function<void(std::uint64_t seed, const std::string& report)> violation;
-  /// How to run a seed again, told if the program dies in it; see sim::Options::replay.
+  /// The command to run a seed again, printed if the program dies in it; see sim::Options::replay.
   std::function<std::string(std::uint64_t seed)> replay;
 };
 

@@ -1,5 +1,5 @@
-// Scenario: what the seeds of one run have in common - a random program, of the Proactor or of the
-// Reactor - and what the command says of it.
+// Scenario: the common part of the seeds of one run - a random program, of the Proactor or of
+// the Reactor - and its text in the command.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace baton::tools::simulation {
 
 enum class EngineChoice : std::uint8_t { any, simulated, emulated };
 
-/// The understudy's longest sleep, in times of understudy_look_us: what is promised, whatever the
+/// The understudy's longest sleep, in times of understudy_look_us: the promise, whatever the
 /// library does.
 inline constexpr std::int64_t rarest_look = 8;
 

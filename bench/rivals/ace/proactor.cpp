@@ -1,9 +1,9 @@
 // The echo on ACE's POSIX Proactor, as its examples write it: a service handler a connection, one
 // operation of each on its way, several threads in the event loop. Underneath are the system's
 // aio_read and aio_write, whose threads serve some twenty descriptors that wait: with more sessions
-// some get no answer, which the load tells. Completions come by real-time signals; ACE's variant by
-// aio_suspend does not hear of what another thread begins while it waits. Connections are accepted
-// by a thread of their own, as ACE's own acceptor does it on POSIX.
+// some get no answer, which the load reports. Completions come by real-time signals; ACE's variant
+// by aio_suspend does not see requests that another thread starts while it waits. Connections are
+// accepted by a thread of their own, as ACE's own acceptor does it on POSIX.
 //
 //   ace_proactor [--port P] [--block B] [--threads T] [--delay-us D] [--random-us R] [--slow-us S]
 #include <ace/Asynch_IO.h>

@@ -1,5 +1,5 @@
 // The echo on ACE's reactors, as its examples write it: an event handler a connection, several
-// threads in the event loop. The thread-pool reactor is what the papers' Proactor was held against.
+// threads in the event loop. The papers compare their Proactor with the thread-pool reactor.
 //
 //   ace_reactor --reactor tp|dev_poll [--port P] [--block B] [--threads T] [--delay-us D]
 //       [--random-us R] [--slow-us S]

@@ -82,7 +82,7 @@ double post_other_thread() {
   return ns;
 }
 
-std::size_t hops_left;  // whoever is on the move is alone with it
+std::size_t hops_left;  // only the loop that runs touches it
 
 void hop(asio::io_context& here, asio::io_context& there) {
   if (hops_left-- == 0) return here.stop(), there.stop();

@@ -1,5 +1,5 @@
-// What a timer costs on Asio: the rounds of bench/rivals/raw/floor_timer.cpp, with a handler for
-// each timer that ends, cancelled or expired.
+// The cost of a timer on Asio: the rounds of bench/rivals/raw/floor_timer.cpp, with a handler
+// for each timer that ends, cancelled or expired.
 #include <boost/asio.hpp>
 #include <cstdlib>
 #include <deque>

@@ -1,5 +1,5 @@
-// The echo on libuv as its users write it who want it fast: a stream handle a session, reading all
-// the time, uv_try_write, and a write request only for what did not fit. One thread, one loop.
+// The echo on libuv at its fastest: a stream handle a session, reading all the time, uv_try_write,
+// and a write request only for what did not fit. One thread, one loop.
 #include <uv.h>
 
 #include <memory>
@@ -65,7 +65,7 @@ void on_read(uv_stream_t* stream, ssize_t got, const uv_buf_t* buffer) {
   session.work();
   uv_buf_t answer = uv_buf_init(buffer->base, static_cast<unsigned>(got));
   const int tried = uv_try_write(stream, &answer, 1);
-  if (tried < 0 && tried != UV_EAGAIN) return;  // the next read tells
+  if (tried < 0 && tried != UV_EAGAIN) return;  // the next read reports it
   const auto sent = static_cast<std::size_t>(tried < 0 ? 0 : tried);
   if (sent == static_cast<std::size_t>(got)) return answered(session);
   write_later(stream, buffer->base + sent, static_cast<std::size_t>(got) - sent);

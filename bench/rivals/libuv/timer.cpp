@@ -1,5 +1,5 @@
-// What a timer costs on libuv: the rounds of bench/rivals/raw/floor_timer.cpp. Its times are whole
-// milliseconds of the loop's clock, so that fewer of them differ.
+// The cost of a timer on libuv: the rounds of bench/rivals/raw/floor_timer.cpp. Its times are
+// whole milliseconds of the loop's clock, so that fewer of them differ.
 #include <uv.h>
 
 #include <cstdlib>

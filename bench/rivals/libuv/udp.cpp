@@ -1,5 +1,5 @@
-// The echo of datagrams on libuv as its users write it who want it fast: one handle that receives
-// all the time, uv_udp_try_send, and a request only for what the socket did not take.
+// The echo of datagrams on libuv at its fastest: one handle that receives all the time,
+// uv_udp_try_send, and a request only for what the socket did not take.
 #include <uv.h>
 
 #include <vector>
@@ -16,7 +16,7 @@ void give_buffer(uv_handle_t*, std::size_t, uv_buf_t* buffer) {
   *buffer = uv_buf_init(block.data(), static_cast<unsigned>(block.size()));
 }
 
-/// What was not taken at once.
+/// A datagram that the socket did not take at once.
 struct Rest {
   uv_udp_send_t request;
   std::vector<char> bytes;

@@ -8,7 +8,7 @@
 // post_inside_1000: the same with 1000, which as operations of 200 bytes do not fit the nearest
 // cache any more, while the 16 bytes of a post here do. post_chain: a handler posts itself, so that
 // one is on the way. post_other_thread: another thread posts a million while the loop runs them,
-// never more than 16,000 ahead of it: unbounded, a round measures who was scheduled first.
+// never more than 16,000 ahead of it: unbounded, a round measures which thread was scheduled first.
 // wake_hop: two loops on one processor post to each other, and each sleeps when it is posted to.
 // Prints one line of JSON: nanoseconds per post, median and least of the rounds.
 #include <sys/eventfd.h>
@@ -45,7 +45,7 @@ class Loop {
       const std::lock_guard lock(mutex_);
       *tail_ = post;
       tail_ = &post->next;
-      // Only who finds the loop asleep wakes it, once.
+      // Only a post that finds the loop asleep wakes it, once.
       wake = sleeping_;
       sleeping_ = false;
     }
@@ -124,7 +124,7 @@ void count_run(Post*) {
 
 void post_all() {
   for (std::size_t i = 0; i < posts_other_thread; ++i) {
-    // Looked at now and then only, so that the counter's cache line mostly stays where it is.
+    // Read rarely, so that the counter's cache line mostly stays in place.
     while (i % 1000 == 0 && i - run_count.load(std::memory_order_acquire) > ahead_max - 1000) {
       std::this_thread::yield();
     }
@@ -178,7 +178,7 @@ struct Hopper : Post {
   Loop* mine;
   Hopper* other;
 };
-std::size_t hops_left;  // whoever is on the move is alone with it
+std::size_t hops_left;  // only the loop that runs touches it
 
 void hop(Post* post) {
   auto& self = *static_cast<Hopper*>(post);

@@ -1,6 +1,6 @@
-// What a timer costs when nothing stands between: a 4-ary heap of (deadline, timer) pairs, each
-// timer knowing its place, no lock and no clock. Four children a node halve the depth of a binary
-// heap, and the four lie in one cache line.
+// The least cost of a timer: a 4-ary heap of (deadline, timer) pairs, each timer knowing its
+// place, no lock and no clock. Four children a node halve the depth of a binary heap, and the four
+// lie in one cache line.
 //
 //   floor_timer [--rounds N]
 //

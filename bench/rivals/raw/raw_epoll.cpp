@@ -70,7 +70,7 @@ void drop(Server& server, Connection& connection) {
   server.connections[static_cast<std::size_t>(fd)].reset();
 }
 
-// Sends what the socket takes and answers how much that was; -1: the connection is broken.
+// Sends as much as the socket takes and answers the number of bytes; -1: the connection is broken.
 ssize_t send_some(const Connection& connection, const char* data, std::size_t size) {
   const ssize_t sent = ::send(connection.descriptor, data, size, MSG_NOSIGNAL);
   return sent < 0 && errno == EAGAIN ? 0 : sent;
@@ -102,7 +102,7 @@ ssize_t send_some(const Connection& connection, const char* data, std::size_t si
 }
 
 void on_readable(Server& server, Connection& connection) {
-  // Of an edge nothing is told again: until there is no more.
+  // An edge is reported once: read until there is no more.
   while (read_once(server, connection) && server.edge) {
   }
 }

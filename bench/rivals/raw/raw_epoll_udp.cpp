@@ -37,7 +37,7 @@ void echo(int fd, std::vector<char>& buffer) {
     const ssize_t got = ::recvfrom(fd, buffer.data(), buffer.size(), 0, address, &size);
     if (got < 0) return;
     ++messages;
-    // What the socket does not take is lost, as datagrams may be.
+    // A datagram that the socket does not take is lost, as datagrams may be.
     static_cast<void>(::sendto(fd, buffer.data(), static_cast<std::size_t>(got), 0, address, size));
   }
 }

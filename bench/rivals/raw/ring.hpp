@@ -1,5 +1,5 @@
-// A ring of io_uring, mapped by hand through its system calls: what the raw loops share. Needs
-// Linux 6.1 and its header.
+// A ring of io_uring, mapped by hand through its system calls, for the raw loops. Needs Linux
+// 6.1 and its header.
 #pragma once
 
 #include <linux/io_uring.h>
@@ -62,7 +62,7 @@ class Ring {
     return request;
   }
 
-  // Submits what was filled and, if `wanted` is not 0, waits for that many completions.
+  // Submits the filled entries and, if `wanted` is not 0, waits for that many completions.
   void enter(unsigned wanted) {
     store_release(sq_tail_, tail_);
     const unsigned count = tail_ - load_acquire(sq_head_);

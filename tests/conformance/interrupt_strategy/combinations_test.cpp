@@ -88,8 +88,8 @@ std::vector<Combination> combinations() {
 
 std::uint64_t sends() { return system_calls().writes + system_calls().signals; }
 
-// What a program does with interrupts: work is published, then the wait is interrupted; who returns
-// from the wait takes all the work there is. A lost interrupt leaves work behind and hangs the
+// As programs use interrupts: work is published, then the wait is interrupted; the thread that
+// returns from the wait takes all published work. A lost interrupt leaves work behind and hangs the
 // test.
 class Work {
  public:
@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(, interrupt_strategy, testing::ValuesIn(combinations())
                            return parameter.param.interrupt + "_" + parameter.param.wait;
                          });
 
-// Counted, not timed: nobody would have slept. Twenty times: an interrupt that is lost now and then
+// Counted, not timed: the wait must not sleep. Twenty times: an interrupt that is lost now and then
 // is lost here.
 TEST_P(interrupt_strategy, sticky) {
   const Sleepless sleepless;
@@ -177,7 +177,7 @@ TEST_P(interrupt_strategy, from_a_signal_handler_inside_the_wait) {
 
 TEST_P(interrupt_strategy, many_cost_one_system_call) {
   if (!seen(GetParam().interrupt)) GTEST_SKIP() << "the kit does not see its system calls";
-  wait(Deadline::immediately());  // somebody has been the leader
+  wait(Deadline::immediately());  // the set has been waited for once
   system_calls().clear();
   for (int i = 0; i < 1000; ++i) demux().interrupt();
   EXPECT_EQ(sends(), 1U);
@@ -201,7 +201,7 @@ TEST_P(interrupt_strategy, quiet_after) {
   wait();
   EXPECT_EQ(sleepless.sleeps(), 1U);
   EXPECT_EQ(system_calls().waits, 1U);
-  // The other calls: a signal for the leader itself, and what is drained.
+  // The other calls: a signal for the leader itself, and the drain.
   EXPECT_EQ(system_calls().all_but_locks(), 1U + system_calls().signals + system_calls().reads);
 }
 
@@ -344,7 +344,7 @@ TEST_P(interrupt_strategy, recreated_after_fork) {
   ASSERT_TRUE(opened.has_value());
   InterruptStrategy& interrupter = **opened;
   if (interrupter.descriptor() == invalid_handle) GTEST_SKIP() << "shares nothing with the parent";
-  interrupter.interrupt();  // inherited as it is
+  interrupter.interrupt();  // inherited unchanged
   const auto readable = [&] {
     pollfd set{};
     set.fd = interrupter.descriptor();

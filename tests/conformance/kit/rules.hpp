@@ -8,7 +8,7 @@ namespace baton::conformance {
 
 struct Rule {
   std::string_view key;   ///< as ConformanceOptions::rules names it
-  std::string_view text;  ///< what the table says
+  std::string_view text;  ///< its text in the table
 };
 
 /// In the order of the table.

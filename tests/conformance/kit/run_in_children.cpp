@@ -1,5 +1,5 @@
-// The child runs what is left of the list and writes a record for each event into a pipe; the
-// parent reads them, so that it knows what ran when the child died.
+// The child runs the rest of the list and writes a record for each event into a pipe; the parent
+// reads them, so that it can name the running test when the child dies.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
@@ -76,7 +76,7 @@ class Reporter : public ::testing::EmptyTestEventListener {
     send({Event::end, verdict, index_, 0}, "");
   }
   void send(const Record& record, const std::string& text) {
-    // A parent that is gone wants nothing any more.
+    // The parent is gone.
     if (!write_all(fd_, &record, sizeof(record)) || !write_all(fd_, text.data(), text.size())) {
       ::_exit(1);
     }
@@ -89,7 +89,7 @@ class Reporter : public ::testing::EmptyTestEventListener {
 };
 
 [[noreturn]] void run_rest(int fd, const std::vector<Outcome>& outcomes, bool verbose) {
-  // Its own group: what a test has started ends with it.
+  // Its own group: processes that a test has started end with it.
   ::setpgid(0, 0);
   std::string filter;
   for (const Outcome& outcome : outcomes) {

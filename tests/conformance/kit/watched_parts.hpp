@@ -1,6 +1,6 @@
-// Parts of a program's own, watched. Tests of roles and of idleness have to know who waits, and see
-// it in the table of system calls, which parts from outside do not call through; so their waits are
-// counted around the call.
+// Parts of a program's own, watched. Tests of roles and of idleness need the number of waiting
+// threads. They read it from the table of system calls, which foreign parts do not use; so the
+// waits of those are counted around the call.
 #pragma once
 
 #include "baton/engine.hpp"

@@ -10,10 +10,10 @@
 //
 //   - A request belongs to the thread that handed it in, and the kernel cancels it when that thread
 //     ends. The thread that waits hands such a one in again.
-//   - A completion may come after modify or remove has replaced what it was for. The user_data of a
+//   - A completion may come after modify or remove has replaced its request. The user_data of a
 //     request is the descriptor and a number that counts its requests; of the two only the newest
 //     counts.
-//   - A removal completes, too, with nothing to tell: a wait that finds nothing else goes on.
+//   - A removal completes, too, without a report: a wait that finds nothing else continues.
 //   - A request holds its file open. One that was closed without remove is not reported any more,
 //     and not really closed either until remove.
 #include <poll.h>
@@ -61,7 +61,8 @@ std::uint32_t events_of(Interest interest) noexcept {
   return events;
 }
 
-// A request that failed says nothing about readiness: whoever asked finds the reason by trying.
+// A request that failed says nothing about readiness: the caller finds the reason by trying the
+// operation.
 Interest readiness_of(int result) noexcept {
   if (result < 0) return Interest::both;
   Interest ready = Interest::none;
@@ -120,7 +121,7 @@ class UringPollWaitStrategy final : public WaitStrategy {
           ring_->has_completions() && !ring_->needs_kernel() && ring_->unsubmitted() == 0;
       const uring::Entered entered =
           at_hand ? uring::Entered::done : ring_->submit_and_wait(deadline);
-      // EBADF, EINVAL, EPERM: our ring was closed by somebody else, a bug, or a filter.
+      // EBADF, EINVAL, EPERM: the ring was closed by foreign code, a bug, or a filter.
       if (entered == uring::Entered::refused) return unexpected{system_error()};
       const std::size_t count = collect(reports);
       const bool goes_on = entered == uring::Entered::done && !deadline_has_passed(deadline);

@@ -153,7 +153,7 @@ Config Combination::config() const {
   processor.threads = 1;
   processor.debug = std::getenv("BATON_TEST_DEBUG") != nullptr;
   if (with_troubles()) {
-    // Troubles that no test of the contract may notice: what is late, and in another order.
+    // Troubles that no test of the contract may detect: delays, and another order.
     processor.inner = std::exchange(processor.engine, "chaos");
     processor.chaos_short = 0;
     processor.chaos_error = 0;
@@ -167,7 +167,7 @@ Config Combination::config() const {
 
 bool with_troubles() { return std::getenv("BATON_TEST_CHAOS") != nullptr; }
 
-// Once for all suites: under the sanitizers it would be most of what a test takes.
+// Once for all suites: under the sanitizers it would take most of a test's time.
 const std::vector<Combination>& combinations() {
   static const std::vector<Combination> list =
       pairwise() ? reduced(selected(all())) : selected(all());

@@ -29,9 +29,9 @@ struct Combination {
   std::string interrupt;  // "-" likewise
   Mode mode = Mode::shared;
   std::string profile;  // "auto", or io_uring's "any" and "pinned"
-  /// An engine for files only, by what it declares: it takes them, and `emulated` all the rest.
+  /// An engine that declares files only: it takes them, and `emulated` the rest.
   bool files_only = false;
-  std::string notify = "-";  // of an engine that is told by several means
+  std::string notify = "-";  // of an engine with several kinds of notification
   /// An engine of a program's own for all but files, which `emulated` takes.
   bool sockets_only = false;
 
@@ -64,7 +64,7 @@ class Runners {
   ~Runners();
   Runners(const Runners&) = delete;
   Runners& operator=(const Runners&) = delete;
-  /// Stops and joins; what a run() threw is rethrown by the first join that finds it.
+  /// Stops and joins; the first join that finds an exception of a run() rethrows it.
   void stop();
   /// Waits until every run() has returned by itself.
   void join();

@@ -1,7 +1,7 @@
-// What the tests of the operations' contract share: operations that count their completions, and a
-// fixture that keeps everything the kernel may touch alive until the proactor is gone, also when a
-// test fails half way. Its TearDown checks rule 1 for every test: as many completions as successful
-// starts, none of them inside start.
+// Shared by the tests of the operations' contract: operations that count their completions, and
+// a fixture that keeps everything the kernel may touch alive until the proactor is gone, also when
+// a test fails half way. Its TearDown checks rule 1 for every test: as many completions as
+// successful starts, none of them inside start.
 #pragma once
 
 #include <sys/socket.h>

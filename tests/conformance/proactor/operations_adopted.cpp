@@ -50,7 +50,7 @@ TEST_P(Adopted, a_reader_and_a_writer_take_a_duplicate) {
   EXPECT_EQ(read.bytes(), 4U);
 }
 
-// Whoever lent it need not wait for what the close has cancelled.
+// A lender need not wait for the operations that the close has cancelled.
 TEST_P(Adopted, a_borrowed_one_again_when_its_close_has_begun) {
   Pair pair = unix_pair();
   Handle* const first = borrow(pair.ours);
@@ -130,7 +130,7 @@ TEST_P(Adopted, the_close_of_an_old_handle_leaves_the_numbers_new_one_alone) {
   }
 }
 
-// Closed and opened by the thousand: a number is free before it can be anybody else's.
+// Closed and opened by the thousand: a number is free before it is used again.
 TEST_P(Adopted, a_number_is_free_when_its_close_is_complete) {
   for (int i = 0; i < 1'000; ++i) {
     Pair pair = unix_pair();

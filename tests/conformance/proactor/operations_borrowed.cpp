@@ -23,7 +23,7 @@ TEST_P(Borrowed, is_neither_changed_nor_closed) {
   Probe& read = reading(handle, into);
   start(read);
   run_for(1ms);
-  // O_ASYNC is how real-time signals wait, and gone when nobody does.
+  // Real-time signals set O_ASYNC during a wait only.
   EXPECT_EQ(::fcntl(pair.ours.get(), F_GETFL) & ~O_ASYNC, status);
   send_all(pair.peer.get(), "data");
   finish(read);
@@ -41,7 +41,7 @@ TEST_P(Borrowed, is_neither_changed_nor_closed) {
 }
 
 // Its owner closes it while nothing is pending, and opens another with the same number; the old
-// connection lives on under another number, with events that are nobody's business here.
+// connection lives on under another number, with events that do not concern the new one.
 TEST_P(Borrowed, may_be_closed_and_reused_between_operations) {
   Pair pair = unix_pair();
   const int number = pair.ours.get();
@@ -71,7 +71,7 @@ TEST_P(Borrowed, may_be_closed_and_reused_between_operations) {
   finish_close(handle);
 }
 
-// Where one report at a time is asked for, one of the other direction must not use it up.
+// If reports come one at a time, a report of the other direction must not consume it.
 TEST_P(Borrowed, one_direction_goes_on_while_the_other_waits) {
   Pair pair = unix_pair();
   Handle* const handle = borrow(pair.ours);
@@ -102,8 +102,8 @@ TEST_P(Borrowed, one_direction_goes_on_while_the_other_waits) {
   EXPECT_EQ(into.substr(0, last.bytes()), "end");
 }
 
-// Whether the last operation was completed or cancelled. What happens to the connection while
-// nobody waits for it wakes nobody, and is found by the next operation.
+// Whether the last operation was completed or cancelled. Events of the connection between
+// operations wake no thread, and the next operation finds them.
 TEST_P(Borrowed, a_hang_up_between_operations_wakes_nobody) {
   for (const bool cancelled : {false, true}) {
     Pair pair = unix_pair();
@@ -187,7 +187,7 @@ struct FullListener {
   }
 };
 
-// A kernel that is handed both at once may not find the connect when it is asked to cancel it.
+// A kernel that gets both at once may not find the connect to cancel.
 TEST_P(Borrowed, a_blocking_connect_ends_by_a_cancel_that_comes_at_once) {
   FullListener full;
   Fd sockets[4];

@@ -1,4 +1,4 @@
-// Rule 5: cancel, in every state of an operation (P-22). Only the completion tells which won.
+// Rule 5: cancel, in every state of an operation (P-22). Only the completion shows which won.
 #include <thread>
 
 #include "operations.hpp"
@@ -64,7 +64,7 @@ TEST_P(Cancel, a_pending_operation_and_no_other_activation_of_it) {
   EXPECT_FALSE(read.failed());
 }
 
-// Too late: the result stands, whoever asks.
+// Too late: the result stands.
 TEST_P(Cancel, a_completed_operation_that_is_not_delivered) {
   if (with_troubles()) GTEST_SKIP() << "two results in one look, which a delay forbids";
   Probe* reads[2];
@@ -227,7 +227,8 @@ TEST_P(Cancel, cancel_wait_tells_what_became_of_it) {
   Probe& read = reading(handle, memory(8));
   start(read);
   const std::uint32_t activation = read.activation();
-  // Nobody runs: an engine that has to be waited for keeps it, and the deadline ends the wait.
+  // No thread drives the proactor: an engine that has to be waited for keeps it, and the deadline
+  // ends the wait.
   const CancelWait answer = proactor().cancel_wait(read, activation, Deadline::after(1ms));
   EXPECT_NE(answer, CancelWait::done);
   EXPECT_EQ(answer == CancelWait::cancelled, read.state() == OperationState::result_ready);

@@ -1,5 +1,5 @@
-// Rule 6: close as an operation (P-24). A descriptor's number may be somebody else's the moment it
-// is closed.
+// Rule 6: close as an operation (P-24). A descriptor's number may be used again the moment it is
+// closed.
 #include <fcntl.h>
 
 #include <thread>
@@ -56,7 +56,7 @@ TEST_P(Close, completes_last_after_everything_pending_was_cancelled) {
   EXPECT_EQ(proactor().statistics().handles, 0U);
 }
 
-// The engine may never have heard of the handle.
+// The handle may never have been attached to the engine.
 TEST_P(Close, of_a_handle_that_was_never_used) {
   for (const HandleKind kind : {HandleKind::file, HandleKind::stream_socket}) {
     for (const bool detached : {true, false}) {
@@ -110,8 +110,8 @@ TEST_P(Close, detached_with_operations_pending) {
   }
 }
 
-// Another thread takes every number at once, for a socket with data in it: that data is nobody
-// else's, and the events of the old owner never reach the new one.
+// Another thread takes every number at once, for a socket with data in it: that data stays with it,
+// and the events of the old owner never reach the new one.
 TEST_P(Close, the_number_is_reused_at_once_by_another_thread) {
   Pair witness = unix_pair();
   send_all(witness.peer.get(), "untouched");

@@ -124,7 +124,7 @@ TEST_P(Connection, every_pending_accept_takes_one_connection) {
 TEST_P(Connection, a_refused_connection_is_a_completion) {
   for (Endpoint endpoint : {Endpoint::loopback(0), Endpoint::loopback_v6(0)}) {
     Fd closed = listener(endpoint);
-    closed.reset();  // nobody listens there now
+    closed.reset();  // no listener there now
     Probe& connect = connecting(socket_for(endpoint), endpoint);
     finish(connect);
     EXPECT_EQ(connect.error(), std::errc::connection_refused) << connect.error().message();
@@ -161,7 +161,7 @@ TEST_P(Connection, a_pending_connect_can_be_cancelled_and_closed) {
       proactor().cancel(connect);
       finish(connect);
     }
-    // Who has connected after all is told so.
+    // A connect that succeeded after all says so.
     if (!connect.failed()) continue;
     EXPECT_EQ(connect.error(), std::errc::operation_canceled) << connect.error().message();
     ++cancelled;

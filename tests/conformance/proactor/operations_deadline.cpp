@@ -32,7 +32,7 @@ TEST_P(Timing, an_operation_times_out_with_the_bytes_it_moved) {
   }
   run([&] { return read.done() && write.done(); });
   EXPECT_EQ(read.error(), errc::timed_out);
-  // Taken and told, or still there.
+  // Taken and reported, or still there.
   const std::string rest = receive(handle->native(), 4 - read.bytes());
   EXPECT_EQ(into.substr(0, read.bytes()) + rest, "part");
   EXPECT_EQ(write.error(), errc::timed_out);
@@ -198,7 +198,7 @@ TEST_P(Timing, a_deadline_is_moved) {
   EXPECT_FALSE(other.failed());
 }
 
-// Whoever waits for a far timer hears of a nearer one from another thread.
+// A thread that waits for a far timer is woken for a nearer one that another thread sets.
 TEST_P(Timing, a_nearer_timer_wakes_the_thread_that_waits) {
   Probe& far = operation();
   start_timer(far, in(1h));

@@ -1,5 +1,5 @@
-// Whoever drives, and however short the turns are: handlers that bring the next work at once leave
-// I/O its share (P-22).
+// However the proactor is driven, and however short the turns are: handlers that post the next work
+// at once leave I/O its share (P-22).
 #include <fcntl.h>
 
 #include <array>
@@ -30,7 +30,7 @@ class Driving : public Operations {
   /// Far more than what runs between two looks at an engine.
   static constexpr int many = 100'000;
 
-  /// A byte that comes is read while `busy` goes on, however it is driven.
+  /// An arriving byte is read while `busy` runs, however the proactor is driven.
   template <class Busy>
   void expect_a_share_beside(Busy& busy) {
     Pair pair = unix_pair();

@@ -39,7 +39,7 @@ TEST_P(Errors, a_reset_ends_what_is_pending) {
   EXPECT_FALSE(write.done());
   reset(pair.peer);
   run([&] { return read.done() && behind.done() && write.done(); });
-  // One of the two directions is told of the reset, the other of its consequence.
+  // One of the two directions gets the reset, the other its consequence.
   EXPECT_TRUE(broken(write)) << write.error().message();
   EXPECT_TRUE(broken(read) || read.bytes() == 0) << read.error().message();
   EXPECT_TRUE(broken(behind) || behind.error() == errc::end_of_stream);
@@ -127,7 +127,7 @@ TEST_P(Errors, a_bad_address_is_a_completion) {
   EXPECT_EQ(write.error(), std::errc::bad_address);
 }
 
-// A file may not grow: what was written before the limit is reported with the error.
+// A file may not grow: the bytes written before the limit are reported with the error.
 TEST_P(Errors, the_file_size_limit_is_a_completion) {
   const auto previous = ::signal(SIGXFSZ, SIG_IGN);
   Pair pipe = pipe_to_write();
@@ -154,7 +154,7 @@ TEST_P(Errors, the_file_size_limit_is_a_completion) {
   ::signal(SIGXFSZ, previous);
 }
 
-// The signal's default action would end this program; what is written directly is no exception.
+// The signal's default action would end this program, also for direct writes.
 TEST_P(Errors, the_file_size_limit_is_no_signal) {
   ::signal(SIGXFSZ, SIG_DFL);
   for (const int flags : {0, O_DIRECT}) {
@@ -184,7 +184,7 @@ TEST_P(Errors, the_file_size_limit_is_no_signal) {
   }
 }
 
-// Of a borrowed descriptor in blocking mode, too, of which nothing else would tell.
+// Also of a borrowed descriptor in blocking mode, where nothing else would report it.
 TEST_P(Errors, what_a_descriptor_was_not_opened_for_is_an_error) {
   for (const bool owned : {false, true}) {
     const Ownership whose = owned ? Ownership::owned : Ownership::borrowed;

@@ -169,7 +169,7 @@ TEST_P(File, errors_are_completions) {
   EXPECT_EQ(read.error(), std::errc::is_a_directory);
 }
 
-// Its server may be far away. What a file is was asked when it was adopted.
+// Its server may be far away. The kind of a file is read when it is adopted.
 TEST_P(File, a_start_asks_no_attributes_of_the_file_system) {
   use([](Config& config) { config.system = &test::EveryCall::system(); });
   Handle* const file = temporary_file();

@@ -18,7 +18,7 @@ namespace {
 
 class Full : public Operations {
  protected:
-  /// A UNIX datagram socket that nobody reads yet.
+  /// A UNIX datagram socket that is not read yet.
   struct Reader {
     Fd fd;
     Endpoint endpoint;
@@ -134,7 +134,7 @@ TEST_P(Full, a_write_to_a_terminal_ends_when_the_other_side_is_gone) {
   finish(write);
   finish(behind);
   EXPECT_EQ(write.error(), std::errc::io_error) << write.error().message();
-  // What a terminal held is thrown away when its last user leaves: the next write may find room.
+  // A terminal drops its content when its last user leaves: the next write may find room.
   if (behind.failed()) {
     EXPECT_EQ(behind.error(), std::errc::io_error) << behind.error().message();
   } else {

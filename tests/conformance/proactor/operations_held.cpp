@@ -35,13 +35,13 @@ class Held : public Operations {
 
   /// Counts the calls of two seconds.
   void hold() {
-    run_for(1ms);  // what has just been started settles
+    run_for(1ms);  // new operations settle
     Probe& end = operation();
     EveryCall::clear();
     start_timer(end, Deadline::after(held_for, proactor().now()));
     while (!end.done()) proactor().run_one(test::at_last());
   }
-  /// `own`: for each fault the calls that only it leads to. What is left, the waits, is counted to
+  /// `own`: for each fault the calls that only it causes. The remaining calls, the waits, count for
   /// every fault.
   void expect_few_calls(const std::vector<std::vector<std::string_view>>& own = {{}}) {
     hold();
@@ -56,9 +56,9 @@ class Held : public Operations {
       EXPECT_LT(count + shared, calls_max()) << EveryCall::to_string();
     }
   }
-  /// What has to be asked again each time comes out of its pauses, however many there are: a state
-  /// of which the system tells costs the one wait that the timer ends. A look round of a thread
-  /// that has come back, and of each engine, comes to a few more.
+  /// States that have to be polled again end their pauses together, however many there are: a state
+  /// that the system reports costs the one wait that the timer ends. A thread's look round after
+  /// the wait, and each engine's, add a few calls.
   void expect_one_wait() {
     hold();
     // Each delay of the chaos engine is a call.
@@ -66,7 +66,7 @@ class Held : public Operations {
         << EveryCall::to_string();
   }
   static constexpr std::uint64_t one_wait_max = 8;
-  /// A thread that leads several engines asks each of them at each look.
+  /// A thread that leads several engines polls each of them in each round.
   [[nodiscard]] std::uint64_t calls_max() const {
     const bool leads_several = GetParam().team() && GetParam().mode != Mode::dedicated;
     return leads_several ? 200 : 100;
@@ -88,7 +88,7 @@ class Held : public Operations {
 };
 BATON_CONFORMANCE_SUITE(Held);
 
-// Peers that are gone, silent or slow, as the real system tells it.
+// Peers that are gone, silent or slow, on the real system.
 TEST_P(Held, what_peers_do_costs_nothing) {
   Pair reset = tcp_pair();
   Pair unread = unix_pair();
@@ -183,7 +183,7 @@ TEST_P(Held, shortage_costs_little) {
   ::getrlimit(RLIMIT_NOFILE, &saved);
   {
     const Fd next = ::dup(2);
-    // What the ring does by itself the table does not see: there nothing is left for real.
+    // The ring's own work does not go through the table, so there nothing is left.
     const rlimit none{static_cast<rlim_t>(next.get()), saved.rlim_max};
     ::setrlimit(RLIMIT_NOFILE, &none);
   }

@@ -1,5 +1,5 @@
-// Rule 11: a state that lasts - an error, a hang-up, data that nobody reads - costs no CPU, for any
-// time; and accept survives the lack of descriptors.
+// Rule 11: a state that lasts - an error, a hang-up, unread data - costs no CPU, for any time; and
+// accept survives the lack of descriptors.
 #include <netinet/in.h>
 #include <sys/resource.h>
 
@@ -14,8 +14,8 @@ namespace {
 
 class Idle : public Operations {
  protected:
-  /// Runs for a while in which nothing should happen: nobody comes out of a wait, and between waits
-  /// nobody works.
+  /// Runs for a while in which nothing should happen: no wait returns, and no thread works between
+  /// waits.
   void expect_quiet(Duration span) {
     run_for(1ms);
     const std::uint64_t waits = proactor().statistics().waits;
@@ -23,7 +23,7 @@ class Idle : public Operations {
     EXPECT_LT(proactor().statistics().waits - waits, waits_max(span));
   }
   /// A thread that leads several engines looks at them every 2 ms while one of them rests, since no
-  /// descriptor tells when that is over.
+  /// descriptor shows its end.
   [[nodiscard]] std::uint64_t waits_max(Duration span) const {
     const bool leads_several = GetParam().team() && GetParam().mode == Mode::per_thread;
     return 40 + (leads_several ? static_cast<std::uint64_t>(span / 2ms) : 0);

@@ -107,7 +107,7 @@ TEST_P(Limits, the_table_of_handles_is_bounded) {
   EXPECT_NE(again->generation(), generation);
 }
 
-// Nobody could adopt what it brings, and the loop of its server would end.
+// The accepted connection could not be adopted, and the server's loop would end.
 TEST_P(Limits, an_accept_rests_while_there_is_no_room_for_a_handle) {
   use([](Config& config) { config.handles_max = 2; });
   Endpoint address = Endpoint::loopback(0);
@@ -128,7 +128,7 @@ TEST_P(Limits, an_accept_rests_while_there_is_no_room_for_a_handle) {
   const Fd accepted = accept.accepted();
 }
 
-// Each has seen the last place; what they bring finds one, and the next accept rests.
+// Each has seen the last place; their connections find one, and the next accept rests.
 TEST_P(Limits, accepts_that_complete_together_find_places) {
   constexpr std::size_t together = 4;
   use([](Config& config) { config.handles_max = together + 1; });

@@ -38,7 +38,7 @@ class Message : public Operations {
     return probe;
   }
 
-  /// Until there is no room, so that what is written next is queued. It does not block.
+  /// Until there is no room, so that the next write is queued. It does not block.
   static void fill_with_records(int fd) {
     const std::string block(filling_size, 'x');
     while (::write(fd, block.data(), block.size()) > 0) {

@@ -1,4 +1,4 @@
-// Rule 1: what a start is, and what it refuses (P-10, P-18, P-20).
+// Rule 1: starts and their refusals (P-10, P-18, P-20).
 #include <fcntl.h>
 
 #include <array>
@@ -209,7 +209,7 @@ TEST_P(Start, a_bad_descriptor_is_a_completion) {
   }
 }
 
-// The result is in the operation before its handler runs, for whoever looks (P-20).
+// Any thread finds the result in the operation before its handler runs (P-20).
 TEST_P(Start, the_result_is_published_before_delivery) {
   if (with_troubles()) GTEST_SKIP() << "two results in one look, which a delay forbids";
   Pair pairs[] = {unix_pair(), unix_pair()};

@@ -90,7 +90,7 @@ TEST_P(Stream, vectored_transfers_keep_the_order_of_their_buffers) {
   EXPECT_EQ(read.bytes(), text.size());
   EXPECT_TRUE(received == text);
 
-  // Not exactly: what is there, spread over the list.
+  // Not exactly: the available bytes, spread over the list.
   send_all(sender->native(), "abcdef");
   Probe& some = plain(OperationKind::read_stream, receiver);
   some.set_buffers(MutableBuffers{in});

@@ -26,7 +26,7 @@ bool Same::begin(Probe& probe) {
 }
 
 void Same::tell(Probe& probe, const char* what) {
-  if (probe.starts == 0) return;  // refused, and told
+  if (probe.starts == 0) return;  // refused, and noted
   run([&] { return probe.done(); });
   if (HasFatalFailure()) return note(std::string{"lost: "} + to_string(probe.kind()) + " " + what);
   std::string line = std::string{to_string(probe.kind())} + " " + what;
@@ -146,7 +146,7 @@ void Same::use_datagrams() {
   proactor().cancel(waits);
   tell(waits, "given up");
   peer.reset();
-  begin_and_tell(transfer(OperationKind::write_datagram, memory(10)), "to nobody");
+  begin_and_tell(transfer(OperationKind::write_datagram, memory(10)), "without a receiver");
   begin_and_tell(plain(OperationKind::close, handle));
 }
 
@@ -198,8 +198,8 @@ void Same::connect() {
   begin_and_tell(plain(OperationKind::close, handle));
   listening.reset();
   Handle* const refused = made(address->sa_family);
-  begin_and_tell(connecting(refused, endpoint), "nobody listens");
-  // What a read of it is told differs between kernels: its end, or ENOTCONN.
+  begin_and_tell(connecting(refused, endpoint), "without a listener");
+  // The result of a read differs between kernels: its end, or ENOTCONN.
   begin_and_tell(plain(OperationKind::close, refused));
   Endpoint nowhere = Endpoint::unix_path("/nowhere/at/all").value();
   Handle* const lost = made(AF_UNIX);
@@ -280,7 +280,7 @@ namespace {
 
 BATON_CONFORMANCE_SUITE(Same);
 
-// How many scripts: BATON_TEST_SCRIPTS, for who wants to look longer.
+// The number of scripts; BATON_TEST_SCRIPTS sets it for a longer run.
 unsigned scripts() {
   const char* wanted = std::getenv("BATON_TEST_SCRIPTS");
   return wanted != nullptr ? static_cast<unsigned>(std::strtoul(wanted, nullptr, 10)) : 3;

@@ -1,10 +1,10 @@
 // The engines against each other: one script of random operations, from a seed, is played on two
-// proactors, and what is told of every operation has to be the same word for word. The suites
-// beside this one ask what somebody has thought of; this one asks the rest.
+// proactors, and the result of every operation has to be the same word for word. The other suites
+// test chosen cases; this one tests random ones.
 //
 // A step starts some operations and waits for all of them, so that nothing in it is left to chance:
-// what arrives comes in one piece, or is asked for exactly. What no two systems tell alike -
-// descriptors, addresses, times - is not part of the story.
+// bytes arrive in one piece, or are requested exactly. Values that differ between systems -
+// descriptors, addresses, times - are left out.
 #pragma once
 
 #include <random>
@@ -19,7 +19,7 @@ class Same : public Operations {
  protected:
   using Story = std::vector<std::string>;
 
-  /// Plays the script of this seed on the proactor that is open, and tells what happened.
+  /// Plays the script of this seed on the open proactor, and answers the results.
   Story play(unsigned seed, int steps);
 
  private:
@@ -35,7 +35,7 @@ class Same : public Operations {
     std::size_t unread = 0;  // what waits for us, in bytes
   };
 
-  // What a script does; one of them is a step.
+  // The steps of a script.
   void read_what_comes(Stream& stream);
   void read_exactly(Stream& stream);
   void read_until(Stream& stream);
@@ -67,7 +67,7 @@ class Same : public Operations {
   Probe& write(Stream& stream, std::size_t count, std::uint16_t flags);
   /// Starts; a refusal is part of the story.
   bool begin(Probe& probe);
-  /// Waits for it and tells what came of it; of a read with the bytes.
+  /// Waits for it and notes its result; of a read with the bytes.
   void tell(Probe& probe, const char* what = "");
   void begin_and_tell(Probe& probe, const char* what = "");
   void note(const std::string& line);
@@ -75,7 +75,7 @@ class Same : public Operations {
   std::minstd_rand random_;
   Story story_;
   int step_ = 0;
-  unsigned text_ = 0;  // seeds of what is sent: no two alike
+  unsigned text_ = 0;  // seeds of the sent bytes: all different
   Stream streams_[4];
   Handle* file_ = nullptr;
 };

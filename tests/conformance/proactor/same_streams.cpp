@@ -220,8 +220,8 @@ void Same::ask_the_wrong(Stream& stream) {
 void Same::come_to_the_end(Stream& stream) {
   if (!stream.reads) {
     stream.peer.reset();
-    begin_and_tell(write(stream, 10, 0), "nobody reads");
-    begin_and_tell(write(stream, 10, Operation::exactly), "nobody reads");
+    begin_and_tell(write(stream, 10, 0), "without a reader");
+    begin_and_tell(write(stream, 10, Operation::exactly), "without a reader");
     return renew(stream);
   }
   Probe& early = read(stream, stream.unread + 10, Operation::exactly);

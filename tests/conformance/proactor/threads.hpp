@@ -1,6 +1,6 @@
-// What the tests of DESIGN section 5 (threads, roles, driving, ending) share: a fixture that keeps
-// alive what the kernel may touch until the proactor is gone, echo sessions, gates for handlers
-// that block, and a system-call table that knows who sleeps.
+// Shared by the tests of DESIGN section 5 (threads, roles, driving, ending): a fixture that
+// keeps memory alive until the kernel has released it, echo sessions, gates for handlers that
+// block, and a system-call table that counts sleeping threads.
 #pragma once
 
 #include <unistd.h>
@@ -25,7 +25,7 @@ namespace baton::conformance {
 
 using namespace std::chrono_literals;
 
-/// Sanitizers make everything about ten times slower; what is repeated is repeated less.
+/// Sanitizers make everything about ten times slower, so loops are shorter.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr int slowness = 10;
 #else
@@ -71,7 +71,7 @@ bool at_end(int fd);
 /// Sends `size` bytes made from `seed` and expects them back.
 void round_trip(int fd, std::size_t size = 64, unsigned seed = 1);
 
-/// Opened once; who waits before is released. Handlers wait in it to show that they block.
+/// Opened once; then all waiting threads are released. Handlers wait in it to simulate blocking.
 class Gate {
  public:
   ~Gate() { open(); }
@@ -103,7 +103,7 @@ class Echo {
   char buffer_[512];
 };
 
-/// Who sleeps where: filled by the functions of watched_system().
+/// Sleeping threads by place: filled by the functions of watched_system().
 struct Sleepers {
   std::atomic<int> parked{0};           // on a futex
   std::atomic<int> waiting{0};          // in the wait of an engine
@@ -140,7 +140,7 @@ class Threads : public Conformance {
   Proactor& proactor() { return *proactor_; }
   /// Threads inside run(), until TearDown or stop().
   void run(unsigned threads);
-  /// Stops and joins; what a run() threw is in failures().
+  /// Stops and joins; exceptions of run() are in failures().
   void stop();
   void join();
   [[nodiscard]] std::vector<std::exception_ptr> failures() {
@@ -156,7 +156,7 @@ class Threads : public Conformance {
   char* memory(std::size_t size) { return memory_.emplace_back(size, '\0').data(); }
 
   Handle* adopt(Peer& fd, HandleKind kind = HandleKind::stream_socket, Home home = {});
-  /// A session; what it reads and writes is the other end.
+  /// A session; answers the other end.
   Peer echo(Home home = {});
   std::deque<Echo>& echoes() { return echoes_; }
   /// A read of one byte into memory of its own, with this handler.
@@ -165,10 +165,10 @@ class Threads : public Conformance {
   void post(std::function<void()> body, Notify level = Notify::strong, Home home = {});
   void timer(Deadline when, std::function<void()> body);
 
-  /// Until `threads` of the test, and the leaders of dedicated processors, are asleep, and nobody
+  /// Until `threads` of the test, and the leaders of dedicated processors, are asleep, and none
   /// wakes up any more.
   void wait_until_asleep(int threads);
-  /// Until they are asleep without a time: nobody will wake up by himself, however long it takes.
+  /// Until they are asleep without a time-out: none will wake up by itself.
   void wait_until_asleep_for_good(int threads);
 
   /// Now, with the leaders of dedicated processors.

@@ -81,7 +81,7 @@ TEST_P(Attached, lanes_without_a_thread_are_served_too) {
   for (Peer& session : sessions) serve(session, 5);
 }
 
-// What it has pending is led by whoever comes.
+// Another thread leads its pending operations.
 TEST_P(Attached, what_is_pending_goes_on_without_it) {
   if (GetParam().profile == "pinned") return;  // it ends with its thread
   use(1);
@@ -205,7 +205,7 @@ TEST_P(Attached, the_deadline_of_a_drain_is_kept_while_it_is_away) {
   EXPECT_EQ(read.error(), std::errc::operation_canceled);
 }
 
-// What it has led besides its own, or was asked for, is others' while it is away.
+// Other lanes that it has led, and requests to it, go to other threads while it is away.
 TEST_P(Attached, it_keeps_no_lane_but_its_own_while_it_is_away) {
   if (!has_lanes() || GetParam().profile == "pinned") return;
   use(3);

@@ -1,5 +1,5 @@
-// Handlers that block delay only themselves where another thread is free, and timers are served by
-// whoever waits (P-12, P-13, P-36).
+// Handlers that block delay only themselves where another thread is free, and any waiting thread
+// serves timers (P-12, P-13, P-36).
 #include "threads.hpp"
 
 namespace baton::conformance {
@@ -94,8 +94,8 @@ TEST_P(Blocking, results_of_the_same_batch_go_on) {
   wait_until([&] { return shared.ran == count; });
 }
 
-// A thread that was alone has taken several results at once, for speed: whoever comes gets what it
-// has not begun.
+// A thread that was alone has taken several results at once, for speed: a second thread gets the
+// ones that it has not begun.
 TEST_P(Blocking, who_comes_takes_what_is_queued) {
   use(2);
   constexpr int count = 100;
@@ -121,7 +121,7 @@ TEST_P(Blocking, who_comes_takes_what_is_queued) {
   wait_until([&] { return shared.ran == count; });
 }
 
-// A handler that drives the proactor itself gets what is queued behind it.
+// A handler that drives the proactor itself gets the results that are queued behind it.
 TEST_P(Blocking, a_nested_turn_takes_what_is_queued) {
   use(1);
   std::atomic<int> ran{0};

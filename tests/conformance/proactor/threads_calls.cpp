@@ -1,6 +1,6 @@
 // The calls of one thread take effect in their order, also where the thread that carries them out
-// comes to them late and finds all at once: a cancel or a close ends what was started before it,
-// and leaves what is started after it (contract.md, rules 5 and 6).
+// comes to them late and finds all at once: a cancel or a close ends operations started before it,
+// and leaves those started after it (contract.md, rules 5 and 6).
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -91,7 +91,8 @@ TEST_P(Calls, a_cancel_of_a_handle_leaves_what_is_started_after_it) {
   gets_its_byte(after, stream);
 }
 
-// Each cancel ends what came before it, though the lane is asked again while it was asked already.
+// Each cancel ends the operations before it, even if an earlier request to the lane is still
+// waiting.
 TEST_P(Calls, starts_and_cancels_of_a_handle_take_turns) {
   hold();
   Stream stream;
@@ -149,7 +150,7 @@ TEST_P(Calls, cancel_all_leaves_what_is_started_after_it) {
   gets_its_connection(accept_after, doors[1]);
 }
 
-// The thread that was held knows of the cancel, too.
+// The thread that was held sees the cancel, too.
 TEST_P(Calls, cancel_all_leaves_a_timer_that_a_handler_starts_after_it) {
   use(1);
   run(1);

@@ -1,4 +1,4 @@
-// Lanes and threads of different numbers in per_thread mode: whoever is there serves everybody
+// Lanes and threads of different numbers in per_thread mode: the present threads serve all lanes
 // (P-14, X-12).
 #include <errno.h>
 #include <netinet/in.h>
@@ -181,7 +181,8 @@ TEST_P(Crews, a_stop_and_a_restart_at_once_bring_every_thread_home) {
     std::vector<Peer> sessions = sessions_in_all_lanes(1);
     for (int i = 0; i < 20 / slowness + 2; ++i) {
       run(threads);
-      // Once: who waits in several lanes, one of them without a descriptor, looks now and then.
+      // Once: a thread that waits in several lanes, one of them without a descriptor, polls
+      // periodically.
       wait_until([&] { return are_asleep(static_cast<int>(threads)); });
       proactor().stop();
       proactor().restart();
@@ -429,7 +430,7 @@ TEST_P(Crews, a_pinned_engine_without_its_thread_is_an_error) {
 // One that would lead two lanes needs another ring for that.
 class CrewsWithoutRings : public Crews {
  protected:
-  /// What the system answers from now on; 0: as it does.
+  /// The system's answer from now on; 0: the real one.
   static inline std::atomic<int> setup_error{0};
   static inline std::atomic<int> enter_error{0};
 

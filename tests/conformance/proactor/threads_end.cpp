@@ -11,7 +11,7 @@ namespace {
 
 class End : public Threads {
  protected:
-  /// What the handlers of the destructor saw.
+  /// Observations of the handlers in the destructor.
   struct Seen {
     std::atomic<int> completed{0};
     std::atomic<int> elsewhere{0};  // in another thread than the destructor's

@@ -196,7 +196,8 @@ TEST_P(Handlers, nested_turns_of_the_same_proactor_do_not_lose_anything) {
   for (int i = 0; i < 5; ++i) round_trip(session.get());
 }
 
-// The thread that polls leads, and is in the handler: nobody else would bring what the engine has.
+// The thread that polls leads, and is in the handler: no other thread would fetch results from the
+// engine.
 TEST_P(Handlers, nested_turns_bring_what_comes_meanwhile) {
   if (mode() == Mode::dedicated) return;  // whose leader is another thread
   use(1);

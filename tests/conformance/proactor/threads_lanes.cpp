@@ -1,4 +1,5 @@
-// Lanes of per_thread mode: who may enter, where handles and posts are at home (P-14, P-18).
+// Lanes of per_thread mode: which threads may enter, and to which lane handles and posts belong
+// (P-14, P-18).
 #include <system_error>
 
 #include "threads.hpp"
@@ -51,7 +52,7 @@ TEST_P(Lanes, a_lane_that_was_left_is_free_again) {
   run_all(1);
 }
 
-// What a pinned engine holds stays with the thread that polls it, until that thread ends.
+// Operations of a pinned engine stay with the thread that polls it, until that thread ends.
 TEST_P(Lanes, a_pinned_lane_is_kept_by_the_thread_that_polls) {
   use(1);
   proactor().poll();
@@ -135,8 +136,8 @@ TEST_P(Lanes, the_accepting_thread_may_keep_the_handle) {
   EXPECT_EQ(home, 2U);
 }
 
-// A handler runs in the lane of its handle, whoever started the operation; posts where they are
-// sent, or where they come from.
+// A handler runs in the lane of its handle, whichever thread started the operation; a post in the
+// lane it is sent to, or in the sender's.
 TEST_P(Lanes, handlers_run_at_home) {
   use(3);
   run_all(3);

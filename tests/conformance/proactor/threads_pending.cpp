@@ -1,5 +1,5 @@
-// The report of stuck operations, on every combination: who is in it, in which order, and
-// that it may be asked for at any time, by any thread.
+// The report of stuck operations, on every combination: its operations, their order, and
+// that any thread may ask for it at any time.
 #include <sys/socket.h>
 
 #include <atomic>
@@ -18,7 +18,7 @@ using std::chrono::seconds;
 
 class Pending : public Conformance {
  protected:
-  /// A read that nobody will satisfy, with a tag.
+  /// A read that gets no data, with a tag.
   struct Stuck {
     Stuck(Proactor& proactor, std::uint32_t tag, Home home = {}) : proactor_(proactor) {
       handle = *proactor.adopt(pair_.release(0), HandleKind::stream_socket, Ownership::owned, home);
@@ -61,7 +61,7 @@ TEST_P(Pending, AnIdleProactorHasNothingToTell) {
   const PendingReport report = proactor->pending();
   EXPECT_TRUE(report.operations.empty());
   EXPECT_EQ(report.matching, 0U);
-  EXPECT_EQ(report.silent.size(), per_thread() ? 1U : 0U);  // nobody drives the lane
+  EXPECT_EQ(report.silent.size(), per_thread() ? 1U : 0U);  // no thread drives the lane
   for (const auto& lane : report.silent) EXPECT_FALSE(lane.driven);
 }
 
@@ -160,7 +160,7 @@ TEST_P(Pending, AnswersWhileAHandlerBlocks) {
     EXPECT_EQ(report.matching, 1U);
   }
   leave = true;
-  ask_for(*proactor, 1);  // the late answer to nobody has done no harm
+  ask_for(*proactor, 1);  // the late answer has done no harm
 }
 
 TEST_P(Pending, MayBeAskedFromInsideAHandler) {

@@ -29,8 +29,8 @@
 namespace baton::conformance {
 namespace {
 
-/// What a child process does; it ends with 0 if the body answers true. At the fork the threads of
-/// the parent are at rest, unless the test wants them busy.
+/// The body of a child process, which ends with 0 if it answers true. At the fork the threads of
+/// the parent are at rest, unless the test needs them busy.
 int in_child(const std::function<bool()>& body, bool at_rest = true) {
   const pid_t child = at_rest ? fork_at_rest() : ::fork();
   if (child == 0) {
@@ -139,7 +139,7 @@ class Processes : public Threads {
     object = unexpected{make_error_code(errc::handle_closed)};
     destroy();
   }
-  /// Threads of the library's own; the test's threads are told apart by having been there before.
+  /// The library's own threads; the test's threads existed before.
   static std::set<std::string> tasks() {
     std::set<std::string> all;
     DIR* directory = ::opendir("/proc/self/task");
@@ -436,7 +436,7 @@ TEST_P(Processes, no_descriptor_survives_exec) {
   }
 }
 
-// What the library opens, it closes.
+// The library closes every descriptor that it opens.
 TEST_P(Processes, no_descriptor_is_left_behind) {
   use(2);
   destroy();
@@ -517,7 +517,7 @@ bool deny_rings(int error) {
   return answer(SYS_io_uring_setup, SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(error));
 }
 
-// Whoever drives a proactor by single calls pays for each: which thread this is is not asked of the
+// Single calls pay for each system call: the number of the calling thread is not asked of the
 // kernel.
 TEST_P(Processes, single_calls_do_not_ask_the_kernel_who_they_are) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -574,7 +574,7 @@ TEST_P(Processes, an_engine_that_is_denied_is_replaced_visibly) {
 }
 
 // A sandbox that is put on after the open: what lives by a call that is refused now ends with an
-// error of its own, all else goes on, and the proactor can be destroyed.
+// error of its own, everything else continues, and the proactor can be destroyed.
 TEST_P(Processes, a_filter_put_on_later_ends_only_what_lives_by_the_call) {
   if (with_troubles()) GTEST_SKIP() << "names the engine, which is chaos here";
 #ifdef __SANITIZE_THREAD__

@@ -1,4 +1,4 @@
-// Who leads, who follows, who is woken: the hand-over rule and its levels (P-10 to P-13, P-16).
+// Leaders, followers and wake-ups: the hand-over rule and its levels (P-10 to P-13, P-16).
 #include "threads.hpp"
 
 #include <algorithm>
@@ -9,8 +9,8 @@ namespace {
 
 class Roles : public Threads {
  protected:
-  /// `threads` in run(); with `leading`, a read is pending that nobody answers, so that a shared
-  /// processor has a leader who waits.
+  /// `threads` in run(); with `leading`, a read stays pending, so that a shared processor has a
+  /// waiting leader.
   void begin(unsigned threads, bool leading) {
     use(threads);
     if (leading) {
@@ -40,11 +40,11 @@ class Roles : public Threads {
 };
 BATON_CONFORMANCE_SOCKET_SUITE(Roles);
 
-/// What only a leader who runs handlers can show.
+/// Tests that need a leader that runs handlers.
 class SharedRoles : public Roles {};
 BATON_CONFORMANCE_SUITE_IN(SharedRoles, Mode::shared);
 
-// P-11, level NONE: only queued. What comes by later takes it along.
+// P-11, level NONE: only queued. The next thread that passes runs it.
 TEST_P(Roles, a_post_of_level_none_disturbs_nobody) {
   begin(2, true);
   post(counting(), Notify::none);
@@ -104,7 +104,7 @@ TEST_P(Roles, the_first_start_wakes_a_follower) {
   EXPECT_EQ(read.bytes(), 1U);
 }
 
-// P-10: with nothing to do, nobody wakes up. All sleep without a time.
+// P-10: with nothing to do, no thread wakes up. All sleep without a time-out.
 TEST_P(Roles, an_idle_proactor_makes_no_system_calls) {
   begin(3, false);
   wait_until_asleep_for_good(3);

@@ -46,14 +46,14 @@ TEST_P(Run, run_one_waits_for_io) {
   EXPECT_EQ(read.bytes(), 1U);
 }
 
-// What a handler has started is under way when run_one has returned.
+// Operations that a handler has started are submitted when run_one has returned.
 TEST_P(Run, what_a_handler_starts_is_submitted_before_its_thread_leaves) {
   use(1);
   Peer peer = echo();
   send_all(peer.get(), "hello", 5);
   while (echoes()[0].operation.kind() == OperationKind::read_stream) proactor().run_one();
   char back[5];
-  ASSERT_TRUE(receive_all(peer.get(), back, sizeof(back)));  // nobody drives the proactor
+  ASSERT_TRUE(receive_all(peer.get(), back, sizeof(back)));  // no thread drives the proactor
 }
 
 TEST_P(Run, poll_runs_what_is_complete_and_does_not_wait) {
@@ -67,7 +67,7 @@ TEST_P(Run, poll_runs_what_is_complete_and_does_not_wait) {
   EXPECT_EQ(proactor().poll(), 0U);
 }
 
-// Handlers that queue the next one for ever: a turn takes what is queued now.
+// Handlers that queue the next one for ever: a turn takes the handlers queued at its start.
 TEST_P(Run, poll_and_handle_events_are_bounded) {
   use(1);
   std::function<void()> again = [&] {
@@ -128,14 +128,14 @@ TEST_P(Run, an_exception_leaves_one_run_and_the_others_go_on) {
   use(2);
   Peer session = echo(Home{1});
   run(1);
-  // In per_thread mode the lane must be known: lane 0 belongs to the first thread.
+  // In per_thread mode lane 0 belongs to the first thread.
   wait_until([&] { return !per_thread() || sleepers().waiting == 1; });
   run(1);
   round_trip(session.get());
   post([] { throw std::runtime_error{"from a handler"}; }, Notify::strong, Home{0});
   wait_until([&] { return failures().size() == 1; });  // until then it has the lane
   if (per_thread()) {
-    run(1);  // somebody has to serve the lane
+    run(1);  // a thread has to serve the lane
   }
   for (int i = 0; i < 20; ++i) round_trip(session.get());
   stop();
@@ -168,7 +168,7 @@ Handle* Run::two_threads_and_a_read_that_throws(Stream& stream) {
   return handle;
 }
 
-// Its thread leaves run(), and another one sleeps there: what the handler has left is seen to.
+// Its thread leaves run(), and another one sleeps there: the rest of the handler's work is done.
 TEST_P(Run, a_close_is_complete_although_the_last_handler_throws) {
   if (GetParam().profile == "pinned") GTEST_SKIP() << "a pinned lane has no thread any more";
   Stream stream;

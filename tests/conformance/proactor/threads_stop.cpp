@@ -81,7 +81,7 @@ TEST_P(Stop, refuses_starts_until_restart) {
   run_until(proactor(), [&] { return !read.is_pending(); });
 }
 
-// What is pending stays pending over stop and restart.
+// Pending operations stay pending over stop and restart.
 TEST_P(Stop, keeps_what_is_pending) {
   if (GetParam().profile == "pinned") GTEST_SKIP() << "a pinned ring is drained before run() ends";
   use(1);
@@ -221,7 +221,7 @@ TEST_P(Stop, at_its_deadline_a_drain_ends_what_goes_on_and_on) {
   });
   ASSERT_FALSE(proactor().start_timer(*ticks, proactor().now()));
   run(2);
-  // A lane that no thread had entered by the deadline would keep what is its own.
+  // A lane that no thread had entered by the deadline would keep its operations.
   for (const Echo& one : echoes()) {
     wait_until([&] { return one.operation.activation() >= 3; });
   }

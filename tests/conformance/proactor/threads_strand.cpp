@@ -14,7 +14,7 @@ namespace {
 class Strands : public Threads {
  protected:
   static constexpr unsigned lanes = 4;
-  /// Counts who is inside, and notes the order of tags.
+  /// Counts the threads inside, and notes the order of tags.
   struct Inside {
     std::atomic<int> now{0};
     std::atomic<int> overlaps{0};

@@ -18,7 +18,7 @@ class Stress : public Threads {
     EXPECT_EQ(sum.pending, 0U);
     EXPECT_EQ(sum.handles, 0U);
   }
-  /// Ends what the sessions of these peers have open.
+  /// Closes the sessions of these peers.
   void hang_up(std::vector<Peer>& peers) {
     for (Peer& peer : peers) peer.close();
     wait_until([&] { return proactor().statistics().handles == 0; });
@@ -252,7 +252,7 @@ TEST_P(Stress, a_hundred_thousand_operations_come_and_go) {
   std::vector<std::unique_ptr<Operation>> some(100);
   std::size_t ran = 0;
   std::string bytes(100, ' ');
-  const std::string data(25, 'x');  // for half of what is read
+  const std::string data(25, 'x');  // for half of the reads
   const std::size_t rounds = with_troubles() ? 100 : 1'000;
   for (std::size_t round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < some.size(); ++i) {

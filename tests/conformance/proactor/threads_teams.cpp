@@ -35,7 +35,7 @@ class Teams : public Threads {
       if (change) change(config);
     });
   }
-  /// What the others of the team may be beside this combination.
+  /// Possible other members of a team with this combination.
   [[nodiscard]] std::vector<Mode> other_modes() const {
     if (per_thread()) return {Mode::per_thread, Mode::dedicated};
     return {Mode::shared, Mode::dedicated};

@@ -104,7 +104,7 @@ TEST_P(reactor, a_child_is_refused_everything_until_it_reopens_it) {
   }));
 }
 
-// Made by a handler of a timer, in whose midst the child goes on.
+// The fork happens in a timer's handler, in which the child continues.
 TEST_P(reactor, a_child_of_a_timer_may_reopen_it) {
   const SocketPair pair;
   auto& reader = make<Reader>();
@@ -125,7 +125,7 @@ TEST_P(reactor, a_child_of_a_timer_may_reopen_it) {
   run_until([&] { return loop().timers() == 0; });
 }
 
-// Made by a handler that has removed itself: nobody returns from that call in the child.
+// Made by a handler that has removed itself: that call never returns in the child.
 TEST_P(reactor, a_child_of_one_that_is_removed_closes_it) {
   const SocketPair pair;
   auto& reader = make<Reader>();
@@ -286,7 +286,7 @@ TEST_P(reactor, a_child_returns_from_any_call_and_leaves) {
   }
 }
 
-// One that opens the reactor anew there goes on in it, and its answer counts.
+// A handler that reopens the reactor in the child continues with it, and its answer counts.
 TEST_P(reactor, a_child_reopens_in_a_call_and_goes_on) {
   const SocketPair pair;
   pid_t child = -1;

@@ -43,7 +43,7 @@ class reactor : public testing::TestWithParam<std::string> {
 
   /// Runs it in this thread until `done`.
   void run_until(const std::function<bool()>& done);
-  /// All that is at hand, without waiting.
+  /// Handles all ready events, without waiting.
   std::size_t run_what_is_there();
   void start_threads(int count);
   /// Ends the reactor and joins them.
@@ -58,7 +58,7 @@ class reactor : public testing::TestWithParam<std::string> {
 /// Waits for another thread.
 void wait_for(const std::function<bool()>& condition);
 
-/// Reads what is there and counts it; the rest is for tests to replace.
+/// Reads the available bytes and counts them; tests override the rest.
 struct Reader : EventHandler {
   std::atomic<int> calls{0};
   std::atomic<std::size_t> bytes{0};

@@ -1,4 +1,4 @@
-// Who returns, and when: wake, end with restart, and time limits.
+// Which threads return, and when: wake, end with restart, and time limits.
 #include <sched.h>
 
 #include <atomic>
@@ -10,7 +10,7 @@
 
 namespace baton::test {
 
-// wake is for threads in handle_events, whoever leads.
+// wake reaches a thread in handle_events, whether it leads or not.
 TEST_P(reactor, a_wake_up_reaches_a_thread_in_handle_events) {
   for (const bool leads : {false, true}) {
     std::atomic<bool> back{false};

@@ -182,7 +182,7 @@ TEST_P(reactor, removal_waits_for_a_call_in_another_thread) {
   });
   wait_for([&] { return loop().suspend(*key) == std::errc::no_such_file_or_directory; });
   EXPECT_FALSE(removed);
-  // Who comes later has nothing to remove, and waits as well.
+  // A later call has nothing to remove, and waits as well.
   std::thread second([&] {
     EXPECT_EQ(loop().remove_and_wait(*key), Reactor::Removal::unknown);
     EXPECT_EQ(reader.closed, 1);

@@ -113,7 +113,8 @@ TEST_P(reactor, a_registration_told_while_it_runs_is_called_afterwards) {
   EXPECT_EQ(reader.calls, 3);
 }
 
-// Found by the fuzzer: told of input while it was about to be called for that, it was called twice.
+// Found by the fuzzer: a handler notified of input just before its call for the same input was
+// called twice.
 TEST_P(reactor, told_of_what_is_called_next_is_one_call) {
   const SocketPair pair;
   RegistrationKey own;

@@ -1,4 +1,4 @@
-// Being called: for what, in what order, and what the answers do.
+// Calls of handlers: their reasons, their order, and the effect of their answers.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -79,7 +79,7 @@ TEST_P(reactor, takes_what_it_needs_from_a_proactors_configuration) {
   EXPECT_EQ(made.handles_max, 5U);
 }
 
-// A strategy that is not to be had is replaced, which is told.
+// A strategy that is not available is replaced, which is reported.
 TEST_P(reactor, tells_what_it_has_chosen) {
   os::System without = os::real_system();
   without.epoll_create1 = [](int) { return errno = ENOSYS, -1; };
@@ -148,7 +148,7 @@ TEST_P(reactor, calls_when_writable) {
   run_what_is_there();
   calls = 0;
   if (loop().size() == 0) {
-    // An edge strategy may tell of room that is not there, once; then the registration has ended.
+    // An edge strategy may report missing room once; then the registration has ended.
     return;
   }
   char buffer[4096];
@@ -239,7 +239,7 @@ TEST_P(reactor, removed_by_the_first_of_two_calls_there_is_no_second) {
   ASSERT_TRUE(key.has_value());
   leaves.from = &loop();
   leaves.key = *key;
-  // For both at once, whatever the system tells first.
+  // For both at once, whichever the system reports first.
   ASSERT_FALSE(loop().notify(*key, Interest::both));
   run_until([&] { return leaves.closed == 1; });
   EXPECT_EQ(leaves.calls, 0);
@@ -295,8 +295,8 @@ TEST_P(reactor, again_comes_after_the_others) {
   EXPECT_EQ(order.find("aa"), 3U) << order;
 }
 
-// Also when the system cannot tell of all of them at once; whether those who were called say that
-// there is more, or the system has to be asked.
+// Also when the system cannot report all of them at once; whether the handlers ask to be called
+// again, or the system has to be polled.
 TEST_P(reactor, everybody_has_a_turn_before_anybody_has_two) {
   constexpr std::size_t count = 20;
   constexpr int each = 10;
@@ -352,7 +352,7 @@ TEST_P(reactor, a_changed_mask_counts) {
   EXPECT_EQ(loop().change(*key, Interest::in), std::errc::no_such_file_or_directory);
 }
 
-// The strategies that tell the system of a change can be refused.
+// The system can refuse a change of strategies that pass it on.
 TEST_P(reactor, a_change_that_fails_leaves_what_was_watched) {
   replace({.system = &EveryCall::system()});
   const SocketPair pair;
@@ -395,7 +395,8 @@ TEST_P(reactor, a_handler_may_change_its_own_mask) {
   for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(seen[i], i % 2 == 0 ? Interest::in : Interest::out);
 }
 
-// Found by the fuzzer: both events were found in one look, and the first call wants no second one.
+// Found by the fuzzer: both events were found in one look, and the first call declines a second
+// one.
 TEST_P(reactor, a_mask_changed_by_the_first_of_two_calls_counts_for_the_second) {
   const SocketPair pair;
   pair.make_readable();

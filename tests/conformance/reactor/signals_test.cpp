@@ -22,7 +22,7 @@ TEST_P(reactor, calls_for_signals) {
     return Next::keep;
   }));
   ASSERT_FALSE(loop().add_signal(SIGUSR2, [&](int) { return seen += '2', Next::remove; }));
-  EXPECT_EQ(loop().size(), 0U);  // what it takes inside is not counted
+  EXPECT_EQ(loop().size(), 0U);  // internal registrations do not count
   for (int i = 0; i < 2; ++i) {
     ASSERT_EQ(::raise(SIGUSR1), 0);
     run_until([&] { return seen.size() == static_cast<std::size_t>(i) + 1; });
@@ -49,7 +49,7 @@ TEST_P(reactor, signals_of_plain_handlers_and_dropped_ones) {
   struct Plain : EventHandler {
     Next on_signal(int number) override {
       ++calls;
-      return EventHandler::on_signal(number);  // wants no more
+      return EventHandler::on_signal(number);  // ends the registration
     }
     int calls = 0;
   };

@@ -1,4 +1,4 @@
-// Many threads: nobody is called twice at once, nobody is forgotten, and nobody wakes for nothing.
+// Many threads: no handler is called twice at once or forgotten, and no thread wakes in vain.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -125,7 +125,7 @@ TEST_P(reactor, a_long_call_keeps_nobody_else_waiting) {
   EXPECT_EQ(ticks, 1);
 }
 
-// Who is woken for two notifications takes the first; the second does not wait for its end.
+// A thread woken for two notifications takes the first; the second does not wait for its end.
 TEST_P(reactor, a_long_call_keeps_no_notification_waiting) {
   struct Round {
     std::atomic<bool> long_one{false};
@@ -172,7 +172,7 @@ TEST_P(reactor, long_calls_move_the_lead_once) {
     pair.make_readable();
   };
   ASSERT_TRUE(loop().add(pair.ours.get(), Interest::in, slow).has_value());
-  // One leads, one calls, one has just come back from a call, one sleeps.
+  // One thread leads, one calls, one has just returned from a call, one sleeps.
   start_threads(4);
   pair.make_readable();
   wait_for([&] { return slow.calls >= calls; });

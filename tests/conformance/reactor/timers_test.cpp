@@ -147,7 +147,7 @@ TEST_P(reactor, a_shared_handler_lives_as_long_as_its_timer) {
   EXPECT_TRUE(watch.expired());
 }
 
-// A thread that waits for ever is told of a timer that comes afterwards.
+// A thread that waits for ever is woken for a later timer.
 TEST_P(reactor, a_timer_added_by_another_thread_is_heard) {
   std::atomic<int> ticks{0};
   start_threads(2);

@@ -1,4 +1,4 @@
-// Code of the user's that is no call: on_close, and the destructors of what the reactor keeps. It
+// User code outside of calls: on_close, and the destructors of objects that the reactor keeps. It
 // may last, and wait for the reactor's other threads, as a call may.
 #include <signal.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ struct AtEnd {
   std::function<void()> act;
 };
 
-/// Two registrations: whoever is called back for the first waits until the second was called.
+/// Two registrations: the callback of the first waits until the second was called.
 struct Two {
   explicit Two(Reactor& reactor) : loop(reactor) {}
   void add_other() { ASSERT_TRUE(loop.add(pair.ours.get(), Interest::in, other).has_value()); }
@@ -139,7 +139,7 @@ TEST_P(reactor, its_end_takes_on_nothing_new) {
   EXPECT_EQ(handler.refused, errc::stopped);
 }
 
-// A timer that answers so has ended: it is told, as a registration is.
+// A timer that answers so has ended, and gets on_close as a registration does.
 TEST_P(reactor, a_timer_that_answers_remove_is_closed) {
   struct Ticks final : Reader {
     Next on_timeout(TimerKey, Deadline) override { return ++calls, answer; }

@@ -37,7 +37,7 @@ TEST_P(wait_strategy, modify_keeps_what_it_names_again) {
         EXPECT_EQ(ready_of(wait_for_reports(), token_of(1)) & first, first);
       }
       EXPECT_FALSE(strategy().modify(pair.ours.get(), Interest::both, token_of(2, 5)));
-      if (info().trigger == Trigger::edge) pair.make_readable();  // what is new; room is not
+      if (info().trigger == Trigger::edge) pair.make_readable();  // a new event; room is none
       const Interest wanted = info().trigger == Trigger::edge ? Interest::in : Interest::both;
       Interest found = Interest::none;
       for (int i = 0; i < 4 && (found & wanted) != wanted; ++i) {
@@ -138,7 +138,7 @@ TEST_P(wait_strategy, reused_number_is_another_descriptor) {
   EXPECT_EQ(reports[0].token, token_of(1, 2));
 }
 
-// One report, and not a word before it is asked for again: by the number, whatever that names then.
+// One report, and none before the next request: by the number, whatever file that names then.
 TEST_P(wait_strategy, watching_once) {
   SocketPair pair;
   const int number = pair.ours.get();
@@ -214,7 +214,7 @@ TEST_P(wait_strategy, modify_during_wait) {
 }
 
 // Declared or not: after remove and close, nothing of the old one is reported, and the next one of
-// the same number does not inherit what the wait has found.
+// the same number does not inherit the wait's events.
 TEST_P(wait_strategy, remove_during_wait) {
   SocketPair gone;
   const SocketPair stays;

@@ -1,5 +1,5 @@
 // The conformance suite of wait strategies: the same tests over every one in the registry, by name,
-// as in wait_strategy.level_report/epoll. What a strategy declares not to have is skipped with that
+// as in wait_strategy.level_report/epoll. Tests of undeclared features are skipped with that
 // reason.
 #pragma once
 
@@ -32,20 +32,20 @@ class wait_strategy : public testing::TestWithParam<std::string> {
   WaitStrategy& strategy() { return *strategy_; }
 
   void add(int fd, Interest interest, Token token);
-  /// One wait; what it reported.
+  /// One wait; its reports.
   std::vector<Report> wait(Deadline deadline = Deadline::immediately(),
                            std::size_t reports_max = 64);
   /// Waits until something is reported; the test fails when nothing is.
   std::vector<Report> wait_for_reports();
 
-  /// A strategy whose reports come once is asked again in its own way.
+  /// A strategy that reports once is armed again in its own way.
   void again(int fd, Interest interest, Token token);
 
  private:
   std::unique_ptr<WaitStrategy> strategy_;
 };
 
-/// What the reports say of one token, taken together.
+/// The union of the reports for one token.
 Interest ready_of(const std::vector<Report>& reports, Token token);
 
 }  // namespace baton::test

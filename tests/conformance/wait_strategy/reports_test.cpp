@@ -1,4 +1,4 @@
-// What is reported, and about whom.
+// Reports: their contents, and their tokens.
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
@@ -148,7 +148,7 @@ TEST_P(wait_strategy, a_hang_up_of_a_terminal_is_reported_to_the_writer) {
   }
 }
 
-// And to the reader of the other side, which is refused what it asks of a terminal.
+// And to the reader of the other side, whose requests to a terminal are refused.
 TEST_P(wait_strategy, a_terminal_that_has_hung_up_can_be_added) {
   int ends[2];
   ASSERT_EQ(::openpty(&ends[0], &ends[1], nullptr, nullptr, nullptr), 0);
@@ -170,7 +170,7 @@ TEST_P(wait_strategy, room_in_a_terminal_is_reported) {
   while (::write(writer.get(), block.data(), block.size()) > 0) {
   }
   if (info().trigger == Trigger::edge) static_cast<void>(wait());
-  // A terminal hands on what was written piece by piece, so one read need not make room.
+  // A terminal passes bytes on piece by piece, so one read need not make room.
   ASSERT_EQ(::fcntl(master.get(), F_SETFL, O_NONBLOCK), 0);
   std::atomic<bool> told{false};
   std::thread other{[&] {
@@ -217,7 +217,7 @@ TEST_P(wait_strategy, short_report_array_starves_nobody) {
     add(pair.ours.get(), Interest::in, token_of(index++));
   }
   std::set<std::uint32_t> seen;
-  // Exactly as many waits as it takes when each goes on where the last one ended.
+  // The exact number of waits when each continues where the last one ended.
   for (std::size_t waits = 0; waits < (count + array_size - 1) / array_size; ++waits) {
     for (const Report& report : wait(Deadline::immediately(), array_size)) {
       seen.insert(report.token.index);

@@ -1,5 +1,5 @@
 // An engine of a program's own, by the public contract alone: it passes everything on to
-// `emulated`, and breaks the contract where it is told to.
+// `emulated`, and breaks the contract on request.
 #pragma once
 
 #include <baton/engine.hpp>

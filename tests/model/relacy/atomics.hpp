@@ -1,6 +1,6 @@
-// The library's lock-free parts are templates over what is atomic. Here it is relacy's atomic,
+// The library's lock-free parts are templates over the atomic type. Here it is relacy's atomic,
 // which gives a load every value that the memory model allows - and, for the tests that have to
-// fail, one whose orders are weaker than what the source says.
+// fail, one with weaker orders than the source's.
 #pragma once
 
 // Relacy redefines names of the standard library as macros: what uses them comes first.

@@ -14,7 +14,8 @@
 namespace baton::model {
 namespace {
 
-/// What is mailed. Its content and its link are plain memory: relacy sees who reads them unordered.
+/// A mailed node. Its content and its link are plain memory: relacy finds unordered reads of
+/// them.
 struct Node {
   rl::var<int> content;
   rl::var<Node*> next;
@@ -30,7 +31,7 @@ using TestedMailbox = BasicMailbox<Node, NodeLinks, Atomic>;
 
 constexpr int mails = 2;  // of each sender
 
-/// What the owner has taken: everything once, and what one sender has sent in its order.
+/// The nodes that the owner has taken: each once, and those of one sender in its order.
 struct Received {
   void take(Node* first) {
     for (Node* node = first; node != nullptr; node = NodeLinks::next(*node)) {
@@ -160,7 +161,7 @@ struct SleepingOwnerAndFlag : rl::test_suite<SleepingOwnerAndFlag<Atomic>, 3> {
   Interrupt interrupt;
 };
 
-// -- an owner that leaves: what was left is found by it, or by the one who has left it ------------
+// -- an owner that leaves: it finds the work, or the thread that has queued it does ---------------
 
 // As LaneLoop::let_go and Crew::look_round have it, and Crew::find_leader.
 template <template <class> class Atomic>
@@ -199,7 +200,7 @@ struct ParkingTwice : rl::test_suite<ParkingTwice<Atomic>, 3> {
   void thread(unsigned index) {
     constexpr Futex futex;
     if (index == 0) {
-      // Two unparks may be taken for one: what they say is looked at after each.
+      // Two unparks may be merged: their data is checked after each.
       while (arrived[0].load(std::memory_order_relaxed) == 0 ||
              arrived[1].load(std::memory_order_relaxed) == 0) {
         slot.park(futex, Deadline::never());
@@ -213,7 +214,7 @@ struct ParkingTwice : rl::test_suite<ParkingTwice<Atomic>, 3> {
   os::BasicParkingSlot<Futex, Atomic> slot;
 };
 
-/// One waker at a time, as the dispatcher has it: what it wrote is there.
+/// One waker at a time, as in the dispatcher: its writes are visible.
 template <template <class> class Atomic>
 struct ParkingLetter : rl::test_suite<ParkingLetter<Atomic>, 2> {
   void before() { letter(RL_INFO) = 0; }
@@ -234,7 +235,7 @@ struct ParkingLetter : rl::test_suite<ParkingLetter<Atomic>, 2> {
 // -- a flag that spares interrupts, and the kernel's counter: none is lost ------------------------
 
 // As the eventfd and pipe strategies, io_uring and linux_aio have it: the first that raises the
-// flag tells the kernel. The waiter consumes that first and then takes the flag down.
+// flag makes the system call. The waiter consumes that first and then clears the flag.
 template <template <class> class Atomic>
 struct SparedInterrupt : rl::test_suite<SparedInterrupt<Atomic>, 3> {
   void before() { interrupt.clear(); }
@@ -257,7 +258,7 @@ struct SparedInterrupt : rl::test_suite<SparedInterrupt<Atomic>, 3> {
 
 // -- running them ---------------------------------------------------------------------------------
 
-/// What relacy tells, kept without a call of operator new: relacy replaces that one, and does not
+/// Relacy's messages, kept without a call of operator new: relacy replaces that one, and does not
 /// expect memory to outlive the simulation.
 class Told : public std::streambuf {
  public:

@@ -51,7 +51,7 @@ timespec soon() {
   return now;
 }
 
-/// The call waits for a moment and answers what it should; -1 and EINTR is what it should not.
+/// The call waits for a moment and answers as expected; -1 and EINTR are wrong.
 template <class Call>
 void is_never_cut(Call&& call) {
   Load load;
@@ -90,7 +90,7 @@ void is_whole(int out, Write&& write) {
   load.finish_all();
 }
 
-/// A thread that writes a byte to the descriptor whenever it is asked to.
+/// A thread that writes a byte to the descriptor on request.
 template <class Wait>
 void is_not_cut_until_a_byte(int in, int out, Wait&& wait) {
   Load load;

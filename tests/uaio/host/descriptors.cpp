@@ -104,7 +104,7 @@ HOST_CASE(record_lock_after_all_files_were_used, "locks") {
     CHECK(twin >= 0);
     aiocb sync = host::request(twin, nullptr, 0);
     CHECK(aio_fsync(O_SYNC, &sync) == 0 && host::finish(sync) == 0);
-    // Closing it would give up the lock: that is the program's own doing, so it is kept.
+    // Closing it would release the lock, which only the program may do, so it is kept.
   }
   CHECK(record_lock_is_there(locked));
 }
@@ -127,7 +127,7 @@ HOST_CASE(flock_ends_with_the_file, "locks") {
   aiocb sync = host::request(first, nullptr, 0);
   CHECK(aio_fsync(O_SYNC, &sync) == 0 && host::finish(sync) == 0);
   ::close(first);
-  // The library may be about to let go of it, but needs nobody's help for that.
+  // The library may be about to release it, but does so by itself.
   host::until([&] { return ::flock(second, LOCK_EX | LOCK_NB) == 0; });
 }
 HOST_CASE(robust_mutex_across_requests, "locks") {

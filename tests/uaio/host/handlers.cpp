@@ -18,7 +18,7 @@ struct Everything {
   Pipe pipe;
   char byte = 0;
 
-  /// Each of the calls, with a wait that may not last: what was interrupted may be in its way.
+  /// Each of the calls, with a short wait: the interrupted code may block it.
   void run() {
     const timespec while_it_may_last{0, 5'000'000};
     aiocb blocks[] = {host::request(direct, memory, 4'096), host::request(cached, memory, 64),
@@ -106,8 +106,8 @@ extern "C" [[gnu::visibility("default")]] int pthread_sigmask(int how, const sig
   return error;
 }
 
-// What it interrupts goes on only when it is over: neither its sync nor its read may need that. Not
-// at each instruction at once: the loops of what needs no lock would never come to an end.
+// The interrupted code continues only after it: neither its sync nor its read may need that. Not at
+// each instruction at once: the loops of what needs no lock would never come to an end.
 HOST_CASE(handlers_wait_between_all_instructions, "signals") {
   static const int direct = host::temporary(O_DIRECT, 64U << 10);
   static const int cached = host::temporary(0, 64U << 10);
@@ -153,8 +153,8 @@ HOST_CASE(handlers_wait_between_all_instructions, "signals") {
     CHECK(aio_return(&stream) == -1);
     CHECK(aio_return(&blocks[0]) == 4'096 && aio_return(&blocks[1]) == 4'096);
   }
-  // A completion that lies there is taken by whoever looks first, so the first handler of a round
-  // is the one that may find it taken and its result not stored.
+  // The first thread that looks takes a waiting completion, so the first handler of a round may
+  // find it taken and its result not stored.
   const timespec moment{0, 1'000'000};
   for (int first = 0; first < 600; first += 3) {
     CHECK(aio_read(&blocks[0]) == 0);

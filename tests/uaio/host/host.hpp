@@ -1,7 +1,7 @@
-// What the cases of the host suite share. A case is a small program that uses asynchronous I/O and
-// then looks whether anything of its own behaves differently: a system call, a lock, a descriptor,
-// a signal, a thread. tests/uaio/host.py runs each in a process of its own, on the system's
-// library and on ours.
+// Shared by the cases of the host suite. A case is a small program that uses asynchronous I/O
+// and then looks whether anything of its own behaves differently: a system call, a lock, a
+// descriptor, a signal, a thread. tests/uaio/host.py runs each in a process of its own, on
+// the system's library and on ours.
 #pragma once
 
 #include <aio.h>
@@ -22,7 +22,7 @@ namespace host {
 
 struct Case {
   const char* name;
-  const char* point;  // of what the library must not touch, for the table
+  const char* point;  // the guarded behaviour, for the table
   void (*run)();
 };
 std::vector<Case>& cases();
@@ -53,7 +53,7 @@ int rounds();
 /// How long to wait for what must come: UAIO_TEST_SECONDS, or a minute.
 timespec patience();
 
-/// A file without a name, of so many bytes, on a file system that knows O_DIRECT.
+/// A file without a name, of so many bytes, on a file system with O_DIRECT.
 int temporary(int flags = 0, std::size_t size = 0);
 std::string folder();
 /// Memory for direct transfers; never freed.

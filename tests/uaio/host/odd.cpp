@@ -96,7 +96,7 @@ HOST_CASE(requests_in_shared_memory_survive_forks, "fork and exec") {
     CHECK(::write(pipe.in(), "s", 1) == 1 && host::finish(read) == 1);
   }
 }
-// The child is told by its memory when its parent's request is complete.
+// The child sees in its memory when its parent's request is complete.
 HOST_CASE(child_sees_the_parents_request_complete, "fork and exec") {
   Pipe pipe;
   Pipe started;
@@ -188,7 +188,7 @@ HOST_CASE(lock_ends_with_the_file_at_once, "locks") {
 }
 HOST_CASE(numbers_change_hands_under_requests, "descriptors") {
   constexpr std::size_t size = 64U << 10;
-  // Another thread collects what the kernel gives back, too.
+  // Another thread collects the kernel's completions, too.
   std::atomic<bool> over{false};
   std::thread other{[&over] {
     host::Load load;
@@ -315,7 +315,7 @@ HOST_CASE(callback_is_cancelled, "callbacks") {
     CHECK(host::finish(read) == 1);
   }
 }
-// Of two threads, each with a request pending: the parent is told once, the child nothing.
+// Of two threads, each with a request pending: the parent is notified once, the child never.
 HOST_CASE(child_is_told_nothing_of_the_parents, "fork and exec") {
   static std::atomic<int> called{0};
   static std::atomic<int> handled{0};

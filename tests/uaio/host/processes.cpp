@@ -1,5 +1,5 @@
-// The ends of processes and threads, forks that no library hears of, limits that change, and
-// locks that are to outlive a program.
+// The ends of processes and threads, forks that no library detects, limits that change, and locks
+// that are to outlive a program.
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -92,7 +92,7 @@ HOST_CASE(idle_process_has_one_thread, "ends of threads") {
     }
   }
 }
-// By the system call itself: no handler of pthread_atfork hears of it.
+// By the system call itself: no handler of pthread_atfork runs.
 HOST_CASE(fork_behind_the_librarys_back, "fork and exec") {
   const int direct = host::temporary(O_DIRECT, 1U << 20);
   Pipe pipe;
@@ -109,7 +109,7 @@ HOST_CASE(fork_behind_the_librarys_back, "fork and exec") {
     const auto child = static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
     CHECK(child >= 0);
     if (child == 0) {
-      // What the parent does is not this process's to touch, whatever is asked here.
+      // No call in this process may affect the parent's requests.
       ::alarm(1);
       for (aiocb& each : reads) aio_error(&each);
       aiocb own = host::request(pipe.out(), &byte, 1);

@@ -15,7 +15,7 @@ namespace {
 enum class Submits { to_the_kernel, held, refused };
 std::atomic<Submits> submits{Submits::to_the_kernel};
 
-/// The kernel's struct aio_ring (fs/aio.c), and what was held.
+/// The kernel's struct aio_ring (fs/aio.c), and the held slots.
 struct Ring {
   std::uint32_t id, events_max, head, tail, magic, compatible, incompatible, header_size;
   io_event events[];
@@ -23,7 +23,7 @@ struct Ring {
 Ring* ring;
 iocb* held;
 
-/// As the kernel tells it. Afterwards this process has no native AIO.
+/// As the kernel does. Afterwards this process has no native AIO.
 void give_back() {
   ring->events[ring->tail] = {held->aio_data, reinterpret_cast<std::uintptr_t>(held), -EAGAIN, 0};
   std::atomic_ref{ring->tail}.store((ring->tail + 1) % ring->events_max);
@@ -70,7 +70,7 @@ HOST_CASE(sync_waits_for_what_the_kernel_gives_back_late, "order") {
   aiocb& sync = syncs[held != nullptr ? 1 : 0];
   CHECK(aio_fsync(O_SYNC, &sync) == 0);
   if (held != nullptr) give_back();
-  CHECK(aio_read(&read) == 0);  // finds what was given back
+  CHECK(aio_read(&read) == 0);  // finds the released slots
   host::wait_for(sync);
   CHECK(aio_error(&write) == 0);
   CHECK(host::finish(write) == static_cast<ssize_t>(size) && host::finish(sync) == 0);

@@ -327,7 +327,7 @@ HOST_CASE(zeroed_sigevent_is_silent, "answers") {
 }
 namespace {
 
-/// Whoever sees that the sync is complete sees that the writes before it are.
+/// A thread that sees the sync complete sees the writes before it complete.
 void sync_waits(int file, int synced) {
   void* const memory = host::aligned(64U << 10);
   for (int i = 0; i < 10; ++i) {
@@ -360,7 +360,7 @@ HOST_CASE(cancel_agrees_with_error, "answers") {
     writer.join();
     if (host::finish(read) == -1) CHECK(::read(pipe.out(), &byte, 1) == 1);
   }
-  // What a device is at work on.
+  // The requests in a device's queue.
   const int file = host::temporary(O_DIRECT, 4U << 20);
   void* const memory = host::aligned(4U << 20);
   host::until([&] {

@@ -481,7 +481,7 @@ HOST_CASE(handler_waits_for_the_request_below_it, "signals") {
   void* const memory = host::aligned();
   for (int i = 0; i < 100 || alarms < 20; ++i) {
     global = host::request(file, memory, 4'096, i % 1'000 * 4'096L);
-    // Once for each: alarms that come faster than a handler waits leave no time for what is below.
+    // Once for each: alarms that come faster than a handler waits leave the code below no time.
     const itimerval soon{{0, 0}, {0, 10 + i * 7 % 200}};
     CHECK(::setitimer(ITIMER_REAL, &soon, nullptr) == 0);
     CHECK(aio_read(&global) == 0);

@@ -1,5 +1,5 @@
-// The chaos engine over each engine of the system: what it does to programs, and what it must not
-// do.
+// The chaos engine over each engine of the system: its effect on programs, and its limits: it must
+// not do.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-// Settings that only few people say, and what is answered to them.
+// Rare settings, and the answers to them.
 #include <errno.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// require, prefer, forbid: how they are read, what they exclude, which engine a proactor gets, and
-// with which code it says so.
+// require, prefer, forbid: their parsing, their exclusions, the engine of a proactor, and with
+// which code it says so.
 #include <unistd.h>
 
 #include <algorithm>

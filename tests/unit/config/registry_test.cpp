@@ -58,7 +58,7 @@ TEST(Registry, OnlyTheEmulatedEngineWaitsByAStrategy) {
   }
 }
 
-// What the list says without opening anything is what the open engine declares.
+// The list's facts, without an open engine, equal the facts that the open engine declares.
 TEST(Registry, FilesOnlyIsWhatTheEngineDeclares) {
   const ProcessorConfig config;
   EngineOptions options;

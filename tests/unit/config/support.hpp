@@ -1,4 +1,4 @@
-// What the tests of the configuration have in common.
+// Shared by the tests of the configuration.
 #pragma once
 
 #include <gtest/gtest.h>

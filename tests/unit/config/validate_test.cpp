@@ -1,4 +1,4 @@
-// What is wrong as a whole, and what is only noted.
+// Errors of a whole configuration, and mere notes.
 #include "support.hpp"
 
 namespace baton {

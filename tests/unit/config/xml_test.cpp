@@ -51,6 +51,7 @@ TEST(ConfigXml, AFileThatCannotBeReadSaysWhy) {
   for (const char* device : {"/dev/zero", "/dev/null"}) {
     expect_words(reason_of(Config::load_xml(device, {})), {device, "no regular file"});
   }
+  EXPECT_LT(reason_of(Config::load_xml(std::string(70'000, 'x'), {})).size(), 200U);
 }
 
 struct Mistake {
@@ -145,7 +146,7 @@ TEST(ConfigXml, PrintsEveryCharacterSoThatItIsReadBack) {
             "<baton>\n"
             "  <processor engine=\"&lt;a&amp;b&gt;&quot;c&quot;&#10;&#9;'\xC3\xA9\" />\n"
             "</baton>\n");
-  // No engine has this name, so the reader says what it read.
+  // No engine has this name, so the message shows the value as read.
   expect_words(reason_of(Config::parse_xml(config.to_xml(), {})), {"<a&b>\"c\"?"
                                                                    "?'"});
 }

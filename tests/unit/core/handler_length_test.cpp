@@ -1,4 +1,4 @@
-// What the dispatcher makes of how long handlers last.
+// The dispatcher's use of the lengths of handlers.
 #include "core/handler_length.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // One lane by itself: what lies in its mail when the handle that it is about has gone on, what is
-// asked of it late, and which requests are simple. An engine that answers as it is told; no
+// asked of it late, and which requests are simple. An engine that answers as the test sets it; no
 // threads, so that every order of events is the test's.
 #include "core/lane_loop.hpp"
 
@@ -26,7 +26,7 @@ using test::ObedientEngine;
 using test::part;
 using test::Part;
 
-constexpr int descriptor = 77;  // of nobody
+constexpr int descriptor = 77;  // of no open file
 constexpr std::uint16_t other_lane = 5;
 
 class Runner final : public HandlerRunner {
@@ -225,7 +225,7 @@ TEST_F(LaneLoopTest, what_is_asked_of_a_handle_that_has_gone_is_void) {
   ledger_->handles.release(socket);
   EXPECT_EQ(ledger_->handles.count(), 1U);
   EXPECT_NE(&handle(), &socket);
-  // Meanwhile nobody asks it anything more.
+  // Further requests do not reach it.
   loop_->ask(socket, {before, LaneRequests::handler_returned});
   turn();
   EXPECT_EQ(ledger_->handles.count(), 1U);
@@ -243,7 +243,7 @@ TEST_F(LaneLoopTest, a_close_ends_what_was_mailed_before_it_and_refuses_what_com
   prepare_read(one_, socket);
   mail(one_);
   loop_->ask(socket, {socket.generation(), LaneRequests::close_detached});
-  // It is the last thing of all, whatever is asked of the handle then.
+  // It is the last operation, whatever later requests name the handle.
   loop_->ask(socket, {socket.generation(), LaneRequests::cancel});
   prepare_read(two_, socket);
   mail(two_);
@@ -501,7 +501,7 @@ TEST_F(LaneLoopTest, datagrams_are_not_simple_while_there_is_something_to_attend
     EXPECT_FALSE(start(*part_.processor, one_));
     loop_->call_attention();
     two_.prepare(OperationKind::write_datagram, &socket);
-    EXPECT_FALSE(starts_simply(two_)) << "somebody has something to say";
+    EXPECT_FALSE(starts_simply(two_)) << "the lane has a request";
   });
   while (!lane_.completed.empty()) turn();
 }
@@ -636,7 +636,8 @@ TEST_F(LaneLoopTest, is_kept_only_by_a_thread_that_has_left_it) {
   EXPECT_FALSE(loop_->kept()) << "its engine takes any thread";
 }
 
-// Regression: a thread that came in that moment was told that the lane was another's for good.
+// Regression: a thread that came in that moment got the answer that the lane belonged to another
+// thread.
 TEST_F(LaneLoopTest, is_not_kept_while_its_thread_comes_and_goes) {
   open();
   std::atomic<bool> over{false};

@@ -1,5 +1,5 @@
-// The accounts by themselves: an engine that answers as it is told, no threads, and every way that
-// an operation can take between start and result (P-20).
+// The accounts by themselves: an engine that answers as the test sets it, no threads, and every way
+// that an operation can take between start and result (P-20).
 #include "core/ledger.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using test::ObedientEngine;
 using test::part;
 using test::Part;
 
-constexpr int descriptor = 77;  // of nobody: the engine does not look, and no test closes it
+constexpr int descriptor = 77;  // of no open file: neither the engine nor a test uses it
 
 class LedgerTest : public testing::Test {
  protected:
@@ -80,7 +80,7 @@ class LedgerTest : public testing::Test {
     ledger_->account(processor(), batch);
     ledger_->take_back_all(lane_, batch);
   }
-  /// What a runner does with the next result; null when there is none.
+  /// A runner's step with the next result; null when there is none.
   Operation* deliver() {
     Operation* operation = ledger_->pop(lane_);
     if (operation == nullptr) return nullptr;
@@ -141,7 +141,7 @@ TEST_F(LedgerTest, what_a_stop_refuses_depends_on_what_was_stopped) {
   ledger_->refusing = Refusing::accepts;
   EXPECT_EQ(admit(one_), Admission::refused);
   EXPECT_EQ(error_, errc::stopped);
-  // Everything is refused by the caller, before; here only what a drain at its end would leave.
+  // The caller refuses everything before; here only the remains of a drain at its end.
   ledger_->refusing = Refusing::everything;
   prepare(two_, listener, OperationKind::accept);
   EXPECT_EQ(admit(two_), Admission::submit);
@@ -151,7 +151,7 @@ TEST_F(LedgerTest, what_a_stop_refuses_depends_on_what_was_stopped) {
   prepare(two_, listener);
   EXPECT_EQ(admit(two_), Admission::refused);
   EXPECT_EQ(error_, errc::stopped);
-  // What came by mail has started, as far as its caller knows: it is cancelled.
+  // A mailed operation has started from its caller's view: it is cancelled.
   EXPECT_EQ(ledger_->admit(lane_, processor(), two_, true, true, error_), Admission::refused);
   EXPECT_EQ(error_, std::errc::operation_canceled);
   ledger_->refusing = Refusing::accepts;
@@ -298,7 +298,7 @@ TEST_F(LedgerTest, a_leader_that_waits_is_told_of_room) {
 
 TEST_F(LedgerTest, a_dedicated_leader_is_always_told_of_room) {
   part_ = part(Mode::dedicated, 0, true, {.started_max = 1});
-  // Of a team with lanes: its accounts are guarded by the mutex, which nobody holds here.
+  // Of a team with lanes: the mutex guards its accounts, and no thread holds it here.
   open(true, {part_.processor.get()});
   make_room(SeatState::awake);
   EXPECT_EQ(engine().interrupted, 1);
@@ -421,7 +421,7 @@ TEST_F(LedgerTest, a_cancel_that_only_the_leader_may_do_waits_for_it) {
   EXPECT_EQ(engine().cancelled, 0);
   EXPECT_EQ(engine().interrupted, 2);
   engine().cancel_answer = CancelAnswer::completed;
-  // The leader comes: it cancels those that were asked for, and starts what is deferred.
+  // The leader comes: it carries out the requested cancels, and starts deferred operations.
   Access::ask_cancel(four);  // as a cancel that is not booked yet: the engine does not have it
   OperationQueue finished;
   ledger_->serve_as_leader(lane_, processor(), finished);
@@ -431,13 +431,13 @@ TEST_F(LedgerTest, a_cancel_that_only_the_leader_may_do_waits_for_it) {
   EXPECT_EQ(one_.error(), std::errc::operation_canceled);
   EXPECT_EQ(two_.state(), State::started);
   EXPECT_EQ(four.state(), State::started);
-  // Once more, with an engine that is asked and answers later.
+  // Once more, with an engine that answers the cancel later.
   engine().cancel_answer = CancelAnswer::requested;
   EXPECT_TRUE(ledger_->cancel(lane_, two_));
   ledger_->serve_as_leader(lane_, processor(), finished);
   EXPECT_TRUE(finished.empty());
   ledger_->serve_as_leader(lane_, processor(), finished);
-  EXPECT_EQ(engine().cancelled, 4) << "two_ and four, and nobody asks again";
+  EXPECT_EQ(engine().cancelled, 4) << "two_ and four, once each";
   finish(two_, ECANCELED);
   finish(four);
   while (deliver() != nullptr) {

@@ -40,7 +40,7 @@ TEST(LookPace, IsAsOftenAsAskedForWhenSomethingWasStuck) {
   EXPECT_EQ(pace.now(), milliseconds{1});
 }
 
-// A handler that blocks once a second is known.
+// A handler that blocks once a second is remembered.
 TEST(LookPace, RemembersForAThousandLooks) {
   LookPace pace{milliseconds{1}};
   for (int i = 0; i < 3; ++i) {

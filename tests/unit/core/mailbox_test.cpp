@@ -14,7 +14,7 @@ TEST(Mailbox, gives_everything_in_the_order_of_pushing) {
   Mailbox mailbox;
   Operation operations[3];
   EXPECT_TRUE(mailbox.empty());
-  EXPECT_TRUE(mailbox.push(operations[0]));  // it was empty: somebody may have to be woken
+  EXPECT_TRUE(mailbox.push(operations[0]));  // it was empty: a thread may have to be woken
   EXPECT_FALSE(mailbox.push(operations[1]));
   EXPECT_FALSE(mailbox.push(operations[2]));
   EXPECT_FALSE(mailbox.empty());

@@ -39,7 +39,7 @@ class FakeEngine final : public Engine {
     EXPECT_EQ(::read(event_, &count, sizeof(count)), 8);
     completed.push_back(operation_);
   }
-  // As a ring that has to be entered: what a look began anew is finished only after a flush.
+  // As a ring that has to be entered: operations that a poll restarted finish only after a flush.
   void flush() noexcept override {
     if (std::exchange(unflushed, false)) interrupt();
   }
@@ -148,7 +148,7 @@ TEST_F(MergedWait, gives_to_the_kernel_what_the_look_has_begun) {
   EXPECT_EQ(first.waits, 2);
 }
 
-// The look has consumed the interrupt: its mark is what is left of it.
+// The poll has consumed the interrupt: only its mark is left.
 TEST_F(MergedWait, does_not_sleep_when_it_was_asked_not_to) {
   FakeEngine& first = add(true);
   add(true);

@@ -14,7 +14,7 @@
 
 namespace baton::test {
 
-/// Answers what the test says.
+/// Answers as the test sets it.
 class ObedientEngine final : public Engine {
  public:
   [[nodiscard]] const EngineInfo& info() const noexcept override { return facts; }

@@ -1,4 +1,4 @@
-// The cache of operations that nobody owns (P-22).
+// The cache of operations without an owner (P-22).
 #include "core/operation_cache.hpp"
 
 #include <gtest/gtest.h>

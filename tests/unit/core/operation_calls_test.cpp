@@ -1,4 +1,4 @@
-// What the public calls answer in every state of an operation (P-20, P-25).
+// The answers of the public calls in every state of an operation (P-20, P-25).
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -16,8 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 using State = OperationState;
 
-// Two reads of pipes that nobody writes to, on a processor that starts one at a time: the second is
-// deferred.
+// Two reads of silent pipes, on a processor that starts one at a time: the second is deferred.
 class Calls : public testing::Test {
  protected:
   void SetUp() override {
@@ -100,7 +99,7 @@ TEST_F(Calls, a_close_that_is_not_prepared_as_one_is_found) {
   EXPECT_DEATH(static_cast<void>(proactor_->close(*handle_[0], close)), "OperationKind::close");
 }
 
-// The proactor would be gone when the thread comes back to it.
+// The proactor would be gone when the thread returns to it.
 TEST(Attachments, end_before_their_proactor_does) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_DEATH(

@@ -170,7 +170,7 @@ TEST(TimerQueue, sorts_all_times_there_are) {
   }
 }
 
-// Timers of an hour, put off again and again, and looked at by nobody until they are due.
+// Timers of an hour, postponed repeatedly, and not popped until they are due.
 TEST(TimerQueue, what_is_put_off_is_due_at_its_last_time) {
   constexpr std::size_t population = 1'000;
   constexpr std::int64_t hour = 3'600'000'000'000;
@@ -197,8 +197,8 @@ TEST(TimerQueue, what_is_put_off_is_due_at_its_last_time) {
   EXPECT_TRUE(queue.empty());
 }
 
-// The nearest has been asked for, so that they are sorted; then some are put off, others cancelled,
-// and more come before them than there are, which moves all of them once more.
+// The nearest has been asked for, so that they are sorted; then some are postponed, others
+// cancelled, and more come before them than there are, which moves all of them once more.
 TEST(TimerQueue, what_was_sorted_may_still_change) {
   constexpr std::size_t sorted = 40;
   for (const std::size_t added : {std::size_t{0}, std::size_t{10}, std::size_t{300}}) {
@@ -280,7 +280,7 @@ TEST(TimerQueue, finds_what_it_holds_and_only_that) {
   const auto tagged = [](const Operation& timer) { return timer.tag() == 1; };
   std::set<Operation*> gone;
   for (int i = 0; i < 100; ++i) gone.insert(queue.pop_due(Deadline::never()));
-  // Each that is wanted, and still there, is found once.
+  // Each matching timer is found once.
   while (Operation* found = queue.find(tagged)) {
     EXPECT_TRUE(tagged(*found) && gone.insert(found).second);
     queue.remove(*found);

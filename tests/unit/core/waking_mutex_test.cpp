@@ -1,4 +1,4 @@
-// Who is woken by the holder of a mutex finds it free.
+// A thread woken by the holder of a mutex finds it free.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -17,7 +17,7 @@ class WakingMutexTest : public testing::Test {
  protected:
   WakingMutexTest() {
     self = this;
-    // Who is woken takes the mutex; had it to sleep for it, this would end here.
+    // The woken thread takes the mutex; if it had to sleep for it, the test would fail here.
     system_.futex_wake = [](Word* word, std::uint32_t) {
       self->woken_.push_back(word);
       if (self->holding_) return;

@@ -23,7 +23,7 @@
 namespace baton::engines {
 namespace {
 
-/// Keeps what it gets, and gives it back when it is told.
+/// Keeps its operations until the test has them completed.
 class TamedEngine final : public Engine {
  public:
   TamedEngine() { info_.name = "tamed"; }
@@ -174,7 +174,7 @@ TEST(DebugEngine, ManyLargeBuffersAreNotKeptForEver) {
     watched.tamed->inside = nullptr;
     ASSERT_LE(engine.quarantined_bytes(), 16 * mebibyte);
   }
-  EXPECT_GT(engine.quarantined_bytes(), 14 * mebibyte) << "it holds what there is room for";
+  EXPECT_GT(engine.quarantined_bytes(), 14 * mebibyte) << "it keeps as many copies as fit";
 }
 
 TEST(DebugEngine, EachPartOfTheRequestIsWatched) {
@@ -241,7 +241,7 @@ TEST(DebugEngine, AnOldDoubleOfWhatWasStartedAgainIsAnEnginesBug) {
 TEST(DebugEngine, WithoutOneADestroyedOperationIsStillToldOf) {
   {
     const Watched gone;
-  }  // it has asked to be told of them
+  }  // it has asked to be called
   auto proactor = Proactor::open(Config{});
   ASSERT_TRUE(proactor.has_value()) << proactor.error().reason;
   int fd[2];

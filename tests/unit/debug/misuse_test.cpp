@@ -28,8 +28,8 @@
 namespace baton::test {
 namespace {
 
-/// The real system, in which no file can be read or written without waiting: so what is asked of
-/// one stays inside the engine until somebody waits.
+/// The real system, but no file can be read or written without waiting: so a file operation stays
+/// inside the engine until a thread waits.
 const os::System& slow_files() {
   static const os::System system = [] {
     os::System slow = os::real_system();
@@ -97,7 +97,7 @@ class World {
     if (::write(fd, "0123456789", 10) != 10) std::abort();
     return *proactor_->adopt(fd, HandleKind::file, Ownership::owned).value();
   }
-  /// What comes to the other end.
+  /// The bytes at the other end.
   void send(const char* text) {
     if (::send(fd_[1], text, std::strlen(text), MSG_NOSIGNAL) < 0) std::abort();
   }
@@ -133,7 +133,7 @@ class DebugMode : public testing::TestWithParam<std::string> {
   }
 };
 
-// -- what is right stays right --------------------------------------------------------------------
+// -- correct programs -----------------------------------------------------------------------------
 
 TEST_P(DebugMode, TellsThatItIsOn) {
   World world{GetParam()};
@@ -185,7 +185,7 @@ TEST_P(DebugMode, MemoryThatIsNoneFailsAsWithoutIt) {
   ::munmap(none, 4'096);
 }
 
-// -- what is wrong is told ------------------------------------------------------------------------
+// -- reported mistakes ----------------------------------------------------------------------------
 
 /// Runs `mistake` on a pending read, and then until the read is complete.
 void plant(const std::string& engine,
@@ -236,7 +236,7 @@ TEST_P(DebugMode, PreparingAPendingOperationAnewIsCaught) {
                tells({"an operation was destroyed or changed", "its request was changed"}));
 }
 
-/// As munmap, and nobody else is given the page afterwards: then it would be mapped again.
+/// As munmap, but the page stays reserved: another mapping would make it valid again.
 void unmap(char* page) {
   if (::mmap(page, 4'096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != page) {
     std::abort();
@@ -261,7 +261,7 @@ TEST_P(DebugMode, UnmappingTheBufferOfAPendingReadIsCaught) {
                tells({"a buffer of a pending operation is not mapped any more"}));
 }
 
-// The commonest of all: the C library's own marks are what is seen, or AddressSanitizer's.
+// The commonest mistake: the C library's marks show it, or AddressSanitizer's.
 TEST_P(DebugMode, FreeingTheBufferOfAPendingReadIsCaught) {
 #ifdef BATON_TSAN
   GTEST_SKIP() << "ThreadSanitizer's free() leaves no mark";
@@ -326,7 +326,7 @@ TEST_P(DebugMode, ChangingTheBufferOfAPendingWriteIsCaught) {
         World world{GetParam()};
         Handle& handle = world.handle();
         Operation operation;
-        // More than a socket holds, so that it stays pending; still less than what is not copied.
+        // More than a socket holds, so that it stays pending, and small enough to be copied.
         std::vector<char> buffer(1'000'000, 'a');
         operation.prepare(
             world.files_only() ? OperationKind::write_file : OperationKind::write_stream, &handle,

@@ -1,5 +1,5 @@
-// A matcher for what a program says before it ends: these words, in this order. (Regular
-// expressions over many lines take the C library seconds.)
+// A matcher for the last output of a program: these words, in this order. (Regular expressions
+// over many lines take the C library seconds.)
 #pragma once
 
 #include <gtest/gtest.h>

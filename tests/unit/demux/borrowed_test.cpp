@@ -53,7 +53,7 @@ class demux_borrowed : public testing::Test {
     EXPECT_EQ(reports[0].token.index, index);
     EXPECT_EQ(reports[0].ready, ready);
   }
-  /// Also whoever waits for the set's own descriptor would not be woken.
+  /// A wait for the set's own descriptor would not be woken either.
   void expect_silence() {
     pollfd set{.fd = demux_->descriptor(), .events = POLLIN, .revents = 0};
     EXPECT_EQ(::poll(&set, 1, 0), 0);
@@ -120,7 +120,7 @@ TEST_F(demux_borrowed, what_has_reported_is_silent_to_the_end) {
   demux().detach(5);
 }
 
-// A hang-up of what is not to be watched any more, in whatever way it came to that.
+// A hang-up of a descriptor that is not watched any more, for any reason.
 TEST_F(demux_borrowed, what_is_let_go_before_it_reports_is_not_registered) {
   SocketPair pair;
   ASSERT_FALSE(demux().attach(5, pair.ours.get(), borrowed));
@@ -231,7 +231,8 @@ TEST_F(demux_borrowed, the_end_of_the_first_leaves_the_second_alone) {
   }
 }
 
-// The set may know what nobody here remembers: a file whose number was closed over a duplicate.
+// The set may still contain a file that the demultiplexer has dropped: its number was closed, a
+// duplicate is open.
 TEST_F(demux_borrowed, a_file_comes_back_under_its_number) {
   for (const Ownership second : {Ownership::owned, Ownership::borrowed}) {
     SocketPair pair;

@@ -1,5 +1,4 @@
-// The Demultiplexer alone: what it costs, and that edge, one-shot and level look the same from
-// above.
+// The Demultiplexer alone: its cost, and that edge, one-shot and level look the same from above.
 #include "demux/demultiplexer.hpp"
 
 #include <fcntl.h>
@@ -113,7 +112,7 @@ TEST(demux_open, without_any_interrupt_it_says_so) {
     return -1;
   };
   Options options;
-  options.system = &system;  // and nobody to whom it could explain
+  options.system = &system;  // and no place for an explanation
   auto demux = Demultiplexer::open(options);
   ASSERT_FALSE(demux.has_value());
   EXPECT_NE(demux.error().reason.find("interrupt=signal"), std::string::npos)
@@ -168,7 +167,7 @@ TEST(demux_open, select_among_high_numbers_is_interrupted_by_signal) {
   EXPECT_EQ((*demux)->interrupt_name(), "signal");
 }
 
-// -- what it costs --------------------------------------------------------------------------------
+// -- cost -----------------------------------------------------------------------------------------
 
 TEST(demux_cost, a_registration_stands) {
   const SocketPair pair;
@@ -228,7 +227,7 @@ TEST(demux_cost, one_thread_takes_no_lock) {
   EXPECT_EQ(system_calls().locks, 0U);
 }
 
-// It is told by each write anew, so that nobody need read.
+// Each write reports it again, so no read is needed.
 TEST(demux_cost, an_interrupt_is_a_write_and_a_wait) {
   auto demux = opened("epoll", "eventfd");
   std::array<Report, 4> reports;
@@ -432,7 +431,7 @@ class demux_edge : public testing::Test {
     demux_ = opened("fake_edge");
     ASSERT_FALSE(demux_->attach(5, pair_.ours.get()));
     EXPECT_EQ(watch(*demux_, 5, Interest::in), Watch::armed);
-    EXPECT_TRUE(wait(*demux_).empty());  // it is writable, which nobody watches for
+    EXPECT_TRUE(wait(*demux_).empty());  // it is writable, but not watched for that
   }
   void TearDown() override { demux_->detach(5); }
 
@@ -468,7 +467,7 @@ TEST_F(demux_edge, a_report_nobody_wanted_is_not_lost) {
   EXPECT_EQ(watch(*demux_, 5, Interest::in), Watch::try_now);
 }
 
-// A client that does not read to the end is told to go on: the edge will not come back.
+// A client that does not read to the end is reported again: the edge will not repeat.
 TEST_F(demux_edge, what_was_not_read_is_not_lost) {
   for (int i = 0; i < 5; ++i) pair_.make_readable();
   ASSERT_EQ(wait_long(*demux_).size(), 1U);

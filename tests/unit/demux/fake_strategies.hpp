@@ -33,7 +33,7 @@ struct Script {
   };
   std::vector<Call> calls{};  // of clients' descriptors only
 };
-/// What the strategies `scripted`, opened from now on, do and have been asked. One thread.
+/// The script and the record of calls of `scripted` strategies opened from now on. One thread.
 Script& script();
 
 }  // namespace baton::test

@@ -28,13 +28,13 @@ TEST(demux_registry, order_of_preference) {
   for (const auto& entry : demux::interrupt_strategies()) EXPECT_FALSE(entry.reason.empty());
 }
 
-// What is added stays, also when the tests are repeated in one process.
+// Additions stay, also when the tests are repeated in one process.
 std::string new_name(const char* stem) {
   static int count = 0;
   return std::string(stem) + "_" + std::to_string(++count);
 }
 
-// A whole strategy by delegation: what a program may do around one that exists.
+// A whole strategy by delegation: a program's wrapper of an existing one.
 TEST(demux_registry, a_programs_own_wait_strategy_by_name) {
   static int opened = 0;
   opened = 0;
@@ -90,7 +90,7 @@ TEST(demux_registry, bad_names_and_taken_names) {
   EXPECT_FALSE(demux::find_wait_strategy("no_factory").has_value());
 }
 
-// A name is registered once, whoever comes first.
+// A name is registered once: the first registration stays.
 TEST(demux_registry, strategies_know_what_is_registered) {
   const Fd fd(::dup(0));
   for (const char* const name : {"poll", "select", "rt_signals"}) {

@@ -147,8 +147,8 @@ const os::System& system_that_counts_overflows() {
 // P-31
 std::atomic<int> armings_to_fail{0};
 
-// Arming allocates in the kernel. Whoever waits first takes every descriptor over, with nobody to
-// tell of an error.
+// Arming allocates in the kernel. The first thread that waits takes every descriptor over and
+// cannot report an error.
 TEST(rt_signals_arming, without_memory_is_tried_again) {
   static const os::System system = [] {
     os::System made = os::real_system();
@@ -176,8 +176,8 @@ TEST(rt_signals_arming, without_memory_is_tried_again) {
 
 std::atomic<int> owners_to_fail{0};
 
-// The descriptors stayed the last thread's, which has ended, and nobody was told of anything any
-// more: where a test restarts a proactor whose calls fail in turn, the new thread slept for ever.
+// The descriptors still belonged to the last thread, which had ended, so no signal arrived any
+// more: the new thread of a restarted proactor slept for ever.
 TEST(rt_signals_thread, that_cannot_take_a_descriptor_over_tries_again) {
   static const os::System system = [] {
     os::System made = os::real_system();
@@ -210,7 +210,7 @@ TEST(rt_signals_thread, that_cannot_take_a_descriptor_over_tries_again) {
 
 std::atomic<int> polls_to_spare{-1};
 
-// The look at what is new is one call, the wait beside silent files is the next.
+// The poll of new descriptors is one call, the wait beside silent files is the next.
 TEST(rt_signals_look, is_not_forgotten_when_the_wait_fails) {
   static const os::System system = [] {
     os::System made = os::real_system();
@@ -353,7 +353,7 @@ TEST(rt_signals_stale, are_nobodys_when_the_number_is_gone) {
 
 // -- room -----------------------------------------------------------------------------------------
 
-// The kernel tells of it only somebody who has failed to write since the descriptor was armed.
+// The kernel reports it only after a failed write since the descriptor was armed.
 TEST(rt_signals_room, is_told_where_there_was_none_before) {
   for (const bool waited : {false, true}) {
     auto strategy = opened();
@@ -361,7 +361,7 @@ TEST(rt_signals_room, is_told_where_there_was_none_before) {
     const SocketPair pair;
     pair.fill();
     ASSERT_FALSE(strategy->add(pair.ours.get(), Interest::out, token_of(1)));
-    EXPECT_EQ(wait_for(*strategy, 1).size(), 1U) << "so that somebody tries";
+    EXPECT_EQ(wait_for(*strategy, 1).size(), 1U) << "so that the caller tries to write";
     EXPECT_EQ(::write(pair.ours.get(), "x", 1), -1);
     EXPECT_TRUE(wait(*strategy).empty());
     char block[4096];
@@ -417,7 +417,7 @@ TEST(rt_signals_thread, that_ends_is_replaced) {
   const SocketPair after;
   add(*strategy, before, token_of(1));
   std::thread([&] { EXPECT_TRUE(wait(*strategy).empty()); }).join();
-  // Nobody is told of any of these.
+  // None of these is reported.
   before.make_readable();
   add(*strategy, meanwhile, token_of(2));
   meanwhile.make_readable();
@@ -445,7 +445,7 @@ TEST(rt_signals_thread, that_leaves_is_replaced) {
   }
 }
 
-// Each takes what is the other's, for they share the number.
+// Each takes the other's signals, because they share the number.
 TEST(rt_signals_thread, may_wait_for_two) {
   auto first = opened();
   auto second = opened();
@@ -469,7 +469,7 @@ TEST(rt_signals_thread, has_its_mask_back_when_the_strategy_ends) {
   auto strategy = opened();
   const SocketPair pair;
   add(*strategy, pair);
-  EXPECT_EQ(blocked_here(), before) << "nobody waits yet";
+  EXPECT_EQ(blocked_here(), before) << "no thread waits yet";
   EXPECT_TRUE(wait(*strategy).empty());
   EXPECT_EQ(blocked_here().size(), before.size() + 2);
   pair.make_readable();  // and the signal is pending
@@ -566,7 +566,7 @@ TEST(rt_signals_program, keeps_sigio) {
   EXPECT_TRUE(handler.stands());
 }
 
-// What it has made asynchronous itself, it wants to be told of itself.
+// The program gets the signals of descriptors that it has made asynchronous itself.
 TEST(rt_signals_program, keeps_its_descriptors) {
   auto strategy = opened();
   const SocketPair pair;

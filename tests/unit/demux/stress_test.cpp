@@ -1,5 +1,5 @@
-// One thread waits, three change what it waits for, on every kind of strategy. Every byte must be
-// reported: a report lost anywhere leaves a thread without its byte, and the test without an end.
+// One thread waits, three change its set, on every kind of strategy. Every byte must be reported: a
+// report lost anywhere leaves a thread without its byte, and the test without an end.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -19,7 +19,7 @@ using demux::Demultiplexer;
 using demux::Watch;
 
 // The client's side of one descriptor: a lock, under which it watches, drops and handles reports,
-// and whether somebody waits for readiness.
+// and whether it waits for readiness.
 struct Client {
   std::mutex mutex;
   std::condition_variable told;
@@ -45,7 +45,7 @@ class Stress {
     demux_.interrupt();
   }
 
-  // Opens a descriptor, reads some bytes as they come, closes it.
+  // Opens a descriptor, reads some bytes, closes it.
   void life(std::uint32_t index, int bytes) {
     const SocketPair pair;
     const Ownership ownership = index % 2 == 0 ? Ownership::owned : Ownership::borrowed;

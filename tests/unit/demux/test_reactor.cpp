@@ -77,7 +77,7 @@ std::size_t TestReactor::dispatch(Deadline deadline) {
   return called;
 }
 
-// One round of reports, together with what is known to be ready without one. Reports carry the
+// One round of reports, together with descriptors that are ready without one. Reports carry the
 // Demultiplexer's generation; from here on the token carries the slot's serial instead.
 void TestReactor::collect(Deadline deadline) {
   {

@@ -1,6 +1,6 @@
-// A Reactor in 200 lines: the Demultiplexer's second client, which knows neither operations nor
-// engines. It is a proof, not a product: what it needs of src/demux, the emulated engine needs as
-// well, and nothing else.
+// A Reactor in 200 lines: the Demultiplexer's second client, without operations and engines. It is
+// a proof, not a product: the emulated engine needs the same parts of src/demux as well, and
+// nothing else.
 //
 // One thread dispatches; add, remove and wake may be called by any thread, and by handlers.
 #pragma once
@@ -18,8 +18,9 @@ namespace baton::test {
 
 class TestReactor {
  public:
-  /// Told what is ready; a hint. Called without a lock. Level-triggered for the handler, whatever
-  /// the strategy: as long as it does not use the readiness up, it is called again.
+  /// Called with the ready directions; a hint. Called without a lock. Level-triggered for the
+  /// handler, whatever the strategy: as long as it does not use the readiness up, it is called
+  /// again.
   using Handler = std::function<void(Interest ready)>;
 
   struct Registration {
@@ -57,7 +58,7 @@ class TestReactor {
   std::mutex mutex_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
-  std::vector<Report> again_;  // what may still be ready although no report will tell
+  std::vector<Report> again_;  // may still be ready, without a further report
 
   std::vector<Report> batch_;  // the dispatching thread's own
 };

@@ -29,7 +29,7 @@ class test_reactor : public testing::TestWithParam<const char*> {
       ASSERT_TRUE(is_ahead(limit));
     }
   }
-  /// Dispatches what is there.
+  /// Dispatches ready events.
   std::size_t settle() {
     std::size_t calls = 0;
     for (int i = 0; i < 5; ++i) calls += reactor_->dispatch(Deadline::immediately());
@@ -91,9 +91,9 @@ TEST_P(test_reactor, a_handler_removes_itself) {
   EXPECT_EQ(settle(), 0U);
 }
 
-// Both are ready in one round; whoever comes first removes the other and closes its descriptor, and
-// a third takes the place. The other's handler must not run, and the third's only for its own
-// descriptor.
+// Both are ready in one round; the first handler removes the other registration and closes its
+// descriptor, and a third takes its place. The other's handler must not run, and the third's only
+// for its own descriptor.
 TEST_P(test_reactor, a_handler_removes_another_in_the_same_round) {
   SocketPair pairs[2];
   TestReactor::Registration registrations[2];

@@ -1,4 +1,4 @@
-// What is read about the machine: kernels of distributions, control groups of both versions.
+// Facts about the machine: kernels of distributions, control groups of both versions.
 #include "doctor/facts.hpp"
 
 #include <gtest/gtest.h>

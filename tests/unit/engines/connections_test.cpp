@@ -92,7 +92,7 @@ TEST_P(Connections, connect_to_somebody_and_to_nobody) {
 }
 
 // A report of "writable" must not be taken for a connection. Without a peer, without an error and
-// with nothing under way the connect has failed, and another call - of a read - was told why.
+// with nothing in flight the connect has failed, and another call - of a read - got the error.
 TEST_P(Connections, connect_believes_only_in_a_peer) {
   Endpoint address;
   const int door = listener(address);

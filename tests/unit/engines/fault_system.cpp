@@ -44,7 +44,7 @@ msghdr shortened(const msghdr& message, std::vector<iovec>& list) {
   return copy;
 }
 
-// What a kernel or a file system says to flags that it does not know, and to a cold cache.
+// The errors of a kernel or a file system for unknown flags, and for a cold cache.
 int refused(int flags) {
   if ((flags & faults().refused_flags()) != 0) return EOPNOTSUPP;
   if ((flags & RWF_NOWAIT) != 0 && faults().is_cold()) return EAGAIN;

@@ -28,7 +28,7 @@ constexpr std::uint64_t gibibyte = 1'073'741'824;
 class Files : public EveryForm {
  protected:
   Files() { handle = driver.adopt(temporary_file(), HandleKind::file); }
-  /// What is in the file, by another way.
+  /// The content of the file, read independently.
   std::string content() const {
     std::string all(1'000'000, '\0');
     const ssize_t size = ::pread(handle->native(), all.data(), all.size(), 0);
@@ -87,7 +87,7 @@ TEST_P(Files, what_lasts_is_for_a_worker) {
   Operation operation;
   std::uint64_t jobs = 0;
   const auto is_for_a_worker = [&](OperationKind kind, Handle* of, std::size_t size) {
-    // As a direct transfer wants it.
+    // As a direct transfer requires.
     void* start = text.data();
     std::size_t room = text.size();
     ASSERT_NE(std::align(0x1000, size, start, room), nullptr);

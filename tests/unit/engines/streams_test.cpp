@@ -136,7 +136,7 @@ TEST_P(Streams, read_until_sees_a_delimiter_in_two_parts) {
   ASSERT_TRUE(driver.run(read));
   EXPECT_EQ(*read.result(), 10U);
 
-  // What is there already needs nobody.
+  // Bytes that are buffered already need no peer.
   set_read(read, connected.handle, buffer);
   read.set_until(&delimiter, 10);
   EXPECT_EQ(driver.start(read), Submission::completed);
@@ -339,7 +339,7 @@ TEST_P(Streams, a_write_is_done_at_once_when_there_is_room) {
   EXPECT_EQ(read_all(connected.peer), "hello");
 }
 
-// Fills the socket, queues three writes, lets the peer read, and says what it read behind the fill.
+// Fills the socket, queues three writes, lets the peer read, and answers the bytes after the fill.
 std::string write_three(Driver& driver, const Connected& connected,
                         std::array<Operation, 3>& writes) {
   const std::size_t full = fill(connected.handle->native());
@@ -364,7 +364,7 @@ TEST_P(Streams, queued_writes_go_together_and_complete_in_order) {
     EXPECT_EQ(driver.history()[i], &writes[i]);
     EXPECT_FALSE(writes[i].failed());
   }
-  // Real-time signals: one more, in vain, so that the socket tells of room.
+  // Real-time signals: one more failed write, so that the socket reports room.
   EXPECT_LE(faults().count(Call::sendmsg), GetParam().wait == "rt_signals" ? 2U : 1U);
 }
 

@@ -62,7 +62,7 @@ class Shared : public testing::TestWithParam<Form> {
   }
   void back(Tracked& operation) {
     ++returned;
-    // release: whoever sees it may use it again.
+    // release: a thread that sees it may start the operation again.
     EXPECT_FALSE(operation.out.exchange(true, std::memory_order_acq_rel)) << "came back twice";
   }
   Handle* adopt(int fd, HandleKind kind = HandleKind::stream_socket) {
@@ -130,7 +130,7 @@ TEST_P(Shared, streams_in_full_duplex_with_verified_bytes) {
   EXPECT_EQ(started, returned);
 }
 
-// Bytes against cancels: what was read is counted, whoever won.
+// Reads race with cancels: the bytes read are counted, whichever wins.
 TEST_P(Shared, cancels_lose_no_byte) {
   const Pair pair = stream_pair();
   Handle* const in = adopt(pair.ours);

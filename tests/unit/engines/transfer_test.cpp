@@ -1,4 +1,4 @@
-// What is left of a transfer and when it is complete: the same for every engine.
+// The rest of a transfer and its completion: the same for every engine.
 #include "engines/common/transfer.hpp"
 
 #include <errno.h>

@@ -34,7 +34,7 @@ using namespace std::chrono_literals;
 
 class EmptyObjects : public testing::Test {
  protected:
-  /// What a start, an await or a question answers when the object is closed.
+  /// The answer of a start, an await or a query when the object is closed.
   template <class T>
   void closed(const Result<T>& answer) {
     EXPECT_EQ(answer.error(), errc::handle_closed);
@@ -259,7 +259,7 @@ TEST_F(EmptyObjects, cancellation) {
   EXPECT_EQ(none.state(), nullptr);
   CancellationSource source{proactor_};
   const CancellationSource owner = std::move(source);
-  source.cancel();  // NOLINT: that is what is tested, here and below
+  source.cancel();  // NOLINT: the tested case, here and below
   EXPECT_FALSE(source.cancelled());
   EXPECT_FALSE(source.token().cancelled());
   EXPECT_FALSE(owner.cancelled());

@@ -1,4 +1,4 @@
-// The three forms of a request, and what they answer when nothing can be started.
+// The three forms of a request, and their answers when nothing can be started.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -120,7 +120,7 @@ TEST_F(Forms, a_closed_object_answers_handle_closed) {
   EXPECT_EQ(closed.native(), invalid_handle);
   closed.close_detached();
   StreamSocket moved = std::move(left_);
-  EXPECT_EQ(left_.read(buffer_, never), errc::handle_closed);  // NOLINT: that is what is tested
+  EXPECT_EQ(left_.read(buffer_, never), errc::handle_closed);  // NOLINT: the tested case
   EXPECT_TRUE(moved.is_open());
 }
 
@@ -232,7 +232,7 @@ TEST_F(Forms, reads_into_pooled_buffers) {
   EXPECT_EQ(pool.available(), 1U);
 }
 
-// What a handler of a cached operation leaves, the library takes back.
+// The library frees the results that a handler of a cached operation leaves.
 TEST_F(Forms, a_result_that_is_not_taken_is_closed_or_given_back) {
   auto acceptor = Acceptor::listen(proactor_, Endpoint::loopback(0)).value();
   const Endpoint where = acceptor.local_endpoint().value();

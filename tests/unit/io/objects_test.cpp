@@ -143,7 +143,7 @@ TEST_P(Objects, connector_by_callback) {
   EXPECT_TRUE(any.get_future().get());
 }
 
-// A port that nobody listens on.
+// A port without a listener.
 Endpoint refusing(Proactor& proactor) {
   auto acceptor = Acceptor::listen(proactor, Endpoint::loopback(0)).value();
   return acceptor.local_endpoint().value();  // closed here, detached
@@ -186,7 +186,7 @@ TEST_P(Objects, connector_tries_one_address_after_the_other) {
 
 TEST_P(Objects, connector_gives_an_address_up_after_its_time) {
   complete([](Proactor& p) -> Task<void> {
-    // A full backlog: the kernel drops what comes after, and the connect waits.
+    // A full backlog: the kernel drops later connections, and the connect waits.
     auto full = Acceptor::listen(p, Endpoint::loopback(0), {.backlog = 0}).value();
     const Endpoint where = full.local_endpoint().value();
     Connector connector{p};

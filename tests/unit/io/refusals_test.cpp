@@ -29,7 +29,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What the system refuses: of setsockopt the n-th, of the others every call.
+/// Refused calls: the n-th setsockopt, and every call of the others.
 struct Refused {
   int options = 0;
   bool getsockname = false;
@@ -79,7 +79,7 @@ class Refusals : public testing::Test {
     made.handles_max = handles;
     return made;
   }
-  /// Each of the options that it sets is refused in turn; whether all of them were told.
+  /// Each of its options is refused in turn; whether all of them were reported.
   template <class Open>
   void expect_each_option_told(int count, Open open) {
     for (int nth = 1; nth <= count; ++nth) {
@@ -177,7 +177,7 @@ TEST_F(Refusals, of_a_connect_on_an_operation_that_was_used) {
   EXPECT_EQ(error_of(connector.take(operation)), errc::handle_closed);
 }
 
-// An operation from the cache has no handler until it is given one, whoever had it before.
+// An operation from the cache has no handler until it is given one, even if it had one before.
 TEST_F(Refusals, of_nothing_when_a_cached_operation_has_no_handler) {
   int ran = 0;
   ASSERT_FALSE(proactor_.post([&ran] { ++ran; }));
@@ -260,7 +260,7 @@ TEST_F(Refusals, of_signals) {
 // With room for one handle more.
 TEST_F(Refusals, of_a_second_handle) {
   Proactor small{config(1)};
-  for (int i = 0; i < 2; ++i) {  // what the first had is free again
+  for (int i = 0; i < 2; ++i) {  // the first one's place is free again
     EXPECT_EQ(error_of(Pipe::create(small)), errc::no_free_handles);
     EXPECT_EQ(error_of(StreamSocket::pair(small)), errc::no_free_handles);
   }
@@ -287,8 +287,8 @@ TEST_F(Refusals, of_an_object_that_is_closed) {
   EXPECT_EQ(error_of(stream.get_option<option::Linger>()), errc::handle_closed);
 }
 
-// Somebody else closes the handle by the proactor: the object's own close is refused, and names it
-// still.
+// The handle is closed through the proactor: the object's own close is refused, and the object
+// still names the handle.
 TEST_F(Refusals, of_a_close) {
   auto ends = StreamSocket::pair(proactor_).value();
   Handle* const handle = ends.first.handle();

@@ -130,7 +130,7 @@ TEST_P(Cancel, one_of_several_merged_writes) {
     driver.wait_once(Deadline::after(std::chrono::microseconds{100}));
   }
   driver.cancel(writes[2]);
-  ASSERT_TRUE(driver.run_until(writes[2])) << "and nobody reads meanwhile";
+  ASSERT_TRUE(driver.run_until(writes[2])) << "without a reader";
   for (int i = 0; i < 1000 && !driver.is_done(writes[3]); ++i) {
     received += read_all(pair.right);
     driver.wait_once(Deadline::after(std::chrono::milliseconds{1}));
@@ -201,7 +201,7 @@ TEST_P(Cancel, ten_thousand_at_once) {
   ::close(pair.right);
 }
 
-// An accept without descriptors stays pending, costs nothing, and goes on when there are some
+// An accept without descriptors stays pending, costs nothing, and continues when there are some
 // again.
 TEST_P(Cancel, accept_out_of_descriptors) {
   Endpoint address;
@@ -237,7 +237,7 @@ TEST_P(Cancel, accept_out_of_descriptors) {
   ::close(client);
 }
 
-// Who waits for a connection that cannot be accepted is told, by the descriptor kept for that.
+// A peer whose connection cannot be accepted is closed, with the descriptor kept for that.
 TEST_P(Cancel, accept_turns_one_away) {
   Endpoint address;
   Handle* const acceptor = driver.adopt(listener(address), HandleKind::listener);

@@ -119,7 +119,7 @@ TEST_P(Count, system_calls_of_an_echo) {
 }
 
 // What one entry brings may reach the disk when all of it is prepared: it gets the first two while
-// the rest is still being started. What the page cache answers goes in larger lots.
+// the rest is still being started. Reads from the page cache go in larger batches.
 TEST(Lots, transfers_of_files_go_in_lots) {
   constexpr std::size_t smallest = 2, largest = 16;
   Driver driver{{.form = Form::single, .system = &faulty_system()}};

@@ -34,7 +34,7 @@ struct Setup {
   Log* log = nullptr;
 };
 
-/// What the engine said it replaced.
+/// The replacements that the engine reported.
 struct Explained {
   std::vector<std::string> lines;
 };

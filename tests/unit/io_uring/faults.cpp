@@ -44,7 +44,7 @@ int setup(unsigned entries, void* argument) {
   return ring;
 }
 
-// The submission entries of every ring mapped so far: what is forbidden is spoilt there.
+// The submission entries of every ring mapped so far: forbidden ones are made invalid there.
 struct Mapped {
   abi::Sqe* entries;
   std::size_t count;

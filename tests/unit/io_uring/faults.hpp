@@ -12,7 +12,7 @@ namespace baton::test {
 struct Faults {
   // io_uring_setup
   Relaxed<int> setup_error = 0;              ///< fails with it
-  Relaxed<std::uint32_t> unknown_flags = 0;  ///< EINVAL when one of these is asked for
+  Relaxed<std::uint32_t> unknown_flags = 0;  ///< EINVAL when one of these is requested
   Relaxed<std::uint32_t> hidden_features = 0;
   // io_uring_enter: of `period` calls, about `failing` fail
   Relaxed<int> enter_error = 0;
@@ -20,7 +20,7 @@ struct Faults {
   Relaxed<unsigned> failing = 0;
   Relaxed<unsigned> submit_max = 0;  ///< at most so many requests at once; 0: any number
   // others
-  Relaxed<int> hidden_opcode = -1;  ///< io_uring_register tells it is not there
+  Relaxed<int> hidden_opcode = -1;  ///< io_uring_register reports it as missing
   Relaxed<int> message_error = 0;   ///< of messages to a ring
   Relaxed<bool> no_signal_flag_unknown = false;
   Relaxed<bool> no_multishot_poll = false;
@@ -28,7 +28,7 @@ struct Faults {
   Relaxed<char> sysctl = 0;         ///< what kernel.io_uring_disabled reads as; 0: the real file
   Relaxed<unsigned> fail_call = 0;  ///< this call fails with ENOMEM, whatever it is; counted from 1
 
-  // What was seen.
+  // Observations.
   Relaxed<unsigned> calls = 0;
   Relaxed<unsigned> enters = 0;
   Relaxed<std::uint32_t> flags = 0;  ///< of the last ring that was set up

@@ -454,7 +454,7 @@ TEST_P(Kinds, read_exactly_and_until) {
   ASSERT_TRUE(driver.run_until(until));
   EXPECT_FALSE(until.failed());
   EXPECT_EQ(std::string_view(buffer, 8), "gh\r\nrest");
-  // What is there already may hold the next delimiter.
+  // The buffered bytes may hold the next delimiter.
   std::memcpy(buffer, "x\r\ny", 4);
   set_read(until, handle, MutableBuffer{buffer, 20});
   until.set_until(&delimiter, 4);

@@ -148,7 +148,7 @@ TEST_P(Lost, what_is_pending_ends_with_an_error_of_its_own) {
   ASSERT_EQ(log_.all.size(), 1U);
   EXPECT_NE(log_.all[0].find("[taken_away]"), std::string::npos) << log_.all[0];
 
-  // Nothing of it is done later: what comes now stays where it is.
+  // Nothing of it is done later: new bytes stay in the socket.
   write_all(idle.right, "late");
   char bytes[8] = {};
   EXPECT_EQ(::recv(idle.left, bytes, sizeof(bytes), 0), 4);
@@ -194,13 +194,13 @@ TEST_P(Lost, what_is_started_later_ends_at_once_and_waits_are_ended) {
     std::thread interrupter{[&] { driver_.engine().interrupt(); }};
     const Deadline end = at_last();
     driver_.wait_once(end);
-    EXPECT_TRUE(is_ahead(end)) << "nobody has heard the interrupt";
+    EXPECT_TRUE(is_ahead(end)) << "the interrupt was lost";
     interrupter.join();
   }
   ::close(pair.right);
 }
 
-// As long as somebody else has the ring open, a forked child perhaps, the kernel goes on.
+// As long as another process has the ring open, a forked child perhaps, the kernel continues.
 TEST_P(Lost, no_buffer_is_given_back_before_the_kernel_has_let_go) {
   const Pair pair = stream_pair();
   Operation& read = operation();
@@ -253,7 +253,7 @@ TEST(LostForGood, what_the_system_does_not_let_go_of_stays_pending) {
   EXPECT_EXIT(stays_pending(), testing::ExitedWithCode(0), "");
 }
 
-// Nor where the program has closed everything, what tells of the end, too.
+// Nor where the program has closed everything, including the descriptor that reports the end.
 TEST(LostForGood, a_closed_witness_proves_nothing) {
   const auto stays_pending = [] {
     const int before = ::fcntl(0, F_DUPFD_CLOEXEC, 3);
@@ -278,7 +278,7 @@ TEST(LostForGood, a_closed_witness_proves_nothing) {
   EXPECT_EXIT(stays_pending(), testing::ExitedWithCode(0), "");
 }
 
-// One that was not handed over must not be forgotten: its peer would never hear of it.
+// A connection that was not handed over must be closed: its peer would never get an answer.
 TEST_P(Lost, a_close_that_is_under_way_is_made) {
   const Pair pair = stream_pair();
   Handle* const left = driver_.borrow(pair.left, HandleKind::stream_socket);
@@ -320,8 +320,8 @@ class LostCompletion : public testing::TestWithParam<Form> {};
 INSTANTIATE_TEST_SUITE_P(Forms, LostCompletion,
                          testing::Values(Form::any, Form::single, Form::pinned), form_name);
 
-// Told once by the kernel when it had no memory for a completion. Its operation would never end,
-// and each cancel would find nothing.
+// Reported once by the kernel when it had no memory for a completion. Its operation would never
+// end, and each cancel would find nothing.
 TEST_P(LostCompletion, ends_the_engine_and_with_it_the_operation) {
   const os::System& system = faulty_system();
   Lines log;
@@ -336,7 +336,7 @@ TEST_P(LostCompletion, ends_the_engine_and_with_it_the_operation) {
   faults().loses_receives = false;
   write_all(pair.right, "data");
   EXPECT_EQ(driver.wait_once(Deadline::after(milliseconds{20})), 0U);
-  EXPECT_EQ(std::string(buffer.data()), "data") << "it is done, and nobody was told";
+  EXPECT_EQ(std::string(buffer.data()), "data") << "it is done, and not reported";
   faults().enter_error = EBADR;
   faults().failing = faults().period = 1;
   driver.wait_once(Deadline::after(milliseconds{1}));

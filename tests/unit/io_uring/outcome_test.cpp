@@ -1,4 +1,4 @@
-// What the engine makes of each answer of a kernel, also of those that this one does not give.
+// The engine's handling of each kernel result, also of those that this kernel does not give.
 #include "engines/io_uring/outcome.hpp"
 
 #include <errno.h>
@@ -54,7 +54,7 @@ TEST_F(Outcome, goes_on_after_what_nobody_asked_for) {
   EXPECT_FALSE(operation.failed()) << "closed all the same";
 }
 
-// The kernel cancels what it has no worker for. One that submits may end now and then.
+// The kernel cancels requests without a worker. A submitting thread may end sometimes.
 TEST_F(Outcome, ends_what_no_worker_can_be_started_for) {
   const auto answer_to_the_last = [this] {
     for (int i = 0; i < 3; ++i) EXPECT_EQ(answer(-ECANCELED), Verdict::again);
@@ -81,7 +81,7 @@ TEST_F(Outcome, ends_what_no_worker_can_be_started_for) {
   EXPECT_EQ(::fcntl(file, F_GETFD), -1) << "closed by a call";
 }
 
-// A timerfd that is told of a set clock has answered; any other read was ended with its thread.
+// A timerfd that reports a set clock has answered; any other read was ended with its thread.
 TEST_F(Outcome, believes_a_timer_that_the_clock_was_set) {
   for (const bool told : {false, true}) {
     const int timer = ::timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -184,7 +184,7 @@ TEST_F(Outcome, connect_in_progress) {
   }
   for (const int error : {EISCONN, EALREADY}) {
     prepare(OperationKind::connect, HandleKind::stream_socket);
-    EXPECT_EQ(answer(-error), Verdict::finished) << "somebody else's doing";
+    EXPECT_EQ(answer(-error), Verdict::finished) << "caused outside the engine";
     EXPECT_EQ(operation.error_value(), error);
   }
   prepare(OperationKind::connect, HandleKind::stream_socket);

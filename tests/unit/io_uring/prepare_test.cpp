@@ -1,4 +1,4 @@
-// What the kernel is told of an operation: flags that no outcome shows, or only on some kernels.
+// The submission entry of an operation: flags that no result shows, or only on some kernels.
 #include "engines/io_uring/prepare.hpp"
 
 #include <sys/socket.h>
@@ -17,7 +17,7 @@ using engines::uring::Progress;
 
 class Prepare : public testing::Test {
  protected:
-  // What the engine does first.
+  // The engine's first step.
   static void enter(Operation& operation) { operation.engine_state<Progress>() = Progress{}; }
 
   abi::Sqe prepared(Operation& operation, Message* message = nullptr) {

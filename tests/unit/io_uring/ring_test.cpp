@@ -188,7 +188,7 @@ TEST(OldKernel, no_signal_from_a_pipe_without_the_flag) {
   }
 }
 
-// -- the profile and what is replaced -------------------------------------------------------------
+// -- the profile and replacements -----------------------------------------------------------------
 
 std::vector<std::string> explained(ProcessorConfig config, bool pinned_ok, LeaderRule expected) {
   std::vector<std::string> lines;

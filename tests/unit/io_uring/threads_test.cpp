@@ -343,8 +343,8 @@ TEST(Threads, a_child_after_fork_leaves_the_parent_alone) {
 
 // -- races ----------------------------------------------------------------------------------------
 
-// Starters, a canceller and a leader, each operation in the hands of whoever the contract says. The
-// leader hands completed operations back through `free`.
+// Starters, a canceller and a leader; each operation belongs to the thread that the contract names.
+// The leader hands completed operations back through `free`.
 class Race {
  public:
   static constexpr std::size_t handles = 8, starters = 3, each = 40;

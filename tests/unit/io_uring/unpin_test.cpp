@@ -1,4 +1,4 @@
-// A pinned ring that is given up: what is in flight goes on in an `any` ring, by whatever thread.
+// A pinned ring that is given up: operations in flight continue in an `any` ring, on any thread.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -96,7 +96,7 @@ TEST(Unpin, what_is_in_flight_goes_on_in_another_thread) {
     std::thread{[&] { driver.engine().interrupt(); }}.join();
     const Deadline end = at_last();
     driver.wait_once(end);
-    EXPECT_TRUE(is_ahead(end)) << "nobody has seen the interrupt";
+    EXPECT_TRUE(is_ahead(end)) << "the interrupt was lost";
     std::thread{[&] { exercise(driver); }}.join();
   }
   for (const Pair& pair : pairs) ::close(pair.right);

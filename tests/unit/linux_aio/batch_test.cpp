@@ -1,5 +1,5 @@
-// What the kernel refuses, cuts short or puts off: nothing is lost, and nothing is repeated that
-// must not be.
+// Requests that the kernel refuses, cuts short or delays: nothing is lost, and nothing is
+// repeated that must not be.
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -63,9 +63,9 @@ TEST_P(Batch, a_flush_without_room_wakes_nobody_twice) {
   start_reads(1);
   aio_faults().submit_error = EAGAIN;
   aio_faults().submit_failures = 1;
-  driver->engine().flush();  // tells the leader
+  driver->engine().flush();  // wakes the leader
   const unsigned tried = aio_faults().submits;
-  driver->engine().flush();  // the leader's own: it knows
+  driver->engine().flush();  // the leader's own: no wake-up
   EXPECT_EQ(aio_faults().submits, tried);
   expect_all();
   EXPECT_TRUE(driver->engine().due().is_never());
@@ -89,12 +89,12 @@ TEST_P(Batch, no_room_in_the_middle_of_one) {
 TEST_P(Batch, cancelled_while_there_is_no_room) {
   start_reads(2);
   aio_faults().submit_error = EAGAIN;
-  aio_faults().submit_failures = 2;  // who cancels while others may wait tries again, too
+  aio_faults().submit_failures = 2;  // a cancel while other threads may wait tries again, too
   driver->engine().flush();
   EXPECT_EQ(driver->cancel(reads[0]), CancelAnswer::completed);
   EXPECT_EQ(reads[0].error(), std::errc::operation_canceled);
   EXPECT_EQ(driver->cancel(reads[1]), CancelAnswer::completed);
-  // Nothing is left that had no room: the next wait finds that out, and returns to tell.
+  // No operation without room is left: the next wait finds that out, and returns.
   EXPECT_EQ(driver->wait_once(), 0U);
   Operation next;
   const Block buffer{block};
@@ -113,7 +113,7 @@ TEST_P(Batch, what_found_no_room_goes_in_its_order) {
   EXPECT_EQ(aio_faults().offsets, expected);
 }
 
-// Cancelled while the kernel is asked, which has no room.
+// Cancelled during io_submit, for which the kernel has no room.
 TEST_P(Batch, cancelled_while_it_is_refused) {
   start_reads(2);
   CancelAnswer answer{};
@@ -159,7 +159,7 @@ TEST_P(Batch, a_file_system_without_nowait_is_asked_once) {
   EXPECT_EQ(driver->engine().counters().worker_jobs, 4U) << "io_submit would wait";
 }
 
-/// What the kernel says, told by io_getevents.
+/// The kernel's results, by io_getevents.
 class Results : public Direct {
  protected:
   void SetUp() override { open({.hide_ring = true}); }

@@ -1,4 +1,4 @@
-// Cancellation, wherever the operation is: it comes out once, and its outcome tells.
+// Cancellation in every place of an operation: it completes once, and its result shows which won.
 #include <errno.h>
 
 #include <array>
@@ -25,7 +25,7 @@ TEST_P(Cancel, before_it_is_handed_over) {
   EXPECT_EQ(aio_faults().submits, 0U);
 }
 
-// The kernel knows no way to take a transfer of a file back: it completes as if nobody had asked.
+// The kernel cannot cancel a file transfer: it completes as usual.
 TEST_P(Cancel, in_the_kernel) {
   const Block buffer{block};
   Operation read;

@@ -1,4 +1,4 @@
-// Files opened with O_DIRECT: what the kernel does without a worker, byte by byte.
+// Files opened with O_DIRECT: transfers in the kernel without a worker, byte by byte.
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>

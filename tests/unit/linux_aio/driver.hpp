@@ -57,10 +57,10 @@ inline void set_write(Operation& operation, Handle* handle, MutableBuffer buffer
 
 // -- files and memory -----------------------------------------------------------------------------
 
-/// Says where they differ, not what is in them.
+/// Shows where they differ, not their content.
 testing::AssertionResult same(std::string_view left, std::string_view right);
 
-/// Memory as O_DIRECT wants it.
+/// Memory as O_DIRECT requires.
 class Block {
  public:
   static constexpr std::size_t alignment = 4'096;
@@ -93,7 +93,7 @@ class Direct : public testing::Test {
   static constexpr std::size_t blocks = 64;
   void open(const Form& form);
   void SetUp() override { open({}); }
-  /// What is in the file, by another way.
+  /// The content of the file, read independently.
   [[nodiscard]] std::string content(std::size_t offset, std::size_t size) const;
 
   std::string text = pattern(block * blocks);

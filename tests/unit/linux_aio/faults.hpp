@@ -25,10 +25,10 @@ struct AioFaults {
   std::function<void()> on_refusal{};  ///< called before a call fails with `submit_error`
   // io_getevents, with a hidden ring
   Relaxed<unsigned> interrupted = 0;  ///< the next calls answer EINTR
-  Relaxed<std::int64_t> result = 0;   ///< what the next `results` completions say instead
+  Relaxed<std::int64_t> result = 0;   ///< the value of the next `results` completions
   Relaxed<unsigned> results = 0;
 
-  // What was seen.
+  // Observations.
   Relaxed<unsigned> setups = 0;
   Relaxed<unsigned> slots = 0;  ///< asked for by the last io_setup
   Relaxed<unsigned> submits = 0;

@@ -1,4 +1,5 @@
-// Opening: how many slots, what is missing and what it is called, and the next engine in its place.
+// Opening: the number of slots, missing features and their reasons, and the next engine in its
+// place.
 #include <errno.h>
 
 #include <thread>

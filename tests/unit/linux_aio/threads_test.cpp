@@ -82,7 +82,7 @@ TEST_F(Threads, the_descriptor_is_readable_while_something_is_complete) {
 }
 
 // Signals that were read before their completions were taken: there is something to take, which the
-// descriptor no longer tells.
+// descriptor no longer reports.
 TEST_F(Threads, the_descriptor_never_hides_a_completion) {
   const Block buffer{block};
   std::array<Operation, 2> reads;

@@ -1,5 +1,5 @@
 // Buffered files and operations in order: at once out of the page cache, else by workers; and the
-// order between writes and syncs, whoever does them.
+// order between writes and syncs, on whichever thread they run.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>

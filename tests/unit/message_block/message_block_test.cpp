@@ -1,4 +1,4 @@
-// Message blocks: what they hold, what they share, and that everything comes back.
+// Message blocks: their content, sharing, and the return of all blocks.
 #include "baton/message_block.hpp"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(message_block, holds_what_was_written) {
     EXPECT_EQ(pool.blocks_available(), 5U);
     message.consume(5);
     EXPECT_EQ(text_of(message), ", world");
-    EXPECT_EQ(pool.blocks_available(), 6U);  // what was read came back at once
+    EXPECT_EQ(pool.blocks_available(), 6U);  // the blocks read are returned at once
     EXPECT_FALSE(message.write(bytes_of("!")));
     EXPECT_EQ(text_of(message), ", world!");
   }
@@ -69,7 +69,7 @@ TEST(message_block, is_filled_in_place) {
   message.commit(2);
   EXPECT_EQ(message.room().size, 6U);
   EXPECT_EQ(text_of(message), "ab");
-  // Read to its end it begins anew, without a new block.
+  // Read to its end it starts again, without a new block.
   message.consume(2);
   EXPECT_EQ(message.room().size, 8U);
   EXPECT_EQ(pool.blocks_available(), 1U);
@@ -140,7 +140,7 @@ TEST(message_block, a_duplicate_shares_the_bytes_and_not_the_place) {
   MessageBlock message = pool.copy(bytes_of("shared")).value();
   MessageBlock twin = message.duplicate().value();
   EXPECT_EQ(pool.blocks_available(), 3U);
-  EXPECT_EQ(message.room().size, 0U);  // what is shared is not written
+  EXPECT_EQ(message.room().size, 0U);  // a shared block is not written
   EXPECT_FALSE(message.write(bytes_of(" no more")));
   twin.consume(3);
   EXPECT_EQ(text_of(twin), "red");

@@ -1,5 +1,5 @@
 // Message blocks between threads: producers, stages and consumers count exactly, and the memory is
-// what was configured (B-06).
+// the configuration (B-06).
 #include <gtest/gtest.h>
 #include <sched.h>
 

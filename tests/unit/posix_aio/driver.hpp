@@ -18,7 +18,7 @@ namespace baton::test::aio {
 
 using namespace std::chrono_literals;
 
-/// How the engine is told, and whether threads share it.
+/// The notification of the engine, and whether threads share it.
 struct Form {
   std::string notify = "suspend";
   bool concurrent = true;

@@ -48,7 +48,7 @@ const os::System& fault_system() {
     made.aio_return = [](aiocb* block) { return faults().return_of(block); };
     made.aio_suspend = [](const aiocb* const list[], int count, const timespec* timeout) {
       if (const int error = faults().enter(Call::suspend)) return errno = error, -1;
-      // The system does not know those that are parked, and would not wait for the others.
+      // The system does not have the parked ones, and would not wait for the others.
       const std::vector<const aiocb*> known = faults().known({list, list + count});
       return real().aio_suspend(known.data(), count, timeout);
     };

@@ -53,7 +53,7 @@ class Faults {
   // For the table.
   int start(Call call, aiocb* block, const std::function<int()>& real);
   int error_of(const aiocb* block);
-  /// The list with null for what is parked.
+  /// The list with null for parked requests.
   std::vector<const aiocb*> known(std::vector<const aiocb*> list);
   ssize_t return_of(aiocb* block);
   int cancel(int fd, aiocb* block);

@@ -1,4 +1,4 @@
-// What is moved: pieces, parts, ends, errors, blocks of a pool; and what is refused.
+// Transfers: pieces, parts, ends, errors, blocks of a pool; and refusals.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -142,7 +142,7 @@ TEST_P(Files, what_needs_no_system_or_cannot_be_meant_has_its_answer_at_once) {
   EXPECT_EQ(faults().count(Call::read) + faults().count(Call::write), 0U);
 }
 
-// The C library reads and writes what has no position all the same, and waits there.
+// The C library also reads and writes descriptors without a position, and waits there.
 TEST_P(Files, sockets_and_pipes_are_refused_not_starved_on) {
   std::string text = "text";
   int sockets[2];

@@ -1,5 +1,5 @@
-// How the leader is told: interrupts, starts of other threads during its wait, notifications that
-// are lost or late.
+// Notifications of the leader: interrupts, starts of other threads during its wait,
+// notifications that are lost or late.
 #include <atomic>
 #include <deque>
 #include <string>
@@ -70,13 +70,12 @@ TEST_P(Notify, a_descriptor_tells_that_a_wait_would_not_block) {
   Operation read;
   set_file(read, OperationKind::read_file, handle, text);
   driver.start(read);
-  EXPECT_EQ(driver.engine().descriptor(), invalid_handle);  // nobody promises a notification
+  EXPECT_EQ(driver.engine().descriptor(), invalid_handle);  // no notification is promised
   faults().open_gate();
   ASSERT_TRUE(driver.run(read));
 }
 
-// The list of aio_suspend is not changed while somebody waits: the leader comes back and lists
-// them anew.
+// The list of aio_suspend is not changed during a wait: the leader returns and builds it again.
 TEST_P(Notify, what_other_threads_start_during_the_wait_completes) {
   if (!GetParam().concurrent) GTEST_SKIP() << "one thread";
   constexpr int rounds = 200;

@@ -1,4 +1,4 @@
-// Opening: what is refused, and why; children; and what `auto` does not choose.
+// Opening: refusals and their reasons; children; and engines that `auto` does not choose.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -206,7 +206,7 @@ TEST(Process, a_child_may_destroy_the_engine_and_not_open_one) {
   }
 }
 
-// Partial engines are for those who name them.
+// Partial engines are used only if they are named.
 TEST(Process, is_not_chosen_for_sockets_unless_it_is_named) {
   Config config;
   config.forbid = {"emulated", "io_uring"};

@@ -1,4 +1,5 @@
-// What the system refuses, cancels, or lets run: nothing is lost, and answers are honest.
+// Requests that the system refuses, cancels, or continues: nothing is lost, and answers are
+// true.
 #include <errno.h>
 #include <unistd.h>
 
@@ -28,14 +29,14 @@ TEST_P(System, no_room_is_busy_and_the_next_wait_ends_soon) {
   Operation write;
   set_file(write, OperationKind::write_file, handle, text);
   EXPECT_EQ(driver.start(write), Submission::busy);
-  // Nothing is in flight, so nobody would end this wait.
+  // Nothing is in flight, so nothing would end this wait.
   EXPECT_EQ(driver.wait_once(Deadline::never()), 0U);
   ASSERT_TRUE(driver.complete(write));
   EXPECT_EQ(*write.result(), text.size());
 }
 
-// Nobody tells of what was refused: an engine that counted on it would wait for that at its end,
-// and leave its descriptors behind.
+// A refused request is never reported: an engine that expects it would wait for it at its end, and
+// leak its descriptors.
 TEST_P(System, what_was_refused_is_not_expected_any_more) {
   const auto descriptors = [] {
     return std::distance(std::filesystem::directory_iterator{"/proc/self/fd"}, {});
@@ -118,8 +119,8 @@ TEST_P(System, an_error_of_the_call_is_a_completion) {
   EXPECT_EQ(read.error_value(), ENOSYS);
 }
 
-// A wait over several engines looks first and sleeps on the descriptors then: one that had none for
-// want of room has none after the look, too, or nobody would come back to it.
+// A wait over several engines polls first and then sleeps on the descriptors: an engine that had no
+// room for a descriptor must have none after the poll either, or it would never be polled again.
 TEST_P(System, a_look_does_not_forget_that_there_was_no_room) {
   faults().fail(Call::read, EAGAIN);
   Operation read;

@@ -128,7 +128,7 @@ TEST(SimulatedCalls, take_addresses_of_both_families_and_no_others) {
     EXPECT_EQ(s.getsockname(fd, reinterpret_cast<sockaddr*>(&name), &size), 0);
     EXPECT_EQ(ntohs(name.sin_port), 70);
     EXPECT_EQ(size, sizeof(sockaddr_in));
-    // Whoever wants none gets none.
+    // Null arguments are left out.
     EXPECT_EQ(s.getsockname(fd, nullptr, &size), 0);
     EXPECT_EQ(s.getsockname(fd, reinterpret_cast<sockaddr*>(&name), nullptr), 0);
     EXPECT_EQ(answer_of(s.getpeername(fd, nullptr, nullptr)), failed(ENOTCONN));

@@ -82,7 +82,7 @@ TEST(SimulatedConnections, wait_while_a_backlog_is_full_and_then_give_up) {
     EXPECT_EQ(connect_to(s, fourth, 80), failed(EINPROGRESS));
     sleep_for(s, 100'000'000);
     EXPECT_EQ(error_of(s, fourth), ETIMEDOUT);
-    // Who was in the backlog is reset with the listener.
+    // Connections in the backlog are reset with the listener.
     EXPECT_EQ(s.close(listener), 0);
     EXPECT_EQ(receive(s, third), failed(ECONNRESET));
   });
@@ -184,7 +184,7 @@ TEST(SimulatedDatagrams, find_their_port) {
     EXPECT_EQ(send_to(s, one, 100, &to), gave(100));
     EXPECT_EQ(receive_from(s, other, nullptr), gave(64)) << "what does not fit is lost";
     to = address_of(92);
-    EXPECT_EQ(send_to(s, one, 10, &to), gave(10)) << "nobody is there, and nobody tells";
+    EXPECT_EQ(send_to(s, one, 10, &to), gave(10)) << "no receiver, and no error";
     to.sin_family = AF_UNIX;
     EXPECT_EQ(send_to(s, one, 10, &to), failed(EAFNOSUPPORT));
     EXPECT_EQ(send_to(s, one, 65'508, nullptr), failed(EDESTADDRREQ));

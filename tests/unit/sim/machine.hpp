@@ -18,7 +18,7 @@ namespace baton::sim::test {
 /// A chance of all cases.
 inline constexpr std::uint32_t always = 65'536;
 
-/// What a call has answered, with its errno if that is a failure.
+/// The result of a call, with its errno if that is a failure.
 struct Answer {
   std::int64_t result;
   int error;
@@ -43,7 +43,7 @@ int listener_at(const os::System& system, std::uint16_t port, int backlog = 8);
 int stream_socket(const os::System& system);
 Answer connect_to(const os::System& system, int fd, std::uint16_t port);
 Answer accept_from(const os::System& system, int fd);
-/// What SO_ERROR tells.
+/// The value of SO_ERROR.
 int error_of(const os::System& system, int fd);
 /// Time passes.
 void sleep_for(const os::System& system, std::int64_t span_ns);

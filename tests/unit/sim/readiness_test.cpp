@@ -1,4 +1,4 @@
-// What poll, select and epoll of the simulated machine tell.
+// Reports of poll, select and epoll of the simulated machine.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -203,7 +203,7 @@ class Set {
     event.data.u64 = static_cast<std::uint64_t>(fd);
     return answer_of(s_.epoll_ctl(fd_, operation, fd, &event));
   }
-  /// The events of the one that is told, or 0.
+  /// The events of the reported descriptor, or 0.
   std::uint32_t told(int milliseconds = 0) const {
     epoll_event events[4];
     const int found = s_.epoll_pwait(fd_, events, 4, milliseconds, nullptr);

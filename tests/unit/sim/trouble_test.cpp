@@ -1,4 +1,4 @@
-// Each trouble of the simulated machine, alone and always: what it does to the calls that meet it.
+// Each trouble of the simulated machine, alone and always: its effect on calls.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -44,7 +44,7 @@ TEST(SimulatedTrouble, interrupts_calls) {
     const int set = s.epoll_create1(0);
     epoll_event told{};
     EXPECT_EQ(answer_of(s.epoll_pwait(set, &told, 1, -1, nullptr)), interrupted);
-    // A pipe that wakes somebody is not stopped by a signal.
+    // A pipe that wakes a thread is not stopped by a signal.
     int ends[2];
     ASSERT_EQ(s.pipe2(ends, 0), 0);
     EXPECT_EQ(s.write(ends[1], &byte, 1), 1);
@@ -80,7 +80,7 @@ TEST(SimulatedTrouble, tells_readiness_that_is_not) {
     EXPECT_EQ(s.epoll_ctl(set, EPOLL_CTL_ADD, event, &told), 0);
     EXPECT_EQ(s.epoll_pwait(set, &told, 1, -1, nullptr), 1);
     EXPECT_EQ(told.events, EPOLLIN);
-    // Who does not wait is told the truth.
+    // A call that does not wait gets the true state.
     EXPECT_EQ(s.epoll_pwait(set, &told, 1, 0, nullptr), 0);
     char byte = 0;
     EXPECT_EQ(answer_of(s.read(event, &byte, 1)), failed(EAGAIN));

@@ -94,7 +94,7 @@ class Engines : public testing::TestWithParam<ProcessorConfig> {
     engine_->wait(completed, deadline);
     EXPECT_TRUE(completed.empty());
   }
-  /// What is opened late is open after it.
+  /// Opens everything that is opened late.
   void look() { wait(Deadline::immediately()); }
 
   /// Interrupts it and waits: is the wait ended by that, and are later ones not?
@@ -113,7 +113,7 @@ class Engines : public testing::TestWithParam<ProcessorConfig> {
   std::unique_ptr<Engine> engine_;
 };
 
-// Twenty times: an interrupt that is lost now and then is lost here.
+// Twenty times: an interrupt that is lost sometimes is lost here.
 TEST_P(Engines, an_interrupt_is_sticky_and_ends_one_wait) {
   for (int i = 0; i < 20 && !HasFailure(); ++i) expect_interrupts();
 }
@@ -148,7 +148,7 @@ TEST_P(Engines, of_a_parent_may_be_destroyed_in_its_child) {
   expect_interrupts();  // the parent's is as it was
 }
 
-// Config::high_descriptors, for a proactor inside somebody else's program.
+// Config::high_descriptors, for a proactor inside a foreign program.
 class HighDescriptors : public testing::TestWithParam<ProcessorConfig> {
  protected:
   static std::set<int> numbers() {

@@ -29,7 +29,7 @@ using conformance::Combination;
 using conformance::Conformance;
 using Opened = Result<std::unique_ptr<Proactor>, Failure>;
 
-// -- what is opened -------------------------------------------------------------------------------
+// -- opening --------------------------------------------------------------------------------------
 
 /// Those of the conformance suite, and the one that leaves everything open.
 std::vector<Combination> combinations() {
@@ -58,7 +58,7 @@ bool ends_in_code(const std::string& line) {
   return false;
 }
 
-/// Lines that tell of something missing or replaced; each of them with a code.
+/// Lines about a missing or replaced part; each of them with a code.
 std::set<std::string> replacements(const Proactor& proactor) {
   std::set<std::string> told;
   for (const std::string& line : lines_of(proactor.explain())) {
@@ -139,7 +139,7 @@ class Startup : public testing::TestWithParam<Combination> {
     usual_replacements_ = replacements(**first);
   }
 
-  /// Opens with the fault, judges, and tells whether there was such a call at all.
+  /// Opens with the fault, judges, and answers whether there was such a call at all.
   bool try_with(std::size_t call, std::size_t nth, int error, std::size_t times) {
     Held before = held_now();
     bool hit = false;
@@ -182,7 +182,7 @@ class Startup : public testing::TestWithParam<Combination> {
     EXPECT_TRUE(failure.code);
     EXPECT_FALSE(failure.reason.empty());
     EXPECT_NE(failure.reason_code, ReasonCode::unspecified) << failure.reason;
-    // What is missing is the engine, or a thread for it.
+    // The engine is missing, or a thread for it.
     if (required() && failure.reason.find("dedicated processor") == std::string::npos) {
       EXPECT_NE(failure.reason.find(GetParam().engine), std::string::npos) << failure.reason;
     }
@@ -225,7 +225,7 @@ TEST_P(Startup, each_call_fails_in_turn_and_the_engine_is_required) {
   visit_all();
 }
 
-// -- what has been opened tells -------------------------------------------------------------------
+// -- reports of an open proactor ------------------------------------------------------------------
 
 struct Lines : Log {
   void write(LogLevel level, std::string_view time, std::string_view message) noexcept override {

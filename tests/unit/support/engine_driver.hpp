@@ -20,9 +20,9 @@ namespace baton::test {
 
 class EngineDriver {
  public:
-  /// Takes what a factory answered; ends the program when it failed.
+  /// Takes the result of a factory; ends the program when it failed.
   EngineDriver(Result<std::unique_ptr<Engine>, Failure> opened, const os::System& system);
-  /// Cancels what is still in the engine and waits for it; closes what was adopted.
+  /// Cancels the remaining operations and waits for them; closes adopted descriptors.
   ~EngineDriver();
   EngineDriver(const EngineDriver&) = delete;
   EngineDriver& operator=(const EngineDriver&) = delete;

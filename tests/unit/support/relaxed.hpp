@@ -1,5 +1,5 @@
 // Relaxed: a number that one thread orders or counts and others see, sooner or later: what tests
-// tell a table of system calls that misbehaves to order. Copies as a plain number does.
+// control a misbehaving table of system calls. Copies as a plain number does.
 #pragma once
 
 #include <atomic>

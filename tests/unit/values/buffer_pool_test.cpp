@@ -76,7 +76,7 @@ TEST(BufferPool, PooledBufferGivesBack) {
     PooledBuffer first{pool, pool.take(), 5};
     EXPECT_EQ(first.bytes().size(), 5U);
     PooledBuffer second = std::move(first);
-    EXPECT_EQ(first.bytes().size(), 0U);  // NOLINT: what was moved from is empty
+    EXPECT_EQ(first.bytes().size(), 0U);  // NOLINT: a moved-from block is empty
     EXPECT_EQ(second.bytes().size(), 5U);
     second = PooledBuffer{pool, pool.take(), 7};
     EXPECT_EQ(pool.available(), 1U);

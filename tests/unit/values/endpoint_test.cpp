@@ -123,7 +123,7 @@ TEST(Endpoint, Equality) {
   EXPECT_NE(parsed("unix:@a"), parsed("unix:\\x40a"));
 }
 
-/// What a socket is called by the kernel after it was bound to `wanted`.
+/// The kernel's name of a socket that was bound to `wanted`.
 Endpoint name_after_bind(const Endpoint& wanted) {
   const auto* address = static_cast<const sockaddr*>(wanted.data());
   const int fd = ::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -1,4 +1,4 @@
-// Error codes as values: the category, its texts, what they compare equal to.
+// Error codes as values: the category, its texts, the equal conditions.
 #include "baton/error.hpp"
 
 #include <gtest/gtest.h>

@@ -101,7 +101,7 @@ TEST(Statistics, ForPrometheusWithHelpTypeAndUnits) {
             3 * sizeof(Statistics) / sizeof(std::uint64_t));
 }
 
-// Each line is what the format allows, and counters, only they, end in _total.
+// Each line follows the format, and only counters end in _total.
 TEST(Statistics, ForPrometheusEveryLineIsWellFormed) {
   const Statistics::Label labels[] = {{"service", "mail"}};
   std::istringstream lines{Statistics{}.to_prometheus(labels)};

@@ -101,7 +101,7 @@ final class Admission {
 
   /** The lane's thread: the handler of an operation is about to be entered. */
   void finished() {
-    // One writer; whoever reads an older value only counts one operation too many.
+    // One writer; a reader of an older value only counts one operation too many.
     FINISHED.setRelease(this, finished + 1);
   }
 

@@ -29,7 +29,7 @@ import java.util.concurrent.CompletableFuture;
  * <p><b>Starts</b> return a number for {@link #cancel}. They throw, and start nothing, only for
  * what is decided at once: a bad argument, an operation that this kind of channel does not have
  * ({@link UnsupportedOperationException}), a closed channel ({@link ChannelClosedException}), a
- * limit ({@link LimitReachedException}). Everything else is told by {@link Operation#getError}.
+ * limit ({@link LimitReachedException}). All other errors are in {@link Operation#getError}.
  *
  * <p>Deadlines: an operation that is not done in time completes with {@link
  * OperationTimedOutException}. Bytes that it has read are in its buffer, and lost to the next read.
@@ -91,7 +91,7 @@ public final class AsynchChannel implements AutoCloseable {
   // -- reading -----------------------------------------------------------------------------------
 
   /**
-   * Reads what is there, at least one byte: {@link AsynchHandler#onReadCompleted}. 0 bytes without
+   * Reads the available bytes, at least one: {@link AsynchHandler#onReadCompleted}. 0 bytes without
    * an error are the end of the stream or file. A datagram is one read; what does not fit is lost.
    *
    * @param buffer filled from its position up to its limit; given to the handler ready to be taken
@@ -161,7 +161,7 @@ public final class AsynchChannel implements AutoCloseable {
    * full buffer without it is a {@link DelimiterNotFoundException}, an early end of the stream an
    * {@link java.io.EOFException}.
    *
-   * @param buffer what is before its position is data already, and is looked through, too
+   * @param buffer bytes before its position are data already, and are searched, too
    * @param delimiter one byte or more
    * @return number of the operation
    */
@@ -286,7 +286,7 @@ public final class AsynchChannel implements AutoCloseable {
   }
 
   /**
-   * Brings what was written to a file to the device, behind all writes that were started before.
+   * Brings a file's written bytes to the device, behind all writes that were started before.
    * Completes by {@link AsynchHandler#onWriteCompleted} without a buffer.
    *
    * @return number of the operation
@@ -368,7 +368,7 @@ public final class AsynchChannel implements AutoCloseable {
   /**
    * Runs something on the channel's lane, so never beside its handler.
    *
-   * @param action what it throws goes to the Demultiplexor's exception handler
+   * @param action its exceptions go to the Demultiplexor's exception handler
    * @throws StoppedException if the lane has ended
    */
   public void post(Runnable action) {
@@ -380,9 +380,9 @@ public final class AsynchChannel implements AutoCloseable {
 
   /**
    * Asks for an early end of an operation. It completes once in any case, and only its completion
-   * tells whether this came in time: then its error is an {@link OperationCancelledException}.
+   * shows whether this came in time: then its error is an {@link OperationCancelledException}.
    *
-   * @param activation what the start returned
+   * @param activation the number that the start returned
    * @return true: requested; false: nothing of that number is pending. On other threads than the
    *     lane's true may also mean that it was already complete.
    */
@@ -410,8 +410,8 @@ public final class AsynchChannel implements AutoCloseable {
   }
 
   /**
-   * Bytes of writes that are started and not complete, for programs that want to slow down before
-   * the bound refuses a write.
+   * Bytes of writes that are started and not complete, for programs that slow down before the bound
+   * refuses a write.
    *
    * @return as of now
    */
@@ -429,7 +429,7 @@ public final class AsynchChannel implements AutoCloseable {
   }
 
   /**
-   * Whose threads serve this channel.
+   * The demultiplexor whose threads serve this channel.
    *
    * @return never null
    */
@@ -477,7 +477,7 @@ public final class AsynchChannel implements AutoCloseable {
   }
 
   /**
-   * Refuses what the peer sends from now on; reads answer the end of the stream.
+   * Refuses later bytes of the peer; reads answer the end of the stream.
    *
    * @throws IOException if the system refuses
    */

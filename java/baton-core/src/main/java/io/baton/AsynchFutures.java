@@ -47,7 +47,7 @@ public final class AsynchFutures {
   /**
    * {@link AsynchChannel#readUntil(ByteBuffer, byte[])}.
    *
-   * @param buffer to read into; what is before its position is data already
+   * @param buffer to read into; bytes before its position are data already
    * @param delimiter to look for
    * @return where the delimiter ends in the buffer
    */

@@ -1,15 +1,16 @@
 package io.baton;
 
 /**
- * What a program does when operations complete.
+ * The program's handlers of completed operations.
  *
  * <p><b>Threads:</b> all methods are called by the lane of the channel, one of the library's
  * threads, and never two at a time for one channel (J-02). The same handler object may serve
  * several channels; then it may be in use by several lanes. A method that blocks holds up the other
  * channels of its lane.
  *
- * <p><b>Exceptions:</b> what a method throws closes the channel with the reason {@link
- * CloseReason#HANDLER_FAILED} and goes to the Demultiplexor's exception handler. The lane goes on.
+ * <p><b>Exceptions:</b> an exception of a method closes the channel with the reason {@link
+ * CloseReason#HANDLER_FAILED} and goes to the Demultiplexor's exception handler. The lane
+ * continues.
  *
  * <p>The names are those of the article "Comparing Two High-Performance I/O Design Patterns"
  * (J-01).

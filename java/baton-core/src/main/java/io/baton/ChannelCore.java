@@ -11,7 +11,7 @@ import java.nio.channels.ClosedChannelException;
  * A channel as its lane sees it: the life of an operation from its start to its handler.
  *
  * <p>Any thread claims a place and hands the operation to the lane; the rest is for the lane's
- * thread. What is complete goes into the lane's queue, and the handler is called from there, so
+ * thread. Completed operations go into the lane's queue, and the handler is called from there, so
  * never inside a start. An operation is in one place at a time: the queue of a side, with the
  * engine (current), alone, or in the lane's queue.
  */
@@ -223,7 +223,7 @@ final class ChannelCore {
         && !(error instanceof ClosedChannelException);
   }
 
-  /** Books what a transfer did. True if the operation needs another one. */
+  /** Adds the result of a transfer. True if the operation needs another one. */
   private boolean advance(Operation operation, ChannelTransfer transfer) {
     if (transfer.wasCancelled || transfer.error != null) {
       operation.error = transfer.wasCancelled ? operation.endEarly : transfer.error;
@@ -431,7 +431,7 @@ final class ChannelCore {
     finish(operation, null);
   }
 
-  /** Has the handler called for something that nobody started. */
+  /** Has the handler called without an operation that the program started. */
   void tellTimeout(OpTimeout.Kind kind) {
     try {
       OpTimeout operation = new OpTimeout(channel, kind);
@@ -439,7 +439,7 @@ final class ChannelCore {
       operation.begun = true;
       lane.ready.add(operation);
     } catch (ChannelClosedException | LimitReachedException e) {
-      // Closing, or far from idle: nothing to tell.
+      // Closing, or far from idle: nothing to report.
       return;
     }
   }

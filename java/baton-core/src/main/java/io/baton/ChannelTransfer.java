@@ -6,9 +6,9 @@ import java.io.IOException;
 import java.net.SocketAddress;
 import java.nio.ByteBuffer;
 
-/** What a channel has an engine do. Completing it queues it for the lane. */
+/** A transfer that a channel gives to an engine. Completing it queues it for the lane. */
 final class ChannelTransfer extends Task implements Transfer {
-  /** What a file does; the kind of an engine's transfer is null then. */
+  /** The operation of a file; the kind of an engine's transfer is null then. */
   enum FileWork {
     READ,
     WRITE,
@@ -90,7 +90,7 @@ final class ChannelTransfer extends Task implements Transfer {
     }
   }
 
-  /** What a worker does for a file, and then hands back to the lane. */
+  /** A worker carries it out for a file and returns it to the lane. */
   void work() {
     try {
       if (skip) {

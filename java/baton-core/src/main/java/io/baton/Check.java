@@ -88,6 +88,11 @@ final class Check {
     return value;
   }
 
+  /** Text of a program or its user for a message, at most 60 characters of it. */
+  static String quoted(String text) {
+    return "'" + (text.length() > 60 ? text.substring(0, 60) + "..." : text) + "'";
+  }
+
   private static long nanoseconds(Duration duration) {
     // A century is for ever, and keeps sums of times within a long.
     return (duration.compareTo(LONGEST) > 0 ? LONGEST : duration).toNanos();

@@ -6,10 +6,10 @@ public enum CloseReason {
   REQUESTED,
   /** An idle time-out passed, and the handler does not override {@code onTimeout}. */
   IDLE,
-  /** A method of the handler threw; {@link OpClose#getError} is what it threw. */
+  /** A method of the handler threw; {@link OpClose#getError} is the exception. */
   HANDLER_FAILED,
   /** The Demultiplexor stopped. */
   STOPPED,
-  /** The engine of the lane failed; {@link OpClose#getError} is what it said. */
+  /** The engine of the lane failed; {@link OpClose#getError} is its error. */
   ENGINE_FAILED
 }

@@ -24,8 +24,8 @@ import java.util.concurrent.atomic.LongAdder;
  * threads, called lanes, are the Demultiplexor's own; users write no pool (J-02). A channel stays
  * with one lane.
  *
- * <p><b>Ownership:</b> whoever opens a Demultiplexor closes it. Its threads keep the program alive
- * until then.
+ * <p><b>Ownership:</b> the code that opens a Demultiplexor closes it. Its threads keep the program
+ * alive until then.
  */
 public final class Demultiplexor implements AutoCloseable {
   private static final int RUNNING = 0;
@@ -98,7 +98,7 @@ public final class Demultiplexor implements AutoCloseable {
     return new DemultiplexorBuilder();
   }
 
-  // -- what there is -----------------------------------------------------------------------------
+  // -- information --------------------------------------------------------------------------------
 
   /**
    * Name of the engine.
@@ -110,7 +110,7 @@ public final class Demultiplexor implements AutoCloseable {
   }
 
   /**
-   * What was chosen, where each choice comes from, and which engines cannot be had, and why.
+   * The choice and its sources, and the engines that are not available, with reasons.
    *
    * @return some lines of text
    */
@@ -137,7 +137,7 @@ public final class Demultiplexor implements AutoCloseable {
   }
 
   /**
-   * How often an accept was put off because the system lacked descriptors or memory.
+   * The number of accepts that were delayed because the system lacked descriptors or memory.
    *
    * @return since the start
    */
@@ -291,7 +291,7 @@ public final class Demultiplexor implements AutoCloseable {
   /**
    * Runs something on one of the lanes.
    *
-   * @param action what it throws goes to the exception handler
+   * @param action its exceptions go to the exception handler
    * @throws StoppedException if the lanes have ended
    */
   public void post(Runnable action) {
@@ -305,7 +305,7 @@ public final class Demultiplexor implements AutoCloseable {
    * Runs something on one of the lanes after a while.
    *
    * @param delay 0 or more
-   * @param action what it throws is the future's
+   * @param action its exception is the future's
    * @return complete when it has run; cancelling it keeps it from running. {@link StoppedException}
    *     if the lanes end before.
    */

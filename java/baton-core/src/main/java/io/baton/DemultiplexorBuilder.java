@@ -131,7 +131,7 @@ public final class DemultiplexorBuilder {
   }
 
   /**
-   * Told of what handlers throw, and of errors that nobody else is told of.
+   * Receives exceptions that handlers throw, and errors that no handler receives.
    *
    * @param handler called by lanes; by default it is logged as an error to {@code io.baton}
    * @return this
@@ -143,7 +143,7 @@ public final class DemultiplexorBuilder {
   }
 
   /**
-   * Lets the property {@code baton} and the variable {@code BATON} override what was set so far.
+   * Lets the property {@code baton} and the variable {@code BATON} override earlier settings.
    *
    * @return this
    * @throws IllegalArgumentException if one of them is wrong

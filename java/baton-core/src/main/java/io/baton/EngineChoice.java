@@ -56,9 +56,9 @@ final class EngineChoice {
       return best;
     }
     throw new IllegalArgumentException(
-        "engine: there is no engine '"
-            + name
-            + "'; there are auto, "
+        "engine: there is no engine "
+            + Check.quoted(name)
+            + "; there are auto, "
             + String.join(", ", all.stream().map(EngineProvider::name).toList()));
   }
 }

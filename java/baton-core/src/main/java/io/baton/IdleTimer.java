@@ -1,8 +1,8 @@
 package io.baton;
 
 /**
- * Tells the handler when a side of a channel was idle for a while. Traffic only notes its time; the
- * timer looks when it expires, and goes on for the rest. For the lane's thread.
+ * Calls the handler when a side of a channel was idle for a while. Traffic only notes its time; the
+ * timer checks it when it expires, and waits for the rest. For the lane's thread.
  */
 final class IdleTimer extends Timed {
   private final ChannelCore core;

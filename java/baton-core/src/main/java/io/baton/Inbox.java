@@ -4,7 +4,7 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 
 /**
- * What other threads want of a lane: a Treiber stack that the lane takes as a whole and turns
+ * Tasks that other threads give to a lane: a Treiber stack that the lane takes as a whole and turns
  * round, so that the tasks of one thread stay in order. A stack that is only ever emptied as a
  * whole has no ABA problem.
  */

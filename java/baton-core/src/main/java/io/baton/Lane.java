@@ -11,8 +11,8 @@ import java.util.concurrent.locks.LockSupport;
 /**
  * One thread, its engine and its channels.
  *
- * <p>Other threads only push into the inbox. Whoever finds the lane asleep wakes it, and only the
- * first of them does: a wait is cut short by one wake-up at most.
+ * <p>Other threads only push into the inbox. The first thread that finds the lane asleep wakes it:
+ * a wait is cut short by one wake-up at most.
  */
 final class Lane implements Runnable {
   // Handlers to run before the engine is polled again. A batch of completions brings follow-ups:
@@ -223,7 +223,7 @@ final class Lane implements Runnable {
     }
   }
 
-  /** A graceful stop: listeners are closed, the others are told. */
+  /** A graceful stop: listeners are closed, other channels get onStopping. */
   void drain() {
     for (ChannelCore one = channels; one != null; one = one.following) {
       drain(one);

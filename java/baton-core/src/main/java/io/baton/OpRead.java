@@ -37,7 +37,7 @@ public final class OpRead extends Operation {
   /**
    * The buffer, ready to be taken from: its position is where the first byte of this read is, its
    * limit is behind the last. After a read-until the position is 0, so that what was in the buffer
-   * before is included. {@link AsynchChannel#write} takes it as it is.
+   * before is included. {@link AsynchChannel#write} takes it unchanged.
    *
    * @return the buffer of the start; of a pooled read a block of the pool, or null if it moved
    *     nothing
@@ -56,7 +56,7 @@ public final class OpRead extends Operation {
   }
 
   /**
-   * Who sent the datagram.
+   * The sender of the datagram.
    *
    * @return null for streams, files and datagram channels with a fixed peer
    */
@@ -92,7 +92,7 @@ public final class OpRead extends Operation {
     return until == Until.DELIMITER && (find(0) || hasNoRoom());
   }
 
-  /** Books what a transfer moved (negative: the end). True if more is to be read. */
+  /** Adds the bytes of a transfer (negative: the end). True if more is to be read. */
   boolean advance(int moved) {
     if (moved < 0) {
       if (until != Until.SOMETHING) {
@@ -123,7 +123,7 @@ public final class OpRead extends Operation {
     return true;
   }
 
-  // Looks for the delimiter in what came since `from`; it may begin before.
+  // Searches the bytes since `from` for the delimiter; it may begin before.
   private boolean find(int from) {
     int end = buffer.position();
     for (int at = Math.max(0, from - delimiter.length + 1); at + delimiter.length <= end; at++) {

@@ -6,7 +6,7 @@ package io.baton;
  * <p><b>Threads and ownership:</b> as {@link Operation}.
  */
 public final class OpTimeout extends Operation {
-  /** What has passed. */
+  /** The time-out that has passed. */
   public enum Kind {
     /** The time of {@link AsynchChannel#startTimer}. */
     TIMER,
@@ -24,7 +24,7 @@ public final class OpTimeout extends Operation {
   }
 
   /**
-   * What has passed.
+   * The time-out that has passed.
    *
    * @return never null
    */

@@ -9,7 +9,7 @@ import java.nio.ByteBuffer;
  * <p><b>Threads and ownership:</b> as {@link Operation}. The buffer is the program's again.
  */
 public final class OpWrite extends Operation {
-  /** What is done. */
+  /** The kind of write. */
   enum What {
     BYTES,
     END_OF_OUTPUT,

@@ -1,11 +1,11 @@
 package io.baton;
 
 /**
- * What all operations tell their handler.
+ * The part that all operations have in common.
  *
  * <p><b>Threads and ownership:</b> an operation object is the library's. It is valid inside the
- * handler that it is given to, and used again as soon as that handler has returned: keep what it
- * tells, not the object.
+ * handler that it is given to, and used again as soon as that handler has returned: keep its
+ * values, not the object.
  */
 public abstract sealed class Operation extends Timed
     permits OpRead, OpWrite, OpAccept, OpConnect, OpTimeout, OpClose {
@@ -71,7 +71,7 @@ public abstract sealed class Operation extends Timed
   /** Makes the buffers ready for the handler. */
   void settle() {}
 
-  /** Forgets what the last use left, and goes back to where it was taken from. */
+  /** Clears the last use and returns to its pool. */
   void recycle() {
     future = null;
     error = null;

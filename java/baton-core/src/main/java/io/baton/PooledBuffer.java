@@ -5,8 +5,8 @@ import java.nio.ByteBuffer;
 /**
  * A block of a lane's pool that a program keeps for a while.
  *
- * <p><b>Threads:</b> may be handed to any thread, and closed by any. <b>Ownership:</b> whoever has
- * it gives it back, once, by {@link #close} or {@link AsynchChannel#write(PooledBuffer)}.
+ * <p><b>Threads:</b> may be handed to any thread, and closed by any. <b>Ownership:</b> its holder
+ * gives it back, once, by {@link #close} or {@link AsynchChannel#write(PooledBuffer)}.
  */
 public final class PooledBuffer extends Task implements AutoCloseable {
   private final Lane lane;

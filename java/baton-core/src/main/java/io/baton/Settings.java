@@ -4,7 +4,7 @@ import java.util.Map;
 import java.util.concurrent.ThreadFactory;
 import java.util.function.Consumer;
 
-/** What a {@link Demultiplexor} was opened with. Immutable. */
+/** The settings of a {@link Demultiplexor}. Immutable. */
 record Settings(
     int threads,
     int operationsMax,

@@ -3,7 +3,7 @@ package io.baton;
 import java.util.Arrays;
 
 /**
- * The deadlines of a lane: a binary heap whose entries know their places, so that taking one out
+ * The deadlines of a lane: a binary heap whose entries store their places, so that removing one
  * needs no search. For one thread.
  */
 final class TimerHeap {

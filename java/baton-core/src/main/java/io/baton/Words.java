@@ -43,7 +43,10 @@ final class Words {
       int equals = pair.indexOf('=');
       if (equals < 0) {
         throw new IllegalArgumentException(
-            source + ": '" + pair.strip() + "' has no '='; write name=value,name=value");
+            source
+                + ": "
+                + Check.quoted(pair.strip())
+                + " has no '='; write name=value,name=value");
       }
       set(pair.substring(0, equals).strip(), pair.substring(equals + 1).strip(), source);
     }
@@ -91,9 +94,9 @@ final class Words {
                 setting.source()
                     + ": the engine "
                     + provider.name()
-                    + " has no setting '"
-                    + word
-                    + "'; there are "
+                    + " has no setting "
+                    + Check.quoted(word)
+                    + "; there are "
                     + String.join(", ", valid));
           }
           own.put(word, setting.value());
@@ -111,7 +114,15 @@ final class Words {
       return Check.inRange(Long.parseLong(setting.value()), least, most, name);
     } catch (NumberFormatException e) {
       throw new IllegalArgumentException(
-          name + ": '" + setting.value() + "' is not a number (" + least + " to " + most + ")", e);
+          name
+              + ": "
+              + Check.quoted(setting.value())
+              + " is not a number ("
+              + least
+              + " to "
+              + most
+              + ")",
+          e);
     }
   }
 }

@@ -11,7 +11,7 @@ import org.openjdk.jcstress.infra.results.ZZ_Result;
 @JCStressTest
 @Outcome(id = "true, false", expect = Expect.ACCEPTABLE, desc = "the push came first")
 @Outcome(id = "false, true", expect = Expect.ACCEPTABLE, desc = "the end came first")
-@Outcome(expect = Expect.FORBIDDEN, desc = "a task is lost, or nobody has won")
+@Outcome(expect = Expect.FORBIDDEN, desc = "a task is lost, or neither has won")
 @State
 public class InboxClosesRace {
   private final Inbox inbox = new Inbox();

@@ -18,7 +18,7 @@ import org.openjdk.jcstress.infra.results.II_Result;
 
 /**
  * A lane goes to sleep while another thread submits two tasks: it is not left asleep with a task,
- * and it is woken once at most. A sleep ends when the thread is back and has woken nobody.
+ * and it is woken once at most. A sleep ends when the thread is back and has not woken the lane.
  */
 @JCStressTest
 @Outcome(id = "0, 0", expect = Expect.ACCEPTABLE, desc = "it saw a task, and did not sleep")

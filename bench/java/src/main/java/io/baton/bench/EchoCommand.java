@@ -4,7 +4,7 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.SocketAddress;
 
-/** What every server is asked for, in the words of {@code baton echo}. */
+/** The options of every server, in the words of {@code baton echo}. */
 final class EchoCommand {
   /** So long is the queue of a listener. */
   static final int BACKLOG = 4096;

@@ -20,7 +20,7 @@ import io.netty.channel.uring.IoUringServerSocketChannel;
 final class NettyEcho {
   private NettyEcho() {}
 
-  /** Writes what it reads, and flushes when there is nothing more to read. */
+  /** Echoes, and flushes when there is nothing more to read. */
   private static final class Echo extends ChannelInboundHandlerAdapter {
     @Override
     public void channelRead(ChannelHandlerContext context, Object message) {

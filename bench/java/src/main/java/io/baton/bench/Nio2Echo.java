@@ -11,7 +11,7 @@ import java.nio.channels.CompletionHandler;
 final class Nio2Echo {
   private Nio2Echo() {}
 
-  /** One connection; the attachment tells what is complete. */
+  /** One connection; the attachment names the completed operation. */
   private static final class Session implements CompletionHandler<Integer, Boolean> {
     private final AsynchronousSocketChannel connection;
     private final ByteBuffer buffer;

@@ -7,7 +7,7 @@ import java.nio.channels.ByteChannel;
 import java.nio.channels.SelectableChannel;
 import java.nio.channels.SelectionKey;
 
-/** A channel and what the engine remembers of it. For the lane's thread. */
+/** A channel with the engine's state for it. For the lane's thread. */
 final class NioEndpoint extends ChannelEndpoint {
   final SelectableChannel channel;
   final ByteChannel bytes; // the same channel; null for a listener

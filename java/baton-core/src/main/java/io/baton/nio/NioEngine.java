@@ -24,8 +24,8 @@ import java.util.function.Consumer;
  * succeed at once, and a read that follows a short read would find nothing. A waiting transfer sets
  * its bit in the interest set of the key. The bit for reading stays set afterwards, so a server
  * that reads again and again makes no system call for it; the bit goes when the socket is readable
- * and nobody reads. The bits for writing and connecting go at once, for a socket is nearly always
- * writable.
+ * and no read is pending. The bits for writing and connecting go at once, for a socket is nearly
+ * always writable.
  *
  * <p>Invariant: a side of an endpoint either has no transfer, or its transfer waits and its bit is
  * set.
@@ -291,7 +291,7 @@ final class NioEngine implements Engine {
     }
   }
 
-  // Somebody closed the channel behind our back.
+  // The program closed the channel directly.
   private static void fail(NioEndpoint endpoint) {
     Transfer reading = endpoint.reading;
     Transfer writing = endpoint.writing;

@@ -113,7 +113,7 @@ public interface Endpoint {
   void shutdownOutput() throws IOException;
 
   /**
-   * Refuses what the peer sends from now on; reads answer the end of the stream.
+   * Refuses later bytes of the peer; reads answer the end of the stream.
    *
    * @throws IOException if the system refuses
    */

@@ -35,7 +35,7 @@ public interface Engine extends AutoCloseable {
   /**
    * Makes an endpoint that is neither bound nor connected.
    *
-   * @param kind what it will be
+   * @param kind of the endpoint
    * @return a new endpoint, closed by the caller until it is started here
    * @throws IOException if the system refuses, for example for lack of descriptors
    */
@@ -51,7 +51,7 @@ public interface Engine extends AutoCloseable {
   default void check(ByteBuffer buffer) {}
 
   /**
-   * What the engine has chosen by itself, and why. Any thread.
+   * The engine's own choices, with reasons. Any thread.
    *
    * @return lines of text, or nothing
    */
@@ -91,8 +91,8 @@ public interface Engine extends AutoCloseable {
   void wake();
 
   /**
-   * Frees what the engine has. No endpoint is left that was started and not closed, except after a
-   * failure of {@link #await}.
+   * Frees the engine's resources. No endpoint is left that was started and not closed, except after
+   * a failure of {@link #await}.
    *
    * @throws IOException if the system refuses; reported and otherwise ignored
    */

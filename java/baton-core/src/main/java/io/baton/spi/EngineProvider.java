@@ -48,7 +48,7 @@ public interface EngineProvider {
    *
    * @param settings of the Demultiplexor
    * @return a new engine
-   * @throws IOException if the system refuses what the engine needs; the message says what
+   * @throws IOException if the system refuses a need of the engine; the message names it
    */
   Engine open(EngineSettings settings) throws IOException;
 }

@@ -3,7 +3,7 @@ package io.baton.spi;
 import java.util.Map;
 
 /**
- * What an engine is told when it is opened. Immutable.
+ * The settings that an engine is opened with. Immutable.
  *
  * @param lane number of the lane, from 0
  * @param lanes number of lanes of the Demultiplexor

@@ -10,7 +10,7 @@ import java.nio.ByteBuffer;
  */
 public interface Transfer {
 
-  /** What is to be done. */
+  /** The kinds of transfers. */
   enum Kind {
     /** Moves at least one byte from the stream or the connected datagram into the buffer. */
     READ,
@@ -29,14 +29,14 @@ public interface Transfer {
   }
 
   /**
-   * What is to be done.
+   * The kind of transfer.
    *
    * @return constant while the transfer is in flight
    */
   Kind kind();
 
   /**
-   * With whom.
+   * The other side of the transfer.
    *
    * @return constant while the transfer is in flight
    */
@@ -93,7 +93,7 @@ public interface Transfer {
   /**
    * Completes a transfer by an error.
    *
-   * @param error what the system said
+   * @param error from the system
    */
   void failed(Throwable error);
 
@@ -101,7 +101,7 @@ public interface Transfer {
   void cancelled();
 
   /**
-   * What the engine has attached.
+   * The object that the engine has attached.
    *
    * @return null at first
    */

@@ -14,7 +14,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * A chat: what one says, everybody hears. Lines are read whole, other connections are written to
+ * A chat: each line goes to all members. Lines are read whole, other connections are written to
  * from any lane, and a member that reads too slowly is dropped because its queue is full.
  *
  * <p>Usage: {@code ChatServer [port]}
@@ -40,7 +40,7 @@ public final class ChatServer implements AsynchHandler {
       byte[] line = new byte[opRead.getDelimiterEnd()];
       opRead.getBuffer().get(line);
       say(line);
-      // What is behind the line is the begin of the next one.
+      // The bytes after the line begin the next one.
       channel.readUntil(buffer.compact(), NEW_LINE);
     }
 

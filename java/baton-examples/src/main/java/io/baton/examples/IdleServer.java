@@ -24,7 +24,7 @@ public final class IdleServer implements AsynchHandler {
     this.idle = idle;
   }
 
-  /** All connections; what they have is in their operations. */
+  /** All connections; their state is in their operations. */
   private static final class Connections implements AsynchHandler {
     @Override
     public void onReadCompleted(OpRead opRead) {

@@ -21,7 +21,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The examples do what they say. */
+/** The examples work as documented. */
 class ExamplesTest {
   private static final int PATIENCE_SECONDS = 60;
 

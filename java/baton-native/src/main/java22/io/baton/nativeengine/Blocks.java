@@ -86,7 +86,7 @@ final class Blocks {
     return out;
   }
 
-  /** Frees what is not taken. */
+  /** Frees the blocks that are not taken. */
   void close() {
     for (ArrayDeque<Block> queue : free) {
       queue.forEach(block -> block.arena.close());

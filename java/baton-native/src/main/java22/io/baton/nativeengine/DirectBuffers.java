@@ -37,7 +37,7 @@ final class DirectBuffers {
 
     Known(ByteBuffer buffer) {
       super(buffer);
-      // A duplicate, whose position nobody else moves.
+      // A duplicate, whose position no other code moves.
       MemorySegment whole = MemorySegment.ofBuffer(buffer.duplicate().clear());
       address = whole.address();
       canBeClosed = CLOSEABLE.contains(whole.scope().getClass());

@@ -20,7 +20,7 @@ final class KnownAddresses {
   private static final int GROUP = 4;
   private static final int WORDS = SocketAddresses.SIZE_MAX / Long.BYTES;
 
-  /** Addresses and what the system calls them, {@link #WORDS} for each. */
+  /** Addresses in the system's form, {@link #WORDS} for each. */
   private static final class Table {
     final InetSocketAddress[] addresses = new InetSocketAddress[SIZE];
     final long[] words = new long[SIZE * WORDS];
@@ -30,7 +30,7 @@ final class KnownAddresses {
       return (hash ^ hash >>> 16) * GROUP & (SIZE - 1);
     }
 
-    /** The place for what is not there. */
+    /** The place for unknown addresses. */
     int replaced(int first) {
       turn = (turn + 1) % GROUP;
       return first + turn;

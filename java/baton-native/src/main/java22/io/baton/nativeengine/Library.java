@@ -150,7 +150,7 @@ final class Library {
     }
   }
 
-  // Nobody else may put a library there.
+  // No other user may put a library there.
   private static void requireOwn(Path folder, UserPrincipal user) throws IOException {
     var others = EnumSet.of(PosixFilePermission.GROUP_WRITE, PosixFilePermission.OTHERS_WRITE);
     others.retainAll(Files.getPosixFilePermissions(folder, LinkOption.NOFOLLOW_LINKS));
@@ -170,7 +170,7 @@ final class Library {
     }
   }
 
-  /** origin: who named the file. */
+  /** origin: the setting that named the file. */
   static SymbolLookup openFile(Path file, String origin) {
     String what = "the library " + file + ", from " + origin + ",";
     if (!Files.exists(file)) {
@@ -265,7 +265,7 @@ final class Library {
     return library;
   }
 
-  /** What the dynamic linker says: libraryLookup does not tell. */
+  /** The dynamic linker's message, which libraryLookup does not have. */
   private static String reason(String name) {
     Linker linker = Linker.nativeLinker();
     SymbolLookup system = linker.defaultLookup();

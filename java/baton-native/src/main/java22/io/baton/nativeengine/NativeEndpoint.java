@@ -114,7 +114,7 @@ final class NativeEndpoint implements Endpoint {
     connected = true;
   }
 
-  /** No other thread gets at the descriptor from now on. Tells whether the close may wait. */
+  /** No other thread gets at the descriptor from now on. Answers whether the close may wait. */
   synchronized boolean beginClose() {
     closed = true;
     return lingers;

@@ -177,7 +177,7 @@ final class NativeEngine implements Engine {
     return text.toString();
   }
 
-  /** Why an engine of the library cannot be had; nothing for one that can. */
+  /** The reason why an engine of the library is not available; nothing for an available one. */
   private String whyNot(String engine) {
     try (Arena scratch = Arena.ofConfined()) {
       MemorySegment reason = scratch.allocate(TEXT_SIZE);
@@ -221,7 +221,7 @@ final class NativeEngine implements Engine {
     }
   }
 
-  /** Tells the library of the descriptor. False: the transfer is complete, by an error. */
+  /** Gives the descriptor to the library. False: the transfer is complete, with an error. */
   private boolean tie(NativeEndpoint endpoint, Request request) {
     if (endpoint.handle != 0) {
       return true;
@@ -312,7 +312,7 @@ final class NativeEngine implements Engine {
     queue.add(request);
   }
 
-  /** The library closes such a socket off this thread, if it knows. */
+  /** With this option the library closes such a socket off this thread. */
   private void tellLinger(NativeEndpoint endpoint) {
     try (Arena scratch = Arena.ofConfined()) {
       MemorySegment value = scratch.allocate(SocketOptions.LINGER_SIZE, Integer.BYTES);
@@ -375,7 +375,7 @@ final class NativeEngine implements Engine {
   private void encodeAddress(NativeEndpoint endpoint, Request request) {
     var address = SocketAddresses.check(request.transfer.address(), endpoint.family());
     request.address = blocks.take(Layouts.Endpoint.SIZE);
-    // The address is what the struct begins with.
+    // The struct begins with the address.
     MemorySegment memory = request.address.memory;
     int length = addresses.encode(address, endpoint.family(), memory);
     memory.set(ValueLayout.JAVA_INT, Layouts.Endpoint.LENGTH, length);
@@ -426,11 +426,12 @@ final class NativeEngine implements Engine {
         boolean more = queue.size() > BATCH && !starved;
         boolean waits = mayWait && !more && completed == before;
         exchange(waits ? nanoseconds : 0);
-        // Once: time has passed, and the caller knows how much is left.
+        // Once: time has passed, and the caller computes the rest.
         mayWait &= !waits;
       } while (!queue.isEmpty() && !starved);
     } catch (Throwable e) {
-      // The library completes everything now, and then nothing may write to anybody's memory.
+      // The library completes everything now, and after that nothing may write to the program's
+      // memory.
       closeProactor();
       throw e;
     }
@@ -597,7 +598,7 @@ final class NativeEngine implements Engine {
     finish(request).failed(Errors.of(calls, error));
   }
 
-  /** Frees what the request holds; its transfer is to be completed, or is parked. */
+  /** Frees the request's memory; its transfer is to be completed, or is parked. */
   private Transfer finish(Request request) {
     slots[request.slot] = null;
     freeSlots[freeCount++] = request.slot;

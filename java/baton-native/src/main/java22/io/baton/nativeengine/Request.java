@@ -4,8 +4,8 @@ import io.baton.spi.Transfer;
 import java.nio.ByteBuffer;
 
 /**
- * What the engine knows of a transfer while it is in flight, and the slot that keeps its memory
- * reachable. It stays with its transfer for the next use. For the lane's thread.
+ * The engine's state of a transfer in flight, and the slot that keeps its memory reachable. It
+ * stays with its transfer for the next use. For the lane's thread.
  */
 final class Request {
   final Transfer transfer;

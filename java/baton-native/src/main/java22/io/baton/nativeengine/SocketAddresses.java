@@ -80,7 +80,7 @@ final class SocketAddresses {
     }
   }
 
-  /** What the system has written, or null for no internet address. */
+  /** The address that the system has written, or null for no internet address. */
   static InetSocketAddress decode(MemorySegment from) {
     int family = from.get(ValueLayout.JAVA_SHORT, 0);
     if (family != FAMILY_4 && family != FAMILY_6) {

@@ -207,7 +207,7 @@ final class SocketOptions {
       return first == 0 ? -1 : second;
     }
     if (option == SO_SNDBUF || option == SO_RCVBUF) {
-      // Linux doubles what it is told, for its own needs.
+      // Linux doubles the value, for its own overhead.
       return first / 2;
     }
     if (option == IP_MULTICAST_IF) {

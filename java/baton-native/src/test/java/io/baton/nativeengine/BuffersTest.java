@@ -28,7 +28,7 @@ import java.util.logging.LogRecord;
 import java.util.logging.Logger;
 import org.junit.jupiter.api.Test;
 
-/** Which buffers and sockets the engine takes, and what it does with them. */
+/** The buffers and sockets that the engine takes, and their use. */
 class BuffersTest extends EngineContract {
 
   @Override
@@ -50,7 +50,7 @@ class BuffersTest extends EngineContract {
           refused.getMessage().startsWith("buffer: is a view of an arena that can be closed"),
           refused::getMessage);
     }
-    // Nothing was claimed by what was refused.
+    // Refused starts claimed nothing.
     assertEquals(0, channel.getQueuedBytes());
   }
 

@@ -88,7 +88,7 @@ class EngineWordsTest {
 
   // -- io_uring denied ---------------------------------------------------------------------------
 
-  /** Has the kernel refuse io_uring to this process, and opens what the variable says. */
+  /** Has the kernel refuse io_uring to this process, and opens the variable's engine. */
   static final class Denied {
     private static final int SET_NO_NEW_PRIVILEGES = 38;
     private static final int SECCOMP = System.getProperty("os.arch").equals("amd64") ? 317 : 277;

@@ -32,7 +32,7 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
-/** Every native call fails once, and the program hears of it where it asked. */
+/** Every native call fails once, and the caller gets the error. */
 class FailingCallsTest extends EngineContract {
   private static final int IO_ERROR = 5;
   private static final int NO_DESCRIPTORS = 24;
@@ -180,7 +180,7 @@ class FailingCallsTest extends EngineContract {
     plainClient(listener).close();
     recorder.nextGood(What.ACCEPT);
     assertEquals(1, demultiplexor.getAcceptBackOffs());
-    // The peer has given up: there is nothing to accept, and the accept goes on waiting.
+    // The peer has closed: there is nothing to accept, and the accept stays pending.
     calls.failNext("accept", -Errors.AGAIN);
     listener.accept();
     plainClient(listener).close();

@@ -15,7 +15,7 @@ import java.util.Arrays;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** The tables answer what is computed anew, whatever was asked before. */
+/** The tables answer the same as a new computation, after any earlier queries. */
 class KnownAddressesTest {
   private static final int[] FAMILIES = {SocketAddresses.FAMILY_4, SocketAddresses.FAMILY_6};
 
@@ -74,7 +74,7 @@ class KnownAddressesTest {
       MemorySegment memory = arena.allocate(SocketAddresses.SIZE_MAX, 8);
       for (int round = 0; round < 2; round++) {
         for (InetSocketAddress address : addresses()) {
-          // What is behind an address is anything.
+          // The bytes after an address are arbitrary.
           memory.fill((byte) round);
           SocketAddresses.encode(address, SocketAddresses.FAMILY_6, memory);
           InetSocketAddress expected = SocketAddresses.decode(memory);

@@ -23,7 +23,7 @@ class LayoutsTest {
           Layouts.Endpoint.class, "baton_endpoint",
           Layouts.Option.class, "baton_option");
 
-  /** Java's name and what it is in C. */
+  /** Java's name and its C counterpart. */
   private static Map<String, String> expressions() {
     Map<String, String> all = new TreeMap<>();
     STRUCTS.forEach(

@@ -75,7 +75,7 @@ final class WatchedCalls implements EngineProvider {
     once.put(call, instead);
   }
 
-  /** Whether what was to fail has failed. */
+  /** Whether the chosen call has failed. */
   boolean allFailed() {
     return once.isEmpty();
   }

@@ -45,7 +45,7 @@ final class BatonSocketChannel extends AsynchronousSocketChannel {
 
     @Override
     public void onWriteCompleted(OpWrite opWrite) {
-      // Without a buffer it is the end of output. If that failed, the next operation tells.
+      // Without a buffer it is the end of output. If that failed, the next operation fails.
       if (opWrite.getBuffer() != null) {
         moved(writes, opWrite, false);
       }

@@ -53,7 +53,7 @@ final class Check {
     return part;
   }
 
-  /** JDK exceptions have no place for a text, so the cause tells which address is wrong. */
+  /** JDK exceptions have no text, so the cause names the wrong address. */
   static void address(SocketAddress address, String name) {
     notNull(address, name);
     if (!(address instanceof InetSocketAddress internet)) {

@@ -63,7 +63,7 @@ final class Direction<P extends Pending<?, ?>> {
     return pending.getAndSet(null);
   }
 
-  /** Refuses further operations: nobody knows how far the last one came. */
+  /** Refuses further operations: the progress of the last one is unknown. */
   void kill() {
     killed = true;
   }

@@ -134,7 +134,7 @@ final class Group extends AsynchronousChannelGroup {
 
   /**
    * Waits until the descriptor is free, so that a port can be bound again. A lane does not wait,
-   * and nobody waits for a lane that a handler holds up: the handler may be waiting in turn.
+   * and no thread waits for a lane that a handler blocks: the handler may be waiting in turn.
    */
   void awaitClosed(GroupSocket socket) {
     if (handlers.isLane()) {

@@ -55,7 +55,7 @@ abstract class GroupSocket implements AsynchHandler {
     return closed;
   }
 
-  /** Ends what is pending by an AsynchronousCloseException, and waits for the descriptor. */
+  /** Ends pending operations by an AsynchronousCloseException, and waits for the descriptor. */
   final void close() {
     if (open.getAndSet(false)) {
       channel.close();
@@ -65,7 +65,7 @@ abstract class GroupSocket implements AsynchHandler {
 
   @Override
   public final void onClosed(OpClose opClose) {
-    // The engine may have failed; then nobody has called close().
+    // The engine may have failed; then the program has not called close().
     open.set(false);
     closed = true;
     group.closed(this);

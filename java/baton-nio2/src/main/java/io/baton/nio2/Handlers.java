@@ -12,7 +12,7 @@ interface Handlers {
   /** The group is open. */
   void opened(Group group);
 
-  /** The group could not be opened: lets go of threads that the program does not know. */
+  /** The group could not be opened: ends threads that the program has not seen. */
   void notOpened();
 
   /** Brings a completion to a thread for handlers. Any thread; never calls the program inside. */

@@ -10,7 +10,7 @@ import java.util.concurrent.ThreadFactory;
 /**
  * Handlers of a group of one thread run on its lane, so that no completion changes threads. A
  * handler that waits for a future does the lane's work meanwhile; completions that arrive inside
- * are put off, for handlers of this group must not overlap.
+ * are postponed, because handlers of this group must not overlap.
  */
 final class InlineHandlers implements Handlers {
   private final ThreadFactory factory;

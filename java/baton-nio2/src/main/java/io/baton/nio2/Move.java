@@ -7,7 +7,7 @@ import java.util.function.LongFunction;
 /**
  * A read or a write with the buffers of the program.
  *
- * <p>One buffer is lent to Baton as it is. An operation of a future gets a view instead: a program
+ * <p>One buffer is lent to Baton unchanged. An operation of a future gets a view instead: a program
  * may go on with its buffer as soon as it has cancelled the future. Several buffers are read or
  * written through one block on the heap, which is garbage when the operation completes.
  */

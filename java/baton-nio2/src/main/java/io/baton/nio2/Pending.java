@@ -8,7 +8,7 @@ import java.nio.channels.InterruptedByTimeoutException;
 import java.util.concurrent.Future;
 
 /**
- * An operation of a program: who is told of its end, a handler or a future, and what.
+ * An operation of a program: its handler or future, and its result.
  *
  * <p>Completing it is for one thread. A handler is called by a thread of the group.
  */
@@ -24,7 +24,7 @@ class Pending<V, A> implements Runnable {
   private V result;
   private Throwable error;
 
-  /** To be told of by a handler. */
+  /** With a handler. */
   Pending(Group group, A attachment, CompletionHandler<V, ? super A> handler) {
     Check.notNull(handler, "handler");
     this.group = group;
@@ -33,7 +33,7 @@ class Pending<V, A> implements Runnable {
     future = null;
   }
 
-  /** To be told of by a future. */
+  /** With a future. */
   Pending(Group group, Cancellation cancellation) {
     this.group = group;
     attachment = null;
@@ -49,7 +49,7 @@ class Pending<V, A> implements Runnable {
     return future != null && future.isCancelled();
   }
 
-  /** False if nobody wants the result: the future was cancelled. */
+  /** False if the future was cancelled, so that the result is dropped. */
   final boolean succeed(V value) {
     if (future != null) {
       return future.complete(value);

@@ -4,7 +4,7 @@ import io.baton.test.Patience;
 import java.nio.channels.CompletionHandler;
 import java.util.concurrent.CompletableFuture;
 
-/** A handler that keeps what it was told, with the thread that told it. */
+/** A handler that keeps its result and the calling thread. */
 final class Completion<V> implements CompletionHandler<V, Object> {
   final CompletableFuture<V> result = new CompletableFuture<>();
   volatile Thread thread;

@@ -41,7 +41,7 @@ abstract class EndContract extends Nio2Contract {
     assertEquals("attached", read.attachment);
     assertEquals(2, target.position());
     assertEquals(7, target.limit());
-    // The operation has ended: what comes now is not for the old buffer.
+    // The operation has ended: later bytes do not go into the old buffer.
     writeAll(pair.far(), ByteBuffer.wrap(new byte[] {1, 2, 3}));
     assertThrows(IllegalStateException.class, () -> pair.near().read(ByteBuffer.allocate(1)));
     assertTrue(pair.near().isOpen());
@@ -76,7 +76,7 @@ abstract class EndContract extends Nio2Contract {
     Pair pair = pair(null);
     CompletableFuture<Throwable> ended = new CompletableFuture<>();
     ByteBuffer source = ByteBuffer.allocate(1 << 20);
-    // Nobody reads, so the socket is full at some time.
+    // The peer does not read, so the socket fills up.
     pair.near()
         .write(
             source,

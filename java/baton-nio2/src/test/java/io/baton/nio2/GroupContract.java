@@ -38,7 +38,7 @@ abstract class GroupContract extends Nio2Contract {
     super(maker);
   }
 
-  /** Makes threads and knows them. */
+  /** Makes threads and keeps them. */
   private static final class Factory implements ThreadFactory {
     final Set<Thread> threads = ConcurrentHashMap.newKeySet();
 
@@ -193,7 +193,7 @@ abstract class GroupContract extends Nio2Contract {
       sendByte(pair.near());
       Throwable error = Patience.await(caught, "the exception");
       assertInstanceOf(IllegalStateException.class, error.getCause());
-      // The group goes on, and so does the channel.
+      // The group continues, and so does the channel.
       sendByte(pair.near());
       assertEquals(1, get(pair.far().read(ByteBuffer.allocate(1))));
     }
@@ -272,7 +272,7 @@ abstract class GroupContract extends Nio2Contract {
     pair.near().read(ByteBuffer.allocate(1), null, end);
     sendByte(pair.far());
     awaitTermination(group);
-    // What was in flight was brought back before the group ended.
+    // Operations in flight completed before the group ended.
     assertInstanceOf(AsynchronousCloseException.class, pending.awaitFailure("read"));
   }
 

@@ -18,7 +18,7 @@ import org.smartboot.socket.transport.AioQuickClient;
 import org.smartboot.socket.transport.AioQuickServer;
 import org.smartboot.socket.transport.AioSession;
 
-/** smart-socket: messages with their length in front come back as they were. */
+/** smart-socket: messages with their length in front are returned unchanged. */
 class SmartSocketProgramTest extends ProgramTest {
   private static final int MESSAGES = 100;
   private static final int LARGEST = 50_000;

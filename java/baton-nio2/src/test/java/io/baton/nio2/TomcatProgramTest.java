@@ -36,7 +36,7 @@ class TomcatProgramTest extends ProgramTest {
   private Tomcat tomcat;
   private Connector connector;
 
-  /** Sends back what it is sent, or as many bytes as it is asked for. */
+  /** Returns the request's body, or the requested number of bytes. */
   private static final class EchoServlet extends HttpServlet {
     private static final long serialVersionUID = 1;
 

@@ -141,7 +141,7 @@ abstract class TransferContract extends Nio2Contract {
     assertInstanceOf(ClosedChannelException.class, write.awaitFailure("write"));
     assertInstanceOf(
         ClosedChannelException.class, failure(pair.near().write(ByteBuffer.allocate(1))));
-    // The other direction goes on.
+    // The other direction continues.
     writeAll(pair.far(), ByteBuffer.wrap(new byte[] {8}));
     assertEquals(8, readExactly(pair.near(), 1)[0]);
   }
@@ -219,7 +219,7 @@ abstract class TransferContract extends Nio2Contract {
   @Test
   void oneWriteIsPendingAtATime() throws IOException {
     Pair pair = pair(null);
-    // Nobody reads, so the socket is full at some time, and a write stays pending.
+    // The peer does not read, so the socket fills up, and a write stays pending.
     assertThrows(
         WritePendingException.class,
         () -> {

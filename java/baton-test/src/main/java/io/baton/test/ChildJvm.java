@@ -48,7 +48,7 @@ public final class ChildJvm implements AutoCloseable {
     return new Builder(program);
   }
 
-  /** What it is started with. */
+  /** Its arguments. */
   public static final class Builder {
     private final Class<?> program;
     private final List<String> jvmArguments = new ArrayList<>();
@@ -187,7 +187,7 @@ public final class ChildJvm implements AutoCloseable {
   }
 
   /**
-   * Tells it to go on.
+   * Lets it continue.
    *
    * @param line for its input
    * @throws IOException if it has ended

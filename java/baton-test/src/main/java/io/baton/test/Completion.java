@@ -8,13 +8,13 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 
 /**
- * What a handler was told, kept beyond the handler.
+ * The result of an operation, kept beyond the handler.
  *
  * @param what which method
  * @param activation of the operation; 0 if there is none
  * @param error or null
  * @param bytes moved
- * @param data what a read brought
+ * @param data the bytes of a read
  * @param buffer of a read or write, or null
  * @param accepted the new channel of an accept
  * @param sender of a datagram
@@ -56,7 +56,7 @@ public record Completion(
   }
 
   /**
-   * What a read brought.
+   * The bytes of a read.
    *
    * @return as text
    */

@@ -25,7 +25,7 @@ import org.junit.jupiter.api.BeforeEach;
  * <p>Rule numbers are those of docs/guide/contract.md.
  */
 public abstract class EngineContract {
-  /** What handlers threw and nobody expected. */
+  /** Unexpected exceptions of handlers. */
   private final Queue<Throwable> reported = new ConcurrentLinkedQueue<>();
 
   /** The engine under test, with two lanes. */
@@ -67,7 +67,7 @@ public abstract class EngineContract {
   }
 
   /**
-   * Takes what was reported out, so that it does not fail the test.
+   * Removes the reported exceptions, so that they do not fail the test.
    *
    * @return the oldest, or null
    */

@@ -141,7 +141,7 @@ public abstract class FileContract extends EngineContract {
         demultiplexor.file(pipe, recorder, StandardOpenOption.READ, StandardOpenOption.WRITE);
     long first = file.read(ByteBuffer.allocate(10));
     long second = file.read(ByteBuffer.allocate(10));
-    // For reading too: a pipe that nobody reads blocks who opens it for writing.
+    // For reading too: opening a pipe without a reader for writing blocks.
     try (FileChannel writer =
         FileChannel.open(pipe, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
       writer.write(ByteBuffer.wrap(bytes("x")));

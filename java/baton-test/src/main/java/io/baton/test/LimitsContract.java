@@ -46,7 +46,7 @@ public abstract class LimitsContract extends EngineContract {
 
   // -- descriptors exhausted (rule 11) -----------------------------------------------------------
 
-  /** Uses up its descriptors, waits until an accept was put off, and gives them back. */
+  /** Uses up its descriptors, waits until an accept was delayed, and gives them back. */
   static final class Exhausted {
     private Exhausted() {}
 
@@ -68,7 +68,7 @@ public abstract class LimitsContract extends EngineContract {
           Scanner input = new Scanner(System.in)) {
         AsynchChannel listener = demultiplexor.listen(loopback(0), handler);
         listener.accept();
-        // Loads what is needed later, while there are descriptors.
+        // Loads classes while there are descriptors.
         int port = ((InetSocketAddress) listener.getLocalAddress()).getPort();
         System.getLogger("io.baton").log(System.Logger.Level.WARNING, "about to use up all");
         Deque<FileChannel> files = new ArrayDeque<>();

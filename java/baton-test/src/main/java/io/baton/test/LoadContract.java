@@ -63,7 +63,7 @@ public abstract class LoadContract extends EngineContract {
     }
   }
 
-  /** Sends messages of its own pattern and compares what comes back. */
+  /** Sends messages of its own pattern and compares the answers. */
   private static final class Client implements AsynchHandler {
     private static final int MESSAGES = 5;
 
@@ -199,7 +199,7 @@ public abstract class LoadContract extends EngineContract {
         quick.nextGood(What.READ);
       }
     }
-    assertEquals(0, written.get(), "nobody has read anything yet");
+    assertEquals(0, written.get(), "the peers have not read yet");
     for (Socket one : slow) {
       assertEquals(size, one.getInputStream().readNBytes(size).length);
     }

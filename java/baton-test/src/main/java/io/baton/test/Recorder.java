@@ -21,9 +21,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 
 /**
- * A handler that keeps what it is told, for a test to ask for. Fails if it is called by two threads
- * at once for one channel. An accepted connection gets a Recorder of its own unless another handler
- * is given.
+ * A handler that keeps its completions for a test. Fails if it is called by two threads at once for
+ * one channel. An accepted connection gets a Recorder of its own unless another handler is given.
  */
 public class Recorder implements AsynchHandler {
   private final BlockingQueue<Completion> told = new LinkedBlockingQueue<>();
@@ -113,7 +112,7 @@ public class Recorder implements AsynchHandler {
   }
 
   /**
-   * Number of completions that nobody asked for yet.
+   * Number of completions that the test has not fetched yet.
    *
    * @return as of now
    */

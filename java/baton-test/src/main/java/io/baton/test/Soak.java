@@ -21,7 +21,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
 
 /**
- * Keeps a Demultiplexor busy for long, with books: connections that echo and are made anew, timers,
+ * Keeps a Demultiplexor busy for long, with books: connections that echo and are renewed, timers,
  * cancels; every start has its completion, every byte is compared, and at the end there are as many
  * descriptors and as much heap as near the beginning. {@code scripts/soak --java} runs it.
  *
@@ -256,7 +256,7 @@ public final class Soak {
   public static void main(String[] arguments) throws Exception {
     long operations = arguments.length > 0 ? Long.parseLong(arguments[0]) : 100_000_000;
     long seconds = arguments.length > 1 ? Long.parseLong(arguments[1]) : Integer.MAX_VALUE;
-    // What the first one leaves open belongs to the JVM.
+    // Descriptors that the first one leaves open belong to the JVM.
     Soak first = new Soak();
     first.run(20_000, seconds);
     int before = descriptors();

@@ -19,7 +19,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 /** J-04: engines are chosen at run time, by code, property or variable, visibly. */
 class EngineChoiceTest {
 
-  /** Prints what was chosen; run as a program of its own for the variable and the property. */
+  /** Prints the choice; run as a program of its own for the variable and the property. */
   static final class Chosen {
     private Chosen() {}
 
@@ -63,6 +63,11 @@ class EngineChoiceTest {
         assertThrows(
             IllegalArgumentException.class, () -> Demultiplexor.builder().engine("missing").open());
     assertTrue(refused.getMessage().contains("not installed"), refused::getMessage);
+    refused =
+        assertThrows(
+            IllegalArgumentException.class,
+            () -> Demultiplexor.builder().engine("x".repeat(70_000)).open());
+    assertTrue(refused.getMessage().length() < 200, "a long name is quoted in part");
   }
 
   @Test
