@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the conformance kit over engines - one that keeps the contract, one that takes no files, one
-that breaks rule 4, one that ends the process, one that does not exist -, over a wait strategy and
-over an interrupt strategy, and compares the tables.
+that takes nothing else, one that breaks rule 4, one that ends the process, one that does not exist
+-, over a wait strategy and over an interrupt strategy, and compares the tables.
 
 usage: check_kit.py PROGRAM
 """
@@ -50,6 +50,11 @@ def main():
     expect(code == PASSED and all(passed > 0 and failed == 0
                                   for passed, failed, _, _ in rows.values()),
            "so does one that leaves the files to another", output)
+
+    code, rows, output = run(program, "file_threads", "pairwise", "1", "3", "4", "5", "8", "10")
+    expect(code == PASSED and all(passed > 0 and failed == 0
+                                  for passed, failed, _, _ in rows.values()),
+           "and one that takes nothing but files", output)
 
     for part, row in (("oneshot_epoll", "wait_strategy"), ("wake_pipe", "interrupt_strategy")):
         code, rows, output = run(program, part, "pairwise", "wait_strategy", "interrupt_strategy",

@@ -2,6 +2,7 @@
 #include <baton/testing/conformance.hpp>
 #include <string_view>
 
+#include "file_threads.hpp"
 #include "oneshot_epoll.hpp"
 #include "wake_pipe.hpp"
 #include "wrapping_engine.hpp"
@@ -22,6 +23,10 @@ int main(int argc, char** argv) {
     options.engines.push_back({.name = "sockets",
                                .factory = wrapping_engine("sockets", Fault::takes_no_files),
                                .sockets_only = true});
+  } else if (engine == "file_threads") {
+    options.engines.push_back({.name = own_parts::file_threads_name,
+                               .factory = own_parts::open_file_threads,
+                               .files_only = true});
   } else if (engine == "oneshot_epoll") {
     options.wait_strategies.push_back(
         {.name = own_parts::oneshot_epoll_name, .factory = own_parts::open_oneshot_epoll});
