@@ -481,7 +481,7 @@ void IoUringEngine::issue(Operation& operation, OperationQueue& done) noexcept {
     return;
   }
   if (!fill(operation, *request)) {
-    operation.finish(ENOMEM);
+    finish_without_memory(operation);
     leave_lane(operation);
     retire(operation, done);
     return;

@@ -300,4 +300,6 @@ void finish_lost(Operation& operation) noexcept {
   finish(operation, -static_cast<int>(errc::engine_lost));
 }
 
+void finish_without_memory(Operation& operation) noexcept { finish(operation, ENOMEM); }
+
 }  // namespace baton::engines::uring
