@@ -65,11 +65,10 @@ bool is_input(const Operation& operation) noexcept {
   }
 }
 
-// Writes usually succeed at once and reads usually have to wait, so writes are tried first. What
-// cannot be read, or does not listen, has an error at once.
-bool tries_first(const Record& record, const Operation& operation) noexcept {
-  return !is_input(operation) || waits_for_both(operation) || !operation.handle()->readable() ||
-         (record.is_deaf && operation.kind() == OperationKind::accept);
+// Writes usually succeed at once and reads usually have to wait, so writes are tried first. A handle
+// that cannot be read, or does not listen, fails at once.
+bool tries_first(const Operation& operation) noexcept {
+  return !is_input(operation) || waits_for_both(operation) || !operation.handle()->readable();
 }
 
 // A stream that gave less than there was room for has no more for now.
@@ -144,7 +143,6 @@ std::error_code EmulatedEngine::attach(Handle& handle) noexcept {
     const Ownership whose = handle.owned() ? Ownership::owned : Ownership::borrowed;
     if (const auto error = demux_->attach(handle.index(), handle.native(), whose)) return error;
   }
-  const bool is_deaf = handle.kind() == HandleKind::listener && !listens(system_, handle.native());
   Record& record = records_[handle.index()];
   os::LockGuard in{record.in.mutex, system_, concurrent_};
   os::LockGuard out{record.out.mutex, system_, concurrent_};
@@ -153,9 +151,8 @@ std::error_code EmulatedEngine::attach(Handle& handle) noexcept {
   record.index = handle.index();
   record.owned = handle.owned();
   record.watchable = !by_workers;
-  record.is_deaf = is_deaf;
   const bool may_stay = record.owned || demux_->info().watches_once;
-  record.straight = record.watchable && may_stay && is_socket(handle);
+  record.straight = record.watchable && may_stay && is_socket(handle) && handle.readable();
   record.by_workers.store(by_workers, std::memory_order_relaxed);
   record.no_wait_writes.store(true, std::memory_order_relaxed);
   return {};
@@ -457,7 +454,7 @@ Submission EmulatedEngine::submit_watched(Operation& operation, Record& record,
     direction.queue.push_back(operation);
     if (waits_for_both(operation)) record.both_waiting.fetch_add(1, std::memory_order_relaxed);
     if (first && !direction.asleep) {
-      settle(record, direction, false, try_first && tries_first(record, operation), completed);
+      settle(record, direction, false, try_first && tries_first(operation), completed);
     }
     if (waits_for_both(operation) && completed.empty()) {
       settle_both(record, direction, &operation, completed);

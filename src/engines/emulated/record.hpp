@@ -40,7 +40,6 @@ struct Record {
   bool owned : 1 = true;
   bool watchable : 1 = false;  // known to the demultiplexer
   bool straight : 1 = false;   // a socket for EmulatedEngine::send_straight, receive_straight
-  bool is_deaf : 1 = false;    // called a listener, and does not listen
   /// Besides, input is watched, and stays so until it is dropped: a read need only be queued.
   bool straight_in = false;
   /// Never "would block" and never ready: done by workers. Found at attach, or by the first watch.
