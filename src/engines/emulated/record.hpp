@@ -27,8 +27,11 @@ struct Direction {
   std::uint32_t wake_ms = 0;                                // BackOffs'
   FileOrder order BATON_GUARDED_BY(mutex);                  // of what workers have
   bool listed = false;                                      // BackOffs'
-  std::uint8_t failures : 5 BATON_GUARDED_BY(mutex) = 0;    // in a row; see BackOffs
+  std::uint8_t failures : 5 BATON_GUARDED_BY(mutex) = 0;    // in a row; see common/pauses.hpp
   std::uint8_t asleep : 1 BATON_GUARDED_BY(mutex) = false;  // backs off: reports are not for it
+  // Whether it is a UNIX socket's; asked when a write first has to wait.
+  std::uint8_t asked : 1 BATON_GUARDED_BY(mutex) = false;
+  std::uint8_t is_unix : 1 BATON_GUARDED_BY(mutex) = false;
 };
 
 struct Record {

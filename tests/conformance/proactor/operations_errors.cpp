@@ -243,5 +243,34 @@ TEST_P(Errors, a_read_of_a_socket_that_listens_ends) {
   }
 }
 
+// Linux wakes who waits, but what it waits for is not there: poll(2) tells nothing as long as the
+// buffer is full. A write that blocks ends with EPIPE.
+TEST_P(Errors, a_write_to_a_unix_peer_that_stops_reading_ends) {
+  std::vector<Fd> peers;
+  std::vector<Probe*> writes;
+  for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
+    for (const bool owned : {false, true}) {
+      for (const bool by_peer : {false, true}) {
+        int fd[2];
+        ASSERT_EQ(::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fd), 0);
+        Fd ours = fd[0];
+        Fd& peer = peers.emplace_back(fd[1]);
+        Handle* const handle =
+            adopt(ours, HandleKind::stream_socket, owned ? Ownership::owned : Ownership::borrowed);
+        if (!owned) peers.push_back(std::move(ours));
+        std::string& text = memory(pattern(32'768));
+        for (int i = 0; i < 20; ++i) start(*writes.emplace_back(&writing(handle, text)));
+        run_for(500us);
+        ASSERT_TRUE(writes.back()->is_pending());
+        ::shutdown(by_peer ? peer.get() : fd[0], by_peer ? SHUT_RD : SHUT_WR);
+      }
+    }
+  }
+  for (Probe* write : writes) finish(*write);
+  for (std::size_t last = 19; last < writes.size(); last += 20) {
+    EXPECT_EQ(writes[last]->error(), std::errc::broken_pipe) << last;
+  }
+}
+
 }  // namespace
 }  // namespace baton::conformance
