@@ -65,8 +65,8 @@ bool is_input(const Operation& operation) noexcept {
   }
 }
 
-// Writes usually succeed at once and reads usually have to wait, so writes are tried first. A handle
-// that cannot be read, or does not listen, fails at once.
+// Writes usually succeed at once and reads usually have to wait, so writes are tried first. A
+// handle that cannot be read, or does not listen, fails at once.
 bool tries_first(const Operation& operation) noexcept {
   return !is_input(operation) || waits_for_both(operation) || !operation.handle()->readable();
 }

@@ -12,7 +12,7 @@
 //     for but interrupts: the leader then polls the eventfd itself, and so may a wait over several
 //     engines. A seventeenth engine of this kind is refused, lest busy ones leave no thread to
 //     work.
-//   - Where a limit on threads (RLIMIT_NPROC) leaves the system only one, that read may keep it from
+//   - Where a limit (RLIMIT_NPROC) leaves the system a single thread, that read may keep it from
 //     the requests, which are queued behind. So it is also withdrawn when nothing has completed for
 //     a while; the thread then takes what is queued.
 //   - A read that runs cannot be cancelled. It is withdrawn by giving it something to read; and it
