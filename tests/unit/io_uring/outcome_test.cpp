@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <limits>
+#include <utility>
 
 #include "baton/buffer_pool.hpp"
 #include "core/handle_table.hpp"
@@ -26,8 +27,8 @@ class Outcome : public testing::Test {
   Handle* handle(HandleKind kind, int fd = 0) {
     return table.allocate(fd, kind, Ownership::owned, true, 0);
   }
-  void prepare(OperationKind kind, HandleKind of, std::uint16_t flags = 0) {
-    operation.prepare(kind, handle(of), flags);
+  void prepare(OperationKind kind, HandleKind of, std::uint16_t flags = 0, int fd = 0) {
+    operation.prepare(kind, handle(of, fd), flags);
     if (kind == OperationKind::accept || kind == OperationKind::connect) {
       operation.set_endpoint(&endpoint);
     } else {
@@ -65,14 +66,28 @@ TEST_F(Outcome, ends_what_no_worker_can_be_started_for) {
     }
     return verdict;
   };
+  const int never_polled = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const OperationKind kind :
        {OperationKind::read_file, OperationKind::write_file, OperationKind::sync_file}) {
-    prepare(kind, HandleKind::file);
+    prepare(kind, HandleKind::file, 0, never_polled);
     EXPECT_EQ(answer_to_the_last(), Verdict::finished);
     EXPECT_EQ(operation.error_value(), ENOMEM);
   }
-  prepare(OperationKind::accept, HandleKind::listener);
-  EXPECT_EQ(answer_to_the_last(), Verdict::back_off) << "it stays pending";
+  ::close(never_polled);
+  // Threads may well end so often beside other processes that read the same socket.
+  int shared[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, shared), 0);
+  for (const auto& [kind, of] : {std::pair{OperationKind::accept, HandleKind::listener},
+                                 {OperationKind::read_stream, HandleKind::stream_socket},
+                                 {OperationKind::read_stream, HandleKind::pipe},
+                                 {OperationKind::read_datagram, HandleKind::datagram_socket}}) {
+    prepare(kind, of, 0, shared[0]);
+    EXPECT_EQ(answer_to_the_last(), Verdict::back_off) << "it stays pending";
+  }
+  prepare(OperationKind::read_file, HandleKind::file, 0, shared[0]);
+  progress(operation).by_worker = true;  // pollable, as FUSE's are
+  EXPECT_EQ(answer_to_the_last(), Verdict::finished);
+  for (const int fd : shared) ::close(fd);
   const int file = ::dup(STDERR_FILENO);
   operation.prepare(OperationKind::close, handle(HandleKind::file, file));
   progress(operation) = Progress{};
