@@ -8,6 +8,7 @@
 #include "engines/io_uring/outcome.hpp"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -180,11 +181,13 @@ Verdict would_block(Operation& operation, const os::System& system) noexcept {
   return tried_in_vain(operation, Verdict::poll, system);
 }
 
-// The clock was set. Read again, the timer would not say so any more.
+// The clock was set. Read again, the timer would not say so any more. Nor is it ready after that
+// answer: one that is was not read, for the thread that submitted the read has ended.
 bool is_answer_of_a_timer(const Operation& operation, const os::System& system) noexcept {
   return operation.kind() == OperationKind::read_stream &&
          operation.handle()->kind() == HandleKind::pipe &&
-         tells_of_a_set_clock(system, operation.handle()->native());
+         tells_of_a_set_clock(system, operation.handle()->native()) &&
+         !ready_now(system, operation.handle()->native(), POLLIN);
 }
 
 Verdict failed(Operation& operation, int error, const os::System& system) noexcept {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "baton/buffer_pool.hpp"
@@ -96,14 +97,17 @@ TEST_F(Outcome, ends_what_no_worker_can_be_started_for) {
   EXPECT_EQ(::fcntl(file, F_GETFD), -1) << "closed by a call";
 }
 
-// A timerfd that is told of a set clock has answered; any other read was ended with its thread.
+// A timerfd that is told of a set clock has answered, and is not ready then; any other read was
+// ended with its thread.
 TEST_F(Outcome, believes_a_timer_that_the_clock_was_set) {
-  for (const bool told : {false, true}) {
+  constexpr int far = std::numeric_limits<int>::max();
+  for (const auto& [seconds, asks, told] :
+       {std::tuple{far, false, false}, {far, true, true}, {1, true, false}}) {
     const int timer = ::timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    itimerspec late{};
-    late.it_value.tv_sec = std::numeric_limits<int>::max();
-    const int flags = TFD_TIMER_ABSTIME | (told ? TFD_TIMER_CANCEL_ON_SET : 0);
-    ASSERT_EQ(::timerfd_settime(timer, flags, &late, nullptr), 0);
+    itimerspec time{};
+    time.it_value.tv_sec = seconds;
+    const int flags = TFD_TIMER_ABSTIME | (asks ? TFD_TIMER_CANCEL_ON_SET : 0);
+    ASSERT_EQ(::timerfd_settime(timer, flags, &time, nullptr), 0);
     operation.prepare(OperationKind::read_stream, handle(HandleKind::pipe, timer));
     operation.set_buffer(MutableBuffer{buffer});
     progress(operation) = Progress{};
