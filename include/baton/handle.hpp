@@ -48,8 +48,8 @@ class Handle {
   [[nodiscard]] bool owned() const noexcept { return ownership_ == Ownership::owned; }
   /// The descriptor itself is in non-blocking mode, so that a plain read or write cannot block.
   [[nodiscard]] bool nonblocking() const noexcept { return nonblocking_; }
-  /// Opened for reading; if not, a read has its answer at once (EBADF), and no readiness to wait
-  /// for.
+  /// Opened for reading, and a listening socket only if adopted as one; if not, a read or an accept
+  /// has its answer at once (EBADF, ENOTCONN, EINVAL), and no readiness to wait for.
   [[nodiscard]] bool readable() const noexcept { return readable_; }
   /// The same for writing.
   [[nodiscard]] bool writable() const noexcept { return writable_; }

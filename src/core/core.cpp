@@ -580,6 +580,12 @@ std::error_code look_at_file(const os::System& system, NativeHandle native, Hand
   return std::make_error_code(std::errc::invalid_argument);
 }
 
+bool listens(const os::System& system, NativeHandle native) noexcept {
+  int yes = 0;
+  socklen_t size = sizeof(yes);
+  return system.getsockopt(native, SOL_SOCKET, SO_ACCEPTCONN, &yes, &size) == 0 && yes != 0;
+}
+
 }  // namespace
 
 Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Ownership ownership,
@@ -601,13 +607,19 @@ Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Owne
   if (kind == HandleKind::file || kind == HandleKind::pipe) {
     if (const auto error = look_at_file(system_, native, kind, facts)) return unexpected{error};
   }
+  const bool accepted = home.lane == Home::by_policy;
+  // A listening socket becomes ready by connections, which no read takes. Where there is no
+  // connection to come, an accept has its answer at once, too.
+  if (kind == HandleKind::listener || (kind == HandleKind::stream_socket && !accepted)) {
+    facts.readable = listens(system_, native) == (kind == HandleKind::listener);
+  }
   const bool owned = ownership == Ownership::owned;
   const bool nonblocking = (flags & O_NONBLOCK) != 0;
   const bool set_nonblocking = owned && !nonblocking && kind != HandleKind::file;
   const std::uint32_t lane = home_of(home);
-  Handle* handle = ledger_.handles.allocate(native, kind, ownership, nonblocking || set_nonblocking,
-                                            static_cast<std::uint16_t>(lane), home.processor, facts,
-                                            home.lane == Home::by_policy);
+  Handle* handle =
+      ledger_.handles.allocate(native, kind, ownership, nonblocking || set_nonblocking,
+                               static_cast<std::uint16_t>(lane), home.processor, facts, accepted);
   if (handle == nullptr) return unexpected{make_error_code(errc::no_free_handles)};
   if (const auto error = ledger_.numbers.claim(*handle)) {
     ledger_.handles.release(*handle);

@@ -1,5 +1,7 @@
 // Accepting, connecting, datagrams.
 #include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +10,7 @@
 #include <span>
 
 #include "baton/acceptor.hpp"
+#include "baton/buffer_pool.hpp"
 #include "baton/connector.hpp"
 #include "baton/datagram_socket.hpp"
 #include "baton/stream_socket.hpp"
@@ -184,6 +187,34 @@ void datagrams(World& world) {
   EXPECT_TRUE(is_sent(buffer[0], receiving.bytes) && is_sent(buffer[1], receiving_more.bytes));
 }
 
+// A block that was taken for a datagram goes back when there is no memory for the peer's address.
+// The sender needs none.
+void datagram_into_a_pool(World& world) {
+  BufferPool pool{64, 2};
+  Endpoint from;
+  Account receiving(world);
+  auto socket = DatagramSocket::bind(world.proactor(), Endpoint::loopback(0));
+  if (!world.take(socket)) return;
+  auto where = socket->local_endpoint();
+  if (!world.take(where)) return;
+  world.start(receiving, [&](Operation& operation, auto handler) {
+    operation.prepare(OperationKind::read_datagram, socket->handle());
+    operation.set_pool(&pool);
+    operation.set_endpoint(&from);
+    operation.set_handler(handler);
+    return world.proactor().start(operation);
+  });
+  const int sender = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  EXPECT_EQ(
+      ::sendto(sender, "data", 4, 0, static_cast<const sockaddr*>(where->data()), where->size()),
+      4);
+  ::close(sender);
+  world.settle();
+  if (!receiving.done()) return;
+  EXPECT_EQ(pool.available(), receiving.ok() ? 1U : 2U);
+  if (receiving.ok()) pool.give(receiving.operation.buffer().data);
+}
+
 void datagrams_in_pieces(World& world) {
   const Text<30> text;
   char buffer[30] = {};
@@ -229,6 +260,7 @@ void add_connections(std::vector<Scenario>& list) {
                            {"connect_is_refused", connect_is_refused},
                            {"datagrams", datagrams},
                            {"datagrams_in_pieces", datagrams_in_pieces},
+                           {"datagram_into_a_pool", datagram_into_a_pool},
                            {"socket_options", socket_options}});
 }
 

@@ -52,7 +52,7 @@ std::size_t total(const Operation& operation) noexcept {
 // A record comes whole, or loses its end.
 bool can_go_in_parts(const os::System& system, const Operation& operation) noexcept {
   if (!is_stream(operation.kind()) && !is_file(operation.kind())) return false;
-  if (is_stream(operation.kind()) && keeps_records(system, *operation.handle())) return false;
+  if (is_stream(operation.kind()) && moves_records(system, operation)) return false;
   return !operation.has(Operation::until) && !operation.has(Operation::pooled);
 }
 

@@ -2,6 +2,7 @@
 #include "engines/common/records.hpp"
 
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 
 #include <array>
@@ -13,9 +14,14 @@
 namespace baton::engines {
 
 bool find_out_records(const os::System& system, Handle& handle) noexcept {
-  // O_DIRECT of a pipe: it holds packets (pipe(2)).
-  bool kept = handle.kind() == HandleKind::pipe && handle.direct();
-  if (handle.kind() == HandleKind::stream_socket) {
+  bool kept = false;
+  if (handle.kind() == HandleKind::pipe && !handle.is_file() && !handle.is_terminal()) {
+    // O_DIRECT of a pipe: it holds packets (pipe(2)). Of all others, such as /dev/net/tun and
+    // /dev/kmsg, a write may be a message.
+    struct stat status{};
+    if (system.fstat(handle.native(), &status) != 0) return true;  // EBADF, as below
+    kept = handle.direct() || !S_ISFIFO(status.st_mode);
+  } else if (handle.kind() == HandleKind::stream_socket) {
     int type = 0;
     socklen_t size = sizeof(type);
     // EBADF, ENOTSOCK: the transfer meets it, too.

@@ -24,17 +24,23 @@ inline bool keeps_records(const os::System& system, Handle& handle) noexcept {
   return handle.records() == Handle::Records::kept || find_out_records(system, handle);
 }
 
+/// Whether what a read_stream or write_stream moves may be a record. The reading end of a pipe does
+/// not know whether it gets packets.
+inline bool moves_records(const os::System& system, const Operation& operation) noexcept {
+  Handle& handle = *operation.handle();
+  const bool reads_pipe = handle.kind() == HandleKind::pipe && !handle.is_file() &&
+                          operation.kind() == OperationKind::read_stream;
+  return reads_pipe || keeps_records(system, handle);
+}
+
 /// Whether the list of a read_stream or write_stream goes by one call, though it has more than
-/// `room` buffers. The reading end of a pipe does not know whether it gets packets.
+/// `room` buffers.
 inline bool goes_whole(const os::System& system, const Operation& operation,
                        std::size_t room) noexcept {
   if (BATON_LIKELY(!operation.has(Operation::vectored)) || operation.buffers().size() <= room) {
     return false;
   }
-  Handle& handle = *operation.handle();
-  const bool reads_pipe =
-      handle.kind() == HandleKind::pipe && operation.kind() == OperationKind::read_stream;
-  return reads_pipe || keeps_records(system, handle);
+  return moves_records(system, operation);
 }
 
 /// Moves what is left of a read_stream or write_stream, however many buffers that are, by one call

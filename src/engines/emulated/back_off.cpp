@@ -2,6 +2,7 @@
 #include "engines/emulated/back_off.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/assert.hpp"
 
@@ -33,14 +34,16 @@ Direction& BackOffs::direction_of(std::uint32_t name) const noexcept {
   return (name - 1) % 2 == 1 ? record.out : record.in;
 }
 
-void BackOffs::add(const Record& record, Direction& direction, std::uint32_t span_ms) noexcept {
+bool BackOffs::add(const Record& record, Direction& direction, std::uint32_t span_ms) noexcept {
   os::LockGuard guard{mutex_, system_, concurrent_};
   direction.wake_ms = now_ms() + span_ms + 1;  // rounded up
-  if (direction.listed) return;
+  if (first_ == 0 || until(direction.wake_ms, look_ms_) < 0) look_ms_ = direction.wake_ms;
+  if (direction.listed) return false;
   direction.listed = true;
   direction.next_sleeper = first_;
   first_ = name_of(record, direction);
   count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return true;
 }
 
 bool BackOffs::unlink(std::uint32_t name, Direction& direction) noexcept {
@@ -64,24 +67,25 @@ Deadline BackOffs::next() noexcept {
   if (count_.load(std::memory_order_relaxed) == 0) return Deadline::never();
   os::LockGuard guard{mutex_, system_, concurrent_};
   if (first_ == 0) return Deadline::never();
-  const std::uint32_t now = now_ms();
-  std::int32_t least = until(direction_of(first_).wake_ms, now);
-  for (std::uint32_t name = first_; name != 0; name = direction_of(name).next_sleeper) {
-    least = std::min(least, until(direction_of(name).wake_ms, now));
-  }
-  return Deadline::at_ns(system_.monotonic_ns() + std::max(least, 0) * ns_per_ms);
+  const std::int32_t left = until(look_ms_, now_ms());
+  return Deadline::at_ns(system_.monotonic_ns() + std::max(left, 0) * ns_per_ms);
 }
 
 bool BackOffs::take_due(Record*& record, Direction*& direction) noexcept {
   if (count_.load(std::memory_order_relaxed) == 0) return false;
   os::LockGuard guard{mutex_, system_, concurrent_};
   const std::uint32_t now = now_ms();
+  if (until(look_ms_, now) > 0) return false;
+  std::int32_t least = std::numeric_limits<std::int32_t>::max();
   for (std::uint32_t name = first_; name != 0; name = direction->next_sleeper) {
     direction = &direction_of(name);
-    if (until(direction->wake_ms, now) > 0) continue;
+    const std::int32_t left = until(direction->wake_ms, now);
+    least = std::min(least, left);
+    if (left > 0) continue;
     record = &records_[(name - 1) / 2];
     return unlink(name, *direction);
   }
+  look_ms_ = now + static_cast<std::uint32_t>(least);
   return false;
 }
 

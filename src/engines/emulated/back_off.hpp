@@ -1,9 +1,10 @@
 // BackOffs: directions that rest for a while, because trying again at once could only burn CPU:
 // accept without a free descriptor, connect to a full backlog, readiness that turns out empty again
 // and again. Meanwhile nothing of them is watched; the engine's wait ends when the first is to
-// wake.
+// wake. Full UNIX sockets are in the list, too: they are watched, and tried again now and then.
 //
-// The list is linked through the directions, so that nothing is allocated; it is short.
+// The list is linked through the directions, so that nothing is allocated. It is searched only when
+// one of them is due.
 #pragma once
 
 #include <atomic>
@@ -22,15 +23,16 @@ class BackOffs {
  public:
   BackOffs(const os::System& system, const ChunkedTable<Record>& records, bool concurrent) noexcept;
 
-  /// The direction rests for `span_ms`. REQUIRES: its mutex held (taken before ours).
-  void add(const Record& record, Direction& direction, std::uint32_t span_ms) noexcept;
+  /// The direction is due in `span_ms`. False: it was in the list already. REQUIRES: its mutex held
+  /// (taken before ours).
+  bool add(const Record& record, Direction& direction, std::uint32_t span_ms) noexcept;
   void remove(const Record& record, Direction& direction) noexcept;
 
   [[nodiscard]] bool any() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
-  /// When the first is to wake.
+  /// When the first is due, or earlier: one that was due first may have been removed.
   [[nodiscard]] Deadline next() noexcept;
 
-  /// Those that are to wake now, one a call: false when there is none (left). Only the leader.
+  /// Those that are due now, one a call: false when there is none (left). Only the leader.
   bool take_due(Record*& record, Direction*& direction) noexcept;
 
  private:
@@ -48,6 +50,7 @@ class BackOffs {
   const std::int64_t epoch_ns_;
   os::Mutex mutex_;
   std::uint32_t first_ BATON_GUARDED_BY(mutex_) = 0;
+  std::uint32_t look_ms_ BATON_GUARDED_BY(mutex_) = 0;  // none is due before
   std::atomic<std::uint32_t> count_{
       0};  // changed under mutex_; read without, to do nothing quickly
 };

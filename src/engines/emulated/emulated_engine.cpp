@@ -65,11 +65,10 @@ bool is_input(const Operation& operation) noexcept {
   }
 }
 
-// Writes usually succeed at once and reads usually have to wait, so writes are tried first. What
-// cannot be read, or does not listen, has an error at once.
-bool tries_first(const Record& record, const Operation& operation) noexcept {
-  return !is_input(operation) || waits_for_both(operation) || !operation.handle()->readable() ||
-         (record.is_deaf && operation.kind() == OperationKind::accept);
+// Writes usually succeed at once and reads usually have to wait, so writes are tried first. A
+// handle that cannot be read, or does not listen, fails at once.
+bool tries_first(const Operation& operation) noexcept {
+  return !is_input(operation) || waits_for_both(operation) || !operation.handle()->readable();
 }
 
 // A stream that gave less than there was room for has no more for now.
@@ -144,7 +143,6 @@ std::error_code EmulatedEngine::attach(Handle& handle) noexcept {
     const Ownership whose = handle.owned() ? Ownership::owned : Ownership::borrowed;
     if (const auto error = demux_->attach(handle.index(), handle.native(), whose)) return error;
   }
-  const bool is_deaf = handle.kind() == HandleKind::listener && !listens(system_, handle.native());
   Record& record = records_[handle.index()];
   os::LockGuard in{record.in.mutex, system_, concurrent_};
   os::LockGuard out{record.out.mutex, system_, concurrent_};
@@ -153,9 +151,8 @@ std::error_code EmulatedEngine::attach(Handle& handle) noexcept {
   record.index = handle.index();
   record.owned = handle.owned();
   record.watchable = !by_workers;
-  record.is_deaf = is_deaf;
   const bool may_stay = record.owned || demux_->info().watches_once;
-  record.straight = record.watchable && may_stay && is_socket(handle);
+  record.straight = record.watchable && may_stay && is_socket(handle) && handle.readable();
   record.by_workers.store(by_workers, std::memory_order_relaxed);
   record.no_wait_writes.store(true, std::memory_order_relaxed);
   return {};
@@ -173,6 +170,7 @@ void EmulatedEngine::detach(Handle& handle) noexcept {
   if (record.watchable) demux_->detach(record.index);
   record.in.failures = record.out.failures = 0;
   record.in.asleep = record.out.asleep = false;
+  record.out.asked = record.out.is_unix = false;
   record.watchable = record.straight = record.straight_in = false;
   record.fd = invalid_handle;
 }
@@ -294,7 +292,7 @@ Submission EmulatedEngine::queue_rest(Operation& operation, Record& record) noex
   progress(operation).owner = &record.out;
   progress(operation).attempt.begun = true;
   record.out.queue.push_back(operation);
-  settle(record, record.out, false, true, completed);
+  settle(record, record.out, Cause::start, true, completed);
   if (completed.empty()) return Submission::pending;
   completed.erase(operation);
   BATON_ASSERT(completed.empty());
@@ -457,7 +455,7 @@ Submission EmulatedEngine::submit_watched(Operation& operation, Record& record,
     direction.queue.push_back(operation);
     if (waits_for_both(operation)) record.both_waiting.fetch_add(1, std::memory_order_relaxed);
     if (first && !direction.asleep) {
-      settle(record, direction, false, try_first && tries_first(record, operation), completed);
+      settle(record, direction, Cause::start, try_first && tries_first(operation), completed);
     }
     if (waits_for_both(operation) && completed.empty()) {
       settle_both(record, direction, &operation, completed);
@@ -509,19 +507,21 @@ void EmulatedEngine::handle(Record& record, Direction& direction, bool woken,
   // A report taken before the handle was detached; for a successor it is a hint too much.
   if (!record.watchable || record.by_workers.load(std::memory_order_relaxed)) return;
   if (direction.asleep && !woken) return;
+  const Cause cause = woken && !direction.asleep ? Cause::look : Cause::report;
   direction.asleep = false;
   if (direction.queue.empty()) {
-    drop(record, direction);
+    if (cause == Cause::report) drop(record, direction);
     return;
   }
-  settle(record, direction, true, true, completed);
+  settle(record, direction, cause, true, completed);
 }
 
 // Tries as long as there is sense in it, and leaves the direction in one of the states of the
-// invariant. `by_leader`: after a report, or a rest; else by a thread that starts something.
-void EmulatedEngine::settle(Record& record, Direction& direction, bool by_leader, bool try_first,
+// invariant.
+void EmulatedEngine::settle(Record& record, Direction& direction, Cause cause, bool try_first,
                             OperationQueue& completed) noexcept {
-  bool said_to_be_ready = by_leader;
+  const bool by_leader = cause != Cause::start;
+  bool said_to_be_ready = cause == Cause::report;
   // Over a level strategy one turn; over an edge one as many as it finds itself ready again, which
   // what is queued bounds, and back-off when it is no good.
   for (;;) {
@@ -538,7 +538,11 @@ void EmulatedEngine::settle(Record& record, Direction& direction, bool by_leader
         if (&direction == &record.in && demux_->keeps_watching()) {
           record.straight_in = record.straight && record.owned;
         }
-        if (ran != Ran::more || &direction == &record.in || !tells_room_after_try_) return;
+        if (&direction == &record.in) return;
+        if (ran != Ran::more || !tells_room_after_try_) {
+          look_later(record, direction, by_leader);
+          return;
+        }
         // There was room for a part. The strategy reports more room only after a call in vain.
         try_first = true;
         said_to_be_ready = false;
@@ -642,6 +646,31 @@ void EmulatedEngine::rest(Record& record, Direction& direction, std::uint32_t sp
   back_offs_.add(record, direction, span_ms);
   // A leader that waits does not know of the time to wake up yet.
   if (!by_leader && concurrent_) demux_->interrupt();
+}
+
+// A UNIX stream that is full tells nothing when its peer has shut its reading side, or the program
+// the writing side (shutdown(2)), although a write fails from then on (EPIPE), and one that blocks
+// ends. So the write is tried again now and then.
+void EmulatedEngine::look_later(Record& record, Direction& direction, bool by_leader) noexcept {
+  constexpr std::uint32_t span_ms = 500;
+  if (!may_end_unheard(record, direction)) return;
+  const bool is_new = back_offs_.add(record, direction, span_ms);
+  if (!by_leader && is_new && concurrent_) demux_->interrupt();  // as in rest()
+}
+
+bool EmulatedEngine::may_end_unheard(const Record& record, Direction& direction) noexcept {
+  const Operation& front = *direction.queue.front();
+  if (front.kind() != OperationKind::write_stream ||
+      front.handle()->kind() != HandleKind::stream_socket) {
+    return false;
+  }
+  if (!direction.asked) {
+    int domain = 0;
+    socklen_t size = sizeof(domain);
+    direction.asked = system_.getsockopt(record.fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0;
+    direction.is_unix = domain == AF_UNIX;
+  }
+  return direction.is_unix;
 }
 
 // EPERM: files without readiness (devices such as /dev/null, what else epoll refuses): their

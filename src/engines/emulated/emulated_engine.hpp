@@ -72,6 +72,11 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
     more,     ///< not known; a level-triggered strategy will tell
     back_off  ///< the first wants to rest
   };
+  enum class Cause : std::uint8_t {
+    start,   ///< of an operation, by any thread
+    report,  ///< readiness, or the end of a rest; by the leader
+    look     ///< without either; by the leader
+  };
 
   // The fast path: a read or write with one buffer, on a socket with an empty queue. Each is one
   // check and one system call. Every other case takes the slow path.
@@ -125,7 +130,7 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   [[gnu::noinline]] void handle_generally(std::uint32_t index, Interest ready,
                                           OperationQueue& completed) noexcept;
   void handle(Record& record, Direction& direction, bool woken, OperationQueue& completed) noexcept;
-  void settle(Record& record, Direction& direction, bool by_leader, bool try_first,
+  void settle(Record& record, Direction& direction, Cause cause, bool try_first,
               OperationQueue& completed) noexcept BATON_REQUIRES(direction.mutex);
   bool settled(Record& record, Direction& direction, Ran ran, bool said_to_be_ready,
                bool by_leader) noexcept BATON_REQUIRES(direction.mutex);
@@ -136,6 +141,10 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   void end_hopeless(Record& record, Direction& direction, OperationQueue& completed) noexcept
       BATON_REQUIRES(direction.mutex);
   void rest(Record& record, Direction& direction, std::uint32_t span_ms, bool by_leader) noexcept
+      BATON_REQUIRES(direction.mutex);
+  void look_later(Record& record, Direction& direction, bool by_leader) noexcept
+      BATON_REQUIRES(direction.mutex);
+  bool may_end_unheard(const Record& record, Direction& direction) noexcept
       BATON_REQUIRES(direction.mutex);
   void fail_all(Record& record, Direction& direction, std::error_code error,
                 OperationQueue& completed) noexcept BATON_REQUIRES(direction.mutex);

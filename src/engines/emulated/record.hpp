@@ -27,8 +27,11 @@ struct Direction {
   std::uint32_t wake_ms = 0;                                // BackOffs'
   FileOrder order BATON_GUARDED_BY(mutex);                  // of what workers have
   bool listed = false;                                      // BackOffs'
-  std::uint8_t failures : 5 BATON_GUARDED_BY(mutex) = 0;    // in a row; see BackOffs
+  std::uint8_t failures : 5 BATON_GUARDED_BY(mutex) = 0;    // in a row; see common/pauses.hpp
   std::uint8_t asleep : 1 BATON_GUARDED_BY(mutex) = false;  // backs off: reports are not for it
+  // Whether it is a UNIX socket's; asked when a write first has to wait.
+  std::uint8_t asked : 1 BATON_GUARDED_BY(mutex) = false;
+  std::uint8_t is_unix : 1 BATON_GUARDED_BY(mutex) = false;
 };
 
 struct Record {
@@ -40,7 +43,6 @@ struct Record {
   bool owned : 1 = true;
   bool watchable : 1 = false;  // known to the demultiplexer
   bool straight : 1 = false;   // a socket for EmulatedEngine::send_straight, receive_straight
-  bool is_deaf : 1 = false;    // called a listener, and does not listen
   /// Besides, input is watched, and stays so until it is dropped: a read need only be queued.
   bool straight_in = false;
   /// Never "would block" and never ready: done by workers. Found at attach, or by the first watch.

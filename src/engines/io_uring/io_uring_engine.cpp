@@ -481,7 +481,7 @@ void IoUringEngine::issue(Operation& operation, OperationQueue& done) noexcept {
     return;
   }
   if (!fill(operation, *request)) {
-    operation.finish(ENOMEM);
+    finish_without_memory(operation);
     leave_lane(operation);
     retire(operation, done);
     return;
@@ -1137,6 +1137,12 @@ bool IoUringEngine::empty_ring(Ring& old, OperationQueue& completed) noexcept {
   const auto take = [&](abi::Cqe completion) BATON_NO_THREAD_SAFETY_ANALYSIS {
     const std::uint64_t tag = completion.user_data;
     if (!is_cancel_tag(tag) && tag != wake_tag && tag != message_tag) --left;
+    // ECANCELED of a read may be the answer of a timer whose clock was set. This one is not.
+    const Request* const named = requests_.find(static_cast<std::uint32_t>(tag >> 32));
+    if (completion.result == -ECANCELED && named != nullptr && named->operation != nullptr &&
+        named->operation->kind() == OperationKind::read_stream) {
+      completion.result = -EINTR;
+    }
     if (!settle_straight(completion, completed)) static_cast<void>(settle(completion, completed));
   };
   while (left > 0) {

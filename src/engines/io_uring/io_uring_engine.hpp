@@ -7,7 +7,8 @@
 // one thread does everything, nothing is locked, and the kernel does its part of the work inside
 // that thread's wait. Where its lane needs another leader, or one that leads other lanes, too, the
 // pinned form is given up for good (unpin): what is in flight ends as cancelled in the old ring,
-// and goes on in a new one.
+// and goes on in a new one. A transfer that the disk has begun cannot be cancelled, and its
+// completion comes only to the thread that owns the old ring, so that thread waits for it.
 //
 // Submission is batched: submit() only fills in a request; the next wait(), or flush(), takes all
 // of them to the kernel. cancel() in the `any` form enters the kernel itself, because no

@@ -8,6 +8,7 @@
 #include "engines/io_uring/outcome.hpp"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include "baton/buffer_pool.hpp"
 #include "baton/handle.hpp"
 #include "engines/common/closer.hpp"
+#include "engines/common/epoll_takes.hpp"
 #include "engines/common/look.hpp"
 #include "engines/common/pauses.hpp"
 #include "engines/common/transfer.hpp"
@@ -82,11 +84,27 @@ bool is_file(const Operation& operation) noexcept {
   return operation.handle()->kind() == HandleKind::file;
 }
 
+// What can be polled is done without a worker, unless it was left to one.
+bool may_need_worker(const Operation& operation, bool by_worker,
+                     const os::System& system) noexcept {
+  switch (operation.kind()) {
+    case OperationKind::connect:
+    case OperationKind::sync_file:
+    case OperationKind::shutdown:
+    case OperationKind::close:
+      return true;
+    default:
+      return by_worker || !epoll_takes(system, operation.handle()->native());
+  }
+}
+
 // Cancelled so many times in a row, a quarter of a second long, by nobody: the threads that submit
-// do not end that often, so there is no worker.
-bool lacks_worker(const Operation& operation, unsigned failures) noexcept {
+// do not end that often, so there is no worker. They may where other processes read the same
+// socket, each of which makes a try fruitless.
+bool lacks_worker(const Operation& operation, const Progress& state,
+                  const os::System& system) noexcept {
   constexpr unsigned tries_max = 16;
-  return operation.kind() != OperationKind::accept && failures >= tries_max;
+  return state.failures >= tries_max && may_need_worker(operation, state.by_worker, system);
 }
 
 // What does not wait long is done here.
@@ -163,11 +181,13 @@ Verdict would_block(Operation& operation, const os::System& system) noexcept {
   return tried_in_vain(operation, Verdict::poll, system);
 }
 
-// The clock was set. Read again, the timer would not say so any more.
+// The clock was set. Read again, the timer would not say so any more. Nor is it ready after that
+// answer: one that is was not read, for the thread that submitted the read has ended.
 bool is_answer_of_a_timer(const Operation& operation, const os::System& system) noexcept {
   return operation.kind() == OperationKind::read_stream &&
          operation.handle()->kind() == HandleKind::pipe &&
-         tells_of_a_set_clock(system, operation.handle()->native());
+         tells_of_a_set_clock(system, operation.handle()->native()) &&
+         !ready_now(system, operation.handle()->native(), POLLIN);
 }
 
 Verdict failed(Operation& operation, int error, const os::System& system) noexcept {
@@ -178,7 +198,7 @@ Verdict failed(Operation& operation, int error, const os::System& system) noexce
       // The descriptor is gone once close(2) has begun, interrupted or not.
       if (operation.kind() == OperationKind::close && error == EINTR) return finish(operation, 0);
       if (error == ECANCELED && is_answer_of_a_timer(operation, system)) break;
-      if (error == ECANCELED && lacks_worker(operation, state.failures)) {
+      if (error == ECANCELED && lacks_worker(operation, state, system)) {
         return do_without_worker(operation, system);
       }
       return tried_in_vain(operation, Verdict::again, system);
@@ -299,5 +319,7 @@ void finish_cancelled(Operation& operation) noexcept { finish(operation, ECANCEL
 void finish_lost(Operation& operation) noexcept {
   finish(operation, -static_cast<int>(errc::engine_lost));
 }
+
+void finish_without_memory(Operation& operation) noexcept { finish(operation, ENOMEM); }
 
 }  // namespace baton::engines::uring

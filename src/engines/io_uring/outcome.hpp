@@ -30,7 +30,8 @@ bool start_pooled(Operation& operation) noexcept;
 /// Records the end of an operation that was cancelled; bytes moved before stay recorded.
 void finish_cancelled(Operation& operation) noexcept;
 
-/// The same for one whose ring was taken away.
+/// The same for one whose ring was taken away, and for one without memory for its request.
 void finish_lost(Operation& operation) noexcept;
+void finish_without_memory(Operation& operation) noexcept;
 
 }  // namespace baton::engines::uring

@@ -201,9 +201,15 @@ PosixAioEngine::Issued PosixAioEngine::issue(Operation& operation) noexcept {
     progress(operation).request = nullptr;
     requests_.give_back(*request);
   }
-  if (error == EAGAIN) return Issued::no_room;
-  fail_file(operation, error);
+  if (error == EAGAIN && !lacks_threads()) return Issued::no_room;
+  fail_file(operation, error == EAGAIN ? ENOMEM : error);
   return Issued::failed;
+}
+
+// There has been no room in all the rests, and no end of a request could make any: a limit lets the
+// system start no thread (RLIMIT_NPROC).
+bool PosixAioEngine::lacks_threads() const noexcept {
+  return in_flight_.empty() && rest_ == rest_max;
 }
 
 // ESPIPE, EBADF: the outcome.

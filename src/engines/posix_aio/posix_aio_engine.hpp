@@ -119,6 +119,7 @@ class PosixAioEngine final : public Engine {
   Deadline prepare_wait(Deadline deadline) noexcept;
   [[nodiscard]] bool is_alone(const Request& request) const noexcept BATON_REQUIRES(mutex_);
   bool has_no_room() noexcept BATON_REQUIRES(mutex_);
+  [[nodiscard]] bool lacks_threads() const noexcept BATON_REQUIRES(mutex_);
   Deadline end_of_rest() noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] bool leader_misses_something() const noexcept BATON_REQUIRES(mutex_);
 

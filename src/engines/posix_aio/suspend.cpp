@@ -12,6 +12,9 @@
 //     for but interrupts: the leader then polls the eventfd itself, and so may a wait over several
 //     engines. A seventeenth engine of this kind is refused, lest busy ones leave no thread to
 //     work.
+//   - Where a limit (RLIMIT_NPROC) leaves the system a single thread, that read may keep it from
+//     the requests, which are queued behind. So it is also withdrawn when nothing has completed for
+//     a while; the thread then takes what is queued.
 //   - A read that runs cannot be cancelled. It is withdrawn by giving it something to read; and it
 //     stays in flight when a wait ends otherwise, for the next one, which another leader may begin.
 #include <aio.h>
@@ -38,6 +41,8 @@ using namespace std::chrono_literals;
 constexpr int engines_max = 16;
 // Between two looks when the system has no room even for the request of interrupts.
 constexpr Duration slice = 1ms;
+// Without a completion, until the read of interrupts is withdrawn.
+constexpr Duration stall = 100ms;
 
 std::atomic<int> engines{0};
 
@@ -70,16 +75,20 @@ class SuspendStrategy final : public NotifyStrategy {
       return poll_event(deadline);
     }
     if (!arm()) {
-      const Deadline now = Deadline::at_ns(system_.monotonic_ns());
-      return poll_event(std::min(deadline, Deadline::after(slice, now)));
+      return poll_event(std::min(deadline, in(slice)));
     }
     BATON_ASSERT(list.size() < list.capacity());
     list.push_back(&interrupt_->block);
     timespec span{};
     // EAGAIN: the time is over. EINTR: a handler of the program ran. Both are a wait that returns.
-    system_.aio_suspend(list.data(), static_cast<int>(list.size()),
-                        span_until(system_, deadline, span));
-    if (system_.aio_error(&interrupt_->block) == EINPROGRESS) return;
+    const bool woken =
+        system_.aio_suspend(list.data(), static_cast<int>(list.size()),
+                            span_until(system_, std::min(deadline, stalled_), span)) == 0;
+    if (woken) stalled_ = in(stall);
+    if (system_.aio_error(&interrupt_->block) == EINPROGRESS) {
+      if (stalled_ <= in(Duration{0})) disarm();
+      return;
+    }
     system_.aio_return(&interrupt_->block);
     armed_ = false;
     take_interrupt();
@@ -103,6 +112,10 @@ class SuspendStrategy final : public NotifyStrategy {
   }
 
  private:
+  [[nodiscard]] Deadline in(Duration span) const noexcept {
+    return Deadline::after(span, Deadline::at_ns(system_.monotonic_ns()));
+  }
+
   bool arm() noexcept {
     if (armed_) return true;
     aiocb& block = interrupt_->block;
@@ -112,6 +125,7 @@ class SuspendStrategy final : public NotifyStrategy {
     block.aio_nbytes = sizeof(interrupt_->value);
     block.aio_sigevent.sigev_notify = SIGEV_NONE;
     armed_ = system_.aio_read(&block) == 0;
+    stalled_ = in(stall);
     return armed_;
   }
 
@@ -157,7 +171,8 @@ class SuspendStrategy final : public NotifyStrategy {
   const os::System& system_;
   const int event_;  // in blocking mode, as the read shall wait
   std::unique_ptr<Interrupt> interrupt_;
-  bool armed_ = false;  // the leader's
+  bool armed_ = false;  // the leader's, with the next
+  Deadline stalled_ = Deadline::never();
   std::atomic<bool> pending_{false};
 };
 

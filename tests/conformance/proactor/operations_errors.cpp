@@ -6,6 +6,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "baton/buffer_pool.hpp"
 #include "operations.hpp"
@@ -207,6 +209,66 @@ TEST_P(Errors, what_a_descriptor_was_not_opened_for_is_an_error) {
     Probe& other = plain(OperationKind::accept, adopt(connected.ours, HandleKind::listener, whose));
     finish(other);
     EXPECT_EQ(other.error(), std::errc::invalid_argument) << other.error().message();
+  }
+}
+
+// Readiness of a socket that listens tells of connections. What the call answers is the error: TCP
+// and SOCK_SEQPACKET say ENOTCONN, a UNIX stream EINVAL.
+TEST_P(Errors, a_read_of_a_socket_that_listens_ends) {
+  for (const bool owned : {false, true}) {
+    const Ownership whose = owned ? Ownership::owned : Ownership::borrowed;
+    for (const auto& [family, type] :
+         {std::pair{AF_INET, SOCK_STREAM}, {AF_UNIX, SOCK_STREAM}, {AF_UNIX, SOCK_SEQPACKET}}) {
+      Fd listening = ::socket(family, type | SOCK_CLOEXEC, 0);
+      sockaddr_storage any{};
+      any.ss_family = static_cast<sa_family_t>(family);
+      const socklen_t size = family == AF_UNIX ? sizeof(sa_family_t) : sizeof(sockaddr_in);
+      ASSERT_EQ(::bind(listening.get(), reinterpret_cast<sockaddr*>(&any), size), 0);
+      ASSERT_EQ(::listen(listening.get(), 8), 0);
+      char byte = 0;
+      ASSERT_EQ(::recv(listening.get(), &byte, 1, MSG_DONTWAIT), -1);
+      const int expected = errno;
+      Handle* const handle = adopt(listening, HandleKind::stream_socket, whose);
+      BufferPool pool{64, 1};
+      Probe& pooled = plain(OperationKind::read_stream, handle, Operation::pooled);
+      pooled.set_pool(&pool);
+      for (Probe* read : {&reading(handle, memory(8)),
+                          &reading(handle, memory(8), Operation::exactly), &pooled}) {
+        finish(*read);
+        EXPECT_EQ(read->error_value(), expected) << read->error().message();
+      }
+      EXPECT_EQ(pool.available(), 1U);
+      finish_close(handle);
+    }
+  }
+}
+
+// Linux wakes who waits, but what it waits for is not there: poll(2) tells nothing as long as the
+// buffer is full. A write that blocks ends with EPIPE.
+TEST_P(Errors, a_write_to_a_unix_peer_that_stops_reading_ends) {
+  std::vector<Fd> peers;
+  std::vector<Probe*> writes;
+  for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
+    for (const bool owned : {false, true}) {
+      for (const bool by_peer : {false, true}) {
+        int fd[2];
+        ASSERT_EQ(::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fd), 0);
+        Fd ours = fd[0];
+        Fd& peer = peers.emplace_back(fd[1]);
+        Handle* const handle =
+            adopt(ours, HandleKind::stream_socket, owned ? Ownership::owned : Ownership::borrowed);
+        if (!owned) peers.push_back(std::move(ours));
+        std::string& text = memory(pattern(32'768));
+        for (int i = 0; i < 20; ++i) start(*writes.emplace_back(&writing(handle, text)));
+        run_for(500us);
+        ASSERT_TRUE(writes.back()->is_pending());
+        ::shutdown(by_peer ? peer.get() : fd[0], by_peer ? SHUT_RD : SHUT_WR);
+      }
+    }
+  }
+  for (Probe* write : writes) finish(*write);
+  for (std::size_t last = 19; last < writes.size(); last += 20) {
+    EXPECT_EQ(writes[last]->error(), std::errc::broken_pipe) << last;
   }
 }
 

@@ -1,7 +1,9 @@
 // The chaos engine over each engine of the system: its effect on programs, and its limits: it must
 // not do.
 #include <errno.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -188,6 +190,35 @@ TEST_P(ChaosOver, RecordsOfAStreamStayWhole) {
     finish(write);
     ASSERT_EQ(::recv(fd_[1], buffer.data(), buffer.size(), 0), 100);
   }
+}
+
+// The reading end does not tell that it gets packets. An eventfd takes eight bytes or none.
+TEST_P(ChaosOver, PacketsAndCountersStayWhole) {
+  ProcessorConfig processor = calm(GetParam());
+  processor.chaos_short = 100;
+  begin(processor);
+  int packets[2];
+  ASSERT_EQ(::pipe2(packets, O_DIRECT | O_CLOEXEC), 0);
+  Handle& reader = **proactor_->adopt(packets[0], HandleKind::pipe);
+  Handle& counter = **proactor_->adopt(::eventfd(0, EFD_CLOEXEC), HandleKind::pipe);
+  std::array<char, 100> buffer{};
+  std::uint64_t number = 0;
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_EQ(::write(packets[1], buffer.data(), buffer.size()), 100);
+    Operation read;
+    start(read, OperationKind::read_stream, reader, buffer);
+    finish(read);
+    ASSERT_EQ(read.bytes(), 100U);
+    number = 7;
+    for (const OperationKind kind : {OperationKind::write_stream, OperationKind::read_stream}) {
+      Operation whole;
+      start(whole, kind, counter, {&number, sizeof(number)});
+      finish(whole);
+      ASSERT_FALSE(whole.failed()) << whole.error().message();
+    }
+    ASSERT_EQ(number, 7U);
+  }
+  ::close(packets[1]);
 }
 
 TEST_P(ChaosOver, WhatFollowsOneAnotherStaysInOrder) {

@@ -2,7 +2,11 @@
 #include "engines/common/transfer.hpp"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <string>
@@ -11,6 +15,8 @@
 
 #include "baton/buffer_pool.hpp"
 #include "baton/limits.hpp"
+#include "core/handle_table.hpp"
+#include "engines/common/records.hpp"
 
 namespace baton::engines {
 namespace {
@@ -195,6 +201,47 @@ TEST(WithoutTransfer, a_delimiter_that_is_there) {
   prepared(operation, OperationKind::read_stream).set_buffer(MutableBuffer{memory});
   operation.set_until(&nothing, 0);
   EXPECT_TRUE(complete_without_transfer(operation));
+}
+
+// A device may take each write for a message (/dev/net/tun), and an eventfd does.
+TEST(Records, are_kept_by_all_but_byte_streams) {
+  int bytes[2];
+  int packets[2];
+  int sockets[2];
+  int sequence[2];
+  ASSERT_EQ(::pipe2(bytes, O_CLOEXEC), 0);
+  ASSERT_EQ(::pipe2(packets, O_CLOEXEC | O_DIRECT), 0);
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sequence), 0);
+  const int device = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  const int counter = ::eventfd(0, EFD_CLOEXEC);
+  HandleTable handles{16, os::or_real(nullptr)};
+  struct {
+    int fd;
+    HandleKind kind;
+    OpenFacts facts;
+    bool kept;
+    bool reads_may_be;
+  } const rows[] = {{bytes[1], HandleKind::pipe, {}, false, true},
+                    {packets[1], HandleKind::pipe, {.direct = true}, true, true},
+                    {device, HandleKind::pipe, {}, true, true},
+                    {counter, HandleKind::pipe, {}, true, true},
+                    {device, HandleKind::pipe, {.is_terminal = true}, false, true},
+                    {device, HandleKind::pipe, {.is_file = true}, false, false},
+                    {sockets[0], HandleKind::stream_socket, {}, false, false},
+                    {sequence[0], HandleKind::stream_socket, {}, true, true}};
+  for (const auto& row : rows) {
+    Handle* const handle = handles.allocate(row.fd, row.kind, Ownership::borrowed, false, 0,
+                                            Handle::any_processor, row.facts, false);
+    ASSERT_NE(handle, nullptr);
+    EXPECT_EQ(keeps_records(os::or_real(nullptr), *handle), row.kept) << &row - rows;
+    Operation read;
+    read.prepare(OperationKind::read_stream, handle);
+    EXPECT_EQ(moves_records(os::or_real(nullptr), read), row.reads_may_be) << &row - rows;
+  }
+  for (const int* pair : {bytes, packets, sockets, sequence}) ::close(pair[0]), ::close(pair[1]);
+  ::close(device);
+  ::close(counter);
 }
 
 }  // namespace

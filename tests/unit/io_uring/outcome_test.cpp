@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include <limits>
+#include <tuple>
+#include <utility>
 
 #include "baton/buffer_pool.hpp"
 #include "core/handle_table.hpp"
@@ -26,8 +28,8 @@ class Outcome : public testing::Test {
   Handle* handle(HandleKind kind, int fd = 0) {
     return table.allocate(fd, kind, Ownership::owned, true, 0);
   }
-  void prepare(OperationKind kind, HandleKind of, std::uint16_t flags = 0) {
-    operation.prepare(kind, handle(of), flags);
+  void prepare(OperationKind kind, HandleKind of, std::uint16_t flags = 0, int fd = 0) {
+    operation.prepare(kind, handle(of, fd), flags);
     if (kind == OperationKind::accept || kind == OperationKind::connect) {
       operation.set_endpoint(&endpoint);
     } else {
@@ -65,14 +67,28 @@ TEST_F(Outcome, ends_what_no_worker_can_be_started_for) {
     }
     return verdict;
   };
+  const int never_polled = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const OperationKind kind :
        {OperationKind::read_file, OperationKind::write_file, OperationKind::sync_file}) {
-    prepare(kind, HandleKind::file);
+    prepare(kind, HandleKind::file, 0, never_polled);
     EXPECT_EQ(answer_to_the_last(), Verdict::finished);
     EXPECT_EQ(operation.error_value(), ENOMEM);
   }
-  prepare(OperationKind::accept, HandleKind::listener);
-  EXPECT_EQ(answer_to_the_last(), Verdict::back_off) << "it stays pending";
+  ::close(never_polled);
+  // Threads may well end so often beside other processes that read the same socket.
+  int shared[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, shared), 0);
+  for (const auto& [kind, of] : {std::pair{OperationKind::accept, HandleKind::listener},
+                                 {OperationKind::read_stream, HandleKind::stream_socket},
+                                 {OperationKind::read_stream, HandleKind::pipe},
+                                 {OperationKind::read_datagram, HandleKind::datagram_socket}}) {
+    prepare(kind, of, 0, shared[0]);
+    EXPECT_EQ(answer_to_the_last(), Verdict::back_off) << "it stays pending";
+  }
+  prepare(OperationKind::read_file, HandleKind::file, 0, shared[0]);
+  progress(operation).by_worker = true;  // pollable, as FUSE's are
+  EXPECT_EQ(answer_to_the_last(), Verdict::finished);
+  for (const int fd : shared) ::close(fd);
   const int file = ::dup(STDERR_FILENO);
   operation.prepare(OperationKind::close, handle(HandleKind::file, file));
   progress(operation) = Progress{};
@@ -81,14 +97,17 @@ TEST_F(Outcome, ends_what_no_worker_can_be_started_for) {
   EXPECT_EQ(::fcntl(file, F_GETFD), -1) << "closed by a call";
 }
 
-// A timerfd that reports a set clock has answered; any other read was ended with its thread.
+// A timerfd that reports a set clock has answered, and is not ready then; any other read was ended
+// with its thread.
 TEST_F(Outcome, believes_a_timer_that_the_clock_was_set) {
-  for (const bool told : {false, true}) {
+  constexpr int far = std::numeric_limits<int>::max();
+  for (const auto& [seconds, asks, told] :
+       {std::tuple{far, false, false}, {far, true, true}, {1, true, false}}) {
     const int timer = ::timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    itimerspec late{};
-    late.it_value.tv_sec = std::numeric_limits<int>::max();
-    const int flags = TFD_TIMER_ABSTIME | (told ? TFD_TIMER_CANCEL_ON_SET : 0);
-    ASSERT_EQ(::timerfd_settime(timer, flags, &late, nullptr), 0);
+    itimerspec time{};
+    time.it_value.tv_sec = seconds;
+    const int flags = TFD_TIMER_ABSTIME | (asks ? TFD_TIMER_CANCEL_ON_SET : 0);
+    ASSERT_EQ(::timerfd_settime(timer, flags, &time, nullptr), 0);
     operation.prepare(OperationKind::read_stream, handle(HandleKind::pipe, timer));
     operation.set_buffer(MutableBuffer{buffer});
     progress(operation) = Progress{};

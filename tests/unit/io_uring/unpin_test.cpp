@@ -1,6 +1,7 @@
 // A pinned ring that is given up: operations in flight continue in an `any` ring, on any thread.
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <array>
@@ -101,6 +102,32 @@ TEST(Unpin, what_is_in_flight_goes_on_in_another_thread) {
   }
   for (const Pair& pair : pairs) ::close(pair.right);
   for (const int fd : {tcp.right, late.right, silent.right, halves.right}) ::close(fd);
+}
+
+// The kernel answers with one number to a read that is cancelled and to one of a timer whose clock
+// was set.
+TEST(Unpin, no_timer_tells_of_a_clock_that_nobody_has_set) {
+  Driver driver{Form::pinned};
+  const int timer = ::timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+  itimerspec far{};
+  far.it_value.tv_sec = 4'000'000'000;
+  ASSERT_EQ(::timerfd_settime(timer, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &far, nullptr),
+            0);
+  std::array<char, 8> count;
+  Operation read;
+  set_read(read, driver.adopt(timer, HandleKind::pipe), count);
+  std::thread{[&] {
+    driver.start(read);
+    driver.wait_once(Deadline::immediately());
+    ASSERT_TRUE(driver.unpin());
+    driver.engine().flush();
+  }}.join();
+  itimerspec soon{};
+  soon.it_value.tv_nsec = 1;
+  ASSERT_EQ(::timerfd_settime(timer, 0, &soon, nullptr), 0);
+  ASSERT_TRUE(driver.run_until(read));
+  EXPECT_FALSE(read.failed()) << read.error().message();
+  EXPECT_EQ(read.bytes(), 8U);
 }
 
 TEST(Unpin, a_connect_goes_on_and_an_accept_too) {

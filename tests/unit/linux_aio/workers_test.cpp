@@ -51,20 +51,7 @@ TEST_P(Buffered, what_is_in_the_cache_needs_no_thread) {
   EXPECT_EQ(aio_faults().submits, 0U) << "io_submit would have waited for the disk";
 }
 
-// There may be no other engine in the team that could close a file without making its caller wait.
-TEST_P(Buffered, are_closed_by_a_worker_where_that_may_block) {
-  HandleTable others{16, os::real_system()};
-  for (const HandleKind kind : {HandleKind::file, HandleKind::stream_socket}) {
-    const int fd = temporary_file();
-    Operation close;
-    close.prepare(OperationKind::close, others.allocate(fd, kind, Ownership::owned, true, 0));
-    const bool lasts = kind == HandleKind::file;
-    EXPECT_EQ(driver.submit(close), lasts ? Submission::pending : Submission::completed);
-    ASSERT_TRUE(!lasts || driver.run(close));
-    EXPECT_FALSE(close.failed());
-    EXPECT_EQ(::fcntl(fd, F_GETFD), -1);
-  }
-}
+TEST_P(Buffered, are_closed_by_a_worker_where_that_may_block) { expect_closes_by_a_worker(driver); }
 
 TEST_P(Buffered, short_transfers_are_continued) {
   faults().cold(true);

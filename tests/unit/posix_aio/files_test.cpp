@@ -167,20 +167,7 @@ TEST_P(Files, sockets_and_pipes_are_refused_not_starved_on) {
   ::close(pipes[1]);
 }
 
-// There may be no other engine in the team that could close a file without making its caller wait.
-TEST_P(Files, are_closed_by_a_worker_where_that_may_block) {
-  HandleTable others{16, os::real_system()};
-  for (const HandleKind kind : {HandleKind::file, HandleKind::stream_socket}) {
-    const int fd = temporary_file();
-    Operation close;
-    close.prepare(OperationKind::close, others.allocate(fd, kind, Ownership::owned, true, 0));
-    const bool lasts = kind == HandleKind::file;
-    EXPECT_EQ(driver.submit(close), lasts ? Submission::pending : Submission::completed);
-    ASSERT_TRUE(!lasts || driver.run(close));
-    EXPECT_FALSE(close.failed());
-    EXPECT_EQ(::fcntl(fd, F_GETFD), -1);
-  }
-}
+TEST_P(Files, are_closed_by_a_worker_where_that_may_block) { expect_closes_by_a_worker(driver); }
 
 TEST_P(Files, a_pooled_read_takes_a_block_and_gives_it_back_if_nothing_came) {
   ASSERT_EQ(::pwrite(handle->native(), "hello", 5, 0), 5);

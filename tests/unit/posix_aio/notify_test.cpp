@@ -1,6 +1,9 @@
 // Notifications of the leader: interrupts, starts of other threads during its wait,
 // notifications that are lost or late.
+#include <aio.h>
+
 #include <atomic>
+#include <cstdlib>
 #include <deque>
 #include <string>
 #include <thread>
@@ -163,6 +166,31 @@ TEST_P(Notify, a_lost_notification_loses_nothing) {
   for (Operation& read : reads) ASSERT_TRUE(driver.run(read));
   faults().clear();
 }
+
+#ifdef __GLIBC__
+// In a process of its own: the number of the system's threads is fixed by their first use.
+int writes_with_one_thread() {
+  aioinit limits{};
+  limits.aio_threads = 1;
+  limits.aio_num = 64;
+  ::aio_init(&limits);
+  Driver driver;
+  Handle* const file = driver.adopt(temporary_file());
+  std::string text = "text";
+  for (int i = 0; i < 3; ++i) {
+    Operation write;
+    set_file(write, OperationKind::write_file, file, text);
+    if (!driver.complete(write) || write.failed()) return 1;
+  }
+  return 0;
+}
+
+// The read of interrupts would hold it, and the writes would stay in the queue behind.
+TEST(OneThreadOfTheSystem, works_beside_the_interrupts_of_suspend) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(std::exit(writes_with_one_thread()), testing::ExitedWithCode(0), "");
+}
+#endif
 
 }  // namespace
 }  // namespace baton::test::aio

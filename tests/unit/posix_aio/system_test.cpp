@@ -35,6 +35,25 @@ TEST_P(System, no_room_is_busy_and_the_next_wait_ends_soon) {
   EXPECT_EQ(*write.result(), text.size());
 }
 
+// A limit on threads may let the system start none (EAGAIN), and then nothing will make room.
+TEST_P(System, no_room_for_long_with_nothing_in_flight_is_an_error) {
+  faults().fail(Call::write, EAGAIN, 1'000);
+  Operation write;
+  set_file(write, OperationKind::write_file, handle, text);
+  Submission answer = Submission::busy;
+  for (int tries = 0; answer == Submission::busy; ++tries) {
+    ASSERT_LT(tries, 100);
+    answer = driver.start(write);
+    if (answer != Submission::busy) break;
+    EXPECT_EQ(driver.wait_once(Deadline::never()), 0U);
+  }
+  EXPECT_EQ(answer, Submission::completed);
+  EXPECT_EQ(write.error(), std::errc::not_enough_memory);
+  faults().clear();
+  ASSERT_TRUE(driver.complete(write));
+  EXPECT_EQ(*write.result(), text.size());
+}
+
 // A refused request is never reported: an engine that expects it would wait for it at its end, and
 // leak its descriptors.
 TEST_P(System, what_was_refused_is_not_expected_any_more) {
@@ -89,7 +108,7 @@ TEST_P(System, what_waits_for_room_can_be_cancelled_and_new_ones_do_not_overtake
 // refused is the first that is taken.
 TEST_P(System, what_waits_for_room_keeps_its_order) {
   faults().cut(5);
-  faults().fail(Call::write, EAGAIN, 20, 3);
+  faults().fail(Call::write, EAGAIN, 6, 3);  // not so often that it is an error
   std::array<Operation, 3> writes;
   for (Operation& write : writes) {
     Handle* const file = driver.adopt(temporary_file());

@@ -112,6 +112,20 @@ void EngineDriver::forget() {
   history_.clear();
 }
 
+void expect_closes_by_a_worker(EngineDriver& driver) {
+  HandleTable others{16, os::real_system()};
+  for (const HandleKind kind : {HandleKind::file, HandleKind::stream_socket}) {
+    const int fd = temporary_file();
+    Operation close;
+    close.prepare(OperationKind::close, others.allocate(fd, kind, Ownership::owned, true, 0));
+    const bool lasts = kind == HandleKind::file;
+    EXPECT_EQ(driver.submit(close), lasts ? Submission::pending : Submission::completed);
+    ASSERT_TRUE(!lasts || driver.run(close));
+    EXPECT_FALSE(close.failed());
+    EXPECT_EQ(::fcntl(fd, F_GETFD), -1);
+  }
+}
+
 void set_file(Operation& operation, OperationKind kind, Handle* handle, MutableBuffer buffer,
               std::uint64_t offset, std::uint16_t flags) {
   operation.prepare(kind, handle, flags);

@@ -68,6 +68,10 @@ class EngineDriver {
   std::vector<const Operation*> history_;
 };
 
+/// What an engine for files does with closes: there may be no other engine in the team that could
+/// close a file without making its caller wait.
+void expect_closes_by_a_worker(EngineDriver& driver);
+
 void set_file(Operation& operation, OperationKind kind, Handle* handle, MutableBuffer buffer,
               std::uint64_t offset = 0, std::uint16_t flags = 0);
 
