@@ -47,7 +47,7 @@ int start_list(int mode, aiocb* const list[], int count, const sigevent* event, 
       library.notifier().prepare(Notification::from(*event)) != 0) {
     return fail(EAGAIN);
   }
-  Batch batch;
+  Batch batch{names};
   // For what is not complete at once.
   Group* group = nullptr;
   const auto need_group = [&] {
