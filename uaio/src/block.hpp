@@ -4,13 +4,15 @@
 //
 // A thread that completes a request writes the result, then the error with release, and does not
 // look at the aiocb again: from then on it belongs to the program.
+//
+// std::atomic_ref would end a program whose aiocb is not aligned, in a packed struct for example.
+// The system's library takes those, too.
 #pragma once
 
 #include <aio.h>
 #include <errno.h>
 #include <sys/types.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -27,29 +29,30 @@ class Block {
   enum class Mark : std::uint32_t { none, submitted, fetched };
 
   [[nodiscard]] Mark mark() const noexcept {
-    const auto word = static_cast<std::uint32_t>(mark_word().load(std::memory_order_relaxed));
+    const auto word =
+        static_cast<std::uint32_t>(__atomic_load_n(&block_.__policy, __ATOMIC_RELAXED));
     if (word == key(1)) return Mark::submitted;
     return word == key(2) ? Mark::fetched : Mark::none;
   }
   /// acquire: with an answer other than EINPROGRESS the result and the buffer are visible.
   [[nodiscard]] int error() const noexcept {
-    return std::atomic_ref{block_.__error_code}.load(std::memory_order_acquire);
+    return __atomic_load_n(&block_.__error_code, __ATOMIC_ACQUIRE);
   }
   [[nodiscard]] ssize_t result() const noexcept {
-    return std::atomic_ref{block_.__return_value}.load(std::memory_order_relaxed);
+    return __atomic_load_n(&block_.__return_value, __ATOMIC_RELAXED);
   }
   void set_pending() noexcept {
-    mark_word().store(static_cast<int>(key(1)), std::memory_order_relaxed);
-    std::atomic_ref{block_.__return_value}.store(0, std::memory_order_relaxed);
-    std::atomic_ref{block_.__error_code}.store(EINPROGRESS, std::memory_order_relaxed);
+    set_mark();
+    __atomic_store_n(&block_.__return_value, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&block_.__error_code, EINPROGRESS, __ATOMIC_RELAXED);
   }
   void publish(int error, ssize_t result) noexcept {
-    std::atomic_ref{block_.__return_value}.store(result, std::memory_order_relaxed);
-    std::atomic_ref{block_.__error_code}.store(error, std::memory_order_release);
+    __atomic_store_n(&block_.__return_value, result, __ATOMIC_RELAXED);
+    __atomic_store_n(&block_.__error_code, error, __ATOMIC_RELEASE);
   }
   /// Finished before anybody could ask: a start and a completion in one.
   void publish_at_once(int error, ssize_t result) noexcept {
-    mark_word().store(static_cast<int>(key(1)), std::memory_order_relaxed);
+    set_mark();
     publish(error, result);
   }
   void store(int error, ssize_t result, bool at_once) noexcept {
@@ -59,8 +62,8 @@ class Block {
   /// The result is taken; false if it was before.
   bool fetch() noexcept {
     int expected = static_cast<int>(key(1));
-    return mark_word().compare_exchange_strong(expected, static_cast<int>(key(2)),
-                                               std::memory_order_relaxed);
+    return __atomic_compare_exchange_n(&block_.__policy, &expected, static_cast<int>(key(2)), false,
+                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED);
   }
   /// For a forked child: it may be the rest of an aiocb in a frame that has been left, so that a
   /// sanitizer would not have it read. The memory is there, and the mark tells.
@@ -84,8 +87,8 @@ class Block {
     const auto address = reinterpret_cast<std::uintptr_t>(&block_);
     return (0x7561'696fU ^ static_cast<std::uint32_t>(address >> 3)) + step;
   }
-  [[nodiscard]] std::atomic_ref<int> mark_word() const noexcept {
-    return std::atomic_ref{block_.__policy};
+  void set_mark() noexcept {
+    __atomic_store_n(&block_.__policy, static_cast<int>(key(1)), __ATOMIC_RELAXED);
   }
 
   aiocb& block_;

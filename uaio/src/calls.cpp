@@ -18,8 +18,11 @@ int fail(int error) noexcept {
   return -1;
 }
 
-/// Whether it is over. Signal handlers, too.
-bool is_done(const aiocb& block) noexcept { return Block{block}.error() != EINPROGRESS; }
+/// Whether it is over. A copy of an aiocb never will be, and is none. Signal handlers, too.
+bool is_done(const aiocb& block) noexcept {
+  const Block state{block};
+  return state.error() != EINPROGRESS || state.mark() != Block::Mark::submitted;
+}
 
 bool is_time(const timespec& time) noexcept {
   return time.tv_nsec >= 0 && time.tv_nsec < 1'000'000'000;
@@ -47,7 +50,7 @@ int start_list(int mode, aiocb* const list[], int count, const sigevent* event, 
       library.notifier().prepare(Notification::from(*event)) != 0) {
     return fail(EAGAIN);
   }
-  Batch batch;
+  Batch batch{names};
   // For what is not complete at once.
   Group* group = nullptr;
   const auto need_group = [&] {

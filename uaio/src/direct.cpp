@@ -47,11 +47,23 @@ bool is_refusal(const io_event& event) noexcept {
   return event.res == -EAGAIN || event.res == -EOPNOTSUPP;
 }
 
+/// Less was read than asked for. It is the end of the file, or the number is another file's by now
+/// and the kernel read what the page cache held of that one: the starter finds out.
+bool is_short(const io_event& event, const Request& request) noexcept {
+  return event.res > 0 && reads(request.action) && !is_vectored(request.action) &&
+         static_cast<std::uint64_t>(event.res) < request.size;
+}
+
+bool goes_back(const io_event& event, const Request& request) noexcept {
+  return is_refusal(event) || is_short(event, request);
+}
+
 /// The starter goes on with another request, since a collector has this one in hand and will give
 /// it back. Null: no memory, and the collector goes on with it.
-Request* exchange_for_twin(Request& request) noexcept {
+Request* exchange_for_twin(Request& request, const io_event& event) noexcept {
   Request* const twin = take_twin(request);
   if (twin == nullptr) return nullptr;
+  twin->result.store(event.res, std::memory_order_relaxed);
   request.stage.store(Stage::free, std::memory_order_release);
   const Handover before =
       request.handover.exchange(Handover::starter_took, std::memory_order_acq_rel);
@@ -120,6 +132,7 @@ std::size_t Direct::submit(Request* list[], std::size_t count) noexcept {
   const long taken = ::syscall(SYS_io_submit, ring(), count, controls);
   if (taken > 0) return static_cast<std::size_t>(taken);
   one_less();
+  list[0]->result.store(0, std::memory_order_relaxed);
   list[0]->handover.store(Handover::refused, std::memory_order_relaxed);
   return 1;
 }
@@ -141,15 +154,16 @@ std::size_t Direct::start(Request* list[], std::size_t count, bool watched) noex
   std::size_t refused = 0;
   for (std::size_t i = 0; i < count; ++i) {
     Request& request = *list[i];
+    const io_event* event = nullptr;
     if (request.handover.load(std::memory_order_acquire) == Handover::none &&
-        was_refused(request, first, end)) {
-      if (Request* const twin = exchange_for_twin(request); twin != nullptr) {
+        (event = find_given_back(request, first, end)) != nullptr) {
+      if (Request* const twin = exchange_for_twin(request, *event); twin != nullptr) {
         list[refused++] = twin;
         continue;
       }
     }
-    // acq_rel: the second of the two sees what the first has done. One that was refused is still in
-    // the starter's hands.
+    // acq_rel: the second of the two sees what the first has done. One that was given back is still
+    // in the starter's hands.
     auto before = Handover::none;
     if (request.handover.compare_exchange_strong(before, Handover::starter_left,
                                                  std::memory_order_acq_rel)) {
@@ -164,16 +178,17 @@ std::size_t Direct::start(Request* list[], std::size_t count, bool watched) noex
   return refused;
 }
 
-/// Whether it is among the refusals of this part of the ring, which have come since `first`. One
-/// that was taken still lies there, until the ring has gone round.
-bool Direct::was_refused(const Request& request, std::uint32_t first,
-                         std::uint32_t end) const noexcept {
+/// It is among those given back in this part of the ring, which have come since `first`; else null.
+/// One that was taken still lies there, until the ring has gone round.
+const io_event* Direct::find_given_back(const Request& request, std::uint32_t first,
+                                        std::uint32_t end) const noexcept {
   const Ring& ring = *this->ring();
   for (std::uint32_t place = first; place != end; place = (place + 1) % ring.events_max) {
     const io_event& event = ring.events[place];
-    if (is_refusal(event) && event.data == reinterpret_cast<std::uintptr_t>(&request)) return true;
+    const bool its_own = event.data == reinterpret_cast<std::uintptr_t>(&request);
+    if (its_own && goes_back(event, request)) return &event;
   }
-  return false;
+  return nullptr;
 }
 
 // -- collecting -----------------------------------------------------------------------------------
@@ -245,7 +260,7 @@ void Direct::collect() noexcept {
 
 void Direct::finish(const io_event& event) noexcept {
   auto& request = *reinterpret_cast<Request*>(event.data);
-  if (is_refusal(event)) return give_back(request);
+  if (goes_back(event, request) && give_back(request, event)) return;
   library_.publish(request, event.res < 0 ? static_cast<int>(-event.res) : 0,
                    event.res < 0 ? -1 : static_cast<ssize_t>(event.res));
   one_less();
@@ -254,15 +269,20 @@ void Direct::finish(const io_event& event) noexcept {
 }
 
 /// To its starter, or, when he has left, to the keeper. What is late stays marked as left until the
-/// keeper has it: a sync waits for it.
-void Direct::give_back(Request& request) noexcept {
+/// keeper has it: a sync waits for it. False: it was short, and its starter has left.
+bool Direct::give_back(Request& request, const io_event& event) noexcept {
+  request.result.store(event.res, std::memory_order_relaxed);
   auto before = Handover::none;
   if (!request.handover.compare_exchange_strong(before, Handover::refused,
                                                 std::memory_order_acq_rel)) {
-    if (before == Handover::starter_left) return library_.hand_on(request);
+    if (before == Handover::starter_left) {
+      if (is_refusal(event)) library_.hand_on(request);
+      return is_refusal(event);
+    }
     give_request(request);
   }
   one_less();
+  return true;
 }
 
 void Direct::one_less() noexcept {

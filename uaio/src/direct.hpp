@@ -15,7 +15,9 @@
 // A request asks for IOCB_NOWAIT (RWF_NOWAIT), so that io_submit never blocks its caller. What the
 // kernel cannot do without waiting comes back and goes to the keeper. The starter sends it there
 // before its call ends, for the program may use the number for another file after that. So it looks
-// for refusals itself: another thread may have taken one from the ring, and not be done with it.
+// for refusals itself: another thread may have taken one from the ring, and not be done with it. A
+// short read goes the same way: its starter sees whether the number is another file's by now, of
+// which the kernel read a part.
 #pragma once
 
 #include <linux/aio_abi.h>
@@ -43,9 +45,9 @@ class Direct {
   /// Opens the context unless it is open. False: the system has none for us.
   bool open() noexcept;
 
-  /// Starts filled-in requests. Answers how many the kernel refused: these are moved to the front
-  /// of the list and are the caller's again. `watched`: without a watcher, all are refused. Any
-  /// thread, and signal handlers.
+  /// Starts filled-in requests. Answers how many the kernel refused, or read a part of (`result`):
+  /// these are moved to the front of the list and are the caller's again. `watched`: without a
+  /// watcher, all are refused. Any thread, and signal handlers.
   std::size_t start(Request* list[], std::size_t count, bool watched) noexcept;
 
   /// Finishes what is complete. Any thread, several at once, and signal handlers: one that is
@@ -83,12 +85,12 @@ class Direct {
   std::size_t submit(Request* list[], std::size_t count) noexcept;
   void fill(Request& request) noexcept;
   [[nodiscard]] std::uint32_t tail() const noexcept;
-  [[nodiscard]] bool was_refused(const Request& request, std::uint32_t first,
-                                 std::uint32_t end) const noexcept;
+  [[nodiscard]] const io_event* find_given_back(const Request& request, std::uint32_t first,
+                                                std::uint32_t end) const noexcept;
   bool take(io_event& event, std::optional<SignalsBlocked>& blocked) noexcept;
   void settle_head() noexcept;
   void finish(const io_event& event) noexcept;
-  void give_back(Request& request) noexcept;
+  bool give_back(Request& request, const io_event& event) noexcept;
   void one_less() noexcept;
 
   Library& library_;

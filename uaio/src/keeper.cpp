@@ -121,6 +121,7 @@ int Shard::ensure_drive() noexcept {
   const NoCancel no_cancel;
   const Locked locked{mutex_};
   if (drive_.load(std::memory_order_relaxed) != Drive::undecided) return 0;
+  if (!is_own_process()) return EAGAIN;
   if (!single_) {
     if (keeper_answer_.load(std::memory_order_acquire) == 0) {
       if (!start_thread(keep, this, thread_stack)) return EAGAIN;
@@ -313,6 +314,7 @@ int Shard::become_keeper() noexcept {
   const Options& options = library_.options();
   const DescriptorRoom room{descriptors_at_once};
   if (const int error = take_own_table(options.trace || options.explain); error != 0) return error;
+  note_own_table();
   const int listener = mailbox_.listen();
   if (listener < 0) return errno;
   connections_.reset(new (std::nothrow) Inlet);

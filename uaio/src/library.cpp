@@ -103,6 +103,7 @@ Library::Library() : options_(options_of_environment()) {
     complain(("UAIO: not understood, and left out: " + options_.mistake).c_str());
   }
   measure_stacks();
+  note_process();
   set_threads(options_.threads);
   constexpr std::size_t page = 4'096;
   void* const memory =
@@ -523,6 +524,7 @@ void Library::after_fork_in_child() noexcept {
   Library& self = get();
   const sigset_t before = mask_before_fork;
   if (self.origin_ != nullptr) *self.origin_ = 1;
+  note_process();
   self.done_first_ = self.done_last_ = nullptr;
   self.done_count_.store(0);
   pthread_mutex_unlock(&self.done_mutex_);

@@ -71,13 +71,17 @@ DescriptorRoom::~DescriptorRoom() {
 }
 
 int Mailbox::connect() noexcept {
-  const int before = sender_.load(std::memory_order_acquire);
-  if (is_ours(before)) {
-    // Another thread may have been quicker. The peer of an earlier keeper's is gone.
-    pollfd state{before, 0, 0};
+  for (Sender& each : known_) {
+    if (!is_here(each)) continue;
+    // The peer of an earlier keeper's is gone.
+    pollfd state{each.number, 0, 0};
     const timespec none{0, 0};
-    if (::syscall(SYS_ppoll, &state, 1L, &none, nullptr, 0L) == 0) return 0;
-    close_sender();
+    if (::syscall(SYS_ppoll, &state, 1L, &none, nullptr, 0L) == 0) {
+      use(each);
+      return 0;
+    }
+    close_by_number(each.number);
+    each = Sender{};
   }
   int sender = make_socket();
   if (sender < 0 && errno == EMFILE) {
@@ -98,9 +102,9 @@ int Mailbox::connect() noexcept {
     close_by_number(sender);
     sender = high;
   }
-  device_.store(status.st_dev, std::memory_order_relaxed);
-  inode_.store(status.st_ino, std::memory_order_relaxed);
-  sender_.store(sender, std::memory_order_release);
+  Sender& place = known_[next_++ % tables_max];
+  place = Sender{sender, status.st_dev, status.st_ino};
+  use(place);
   return 0;
 }
 
@@ -158,25 +162,38 @@ int Mailbox::accept(int listener) noexcept {
   }
 }
 
-bool Mailbox::is_ours(int sender) const noexcept {
+bool Mailbox::is_here(const Sender& sender) noexcept {
   struct stat status{};
-  return sender >= 0 && ::fstat(sender, &status) == 0 &&
-         status.st_ino == inode_.load(std::memory_order_relaxed) &&
-         status.st_dev == device_.load(std::memory_order_relaxed);
+  return sender.number >= 0 && ::fstat(sender.number, &status) == 0 &&
+         status.st_ino == sender.inode && status.st_dev == sender.device;
+}
+
+Mailbox::Sender Mailbox::current() const noexcept {
+  const int number = sender_.load(std::memory_order_acquire);
+  return {number, device_.load(std::memory_order_relaxed), inode_.load(std::memory_order_relaxed)};
+}
+
+void Mailbox::use(const Sender& sender) noexcept {
+  device_.store(sender.device, std::memory_order_relaxed);
+  inode_.store(sender.inode, std::memory_order_relaxed);
+  sender_.store(sender.number, std::memory_order_release);
 }
 
 void Mailbox::close_sender() noexcept {
-  const int sender = sender_.exchange(-1, std::memory_order_acq_rel);
-  if (is_ours(sender)) close_by_number(sender);
+  for (Sender& each : known_) {
+    if (is_here(each)) close_by_number(each.number);
+    each = Sender{};
+  }
+  use(Sender{});
 }
 
 Mailbox::Sent Mailbox::send(void* pointer, int fildes) noexcept {
-  const int sender = sender_.load(std::memory_order_acquire);
-  if (!is_ours(sender)) return Sent::lost;
+  const Sender sender = current();
+  if (!is_here(sender)) return Sent::lost;
   long answer = -1;
   bool again = false;
   do {
-    answer = put(sender, &pointer, fildes);
+    answer = put(sender.number, &pointer, fildes);
     // Of a user's files only so many may be on the way (RLIMIT_NOFILE): the keeper takes them in.
     const bool too_many = answer < 0 && errno == ETOOMANYREFS;
     if (too_many) ::syscall(SYS_nanosleep, &moment, nullptr);
@@ -185,7 +202,7 @@ Mailbox::Sent Mailbox::send(void* pointer, int fildes) noexcept {
   if (answer >= 0) return Sent::sent;
   if (errno == EPIPE || errno == ECONNRESET) return Sent::lost;
   const int error = errno;
-  if (!is_ours(sender)) return Sent::lost;  // the program has used the number meanwhile
+  if (!is_here(sender)) return Sent::lost;  // the program has used the number meanwhile
   errno = error;
   return Sent::failed;
 }

@@ -41,14 +41,15 @@ class Mailbox {
 
   // -- the program's side -------------------------------------------------------------------------
 
-  /// Connects a sender, in place of a lost one. 0 or an errno. REQUIRES: the keeper listens; one
-  /// thread at a time.
+  /// Connects a sender, in place of a lost one. A thread may have a table of descriptors of its own
+  /// (unshare), and gets back the sender that is there. 0 or an errno. REQUIRES: the keeper
+  /// listens; one thread at a time.
   int connect() noexcept;
   /// Any thread, and signal handlers. `fildes` < 0: no file goes along. `lost`: the sender is gone,
   /// its keeper has ended, or there was none. `failed`: errno tells why, EBADF: `fildes` is no open
   /// file.
   Sent send(void* pointer, int fildes) noexcept;
-  /// Closes the sender, if the number is still ours.
+  /// Closes the sender in the calling thread's table, if there is one. REQUIRES: as connect().
   void close_sender() noexcept;
 
   // -- the keeper's side --------------------------------------------------------------------------
@@ -62,15 +63,27 @@ class Mailbox {
   static Received receive(int receiver, void*& pointer, int& native) noexcept;
 
  private:
-  [[nodiscard]] bool is_ours(int sender) const noexcept;
+  /// A socket's inode is unique while it exists.
+  struct Sender {
+    int number = -1;
+    dev_t device = 0;
+    ino_t inode = 0;
+  };
+  /// It is in the calling thread's table.
+  [[nodiscard]] static bool is_here(const Sender& sender) noexcept;
+  [[nodiscard]] Sender current() const noexcept;
+  void use(const Sender& sender) noexcept;
   [[nodiscard]] int try_out(int listener) const noexcept;
 
+  static constexpr std::size_t tables_max = 8;  // with more, some of their senders stay open
+  Sender known_[tables_max];
+  std::size_t next_ = 0;
+  // One of the known. A thread that reads it while it changes finds none in its table.
   std::atomic<int> sender_{-1};
-  sockaddr_un address_{};
-  socklen_t address_size_ = 0;
-  // Of the sender: a socket's number is unique while it exists.
   std::atomic<dev_t> device_{0};
   std::atomic<ino_t> inode_{0};
+  sockaddr_un address_{};
+  socklen_t address_size_ = 0;
 };
 
 }  // namespace uaio

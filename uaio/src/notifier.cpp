@@ -19,17 +19,6 @@ constexpr timespec pause_time{0, 2'000'000};
 constexpr timespec pause_max{0, 128'000'000};
 constexpr std::size_t thread_stack = 128U << 10;
 
-/// 0 or an errno: EAGAIN when the queue of the process is full.
-int queue_signal(const Notification& note) noexcept {
-  siginfo_t info{};
-  info.si_signo = note.signal;
-  info.si_code = SI_ASYNCIO;
-  info.si_pid = ::getpid();
-  info.si_uid = ::getuid();
-  info.si_value = note.value;
-  return ::syscall(SYS_rt_sigqueueinfo, info.si_pid, note.signal, &info) == 0 ? 0 : errno;
-}
-
 timespec longer(const timespec& pause) noexcept { return after(pause, pause); }
 
 void pause_briefly() noexcept { ::syscall(SYS_nanosleep, &pause_time, nullptr); }
@@ -47,84 +36,41 @@ Request& take_node(const Notification& note) noexcept {
 
 }  // namespace
 
-void Notifier::Queue::push(Request& request) noexcept {
-  request.next = nullptr;
-  (first == nullptr ? first : last->next) = &request;
-  last = &request;
-}
-
-Request* Notifier::Queue::pop() noexcept {
-  Request* const request = first;
-  if (request != nullptr) first = request->next;
-  return request;
-}
+// -- what is told at once -------------------------------------------------------------------------
 
 int Notifier::prepare(const Notification& note) noexcept {
-  if (note.kind != SIGEV_THREAD || thread_.load(std::memory_order_acquire)) return 0;
-  return ensure_thread() ? 0 : EAGAIN;
+  return note.kind != SIGEV_THREAD || late_callbacks_.prepare() ? 0 : EAGAIN;
 }
 
 void Notifier::tell(const Notification& note) noexcept {
   if (note.silent()) return;
-  int error = 0;
-  if (note.kind == SIGEV_THREAD) {
-    callbacks_.fetch_add(1, std::memory_order_relaxed);
-    if (note.function == nullptr) return;
-    error = call(note);
-  } else {
-    signals_.fetch_add(1, std::memory_order_relaxed);
-    // Those that wait go first.
-    const bool others = signals_waiting_.load(std::memory_order_acquire) != 0;
-    error = others ? EAGAIN : queue_signal(note);
-  }
+  const bool is_callback = note.kind == SIGEV_THREAD;
+  (is_callback ? callbacks_ : signals_).fetch_add(1, std::memory_order_relaxed);
+  if (is_callback && note.function == nullptr) return;
+  Postponed& late = is_callback ? late_callbacks_ : late_signals_;
+  // Signals that wait go first.
+  const bool waits = is_callback ? has_own_table() : late.has_waiting();
+  const int error = waits ? EAGAIN : (is_callback ? call(note) : queue_signal(note));
   // Another error is for good, no such signal or no such attributes: it cannot be sent.
-  if (error == EAGAIN) put_by(note);
-}
-
-void Notifier::put_by(const Notification& note) noexcept {
-  Request& node = take_node(note);
-  postponed_.fetch_add(1, std::memory_order_relaxed);
-  {
-    const Locked locked{mutex_};
-    queue_.push(node);
-    if (note.kind != SIGEV_THREAD) signals_waiting_.fetch_add(1, std::memory_order_release);
-    waiting_.fetch_add(1, std::memory_order_release);
-  }
-  futex_wake(waiting_, 1);
-  ensure_thread();
-}
-
-bool Notifier::is_out(const Notification& note) noexcept {
-  return (note.kind == SIGEV_THREAD ? call(note) : queue_signal(note)) != EAGAIN;
-}
-
-/// Sends what can be sent: signals in their order, and callbacks whatever waits before them, since
-/// there may never be room for the thread of one. True: some are left.
-bool Notifier::try_again() noexcept {
-  lock();
-  Queue left;
-  bool signals_fit = true;
-  while (Request* const node = queue_.pop()) {
-    const bool is_signal = node->note.kind != SIGEV_THREAD;
-    if ((!is_signal || signals_fit) && is_out(node->note)) {
-      if (is_signal) signals_waiting_.fetch_sub(1, std::memory_order_release);
-      waiting_.fetch_sub(1, std::memory_order_release);
-      give_request(*node);
-    } else {
-      if (is_signal) signals_fit = false;
-      left.push(*node);
-    }
-  }
-  queue_ = left;
-  const bool some = queue_.first != nullptr;
-  unlock();
-  return some;
+  if (error != EAGAIN) return;
+  if (!is_callback) postponed_.fetch_add(1, std::memory_order_relaxed);
+  late.put_by(note);
 }
 
 void Notifier::look() noexcept {
-  if (!has_waiting() || ensure_thread()) return;
-  const SignalsBlocked blocked;
-  try_again();
+  late_signals_.look();
+  late_callbacks_.look();
+}
+
+/// 0 or an errno: EAGAIN when the queue of the process is full.
+int Notifier::queue_signal(const Notification& note) noexcept {
+  siginfo_t info{};
+  info.si_signo = note.signal;
+  info.si_code = SI_ASYNCIO;
+  info.si_pid = ::getpid();
+  info.si_uid = ::getuid();
+  info.si_value = note.value;
+  return ::syscall(SYS_rt_sigqueueinfo, info.si_pid, note.signal, &info) == 0 ? 0 : errno;
 }
 
 // -- callbacks ------------------------------------------------------------------------------------
@@ -169,48 +115,107 @@ void* Notifier::run_callback(void* request) {
   return nullptr;
 }
 
-// -- the thread that tries again ------------------------------------------------------------------
+// -- what is told later ---------------------------------------------------------------------------
 
-bool Notifier::ensure_thread() noexcept {
+void Postponed::Queue::push(Request& request) noexcept {
+  request.next = nullptr;
+  (first == nullptr ? first : last->next) = &request;
+  last = &request;
+}
+
+Request* Postponed::Queue::pop() noexcept {
+  Request* const request = first;
+  if (request != nullptr) first = request->next;
+  return request;
+}
+
+bool Postponed::prepare() noexcept {
+  // seq_cst, both, as in retire(): either the thread stays, or it is seen to have ended.
+  prepared_.fetch_add(1, std::memory_order_seq_cst);
+  return thread_.load(std::memory_order_seq_cst) || ensure_thread();
+}
+
+void Postponed::put_by(const Notification& note) noexcept {
+  Request& node = take_node(note);
+  {
+    const Locked locked{mutex_};
+    queue_.push(node);
+    waiting_.fetch_add(1, std::memory_order_release);
+  }
+  futex_wake(waiting_, 1);
+  ensure_thread();
+}
+
+void Postponed::look() noexcept {
+  if (!has_waiting() || ensure_thread()) return;
+  const SignalsBlocked blocked;
+  try_again();
+}
+
+/// True: some are left.
+bool Postponed::try_again() noexcept {
+  lock();
+  Queue left;
+  bool fits = true;
+  while (Request* const node = queue_.pop()) {
+    fits = (fits || !in_order_) && send_(node->note) != EAGAIN;
+    if (fits) {
+      waiting_.fetch_sub(1, std::memory_order_release);
+      give_request(*node);
+    } else {
+      left.push(*node);
+    }
+  }
+  queue_ = left;
+  const bool some = queue_.first != nullptr;
+  unlock();
+  return some;
+}
+
+/// A keeper makes none: the callbacks would have its table.
+bool Postponed::ensure_thread() noexcept {
   if (thread_.load(std::memory_order_acquire)) return true;
   const Locked locked{mutex_};
   if (thread_.load(std::memory_order_relaxed)) return true;
+  if (!in_order_ && has_own_table()) return false;
   if (!start_thread(run, this, thread_stack)) return false;
   thread_.store(true, std::memory_order_release);
   return true;
 }
 
-void* Notifier::run(void* self) {
+void* Postponed::run(void* self) {
   pthread_setname_np(pthread_self(), "uaio-notifier");
-  static_cast<Notifier*>(self)->serve();
+  static_cast<Postponed*>(self)->serve();
   return nullptr;
 }
 
-void Notifier::serve() noexcept {
+void Postponed::serve() noexcept {
   for (;;) {
     for (timespec pause = pause_time; try_again();
          pause = std::min(longer(pause), pause_max, is_before)) {
       const timespec until = after(monotonic_now(), pause);
       futex_wait(waiting_, waiting_.load(std::memory_order_acquire), &until);
     }
+    const std::uint32_t seen = prepared_.load(std::memory_order_seq_cst);
     const timespec until = after(monotonic_now(), idle_time);
-    if (futex_wait(waiting_, 0, &until) == ETIMEDOUT && retire()) return;
+    if (futex_wait(waiting_, 0, &until) == ETIMEDOUT && retire(seen)) return;
   }
 }
 
 /// True: no notification needs the thread any more. REQUIRES: this is the thread.
-bool Notifier::retire() noexcept {
+bool Postponed::retire(std::uint32_t seen) noexcept {
   lock();
-  const bool idle = !has_waiting() && !Library::get().busy();
-  if (idle) thread_.store(false, std::memory_order_release);
+  thread_.store(false, std::memory_order_seq_cst);
+  const bool idle =
+      !has_waiting() && !Library::get().busy() && prepared_.load(std::memory_order_seq_cst) == seen;
+  if (!idle) thread_.store(true, std::memory_order_seq_cst);
   unlock();
   return idle;
 }
 
-void Notifier::reset() noexcept {
+void Postponed::reset() noexcept {
   while (Request* const node = queue_.pop()) give_request(*node);
   waiting_.store(0);
-  signals_waiting_.store(0);
   thread_.store(false);
 }
 

@@ -5,8 +5,12 @@
 // system's library: it may end its thread, wait for another callback, or keep data of its thread.
 //
 // A signal that finds the kernel's queue full waits here, and so does a callback that finds no room
-// for a thread. A thread of our own tries them again until they are out. It exists before the first
-// request that wants a callback is started; a request without it is refused (EAGAIN).
+// for a thread. A thread of our own for each kind tries them again until they are out.
+//
+// A new thread shares the table of descriptors of the thread that makes it. A keeper has its own,
+// in which a callback would write to other files than the program's. So a keeper leaves callbacks
+// to the thread here, which a thread of the program has made before the first request that wants a
+// callback is started; a request without it is refused (EAGAIN).
 #pragma once
 
 #include <pthread.h>
@@ -17,6 +21,51 @@
 #include "request.hpp"
 
 namespace uaio {
+
+/// Notifications of one kind that wait to be sent.
+class Postponed {
+ public:
+  /// 0 or an errno; after EAGAIN it is tried again.
+  using Send = int (*)(const Notification& note) noexcept;
+  constexpr Postponed(Send send, bool in_order) noexcept : send_(send), in_order_(in_order) {}
+
+  /// Its thread is there for a request that is about to be started. False: no thread.
+  bool prepare() noexcept;
+  /// Any thread, and signal handlers.
+  void put_by(const Notification& note) noexcept;
+  /// Tries again, for want of a thread that does.
+  void look() noexcept;
+  [[nodiscard]] bool has_waiting() const noexcept {
+    return waiting_.load(std::memory_order_acquire) != 0;
+  }
+
+  // Around fork.
+  void lock() noexcept { pthread_mutex_lock(&mutex_); }
+  void unlock() noexcept { pthread_mutex_unlock(&mutex_); }
+  void reset() noexcept;
+
+ private:
+  struct Queue {
+    Request* first = nullptr;
+    Request* last = nullptr;
+    void push(Request& request) noexcept;
+    Request* pop() noexcept;
+  };
+
+  bool ensure_thread() noexcept;
+  bool try_again() noexcept;
+  static void* run(void* self);
+  void serve() noexcept;
+  bool retire(std::uint32_t seen) noexcept;
+
+  const Send send_;
+  const bool in_order_;
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  Queue queue_;
+  std::atomic<bool> thread_{false};
+  std::atomic<std::uint32_t> prepared_{0};  // how often the thread was asked for
+  std::atomic<std::uint32_t> waiting_{0};   // futex: how many
+};
 
 class Notifier {
  public:
@@ -32,37 +81,28 @@ class Notifier {
   [[nodiscard]] std::uint64_t postponed() const noexcept { return postponed_.load(); }
 
   // Around fork.
-  void lock() noexcept { pthread_mutex_lock(&mutex_); }
-  void unlock() noexcept { pthread_mutex_unlock(&mutex_); }
-  /// In the child, locked: what waits is the parent's to send, the thread is not here.
-  void reset() noexcept;
+  void lock() noexcept {
+    late_signals_.lock();
+    late_callbacks_.lock();
+  }
+  void unlock() noexcept {
+    late_callbacks_.unlock();
+    late_signals_.unlock();
+  }
+  /// In the child, locked: what waits is the parent's to send, the threads are not here.
+  void reset() noexcept {
+    late_signals_.reset();
+    late_callbacks_.reset();
+  }
 
  private:
-  struct Queue {
-    Request* first = nullptr;
-    Request* last = nullptr;
-    void push(Request& request) noexcept;
-    Request* pop() noexcept;
-  };
-
-  [[nodiscard]] bool has_waiting() const noexcept {
-    return waiting_.load(std::memory_order_acquire) != 0;
-  }
-  [[nodiscard]] static bool is_out(const Notification& note) noexcept;
-  void put_by(const Notification& note) noexcept;
-  bool ensure_thread() noexcept;
-  bool try_again() noexcept;
+  static int queue_signal(const Notification& note) noexcept;
   static int call(const Notification& note) noexcept;
   static void* run_callback(void* request);
-  static void* run(void* self);
-  void serve() noexcept;
-  bool retire() noexcept;
 
-  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
-  Queue queue_;
-  std::atomic<bool> thread_{false};
-  std::atomic<std::uint32_t> waiting_{0};  // futex: how many
-  std::atomic<std::uint32_t> signals_waiting_{0};
+  Postponed late_signals_{queue_signal, true};
+  // In any order: there may never be room for the thread of one.
+  Postponed late_callbacks_{call, false};
   std::atomic<std::uint64_t> signals_{0};
   std::atomic<std::uint64_t> callbacks_{0};
   std::atomic<std::uint64_t> postponed_{0};

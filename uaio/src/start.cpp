@@ -80,7 +80,9 @@ int check(const aiocb& block, Action action, Transfer& transfer) noexcept {
 //
 // `plain`: open for buffered transfers, without O_DIRECT, a kind of O_SYNC, O_APPEND or O_NONBLOCK.
 // `direct`: a file open with O_DIRECT, and none of the others. The kernel's answer is trusted for
-// so many requests; at worst a caller has to wait for the device, or appends lose their order.
+// so many requests. A number changes hands, and O_DIRECT can be taken from a file: a read that goes
+// another file's way is found out by its result (Direct), and a write asks once more, because a
+// pipe or a socket would take a part of it or answer with SIGPIPE.
 class Hints {
  public:
   [[nodiscard]] bool take_plain(int fildes) noexcept { return take(fildes, plain); }
@@ -190,18 +192,14 @@ bool needs_watcher(const Notification& note, const Group* group) noexcept {
 
 /// Past the page cache, by the kernel's native AIO. 0 or an errno.
 int start_direct(aiocb& block, const Transfer& transfer, const Notification& note, Group* group,
-                 Batch* batch) noexcept {
+                 Batch& batch) noexcept {
   Library& library = Library::get();
   if (needs_watcher(note, group) && !library.need_watcher()) return EAGAIN;
   Request* request = make_request(block, transfer, 0, note, group);
   if (request == nullptr) return EAGAIN;
-  if (batch != nullptr) {
-    batch->requests[batch->count++] = request;
-    return batch->count < Direct::batch_max ? 0 : flush(*batch);
-  }
-  Batch alone;
-  alone.requests[alone.count++] = request;
-  return flush(alone);
+  batch.requests[batch.count++] = request;
+  if (batch.count == Direct::batch_max) flush(batch);
+  return 0;
 }
 
 bool takes_direct_road() noexcept {
@@ -209,19 +207,34 @@ bool takes_direct_road() noexcept {
   return library.options().direct && !library.options().depth_is_given && library.direct().open();
 }
 
+bool is_open_for_direct(int flags) noexcept {
+  return (flags & O_DIRECT) != 0 && (flags & Hints::special) == 0;
+}
+
+/// The hint is right, and the kernel will send no signal.
+bool may_write_direct(const Transfer& transfer, Batch& batch) noexcept {
+  if (batch.writes_to != transfer.fildes) {
+    const int flags = ::fcntl(transfer.fildes, F_GETFL);
+    if (flags < 0 || !is_open_for_direct(flags)) return false;
+    batch.writes_to = transfer.fildes;
+  }
+  if (batch.unlimited) return true;
+  if (is_beyond_limit(transfer)) return false;
+  batch.unlimited = has_no_size_limit();
+  return true;
+}
+
 /// The short way past the page cache. False: not known, or something is wrong, which the long way
-/// tells; then nothing has happened.
-bool try_direct(aiocb& block, Action action, const Notification& note, Group* group, Batch* batch,
+/// tells; then nothing has happened. With something at the keeper the hint does not do: the number
+/// may be a pipe's by now, whose earlier requests are there.
+bool try_direct(aiocb& block, Action action, const Notification& note, Group* group, Batch& batch,
                 int& error) noexcept {
-  if (!is_simple(block, action) || block.aio_offset < 0 || !hints.take_direct(block.aio_fildes) ||
-      !takes_direct_road()) {
+  if (!is_simple(block, action) || block.aio_offset < 0 || Library::get().shards_busy() ||
+      !hints.take_direct(block.aio_fildes) || !takes_direct_road()) {
     return false;
   }
   const Transfer transfer = transfer_of(block, action, O_DIRECT, block.aio_nbytes);
-  if (writes(action) && !(batch != nullptr && batch->unlimited)) {
-    if (is_beyond_limit(transfer)) return false;
-    if (batch != nullptr) batch->unlimited = has_no_size_limit();
-  }
+  if (writes(action) && !may_write_direct(transfer, batch)) return false;
   error = start_direct(block, transfer, note, group, batch);
   return true;
 }
@@ -299,34 +312,75 @@ std::size_t begin_run(aiocb* const list[], std::size_t count, bool tells_each,
   return done;
 }
 
+namespace {
+
+/// A direct request came back: its number may be another file's by now. A short read of the page
+/// cache ends where the cache does and is repeated; any other is what the file has. A stream that
+/// does not block answers now.
+AtOnce look_again_at(const Request& request) noexcept {
+  const int flags = ::fcntl(request.fildes, F_GETFL);
+  const std::int64_t result = request.result.load(std::memory_order_relaxed);
+  const bool by_device = flags >= 0 && is_on_device(request.fildes);
+  if (result > 0) {
+    if (by_device && (flags & O_DIRECT) == 0) return {};
+    return {AtOnce::Answer::done, 0, static_cast<std::size_t>(result)};
+  }
+  if (flags < 0 || by_device || (flags & O_NONBLOCK) == 0) return {};
+  const Transfer transfer{request.fildes, flags,        request.action,
+                          request.data,   request.size, static_cast<std::int64_t>(request.offset),
+                          request.size};
+  return try_at_once(transfer, Library::get().options(), false, 0);
+}
+
+/// A transfer that could not be started. With the system's library the thread that makes it meets
+/// the error; a shortage is the call's. 0 or the errno of the call.
+int fail(aiocb& block, int error, const Notification& note, Group* group, Names names) noexcept {
+  Library& library = Library::get();
+  if (error != EAGAIN && names == Names::system) {
+    library.complete_at_once(block, error, -1, note, group);
+    return 0;
+  }
+  library.refuse(block, error);
+  return error;
+}
+
+}  // namespace
+
 int flush(Batch& batch) noexcept {
   Library& library = Library::get();
-  if (batch.count == 0) return 0;
+  if (batch.count == 0) return batch.error;
   const bool watched =
       std::any_of(batch.requests, batch.requests + batch.count,
                   [](const Request* each) { return needs_watcher(each->note, each->group); });
   const std::size_t refused = library.direct().start(batch.requests, batch.count, watched);
   for (std::size_t i = refused; i < batch.count; ++i) library.count(Library::direct_starts);
   batch.count = 0;
-  int error = 0;
   for (std::size_t i = 0; i < refused; ++i) {
     Request& request = *batch.requests[i];
     request.native.store(native_none, std::memory_order_relaxed);
     request.handover.store(Handover::none, std::memory_order_relaxed);
+    if (const AtOnce done = look_again_at(request); done.answer != AtOnce::Answer::engine) {
+      const bool failed = done.answer == AtOnce::Answer::failed;
+      library.publish(request, done.error, failed ? -1 : static_cast<ssize_t>(done.moved));
+      give_request(request);
+      continue;
+    }
     aiocb& block = *request.block;
-    if (const int answer = post(request); answer != 0) {
-      library.refuse(block, answer);
-      error = answer;
+    const Notification note = request.note;
+    Group* const group = request.group;
+    if (int error = post(request); error != 0) {
+      error = fail(block, error, note, group, batch.names);
+      if (error != 0) batch.error = error;
     }
   }
-  return error;
+  return batch.error;
 }
 
 namespace {
 
 /// The long way: asks about the descriptor. 0 or an errno, which is the request's.
 int begin_checked(aiocb& block, Action action, const Notification& note, Group* group,
-                  Batch* batch) noexcept {
+                  Batch& batch) noexcept {
   Library& library = Library::get();
   Transfer transfer{};
   if (const int error = check(block, action, transfer); error != 0) return error;
@@ -336,8 +390,8 @@ int begin_checked(aiocb& block, Action action, const Notification& note, Group* 
       library.complete_at_once(block, EFBIG, -1, note, group);
       return 0;
     }
-    if ((transfer.flags & O_DIRECT) != 0 && (transfer.flags & Hints::special) == 0 &&
-        takes_direct_road() && transfer.offset >= 0 && is_on_device(transfer.fildes)) {
+    if (is_open_for_direct(transfer.flags) && takes_direct_road() && transfer.offset >= 0 &&
+        is_on_device(transfer.fildes)) {
       hints.note_direct(transfer.fildes);
       return start_direct(block, transfer, note, group, batch);
     }
@@ -370,16 +424,17 @@ int begin(aiocb& block, Action action, const Notification& note, Group* group, N
       library.complete_at_once(block, 0, static_cast<ssize_t>(done.moved), note, group);
       return 0;
     }
-    const bool valid = has_valid_priority(block, action);
-    if (!valid) error = EINVAL;
-    if (valid && !try_direct(block, action, note, group, batch, error)) {
-      const NoCancel no_cancel;
-      error = begin_checked(block, action, note, group, batch);
-    }
-    // With the system's library these come from the thread that makes the transfer.
-    if (valid && error != 0 && error != EAGAIN && !syncs(action) && names == Names::system) {
-      library.complete_at_once(block, error, -1, note, group);
-      return 0;
+    if (has_valid_priority(block, action)) {
+      Batch alone{names};
+      Batch& its_own = batch != nullptr ? *batch : alone;
+      if (!try_direct(block, action, note, group, its_own, error)) {
+        const NoCancel no_cancel;
+        error = begin_checked(block, action, note, group, its_own);
+      }
+      if (error == 0) return batch != nullptr ? 0 : flush(alone);
+      if (!syncs(action)) return fail(block, error, note, group, names);
+    } else {
+      error = EINVAL;
     }
   }
   if (error != 0) library.refuse(block, error);

@@ -14,9 +14,13 @@ namespace uaio {
 
 /// Direct requests of a list, to be taken to the kernel by one call.
 struct Batch {
+  explicit Batch(Names of) noexcept : names(of) {}
   Request* requests[Direct::batch_max];
   std::size_t count = 0;
+  const Names names;
+  int error = 0;           // of the last that could not be started
   bool unlimited = false;  // there is no limit of file sizes (RLIMIT_FSIZE): asked once for a list
+  int writes_to = -1;      // a descriptor open with O_DIRECT: asked once for those that follow
 };
 
 /// 0 or an errno; then the aiocb says so, too. `system`: what is wrong with the descriptor, the
@@ -24,7 +28,8 @@ struct Batch {
 /// direct request may only be put there.
 int begin(aiocb& block, Action action, const Notification& note, Group* group, Names names,
           Batch* batch = nullptr) noexcept;
-/// Starts what is in the batch. 0, or the errno of the last that could not be started.
+/// Starts what is in the batch. 0, or the errno of the last of all its requests that could not be
+/// started.
 int flush(Batch& batch) noexcept;
 
 /// The front of a list by one call, if its requests lie behind one another in a file and the page

@@ -6,6 +6,9 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
 
 #include "futex.hpp"
 
@@ -13,8 +16,17 @@ namespace uaio {
 namespace {
 
 std::size_t taken_stack = 0;
+std::atomic<pid_t> process{0};
+// Signal handlers ask for it, too, so that its memory is there from the beginning.
+[[gnu::tls_model("initial-exec")]] thread_local bool own_table = false;
 
 }  // namespace
+
+void note_process() noexcept { process.store(::getpid(), std::memory_order_relaxed); }
+bool is_own_process() noexcept { return ::getpid() == process.load(std::memory_order_relaxed); }
+
+bool has_own_table() noexcept { return own_table; }
+void note_own_table() noexcept { own_table = true; }
 
 void measure_stacks() noexcept {
   using MinimumOf = std::size_t (*)(const pthread_attr_t*);
@@ -28,6 +40,7 @@ void measure_stacks() noexcept {
 }
 
 bool start_thread(void* (*function)(void*), void* argument, std::size_t stack) noexcept {
+  if (!is_own_process()) return false;
   const SignalsBlocked blocked;  // inherited
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);

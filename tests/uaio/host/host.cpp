@@ -30,6 +30,8 @@ timespec patience() {
   return {given != nullptr ? std::atoi(given) : 60, 0};
 }
 
+void end_in_time() { ::alarm(static_cast<unsigned>(patience().tv_sec)); }
+
 std::string folder() {
   const char* const given = std::getenv("UAIO_TEST_FOLDER");
   return given != nullptr ? given : "/tmp";

@@ -52,6 +52,8 @@ int rounds();
 
 /// How long to wait for what must come: UAIO_TEST_SECONDS, or a minute.
 timespec patience();
+/// The case ends by a signal when that is over, for what would be waited for without an end.
+void end_in_time();
 
 /// A file without a name, of so many bytes, on a file system with O_DIRECT.
 int temporary(int flags = 0, std::size_t size = 0);

@@ -1,0 +1,190 @@
+// Numbers that change hands. The library remembers for a while which descriptors are open with
+// O_DIRECT, so that a request costs one call. A program closes such a descriptor, and its next pipe
+// has the same number; or it takes O_DIRECT from the file. No request may behave differently for
+// that.
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "host.hpp"
+
+using host::Pipe;
+
+namespace {
+
+/// A descriptor that the library knows as one for direct transfers.
+int direct_number() {
+  const int file = host::temporary(O_DIRECT, 64U << 10);
+  aiocb read = host::request(file, host::aligned(), 4'096);
+  for (int i = 0; i < 3; ++i) CHECK(aio_read(&read) == 0 && host::finish(read) == 4'096);
+  return file;
+}
+
+/// The number is another file's.
+void give_number(int number, int to) {
+  CHECK(::dup2(to, number) == number);
+  ::close(to);
+}
+
+/// Of the whole file, only the first page is in the page cache.
+void keep_first_page(int file) {
+  char byte = 0;
+  CHECK(::fdatasync(file) == 0);
+  CHECK(::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) == 0);
+  CHECK(::posix_fadvise(file, 0, 0, POSIX_FADV_RANDOM) == 0);
+  CHECK(::pread(file, &byte, 1, 0) == 1);
+}
+
+void reads_all(int file) {
+  std::vector<char> bytes(64U << 10, 'o');
+  aiocb read = host::request(file, bytes.data(), bytes.size());
+  CHECK(aio_read(&read) == 0);
+  CHECK(host::finish(read) == static_cast<ssize_t>(bytes.size()));
+  CHECK(std::all_of(bytes.begin(), bytes.end(), [](char each) { return each == 'x'; }));
+}
+
+void writes_all(int number, int from) {
+  const std::vector<char> bytes(4U << 20, 'w');
+  const auto whole = static_cast<ssize_t>(bytes.size());
+  aiocb write = host::request(number, const_cast<char*>(bytes.data()), bytes.size());
+  CHECK(aio_write(&write) == 0);
+  std::vector<char> got(64U << 10);
+  for (std::size_t all = 0; all < bytes.size();) {
+    const ssize_t each = ::read(from, got.data(), got.size());
+    CHECK(each > 0);
+    all += static_cast<std::size_t>(each);
+    // What a short write left out would not come.
+    CHECK(aio_error(&write) == EINPROGRESS || aio_return(&write) == whole);
+  }
+  host::wait_for(write);
+  CHECK(aio_return(&write) == whole);
+}
+
+}  // namespace
+
+HOST_CASE(reused_number_reads_all_of_a_file, "descriptors") {
+  const int number = direct_number();
+  const int other = host::temporary(0, 64U << 10);
+  keep_first_page(other);
+  give_number(number, other);
+  reads_all(number);
+}
+HOST_CASE(read_is_whole_without_direct, "descriptors") {
+  const int number = direct_number();
+  CHECK(::fcntl(number, F_SETFL, 0) == 0);
+  keep_first_page(number);
+  reads_all(number);
+}
+HOST_CASE(reused_number_writes_all_to_a_pipe, "descriptors") {
+  const int number = direct_number();
+  Pipe pipe;
+  give_number(number, pipe.in());
+  writes_all(number, pipe.out());
+}
+HOST_CASE(reused_number_writes_all_to_a_socket, "descriptors") {
+  const int number = direct_number();
+  int ends[2];
+  CHECK(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  give_number(number, ends[1]);
+  writes_all(number, ends[0]);
+}
+HOST_CASE(reused_number_of_a_broken_pipe_is_no_signal, "signals") {
+  const int number = direct_number();
+  Pipe pipe;
+  give_number(number, pipe.in());
+  ::close(pipe.out());
+  char byte = 'b';
+  aiocb write = host::request(number, &byte, 1);
+  CHECK(aio_write(&write) == 0);
+  CHECK(host::finish(write) == -1 && errno == EPIPE);
+}
+HOST_CASE(reused_number_keeps_the_order_of_a_pipe, "order") {
+  for (int i = 0; i < host::rounds(); ++i) {
+    const int number = direct_number();
+    Pipe pipe;
+    give_number(number, pipe.out());
+    char bytes[2] = {};
+    aiocb first = host::request(number, &bytes[0], 1);
+    aiocb second = host::request(number, &bytes[1], 1);
+    CHECK(aio_read(&first) == 0);
+    CHECK(::write(pipe.in(), "12", 2) == 2);
+    CHECK(aio_read(&second) == 0);
+    CHECK(host::finish(first) == 1 && host::finish(second) == 1);
+    CHECK(bytes[0] == '1' && bytes[1] == '2');
+    ::close(number);
+    ::close(pipe.in());
+  }
+}
+HOST_CASE(reused_number_of_a_busy_stream_answers_again, "descriptors") {
+  host::end_in_time();
+  const int number = direct_number();
+  Pipe pipe;
+  CHECK(::fcntl(pipe.out(), F_SETFL, O_NONBLOCK) == 0);
+  give_number(number, pipe.out());
+  char byte = 0;
+  aiocb read = host::request(number, &byte, 1);
+  CHECK(aio_read(&read) == 0);
+  CHECK(host::finish(read) == -1 && errno == EAGAIN);
+}
+
+// More than one call takes to the kernel. Each of the closed number is told of, and no other is.
+HOST_CASE(list_with_a_closed_number_among_many, "answers") {
+  constexpr int count = 150;
+  sigset_t told;
+  sigemptyset(&told);
+  sigaddset(&told, SIGRTMIN);
+  CHECK(pthread_sigmask(SIG_BLOCK, &told, nullptr) == 0);
+  const int good = direct_number();
+  const int closed = direct_number();
+  ::close(closed);
+  void* const data = host::aligned();
+  std::vector<aiocb> blocks;
+  std::vector<aiocb*> list;
+  for (int i = 0; i < count; ++i) {
+    blocks.push_back(host::request(i % 3 == 0 ? closed : good, data, 4'096));
+    blocks.back().aio_lio_opcode = LIO_READ;
+    blocks.back().aio_sigevent.sigev_notify = SIGEV_SIGNAL;
+    blocks.back().aio_sigevent.sigev_signo = SIGRTMIN;
+    blocks.back().aio_sigevent.sigev_value.sival_int = i;
+  }
+  for (aiocb& each : blocks) list.push_back(&each);
+  CHECK(lio_listio(LIO_NOWAIT, list.data(), count, nullptr) == 0);
+  int seen[count] = {};
+  const timespec patience = host::patience();
+  for (int i = 0; i < count; ++i) {
+    siginfo_t info{};
+    CHECK(::sigtimedwait(&told, &info, &patience) == SIGRTMIN);
+    const auto which = static_cast<std::size_t>(info.si_value.sival_int);
+    CHECK(++seen[which] == 1);
+    CHECK(aio_error(&blocks[which]) == (which % 3 == 0 ? EBADF : 0));
+    CHECK(aio_return(&blocks[which]) == (which % 3 == 0 ? -1 : 4'096));
+  }
+  CHECK(lio_listio(LIO_WAIT, list.data(), count, nullptr) == -1 && errno == EIO);
+}
+
+// A short read goes back to the thread that started it while other threads collect.
+HOST_CASE(direct_reads_at_the_end_of_the_file, "ends of threads") {
+  static std::atomic<int> told{0};
+  std::vector<std::thread> threads;
+  const int each_does = host::rounds() * 10;
+  constexpr int readers = 4;
+  for (int i = 0; i < readers; ++i) {
+    threads.emplace_back([each_does] {
+      const int file = host::temporary(O_DIRECT, 12'288);
+      aiocb read = host::request(file, host::aligned(16'384), 16'384);
+      read.aio_sigevent.sigev_notify = SIGEV_THREAD;
+      read.aio_sigevent.sigev_notify_function = [](sigval) { ++told; };
+      read.aio_sigevent.sigev_notify_attributes = nullptr;
+      for (int round = 0; round < each_does; ++round) {
+        read.aio_sigevent.sigev_notify = round % 20 == 0 ? SIGEV_THREAD : SIGEV_NONE;
+        CHECK(aio_read(&read) == 0);
+        CHECK(host::finish(read) == 12'288);
+      }
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  host::until([&] { return told == readers * each_does / 20; });
+}
