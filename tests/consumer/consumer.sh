@@ -214,6 +214,22 @@ step_headers_alone() {
   echo "$count headers"
 }
 
+# The headers and README's sample, with the C++ library of LLVM.
+step_libcxx() {
+  local compiler=(clang++-19 -x c++ -std=c++20 -stdlib=libc++) flags
+  if ! "${compiler[@]}" -E - <<<'#include <version>' >/dev/null 2>&1; then
+    echo "no libc++ (apt-get install clang-19 libc++-19-dev)"
+    exit 77
+  fi
+  flags=$(package "$prefix" --cflags)
+  {
+    awk '/^```cpp/ { inside = 1; next } /^```/ { if (inside) exit } inside' "$here/../../README.md"
+    echo '#include <baton/testing/simulation.hpp>'
+  } >"$WORK_DIR/libcxx.cpp"
+  # shellcheck disable=SC2086
+  "${compiler[@]}" -Wall -Wextra -Werror $flags -fsyntax-only "$WORK_DIR/libcxx.cpp"
+}
+
 # Links the program with the given flags against both libraries; the linker must name the tag.
 must_not_link() {  # symbol include-dir flags...
   local symbol=$1 include=$2 lib library
