@@ -2,6 +2,14 @@
 
 set -euo pipefail
 
+# SCRIPT --help: its head comment.
+case ${1-} in
+  -h | --help)
+    sed -n '2,/^source/{/^source/d;s/^#\{0,1\} \{0,1\}//;p}' "${BASH_SOURCE[1]}"
+    exit 0
+    ;;
+esac
+
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 jobs=${BATON_JOBS:-2}
 

@@ -174,6 +174,8 @@ step_uaio() {
   "$moved/bin/uaio" run --stats "$WORK_DIR/uaio/plain" 2>&1 | tee "$WORK_DIR/uaio/stats.txt"
   grep -E '^at_once [1-9]' "$WORK_DIR/uaio/stats.txt" >/dev/null ||
     fail "the preloaded library was not used"
+  if "$moved/bin/uaio" run no-such-program 2>"$WORK_DIR/uaio/told.txt"; then fail "it ran"; fi
+  grep "no program 'no-such-program'" "$WORK_DIR/uaio/told.txt" || fail "it does not say what"
   local page
   for page in uaio.1 uaio_read.3 ulio_listio.3; do
     [ -n "$(find "$moved" -name "$page")" ] || fail "no manual page $page"
