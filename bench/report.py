@@ -203,15 +203,15 @@ FAIRNESS_CONNECTIONS = 50
 
 
 def fairness_figure(reactor):
-    one = next((one for one in reactor.get("runs", {}).get("fairness", [])
-                if one["connections"] == FAIRNESS_CONNECTIONS), {"runs": {}})
-    rows = [(label, statistics.median(run["spread"] for run in one["runs"][name]) * 100,
-             figures.kind_of(name.replace("/", " "))) for label, name in FAIRNESS
-            if one["runs"].get(name)]
+    rounds = [one["runs"] for one in reactor.get("runs", {}).get("fairness", [])
+              if one["connections"] == FAIRNESS_CONNECTIONS]
+    runs = {name: [run for one in rounds for run in one.get(name, [])] for _, name in FAIRNESS}
+    rows = [(label, statistics.median(run["spread"] for run in runs[name]) * 100,
+             figures.kind_of(name.replace("/", " "))) for label, name in FAIRNESS if runs[name]]
     if not rows:
         return ""
     rows.sort(key=lambda row: row[1])
-    threads = next(iter(one["runs"].values()))[0]["threads"]
+    threads = next(run["threads"] for name in runs.values() for run in name)
     answer = "How much less the socket served least gets than the one served most: " + ", ".join(
         f"{label} {figures.shown(value)} %" for label, value, _ in rows) + "."
     return figure("Does every connection get its turn?", answer, figures.bars(rows, "%"),

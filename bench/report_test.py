@@ -182,9 +182,18 @@ def check_kept_results():
         "a row without words"
 
 
+def check_fairness():
+    """Each server's figure is the median of all rounds."""
+    page = report.fairness_figure({"runs": {"fairness": [
+        {"connections": 50, "runs": {"asio": [{"spread": spread, "threads": 3}]}}
+        for spread in (0.01, 0.09, 0.02)]}})
+    assert "Asio 2.00 %" in page, page
+
+
 def main():
     data = measured()
     check_judgement(data)
+    check_fairness()
     check_figures()
     check_kept_results()
     with tempfile.TemporaryDirectory() as name:

@@ -3,15 +3,23 @@
 
 set -euo pipefail
 
+# SCRIPT --help: its head comment.
+case ${1-} in
+  -h | --help)
+    sed -n '2,/^source/{/^source/d;s/^#\{0,1\} \{0,1\}//;p}' "${BASH_SOURCE[1]}"
+    exit 0
+    ;;
+esac
+
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 jobs=${BATON_JOBS:-2}
 
 packages_build="g++ cmake ninja-build ccache pkg-config libpugixml-dev libcli11-dev libfmt-dev
   libgtest-dev python3"
 packages_demo="g++ cmake ninja-build libpugixml-dev libcli11-dev libfmt-dev python3"
-packages_test="gcc spin strace binutils clang-19 llvm-19 libclang-rt-19-dev clang-format-19
-  clang-tidy-19 valgrind jq util-linux doxygen mandoc systemtap-sdt-dev curl wrk relacy-dev
-  libfuse3-dev fuse3 nftables iproute2 fio stress-ng mpich libmpich-dev libfftw3-dev
+packages_test="gcc spin strace binutils clang-19 llvm-19 libclang-rt-19-dev libc++-19-dev
+  clang-format-19 clang-tidy-19 valgrind jq util-linux doxygen mandoc systemtap-sdt-dev curl wrk
+  relacy-dev libfuse3-dev fuse3 nftables iproute2 fio stress-ng mpich libmpich-dev libfftw3-dev
   maven openjdk-17-jdk-headless libace-dev libace-ssl-dev fish zsh"
 packages_kernels="qemu-system-x86 busybox-static cpio kmod e2fsprogs xz-utils"
 packages_analyse="clang-tidy-19 cppcheck valgrind libc6-dbg"

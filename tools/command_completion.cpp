@@ -24,8 +24,8 @@ struct Option {
 
 // A command or sub-command: the words that lead to it, and what may follow.
 struct Place {
-  std::string words;  // "", " echo", " bench fairness": each word with a blank before it
-  std::vector<Option> commands;
+  std::string words;             // "", " echo", " bench fairness": each word with a blank before it
+  std::vector<Option> commands;  // and the words that an argument without a name takes
   std::vector<Option> options;
 };
 
@@ -45,7 +45,13 @@ void add_places(const CLI::App& app, const std::string& words, std::vector<Place
     place.commands.push_back({command->get_name(), command->get_description(), false, false, {}});
   }
   for (const CLI::Option* option : app.get_options()) {
-    if (!option->get_lnames().empty()) place.options.push_back(to_option(*option));
+    if (option->get_lnames().empty()) {
+      for (const std::string& word : words_of(option->get_type_name())) {
+        place.commands.push_back({word, option->get_description(), false, false, {}});
+      }
+    } else {
+      place.options.push_back(to_option(*option));
+    }
   }
   places.push_back(std::move(place));
   for (const CLI::App* command : commands) {
@@ -86,7 +92,10 @@ std::string for_bash(const std::vector<Place>& places) {
   std::string text =
       "# bash completion for baton, made by `baton completion bash`\n"
       "_baton() {\n"
-      "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words=\n" +
+      "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words=\n"
+      "  # --option=value comes as three words.\n"
+      "  if [ \"$word\" = = ]; then word=; fi\n"
+      "  if [ \"$before\" = = ]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi\n" +
       find_place(places, "i = 1; i < COMP_CWORD; ++i", "${COMP_WORDS[i]}") +
       "  COMPREPLY=()\n"
       "  case \"$at $before\" in\n";
@@ -122,9 +131,10 @@ std::string for_zsh(const std::vector<Place>& places) {
       "#compdef baton\n"
       "# zsh completion for baton, made by `baton completion zsh`\n"
       "_baton() {\n"
-      "  local -a commands options\n" +
-      find_place(places, "i = 2; i < CURRENT; ++i", "${words[i]}") +
-      "  case \"$at ${words[CURRENT-1]}\" in\n";
+      "  local -a commands options\n"
+      "  local before=${words[CURRENT-1]}\n"
+      "  if [[ $PREFIX == --*=* ]]; then before=${PREFIX%%=*}; compset -P '*='; fi\n" +
+      find_place(places, "i = 2; i < CURRENT; ++i", "${words[i]}") + "  case \"$at $before\" in\n";
   for (const Place& place : places) {
     for (const Option& option : place.options) {
       if (!option.takes_value) continue;

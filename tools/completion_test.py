@@ -57,6 +57,13 @@ class CompletionTest(unittest.TestCase):
         self.assertEqual(by_bash("load", "--mode", "per"), ["per_thread"])
         self.assertEqual(by_bash("echo", "--config", ""), [])  # bash then offers files
 
+    def test_bash_offers_the_words_behind_an_equals_sign(self):
+        self.assertEqual(by_bash("echo", "--protocol", "="), ["tcp", "udp"])
+        self.assertEqual(by_bash("echo", "--port", "=", "1", "--engine", "=", "emu"), ["emulated"])
+
+    def test_bash_offers_the_words_of_an_argument_without_a_name(self):
+        self.assertEqual(by_bash("completion", ""), ["bash", "zsh", "fish", "--help"])
+
     def test_bash_knows_commands_of_commands(self):
         self.assertIn("fairness", by_bash("bench", ""))
         self.assertEqual(by_bash("bench", "fairness", "--alo"), ["--alone"])
@@ -78,7 +85,7 @@ class CompletionTest(unittest.TestCase):
 
     def test_fish_offers_the_same_as_bash(self):
         if shutil.which("fish"):
-            for words in ("", "echo --", "echo --protocol ", "bench "):
+            for words in ("", "echo --", "echo --protocol ", "bench ", "completion "):
                 offered = [word for word in by_bash(*re.split(" +", words))
                            if word != "--help" and (words.endswith("--") or word[0] != "-")]
                 self.assertEqual(set(by_fish("baton " + words)) - {"--help"}, set(offered), words)

@@ -124,7 +124,8 @@ def document(text, path):
         if image:
             return f"![{label}]({pathlib.PurePosixPath(target).name})"
         name = target_name(target, path)
-        return f"[{label}](@ref {name})" if name else label
+        # Doxygen shows the marks of code in the text of a reference.
+        return f"[{label.replace('`', '')}](@ref {name})" if name else label
 
     result, in_code, titled = [], False, False
     for line in text.split("\n"):

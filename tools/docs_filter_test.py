@@ -77,6 +77,9 @@ class Documents(unittest.TestCase):
                          "[a](@ref readme) [b](@ref docs_guide_errors__codes) "
                          "[c](@ref docs_guide_pools__empty)")
 
+    def test_code_in_the_text_of_a_link_becomes_text(self):
+        self.assertEqual(self.page("[`run` it](../../README.md)"), "[run it](@ref readme)")
+
     def test_links_to_what_the_site_has_not_become_text(self):
         self.assertEqual(self.page("[x](../../examples) [y](https://z.org)"),
                          "x [y](https://z.org)")

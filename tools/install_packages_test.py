@@ -125,6 +125,14 @@ class Machine(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertIn("would remove libboost1.74-dev. Nothing was changed", done.stderr)
 
+    def test_help_is_the_head_comment_of_a_script(self):
+        for script in sorted(LIBRARY.parent.iterdir()):
+            if script.is_file() and "/lib.sh\"" in script.read_text():
+                done = subprocess.run([script, "--help"], stdin=subprocess.DEVNULL,
+                                      capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), script.name)
+                self.assertIn(script.read_text().split("\n")[1].removeprefix("# "), done.stdout)
+
     def test_no_script_installs_by_itself(self):
         for script in sorted(LIBRARY.parent.iterdir()):
             if script != LIBRARY and script.is_file():

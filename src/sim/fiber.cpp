@@ -36,6 +36,13 @@ void __tsan_switch_to_fiber(void* fiber, unsigned flags);
 }
 #endif
 
+#ifdef _LIBCPP_VERSION
+// libc++abi has it, and its header does not declare it.
+namespace __cxxabiv1 {
+extern "C" void* __cxa_get_globals() noexcept;
+}
+#endif
+
 #if defined(__x86_64__)
 // void baton_sim_switch(void** stack_pointer_of_this, void* stack_pointer_of_that)
 asm(R"(

@@ -63,6 +63,9 @@ result = run([COMMAND, "echo", "hello"])
 expect(result.stdout == "hello\n" and result.stderr == "", "a program without ACE", result)
 result = run([COMMAND])
 expect(result.returncode == 2 and "baton-ace [" in result.stderr, "usage", result)
+result = run([COMMAND, "no-such-program"])
+expect(result.returncode == 127 and "baton-ace: there is no program 'no-such-program'" in
+       result.stderr, "a program that is missing", result)
 result = run([COMMAND, "--library"])
 expect(os.path.samefile(result.stdout.strip(), LIBRARY), "--library", result)
 

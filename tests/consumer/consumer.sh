@@ -174,6 +174,8 @@ step_uaio() {
   "$moved/bin/uaio" run --stats "$WORK_DIR/uaio/plain" 2>&1 | tee "$WORK_DIR/uaio/stats.txt"
   grep -E '^at_once [1-9]' "$WORK_DIR/uaio/stats.txt" >/dev/null ||
     fail "the preloaded library was not used"
+  if "$moved/bin/uaio" run no-such-program 2>"$WORK_DIR/uaio/told.txt"; then fail "it ran"; fi
+  grep "no program 'no-such-program'" "$WORK_DIR/uaio/told.txt" || fail "it does not say what"
   local page
   for page in uaio.1 uaio_read.3 ulio_listio.3; do
     [ -n "$(find "$moved" -name "$page")" ] || fail "no manual page $page"
@@ -212,6 +214,22 @@ step_headers_alone() {
   done < <(cd "$prefix/include" && find . -name '*.h' -o -name '*.hpp' | sed 's,^\./,,' | sort)
   [ "$count" -gt 0 ] || fail "no headers installed"
   echo "$count headers"
+}
+
+# The headers and README's sample, with the C++ library of LLVM.
+step_libcxx() {
+  local compiler=(clang++-19 -x c++ -std=c++20 -stdlib=libc++) flags
+  if ! "${compiler[@]}" -E - <<<'#include <version>' >/dev/null 2>&1; then
+    echo "no libc++ (apt-get install clang-19 libc++-19-dev)"
+    exit 77
+  fi
+  flags=$(package "$prefix" --cflags)
+  {
+    awk '/^```cpp/ { inside = 1; next } /^```/ { if (inside) exit } inside' "$here/../../README.md"
+    echo '#include <baton/testing/simulation.hpp>'
+  } >"$WORK_DIR/libcxx.cpp"
+  # shellcheck disable=SC2086
+  "${compiler[@]}" -Wall -Wextra -Werror $flags -fsyntax-only "$WORK_DIR/libcxx.cpp"
 }
 
 # Links the program with the given flags against both libraries; the linker must name the tag.

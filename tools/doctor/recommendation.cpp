@@ -153,10 +153,11 @@ void tell_files(const Examined& examined, Recommendation& out, bool alone) {
 }
 
 // Candidates that are unavailable or known to be bad: each engine once.
+// No machine has an engine for simulations, so none lacks it.
 void tell_missing(const Examined& examined, Recommendation& out) {
   std::vector<std::string> told;
   for (const Row& row : examined.rows) {
-    const bool wanted = !row.available() || !row.avoided.empty();
+    const bool wanted = row.available() ? !row.avoided.empty() : row.refusal().code != "unsuitable";
     if (!wanted || std::find(told.begin(), told.end(), row.name()) != told.end()) continue;
     told.push_back(row.name());
     out.sentences.push_back(

@@ -2,11 +2,12 @@
 // write, one io_context. Built twice: on epoll, and on io_uring (ASIO's switches for that).
 // --threads: so many threads in run(); --contexts 1: one io_context for each of them instead,
 // sessions dealt out in turn.
+#include <utility>  // before Asio: that of Boost 1.74 forgets it
+
 #include <atomic>
 #include <boost/asio.hpp>
 #include <memory>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "rivals/rival.hpp"

@@ -1,5 +1,7 @@
 // The fairness scenario on Asio: its reactor operations (async_wait), one io_context for all
 // threads.
+#include <utility>  // before Asio: that of Boost 1.74 forgets it
+
 #include <boost/asio.hpp>
 #include <memory>
 

@@ -1,4 +1,6 @@
 // What posting a handler costs on Asio: the rounds of bench/rivals/raw/floor_post.cpp.
+#include <utility>  // before Asio: that of Boost 1.74 forgets it
+
 #include <atomic>
 #include <boost/asio.hpp>
 #include <cstdlib>

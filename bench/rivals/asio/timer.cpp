@@ -1,5 +1,7 @@
 // The cost of a timer on Asio: the rounds of bench/rivals/raw/floor_timer.cpp, with a handler
 // for each timer that ends, cancelled or expired.
+#include <utility>  // before Asio: that of Boost 1.74 forgets it
+
 #include <boost/asio.hpp>
 #include <cstdlib>
 #include <deque>

@@ -1,5 +1,7 @@
 // The echo of datagrams on Asio as its own examples write it: one socket, one datagram after the
 // other. Built twice, as the other echo: on epoll, and on io_uring.
+#include <utility>  // before Asio: that of Boost 1.74 forgets it
+
 #include <boost/asio.hpp>
 #include <vector>
 

@@ -23,6 +23,7 @@
 #include <system_error>
 #include <type_traits>
 #include <utility>
+#include <version>
 
 #include "baton/coro/cancellation.hpp"
 #include "baton/coro/task.hpp"
@@ -169,6 +170,8 @@ class BATON_EXPORT TokenHook final : public CancellationHook {
   Node node_;
 };
 
+// libc++ has std::stop_token since version 20; before, with -fexperimental-library only.
+#ifdef __cpp_lib_jthread
 class StopHook final : public CancellationHook {
  public:
   explicit StopHook(std::stop_token token) noexcept : token_(std::move(token)) {}
@@ -185,6 +188,7 @@ class StopHook final : public CancellationHook {
   std::stop_token token_;
   std::optional<std::stop_callback<Ask>> callback_;
 };
+#endif
 
 /// The result of `.cancel_with(token)`: the awaitable and the hook that the token ends it by.
 template <class Inner, class Hook>
@@ -237,9 +241,11 @@ class AwaiterModifiers : public OperationAwaiter {
   [[nodiscard]] Cancellable<Derived, TokenHook> cancel_with(CancellationToken token) && noexcept {
     return {std::move(self()), std::move(token)};
   }
+#ifdef __cpp_lib_jthread
   [[nodiscard]] Cancellable<Derived, StopHook> cancel_with(std::stop_token token) && noexcept {
     return {std::move(self()), std::move(token)};
   }
+#endif
 
   // For the modifiers.
   void limit(Deadline when) noexcept { operation().set_deadline(when); }

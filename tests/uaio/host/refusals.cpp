@@ -30,14 +30,20 @@ void give_back() {
   submits = Submits::refused;
 }
 
+// Not a static of the function: to wait for another thread, its guard would make this very call.
+using Call = long (*)(long, ...);
+std::atomic<Call> libc_syscall;
+
 }  // namespace
 
 // In place of libc's, for the library too. Threads are cancelled in it, so it is not `noexcept` as
 // libc declares it to be.
 extern "C" [[gnu::visibility("default")]] long our_syscall(long number, ...) __asm__("syscall");
 long our_syscall(long number, ...) {
-  using Call = long (*)(long, ...);
-  static const Call call = reinterpret_cast<Call>(::dlsym(RTLD_NEXT, "syscall"));
+  Call call = libc_syscall;
+  if (call == nullptr) {
+    libc_syscall = call = reinterpret_cast<Call>(::dlsym(RTLD_NEXT, "syscall"));
+  }
   va_list list;
   va_start(list, number);
   long a[6];

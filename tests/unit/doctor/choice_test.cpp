@@ -100,6 +100,13 @@ TEST(Sockets, WithoutNumbersTheRegistryDecides) {
             std::string::npos);
 }
 
+TEST(Sockets, AnEngineOfSimulationsIsNotMissed) {
+  MadeUp m;
+  m.measured(m.row("a", ""), shared, {1, 1});
+  m.refuse(m.row("b", ""), "unsuitable");
+  EXPECT_EQ(m.said().find("not available"), std::string::npos);
+}
+
 TEST(Sockets, KnownBadIsLeftOutEvenIfItIsCheapest) {
   MadeUp m;
   const auto a = m.row("a", "");
