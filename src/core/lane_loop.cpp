@@ -337,7 +337,7 @@ Deadline LaneLoop::prepare_wait(Deadline deadline) noexcept {
 std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
                            bool return_after_handlers) {
   BATON_DASSERT(return_after_handlers || deadline.is_never());
-  // A handler of this lane calls this turn, and may go on to start something: the lane is not quiet.
+  // A handler of this lane calls this turn and may go on to start something.
   const bool nested = in_turn();
   const Inside link{this, inside_chain()};
   set_inside_chain(&link);
@@ -498,9 +498,9 @@ void LaneLoop::stop_in_forked_child() noexcept {
   }
 }
 
-// A handler of another lane: the thread leads that lane besides, and this one is its home. What the
-// handler leaves here is no mail, so the lane's activity tells a drain of it. In a turn of this lane
-// the activity is odd already.
+// For a handler of another lane, which the thread leads besides: this one is its home. What the
+// handler leaves here is no mail, so a drain learns of it by the lane's activity, which is odd
+// already in a turn of this lane.
 void LaneLoop::begin_call_from_elsewhere() noexcept {
   if (here(ledger_) != this && !in_turn()) be_at_work();
 }
