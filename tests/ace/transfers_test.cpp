@@ -70,8 +70,7 @@ class Taker final : public ACE_Handler {
   }
   Ended read;
   Ended written;
-  ACE_INET_Addr sender{static_cast<u_short>(0),
-                       INADDR_LOOPBACK};  // of the expected family
+  ACE_INET_Addr sender{static_cast<u_short>(0), INADDR_LOOPBACK};  // of the expected family
   std::size_t to_write = 0;
 };
 
