@@ -311,10 +311,12 @@ std::error_code Proactor::Core::start_on_handle(Operation& operation) noexcept {
     return starter_->start(lane, *processor, operation, false);
   }
   if (Access::phase(handle) != Access::Phase::open) return errc::handle_closed;
-  // This check races with other starters. The lane's thread checks again and completes the
-  // operation with an error.
-  if (lane.mailed.load(std::memory_order_relaxed) + processor->outstanding_now() >=
-      processor->operations_max) {
+  // This check races with other starters, and with the lane's thread. That thread checks again and
+  // completes the operation with an error. In this order no operation is counted twice, so none is
+  // refused too early.
+  const std::uint64_t outstanding = processor->outstanding_now();
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (outstanding + lane.mailed.load(std::memory_order_relaxed) >= processor->operations_max) {
     lane.refused_limit.fetch_add(1, std::memory_order_relaxed);
     return errc::limit_reached;
   }

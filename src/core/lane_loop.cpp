@@ -520,7 +520,6 @@ void LaneLoop::look_at_mail() noexcept {
 void LaneLoop::open_mailbox() noexcept {
   const LaneRequests::Number newest = lane_.requests.newest();
   Operation* operation = lane_.mailbox.empty() ? nullptr : lane_.mailbox.take_all();
-  std::uint32_t count = 0;
   bool clock_is_set = false;  // this lane may have slept for hours
   while (operation != nullptr) {
     Operation* next = Access::next(*operation);
@@ -530,11 +529,12 @@ void LaneLoop::open_mailbox() noexcept {
       clock_is_set = true;
     }
     serve_requests(operation->engine_state<MailedState>().newest);
+    // Before it counts as outstanding: see Core::start_on_handle.
+    lane_.mailed.fetch_sub(1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
     start_mailed(*operation);
     operation = next;
-    ++count;
   }
-  lane_.mailed.fetch_sub(count, std::memory_order_relaxed);
   serve_requests(newest);
 }
 

@@ -196,6 +196,39 @@ TEST_P(Calls, a_cancel_of_a_timer_leaves_what_is_started_after_it) {
   ends_well(after);
 }
 
+// The lane's thread takes them while another thread starts more: none counts as mailed and as
+// started at once, or a start is refused although there is room.
+TEST_P(Calls, starts_from_outside_fill_the_room_to_the_last) {
+  constexpr std::uint32_t room = 4;
+  use(1, [](Config& config) {
+    for (ProcessorConfig& processor : config.processors) processor.operations_max = room;
+  });
+  run(1);
+  Stream stream;
+  Handle* const handle = adopt(stream.ours);
+  Operation reads[room];
+  char bytes[room];
+  for (int round = 0; round < tries(2'000); ++round) {
+    for (std::uint32_t i = 0; i < room; ++i) {
+      reads[i].prepare(OperationKind::read_stream, handle);
+      reads[i].set_buffer(MutableBuffer{&bytes[i], 1});
+      const std::error_code refused = proactor().start(reads[i]);
+      if (refused) {
+        proactor().cancel(*handle);
+        ADD_FAILURE() << refused.message() << ": round " << round << ", read " << i;
+        round = tries(2'000);
+        break;
+      }
+    }
+    send_all(stream.peer.get(), "1234", room);
+    wait_until([&] {
+      return std::none_of(std::begin(reads), std::end(reads),
+                          [](const Operation& read) { return read.is_pending(); });
+    });
+  }
+  stop();
+}
+
 TEST_P(Calls, a_drain_that_is_over_leaves_the_accepts_after_it) {
   for (const bool with_a_thread : {false, true}) {
     SCOPED_TRACE(with_a_thread);
