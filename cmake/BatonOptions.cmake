@@ -55,6 +55,8 @@ if(BATON_COVERAGE)
   list(APPEND BATON_LINK_OPTIONS --coverage)
 endif()
 
+option(BATON_TESTS_ONCE
+       "Leave to the AddressSanitizer build what it runs as well as this one" OFF)
 option(BATON_SANITIZE_EVERYTHING
        "Sanitizer builds also have the tests without threads or memory hazards" OFF)
 
