@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 #include <csignal>
 
 #include <cstdlib>
@@ -243,9 +244,14 @@ TEST_P(Errors, a_read_of_a_socket_that_listens_ends) {
   }
 }
 
-// Linux wakes who waits, but what it waits for is not there: poll(2) tells nothing as long as the
-// buffer is full. A write that blocks ends with EPIPE.
+// Linux wakes a waiting write, but poll(2) reports nothing as long as the buffer is full. A write
+// that blocks ends with EPIPE.
 TEST_P(Errors, a_write_to_a_unix_peer_that_stops_reading_ends) {
+  utsname kernel{};
+  ASSERT_EQ(::uname(&kernel), 0);
+  if (GetParam().engine == "io_uring" && ::strverscmp(kernel.release, "6.2") < 0) {
+    GTEST_SKIP() << "io_uring before Linux 6.2 does not try a woken write again";
+  }
   std::vector<Fd> peers;
   std::vector<Probe*> writes;
   for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
