@@ -230,7 +230,10 @@ class LaneLoop {
   /// Any thread. Exact for the leader between its turns, and for a lane without a leader.
   [[nodiscard]] bool has_something() const noexcept;
   /// Any thread. False: no thread leads, and whatever comes later sees what was written before.
-  [[nodiscard]] bool may_have_something() const noexcept { return driven() || has_something(); }
+  /// A thread that has just come has taken what was there, and one that leaves says what it leaves.
+  [[nodiscard]] bool may_have_something() const noexcept {
+    return has_something() || driven() || has_something();
+  }
   /// Leader, between its turns: there is nothing in this lane that needs one.
   [[nodiscard]] bool at_rest() const noexcept;
 
