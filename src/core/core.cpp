@@ -14,6 +14,7 @@
 #include "base/probes.hpp"
 #include "baton/strand.hpp"
 #include "core/handle_kinds.hpp"
+#include "os/listens.hpp"
 
 // O_DIRECT is not in POSIX.
 #ifndef O_DIRECT
@@ -582,12 +583,6 @@ std::error_code look_at_file(const os::System& system, NativeHandle native, Hand
   return std::make_error_code(std::errc::invalid_argument);
 }
 
-bool listens(const os::System& system, NativeHandle native) noexcept {
-  int yes = 0;
-  socklen_t size = sizeof(yes);
-  return system.getsockopt(native, SOL_SOCKET, SO_ACCEPTCONN, &yes, &size) == 0 && yes != 0;
-}
-
 }  // namespace
 
 Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Ownership ownership,
@@ -613,7 +608,7 @@ Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Owne
   // A listening socket becomes ready by connections, which no read takes. Where there is no
   // connection to come, an accept has its answer at once, too.
   if (kind == HandleKind::listener || (kind == HandleKind::stream_socket && !accepted)) {
-    facts.readable = listens(system_, native) == (kind == HandleKind::listener);
+    facts.readable = os::listens(system_, native) == (kind == HandleKind::listener);
   }
   const bool owned = ownership == Ownership::owned;
   const bool nonblocking = (flags & O_NONBLOCK) != 0;

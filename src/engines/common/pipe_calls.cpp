@@ -42,12 +42,6 @@ bool is_refused(int error) noexcept {
 
 }  // namespace
 
-bool listens(const os::System& system, NativeHandle fd) noexcept {
-  int yes = 0;
-  socklen_t size = sizeof(yes);
-  return system.getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &yes, &size) == 0 && yes != 0;
-}
-
 ssize_t PipeCalls::read(const Handle& handle, iovec* pieces, std::size_t count) noexcept {
   const NativeHandle fd = handle.native();
   const int number = static_cast<int>(count);

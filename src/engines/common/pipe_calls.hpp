@@ -13,9 +13,6 @@
 
 namespace baton::engines {
 
-/// Whether it is a listening socket. One system call.
-bool listens(const os::System& system, NativeHandle fd) noexcept;
-
 class PipeCalls {
  public:
   explicit PipeCalls(const os::System& system) noexcept : system_(system) {}

@@ -25,6 +25,7 @@
 #include "engines/common/records.hpp"
 #include "engines/common/transfer.hpp"
 #include "engines/emulated/record.hpp"
+#include "os/listens.hpp"
 
 namespace baton::engines::emulated {
 namespace {
@@ -295,7 +296,7 @@ Outcome Performer::accept(Operation& operation) noexcept {
   }
   // What does not listen answers at once.
   if (!handle.nonblocking() && !ready_now(system_, handle.native(), POLLIN) &&
-      listens(system_, handle.native())) {
+      os::listens(system_, handle.native())) {
     return Outcome::again;
   }
   for (int i = 0; i < tries_max; ++i) {
