@@ -109,6 +109,8 @@ void Proactor::Core::stop() noexcept {
   // not.
   const os::LockGuard lock{ledger_.mutex(), system_, !per_thread_};
   const os::LockGuard alone{stop_mutex_, system_, per_thread_};
+  // It ends a drain as well, so what is still in the mail is not cancelled.
+  ledger_.draining.store(false);
   stopped_.store(true, std::memory_order_seq_cst);
   refuse(Refusing::everything);
   if (per_thread_) {

@@ -179,7 +179,8 @@ class Ledger {
   /// A drain has reached its deadline: an operation that starts now, or lies in a mailbox, would
   /// outlive it.
   [[nodiscard]] bool drain_is_over() const noexcept {
-    return refusing.load(std::memory_order_relaxed) == Refusing::everything &&
+    // Acquire: a stop() ends the drain before it refuses everything.
+    return refusing.load(std::memory_order_acquire) == Refusing::everything &&
            draining.load(std::memory_order_relaxed);
   }
 
