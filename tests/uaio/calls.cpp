@@ -31,6 +31,8 @@ int make_file(int flags) {
   const std::vector<char> bytes(block_size * blocks_in_file, 'c');
   check(::write(first, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()), "write");
   check(::fdatasync(first) == 0, "fdatasync");
+  // The first direct write of a cached page waits until it is out of the cache.
+  if ((flags & O_DIRECT) != 0) ::posix_fadvise(first, 0, 0, POSIX_FADV_DONTNEED);
   const int file = ::open(name.c_str(), O_RDWR | flags);
   check(file >= 0, "open");
   ::unlink(name.c_str());
@@ -47,7 +49,6 @@ struct Requests {
       blocks[i].aio_fildes = file;
       blocks[i].aio_buf = memory;
       blocks[i].aio_nbytes = block_size;
-      blocks[i].aio_lio_opcode = LIO_READ;
       if (!zeroed) blocks[i].aio_sigevent.sigev_notify = SIGEV_NONE;
     }
   }
@@ -77,11 +78,14 @@ void stream_of_requests(int file, std::size_t depth, std::size_t count, int (*st
   }
 }
 
-void lists(int file, std::size_t count, bool zeroed) {
+void lists(int file, std::size_t count, bool zeroed, int code) {
   constexpr std::size_t length = 50;
   Requests requests{file, length, zeroed};
   std::vector<aiocb*> list;
-  for (aiocb& each : requests.blocks) list.push_back(&each);
+  for (aiocb& each : requests.blocks) {
+    each.aio_lio_opcode = code;
+    list.push_back(&each);
+  }
   for (std::size_t i = 0; i < count; ++i) {
     for (std::size_t k = 0; k < length; ++k) {
       const std::size_t place = (i * length + k) * 13 % blocks_in_file;
@@ -116,10 +120,12 @@ int main(int, char** arguments) {
   const auto count = static_cast<std::size_t>(std::atoi(arguments[2]));
   if (kind == "cached_read") stream_of_requests(make_file(0), 1, count, aio_read);
   if (kind == "buffered_write") stream_of_requests(make_file(0), 1, count, aio_write);
+  if (kind == "direct_write") stream_of_requests(make_file(O_DIRECT), 1, count, aio_write);
   if (kind == "direct_read_1") stream_of_requests(make_file(O_DIRECT), 1, count, aio_read);
   if (kind == "direct_read_32") stream_of_requests(make_file(O_DIRECT), 32, count, aio_read);
-  if (kind == "list") lists(make_file(O_DIRECT), count, false);
-  if (kind == "list_zeroed") lists(make_file(O_DIRECT), count, true);
+  if (kind == "list") lists(make_file(O_DIRECT), count, false, LIO_READ);
+  if (kind == "list_zeroed") lists(make_file(O_DIRECT), count, true, LIO_READ);
+  if (kind == "list_of_writes") lists(make_file(O_DIRECT), count, false, LIO_WRITE);
   if (kind == "idle_pipe") idle(count);
   ::_exit(0);
 }

@@ -128,20 +128,15 @@ std::size_t move_run(int fildes, Action action, const iovec* list, std::size_t c
   return moved > 0 ? static_cast<std::size_t>(moved) : 0;
 }
 
-bool is_beyond_limit(const Transfer& transfer) noexcept {
+SizeLimit look_up_size_limit(const Transfer& transfer) noexcept {
   rlimit limit{};
-  if (!get_size_limit(limit) || limit.rlim_cur == RLIM_INFINITY) return false;
+  if (!get_size_limit(limit) || limit.rlim_cur == RLIM_INFINITY) return SizeLimit::none;
   struct stat status{};
-  if (transfer.bytes == 0 || ::fstat(transfer.fildes, &status) != 0) return false;
-  if (!S_ISREG(status.st_mode)) return false;
+  if (transfer.bytes == 0 || ::fstat(transfer.fildes, &status) != 0) return SizeLimit::kept;
+  if (!S_ISREG(status.st_mode)) return SizeLimit::kept;
   const bool appends = (transfer.flags & O_APPEND) != 0;
   const auto begin = static_cast<rlim_t>(appends ? status.st_size : transfer.offset);
-  return begin >= limit.rlim_cur;
-}
-
-bool has_no_size_limit() noexcept {
-  rlimit limit{};
-  return get_size_limit(limit) && limit.rlim_cur == RLIM_INFINITY;
+  return begin >= limit.rlim_cur ? SizeLimit::exceeded : SizeLimit::kept;
 }
 
 AtOnce try_at_once(const Transfer& transfer, const Options& options, bool ordered,

@@ -41,10 +41,10 @@ AtOnce try_at_once(const Transfer& transfer, const Options& options, bool ordere
 std::size_t move_run(int fildes, Action action, const iovec* list, std::size_t count,
                      std::int64_t offset) noexcept;
 
-/// The first byte may not be written, because the file would become too long (RLIMIT_FSIZE): the
-/// kernel would not only answer EFBIG but send SIGXFSZ to whichever thread is at work.
-bool is_beyond_limit(const Transfer& transfer) noexcept;
-/// There is no such limit.
-bool has_no_size_limit() noexcept;
+/// The limit of file sizes (RLIMIT_FSIZE) and a write. It is exceeded if the first byte may not be
+/// written: the kernel would not only answer EFBIG but send SIGXFSZ to the thread that makes the
+/// call.
+enum class SizeLimit : std::uint8_t { none, kept, exceeded };
+SizeLimit look_up_size_limit(const Transfer& transfer) noexcept;
 
 }  // namespace uaio

@@ -81,8 +81,9 @@ int check(const aiocb& block, Action action, Transfer& transfer) noexcept {
 // `plain`: open for buffered transfers, without O_DIRECT, a kind of O_SYNC, O_APPEND or O_NONBLOCK.
 // `direct`: a file open with O_DIRECT, and none of the others. The kernel's answer is trusted for
 // so many requests. A number changes hands, and O_DIRECT can be taken from a file: a read that goes
-// another file's way is found out by its result (Direct), and a write asks once more, because a
-// pipe or a socket would take a part of it or answer with SIGPIPE.
+// another file's way is found out by its result (Direct). A write asks, because a pipe or a socket
+// would take a part of it or answer with SIGPIPE; so would a pipe of packets, whose flags have
+// O_DIRECT, too.
 class Hints {
  public:
   [[nodiscard]] bool take_plain(int fildes) noexcept { return take(fildes, plain); }
@@ -132,7 +133,10 @@ AtOnce try_plain(const aiocb& block, Action action) noexcept {
   Library& library = Library::get();
   if (!is_simple(block, action) || !hints.take_plain(block.aio_fildes)) return {};
   const Transfer transfer = transfer_of(block, action, 0, block.aio_nbytes);
-  if (writes(action) && (library.shards_busy() || is_beyond_limit(transfer))) return {};
+  if (writes(action) &&
+      (library.shards_busy() || look_up_size_limit(transfer) == SizeLimit::exceeded)) {
+    return {};
+  }
   const AtOnce done = try_at_once(transfer, library.options(), false, 1);
   // What is wrong, the long way tells.
   return done.answer == AtOnce::Answer::done ? done : AtOnce{};
@@ -211,30 +215,17 @@ bool is_open_for_direct(int flags) noexcept {
   return (flags & O_DIRECT) != 0 && (flags & Hints::special) == 0;
 }
 
-/// The hint is right, and the kernel will send no signal.
-bool may_write_direct(const Transfer& transfer, Batch& batch) noexcept {
-  if (batch.writes_to != transfer.fildes) {
-    const int flags = ::fcntl(transfer.fildes, F_GETFL);
-    if (flags < 0 || !is_open_for_direct(flags)) return false;
-    batch.writes_to = transfer.fildes;
-  }
-  if (batch.unlimited) return true;
-  if (is_beyond_limit(transfer)) return false;
-  batch.unlimited = has_no_size_limit();
-  return true;
-}
-
 /// The short way past the page cache. False: not known, or something is wrong, which the long way
 /// tells; then nothing has happened. With something at the keeper the hint does not do: the number
 /// may be a pipe's by now, whose earlier requests are there.
 bool try_direct(aiocb& block, Action action, const Notification& note, Group* group, Batch& batch,
                 int& error) noexcept {
   if (!is_simple(block, action) || block.aio_offset < 0 || Library::get().shards_busy() ||
+      (writes(action) && batch.writes_to != block.aio_fildes) ||
       !hints.take_direct(block.aio_fildes) || !takes_direct_road()) {
     return false;
   }
   const Transfer transfer = transfer_of(block, action, O_DIRECT, block.aio_nbytes);
-  if (writes(action) && !may_write_direct(transfer, batch)) return false;
   error = start_direct(block, transfer, note, group, batch);
   return true;
 }
@@ -292,7 +283,8 @@ std::size_t begin_run(aiocb* const list[], std::size_t count, bool tells_each,
   const std::size_t length =
       gather(list, count, reads(action) ? options.inline_read : options.inline_write, pieces);
   if (length < 2 || !hints.take_plain(first->aio_fildes)) return 0;
-  if (writes(action) && is_beyond_limit(transfer_of(*first, action, 0, first->aio_nbytes))) {
+  if (writes(action) && look_up_size_limit(transfer_of(*first, action, 0, first->aio_nbytes)) ==
+                            SizeLimit::exceeded) {
     return 0;
   }
   asked = length;
@@ -386,13 +378,15 @@ int begin_checked(aiocb& block, Action action, const Notification& note, Group* 
   if (const int error = check(block, action, transfer); error != 0) return error;
   AtOnce done;
   if (!syncs(action)) {
-    if (writes(action) && is_beyond_limit(transfer)) {
+    const SizeLimit limit = writes(action) ? look_up_size_limit(transfer) : SizeLimit::kept;
+    if (limit == SizeLimit::exceeded) {
       library.complete_at_once(block, EFBIG, -1, note, group);
       return 0;
     }
     if (is_open_for_direct(transfer.flags) && takes_direct_road() && transfer.offset >= 0 &&
         is_on_device(transfer.fildes)) {
       hints.note_direct(transfer.fildes);
+      if (limit == SizeLimit::none) batch.writes_to = transfer.fildes;
       return start_direct(block, transfer, note, group, batch);
     }
     done = try_at_once(transfer, library.options(), library.shards_busy(),

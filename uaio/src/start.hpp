@@ -18,9 +18,9 @@ struct Batch {
   Request* requests[Direct::batch_max];
   std::size_t count = 0;
   const Names names;
-  int error = 0;           // of the last that could not be started
-  bool unlimited = false;  // there is no limit of file sizes (RLIMIT_FSIZE): asked once for a list
-  int writes_to = -1;      // a descriptor open with O_DIRECT: asked once for those that follow
+  int error = 0;  // of the last that could not be started
+  // A file open for direct writes, where file sizes have no limit: asked once for what follows.
+  int writes_to = -1;
 };
 
 /// 0 or an errno; then the aiocb says so, too. `system`: what is wrong with the descriptor, the

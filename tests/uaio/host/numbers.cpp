@@ -91,6 +91,25 @@ HOST_CASE(reused_number_writes_all_to_a_socket, "descriptors") {
   give_number(number, ends[1]);
   writes_all(number, ends[0]);
 }
+// The flags of a pipe of packets have O_DIRECT, too.
+HOST_CASE(reused_number_writes_all_in_packets, "descriptors") {
+  const int number = direct_number();
+  int ends[2];
+  CHECK(::pipe2(ends, O_DIRECT) == 0);
+  give_number(number, ends[1]);
+  writes_all(number, ends[0]);
+}
+HOST_CASE(reused_number_of_broken_packets_is_no_signal, "signals") {
+  const int number = direct_number();
+  int ends[2];
+  CHECK(::pipe2(ends, O_DIRECT) == 0);
+  give_number(number, ends[1]);
+  ::close(ends[0]);
+  char byte = 'b';
+  aiocb write = host::request(number, &byte, 1);
+  CHECK(aio_write(&write) == 0);
+  CHECK(host::finish(write) == -1 && errno == EPIPE);
+}
 HOST_CASE(reused_number_of_a_broken_pipe_is_no_signal, "signals") {
   const int number = direct_number();
   Pipe pipe;
