@@ -1,5 +1,5 @@
 // Every member function of every public object that is default-constructed or moved from: it
-// answers an error, does nothing, or ends the program with a sentence. empty_objects_test.py looks
+// answers an error, does nothing, or ends the program with a sentence. empty_objects_test.py checks
 // that no public member is missing here.
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ class EmptyObjects : public testing::Test {
                               }(std::move(awaitable))));
   }
 
-  /// What all of them have.
+  /// The members that all objects have.
   template <class Object>
   void try_common(Object& object, bool was_open) {
     EXPECT_FALSE(object.is_open());
