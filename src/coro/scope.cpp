@@ -43,7 +43,7 @@ Scope::~Scope() {
   }
   if (first_ != nullptr) {
     detail::misused(
-        "a scope was destroyed with the exception of a task that nobody has seen: await join() "
+        "a scope was destroyed with an exception of a task that no join has thrown: await join() "
         "first");
   }
   if (outer_.state() != nullptr) outer_.state()->remove(outer_node_);
