@@ -148,15 +148,15 @@ BATON_API int baton_drain(baton_proactor* proactor, int64_t deadline_ns);
  * waits again. Pending operations stay pending. */
 BATON_API void baton_restart(baton_proactor* proactor);
 
-/* The choices and their reasons, lines of text; and the counters, "name value" lines. Written with a
- * final NUL and cut to `size`; the answer is the length of the whole text, without the NUL. */
+/* The choices and their reasons, lines of text; and the counters, "name value" lines. Written with
+ * a final NUL and cut to `size`; the answer is the length of the whole text, without the NUL. */
 BATON_API size_t baton_explain(baton_proactor* proactor, char* text, size_t size);
 BATON_API size_t baton_statistics(baton_proactor* proactor, char* text, size_t size);
 
 /* Operations pending for at least age_ns, the oldest first, a line for each operation: its age,
  * kind, state, handle, descriptor, bytes moved, and the lower 32 bits of its tag; and the work
- * that waits for a thread in baton_wait. In per_thread mode threads that do not answer within 0.2 s are named
- * instead. Written and answered as above. */
+ * that waits for a thread in baton_wait. In per_thread mode threads that do not answer within 0.2 s
+ * are named instead. Written and answered as above. */
 BATON_API size_t baton_pending(baton_proactor* proactor, int64_t age_ns, char* text, size_t size);
 
 /* The engines of this library in order of preference, a name and a line feed each. Written and
