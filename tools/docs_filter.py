@@ -62,7 +62,7 @@ def head_comment(lines, rest):
 
 
 def cpp_header(text):
-    # What follows the last namespace is for the compiler, and so are friends.
+    # Everything behind the last namespace is for the compiler, and so are friends.
     text = text[:text.rindex("}  // namespace")] + "}" if "}  // namespace" in text else text
     lines = re.sub(r"^ *friend [^{};]*;\n", "", text, flags=re.M).split("\n")
     count = next(i for i, line in enumerate(lines) if not line.startswith("//"))

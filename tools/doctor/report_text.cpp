@@ -119,7 +119,7 @@ std::string table_text(const Report& report) {
   return out + "\n";
 }
 
-// Of those that have numbers; the names of others may stick out.
+// The width of names that have numbers; other names may be longer.
 std::size_t name_width(const Measurement& measurement) {
   std::size_t widest = 0;
   for (const Series& one : measurement.series) {
