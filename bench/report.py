@@ -197,7 +197,7 @@ def cpu_figure(results):
                   f"{row_in_words(result['parameters'])}. Less is better.")
 
 
-# What bench/reactor.py calls those that it holds against each other.
+# The names of bench/reactor.py for the Reactors that it compares.
 FAIRNESS = (("Baton's Reactor, epoll", "baton/epoll"), ("Asio", "asio"), ("libevent", "libevent"),
             ("ACE_Dev_Poll_Reactor", "ace_dev_poll"), ("ACE_TP_Reactor", "ace_tp"))
 FAIRNESS_CONNECTIONS = 50
@@ -277,7 +277,8 @@ def fact(text):
 def row_tables(results):
     text = ""
     for result in results:
-        # What some row or other has: lost datagrams, and of an uneven row the others' p99, judged.
+        # Columns that only some rows have: lost datagrams, and in an uneven row the others' p99,
+        # judged.
         lost = any("lost" in m for m in result["medians"].values())
         tail = any("p99_us" in judged for judged in result["judged"].values())
         words = row_in_words(result["parameters"])
