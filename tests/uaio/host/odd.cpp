@@ -316,7 +316,7 @@ HOST_CASE(callback_is_cancelled, "callbacks") {
     CHECK(host::finish(read) == 1);
   }
 }
-// Two threads, each with a request pending: the parent is notified once, the child never.
+// Of two threads, each with a request pending: the parent is notified once, the child never.
 HOST_CASE(child_is_told_nothing_of_the_parents, "fork and exec") {
   static std::atomic<int> called{0};
   static std::atomic<int> handled{0};
