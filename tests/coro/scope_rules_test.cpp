@@ -372,7 +372,7 @@ void destroy_a_scope_with_an_exception() {
 }
 TEST(ScopeRulesByHand, an_exception_that_nobody_has_seen_ends_the_program) {
   EXPECT_DEATH(destroy_a_scope_with_an_exception(),
-               "baton: a scope was destroyed with the exception");
+               "baton: a scope was destroyed with an exception");
 }
 
 }  // namespace
