@@ -96,7 +96,7 @@ def shown_markup(folder):
     for path in sorted(folder.glob("*.html")):
         found = re.search(r"@(ref|section) \w+|markdownTable", Page(path).text)
         if found:
-            yield f"{path.name}: shows {found.group()!r}: Doxygen has misunderstood the text before it"
+            yield f"{path.name}: shows {found.group()!r}: the text before it is misunderstood"
 
 
 def main(folder):
