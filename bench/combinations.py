@@ -304,7 +304,7 @@ Made by `{facts['command']}`; the raw figures stand in `bench/results/`.
 Machine: {facts['machine']}, {facts['cores']} cores, Linux {facts['kernel']},
 {facts['compiler']}; {facts['date'][:10]}.
 
-What "cost" means, and how the doctor chooses, is told in [the doctor's guide](guide/doctor.md).
+The [doctor's guide](guide/doctor.md) says what "cost" means and how the doctor chooses.
 The bold line is its choice, made in {report['seconds']:.0f} seconds on the same machine.
 In brackets: the interval of the median ratio to the best, round by round.
 """

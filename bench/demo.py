@@ -235,6 +235,7 @@ div { overflow-x: auto; } table { border-collapse: collapse; font-size: 14px; }
 th, td { padding: 3px 10px; text-align: right; border-bottom: 1px solid var(--line); }
 .name { text-align: left; } .best { color: var(--best); font-weight: 600; }
 .failed { color: var(--bad); font-weight: 600; }
+@media (max-width: 30em) { table { font-size: 12px; } th, td { padding: 3px 4px; } }
 """
 
 

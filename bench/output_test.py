@@ -41,7 +41,7 @@ class OutputTest(unittest.TestCase):
         self.assertLess(len(done.stderr), 2_500)
 
     def test_a_table(self):
-        # Whatever main says of itself.
+        # The status does not depend on what main answers.
         table = ("import sys, output\n"
                  "sys.argv[0] = 'table.py'\n"
                  "sys.exit(output.status_of(lambda: print('row ' * {}) or 0))")

@@ -73,6 +73,8 @@ JAVA_SHOWN = (
     ("the JDK's NIO.2 on Baton", ("Java baton nio2 on native", "Java baton nio2")),
 )
 CPU_ROW = "1000/1/512/0/0"
+# A ratio nearer to 1 than this is no difference (bench/README.md, "How far to trust a number").
+NOT_TOLD_APART = 0.1
 
 
 def row_in_words(row):
@@ -120,11 +122,11 @@ def figure(question, answer, drawing, caption):
 
 
 def compared(ours, other):
-    """"10 % less" of a cost, "the same" within a hundredth."""
+    """"20 % less than", of a cost; "about as much as" where a run cannot tell them apart."""
     change = ours / other - 1
-    if abs(change) < 0.01:
-        return "the same"
-    return f"{abs(change):.0%} {'less' if change < 0 else 'more'}".replace("%", " %")
+    if abs(change) < NOT_TOLD_APART:
+        return "about as much as"
+    return f"{abs(change):.0%} {'less' if change < 0 else 'more'} than".replace("%", " %")
 
 
 def headline(results):
@@ -137,8 +139,7 @@ def headline(results):
     rivals = [(label, value) for label, value, _ in values if label in ("Asio", "libuv", "ACE")]
     if ours is None or not rivals:
         return "Baton, measured"
-    than = ", ".join(f"{compared(ours, value)} than {label}" if compared(ours, value) != "the same"
-                     else f"the same as {label}" for label, value in rivals)
+    than = ", ".join(f"{compared(ours, value)} {label}" for label, value in rivals)
     return (f"A message costs Baton {figures.shown(ours)} us of CPU at "
             f"{result['parameters']['sessions']:,} connections: {than}")
 
@@ -168,7 +169,7 @@ def rate_figure(results, shown=SHOWN, where=""):
             series[label] = (figures.kind_of(names[0]), points)
     last = family[-1]
     values = sorted(all_shown(last, "rate", shown), key=lambda one: -one[1])
-    close = [one for one in values if one[1] >= 0.9 * values[0][1]]
+    close = [one for one in values if one[1] >= (1 - NOT_TOLD_APART) * values[0][1]]
     answer = f"With {last['parameters']['sessions']:,} connections: " + "; ".join(
         f"{label} {rate:,.0f}" for label, rate, _ in values) + " messages a second."
     if len(close) > 1:
@@ -196,7 +197,7 @@ def cpu_figure(results):
                   f"{row_in_words(result['parameters'])}. Less is better.")
 
 
-# What bench/reactor.py calls those that it holds against each other.
+# The names of bench/reactor.py for the Reactors that it compares.
 FAIRNESS = (("Baton's Reactor, epoll", "baton/epoll"), ("Asio", "asio"), ("libevent", "libevent"),
             ("ACE_Dev_Poll_Reactor", "ace_dev_poll"), ("ACE_TP_Reactor", "ace_tp"))
 FAIRNESS_CONNECTIONS = 50
@@ -276,7 +277,8 @@ def fact(text):
 def row_tables(results):
     text = ""
     for result in results:
-        # What some row or other has: lost datagrams, and of an uneven row the others' p99, judged.
+        # Columns that only some rows have: lost datagrams, and in an uneven row the others' p99,
+        # judged.
         lost = any("lost" in m for m in result["medians"].values())
         tail = any("p99_us" in judged for judged in result["judged"].values())
         words = row_in_words(result["parameters"])

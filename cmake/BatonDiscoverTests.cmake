@@ -37,7 +37,7 @@ function(baton_discover_tests)
     if(line MATCHES "^  ([^ ]+)$" AND suite)
       set(test "${CMAKE_MATCH_1}")
       set(alone "${suite}.${test}")
-      # One that is disabled is counted, as left out.
+      # A disabled test is counted as left out.
       if(DEFINED ENV{BATON_TEST_ALONE} OR test_serial OR alone MATCHES "(^|[./])DISABLED_")
         baton_add_discovered_test("${alone}" "${alone}" ${test_timeout})
       else()
@@ -77,7 +77,7 @@ function(baton_add_discovered_test test filter timeout)
   endif()
   set_tests_properties("${name}" PROPERTIES TIMEOUT ${timeout} LABELS "${test_labels}"
                                             RUN_SERIAL ${test_serial} PROCESSORS ${slots})
-  # Those that last begin first. Each engine of linux_aio that is closed waits 40 ms in io_destroy.
+  # Long tests begin first. Each engine of linux_aio that is closed waits 40 ms in io_destroy.
   if(filter MATCHES "linux_aio")
     set_tests_properties("${name}" PROPERTIES COST 100)
   endif()

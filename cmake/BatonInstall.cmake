@@ -36,8 +36,8 @@ else()
   set(pc_libdir "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
   set(pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
 endif()
-# What only the static library needs. No Requires.private: pkg-config looks for such a package also
-# when the shared library is asked for.
+# The libraries that only the static library needs. No Requires.private: pkg-config looks for such
+# a package also when the shared library is asked for.
 set(pc_private "-l${BATON_CXX_RUNTIME} -lm -pthread")
 if(BATON_XML)
   string(PREPEND pc_private "-lpugixml ")

@@ -3,8 +3,8 @@
 //   03_udp [PORT]        prints "listening PORT"; then try: nc -u 127.0.0.1 PORT
 //
 // An overload that takes no operation takes one from the cache, which gets it back when the handler
-// has run. Its handler has room for 64 bytes. What is asked for at once may complete in any order:
-// datagrams promise none.
+// has run. Its handler has room for 64 bytes. Operations that are started together may complete in
+// any order: datagrams promise none.
 
 #include <array>
 #include <baton/baton.hpp>

@@ -1,4 +1,4 @@
-// 06: a chat server. What one client says, all others hear.
+// 06: a chat server. Each line of a client goes to all others.
 //
 //   06_chat [PORT]        prints "listening PORT"; then, in several terminals: nc 127.0.0.1 PORT
 //

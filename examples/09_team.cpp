@@ -58,7 +58,7 @@ baton::Task<void> answer(const Collector& collector, baton::DatagramSocket socke
   }
 }
 
-// What the program suggests; BATON and BATON_CONFIG may say otherwise. The order is the order of
+// The program's own suggestion; BATON and BATON_CONFIG may change it. The order is the order of
 // choice, and here no kind is taken by both.
 baton::Config team() {
   baton::ProcessorConfig files;

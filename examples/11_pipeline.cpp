@@ -54,8 +54,8 @@ class Source final : public baton::EventHandler {
   baton::Next on_input(baton::NativeHandle fd) override {
     if (unread_.room().size == 0) {
       auto more = pool_.take();
-      // Nothing free: the later stages are behind. What is in the pipe stays there meanwhile, and
-      // the writer waits: this is called again when others have had their turn.
+      // Nothing free: the later stages are behind. The data stays in the pipe meanwhile, and the
+      // writer waits: this is called again when others have had their turn.
       if (!more) return baton::Next::again;
       unread_.append(std::move(*more));
     }

@@ -1,5 +1,5 @@
-// What the command lines of several examples share: numbers that are checked, an exit status that
-// is 0 only if what was printed could be written, and the end by an exception.
+// Shared by the command lines of several examples: numbers that are checked, an exit status that is
+// 0 only if all output could be written, and the end by an exception.
 #pragma once
 
 #include <charconv>

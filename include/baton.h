@@ -112,7 +112,7 @@ enum {
   BATON_ENVIRONMENT = 1 /* BATON_CONFIG, BATON and BATON_FORBID apply over `text` */
 };
 
-/* What baton_open is given: begin with BATON_CONFIG_INIT. */
+/* The argument of baton_open: begin with BATON_CONFIG_INIT. */
 typedef struct baton_config {
   uint32_t size;            /* sizeof(baton_config) */
   uint32_t completion_size; /* sizeof(baton_completion): the stride of arrays of completions */
@@ -145,18 +145,18 @@ BATON_API void baton_stop(baton_proactor* proactor);
 BATON_API int baton_drain(baton_proactor* proactor, int64_t deadline_ns);
 
 /* After baton_stop, or a drain that is complete or not: starts are taken again, and baton_wait
- * waits again. What was pending still is. */
+ * waits again. Pending operations stay pending. */
 BATON_API void baton_restart(baton_proactor* proactor);
 
-/* What was chosen and why, lines of text; and the counters, "name value" lines. Written with a
- * final NUL and cut to `size`; the answer is the length of the whole text, without the NUL. */
+/* The choices and their reasons, lines of text; and the counters, "name value" lines. Written with
+ * a final NUL and cut to `size`; the answer is the length of the whole text, without the NUL. */
 BATON_API size_t baton_explain(baton_proactor* proactor, char* text, size_t size);
 BATON_API size_t baton_statistics(baton_proactor* proactor, char* text, size_t size);
 
-/* What has been pending for at least age_ns, the oldest first, a line for each operation: its age,
- * kind, state, handle, descriptor, bytes moved, and the lower 32 bits of its tag; and what waits
- * for a thread in baton_wait. In per_thread mode threads that do not answer within 0.2 s are named
- * instead. Written and answered as above. */
+/* Operations pending for at least age_ns, the oldest first, a line for each operation: its age,
+ * kind, state, handle, descriptor, bytes moved, and the lower 32 bits of its tag; and the work
+ * that waits for a thread in baton_wait. In per_thread mode threads that do not answer within 0.2 s
+ * are named instead. Written and answered as above. */
 BATON_API size_t baton_pending(baton_proactor* proactor, int64_t age_ns, char* text, size_t size);
 
 /* The engines of this library in order of preference, a name and a line feed each. Written and
@@ -193,7 +193,7 @@ enum {
   BATON_SOMETHING = 2    /* it would bring completions, or have the system bring some */
 };
 
-/* What a wait of 0 ns would find, as far as can be seen without a lock and a system call. Also
+/* The result of a wait of 0 ns, as far as it shows without a lock and a system call. Also
  * inside a signal handler, but not during baton_fork_child. */
 BATON_API int baton_glance(const baton_proactor* proactor);
 
@@ -379,7 +379,7 @@ typedef struct baton_operation {
   uint32_t notify;          /* BATON_POST: BATON_NOTIFY_STRONG ... */
 } baton_operation;
 
-/* What came of one. */
+/* The outcome of an operation. */
 typedef struct baton_completion {
   uint64_t tag;                /* as given to baton_start */
   int64_t result;              /* bytes moved, also when it failed; accept: the descriptor, or -1 */
@@ -417,8 +417,8 @@ BATON_API int baton_wait(baton_proactor* proactor, baton_completion* out, int ma
  * Changes nothing in the other modes, nor when every lane has a thread, nor the second time. 0;
  * ENOMEM; BATON_WRONG_THREAD when another thread keeps a pinned lane; BATON_AFTER_FORK. */
 BATON_API int baton_attach(baton_proactor* proactor);
-/* Undoes it; nothing if the thread is not attached. What is pending goes on (with profile=pinned it
- * is cancelled).
+/* Undoes it; nothing if the thread is not attached. Pending operations go on (with profile=pinned
+ * they are cancelled).
  * The end of the thread, and baton_close by this thread, detach it, too; no other thread may be
  * attached when a proactor is closed. */
 BATON_API void baton_detach(baton_proactor* proactor);
@@ -434,8 +434,8 @@ typedef struct baton_batch {
 } baton_batch;
 
 /* baton_start and baton_wait in one call. Starts the batch in order, writes `taken` and `why_not`,
- * then waits and brings completions of any operation. The answer is baton_wait's. Where not all was
- * taken: operations from `taken` on are not started and complete never; EAGAIN (no slot is free)
+ * then waits and brings completions of any operation. The answer is baton_wait's. If not all were
+ * taken: operations from `taken` on are not started and never complete; EAGAIN (no slot is free)
  * waits all the same, for what it brings frees slots, and the rest is started by the next call;
  * after any other refusal it only looks and does not wait, so that the caller hears of it at once.
  * -EINVAL: the batch is not of a version that the library knows, or out and max are wrong; then
@@ -485,7 +485,7 @@ enum {
   BATON_DELIVERED = 3 /* and has been brought; valid until the slot is used again */
 };
 
-/* What baton_status tells of an operation. */
+/* The answer of baton_status about an operation. */
 typedef struct baton_state {
   uint32_t size;  /* sizeof(baton_state) */
   int32_t state;  /* BATON_PENDING ... */

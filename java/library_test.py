@@ -13,7 +13,7 @@ from pathlib import Path
 
 # The system's, which every process with a JVM has.
 ITS_OWN = re.compile(r"lib(c|m|pthread)\.so\.\d+|ld-linux.*\.so\.\d+")
-# Of the 1,664 bytes that glibc keeps for all libraries that are loaded late.
+# Counted in the 1,664 bytes that glibc keeps for all libraries that are loaded late.
 THREAD_LOCALS_MAX = 128
 HEADER = Path(__file__).resolve().parent.parent / "include" / "baton.h"
 

@@ -82,8 +82,8 @@ std::string_view unix_name(const Endpoint& endpoint) noexcept {
   return {path, room > 0 && path[0] == '\0' ? room : ::strnlen(path, room)};
 }
 
-/// Bytes that would spoil a line of a log, and the backslash, as \xNN. What a peer calls its socket
-/// is the peer's choice, newlines included.
+/// Bytes that would spoil a line of a log, and the backslash, as \xNN. A peer may give its socket
+/// any name, newlines included.
 std::string escaped(std::string_view text) {
   constexpr const char* digits = "0123456789abcdef";
   std::string out;

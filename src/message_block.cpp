@@ -145,7 +145,7 @@ std::error_code MessageBlock::grow(std::size_t bytes) noexcept {
   }
   MessagePool::Link* const writing = writing_;
   append(std::move(more));
-  // What was free before is filled before what was added.
+  // Room that was free before is filled before added blocks.
   if (writing != nullptr) writing_ = writing;
   return {};
 }
@@ -227,7 +227,7 @@ Result<MessageBlock> MessageBlock::split(std::size_t count) noexcept {
   MessageBlock front;
   if (count == 0) return front;
   front.pool_ = pool_;
-  // Where the cut is: inside `link`, or at its end.
+  // The place of the cut: inside `link`, or at its end.
   MessagePool::Link* link = first_;
   std::size_t before = 0;
   for (; before + (link->end - link->begin) < count; link = link->next) {

@@ -1,5 +1,5 @@
-// What of an operation is not inline: names, the error as a code, and the check that it is not
-// destroyed while the kernel may still write through it.
+// The parts of an operation that are not inline: names, the error as a code, and the check that it
+// is not destroyed while the kernel may still write through it.
 #include "baton/operation.hpp"
 
 #include <sys/uio.h>

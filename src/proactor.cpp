@@ -87,7 +87,7 @@ class Opener {
   Result<std::unique_ptr<Engine>, Failure> open_engine(const ProcessorConfig& processor,
                                                        std::size_t index, Mode mode,
                                                        config::EngineWish& wish) {
-    // What the one that was wished for says; being forbidden says the least.
+    // The reason of the requested engine; "forbidden" says the least.
     Failure why{make_error_code(errc::engine_unavailable), "no engine is registered"};
     for (const auto& candidate : config::candidates(config_, wish, engines::builtin().size())) {
       auto engine = config::forbids(config_, candidate.name)

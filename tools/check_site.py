@@ -5,10 +5,12 @@ usage: check_site.py build/docs
 
 - every public declaration has a comment; overloads of one name may share one
 - every link, and every name within a page that a link asks for, exists
+- no page shows markup: Doxygen has understood all of it
 """
 
 import html.parser
 import pathlib
+import re
 import sys
 import urllib.parse
 import xml.etree.ElementTree as ElementTree
@@ -59,7 +61,7 @@ class Page(html.parser.HTMLParser):
 
     def __init__(self, path):
         super().__init__()
-        self.names, self.links = set(), []
+        self.names, self.links, self.text = set(), [], ""
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attrs):
@@ -68,6 +70,9 @@ class Page(html.parser.HTMLParser):
                 self.names.add(value)
             elif value and name in ("href", "src"):
                 self.links.append(value)
+
+    def handle_data(self, data):
+        self.text += data
 
 
 def broken_links(folder):
@@ -87,9 +92,17 @@ def broken_links(folder):
                 yield f"{name}: link to {link}: no such file"
 
 
+def shown_markup(folder):
+    for path in sorted(folder.glob("*.html")):
+        found = re.search(r"@(ref|section) \w+|markdownTable", Page(path).text)
+        if found:
+            yield f"{path.name}: shows {found.group()!r}: the text before it is misunderstood"
+
+
 def main(folder):
     faults = [f"{name} has no comment" for name in uncommented(folder / "xml")]
     faults += broken_links(folder / "html")
+    faults += shown_markup(folder / "html")
     for fault in faults:
         print(fault)
     return 1 if faults else 0

@@ -53,6 +53,13 @@ class Site(unittest.TestCase):
             self.assertEqual(len(found), 1, found)
             self.assertIn(link, found[0])
 
+    def test_markup_that_is_shown(self):
+        (self.folder / "a.html").write_text("<p>see [errors](@ref errors) there")
+        (self.folder / "b.html").write_text('<p class="markdownTable">a table')
+        found = list(check_site.shown_markup(self.folder))
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("a.html", found[0])
+
 
 if __name__ == "__main__":
     unittest.main()

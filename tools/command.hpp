@@ -6,8 +6,8 @@
 
 namespace baton::tools {
 
-// What main runs once the command line is understood; returns the exit status. Each add_ function
-// declares its sub-command and arranges that `run` is set when the user chose it.
+// The function that main runs once the command line is understood; returns the exit status. Each
+// add_ function declares its sub-command and arranges that `run` is set when the user chose it.
 using Run = std::function<int()>;
 
 void add_bench_command(CLI::App& app, Run& run);

@@ -31,7 +31,7 @@ struct Options {
   std::string known_bad;
 };
 
-// Of the time, to the sockets; the rest is for the files. They have more combinations and more
+// The share of the time for sockets; the rest is for files. They have more combinations and more
 // loads, and their servers have to be connected to.
 constexpr double sockets_share = 0.65;
 constexpr std::uint64_t file_bytes = std::uint64_t{16} << 20;

@@ -16,6 +16,7 @@
 #include "config_options.hpp"
 #include "json.hpp"
 #include "output.hpp"
+#include "wrapped.hpp"
 
 namespace baton::tools {
 namespace {
@@ -147,19 +148,22 @@ void print_parts_json(const std::vector<Row>& rows) {
 
 std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
 
+// The reason has lines of its own, so that a terminal of 80 columns holds the table.
+void print_reason(const std::string& reason) { print_text(wrapped(reason, 80, "    ", "    ")); }
+
 void print_parts(const std::vector<Row>& rows) {
-  print("{:<12} {:<16} {:<10} {:<7} {:<6} {}\n", "engine", "wait", "available", "leader", "takes",
-        "reason");
+  print("{:<12} {:<16} {:<10} {:<7} {}\n", "engine", "wait", "available", "leader", "takes");
   for (const Row& row : rows) {
-    print("{:<12} {:<16} {:<10} {:<7} {:<6} {}\n", row.engine, or_dash(row.wait + row.variant),
-          row.available ? "yes" : "no", or_dash(row.leader_rule), or_dash(row.operations),
-          row.available ? row.reason : fmt::format("{} [{}]", row.reason, row.code));
+    print("{:<12} {:<16} {:<10} {:<7} {}\n", row.engine, or_dash(row.wait + row.variant),
+          row.available ? "yes" : "no", or_dash(row.leader_rule), or_dash(row.operations));
+    print_reason(row.available ? row.reason : fmt::format("{} [{}]", row.reason, row.code));
   }
-  print("\n{:<12} {:<10} {}\n", "interrupt", "available", "reason");
+  print("\n{:<12} {}\n", "interrupt", "available");
   for (const auto& entry : registry().interrupt_strategies()) {
     const auto opened = entry.factory(InterruptOptions{});
-    print("{:<12} {:<10} {}\n", entry.name, opened ? "yes" : "no",
-          opened ? entry.reason : with_code(opened.error().reason, opened.error().reason_code));
+    print("{:<12} {}\n", entry.name, opened ? "yes" : "no");
+    print_reason(opened ? entry.reason
+                        : with_code(opened.error().reason, opened.error().reason_code));
   }
 }
 

@@ -72,7 +72,7 @@ std::string meant(std::string_view word, const std::vector<std::string>& known) 
   return found.empty() ? std::string{} : fmt::format(" (did you mean '{}'?)", found);
 }
 
-// Of a word that stands where nothing, or a sub-command, is understood.
+// The message for a word where nothing, or a sub-command, is expected.
 std::string unknown(const CLI::App& app, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   const std::vector<std::string> commands = commands_of(app);

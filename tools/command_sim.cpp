@@ -217,7 +217,7 @@ int run_merge(const std::vector<std::string>& files) {
 
 void add_sim_command(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand(
-      "sim", "Runs random programs in a simulated machine, under faults; a seed replays one.");
+      "sim", "Run random programs in a simulated machine, under faults; a seed replays one");
   auto options = std::make_shared<SimOptions>();
   command->add_option("--seeds", options->seeds, "How many seeds (default 100)")
       ->check(whole_number(1, 1'000'000'000'000));
@@ -249,7 +249,7 @@ void add_sim_command(CLI::App& app, Run& run) {
   });
 
   CLI::App* merge = app.add_subcommand(
-      "sim-merge", "Adds up what `baton sim --seed-range` has printed for adjacent ranges.");
+      "sim-merge", "Add up the output of `baton sim --seed-range` for adjacent ranges");
   auto files = std::make_shared<std::vector<std::string>>();
   merge->add_option("FILE", *files, "Their output, in the order of the seeds")->required();
   merge->callback([files, &run] { run = [files] { return run_merge(*files); }; });

@@ -27,7 +27,7 @@ void add_config_options(CLI::App& command, ConfigOptions& options);
 void add_threads_option(CLI::App& command, ConfigOptions& options);
 
 // In order of rising precedence: the file, the environment (BATON_CONFIG, BATON, BATON_FORBID), the
-// options. What an option does not name stays as it was.
+// options. Settings without an option stay as they were.
 Result<Config, Failure> make_config(const ConfigOptions& options);
 
 // How many threads shall run handlers. `config` is what make_config has made.

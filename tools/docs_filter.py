@@ -21,6 +21,9 @@ MANUAL = "build/docs/input/man/"
 PAGES = re.compile(rf"^(docs/.*|{MANUAL}.*|[A-Z_]+|bench/README|tests/model/README)\.md$")
 CODE_SPAN = re.compile(r"(`[^`]*`)")
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
+FENCED = re.compile(r"(^ *```.*?^ *```$)", re.M | re.S)
+LONG_SPAN = re.compile(r"`[^`\n]+(?:\n(?! *\n)[^`\n]+)*`")
+LONG_LINK = re.compile(r"\[([^\]\n]*)\n *([^\]\n]*)\]\(")
 TEMPLATE = re.compile(r"[\w:]+<[^<>`]+>(?:::\w+)*")
 
 
@@ -62,7 +65,7 @@ def head_comment(lines, rest):
 
 
 def cpp_header(text):
-    # What follows the last namespace is for the compiler, and so are friends.
+    # Everything behind the last namespace is for the compiler, and so are friends.
     text = text[:text.rindex("}  // namespace")] + "}" if "}  // namespace" in text else text
     lines = re.sub(r"^ *friend [^{};]*;\n", "", text, flags=re.M).split("\n")
     count = next(i for i, line in enumerate(lines) if not line.startswith("//"))
@@ -116,6 +119,17 @@ def target_name(target, path):
     return page_name(path) + ("__" + heading if heading else "")
 
 
+def understood(text):
+    """Rewrites links over two lines and quotes in code spans, which Doxygen 1.9 misunderstands."""
+    def span(match):
+        code = match.group().replace("\n", " ")
+        return f"`{code}`" if "'" in code else match.group()
+
+    parts = FENCED.split(text)
+    return "".join(part if at % 2 else LONG_LINK.sub(r"[\1 \2](", LONG_SPAN.sub(span, part))
+                   for at, part in enumerate(parts))
+
+
 def document(text, path):
     def link(match):
         image, label, target = match.groups()
@@ -128,7 +142,7 @@ def document(text, path):
         return f"[{label.replace('`', '')}](@ref {name})" if name else label
 
     result, in_code, titled = [], False, False
-    for line in text.split("\n"):
+    for line in understood(text).split("\n"):
         fence = line.lstrip().startswith("```")
         in_code ^= fence
         heading = re.match(r"^(#+) (.*)$", line) if not in_code and not fence else None
@@ -157,6 +171,7 @@ def manual(text, path):
     body = "\n".join(lines[:-1])  # ... and the system and the date
     body = re.sub(r"^#", "##", body, flags=re.M)
     body = re.sub(r"\*\*#include &lt;(\S+?)>\*\*", r"`#include <\1>`", body)
+    body = re.sub(r"\*(\\\*[\w\\]+)\*", r"<em>\1</em>", body)  # *pointer
     return title + "\n" + re.sub(r"([\w\\]+)\((\d)\)", link, body)
 
 

@@ -84,6 +84,14 @@ class Documents(unittest.TestCase):
         self.assertEqual(self.page("[x](../../examples) [y](https://z.org)"),
                          "x [y](https://z.org)")
 
+    def test_a_link_over_two_lines_is_one(self):
+        self.assertEqual(self.page("see [Figures\nin detail](../../README.md)"),
+                         "see [Figures in detail](@ref readme)")
+
+    def test_a_quote_does_not_end_code(self):
+        self.assertEqual(self.page("(`run\n'x'`) and `y`"), "(``run 'x'``) and `y`")
+        self.assertEqual(self.page("```\n`it's\n```"), "```\n`it's\n```")
+
     def test_code_stays(self):
         self.assertEqual(self.page("```\n# [x](y.md)\n```"), "```\n# [x](y.md)\n```")
 

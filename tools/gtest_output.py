@@ -9,7 +9,7 @@ import re
 BEGIN = re.compile(r"^\[ RUN      \] (\S+)")
 # Output of a test without a line's end stands before it.
 RESULT = re.compile(r"\[ +(OK|FAILED|SKIPPED) +\] (\S+?)(?:, where .*)? \(\d+ ms\)$")
-# A program says it last. One that ended before may have left out tests of which it says nothing.
+# A program prints this last. A program that ended before may have left out tests without saying so.
 END = re.compile(r"^\[==========\] \d+ tests? from \d+ test suites? ran\.", re.MULTILINE)
 
 

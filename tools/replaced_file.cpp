@@ -25,7 +25,7 @@ Failure exists_already(const std::string& path) {
           path + " exists already; replace it with --force, or name another file"};
 }
 
-// What open(2) gives to a new file.
+// The mode that open(2) gives to a new file.
 mode_t usual_mode() {
   const mode_t mask = ::umask(0);
   ::umask(mask);

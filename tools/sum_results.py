@@ -20,8 +20,8 @@ import xml.etree.ElementTree as ElementTree
 import declared_skips
 import gtest_output
 
-# What ctest writes for a test that skipped itself. Everything else that did not run - the program
-# is missing, a fixture failed - has failed.
+# The text that ctest writes for a test that skipped itself. Everything else that did not run - the
+# program is missing, a fixture failed - has failed.
 SKIPPED_BY_ITSELF = ("SKIP_REGULAR_EXPRESSION_MATCHED", "SKIP_RETURN_CODE", "Disabled")
 
 # Lines of a failed test's output.
@@ -39,10 +39,10 @@ OF_JUNIT = {"failure": "failed", "error": "failed", "skipped": "skipped"}
 
 # Output of a GoogleTest program whose filter fits no test.
 EMPTY = re.compile(r"^\[==========\] 0 tests from", re.MULTILINE)
-# What Python's unittest says of tests that it left out, inside one entry of ctest.
+# The text of Python's unittest about tests that it left out, inside one entry of ctest.
 UNITTEST_SKIPS = re.compile(r"^OK \(skipped=(\d+)\)$", re.MULTILINE)
 
-# Where scripts/java says that the results of a Java machine are.
+# The folder that scripts/java names for the results of a Java machine.
 SUREFIRE = re.compile(r"^surefire: (\S+) (.+)$", re.MULTILINE)
 # And what failed there beside tests.
 BESIDE_TESTS = re.compile(r"^FAILED: ", re.MULTILINE)

@@ -75,7 +75,7 @@ class Bridge {
     return is_closed() ? ACE_INVALID_HANDLE : descriptor_;  // the number may be in use again
   }
 
-  /// What one call of handle_events has done so far; null in threads that are in none.
+  /// The progress of one call of handle_events; null in threads that are in none.
   struct Call {
     Bridge* bridge;
     Call* outer;
@@ -86,7 +86,7 @@ class Bridge {
   [[nodiscard]] static Call* current() noexcept;
   [[nodiscard]] std::uint32_t entries_of_this_thread() const noexcept;
 
-  /// What one Attachment keeps; the thread's own, on a list of it.
+  /// The state of one Attachment; on a list of its thread.
   class Attached {
    public:
     explicit Attached(std::shared_ptr<Bridge> bridge);

@@ -145,7 +145,7 @@ int Descriptors::start(const Start& start) noexcept {
       return must_wait(*descriptor) ? wait_in_line(*descriptor, start)
                                     : start_now(*descriptor, start);
     }
-    // What adopt would refuse is refused at once, too.
+    // Descriptors that adopt would refuse are refused at once, too.
     if (!must_wait(*descriptor) && descriptor->handle == nullptr) {
       if (const int error = adopt(*descriptor, start)) return error;
     }
@@ -274,7 +274,8 @@ int Descriptors::cancel(int fildes) noexcept {
   return ::fcntl(fildes, F_GETFD) >= 0 ? 1 : -1;
 }
 
-/// Of what Baton has. 0: asked; 1: nothing is pending; -1 and errno: no memory.
+/// Cancels the operations that Baton has. 0: requested; 1: nothing is pending; -1 and errno: no
+/// memory.
 int Descriptors::ask_for_end(Descriptor& descriptor) noexcept {
   if (descriptor.handle == nullptr || descriptor.pending.load(std::memory_order_relaxed) == 0) {
     return 1;

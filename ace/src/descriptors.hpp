@@ -24,7 +24,7 @@ namespace baton::ace {
 
 class Bridge;
 
-/// How a start ended. Of an accept, `bytes` is the new descriptor.
+/// The outcome of a start. For an accept, `bytes` is the new descriptor.
 struct Outcome {
   std::size_t bytes = 0;
   int error = 0;  ///< an errno

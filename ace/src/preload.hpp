@@ -1,5 +1,5 @@
-// What libbaton-ace-preload asks of libbaton-ace, which it loads when the first ACE_Proactor is
-// made. C names, for they are looked up by dlsym.
+// The functions of libbaton-ace that libbaton-ace-preload uses. It loads libbaton-ace when the
+// first ACE_Proactor is made. They have C names, because dlsym looks them up.
 #pragma once
 
 #include <cstddef>

@@ -46,7 +46,7 @@ class Transmission {
 
  private:
   friend class Transmissions;
-  /// What is on its way.
+  /// The transmissions in flight.
   enum class Step : std::uint8_t { none, header, read, data, trailer };
 
   Transmission(Bridge& bridge, const Plan& plan, ACE_POSIX_Asynch_Result& result) noexcept

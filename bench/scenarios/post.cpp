@@ -1,4 +1,4 @@
-// What posting a handler costs on a proactor with one thread in run(). The same rounds as
+// The cost of posting a handler on a proactor with one thread in run(). The same rounds as
 // bench/rivals/raw/floor_post.cpp, with operations that the caller owns, as a program that counts
 // its nanoseconds would.
 //

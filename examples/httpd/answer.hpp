@@ -1,4 +1,4 @@
-// What a request gets: the decision, without any waiting.
+// The answer to a request: the decision, without any waiting.
 #pragma once
 
 #include "request.hpp"

@@ -8,7 +8,7 @@
 
 namespace httpd {
 
-/// What a file says of itself.
+/// The validators of a file.
 struct Validators {
   std::string_view etag;  ///< strong, with its quotes
   Seconds modified = 0;

@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 12> months{"Jan", "Feb", "Mar", "Apr", "M
 constexpr Seconds first = sys_seconds{sys_days{year{0} / 1 / 1}}.time_since_epoch().count();
 constexpr Seconds last = sys_seconds{sys_days{year{10'000} / 1 / 1}}.time_since_epoch().count() - 1;
 
-// Of a fixed place in the text, where nothing but digits may stand.
+// The number at a fixed place in the text, where nothing but digits may stand.
 std::optional<int> number_at(std::string_view text, std::size_t at, std::size_t digits) {
   int value = 0;
   for (const char c : text.substr(at, digits)) {

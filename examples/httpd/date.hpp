@@ -13,7 +13,7 @@ using Seconds = std::int64_t;
 
 std::string to_http_date(Seconds when);
 
-/// Of the preferred form only. The two obsolete ones have not been sent for decades, and a
+/// Reads the preferred form only. The two obsolete ones have not been sent for decades, and a
 /// condition whose date is not understood is ignored, which costs a transfer and nothing else.
 std::optional<Seconds> from_http_date(std::string_view text);
 

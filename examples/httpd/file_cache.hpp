@@ -1,9 +1,9 @@
 // Open files: descriptor, size, validators and the part of the response head that is the file's.
 //
-// A hot file is opened once and not for each request. What a file contains is never kept: it is
-// read, by an operation of Baton, each time. Before each answer the open file is asked for its size
-// and date, for it may have been written to. That the name means this file is trusted for a
-// configured time; then it is opened once more, and if it still does the entry stays.
+// A hot file is opened once and not for each request. The content of a file is never kept: an
+// operation of Baton reads it each time. Before each answer the open file is asked for its size and
+// date, for it may have been written to. That the name means this file is trusted for a configured
+// time; then it is opened once more, and if it still does the entry stays.
 #pragma once
 
 #include <baton/baton.hpp>
@@ -34,7 +34,7 @@ struct OpenFile {
 
   [[nodiscard]] Validators validators() const { return {etag, modified}; }
 
-  // What the cache compares.
+  // The values that the cache compares.
   Moment changed;
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
@@ -81,7 +81,7 @@ class FileCache {
   std::unordered_map<std::string_view, Entries::iterator> index_;  // views of Entry::path
 };
 
-/// What an errno of the file system means to a client.
+/// The status for a client that an errno of the file system means.
 Status status_of(std::error_code error);
 
 }  // namespace httpd

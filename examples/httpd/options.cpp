@@ -19,7 +19,7 @@ Failure wrong(std::string reason) {
   return {make_error_code(baton::errc::bad_configuration), std::move(reason)};
 }
 
-// What is wrong with a value; empty: nothing.
+// The fault of a value; empty: none.
 using Store = std::function<std::string(std::string_view value)>;
 
 struct Option {
@@ -181,8 +181,8 @@ baton::Result<baton::Config, Failure> make_config(const Options& options) {
   sockets.operations = baton::stream_operations;
   sockets.operations |= baton::accept_operations;
   baton::ProcessorConfig files;
-  // What is in the page cache is read at once, by the thread that asks, and the rest by workers. In
-  // a mode of its own, so that a lane never has to wait for two engines.
+  // Data in the page cache is read at once, by the thread that asks, and the rest by workers. In a
+  // mode of its own, so that a lane never has to wait for two engines.
   files.engine = "emulated";
   files.mode = baton::Mode::dedicated;
   files.operations = baton::file_operations;

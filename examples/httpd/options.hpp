@@ -1,4 +1,4 @@
-// What can be said on the command line, with the limits that are on by default.
+// The options of the command line, with the limits that are on by default.
 #pragma once
 
 #include <baton/baton.hpp>

@@ -6,7 +6,7 @@
 
 namespace httpd {
 
-/// What part of `size` bytes a Range header asks for.
+/// The part of `size` bytes that a Range header asks for.
 struct Range {
   enum class Kind : std::uint8_t {
     whole,         ///< none, malformed, of another unit, or several: the whole file is the answer

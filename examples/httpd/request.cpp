@@ -1,11 +1,11 @@
 // Boost.Beast's incremental parser, fed from memory. It calls back for each line, and this side
 // keeps the few headers that a file server looks at.
 //
-// Beast checks the syntax: tokens, line ends, the target's characters, contradictory lengths. What
-// it leaves to its user is checked here: one Host that could be one, no second range or condition.
-// Beast unfolds folded lines, as RFC 7230 lets it. RFC 9112, section 5.2, has a server refuse them,
-// and this one does, in a look of its own: a line that is folded right behind its colon comes out
-// of Beast like any other.
+// Beast checks the syntax: tokens, line ends, the target's characters, contradictory lengths. The
+// rest is checked here: one Host that could be one, no second range or condition. Beast unfolds
+// folded lines, as RFC 7230 lets it. RFC 9112, section 5.2, has a server refuse them, and this one
+// does, in a look of its own: a line that is folded right behind its colon comes out of Beast like
+// any other.
 #include "request.hpp"
 
 #include <algorithm>

@@ -13,7 +13,7 @@ namespace httpd {
 
 enum class Method : std::uint8_t { get, head, other };
 
-/// What follows the head.
+/// The bytes behind the head.
 enum class BodyKind : std::uint8_t {
   none,
   sized,   ///< content_length bytes

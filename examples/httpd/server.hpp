@@ -1,4 +1,4 @@
-// What the sessions share: the root, the open files, the blocks for answers, the counts of
+// Shared by the sessions: the root, the open files, the blocks for answers, the counts of
 // connections, and the end.
 #pragma once
 
@@ -21,7 +21,7 @@ namespace httpd {
 
 class Session;
 
-/// What happens to a new connection.
+/// The decision about a new connection.
 enum class Admission : std::uint8_t {
   served,
   turned_away,  ///< beyond the limit: its first request is answered with 503

@@ -39,7 +39,7 @@ class BATON_EXPORT Acceptor : public IoObject, public SocketOptions<Acceptor> {
  public:
   Acceptor() noexcept = default;  ///< closed
 
-  /// Port 0 takes any free one: local_endpoint() tells which. Errors: the system's (EADDRINUSE,
+  /// Port 0 takes any free one: local_endpoint() has the number. Errors: the system's (EADDRINUSE,
   /// EACCES ...), Proactor::adopt's.
   static Result<Acceptor> listen(Proactor& proactor, const Endpoint& endpoint,
                                  ListenOptions options = {}) noexcept;
@@ -76,9 +76,9 @@ class BATON_EXPORT Acceptor : public IoObject, public SocketOptions<Acceptor> {
     return start_owned(operation, accepting(&peer), handler);
   }
 
-  /// The socket that a complete accept brought, or its error; errc::handle_closed when it was taken
-  /// before. When the proactor cannot take one more handle, the connection is closed. An operation
-  /// of the caller keeps the connection until it is taken.
+  /// The socket of a complete accept, or its error; errc::handle_closed when it was taken before.
+  /// When the proactor cannot take one more handle, the connection is closed. An operation of the
+  /// caller keeps the connection until it is taken.
   static Result<StreamSocket> take(Proactor& proactor, Operation& operation) noexcept;
   /// The same; errc::handle_closed of an acceptor that was default-constructed.
   Result<StreamSocket> take(Operation& operation) const noexcept {
@@ -94,7 +94,7 @@ class BATON_EXPORT Acceptor : public IoObject, public SocketOptions<Acceptor> {
   friend class IoObject;
   using IoObject::IoObject;
 
-  /// Keeps no acceptor: that one may move, or go, while the accept is pending.
+  /// Keeps no acceptor: the acceptor may move, or be destroyed, while the accept is pending.
   struct Take {
     Proactor* proactor;
     Result<StreamSocket> operator()(Operation& operation) const noexcept {

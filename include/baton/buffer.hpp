@@ -17,7 +17,8 @@ struct ConstBuffer;
 
 namespace detail {
 
-/// What has no meaning as bytes: a list of buffers or of texts would be sent as pointers and sizes.
+/// Ranges that make no sense as bytes: lists of buffers or texts would be sent as pointers and
+/// sizes.
 template <class Element>
 concept ViewOrPointer = std::is_pointer_v<Element> || std::is_member_pointer_v<Element> ||
                         std::is_null_pointer_v<Element> || std::is_same_v<Element, MutableBuffer> ||
@@ -87,7 +88,8 @@ struct ConstBuffer {
 };
 
 /// A scatter or gather list: a view of the caller's buffers. The list itself must live as long as
-/// the buffers, so a temporary one is refused; a std::span may be one, for it is a view as well.
+/// the buffers, so a temporary one is refused. A temporary std::span is allowed, because it is a
+/// view as well.
 template <class Buffer>
 class BufferList : public std::span<const Buffer> {
  public:

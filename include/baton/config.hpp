@@ -7,9 +7,9 @@
 //   proactor{Config::from_environment(config)};  // + BATON_CONFIG=file.xml + BATON=engine=...
 //
 // File and environment apply only through from_environment (read with secure_getenv, so that a
-// setuid program is not steered by its caller). Unknown names, unsuitable combinations and bad
-// numbers are a Failure that lists the valid ones; what is merely unsuitable is replaced by the
-// engine's own choice, visibly (Proactor::explain()).
+// setuid program is not steered by its caller). Unknown names, wrong combinations and bad numbers
+// are a Failure that lists the valid ones; unsuitable settings are replaced by the engine's own
+// choice, visibly (Proactor::explain()).
 #pragma once
 
 #include <cstdint>
@@ -86,7 +86,7 @@ struct ProcessorConfig {
   std::uint32_t completion_entries = 0;  ///< entries of the completion ring
   /// io_uring: "auto", "any" or "pinned" (SINGLE_ISSUER with DEFER_TASKRUN).
   std::string profile = "auto";
-  /// posix_aio: how it is told that a request is done, "auto" (suspend), "suspend", "sigwait" (by
+  /// posix_aio: how it learns that a request is done, "auto" (suspend), "suspend", "sigwait" (by
   /// `wait_signal`) or "callback".
   std::string notify = "auto";
   /// The engine is watched (docs/guide/testing.md): it works on copies of operations and buffers. A
@@ -95,7 +95,7 @@ struct ProcessorConfig {
   bool debug = false;
   /// chaos: the engine that does the work, by name; "auto" is the first that opens.
   std::string inner = "auto";
-  /// chaos: what the course of its troubles is drawn from.
+  /// chaos: the seed of its faults.
   std::uint32_t chaos_seed = 1;
   /// chaos: of a hundred - transfers that are made in parts; operations that are delayed, by up to
   /// chaos_delay_us; operations that fail; cancels that are passed on late.
@@ -125,7 +125,7 @@ struct BATON_EXPORT Config {
   /// Engines that must be used: what cannot be opened is then a Failure, never replaced. A
   /// processor that says "auto" gets the first of them that no other processor has.
   std::vector<std::string> require;
-  /// What "auto", and the search for a replacement, try first, in this order.
+  /// Engines that "auto" and the search for a replacement try first, in this order.
   std::vector<std::string> prefer;
   /// Engines that must not be used, not even probed: no system call of theirs is ever made.
   std::vector<std::string> forbid;

@@ -1,7 +1,7 @@
 // DatagramSocket: UDP and UNIX datagrams. Each request has the three forms of io_object.hpp.
 //
-// Datagrams keep their boundaries and promise no order. One that is longer than the buffer is cut;
-// one of no bytes is a datagram like others, not an end.
+// Datagrams keep their boundaries and promise no order. A datagram that is longer than the buffer
+// is cut; an empty one is a datagram like others, not an end.
 #pragma once
 
 #include <cstddef>
@@ -47,7 +47,7 @@ class BATON_EXPORT DatagramSocket : public IoObject, public SocketOptions<Datagr
   /// Fixes the peer: read and write work with it, datagrams of others are dropped. Does not wait.
   std::error_code connect(const Endpoint& peer) noexcept;
 
-  /// One datagram and where it came from, which is stored in `peer` (alive until completion):
+  /// Receives one datagram and stores its sender in `peer` (alive until completion):
   /// Result<std::size_t>.
   [[nodiscard]] auto receive_from(MutableBuffer buffer, Endpoint& peer) noexcept {
     return awaitable(receiving(buffer, &peer), detail::Bytes{});

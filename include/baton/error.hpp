@@ -1,6 +1,6 @@
-// What can go wrong, as values. Expected failures are std::error_code; a failure to open something
-// (an engine, a configuration) is a Failure, which also says in words what is missing and where to
-// look. No exception crosses a completion (contract.md, rule 7).
+// Errors as values. Expected failures are std::error_code; a failure to open something (an engine,
+// a configuration) is a Failure, which also says in words what is missing and where to look. No
+// exception crosses a completion (contract.md, rule 7).
 //
 // System errors keep the system's own number in std::system_category(), so that comparing with
 // std::errc works as everywhere: a cancelled operation compares equal to
@@ -38,8 +38,8 @@ enum class errc {
   wrong_handle_kind = 19,  ///< a handle of this kind knows no such operation (accept on a stream)
   already_adopted = 20,    ///< another handle of the proactor has this descriptor
   not_prepared = 21,       ///< start of an operation that has completed and was not prepared anew
-  /// The system, or the program, has taken the engine's mechanism away after the open: a filter
-  /// of system calls, a closed descriptor. What was moved and not yet told is not known.
+  /// The system, or the program, has taken the engine's mechanism away after the open: a filter of
+  /// system calls, a closed descriptor. The kernel's last transfers are unknown.
   engine_lost = 22,
 };
 
@@ -55,7 +55,7 @@ inline std::error_code make_error_code(errc code) noexcept {
 struct Failure {
   std::error_code code;  ///< for programs; compare with std::errc and errc
   std::string reason;    ///< what is missing and what would help, one sentence, no newline
-  /// The same for scripts: stable. What `code` says by itself, unless given.
+  /// The same for scripts: stable. Derived from `code` unless given.
   ReasonCode reason_code = reason_code_of(code);
 };
 

@@ -22,7 +22,7 @@
 
 namespace baton {
 
-/// What a handler answers: what becomes of the event that it was called for.
+/// The answer of a handler: it decides about the event that it was called for.
 enum class Next : std::uint8_t {
   keep,   ///< call again when it is ready (again); a periodic timer goes on
   again,  ///< there is more: call again without asking the system, after all others had their turn
@@ -45,8 +45,8 @@ class BATON_EXPORT EventHandler {
   EventHandler& operator=(const EventHandler&) = delete;
   virtual ~EventHandler();
 
-  /// `fd` may be read, accepted from, or tells of an error or of the end. By notification: not
-  /// necessarily, and `fd` is invalid_handle if the handler itself was notified.
+  /// `fd` may be read or accepted from, or has an error or an end to report. After a notification
+  /// it need not be ready, and `fd` is invalid_handle if the handler itself was notified.
   virtual Next on_input(NativeHandle fd);
   /// The same for writing; a connect has ended.
   virtual Next on_output(NativeHandle fd);

@@ -6,9 +6,9 @@
 
 namespace baton {
 
-/// What to wait for, or what was found; a bit set. Errors and hang-ups are reported as both, so
-/// that the system call that follows finds the truth. Urgent data is for the Reactor's handlers;
-/// the engines never ask for it.
+/// The readiness to wait for, or that was found; a bit set. Errors and hang-ups are reported as
+/// both, so that the system call that follows finds the truth. Urgent data is for the Reactor's
+/// handlers; the engines never ask for it.
 enum class Interest : std::uint8_t { none = 0, in = 1, out = 2, both = 3, urgent = 4, all = 7 };
 
 constexpr Interest operator|(Interest a, Interest b) noexcept {

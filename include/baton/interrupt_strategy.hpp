@@ -16,7 +16,7 @@
 
 namespace baton {
 
-/// What an interrupt strategy is opened with.
+/// The options that an interrupt strategy is opened with.
 struct InterruptOptions {
   const os::System* system = nullptr;  ///< every system call goes through it
   int signal_number = 0;               ///< for the signal strategy; 0: its own choice
@@ -31,7 +31,7 @@ class BATON_EXPORT InterruptStrategy {
 
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;  ///< as in the registry
 
-  /// What becomes readable by an interrupt; invalid_handle when it works by a signal.
+  /// The descriptor that an interrupt makes readable; invalid_handle when it works by a signal.
   [[nodiscard]] virtual NativeHandle descriptor() const noexcept = 0;
 
   /// The mask to wait with, for the thread that calls (its own mask less the signal); null when it
@@ -42,7 +42,7 @@ class BATON_EXPORT InterruptStrategy {
   /// Any thread, any time, also a signal handler.
   virtual void interrupt() noexcept = 0;
 
-  /// Consumes what interrupts have left; called by the leader after a wait that was interrupted.
+  /// Consumes the traces of interrupts; called by the leader after a wait that was interrupted.
   virtual void reset() noexcept = 0;
 
   /// An interrupt makes a new event of the descriptor though the last one was not read, any number

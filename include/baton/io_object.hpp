@@ -1,5 +1,5 @@
-// IoObject: what sockets, files and pipes have in common - they own a handle - and the three ways
-// in that each of their requests has:
+// IoObject: the common part of sockets, files and pipes, which own a handle. Each request has three
+// forms:
 //
 //   co_await peer.read(buffer)                  // the operation lives in the awaitable
 //   peer.read(buffer, handler)                  // the operation comes from the proactor's cache
@@ -185,8 +185,8 @@ template <class Request, CachedHandler Handler>
   return error;
 }
 
-/// A handler of a cached operation whose result owns something: a socket, a block of a pool. What
-/// the handler has not taken when it returns, or throws, is taken here and dropped.
+/// A handler of a cached operation whose result owns something: a socket, a block of a pool. A
+/// result that the handler has not taken when it returns or throws is dropped here.
 template <class Handler, class Take>
 struct TakingBack {
   struct Guard {
@@ -251,7 +251,7 @@ class BATON_EXPORT IoObject {
   /// Asks for the early end of everything that is pending on it. Any thread.
   CancelResult cancel() noexcept;
 
-  /// Close as an operation: what is pending is cancelled and completes first, this one last. The
+  /// Close as an operation: pending operations are cancelled and complete first, this one last. The
   /// object is closed as soon as it has started. Result<void>; errors: errc::handle_closed, what
   /// Proactor::close answers, and as a completion what close(2) reported.
   [[nodiscard]] auto close() noexcept {
@@ -286,7 +286,7 @@ class BATON_EXPORT IoObject {
     request.flags = flags;
     return request;
   }
-  /// Of a MutableBuffer or a ConstBuffer.
+  /// Reads of a MutableBuffer, writes of a ConstBuffer.
   template <class Buffer>
   [[nodiscard]] detail::Request request(OperationKind kind, std::uint16_t flags,
                                         Buffer buffer) const noexcept {
@@ -295,7 +295,7 @@ class BATON_EXPORT IoObject {
     made.size = buffer.size;
     return made;
   }
-  /// Of a list of them, which must live as long as the buffers.
+  /// The same for a list of them, which must live as long as the buffers.
   template <class Buffers>
   [[nodiscard]] detail::Request list_request(OperationKind kind, std::uint16_t flags,
                                              Buffers list) const noexcept {

@@ -1,7 +1,7 @@
 // MessageBlock: bytes in a chain of blocks from a pool, for protocols on either pattern (after
-// ACE_Message_Block). A chain is written at its end and read at its front; what is read gives its
-// blocks back. A duplicate shares the bytes and has its own front and end, so that one message can
-// go to many without a copy; what is shared is not written any more.
+// ACE_Message_Block). A chain is written at its end and read at its front, and blocks that were
+// read go back to the pool. A duplicate shares the bytes and has its own front and end, so that one
+// message can go to many without a copy; shared blocks are not written any more.
 //
 //   MessagePool pool{{.block_size = 4096, .blocks = 1024}};
 //   MessageBlock message = pool.take().value();
@@ -108,7 +108,7 @@ class BATON_EXPORT MessageBlock {
   /// Copies bytes to the end, growing. errc::pool_exhausted: nothing was written.
   std::error_code write(ConstBuffer bytes) noexcept;
 
-  /// The parts to read, front first, into `list`; what does not fit in it is left out.
+  /// The parts to read, front first, into `list`; parts that do not fit are left out.
   [[nodiscard]] std::span<ConstBuffer> parts(std::span<ConstBuffer> list) const noexcept;
   /// Copies from the front without taking it; how many.
   std::size_t peek(MutableBuffer into) const noexcept;

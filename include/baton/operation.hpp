@@ -65,7 +65,7 @@ enum class OperationState : std::uint8_t {
   completed = 10,
 };
 
-/// What an operation does. The first eight are the paper's codes (000 section 5.1).
+/// The kinds of operations. The first eight are the paper's codes (000 section 5.1).
 enum class OperationKind : std::uint8_t {
   read_stream,
   write_stream,
@@ -210,7 +210,7 @@ class BATON_EXPORT Operation {
     if (failed()) return unexpected{error()};
     return bytes();
   }
-  /// The buffer; of a pooled read, after completion: what was taken from the pool (empty if none).
+  /// The buffer; after a pooled read: the block from the pool (empty if there is none).
   [[nodiscard]] MutableBuffer buffer() const noexcept { return {data_, size_}; }
 
   // -- what a user sets, before start -------------------------------------------------------------
@@ -273,7 +273,7 @@ class BATON_EXPORT Operation {
   // -- what the I/O objects set: the request ------------------------------------------------------
 
   /// Begins a new request: before each start, which is errc::not_prepared otherwise. REQUIRES: not
-  /// pending. Clears what the last activation left, keeps handler, strand, tag; the deadline is
+  /// pending. Clears the result of the last activation, keeps handler, strand, tag; the deadline is
   /// kept only if it was set since the last completion.
   void prepare(OperationKind kind, Handle* handle, std::uint16_t flags = 0) noexcept {
     state_.store(OperationState::initialized, std::memory_order_relaxed);
@@ -289,7 +289,7 @@ class BATON_EXPORT Operation {
   }
   /// A close is complete: its handle is free for others, so the operation no longer names it.
   void prepare_closed() noexcept { handle_.store(nullptr, std::memory_order_release); }
-  /// What to read into or to write from.
+  /// The memory to read into or to write from.
   void set_buffer(MutableBuffer buffer) noexcept { data_ = buffer.data, size_ = buffer.size; }
   void set_buffer(ConstBuffer buffer) noexcept {
     // Only ever read through: write operations pass it on as const.
@@ -345,8 +345,8 @@ class BATON_EXPORT Operation {
   // Between submit and completion an operation belongs to its engine, which may use the links and
   // the private state as it likes, records progress with add_bytes() and ends with finish().
 
-  /// The engine's private state inside the operation; when submit is entered, whatever the last
-  /// engine has left (zeros at first).
+  /// The engine's private state inside the operation; submit finds the bytes that the last engine
+  /// has left (zeros at first).
   template <class State>
   [[nodiscard]] State& engine_state() noexcept {
     static_assert(

@@ -1,6 +1,6 @@
 // OperationList, an intrusive FIFO of operations with O(1) removal from the middle (P-21), and
-// OperationQueue, one that also knows how many they are: the per-handle queues of engines, and what
-// is deferred or complete. Not thread-safe: each has one owner or one lock.
+// OperationQueue, one that also counts them: the per-handle queues of engines, and deferred or
+// complete operations. Not thread-safe: each has one owner or one lock.
 #pragma once
 
 #include <cstddef>
@@ -91,7 +91,7 @@ class OperationList {
   Operation* tail_ = nullptr;
 };
 
-/// What a list does, and the count.
+/// A list with a count.
 class OperationQueue : private OperationList {
  public:
   OperationQueue() noexcept = default;

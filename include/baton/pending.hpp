@@ -1,5 +1,5 @@
-// The report of stuck operations: what is pending, since when, on which handle, and from
-// where. For the question that a server raises when it seems to hang: what does it wait for?
+// The report of stuck operations: the pending ones, since when, on which handle, and from
+// where. It shows what a server waits for when it seems to hang.
 //
 //   std::fputs(proactor.pending(std::chrono::seconds{30}).to_string().c_str(), stderr);
 //
@@ -50,7 +50,7 @@ struct PendingOperation {
   CompletionFunction handler = nullptr;  ///< of a coroutine: the library's own
 };
 
-/// What was pending at a moment.
+/// The pending operations at a moment.
 struct BATON_EXPORT PendingReport {
   /// A lane that said nothing in time.
   struct SilentLane {
@@ -61,9 +61,8 @@ struct BATON_EXPORT PendingReport {
 
   std::vector<PendingOperation> operations;  ///< the oldest first, `shown` at most
   std::uint64_t matching = 0;                ///< how many there are, those not shown included
-  /// Results and posted work that wait for a thread in run(): many of them, and few old
-  /// operations, mean that handlers are slow and not peers. Those that a thread has taken are not
-  /// counted.
+  /// Results and posted work that wait for a thread in run(). Many of them and few old operations
+  /// mean that handlers are slow, not peers. Results that a thread has taken are not counted.
   std::uint64_t queued = 0;
   /// Timers and deadlines beyond the first 8,192, which were not looked at.
   std::uint64_t timers_unseen = 0;

@@ -52,10 +52,10 @@ enum class Notify : std::uint8_t {
   strong     ///< and if there is none, interrupt a leader
 };
 
-/// What cancel answers. Only the completion tells which won, and how many bytes were moved.
+/// The answer of cancel. Only the completion tells which won, and how many bytes were moved.
 enum class CancelResult : std::uint8_t { requested, nothing_pending };
 
-/// What cancel_wait answers.
+/// The answer of cancel_wait.
 enum class CancelWait : std::uint8_t {
   cancelled,     ///< it completed as cancelled (its handler has been entered or will be)
   done,          ///< it had completed, or completed otherwise
@@ -67,7 +67,7 @@ enum class CancelWait : std::uint8_t {
 struct Home {
   static constexpr std::uint32_t here_or_next =
       ~0U;  ///< the calling thread's lane, else round robin
-  /// Of a connection that was accepted: Config::accept_policy says, and the table of handles has a
+  /// For an accepted connection: Config::accept_policy decides, and the table of handles keeps a
   /// place for it (limits::handles_for_accepted).
   static constexpr std::uint32_t by_policy = ~0U - 1;
   /// The first of the team that takes the operation (P-15).
@@ -127,7 +127,7 @@ class BATON_EXPORT Proactor {
   static Result<std::unique_ptr<Proactor>, Failure> open(Config config);
 
   /// finish(), unless it was called before; nothing is called afterwards. The handlers that run
-  /// here must not touch what is gone already, as is all that was declared after the proactor: see
+  /// here must not touch destroyed objects, such as those declared after the proactor: see
   /// FinishAtEnd.
   ~Proactor();
   Proactor(const Proactor&) = delete;
@@ -143,10 +143,10 @@ class BATON_EXPORT Proactor {
   void run();
   /// At most one handler, waiting until the deadline for one. True if one ran.
   bool run_one(Deadline deadline = Deadline::never());
-  /// Runs what is complete now, without waiting; how many.
+  /// Runs the handlers that are due now, without waiting; returns their number.
   std::size_t poll();
-  /// The paper's call (000 section 6.2): helps with the queue, else leads a processor, else
-  /// follows; returns when handlers ran (how many), at the deadline, or on stop().
+  /// Runs queued handlers, or leads a processor, or sleeps as a follower; returns the number of
+  /// handlers that ran, at the latest at the deadline or on stop() (paper 000 section 6.2).
   /// `handlers_max`: at most so many handlers; 0: no bound.
   std::size_t handle_events(Deadline deadline = Deadline::never(), std::size_t handlers_max = 0);
 
@@ -179,9 +179,9 @@ class BATON_EXPORT Proactor {
   /// there are several engines. Another one after reopen(), and none any more after
   /// errc::engine_lost.
   [[nodiscard]] NativeHandle descriptor() const noexcept;
-  /// Whether poll() would bring what the engine has completed: no lock and no system call, safe in
-  /// any thread and in signal handlers, except during reopen(). cannot_tell also when there are
-  /// several engines.
+  /// Whether poll() would deliver operations that the engine has completed: no lock and no system
+  /// call, safe in any thread and in signal handlers, except during reopen(). cannot_tell also when
+  /// there are several engines.
   [[nodiscard]] Glance glance() const noexcept;
 
   // -- operations ---------------------------------------------------------------------------------
@@ -264,8 +264,8 @@ class BATON_EXPORT Proactor {
   /// Makes a descriptor known. Owned: set non-blocking and close-on-exec, closed by Baton.
   /// Borrowed: untouched. Errors: errc::already_adopted when another handle has the descriptor,
   /// until its close is complete (a borrowed one's: has begun); errc::no_free_handles,
-  /// errc::stopped, ENOMEM, EBADF; EINVAL when what is called a file is a pipe, a terminal or a
-  /// socket. On failure the caller keeps it, as it was.
+  /// errc::stopped, ENOMEM, EBADF; EINVAL when a pipe, a terminal or a socket is adopted as a file.
+  /// On failure the caller keeps it, as it was.
   Result<Handle*> adopt(NativeHandle native, HandleKind kind,
                         Ownership ownership = Ownership::owned, Home home = {}) noexcept;
 
@@ -290,10 +290,10 @@ class BATON_EXPORT Proactor {
 
   [[nodiscard]] Deadline now() const noexcept;  ///< the proactor's clock, virtual under simulation
   [[nodiscard]] Statistics statistics() const;  ///< counters since the opening
-  /// What is pending for at least `age`, the oldest first: a snapshot, bounded, from any thread,
-  /// while the others go on (docs/guide/operations.md). In per_thread mode lanes are asked, and
-  /// answer between two handlers; the report names lanes that do not answer in time. From inside a
-  /// handler of a lane it may therefore wait for `patience`. Throws std::bad_alloc.
+  /// Operations that are pending for at least `age`, the oldest first: a snapshot, bounded, from
+  /// any thread, while the others go on (docs/guide/operations.md). In per_thread mode lanes are
+  /// asked, and answer between two handlers; the report names lanes that do not answer in time.
+  /// From inside a handler of a lane it may therefore wait for `patience`. Throws std::bad_alloc.
   [[nodiscard]] PendingReport pending(const PendingQuery& query) const;
   [[nodiscard]] PendingReport pending(Duration age = {}) const {
     PendingQuery query;

@@ -11,7 +11,7 @@
 //
 // What it promises
 //
-//   - Fair: everything that was found ready is called once before the system is asked again.
+//   - Fair: every ready registration is called once before the system is asked again.
 //   - A registration is suspended while its handler runs, and resumed by itself afterwards, late:
 //     by the thread that is about to wait (the lesson of the ACE_Dev_Poll_Reactor article). As long
 //     as no thread asks the system meanwhile, that costs no system call at all.
@@ -52,8 +52,8 @@ struct RegistrationKey {
   friend constexpr bool operator==(RegistrationKey, RegistrationKey) noexcept = default;
 };
 
-/// How the reactor goes about its work. The defaults are right; the others exist so that what they
-/// are worth can be measured (baton bench fairness).
+/// Variants of the reactor's way of working. The defaults are right; the others exist so that their
+/// effect can be measured (baton bench fairness).
 struct ReactorTuning {
   /// When a handler is taken out of the set.
   enum class Suspension : std::uint8_t {
@@ -83,7 +83,7 @@ struct ReactorTuning {
   std::uint32_t reports_max = limits::reports_max;
 };
 
-/// What a reactor is opened with.
+/// The options that a reactor is opened with.
 struct BATON_EXPORT ReactorConfig {
   /// Registered names, or "auto".
   std::string wait = "auto";
@@ -104,8 +104,8 @@ struct BATON_EXPORT ReactorConfig {
   /// The system-call table in place of the real one: for tests; null: the real one.
   const os::System* system = nullptr;
 
-  /// What `config` says of the first processor: wait, interrupt, their signals, and the rest that
-  /// both patterns share. So BATON=wait=poll forces a reactor, too.
+  /// Options from the first processor of `config`: wait, interrupt, their signals, and the rest
+  /// that both patterns share. So BATON=wait=poll works for a reactor, too.
   static ReactorConfig from(const Config& config);
 };
 
@@ -134,8 +134,8 @@ class BATON_EXPORT Reactor {
 
   /// A Failure says what is missing.
   static Result<std::unique_ptr<Reactor>, Failure> open(const ReactorConfig& config);
-  /// Calls on_close of every registration; what they, or the destructors of callables, try to add,
-  /// schedule or notify meanwhile is refused with errc::stopped. REQUIRES: no thread is inside.
+  /// Calls on_close of every registration. Additions, timers and notifications by on_close or by
+  /// destructors of callables are refused with errc::stopped. REQUIRES: no thread is inside.
   ~Reactor();
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
@@ -144,7 +144,7 @@ class BATON_EXPORT Reactor {
   /// The chosen interrupt strategy.
   [[nodiscard]] std::string_view interrupt_name() const noexcept;
   [[nodiscard]] ReactorStatistics statistics() const noexcept;  ///< a snapshot; any thread
-  /// What was asked for and replaced, a line each; empty if nothing was.
+  /// Requested parts that were replaced, a line each; empty if there are none.
   [[nodiscard]] const std::string& explain() const noexcept;
 
   // -- descriptors --------------------------------------------------------------------------------
@@ -163,9 +163,9 @@ class BATON_EXPORT Reactor {
   /// Replaces what is watched. ENOENT: the registration has ended; the system's errors, which leave
   /// it as it was.
   std::error_code change(RegistrationKey key, Interest interest) noexcept;
-  /// No calls for readiness until resume; what was found ready and not yet called counts as not
-  /// found. What it is notified of by its key is told all the same. A call that runs is not waited
-  /// for. ENOENT.
+  /// No calls for readiness until resume; readiness that was found but not yet reported to the
+  /// handler is dropped. Notifications by its key still arrive. Does not wait for a running call.
+  /// ENOENT.
   std::error_code suspend(RegistrationKey key) noexcept;
   /// The opposite. One whose call runs is resumed when that has returned. ENOENT; the system's
   /// errors, which leave it as it was.
@@ -177,9 +177,9 @@ class BATON_EXPORT Reactor {
     when_it_returns,  ///< a call runs; on_close follows it, in that thread
     unknown           ///< it had ended before
   };
-  /// Ends it: from now on no call begins (but on_close), and what is queued is forgotten. The
-  /// descriptor may be closed when the answer is `done`; otherwise on_close tells, for a call may
-  /// still use it.
+  /// Ends it: from now on no call begins (but on_close), and queued events are dropped. The
+  /// descriptor may be closed when the answer is `done`; otherwise on_close says when, because a
+  /// call may still use it.
   Removal remove(RegistrationKey key) noexcept;
   /// As remove; when it returns, on_close has returned. REQUIRES: not called by a handler of this
   /// registration.
@@ -200,8 +200,9 @@ class BATON_EXPORT Reactor {
   std::error_code notify(std::shared_ptr<EventHandler> handler, Interest as) noexcept;
   /// Runs `work` in a thread of the reactor.
   std::error_code notify(std::function<void()> work) noexcept;
-  /// Forgets what was to be told to `handler` (null: to all handlers) of what `which` names: how
-  /// many are forgotten altogether. One whose call has begun is not among them.
+  /// Drops the waiting notifications of `handler` (null: of all handlers) that `which` names;
+  /// returns the number of notifications that are gone altogether. A call that has begun is not
+  /// among them.
   std::size_t purge(const EventHandler* handler, Interest which = Interest::all) noexcept;
   [[nodiscard]] std::size_t notifications() const noexcept;  ///< that wait
   /// Makes one thread return from handle_events or handle_one: one that waits there, or else the
@@ -211,7 +212,7 @@ class BATON_EXPORT Reactor {
   // -- timers -------------------------------------------------------------------------------------
 
   /// on_timeout at `first`, and every `interval` after that unless it is zero (counted from when it
-  /// was due; what was missed is not made up for). errc::limit_reached, ENOMEM.
+  /// was due; missed periods are not made up for). errc::limit_reached, ENOMEM.
   Result<TimerKey> schedule(EventHandler& handler, Deadline first, Duration interval = {}) noexcept;
   Result<TimerKey> schedule(std::shared_ptr<EventHandler> handler, Deadline first,
                             Duration interval = {}) noexcept;
@@ -219,8 +220,8 @@ class BATON_EXPORT Reactor {
   /// True: no call will begin any more. False: there is no such timer (any more), or - of one that
   /// is not periodic - its call has begun.
   bool cancel(TimerKey timer) noexcept;
-  /// Cancels all timers of a handler: of how many no call will begin. Takes as long as it has
-  /// timers.
+  /// Cancels all timers of a handler; returns the number of those whose call will not begin. Takes
+  /// time in proportion to its timers.
   std::size_t cancel_timers(const EventHandler& handler) noexcept;
   [[nodiscard]] std::size_t timers() const noexcept;  ///< timers that are scheduled now
 
@@ -243,9 +244,9 @@ class BATON_EXPORT Reactor {
 
   // -- running it ---------------------------------------------------------------------------------
 
-  /// Calls handlers until at least one has been called and nothing more is at hand, or `until`, or
-  /// the end: how many were called. `until` is looked at between two calls. An exception of a
-  /// handler comes through, after the reactor has been left in order; the registration stands.
+  /// Calls handlers until at least one was called and none is ready any more, or until `until`, or
+  /// until the end; returns the number of calls. `until` is checked between two calls. An exception
+  /// of a handler comes through, after the reactor has been left in order; the registration stands.
   /// errc::wrong_thread: the strategy is bound to another thread (WaitStrategyInfo::hands_over);
   /// errc::after_fork: in a child, and at once in one that was made by a handler and has not
   /// reopened the reactor.

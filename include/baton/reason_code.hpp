@@ -1,8 +1,8 @@
 // ReasonCode: why something was refused or replaced, as a short identifier that never changes
 // . The sentence beside it is for people and may be worded better tomorrow; a script, an
 // alarm or a test goes by the code. It stands in Failure::reason_code, in square brackets at the
-// end of the lines of Proactor::explain(), and in `baton engines --json`.
-// docs/guide/operations.md says for each what it means and what to do.
+// end of the lines of Proactor::explain(), and in `baton engines --json`. docs/guide/operations.md
+// has the meaning of each, and the remedy.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,7 @@ inline constexpr int reason_codes = 22;  ///< number of values of ReasonCode
 /// The stable name: "kernel_too_old".
 BATON_EXPORT const char* to_string(ReasonCode code) noexcept;
 
-/// What an error says by itself: limit_descriptors for EMFILE, forbidden for
-/// errc::engine_forbidden, ...
+/// The code of an error: limit_descriptors for EMFILE, forbidden for errc::engine_forbidden, ...
 BATON_EXPORT ReasonCode reason_code_of(std::error_code error) noexcept;
 
 /// "sentence [code]": the form of explain() and of error lines.

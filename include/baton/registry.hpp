@@ -28,9 +28,9 @@ struct RegistryEntry {
   bool waits_by_strategy = false;  ///< engines only: takes a wait strategy (the emulated one)
   bool files_only = false;         ///< engines only: takes files, so that it is one of a team
   bool only_by_name = false;       ///< engines only: never chosen unless a configuration names it
-  /// Engines only: settings of its own that are worth comparing, as a configuration says them,
-  /// separated by blanks ("notify=suspend notify=sigwait"; a literal). What `baton doctor` and the
-  /// benchmarks try beside each other.
+  /// Engines only: their own settings that are worth comparing, as in a configuration, separated by
+  /// blanks ("notify=suspend notify=sigwait"; a literal). `baton doctor` and the benchmarks try
+  /// them beside each other.
   std::string_view variants = "";
 };
 

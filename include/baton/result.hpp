@@ -24,11 +24,12 @@ unexpected(E) -> unexpected<E>;
 
 namespace detail {
 
-/// The value of an error was asked for. Of a Failure it tells the code and the reason.
+/// Ends the program because the value of an error was requested; prints the code and reason of a
+/// Failure.
 template <class E>
 [[noreturn]] void no_value(const E& error) noexcept {
   constexpr const char* rule =
-      "the value of a Result was asked for that is an error: look at has_value() first";
+      "the value of a Result was requested, but it is an error: check has_value() first";
   if constexpr (std::same_as<E, std::error_code>) {
     misused(rule, error);
   } else if constexpr (requires { misused(error.reason.c_str(), error.code); }) {

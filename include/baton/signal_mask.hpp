@@ -1,5 +1,5 @@
-// SignalMask: what WaitStrategy::wait is given and InterruptStrategy::signal_mask answers. A header
-// of its own, for only strategies that deal with signals need the system's type.
+// SignalMask: the argument of WaitStrategy::wait and the answer of InterruptStrategy::signal_mask.
+// A header of its own, because only strategies that use signals need the system's type.
 #pragma once
 
 #include <csignal>

@@ -55,10 +55,10 @@ class BATON_EXPORT SignalSet : public IoObject {
     return open(proactor, std::span{signals.begin(), signals.size()}, home);
   }
 
-  /// Waits for one of the signals: Result<int>, its number. Those that arrive meanwhile wait; the
+  /// Waits for one of the signals: Result<int>, its number. Signals that arrive meanwhile wait; the
   /// same one twice may count once, as with all signals.
   [[nodiscard]] auto wait() noexcept { return awaitable(OwnInfo{waiting(), {}}, Number{}); }
-  /// The same, and stores what is known of it; `info` must live until completion.
+  /// The same, and stores its details; `info` must live until completion.
   template <detail::CachedHandler Handler>
   [[nodiscard]] std::error_code wait(SignalInfo& info, Handler&& handler) noexcept {
     return start_cached(waiting(info), std::forward<Handler>(handler));

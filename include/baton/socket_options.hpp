@@ -73,8 +73,8 @@ struct KeepAliveCount {
   int probes = 0;                                       ///< how many
 };
 
-/// What close does with data that is not yet sent: enabled, it waits for up to `span` (with zero it
-/// throws the data away and resets the connection). Baton then closes on a worker or on the ring.
+/// A close with unsent data: when enabled, it waits for up to `span` (with zero it throws the data
+/// away and resets the connection). Baton then closes on a worker or on the ring.
 struct Linger {
   bool enabled = false;         ///< whether close waits
   std::chrono::seconds span{};  ///< for how long, at most

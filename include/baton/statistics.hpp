@@ -38,7 +38,7 @@ struct BATON_EXPORT Statistics {
 
   // Handlers
   std::uint64_t handler_ns_max = 0;  ///< the longest (per_thread: of a few that are timed together)
-  /// That outlasted the understudy's look (per_thread: that took longer than 1 ms).
+  /// Handlers that outlasted the understudy's look (per_thread: that took longer than 1 ms).
   std::uint64_t slow_handlers = 0;
   std::uint64_t exceptions = 0;  ///< that left a handler, or a detached task
 

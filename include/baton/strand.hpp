@@ -8,10 +8,10 @@
 // strand is free, and that thread runs the handler and owns the strand until it leaves; or it is
 // not, and the operation is queued in it (by its own links: nothing is allocated). The owner that
 // leaves puts the first of these back into the proactor's queue, where the next free thread takes
-// it. So a thread is never blocked, and runs one handler for each result that it takes. Order: what
-// is posted, or complete, first is run first, however many threads there are. In per_thread mode
-// all that is posted without a Home goes to one lane, that of the first post; results of two lanes,
-// and posts with a Home, come in the order in which those lanes' threads take them.
+// it. So a thread is never blocked, and runs one handler for each result that it takes. Order:
+// handlers run in the order of posts and completions, however many threads there are. In per_thread
+// mode all posts without a Home go to one lane, that of the first post; results of two lanes, and
+// posts with a Home, come in the order in which those lanes' threads take them.
 //
 // Operations of several proactors may carry one strand. Each is run by threads of its own proactor:
 // when it is the turn of another's, the strand is handed to that proactor, and waits until that is
@@ -56,7 +56,7 @@ class BATON_EXPORT Strand {
   /// once more; the strand stays taken, and enter() will succeed for this one only. Or null: the
   /// strand is free, and may be gone.
   [[nodiscard]] Operation* leave() noexcept;
-  /// The lane that the first call chose: what is posted goes there. Any thread.
+  /// The lane that the first call chose: posts go there. Any thread.
   [[nodiscard]] std::uint32_t lane(std::uint32_t if_first) noexcept;
 
  private:

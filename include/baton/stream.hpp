@@ -1,5 +1,5 @@
-// Stream: reading and writing of what has no message boundaries and no position: sockets, pipes,
-// terminals. Each request has the three forms of io_object.hpp.
+// Stream: reads and writes without message boundaries or positions: sockets, pipes, terminals. Each
+// request has the three forms of io_object.hpp.
 //
 // One read and one write at a time are in flight; further ones wait in the order of their start.
 // Reads and writes are independent of each other.
@@ -26,8 +26,8 @@ class Stream : public IoObject {
 
   // -- reading ------------------------------------------------------------------------------------
 
-  /// Reads what is there, at least one byte: Result<std::size_t>. 0 bytes into a buffer that is not
-  /// empty are the end of the stream.
+  /// Reads the available data, at least one byte: Result<std::size_t>. 0 bytes into a buffer that
+  /// is not empty are the end of the stream.
   [[nodiscard]] auto read(MutableBuffer buffer) noexcept {
     return awaitable(reading(0, buffer), detail::Bytes{});
   }
@@ -114,7 +114,7 @@ class Stream : public IoObject {
                                             Handler handler = {}) noexcept {
     return start_owned(operation, pooled(pool), handler);
   }
-  /// What a pooled read brought; empty when it was taken before. REQUIRES: complete, the same pool.
+  /// The block of a pooled read; empty when it was taken before. REQUIRES: complete, the same pool.
   /// An operation of the caller keeps the block until it is taken.
   static Result<PooledBuffer> take_pooled(Operation& operation, BufferPool& pool) noexcept {
     return TakePooled{&pool}(operation);

@@ -81,11 +81,11 @@ class Timer {
   CancelResult cancel() noexcept { return proactor_.cancel(operation_); }
   /// Whether a wait is pending; any thread.
   [[nodiscard]] bool is_pending() const noexcept { return operation_.is_pending(); }
-  /// What was last waited for; never() before that. Any thread.
+  /// The point in time of the last wait; never() before the first. Any thread.
   [[nodiscard]] Deadline expires() const noexcept {
     return expires_.load(std::memory_order_relaxed);
   }
-  /// Whose clock and threads it uses.
+  /// The proactor whose clock and threads it uses.
   [[nodiscard]] Proactor& proactor() const noexcept { return proactor_; }
 
  private:
@@ -132,7 +132,7 @@ class Timer {
   alignas(std::max_align_t) std::byte handler_[limits::cached_handler_size];
 };
 
-/// What wait_until() answers: nothing is started until it is awaited.
+/// The awaitable of wait_until(): nothing is started until it is awaited.
 class [[nodiscard("nothing is started until it is awaited")]] Timer::Wait final
     : public detail::AwaiterModifiers<Timer::Wait> {
  public:

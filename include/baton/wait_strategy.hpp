@@ -50,7 +50,7 @@ struct WaitStrategyInfo {
   bool watches_once = false;
 };
 
-/// What a wait strategy is opened with.
+/// The options that a wait strategy is opened with.
 struct WaitOptions {
   const os::System* system = nullptr;  ///< every system call goes through it
   std::uint32_t descriptors_max = 0;   ///< what to make room for at most

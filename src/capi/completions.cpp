@@ -60,7 +60,7 @@ int baton_exchange(baton_proactor* proactor, baton_batch* batch, baton_completio
   if (out == nullptr || max <= 0) return -EINVAL;
   batch->taken = baton::capi::start_all(*proactor, copy.operations, copy.count, copy.activations,
                                         batch->why_not);
-  // What is brought frees slots; of every other refusal the caller has to hear.
+  // Completions free slots. The caller has to see every other refusal.
   const bool wait = batch->why_not == 0 || batch->why_not == EAGAIN;
   return baton_wait(proactor, out, max, wait ? timeout_ns : 0);
 }

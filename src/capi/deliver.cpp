@@ -28,7 +28,8 @@ std::int64_t result_of(const Operation& operation) noexcept {
   return operation.failed() ? -1 : operation.accepted();
 }
 
-/// What a pooled read has taken, or null. Without a block the size is 0, whatever the pointer says.
+/// The block that a pooled read has taken, or null. Without a block the size is 0, whatever the
+/// pointer says.
 void* block_of(const Slot& slot) noexcept {
   if (slot.pool == nullptr || slot.operation.buffer().size == 0) return nullptr;
   return slot.operation.buffer().data;

@@ -1,5 +1,5 @@
-// What each kind of request knows of the struct: one table, by which requests are checked and
-// operations are filled in.
+// The fields of the struct that each kind of request uses: one table, by which requests are checked
+// and operations are filled in.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace baton::capi {
 
-/// What a kind does with a field of baton_operation.
+/// The use that a kind makes of a field of baton_operation.
 enum class Use : std::uint8_t { none, optional, required };
 
-/// What a kind does with the address.
+/// The use that a kind makes of the address.
 enum class Address : std::uint8_t {
   none,     ///< does not look at it
   given,    ///< goes there
@@ -34,7 +34,7 @@ struct KindFacts {
 /// Null for a number that is no kind.
 const KindFacts* facts_of(std::uint16_t kind) noexcept;
 
-/// 0, or why this can be no operation. What it means for the handle is the proactor's to judge.
+/// 0, or the reason why this can be no operation. The proactor judges whether the handle allows it.
 int check(const KindFacts& facts, const baton_operation& from) noexcept;
 
 }  // namespace baton::capi

@@ -23,7 +23,7 @@ using baton::capi::Inside;
 namespace {
 
 constexpr std::uint32_t slots_default = 1'024;
-// What the first version had.
+// The size of the first version.
 constexpr std::size_t completion_size_min = offsetof(baton_completion, data);
 static_assert(completion_size_min == 32);
 

@@ -1,5 +1,4 @@
-// What a baton_proactor is: a Proactor, its slots, its names for handles, and the count of threads
-// inside.
+// A baton_proactor: a Proactor, its slots, its names for handles, and the count of threads inside.
 #pragma once
 
 #include <sys/types.h>
@@ -46,7 +45,7 @@ namespace baton::capi {
 int adopt_or_close(baton_proactor& self, int descriptor, HandleKind kind, Home home,
                    baton_handle& out) noexcept;
 
-/// Where the completions of the wait that this thread is in go.
+/// The destination of completions of the wait that this thread is in.
 struct Collector {
   std::byte* out;
   std::size_t stride;

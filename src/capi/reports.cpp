@@ -1,4 +1,4 @@
-// What there is and what is going on, as text.
+// Reports as text: the engines of the library, and the state of a proactor.
 #include <errno.h>
 
 #include <algorithm>

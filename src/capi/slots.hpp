@@ -32,11 +32,12 @@ struct alignas(64) Slot {
   std::atomic<std::uint64_t> tag{0};
   std::atomic<std::uint32_t> readers{0};
   std::atomic<std::uint32_t> next{0};
-  // What the operation refers to beside its buffers; the starter writes them, then the library.
+  // The objects that the operation refers to beside its buffers; written by the starter, then by
+  // the library.
   Endpoint endpoint;
   std::string_view delimiter;
   baton_endpoint* endpoint_out = nullptr;
-  /// Of a pooled read, until it is brought.
+  /// The block of a pooled read, until it is brought.
   baton_pool* pool = nullptr;
   bool adopts = false;
 

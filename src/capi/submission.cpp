@@ -115,7 +115,7 @@ int start(baton_proactor& self, const baton_operation& from,
   const KindFacts* const facts = facts_of(from.kind);
   if (facts == nullptr) return EINVAL;
   if (const int error = check(*facts, from)) return error;
-  // What they bring stands in fields that an earlier header did not have.
+  // Their results are in fields that an earlier header did not have.
   constexpr std::uint16_t later = BATON_POOLED | BATON_ADOPT;
   if ((from.flags & later) != 0 && self.completion_size < sizeof(baton_completion)) return EINVAL;
   Slot* const slot = self.slots.take();

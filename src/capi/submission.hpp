@@ -10,7 +10,7 @@ namespace baton::capi {
 /// library's own version.
 int start(baton_proactor& self, const baton_operation& from, baton_activation* activation) noexcept;
 
-/// What baton_start does: how many were taken, and why the next one was not.
+/// The work of baton_start; returns how many were taken, and why the next one was not.
 int start_all(baton_proactor& self, const baton_operation* operations, int count,
               baton_activation* activations, int& why_not) noexcept;
 

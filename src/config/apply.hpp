@@ -57,8 +57,8 @@ Result<void, Failure> check(const Config& config, std::string_view place,
 bool waits_by_strategy(const std::string& engine);
 
 /// Rewrites the "note:" lines of the account: settings that have no effect, operations that no
-/// processor takes. What only one engine or strategy looks at is judged where it is named: called
-/// again with the names of what was opened, it tells of "auto", too.
+/// processor takes. A setting that only one engine or strategy uses is judged where that part is
+/// named: called again with the names of the opened parts, it covers "auto", too.
 void refresh_notes(Config& config);
 /// Begins the account with what the program itself set, if nothing is there yet.
 void account_for_program(Config& config);

@@ -1,5 +1,5 @@
-// How each setting is read and printed. What a value may be is written here, once;
-// docs/guide/configuration.md says what it means.
+// Reads and prints each setting. The valid values are written here, once;
+// docs/guide/configuration.md has their meaning.
 #include "config/keys.hpp"
 
 #include <signal.h>
@@ -225,7 +225,7 @@ constexpr Group groups[] = {{"stream", stream_operations},
                             {"connect", connect_operations},
                             {"datagram", datagram_operations},
                             {"file", file_operations}};
-// What processors take; close, timers and posted work are the proactor's own.
+// The kinds that processors take; close, timers and posted work belong to the proactor.
 constexpr std::size_t routed_kinds = static_cast<std::size_t>(OperationKind::close);
 static_assert(routed_kinds + 3 == operation_kinds);
 

@@ -28,7 +28,7 @@ struct Key {
   std::string_view name;
   /// Reads `text` into the target, or leaves it as it is and says why not.
   std::optional<Problem> (*set)(Target& target, std::string_view text);
-  /// What set() reads back; empty for the default.
+  /// The text that set() reads back; empty for the default.
   std::string (*get)(const Target& target);
 };
 

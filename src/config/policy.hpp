@@ -17,7 +17,7 @@
 
 namespace baton::config {
 
-/// What one processor is to have.
+/// The wish for one processor.
 struct EngineWish {
   std::string engine = "auto";
   bool required = false;  ///< this one or none
@@ -27,8 +27,9 @@ struct EngineWish {
 std::vector<EngineWish> engine_wishes(const Config& config);
 
 /// The engines to try for a wish, in order. Forbidden ones are among them, to be told of and left
-/// out: see forbids(). One that is required stands alone. The registry's first `builtin` are the
-/// library's own; what a program has added is tried only where it is named, never as a replacement.
+/// out: see forbids(). A required engine stands alone. The registry's first `builtin` are the
+/// library's own; an engine that a program has added is tried only where it is named, never as a
+/// replacement.
 std::vector<RegistryEntry<EngineFactory>> candidates(const Config& config, const EngineWish& wish,
                                                      std::size_t builtin);
 

@@ -1,7 +1,7 @@
-// What makes a configuration as a whole right or wrong. Wrong is what cannot be meant: an unknown
-// name, a number out of range, parts that exclude each other. What is merely unsuitable - a wait
-// strategy for an engine that has none - is left to the engine and noted in Config::sources, for
-// the same program must start under another engine that the administrator named (P-33).
+// Checks a configuration as a whole. Errors are settings that nobody can mean: an unknown name, a
+// number out of range, parts that exclude each other. An unsuitable setting - a wait strategy for
+// an engine that has none - is left to the engine and noted in Config::sources, for the same
+// program must start under another engine that the administrator named (P-33).
 #include <algorithm>
 #include <string>
 

@@ -6,8 +6,8 @@
 
 namespace baton::detail {
 
-/// Destroys a coroutine that is done. What the destructor of one of its parameters throws counts as
-/// the task's exception, unless it has one already.
+/// Destroys a coroutine that is done. An exception of a parameter's destructor counts as the task's
+/// exception, unless it has one already.
 inline void destroy_finished(std::coroutine_handle<> task, std::exception_ptr& exception) noexcept {
   try {
     task.destroy();

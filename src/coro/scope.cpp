@@ -43,7 +43,7 @@ Scope::~Scope() {
   }
   if (first_ != nullptr) {
     detail::misused(
-        "a scope was destroyed with the exception of a task that nobody has seen: await join() "
+        "a scope was destroyed with an exception of a task that no join has thrown: await join() "
         "first");
   }
   if (outer_.state() != nullptr) outer_.state()->remove(outer_node_);
@@ -112,8 +112,8 @@ std::coroutine_handle<> Scope::one_less() noexcept {
     if (--running_ == 0) joiner = std::exchange(joiner_, nullptr);
   }
   if (joiner == nullptr) return std::noop_coroutine();
-  // Posted, not resumed here: the joiner has a strand of its own, or none. Of the library's own
-  // only a forked child refuses that, where nothing runs besides this thread.
+  // Posted, not resumed here: the joiner has a strand of its own, or none. The library refuses such
+  // a post only in a forked child, where nothing runs besides this thread.
   const std::coroutine_handle<> waiter = joiner->waiter_;
   if (!joiner->scope_.proactor_.post(joiner->operation_)) return std::noop_coroutine();
   return waiter;

@@ -1,4 +1,4 @@
-// What of tasks is not inline: the scope's token, and the way back into the strand.
+// The parts of tasks that are not inline: the scope's token, and the way back into the strand.
 #include "baton/coro/task.hpp"
 
 #include "baton/proactor.hpp"
@@ -39,7 +39,7 @@ std::coroutine_handle<> StrandReturn::come_back() noexcept {
       },
       this);
   const std::coroutine_handle<> waiter = waiter_;
-  // Of the library's own only a forked child refuses that, where nothing runs besides this thread.
+  // The library refuses such a post only in a forked child, where nothing runs besides this thread.
   if (context_->proactor->post(operation_)) return waiter;
   return std::noop_coroutine();  // and this may be gone
 }

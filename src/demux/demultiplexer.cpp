@@ -268,7 +268,8 @@ Watch Demultiplexer::watch_edge(std::uint32_t index, Descriptor& descriptor, Int
   if ((before & registered_bit) == 0) {
     error = arm(index, descriptor, interest);
     if (error) return Watch::failed;
-    // What was ready before the registration may make no edge (real-time signals), so ask.
+    // A descriptor that was ready before the registration may make no edge (real-time signals), so
+    // ask.
   } else if ((before & ready(interest)) == 0) {
     return Watch::armed;
   }

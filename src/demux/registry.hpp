@@ -19,8 +19,8 @@
 
 namespace baton::demux {
 
-/// What "auto" tries, in this order. A strategy that a program has added is chosen only by its
-/// name.
+/// The strategies that "auto" tries, in this order. A strategy that a program has added is chosen
+/// only by its name.
 std::vector<RegistryEntry<WaitStrategyFactory>> builtin_wait_strategies();
 std::vector<RegistryEntry<InterruptStrategyFactory>> builtin_interrupt_strategies();
 

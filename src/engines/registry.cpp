@@ -1,6 +1,6 @@
 // The only list of built-in engines. A new one adds its line here and its folder to
-// src/CMakeLists.txt; nothing else knows it. What programs add is kept by src/registry.cpp, behind
-// these.
+// src/CMakeLists.txt; nothing else knows it. src/registry.cpp keeps the engines that programs add,
+// behind these.
 #include "engines/registry.hpp"
 
 #include <utility>

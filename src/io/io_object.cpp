@@ -1,4 +1,4 @@
-// What the I/O objects have in common.
+// The common part of the I/O objects.
 #include "baton/io_object.hpp"
 
 namespace baton {

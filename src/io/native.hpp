@@ -1,4 +1,4 @@
-// What the sources of this folder share: making sockets and asking for their addresses, through the
+// Shared by the sources of this folder: making sockets and asking for their addresses, through the
 // seam.
 #pragma once
 

@@ -1,5 +1,5 @@
-// What the core remembers of a thread between two of its calls, in one place: a simulator, whose
-// threads are fibers of one real thread, exchanges it when it switches from one to the other.
+// The state that the core keeps for a thread between two of its calls, in one place: a simulator,
+// whose threads are fibers of one real thread, exchanges it when it switches from one to the other.
 #pragma once
 
 namespace baton::os {

@@ -130,7 +130,7 @@ class Reactor::Impl {
     std::uint64_t seen_waits = 0;
   };
 
-  /// What the calls of a registration answered, by event.
+  /// The answers of a registration's calls, by event.
   struct Answers {
     Interest again = Interest::none;
     Interest drop = Interest::none;

@@ -39,8 +39,8 @@ class NotificationQueue {
   /// Empties a node and keeps it. Without the mutex the first half: `one` must be cleared already.
   void keep(Notifications& one) noexcept;
 
-  /// Takes `which` out of what is to be told to `handler` (null: to anybody). What has nothing left
-  /// is moved to `purged`; returns how many have.
+  /// Removes `which` from the notifications of `handler` (null: of all handlers). Notifications
+  /// with nothing left are moved to `purged`; returns their number.
   std::size_t purge(const EventHandler* handler, Interest which, Notifications& purged) noexcept;
 
  private:

@@ -62,7 +62,7 @@ struct Registration {
   Link late{.owner = this};   // of those to be resumed
   Registration* next_free = nullptr;
 
-  /// What should be armed while no call runs.
+  /// The interest that should be armed while no call runs.
   [[nodiscard]] Interest desired() const noexcept {
     return suspended || ending ? Interest::none : wanted;
   }

@@ -111,7 +111,7 @@ Result<void, Failure> Reactor::Impl::open_demultiplexer() {
   level_ = info.trigger == Trigger::level;
   edge_ = info.trigger == Trigger::edge;
   lazy_level_ = level_ && tuning_.suspension == ReactorTuning::Suspension::lazy;
-  // What an edge strategy knows already is asked of the Demultiplexer alone.
+  // The Demultiplexer alone knows the readiness that an edge strategy has reported already.
   changes_seen_ = info.changes_during_wait || edge_;
   pinned_ = !info.any_thread_waits;
   keep_lead_ = tuning_.keep_lead || pinned_;
@@ -414,8 +414,8 @@ void Reactor::Impl::resume_now(Registration& registration) noexcept {
   only_reports_ = false;
 }
 
-// By the thread that is about to wait. Those that were removed, suspended or resumed by the user
-// meanwhile are not in the list any more, or have nothing to resume.
+// By the thread that is about to wait. Registrations that the user has removed, suspended or
+// resumed meanwhile are not in the list any more, or have nothing to resume.
 void Reactor::Impl::resume_late_ones() noexcept {
   while (Registration* const registration = late_.pop()) {
     if (registration->running || !any(registration->desired())) continue;

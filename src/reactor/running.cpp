@@ -7,7 +7,7 @@
 
 namespace baton {
 
-// What comes before anything that the system tells; false: there is none.
+// Work that comes before reports of the system; false: there is none.
 bool Reactor::Impl::run_from_program(Member& me) {
   if (notifications_now_ > 0) {
     --notifications_now_;
@@ -21,7 +21,7 @@ bool Reactor::Impl::run_from_program(Member& me) {
   return true;
 }
 
-// Of a call for input: not the usual answer, or something else happened to the registration.
+// After a call for input: not the usual answer, or something else happened to the registration.
 void Reactor::Impl::after_input(Member& me, Registration& registration, Next next) noexcept {
   Answers answers;
   note_answer(next, Interest::in, answers);
@@ -48,8 +48,8 @@ void Reactor::Impl::run_several(Member& me, Registration& registration, Interest
   after_answers(me, registration, answers);
 }
 
-// What was running in the process that was forked has ended in this one, when it was opened anew;
-// the answer counts all the same, unless the registration has been called, or ended, since.
+// In a forked child that has reopened the reactor, calls of the parent have ended. The answer of
+// such a call counts all the same, unless the registration was called, or has ended, since.
 void Reactor::Impl::after_fork(Member& me, Registration& registration, Back back,
                                const Answers& answers) noexcept {
   if (back == Back::lost || !std::exchange(registration.forked, false)) return;
@@ -81,7 +81,7 @@ void Reactor::Impl::call(const Member& me, Registration& registration, Interest&
     // It may have been removed, suspended or changed meanwhile, by that call, too.
     const os::LockGuard guard(mutex_, system_);
     if (registration.ending) return;
-    // What it was told meanwhile and is called for anyway is one call.
+    // A notification that came meanwhile and a call that is due anyway are one call.
     told = told | (registration.told & what);
     what = what & (registration.desired() | told);
     registration.told = registration.told - what;
@@ -125,7 +125,7 @@ void Reactor::Impl::run_notification(Member& me) {
   reactor::Notifications one = notifications_.pop();
   count_call(me);
   const Back back = in_user_code(me, [&one] {
-    // What it kept is the user's to destroy.
+    // Destroying the kept object runs user code.
     const reactor::Notification notification = std::exchange(one.front(), {});
     tell(notification);
   });
@@ -143,7 +143,7 @@ void Reactor::Impl::tell(const reactor::Notification& notification) {
   if (any(notification.as & Interest::in)) handler.on_input(invalid_handle);
 }
 
-// What the timer keeps is kept here meanwhile: in a forked child its record may be forgotten.
+// The timer's object is kept alive here meanwhile: in a forked child its record may be gone.
 void Reactor::Impl::run_timer(Member& me, reactor::ReactorTimer& timer) {
   EventHandler& handler = *timer.handler;
   Kept kept = std::move(timer.kept);

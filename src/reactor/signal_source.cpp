@@ -36,8 +36,9 @@ std::error_code SignalSource::open() noexcept {
   return {};
 }
 
-// A fork copies the descriptors first and the memory later. What another thread has opened in
-// between is not here, and the number may name another file by now: EINVAL (no signalfd), EBADF.
+// A fork copies the descriptors first and the memory later. A descriptor that another thread opened
+// in between is missing here, and the number may name another file by now: EINVAL (no signalfd),
+// EBADF.
 void SignalSource::forget() noexcept {
   const NativeHandle fd = std::exchange(fd_, invalid_handle);
   if (fd == invalid_handle) return;

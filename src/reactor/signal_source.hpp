@@ -30,7 +30,7 @@ class SignalSource final : public EventHandler {
   std::error_code open() noexcept;
   /// In the child of a fork: closes the parent's descriptor, if it is here.
   void forget() noexcept;
-  /// What keeps the handler alive; destroyed with this.
+  /// The object that keeps the handler alive; destroyed with this.
   void keep(std::shared_ptr<EventHandler> kept) noexcept { kept_ = std::move(kept); }
   /// REQUIRES: open has succeeded.
   [[nodiscard]] NativeHandle descriptor() const noexcept { return fd_; }

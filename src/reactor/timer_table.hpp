@@ -57,14 +57,15 @@ class TimerTable {
   /// The first that is due and not cancelled, as running; null: none.
   ReactorTimer* next_due() noexcept;
 
-  /// See Reactor::cancel. What it kept is moved to `kept`.
+  /// See Reactor::cancel. The timer's object is moved to `kept`.
   bool cancel(ReactorTimer& timer, std::shared_ptr<EventHandler>& kept) noexcept;
   /// Cancels timers of a handler, at most as many as there is room for what they kept. How many;
   /// `quiet` is raised by those of which no call will begin.
   std::size_t cancel_some(const EventHandler& handler,
                           std::span<std::shared_ptr<EventHandler>> kept,
                           std::size_t& quiet) noexcept;
-  /// Whatever has this index, if anything has, is cancelled: what it kept. REQUIRES: no call runs.
+  /// Cancels the timer with this index, if there is one; returns the object that it kept. REQUIRES:
+  /// no call runs.
   std::shared_ptr<EventHandler> give_up(std::uint32_t index) noexcept;
   /// After its call. True: it is armed for the next time after `now`, and keeps `kept` again.
   bool finish(ReactorTimer& timer, bool goes_on, Deadline now,

@@ -1,5 +1,5 @@
-// The way of an event: asking the system, taking what is queued, calling the handler. What every
-// event passes is in this file, so that the compiler sees it as a whole.
+// The way of an event: asking the system, taking queued registrations, calling the handler. The
+// whole way is in this file, so that the compiler sees it at once.
 #include <algorithm>
 #include <utility>
 

@@ -221,7 +221,8 @@ class Kernel {
   std::int64_t write_at(Node& node, std::span<const iovec> pieces, std::uint64_t offset) noexcept;
   int sync(Node& node) noexcept;
   [[nodiscard]] const FileBody* file(const std::string& path) const noexcept;
-  /// What a crash now would leave of a file: all that was synced, and any part of the later writes.
+  /// The content of a file after a crash now: everything that was synced, and any part of the later
+  /// writes.
   [[nodiscard]] std::vector<std::byte> after_crash(const FileBody& body);
 
   // -- readiness ----------------------------------------------------------------------------------

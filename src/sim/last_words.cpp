@@ -1,4 +1,4 @@
-// What is printed. Everything outside the class runs in a handler of a signal that ends the
+// The printed text. Everything outside the class runs in a handler of a signal that ends the
 // program.
 #include "sim/last_words.hpp"
 

@@ -170,7 +170,7 @@ std::int64_t transmit(int fd, std::span<const iovec> pieces, const sockaddr* to,
   return kernel().send_to(*node, pieces, port);
 }
 
-/// Of a file: whether a call that must not wait is refused. Any other call takes the disk's time.
+/// For a file: whether a call that must not wait is refused. Any other call takes the disk's time.
 bool would_wait(const Node& node, int flags) noexcept {
   if (node.kind != NodeKind::file) return false;
   if ((flags & RWF_NOWAIT) != 0) return world().random.chance(world().faults().no_wait_refused);

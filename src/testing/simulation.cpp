@@ -114,7 +114,7 @@ SimulationResult simulate(const SimulationOptions& given,
     const std::string replay = "replay: BATON_SIM_SEED=" + std::to_string(seed) +
                                " and the same program (BATON_SIM_VERBOSE=1 shows every event)\n";
     how.replay = replay;
-    // Of a run that ends in the middle it is kept, as everything the threads own.
+    // A run that ends in the middle keeps it, like everything that the threads own.
     auto threads = std::make_unique<Simulation::Threads>();
     const sim::Outcome outcome = world.run(seed, how, [&](sim::World& here) {
       Simulation simulation{here, *threads};

@@ -25,7 +25,7 @@ struct Side {
   bool accepts = true;
 };
 
-/// A connection that notes its addresses and is over as soon as it is open.
+/// A connection that notes its addresses and ends as soon as it is open.
 class Visit final : public ACE_Service_Handler {
  public:
   explicit Visit(Side& side) : side_(side) {}
@@ -174,7 +174,7 @@ TEST_P(InsideReactor, CompletionsComeByTheReactorsLoop) {
   const ProcessorConfig& processor = bridge().native().config().processors.front();
   if (processor.mode == Mode::dedicated || processor.wait == "poll" ||
       bridge().native().lanes() > 1) {
-    // There is nothing that a reactor could wait for, and it is said.
+    // A reactor has nothing to wait for here, and the proactor says so.
     EXPECT_EQ(ACE_INVALID_HANDLE, ace()->get_handle());
     return;
   }

@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A result of a user's own, as ACE's examples make them: completion is counted with its thread.
+/// A user's own result, as in ACE's examples. It counts its completion and notes the thread.
 class OwnResult final : public ACE_POSIX_Asynch_Result {
  public:
   struct Seen {
@@ -78,7 +78,7 @@ TEST_F(Driving, NothingToDoAnswersZeroAndCountsTheTimeDown) {
   EXPECT_EQ(ACE_Time_Value::zero, wait);
 }
 
-// A program drives from where it likes, and from threads that end before others go on.
+// A program may drive from any thread, also from threads that end before others continue.
 TEST_F(Driving, WhoHasDrivenBindsNothing) {
   std::promise<void> driven;
   std::promise<void> over;
@@ -118,7 +118,7 @@ TEST_F(Driving, OneCallDispatchesOnePostedResult) {
 
 TEST_F(Driving, PostedResultsReachAsManyThreadsAsThereAre) {
   run(2);
-  // Each holds its thread until the other has one, too.
+  // Each result holds its thread until the other one has a thread as well.
   seen_.during = [this](int) {
     seen_.entered.add();
     EXPECT_TRUE(seen_.entered.reaches(2));
@@ -179,7 +179,7 @@ TEST_F(Driving, PostedResultsThatNobodyTookAreDeleted) {
 
 // -- timers ---------------------------------------------------------------------------------------
 
-/// Each call schedules two more, until there were enough.
+/// Each call schedules two more until there are enough.
 class Ticks final : public ACE_Handler {
  public:
   Ticks(ACE_Proactor* with, long enough) : ACE_Handler(with), enough_(enough) {}

@@ -58,8 +58,7 @@ TEST_F(Ends, CancelledReadsCompleteOnceEach) {
   EXPECT_EQ(0, ace()->handle_events(wait));
 }
 
-// Also where the cancel has to travel to another thread's lane, and no thread drives the
-// proactor.
+// The cancel has to reach another thread's lane, and no thread drives the proactor.
 TEST_F(Ends, CancelSparesWhatIsStartedLater) {
   const SocketPair pair;
   ACE_Asynch_Read_Stream reader;
@@ -75,7 +74,7 @@ TEST_F(Ends, CancelSparesWhatIsStartedLater) {
   ASSERT_EQ(0, again.read(first, 1));
   ASSERT_EQ(0, again.read(last, 1));
   ASSERT_TRUE(drive([&] { return counter_.all() == 1; }));
-  ASSERT_EQ(2, ::write(pair.second, "ab", 2));  // now, lest the first read wins
+  ASSERT_EQ(2, ::write(pair.second, "ab", 2));  // now, or the first read may win
   ASSERT_TRUE(drive([&] { return second.all() == 2; }));
   EXPECT_EQ(1, counter_.cancelled);
   EXPECT_EQ(2, second.succeeded);
@@ -188,7 +187,7 @@ TEST_F(Ends, CloseWithTenThousandPendingCompletesEachOnce) {
     ASSERT_EQ(0, readers.back()->open(counter_, pairs.back()->first, nullptr, ace()));
     for (int j = 0; j < each; ++j) ASSERT_EQ(0, readers.back()->read(block, 10));
   }
-  // Threads are waiting, or on their way there: close() sends them away.
+  // Threads are waiting or about to wait: close() makes them return.
   ACE_Proactor* const proactor = ace();
   std::vector<std::thread> threads;
   for (std::uint32_t i = 0; i < bridge().native().lanes(); ++i) {
@@ -260,7 +259,7 @@ TEST_F(Ends, HandlerIsDeletedWithAnOperationPending) {
   std::atomic<int> deleted{0};
   run(2);
   for (int i = 0; i < 100; ++i) {
-    // With its block: nothing may touch that any more once the operation is cancelled.
+    // The handler goes with its block: nothing may touch the block once the operation is cancelled.
     auto* const handler = new Suicidal(ace(), pair.first, deleted);
     delete handler;
     EXPECT_NE(-1, bridge().cancel_aio(pair.first));

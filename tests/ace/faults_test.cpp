@@ -273,7 +273,7 @@ void cancels(World& world) {
     world.ends_by([&] { return reader.cancel(); });
   }
   world.expects_cancel = true;
-  // One byte each: a read may have its own before the cancel comes to it.
+  // One byte each: a read may get its byte before the cancel reaches it.
   const auto read = [&] { return world.start([&] { return reader.read(*block, 1); }); };
   if (world.take([&] { return reader.open(world, pair->first, nullptr, world.ace()); }) && read() &&
       read() && world.take([&] { return reader.cancel(); }) && read()) {
@@ -305,7 +305,7 @@ void numbers(World& world) {
   {
     const Own own;
     EXPECT_EQ(number, ::dup2(fresh->first, number));
-    EXPECT_EQ(2, ::write(fresh->second, "xy", 2));  // what starts late may meet the new file
+    EXPECT_EQ(2, ::write(fresh->second, "xy", 2));  // a late start may meet the new file
   }
   begun = begun && world.take([&] { return again.open(world, number, nullptr, world.ace()); }) &&
           world.start([&] { return again.read(*block, 1); });
@@ -345,7 +345,7 @@ void posted(World& world) {
   world.settle();
 }
 
-/// No thread drives the proactor any more: close() completes the pending operations.
+/// No thread drives the proactor now: close() completes the pending operations.
 void closes(World& world) {
   const auto pair = [] {
     const Own own;
@@ -523,7 +523,8 @@ TEST(Opening, EachAllocationThatFailsIsAnException) {
     {
       FailingAllocations allocations{nth};
       try {
-        // Not the whole: the constructor of ACE_POSIX_Proactor leaks when an allocation fails.
+        // Not the whole object: the constructor of ACE_POSIX_Proactor leaks when an allocation
+        // fails.
         const Bridge bridge{Config::from_environment(), Options{}};
         opened = true;
       } catch (const std::bad_alloc&) {

@@ -46,12 +46,12 @@ class World final : public ACE_Handler {
     pending_.fetch_sub(1);
     return false;
   }
-  /// How the operations of the scenario are cancelled when something has failed: as cancel() of
-  /// ACE's operations answers.
+  /// Cancels the operations of the scenario when something has failed. Answers as cancel() of ACE's
+  /// operations does.
   void ends_by(std::function<int()> cancel);
   /// Drives until everything that was started is complete.
   void settle();
-  /// The same by so many threads in ACE's event loop.
+  /// The same with this many threads in ACE's event loop.
   void settle_by(unsigned threads);
   /// A result of its own was dispatched; an operation ended.
   void took(bool success, u_long error, std::size_t bytes);

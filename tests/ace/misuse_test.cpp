@@ -1,4 +1,4 @@
-// What programs do that examples do not: handlers that throw, delete themselves or fork, several
+// Unusual things that programs do: handlers that throw, delete themselves or fork, several
 // proactors, calls in the wrong order, closing in the midst of traffic, more threads than lanes.
 #include <ace/Asynch_Acceptor.h>
 #include <sys/socket.h>
@@ -95,7 +95,7 @@ TEST_F(Misuse, LackOfMemoryInAHandlerIsItsOwnException) {
   EXPECT_THROW(ace()->handle_events(wait), std::bad_alloc);
 }
 
-// Some of these wait in line behind a cancel or for the end of an earlier file, and end together.
+// Some of these wait behind a cancel or for the end of an earlier file. They end together.
 TEST_F(Misuse, EachOfSeveralHandlersMayThrow) {
   ACE_Asynch_Read_Stream reader;
   ASSERT_EQ(0, reader.open(calls_, pair_.first, nullptr, ace()));
@@ -217,7 +217,7 @@ TEST_F(Misuse, AcceptorThatNeverAcceptedClosesItsListener) {
   EXPECT_EQ(-1, ::close(listener));
 }
 
-// Its result finds no handler that could close the socket.
+// No handler is left to close the socket of this result.
 TEST_F(Misuse, ConnectThatFailsAtOnceForADeletedHandlerLeaksNothing) {
   auto handler = std::make_unique<Calls>();
   const std::size_t before = open_descriptors();

@@ -69,7 +69,7 @@ expect(result.returncode == 127 and "baton-ace: there is no program 'no-such-pro
 result = run([COMMAND, "--library"])
 expect(os.path.samefile(result.stdout.strip(), LIBRARY), "--library", result)
 
-# Nothing else is exported than constructors, destructors and event loops.
+# It exports constructors, destructors and event loops, and nothing else.
 result = run(["nm", "-D", "--defined-only", LIBRARY])
 names = [line.split()[-1] for line in result.stdout.splitlines()]
 wrong = [name for name in names

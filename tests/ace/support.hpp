@@ -24,7 +24,7 @@
 
 namespace baton::ace::test {
 
-/// How long what must happen may take on a machine that is busy with other things.
+/// The longest wait for something that must happen, on a machine that is busy with other things.
 inline constexpr std::chrono::seconds patience{60};
 
 /// A number that goes up, and the threads that wait for it.
@@ -78,7 +78,8 @@ class AceTest : public testing::Test {
   bool drive(const std::function<bool()>& condition);
   [[nodiscard]] ACE_Proactor* ace() { return ace_.get(); }
   [[nodiscard]] Proactor& bridge() { return *bridge_; }
-  /// In the order that ACE does not keep: first ACE's proactor, with its timer thread.
+  /// Destroys in the right order, which ACE does not keep: ACE's proactor with its timer thread
+  /// first.
   void destroy();
 
  private:

@@ -15,9 +15,9 @@
 #endif
 #endif
 
-// A race of ACE's own: a result moves the write pointer of the stream's block before the stream's
-// handler takes the stream's mutex, and a write of the user's, which holds it, may read the block
-// by then. The bytes are there already, so what it reads is right.
+// A race inside ACE: a result moves the write pointer of the stream's block before the stream's
+// handler takes the stream's mutex. A write of the user holds that mutex and may read the block at
+// that time. The bytes are there already, so it reads the right ones.
 extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions() {
   return "race:ACE_SSL_Asynch_Stream::ssl_bio_read\n";
 }

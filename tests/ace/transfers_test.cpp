@@ -260,7 +260,7 @@ class TransmitFile : public Transfers {
   }
   ~TransmitFile() override { ::close(file_); }
 
-  /// What arrives, when all is sent.
+  /// The received bytes, after everything was sent.
   std::string sent(int count) {
     std::string got;
     std::thread peer([&] {

@@ -66,7 +66,7 @@ def main(argv):
     if shutil.which("mandoc"):
         lint = subprocess.run(["mandoc", "-T", "lint", *map(str, pages.values())],
                               capture_output=True, text=True, check=False)
-        # Whether pages are installed already is no fault of theirs.
+        # Pages that are not installed yet are no error.
         wrong += [line for line in lint.stdout.splitlines()
                   if "referenced manual not found" not in line]
     if wrong:

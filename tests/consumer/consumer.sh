@@ -131,8 +131,8 @@ step_c() {
   rm -rf "$WORK_DIR/c"
 }
 
-# What only the library itself needs, a program linked to the shared one need not have: no package
-# but ours is to be found here.
+# A program that links the shared library does not need the library's own dependencies: here no
+# package but ours can be found.
 step_pkg_config_alone() {
   local here_only
   here_only=$(dirname "$(find "$prefix" -name baton.pc)")
@@ -385,8 +385,8 @@ step_hardening() {
     "$(find "$prefix" -name libbaton.so)" "$(find "$prefix" -name libbaton.a)"
 }
 
-# Nothing that is installed knows where it was built, nor from what; so it runs from any folder when
-# the sources and the build are gone. What needs them says so.
+# No installed file knows the folder of the build or of the sources. So everything runs from any
+# folder when both are gone, and commands that need them say so.
 step_build_tree_gone() {
   local tree known moved=$WORK_DIR/gone/elsewhere
   tree=$(realpath "$here/../..")
@@ -427,7 +427,7 @@ step_exported_names() {
   [ -z "$strange" ] || fail "exported without BATON_EXPORT: $strange"
   nm -D --defined-only "$library" | grep 5baton >/dev/null || fail "nothing of Baton is exported"
   if nm -DC --defined-only "$library" | grep 'pugi::'; then fail "pugixml is visible"; fi
-  # What C can call, the header declares and a manual page explains.
+  # Every exported C function has a declaration in the header and a manual page.
   local name count=0
   while IFS= read -r name; do
     grep -rw -- "$name" "$prefix/include/baton.h" >/dev/null || fail "$name is not in baton.h"

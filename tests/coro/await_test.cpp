@@ -95,7 +95,7 @@ TEST_P(Await, is_cancelled_by_token) {
     thread = std::thread([&] { cancel.cancel(); });
     const auto read = co_await socket.read(buffer).cancel_with(cancel.token());
     EXPECT_EQ(read.error(), std::errc::operation_canceled);
-    // Sticky: not even started.
+    // The cancel is sticky: the operation is not even started.
     const auto again = co_await sleep_for(proactor, 1h).cancel_with(cancel.token()).timeout(1h);
     EXPECT_EQ(again.error(), std::errc::operation_canceled);
     // An empty token never cancels.
@@ -182,7 +182,8 @@ TEST_P(Await, many_tasks_at_once) {
   all.get_future().get();
 }
 
-// The peers are not the proactor's: it would close them, and a read may see that as its end.
+// The peers stay outside of the proactor: it would close them, and a read may take that for the end
+// of the stream.
 TEST_P(Await, pending_tasks_end_with_the_proactor) {
   std::atomic<int> ended{0};
   std::array<SocketPair, 10> pairs;

@@ -121,7 +121,7 @@ TEST_P(Awaitables, a_second_await_is_refused_and_leaves_the_first) {
     EXPECT_EQ(bytes, 3U);
     const auto third = co_await both;
     EXPECT_EQ(third.error(), errc::operation_in_use) << "complete: its result is taken";
-    // Without anything that could cancel it.
+    // Without any source of a cancel.
     std::array<char, 8> buffer{};
     auto read = ends.first.read(buffer);
     EXPECT_TRUE(co_await ends.second.write_all(std::string_view{"abc"}));

@@ -66,7 +66,8 @@ TEST(FrameCache, every_size_is_served_with_room_enough) {
     frames.push_back({size, static_cast<unsigned char>(frames.size()), nullptr});
   }
   clear_frame_cache();
-  // The second time from the cache, where the frames of a class lie in another order.
+  // The second time the frames come from the cache, which has the frames of a class in another
+  // order.
   for (int round = 0; round < 2; ++round) {
     for (Frame& frame : frames) {
       frame.memory = static_cast<unsigned char*>(detail::allocate_frame(frame.size));

@@ -94,7 +94,7 @@ TEST_P(ScopeRules, a_chain_of_any_length_is_cancelled) {
   }(proactor()));
 }
 
-// Which of them comes second is open: they are posted to any thread.
+// Their order is not specified: they are posted to any thread.
 TEST_P(ScopeRules, a_second_joiner_is_told_and_the_first_is_served) {
   complete([](Proactor& proactor) -> Task<void> {
     Scope scope{proactor}, joiners{proactor};
@@ -168,7 +168,7 @@ TEST_P(ScopeRules, one_strand_serves_operations_of_two_proactors) {
   }(proactor()));
 }
 
-// What waits in the strand for a thread of another proactor is waited for.
+// The join also waits for a task that waits in the strand for a thread of another proactor.
 TEST_P(ScopeRules, a_proactor_ends_while_another_has_its_strand) {
   auto opened = Proactor::open(GetParam().config());
   ASSERT_TRUE(opened);
@@ -372,7 +372,7 @@ void destroy_a_scope_with_an_exception() {
 }
 TEST(ScopeRulesByHand, an_exception_that_nobody_has_seen_ends_the_program) {
   EXPECT_DEATH(destroy_a_scope_with_an_exception(),
-               "baton: a scope was destroyed with the exception");
+               "baton: a scope was destroyed with an exception");
 }
 
 }  // namespace

@@ -321,7 +321,7 @@ TEST_P(ScopeTest, the_joiner_stays_in_its_strand_after_a_stop) {
     }(all, thread));
     all.waits = true;
     co_await inner.join();
-    // On the thread that ended the task it would be outside of the scope's strand.
+    // The thread that ended the task is outside of the scope's strand.
     all.outside = std::this_thread::get_id() == thread.get_id();
     all.resumed = true;
   }(p, shared, other));
@@ -364,7 +364,7 @@ void destroy_a_coroutine_that_joins() {
   scope.spawn(sleeper(proactor, 1h, ended));
   join(scope).handle.destroy();
 }
-// As std::thread does: the task has references into what goes.
+// As std::thread does: the task has references to objects that are destroyed.
 TEST(Scopes, a_coroutine_destroyed_while_it_joins_ends_the_program) {
   EXPECT_DEATH(destroy_a_coroutine_that_joins(), "suspended");
 }

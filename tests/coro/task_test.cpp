@@ -249,12 +249,13 @@ TEST_F(TaskTest, moves) {
   EXPECT_EQ(run(std::move(second)), 2);
 }
 
-// An await in the very condition of an if, in a coroutine without a variable: right, or refused.
+// An await directly in the condition of an if, in a coroutine without a variable: correct or
+// refused.
 Task<int> awaits_in_a_condition() {
   if (co_await give(1) != 0) co_return 7;
   co_return 0;
 }
-// So many that the values of the conditions are as long together as the frame is aligned.
+// As many conditions as their values together fill the alignment of the frame.
 Task<int> awaits_in_many_conditions() {
 #define BATON_TEST_ONE \
   if (co_await give(1) == 0) co_return 0;

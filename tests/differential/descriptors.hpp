@@ -21,7 +21,7 @@ struct DescriptorKind {
   /// Its right kind, and the wrong ones that a program may name by mistake.
   HandleKind kind;
   Subject (*make)();
-  /// No file, and called one: a worker that reads it in blocking mode may be held for ever.
+  /// Adopted as a file but not one: a worker that reads it in blocking mode may be held for ever.
   bool holds_workers = false;
 };
 

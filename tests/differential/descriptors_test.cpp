@@ -1,5 +1,5 @@
 // Every kind of descriptor × every operation × every engine and mode: the story is the same
-// everywhere. What each case comes to stands in outcomes.csv, which
+// everywhere. The outcome of each case stands in outcomes.csv, which
 //
 //   BATON_WRITE_OUTCOMES=FILE build/tests/descriptors_test --gtest_filter='*/emulated_epoll_shared'
 //
@@ -143,8 +143,9 @@ class Descriptors : public testing::TestWithParam<Setting> {
     proactor_ = std::move(*opened);
   }
 
-  /// What a case comes to: "pending", or how it ended. `expected` decides how long is waited: what
-  /// should end has all the time there is, what should not end is looked for shortly.
+  /// The outcome of a case: "pending", or how it ended. `expected` decides the time limit: a case
+  /// that should end gets all the time it needs, a case that should not end is watched for a short
+  /// time.
   std::string outcome(const DescriptorKind& kind, const Form& form, const Verb& verb,
                       const std::string& what, const std::string& expected) {
     Subject subject = kind.make();

@@ -112,7 +112,7 @@ class Around : public testing::TestWithParam<Config (*)()> {
         try {
           proactor.run_one(end);
         } catch (const std::bad_alloc&) {
-          // There is some at the next try.
+          // The next try finds memory again.
         }
       }
       ASSERT_FALSE(operation.is_pending());
@@ -161,7 +161,7 @@ TEST_P(Around, each_allocation_fails_in_turn) {
         try {
           if (auto opened = Proactor::open(config)) work(**opened, ends);
         } catch (const std::bad_alloc&) {
-          // The opening may say so in this way.
+          // An open may report the shortage in this way.
         }
         failing.end();
         hit = failing.hit() || nth == 0;

@@ -28,8 +28,8 @@ using test::Held;
 /// Runs of one scenario on one combination, if not full.
 constexpr std::size_t part_calls = 6;
 constexpr std::size_t part_allocations = 4;
-/// Memory that is short for longer. It comes back: a thread that needs some to wait at all, in its
-/// first wait, tries again until there is.
+/// A longer shortage of memory. It ends: a thread that needs memory for its first wait tries again
+/// until it gets some.
 constexpr std::size_t allocations_long = 20;
 constexpr std::size_t nth_max = 2'000;  // a scenario that never gets past its fault is a bug
 
@@ -54,8 +54,8 @@ struct Fault {
   }
 };
 
-/// Whether an operation may end, or an object not be made, because of it. What is not listed here
-/// has to be invisible.
+/// Whether an operation may end, or an object not be made, because of it. Faults that are not
+/// listed here have to be invisible.
 bool may_be_seen(const Fault& fault) {
   if (fault.of == Fault::Of::allocation) return true;
   if (fault.error < 0) return false;  // a shorter transfer, a wait that ends early
@@ -71,7 +71,7 @@ bool may_be_seen(const Fault& fault) {
     case EINTR:
     case EOPNOTSUPP:
       return false;
-    case EAGAIN:  // no thread; else it waits for readiness, or for room
+    case EAGAIN:  // no thread; the others wait for readiness, or for room
       return call == "thread_start" || call.starts_with("aio_");
     default:
       return true;
@@ -106,7 +106,7 @@ class Faults : public testing::TestWithParam<Combination> {
     return testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count();
   }
 
-  /// One run; everything is checked but the leak of memory, which a second run has to confirm:
+  /// One run. It checks everything; a leak of memory needs a second run to confirm it, because
   /// caches of the process may have grown once.
   Outcome run(const Scenario& scenario, const Fault& fault) {
     Outcome outcome;
@@ -198,7 +198,8 @@ TEST_P(Faults, each_call_fails_in_turn) {
       }
     }
     visit(scenario, faults, part_calls, [&](Fault fault) {
-      // A run may make more calls than the one that was counted: on, until it is out of reach.
+      // A run may make more calls than the counted one, so this goes on until the run has no n-th
+      // call.
       const bool last = fault.nth == usual.calls[fault.call];
       while (try_with(scenario, fault).hit && last && full() && ++fault.nth < nth_max) {
       }

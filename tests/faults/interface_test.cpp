@@ -1,6 +1,6 @@
 // The same through include/baton.h: a program in C that listens, connects, sends, reads, cancels,
-// sets timers and closes, while a call or an allocation fails in turn. Whatever fails, each start
-// that was taken is brought once, and none that was not; nothing is left behind; and the proactor
+// sets timers and closes, while a call or an allocation fails in turn. Whatever fails: each
+// accepted start completes once, a refused one never; nothing is left behind; and the proactor
 // works when the trouble is over.
 #include <sys/socket.h>
 
@@ -134,7 +134,7 @@ class Program {
   void accepted(int descriptor) {
     const int error =
         baton_adopt(&proactor_, descriptor, BATON_STREAM_SOCKET, BATON_OWNED, &handles_[server]);
-    // For lack of memory for its name it is closed; else it is still ours.
+    // Without memory for its name it is closed; otherwise it still belongs to the test.
     if (error != 0 && error != ENOMEM) test::failing_system().close(descriptor);
   }
 
@@ -200,8 +200,8 @@ class Program {
     return made;
   }
 
-  /// The long way to a connection: sockets with options and addresses of their own, both ends
-  /// started by one call that brings as well, and an accept that brings a handle.
+  /// The long way to a connection: sockets with their own options and addresses, both ends started
+  /// by one call that also waits, and an accept that gives a handle.
   bool meet() {
     const int on = 1;
     baton_endpoint local{};
@@ -401,7 +401,7 @@ void expect_told(const char* what, Call call) {
   }
 }
 
-// A text that there is no memory for is empty.
+// Without memory the text is empty.
 TEST(InterfaceWithoutMemory, each_function_says_so) {
   baton_config config{};
   config.size = sizeof config;

@@ -45,7 +45,7 @@ class Regressions : public testing::TestWithParam<Combination> {
   std::optional<World> world_;
 };
 
-/// Reads that nothing comes for.
+/// Reads that never get data.
 struct Idle {
   explicit Idle(World& world) : reads{{{world, cancelled}, {world, cancelled}}}, posted(world) {
     auto pair = StreamSocket::pair(world.proactor());
@@ -55,7 +55,7 @@ struct Idle {
     for (Account& read : reads) {
       world.start(read, [&](auto& op, auto handler) { return left.read(op, buffer, handler); });
     }
-    // In the lane, too, when there is one: a post queued behind them has run.
+    // The lane has them, too, if there is one: a post queued behind them has run.
     world.start(posted, [&](auto& op, auto handler) {
       op.set_handler(handler);
       return world.proactor().post(op, Notify::strong, Home{0});

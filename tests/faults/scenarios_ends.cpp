@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 const std::error_code cancelled = std::make_error_code(std::errc::operation_canceled);
 
-/// Reads that nothing comes for, on two sockets.
+/// Reads that never get data, on two sockets.
 struct Reads {
   explicit Reads(World& in, std::error_code expected = cancelled)
       : world(in), accounts{{{in, expected}, {in, expected}, {in, expected}}} {
@@ -189,7 +189,7 @@ void stop_and_go_on(World& world) {
   EXPECT_TRUE(is_sent(buffer, reading.bytes));
 }
 
-// Its thread has been in a wait, with its own memory.
+// Its thread has waited before and has its memory.
 bool has_waited(World& world, Account& timing) {
   world.start(timing, [&](auto& op, auto handler) {
     op.set_handler(handler);

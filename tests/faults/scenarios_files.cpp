@@ -137,7 +137,7 @@ void files_are_cancelled_and_closed(World& world) {
   }
 }
 
-// No readiness: the workers' of a readiness engine.
+// Files have no readiness: workers of a readiness engine do this.
 void a_device(World& world) {
   const Text<20> text;
   char buffer[20] = {};

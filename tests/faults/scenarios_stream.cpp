@@ -214,7 +214,7 @@ void queued_writes(World& world) {
   world.start(reading,
               [&](auto& op, auto handler) { return pair.right.read_exactly(op, buffer, handler); });
   world.settle();
-  // A write that fails leaves a gap, which the next one does not see.
+  // A failed write leaves a gap, and the next write does not see it.
   world.check(reading.bytes == sizeof buffer && is_sent(buffer, reading.bytes), "all, in order");
 }
 

@@ -56,7 +56,7 @@ void now_trying(const std::string& what) {
   std::snprintf(trying, sizeof trying, "%s", what.c_str());
 }
 
-// Also when it is complete: its handler may not have returned.
+// Even after the completion: its handler may not have returned yet.
 Account::~Account() { world.end(); }
 
 World::World(const conformance::Combination& combination, unsigned threads,
@@ -197,8 +197,8 @@ bool World::until(Condition condition) {
   return is_so;
 }
 
-// Threads that change something say so; what changes by itself (a state of the proactor) is looked
-// at a hundred times a second.
+// Threads notify after a change. The proactor's own state changes without a notification, so it is
+// polled a hundred times a second.
 void World::wait(Condition condition) {
   const os::System& system = os::real_system();
   const std::int64_t end = system.monotonic_ns() + test::patience().count();

@@ -199,7 +199,7 @@ class Program {
   void listen() {
     baton_handle handle = 77;
     const std::string text = input_.flag() ? "127.0.0.1:0" : std::string(input_.text());
-    // Names that other processes would see are used only if they are free.
+    // Names that are visible to other processes are used only if they are free.
     if (text.starts_with("unix:") || text.starts_with("*")) return;
     if (baton_listen(proactor_, text.c_str(), static_cast<int>(input_.word(4)), &handle) != 0) {
       expect(handle == 0, "a failed listen gives no handle");
@@ -228,7 +228,7 @@ class Program {
     take(tag, BATON_CONNECT, 0, activation);
   }
 
-  /// Of this machine's addresses only; the struct is the input's in every field.
+  /// Only addresses of this machine; every field of the struct comes from the input.
   void open_socket() {
     baton_endpoint local{};
     expect(baton_endpoint_parse("127.0.0.1:0", &local) == 0, "an address");
@@ -402,7 +402,7 @@ class Program {
     made.handle = handle();
     made.offset = input_.choice(4) == 0 ? input_.size() : input_.choice(64);
     made.deadline_ns = deadline();
-    // A program that says so has a pool.
+    // A program that sets this flag has a pool.
     if ((made.flags & BATON_POOLED) != 0) {
       made.data = input_.choice(8) == 0 ? nullptr : pool_;
       bytes_max = block_size;
@@ -433,7 +433,7 @@ class Program {
     std::array<baton_activation, batch_max + 1> activations{};
     const std::size_t there = 1 + input_.choice(batch_max);
     for (std::size_t i = 0; i < there; ++i) batch[i] = operation(bytes_max[i]);
-    // No struct of any version: this is where every array ends, whatever count says.
+    // No struct of any version has this size: every array ends here, whatever count says.
     batch[there].size = 0xdead;
     const int count =
         input_.choice(8) == 0 ? static_cast<int>(input_.word(4)) : static_cast<int>(there);

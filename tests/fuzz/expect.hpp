@@ -1,5 +1,5 @@
-// What every harness says when a promise is broken: a line, and the end of the process, which is
-// the failures that a fuzzer finds.
+// The report of every harness when a promise is broken: it prints a line and aborts, and the fuzzer
+// counts that as a failure.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ void expect(bool holds, std::string_view what, std::string_view detail = {});
 /// Text for display: one line, without control bytes.
 void expect_one_line(std::string_view text, std::string_view what);
 
-/// Of a failure: an error, and a sentence on one line.
+/// Checks a failure: it has an error, and a sentence on one line.
 void expect_reason(const Failure& failure);
 
 }  // namespace baton::fuzz

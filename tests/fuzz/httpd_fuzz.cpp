@@ -1,5 +1,5 @@
-// The parsers of examples/httpd, which read what strangers send: the head of a request, its target,
-// its range, its conditions. The file system is asked, too: whatever the target, what is opened
+// The parsers of examples/httpd, which read input of strangers: the head of a request, its target,
+// its range, its conditions. The file system is used as well: for every target, the opened file
 // lies below the root.
 //
 // The input is a request. Its target, its Range and its conditions go on to the next parser, as in
@@ -63,7 +63,7 @@ bool same(const Request& a, const Request& b) {
          a.expects_continue == b.expects_continue;
 }
 
-/// Whatever part of the head came first: never a request before its end, and then the same one.
+/// For every first part of the head: no request before its end, and then the same request.
 void expect_same_in_parts(std::string_view head, const Request& whole) {
   for (std::size_t size = 0; size < head.size(); size += 1 + size / 8) {
     Request part;
@@ -161,7 +161,7 @@ void check_target(std::string_view target) {
                (again.folder == path.folder || path.text.empty()),
            "a link leads where it came from", link);
   }
-  // The second wall alone: a path that the first has not seen.
+  // The second check alone, with a path that the first one has not seen.
   const std::string raw(target.substr(0, target.find('\0')));
   if (!raw.starts_with('/')) expect_below(raw);
 }

@@ -24,7 +24,7 @@ class Input {
     return value;
   }
   bool flag() { return (byte() & 1) != 0; }
-  /// Little endian, whatever the machine: a corpus is good everywhere.
+  /// Little endian on every machine, so that a corpus has the same meaning everywhere.
   std::uint64_t word(int bytes) {
     std::uint64_t value = 0;
     for (int i = 0; i < bytes; ++i) value |= std::uint64_t{byte()} << (8 * i);

@@ -1,9 +1,9 @@
 // read_until against a search in the whole stream: the same text, in chunks of any size, into a
-// buffer of any size, gives the same lines. The lines are read as a program reads them: what came
-// behind a delimiter is moved to the front, and the next read begins with it.
+// buffer of any size, gives the same lines. The lines are read as a program reads them: bytes
+// behind a delimiter move to the front, and the next read begins with them.
 //
-// The first byte chooses the engine. Everything is in this thread: a chunk is sent, then the
-// completion is there or is not, as the reference computes.
+// The first byte chooses the engine. Everything is in this thread: after each sent chunk there is a
+// completion exactly when the reference says so.
 #include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>

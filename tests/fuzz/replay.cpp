@@ -1,5 +1,5 @@
-// Runs a harness over the files of the folders named, without a fuzzer: the seeds, and whatever a
-// fuzzer has found once, in every build.
+// Runs a harness over the files of the folders named, without a fuzzer: the seeds, and all earlier
+// findings of a fuzzer, in every build.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>

@@ -65,7 +65,7 @@ class Run {
       thread = world_.scheduler().start(
           [](void* self) {
             auto& proactor = *static_cast<Run*>(self)->proactor_;
-            // A stop ends run(), and a restart may follow: so until the last.
+            // A stop ends run(), and a restart may follow, so run() is called until the last stop.
             while (!static_cast<Run*>(self)->over_) {
               proactor.handle_events(Deadline::after(std::chrono::milliseconds{1}, proactor.now()));
             }
@@ -115,7 +115,7 @@ class Run {
         break;
       case 4: {
         Slot& slot = slots_[input_.choice(slots_count)];
-        // Also of an earlier activation, which finds nothing.
+        // Sometimes with an earlier activation, which finds nothing.
         const std::uint32_t activation = slot.operation.activation() - (input_.flag() ? 1U : 0U);
         static_cast<void>(proactor_->cancel(slot.operation, activation));
         break;

@@ -1,5 +1,5 @@
-// What every input has to lead to: a configuration that survives being printed and read back, or a
-// failure that says why on one line and has a code.
+// Every input has to give a configuration that survives being printed and read back, or a failure
+// that says why on one line and has a code.
 #pragma once
 
 #include "baton/config.hpp"
@@ -12,8 +12,9 @@ using Parsed = Result<Config, Failure>;
 /// All settings; neither the account of sources nor the pointers.
 bool same(const Config& a, const Config& b);
 
-/// Of a failure: its sentence and its code. Of a configuration: validate() agrees or names policies
-/// that a later source may still satisfy; to_xml() is read back the same, and so is the text form.
+/// Checks the sentence and the code of a failure. Checks of a configuration: validate() agrees or
+/// names policies that a later source may still satisfy; to_xml() is read back the same, and so is
+/// the text form.
 void expect_sound(const Parsed& parsed);
 
 /// A program's own configuration, as a base for others.

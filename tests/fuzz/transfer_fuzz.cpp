@@ -1,7 +1,7 @@
-// The arithmetic of buffers, which every engine shares: what is left of an operation's list, and
-// whether it is complete after so many bytes; and queued writes that go out as one vectored send,
-// as the emulated engine and the ring put it together. Lengths are of any size, for nothing here is
-// looked into: the "system" is a function that notes its arguments.
+// The arithmetic of buffers, which every engine shares: the rest of an operation's list, and
+// whether it is complete after a number of bytes; and queued writes that go out as one vectored
+// send, as the emulated engine and the ring build it. Lengths may have any size, because no memory
+// is accessed: the "system" is a function that notes its arguments.
 //
 // The reference counts in 128 bits and represents an operation as a line of pieces, of which a
 // prefix is done.
@@ -47,7 +47,7 @@ struct Tried {
     for (const MutableBuffer& buffer : list) sum += buffer.size;
     return sum;
   }
-  /// What remaining_bytes() is to say.
+  /// The expected remaining_bytes().
   [[nodiscard]] std::size_t left() const {
     const Wide sum = total();
     return (sum > saturated ? saturated : static_cast<std::size_t>(sum)) - moved;
@@ -119,7 +119,7 @@ void expect_remaining(const Tried& tried, std::size_t room) {
   expect(engines::remaining_bytes(tried.operation) == tried.left(), "what is left is counted");
 }
 
-/// What one system call may answer: nothing to all that it was given.
+/// A possible answer of one system call: from nothing to all bytes that it was given.
 std::size_t answer(Input& input, const Tried& tried) {
   std::array<iovec, pieces_max> pieces;
   const std::size_t count = engines::remaining(tried.operation, pieces);
@@ -262,8 +262,8 @@ std::size_t bytes_of(const std::vector<iovec>& pieces) {
   return sum > limits::transfer_max ? limits::transfer_max : static_cast<std::size_t>(sum);
 }
 
-/// As many of them as the system was asked for: the last may be cut in the middle of the line, when
-/// the next write was left out.
+/// The pieces that one call passed to the system. The last one may be cut when the next write was
+/// left out.
 void expect_next(const std::vector<iovec>& pieces, const std::vector<iovec>& rest) {
   expect(!pieces.empty(), "something is sent");
   expect_beginning(pieces, rest);

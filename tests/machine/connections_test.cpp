@@ -101,7 +101,7 @@ TEST_P(Connections, a_reset_by_a_firewall_ends_what_is_pending_once) {
   Probe& read = reading(one.handle, memory(8));
   start(read);
   rule("dport", "reject with tcp reset");
-  // Our bytes meet the rule, which answers with a reset.
+  // The rule answers our bytes with a reset.
   std::string& text = memory("data");
   Probe& write = writing(one.handle, text);
   finish(write);

@@ -53,7 +53,7 @@ int get_attributes(const char* path, struct stat* out, fuse_file_info*) {
   return 0;
 }
 
-// Every transfer comes here as it was asked for, past the cache.
+// Every transfer arrives here as requested, past the cache.
 int open_file(const char*, fuse_file_info* info) {
   info->direct_io = 1;
   return 0;
@@ -65,7 +65,7 @@ int read_callers(char* out, size_t size, size_t offset) {
   return static_cast<int>(callers.copy(out, size, std::min(offset, callers.size())));
 }
 
-// Always ready, as those of a server without it.
+// Always ready, like the files of a server without poll.
 int poll_file(const char* path, fuse_file_info*, fuse_pollhandle* handle, unsigned* events) {
   if (handle != nullptr) fuse_pollhandle_destroy(handle);
   if (is_callers(path)) note_caller();

@@ -144,7 +144,7 @@ TEST_P(FaultyFiles, a_failed_sync_is_told_each_time) {
     EXPECT_EQ(sync.error(), std::errc::io_error);
   }
 }
-// It may take its time for an answer.
+// The file system may answer late.
 TEST_P(FaultyFiles, no_thread_that_starts_or_waits_asks_the_server) {
   if (GetParam().engine == "posix_aio") {
     GTEST_SKIP() << "polls what it reads, for it could not end a read that waits";

@@ -13,7 +13,8 @@
 namespace baton::machine {
 namespace {
 
-// Why it is not possible; empty if it was. Once for the process, whose threads are made later.
+// The reason why it is impossible; empty if it worked. Once for the process, before it has other
+// threads.
 std::string enter_namespaces() {
   if (::unshare(CLONE_NEWNET | CLONE_NEWNS) != 0) {
     return std::string{"namespaces may not be made (run as root): "} + std::strerror(errno);

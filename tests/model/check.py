@@ -33,7 +33,7 @@ MEMORY_MAX_MB = 9000
 DEPTH_MAX = 2_000_000
 
 # Per model: how the checker is compiled and run. Without fairness and cycles (SAFETY) it is faster.
-# NOSTUTTER: the state in which the model has ended is no endless run.
+# NOSTUTTER: the final state of the model does not count as an endless run.
 def options(model, switches):
     if model == "lf":
         return (["-a", "-f"], []) if "-DLIVE=1" in switches else ([], ["-DSAFETY"])

@@ -128,7 +128,7 @@ TEST(Regression, PinnedLaneLeftDuringADrainForgetsItsDeadline) {
       here.violated("the exception was swallowed");
     } catch (int) {
     }
-    // A read that nothing ends but the deadline.
+    // A read that only the deadline ends.
     std::byte byte{};
     Operation read;
     const bool started = !one->read(read, {&byte, 1});
@@ -271,7 +271,7 @@ TEST(Regression, FrequentTimersPutTheUnderstudysLookOff) {
     auto near = StreamSocket::adopt(proactor, fds[0]);
     auto far = StreamSocket::adopt(proactor, fds[1]);
     here.check(near.has_value() && far.has_value(), "sockets are adopted");
-    // Something stays pending, so that there is a seat to be held.
+    // An operation stays pending, so that the processor has a leader.
     here.check(!far->read(operations[0], MutableBuffer{buffers[0]}, [](Operation&) {}),
                "a read starts");
     {

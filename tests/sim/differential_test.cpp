@@ -40,7 +40,7 @@ class Folder {
   std::string path_;
 };
 
-/// The expected outcome: from a machine without faults, whose contents the same books judge.
+/// The expected outcome: of a machine without faults. The same books judge its contents.
 std::vector<std::string> expected(sim::World& world, std::uint64_t seed) {
   std::vector<std::string> outcomes;
   sim::Options options;

@@ -231,7 +231,7 @@ short Lockstep::readiness(const StreamSocket& socket) {
   return proactor_.system().ppoll(&look, 1, &at_once, nullptr) >= 0 ? look.revents : short{0};
 }
 
-// Not ready while there is nothing, and ready as soon as there is.
+// Not ready while there is no data, and ready as soon as there is some.
 void Lockstep::wait_for_readiness() {
   Connection* const connection = any_connection();
   if (connection == nullptr) return;
@@ -440,7 +440,7 @@ void Lockstep::sync_file() {
   settle();
 }
 
-// What stands in the file, asked for without the library.
+// The content of the file, read without the library.
 void Lockstep::judge_end_of_file(const Disk& disk) {
   const os::System& system = proactor_.system();
   const int fd = system.open(disk.path.c_str(), O_RDONLY | O_CLOEXEC, 0);
@@ -466,7 +466,7 @@ void Lockstep::judge_end_of_file(const Disk& disk) {
 
 // -- datagrams, time ------------------------------------------------------------------------------
 
-// As many as are received: a local network loses none, and may exchange them.
+// As many as were sent arrive: a local network loses none, and may reorder them.
 void Lockstep::send_datagrams() {
   const std::size_t from = random_.below(2);
   const std::size_t to = random_.below(2);

@@ -32,7 +32,7 @@ class Lockstep {
 
   void run(std::uint32_t steps);
 
-  /// What each operation has answered; of a step, in the order of starting.
+  /// The answers of all operations; within a step in the order of their starts.
   [[nodiscard]] const std::vector<std::string>& outcomes() const noexcept { return outcomes_; }
   /// Violations on this engine alone; empty: none.
   [[nodiscard]] const std::string& wrong() const noexcept { return wrong_; }

@@ -167,7 +167,7 @@ TEST(ReactorRegression, AWaitingLeaderLeavesAllToOneInALongCall) {
     });
     const Crew crew{here, *reactor, 2};
     here.scheduler().work(5 * ms);
-    pairs[0].send(1);  // it lasts, so the lead moves, and the leader leaves calls to others
+    pairs[0].send(1);  // it runs long, so the lead moves, and the leader leaves calls to others
     here.scheduler().work(40 * ms);
     for (std::size_t i = 1; i < pairs.size(); ++i) pairs[i].send(1);
     here.scheduler().work(10 * ms);
@@ -232,7 +232,7 @@ TEST(ReactorRegression, WhoseLookFoundNothingSleepsThroughALongCallOfTheLeader) 
     const Crew crew{here, *reactor, 3};
     here.scheduler().work(5 * ms);  // one waits, the others sleep
     here.check(!reactor->notify([] {}), "it is told");
-    // When the understudy looks, and takes what another was woken for.
+    // The understudy looks at that moment, and takes the work for which another thread was woken.
     here.scheduler().work(ms + here.random.between(-1000, 5000));
     here.check(!reactor->notify([&] { here.scheduler().work(10 * ms); }), "it is told");
     here.scheduler().work(ms);

@@ -1,5 +1,5 @@
-// The simulator itself: the same seed gives the same history, threads and time are what they should
-// be, and what goes wrong is found.
+// The simulator itself: the same seed gives the same history, threads and time behave as specified,
+// and faults are found.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -184,7 +184,8 @@ TEST(SimulatedMachine, KeepsTheExceptionOfEachThread) {
   EXPECT_TRUE(outcome.ok()) << outcome.report();
 }
 
-// Whatever its traits say: waits over several engines are short then, and the judge must expect it.
+// For all traits of the engine: waits over several engines are short then, and the judge must
+// expect it.
 TEST(SimulatedMachine, CountsAnEngineThatGotNoDescriptor) {
   World world;
   sim::Options options;
@@ -207,7 +208,7 @@ TEST(SimulatedMachine, CountsAnEngineThatGotNoDescriptor) {
   EXPECT_TRUE(outcome.ok()) << outcome.report();
 }
 
-// Seeds that such an engine ended in a violation that was none, by the judge of that day.
+// Seeds for which an earlier judge reported a false violation of such an engine.
 TEST(SimulatedMachine, JudgesAnEngineThatGotNoDescriptorAsOneWithout) {
   ProgramOptions options;
   options.engine = EngineChoice::simulated;

@@ -1,4 +1,4 @@
-// The door for scenarios of users: baton/testing/simulation.hpp.
+// The interface for scenarios of users: baton/testing/simulation.hpp.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -190,7 +190,7 @@ TEST(UserSimulationResult, more_threads_than_it_can_have_are_a_failure) {
   });
   EXPECT_EQ(result.failures, 1U);
   EXPECT_NE(result.report.find("seed 1: start_thread: "), std::string::npos) << result.report;
-  // As many as one likes, if they are joined.
+  // Any number of threads is allowed if they are joined.
   const auto joined = simulate({.seeds = 1, .faults = false}, [&](Simulation& here) {
     for (int i = 0; i < 10'000; ++i) {
       here.start_thread(nothing);

@@ -27,7 +27,7 @@ class Actor {
   virtual ~Actor() = default;
   /// Starts its first operations. REQUIRES: before the threads run.
   virtual void begin() = 0;
-  /// After the round: what went in has come out.
+  /// After the round: all sent bytes have arrived.
   virtual void expect_balanced() = 0;
 };
 

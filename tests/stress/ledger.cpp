@@ -79,8 +79,8 @@ void Entry::start(bool cancel) {
   const std::error_code error =
       kind() == OperationKind::user ? proactor.post(*this) : proactor.start(*this);
   if (error) {
-    // A violation, or the result of one. The round would not end: the ledger counts an operation
-    // that never started.
+    // A violation, or its consequence. The round would not end, because the ledger counts an
+    // operation that never started.
     fmt::print(stderr, "soak: {} was refused: {}\n", to_string(kind()), error.message());
     std::_Exit(1);
   }
@@ -91,7 +91,7 @@ void Entry::close_account() {
   if (!open_.exchange(false, std::memory_order_relaxed)) ledger_.violation("completed twice");
   if (activation() != expected_) ledger_.violation("completed for another activation");
   add(completed_, 1);
-  // Of an accept it is the descriptor.
+  // The value of an accept is the descriptor.
   if (kind() != OperationKind::accept) add(bytes_, bytes());
   if (!was_cancelled()) return;
   add(cancelled_, 1);

@@ -84,8 +84,8 @@ class Ledger {
 
   // -- any thread --------------------------------------------------------------------------------
 
-  /// Whether to go on with what takes about `cost` operations. `allowance` is the caller's own,
-  /// taken from the budget in portions.
+  /// Whether to go on with work of about `cost` operations. `allowance` is the caller's own, taken
+  /// from the budget in portions.
   bool more(std::uint64_t& allowance, std::uint64_t cost);
   /// No actor starts another operation.
   void end_soon() { budget_.store(0); }
@@ -97,7 +97,7 @@ class Ledger {
   [[nodiscard]] std::uint64_t violations() const { return violations_.load(); }
 
   std::uint64_t new_seed();
-  /// Of all entries, those that are gone included.
+  /// The sums over all entries, destroyed ones included.
   [[nodiscard]] Totals totals() const;
 
   Proactor& proactor;
@@ -133,10 +133,10 @@ class Entry final : public Operation {
   /// Another actor may cancel it by its handle.
   void may_be_cancelled() { cancelled_by_others_ = true; }
 
-  /// Starts the prepared operation; cancels it at once if `random` says so. After this nothing may
-  /// be touched that the handler touches.
+  /// Starts the prepared operation; cancels it at once if `random` says so. After this the caller
+  /// touches nothing that the handler uses.
   void start(Random& random);
-  /// The same for what must not be cancelled: the end of a connection.
+  /// The same for an operation that must not be cancelled: the end of a connection.
   void start();
 
   [[nodiscard]] bool was_cancelled() const { return error() == std::errc::operation_canceled; }

@@ -140,7 +140,7 @@ class Link::Flow {
     const std::size_t bytes = read_.bytes();
     expect_pattern(ledger_, phase_, received_, std::span(buffer_).first(bytes));
     received_ += bytes;
-    // In the middle of what read_exactly was to bring; the next read says it again.
+    // The stream ended in the middle of a read_exactly; the next read reports the end again.
     const bool cut = read_.has(Operation::exactly) && read_.error() == errc::end_of_stream;
     const bool well = cut || read_.expect_no_error("read");
     if (!well || (bytes == 0 && !read_.failed())) return link_.flow_ended();

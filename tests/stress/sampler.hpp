@@ -15,7 +15,7 @@ std::uint64_t allocated_bytes();
 /// Resources that a round has leaked, between two moments with nothing in flight. Counted for each
 /// operation, so that it says the same on every machine.
 struct Growth {
-  /// What tables, caches and the allocator's own lists may have grown by in a longer round.
+  /// The growth of tables, caches and the allocator's own lists that is allowed in a longer round.
   static constexpr double noise_bytes = 1 << 20;
   static constexpr double bytes_per_operation_max = 0.05;
 

@@ -2,8 +2,8 @@
 // and go, one operation in twenty cancelled, on one configuration, until so many operations are
 // done; every activation has its account, and every byte is checked. See docs/internals/soak.md.
 //
-// A short round comes first, on the same proactor: what is open and resident after it is what the
-// long round must return to.
+// A short round comes first, on the same proactor. The long round must return to the descriptors
+// and the memory that the short one has left.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -154,7 +154,7 @@ Round run_round(Ledger& ledger, std::uint64_t operations, double seconds, std::u
   watch.finish();
   Round round{seconds_since(begin), {}};
   for (const auto& actor : actors) actor->expect_balanced();
-  actors.clear();  // here each entry is asked whether it has completed
+  actors.clear();  // this checks whether each entry has completed
   ledger.proactor.restart();
   round.totals = ledger.totals();
   round.totals -= before;

@@ -27,7 +27,7 @@ struct SystemCalls {
   std::atomic<std::uint64_t> locks{0};    // mutexes taken, contended or not
   std::atomic<std::uint64_t> sleeps{0};   // waits that would have slept, while `sleepless`
   std::atomic<int> for_good{0};           // threads inside a wait that no time ends
-  /// A wait for which nothing is there ends at once, as if a signal had come (EINTR).
+  /// A wait without an event ends at once, as if a signal had come (EINTR).
   std::atomic<bool> sleepless{false};
 
   [[nodiscard]] std::uint64_t all_but_locks() const {
@@ -57,7 +57,7 @@ class Sleepless {
   [[nodiscard]] std::uint64_t sleeps() const { return system_calls().sleeps; }
 };
 
-/// As long as it lives, this thread counts as one that no time wakes.
+/// While it lives, this thread counts as one that waits without a time-out.
 class SleepForGood {
  public:
   explicit SleepForGood(bool yes) : count_(yes ? 1 : 0) { system_calls().for_good += count_; }

@@ -54,7 +54,7 @@ struct SocketPair {
     peer = Fd(fds[1]);
   }
   void make_readable() const { EXPECT_EQ(::write(peer.get(), "x", 1), 1); }
-  /// Reads all there is; how much it was.
+  /// Reads all available bytes; returns their number.
   [[nodiscard]] ssize_t drain() const {
     char buffer[256];
     ssize_t total = 0;

@@ -139,7 +139,7 @@ class EveryCall {
         if constexpr (std::is_same_v<std::remove_const_t<decltype(first)>, int>) descriptor = first;
       }
       if constexpr (std::is_same_v<Hook, Hook<&os::System::io_submit, decltype(&call)>>) {
-        // Of a batch the first one's: an interrupt, too, is submitted.
+        // The first entry of a batch decides: an interrupt is submitted as well.
         descriptor = static_cast<int>(std::get<2>(std::tie(arguments...))[0]->aio_fildes);
       }
       const int error = enter(index<Member>(), descriptor);

@@ -81,7 +81,7 @@ FOREIGN void note_descriptor(int fd, bool own) {
 // -- particular calls -----------------------------------------------------------------------------
 
 /// possible: can the call fail in this way with these arguments? done: it carries out the call for,
-/// and reports the error all the same. note: what of the real call is kept account of.
+/// and reports the error all the same. note: keeps account of the real call.
 struct Plain {
   template <class... A>
   FOREIGN static bool possible(int, A...) {
@@ -380,7 +380,7 @@ struct Hook<Member, tells, index, R (*)(A...)> {
   }
 };
 
-/// A call that never fails, but of which account is kept.
+/// A call that never fails, but is counted.
 template <auto Member, class R, class... A>
 void keep_account_of(System& system, R (*)(A...)) {
   system.*Member = [](A... arguments) -> R {

@@ -48,7 +48,8 @@ inline std::vector<ModeCase> mode_cases() {
   for (const auto& engine : real_engines()) {
     for (const Mode mode : {Mode::shared, Mode::dedicated, Mode::per_thread}) {
       for (const unsigned threads : {1U, 4U}) {
-        // A team serves sockets as its other member does alone: once for each mode is enough.
+        // A team serves sockets as its other member alone does, so one test for each mode is
+        // enough.
         if (engine.files_only && threads == 1) continue;
         cases.push_back({engine.name, mode, threads, engine.files_only});
       }

@@ -1,4 +1,4 @@
-// The teams that make an engine whole which takes files only, or everything but files.
+// Teams that complete an engine for files only, or for everything but files.
 #pragma once
 
 #include <utility>
@@ -7,9 +7,9 @@
 
 namespace baton::test {
 
-/// The first processor keeps the files, and `emulated` gets everything else. That one goes first,
-/// for it is what tests change that are about sockets; the two have no kind in common, so the order
-/// decides nothing.
+/// The first processor keeps the files, and `emulated` gets everything else. `emulated` goes first,
+/// because tests of sockets change it. The two have no kind in common, so the order decides
+/// nothing.
 inline void make_team(Config& config) {
   ProcessorConfig& files = config.processors.front();
   ProcessorConfig others = files;

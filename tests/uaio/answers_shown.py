@@ -6,7 +6,7 @@ failures on ours; a row of the table, where the system's library fails as expect
 
 import re
 
-# Beginnings of telling answers, and their form in a row.
+# The beginnings of notable answers, and their form in a row.
 IN_ROWS = ((r"hangs\b", "does not end"), (r"crashes with\b", "ends by"),
            (r"exits with\b", "has status"), (r"line (\d+):", r"(\1)"))
 

@@ -518,7 +518,7 @@ void sync_waits_for_duplicates() {
   sync_waits(file, ::dup(file), 0);
 }
 
-// Only the descriptor and the notification of a sync mean something.
+// A sync uses only the descriptor and the notification.
 void sync_is_a_request_like_others() {
   handle_info(SIGRTMIN + 1);
   const int file = temporary(O_DIRECT);
@@ -929,7 +929,8 @@ void sleeping_process_is_served() {
   CHECK(finish(write) == 1);
 }
 
-// Only where one request at a time is at the engine has the order a meaning; the first takes it.
+// The order matters only when the engine has one request at a time; the first request takes that
+// place.
 void urgent_requests_go_first() {
   Pipe blocking;
   Pipe pipe;
@@ -987,8 +988,8 @@ void lists_wait_or_tell() {
   while (signals_seen == 0) ::usleep(100);
 }
 
-// Large writes, many of them before the first result is taken: whichever threads copy them, each
-// write has its result, and the file has all bytes at the sync.
+// Many large writes before the first result is taken: whichever threads copy them, each write has
+// its result, and the file has all bytes at the sync.
 void deep_writes_to_several_files() {
   constexpr std::size_t size = 128U << 10;
   constexpr std::size_t files = 4;
@@ -1217,8 +1218,8 @@ void limit_memory(bool limited) {
 }
 #endif
 
-// Without memory nothing can be started; that is no error of the request. Descriptors of the
-// program's are not needed.
+// Without memory nothing can be started, which is no error of the request. No descriptor of the
+// program is needed.
 void errors_of_resources() {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   {
@@ -1481,7 +1482,7 @@ struct Owned {
   std::atomic<bool> running{true};
 };
 
-/// 10^7 in the long rounds (UAIO_HOST_LONG), else enough to meet the race many times.
+/// 10^7 in the long rounds (UAIO_HOST_LONG), otherwise enough to hit the race many times.
 long rounds_of_threads() { return std::getenv("UAIO_HOST_LONG") != nullptr ? 10'000'000 : 100'000; }
 
 // Eight threads take completions and start the same requests again: none is taken while it runs,
@@ -1496,7 +1497,7 @@ void own_completions_are_handed_out_once() {
       all[i].block = request(file, memory, 4'096, static_cast<off_t>(i) * 4'096);
       CHECK(aio_read(&all[i].block) == 0);
     }
-    // A slow device is not waited for.
+    // The call does not wait for a slow device.
     std::atomic<long> left{flags == 0 ? rounds_of_threads() : rounds_of_threads() / 50};
     std::vector<std::thread> threads;
     for (int t = 0; t < 8; ++t) {
@@ -1516,7 +1517,7 @@ void own_completions_are_handed_out_once() {
   }
 }
 
-// Polled without a time, it does not say that there is nothing under way while there is.
+// A poll with a time-out of zero does not report an empty queue while requests are in flight.
 void own_polls_are_not_refused() {
   Pipe pipe;
   char byte = 0;
@@ -1567,7 +1568,7 @@ void own_vectors() {
   CHECK(std::strstr(text, "at_once ") != nullptr);
 }
 
-// Requests that a caller must not do itself are not done by it for an awaited list, either.
+// A caller that awaits a list does not carry out requests that it must leave to others.
 void own_lists_leave_to_the_engine() {
   const int file = temporary();
   char text[] = "text";

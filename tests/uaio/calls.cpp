@@ -54,7 +54,7 @@ struct Requests {
   }
 };
 
-/// So many on the way, as a program that keeps a queue does.
+/// This many in flight, as in a program that keeps a queue.
 void stream_of_requests(int file, std::size_t depth, std::size_t count, int (*start)(aiocb*)) {
   Requests requests{file, depth, false};
   std::vector<const aiocb*> pending(depth, nullptr);

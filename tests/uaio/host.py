@@ -46,7 +46,8 @@ def threads(process):
 
 def run(program, case, folder, preload, options, extra):
     seconds = SECONDS["uaio" if preload else "system"]
-    # Half of it for one event within a case: the case names the event before it is ended.
+    # One event within a case gets half of that time, so that the case can name the event before it
+    # is killed.
     environment = dict(os.environ, UAIO_TEST_FOLDER=folder,
                        UAIO_TEST_SECONDS=str(max(1, int(seconds / 2))))
     environment.pop("UAIO", None)
@@ -131,7 +132,7 @@ def main():
             begin = time.monotonic()
             if not arguments.no_system:
                 answer = run(arguments.program, case, folder, None, None, [])
-                # A second time: the system's own rare faults are not shown here.
+                # A second run, because rare faults of the system's library do not belong here.
                 if short(answer) not in ("ok", "hangs"):
                     answer = run(arguments.program, case, folder, None, None, [])
                 answers["system"][case] = answer

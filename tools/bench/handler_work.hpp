@@ -97,7 +97,7 @@ class Plan {
     random_steps_ = static_cast<std::uint64_t>(options.random_us * a_us);
     slow_steps_ = static_cast<std::uint64_t>(options.slow_us * a_us);
   }
-  /// Of the next connection; any thread.
+  /// The work of the next connection; any thread.
   Work next() {
     const std::uint64_t number = next_.fetch_add(1, std::memory_order_relaxed);
     return {delay_us_, random_steps_, number == 0 ? slow_steps_ : 0,

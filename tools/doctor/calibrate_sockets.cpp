@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What this process and a server need beside their connections.
+// Descriptors that this process and a server need beside their connections.
 constexpr std::size_t spare_descriptors = 40;
 constexpr std::size_t rounds_max = 9;
 constexpr std::size_t rounds_wanted = 5;
@@ -175,7 +175,7 @@ class SocketCalibration {
     return std::clamp(seconds / static_cast<double>(count) / 2, slice_s_min, slice_s_max);
   }
 
-  // One that fails is left out.
+  // A server that fails is left out.
   Result<EchoNumbers, Failure> measure(std::size_t index, std::size_t count, double slice) {
     const std::string& name = result_.series[index].name;
     progress_(fmt::format("sockets, {}, {} sessions", name, count),

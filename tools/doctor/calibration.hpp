@@ -13,7 +13,7 @@
 
 namespace baton::doctor {
 
-// One of the numbers of a round. Less is better. Those that do not count are only shown.
+// One of the numbers of a round. Less is better. Numbers that do not count are only shown.
 struct Measure {
   std::string name;
   std::string unit;
@@ -50,15 +50,15 @@ struct Measurement {
 // ratio to another one of the same round means anything.
 double cost_of(const Measurement& measurement, const std::vector<double>& round);
 double median(std::vector<double> values);
-// Of one measure over the rounds.
+// The values of one measure over the rounds.
 double median_of(const Series& series, std::size_t measure);
 
 // Called with the current step and its progress (0 to 1).
 using OnProgress = std::function<void(const std::string& what, double done)>;
 
 inline constexpr std::size_t calibration_sessions[] = {1, 100, 1000};
-// What costs so much more than the best is not looked at again: by its whole cost, or - in the
-// first looks at the sockets - by one number, which alone says less.
+// A configuration that costs this much more than the best is not measured again. It is judged by
+// its whole cost or, in the first looks at the sockets, by one number, which alone says less.
 inline constexpr double dropped_ratio = 1.5;
 inline constexpr double dropped_ratio_of_one = 2;
 

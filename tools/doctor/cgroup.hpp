@@ -15,7 +15,7 @@ struct CgroupLimits {
   std::optional<std::uint64_t> memory_bytes;
 };
 
-// Of the process's groups, the paths below the mount points; empty where it is in none.
+// The paths of the process's groups below the mount points; empty where it is in none.
 struct CgroupPaths {
   std::string unified;
   std::string cpu;

@@ -76,7 +76,7 @@ Choice choose(const Measurement& measurement, const std::vector<std::size_t>& or
     if (i == best || is_tie(ratio_of(measurement, series[i], series[best]))) tied.push_back(i);
   }
   const Series& chosen = series[tied.front()];
-  // Those that are no dearer than the chosen one belong to them, too.
+  // Configurations that cost no more than the chosen one belong to the equals, too.
   for (const std::size_t i : order) {
     const bool known = std::find(tied.begin(), tied.end(), i) != tied.end();
     if (!known && score_of(measurement, series[i]) <= score_of(measurement, chosen)) {

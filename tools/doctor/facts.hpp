@@ -1,6 +1,6 @@
-// What can be read about the machine: kernel, cores, quotas, sysctls, limits. Each fact has a name,
-// by which the list of known troubles (known_bad.txt) refers to it, so that a new trouble is data
-// and not code.
+// Facts that can be read about the machine: kernel, cores, quotas, sysctls, limits. Each fact has a
+// name, by which the list of known troubles (known_bad.txt) refers to it, so that a new trouble is
+// data and not code.
 #pragma once
 
 #include <optional>

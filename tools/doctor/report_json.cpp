@@ -92,7 +92,7 @@ std::string answer_json(const ModeAnswer& one) {
                       {"code", json_string(one.code)}});
 }
 
-// What BATON takes to choose the row.
+// The value of BATON that chooses the row.
 std::string settings_of(const Row& row) {
   std::string text = "engine=" + row.engine;
   if (!row.wait.empty()) text += ",wait=" + row.wait;

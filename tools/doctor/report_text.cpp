@@ -4,38 +4,21 @@
 #include <algorithm>
 
 #include "../printable.hpp"
+#include "../wrapped.hpp"
 #include "report.hpp"
 
 namespace baton::doctor {
 namespace {
 
-constexpr std::size_t width = 100;
+constexpr std::size_t columns = 100;
+
+std::string wrapped(const std::string& text, const std::string& first, const std::string& others) {
+  return tools::wrapped(text, columns, first, others);
+}
 
 std::string fact(const Report& report, const char* name, const char* unknown = "-") {
   const std::string text = report.facts.text(name);
   return text.empty() ? unknown : text;
-}
-
-// Lines of at most `width`, those after the first one further in.
-std::string wrapped(const std::string& text, const std::string& first, const std::string& others) {
-  std::string out;
-  std::string line = first;
-  bool empty = true;
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const auto end = std::min(text.find(' ', at), text.size());
-    const std::string word = text.substr(at, end - at);
-    at = end + 1;
-    if (!empty && line.size() + 1 + word.size() > width) {
-      out += line + "\n";
-      line = others;
-      empty = true;
-    }
-    if (!empty) line += ' ';
-    line += word;
-    empty = false;
-  }
-  return out + line + "\n";
 }
 
 std::string item(const std::string& text) { return wrapped(text, "  - ", "    "); }
@@ -136,7 +119,7 @@ std::string table_text(const Report& report) {
   return out + "\n";
 }
 
-// Of those that have numbers; the names of others may stick out.
+// The width of names that have numbers; other names may be longer.
 std::size_t name_width(const Measurement& measurement) {
   std::size_t widest = 0;
   for (const Series& one : measurement.series) {

@@ -52,18 +52,18 @@ class EchoServer {
   EchoServer(Proactor& proactor, const EchoOptions& options);
 
   Proactor& proactor() const { return proactor_; }
-  // Of a session. No datagram is longer than datagram_bytes_max.
+  // The buffer of a session. No datagram is longer than datagram_bytes_max.
   std::size_t block() const {
     return options_.datagrams() ? std::min(options_.block, datagram_bytes_max) : options_.block;
   }
-  // Where sessions take their blocks; null: each has its own.
+  // The pool of the sessions' blocks; null: each has its own block.
   BufferPool* pool() { return pool_.get(); }
-  // Of a new connection: what keeps its handlers busy. Connections are usually without.
+  // The work of a new connection's handlers. Connections usually have none.
   bool works() const { return options_.works(); }
   handler_work::Work next_work() { return plan_.next(); }
-  // Where datagrams come in. A drain would wait for one more at every receive, so it ends those
-  // that are pending, and a thread that sees it starts no other; one that another is just starting
-  // ends with the drain's deadline.
+  // The sockets for datagrams. A drain would wait for one more datagram at every receive, so it
+  // ends pending receives, and a thread that sees the drain starts no other. A receive that another
+  // thread is just starting ends with the drain's deadline.
   DatagramSocket& take(DatagramSocket socket);
   bool draining() const { return draining_; }
 
@@ -79,7 +79,7 @@ class EchoServer {
     traffic.bytes += bytes;
     if (options_.watched) add(std::exchange(traffic, Traffic{}));
   }
-  // Of the sessions that have ended; watched: of all.
+  // The counts of sessions that have ended; watched: of all.
   Traffic traffic() const { return {messages_.load(), bytes_.load()}; }
   std::uint64_t connections() const { return open_.load(); }
   void session_opened();
@@ -94,8 +94,8 @@ class EchoServer {
   // From now on the first of them drains the server and a second one stops it.
   std::error_code watch_signals();
 
-  // Whatever is pending ends in the next run(), without a look at its peers: sessions, accepts and
-  // the wait for signals. After run() has returned, before the server is destroyed.
+  // Everything pending ends in the next run(), whatever its peers do: sessions, accepts and the
+  // wait for signals. After run() has returned, before the server is destroyed.
   void end_at_once();
 
   bool has_sessions() const { return open_ > 0; }

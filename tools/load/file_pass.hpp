@@ -30,7 +30,7 @@ struct AlignedDelete {
 using AlignedBlock = std::unique_ptr<std::byte[], AlignedDelete>;
 AlignedBlock aligned_block(std::size_t size);
 
-// What one pass came to.
+// The outcome of one pass.
 struct FilePassResult {
   std::uint64_t operations = 0;
   std::uint64_t bytes = 0;

@@ -25,7 +25,7 @@ class Pattern {
 
   Pattern();
 
-  // Where in the table the given session's stream starts.
+  // The place in the table where the given session's stream starts.
   static std::size_t phase_of(std::size_t session) {
     // Neighbours lie far apart, and any two of the first 65,521 sessions start differently:
     // the multiplier is prime to the period.

@@ -13,8 +13,8 @@
 
 namespace baton::tools {
 
-// What became of the datagrams: all that were sent, and those whose answer was not waited for any
-// longer, of which some came after all. Nothing of a stream.
+// The fate of the datagrams: all that were sent, those that were given up, and those that came late
+// after all. Zero for a stream.
 struct DatagramCounts {
   std::uint64_t sent = 0;
   std::uint64_t given_up = 0;
@@ -30,7 +30,7 @@ struct DatagramCounts {
 
 class Session {
  public:
-  // What one visit to the socket came to.
+  // The outcome of one visit to the socket.
   enum class Progress : std::uint8_t {
     waiting,  // nothing more to do before the next event
     more,     // the visit's share is used up and there may be more to read: come again

@@ -23,7 +23,7 @@ namespace baton::tools {
 
 std::uint64_t monotonic_ns();
 
-// Where to connect to, and from which addresses.
+// The address to connect to, and the local addresses.
 struct LoadTarget {
   sockaddr_storage address{};
   socklen_t address_size = 0;

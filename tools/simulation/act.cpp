@@ -176,7 +176,7 @@ Program::End& Program::new_end(int fd, bool is_socket, Connection& connection, F
   if (out != nullptr) out->has_writer = true;
   // ENOBUFS in the middle would leave a gap.
   end.queued_writes = world_->faults().no_buffers == 0 && world_->random.coin();
-  // What an engine that is pinned for good holds ends when its thread leaves.
+  // Operations in an engine that is pinned for good end when its thread leaves.
   if (out != nullptr &&
       (cancelled_all_ || cancelling_all_ > 0 || finishing_ || world_->traits.bound)) {
     out->may_gap();
@@ -500,7 +500,7 @@ void Program::expect_gaps() {
 bool Program::act_cancel() {
   sim::Random& random = world_->random;
   const std::uint32_t choice = random.below(32);
-  // What starts meanwhile may meet it, too.
+  // Operations that start meanwhile may meet it, too.
   if (choice == 0 && !quiet_ && cancels_all_) {
     expect_cancel_of_all();
     ++cancelling_all_;

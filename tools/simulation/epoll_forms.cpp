@@ -15,8 +15,8 @@
 namespace baton::tools::simulation {
 namespace {
 
-// Of the round, and of the call at work: the table's entries are plain functions, and all threads
-// of the machine are fibers of one.
+// The state of the round, and of the call at work: the table's entries are plain functions, and all
+// threads of the machine are fibers of one.
 thread_local std::uint32_t failing = 0;
 thread_local std::uint32_t flags = 0;
 

@@ -1,7 +1,7 @@
 // The system calls for a reactor in a simulated machine, and wait strategies that no simulated
 // system call offers by itself: epoll in its other modes, edge and one-shot, and one that a single
-// thread has to wait for. What real-time signals and foreign systems do to a client is so simulated
-// as far as the client sees it.
+// thread has to wait for. So the client sees the behaviour of real-time signals and of foreign
+// systems.
 #pragma once
 
 #include <cstdint>

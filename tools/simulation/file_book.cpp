@@ -1,4 +1,4 @@
-// What may stand in a file.
+// The possible contents of a file.
 #include "simulation/file_book.hpp"
 
 #include <algorithm>

@@ -55,7 +55,7 @@ class FileBook {
     std::byte byte;
     Moment end;  // of its write; 0: of none
   };
-  /// What may stand in one byte. More values than fit: anything.
+  /// The possible values of one byte. More values than fit: anything.
   struct Cell {
     static constexpr std::size_t values_max = 3;
     std::array<Value, values_max> values{};

@@ -48,7 +48,7 @@ void Program::completed(Operation& operation) {
 void Program::judge(Slot& slot) {
   const Operation& operation = slot.operation;
   const std::error_code error = operation.error();
-  // What an engine that is pinned for good holds ends when its thread leaves.
+  // Operations in an engine that is pinned for good end when its thread leaves.
   const bool may_cancel = slot.may_cancel || cancelled_all_ || finishing_ || world_->traits.bound;
   if (error == std::errc::operation_canceled && !may_cancel) {
     wrong(slot, "cancelled without a request");

@@ -48,7 +48,7 @@ void Program::judge_contents(Slot& slot, bool ended) {
     }
     return;
   }
-  // What stands there never changes, and is judged as a whole in the end.
+  // Its content never changes, and is judged as a whole in the end.
   const std::vector<std::byte>& file = body_of(disk).bytes;
   if (slot.offset + found.size() > file.size() && !found.empty()) {
     wrong(slot, "a read of what is behind the end of a file");

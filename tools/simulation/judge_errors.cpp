@@ -13,7 +13,7 @@ void Program::judge_error(Slot& slot) {
 }
 
 bool Program::explained(Slot& slot, std::error_code error) {
-  // Of a lane, a start from outside learns that later.
+  // In a lane, a start from outside learns that later.
   if (error == errc::limit_reached) return bounded_ && mode_ == Mode::per_thread;
   const bool of_system = error.category() == std::system_category();
   switch (slot.what) {
@@ -52,7 +52,7 @@ bool Program::explained(Slot& slot, std::error_code error) {
 }
 
 bool Program::failed_on_disk(std::error_code error) {
-  // Of one worker that does not start (EAGAIN), everything that had to wait for it.
+  // If one worker does not start (EAGAIN), this holds for everything that had to wait for it.
   if (error == std::errc::not_enough_memory) return reasons_.has_failed(EAGAIN);
   return error == std::errc::io_error && reasons_.take_failure(EIO);
 }

@@ -224,7 +224,8 @@ void Program::thread_loop() {
 
 void Program::turn_once() {
   sim::Random& random = world_->random;
-  // What an engine that is pinned for good holds ends when its thread leaves: it has to say so.
+  // Operations in an engine that is pinned for good end when its thread leaves: it has to report
+  // them.
   const std::uint32_t way = world_->traits.bound ? 0 : random.below(visiting_ ? 4 : 12);
   // The others do without the threads that are away.
   if (visiting_ && way != 0 && mode_ != Mode::per_thread) {
@@ -337,7 +338,7 @@ void Program::end_round(Ending ending) {
   sim::Random& random = world_->random;
   quiet_ = true;
   if (ending == Ending::to_the_end || ending == Ending::drain) {
-    // What meets a stop, or a restart, is over before it has begun.
+    // An operation that meets a stop, or a restart, is over before it has begun.
     wait_until([&] { return changing_ == 0 && !proactor_->stopped(); }, "a restart never ends");
   }
   if (ending == Ending::to_the_end) return read_to_the_end();

@@ -143,7 +143,7 @@ void ReactorProgram::watch(NativeHandle fd) {
     return;
   }
   check(one.registered, "a registration that was refused is closed");
-  // One that is closed has left the list here before its place in the reactor is free.
+  // A closed registration has left the list here before its place in the reactor is free.
   const bool full = key.error() == errc::no_free_handles && config_.handles_max < places_max;
   check(full || (watch_fails_ != 0 && key.error() == std::errc::not_enough_memory),
         "a registration is refused");
@@ -386,8 +386,8 @@ void ReactorProgram::cancel() {
     one.late_call = one.interval != 0 && one.inside == 0;
     return;
   }
-  // One that is not periodic: its call has begun. Or another thread has cancelled it, without an
-  // answer yet.
+  // A timer that is not periodic: its call has begun. Or another thread has cancelled it, without
+  // an answer yet.
   check(!lived || one.interval == 0 || !one.live || one.cancelled || others_cancel,
         "a timer is not known");
 }

@@ -138,7 +138,7 @@ Next ReactorProgram::answer(Watched& one, Interest what, Next next) {
   if (next == Next::drop) {
     one.dropped = true;
     one.interest = one.interest - what;
-    // Of one call for several events the others may still come.
+    // After one call for several events the others may still come.
     if (!any(one.interest)) {
       one.ending = one.asked = true;
       one.to_be_told = Interest::none;

@@ -72,8 +72,8 @@ UAIO_API int uaio_cancel(int descriptor, struct aiocb* request);
 struct aioinit;
 UAIO_API void uaio_init(const struct aioinit* parameters);
 
-/* What was done so far, "name value" lines, written with a final NUL and cut to size; answers the
- * length of the whole text. */
+/* Counters since the start, "name value" lines, written with a final NUL and cut to size; answers
+ * the length of the whole text. */
 UAIO_API size_t uaio_statistics(char* text, size_t size);
 
 #ifdef __cplusplus

@@ -125,7 +125,7 @@ void Direct::fill(Request& request) noexcept {
   request.stage.store(Stage::pending, std::memory_order_release);
 }
 
-/// Takes one lot to the kernel. Those that it does not even take are marked as refused.
+/// Takes one batch to the kernel. Requests that it does not take at all are marked as refused.
 std::size_t Direct::submit(Request* list[], std::size_t count) noexcept {
   iocb* controls[batch_max];
   for (std::size_t i = 0; i < count; ++i) controls[i] = &list[i]->control;
@@ -162,8 +162,8 @@ std::size_t Direct::start(Request* list[], std::size_t count, bool watched) noex
         continue;
       }
     }
-    // acq_rel: the second of the two sees what the first has done. One that was given back is still
-    // in the starter's hands.
+    // acq_rel: the second of the two sees what the first has done. A request that was given back
+    // still belongs to the starter.
     auto before = Handover::none;
     if (request.handover.compare_exchange_strong(before, Handover::starter_left,
                                                  std::memory_order_acq_rel)) {
@@ -268,8 +268,8 @@ void Direct::finish(const io_event& event) noexcept {
   if (before != Handover::none) give_request(request);
 }
 
-/// To its starter, or, when he has left, to the keeper. What is late stays marked as left until the
-/// keeper has it: a sync waits for it. False: it was short, and its starter has left.
+/// To its starter or, when that has left, to the keeper. A late request stays marked as left until
+/// the keeper has it: a sync waits for it. False: it was short, and its starter has left.
 bool Direct::give_back(Request& request, const io_event& event) noexcept {
   request.result.store(event.res, std::memory_order_relaxed);
   auto before = Handover::none;

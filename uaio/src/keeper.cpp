@@ -30,7 +30,7 @@ constexpr int messages_at_once = 64;
 // The library's own, and those of a lot of messages.
 constexpr std::size_t descriptors_at_once = messages_at_once + 32;
 
-// What a message's pointer names, in its lowest bits.
+// The meaning of a message's pointer, in its lowest bits.
 enum : std::uintptr_t { a_request = 0, a_cancel = 1, a_look = 2, kinds = 3 };
 
 baton::Config make_config(const Options& options, bool keeper, bool single) {
@@ -221,8 +221,8 @@ void Shard::cancel(Cancelled& tally) noexcept {
   }
 }
 
-// What waits for a peer ends as soon as the kernel has heard of it. What a device is at work on
-// does not.
+// A request that waits for a peer ends as soon as the kernel sees the cancel. A request that a
+// device is working on does not.
 void Shard::cancel_as_caller(Cancelled& tally) noexcept {
   {
     const Locked locked{mutex_};

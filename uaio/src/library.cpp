@@ -32,7 +32,7 @@ void on_timer(int) {
   errno = saved;
 }
 
-/// What the handlers of the program ask for when they interrupt a call.
+/// Whether the program's handlers ask for restarts of the calls that they interrupt.
 enum class Restart : std::uint8_t { all, none, mixed };
 
 /// A fault's signal comes to the thread that made it, and none waits while it makes one. Crash
@@ -83,7 +83,7 @@ void lose_all() noexcept {
     for_each_pending([&memory](Request& request) {
       if (!memory.holds(request.block, sizeof(*request.block))) return;
       Block state{*request.block};
-      // One that was just being published may be the program's own again.
+      // A request that was just being published may belong to the program again.
       const bool ours = request.stage.load() == Stage::pending;
       if (ours || state.waits_if_alive()) state.publish(ECANCELED, -1);
     });
@@ -151,8 +151,8 @@ void Library::store_and_list(aiocb& block, int error, ssize_t result, bool immed
 }
 
 // A signal handler may have interrupted the thread that collects and wait for this very request, so
-// the result is out before anything else is done. What else there is has functions of its own,
-// so that not even room for their variables is made before.
+// the result is out before anything else is done. The rest has functions of its own, so that not
+// even room for their variables is made before.
 void Library::publish(Request& request, int error, ssize_t result) noexcept {
   request.stage.store(Stage::publishing, std::memory_order_seq_cst);
   if (keeps_done_) {
@@ -251,7 +251,7 @@ int Library::wait_once(std::uint32_t seen, const timespec* until, bool any, std:
   const bool others = any || shards_busy();
   if (!direct_.busy() && !any) return sleep(seen, until);
   if (watcher_.load(std::memory_order_acquire)) return sleep(seen, until, true);
-  // What a keeper completes, a thread that waits for direct requests does not notice.
+  // A thread that waits for direct requests does not notice the completions of a keeper.
   if (others && need_watcher()) return sleep(seen, until, true);
   if (others) return sleep_briefly(seen, until);
   const pthread_t me = pthread_self();

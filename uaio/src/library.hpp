@@ -122,7 +122,7 @@ class Library {
   };
   void count(Counter which) noexcept { counts_[which].fetch_add(1, std::memory_order_relaxed); }
   [[nodiscard]] std::string statistics() const;
-  /// What was chosen and why, if the program's caller asks for that (UAIO=explain=1).
+  /// The choices and their reasons, if the program's caller asks for them (UAIO=explain=1).
   void explain(const char* text, int number = 0) const noexcept {
     if (options_.explain) complain(text, number);
   }

@@ -194,7 +194,7 @@ Mailbox::Sent Mailbox::send(void* pointer, int fildes) noexcept {
   bool again = false;
   do {
     answer = put(sender.number, &pointer, fildes);
-    // Of a user's files only so many may be on the way (RLIMIT_NOFILE): the keeper takes them in.
+    // Only so many files of a user may be on the way (RLIMIT_NOFILE): the keeper takes them in.
     const bool too_many = answer < 0 && errno == ETOOMANYREFS;
     if (too_many) ::syscall(SYS_nanosleep, &moment, nullptr);
     again = too_many || (answer < 0 && errno == EINTR);

@@ -108,7 +108,7 @@ struct Request {
   std::atomic<std::uint64_t> number_done{0};  // a direct request of this number the kernel has done
   // A direct request that the kernel gave back late: the shard that gets it.
   std::atomic<const Shard*> handed_to{nullptr};
-  // Of a direct request that goes back to its starter: the bytes, or an error of the kernel's.
+  // For a direct request that goes back to its starter: the bytes, or an error of the kernel.
   std::atomic<std::int64_t> result{0};
   std::uint64_t after_direct = 0;  // a sync: direct requests below this number come first
   std::uint64_t offset = 0;

@@ -48,7 +48,7 @@ int errno_of(const Operation& operation) noexcept {
   }
 }
 
-/// What the kernel has done so far can be done again: a transfer at a place of the file.
+/// The kernel's work so far can be repeated: a transfer at a place of the file.
 bool is_repeatable(const Operation& operation) noexcept {
   switch (operation.kind()) {
     case OperationKind::read_file:
@@ -91,7 +91,8 @@ bool reads_nothing(const Request& request) noexcept {
          request.size == 0;
 }
 
-/// What the program has set by SO_RCVTIMEO or SO_SNDTIMEO: its reads and writes answer EAGAIN then.
+/// The time that the program has set by SO_RCVTIMEO or SO_SNDTIMEO: after it reads and writes
+/// answer EAGAIN.
 baton::Deadline end_of_wait(const Request& request) noexcept {
   const int option = reads(request.action) ? SO_RCVTIMEO : SO_SNDTIMEO;
   timeval time{};
@@ -357,7 +358,7 @@ void Shard::let_go(Descriptor& descriptor) noexcept {
   files_->remove(descriptor);
 }
 
-// One that was started as `number` is complete: syncs that waited for nothing else may go.
+// The request that was started as `number` is complete: syncs that waited for nothing else may go.
 void Shard::release_held(Inode& inode, std::uint64_t number) noexcept {
   Request** place = &inode.held;
   while (Request* const sync = *place) {
@@ -369,7 +370,7 @@ void Shard::release_held(Inode& inode, std::uint64_t number) noexcept {
       place = &sync->run_next;
     }
   }
-  // Those that wait for direct requests, too, are counted down where they are.
+  // Syncs that wait for direct requests, too, are counted down where they are.
   for (Request* sync = after_direct_; sync != nullptr; sync = sync->run_next) {
     if (sync->descriptor->inode == &inode && sync->number.load(std::memory_order_relaxed) > number)
       --sync->waits_for;

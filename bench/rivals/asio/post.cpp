@@ -1,4 +1,4 @@
-// What posting a handler costs on Asio: the rounds of bench/rivals/raw/floor_post.cpp.
+// The cost of posting a handler on Asio: the rounds of bench/rivals/raw/floor_post.cpp.
 #include <utility>  // before Asio: that of Boost 1.74 forgets it
 
 #include <atomic>

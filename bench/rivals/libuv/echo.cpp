@@ -40,7 +40,7 @@ void answered(Session& session) {
   if (session.peers.present()) session.peers.answered();
 }
 
-/// What had no room at once.
+/// The bytes that had no room at once.
 struct Rest {
   uv_write_t request;
   std::vector<char> bytes;

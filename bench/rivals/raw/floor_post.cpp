@@ -1,5 +1,5 @@
-// What posting a handler costs when nothing stands between: an intrusive queue under a mutex and
-// an eventfd that is written only when the loop sleeps. The loop takes the whole queue at once.
+// The cost of posting a handler with nothing in between: an intrusive queue under a mutex and an
+// eventfd that is written only when the loop sleeps. The loop takes the whole queue at once.
 // bench/scenarios/post.cpp does the same on a Baton proactor.
 //
 //   floor_post [--rounds N]

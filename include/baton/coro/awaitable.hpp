@@ -1,6 +1,6 @@
-// What `co_await socket.read(buffer)` is made of: an operation inside the awaitable, which lives in
-// the coroutine's frame, so that nothing is allocated. Awaiting starts the operation, its
-// completion resumes the coroutine, and a start that fails resumes it at once with the error.
+// The awaitable of `co_await socket.read(buffer)`: it holds the operation and lives in the
+// coroutine's frame, so that nothing is allocated. Awaiting starts the operation, its completion
+// resumes the coroutine, and a start that fails resumes it at once with the error.
 //
 //   co_await peer.read(buffer)                        // Result<std::size_t>
 //   co_await peer.read(buffer).timeout(5s)            // errc::timed_out if nothing came
@@ -83,14 +83,14 @@ class BATON_EXPORT OperationAwaiter {
       : OperationAwaiter(other.proactor_, operation) {}
   ~OperationAwaiter() = default;
 
-  /// False: it is awaited already, or was, and this await is refused.
+  /// False: it is or was awaited already, and this await is refused.
   [[nodiscard]] bool may_begin() noexcept {
     if (operation_->state() == OperationState::initialized) [[likely]]
       return true;
     refused_ = true;
     return false;
   }
-  /// Of the await that ends: true once for each one refused.
+  /// Called as an await ends: true once for each one that was refused.
   [[nodiscard]] bool was_refused() noexcept {
     if (!refused_) [[likely]]
       return false;
@@ -130,7 +130,7 @@ class BATON_EXPORT OperationAwaiter {
     explicit Node(OperationAwaiter& owner) noexcept;
     OperationAwaiter& awaiter;
   };
-  // Made when there is something to link it to, which is rare.
+  // Made only when there is a token to link it to, which is rare.
   union PlaceOfNode {
     PlaceOfNode() noexcept {}
     Node node;
@@ -264,7 +264,7 @@ struct Bytes {
   }
 };
 
-/// The result of what moves no bytes.
+/// The result of a request that moves no bytes.
 struct NoBytes {
   Result<void> operator()(const Operation& operation) const noexcept {
     if (operation.failed()) return unexpected{operation.error()};

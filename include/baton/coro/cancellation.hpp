@@ -5,8 +5,9 @@
 //   ... elsewhere: source.cancel();          // the read completes as cancelled, unless it won
 //
 // std::stop_token works the same way. Cancel is a request: only the completion tells which won, and
-// how many bytes were moved. It is sticky: what is awaited with a cancelled token completes at once
-// with std::errc::operation_canceled, without having been started. Closing is never cancelled.
+// how many bytes were moved. It is sticky: an operation that is awaited with a cancelled token is
+// not started, and completes at once with std::errc::operation_canceled. Closing is never
+// cancelled.
 #pragma once
 
 #include <atomic>
@@ -45,7 +46,7 @@ class CancellationNode {
   bool linked_ = false;
 };
 
-/// What a source and its tokens share: counted, allocated with the source.
+/// The state that a source and its tokens share: counted, allocated with the source.
 ///
 /// cancel() calls each node with the lock held, and remove() takes the lock: so a node and what it
 /// belongs to are alive during the call. The order of locks is this one, then the proactor's. An
@@ -113,7 +114,8 @@ class CancellationReference {
 
 }  // namespace detail
 
-/// Says whether its source was cancelled; goes with what shall end then. A value; any thread.
+/// Says whether its source was cancelled; given to the operations that shall end then. A value; any
+/// thread.
 class CancellationToken {
  public:
   /// Never cancelled.
@@ -134,14 +136,14 @@ class CancellationToken {
   detail::CancellationReference state_;
 };
 
-/// Cancels what was started with its tokens. May be destroyed before them.
+/// Cancels the operations started with its tokens. May be destroyed before them.
 class CancellationSource {
  public:
   /// Throws std::bad_alloc. REQUIRES: the proactor outlives source and tokens.
   explicit CancellationSource(Proactor& proactor)
       : state_(detail::CancellationState::create(proactor)) {}
 
-  // One that was moved from has nothing to cancel: its tokens are never cancelled.
+  // A source that was moved from cancels nothing: its tokens are never cancelled.
   /// A token of this source; as many as needed.
   [[nodiscard]] CancellationToken token() const noexcept { return CancellationToken{state_}; }
   /// Any thread, any number of times; not from a signal handler.

@@ -21,13 +21,13 @@ struct FrameCacheStatistics {
 };
 /// Counters of the calling thread's cache.
 BATON_EXPORT FrameCacheStatistics frame_cache_statistics() noexcept;
-/// Frees what the calling thread's cache keeps.
+/// Frees the memory in the calling thread's cache.
 BATON_EXPORT void clear_frame_cache() noexcept;
 
 namespace detail {
 
-/// Of every frame, so that locals and results may need as much (gcc 12 asks for the alignment of
-/// `operator new` only, whatever a frame holds).
+/// The alignment of every frame, which locals and results may need (gcc 12 asks only for the
+/// alignment of `operator new`, whatever a frame holds).
 inline constexpr std::size_t frame_alignment = 64;
 
 /// Throws std::bad_alloc.

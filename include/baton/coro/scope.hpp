@@ -52,7 +52,7 @@ class BATON_EXPORT Scope {
   /// cannot be posted (the proactor is stopped), join throws std::system_error.
   void spawn(Task<void> task);
 
-  /// Cancels what the tasks wait for now and what they will wait for. Any thread.
+  /// Cancels everything that the tasks wait for, now and later. Any thread.
   void cancel() noexcept { source_.cancel(); }
   /// Whether the scope was cancelled.
   [[nodiscard]] bool cancelled() const noexcept { return source_.cancelled(); }
@@ -67,7 +67,7 @@ class BATON_EXPORT Scope {
   [[nodiscard("the scope must be awaited")]] JoinAwaiter join() noexcept;  ///< waits for all tasks
 
   [[nodiscard]] std::size_t running() const noexcept;  ///< tasks that have not ended
-  /// Exceptions that no join has thrown, for another one came first; since the scope was made.
+  /// Exceptions that no join has thrown, because another one came first; since the scope was made.
   [[nodiscard]] std::size_t exceptions_dropped() const noexcept;
 
  private:
@@ -91,7 +91,7 @@ class BATON_EXPORT Scope {
   JoinAwaiter* joiner_ = nullptr;
 };
 
-/// What join() answers: awaited once, at once.
+/// The awaitable of join(): awaited once, at once.
 class BATON_EXPORT Scope::JoinAwaiter {
  public:
   using keeps_task_context = void;

@@ -13,7 +13,7 @@
 //   find_package(Baton REQUIRED COMPONENTS conformance)
 //   target_link_libraries(my_engine_conformance PRIVATE Baton::conformance)
 //
-// docs/guide/own-engine.md tells how to go about it; docs/guide/contract.md has the rules.
+// docs/guide/own-engine.md has the steps; docs/guide/contract.md has the rules.
 #pragma once
 
 #include <iosfwd>
@@ -41,9 +41,9 @@ struct PartUnderTest {
   bool sockets_only = false;
 };
 
-/// What is judged, and how.
+/// The parts to judge, and the way to do it.
 struct ConformanceOptions {
-  /// What is judged. An engine is tried in every mode; a strategy inside the engine `emulated`,
+  /// The parts to judge. An engine is tried in every mode; a strategy inside the engine `emulated`,
   /// with every partner, in every mode, and by the suite of its own family. All three empty: every
   /// part of the registry.
   std::vector<PartUnderTest<EngineFactory>> engines;
@@ -69,7 +69,7 @@ struct ConformanceOptions {
   std::ostream* out = nullptr;
 };
 
-/// What run_conformance answers.
+/// The answer of run_conformance.
 enum ConformanceResult : int {
   conformance_passed = 0,   ///< something was judged and nothing failed
   conformance_failed = 1,   ///< at least one test failed, or the run was given up

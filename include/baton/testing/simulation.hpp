@@ -13,10 +13,10 @@
 // One real thread runs everything, on virtual time: sleeping costs nothing. Network, disks and
 // schedule are drawn anew for each seed - latency, bandwidth, short transfers, resets, refused and
 // slow connects, full and failing disks, cancels that come too late - and the same seed always
-// gives the same run. docs/guide/testing.md tells how to write a scenario; what is simulated, and
-// what is not, stands in docs/internals/simulation.md. The idea is FoundationDB's.
+// gives the same run. docs/guide/testing.md shows how to write a scenario;
+// docs/internals/simulation.md lists what is simulated and what is not. The idea is FoundationDB's.
 //
-// Rules for a scenario. It uses Proactors opened with Simulation::config() only. What it does
+// Rules for a scenario. It uses Proactors opened with Simulation::config() only. Its behaviour
 // depends on nothing but the seed: not on addresses, the real clock, files of the real system. It
 // never blocks in the real system: no std::thread, std::mutex or sleep; threads come from
 // start_thread. A failed check, an exception that leaves it or a lost wake-up ends the run in the
@@ -43,7 +43,7 @@ class World;
 
 namespace testing {
 
-/// What is simulated under the proactor.
+/// The parts that are simulated under the proactor.
 enum class SimulatedLevel : std::uint8_t {
   operations,   ///< the engine `simulated`: faults at each operation; the quickest
   system_calls  ///< the engine `emulated` over simulated system calls: EINTR, wrong readiness, ...
@@ -65,13 +65,13 @@ struct SimulationOptions {
   bool from_environment = true;
 };
 
-/// What came of all seeds.
+/// The outcome of all seeds.
 struct SimulationResult {
   std::uint64_t seeds = 0;     ///< that were run
   std::uint64_t failures = 0;  ///< of these
   /// Covers every event of every seed in order: two equal ones mean equal runs.
   std::uint64_t history = 0;
-  /// Of each failure: the seed, what went wrong, the last events, and how to replay it.
+  /// For each failure: the seed, the broken promise, the last events, and how to replay it.
   std::string report;
   /// Whether no seed failed.
   [[nodiscard]] bool ok() const noexcept { return failures == 0; }

@@ -356,8 +356,8 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     std::size_t count = 0;
   };
 
-  // Polls as many listed descriptors as there is room for reports; the others keep their turn. One
-  // that is listed meanwhile has its turn in the next wait.
+  // Polls as many listed descriptors as there is room for reports; the others keep their turn. A
+  // descriptor that is listed meanwhile has its turn in the next wait.
   void look() noexcept {
     Looked looked;
     const timespec at_once{};

@@ -30,7 +30,7 @@ namespace baton::engines::chaos {
 
 struct Job;
 
-/// What is kept of a handle: those that follow one another, the first one having its turn.
+/// The state of a handle: operations that follow one another, the first one having its turn.
 struct Record {
   std::deque<Job*> in;
   std::deque<Job*> out;

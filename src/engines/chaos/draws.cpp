@@ -21,7 +21,7 @@ Duration Draws::delay() noexcept {
   return delay_us_ == 0 ? Duration{0} : std::chrono::microseconds{1 + below(delay_us_)};
 }
 
-// What a system may answer, without the connection or the file being another afterwards - but for
+// Errors that a system may answer while the connection or the file stays as it was - except for
 // ECONNRESET, after which the engine ends the connection.
 int Draws::error_of(const Operation& operation) noexcept {
   switch (operation.kind()) {

@@ -13,7 +13,7 @@
 
 namespace baton::engines::chaos {
 
-/// What is in store for one operation.
+/// The faults drawn for one operation.
 struct Fate {
   bool in_parts = false;
   int error = 0;           ///< fails with it, before anything is moved

@@ -21,7 +21,7 @@ struct Attempt {
 /// Zero bytes to move, or the delimiter already there: looked at once. True: complete.
 bool needs_no_transfer(Operation& operation, Attempt& attempt) noexcept;
 
-/// Of a pooled read: takes its block, if it has none. False: completed with errc::pool_exhausted.
+/// For a pooled read: takes its block, if it has none. False: completed with errc::pool_exhausted.
 bool take_block(Operation& operation, Attempt& attempt) noexcept;
 
 /// Nothing came: an operation that waits has no block.

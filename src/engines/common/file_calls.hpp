@@ -32,7 +32,7 @@ class FileCalls {
   /// On a worker: a sync_file. Blocks.
   void sync(Operation& operation) const noexcept;
 
-  /// What has moved so far reaches to the end of a regular file, or beyond. One system call.
+  /// Whether the transferred bytes reach to the end of a regular file, or beyond. One system call.
   [[nodiscard]] bool at_end(const Operation& operation) const noexcept;
   [[nodiscard]] bool reached_end(const Operation& operation) const noexcept;
 

@@ -16,7 +16,7 @@ class OperationDouble : public Operation {
   void stand_for(const Operation& original) noexcept;
   /// As a processor asks, before it calls Engine::cancel.
   void ask_cancel() noexcept { cancel_asked_.store(true, std::memory_order_relaxed); }
-  /// What the user's operation is told: bytes, error, the block of a pooled read.
+  /// The results for the user's operation: bytes, error, the block of a pooled read.
   void report_to(Operation& original) const noexcept;
 
   /// The memory as it is: one buffer, or a list; of `operation`.
@@ -33,7 +33,7 @@ class OperationDouble : public Operation {
   void set_memory(void* data, std::size_t size) noexcept { data_ = data, size_ = size; }
   void set_extra(const void* extra) noexcept { extra_ = reinterpret_cast<std::uintptr_t>(extra); }
 
-  /// What extra_ holds.
+  /// The meaning of extra_.
   [[nodiscard]] static bool has_endpoint(const Operation& operation) noexcept;
 };
 

@@ -113,8 +113,8 @@ ssize_t PipeCalls::write_without_signal(NativeHandle fd, const iovec* pieces,
   sigaddset(&pipe_signal, SIGPIPE);
   system_.thread_sigmask(SIG_BLOCK, &pipe_signal, &before);
   const bool was_blocked = sigismember(&before, SIGPIPE) == 1;
-  // One that was pending before is the program's, and is left to it. Without having been blocked
-  // none can be pending.
+  // A signal that was pending before belongs to the program, and is left to it. None can be pending
+  // unless it was blocked.
   const bool was_pending =
       was_blocked && system_.sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;
   const ssize_t moved = system_.writev(fd, pieces, static_cast<int>(count));

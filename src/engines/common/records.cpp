@@ -16,7 +16,7 @@ namespace baton::engines {
 bool find_out_records(const os::System& system, Handle& handle) noexcept {
   bool kept = false;
   if (handle.kind() == HandleKind::pipe && !handle.is_file() && !handle.is_terminal()) {
-    // O_DIRECT of a pipe: it holds packets (pipe(2)). Of all others, such as /dev/net/tun and
+    // O_DIRECT of a pipe: it holds packets (pipe(2)). On all other files, such as /dev/net/tun and
     // /dev/kmsg, a write may be a message.
     struct stat status{};
     if (system.fstat(handle.native(), &status) != 0) return true;  // EBADF, as below

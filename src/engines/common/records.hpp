@@ -1,6 +1,6 @@
-// Streams that keep records: each write is one, and a read takes no more than one. What is written
-// together would become one record, and a list that goes in parts several. Of a record that is read
-// the system drops what finds no room, so a part of a list would lose the end of it.
+// Streams that keep records: each write is one, and a read takes no more than one. Merged writes
+// would become one record, and a list that goes in parts would become several. The system drops the
+// end of a record that does not fit a read, so a part of a list would lose it.
 #pragma once
 
 #include <sys/types.h>
@@ -18,7 +18,7 @@ namespace baton::engines {
 /// Asks the system; true as well where it cannot tell, and then asks again the next time.
 bool find_out_records(const os::System& system, Handle& handle) noexcept;
 
-/// Of a stream. One system call for each handle, when it first matters.
+/// For a stream. One system call for each handle, when it first matters.
 inline bool keeps_records(const os::System& system, Handle& handle) noexcept {
   if (BATON_LIKELY(handle.records() == Handle::Records::none)) return false;
   return handle.records() == Handle::Records::kept || find_out_records(system, handle);

@@ -1,4 +1,4 @@
-// What is left of an operation's buffers, and when it is complete.
+// The rest of an operation's buffers, and its completion.
 #include "engines/common/transfer.hpp"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
-// What every engine that moves bytes must agree on: what is left of an operation's buffers, and
-// whether it is complete after so many bytes. Keeps read_exactly, write_all and read_until single
-// operations on every engine, short transfers or not.
+// Rules for every engine that moves bytes: the rest of an operation's buffers, and whether it is
+// complete after a number of bytes. Keeps read_exactly, write_all and read_until single operations
+// on every engine, short transfers or not.
 #pragma once
 
 #include <sys/uio.h>
@@ -49,8 +49,8 @@ bool advance(Operation& operation, std::size_t moved) noexcept;
 bool advance_file(Operation& operation, std::size_t moved) noexcept;
 
 /// The error of going on says that the file ended, between two blocks of its device: a direct read
-/// that is cut short there cannot go on at an offset that is none of the device's. What the file's
-/// size is by now does not matter, for it may have grown since.
+/// that is cut short there cannot go on at an offset that is none of the device's. The present size
+/// of the file does not matter, because it may have grown since.
 bool ended_between_blocks(const Operation& operation, int error) noexcept;
 
 /// Ends a file operation with an error. After a part (ENOSPC, EDQUOT, EFBIG, EIO) that is a short

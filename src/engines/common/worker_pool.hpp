@@ -21,8 +21,8 @@
 
 namespace baton::engines {
 
-/// What the pool keeps in the engine state of an operation. REQUIRES: the first member of the
-/// engine's own standard-layout state.
+/// The pool's part of the engine state of an operation. REQUIRES: the first member of the engine's
+/// own standard-layout state.
 struct WorkerJob {
   bool queued = false;  // guarded by the pool's mutex
 };

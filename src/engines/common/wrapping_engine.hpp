@@ -1,5 +1,5 @@
-// WrappingEngine: an engine around another one, which does the work. What the outer one does not
-// change is passed on.
+// WrappingEngine: an engine around another one, which does the work. It passes on everything that
+// the outer engine does not change.
 #pragma once
 
 #include <errno.h>

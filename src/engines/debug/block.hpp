@@ -45,8 +45,8 @@ class Extent {
   bool take(std::byte pattern) noexcept;
   /// Into the user's memory; false: it is gone.
   [[nodiscard]] bool give_back() const noexcept;
-  /// What became of the user's memory: null if it is as it was left. `where`: the first byte that
-  /// is not.
+  /// The change of the user's memory: null if it is as it was left. `where`: the first changed
+  /// byte.
   const char* look(std::byte pattern, std::size_t& where) const noexcept;
   /// The engine wrote outside.
   [[nodiscard]] bool overrun() const noexcept;
@@ -76,8 +76,7 @@ class Block final : public OperationDouble {
 
   /// Takes over the user's memory, and leaves patterns there.
   void take_over() noexcept;
-  /// What is wrong with the user's memory, in a sentence; empty: nothing. And what is wrong with
-  /// the engine.
+  /// The fault of the user's memory, in a sentence; empty: none. And the fault of the engine.
   [[nodiscard]] std::string users_fault() const;
   [[nodiscard]] std::string engines_fault() const;
   /// The user's memory as it has to be at completion. REQUIRES: no fault.
@@ -101,7 +100,7 @@ class Block final : public OperationDouble {
   Operation* const original_;
   const std::int64_t since_ns_;
   const std::byte pattern_;
-  // What the user's operation looked like.
+  // The user's operation as it was started.
   void* const data_before_;
   const std::size_t size_before_;
   const std::uint64_t extra_before_;
@@ -109,7 +108,7 @@ class Block final : public OperationDouble {
   const int native_;
   State state_before_;
   std::vector<MutableBuffer> list_before_;
-  // What the engine gets.
+  // The copy for the engine.
   std::vector<MutableBuffer> list_;
   std::vector<Extent> extents_;
   Endpoint endpoint_;

@@ -18,8 +18,8 @@ namespace {
 constexpr std::size_t quarantine_blocks_max = 256;
 constexpr std::size_t quarantine_bytes_max = std::size_t{16} << 20;
 
-/// Those that are open: an operation that is destroyed does not know which of them has it. A plain
-/// std::mutex: engines are opened rarely, and a wrong destruction is the end.
+/// The open engines: a destroyed operation does not know which of them has it. A plain std::mutex:
+/// engines are opened rarely, and a wrong destruction is the end.
 struct Open {
   std::mutex mutex;
   std::vector<DebugEngine*> engines;

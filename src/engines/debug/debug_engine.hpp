@@ -36,7 +36,7 @@ class DebugEngine final : public WrappingEngine {
   /// If it is inside, the end of the program, with a report.
   void destroyed(const Operation& operation);
 
-  /// What the quarantine holds, for tests of its bound.
+  /// The bytes in the quarantine, for tests of its bound.
   [[nodiscard]] std::size_t quarantined_bytes() const noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// What debug mode prints before it ends the program.
+// The report that debug mode prints before it ends the program.
 #pragma once
 
 #include <string>

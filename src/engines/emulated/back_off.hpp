@@ -32,7 +32,8 @@ class BackOffs {
   /// When the first is due, or earlier: one that was due first may have been removed.
   [[nodiscard]] Deadline next() noexcept;
 
-  /// Those that are due now, one a call: false when there is none (left). Only the leader.
+  /// The next operation that is due now, one for each call: false when there is none (left). Only
+  /// the leader.
   bool take_due(Record*& record, Direction*& direction) noexcept;
 
  private:

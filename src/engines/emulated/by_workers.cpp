@@ -1,7 +1,7 @@
 // The emulated engine's operations that workers do: files, streams without readiness, a blocking
 // connect, a close that may block.
 //
-// Order: see FileOrder. What may not go yet is held in the queue of its direction.
+// Order: see FileOrder. Operations that may not go yet wait in the queue of their direction.
 //
 // A direction's queue holds the operations that wait. A worker's operation is in no queue of the
 // engine. When a worker is done, the leader takes the operation back and sees what may go next, so

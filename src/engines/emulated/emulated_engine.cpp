@@ -182,7 +182,7 @@ void EmulatedEngine::detach(Handle& handle) noexcept {
 // The functions are many and short so that the fast path saves no registers and takes no locks that
 // it does not need.
 
-// Of a stream: one buffer that is there already, and not beyond what one call moves.
+// For a stream: one buffer that is there already, and no larger than one call moves.
 inline bool EmulatedEngine::is_plain(const Operation& operation, unsigned special) noexcept {
   return (operation.flags() & special) == 0 && operation.buffer().size - 1 < limits::transfer_max;
 }
@@ -348,9 +348,8 @@ inline bool EmulatedEngine::receive_straight(Record& record, OperationQueue& com
       Operation::vectored | Operation::pooled | Operation::until | Operation::exactly;
   Direction& direction = record.in;
   Operation* const front = direction.queue.front();
-  // A report may have been taken before the handle was detached, so nothing of the record is
-  // believed but under its mutex.
-  // What is watched does not rest.
+  // A report may have been taken before the handle was detached, so the record is valid only under
+  // its mutex. A watched operation does not rest.
   if (BATON_UNLIKELY(!record.straight_in && (!record.straight || direction.asleep))) return false;
   if (BATON_UNLIKELY(front == nullptr || direction.queue.has_several() ||
                      front->kind() != OperationKind::read_stream || !is_plain(*front, special))) {
@@ -375,8 +374,9 @@ inline bool EmulatedEngine::receive_straight(Record& record, OperationQueue& com
   return true;
 }
 
-// As many as wait and have come, but for other sockets' sake no more than a few. False: the general
-// way has to look. What is watched is reported again, so nothing need be done for what is left.
+// Takes as many datagrams as wait and have come, but only a few for the sake of other sockets.
+// False: the general way has to look. A watched socket is reported again, so nothing need be done
+// for the rest.
 bool EmulatedEngine::receive_datagrams(Record& record, OperationQueue& completed) noexcept {
   BATON_DASSERT(!concurrent_);
   Direction& direction = record.in;
@@ -407,7 +407,7 @@ Submission EmulatedEngine::submit_generally(Operation& operation, bool try_first
     case OperationKind::write_file:
     case OperationKind::sync_file:
       if (by_workers) return submit_to_workers(operation, record, direction);
-      // What the kernel says of sockets and pipes.
+      // The kernel's answer for sockets and pipes.
       operation.finish(operation.kind() == OperationKind::sync_file ? EINVAL : ESPIPE);
       return Submission::completed;
     case OperationKind::read_stream:
@@ -467,7 +467,7 @@ Submission EmulatedEngine::submit_watched(Operation& operation, Record& record,
   return Submission::completed;
 }
 
-// What has no readiness has an answer at once.
+// A file without readiness answers at once.
 Submission EmulatedEngine::submit_unwatchable(Operation& operation, Direction& direction) noexcept {
   os::LockGuard guard{direction.mutex, system_, concurrent_};
   progress(operation) = Progress{};
@@ -793,7 +793,7 @@ CancelAnswer EmulatedEngine::cancel_at(Operation& operation, Record* record,
     dispatch(direction, failed);
     BATON_ASSERT(failed.empty());  // only a first job can be refused, and there was one
   } else if (direction.queue.empty()) {
-    // What comes next need not wait for the end of a rest that was not its own.
+    // The next operation need not wait for the end of another one's rest.
     back_offs_.remove(*record, direction);
     direction.asleep = false;
     let_go(*record, direction);

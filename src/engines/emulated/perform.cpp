@@ -39,8 +39,8 @@ Outcome done(Operation& operation, int error) noexcept {
   return Outcome::done;
 }
 
-// What a failed transfer means. EAGAIN (and EWOULDBLOCK, the same on Linux): not ready. EINTR: once
-// more. Everything else is the operation's outcome - ECONNRESET, EPIPE, ENOTCONN, ETIMEDOUT,
+// The meaning of a failed transfer. EAGAIN (and EWOULDBLOCK, the same on Linux): not ready. EINTR:
+// once more. Everything else is the operation's outcome - ECONNRESET, EPIPE, ENOTCONN, ETIMEDOUT,
 // EHOSTUNREACH, ECONNREFUSED (a datagram's), EMSGSIZE, ENOBUFS and ENOMEM (the connection is kept),
 // EBADF, EFAULT, EINVAL, EIO, ENOSPC: reported, once.
 Outcome failed(Operation& operation) noexcept {
@@ -294,7 +294,7 @@ Outcome Performer::accept(Operation& operation) noexcept {
     operation.finish(errc::no_free_handles);
     return Outcome::back_off;
   }
-  // What does not listen answers at once.
+  // A socket that does not listen answers at once.
   if (!handle.nonblocking() && !ready_now(system_, handle.native(), POLLIN) &&
       os::listens(system_, handle.native())) {
     return Outcome::again;

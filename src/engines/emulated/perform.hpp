@@ -36,8 +36,9 @@ class Performer {
 
   /// Every kind but files and close.
   Outcome perform(Operation& operation) noexcept;
-  /// The write_stream operations at the front of `queue` by one system call. What is complete moves
-  /// to `completed`, in order; `done` when all that was tried is. REQUIRES: the first is one.
+  /// The write_stream operations at the front of `queue` by one system call. Complete operations
+  /// move to `completed`, in order; `done` when all tried ones are complete. REQUIRES: the first is
+  /// one.
   Outcome perform_merged(OperationList& queue, OperationQueue& completed) noexcept;
 
   /// perform() of these two.

@@ -1,4 +1,4 @@
-// What the emulated engine knows of a handle and of an operation.
+// The emulated engine's records of a handle and of an operation.
 //
 // A handle has two directions that do not know each other, so that reads and writes of one
 // connection run in two threads without meeting (full duplex): each has its lock and its queue.

@@ -1,4 +1,4 @@
-// What the workers of the emulated engine do: files, and the blocking connect and close.
+// The work of the emulated engine's workers: files, and the blocking connect and close.
 #include <errno.h>
 
 #include "base/assert.hpp"

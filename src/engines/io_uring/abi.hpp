@@ -1,8 +1,8 @@
 // The kernel's io_uring interface, as far as this engine uses it: numbers and layouts of our own,
 // because the headers of a long-lived distribution lack much of what its users' kernels offer
-// (docs/decisions). A test compares every one with the system's headers, where those know it. What
-// the running kernel lacks is found by trying (probe.cpp), never by its version; the versions here
-// tell why something is tried.
+// (docs/decisions). A test compares every one with the system's headers, where those know it.
+// Missing features of the running kernel are found by trying (probe.cpp), never by its version; the
+// versions here tell why something is tried.
 #pragma once
 
 #include <cstddef>

@@ -40,7 +40,7 @@ constexpr Duration congestion_pause{10 * ns_per_ms};
 // A disk gets what one entry brings one by one, up to two, or when all of it is prepared (the
 // kernel plugs its queue). As many transfers as were complete at once would come back at once, and
 // the disk would have nothing to do while the next lot is prepared: of 64 random reads on the way,
-// lots of 2 bring some 10 % more than lots of 16. What is in the page cache waits for no disk.
+// lots of 2 bring some 10 % more than lots of 16. Reads from the page cache wait for no disk.
 // Sockets gain nothing by it.
 constexpr std::uint32_t disk_lot = 2;
 constexpr std::uint32_t cache_lot = 16;
@@ -493,7 +493,7 @@ void IoUringEngine::issue(Operation& operation, OperationQueue& done) noexcept {
   if (moves_file(operation.kind()) && ring_->unsubmitted() >= file_lot_) submit_lot();
 }
 
-// What comes back in the same call was in the cache; the next will be, too.
+// A read that is complete in the same call was in the cache; the next one will be, too.
 void IoUringEngine::submit_lot() noexcept {
   const std::uint32_t count = ring_->unsubmitted();
   const std::uint32_t before = ring_->brought();
@@ -714,7 +714,7 @@ inline bool IoUringEngine::take_all(OperationQueue& completed) noexcept {
   return interrupted;
 }
 
-// Of a ring that is given up.
+// For a ring that is given up.
 void IoUringEngine::take_the_last(OperationQueue& completed) noexcept {
   while (ring_->has_completions()) static_cast<void>(take_all(completed));
 }
@@ -871,12 +871,12 @@ void IoUringEngine::retire(Operation& operation, OperationQueue& done) noexcept 
 // -- the leader -----------------------------------------------------------------------------------
 
 // For merged waits. A pinned ring works only inside the wait of its owner, so that its descriptor
-// stays silent while that one polls. Of a ring that is lost two descriptors tell.
+// stays silent while that one polls. Two descriptors tell of a lost ring.
 NativeHandle IoUringEngine::descriptor() const noexcept {
   return ring_options_.pinned || is_lost() ? invalid_handle : ring_->descriptor();
 }
 
-// What a pinned ring has, only its owner may take.
+// Only the owner may take the completions of a pinned ring.
 Glance IoUringEngine::glance() const noexcept {
   if (ring_options_.pinned || is_lost()) return Glance::cannot_tell;
   const bool some = ring_->has_completions() || ring_->needs_kernel();
@@ -895,9 +895,9 @@ Deadline IoUringEngine::due() noexcept {
   return first;
 }
 
-// One entry, or none when there is nothing to submit and no need to wait. What the kernel keeps
-// back for an entry is asked for also where completions are at hand: one connection with some at
-// each look would starve the others.
+// One entry, or none when there is nothing to submit and no need to wait. Completions that the
+// kernel keeps back for an entry are requested even when others are at hand: one connection with
+// some at each look would starve the others.
 inline Entered IoUringEngine::enter(Deadline until) noexcept {
   const std::uint32_t count = ring_->unsubmitted();
   if (count == 0 && !ring_->needs_kernel()) {
@@ -1017,7 +1017,7 @@ void IoUringEngine::stop_resting(Operation& operation) noexcept {
 Deadline IoUringEngine::retry_backed_off(Deadline deadline, OperationQueue& done) noexcept {
   if (BATON_LIKELY(resting_ == no_index)) return deadline;
   const std::int64_t now = system_.monotonic_ns();
-  // Whatever rests again joins a new list.
+  // An operation that rests again joins a new list.
   std::uint32_t slot = std::exchange(resting_, no_index);
   while (slot != no_index) {
     Request& request = requests_[slot];

@@ -143,7 +143,7 @@ class IoUringEngine final : public Engine {
   void count_write_out(FileRecord& record, std::uint32_t epoch, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);
 
-  // What the leader does before it waits.
+  // The leader's work before it waits.
   [[nodiscard]] bool nothing_to_prepare() const noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
     return !locked_ && wake_armed_ && postponed_ == 0 && resting_ == no_index;
   }

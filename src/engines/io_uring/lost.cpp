@@ -1,4 +1,4 @@
-// What an engine does whose ring was taken away (the end of the essay in io_uring_engine.hpp).
+// The work of an engine whose ring was taken away (the end of the essay in io_uring_engine.hpp).
 //
 // Any thread may find out. It interrupts the thread that waits, which does the rest. The filter
 // need not bind all threads, so some may still be inside an entry and submit what is queued. So
@@ -99,7 +99,8 @@ void IoUringEngine::wait_lost(OperationQueue& completed, Deadline deadline) noex
   }
 }
 
-// What has come is taken before. The interrupt is because the ring may have swallowed one.
+// Takes the last completions first. The interrupt is needed because the ring may have swallowed
+// one.
 void IoUringEngine::let_go_of_ring(OperationQueue& completed) noexcept {
   os::LockGuard guard{mutex_, system_, locked_};
   take_the_last(completed);
@@ -146,7 +147,7 @@ void IoUringEngine::end_all(OperationQueue& done) noexcept {
   postponed_ = 0;
 }
 
-// What was handed over may have been made, and its number another file's by now.
+// A close that the kernel got may have happened, and the number may belong to another file by now.
 void IoUringEngine::end_close(Operation& operation) noexcept {
   if (progress(operation).place != Place::postponed) {
     finish_lost(operation);

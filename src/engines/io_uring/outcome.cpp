@@ -1,4 +1,4 @@
-// What a completion means, errno by errno. Three come without any fault:
+// The meaning of a completion, errno by errno. Three come without any fault:
 //   ECANCELED   without our asking: the thread that submitted the request has ended, and the kernel
 //               cancels with it; or no worker of the kernel can be started (RLIMIT_NPROC)
 //   EINTR       the same end, or a signal, hit a worker of the kernel
@@ -84,7 +84,7 @@ bool is_file(const Operation& operation) noexcept {
   return operation.handle()->kind() == HandleKind::file;
 }
 
-// What can be polled is done without a worker, unless it was left to one.
+// A descriptor that can be polled needs no worker, unless the operation was left to one.
 bool may_need_worker(const Operation& operation, bool by_worker,
                      const os::System& system) noexcept {
   switch (operation.kind()) {
@@ -107,7 +107,7 @@ bool lacks_worker(const Operation& operation, const Progress& state,
   return state.failures >= tries_max && may_need_worker(operation, state.by_worker, system);
 }
 
-// What does not wait long is done here.
+// Short calls are made here.
 Verdict do_without_worker(Operation& operation, const os::System& system) noexcept {
   const NativeHandle fd = operation.handle()->native();
   switch (operation.kind()) {
@@ -308,7 +308,7 @@ bool is_valid(Operation& operation) noexcept {
 }
 
 bool start_pooled(Operation& operation) noexcept {
-  // What is not open for reading has its answer at once, and no readiness.
+  // A descriptor that is not open for reading answers at once, and has no readiness.
   if (is_file(operation) || !operation.handle()->readable()) return take_block(operation);
   progress(operation).step = Step::poll;
   return true;

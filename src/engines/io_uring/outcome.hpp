@@ -1,4 +1,4 @@
-// What a completion of the kernel means for its operation.
+// The meaning of the kernel's completion for its operation.
 #pragma once
 
 #include "engines/io_uring/request.hpp"

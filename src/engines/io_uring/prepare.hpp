@@ -8,7 +8,7 @@
 
 namespace baton::engines::uring {
 
-/// What differs between kernels.
+/// Differences between kernels.
 struct KernelFacts {
   bool shutdown = true;    ///< IORING_OP_SHUTDOWN, since Linux 5.11
   bool no_signal = false;  ///< RWF_NOSIGNAL, since Linux 6.18

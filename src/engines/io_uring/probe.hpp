@@ -13,7 +13,7 @@ struct ProbeReport {
   bool pinned = false;  ///< SINGLE_ISSUER with DEFER_TASKRUN works
 };
 
-/// What the engine would use if it could.
+/// Features that the engine uses if it can.
 struct ProbeWish {
   bool pinned = false;   ///< the pinned form is tried first
   bool message = false;  ///< interrupts by messages to the ring

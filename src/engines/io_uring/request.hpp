@@ -38,8 +38,8 @@ inline constexpr std::uint64_t message_tag = 0xffff'fffd'0000'0000;
 /// Pieces of memory that one request may name when they are not simply the user's own list.
 inline constexpr std::size_t request_pieces_max = 32;
 
-/// What the kernel reads, and writes back, while a request is in flight. Only for those that need
-/// it.
+/// Memory that the kernel reads and writes while a request is in flight. Only for requests that
+/// need it.
 struct Message {
   msghdr header{};
   iovec pieces[request_pieces_max]{};
@@ -64,7 +64,7 @@ enum class Place : std::uint8_t {
   backing_off  ///< it will be tried again after a pause
 };
 
-/// What is asked of the kernel on behalf of the operation.
+/// The request to the kernel on behalf of the operation.
 enum class Step : std::uint8_t {
   perform,  ///< the operation itself
   poll      ///< only readiness: of a pooled read, or after EAGAIN

@@ -26,7 +26,7 @@ abi::Timespec to_timespec(Duration span) noexcept {
   return {span.count() / ns_per_second, span.count() % ns_per_second};
 }
 
-// What is left until `deadline`; only asks for the time when it matters.
+// The time until `deadline`; only asks for the time when it matters.
 Duration left_until(const os::System& system, Deadline deadline) noexcept {
   if (deadline == Deadline::immediately()) return Duration::zero();
   return deadline.remaining(Deadline::at_ns(system.monotonic_ns()));

@@ -55,7 +55,7 @@ Failure unavailable(ReasonCode code, std::string reason) {
   return {make_error_code(errc::engine_unavailable), "linux_aio: " + std::move(reason), code};
 }
 
-/// What a sysctl reads as; "unknown" where /proc is not mounted.
+/// The text of a sysctl; "unknown" where /proc is not mounted.
 std::string sysctl(const os::System& system, const char* path) {
   char text[32] = {};
   const int file = system.open(path, O_RDONLY | O_CLOEXEC, 0);

@@ -132,7 +132,7 @@ Submission LinuxAioEngine::admit(Operation& operation, FileRecord& record, bool&
   // A cancel sets the mark before it takes the lock: either we see the mark, or it finds the
   // operation.
   int error = operation.cancel_asked() ? ECANCELED : 0;
-  // What the kernel says of sockets and pipes.
+  // The kernel's answer for sockets and pipes.
   if (error == 0 && !record.is_file) {
     error = operation.kind() == OperationKind::sync_file ? EINVAL : ESPIPE;
   }
@@ -219,8 +219,8 @@ void LinuxAioEngine::dispatch(const FileRecord& record, Lane& lane) noexcept {
   }
 }
 
-// What the end of an operation has let go, when a thread saw it that will not wait next. (Alone, it
-// will.)
+// Operations that an end has released, when the thread that saw it will not wait next. (A single
+// thread will.)
 void LinuxAioEngine::bring_under_way(bool call_leader) noexcept {
   if (!concurrent_) return;
   if (hand_over() || call_leader) interrupt();
@@ -235,8 +235,8 @@ void LinuxAioEngine::flush() noexcept {
   if (hand_over()) interrupt();
 }
 
-// True: something is left for the leader to see. Several threads may be here, each with what it
-// took out of the batch. What the kernel has taken is not touched any more: it may be complete.
+// True: something is left for the leader to see. Several threads may be here, each with its part of
+// the batch. Requests that the kernel has taken are not touched any more: they may be complete.
 bool LinuxAioEngine::hand_over() noexcept {
   bool call_leader = false;
   BATON_UNINITIALIZED std::array<std::uint32_t, Context::lot_max> list;

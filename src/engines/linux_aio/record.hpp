@@ -1,4 +1,4 @@
-// What the linux_aio engine knows of a file and of an operation.
+// The linux_aio engine's records of a file and of an operation.
 //
 // Every operation in the engine has a slot, also one that a worker does: the table of slots is the
 // list of those inside. An operation that was never submitted has garbage in its engine state, so

@@ -81,7 +81,7 @@ Opened open_suspend(const os::System& system);
 Opened open_sigwait(const os::System& system, int signal_number);
 Opened open_callback(const os::System& system);
 
-/// What is left until the deadline; null for never. For calls that take a span.
+/// The time until the deadline; null for never. For calls that take a span.
 inline const timespec* span_until(const os::System& system, Deadline deadline,
                                   timespec& out) noexcept {
   if (deadline.is_never()) return nullptr;

@@ -71,7 +71,7 @@ void settle_pooled(Operation& operation) noexcept {
   if (operation.has(Operation::pooled) && operation.bytes() == 0) give_block_back(operation);
 }
 
-// One that was not taken is to be as it came.
+// An operation that was not taken stays unchanged.
 void restore_pooled(Operation& operation) noexcept {
   BufferPool* const pool = progress(operation).pool;
   if (pool == nullptr) return;
@@ -310,8 +310,8 @@ CancelAnswer PosixAioEngine::cancel(Operation& operation) noexcept {
     Progress& state = progress(operation);
     if (record == nullptr || state.owner != record) return CancelAnswer::too_late;
     if (state.place == Place::system) {
-      // A request that the system has not begun ends now, and the leader is told. One that runs
-      // ends by itself, and the operation goes on no further.
+      // A request that the system has not begun ends now, and the leader is told. A running request
+      // ends by itself, and the operation goes no further.
       if (is_alone(*state.request)) ask_to_cancel(system_, *state.request);
       return CancelAnswer::requested;
     }
@@ -382,7 +382,7 @@ NativeHandle PosixAioEngine::descriptor() const noexcept {
   return notify_->descriptor();
 }
 
-// What has no room becomes readable by nothing.
+// Nothing makes the descriptor readable for operations without room.
 Deadline PosixAioEngine::due() noexcept {
   os::LockGuard guard{mutex_, system_, concurrent_};
   return has_no_room() ? end_of_rest() : Deadline::never();

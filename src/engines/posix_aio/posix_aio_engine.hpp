@@ -53,7 +53,7 @@ class BufferPool;
 
 namespace baton::engines::posix_aio {
 
-/// What the engine knows of a handle.
+/// The engine's record of a handle.
 struct Record {
   OperationList held;   ///< in their order; the first waits until nothing is under way
   bool active = false;  ///< an operation is under way: in flight, or postponed
@@ -142,8 +142,7 @@ class PosixAioEngine final : public Engine {
   bool refused_ BATON_GUARDED_BY(mutex_) = false;     // busy was answered since the last sleep
   static constexpr Duration rest_min{10'000'000};
   Duration rest_ BATON_GUARDED_BY(mutex_) = rest_min;  // the next, when the system has no room
-  // What flush() has to know: whether a wait is on, here or over several engines, that would miss
-  // something.
+  // For flush(): whether a running wait, here or over several engines, would miss something.
   bool fresh_ BATON_GUARDED_BY(mutex_) = false;      // requests since that wait was prepared
   bool waiting_ BATON_GUARDED_BY(mutex_) = false;    // the leader is in it
   bool unguarded_ BATON_GUARDED_BY(mutex_) = false;  // for nothing, so it has no end of its own

@@ -48,7 +48,7 @@ std::atomic<int> engines{0};
 
 constexpr NotifyInfo facts{.name = "suspend", .interrupt_name = "eventfd", .list_is_fixed = true};
 
-// What the system keeps a pointer to while the read is pending.
+// Memory that the system points to while the read is pending.
 struct Interrupt {
   aiocb block{};
   std::uint64_t value = 0;

@@ -71,7 +71,7 @@ std::vector<int> threads(const os::System& system) {
   }
 }
 
-/// Of a text of "Name:\tvalue" lines.
+/// Finds a value in a text of "Name:\tvalue" lines.
 std::string_view value_of(std::string_view text, std::string_view name) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());

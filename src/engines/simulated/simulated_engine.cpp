@@ -261,7 +261,7 @@ void SimulatedEngine::interrupt() noexcept {
   world_.scheduler().wake(this, 1);
 }
 
-// What was busy has room.
+// Refused operations have room now.
 void SimulatedEngine::fire(std::uint32_t) noexcept {
   interrupted_ = true;
   signal();

@@ -27,7 +27,7 @@ namespace baton::engines::simulated {
 
 class SimulatedEngine;
 
-/// What the engine knows of a handle.
+/// The engine's record of a handle.
 struct Record final : sim::Target, sim::Watcher {
   void fire(std::uint32_t what) noexcept override;
   void changed(sim::Node& node) noexcept override;

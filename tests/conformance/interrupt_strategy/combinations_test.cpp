@@ -190,7 +190,7 @@ TEST_P(interrupt_strategy, quiet_after) {
   demux().interrupt();
   EXPECT_TRUE(wait());
   if (!seen(GetParam().wait) || !seen(GetParam().interrupt)) {
-    // Not by count, then: nothing ends the wait before its time.
+    // Without a count: nothing ends the wait before its time.
     const Deadline end = Deadline::after(std::chrono::milliseconds{20});
     wait(end);
     EXPECT_FALSE(is_ahead(end));

@@ -1,4 +1,4 @@
-// What only the signal interrupt can get wrong: the program's own handlers and masks.
+// Faults that only the signal interrupt can have: the program's own handlers and masks.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -36,7 +36,7 @@ class ProgramHandler {
   struct sigaction before_{};
 };
 
-// The signal that a strategy works with: what its mask lacks although the thread blocks it.
+// The signal of a strategy: its mask lets it in although the thread blocks it.
 int number_of(InterruptStrategy& strategy) {
   const SignalMask* mask = strategy.signal_mask();
   sigset_t own;

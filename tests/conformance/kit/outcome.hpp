@@ -1,4 +1,4 @@
-// What became of the tests of one run, and how they are run in child processes.
+// The outcomes of the tests of one run, and the function that runs them in child processes.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@ namespace baton::conformance {
 
 enum class Verdict : unsigned char { not_run, passed, failed, skipped };
 
-/// One test of GoogleTest, and what became of it.
+/// One test of GoogleTest, and its outcome.
 struct Outcome {
   std::string name;  ///< "Suite.test/parameter", without the prefix of the instantiation
   std::string full;  ///< as in GoogleTest's filter

@@ -14,8 +14,8 @@ struct Rule {
 /// In the order of the table.
 std::span<const Rule> rules();
 
-/// The index in rules() of the row for a test; -1 if no rule has been written down for it, which is
-/// a fault of the suite. `suite` is without the prefix of its instantiation.
+/// The index in rules() of the row for a test; -1 if it has no rule yet, which is a fault of the
+/// suite. `suite` is without the prefix of its instantiation.
 int rule_of(std::string_view suite, std::string_view test);
 
 }  // namespace baton::conformance

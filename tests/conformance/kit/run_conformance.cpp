@@ -27,7 +27,7 @@ EngineFactory watched(const EngineFactory& factory) { return conformance::watche
 WaitStrategyFactory watched(const WaitStrategyFactory& factory) {
   return conformance::watched(factory);
 }
-// No thread waits inside one.
+// No thread waits inside one of them.
 InterruptStrategyFactory watched(const InterruptStrategyFactory& factory) { return factory; }
 
 template <class Factory>

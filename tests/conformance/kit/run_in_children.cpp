@@ -135,7 +135,7 @@ class Child {
     int status = 0;
     while (::waitpid(process_, &status, 0) < 0 && errno == EINTR) {
     }
-    // What its tests have started and left behind.
+    // Ends the processes that its tests have left behind.
     ::kill(-process_, SIGKILL);
     if (running_ == nobody) return WIFEXITED(status);
     Outcome& victim = outcomes_[running_];

@@ -137,7 +137,7 @@ class UringPollWaitStrategy final : public WaitStrategy {
     Interest interest = Interest::none;
     bool known = false;
     bool armed = false;         // its newest request has not completed
-    std::uint32_t request = 0;  // the number of the newest; never 0 then
+    std::uint32_t request = 0;  // the number of the newest; 0: there was none
   };
 
   [[nodiscard]] bool deadline_has_passed(Deadline deadline) const noexcept {
@@ -162,7 +162,7 @@ class UringPollWaitStrategy final : public WaitStrategy {
     return (static_cast<std::uint64_t>(static_cast<std::uint32_t>(fd)) << 32) | request;
   }
 
-  // With nothing to ask for there is no request, so that not even a hang-up is reported.
+  // Without an interest there is no request, so not even a hang-up is reported.
   std::error_code arm(NativeHandle fd, Watched& watched) noexcept BATON_REQUIRES(mutex_) {
     if (!any(watched.interest)) return hand_in();
     uring::abi::Sqe* const request = claim();
@@ -177,7 +177,7 @@ class UringPollWaitStrategy final : public WaitStrategy {
     return hand_in();
   }
 
-  // Its completion, if it comes nevertheless, is one of a request that is not the newest.
+  // A completion that still comes belongs to an older request and is ignored.
   void disarm(NativeHandle fd, Watched& watched) noexcept BATON_REQUIRES(mutex_) {
     if (!std::exchange(watched.armed, false)) return;
     const std::uint64_t old = user_data(fd, watched.request);

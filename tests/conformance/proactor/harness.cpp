@@ -62,7 +62,7 @@ std::vector<Combination> all() {
   return list;
 }
 
-// Those that have to do with the parts under test.
+// The lines about the parts under test.
 std::vector<Combination> selected(std::vector<Combination> list) {
   const Selection& chosen = selection();
   if (chosen.everything()) return list;
@@ -72,7 +72,7 @@ std::vector<Combination> selected(std::vector<Combination> list) {
   return list;
 }
 
-// The pairs of choices that a combination brings: each is to be there once.
+// The pairs of choices in a combination. Each pair has to be in some combination.
 std::vector<std::string> pairs_of(const Combination& one) {
   const std::string mode = to_string(one.mode);
   std::vector<std::string> pairs{one.engine + "/" + one.profile + "/" + mode,
@@ -86,7 +86,7 @@ std::vector<std::string> pairs_of(const Combination& one) {
   return pairs;
 }
 
-// Few combinations with every pair: always the next that brings most.
+// Few combinations that contain every pair: the next one is always the one with most new pairs.
 std::vector<Combination> reduced(const std::vector<Combination>& list) {
   std::vector<Combination> kept;
   std::set<std::string> seen;
@@ -227,7 +227,7 @@ std::unique_ptr<Proactor> Conformance::open(unsigned threads,
 
 void Conformance::run_until(Proactor& proactor, const std::function<bool()>& done) {
   const Deadline end = test::at_last();
-  bool is_done = false;  // asked once more, it might change its mind
+  bool is_done = false;  // a second call might answer something else
   while (!(is_done = done()) && proactor.now() < end) {
     proactor.handle_events(Deadline::after(100ms, proactor.now()));
   }

@@ -76,7 +76,7 @@ Fd temporary(int flags);
 Endpoint bound_to(int fd);
 
 void send_all(int fd, std::string_view text);
-/// At most `count` bytes, fewer only at the end of the stream.
+/// `count` bytes; fewer only at the end of the stream.
 std::string receive(int fd, std::size_t count);
 /// Everything to the end of the stream.
 std::string receive_rest(int fd);
@@ -119,7 +119,7 @@ class Operations : public Conformance {
   void run(const std::function<bool()>& done) { run_until(proactor(), done); }
   /// Runs `body` as a handler: in per_thread mode on the thread of the lane.
   void inside(const std::function<void()>& body);
-  /// Runs for so long whatever completes.
+  /// Runs for this long, whatever completes.
   void run_for(Duration span);
   /// Runs until nothing unread is left at this end of a connection.
   void run_until_taken(int fd);

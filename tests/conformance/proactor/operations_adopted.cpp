@@ -50,7 +50,7 @@ TEST_P(Adopted, a_reader_and_a_writer_take_a_duplicate) {
   EXPECT_EQ(read.bytes(), 4U);
 }
 
-// A lender need not wait for the operations that the close has cancelled.
+// The owner of a borrowed descriptor need not wait for the operations that the close has cancelled.
 TEST_P(Adopted, a_borrowed_one_again_when_its_close_has_begun) {
   Pair pair = unix_pair();
   Handle* const first = borrow(pair.ours);
@@ -76,7 +76,7 @@ TEST_P(Adopted, a_borrowed_one_again_when_its_close_has_begun) {
       << "the end of the first close says nothing of the second handle";
 }
 
-// A borrowed number may be closed and used again between operations; so what has it now is another
+// A borrowed number may be closed and used again between operations. Then it names another
 // descriptor, whatever the old handle says.
 TEST_P(Adopted, a_borrowed_number_that_is_used_again_is_free) {
   Pair old = unix_pair();

@@ -102,8 +102,8 @@ TEST_P(Borrowed, one_direction_goes_on_while_the_other_waits) {
   EXPECT_EQ(into.substr(0, last.bytes()), "end");
 }
 
-// Whether the last operation was completed or cancelled. Events of the connection between
-// operations wake no thread, and the next operation finds them.
+// After a completion and after a cancel: events of the connection between operations wake no
+// thread, and the next operation finds them.
 TEST_P(Borrowed, a_hang_up_between_operations_wakes_nobody) {
   for (const bool cancelled : {false, true}) {
     Pair pair = unix_pair();
@@ -159,7 +159,7 @@ TEST_P(Borrowed, blocking_sockets_and_pipes_block_nobody) {
   }
 }
 
-// It stays the caller's, as it was.
+// The descriptor stays the caller's and is unchanged.
 TEST_P(Borrowed, a_descriptor_that_is_refused_is_as_it_was) {
   use([](Config& config) { config.handles_max = 1; });
   Pair first = unix_pair();
@@ -187,7 +187,7 @@ struct FullListener {
   }
 };
 
-// A kernel that gets both at once may not find the connect to cancel.
+// A kernel that gets the connect and its cancel together may not find the connect.
 TEST_P(Borrowed, a_blocking_connect_ends_by_a_cancel_that_comes_at_once) {
   FullListener full;
   Fd sockets[4];

@@ -74,7 +74,7 @@ TEST_P(Cancel, a_completed_operation_that_is_not_delivered) {
     send_all(peer_of_last(), "data");
     reads[i]->then = [&, i] {
       if (std::exchange(looked, true)) return;
-      // In dedicated mode it is another thread's to bring.
+      // In dedicated mode another thread brings it.
       wait_until([&] { return reads[1 - i]->state() == OperationState::result_ready; });
       EXPECT_EQ(proactor().cancel(*reads[1 - i]), CancelResult::nothing_pending);
       EXPECT_EQ(proactor().cancel(*reads[i]), CancelResult::nothing_pending);
@@ -126,7 +126,7 @@ TEST_P(Cancel, by_handle_and_all) {
   EXPECT_EQ(proactor().statistics().pending, 0U);
 }
 
-// What had been moved is reported with the cancellation, to the byte.
+// The cancellation reports the transferred bytes exactly.
 TEST_P(Cancel, reports_the_bytes_that_were_moved) {
   Handle* const handle = idle_connection();
   std::string& text = memory(pattern(2 << 20));
@@ -170,7 +170,8 @@ TEST_P(Cancel, a_storm_of_starts_and_cancels_in_handlers) {
   };
   start(read);
   proactor().cancel(read);
-  // In parts, each with the patience of a wait: a slow machine may need longer for all of them.
+  // In parts, each with its own time limit: a slow machine may need longer for all of them
+  // together.
   constexpr int part = rounds / 20;
   for (int until = part; until <= rounds; until += part) {
     run([&] { return read.completions >= until; });
@@ -179,9 +180,9 @@ TEST_P(Cancel, a_storm_of_starts_and_cancels_in_handlers) {
   EXPECT_EQ(read.activation(), static_cast<std::uint32_t>(rounds));
 }
 
-// Another thread cancels three of four reads, whenever that comes, while data arrives: what a
-// cancelled read took is in its bytes, and none is lost. The fourth is left alone, for a read that
-// is always cancelled at once need never see data.
+// Another thread cancels three of four reads at any moment while data arrives. A cancelled read
+// reports the bytes that it took, and none is lost. The fourth read is left alone: reads that are
+// always cancelled at once might never see data.
 TEST_P(Cancel, loses_no_byte_against_data) {
   const std::string sent = pattern(20'000);
   Handle* const handle = idle_connection();

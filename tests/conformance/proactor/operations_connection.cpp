@@ -47,7 +47,7 @@ TEST_P(Connection, accept_and_connect_over_every_family) {
     ASSERT_FALSE(accept.failed()) << accept.error().message();
     EXPECT_EQ(peer.family(), endpoint.family());
     EXPECT_EQ(peer, bound_to(client->native()));
-    // As long as the system says: a client that is bound to nothing has no name.
+    // Of the length that the system reports: a client without a bound address has no name.
     if (peer.family() == AddressFamily::unix_domain) {
       EXPECT_EQ(peer.to_string(), "unix:");
     }
@@ -161,7 +161,7 @@ TEST_P(Connection, a_pending_connect_can_be_cancelled_and_closed) {
       proactor().cancel(connect);
       finish(connect);
     }
-    // A connect that succeeded after all says so.
+    // A connect that has succeeded all the same reports success.
     if (!connect.failed()) continue;
     EXPECT_EQ(connect.error(), std::errc::operation_canceled) << connect.error().message();
     ++cancelled;

@@ -32,7 +32,7 @@ TEST_P(Timing, an_operation_times_out_with_the_bytes_it_moved) {
   }
   run([&] { return read.done() && write.done(); });
   EXPECT_EQ(read.error(), errc::timed_out);
-  // Taken and reported, or still there.
+  // The data was read and reported, or is still in the socket.
   const std::string rest = receive(handle->native(), 4 - read.bytes());
   EXPECT_EQ(into.substr(0, read.bytes()) + rest, "part");
   EXPECT_EQ(write.error(), errc::timed_out);
@@ -86,7 +86,7 @@ TEST_P(Timing, a_deadline_that_is_not_reached_touches_nothing) {
   }
   EXPECT_FALSE(read.failed());
   EXPECT_EQ(read.bytes(), 4U);
-  // It was for that activation only.
+  // The deadline was for that activation only.
   read.prepare(OperationKind::read_stream, handle);
   read.set_buffer(MutableBuffer{into});
   start(read);
@@ -185,7 +185,7 @@ TEST_P(Timing, a_deadline_is_moved) {
   EXPECT_EQ(timer.completions, 1);
   EXPECT_EQ(timer.activation(), activation);
   EXPECT_GE(proactor().now(), when);
-  // Nothing is left to move; and a read without a deadline gets none.
+  // No deadline is left to move, and a read without a deadline gets none.
   inside([&] {
     EXPECT_FALSE(proactor().move_deadline(timer, in(1h)));
     EXPECT_FALSE(proactor().move_deadline(read, in(1h)));

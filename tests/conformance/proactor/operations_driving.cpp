@@ -1,5 +1,5 @@
-// However the proactor is driven, and however short the turns are: handlers that post the next work
-// at once leave I/O its share (P-22).
+// Handlers that post their next work at once leave I/O its share, for every way to drive the
+// proactor and for the shortest turns (P-22).
 #include <fcntl.h>
 
 #include <array>
@@ -46,7 +46,7 @@ class Driving : public Operations {
       start(read);
       for (int i = 0; i < 5; ++i) drive(proactor());  // the engine has it, and waits for data
       send_all(pair.peer.get(), "x");
-      // A dedicated leader has its thread, and that one its turns of the machine's.
+      // A dedicated leader has its own thread, and the kernel decides when it runs.
       const bool by_another = GetParam().mode == Mode::dedicated;
       const Deadline end = test::at_last();
       while (!read.done() && (by_another ? test::is_ahead(end) : busy.steps < many)) {
@@ -164,7 +164,7 @@ TEST_P(Driving, a_closed_file_frees_its_handle) {
     for (int i = 0; i < 400; ++i) {
       Fd fd = temporary(O_RDWR);
       auto file = baton::File::adopt(proactor(), fd.get());
-      // A close may take a worker of the engine a while, but no turn without handlers.
+      // A worker of the engine may need a while for a close, but no turn is without handlers.
       const Deadline end = test::at_last();
       while (!file && test::is_ahead(end)) {
         run_a_handler();

@@ -54,7 +54,7 @@ TEST_P(Errors, a_reset_ends_what_is_pending) {
 }
 
 TEST_P(Errors, half_close_and_reset_in_both_orders) {
-  // Ours first: the read learns of the reset.
+  // We close first: the read reports the reset.
   Pair ours = tcp_pair();
   Handle* const handle = adopt(ours.ours);
   Probe& half_close = plain(OperationKind::shutdown, handle);
@@ -69,7 +69,7 @@ TEST_P(Errors, half_close_and_reset_in_both_orders) {
   Probe& again = plain(OperationKind::shutdown, handle);
   finish(again);  // an error or not, but complete
 
-  // The peer's first: end of stream, then writes fail.
+  // The peer closes first: end of stream, then writes fail.
   Pair theirs = tcp_pair();
   Handle* const other = adopt(theirs.ours);
   ::shutdown(theirs.peer.get(), SHUT_WR);
@@ -187,7 +187,7 @@ TEST_P(Errors, the_file_size_limit_is_no_signal) {
   }
 }
 
-// Also of a borrowed descriptor in blocking mode, where nothing else would report it.
+// The same for a borrowed descriptor in blocking mode, where nothing else would report it.
 TEST_P(Errors, what_a_descriptor_was_not_opened_for_is_an_error) {
   for (const bool owned : {false, true}) {
     const Ownership whose = owned ? Ownership::owned : Ownership::borrowed;
@@ -213,8 +213,8 @@ TEST_P(Errors, what_a_descriptor_was_not_opened_for_is_an_error) {
   }
 }
 
-// Readiness of a socket that listens tells of connections. What the call answers is the error: TCP
-// and SOCK_SEQPACKET say ENOTCONN, a UNIX stream EINVAL.
+// A listening socket is ready when a connection waits. The error is the one of the call: ENOTCONN
+// for TCP and SOCK_SEQPACKET, EINVAL for a UNIX stream.
 TEST_P(Errors, a_read_of_a_socket_that_listens_ends) {
   for (const bool owned : {false, true}) {
     const Ownership whose = owned ? Ownership::owned : Ownership::borrowed;

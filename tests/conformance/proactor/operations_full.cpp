@@ -1,5 +1,5 @@
-// A peer that is full, or gone while it was full: nothing is lost, an end is told, and to wait
-// costs nothing (contract.md, rules 1 and 11).
+// A peer that is full, or that goes while it is full: nothing is lost, the end is reported, and
+// waiting costs nothing (contract.md, rules 1 and 11).
 #include <pty.h>
 #include <sys/ioctl.h>
 #include <sys/un.h>

@@ -140,7 +140,8 @@ TEST_P(Held, what_peers_do_costs_nothing) {
   proactor().cancel_all();
 }
 
-// A full UNIX stream may be shut without a word, so it is tried again now and then.
+// The kernel does not report that a full UNIX stream was shut down, so the write is tried again now
+// and then.
 TEST_P(Held, full_unix_peers_cost_little) {
   std::vector<Pair> pairs(3);
   std::string& text = memory(pattern(2 << 20));
@@ -196,7 +197,7 @@ TEST_P(Held, shortage_costs_little) {
   ::getrlimit(RLIMIT_NOFILE, &saved);
   {
     const Fd next = ::dup(2);
-    // The ring's own work does not go through the table, so there nothing is left.
+    // The ring's own work does not go through the table, so nothing is counted there.
     const rlimit none{static_cast<rlim_t>(next.get()), saved.rlim_max};
     ::setrlimit(RLIMIT_NOFILE, &none);
   }
@@ -214,8 +215,8 @@ TEST_P(Held, shortage_costs_little) {
   }
 }
 
-// Readiness that turns out to be none, again and again: a datagram with a wrong checksum, another
-// reader, a driver with its own ideas.
+// False readiness, again and again: a datagram with a wrong checksum, another reader, an unusual
+// driver.
 TEST_P(Held, empty_readiness_costs_little) {
   Pair input = unix_pair();
   Pair output = unix_pair();
@@ -248,7 +249,7 @@ TEST_P(Held, a_full_queue_of_the_kernel_costs_little) {
   if (with_troubles())
     GTEST_SKIP() << "an engine without room is asked again each millisecond there";
   if (!GetParam().files_only) GTEST_SKIP() << "there is no queue of file operations in this engine";
-  // Past the page cache where the file system can: others are the workers'.
+  // Past the page cache where the file system can. Elsewhere a worker does it.
   constexpr std::size_t block = 4'096;
   Fd file = temporary(O_RDWR);
   std::string& room = memory(2 * block);

@@ -41,7 +41,7 @@ class Idle : public Operations {
     rlimit saved{};
   };
 
-  /// As a daemon does that has opened all it needs.
+  /// Like a daemon that has opened all it needs.
   void reads_go_on_below(rlim_t limit) {
     constexpr int count = 8;
     use([](Config& config) { config.system = &test::counting_system(); });
@@ -129,8 +129,8 @@ TEST_P(Idle, accept_stays_pending_without_descriptors_and_recovers) {
   finish(accept);
   ASSERT_FALSE(accept.failed()) << accept.error().message();
   const Fd accepted = accept.accepted();
-  // Of the two clients one was accepted; the other one may wait still, or have been turned away.
-  // So the cancel may come too late.
+  // One of the two clients was accepted. The other one may still wait or may have been refused, so
+  // the cancel may come too late.
   start(second);
   proactor().cancel(second);
   finish(second);

@@ -77,7 +77,7 @@ TEST_P(Limits, beyond_operations_max_a_start_is_refused_and_nothing_lost) {
   for (std::size_t i = 2; i < reads.size(); ++i) EXPECT_EQ(reads[i]->bytes(), 4U);
 }
 
-// Nothing else may come by: only the cancels make room, while the leader waits.
+// Only the cancels may make room while the leader waits.
 TEST_P(Limits, a_cancel_makes_room_for_what_is_deferred) {
   use([](Config& config) { sockets(config).started_max = 2; });
   const std::vector<Probe*> reads = idle_reads(2);
@@ -128,7 +128,8 @@ TEST_P(Limits, an_accept_rests_while_there_is_no_room_for_a_handle) {
   const Fd accepted = accept.accepted();
 }
 
-// Each has seen the last place; their connections find one, and the next accept rests.
+// Each accept has seen the last free place. Their connections find a place, and the next accept
+// rests.
 TEST_P(Limits, accepts_that_complete_together_find_places) {
   constexpr std::size_t together = 4;
   use([](Config& config) { config.handles_max = together + 1; });

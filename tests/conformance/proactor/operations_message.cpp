@@ -154,8 +154,8 @@ TEST_P(Message, boundaries_are_kept_and_long_datagrams_truncated) {
     finish(sent);
     EXPECT_EQ(sent.bytes(), std::string_view{text}.size());
   }
-  // The third fills the buffer and loses its end, the others keep to themselves; an empty one is no
-  // end.
+  // The third record fills the buffer and loses its end. The others stay separate, and an empty one
+  // is not the end.
   for (const char* text : {"first", "", "truncat", "last"}) {
     std::string& into = memory(7);
     Endpoint from;
@@ -308,7 +308,7 @@ TEST_P(Message, wait_ready_tells_readable_and_writable) {
   finish(readable);
   EXPECT_FALSE(readable.failed());
   EXPECT_EQ(receive(raw, 4), "data") << "moves no bytes itself";
-  // Filled up: writable again only when the peer has read.
+  // The buffer is full: writable again only when the peer has read.
   const std::string block(65'536, 'x');
   std::size_t filled = 0;
   for (ssize_t sent; (sent = ::write(raw, block.data(), block.size())) > 0;) {
@@ -321,7 +321,7 @@ TEST_P(Message, wait_ready_tells_readable_and_writable) {
   receive(pair.peer.get(), filled);
   finish(full);
   EXPECT_FALSE(full.failed());
-  // A hang-up is ready, whatever was asked for.
+  // A hang-up counts as ready for every interest.
   Probe& hang_up = plain(OperationKind::wait_ready, handle, Operation::readable);
   start(hang_up);
   pair.peer.reset();

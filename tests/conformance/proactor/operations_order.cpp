@@ -78,7 +78,7 @@ TEST_P(Order, queued_reads_take_the_data_in_the_order_of_their_start) {
     sent += text;
     reads.push_back(&reading(handle, memory(text.size()), Operation::exactly));
     reads.back()->then = [&finished, i] { finished.push_back(i); };
-    // What needs more care when it is complete does not change places with what needs less.
+    // Operations whose completion needs more work do not change places with simpler ones.
     if (i % 3 == 1) reads.back()->set_deadline(Deadline::after(1h, proactor().now()));
     start(*reads.back());
   }

@@ -38,7 +38,7 @@ TEST_P(Start, what_is_ready_completes_once_and_later) {
   EXPECT_EQ(write.completions, 3);
 }
 
-// It would complete with the bytes and the error of its last run.
+// Otherwise it would complete with the bytes and the error of its last run.
 TEST_P(Start, what_is_not_prepared_again_is_refused) {
   Pair pair = unix_pair();
   Handle* const handle = adopt(pair.ours);
@@ -234,7 +234,7 @@ TEST_P(Start, the_result_is_published_before_delivery) {
     wait_until([&] { return reads[1]->state() >= OperationState::result_ready; });
     EXPECT_EQ(reads[1]->bytes(), 4U);
   }};
-  // A leader of its own may have brought the one and not yet the other when this thread looks.
+  // A dedicated leader may have brought one of the two when this thread looks.
   if (GetParam().mode == Mode::dedicated) {
     for (Probe* read : reads) {
       wait_until([&] { return read->state() >= OperationState::result_ready; });

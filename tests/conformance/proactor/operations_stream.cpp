@@ -90,7 +90,7 @@ TEST_P(Stream, vectored_transfers_keep_the_order_of_their_buffers) {
   EXPECT_EQ(read.bytes(), text.size());
   EXPECT_TRUE(received == text);
 
-  // Not exactly: the available bytes, spread over the list.
+  // This is not read_exactly: the available bytes are spread over the list.
   send_all(sender->native(), "abcdef");
   Probe& some = plain(OperationKind::read_stream, receiver);
   some.set_buffers(MutableBuffers{in});
@@ -217,7 +217,7 @@ TEST_P(Stream, pooled_reads_take_a_block_only_for_data) {
               i == 0 ? "zero" : "one");
     EXPECT_EQ(pool.available(), static_cast<std::size_t>(1 - i));
   }
-  // None left: a clear error, and the data is still there for the next.
+  // The pool is empty: a clear error, and the data stays for the next read.
   send_all(pairs[2].peer.get(), "two");
   finish(*reads[2]);
   EXPECT_EQ(reads[2]->error(), errc::pool_exhausted);
@@ -228,7 +228,7 @@ TEST_P(Stream, pooled_reads_take_a_block_only_for_data) {
   ASSERT_FALSE(again.failed()) << again.error().message();
   EXPECT_EQ(std::string_view(static_cast<char*>(again.buffer().data), again.bytes()), "two");
   pool.give(again.buffer().data);
-  // At the end of the stream, and when cancelled, none is kept.
+  // A read that ends with the stream or by a cancel keeps no block.
   Probe& end = pooled(third);
   Probe& cancelled = pooled(reads[1]->handle());
   start(end);

@@ -75,7 +75,7 @@ void Same::use_the_file() {
   }
 }
 
-// Files that refuse something, and places that are none.
+// Files that refuse something, and invalid offsets.
 void Same::use_odd_files() {
   static const std::uint64_t places[] = {std::uint64_t{1} << 40, (std::uint64_t{1} << 63) - 1,
                                          std::uint64_t{1} << 63, ~std::uint64_t{0}};
@@ -99,7 +99,7 @@ void Same::use_odd_files() {
       begin_and_tell(file_reading(file, memory(10), place), "far");
       break;
     case 5:
-      // Not what fits: that depends on the file system.
+      // Never up to the largest size: that depends on the file system.
       if (place > (std::uint64_t{1} << 40)) {
         begin_and_tell(file_writing(file, memory(std::string(10, 'a')), place), "far");
       }
@@ -193,8 +193,8 @@ void Same::connect() {
   };
   Handle* const handle = made(address->sa_family);
   begin_and_tell(connecting(handle, endpoint));
-  // Not connected again: after one that did not block Linux says 0 to the next, and EISCONN to the
-  // one after it, and the ring has asked twice by itself.
+  // Never connected twice: after a connect that did not block, Linux answers 0 to the next and
+  // EISCONN to the one after it, and the ring asks twice by itself.
   begin_and_tell(plain(OperationKind::close, handle));
   listening.reset();
   Handle* const refused = made(address->sa_family);
@@ -219,7 +219,7 @@ void Same::use_timers() {
 
 namespace {
 
-// The lines before this one, as far as they help.
+// The last lines before this one.
 std::string last_of(const std::vector<std::string>& story,
                     std::vector<std::string>::const_iterator end) {
   std::string text;

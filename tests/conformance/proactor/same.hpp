@@ -32,7 +32,7 @@ class Same : public Operations {
     bool reads = true;
     bool writes = true;
     bool tcp = false;
-    std::size_t unread = 0;  // what waits for us, in bytes
+    std::size_t unread = 0;  // unread bytes at our end
   };
 
   // The steps of a script.
@@ -59,13 +59,13 @@ class Same : public Operations {
   [[nodiscard]] unsigned below(unsigned count) { return static_cast<unsigned>(random_() % count); }
   [[nodiscard]] bool perhaps() { return below(2) == 0; }
   Stream open_stream(unsigned kind);
-  /// Closed, and another one in its place.
+  /// Closes it, and opens another one in its place.
   void renew(Stream& stream);
   void reopen(Stream& stream);
   void send(Stream& stream, std::size_t count);
   Probe& read(Stream& stream, std::size_t room, std::uint16_t flags);
   Probe& write(Stream& stream, std::size_t count, std::uint16_t flags);
-  /// Starts; a refusal is part of the story.
+  /// Starts; a refusal is a line of the story.
   bool begin(Probe& probe);
   /// Waits for it and notes its result; of a read with the bytes.
   void tell(Probe& probe, const char* what = "");

@@ -74,7 +74,7 @@ void Same::use_a_stream() {
   }
 }
 
-// There already, or it comes while the read waits.
+// The data is there already, or arrives while the read waits.
 void Same::read_what_comes(Stream& stream) {
   if (perhaps()) send(stream, 1 + below(1'500));
   Probe& one = read(stream, 1 + below(2'000), 0);
@@ -93,7 +93,7 @@ void Same::read_exactly(Stream& stream) {
   stream.unread -= count;
 }
 
-// In a stream that holds nothing else: how much of what follows is taken along is left open.
+// The stream holds nothing else: how many of the following bytes are read as well is not specified.
 void Same::read_until(Stream& stream) {
   if (stream.unread > 0) return read_what_comes(stream);
   static const std::string_view delimiter = "\r\n";

@@ -76,7 +76,7 @@ class Gate {
  public:
   ~Gate() { open(); }
   void open();
-  /// At most as long as patience lasts.
+  /// False when the test's patience is over.
   void wait();
   [[nodiscard]] bool is_open() const { return open_.load(std::memory_order_acquire) != 0; }
 
@@ -107,7 +107,7 @@ class Echo {
 struct Sleepers {
   std::atomic<int> parked{0};           // on a futex
   std::atomic<int> waiting{0};          // in the wait of an engine
-  std::atomic<int> timed{0};            // of both kinds, those that will wake up by themselves
+  std::atomic<int> timed{0};            // of both kinds, those with a time-out
   std::atomic<std::uint64_t> calls{0};  // of both kinds, ever
   std::atomic<std::uint64_t> naps{0};   // of these, those with a time that was not over
 };
@@ -171,7 +171,7 @@ class Threads : public Conformance {
   /// Until they are asleep without a time-out: none will wake up by itself.
   void wait_until_asleep_for_good(int threads);
 
-  /// Now, with the leaders of dedicated processors.
+  /// At this moment, with the leaders of dedicated processors.
   [[nodiscard]] bool are_asleep(int threads) const;
 
   [[nodiscard]] Mode mode() const { return GetParam().mode; }
@@ -189,7 +189,7 @@ class Threads : public Conformance {
   std::vector<std::exception_ptr> failures_;
 };
 
-/// Those that a rule of one mode is about.
+/// The combinations of one mode.
 std::vector<Combination> combinations_in(std::initializer_list<Mode> modes);
 
 }  // namespace baton::conformance

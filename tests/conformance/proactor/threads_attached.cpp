@@ -46,7 +46,7 @@ TEST_P(Attached, sessions_and_what_is_started_between_calls_are_served) {
   }
 }
 
-// Its call waits, so what others ask for comes through.
+// Its call waits, so requests of other threads reach it.
 TEST_P(Attached, other_threads_reach_its_lane) {
   use(1);
   const Attachment attached{proactor()};
@@ -164,7 +164,8 @@ TEST_P(Attached, a_drain_ends_though_no_two_call_at_once) {
   other.join();
 }
 
-// A handler that it runs in a lane led besides leaves work in its home, and the other way about.
+// A handler in a lane that the thread leads besides its own leaves work in the home lane, and vice
+// versa.
 TEST_P(Attached, a_drain_waits_for_what_its_handlers_post_to_other_lanes) {
   if (GetParam().profile == "pinned") return;  // it leads no lane besides its own
   use(2);

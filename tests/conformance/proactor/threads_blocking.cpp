@@ -94,8 +94,8 @@ TEST_P(Blocking, results_of_the_same_batch_go_on) {
   wait_until([&] { return shared.ran == count; });
 }
 
-// A thread that was alone has taken several results at once, for speed: a second thread gets the
-// ones that it has not begun.
+// A thread that was alone has taken several results at once, for speed. A second thread gets those
+// that have not begun.
 TEST_P(Blocking, who_comes_takes_what_is_queued) {
   use(2);
   constexpr int count = 100;
@@ -135,7 +135,7 @@ TEST_P(Blocking, a_nested_turn_takes_what_is_queued) {
   wait_until([&] { return nested == 3; });
 }
 
-// P-14: a lane is one thread; what blocks it can be read in the statistics.
+// P-14: a lane has one thread; the statistics show handlers that block it.
 TEST_P(Blocking, can_be_read_in_the_statistics) {
   use(2);
   run(2);
@@ -147,7 +147,7 @@ TEST_P(Blocking, can_be_read_in_the_statistics) {
   });
   wait_until([&] { return done.load(); });
   if (!per_thread()) {
-    // A sample: the last handler of a batch, which this one was.
+    // The clock samples the last handler of a batch, and this was the last one.
     wait_until([&] { return proactor().statistics().handler_ns_max >= 20'000'000; });
     return;
   }

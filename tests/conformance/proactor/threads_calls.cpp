@@ -1,6 +1,6 @@
 // The calls of one thread take effect in their order, also where the thread that carries them out
-// comes to them late and finds all at once: a cancel or a close ends operations started before it,
-// and leaves those started after it (contract.md, rules 5 and 6).
+// is late and finds all of them at once: a cancel or a close ends operations started before it, and
+// leaves those started after it (contract.md, rules 5 and 6).
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -103,7 +103,7 @@ TEST_P(Calls, starts_and_cancels_of_a_handle_take_turns) {
     EXPECT_EQ(proactor().cancel(*handle), CancelResult::requested);
   }
   Operation& after = read(handle);
-  // This one is named, so that it may go where it likes; the cancel of the handle stays.
+  // This cancel names an operation, so its place does not matter; the cancel of the handle stays.
   Operation& named = read(handle);
   EXPECT_EQ(proactor().cancel(named), CancelResult::requested);
   let_go();
@@ -124,7 +124,7 @@ TEST_P(Calls, cancels_of_several_handles_each_have_their_place) {
     EXPECT_EQ(proactor().cancel(*handle), CancelResult::requested);
     after.push_back(&read(handle));
   }
-  // The first goes behind the others.
+  // The first operation goes behind the others.
   EXPECT_EQ(proactor().cancel(*handles[0]), CancelResult::requested);
   before.push_back(after[0]);
   after[0] = &read(handles[0]);

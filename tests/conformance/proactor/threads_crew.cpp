@@ -98,8 +98,8 @@ TEST_P(Crews, a_thread_too_many_stands_by_and_takes_over) {
   stop();
 }
 
-// At first a thread may see the other lane without one, and look again later: until then it does
-// not see to lanes that are left.
+// At first a thread may see the other lane without a thread and look again later. Until then it
+// ignores lanes that were left.
 TEST_P(Crews, a_thread_too_many_takes_over_at_once) {
   for (int round = 0; round < tries(20); ++round) {
     use_lanes(2);
@@ -131,7 +131,7 @@ TEST_P(Crews, threads_come_and_go_under_load) {
       }}.join();
       load.some_more();
     }
-    // The last that comes takes a lane over, and is the only one in the end.
+    // The last thread to come takes a lane over, and is the only one in the end.
     run(1);
     for (std::size_t left = 1; left <= 2; ++left) {
       post([] { throw std::runtime_error{"leaves"}; });
@@ -142,7 +142,7 @@ TEST_P(Crews, threads_come_and_go_under_load) {
   stop();
 }
 
-// Two threads that do nothing but visit: a lane whose thread is away is not lost.
+// Two threads that only come and go: a lane whose thread is away is not lost.
 TEST_P(Crews, visitors_serve_all_lanes) {
   use_lanes(3);
   std::vector<Peer> sessions = sessions_in_all_lanes(2);
@@ -237,7 +237,7 @@ TEST_P(Crews, cancel_and_drain_reach_lanes_without_a_thread) {
   EXPECT_EQ(proactor().cancel(*reads[1], reads[1]->activation()), CancelResult::requested);
   wait_until([&] { return !reads[1]->is_pending(); });
   EXPECT_EQ(reads[1]->error(), std::errc::operation_canceled);
-  // Ends when the last operation has, in whatever lane that is.
+  // Ends with the last operation, in whichever lane that is.
   proactor().drain(Deadline::never());
   send_all(streams[0].peer.get(), "x", 1);
   join();
@@ -275,8 +275,8 @@ TEST_P(Crews, a_drain_ends_though_lanes_were_left_or_led_besides) {
       send_all(stream.peer.get(), "x", 1);
       wait_until([&] { return !read.is_pending(); });
     }
-    // It has led the other lane, or found that it need not. A pinned engine whose results are
-    // delayed waits for its own thread.
+    // The thread has led the other lane, or has found that it need not. A pinned engine with
+    // delayed results waits for its own thread.
     if (!with_troubles()) wait_until_asleep_for_good(1);
     proactor().drain(Deadline::never());
     join();
@@ -333,7 +333,8 @@ TEST_P(Crews, one_thread_drives_all_lanes_by_any_call) {
   }
 }
 
-// In a handler, too, which would wait for ever for what only its own thread can bring.
+// The same inside a handler, which would wait for ever for a result that only its own thread can
+// bring.
 TEST_P(Crews, a_handler_that_drives_drives_all_lanes) {
   use_lanes(2);
   Stream streams[2];
@@ -415,7 +416,7 @@ TEST_P(Crews, a_server_with_one_thread_serves_every_connection) {
   stop();
 }
 
-// Nothing is left unserved without a word.
+// Work that no thread serves is reported.
 TEST_P(Crews, a_pinned_engine_without_its_thread_is_an_error) {
   if (!pinned()) return;
   use(2);
@@ -496,8 +497,8 @@ TEST_P(CrewsWithoutRings, a_lane_that_is_not_led_is_an_error) {
   }
 }
 
-// The engine of the first lane is lost, which a thread may lead besides; that of the second has
-// not been entered.
+// The engine of the first lane is lost, and any thread may lead that lane. The engine of the second
+// lane was never entered.
 TEST_P(CrewsWithoutRings, so_is_one_beside_a_lane_whose_engine_is_lost) {
   if (!pinned()) return;
   use_two_lanes();

@@ -50,7 +50,7 @@ class End : public Threads {
     streams_.resize(3);
     start((++count, prepared(OperationKind::read_stream, adopt(streams_[0].ours))));
     Handle* writing = adopt(streams_[1].ours);
-    // More than the socket takes: it waits for room; and a half close waits behind it.
+    // More than the socket takes: the write waits for room, and a half close waits behind it.
     for (int i = 0; i < 3; ++i) {
       start((++count, prepared(OperationKind::write_stream, writing, Operation::exactly)));
     }

@@ -103,7 +103,8 @@ TEST_P(Handlers, may_start_their_operation_again_a_thousand_times) {
     to->stack_low = std::min(to->stack_low, here);
     to->stack_high = std::max(to->stack_high, here);
     if (to->times.fetch_add(1) == 999) return;
-    // Data is there: an engine may finish it inside start, but the handler is not run in there.
+    // Data is there: an engine may finish the read inside start, but the handler does not run
+    // there.
     self.prepare(OperationKind::read_stream, to->handle);
     self.set_buffer(MutableBuffer{&to->byte, 1});
     EXPECT_FALSE(to->proactor.start(self));
@@ -199,7 +200,7 @@ TEST_P(Handlers, nested_turns_of_the_same_proactor_do_not_lose_anything) {
 // The thread that polls leads, and is in the handler: no other thread would fetch results from the
 // engine.
 TEST_P(Handlers, nested_turns_bring_what_comes_meanwhile) {
-  if (mode() == Mode::dedicated) return;  // whose leader is another thread
+  if (mode() == Mode::dedicated) return;  // its leader is another thread
   use(1);
   Stream stream;
   Stream quiet;

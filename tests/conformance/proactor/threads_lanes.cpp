@@ -74,7 +74,7 @@ TEST_P(Lanes, a_pinned_lane_is_kept_by_the_thread_that_polls) {
   EXPECT_FALSE(read.error());
 }
 
-// ... and then it is free, with nothing of that thread's left in the kernel.
+// After that the engine is free, and the kernel holds nothing of that thread.
 TEST_P(Lanes, a_kept_lane_is_let_go_when_its_thread_ends) {
   use(1);
   Stream stream;

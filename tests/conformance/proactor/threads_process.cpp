@@ -29,8 +29,8 @@
 namespace baton::conformance {
 namespace {
 
-/// The body of a child process, which ends with 0 if it answers true. At the fork the threads of
-/// the parent are at rest, unless the test needs them busy.
+/// Runs `body` in a child process, which ends with 0 if it answers true. At the fork the parent's
+/// threads are at rest, unless the test needs them busy.
 int in_child(const std::function<bool()>& body, bool at_rest = true) {
   const pid_t child = at_rest ? fork_at_rest() : ::fork();
   if (child == 0) {
@@ -243,7 +243,7 @@ TEST_P(Processes, a_child_keeps_the_files_that_it_has_opened) {
   EXPECT_TRUE(echo_works(proactor()));
 }
 
-// What the parent had open for itself does not stay open in the child: an interrupter, a ring, the
+// The parent's own descriptors do not stay open in the child: an interrupter, a ring, the
 // descriptor that accepts keep in reserve.
 TEST_P(Processes, children_that_reopen_have_no_more_descriptors_open) {
 #ifdef __SANITIZE_THREAD__
@@ -299,7 +299,7 @@ TEST_P(Processes, the_child_of_a_handler_leaves_everything_to_the_parent) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the thread sanitizer ends children that start threads";
 #endif
-  // One that is pinned for good leads one lane only.
+  // A thread that is pinned for good leads only one lane.
   for (const unsigned lanes :
        GetParam().profile == "pinned" ? std::vector{1U} : std::vector{1U, 3U}) {
     for (const bool throws : {false, true}) {
@@ -460,7 +460,7 @@ TEST_P(Processes, threads_of_the_library_block_all_signals) {
   Peer fd{::mkstemp(path)};
   ::unlink(path);
   Handle* file = adopt(fd, HandleKind::file);
-  for (int i = 0; i < 4; ++i) {  // an engine with workers has one now
+  for (int i = 0; i < 4; ++i) {  // an engine that uses workers has one now
     Operation& sync = operation();
     sync.prepare(OperationKind::sync_file, file);
     ASSERT_FALSE(proactor().start(sync));
@@ -482,8 +482,9 @@ TEST_P(Processes, threads_of_the_library_block_all_signals) {
     // glibc unblocks everything in the threads of its notifications.
     if (GetParam().notify == "callback" && blocked == 0) continue;
     ++own;
-    // SIGKILL and SIGSTOP cannot be blocked; 32 and 33 are the C library's; the interrupt is what
-    // the wait lets in; and the two that sigtimedwait waits for look open meanwhile, and are not.
+    // SIGKILL and SIGSTOP cannot be blocked, and 32 and 33 belong to the C library. The wait lets
+    // the interrupt signal in. The two signals of sigtimedwait look unblocked during the wait, but
+    // are not.
     const std::uint64_t all =
         ~std::uint64_t{0} & ~(1ULL << (SIGKILL - 1)) & ~(1ULL << (SIGSTOP - 1)) & ~(3ULL << 31);
     const bool waits_for_signals =
@@ -573,8 +574,8 @@ TEST_P(Processes, an_engine_that_is_denied_is_replaced_visibly) {
   }
 }
 
-// A sandbox that is put on after the open: what lives by a call that is refused now ends with an
-// error of its own, everything else continues, and the proactor can be destroyed.
+// A sandbox that begins after the open: operations that need a refused call end with an error of
+// their own, everything else continues, and the proactor can be destroyed.
 TEST_P(Processes, a_filter_put_on_later_ends_only_what_lives_by_the_call) {
   if (with_troubles()) GTEST_SKIP() << "names the engine, which is chaos here";
 #ifdef __SANITIZE_THREAD__

@@ -115,8 +115,8 @@ TEST_P(Roles, neither_does_one_that_only_waits) {
   wait_until_asleep_for_good(3);
 }
 
-/// Where the understudy does not look before a test that hangs has failed: what threads do follows
-/// from how long handlers last.
+/// A look interval that is longer than a hanging test lasts, so that only the length of handlers
+/// decides what threads do.
 class RolesWithoutLooks : public SharedRoles {
  protected:
   void SetUp() override {
@@ -131,9 +131,9 @@ class RolesWithoutLooks : public SharedRoles {
 };
 BATON_CONFORMANCE_SUITE_IN(RolesWithoutLooks, Mode::shared);
 
-// Waking a thread costs more than most handlers: five threads serve one connection as one does.
-// Soon, for handlers that last, as they do while the machine is busy with something else, are worth
-// another thread.
+// Waking a thread costs more than most handlers, so five threads serve one connection as one does.
+// This holds soon, not at once: handlers that run long, as on a busy machine, are worth another
+// thread.
 TEST_P(RolesWithoutLooks, one_session_does_not_wander_from_thread_to_thread) {
   begin_without_looks(5);
   Peer peer = echo();
@@ -153,7 +153,8 @@ class LastingHandlers : public RolesWithoutLooks {
       run_together(16, [] { std::this_thread::sleep_for(200us); });
     }
   }
-  /// Handlers of reads that are queued together, by one that keeps the leader until all have come.
+  /// Handlers of reads that are queued together: the first one holds the leader until all have
+  /// come.
   void run_together(std::size_t count, std::function<void()> body) {
     ran_ = 0;
     bodies_.push_back(std::move(body));
@@ -185,8 +186,8 @@ class LastingHandlers : public RolesWithoutLooks {
 };
 BATON_CONFORMANCE_SUITE_IN(LastingHandlers, Mode::shared);
 
-// Each of two handlers waits for the other. Once handlers were seen to last, what is queued behind
-// one of them is given to a thread that sleeps.
+// Each of two handlers waits for the other. When handlers run long, a sleeping thread gets the
+// results that are queued behind one.
 TEST_P(LastingHandlers, do_not_keep_what_is_queued_behind_them) {
   begin_without_looks(2);
   run_lasting();
@@ -198,8 +199,8 @@ TEST_P(LastingHandlers, do_not_keep_what_is_queued_behind_them) {
   EXPECT_EQ(proactor().statistics().seats_taken, 0U) << "by the understudy";
 }
 
-// The leader's handler waits for an answer that only another leader can bring: the thread that has
-// helped, and has nothing to do any more.
+// The leader's handler waits for an answer that only another leader can bring. That is the thread
+// that has helped and is free again.
 TEST_P(LastingHandlers, do_not_keep_what_comes_later) {
   begin_without_looks(2);
   run_lasting();

@@ -104,7 +104,7 @@ TEST_P(Run, handle_events_honours_its_deadline_and_never_returns_before) {
   }
 }
 
-// Also of a follower, while another thread leads.
+// The same for a follower, while another thread leads.
 TEST_P(Run, handle_events_honours_its_deadline_beside_a_leader) {
   use(2);
   Stream quiet;
@@ -133,7 +133,7 @@ TEST_P(Run, an_exception_leaves_one_run_and_the_others_go_on) {
   run(1);
   round_trip(session.get());
   post([] { throw std::runtime_error{"from a handler"}; }, Notify::strong, Home{0});
-  wait_until([&] { return failures().size() == 1; });  // until then it has the lane
+  wait_until([&] { return failures().size() == 1; });  // it has the lane until then
   if (per_thread()) {
     run(1);  // a thread has to serve the lane
   }
@@ -207,7 +207,7 @@ TEST_P(Run, a_drain_waits_for_a_handler_that_polls) {
   EXPECT_TRUE(ran);
 }
 
-// It is neither pending nor in this proactor's queue then.
+// The operation is then neither pending nor in this proactor's queue.
 TEST_P(Run, a_drain_waits_for_what_is_complete_in_a_strand) {
   use(1);
   Proactor other{Config{}};
@@ -242,7 +242,7 @@ TEST_P(Run, a_drain_waits_for_what_is_complete_in_a_strand) {
   drives_other.join();
 }
 
-// Threads that run one, poll, handle events and go: nothing is lost.
+// Threads that call run_one, poll or handle_events and leave: nothing is lost.
 TEST_P(Run, threads_may_come_and_go_under_load) {
   constexpr unsigned threads = 3;
   constexpr int messages = 300 / slowness;

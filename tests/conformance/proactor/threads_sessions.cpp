@@ -27,7 +27,8 @@ class Sessions : public Threads {
     std::vector<Peer> peers;
     for (unsigned i = 0; i < count; ++i) {
       Peer low = echo();
-      // Out of the way of the proactor's ends: select takes only descriptors below 1024.
+      // Moved to high numbers: select takes only descriptors below 1024, and the proactor's ends
+      // need those.
       Peer high{::fcntl(low.get(), F_DUPFD_CLOEXEC, 1'200)};
       ASSERT_GE(high.get(), 0) << std::strerror(errno);
       peers.push_back(std::move(high));
@@ -61,8 +62,8 @@ class Sessions : public Threads {
 TEST_P(Sessions, a_thousand_with_one_thread) { serve(1'000 / slowness, 1); }
 TEST_P(Sessions, a_thousand_with_two_threads) { serve(1'000 / slowness, 2); }
 
-// A signal about every 200 us, to whichever thread of the process takes it: every call that can be
-// interrupted is.
+// A signal about every 200 us, to any thread of the process: it interrupts every call that can be
+// interrupted.
 TEST_P(Sessions, do_not_mind_being_interrupted_by_signals) {
   static std::atomic<int> signals{0};
   struct sigaction action{};

@@ -186,7 +186,7 @@ TEST_P(Stop, at_its_deadline_a_drain_cancels_what_is_left) {
   EXPECT_EQ(echoes()[0].operation.error(), std::errc::operation_canceled);
 }
 
-// The later of two deadlines is never the one that counts.
+// The earlier of two deadlines counts.
 TEST_P(Stop, a_second_drain_may_end_the_first_sooner) {
   use(2);
   Peer session = echo();

@@ -88,7 +88,7 @@ TEST_P(Strands, of_reads_and_writes_of_one_connection) {
   EXPECT_EQ(inside.overlaps, 0);
 }
 
-// What arrives in order is run in order, however much waits.
+// Handlers run in the order of arrival, however many wait.
 TEST_P(Strands, keep_the_order_of_arrival) {
   use(1);
   Strand strand{proactor()};
@@ -158,8 +158,8 @@ TEST_P(Strands, keep_the_order_of_reads_under_three_threads) {
   EXPECT_TRUE(std::is_sorted(inside.order.begin(), inside.order.end()));
 }
 
-// A write that waits for room, and one that is started when there is some: the second may be
-// complete in its start while the leader still has the first in its hands.
+// One write waits for room, and another one is started when there is room. The second may complete
+// inside its start while the leader still handles the first.
 TEST_P(Strands, keep_the_order_of_writes_that_wait_and_that_do_not) {
   use(3);
   Strand strand{proactor()};
@@ -197,9 +197,9 @@ TEST_P(Strands, keep_the_order_of_writes_that_wait_and_that_do_not) {
   EXPECT_TRUE(std::is_sorted(inside.order.begin(), inside.order.end()));
 }
 
-// One call, one handler: what waits in the strand is for the next.
+// One call runs one handler. The handlers that wait in the strand are for the next call.
 TEST_P(Strands, are_counted_by_the_call_that_runs_them) {
-  if (GetParam().profile == "pinned") return;  // each lane is for the thread that came first
+  if (GetParam().profile == "pinned") return;  // each lane belongs to the thread that came first
   use(2);
   Strand strand{proactor()};
   Gate& until = gate();

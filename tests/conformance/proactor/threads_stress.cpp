@@ -181,7 +181,7 @@ class Storm {
     test::restore_signal(SIGUSR1, before_);
     if (blew) ::pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
   }
-  /// From here on this thread, and those that it starts, are spared.
+  /// From here on this thread, and those that it starts, block the signal.
   void blow() {
     sigset_t usr1;
     sigemptyset(&usr1);

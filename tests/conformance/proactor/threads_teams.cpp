@@ -142,7 +142,7 @@ TEST_P(Teams, a_merged_wait_does_not_spin) {
   expect_success(receive);
 }
 
-// A start from outside reaches a processor without a leader, though the only thread waits in
+// A start from outside reaches a processor without a leader, although the only thread waits in
 // another one.
 TEST_P(Teams, a_waiting_leader_takes_the_seat_of_another_processor) {
   use_team(1, per_thread() ? Mode::per_thread : Mode::shared);
@@ -262,8 +262,8 @@ TEST_P(Teams, a_bound_on_what_is_started_defers_the_rest_and_loses_nothing) {
   for (Operation* read : reads) expect_success(*read);
 }
 
-// Two that take everything: a handle that names the second is served by it, and one that names
-// none, or one that does not take the kind, by the first.
+// Two processors take everything. The second serves handles that name it. The first serves the
+// others, and handles that name a processor without that kind.
 TEST_P(Teams, a_handle_may_name_its_processor) {
   use(2, [](Config& config) {
     ProcessorConfig first = sockets(config);

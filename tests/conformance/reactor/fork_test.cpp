@@ -23,7 +23,7 @@ bool child_says_yes(const std::function<bool()>& body) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/// Runs it until `done`, or nearly for ever; true: it is done.
+/// Runs the reactor until `done`, or for a very long time; true: it is done.
 bool comes_about(Reactor& loop, const std::function<bool()>& done) {
   const Deadline limit = at_last();
   while (!done() && Deadline::after(Duration{0}) < limit) {
@@ -63,7 +63,7 @@ TEST_P(reactor, a_child_may_reopen_it) {
     }
     return reader.bytes == 5 && loop().remove(*key) == Reactor::Removal::done;
   }));
-  // The parent's is none the worse.
+  // The parent's reactor is not affected.
   EXPECT_EQ(reader.calls, 0);
   pair.make_readable();
   run_until([&] { return reader.calls == 1 && ticks == 1; });
@@ -116,7 +116,8 @@ TEST_P(reactor, a_child_of_a_timer_may_reopen_it) {
       while (reader.calls == 0 && reader.closed == 0) {
         if (!loop().handle_events(at_last())) return false;
       }
-      // With real-time signals one open file has one owner, and the parent's thread is it already.
+      // With real-time signals one open file has one owner, and that is the parent's thread
+      // already.
       return reader.calls == 1 || reader.why == std::errc::device_or_resource_busy;
     }));
     return Next::remove;
@@ -125,7 +126,7 @@ TEST_P(reactor, a_child_of_a_timer_may_reopen_it) {
   run_until([&] { return loop().timers() == 0; });
 }
 
-// Made by a handler that has removed itself: that call never returns in the child.
+// The fork happens in a handler that has removed itself: that call never returns in the child.
 TEST_P(reactor, a_child_of_one_that_is_removed_closes_it) {
   const SocketPair pair;
   auto& reader = make<Reader>();
@@ -160,8 +161,9 @@ TEST_P(reactor, a_child_hears_of_its_own_signals) {
   EXPECT_EQ(signals, 0);
 }
 
-// A fork copies the descriptors first and the memory later, so what another thread has opened in
-// between is not there. Its number is free, or a file of the child has it.
+// A fork copies the descriptors first and the memory later. So descriptors that another thread
+// opens in between are missing in the child. Their numbers are free, or belong to files of the
+// child.
 TEST_P(reactor, a_child_hears_of_signals_whose_descriptors_it_lacks) {
   ASSERT_FALSE(SignalSet::block({SIGUSR1, SIGUSR2}));
   const os::System system = noting_system();
@@ -210,7 +212,7 @@ TEST_P(reactor, a_child_that_cannot_reopen_it_may_try_again) {
   }
 }
 
-// By a thread that the child has not got.
+// By a thread that does not exist in the child.
 TEST_P(reactor, a_child_may_reopen_it_while_a_registration_is_closed) {
   struct Slow final : Reader {
     std::atomic<bool> entered{false};

@@ -39,7 +39,7 @@ TEST_P(reactor, a_wake_up_waits_for_a_thread) {
   EXPECT_LT(Deadline::after(Duration{0}), at_last());
 }
 
-// A restart that follows at once is for those that come afterwards.
+// A restart right after it is for threads that come later.
 TEST_P(reactor, an_end_is_for_all_that_are_inside) {
   for (int round = 0; round < 20; ++round) {
     std::atomic<int> inside{0};
@@ -65,7 +65,7 @@ TEST_P(reactor, an_end_is_for_all_that_are_inside) {
   }
 }
 
-// Others that have more each time do not keep a thread beyond its time.
+// Other threads that queue more work each time do not keep a thread beyond its time limit.
 TEST_P(reactor, a_time_limit_holds_beside_those_that_always_have_more) {
   const SocketPair pair;
   std::atomic<bool> stop{false};

@@ -86,8 +86,8 @@ TEST_P(reactor, one_that_is_queued_is_not_called_after_its_removal) {
   EXPECT_EQ(readers[0].closed + readers[1].closed, 1);
 }
 
-// The number of one that was found ready goes to another one, which is not ready, before its turn
-// comes: the report is not for that one.
+// A descriptor was found ready. Before its turn its number goes to another file, which is not
+// ready: the report is not for that file.
 TEST_P(reactor, a_number_used_again_is_somebody_else) {
   for (int round = 0; round < 20; ++round) {
     std::array<SocketPair, 2> pairs;
@@ -229,7 +229,7 @@ TEST_P(reactor, its_end_destroys_notified_handlers_that_purge) {
   EXPECT_EQ(gone, 10);
 }
 
-// Whatever the first does: waits, is suspended, or runs.
+// In every state of the first: it waits, is suspended, or runs.
 TEST_P(reactor, a_descriptor_is_registered_once) {
   const SocketPair pair;
   auto& second = make<Reader>();

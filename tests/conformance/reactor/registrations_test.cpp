@@ -290,13 +290,13 @@ TEST_P(reactor, again_comes_after_the_others) {
   EXPECT_EQ(::write(second.peer.get(), "12", 2), 2);
   first.make_readable();
   run_until([&] { return order.size() == 5; });
-  // Between two turns of the one the other has had its own.
+  // Between two turns of one registration the other has had its turn.
   EXPECT_NE(order.find("ab"), std::string::npos) << order;
   EXPECT_EQ(order.find("aa"), 3U) << order;
 }
 
-// Also when the system cannot report all of them at once; whether the handlers ask to be called
-// again, or the system has to be polled.
+// Also when the system cannot report all of them at once, both when the handlers ask to be called
+// again and when the system has to be polled.
 TEST_P(reactor, everybody_has_a_turn_before_anybody_has_two) {
   constexpr std::size_t count = 20;
   constexpr int each = 10;
@@ -476,7 +476,7 @@ TEST_P(reactor, what_cannot_be_registered) {
   ASSERT_TRUE(key.has_value());
   EXPECT_EQ(loop().add(pair.ours.get(), Interest::in, reader).error(), std::errc::file_exists);
   EXPECT_EQ(loop().size(), 1U);
-  // The first one is none the worse.
+  // The first one is not affected.
   pair.make_readable();
   run_until([&] { return reader.calls == 1; });
 }

@@ -17,7 +17,7 @@ namespace {
 using Suspension = ReactorTuning::Suspension;
 using Resumption = ReactorTuning::Resumption;
 
-/// All that one byte after the other gives.
+/// Reads byte by byte until nothing is left.
 struct ByteReader final : Reader {
   Next on_input(NativeHandle fd) override {
     if (inside.fetch_add(1) != 0) overlapped = true;
@@ -89,7 +89,7 @@ TEST_P(reactor, no_call_overlaps_and_no_byte_is_lost) {
   }
 }
 
-// One is stuck in a handler; the others are served all the same.
+// One thread is stuck in a handler; the other registrations are served all the same.
 TEST_P(reactor, a_long_call_keeps_nobody_else_waiting) {
   const SocketPair slow_pair;
   const SocketPair quick_pair;
@@ -151,8 +151,8 @@ TEST_P(reactor, a_long_call_keeps_no_notification_waiting) {
   join_threads();
 }
 
-// A long call moves the lead once: from then on the leader gives it up before a call, or leaves
-// calls to others where it is dear to move.
+// A long call moves the lead once. From then on the leader gives the lead up before a call, or
+// leaves calls to others where moving the lead is expensive.
 TEST_P(reactor, long_calls_move_the_lead_once) {
   const auto& info = loop().info();
   if (!info.any_thread_waits && !info.hands_over) GTEST_SKIP() << "the lead never moves";
@@ -166,7 +166,7 @@ TEST_P(reactor, long_calls_move_the_lead_once) {
     if (slow.calls == 1) {
       wait_for([&] { return moves() == 1; });
     } else {
-      // All looks at this call are over once no other thread wakes up by itself.
+      // Nothing looks at this call any more once no other thread wakes up by itself.
       wait_for([&] { return system_calls().for_good == 3; });
     }
     pair.make_readable();
@@ -313,8 +313,8 @@ TEST_P(reactor, an_idle_one_makes_no_system_calls) {
       threads.push_back(
           std::make_unique<WatchedThread>([&] { EXPECT_TRUE(loop().run().has_value()); }));
     }
-    // All are in waits that no time ends: counted, and so for ever. One that polls never comes to
-    // that.
+    // All threads are in waits without a time-out. The counting system sees that, and a thread that
+    // polls would never get there.
     wait_for([] { return system_calls().for_good == 3; });
     loop().end();
     threads.clear();

@@ -187,7 +187,7 @@ TEST_P(reactor, a_periodic_timer_that_wants_more_goes_on) {
   EXPECT_EQ(calls, 3);
 }
 
-// More than are due, or cancelled, at a time.
+// More than the reactor expires or cancels in one step.
 TEST_P(reactor, many_timers_of_one_deadline_and_one_handler) {
   struct Ticks final : EventHandler {
     int count = 0;

@@ -1,5 +1,5 @@
 // User code outside of calls: on_close, and the destructors of objects that the reactor keeps. It
-// may last, and wait for the reactor's other threads, as a call may.
+// may run long and wait for the reactor's other threads, as a call may.
 #include <signal.h>
 #include <unistd.h>
 

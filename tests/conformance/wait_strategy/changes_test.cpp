@@ -25,8 +25,8 @@ TEST_P(wait_strategy, modify_replaces_interest_and_token) {
   EXPECT_EQ(reports[0].ready & Interest::out, Interest::out);
 }
 
-// Beside what was watched already the other direction is wanted, as by the first read after a
-// connect: both count, under the new token. Without a wait that runs, and after a report.
+// A second direction is added to the watched one, as by the first read after a connect: both count,
+// under the new token. Tested outside of a wait, and after a report.
 TEST_P(wait_strategy, modify_keeps_what_it_names_again) {
   for (const bool reported_before : {false, true}) {
     for (const Interest first : {Interest::in, Interest::out}) {
@@ -213,8 +213,8 @@ TEST_P(wait_strategy, modify_during_wait) {
   EXPECT_EQ(ready_of(waiter.reports(), token_of(2)), Interest::out);
 }
 
-// Declared or not: after remove and close, nothing of the old one is reported, and the next one of
-// the same number does not inherit the wait's events.
+// Declared or not: after remove and close, nothing is reported for the old descriptor, and the next
+// one with the same number does not inherit the wait's events.
 TEST_P(wait_strategy, remove_during_wait) {
   SocketPair gone;
   const SocketPair stays;
@@ -228,8 +228,8 @@ TEST_P(wait_strategy, remove_during_wait) {
   for (const Report& report : waiter.reports()) EXPECT_EQ(report.token, token_of(2, 1));
 }
 
-// Between the system call and the report: what was found then is nothing that the next descriptor
-// of the same number may be told. (The old token may still be named: a report already taken.)
+// Between the system call and the report: its findings are not for the next descriptor with the
+// same number. (The old token may still appear, in a report that was already taken.)
 TEST_P(wait_strategy, replaced_between_call_and_report) {
   static std::function<void()> meanwhile;
   os::System system = os::real_system();

@@ -104,7 +104,7 @@ TEST_P(wait_strategy, hang_up_is_both) {
   add(pair.ours.get(), Interest::both, token_of(1));
   pair.fill();
   pair.peer.close();
-  again(pair.ours.get(), Interest::both, token_of(1));  // its report may be of when it was added
+  again(pair.ours.get(), Interest::both, token_of(1));  // a report may date from its addition
   EXPECT_EQ(ready_of(wait_for_reports(), token_of(1)), Interest::both);
 }
 
@@ -121,7 +121,7 @@ TEST_P(wait_strategy, error_is_reported_to_the_writer) {
   EXPECT_TRUE(any(ready_of(wait_for_reports(), token_of(1)) & Interest::out));
 }
 
-// Both before and after the hang-up, a terminal is no further than "there is no room".
+// Before and after the hang-up, the terminal still says that it has no room.
 TEST_P(wait_strategy, a_hang_up_of_a_terminal_is_reported_to_the_writer) {
   for (const bool gone_before : {false, true}) {
     int ends[2];
@@ -139,7 +139,7 @@ TEST_P(wait_strategy, a_hang_up_of_a_terminal_is_reported_to_the_writer) {
     if (gone_before) reader.close();
     add(writer.get(), Interest::out, token_of(1));
     if (!gone_before) {
-      // What an edge strategy says of a new descriptor is a hint.
+      // The first report of an edge strategy about a new descriptor is a hint.
       if (info().trigger == Trigger::edge) static_cast<void>(wait());
       reader.close();
     }
@@ -148,7 +148,7 @@ TEST_P(wait_strategy, a_hang_up_of_a_terminal_is_reported_to_the_writer) {
   }
 }
 
-// And to the reader of the other side, whose requests to a terminal are refused.
+// The same for the reader on the other side, whose requests to a terminal are refused.
 TEST_P(wait_strategy, a_terminal_that_has_hung_up_can_be_added) {
   int ends[2];
   ASSERT_EQ(::openpty(&ends[0], &ends[1], nullptr, nullptr, nullptr), 0);

@@ -1,4 +1,4 @@
-// Judges a part of this program's own: main PART [pairwise] [RULE...], see check_kit.py.
+// Judges a part that this program defines: main PART [pairwise] [RULE...], see check_kit.py.
 #include <baton/testing/conformance.hpp>
 #include <string_view>
 

@@ -9,7 +9,7 @@ enum class Fault {
   none,
   end_is_an_error,   // rule 4: the end of a stream comes out as ECONNRESET
   dies_in_shutdown,  // ends the process when an operation of this kind is submitted
-  takes_no_files,    // no fault, if it is said: see ConformanceOptions
+  takes_no_files,    // no fault if it is declared: see ConformanceOptions
 };
 
 /// Opens an engine that calls itself `name` (a literal).

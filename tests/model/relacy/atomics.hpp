@@ -3,7 +3,8 @@
 // fail, one with weaker orders than the source's.
 #pragma once
 
-// Relacy redefines names of the standard library as macros: what uses them comes first.
+// Relacy redefines names of the standard library as macros, so headers that use those names come
+// first.
 #include <atomic>
 #include <cstdint>
 #include <iostream>
@@ -27,7 +28,7 @@
 
 namespace baton::model {
 
-/// What becomes of an order that the source asks for.
+/// The order that is used for an order of the source.
 using Translation = rl::memory_order (*)(std::memory_order);
 
 inline rl::memory_order as_written(std::memory_order order) {
@@ -68,7 +69,7 @@ class Atomic {
   [[nodiscard]] rl::atomic<T>& raw() { return atomic_; }
 
  private:
-  // A translation to acq_rel means for a load and a store the half that they have.
+  // For a load or a store, acq_rel means its acquire or release half.
   static rl::memory_order of_load(std::memory_order order) {
     const rl::memory_order its = translate(order);
     return its == rl::mo_acq_rel ? rl::mo_acquire : its;

@@ -306,7 +306,7 @@ bool breaks(std::string_view name, std::string_view how, unsigned schedules) {
   return params.test_result != rl::test_result_success;
 }
 
-/// Every scenario is run, whatever came of the ones before.
+/// Every scenario is run, also after a failure.
 bool run_all(unsigned schedules) {
   bool good = true;
   good &= holds<MailboxAlone>("mailbox", schedules);

@@ -106,7 +106,7 @@ void is_not_cut_until_a_byte(int in, int out, Wait&& wait) {
   load.finish_all();
 }
 
-/// The call waits until the other thing is done, a moment later.
+/// The call waits until the other action is done, a moment later.
 template <class Other, class Call>
 bool after_a_moment(Other&& other, Call&& call) {
   std::thread thread{[&] {
@@ -251,7 +251,7 @@ HOST_CASE(sigtimedwait_is_not_cut, "own system calls") {
   CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
   is_never_cut([&] { return ::sigtimedwait(&set, nullptr, &moment) == -1 && errno == EAGAIN; });
 }
-// The completion's own signal is waited for, and is all that ends the wait.
+// The call waits for the completion's own signal, and only that ends the wait.
 HOST_CASE(sigwaitinfo_of_the_completion, "own system calls") {
   sigset_t set;
   sigemptyset(&set);
@@ -514,7 +514,7 @@ HOST_CASE(locks_of_records_are_not_cut, "own system calls") {
     const bool taken = after_a_moment(release, [&] { return set(mine, F_OFD_SETLKW, F_WRLCK); });
     return taken && set(mine, F_OFD_SETLK, F_UNLCK);
   });
-  // The process's locks, of which one that another process holds is waited for.
+  // Locks of the process; the call waits for one that another process holds.
   Pipe pipe;
   is_never_cut([&] {
     const pid_t child = ::fork();
@@ -545,7 +545,7 @@ HOST_CASE(sleep_is_not_cut, "own system calls") {
   CHECK(::sleep(1) == 0);
   load.finish_all();
 }
-// Handlers alone end these two.
+// Only handlers end these two calls.
 HOST_CASE(pause_and_sigsuspend_are_not_cut, "own system calls") {
   static std::atomic<bool> handled{false};
   struct sigaction action{};
@@ -564,7 +564,7 @@ HOST_CASE(pause_and_sigsuspend_are_not_cut, "own system calls") {
     return after_a_moment(send, [&] { return ::sigsuspend(&usual) == -1 && handled; });
   });
   CHECK(pthread_sigmask(SIG_SETMASK, &usual, nullptr) == 0);
-  // A signal before the call would be lost, so that they come until it is over.
+  // A signal before the call would be lost, so signals are sent until the call is over.
   is_never_cut([&] {
     handled = false;
     std::atomic<bool> over{false};

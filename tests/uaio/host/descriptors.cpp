@@ -44,7 +44,7 @@ std::vector<int> open_descriptors() {
   for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
     all.push_back(std::atoi(each.path().filename().c_str()));
   }
-  // The listing's own is closed by now.
+  // The descriptor of the listing itself is closed by now.
   all.erase(
       std::remove_if(all.begin(), all.end(), [](int each) { return ::fcntl(each, F_GETFD) < 0; }),
       all.end());
@@ -127,7 +127,7 @@ HOST_CASE(flock_ends_with_the_file, "locks") {
   aiocb sync = host::request(first, nullptr, 0);
   CHECK(aio_fsync(O_SYNC, &sync) == 0 && host::finish(sync) == 0);
   ::close(first);
-  // The library may be about to release it, but does so by itself.
+  // The library may be about to release it, which needs no help.
   host::until([&] { return ::flock(second, LOCK_EX | LOCK_NB) == 0; });
 }
 HOST_CASE(robust_mutex_across_requests, "locks") {
@@ -403,7 +403,7 @@ HOST_CASE(datagrams_keep_their_order, "order") {
   CHECK(::send(ends[0], "x", 1, 0) == 1 && ::send(ends[0], "y", 1, 0) == 1);
   CHECK(host::finish(reads[0]) == 1 && host::finish(reads[2]) == 1);
   CHECK(bytes[0] == 'x' && bytes[2] == 'y');
-  // ... and all of them, of which one is at work.
+  // A cancel of all of them while one is being carried out.
   for (aiocb& each : reads) CHECK(aio_read(&each) == 0);
   CHECK(aio_cancel(ends[1], nullptr) == AIO_CANCELED);
   for (aiocb& each : reads) CHECK(host::finish(each) == -1 && errno == ECANCELED);

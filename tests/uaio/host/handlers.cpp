@@ -1,4 +1,4 @@
-// Handlers that use asynchronous I/O, wherever they interrupt it.
+// Handlers that use asynchronous I/O and interrupt it at any place.
 #include <signal.h>
 #include <sys/time.h>
 #include <time.h>
@@ -107,7 +107,7 @@ extern "C" [[gnu::visibility("default")]] int pthread_sigmask(int how, const sig
 }
 
 // The interrupted code continues only after it: neither its sync nor its read may need that. Not at
-// each instruction at once: the loops of what needs no lock would never come to an end.
+// each instruction of one run: loops without a lock would never end.
 HOST_CASE(handlers_wait_between_all_instructions, "signals") {
   static const int direct = host::temporary(O_DIRECT, 64U << 10);
   static const int cached = host::temporary(0, 64U << 10);

@@ -1,7 +1,7 @@
-// Shared by the cases of the host suite. A case is a small program that uses asynchronous I/O
-// and then looks whether anything of its own behaves differently: a system call, a lock, a
-// descriptor, a signal, a thread. tests/uaio/host.py runs each in a process of its own, on
-// the system's library and on ours.
+// Shared by the cases of the host suite. A case is a small program that uses asynchronous I/O and
+// then checks that nothing of its own behaves differently: a system call, a lock, a descriptor, a
+// signal, a thread. tests/uaio/host.py runs each in a process of its own, on the system's
+// library and on ours.
 #pragma once
 
 #include <aio.h>
@@ -47,12 +47,12 @@ struct Registered {
     if (!(condition)) host::fail(__LINE__, #condition); \
   } while (false)
 
-/// How often a thing is tried: 300 in the long rounds (UAIO_HOST_LONG), else 40.
+/// Number of tries: 300 in the long rounds (UAIO_HOST_LONG), otherwise 40.
 int rounds();
 
-/// How long to wait for what must come: UAIO_TEST_SECONDS, or a minute.
+/// The time limit for events that must come: UAIO_TEST_SECONDS, or a minute.
 timespec patience();
-/// The case ends by a signal when that is over, for what would be waited for without an end.
+/// A signal ends the case after that time, for calls that would wait for ever.
 void end_in_time();
 
 /// A file without a name, of so many bytes, on a file system with O_DIRECT.

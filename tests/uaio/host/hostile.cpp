@@ -27,7 +27,7 @@ namespace {
 int direct_file;
 Pipe* stream;
 
-/// A request by each road.
+/// A request for each path through the library.
 void use_all_roads() {
   const std::size_t size = 4'096;
   aiocb direct = host::request(direct_file, host::aligned(), size);
@@ -179,7 +179,8 @@ HOST_CASE(child_of_vfork_makes_the_first_request, "fork and exec") {
   open_all_roads();
   const pid_t child = ::vfork();
   if (child == 0) {
-    // It may be refused. A thread of the child's would end with it, and the parent wait for that.
+    // The start may be refused. A thread of the child would end with the child, and the parent
+    // would wait for it.
     aiocb read = host::request(stream->out(), host::aligned(), 1);
     if (aio_read(&read) == 0 && ::write(stream->in(), "v", 1) == 1) host::wait_for(read);
     ::_exit(0);

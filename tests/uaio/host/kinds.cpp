@@ -133,7 +133,7 @@ HOST_CASE(chains_of_syncs, "order") {
       CHECK((i % 3 == 0 ? aio_write(&all[i]) : aio_fsync(i % 3 == 1 ? O_SYNC : O_DSYNC, &all[i])) ==
             0);
     }
-    // The last one is a sync: all that was started before is complete with it.
+    // The last one is a sync: every request started before is complete with it.
     CHECK(host::finish(all.back()) == 0);
     for (std::size_t i = 0; i + 1 < all.size(); ++i) {
       if (i % 3 == 0) CHECK(aio_error(&all[i]) == 0 && aio_return(&all[i]) == 4'096);
@@ -222,7 +222,7 @@ HOST_CASE(timers_and_signals_by_descriptor, "kinds of files") {
   CHECK(info.ssi_signo == SIGUSR2);
   CHECK(completes(reads[1]) && aio_return(&reads[1]) == sizeof(count) && count == 1);
 }
-// Their thread cannot be made. The others' can.
+// Their thread cannot be created. The threads of the others can.
 HOST_CASE(callback_that_cannot_be_made, "callbacks") {
   static std::atomic<int> called{0};
   pthread_attr_t attributes;
@@ -243,7 +243,7 @@ HOST_CASE(callback_that_cannot_be_made, "callbacks") {
   CHECK(aio_read(&signalled) == 0);
   const timespec patience = host::patience();
   CHECK(::sigtimedwait(&set, nullptr, &patience) == SIGRTMIN);
-  // The last: in a callback's thread the signal would not be blocked.
+  // This case is the last: in a callback's thread the signal would not be blocked.
   aiocb callback = host::request(file, &byte, 1);
   call_back(callback, [](sigval) { ++called; }, nullptr);
   CHECK(aio_read(&callback) == 0 && host::finish(callback) == 1);

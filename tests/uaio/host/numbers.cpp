@@ -56,7 +56,7 @@ void writes_all(int number, int from) {
     const ssize_t each = ::read(from, got.data(), got.size());
     CHECK(each > 0);
     all += static_cast<std::size_t>(each);
-    // What a short write left out would not come.
+    // The rest of a short write would never come.
     CHECK(aio_error(&write) == EINPROGRESS || aio_return(&write) == whole);
   }
   host::wait_for(write);
@@ -149,7 +149,8 @@ HOST_CASE(reused_number_of_a_busy_stream_answers_again, "descriptors") {
   CHECK(host::finish(read) == -1 && errno == EAGAIN);
 }
 
-// More than one call takes to the kernel. Each of the closed number is told of, and no other is.
+// More requests than one call submits. Each request of the closed number gets the error, and no
+// other does.
 HOST_CASE(list_with_a_closed_number_among_many, "answers") {
   constexpr int count = 150;
   sigset_t told;

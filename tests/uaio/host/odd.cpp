@@ -23,7 +23,8 @@ using host::Pipe;
 
 namespace {
 
-// In every case of this program: it comes out of the stacks of threads.
+// Present in every case of this program: thread-local data takes its room from the stacks of
+// threads.
 thread_local volatile char data_of_each_thread[1U << 20];
 
 void call_back(aiocb& block, void (*function)(sigval), void* value = nullptr) {
@@ -127,7 +128,7 @@ HOST_CASE(child_has_not_got_the_memory, "fork and exec") {
   CHECK(host::in_child([] {}) == 0);
   CHECK(::write(pipe.in(), "m", 1) == 1 && host::finish(read) == 1);
 }
-// A shortage refuses requests and is over when it is over: nothing stays different.
+// A shortage refuses requests while it lasts. Afterwards everything works as before.
 HOST_CASE(memory_is_short_for_a_while, "limits") {
   constexpr rlim_t step = 32U << 10;
   for (rlim_t room = 0; room < 120 * step; room += step) {
@@ -357,7 +358,7 @@ HOST_CASE(child_is_told_nothing_of_the_parents, "fork and exec") {
   host::until([rounds] { return called == 2 * rounds; });
   CHECK(handled[0] == rounds && handled[1] == rounds);
 }
-// In a time that does not grow with their square.
+// The time does not grow with the square of their number.
 HOST_CASE(very_many_are_cancelled, "answers") {
   Pipe pipe;
   std::vector<char> bytes(40'000);

@@ -58,7 +58,7 @@ void use_with_notifications() {
 
 }  // namespace
 
-// The library's threads are no reason for a process to go on.
+// The library's threads do not keep a process alive.
 HOST_CASE(process_ends_with_its_last_thread, "ends of threads") {
   std::fflush(stdout);
   const pid_t child = ::fork();
@@ -257,7 +257,7 @@ HOST_CASE(handlers_fork_and_exec, "fork and exec") {
   for (int i = 0; i < host::rounds() / 4; ++i) {
     const itimerval soon{{0, 0}, {0, 20 + i * 7 % 300}};
     CHECK(::setitimer(ITIMER_REAL, &soon, nullptr) == 0);
-    // The handler may have run before setitimer is back.
+    // The handler may run before setitimer returns.
     while (handled == i) {
       aiocb read = host::request(file, memory, 4'096);
       CHECK(aio_read(&read) == 0 && host::finish(read) == 4'096);

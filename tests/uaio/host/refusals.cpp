@@ -30,7 +30,7 @@ void give_back() {
   submits = Submits::refused;
 }
 
-// Not a static of the function: to wait for another thread, its guard would make this very call.
+// Not a static of the function: its guard would make this same call to wait for another thread.
 using Call = long (*)(long, ...);
 std::atomic<Call> libc_syscall;
 

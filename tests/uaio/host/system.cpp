@@ -1,5 +1,5 @@
-// The system round the program: filters, limits, forks, other programs, other users; and what the
-// calls answer where a request is wrong.
+// The system round the program: filters, limits, forks, other programs, other users; and the
+// answers of the calls to wrong requests.
 #include <dlfcn.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -378,7 +378,7 @@ HOST_CASE(sync_waits_for_direct_writes, "order") {
   const int file = host::temporary(O_DIRECT, 8U << 20);
   sync_waits(file, file);
 }
-// The file counts, however often it is open.
+// The file decides, however often it is open.
 HOST_CASE(sync_waits_for_other_open_files, "order") {
   const int file = host::temporary(O_DSYNC, 8U << 20);
   const int other = ::open(("/proc/self/fd/" + std::to_string(file)).c_str(), O_RDWR);

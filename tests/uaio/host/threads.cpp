@@ -95,7 +95,7 @@ HOST_CASE(suspend_with_direct_reads_is_cancelled, "cancellation") {
   }
   load.finish_all();
 }
-// The thread that waits for the device itself goes, and the others are served all the same.
+// The thread that itself waits for the device ends, and the others are served all the same.
 HOST_CASE(suspend_on_a_file_is_cancelled, "cancellation") {
   const int file = host::temporary(O_DIRECT, 4U << 20);
   for (int i = 0; i < 20; ++i) {
@@ -331,7 +331,8 @@ HOST_CASE(no_thread_for_a_callback, "limits") {
           if (::getuid() == 0) CHECK(::setresuid(65'534, 65'534, 65'534) == 0);
           const rlimit none{1, 1};
           CHECK(::setrlimit(RLIMIT_NPROC, &none) == 0);
-          // Of these two, ours needs a thread for the pipe itself, and for the file only to call.
+          // For the pipe our library needs a thread for the request, for the file only for the
+          // callback.
           for (const int fildes : {pipe.out(), file}) {
             char byte = 0;
             aiocb read = host::request(fildes, &byte, 1);
@@ -481,7 +482,8 @@ HOST_CASE(handler_waits_for_the_request_below_it, "signals") {
   void* const memory = host::aligned();
   for (int i = 0; i < 100 || alarms < 20; ++i) {
     global = host::request(file, memory, 4'096, i % 1'000 * 4'096L);
-    // Once for each: alarms that come faster than a handler waits leave the code below no time.
+    // One wait for each alarm: alarms that come faster than a handler waits leave the interrupted
+    // code no time.
     const itimerval soon{{0, 0}, {0, 10 + i * 7 % 200}};
     CHECK(::setitimer(ITIMER_REAL, &soon, nullptr) == 0);
     CHECK(aio_read(&global) == 0);

@@ -1,5 +1,5 @@
-// The chaos engine over each engine of the system: its effect on programs, and its limits: it must
-// not do.
+// The chaos engine over each engine of the system: its effect on programs, and the things that it
+// must not do.
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -192,7 +192,7 @@ TEST_P(ChaosOver, RecordsOfAStreamStayWhole) {
   }
 }
 
-// The reading end does not tell that it gets packets. An eventfd takes eight bytes or none.
+// The reading end does not show that it gets packets. An eventfd takes eight bytes or none.
 TEST_P(ChaosOver, PacketsAndCountersStayWhole) {
   ProcessorConfig processor = calm(GetParam());
   processor.chaos_short = 100;
@@ -325,7 +325,7 @@ TEST_P(ChaosOver, ALateCancelStillCancels) {
   begin(processor);
   Handle& handle = stream();
   std::array<char, 10> buffer{};
-  // One that has its turn, and one behind it.
+  // One operation at the engine, and one behind it.
   std::array<Operation, 2> reads;
   for (Operation& read : reads) start(read, OperationKind::read_stream, handle, buffer);
   for (Operation& read : reads) {

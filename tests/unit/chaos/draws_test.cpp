@@ -1,4 +1,4 @@
-// What the chaos engine draws: the same from the same seed, within its bounds, and never what the
+// The draws of the chaos engine: the same from the same seed, within its bounds, and never what the
 // contract forbids.
 #include "engines/chaos/draws.hpp"
 

@@ -1,4 +1,4 @@
-// Whatever is valid is printed and read back the same; whatever is broken is refused without harm.
+// Valid settings are printed and read back the same; broken ones are refused without harm.
 #include <random>
 
 #include "support.hpp"

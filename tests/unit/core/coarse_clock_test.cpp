@@ -1,4 +1,4 @@
-// The clock that stamps operations: never younger than they are, and not upset by its own end.
+// The clock that stamps operations: ages are exact to a tick, also where its counter wraps around.
 #include "core/coarse_clock.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// How long handlers take: every slow one is counted, with ticks and without, and what is as short
-// as others were costs no look at the clock. The system's clock is the test's; the ticks are real,
-// and nothing is expected of how many there are.
+// How long handlers take: every slow one is counted, with ticks and without, and a handler as short
+// as the earlier ones costs no look at the clock. The test replaces the system's clock. The ticks
+// are real, and the test expects no number of them.
 #include "core/handler_clock.hpp"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ class HandlerClockTest : public testing::TestWithParam<bool> {
     now_ns = 1'000 * ms;
     looks = 0;
   }
-  /// So many handlers, which take so long.
+  /// A batch of handlers that together last `ns`.
   void batch(std::int64_t ns, std::size_t handlers = 1) {
     const std::uint64_t begin = clock_.begin();
     now_ns += ns;

@@ -59,7 +59,7 @@ TEST(HandlerLength, OneThatLastsIsWorthAThread) {
   EXPECT_FALSE(length.worth_a_thread(0));
 }
 
-// Its thread was kept from its core for a second: that says nothing of the others.
+// Its thread lost its core for a second, which says nothing about the other handlers.
 TEST(HandlerLength, OneOutlierIsNotBelieved) {
   HandlerLength length = after(1'000, 1'000);
   length.note(1'000'000'000);

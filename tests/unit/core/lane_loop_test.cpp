@@ -1,6 +1,6 @@
-// One lane by itself: what lies in its mail when the handle that it is about has gone on, what is
-// asked of it late, and which requests are simple. An engine that answers as the test sets it; no
-// threads, so that every order of events is the test's.
+// One lane by itself: mail about a handle that has moved on, late requests, and which requests are
+// simple. The engine answers as the test sets it, and there are no threads, so the test decides
+// every order of events.
 #include "core/lane_loop.hpp"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ class Runner final : public HandlerRunner {
   int returned = 0;
 };
 
-// What close(2) of the lanes' system does.
+// The behaviour of close(2) in the lanes' system.
 int close_error = 0;
 LaneLoop* stopped_by_close = nullptr;
 const os::System& system_with_such_a_close() {
@@ -243,7 +243,7 @@ TEST_F(LaneLoopTest, a_close_ends_what_was_mailed_before_it_and_refuses_what_com
   prepare_read(one_, socket);
   mail(one_);
   loop_->ask(socket, {socket.generation(), LaneRequests::close_detached});
-  // It is the last operation, whatever later requests name the handle.
+  // It is the last operation, also when later requests name the handle.
   loop_->ask(socket, {socket.generation(), LaneRequests::cancel});
   prepare_read(two_, socket);
   mail(two_);
@@ -264,7 +264,7 @@ TEST_F(LaneLoopTest, a_cancel_that_is_asked_again_keeps_the_place_of_what_has_no
   loop_->ask(socket, {socket.generation(), LaneRequests::cancel});
   prepare_read(two_, socket);
   mail(two_);
-  // Of a read that is over: the cancel of the handle does not come later for it.
+  // The read is over, so the cancel of the handle does not reach it later.
   loop_->ask(socket, {socket.generation(), LaneRequests::cancel_marked});
   EXPECT_EQ(turn(), 1U);
   EXPECT_EQ(one_.error(), std::errc::operation_canceled);
@@ -566,8 +566,8 @@ TEST_F(LaneLoopTest, posts_from_inside_are_simple) {
   EXPECT_EQ(lane_.counters.completed.get(), 3U);
 }
 
-// Handlers that do next to nothing have up to eight turns between looks, and no more: how many is a
-// matter of time, that there are looks is not.
+// Very short handlers get at most eight turns between looks. The number of turns depends on time,
+// the looks do not.
 TEST_F(LaneLoopTest, posts_that_post_themselves_do_not_keep_the_lane_from_its_engine) {
   open();
   constexpr std::size_t handlers_max = 16 * 8 * limits::handlers_per_look;

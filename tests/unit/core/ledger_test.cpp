@@ -103,7 +103,7 @@ class LedgerTest : public testing::Test {
   std::unique_ptr<Ledger> ledger_;
   Lane lane_;
   std::error_code error_;
-  // Last, for they are not to be pending when they go.
+  // Declared last: they must not be pending when they are destroyed.
   Operation one_;
   Operation two_;
 };
@@ -141,7 +141,7 @@ TEST_F(LedgerTest, what_a_stop_refuses_depends_on_what_was_stopped) {
   ledger_->refusing = Refusing::accepts;
   EXPECT_EQ(admit(one_), Admission::refused);
   EXPECT_EQ(error_, errc::stopped);
-  // The caller refuses everything before; here only the remains of a drain at its end.
+  // The caller has refused everything else before; this refuses only starts at the end of a drain.
   ledger_->refusing = Refusing::everything;
   prepare(two_, listener, OperationKind::accept);
   EXPECT_EQ(admit(two_), Admission::submit);
@@ -298,7 +298,7 @@ TEST_F(LedgerTest, a_leader_that_waits_is_told_of_room) {
 
 TEST_F(LedgerTest, a_dedicated_leader_is_always_told_of_room) {
   part_ = part(Mode::dedicated, 0, true, {.started_max = 1});
-  // Of a team with lanes: the mutex guards its accounts, and no thread holds it here.
+  // In a team with lanes the mutex guards the accounts, and no thread holds it here.
   open(true, {part_.processor.get()});
   make_room(SeatState::awake);
   EXPECT_EQ(engine().interrupted, 1);

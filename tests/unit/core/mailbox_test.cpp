@@ -28,8 +28,8 @@ TEST(Mailbox, gives_everything_in_the_order_of_pushing) {
   EXPECT_EQ(mailbox.take_all(), nullptr);
 }
 
-// Each producer's own order survives, nothing is lost, and each time the box was found empty by a
-// push there was a taking before.
+// The order of each producer is kept, nothing is lost, and a push finds the box empty only after a
+// take.
 TEST(Mailbox, keeps_the_order_of_each_of_several_producers) {
   constexpr std::uint32_t producers = 4;
   constexpr std::uint32_t each = 20'000;

@@ -124,8 +124,8 @@ TEST_F(MergedWait, an_engine_without_a_descriptor_is_waited_for_in_slices) {
   EXPECT_EQ(brought(1), 1U);
 }
 
-// What backs off was looked for every 2 ms: an accept without descriptors cost a thread with two
-// processors a thousand looks in two seconds.
+// An operation that backs off was polled every 2 ms: an accept without descriptors cost a thread
+// with two processors a thousand looks in two seconds.
 TEST_F(MergedWait, sleeps_until_what_rests_is_due) {
   FakeEngine& rests = add(true);
   FakeEngine& other = add(true);

@@ -90,7 +90,7 @@ TEST_F(Calls, start_and_post_refuse_an_operation_in_use) {
   }
 }
 
-// From another thread it was taken for a start, on no handle.
+// A call from another thread was taken for a start without a handle.
 TEST_F(Calls, a_close_that_is_not_prepared_as_one_is_found) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";  // a child of fork has no proactor
   Operation close;

@@ -66,7 +66,7 @@ TEST(TimerWheel, gives_timers_of_one_instant_in_steps_that_grow_with_their_numbe
 }
 
 // A million random additions, removals, moves and expiries, near and far; the order is exact at
-// every step. `spans_ns`: how far away a timer may be, from which each draws one.
+// every step. `spans_ns`: the possible distances; each timer draws one.
 void agree_with_reference(std::uint64_t seed, int steps,
                           std::initializer_list<std::uint64_t> spans_ns, std::int64_t start_ns) {
   std::mt19937_64 random{seed};
@@ -108,7 +108,7 @@ void agree_with_reference(std::uint64_t seed, int steps,
       armed[static_cast<std::size_t>(due - timers.get())] = false;
     }
     ASSERT_EQ(queue.size(), reference.size());
-    // Not always asked, so that the wheel is filled and emptied before it is sorted, too.
+    // Not every step asks for the nearest, so that the wheel is also filled and emptied unsorted.
     if (!reference.empty() && random() % 4 == 0) {
       ASSERT_EQ(queue.nearest().ns(), reference.begin()->first);
       ASSERT_GT(queue.nearest().ns(), now);
@@ -128,7 +128,7 @@ TEST(TimerQueue, agrees_with_a_sorted_reference_when_all_are_near) {
   agree_with_reference(20020301, 1'000'000, {5'000}, 0);
 }
 
-// More at one nanosecond than a row has room for.
+// More timers at one nanosecond than a row holds.
 TEST(TimerQueue, agrees_with_a_sorted_reference_when_many_are_due_at_once) {
   agree_with_reference(20020302, 200'000, {1, 3, 50}, 1'000'000'000);
 }
@@ -197,8 +197,8 @@ TEST(TimerQueue, what_is_put_off_is_due_at_its_last_time) {
   EXPECT_TRUE(queue.empty());
 }
 
-// The nearest has been asked for, so that they are sorted; then some are postponed, others
-// cancelled, and more come before them than there are, which moves all of them once more.
+// A request for the nearest timer sorts them. Then some are postponed, others are cancelled, and
+// more timers than there are come before them, which moves all of them once more.
 TEST(TimerQueue, what_was_sorted_may_still_change) {
   constexpr std::size_t sorted = 40;
   for (const std::size_t added : {std::size_t{0}, std::size_t{10}, std::size_t{300}}) {
@@ -240,8 +240,8 @@ TEST(TimerQueue, what_was_sorted_may_still_change) {
   }
 }
 
-// Far timers have been looked at, and then come more near ones than there are far: they have to be
-// in order, too.
+// Far timers have been sorted, and then more near timers come than there are far ones: all have to
+// be in order.
 TEST(TimerQueue, near_timers_after_far_ones_were_sorted) {
   constexpr std::size_t population = 500;
   std::mt19937_64 random{17};

@@ -1,5 +1,5 @@
 // Debug mode around engines that break their own rules: an engine of the test's own, which does
-// what it is told. And what the copies may not change.
+// what it is told. Also the things that the copies must not change.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -102,7 +102,7 @@ TEST(DebugEngine, ACancelThatCameBeforeTheSubmitIsSeen) {
   watched.tamed->inside = nullptr;
 }
 
-/// Two pages, the second with rights of its own.
+/// Two pages; the second has its own protection.
 class Pages {
  public:
   explicit Pages(int second) {

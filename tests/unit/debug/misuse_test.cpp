@@ -28,8 +28,8 @@
 namespace baton::test {
 namespace {
 
-/// The real system, but no file can be read or written without waiting: so a file operation stays
-/// inside the engine until a thread waits.
+/// The real system, but every read or write of a file has to wait. So a file operation stays inside
+/// the engine until a thread waits.
 const os::System& slow_files() {
   static const os::System system = [] {
     os::System slow = os::real_system();
@@ -203,7 +203,7 @@ void plant(const std::string& engine,
   for (;;) world.proactor().run_one(at_last());
 }
 
-/// What happened, then which operation it was and what to do.
+/// The event first, then the operation and the advice.
 Tells tells(std::vector<std::string> words) {
   words.insert(words.begin(), "baton: debug: ");
   for (const char* word : {"operation 0x", ": read_", " on descriptor ", ", activation 1, tag 77\n",

@@ -20,7 +20,7 @@ class Tells {
 
   bool MatchAndExplain(const std::string& text, std::ostream*) const {
 #ifdef BATON_ASAN
-    // It may be the first to see it.
+    // This process may be the first to see it.
     if (text.find("AddressSanitizer: use-after-poison") != std::string::npos) return true;
 #endif
     std::size_t from = 0;

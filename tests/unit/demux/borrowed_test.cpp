@@ -79,7 +79,7 @@ void read_all(const Fd& fd) {
   }
 }
 
-/// The number names the other's file from now on.
+/// From now on the number names the other descriptor's file.
 void reuse(const Fd& number, Fd& other) {
   ASSERT_EQ(::dup2(other.get(), number.get()), number.get());
   other.close();
@@ -120,7 +120,7 @@ TEST_F(demux_borrowed, what_has_reported_is_silent_to_the_end) {
   demux().detach(5);
 }
 
-// A hang-up of a descriptor that is not watched any more, for any reason.
+// A hang-up of a descriptor that is not watched any more, whatever the reason.
 TEST_F(demux_borrowed, what_is_let_go_before_it_reports_is_not_registered) {
   SocketPair pair;
   ASSERT_FALSE(demux().attach(5, pair.ours.get(), borrowed));

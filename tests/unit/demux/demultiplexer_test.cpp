@@ -112,7 +112,7 @@ TEST(demux_open, without_any_interrupt_it_says_so) {
     return -1;
   };
   Options options;
-  options.system = &system;  // and no place for an explanation
+  options.system = &system;  // and there is nowhere to report it
   auto demux = Demultiplexer::open(options);
   ASSERT_FALSE(demux.has_value());
   EXPECT_NE(demux.error().reason.find("interrupt=signal"), std::string::npos)
@@ -145,7 +145,8 @@ TEST(demux_open, a_wait_that_needs_one_thread_gets_it_or_says_so) {
   EXPECT_TRUE(open({.wait = "fake_pinned", .one_thread_waits = true}).has_value());
 }
 
-// Where no descriptor below FD_SETSIZE is left, an interrupt without one still fits.
+// When no descriptor below FD_SETSIZE is left, an interrupt strategy without a descriptor still
+// works.
 TEST(demux_open, select_among_high_numbers_is_interrupted_by_signal) {
   add_fake_strategies();
   if (!allow_descriptors(1200)) GTEST_SKIP() << "RLIMIT_NOFILE";
@@ -467,7 +468,7 @@ TEST_F(demux_edge, a_report_nobody_wanted_is_not_lost) {
   EXPECT_EQ(watch(*demux_, 5, Interest::in), Watch::try_now);
 }
 
-// A client that does not read to the end is reported again: the edge will not repeat.
+// A client that does not read to the end gets another report, because the edge will not repeat.
 TEST_F(demux_edge, what_was_not_read_is_not_lost) {
   for (int i = 0; i < 5; ++i) pair_.make_readable();
   ASSERT_EQ(wait_long(*demux_).size(), 1U);

@@ -13,7 +13,7 @@
 namespace baton::test {
 namespace {
 
-// The facts of its own over epoll's other modes.
+// epoll in its other modes, with the facts that belong to them.
 class FakeStrategy final : public WaitStrategy {
  public:
   explicit FakeStrategy(WaitStrategyInfo facts) : facts_(facts), epoll_(::epoll_create1(0)) {}

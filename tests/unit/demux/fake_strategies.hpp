@@ -1,6 +1,6 @@
-// Wait strategies of a program's own, for what no built-in one does: edges, one-shot reports, a
-// wait that needs one thread, and reports that a test writes itself. All are added to the registry
-// and chosen by name.
+// Added wait strategies with properties that no built-in one has: edges, one-shot reports, a wait
+// that needs one thread, and reports that a test writes itself. All are added to the registry and
+// chosen by name.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What only real-time signals can get wrong: a queue that is full, signals that outlive their
+// Faults that only real-time signals can have: a queue that is full, signals that outlive their
 // descriptor, threads that end, and the program's own signals.
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -112,7 +112,7 @@ std::set<int> blocked_here() {
   return numbers;
 }
 
-// The program has closed what the strategy waits for: that is an error, and no report of nothing.
+// The program has closed a descriptor of the strategy: that is an error, not an empty report.
 TEST(rt_signals_own, a_descriptor_that_is_closed_is_an_error) {
   const int number = ::dup(STDERR_FILENO);  // the next one has it
   ASSERT_EQ(::close(number), 0);
@@ -201,7 +201,7 @@ TEST(rt_signals_thread, that_cannot_take_a_descriptor_over_tries_again) {
   second.make_readable();
   EXPECT_EQ(wait_for(*strategy, 2), (std::set<std::uint32_t>{1, 2}));
   EXPECT_LE(owners_to_fail, 0);
-  // And all of them are this thread's for good.
+  // From then on all of them belong to this thread.
   EXPECT_EQ(first.drain() + second.drain(), 2);
   EXPECT_TRUE(wait(*strategy).empty());
   second.make_readable();
@@ -331,7 +331,7 @@ TEST(rt_signals_stale, are_at_worst_hints_for_the_next_of_that_number) {
   }
 }
 
-// One signal for each time something came, and one report.
+// One signal for each event, and one report.
 TEST(rt_signals_stale, are_one_report_together) {
   auto strategy = opened();
   SocketPair pair;

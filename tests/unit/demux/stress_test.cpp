@@ -1,5 +1,5 @@
 // One thread waits, three change its set, on every kind of strategy. Every byte must be reported: a
-// report lost anywhere leaves a thread without its byte, and the test without an end.
+// lost report leaves a thread without its byte, and the test hangs.
 #include <gtest/gtest.h>
 
 #include <array>

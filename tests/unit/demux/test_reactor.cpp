@@ -106,7 +106,7 @@ std::shared_ptr<TestReactor::Handler> TestReactor::take(std::uint32_t index, Int
   return any(ready) ? slot.handler : nullptr;
 }
 
-// Edge and one-shot strategies must be asked again; for a level one this costs a look at a word.
+// Edge and one-shot strategies must be armed again; for a level one this reads one word.
 void TestReactor::watch_again(std::uint32_t index, std::uint32_t serial, Interest ready) {
   const std::scoped_lock lock(mutex_);
   if (slots_[index].serial != serial || slots_[index].handler == nullptr) return;

@@ -35,7 +35,7 @@ class TestReactor {
 
   Result<Registration> add(NativeHandle fd, Interest interest, Handler handler);
   /// After return no new call of the handler begins; one that runs in another thread may still run.
-  /// False if it is gone already.
+  /// False if the registration is gone already.
   bool remove(Registration registration);
   void wake() { demux_->interrupt(); }
 
@@ -60,7 +60,7 @@ class TestReactor {
   std::vector<std::uint32_t> free_;
   std::vector<Report> again_;  // may still be ready, without a further report
 
-  std::vector<Report> batch_;  // the dispatching thread's own
+  std::vector<Report> batch_;  // used by the dispatching thread only
 };
 
 }  // namespace baton::test

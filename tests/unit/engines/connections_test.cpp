@@ -99,7 +99,7 @@ TEST_P(Connections, connect_believes_only_in_a_peer) {
   Handle* const handle = driver.adopt(tcp_socket(SOCK_NONBLOCK), HandleKind::stream_socket);
   Operation connect;
   set_connect(connect, handle, address);
-  faults().fail(Call::connect, EINTR, 1);  // and yet nothing is under way
+  faults().fail(Call::connect, EINTR, 1);  // although no connect is in progress
   ASSERT_TRUE(driver.complete(connect));
   EXPECT_EQ(connect.error(), std::errc::connection_aborted);
   ::close(door);
@@ -270,7 +270,7 @@ TEST_P(Connections, a_connection_that_died_is_passed_over) {
     ::close(accept.accepted());
     ::close(fd);
   }
-  // For ever is not passed over at once.
+  // A deadline of "never" is not over at once.
   EXPECT_EQ(driver.engine().counters().accept_backoffs, 0U);
   Endpoint address;
   Handle* const door = driver.adopt(listener(address), HandleKind::listener);

@@ -1,4 +1,4 @@
-// What things cost, in system calls: exact numbers on epoll.
+// Costs in system calls: exact numbers on epoll.
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -16,7 +16,7 @@
 
 namespace baton::test {
 
-/// Over which wait strategy, and whether threads share the engine.
+/// The wait strategy, and whether threads share the engine.
 struct Form {
   std::string wait = "epoll";
   bool concurrent = true;
@@ -71,7 +71,7 @@ int listener(Endpoint& address, bool nonblocking = true);
 /// A blocking connection to it.
 int client(const Endpoint& address);
 
-/// Until the socket takes no more; how much that was.
+/// Writes until the socket takes no more; returns the number of bytes.
 std::size_t fill(int fd);
 
 }  // namespace baton::test

@@ -45,7 +45,7 @@ class Faults {
   /// The next `times` calls answer -1 with this errno (thread_start: answer it), after `spared`
   /// that pass.
   void fail(Call call, int error, unsigned times = 1, unsigned spared = 0);
-  /// No transfer moves more; 0: no bound.
+  /// The most bytes that a transfer moves; 0: no bound.
   void cut(std::size_t bytes) { cut_ = bytes; }
   /// RWF_NOWAIT and RWF_NOSIGNAL are refused as by a kernel (or a file system) without them.
   void refuse_flags(int flags) { refused_flags_ = flags; }
@@ -61,7 +61,7 @@ class Faults {
   void until_at_gate(unsigned count);
 
   [[nodiscard]] std::uint64_t count(Call call) const { return counts_[index(call)]; }
-  /// Of those that a connection costs: transfers, registrations, waits, looks.
+  /// The calls that a connection costs: transfers, registrations, waits, looks.
   [[nodiscard]] std::uint64_t all() const;
 
   // For the table.

@@ -80,14 +80,14 @@ TEST_P(Files, what_is_in_the_cache_needs_no_thread) {
   EXPECT_EQ(driver.engine().counters().worker_jobs, 1U);
 }
 
-// Direct, synchronous, or long: though all of it is in the cache, or none of it has to be.
+// Direct, synchronous or long requests, whether or not the pages are in the cache.
 TEST_P(Files, what_lasts_is_for_a_worker) {
   constexpr std::size_t long_size = limits::copied_in_start_max + 1;
   std::string text(long_size + 0x1000, 'x');
   Operation operation;
   std::uint64_t jobs = 0;
   const auto is_for_a_worker = [&](OperationKind kind, Handle* of, std::size_t size) {
-    // As a direct transfer requires.
+    // Aligned as a direct transfer requires.
     void* start = text.data();
     std::size_t room = text.size();
     ASSERT_NE(std::align(0x1000, size, start, room), nullptr);
@@ -129,8 +129,8 @@ TEST_P(Files, a_read_is_complete_at_the_end_and_not_before) {
   }
 }
 
-// A direct read that the end of the file has cut short cannot go on there: the offset is none of
-// the device's.
+// A direct read that was cut short by the end of the file cannot continue there: the offset is not
+// a multiple of the device's block.
 TEST_P(Files, an_end_that_no_read_can_start_at_is_the_end) {
   ASSERT_EQ(::pwrite(handle->native(), "012345", 6, 0), 6);
   for (const bool all : {false, true}) {
@@ -146,7 +146,7 @@ TEST_P(Files, an_end_that_no_read_can_start_at_is_the_end) {
   }
 }
 
-// It has grown since: the size says no more that the read was at the end.
+// The file has grown since, so its size no longer shows that the read was at the end.
 TEST_P(Files, an_end_that_no_read_can_start_at_was_the_end) {
   ASSERT_EQ(::pwrite(handle->native(), "0123456789", 10, 0), 10);
   faults().cold(true);

@@ -49,7 +49,7 @@ TEST_P(Messages, carry_addresses_both_ways) {
   EXPECT_EQ(std::string_view(buffer, *read.result()), "hello");
   EXPECT_EQ(from, left_address);
 
-  // And an answer to where it came from.
+  // The test answers to the address of the sender.
   Endpoint back;
   set_datagram(read, OperationKind::read_datagram, left, buffer, &back);
   set_datagram(write, OperationKind::write_datagram, right, {text, 4}, &from);

@@ -21,7 +21,7 @@
 namespace baton::test {
 namespace {
 
-/// An operation that says when it is back; publishes as a processor would.
+/// An operation that reports its completion; it publishes as a processor does.
 struct Tracked : Operation {
   std::atomic<bool> out{true};
   char buffer[64];
@@ -199,7 +199,7 @@ TEST_P(Shared, files_from_several_threads) {
   EXPECT_EQ(all.size() % 9, 0U) << "lines are whole";
 }
 
-// Handles come and go under the leader's feet; numbers are used again at once.
+// Handles come and go while the leader waits; numbers are used again at once.
 TEST_P(Shared, handles_that_come_and_go) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 2; ++i) {

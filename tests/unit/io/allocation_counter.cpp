@@ -1,5 +1,5 @@
-// operator new, counted. Apart from the tests: where the compiler sees through both it takes the
-// pair of new and free for a mistake.
+// operator new, counted. In a file of its own: a compiler that sees both definitions reports the
+// pair of new and free as a mismatch.
 #include <atomic>
 #include <cstdlib>
 #include <new>

@@ -1,5 +1,5 @@
 // Every member function of every public object that is default-constructed or moved from: it
-// answers an error, does nothing, or ends the program with a sentence. empty_objects_test.py looks
+// answers an error, does nothing, or ends the program with a sentence. empty_objects_test.py checks
 // that no public member is missing here.
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ class EmptyObjects : public testing::Test {
                               }(std::move(awaitable))));
   }
 
-  /// What all of them have.
+  /// The members that all objects have.
   template <class Object>
   void try_common(Object& object, bool was_open) {
     EXPECT_FALSE(object.is_open());
@@ -315,9 +315,9 @@ TEST_F(EmptyObjects, message_block) {
 
 TEST(EmptyResults, the_value_of_an_error_ends_the_program_and_is_named) {
   const Result<int> failed = unexpected{make_error_code(errc::pool_exhausted)};
-  EXPECT_DEATH(static_cast<void>(failed.value()), "baton: the value of a Result was asked for.*13");
+  EXPECT_DEATH(static_cast<void>(failed.value()), "baton: the value of a Result was requested.*13");
   const Result<void> also = unexpected{std::make_error_code(std::errc::address_in_use)};
-  EXPECT_DEATH(also.value(), "baton: the value of a Result was asked for.*Address already in use");
+  EXPECT_DEATH(also.value(), "baton: the value of a Result was requested.*Address already in use");
   EXPECT_DEATH(static_cast<void>(Config::parse("engine=none", Config{}).value()), "baton: .*none");
 }
 

@@ -24,7 +24,7 @@ CLASSES = {
     "stream.hpp": ["Stream"],
     "stream_socket.hpp": ["StreamSocket"],
 }
-# Makes an object: no member of an empty one.
+# Creates an object, so it is no member of an empty one.
 FACTORIES = {"adopt", "bind", "block", "create", "listen", "listen_each_lane", "open", "pair"}
 HEAD = re.compile(r"^class (?:BATON_EXPORT )?(\w+)(?: final)?(?: : .*)? \{$")
 MEMBER = re.compile(r"^  (?! )(?:\[\[nodiscard[^\]]*\]\] )?(?:static |constexpr |explicit )*"

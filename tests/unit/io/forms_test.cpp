@@ -198,7 +198,7 @@ TEST_F(Forms, read_until_in_three_forms) {
   const auto body = [&]() -> Task<void> {
     buffer_[0] = 'x';  // one byte that is already data
     EXPECT_EQ((co_await right_.read_until(buffer_, 1, end)).value(), 4U);
-    // Already there: nothing is read.
+    // The data is already there: nothing is read.
     EXPECT_EQ((co_await right_.read_until(buffer_, 4, end)).value(), 4U);
   };
   run_until_complete(proactor_, body());
@@ -370,7 +370,7 @@ TEST_F(Forms, a_close_of_nothing_is_refused) {
   EXPECT_EQ(proactor_.start(close), std::errc::invalid_argument);
 }
 
-// Its own handler runs still, so that it is not closed yet.
+// Its own handler is still running, so it is not closed yet.
 TEST_F(Forms, a_close_that_is_under_way_is_pending) {
   bool closed = false;
   std::size_t closes = 0;

@@ -1,4 +1,4 @@
-// The I/O objects, each by its own trade, on every engine and mode.
+// Each I/O object with its own operations, on every engine and mode.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -210,7 +210,7 @@ TEST_P(Objects, connector_gives_an_address_up_after_its_time) {
   }(proactor()));
 }
 
-// Asked for past the library: a wrong name would be set and read back under that same name.
+// Read without the library, which would set and read back a wrong name under the same wrong name.
 TEST_P(Objects, socket_options_are_the_system_s_of_that_name) {
   auto acceptor = Acceptor::listen(proactor(), Endpoint::loopback(0)).value();
   auto socket = complete([](Proactor& p, Endpoint where) -> Task<StreamSocket> {
@@ -297,7 +297,7 @@ TEST_P(Objects, socket_options) {
   EXPECT_FALSE(socket.set_option(option::Linger{true, 0s}));
   EXPECT_FALSE(socket.handle()->close_may_block()) << "a reset does not wait";
   EXPECT_TRUE(socket.set_option(option::V6Only{true})) << "not on an IPv4 socket";
-  // What an int cannot hold is no other value instead: a long linger is not a reset.
+  // A value that an int cannot hold does not become another value: a long linger is not a reset.
   constexpr std::chrono::seconds beyond_int{std::int64_t{1} << 32};
   const std::error_code invalid = std::make_error_code(std::errc::invalid_argument);
   EXPECT_FALSE(socket.set_option(option::Linger{true, 2s}));

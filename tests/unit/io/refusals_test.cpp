@@ -1,4 +1,4 @@
-// What objects answer when the system refuses a call, when the proactor has no room for another
+// The answers of objects when the system refuses a call, when the proactor has no room for another
 // handle, and when they are closed.
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -201,7 +201,7 @@ TEST_F(Refusals, of_linger_where_it_means_nothing) {
   auto ends = StreamSocket::pair(proactor_).value();
   EXPECT_FALSE(ends.first.set_option(option::Linger{false, 1s}));
   EXPECT_FALSE(ends.first.handle()->close_may_block()) << "it does not linger";
-  // A number that is no option of the library's is none of the system's.
+  // A number that is no option of the library never reaches the system.
   EXPECT_TRUE(
       detail::set_option(proactor_, *ends.first.handle(), static_cast<option::Name>(99), 1));
 }
@@ -276,7 +276,7 @@ TEST_F(Refusals, of_an_object_that_is_closed) {
   File file;
   EXPECT_EQ(datagrams.connect(Endpoint::loopback(1)), errc::handle_closed);
   EXPECT_EQ(error_of(file.size()), errc::handle_closed);
-  // Closed, but of a proactor.
+  // Closed, but it still belongs to a proactor.
   auto ends = StreamSocket::pair(proactor_).value();
   stream = std::move(ends.first);
   stream.close_detached();

@@ -58,7 +58,7 @@ TEST_F(StrandByHand, retires_when_the_last_one_leaves) {
   ASSERT_TRUE(inside.enter(operations_[0]));
   Strand::retire(std::move(strand));
   EXPECT_TRUE(inside.running_in_this_thread()) << "alive until its handler returns";
-  EXPECT_EQ(inside.leave(), nullptr);  // the sanitizers watch that it is gone, once
+  EXPECT_EQ(inside.leave(), nullptr);  // the sanitizers check that it is destroyed once
 }
 
 class StrandUnderLoad : public WithProactor {};

@@ -95,7 +95,7 @@ TEST_P(Cancel, queued_behind_another) {
   EXPECT_EQ(driver.cancel(reads[1]), CancelAnswer::completed);
   EXPECT_EQ(driver.cancel(reads[3]), CancelAnswer::completed);
   EXPECT_EQ(reads[1].error(), std::errc::operation_canceled);
-  // The first one goes, the third takes its place.
+  // The first one is cancelled, and the third takes its place.
   EXPECT_EQ(driver.cancel(reads[0]), CancelAnswer::requested);
   ASSERT_TRUE(driver.run_until(reads[0]));
   write_all(pair.right, "xy");

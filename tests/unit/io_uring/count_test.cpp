@@ -118,8 +118,8 @@ TEST_P(Count, system_calls_of_an_echo) {
   EXPECT_LE(per_message, 0.2);
 }
 
-// What one entry brings may reach the disk when all of it is prepared: it gets the first two while
-// the rest is still being started. Reads from the page cache go in larger batches.
+// The disk gets the first two reads of a batch while the rest is still being started, instead of
+// waiting until all are prepared. Reads from the page cache go in larger batches.
 TEST(Lots, transfers_of_files_go_in_lots) {
   constexpr std::size_t smallest = 2, largest = 16;
   Driver driver{{.form = Form::single, .system = &faulty_system()}};

@@ -222,7 +222,7 @@ TEST_P(Lost, no_buffer_is_given_back_before_the_kernel_has_let_go) {
   ::close(pair.right);
 }
 
-// Nor where that is not to be had at all.
+// The same where the engine cannot replace the ring's memory, so that the kernel never lets go.
 TEST(LostForGood, what_the_system_does_not_let_go_of_stays_pending) {
   const auto stays_pending = [] {
     static os::System refusing = faulty_system();
@@ -253,7 +253,7 @@ TEST(LostForGood, what_the_system_does_not_let_go_of_stays_pending) {
   EXPECT_EXIT(stays_pending(), testing::ExitedWithCode(0), "");
 }
 
-// Nor where the program has closed everything, including the descriptor that reports the end.
+// The same where the program has closed everything, including the descriptor that reports the end.
 TEST(LostForGood, a_closed_witness_proves_nothing) {
   const auto stays_pending = [] {
     const int before = ::fcntl(0, F_DUPFD_CLOEXEC, 3);

@@ -48,7 +48,7 @@ TEST_P(Order, reads_are_filled_in_start_order) {
   ::close(pair.right);
 }
 
-// Queued writes go merged; each completes in its turn with its own bytes.
+// Queued writes are merged; each completes in its turn with its own bytes.
 TEST_P(Order, many_writes_arrive_as_one_stream) {
   const Pair pair = stream_pair();
   shrink(pair.left);

@@ -75,7 +75,7 @@ TEST_F(Outcome, ends_what_no_worker_can_be_started_for) {
     EXPECT_EQ(operation.error_value(), ENOMEM);
   }
   ::close(never_polled);
-  // Threads may well end so often beside other processes that read the same socket.
+  // Threads may end this often beside other processes that read the same socket.
   int shared[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, shared), 0);
   for (const auto& [kind, of] : {std::pair{OperationKind::accept, HandleKind::listener},
@@ -97,8 +97,8 @@ TEST_F(Outcome, ends_what_no_worker_can_be_started_for) {
   EXPECT_EQ(::fcntl(file, F_GETFD), -1) << "closed by a call";
 }
 
-// A timerfd that reports a set clock has answered, and is not ready then; any other read was ended
-// with its thread.
+// A timerfd that reports a changed clock has answered and is not ready afterwards. Any other read
+// with this result ended with its thread.
 TEST_F(Outcome, believes_a_timer_that_the_clock_was_set) {
   constexpr int far = std::numeric_limits<int>::max();
   for (const auto& [seconds, asks, told] :
@@ -142,7 +142,7 @@ TEST_F(Outcome, waits_out_a_descriptor_that_would_block) {
   EXPECT_EQ(operation.error(), std::errc::operation_canceled);
 }
 
-// A direct read that the end of the file has cut short cannot go on there.
+// A direct read that was cut short by the end of the file cannot continue there.
 TEST_F(Outcome, knows_an_end_between_two_blocks) {
   for (const OperationKind kind : {OperationKind::read_file, OperationKind::read_stream}) {
     prepare(kind, kind == OperationKind::read_file ? HandleKind::file : HandleKind::pipe,

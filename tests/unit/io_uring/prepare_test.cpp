@@ -17,7 +17,7 @@ using engines::uring::Progress;
 
 class Prepare : public testing::Test {
  protected:
-  // The engine's first step.
+  // The first step of the engine.
   static void enter(Operation& operation) { operation.engine_state<Progress>() = Progress{}; }
 
   abi::Sqe prepared(Operation& operation, Message* message = nullptr) {

@@ -212,7 +212,7 @@ TEST_P(Interrupts, are_what_was_asked_for) {
   }
 }
 
-// The wait of a leader that is interrupted now or soon ends before its patience does.
+// A leader that is interrupted now or soon returns before its time-out.
 void expect_interrupted(Driver& driver) {
   const Deadline end = at_last();
   EXPECT_EQ(driver.wait_once(end), 0U);
@@ -262,7 +262,7 @@ TEST_P(Interrupts, come_from_a_signal_handler) {
   signalled = &driver.engine();
   struct sigaction action{};
   action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;  // for the calls that the test itself makes
+  action.sa_flags = SA_RESTART;  // restarts the test's own calls
   ASSERT_EQ(::sigaction(SIGALRM, &action, nullptr), 0);
   for (int i = 0; i < 20; ++i) {
     std::atomic<bool> waits{false};

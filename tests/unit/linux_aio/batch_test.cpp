@@ -94,7 +94,7 @@ TEST_P(Batch, cancelled_while_there_is_no_room) {
   EXPECT_EQ(driver->cancel(reads[0]), CancelAnswer::completed);
   EXPECT_EQ(reads[0].error(), std::errc::operation_canceled);
   EXPECT_EQ(driver->cancel(reads[1]), CancelAnswer::completed);
-  // No operation without room is left: the next wait finds that out, and returns.
+  // No operation waits for room any more: the next wait finds that out, and returns.
   EXPECT_EQ(driver->wait_once(), 0U);
   Operation next;
   const Block buffer{block};

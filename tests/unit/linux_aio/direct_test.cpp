@@ -109,7 +109,7 @@ TEST_P(DirectFile, the_end_of_the_file_between_two_blocks) {
       << "the size of the file, which may be far away, is no question of the leader's";
 }
 
-// That would wait inside io_submit for the file system.
+// Such a request would wait for the file system inside io_submit.
 TEST_P(DirectFile, a_write_that_makes_the_file_longer_is_a_workers) {
   const Block fresh{pattern(block, 3)};
   Operation write;

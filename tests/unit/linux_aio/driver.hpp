@@ -57,10 +57,10 @@ inline void set_write(Operation& operation, Handle* handle, MutableBuffer buffer
 
 // -- files and memory -----------------------------------------------------------------------------
 
-/// Shows where they differ, not their content.
+/// Shows the first difference, not the whole content.
 testing::AssertionResult same(std::string_view left, std::string_view right);
 
-/// Memory as O_DIRECT requires.
+/// Memory that is aligned for O_DIRECT.
 class Block {
  public:
   static constexpr std::size_t alignment = 4'096;

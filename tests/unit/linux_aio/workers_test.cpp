@@ -1,4 +1,4 @@
-// Buffered files and operations in order: at once out of the page cache, else by workers; and the
+// Buffered files and ordered operations: at once from the page cache, otherwise by workers; and the
 // order between writes and syncs, on whichever thread they run.
 #include <errno.h>
 #include <fcntl.h>
@@ -186,7 +186,7 @@ TEST_P(Buffered, all_slots_are_in_use) {
   EXPECT_EQ(small.start(writes[2]), Submission::pending);
   ASSERT_TRUE(small.run(writes[1]));
   ASSERT_TRUE(small.run(writes[2]));
-  // One at a time, and each slot is free again.
+  // One operation at a time, and its slot is free again.
   for (int i = 0; i < 10; ++i) {
     set_write(writes[0], file, text, 0);
     ASSERT_EQ(small.start(writes[0]), Submission::pending) << i;

@@ -168,7 +168,7 @@ TEST(message_block, splits_and_joins_without_a_copy) {
   expect_all_back(pool, 8, 16);
 }
 
-// Against a string that does the same, with a seed that a failure prints.
+// Compared with a string that does the same; a failure prints the seed.
 TEST(message_block, does_what_a_string_does) {
   for (unsigned seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);

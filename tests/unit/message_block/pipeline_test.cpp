@@ -1,5 +1,5 @@
-// Message blocks between threads: producers, stages and consumers count exactly, and the memory is
-// the configuration (B-06).
+// Message blocks between threads: producers, stages and consumers count exactly, and the
+// configuration decides the memory (B-06).
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -19,7 +19,7 @@ struct Note {
   std::uint32_t number;
 };
 
-/// Takes blocks until one is free: the bound is what slows producers down.
+/// Tries until a block is free: the bound of the pool slows producers down.
 MessageBlock message_of(MessagePool& pool, const Note& note) {
   for (;;) {
     auto made = pool.copy({&note, sizeof note});

@@ -48,7 +48,7 @@ const os::System& fault_system() {
     made.aio_return = [](aiocb* block) { return faults().return_of(block); };
     made.aio_suspend = [](const aiocb* const list[], int count, const timespec* timeout) {
       if (const int error = faults().enter(Call::suspend)) return errno = error, -1;
-      // The system does not have the parked ones, and would not wait for the others.
+      // The system does not know the parked requests, and would not wait for the others.
       const std::vector<const aiocb*> known = faults().known({list, list + count});
       return real().aio_suspend(known.data(), count, timeout);
     };
@@ -113,7 +113,7 @@ int Faults::start(Call call, aiocb* block, const std::function<int()>& begin) {
   told_.erase(block);
   if (const int end = ending_.next()) {
     told_[block] = {end, nullptr};
-    // A callback is made for it as for others; it moves nothing.
+    // It gets a callback like the others, and moves nothing.
     block->aio_nbytes = 0;
     return begin();
   }
@@ -158,7 +158,7 @@ int Faults::error_of(const aiocb* block) {
     const std::scoped_lock lock(mutex_);
     const auto found = told_.find(block);
     if (found != told_.end()) {
-      // One that the system has as well is over when it is over there.
+      // A request that the system has is over when the system says so.
       if (found->second.begin || real().aio_error(block) != EINPROGRESS) return found->second.error;
       return EINPROGRESS;
     }
@@ -179,7 +179,7 @@ ssize_t Faults::return_of(aiocb* block) {
   return real().aio_return(block);
 }
 
-// One that is parked has not begun, so it can be cancelled.
+// A parked request has not begun, so it can be cancelled.
 int Faults::cancel(int fd, aiocb* block) {
   if (!of_a_file(block)) return real().aio_cancel(fd, block);
   if (const int error = enter(Call::cancel)) return errno = error, -1;

@@ -26,7 +26,7 @@ class Faults {
   void fail(Call call, int error, unsigned times = 1, unsigned spared = 0);
   /// The next `times` requests end with this errno.
   void end_with(int error, unsigned times = 1, unsigned spared = 0);
-  /// No request moves more; 0: no bound.
+  /// The most bytes that a request moves; 0: no bound.
   void cut(std::size_t bytes) { cut_ = bytes; }
   /// Requests are taken and do not begin until the gate is opened.
   void close_gate() { closed_ = true; }
@@ -35,7 +35,7 @@ class Faults {
   void open_gate_for_new() { closed_ = false; }
   /// aio_cancel answers AIO_NOTCANCELED.
   void never_cancel(bool yes) { never_cancel_ = yes; }
-  /// Notifications are kept from the engine; deliver() lets them come, late.
+  /// Notifications are held back from the engine; deliver() sends them late.
   void withhold(bool yes) { withheld_ = yes; }
   void deliver();
 
@@ -67,7 +67,7 @@ class Faults {
     unsigned times = 0;
     int next();
   };
-  /// A request that the system does not have, or whose end is not its own.
+  /// A request that the system does not know, or that ends with another result.
   struct Told {
     int error = 0;
     std::function<int()> begin;  // parked

@@ -101,8 +101,8 @@ TEST_P(Files, an_error_after_a_part_is_a_short_transfer_unless_all_was_wanted) {
   EXPECT_EQ(sync.error_value(), EIO);
 }
 
-// A direct read that the end of the file has cut short cannot go on there, and the file may have
-// grown since.
+// A direct read that was cut short by the end of the file cannot continue there, and the file may
+// have grown since.
 TEST_P(Files, an_end_that_no_read_can_start_at_was_the_end) {
   ASSERT_EQ(::pwrite(handle->native(), "0123456789", 10, 0), 10);
   faults().cut(6);

@@ -16,7 +16,7 @@ namespace {
 class Notify : public EveryForm {
  protected:
   Notify() { handle = driver.adopt(temporary_file()); }
-  /// Once in a while a wait may end before its time; one that never lasts does not sleep.
+  /// A wait may end early now and then; a wait that always ends early does not sleep.
   bool sleeps() {
     for (int i = 0; i < 10; ++i) {
       const auto begin = std::chrono::steady_clock::now();
@@ -115,7 +115,7 @@ TEST_P(Notify, what_other_threads_start_during_the_wait_completes) {
   EXPECT_EQ(completed, 2 * rounds);
 }
 
-// A list that is not empty has an end of its own, which need not come.
+// A wait over a list that is not empty ends with a request, which need not come.
 TEST_P(Notify, what_is_started_beside_one_that_lasts_completes) {
   if (!GetParam().concurrent) GTEST_SKIP() << "one thread";
   Handle* const other = driver.adopt(temporary_file());
@@ -151,7 +151,8 @@ TEST_P(Notify, what_is_started_beside_one_that_lasts_completes) {
   leader.join();
 }
 
-// The queue of signals was full, or no thread could be made: the system says nothing, ever.
+// The queue of signals was full, or no thread could be created: the system never reports the
+// request.
 TEST_P(Notify, a_lost_notification_loses_nothing) {
   faults().withhold(true);
   std::deque<Operation> reads(20);
@@ -160,7 +161,7 @@ TEST_P(Notify, a_lost_notification_loses_nothing) {
     ASSERT_EQ(driver.start(read), Submission::pending);
   }
   for (Operation& read : reads) ASSERT_TRUE(driver.run(read));
-  // Late, for requests that are others' by now.
+  // Late notifications, whose requests belong to other operations by now.
   for (Operation& read : reads) driver.start(read);
   faults().deliver();
   for (Operation& read : reads) ASSERT_TRUE(driver.run(read));
@@ -185,7 +186,8 @@ int writes_with_one_thread() {
   return 0;
 }
 
-// The read of interrupts would hold it, and the writes would stay in the queue behind.
+// The read for interrupts would occupy that thread, and the writes would stay in the queue behind
+// it.
 TEST(OneThreadOfTheSystem, works_beside_the_interrupts_of_suspend) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(std::exit(writes_with_one_thread()), testing::ExitedWithCode(0), "");

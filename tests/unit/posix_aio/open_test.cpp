@@ -105,7 +105,8 @@ TEST(Sigwait, a_thread_that_the_signal_would_hit_is_named) {
   EXPECT_TRUE(blocks(number));
 }
 
-// What cannot be looked at may be open: it is not taken for a thread that has ended.
+// A thread that cannot be inspected may leave its signals unblocked: it is not taken for one that
+// has ended.
 TEST(Sigwait, a_mask_that_cannot_be_read_is_no_blocked_signal) {
   static int error = 0;
   static int failing = 0;

@@ -83,7 +83,7 @@ TEST_P(Order, a_sync_waits_for_the_writes_before_it_with_all_their_pieces) {
   }
   driver.wait_once(Deadline::immediately());
   EXPECT_EQ(faults().count(Call::fsync), 0U);
-  EXPECT_EQ(faults().count(Call::write), 1U);  // the system has one request of a handle
+  EXPECT_EQ(faults().count(Call::write), 1U);  // the system gets one request of a handle at a time
   EXPECT_EQ(faults().count(Call::read), 0U);
   faults().open_gate();
   for (const Operation* operation : {&before, &sync, &behind, &read}) {
@@ -194,7 +194,7 @@ TEST_P(Order, those_behind_a_cancelled_request_are_not_lost) {
   }
 }
 
-// What fails without the system ends where its turn comes, however many there are.
+// Operations that fail without the system end in their turn, however many there are.
 TEST_P(Order, a_row_of_failures_behind_a_sync) {
   Handle* const handle = driver.adopt(temporary_file());
   std::string text = "text";

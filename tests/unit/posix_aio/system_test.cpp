@@ -1,5 +1,5 @@
 // Requests that the system refuses, cancels, or continues: nothing is lost, and answers are
-// true.
+// correct.
 #include <errno.h>
 #include <unistd.h>
 
@@ -148,7 +148,7 @@ TEST_P(System, a_look_does_not_forget_that_there_was_no_room) {
   OperationQueue completed;
   driver.engine().wait(completed, Deadline::immediately());
   EXPECT_TRUE(completed.empty());
-  // A wait over several engines looks again when it is due.
+  // A wait over several engines polls again when the pause is over.
   EXPECT_FALSE(driver.engine().due().is_never());
   ASSERT_TRUE(driver.complete(read));
 }

@@ -50,7 +50,8 @@ TEST(TimerTable, AGenerationIsNeverZero) {
   EXPECT_EQ(next_generation(UINT32_MAX), 1U);
 }
 
-// Nothing is made up for, also where the first time is further back than a signed number reaches.
+// No missed period is made up for, even if the first time is further back than a signed number
+// reaches.
 TEST(TimerTable, TheNextTimeIsInTheFuture) {
   EventHandler handler;
   TimerTable table(1);

@@ -1,5 +1,5 @@
-// The calls of the simulated machine, where nothing goes wrong, answer as a kernel's: what is
-// proved in it would be worth nothing else.
+// The calls of the simulated machine, where nothing goes wrong, answer as a kernel's. Otherwise
+// nothing that is proved in it would be worth anything.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -128,7 +128,7 @@ TEST(SimulatedCalls, take_addresses_of_both_families_and_no_others) {
     EXPECT_EQ(s.getsockname(fd, reinterpret_cast<sockaddr*>(&name), &size), 0);
     EXPECT_EQ(ntohs(name.sin_port), 70);
     EXPECT_EQ(size, sizeof(sockaddr_in));
-    // Null arguments are left out.
+    // Arguments that are null are optional.
     EXPECT_EQ(s.getsockname(fd, nullptr, &size), 0);
     EXPECT_EQ(s.getsockname(fd, reinterpret_cast<sockaddr*>(&name), nullptr), 0);
     EXPECT_EQ(answer_of(s.getpeername(fd, nullptr, nullptr)), failed(ENOTCONN));

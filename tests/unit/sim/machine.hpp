@@ -1,5 +1,4 @@
-// A simulated machine in which only that goes wrong which a test asks for, and the shorthands of
-// its tests.
+// A simulated machine with only those faults that a test asks for, and shorthands for its tests.
 #pragma once
 
 #include <gtest/gtest.h>

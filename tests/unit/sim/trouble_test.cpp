@@ -98,7 +98,7 @@ TEST(SimulatedTrouble, tells_readiness_late) {
     EXPECT_EQ(s.epoll_ctl(set, EPOLL_CTL_ADD, event, &told), 0);
     EXPECT_EQ(s.epoll_pwait(set, &told, 1, 0, nullptr), 0);
     EXPECT_EQ(s.epoll_pwait(set, &told, 1, -1, nullptr), 1);
-    // Closed while it is late: it is forgotten.
+    // Closed before its late event: the event is dropped.
     const int other = s.eventfd(1, 0);
     EXPECT_EQ(s.epoll_ctl(set, EPOLL_CTL_ADD, other, &told), 0);
     EXPECT_EQ(s.close(other), 0);
@@ -172,7 +172,7 @@ TEST(SimulatedTrouble, resets_connections) {
     EXPECT_EQ(send_text(s, sending.client, "x"), failed(ECONNRESET));
     const Connection receiving = connection_at(s, 81);
     EXPECT_EQ(receive(s, receiving.server), failed(ECONNRESET));
-    // A reset once more, by an end whose peer is gone, changes nothing.
+    // Another reset, by an end whose peer is gone, changes nothing.
     const Connection half = connection_at(s, 82);
     EXPECT_EQ(s.close(half.client), 0);
     EXPECT_LE(receive(s, half.server).result, 0);

@@ -97,7 +97,7 @@ class Engines : public testing::TestWithParam<ProcessorConfig> {
   /// Opens everything that is opened late.
   void look() { wait(Deadline::immediately()); }
 
-  /// Interrupts it and waits: is the wait ended by that, and are later ones not?
+  /// Interrupts the engine and waits: this wait has to end, and later ones must not.
   void expect_interrupts() {
     const Sleepless sleepless;
     engine_->interrupt();
@@ -128,7 +128,7 @@ TEST_P(Engines, of_a_parent_may_be_destroyed_in_its_child) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     ::alarm(60);
-    // Where an engine's pages were that did not come along, there is something of the child's now.
+    // The engine's pages are not in the child; it has something of its own at those addresses.
     std::vector<void*> pages(1'000);
     for (void*& each : pages) {
       each = ::mmap(nullptr, 4'096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

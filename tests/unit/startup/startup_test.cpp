@@ -1,6 +1,6 @@
-// Every call that an open makes fails in turn, on every combination of parts: the proactor that
-// comes of it works and tells what was replaced, or there is none, with a reason and its code, and
-// nothing is left behind.
+// Every call that an open makes fails in turn, on every combination of parts: the proactor works
+// and reports what was replaced, or the open fails with a reason and its code. Nothing is left
+// behind.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ using Opened = Result<std::unique_ptr<Proactor>, Failure>;
 
 // -- opening --------------------------------------------------------------------------------------
 
-/// Those of the conformance suite, and the one that leaves everything open.
+/// The combinations of the conformance suite, and the one that sets nothing.
 std::vector<Combination> combinations() {
   std::vector<Combination> all = conformance::combinations();
   for (const Mode mode : {Mode::shared, Mode::dedicated, Mode::per_thread}) {
@@ -194,8 +194,8 @@ class Startup : public testing::TestWithParam<Combination> {
       const std::vector<int>& errors = failing_calls()[call].opening;
       for (const int error : errors) {
         for (const std::size_t times : {std::size_t{1}, every_later_call}) {
-          // A limit that is reached for a moment, or a filter. What stays is looked at with one of
-          // the errors: it is the same way through the code.
+          // A limit that is reached for a moment, or a filter. Lasting faults are tried with one of
+          // the errors, because all take the same path through the code.
           if (times != 1 && error != errors.front()) continue;
           for (std::size_t nth = 1;; ++nth) {
             SCOPED_TRACE(std::string(failing_calls()[call].name) + ", call " + std::to_string(nth) +

@@ -37,7 +37,7 @@ class EngineDriver {
 
   /// Submits only.
   Submission submit(Operation& operation);
-  /// Submits, and flushes as a thread would that does not wait next.
+  /// Submits, and flushes like a thread that does not wait next.
   Submission start(Operation& operation);
   CancelAnswer cancel(Operation& operation);
   /// One wait; how many completed.
@@ -68,8 +68,8 @@ class EngineDriver {
   std::vector<const Operation*> history_;
 };
 
-/// What an engine for files does with closes: there may be no other engine in the team that could
-/// close a file without making its caller wait.
+/// Closes in an engine for files: the team may have no other engine that could close a file without
+/// blocking the caller.
 void expect_closes_by_a_worker(EngineDriver& driver);
 
 void set_file(Operation& operation, OperationKind kind, Handle* handle, MutableBuffer buffer,

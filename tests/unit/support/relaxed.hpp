@@ -1,5 +1,5 @@
-// Relaxed: a number that one thread orders or counts and others see, sooner or later: what tests
-// control a misbehaving table of system calls. Copies as a plain number does.
+// Relaxed: a number that one thread writes and others see sooner or later. Tests control a faulty
+// table of system calls by it. Copies as a plain number does.
 #pragma once
 
 #include <atomic>

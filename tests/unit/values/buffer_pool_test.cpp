@@ -101,7 +101,7 @@ TEST(BufferPool, ThreadsNeverShareABlock) {
           std::memset(block, t, block_size);
           if (static_cast<unsigned char*>(block)[block_size - 1] != t) ++damaged;
         }
-        // In the order that a stack does not expect.
+        // In an order that is unusual for a stack.
         if (one != nullptr) pool.give(one);
         if (other != nullptr) pool.give(other);
       }

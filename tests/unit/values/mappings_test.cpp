@@ -60,7 +60,7 @@ TEST(Version, IsThatOfTheHeader) {
                                std::to_string(BATON_VERSION_MINOR) + "." +
                                std::to_string(BATON_VERSION_PATCH);
   EXPECT_EQ(version(), expected);
-  detail::abi_reference();  // a program of this header and this library fit
+  detail::abi_reference();  // a program with this header and this library fit together
 }
 
 TEST(Endpoint, OfAFamilyThatIsNotOursIsUnspecified) {

@@ -1,4 +1,4 @@
-// What an operation is before and after its life in the library.
+// An operation before and after its life in the library.
 #include "baton/operation.hpp"
 
 #include <gtest/gtest.h>
@@ -41,9 +41,9 @@ TEST(Operation, NamesOfKindsAndStates) {
 }
 
 TEST(Operation, SizesCount) {
-  // What an idle connection costs. A change here is a decision, not an accident.
+  // The cost of an idle connection. A change here is a decision, not an accident.
   EXPECT_LE(sizeof(Operation), 200U);
-  // 32 of them are for what other threads ask of it, which must not need memory.
+  // 32 of them hold requests of other threads, which must not allocate.
   EXPECT_LE(sizeof(Handle), 96U);
   EXPECT_EQ(sizeof(MutableBuffer), sizeof(iovec));
   EXPECT_EQ(sizeof(Deadline), 8U);

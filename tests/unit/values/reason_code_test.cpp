@@ -1,4 +1,4 @@
-// Reason codes: their names, what errors stand for, and that the guide explains each.
+// Reason codes: their names and errors, and that the guide explains each.
 #include "baton/reason_code.hpp"
 
 #include <gtest/gtest.h>

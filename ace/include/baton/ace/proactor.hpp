@@ -29,7 +29,7 @@
 
 namespace baton::ace {
 
-/// What BATON_ACE says: words with commas between them, "batch=1,lazy".
+/// The value of BATON_ACE: words with commas between them, "batch=1,lazy".
 struct BATON_EXPORT Options {
   /// batch=N: completions that one call of handle_events may dispatch, 1 to 1,024. A posted result
   /// is always the last of its call.

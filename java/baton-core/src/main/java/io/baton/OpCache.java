@@ -2,7 +2,7 @@ package io.baton;
 
 /**
  * Operation objects of one channel that are free to be used again, so that a message allocates
- * nothing. What other threads start has a list of its own under a lock; the lane needs none.
+ * nothing. Starts of other threads use a list of their own under a lock; the lane needs none.
  */
 final class OpCache<T extends Operation> {
   private static final int KEPT = 64;

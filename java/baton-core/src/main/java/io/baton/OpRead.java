@@ -12,7 +12,7 @@ import java.nio.ByteBuffer;
  * called.
  */
 public final class OpRead extends Operation {
-  /** What ends the read. */
+  /** The condition that ends the read. */
   enum Until {
     SOMETHING,
     FULL,
@@ -26,7 +26,7 @@ public final class OpRead extends Operation {
   byte[] delimiter;
   int delimiterEnd = -1;
   int begin;
-  // Of a file; negative: at the file's own position.
+  // For a file; negative: at the file's own position.
   long position = -1;
   SocketAddress sender;
 

@@ -20,7 +20,7 @@ public final class OpWrite extends Operation {
   ByteBuffer buffer;
   PooledBuffer block;
   SocketAddress address;
-  // Of a file; negative: at the file's own position.
+  // For a file; negative: at the file's own position.
   long position = -1;
   long charge;
 

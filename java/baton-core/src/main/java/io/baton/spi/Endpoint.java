@@ -14,7 +14,7 @@ import java.util.Set;
  */
 public interface Endpoint {
 
-  /** What an endpoint can do. */
+  /** The abilities of an endpoint. */
   enum Kind {
     /** A connection, or a socket that will be one. */
     STREAM,
@@ -25,7 +25,7 @@ public interface Endpoint {
   }
 
   /**
-   * What this endpoint is.
+   * The kind of this endpoint.
    *
    * @return never changes
    */

@@ -1,5 +1,5 @@
 /**
- * What an engine is: the part that turns started transfers into completed ones.
+ * The interface of an engine: the part that turns started transfers into completed ones.
  *
  * <p>An engine serves one lane, and a lane is one thread. Queues, deadlines, cancellation by name,
  * whole reads and writes, pools and handlers are the library's; an engine only moves bytes. Engines

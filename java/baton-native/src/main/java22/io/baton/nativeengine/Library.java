@@ -42,7 +42,7 @@ final class Library {
   private static final String SYSTEM_NAME = "libbaton.so.0";
   private static final int RTLD_NOW = 2;
 
-  // Of an ELF file for 64 bits; the table of sections stands at its end.
+  // In an ELF file for 64 bits; the table of sections stands at its end.
   private static final int HEADER_SIZE = 64;
   private static final int MAGIC = 0x464c457f;
   private static final int SECTIONS_AT = 0x28;

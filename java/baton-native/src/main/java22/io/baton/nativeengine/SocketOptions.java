@@ -122,7 +122,7 @@ final class SocketOptions {
     return PLACES.get(option);
   }
 
-  /** What setsockopt takes for this value. The interface is its index. */
+  /** The argument of setsockopt for this value. The interface is its index. */
   static int number(Endpoint.Kind kind, SocketOption<?> option, Object value) {
     Place place = place(kind, option);
     long number = NONE;

@@ -12,7 +12,7 @@ import java.nio.channels.ShutdownChannelGroupException;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicBoolean;
 
-/** What both kinds of channels share: a socket of a group, from open to closed. */
+/** The common part of both kinds of channels: a socket of a group, from open to closed. */
 abstract class GroupSocket implements AsynchHandler {
 
   /** Makes the channel, with this as its handler. */

@@ -12,7 +12,7 @@ import java.util.function.LongFunction;
  * written through one block on the heap, which is garbage when the operation completes.
  */
 final class Move<V, A> extends Pending<V, A> {
-  /** What an operation moves at most where Baton would move a whole buffer. */
+  /** The most bytes of an operation where Baton would move a whole buffer. */
   private static final int PIECE = 64 * 1024;
 
   /** Less, for a read may wait for long with its block. */
@@ -22,7 +22,7 @@ final class Move<V, A> extends Pending<V, A> {
   static final LongFunction<Long> BUFFERS = Long::valueOf;
 
   private final LongFunction<V> result;
-  // What Baton gets; null if there is nothing to move.
+  // The memory for Baton; null if there is nothing to move.
   private ByteBuffer lent;
   // The program's: either one buffer with its limit of before, or several.
   private ByteBuffer buffer;

@@ -28,7 +28,7 @@ import java.util.concurrent.TimeoutException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
-/** What Baton does beyond the rules of NIO.2, or where the JDK does something else. */
+/** Baton's behaviour beyond the rules of NIO.2, and where the JDK does something else. */
 class BatonOnlyTest extends Nio2Contract {
 
   BatonOnlyTest() {

@@ -22,7 +22,7 @@ import java.util.concurrent.TimeoutException;
 import org.junit.jupiter.api.AfterEach;
 
 /**
- * What the parts of the suite share. Every test runs with the JDK's own provider, too: what fails
+ * Shared by the parts of the suite. Every test runs with the JDK's own provider, too: what fails
  * there is no rule of NIO.2.
  */
 abstract class Nio2Contract {

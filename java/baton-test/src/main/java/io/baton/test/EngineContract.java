@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Assertions;
 import org.junit.jupiter.api.BeforeEach;
 
 /**
- * What all parts of the contract need: a Demultiplexor on the engine under test, and peers that are
+ * Shared by all parts of the contract: a Demultiplexor on the engine under test, and peers that are
  * plain blocking sockets, so that the library is not tested by itself.
  *
  * <p>Rule numbers are those of docs/guide/contract.md.

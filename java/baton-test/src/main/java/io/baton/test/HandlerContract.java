@@ -24,7 +24,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.Test;
 
-/** What handlers may do, futures, posted work, and the end: rules 7 and 9. */
+/** The rights of handlers, futures, posted work, and the end: rules 7 and 9. */
 public abstract class HandlerContract extends EngineContract {
 
   @Test

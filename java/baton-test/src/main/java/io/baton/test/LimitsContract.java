@@ -32,7 +32,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.Test;
 
-/** What happens at the limits of the machine; each in a process of its own where need be. */
+/** The limits of the machine; each in a process of its own where need be. */
 public abstract class LimitsContract extends EngineContract {
   private static final int IDLE = 19_000;
 
