@@ -311,6 +311,41 @@ static void an_accept_waits_for_a_handle(void) {
   CHECK_EQUAL(descriptors_open(), before);
 }
 
+/* The second connection is closed behind the library's back, after its accept and before it is
+ * brought. */
+static void an_accept_whose_connection_cannot_be_adopted(void) {
+  const int before = descriptors_open();
+  baton_proactor* const proactor = open_proactor(configuration, 8);
+  baton_handle listener = 0;
+  baton_endpoint where;
+  baton_completion done;
+  int clients[2];
+  int i;
+  CHECK_EQUAL(baton_listen(proactor, "127.0.0.1:0", 4, &listener), 0);
+  CHECK_EQUAL(baton_local_endpoint(proactor, listener, &where), 0);
+  for (i = 0; i < 2; ++i) {
+    clients[i] = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK_EQUAL(
+        connect(clients[i], (const struct sockaddr*)(const void*)where.address, where.length), 0);
+  }
+  for (i = 0; i < 2; ++i) {
+    baton_operation accept_one = operation(BATON_ACCEPT, listener, 1 + (uint64_t)i);
+    accept_one.flags = BATON_ADOPT;
+    start(proactor, accept_one);
+  }
+  done = wait_one(proactor);
+  CHECK_EQUAL(done.error, 0);
+  CHECK(done.handle != 0);
+  CHECK_EQUAL(close((int)done.result + 1), 0);
+  done = wait_one(proactor);
+  CHECK_EQUAL(done.error, EBADF);
+  CHECK_EQUAL(done.handle, 0);
+  CHECK_EQUAL(done.result, -1);
+  baton_close(proactor);
+  for (i = 0; i < 2; ++i) close(clients[i]);
+  CHECK_EQUAL(descriptors_open(), before);
+}
+
 /* Inside a signal handler nothing may be allocated: the completion has the plain descriptor. */
 static void polled_accepts_bring_descriptors(baton_proactor* proactor) {
   baton_handle listener = 0;
@@ -348,6 +383,7 @@ int main(int argc, char** argv) {
   an_accept_brings_a_handle(proactor);
   an_accept_after_one_that_adopts();
   an_accept_waits_for_a_handle();
+  an_accept_whose_connection_cannot_be_adopted();
   polled_accepts_bring_descriptors(proactor);
   baton_close(proactor);
   return 0;
