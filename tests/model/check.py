@@ -9,15 +9,16 @@ an assertion, stops short of its goal or runs in circles; "BAD" that Spin must f
 counterexample, which shows that the check would notice that fault. Rows marked "full" run only with
 BATON_MODEL_FULL=1. BATON_MODEL_TRAIL=1 prints the counterexamples.
 
-The result depends on nothing but the model, its rows and this file. verified.txt has the hash of
-these as they were when every scenario had its result; as long as the hash is the same, the ordinary
-run says so and checks nothing again. The full run always checks.
+The result depends on nothing but the model, its rows, and the functions options and check below.
+verified.txt has the hash of these as they were when every scenario had its result; as long as the
+hash is the same, the ordinary run says so and checks nothing again. The full run always checks.
 
 Exit status 0: all as written; 1: surprises; 77: Spin is not installed.
 """
 
 import datetime
 import hashlib
+import inspect
 import os
 import pathlib
 import re
@@ -99,8 +100,10 @@ def check(model, switches, optimise):
 
 
 def hash_of(model):
-    files = (HERE / f"{model}.pml", HERE / f"{model}.rows", pathlib.Path(__file__))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    files = ((HERE / f"{model}.{kind}").read_text() for kind in ("pml", "rows"))
+    limits = f"{MEMORY_MAX_MB} {DEPTH_MAX}"
+    checking = inspect.getsource(options) + inspect.getsource(check) + limits
+    return hashlib.sha256("".join([*files, checking]).encode()).hexdigest()
 
 
 def verified():
