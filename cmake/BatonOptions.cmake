@@ -20,6 +20,10 @@ if(PROJECT_IS_TOP_LEVEL)
   set(CMAKE_C_FLAGS_DEBUG "-Og -g")
 
   find_program(BATON_CCACHE ccache)
+  if(BATON_CCACHE AND BATON_UNITY)
+    # For precompiled headers; no file of ours asks for the time.
+    set(BATON_CCACHE env CCACHE_SLOPPINESS=pch_defines,time_macros ${BATON_CCACHE})
+  endif()
   if(BATON_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     set(CMAKE_CXX_COMPILER_LAUNCHER ${BATON_CCACHE})
     set(CMAKE_C_COMPILER_LAUNCHER ${BATON_CCACHE})

@@ -57,7 +57,7 @@ endfunction()
 # together), with every label given ("unit" if none). Which tests exist is asked when ctest starts.
 # One that runs longer than TIMEOUT (120 s), or several that run five times longer, have failed.
 # SERIAL is for tests that measure time or load: they run alone, each by itself.
-# scripts/test gives ctest four slots for each processor. A test takes two of them; those whose
+# scripts/test gives ctest six slots for each processor. A test takes two of them; those whose
 # names match WAITING mostly wait: they take one.
 function(baton_add_test)
   cmake_parse_arguments(ARG "SERIAL" "NAME;TIMEOUT;WAITING" "SOURCES;LABELS;LIBS" ${ARGN})

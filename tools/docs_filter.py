@@ -171,7 +171,7 @@ def manual(text, path):
     body = "\n".join(lines[:-1])  # ... and the system and the date
     body = re.sub(r"^#", "##", body, flags=re.M)
     body = re.sub(r"\*\*#include &lt;(\S+?)>\*\*", r"`#include <\1>`", body)
-    body = re.sub(r"\*(\\\*[\w\\]+)\*", r"<em>\1</em>", body)  # *pointer
+    body = re.sub(r"(?<!\\)\*(\\\*[\w\\]+)\*", r"<em>\1</em>", body)  # *pointer
     return title + "\n" + re.sub(r"([\w\\]+)\((\d)\)", link, body)
 
 

@@ -354,9 +354,8 @@ public final class Demultiplexor implements AutoCloseable {
 
   /**
    * Stops in good order: listeners are closed, {@link AsynchHandler#onStopping} is called for the
-   * other channels, and when all of them are closed the lanes end. Channels that are
-   * still open at the deadline are closed with the reason {@link CloseReason#STOPPED}. Does not
-   * wait.
+   * other channels, and when all of them are closed the lanes end. Channels that are still open at
+   * the deadline are closed with the reason {@link CloseReason#STOPPED}. Does not wait.
    *
    * @param deadline 0 or more, from now
    * @return complete when the lanes have ended
