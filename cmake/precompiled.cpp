@@ -1,0 +1,2 @@
+// The owner of a precompiled header has to have a source.
+int main() {}
