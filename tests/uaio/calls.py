@@ -38,6 +38,8 @@ def count(program, preload, kind, length, folder):
                "-E", f"LD_PRELOAD={preload}", "-E", f"UAIO_TEST_FOLDER={folder}", program, kind,
                str(length)]
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode == 77:
+        return None
     if done.returncode != 0:
         print(f"skipped: strace cannot trace {kind}: {done.stderr.strip()[-200:]}")
         sys.exit(77)
@@ -60,6 +62,9 @@ def main():
         for kind, (short, long, most) in BOUNDS.items():
             low, high = (count(arguments.program, arguments.preload, kind, length, folder)
                          for length in (short, long))
+            if low is None or high is None:
+                print(f"{kind:16} cannot be counted on this file system")
+                continue
             each = (high - low) / (long - short)
             verdict = "ok" if each <= most else "TOO MANY"
             over += each > most

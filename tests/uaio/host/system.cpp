@@ -126,6 +126,8 @@ HOST_CASE(size_limit_is_an_error_and_no_signal, "limits") {
   for (const int flags : {0, O_DIRECT, O_DSYNC}) {
     const int file = host::temporary(flags, 8'192);
     void* const memory = host::aligned();
+    // Native AIO would leave a write of a cached page to the keeper.
+    CHECK(::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) == 0);
     aiocb write = host::request(file, memory, 4'096);
     CHECK(aio_write(&write) == 0 && host::finish(write) == 4'096);
     const rlimit small{4'096, limit.rlim_max};
@@ -136,6 +138,11 @@ HOST_CASE(size_limit_is_an_error_and_no_signal, "limits") {
     } else {
       CHECK(errno == EFBIG);
     }
+    aiocb below = host::request(file, memory, 4'096);
+    below.aio_lio_opcode = write.aio_lio_opcode = LIO_WRITE;
+    aiocb* const list[] = {&below, &write};
+    CHECK(lio_listio(LIO_WAIT, list, 2, nullptr) == -1 && errno == EIO);
+    CHECK(host::finish(below) == 4'096 && aio_error(&write) == EFBIG);
     CHECK(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
   }
 }
