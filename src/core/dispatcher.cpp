@@ -66,7 +66,7 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
   ledger_.mutex().lock(system_);
   if (++next_member_ == 0) ++next_member_;
   ++members_;
-  Member me{next_member_, stops_};
+  Member me{next_member_, stopped() ? stops_ - 1 : stops_};
   const Inside link{this, me.number, inside_chain()};
   take_over_own_seats(me);
   set_inside_chain(&link);
@@ -146,6 +146,7 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
   set_seats(me, SeatState::in_handler);
   ++in_handlers_;
   std::size_t count = 0;
+  std::uint64_t begin = 0;
   try {
     do {
       Operation& operation = *ledger_.pop(lane_);
@@ -154,8 +155,9 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
       if (BATON_UNLIKELY(!runner_.arrives(lane_, operation))) continue;
       ++count;
       look_round();
-      const bool timed = lane_.completed.empty() || taken_ % HandlerLength::one_in == 0;
-      const std::uint64_t begin = clock_.begin();
+      // Of the others, the wait for the mutex before them may count as well.
+      const bool timed = length_.is_due() || lane_.completed.empty();
+      if (timed || count == 1) begin = clock_.begin();
       ledger_.mutex().unlock(system_);
       Handle* const handle = runner_.run(lane_, operation, true);
       // In the child of a fork in a handler the mutex is another thread's.
@@ -164,6 +166,7 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
       ledger_.mutex().lock(system_);
       clock_.end(begin, end, 1);
       if (timed) note_length(clock_.ns_between(begin, end));
+      begin = end;
       ledger_.handler_returned(lane_, handle);
     } while (count < handlers_max && goes_on(me));
   } catch (...) {
@@ -185,7 +188,7 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
 
 // Only the conditions that matter between two handlers of a thread that is alone, or of a leader of
 // short handlers.
-bool Dispatcher::goes_on(const Member& me) const noexcept {
+inline bool Dispatcher::goes_on(const Member& me) const noexcept {
   if (lane_.completed.empty() || lane_.closable != nullptr || me.seats == 0 || me.helps ||
       ended(me) || !(is_alone() || length_.is_short())) {
     return false;
@@ -235,11 +238,8 @@ void Dispatcher::leave(Member& me) {
 void Dispatcher::lead(Member& me, Deadline deadline) {
   me.keeps_notes = false;
   OperationQueue finished;
-  Processor* led[limits::processors_max];
-  std::size_t count = 0;
   for_seats_of(me, [&](Processor& processor) {
     if (processor.needs_leader()) ledger_.serve_as_leader(lane_, processor, finished);
-    led[count++] = &processor;
   });
   const bool mutex_was_free = run_closures();
   if (BATON_UNLIKELY(!finished.empty())) ledger_.take_back_all(lane_, finished);
@@ -260,7 +260,7 @@ void Dispatcher::lead(Member& me, Deadline deadline) {
     if (!is_alone()) look_round();
   }
   const std::size_t brought =
-      BATON_LIKELY(count == 1) ? wait_in(*led[0], until) : wait_in(std::span{led, count}, until);
+      BATON_LIKELY(only_ != nullptr) ? wait_in(*only_, until) : wait_in_seats(me, until);
   if (waits) --resting_;
   if (BATON_UNLIKELY(me.watches)) end_watch(me);
   drop_timekeeping(me);
@@ -315,7 +315,12 @@ inline std::size_t Dispatcher::wait_in(Processor& led, Deadline until) {
   return take_in(led, batch);
 }
 
-std::size_t Dispatcher::wait_in(std::span<Processor* const> led, Deadline until) {
+std::size_t Dispatcher::wait_in_seats(const Member& me, Deadline until) {
+  Processor* held[limits::processors_max];
+  std::size_t count = 0;
+  for_seats_of(me, [&](Processor& processor) { held[count++] = &processor; });
+  if (count == 1) return wait_in(*held[0], until);
+  const std::span<Processor* const> led{held, count};
   OperationQueue batches[limits::processors_max];
   // interrupt_leader marks the seat before it interrupts.
   const auto asked = [&] {

@@ -239,7 +239,7 @@ inline std::size_t LaneLoop::run_some(std::size_t handlers_max) {
       Operation& operation = lane.completed.pop_front();
       if (BATON_LIKELY(Access::has(operation, Access::direct))) {
         lane.counters.completed.add();
-        runner.run_direct(lane, operation);
+        Ledger::handler_returned(lane, runner.run_direct(lane, operation, false));
       } else if (Access::has(operation, Access::plain)) {
         lane.counters.completed.add();
         runner.run_plain(lane, operation);
