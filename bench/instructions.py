@@ -48,12 +48,16 @@ BATON = {
     "baton epoll, shared": ("engine=emulated,wait=epoll", ["--mode", "shared"]),
     "baton epoll, coroutines": ("engine=emulated,wait=epoll", ["--style", "coroutine"]),
     "baton epoll, datagrams": ("engine=emulated,wait=epoll", ["--datagrams", "1"]),
+    "baton epoll, vectored": ("engine=emulated,wait=epoll", ["--style", "vectored"]),
+    "baton epoll, until": ("engine=emulated,wait=epoll", ["--style", "until"]),
     "baton epoll, threads": ("engine=emulated,wait=epoll", ["--second-thread", "1"]),
     "baton epoll, attached": ("engine=emulated,wait=epoll", ["--drive", "attached"]),
     "baton io_uring": ("engine=io_uring", []),
     "baton io_uring, shared": ("engine=io_uring", ["--mode", "shared"]),
     "baton io_uring, coroutines": ("engine=io_uring", ["--style", "coroutine"]),
     "baton io_uring, datagrams": ("engine=io_uring", ["--datagrams", "1"]),
+    "baton io_uring, vectored": ("engine=io_uring", ["--style", "vectored"]),
+    "baton io_uring, until": ("engine=io_uring", ["--style", "until"]),
     "baton io_uring, attached": ("engine=io_uring", ["--drive", "attached"]),
 }
 # A program written for ACE's Proactor, on the bridge; attached in its event loop.

@@ -36,10 +36,13 @@ void Starter::find_route(Lane& lane) noexcept {
 
 // -- simple requests ------------------------------------------------------------------------------
 
-// A datagram, or an operation with a strand, from the cache, or in a shared lane.
+// A datagram, or an operation with several buffers, a delimiter, a strand, from the cache, or in a
+// shared lane.
 const std::error_code* Starter::start_less_simple(Operation& operation) noexcept {
   const bool is_stream = Access::is_simple(operation);
-  if (!is_stream && !Access::is_simple_datagram(operation)) return nullptr;
+  if (!(is_stream ? is_well_formed(operation) : Access::is_simple_datagram(operation))) {
+    return nullptr;
+  }
   Handle* const handle = operation.handle();
   if (handle == nullptr) return nullptr;
   Lane* const lane = Access::route(*handle).load(std::memory_order_relaxed);
