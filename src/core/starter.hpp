@@ -83,7 +83,7 @@ class Starter {
     return static_cast<unsigned>(kind) % 2 != 0;  // of the simple kinds
   }
   [[nodiscard]] static Lane* inside_lane_of(const Ledger& ledger) noexcept;
-  static void learn_route(Lane& lane, const Processor& processor, Operation& operation) noexcept;
+  static void* learn_route(Lane& lane, const Processor& processor, Operation& operation) noexcept;
   void submit(Lane& lane, Processor& processor, Operation& operation, void* record) noexcept;
   void submitted(Lane& lane, Processor& processor, Operation& operation,
                  Submission answer) noexcept;
