@@ -218,9 +218,7 @@ bool Dispatcher::nothing_left() const noexcept {
 void Dispatcher::leave(Member& me) {
   --members_;
   const std::uint32_t held = me.seats;
-  for (Processor* processor : processors_) {
-    if ((me.seats & bit(*processor)) != 0) give_up_seat(me, *processor);
-  }
+  for_seats_of(me, [&](Processor& processor) { give_up_seat(me, processor); });
   drop_timekeeping(me);
   look_round();
   if (held == 0) return;
@@ -266,10 +264,7 @@ void Dispatcher::lead(Member& me, Deadline deadline) {
   drop_timekeeping(me);
   // No thread takes the seat of a leader that waits, so it is still ours.
   set_seats(me, SeatState::awake);
-  lane_.counters.waits.add();
-  lane_.last_batch = brought;
-  lane_.counters.batch_total.add(brought);
-  lane_.counters.batch_max.raise_to(brought);
+  lane_.note_wait(brought);
 }
 
 // With as many threads as processors each thread leads one, and none is left to be understudy. Then
@@ -419,7 +414,7 @@ unsigned Dispatcher::take_seats_from_handlers(Member& me, Wanted wanted) noexcep
   unsigned taken = 0;
   for (Processor* processor : processors_) {
     const Seat& seat = processor->seat;
-    if (processor->mode == Mode::dedicated || seat.state.load() != SeatState::in_handler ||
+    if (processor->mode == Mode::dedicated || !seat.is(SeatState::in_handler) ||
         seat.holder.load(std::memory_order_relaxed) == me.number || !wanted(*processor)) {
       continue;
     }
@@ -530,53 +525,40 @@ void Dispatcher::give_up_seat(Member& me, Processor& processor) noexcept {
 }
 
 void Dispatcher::give_up_idle_seats(Member& me) noexcept {
-  if (me.seats == 0) return;
-  for (Processor* processor : processors_) {
-    if ((me.seats & bit(*processor)) != 0 && !processor->has_work()) {
-      give_up_seat(me, *processor);
-    }
-  }
+  for_seats_of(me, [&](Processor& processor) {
+    if (!processor.has_work()) give_up_seat(me, processor);
+  });
 }
 
 // -- the look round -------------------------------------------------------------------------------
 
 bool Dispatcher::unled() const noexcept {
-  for (const Processor* processor : processors_) {
-    if (can_lead(*processor)) return true;
+  return std::any_of(processors_.begin(), processors_.end(),
+                     [this](const Processor* processor) { return can_lead(*processor); });
+}
+
+// The first shared processor whose seat the test wants, or null.
+template <class Test>
+Processor* Dispatcher::find_seat(Test test) const noexcept {
+  for (Processor* processor : processors_) {
+    if (processor->mode != Mode::dedicated && test(processor->seat)) return processor;
   }
-  return false;
+  return nullptr;
 }
 
 // A shared leader is in the dispatcher or in a handler, and comes back to the queue by itself.
 bool Dispatcher::leader_busy() const noexcept {
-  for (const Processor* processor : processors_) {
-    const SeatState state = processor->seat.state.load(std::memory_order_relaxed);
-    if (processor->mode != Mode::dedicated &&
-        (state == SeatState::awake || state == SeatState::in_handler)) {
-      return true;
-    }
-  }
-  return false;
+  return find_seat(
+      [](const Seat& seat) { return seat.is(SeatState::awake) || seat.is(SeatState::in_handler); });
 }
 
 bool Dispatcher::leader_in_handler() const noexcept {
-  for (const Processor* processor : processors_) {
-    if (processor->mode != Mode::dedicated &&
-        processor->seat.state.load(std::memory_order_relaxed) == SeatState::in_handler) {
-      return true;
-    }
-  }
-  return false;
+  return find_seat([](const Seat& seat) { return seat.is(SeatState::in_handler); });
 }
 
 bool Dispatcher::leader_asked() const noexcept {
-  for (const Processor* processor : processors_) {
-    if (processor->mode != Mode::dedicated && processor->seat.interrupted.load() &&
-        processor->seat.state.load(std::memory_order_relaxed) == SeatState::waiting) {
-      return true;
-    }
-  }
-  return false;
+  return find_seat(
+      [](const Seat& seat) { return seat.interrupted.load() && seat.is(SeatState::waiting); });
 }
 
 // There is work that no thread will notice without being woken.
@@ -657,25 +639,18 @@ void Dispatcher::wake_understudy() noexcept {
   signal(member);
 }
 
-bool Dispatcher::ask_a_leader() noexcept {
+void Dispatcher::ask_a_leader() noexcept {
   if (leader_asked()) {
     lane_.counters.interrupts_suppressed.add();
-    return true;
+    return;
   }
-  for (Processor* processor : processors_) {
-    if (processor->mode == Mode::dedicated ||
-        processor->seat.state.load(std::memory_order_relaxed) != SeatState::waiting) {
-      continue;
-    }
-    interrupt_leader(*processor);
-    return true;
-  }
-  return false;
+  Processor* const led = find_seat([](const Seat& seat) { return seat.is(SeatState::waiting); });
+  if (led != nullptr) interrupt_leader(*led);
 }
 
 void Dispatcher::interrupt_leader(Processor& processor) {
   if (processor.mode != Mode::dedicated) {
-    if (processor.seat.state.load(std::memory_order_relaxed) != SeatState::waiting) return;
+    if (!processor.seat.is(SeatState::waiting)) return;
     if (processor.seat.interrupted.exchange(true, std::memory_order_seq_cst)) {
       lane_.counters.interrupts_suppressed.add();
       return;
@@ -845,9 +820,7 @@ void Dispatcher::dedicated_loop(Processor& processor) {
     ledger_.mutex().lock(system_);
     lane_.clock.set(now);
     processor.seat.state.store(SeatState::awake);
-    lane_.counters.waits.add();
-    lane_.counters.batch_total.add(batch.size());
-    lane_.counters.batch_max.raise_to(batch.size());
+    lane_.counters.note_wait(batch.size());
     ledger_.account(processor, batch);
     hand_over(batch);
   }

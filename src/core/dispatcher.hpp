@@ -209,6 +209,8 @@ class Dispatcher {
 
   // The conditions that look_round checks.
   [[nodiscard]] bool unled() const noexcept;
+  template <class Test>
+  [[nodiscard]] Processor* find_seat(Test test) const noexcept;
   [[nodiscard]] bool leader_busy() const noexcept;
   [[nodiscard]] bool leader_in_handler() const noexcept;
   [[nodiscard]] bool leader_asked() const noexcept;
@@ -222,7 +224,7 @@ class Dispatcher {
   void wake_understudy() noexcept BATON_REQUIRES(shared_lane);
   void signal(Member& member) noexcept BATON_REQUIRES(shared_lane);
   void wake_timekeeper() noexcept BATON_REQUIRES(shared_lane);
-  bool ask_a_leader() noexcept BATON_REQUIRES(shared_lane);
+  void ask_a_leader() noexcept BATON_REQUIRES(shared_lane);
   void push_sleeper(Member& me) noexcept;
   void remove_sleeper(Member& me) noexcept;
   void take_timekeeping(Member& me) noexcept;
