@@ -48,12 +48,16 @@ BATON = {
     "baton epoll, shared": ("engine=emulated,wait=epoll", ["--mode", "shared"]),
     "baton epoll, coroutines": ("engine=emulated,wait=epoll", ["--style", "coroutine"]),
     "baton epoll, datagrams": ("engine=emulated,wait=epoll", ["--datagrams", "1"]),
+    "baton epoll, vectored": ("engine=emulated,wait=epoll", ["--style", "vectored"]),
+    "baton epoll, until": ("engine=emulated,wait=epoll", ["--style", "until"]),
     "baton epoll, threads": ("engine=emulated,wait=epoll", ["--second-thread", "1"]),
     "baton epoll, attached": ("engine=emulated,wait=epoll", ["--drive", "attached"]),
     "baton io_uring": ("engine=io_uring", []),
     "baton io_uring, shared": ("engine=io_uring", ["--mode", "shared"]),
     "baton io_uring, coroutines": ("engine=io_uring", ["--style", "coroutine"]),
     "baton io_uring, datagrams": ("engine=io_uring", ["--datagrams", "1"]),
+    "baton io_uring, vectored": ("engine=io_uring", ["--style", "vectored"]),
+    "baton io_uring, until": ("engine=io_uring", ["--style", "until"]),
     "baton io_uring, attached": ("engine=io_uring", ["--drive", "attached"]),
 }
 # A program written for ACE's Proactor, on the bridge; attached in its event loop.
@@ -61,6 +65,11 @@ ACE = {
     "baton ace, epoll": "engine=emulated,wait=epoll,mode=per_thread,threads=1",
     "baton ace, epoll, shared": "engine=emulated,wait=epoll,mode=shared",
     "baton ace, io_uring": "engine=io_uring,mode=per_thread,threads=1",
+}
+# A program in C, by arrays; no thread leads its lane between two calls.
+C = {
+    "baton c, epoll": "engine=emulated,wait=epoll,mode=per_thread,threads=1",
+    "baton c, io_uring": "engine=io_uring,mode=per_thread,threads=1",
 }
 REACTOR = {
     "baton reactor, epoll": ["reactor_lock_step", "--wait", "epoll"],
@@ -88,6 +97,8 @@ def programs(build):
         found[name] = ([str(build / "bench" / "lock_step"), *options], {"BATON": choice})
     for name, choice in ACE.items():
         found[name] = ([str(build / "bench" / "ace_lock_step")], {"BATON": choice})
+    for name, choice in C.items():
+        found[name] = ([str(build / "bench" / "capi_lock_step")], {"BATON": choice})
     for name, command in {**REACTOR, **RIVALS}.items():
         found[name] = ([str(build / "bench" / command[0]), *command[1:]], {})
     return found

@@ -1,16 +1,19 @@
 // The cost of a message in a program on Baton: an echo in lock-step (lock_step.hpp), written as
 // its users would write it, by callbacks or by coroutines.
 //
-//   lock_step [--style callback|coroutine] [--drive run|handle_events|attached] [--datagrams 1]
-//             [--second-thread 1] --sessions N --block B --rounds R
+//   lock_step [--style callback|vectored|until|coroutine] [--drive run|handle_events|attached]
+//             [--datagrams 1] [--second-thread 1] --sessions N --block B --rounds R
 //
 // BATON=engine=...,wait=... and --mode MODE choose the rest.
 #include "lock_step.hpp"
 
+#include <array>
 #include <concepts>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -25,7 +28,9 @@ class Session {
   virtual void read() = 0;
 };
 
-template <class Socket>
+enum class Style : std::uint8_t { plain, vectored, until };
+
+template <class Socket, Style style>
 class SessionOn final : public Session {
  public:
   SessionOn(Socket peer, lock_step::Peers& peers)
@@ -33,7 +38,13 @@ class SessionOn final : public Session {
 
   void read() override {
     const baton::MutableBuffer buffer{block_.data(), block_.size()};
-    if (peer_.read(operation_, buffer, [this](baton::Operation&) { on_read(); })) std::abort();
+    const auto done = [this](baton::Operation&) { on_read(); };
+    if constexpr (style == Style::until) {
+      static constexpr std::string_view delimiter = "x";  // the first byte of each message
+      if (peer_.read_until(operation_, buffer, 0, delimiter, done)) std::abort();
+    } else {
+      if (peer_.read(operation_, buffer, done)) std::abort();
+    }
   }
 
  private:
@@ -43,6 +54,11 @@ class SessionOn final : public Session {
     const auto written = [this](baton::Operation&) { on_written(); };
     if constexpr (std::same_as<Socket, baton::DatagramSocket>) {
       if (peer_.write(operation_, received, written)) std::abort();
+    } else if constexpr (style == Style::vectored) {
+      const std::size_t half = received.size / 2;
+      halves_ = {baton::ConstBuffer{block_.data(), half},
+                 baton::ConstBuffer{block_.data() + half, received.size - half}};
+      if (peer_.write_all_vectored(operation_, halves_, written)) std::abort();
     } else {
       if (peer_.write_all(operation_, received, written)) std::abort();
     }
@@ -57,14 +73,15 @@ class SessionOn final : public Session {
   Socket peer_;
   baton::Operation operation_;
   std::vector<std::byte> block_;
+  std::array<baton::ConstBuffer, 2> halves_;
 };
 
-template <class Socket>
+template <class Socket, Style style = Style::plain>
 bool serve_by_callbacks(baton::Proactor& proactor, int fd, lock_step::Peers& peers,
                         std::vector<std::unique_ptr<Session>>& sessions) {
   auto peer = Socket::adopt(proactor, fd);
   if (!peer) return false;
-  sessions.push_back(std::make_unique<SessionOn<Socket>>(std::move(*peer), peers));
+  sessions.push_back(std::make_unique<SessionOn<Socket, style>>(std::move(*peer), peers));
   sessions.back()->read();
   return true;
 }
@@ -91,14 +108,17 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "lock_step: %s\n", config.error().reason.c_str());
     return 2;
   }
-  const bool by_coroutine = baton::bench::option(argc, argv, "--style", "callback") == "coroutine";
-  const auto serve = lock_step::number(argc, argv, "--datagrams", 0) != 0
-                         ? serve_by_callbacks<baton::DatagramSocket>
-                         : serve_by_callbacks<baton::StreamSocket>;
+  const std::string style = baton::bench::option(argc, argv, "--style", "callback");
+  auto* serve = serve_by_callbacks<baton::StreamSocket>;
+  if (style == "vectored") serve = serve_by_callbacks<baton::StreamSocket, Style::vectored>;
+  if (style == "until") serve = serve_by_callbacks<baton::StreamSocket, Style::until>;
+  if (lock_step::number(argc, argv, "--datagrams", 0) != 0) {
+    serve = serve_by_callbacks<baton::DatagramSocket>;
+  }
   baton::Proactor proactor{*config};
   std::vector<std::unique_ptr<Session>> sessions;
   for (const int fd : peers.sessions()) {
-    if (by_coroutine) {
+    if (style == "coroutine") {
       auto peer = baton::StreamSocket::adopt(proactor, fd);
       if (!peer) return 2;
       proactor.spawn(echo(std::move(*peer), peers));

@@ -32,22 +32,22 @@ class OperationAccess {
     return operation.state_.load(std::memory_order_relaxed);
   }
 
-  /// Prepared, a read or a write of a stream, of one buffer, by a user, without one of the flags
-  /// `besides`: by one look at one word. Of pooled reads and deadlines it says nothing.
+  /// Prepared, a read or a write of a stream, by a user, without one of the flags `besides`: by one
+  /// look at one word. Of pooled reads and deadlines it says nothing.
   template <std::uint16_t besides = 0>
   [[gnu::always_inline]] static bool is_simple(const Operation& operation) noexcept {
     static_assert(static_cast<int>(OperationKind::read_stream) == 0 &&
                   static_cast<int>(OperationKind::write_stream) == 1);
     constexpr auto unusual =
-        std::bit_cast<std::uint32_t>(Word{not_prepared, 0xfe, simple_without | besides});
+        std::bit_cast<std::uint32_t>(Word{not_prepared, 0xfe, Operation::internal | besides});
     return (word_of(operation) & unusual) == 0;
   }
-  /// The same of a datagram.
+  /// The same of a datagram with one buffer.
   [[gnu::always_inline]] static bool is_simple_datagram(const Operation& operation) noexcept {
     constexpr auto kind = static_cast<std::uint8_t>(OperationKind::read_datagram);
     static_assert(kind % 2 == 0 && static_cast<int>(OperationKind::write_datagram) == kind + 1);
-    constexpr auto looked_at =
-        std::bit_cast<std::uint32_t>(Word{not_prepared, 0xfe, simple_without});
+    constexpr auto looked_at = std::bit_cast<std::uint32_t>(
+        Word{not_prepared, 0xfe, Operation::vectored | Operation::until | Operation::internal});
     return (word_of(operation) & looked_at) == std::bit_cast<std::uint32_t>(Word{0, kind, 0});
   }
   /// At rest, posted work by a user, not from the cache.
@@ -269,8 +269,6 @@ class OperationAccess {
   /// The bits of every state but initialized.
   static constexpr std::uint8_t not_prepared =
       Operation::pending_bit | static_cast<std::uint8_t>(OperationState::completed);
-  static constexpr std::uint16_t simple_without =
-      Operation::vectored | Operation::until | Operation::internal;
 
   [[gnu::always_inline]] static std::uint32_t word_of(const Operation& operation) noexcept {
     static_assert(offsetof(Operation, kind_) == offsetof(Operation, state_) + 1 &&

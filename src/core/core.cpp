@@ -255,13 +255,7 @@ std::error_code Proactor::Core::check(const Operation& operation) const noexcept
       !operation.handle()->appends()) {
     return std::make_error_code(std::errc::invalid_argument);
   }
-  if (operation.has(Operation::vectored) && operation.buffers().size() > limits::buffers_max) {
-    return std::make_error_code(std::errc::invalid_argument);
-  }
-  if (operation.has(Operation::until) &&
-      (operation.delimiter() == nullptr || operation.delimiter()->empty() ||
-       operation.delimiter()->size() > limits::delimiter_max ||
-       operation.bytes() > operation.buffer().size)) {
+  if (!Starter::is_well_formed(operation)) {
     return std::make_error_code(std::errc::invalid_argument);
   }
   // It would wait for no event, without end.

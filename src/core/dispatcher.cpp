@@ -66,7 +66,7 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
   ledger_.mutex().lock(system_);
   if (++next_member_ == 0) ++next_member_;
   ++members_;
-  Member me{next_member_, stops_};
+  Member me{next_member_, stopped() ? stops_ - 1 : stops_};
   const Inside link{this, me.number, inside_chain()};
   take_over_own_seats(me);
   set_inside_chain(&link);
@@ -146,6 +146,7 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
   set_seats(me, SeatState::in_handler);
   ++in_handlers_;
   std::size_t count = 0;
+  std::uint64_t begin = 0;
   try {
     do {
       Operation& operation = *ledger_.pop(lane_);
@@ -154,8 +155,9 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
       if (BATON_UNLIKELY(!runner_.arrives(lane_, operation))) continue;
       ++count;
       look_round();
-      const bool timed = lane_.completed.empty() || taken_ % HandlerLength::one_in == 0;
-      const std::uint64_t begin = clock_.begin();
+      // Of the others, the wait for the mutex before them may count as well.
+      const bool timed = length_.is_due() || lane_.completed.empty();
+      if (timed || count == 1) begin = clock_.begin();
       ledger_.mutex().unlock(system_);
       Handle* const handle = runner_.run(lane_, operation, true);
       // In the child of a fork in a handler the mutex is another thread's.
@@ -164,6 +166,7 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
       ledger_.mutex().lock(system_);
       clock_.end(begin, end, 1);
       if (timed) note_length(clock_.ns_between(begin, end));
+      begin = end;
       ledger_.handler_returned(lane_, handle);
     } while (count < handlers_max && goes_on(me));
   } catch (...) {
@@ -185,7 +188,7 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
 
 // Only the conditions that matter between two handlers of a thread that is alone, or of a leader of
 // short handlers.
-bool Dispatcher::goes_on(const Member& me) const noexcept {
+inline bool Dispatcher::goes_on(const Member& me) const noexcept {
   if (lane_.completed.empty() || lane_.closable != nullptr || me.seats == 0 || me.helps ||
       ended(me) || !(is_alone() || length_.is_short())) {
     return false;
@@ -215,9 +218,7 @@ bool Dispatcher::nothing_left() const noexcept {
 void Dispatcher::leave(Member& me) {
   --members_;
   const std::uint32_t held = me.seats;
-  for (Processor* processor : processors_) {
-    if ((me.seats & bit(*processor)) != 0) give_up_seat(me, *processor);
-  }
+  for_seats_of(me, [&](Processor& processor) { give_up_seat(me, processor); });
   drop_timekeeping(me);
   look_round();
   if (held == 0) return;
@@ -235,11 +236,8 @@ void Dispatcher::leave(Member& me) {
 void Dispatcher::lead(Member& me, Deadline deadline) {
   me.keeps_notes = false;
   OperationQueue finished;
-  Processor* led[limits::processors_max];
-  std::size_t count = 0;
   for_seats_of(me, [&](Processor& processor) {
     if (processor.needs_leader()) ledger_.serve_as_leader(lane_, processor, finished);
-    led[count++] = &processor;
   });
   const bool mutex_was_free = run_closures();
   if (BATON_UNLIKELY(!finished.empty())) ledger_.take_back_all(lane_, finished);
@@ -260,16 +258,13 @@ void Dispatcher::lead(Member& me, Deadline deadline) {
     if (!is_alone()) look_round();
   }
   const std::size_t brought =
-      BATON_LIKELY(count == 1) ? wait_in(*led[0], until) : wait_in(std::span{led, count}, until);
+      BATON_LIKELY(only_ != nullptr) ? wait_in(*only_, until) : wait_in_seats(me, until);
   if (waits) --resting_;
   if (BATON_UNLIKELY(me.watches)) end_watch(me);
   drop_timekeeping(me);
   // No thread takes the seat of a leader that waits, so it is still ours.
   set_seats(me, SeatState::awake);
-  lane_.counters.waits.add();
-  lane_.last_batch = brought;
-  lane_.counters.batch_total.add(brought);
-  lane_.counters.batch_max.raise_to(brought);
+  lane_.note_wait(brought);
 }
 
 // With as many threads as processors each thread leads one, and none is left to be understudy. Then
@@ -315,7 +310,12 @@ inline std::size_t Dispatcher::wait_in(Processor& led, Deadline until) {
   return take_in(led, batch);
 }
 
-std::size_t Dispatcher::wait_in(std::span<Processor* const> led, Deadline until) {
+std::size_t Dispatcher::wait_in_seats(const Member& me, Deadline until) {
+  Processor* held[limits::processors_max];
+  std::size_t count = 0;
+  for_seats_of(me, [&](Processor& processor) { held[count++] = &processor; });
+  if (count == 1) return wait_in(*held[0], until);
+  const std::span<Processor* const> led{held, count};
   OperationQueue batches[limits::processors_max];
   // interrupt_leader marks the seat before it interrupts.
   const auto asked = [&] {
@@ -414,7 +414,7 @@ unsigned Dispatcher::take_seats_from_handlers(Member& me, Wanted wanted) noexcep
   unsigned taken = 0;
   for (Processor* processor : processors_) {
     const Seat& seat = processor->seat;
-    if (processor->mode == Mode::dedicated || seat.state.load() != SeatState::in_handler ||
+    if (processor->mode == Mode::dedicated || !seat.is(SeatState::in_handler) ||
         seat.holder.load(std::memory_order_relaxed) == me.number || !wanted(*processor)) {
       continue;
     }
@@ -525,53 +525,40 @@ void Dispatcher::give_up_seat(Member& me, Processor& processor) noexcept {
 }
 
 void Dispatcher::give_up_idle_seats(Member& me) noexcept {
-  if (me.seats == 0) return;
-  for (Processor* processor : processors_) {
-    if ((me.seats & bit(*processor)) != 0 && !processor->has_work()) {
-      give_up_seat(me, *processor);
-    }
-  }
+  for_seats_of(me, [&](Processor& processor) {
+    if (!processor.has_work()) give_up_seat(me, processor);
+  });
 }
 
 // -- the look round -------------------------------------------------------------------------------
 
 bool Dispatcher::unled() const noexcept {
-  for (const Processor* processor : processors_) {
-    if (can_lead(*processor)) return true;
+  return std::any_of(processors_.begin(), processors_.end(),
+                     [this](const Processor* processor) { return can_lead(*processor); });
+}
+
+// The first shared processor whose seat the test wants, or null.
+template <class Test>
+Processor* Dispatcher::find_seat(Test test) const noexcept {
+  for (Processor* processor : processors_) {
+    if (processor->mode != Mode::dedicated && test(processor->seat)) return processor;
   }
-  return false;
+  return nullptr;
 }
 
 // A shared leader is in the dispatcher or in a handler, and comes back to the queue by itself.
 bool Dispatcher::leader_busy() const noexcept {
-  for (const Processor* processor : processors_) {
-    const SeatState state = processor->seat.state.load(std::memory_order_relaxed);
-    if (processor->mode != Mode::dedicated &&
-        (state == SeatState::awake || state == SeatState::in_handler)) {
-      return true;
-    }
-  }
-  return false;
+  return find_seat(
+      [](const Seat& seat) { return seat.is(SeatState::awake) || seat.is(SeatState::in_handler); });
 }
 
 bool Dispatcher::leader_in_handler() const noexcept {
-  for (const Processor* processor : processors_) {
-    if (processor->mode != Mode::dedicated &&
-        processor->seat.state.load(std::memory_order_relaxed) == SeatState::in_handler) {
-      return true;
-    }
-  }
-  return false;
+  return find_seat([](const Seat& seat) { return seat.is(SeatState::in_handler); });
 }
 
 bool Dispatcher::leader_asked() const noexcept {
-  for (const Processor* processor : processors_) {
-    if (processor->mode != Mode::dedicated && processor->seat.interrupted.load() &&
-        processor->seat.state.load(std::memory_order_relaxed) == SeatState::waiting) {
-      return true;
-    }
-  }
-  return false;
+  return find_seat(
+      [](const Seat& seat) { return seat.interrupted.load() && seat.is(SeatState::waiting); });
 }
 
 // There is work that no thread will notice without being woken.
@@ -652,25 +639,18 @@ void Dispatcher::wake_understudy() noexcept {
   signal(member);
 }
 
-bool Dispatcher::ask_a_leader() noexcept {
+void Dispatcher::ask_a_leader() noexcept {
   if (leader_asked()) {
     lane_.counters.interrupts_suppressed.add();
-    return true;
+    return;
   }
-  for (Processor* processor : processors_) {
-    if (processor->mode == Mode::dedicated ||
-        processor->seat.state.load(std::memory_order_relaxed) != SeatState::waiting) {
-      continue;
-    }
-    interrupt_leader(*processor);
-    return true;
-  }
-  return false;
+  Processor* const led = find_seat([](const Seat& seat) { return seat.is(SeatState::waiting); });
+  if (led != nullptr) interrupt_leader(*led);
 }
 
 void Dispatcher::interrupt_leader(Processor& processor) {
   if (processor.mode != Mode::dedicated) {
-    if (processor.seat.state.load(std::memory_order_relaxed) != SeatState::waiting) return;
+    if (!processor.seat.is(SeatState::waiting)) return;
     if (processor.seat.interrupted.exchange(true, std::memory_order_seq_cst)) {
       lane_.counters.interrupts_suppressed.add();
       return;
@@ -840,9 +820,7 @@ void Dispatcher::dedicated_loop(Processor& processor) {
     ledger_.mutex().lock(system_);
     lane_.clock.set(now);
     processor.seat.state.store(SeatState::awake);
-    lane_.counters.waits.add();
-    lane_.counters.batch_total.add(batch.size());
-    lane_.counters.batch_max.raise_to(batch.size());
+    lane_.counters.note_wait(batch.size());
     ledger_.account(processor, batch);
     hand_over(batch);
   }

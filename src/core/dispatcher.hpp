@@ -121,7 +121,7 @@ class Dispatcher {
   struct Member {
     Member(std::uint32_t id, std::uint32_t stops_before) : number(id), stops(stops_before) {}
     const std::uint32_t number;  // never 0
-    const std::uint32_t stops;   // Dispatcher::stops_ when it came
+    const std::uint32_t stops;   // Dispatcher::stops_ when it came; one less while stopped
     Rest rest = Rest::awake;
     bool timekeeper = false;
     os::ParkingSlot slot;
@@ -158,8 +158,9 @@ class Dispatcher {
 
   // The steps of a turn; all with the mutex held, those that wait or run handlers release it.
   void lead(Member& me, Deadline deadline) BATON_REQUIRES(shared_lane);
-  [[nodiscard]] std::size_t wait_in(Processor& led, Deadline until) BATON_REQUIRES(shared_lane);
-  [[nodiscard]] std::size_t wait_in(std::span<Processor* const> led, Deadline until)
+  [[nodiscard, gnu::always_inline]] std::size_t wait_in(Processor& led, Deadline until)
+      BATON_REQUIRES(shared_lane);
+  [[nodiscard]] std::size_t wait_in_seats(const Member& me, Deadline until)
       BATON_REQUIRES(shared_lane);
   void rest(Member& me, Deadline deadline, bool& late) BATON_REQUIRES(shared_lane);
   bool look(Member& me) BATON_REQUIRES(shared_lane);
@@ -176,7 +177,8 @@ class Dispatcher {
   void count_in_seats(const Member& me) noexcept BATON_REQUIRES(shared_lane);
   [[gnu::always_inline]] std::size_t take_in(Processor& led, OperationQueue& batch) noexcept
       BATON_REQUIRES(shared_lane);
-  [[nodiscard]] bool goes_on(const Member& me) const noexcept BATON_REQUIRES(shared_lane);
+  [[nodiscard, gnu::always_inline]] bool goes_on(const Member& me) const noexcept
+      BATON_REQUIRES(shared_lane);
   void leave(Member& me) BATON_REQUIRES(shared_lane);
 
   /// Draining, and nothing pending, queued or in a handler.
@@ -207,6 +209,8 @@ class Dispatcher {
 
   // The conditions that look_round checks.
   [[nodiscard]] bool unled() const noexcept;
+  template <class Test>
+  [[nodiscard]] Processor* find_seat(Test test) const noexcept;
   [[nodiscard]] bool leader_busy() const noexcept;
   [[nodiscard]] bool leader_in_handler() const noexcept;
   [[nodiscard]] bool leader_asked() const noexcept;
@@ -220,7 +224,7 @@ class Dispatcher {
   void wake_understudy() noexcept BATON_REQUIRES(shared_lane);
   void signal(Member& member) noexcept BATON_REQUIRES(shared_lane);
   void wake_timekeeper() noexcept BATON_REQUIRES(shared_lane);
-  bool ask_a_leader() noexcept BATON_REQUIRES(shared_lane);
+  void ask_a_leader() noexcept BATON_REQUIRES(shared_lane);
   void push_sleeper(Member& me) noexcept;
   void remove_sleeper(Member& me) noexcept;
   void take_timekeeping(Member& me) noexcept;
@@ -243,7 +247,7 @@ class Dispatcher {
   /// It is stopped, or was stopped since this thread came. A restart only counts for threads that
   /// come afterwards.
   [[nodiscard]] bool ended(const Member& me) const noexcept BATON_REQUIRES(shared_lane) {
-    return stopped() || me.stops != stops_;
+    return me.stops != stops_;
   }
 
   std::atomic<bool> stopped_{false};

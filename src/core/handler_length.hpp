@@ -13,7 +13,13 @@ namespace baton {
 class HandlerLength {
  public:
   /// At least one in so many is measured. Odd, for reads and writes often take turns.
-  static constexpr std::uint64_t one_in = 5;
+  static constexpr std::uint32_t one_in = 5;
+  /// A handler begins: the next of these is due.
+  [[nodiscard]] bool is_due() noexcept {
+    if (--until_due_ != 0) return false;
+    until_due_ = one_in;
+    return true;
+  }
 
   /// The leader carries out what handlers start, so threads meet there (not
   /// EngineInfo::works_in_submit). Handlers have to last longer before a second thread gains
@@ -54,6 +60,7 @@ class HandlerLength {
 
   std::int64_t short_ns_ = short_side_by_side_ns;
   std::int64_t mean_ns_ = 0;
+  std::uint32_t until_due_ = one_in;
   std::int64_t count_ = 7;  // as if so many had taken no time: the first may be an outlier, too
 };
 

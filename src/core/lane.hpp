@@ -40,6 +40,12 @@ struct LaneCounters {
       followers_woken, wakes_suppressed, leader_changes, seats_taken, handler_ns_max, slow_handlers,
       exceptions;
 
+  /// A wait has brought so many operations.
+  void note_wait(std::size_t brought) noexcept {
+    waits.add();
+    batch_total.add(brought);
+    batch_max.raise_to(brought);
+  }
   /// Simple ones included.
   [[nodiscard]] std::uint64_t pending_now() const noexcept {
     return pending.sum_with(simple_pending);
@@ -226,6 +232,11 @@ struct Lane {
   /// At least one: other threads may have run some since this one asked whether a look is due.
   [[nodiscard]] std::size_t handlers_to_look() const noexcept {
     return look_is_due() ? 1 : handlers_before_look() - unlooked;
+  }
+
+  void note_wait(std::size_t brought) noexcept {
+    last_batch = brought;
+    counters.note_wait(brought);
   }
 
   const std::error_code success{};  // made once: each is a call into the C++ library

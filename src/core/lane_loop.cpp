@@ -239,7 +239,7 @@ inline std::size_t LaneLoop::run_some(std::size_t handlers_max) {
       Operation& operation = lane.completed.pop_front();
       if (BATON_LIKELY(Access::has(operation, Access::direct))) {
         lane.counters.completed.add();
-        runner.run_direct(lane, operation);
+        Ledger::handler_returned(lane, runner.run_direct(lane, operation, false));
       } else if (Access::has(operation, Access::plain)) {
         lane.counters.completed.add();
         runner.run_plain(lane, operation);
@@ -284,15 +284,7 @@ void LaneLoop::reap(Deadline deadline) noexcept {
   } else {
     brought = reap_all(deadline);
   }
-  note_batch(brought);
-}
-
-inline void LaneLoop::note_batch(std::size_t brought) noexcept {
-  Lane& lane = lane_;
-  lane.counters.waits.add();
-  lane.last_batch = brought;
-  lane.counters.batch_total.add(brought);
-  lane.counters.batch_max.raise_to(brought);
+  lane_.note_wait(brought);
 }
 
 inline void LaneLoop::wait(Deadline deadline) noexcept {
@@ -312,7 +304,7 @@ inline void LaneLoop::wait(Deadline deadline) noexcept {
   Deadline until = mail ? Deadline::immediately() : deadline;
   if (BATON_UNLIKELY(!lane.timers.empty())) until = std::min(until, lane.timers.nearest());
   if (BATON_LIKELY(only != nullptr)) {
-    note_batch(reap_from(*only, until));
+    lane.note_wait(reap_from(*only, until));
   } else {
     reap(until);
   }

@@ -280,7 +280,6 @@ class LaneLoop {
   [[gnu::always_inline]] std::size_t run_some(std::size_t handlers_max);
   [[gnu::always_inline]] void wait(Deadline deadline) noexcept;
   [[gnu::noinline]] std::size_t reap_all(Deadline deadline) noexcept;
-  [[gnu::always_inline]] void note_batch(std::size_t brought) noexcept;
   [[gnu::always_inline]] std::size_t reap_from(Processor& processor, Deadline deadline) noexcept;
   void wake_or_find_leader() noexcept;
   /// The leader's turns are to end.

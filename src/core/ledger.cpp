@@ -145,9 +145,7 @@ void Ledger::submitted(Lane& lane, Processor& processor, Operation& operation,
 // room that another thread has made. (A lane has one thread for both.)
 void Ledger::tell_of_room(Processor& processor) noexcept {
   if (processor.deferred.empty() || processor.mode == Mode::per_thread) return;
-  // relaxed: written under the mutex that is held here.
-  const bool waits = processor.seat.state.load(std::memory_order_relaxed) == SeatState::waiting;
-  if (!waits && processor.mode != Mode::dedicated) return;
+  if (!processor.seat.is(SeatState::waiting) && processor.mode != Mode::dedicated) return;
   processor.seat.interrupted.store(true, std::memory_order_seq_cst);
   processor.engine->interrupt();
 }

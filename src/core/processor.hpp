@@ -31,6 +31,10 @@ struct Seat {
     state.store(next,
                 next == SeatState::waiting ? std::memory_order_seq_cst : std::memory_order_relaxed);
   }
+  /// With the mutex held.
+  [[nodiscard]] bool is(SeatState wanted) const noexcept {
+    return state.load(std::memory_order_relaxed) == wanted;
+  }
   std::atomic<bool> interrupted{false};  ///< the waiting leader has been asked already
 };
 

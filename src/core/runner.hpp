@@ -29,6 +29,9 @@ class HandlerRunner {
   /// Ledger::handler_returned, under the lane's domain (or null). `locks`: that domain is the
   /// mutex. When a handler lets an exception out, everything is settled before it is passed on.
   [[gnu::always_inline]] Handle* run(Lane& lane, Operation& operation, bool locks) {
+    if (BATON_LIKELY(OperationAccess::has(operation, OperationAccess::direct))) {
+      return &run_direct(lane, operation, locks);
+    }
     // The operation is read before it is complete. After that its handler, and any thread that sees
     // it complete, may destroy it.
     if (operation.strand() != nullptr || operation.has(Operation::cached)) {
@@ -40,13 +43,13 @@ class HandlerRunner {
     enter(lane, operation, handler, handle, locks);
     return handle;
   }
-  /// The same for one that has OperationAccess::direct, whose account is settled afterwards.
-  [[gnu::always_inline]] void run_direct(Lane& lane, Operation& operation) {
+  /// The same for one that has OperationAccess::direct.
+  [[gnu::always_inline]] Handle& run_direct(Lane& lane, Operation& operation, bool locks) {
     const CompletionFunction handler = OperationAccess::completion(operation);
     Handle& handle = *operation.handle();
     OperationAccess::set_state(operation, OperationState::completed);
-    enter(lane, operation, handler, &handle, false);
-    Ledger::handler_returned(lane, handle);
+    enter(lane, operation, handler, &handle, locks);
+    return handle;
   }
   /// The same for one that has OperationAccess::plain, and no account.
   [[gnu::always_inline]] void run_plain(Lane& lane, Operation& operation) {

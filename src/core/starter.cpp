@@ -36,10 +36,13 @@ void Starter::find_route(Lane& lane) noexcept {
 
 // -- simple requests ------------------------------------------------------------------------------
 
-// A datagram, or an operation with a strand, from the cache, or in a shared lane.
+// A datagram, or an operation with several buffers, a delimiter, a strand, from the cache, or in a
+// shared lane.
 const std::error_code* Starter::start_less_simple(Operation& operation) noexcept {
   const bool is_stream = Access::is_simple(operation);
-  if (!is_stream && !Access::is_simple_datagram(operation)) return nullptr;
+  if (!(is_stream ? is_well_formed(operation) : Access::is_simple_datagram(operation))) {
+    return nullptr;
+  }
   Handle* const handle = operation.handle();
   if (handle == nullptr) return nullptr;
   Lane* const lane = Access::route(*handle).load(std::memory_order_relaxed);
@@ -106,6 +109,7 @@ std::error_code Starter::start(Lane& lane, Processor& processor, Operation& oper
   std::error_code error;
   const bool any_thread = processor.mode == Mode::per_thread || processor.start_any;
   Admission admission{};
+  void* record = nullptr;
   Submission answer = Submission::pending;
   {
     const os::LockGuard lock{ledger_.mutex(), system_, shared()};
@@ -113,7 +117,7 @@ std::error_code Starter::start(Lane& lane, Processor& processor, Operation& oper
     const bool may_submit = any_thread || Dispatcher::leads(processor);
     const Deadline deadline = operation.deadline();
     admission = ledger_.admit(lane, processor, operation, may_submit, mailed, error);
-    if (admission == Admission::submit) learn_route(lane, processor, operation);
+    if (admission == Admission::submit) record = learn_route(lane, processor, operation);
     // There was room, so it only waits for the leader, which has to be told.
     if (admission == Admission::deferred && !may_submit) call_leader(processor);
     if (shared() && admission != Admission::refused) {
@@ -123,33 +127,34 @@ std::error_code Starter::start(Lane& lane, Processor& processor, Operation& oper
     // Only its leader submits, and outside of a wait. A leader in a long handler can lose the seat
     // to a thread that waits next, whenever the mutex is free.
     if (admission == Admission::submit && !any_thread) {
-      answer = processor.engine->submit(operation, nullptr);
+      answer = processor.engine->submit(operation, record);
     }
   }
   if (answer != Submission::pending) {
     submitted(lane, processor, operation, answer);
   } else if (admission == Admission::submit && any_thread) {
-    submit(lane, processor, operation, nullptr);
+    submit(lane, processor, operation, record);
   }
   return error;
 }
 
 // The engine knows the handle now, and every check for a simple request has passed. The next simple
-// requests only check whether it is closed, which takes the route away.
-void Starter::learn_route(Lane& lane, const Processor& processor, Operation& operation) noexcept {
-  const OperationKind kind = operation.kind();
-  const bool is_datagram =
-      kind == OperationKind::read_datagram || kind == OperationKind::write_datagram;
-  const bool is_simple_kind =
-      kind <= OperationKind::write_stream || (lane.route.takes_datagrams && is_datagram);
+// requests only check whether it is closed, which takes the route away. Returns the engine's record
+// of the handle, or null.
+void* Starter::learn_route(Lane& lane, const Processor& processor, Operation& operation) noexcept {
+  if (&processor != lane.route.processor) return nullptr;
   Handle& handle = *operation.handle();
-  if (!is_simple_kind || &processor != lane.route.processor ||
-      Access::preferred(handle) != Handle::any_processor ||
-      Access::route(handle).load(std::memory_order_relaxed) != nullptr) {
-    return;
+  if (Access::route(handle).load(std::memory_order_relaxed) == nullptr) {
+    const OperationKind kind = operation.kind();
+    const bool is_datagram =
+        kind == OperationKind::read_datagram || kind == OperationKind::write_datagram;
+    const bool is_simple_kind =
+        kind <= OperationKind::write_stream || (lane.route.takes_datagrams && is_datagram);
+    if (!is_simple_kind || Access::preferred(handle) != Handle::any_processor) return nullptr;
+    Access::record(handle) = lane.route.engine->handle_record(handle);
+    Access::route(handle).store(&lane, std::memory_order_relaxed);
   }
-  Access::record(handle) = lane.route.engine->handle_record(handle);
-  Access::route(handle).store(&lane, std::memory_order_relaxed);
+  return Access::record(handle);
 }
 
 void Starter::submit(Lane& lane, Processor& processor, Operation& operation,

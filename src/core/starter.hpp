@@ -2,13 +2,14 @@
 // and booked under the lock of their lane, and handed to an engine outside of it. A lane of
 // per_thread mode has no lock: only its thread comes here, other threads leave mail.
 //
-// The fast path is start_simple(): a stream read or write with one buffer, or a datagram, on a
+// The fast path is start_simple(): a stream read or write, or a datagram with one buffer, on a
 // handle that has been used before. It makes one combined check. The slow path is start(): it makes
 // every check, and finds out whether the handle's next simple requests may take the fast path.
 #pragma once
 
 #include <cerrno>
 #include <cstdint>
+#include <string_view>
 #include <system_error>
 
 #include "base/probes.hpp"
@@ -38,6 +39,18 @@ class Starter {
       const Ledger& ledger, Operation& timer) noexcept;
   [[gnu::always_inline]] static const std::error_code* post_simple(const Ledger& ledger,
                                                                    Operation& operation) noexcept;
+
+  /// A list is not too long, and read_until has a delimiter.
+  [[nodiscard]] static bool is_well_formed(const Operation& operation) noexcept {
+    if (operation.has(Operation::vectored) && operation.buffers().size() > limits::buffers_max) {
+      return false;
+    }
+    if (!operation.has(Operation::until)) return true;
+    const std::string_view* const delimiter = operation.delimiter();
+    return delimiter != nullptr && !delimiter->empty() &&
+           delimiter->size() <= limits::delimiter_max &&
+           operation.bytes() <= operation.buffer().size;
+  }
 
   // REQUIRES: a per_thread lane is inside this thread's chain. The operation has been checked.
 
@@ -70,7 +83,7 @@ class Starter {
     return static_cast<unsigned>(kind) % 2 != 0;  // of the simple kinds
   }
   [[nodiscard]] static Lane* inside_lane_of(const Ledger& ledger) noexcept;
-  static void learn_route(Lane& lane, const Processor& processor, Operation& operation) noexcept;
+  static void* learn_route(Lane& lane, const Processor& processor, Operation& operation) noexcept;
   void submit(Lane& lane, Processor& processor, Operation& operation, void* record) noexcept;
   void submitted(Lane& lane, Processor& processor, Operation& operation,
                  Submission answer) noexcept;
@@ -87,7 +100,8 @@ class Starter {
 };
 
 inline const std::error_code* Starter::start_simple(Operation& operation) noexcept {
-  if (BATON_UNLIKELY(!OperationAccess::is_simple<Operation::cached>(operation))) {
+  constexpr std::uint16_t less_simple = Operation::cached | Operation::vectored | Operation::until;
+  if (BATON_UNLIKELY(!OperationAccess::is_simple<less_simple>(operation))) {
     return start_less_simple(operation);
   }
   Handle* const handle = operation.handle();

@@ -196,7 +196,8 @@ inline bool IoUringEngine::submit_straight(Operation& operation, Lane& lane,
 }
 
 bool IoUringEngine::submit_datagram_straight(Operation& operation) noexcept {
-  if (BATON_UNLIKELY((operation.flags() & Operation::pooled) != 0)) return false;
+  constexpr unsigned special = Operation::vectored | Operation::pooled;
+  if (BATON_UNLIKELY((operation.flags() & special) != 0)) return false;
   abi::Sqe* const request = ring_->claim();
   if (BATON_UNLIKELY(request == nullptr)) return false;
   std::uint32_t slot = no_index;

@@ -138,6 +138,11 @@ TEST_P(Start, refuses_invalid_arguments) {
   all_refused();
   EXPECT_EQ(proactor().statistics().started, before);
   inside(all_refused);
+  Probe& write = writing(handle, memory("used"));
+  start(write);
+  finish(write);
+  all_refused();
+  inside(all_refused);
   run_for(1ms);  // no completion comes
 }
 
