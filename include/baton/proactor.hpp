@@ -175,8 +175,8 @@ class BATON_EXPORT Proactor {
   // engine (OperationState::result_ready). Timers, deadlines, posted work and what engine=chaos
   // delays do not show here. For proactors with one processor, not in mode dedicated.
 
-  /// Readable when the engine may have completed something; invalid_handle when it has none, in mode
-  /// dedicated, and with several engines. Another one after reopen(), and none any more after
+  /// Readable when the engine may have completed something; invalid_handle when it has none, in
+  /// mode dedicated, and with several engines. Another one after reopen(), and none any more after
   /// errc::engine_lost.
   [[nodiscard]] NativeHandle descriptor() const noexcept;
   /// Whether poll() would deliver operations that the engine has completed: no lock and no system

@@ -86,8 +86,8 @@ class EchoServer {
   void session_closed(const Traffic& traffic);
   // Adds the counts made without --watch.
   void add(const Traffic& traffic);
-  // The acceptor, the socket of the datagrams or the wait for signals ended on its own: nothing more
-  // will come.
+  // The acceptor, the socket of the datagrams or the wait for signals ended on its own: nothing
+  // more will come.
   void ended(std::error_code error);
 
   // Before the first thread is started: SIGTERM and SIGINT shall come as completions.

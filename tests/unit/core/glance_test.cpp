@@ -77,7 +77,7 @@ TEST_P(Glances, WhatARingHasCompletedIsSeenWithoutACall) {
   proactor.close_detached(**handle);
 }
 
-// What its descriptor shows is taken by the processor's own thread: the loop would sleep through it.
+// The processor's own thread takes what the descriptor shows: the loop would sleep through it.
 TEST_P(Glances, NothingIsShownInModeDedicated) {
   auto config = *Config::parse(GetParam(), {});
   config.processors.front().mode = Mode::dedicated;
