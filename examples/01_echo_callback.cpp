@@ -52,23 +52,31 @@ class Session {
 class Server {
  public:
   explicit Server(baton::Acceptor acceptor) : acceptor_(std::move(acceptor)) { accept(); }
+  [[nodiscard]] bool failed() const { return failed_; }
 
  private:
   void accept() {
     const auto error = acceptor_.accept(operation_, [this](baton::Operation& operation) {
-      // An accept stays pending through a shortage of descriptors; it ends for good only by cancel
-      // or close.
-      if (auto peer = acceptor_.take(operation)) Session::begin(std::move(*peer));
+      // An accept stays pending through a shortage of descriptors; it ends for good by cancel, by
+      // close, or when the listener or the engine is lost. To accept again would fail again.
+      auto peer = acceptor_.take(operation);
+      if (!peer) return ended(peer.error());
+      Session::begin(std::move(*peer));
       accept();
     });
-    // The chain ends when the proactor does: nothing was started, and no handler will run.
-    if (error && error != baton::errc::stopped) {
-      std::fprintf(stderr, "no more connections: %s\n", error.message().c_str());
-    }
+    // Nothing was started, and no handler will run.
+    if (error) ended(error);
+  }
+  void ended(std::error_code error) {
+    if (error == baton::errc::stopped || error == std::errc::operation_canceled) return;  // the end
+    std::fprintf(stderr, "no more connections: %s\n", error.message().c_str());
+    failed_ = true;
+    acceptor_.proactor().stop();
   }
 
   baton::Acceptor acceptor_;
   baton::Operation operation_;
+  bool failed_ = false;
 };
 
 }  // namespace
@@ -86,7 +94,9 @@ int main(int argc, char** argv) try {
   if (!examples::flush_output()) return 1;
 
   const Server server{std::move(*acceptor)};
+  const baton::FinishAtEnd end{proactor};  // while the server exists, which handlers use
   proactor.run();  // in as many threads as you like: std::jthread helper{[&] { proactor.run(); }};
+  return server.failed() ? 1 : 0;
 } catch (const std::exception& error) {
   return examples::failed(error);
 }

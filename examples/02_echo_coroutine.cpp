@@ -22,14 +22,21 @@ baton::Task<void> session(baton::StreamSocket peer) {
   }
 }
 
-baton::Task<void> serve(baton::Acceptor acceptor) {
-  while (auto peer = co_await acceptor.accept()) {
-    acceptor.proactor().spawn(session(std::move(*peer)));
+baton::Task<void> serve(baton::Acceptor acceptor, std::error_code& ended) {
+  baton::Proactor& proactor = acceptor.proactor();
+  while (!ended) {
+    auto peer = co_await acceptor.accept();
+    if (peer)
+      proactor.spawn(session(std::move(*peer)));
+    else
+      ended = peer.error();
   }
+  proactor.stop();  // a server that takes nobody ends
 }
 
 int main(int argc, char** argv) try {
   const std::uint16_t port = examples::port_or_exit(argc, argv);
+  std::error_code ended;
   baton::Proactor proactor{baton::Config::from_environment()};
   auto acceptor = baton::Acceptor::listen(proactor, baton::Endpoint::loopback(port));
   if (!acceptor) {
@@ -38,8 +45,10 @@ int main(int argc, char** argv) try {
   }
   std::printf("listening %u\n", acceptor->local_endpoint().value().port());
   if (!examples::flush_output()) return 1;
-  proactor.spawn(serve(std::move(*acceptor)));
+  proactor.spawn(serve(std::move(*acceptor), ended));
   proactor.run();
+  std::fprintf(stderr, "no more connections: %s\n", ended.message().c_str());
+  return 1;
 } catch (const std::exception& error) {
   return examples::failed(error);
 }

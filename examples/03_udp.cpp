@@ -7,6 +7,7 @@
 // any order: datagrams promise none.
 
 #include <array>
+#include <atomic>
 #include <baton/baton.hpp>
 #include <cstdio>
 #include <exception>
@@ -15,6 +16,8 @@
 #include "command_line.hpp"
 
 namespace {
+
+std::atomic<bool> failed{false};
 
 // One of several that wait for datagrams at the same time.
 class Echo {
@@ -33,6 +36,8 @@ class Echo {
     });
     if (error && error != baton::errc::stopped) {
       std::fprintf(stderr, "not received: %s\n", error.message().c_str());
+      failed = true;
+      socket_->proactor().stop();
     }
   }
   void answer(std::size_t bytes) {
@@ -65,6 +70,7 @@ int main(int argc, char** argv) try {
   static std::array<Echo, 4> echoes;
   for (Echo& echo : echoes) echo.begin(*socket);
   proactor.run();
+  return failed ? 1 : 0;
 } catch (const std::exception& error) {
   return examples::failed(error);
 }

@@ -72,6 +72,7 @@ int main(int argc, char** argv) try {
 
   proactor.spawn(impatient(proactor));
   const Ticker ticker{proactor, ticks};
+  const baton::FinishAtEnd end{proactor};  // a signal leaves the next tick pending
   proactor.run();
   return examples::flush_output() ? 0 : 1;
 } catch (const std::exception& error) {

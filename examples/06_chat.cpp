@@ -64,12 +64,16 @@ baton::Task<void> session(Room& room, std::shared_ptr<Member> member) {
   co_await say(room, member, "(leaves)");
 }
 
-baton::Task<void> serve(baton::Proactor& proactor, baton::Acceptor acceptor) {
+baton::Task<void> serve(baton::Proactor& proactor, baton::Acceptor acceptor,
+                        std::error_code& ended) {
   Room room;
   baton::Scope sessions{proactor};
   for (int number = 1;; ++number) {
     auto peer = co_await acceptor.accept();
-    if (!peer) break;
+    if (!peer) {
+      ended = peer.error();
+      break;
+    }
     auto member = std::make_shared<Member>();
     member->socket = std::move(*peer);
     member->name = "guest " + std::to_string(number);
@@ -77,6 +81,7 @@ baton::Task<void> serve(baton::Proactor& proactor, baton::Acceptor acceptor) {
   }
   sessions.cancel();
   co_await sessions.join();  // the room outlives its sessions
+  proactor.stop();           // a server that takes nobody ends
 }
 
 }  // namespace
@@ -85,6 +90,7 @@ int main(int argc, char** argv) try {
   const std::uint16_t port = examples::port_or_exit(argc, argv);
   baton::Config config;
   config.processors = {{.threads = 2}};  // for per_thread, if it is chosen: as many as we start
+  std::error_code ended;
   baton::Proactor proactor{baton::Config::from_environment(config)};
   auto acceptor = baton::Acceptor::listen(proactor, baton::Endpoint::loopback(port));
   if (!acceptor) {
@@ -93,10 +99,12 @@ int main(int argc, char** argv) try {
   }
   std::printf("listening %u\n", acceptor->local_endpoint().value().port());
   if (!examples::flush_output()) return 1;
-  proactor.spawn(serve(proactor, std::move(*acceptor)));
+  proactor.spawn(serve(proactor, std::move(*acceptor), ended));
   std::thread helper{[&] { proactor.run(); }};
   proactor.run();
   helper.join();
+  std::fprintf(stderr, "no more connections: %s\n", ended.message().c_str());
+  return 1;
 } catch (const std::exception& error) {
   return examples::failed(error);
 }

@@ -24,6 +24,8 @@ typedef struct session {
 typedef struct starts {
   baton_operation operations[BATCH + 1];
   int count;
+  int accept_due;   /* no accept is pending: the next start has to begin one */
+  int accept_error; /* why nobody is accepted any more; 0: somebody is */
 } starts;
 
 static baton_operation* add(starts* list, int kind, baton_handle handle, uint64_t tag) {
@@ -68,13 +70,13 @@ static void begin_session(baton_proactor* proactor, starts* list, int descriptor
   add_read(list, one);
 }
 
-static void completed(baton_proactor* proactor, starts* list, baton_handle listener,
-                      const baton_completion* done) {
+static void completed(baton_proactor* proactor, starts* list, const baton_completion* done) {
   session* one = (session*)(uintptr_t)done->tag;
   switch (done->kind) {
     case BATON_ACCEPT:
+      list->accept_due = 1;
+      list->accept_error = done->error; /* the listener or the engine is lost */
       if (done->error == 0) begin_session(proactor, list, (int)done->result);
-      add(list, BATON_ACCEPT, listener, 0);
       break;
     case BATON_READ_STREAM:
       if (done->error == 0 && done->result > 0) {
@@ -101,6 +103,13 @@ static void start_all(baton_proactor* proactor, starts* list) {
     if (taken == list->count) break;
     /* This one was not taken and will not complete: give its session up. */
     const baton_operation* refused = &list->operations[taken++];
+    if (refused->tag == 0) { /* the accept: without a free slot after the next completions */
+      if (why == EAGAIN) {
+        list->accept_due = 1;
+        continue;
+      }
+      list->accept_error = why;
+    }
     char text[128];
     baton_error_text(why, text, sizeof text);
     fprintf(stderr, "not started: %s\n", text);
@@ -139,14 +148,21 @@ int main(int argc, char** argv) {
   }
 
   static starts list;
-  add(&list, BATON_ACCEPT, listener, 0);
+  list.accept_due = 1;
   baton_completion done[BATCH];
   int count = 0;
   do {
+    if (list.accept_due) add(&list, BATON_ACCEPT, listener, 0);
+    list.accept_due = 0;
     start_all(proactor, &list);
+    if (list.accept_error != 0) break;
     count = baton_wait(proactor, done, BATCH, -1);
-    for (int i = 0; i < count; ++i) completed(proactor, &list, listener, &done[i]);
+    for (int i = 0; i < count; ++i) completed(proactor, &list, &done[i]);
   } while (count >= 0);
+  if (list.accept_error != 0) {
+    baton_error_text(list.accept_error, text, sizeof text);
+    fprintf(stderr, "no more connections: %s\n", text);
+  }
   baton_close(proactor);
-  return 0;
+  return list.accept_error != 0;
 }

@@ -11,9 +11,11 @@
 #include <baton/baton.hpp>
 #include <cerrno>
 #include <cstdio>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "command_line.hpp"
@@ -98,7 +100,9 @@ class MyPoll final : public baton::WaitStrategy {
 };
 
 baton::Task<void> talk(baton::Proactor& proactor) {
-  auto ends = baton::StreamSocket::pair(proactor).value();
+  auto pair = baton::StreamSocket::pair(proactor);
+  if (!pair) throw std::system_error(pair.error(), "pair");
+  auto& ends = *pair;
   std::array<char, 32> buffer;
   const std::string_view text = "ready, by my own poll";
   static_cast<void>(co_await ends.first.write_all(text));
@@ -108,7 +112,7 @@ baton::Task<void> talk(baton::Proactor& proactor) {
 
 }  // namespace
 
-int main() {
+int main() try {
   auto error = baton::registry().add(
       "my_poll",
       [](const baton::WaitOptions&)
@@ -124,4 +128,6 @@ int main() {
   std::printf("%s\n", proactor.explain().c_str());
   baton::run_until_complete(proactor, talk(proactor));
   return examples::flush_output() ? 0 : 1;
+} catch (const std::exception& error) {
+  return examples::failed(error);
 }

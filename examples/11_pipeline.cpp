@@ -112,14 +112,25 @@ int main() {
     std::fprintf(stderr, "11_pipeline: %s\n", reactor.error().reason.c_str());
     return 1;
   }
-  std::vector<std::thread> threads;
+  std::vector<int> inputs;
   for (int i = 0; i < writers; ++i) {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return 1;
+    if (::pipe2(ends, O_CLOEXEC) != 0) {
+      std::perror("11_pipeline: pipe");
+      return 1;
+    }
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
     auto source = std::make_shared<Source>(**reactor, pool, totals);
-    if (!(*reactor)->add(ends[0], baton::Interest::in, std::move(source))) return 1;
-    threads.emplace_back([fd = ends[1]] {
+    if (const auto added = (*reactor)->add(ends[0], baton::Interest::in, std::move(source));
+        !added) {
+      std::fprintf(stderr, "11_pipeline: %s\n", added.error().message().c_str());
+      return 1;
+    }
+    inputs.push_back(ends[1]);
+  }
+  std::vector<std::thread> threads;  // from here on nothing fails that would have to end them
+  for (const int fd : inputs) {
+    threads.emplace_back([fd] {
       const std::string line = "the baton is passed on\n";
       for (int k = 0; k < lines_each; ++k) {
         if (::write(fd, line.data(), line.size()) < 0) break;

@@ -229,6 +229,30 @@ def run_careless(program, **variables):
 
 def plain(program, *arguments):
     subprocess.run([program, *arguments], check=True, timeout=PATIENCE_S)
+    if "timer" in program:
+        ends_by_signal(program)
+    if "pipeline" in program or "own_wait" in program:
+        without_descriptors(program)
+
+
+def ends_by_signal(program):
+    """In good order, although a tick is pending: the signal is there before the program begins."""
+    def send():
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    done = subprocess.run([program, "1000000"], timeout=PATIENCE_S, text=True, check=False,
+                          stdout=subprocess.PIPE, preexec_fn=send)
+    check(done.returncode == 0 and "signal 15" in done.stdout, f"{done}")
+
+
+def without_descriptors(program):
+    """Too few of them for every step: an error each time, and no abort."""
+    for most in range(4, 12):
+        done = subprocess.run(["sh", "-c", f'ulimit -n {most}; exec "$0"', program], check=False,
+                              timeout=PATIENCE_S, text=True, capture_output=True)
+        check(done.returncode == 0 or (done.returncode in (1, 127) and done.stderr.strip() != ""),
+              f"{most} descriptors: {done}")
 
 
 def refused(program, *arguments, status, stdout=subprocess.DEVNULL, variables=None):
@@ -283,6 +307,10 @@ def environment(how, program, *arguments):
         check(name in why, f"{name}={text[:40]!r} is named in: {why[:400]}")
         check("terminate" not in why and "Traceback" not in why, f"a sentence: {why[:400]}")
         check(len(why) < 1_000, f"{name}: the sentence is short: {len(why)}")
+    # A server that can take nobody ends, and does not listen for ever.
+    if how in ("tcp", "udp", "chat"):
+        why = refused(program, *arguments, status=1, variables={"BATON": "operations=file"})
+        check("no processor of the team" in why, f"the reason is told: {why}")
 
 
 def ace_command(program, command):

@@ -8,6 +8,7 @@
 
 #include "base/assert.hpp"
 #include "baton/buffer.hpp"
+#include "baton/misuse.hpp"
 #include "os/fork.hpp"
 
 namespace baton {
@@ -84,7 +85,10 @@ void Operation::destroyed_while_pending() const noexcept {
     // Debug mode knows its starter. acquire: with what the function will look at.
     if (const auto tell = destroyed_early.load(std::memory_order_acquire)) tell(this);
   }
-  BATON_ASSERT(!is_pending() || os::left_behind.load(std::memory_order_relaxed));
+  if (!is_pending() || os::left_behind.load(std::memory_order_relaxed)) return;
+  detail::misused(
+      "an operation was destroyed while it was pending: cancel it and wait for its completion, or "
+      "end the proactor before, by finish() or a FinishAtEnd");
 }
 
 std::error_code Operation::error() const noexcept {

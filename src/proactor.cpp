@@ -87,13 +87,14 @@ class Opener {
   Result<std::unique_ptr<Engine>, Failure> open_engine(const ProcessorConfig& processor,
                                                        std::size_t index, Mode mode,
                                                        config::EngineWish& wish) {
-    // The reason of the requested engine; "forbidden" says the least.
+    // The reason of the requested engine; "forbidden" says the least of those that can do the work.
     Failure why{make_error_code(errc::engine_unavailable), "no engine is registered"};
     for (const auto& candidate : config::candidates(config_, wish, engines::builtin().size())) {
       auto engine = config::forbids(config_, candidate.name)
                         ? forbidden(candidate.name)
                         : open_one(candidate, processor, index, mode);
       // An engine that does part of the work is taken only if the configuration names it.
+      const bool opened = engine.has_value();
       if (engine && candidate.name != wish.engine) {
         engine = covering(std::move(*engine), processor);
       }
@@ -109,7 +110,8 @@ class Opener {
       const Failure& failure = engine.error();
       note(index,
            with_code("engine " + candidate.name + ": " + failure.reason, failure.reason_code));
-      if (why.reason_code == ReasonCode::unspecified || why.reason_code == ReasonCode::forbidden) {
+      if (why.reason_code == ReasonCode::unspecified ||
+          (why.reason_code == ReasonCode::forbidden && !opened)) {
         why = failure;
       }
     }

@@ -3,6 +3,7 @@
 //
 // Exit status: 0 done, 1 failed (the reason is on standard error), 2 wrong use.
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <exception>
 #include <new>
 #include <string>
@@ -44,6 +45,8 @@ int command(int argc, char** argv) {
 int main(int argc, char** argv) {
   using namespace baton::tools;
   if (!open_standard_descriptors()) return 1;
+  // A write beyond RLIMIT_FSIZE is an error that is told, and no signal that ends a server.
+  std::signal(SIGXFSZ, SIG_IGN);
   int status = 1;
   try {
     status = command(argc, argv);

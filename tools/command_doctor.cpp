@@ -74,8 +74,8 @@ class Examination {
     return {};
   }
 
-  void measure() {
-    make_file();
+  Result<void, Failure> measure() {
+    if (auto made = make_file(); !made) return made;
     if (!options_.no_calibration) {
       tell_of_others();
       report_.sockets = doctor::calibrate_sockets(report_.rows, options_.seconds * sockets_share,
@@ -84,6 +84,7 @@ class Examination {
     }
     report_.recommendation = doctor::recommend(
         {report_.facts, report_.rows, report_.sockets, report_.files, report_.policy});
+    return {};
   }
 
   doctor::Report& report() { return report_; }
@@ -101,18 +102,21 @@ class Examination {
                     *load, *cores));
   }
 
-  // Without a file there are no results about files; the rest is examined.
-  void make_file() {
+  // Without a file in a folder that nobody named there are no results about files; the rest is
+  // examined.
+  Result<void, Failure> make_file() {
     const std::string folder =
         options_.directory.empty() ? default_directory() : options_.directory;
     auto made = doctor::ScratchFile::make(
         folder, options_.no_calibration ? probe_bytes : file_bytes, Pattern{});
     if (!made) {
+      if (!options_.directory.empty()) return unexpected{made.error()};
       report_.findings.push_back(made.error().reason);
-      return;
+      return {};
     }
     file_.emplace(std::move(*made));
     report_.file_system = doctor::probe_file_system(folder, *file_);
+    return {};
   }
 
   void measure_files() {
@@ -155,7 +159,7 @@ int examine(const Options& options) {
   {
     Examination examination(options, *policy);
     if (auto done = examination.look(); !done) return report_failure("doctor", done.error());
-    examination.measure();
+    if (auto done = examination.measure(); !done) return report_failure("doctor", done.error());
     report = std::move(examination.report());
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

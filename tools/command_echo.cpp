@@ -93,7 +93,11 @@ int serve_on(Proactor& proactor, Result<Listener> listener, const Endpoint& endp
   EchoServer server(proactor, options.echo);
   Watch watch(server, options.watch);
   if (const auto error = server.watch_signals()) {
-    return report_failure("echo", {error, "cannot wait for signals: " + error.message()});
+    const char* const advice = error == errc::not_supported
+                                   ? "; a server needs a processor for operations=stream+accept: "
+                                     "take an engine that does all of them (`baton engines`)"
+                                   : "";
+    return report_failure("echo", {error, "cannot wait for signals: " + error.message() + advice});
   }
   bool good = done(proactor, [&] {
     start(server, std::move(*listener));
@@ -107,8 +111,8 @@ int serve_on(Proactor& proactor, Result<Listener> listener, const Endpoint& endp
   }
   watch.end();
   print("{}", server.statistics());
-  if (const auto error = server.accept_error()) {
-    return report_failure("echo", {error, "accepting ended: " + error.message()});
+  if (const auto error = server.error()) {
+    return report_failure("echo", {error, "the server has ended: " + error.message()});
   }
   return good ? 0 : 1;
 }

@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <optional>
@@ -143,6 +144,13 @@ struct Part {
 // The parsed line is printed again and compared: a line with other or more words is not from `baton
 // sim`.
 Part read_part(const std::string& name) {
+  // A device may have no end, and a folder has no lines.
+  const auto type = std::filesystem::status(name).type();
+  using Type = std::filesystem::file_type;
+  if (type == Type::character || type == Type::block || type == Type::directory) {
+    throw std::runtime_error(name +
+                             " is neither a file nor a pipe; name the output of `baton sim`");
+  }
   std::ifstream file(name);
   if (!file) throw std::runtime_error(name + ": cannot be read");
   std::string before;

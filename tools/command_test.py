@@ -406,6 +406,30 @@ class ConfigurationTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("cannot listen on 127.0.0.1", done.stderr)
 
+    def test_team_without_sockets_is_told_what_a_server_needs(self):
+        done = run("echo", env={"BATON": "operations=file"})
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("operations=stream+accept", done.stderr)
+
+    def test_server_that_cannot_wait_for_signals_ends(self):
+        echo = Echo(env={"BATON": "engine=chaos,chaos_error=100"})
+        self.assertEqual(echo.wait(), 1)
+        self.assertIn("the server has ended", echo.errors)
+
+    def test_only_output_of_sim_is_merged(self):
+        for name in ("/dev/null", os.getcwd()):
+            done = run("sim-merge", name)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("neither a file nor a pipe", done.stderr)
+
+    def test_output_beyond_the_limit_of_files_is_an_error(self):
+        with tempfile.TemporaryFile() as output:
+            done = subprocess.run(["sh", "-c", 'ulimit -f 0; exec "$0" engines', BATON],
+                                  stdout=output, stderr=subprocess.PIPE, text=True,
+                                  timeout=TIMEOUT_S)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("standard output cannot be written", done.stderr)
+
 
 class VersionTest(unittest.TestCase):
     def told(self):

@@ -14,7 +14,7 @@ from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, 
     c_uint32, c_uint64, c_void_p
 
 ENVIRONMENT = 1
-STREAM_SOCKET, OWNED, NOT_ENOUGH_MEMORY = 1, 0, 12
+STREAM_SOCKET, OWNED, TRY_AGAIN, NOT_ENOUGH_MEMORY = 1, 0, 11, 12
 READ_STREAM, WRITE_STREAM, ACCEPT = 1, 2, 7
 EXACTLY = 2
 BATCH, BUFFER = 64, 8192
@@ -98,6 +98,7 @@ class Echo:
                                              byref(self.listener)))
         self.sessions = {}  # by tag: the library has an address, and Python must keep the memory
         self.next_tag = 1
+        self.accepting = False
 
     def check(self, what, error):
         if error != 0:
@@ -113,19 +114,27 @@ class Echo:
         return text.value.decode().rsplit(":", 1)[1]
 
     def start(self, kind, handle, tag, data=None, length=0, flags=0):
-        """True if it was taken; then its completion comes."""
+        """0 if it was taken; then its completion comes. Else why not."""
         one = baton_operation(size=ctypes.sizeof(baton_operation), kind=kind, flags=flags,
                               handle=handle, tag=tag, data=data, length=length)
-        return self.library.baton_start(self.proactor, byref(one), 1, None, None) == 1
+        why_not = c_int()
+        self.library.baton_start(self.proactor, byref(one), 1, None, byref(why_not))
+        return why_not.value
+
+    def accept(self):
+        """Without a free slot it is tried again after the next completions."""
+        error = self.start(ACCEPT, self.listener, 0)
+        self.accepting = error == 0
+        self.check("accept", 0 if error == TRY_AGAIN else error)
 
     def read(self, tag, session):
-        if not self.start(READ_STREAM, session.handle, tag, ctypes.addressof(session.buffer),
-                          BUFFER):
+        if self.start(READ_STREAM, session.handle, tag, ctypes.addressof(session.buffer),
+                      BUFFER) != 0:
             self.end(tag)
 
     def write(self, tag, session, length):
-        if not self.start(WRITE_STREAM, session.handle, tag, ctypes.addressof(session.buffer),
-                          length, EXACTLY):
+        if self.start(WRITE_STREAM, session.handle, tag, ctypes.addressof(session.buffer),
+                      length, EXACTLY) != 0:
             self.end(tag)
 
     def begin(self, descriptor):
@@ -145,9 +154,9 @@ class Echo:
 
     def completed(self, done):
         if done.kind == ACCEPT:
-            if done.error == 0:
-                self.begin(done.result)
-            self.start(ACCEPT, self.listener, 0)
+            self.accepting = False
+            self.check("accept", done.error)  # the listener or the engine is lost
+            self.begin(done.result)
         elif done.error != 0 or (done.kind == READ_STREAM and done.result == 0):
             self.end(done.tag)
         elif done.kind == READ_STREAM:
@@ -156,11 +165,14 @@ class Echo:
             self.read(done.tag, self.sessions[done.tag])
 
     def run(self):
-        self.start(ACCEPT, self.listener, 0)
         done = (baton_completion * BATCH)()
-        while (count := self.library.baton_wait(self.proactor, done, BATCH, -1)) >= 0:
+        count = 0
+        while count >= 0:
             for i in range(count):
                 self.completed(done[i])
+            if not self.accepting:
+                self.accept()
+            count = self.library.baton_wait(self.proactor, done, BATCH, -1)
 
 
 def main():

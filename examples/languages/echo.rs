@@ -101,6 +101,7 @@ extern "C" {
 const ENVIRONMENT: u32 = 1;
 const STREAM_SOCKET: c_int = 1;
 const OWNED: c_int = 0;
+const TRY_AGAIN: c_int = 11;
 const NOT_ENOUGH_MEMORY: c_int = 12;
 const READ_STREAM: u16 = 1;
 const WRITE_STREAM: u16 = 2;
@@ -121,6 +122,7 @@ struct Echo {
     listener: u64,
     sessions: HashMap<u64, Session>,
     next_tag: u64,
+    accepting: bool,
 }
 
 fn text_of(buffer: &[u8]) -> String {
@@ -146,8 +148,13 @@ impl Echo {
             text: null(),
         };
         let mut why = [0u8; 256];
-        let mut echo =
-            Echo { proactor: null_mut(), listener: 0, sessions: HashMap::new(), next_tag: 1 };
+        let mut echo = Echo {
+            proactor: null_mut(),
+            listener: 0,
+            sessions: HashMap::new(),
+            next_tag: 1,
+            accepting: false,
+        };
         let place = CString::new(format!("127.0.0.1:{port}")).unwrap();
         unsafe {
             if baton_open(&config, &mut echo.proactor, why.as_mut_ptr().cast(), why.len()) != 0 {
@@ -171,26 +178,33 @@ impl Echo {
         text_of(&text).rsplit(':').next().unwrap().to_string()
     }
 
-    /// True if it was taken; then its completion comes.
-    fn start(&self, kind: u16, handle: u64, tag: u64, bytes: (*mut u8, usize), flags: u16) -> bool {
+    /// 0 if it was taken; then its completion comes. Else why not.
+    fn start(&self, kind: u16, handle: u64, tag: u64, bytes: (*mut u8, usize), flags: u16) -> c_int {
+        let mut why_not = 0;
         unsafe {
             let mut one: baton_operation = zeroed();
             one.size = size_of::<baton_operation>() as u32;
             (one.kind, one.flags, one.handle, one.tag) = (kind, flags, handle, tag);
             (one.data, one.length) = (bytes.0.cast(), bytes.1);
-            baton_start(self.proactor, &one, 1, null_mut(), null_mut()) == 1
+            baton_start(self.proactor, &one, 1, null_mut(), &mut why_not);
         }
+        why_not
     }
 
-    fn accept(&self) {
-        self.start(ACCEPT, self.listener, 0, (null_mut(), 0), 0);
+    /// Without a free slot it is tried again after the next completions.
+    fn accept(&mut self) {
+        let error = self.start(ACCEPT, self.listener, 0, (null_mut(), 0), 0);
+        self.accepting = error == 0;
+        if error != TRY_AGAIN {
+            checked("accept", error);
+        }
     }
 
     fn transfer(&mut self, kind: u16, tag: u64, length: usize) {
         let session = self.sessions.get_mut(&tag).unwrap();
         let (handle, data) = (session.handle, session.buffer.as_mut_ptr());
         let flags = if kind == WRITE_STREAM { EXACTLY } else { 0 };
-        if !self.start(kind, handle, tag, (data, length), flags) {
+        if self.start(kind, handle, tag, (data, length), flags) != 0 {
             self.end(tag);
         }
     }
@@ -221,10 +235,9 @@ impl Echo {
     fn completed(&mut self, done: &baton_completion) {
         match (done.kind, done.error, done.result) {
             (ACCEPT, error, descriptor) => {
-                if error == 0 {
-                    self.begin(descriptor as c_int);
-                }
-                self.accept();
+                self.accepting = false;
+                checked("accept", error); // the listener or the engine is lost
+                self.begin(descriptor as c_int);
             }
             (READ_STREAM, 0, length) if length > 0 => {
                 self.transfer(WRITE_STREAM, done.tag, length as usize)
@@ -235,9 +248,11 @@ impl Echo {
     }
 
     fn run(&mut self) {
-        self.accept();
         let mut done: [baton_completion; BATCH] = unsafe { zeroed() };
         loop {
+            if !self.accepting {
+                self.accept();
+            }
             let count =
                 unsafe { baton_wait(self.proactor, done.as_mut_ptr(), BATCH as c_int, -1) };
             if count < 0 {

@@ -172,16 +172,16 @@ class BATON_EXPORT Proactor {
   //
   // A program with a loop of its own, or with a lock of its own round every call, waits by the
   // descriptor and calls poll() then, and after a start whose operation is no longer pending in the
-  // engine (OperationState::result_ready). Timers, deadlines and posted work do not show here. For
-  // proactors with one processor.
+  // engine (OperationState::result_ready). Timers, deadlines, posted work and what engine=chaos
+  // delays do not show here. For proactors with one processor, not in mode dedicated.
 
-  /// Readable when the engine may have completed something; invalid_handle when it has none, or
-  /// there are several engines. Another one after reopen(), and none any more after
+  /// Readable when the engine may have completed something; invalid_handle when it has none, in
+  /// mode dedicated, and with several engines. Another one after reopen(), and none any more after
   /// errc::engine_lost.
   [[nodiscard]] NativeHandle descriptor() const noexcept;
   /// Whether poll() would deliver operations that the engine has completed: no lock and no system
-  /// call, safe in any thread and in signal handlers, except during reopen(). cannot_tell also when
-  /// there are several engines.
+  /// call, safe in any thread and in signal handlers, except during reopen(). cannot_tell also
+  /// without a descriptor().
   [[nodiscard]] Glance glance() const noexcept;
 
   // -- operations ---------------------------------------------------------------------------------

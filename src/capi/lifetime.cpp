@@ -168,11 +168,7 @@ int baton_fork_child(baton_proactor* proactor) {
 
 std::int64_t baton_now(baton_proactor* proactor) { return proactor->proactor.now().ns(); }
 
-int baton_descriptor(const baton_proactor* proactor) {
-  // The thread of a dedicated processor takes what shows there.
-  if (any_of(proactor->proactor.config(), is_dedicated)) return -1;
-  return proactor->proactor.descriptor();
-}
+int baton_descriptor(const baton_proactor* proactor) { return proactor->proactor.descriptor(); }
 
 int baton_glance(const baton_proactor* proactor) {
   switch (proactor->proactor.glance()) {

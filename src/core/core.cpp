@@ -631,14 +631,20 @@ Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Owne
   return handle;
 }
 
+// A dedicated processor's own thread takes what its engine shows.
+const Engine* Proactor::Core::foreign_loops_engine() const noexcept {
+  const bool is_driven = processors_.size() == 1 && processors_.front()->mode != Mode::dedicated;
+  return is_driven ? processors_.front()->engine.get() : nullptr;
+}
+
 NativeHandle Proactor::Core::descriptor() const noexcept {
-  if (processors_.size() != 1) return invalid_handle;
-  return processors_.front()->engine->descriptor();
+  const Engine* const engine = foreign_loops_engine();
+  return engine != nullptr ? engine->descriptor() : invalid_handle;
 }
 
 Glance Proactor::Core::glance() const noexcept {
-  if (processors_.size() != 1) return Glance::cannot_tell;
-  return processors_.front()->engine->glance();
+  const Engine* const engine = foreign_loops_engine();
+  return engine != nullptr ? engine->glance() : Glance::cannot_tell;
 }
 
 std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noexcept {

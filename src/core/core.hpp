@@ -94,6 +94,7 @@ class Proactor::Core final : public HandlerRunner {
   [[nodiscard]] Ledger& ledger() noexcept { return ledger_; }
 
  private:
+  [[nodiscard]] const Engine* foreign_loops_engine() const noexcept;
   void requeue(Lane& lane, Operation& operation) noexcept override;
   void brought_back(Operation& operation) noexcept override;
   void returned_elsewhere(Handle& handle) noexcept override;

@@ -133,8 +133,14 @@ class LookTest(unittest.TestCase):
             self.assertEqual(set(report["file_system"]["direct"]), {"there", "text"})
             self.assertEqual(os.listdir(folder), [])
 
-    def test_folder_that_is_not_there_is_a_finding(self):
-        done, report = examine(*LOOK, "--directory", "/nonexistent")
+    def test_named_folder_that_is_not_there_is_an_error(self):
+        done = run("doctor", *LOOK, "--directory", "/nonexistent")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("/nonexistent", done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_usual_folder_that_is_not_there_is_a_finding(self):
+        done, report = examine(*LOOK, env={"TMPDIR": "/nonexistent"})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIsNone(report["file_system"])
         self.assertIn("--directory", report["findings"][0])

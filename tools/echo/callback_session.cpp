@@ -120,7 +120,7 @@ class Accepting {
   }
 
   void end(std::error_code error) {
-    server_.accept_ended(error);
+    server_.ended(error);
     if (running_.fetch_sub(1) == 1) delete this;
   }
 

@@ -69,7 +69,7 @@ Task<void> accept_one_by_one(EchoServer& server, Acceptor& acceptor) {
   for (;;) {
     auto peer = co_await acceptor.accept();
     if (!peer) {
-      server.accept_ended(peer.error());
+      server.ended(peer.error());
       co_return;
     }
     server.proactor().spawn(session(server, std::move(*peer)));

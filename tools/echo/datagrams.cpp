@@ -47,7 +47,7 @@ class Datagram {
   }
 
   void end(std::error_code error) {
-    server_.accept_ended(error);
+    server_.ended(error);
     delete this;
   }
 
@@ -77,7 +77,7 @@ Task<void> echo_datagrams(EchoServer& server, DatagramSocket& socket) {
     static_cast<void>(co_await socket.send_to({block.get(), *received}, peer));  // may be lost
   }
   server.add(traffic);
-  server.accept_ended(error);
+  server.ended(error);
 }
 
 }  // namespace

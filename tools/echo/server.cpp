@@ -44,9 +44,9 @@ void EchoServer::session_closed(const Traffic& traffic) {
   if (last) end_if_empty();
 }
 
-void EchoServer::accept_ended(std::error_code error) {
+void EchoServer::ended(std::error_code error) {
   if (draining_.exchange(true)) return;
-  accept_error_ = error;
+  error_ = error;
   begin_drain();
 }
 
@@ -67,7 +67,11 @@ std::error_code EchoServer::wait_for_signal() {
 }
 
 void EchoServer::on_signal() {
-  if (signal_operation_.failed()) return;
+  if (const auto error = signal_operation_.error()) {
+    // Without its signals the server could not be ended: it ends now.
+    if (error != std::errc::operation_canceled) ended(error);
+    return;
+  }
   if (draining_) return proactor_.stop();
   // Waits again before the drain begins, which is what ends that wait.
   if (wait_for_signal()) return proactor_.stop();

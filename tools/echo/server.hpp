@@ -86,8 +86,9 @@ class EchoServer {
   void session_closed(const Traffic& traffic);
   // Adds the counts made without --watch.
   void add(const Traffic& traffic);
-  // The acceptor, or the socket of the datagrams, ended on its own: nothing more will come.
-  void accept_ended(std::error_code error);
+  // The acceptor, the socket of the datagrams or the wait for signals ended on its own: nothing
+  // more will come.
+  void ended(std::error_code error);
 
   // Before the first thread is started: SIGTERM and SIGINT shall come as completions.
   static std::error_code block_signals();
@@ -100,7 +101,7 @@ class EchoServer {
 
   bool has_sessions() const { return open_ > 0; }
   std::string statistics() const;
-  std::error_code accept_error() const { return accept_error_; }
+  std::error_code error() const { return error_; }
 
  private:
   std::error_code wait_for_signal();
@@ -114,7 +115,7 @@ class EchoServer {
   std::unique_ptr<BufferPool> pool_;
   handler_work::Plan plan_;
   DatagramSocket datagrams_;
-  std::error_code accept_error_;
+  std::error_code error_;
   SignalSet signals_;
   SignalInfo signal_;
   Operation signal_operation_;

@@ -278,8 +278,9 @@ Submission IoUringEngine::submit_generally(Operation& operation) noexcept {
     Progress& state = progress(operation) = Progress{};
     state.slot = slot;
     ++in_flight_;
+    const std::uint32_t resting = resting_;
     begin(operation, done);
-    call_leader = locked_ && postponed_ > 0;
+    call_leader = locked_ && (postponed_ > 0 || resting_ != resting);
   }
   if (call_leader) interrupt();
   if (done.empty()) return Submission::pending;
@@ -473,6 +474,10 @@ abi::Sqe* IoUringEngine::claim() noexcept {
 }
 
 void IoUringEngine::issue(Operation& operation, OperationQueue& done) noexcept {
+  if (operation.kind() == OperationKind::accept && room_.none()) {
+    back_off(operation);  // the kernel would accept a connection that has to be closed
+    return;
+  }
   Progress& state = progress(operation);
   if (Lane* const lane = lane_of(operation); lane != nullptr) lane->covered = 1;
   abi::Sqe* const request = claim();
@@ -889,6 +894,10 @@ Deadline IoUringEngine::due() noexcept {
   // No interrupt would make the ring readable: its request ended with the thread that submitted it,
   // or the ring is new. The next look submits one.
   if (!wake_armed_) return Deadline::immediately();
+  return next_retry();
+}
+
+Deadline IoUringEngine::next_retry() noexcept {
   Deadline first = Deadline::never();
   for (std::uint32_t slot = resting_; slot != no_index; slot = requests_[slot].next_resting) {
     first = std::min(first, Deadline::at_ns(progress(*requests_[slot].operation).due_ns));
@@ -1030,11 +1039,10 @@ Deadline IoUringEngine::retry_backed_off(Deadline deadline, OperationQueue& done
     } else {
       request.next_resting = resting_;
       resting_ = slot;
-      deadline = std::min(deadline, due);
     }
     slot = next;
   }
-  return deadline;
+  return std::min(deadline, next_retry());
 }
 
 Entered IoUringEngine::enter_otherwise(Entered entered, Deadline until) noexcept {

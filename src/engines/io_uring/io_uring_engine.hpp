@@ -152,6 +152,7 @@ class IoUringEngine final : public Engine {
   void submit_postponed(OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
   void back_off(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void stop_resting(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  [[nodiscard]] Deadline next_retry() noexcept BATON_REQUIRES(mutex_);
   Deadline retry_backed_off(Deadline deadline, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);
   [[gnu::always_inline]] Entered enter(Deadline until) noexcept;

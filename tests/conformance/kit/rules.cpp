@@ -97,6 +97,7 @@ constexpr Line lines[] = {
     {"Lanes", "", "threads"},
     {"Attached", "", "threads"},
     {"Crews", "", "threads"},
+    {"CallsAtALook", "", "threads"},
     {"CrewsWithoutRings", "", "threads"},
     {"Strands", "go_on_after_an_exception", "7"},
     {"Strands", "", "threads"},

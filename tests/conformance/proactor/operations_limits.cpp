@@ -126,6 +126,10 @@ TEST_P(Limits, an_accept_rests_while_there_is_no_room_for_a_handle) {
   finish(accept);
   ASSERT_FALSE(accept.failed());
   const Fd accepted = accept.accepted();
+  // The first has waited, and was not closed for want of a place.
+  send_all(accepted.get(), "x");
+  char received = 0;
+  EXPECT_EQ(::recv(client.get(), &received, 1, 0), 1);
 }
 
 // Each accept has seen the last free place. Their connections find a place, and the next accept

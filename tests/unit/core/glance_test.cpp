@@ -77,6 +77,16 @@ TEST_P(Glances, WhatARingHasCompletedIsSeenWithoutACall) {
   proactor.close_detached(**handle);
 }
 
+// The processor's own thread takes what the descriptor shows: the loop would sleep through it.
+TEST_P(Glances, NothingIsShownInModeDedicated) {
+  auto config = *Config::parse(GetParam(), {});
+  config.processors.front().mode = Mode::dedicated;
+  const auto proactor = Proactor::open(config);
+  if (!proactor) GTEST_SKIP() << proactor.error().reason;
+  EXPECT_EQ((*proactor)->descriptor(), invalid_handle);
+  EXPECT_EQ((*proactor)->glance(), Glance::cannot_tell);
+}
+
 INSTANTIATE_TEST_SUITE_P(Engines, Glances,
                          ::testing::Values("engine=io_uring", "engine=emulated,wait=epoll"),
                          [](const auto& each) {

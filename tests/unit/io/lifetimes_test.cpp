@@ -104,5 +104,14 @@ TEST_P(NaturalOrder, also_when_an_exception_leaves) {
 }
 BATON_EVERY_MODE(NaturalOrder);
 
+void destroy_a_timer_that_waits() {
+  Proactor proactor;
+  Timer timer{proactor};
+  EXPECT_FALSE(timer.wait_for(1h, [](Operation&) {}));
+}
+TEST(Lifetimes, a_pending_operation_that_is_destroyed_ends_the_program_with_the_advice) {
+  EXPECT_DEATH(destroy_a_timer_that_waits(), "destroyed while it was pending: .*FinishAtEnd");
+}
+
 }  // namespace
 }  // namespace baton::test
