@@ -24,7 +24,7 @@ constexpr int message_flags = MSG_NOSIGNAL;
 constexpr int backlog = 4;
 constexpr std::size_t beyond_limit = 4'096;
 constexpr timespec moment{0, 100'000};
-constexpr int moments_max = 10'000;
+constexpr int moments_max = 50'000;
 
 /// Room for one descriptor.
 union Control {
