@@ -115,11 +115,16 @@ bool get_size_limit(rlimit& limit) noexcept {
 bool is_stream(int fildes) noexcept {
   struct stat status{};
   if (::fstat(fildes, &status) != 0) return false;
-  if (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode)) return true;
-  return S_ISCHR(status.st_mode) && ::lseek(fildes, 0, SEEK_CUR) < 0;
+  if (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode) || S_ISDIR(status.st_mode)) return false;
+  return S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || !has_position(fildes);
 }
 
 }  // namespace
+
+bool has_position(int fildes) noexcept {
+  return ::lseek(fildes, 0, SEEK_CUR) >= 0 &&
+         !(::syscall(SYS_preadv, fildes, nullptr, 0L, 0L, 0L) < 0 && errno == ESPIPE);
+}
 
 std::size_t move_run(int fildes, Action action, const iovec* list, std::size_t count,
                      std::int64_t offset) noexcept {

@@ -35,6 +35,10 @@ struct AtOnce {
 AtOnce try_at_once(const Transfer& transfer, const Options& options, bool ordered,
                    std::size_t patience) noexcept;
 
+/// Whether transfers have places in it. Terminals and pipes have none; an eventfd allows lseek, but
+/// no transfer at a place.
+bool has_position(int fildes) noexcept;
+
 /// Several transfers by one call, which lie behind one another in the file: reads of what is cached
 /// or buffered writes. How many bytes were moved; for the rest, and for what went wrong, the single
 /// ones are to be tried. REQUIRES: a plain file, offset >= 0.

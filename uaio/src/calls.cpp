@@ -31,8 +31,11 @@ bool is_time(const timespec& time) noexcept {
 }  // namespace
 
 int start(aiocb* block, Action action, Names names) {
+  const int before = errno;
   const int error = begin(*block, action, Notification::from(block->aio_sigevent), nullptr, names);
-  return error == 0 ? 0 : fail(error);
+  if (error != 0) return fail(error);
+  errno = before;  // where nothing is wrong, it is not touched
+  return 0;
 }
 
 int sync(int operation, aiocb* block, Names names) {
@@ -42,6 +45,7 @@ int sync(int operation, aiocb* block, Names names) {
 
 int start_list(int mode, aiocb* const list[], int count, const sigevent* event, Names names,
                bool tells_each) {
+  const int before = errno;
   if (mode != LIO_WAIT && mode != LIO_NOWAIT) return fail(EINVAL);
   if (count < 0 || (names == Names::thesis && count > UAIO_LISTIO_MAX)) return fail(EINVAL);
   Library& library = Library::get();
@@ -107,7 +111,9 @@ int start_list(int mode, aiocb* const list[], int count, const sigevent* event, 
   }
   if (answer != 0) return fail(answer);
   if (no_room) return fail(EAGAIN);
-  return wrong ? fail(EIO) : 0;
+  if (wrong) return fail(EIO);
+  errno = before;
+  return 0;
 }
 
 int error(const aiocb* block, Names names) {
@@ -131,7 +137,8 @@ ssize_t result(aiocb* block, Names names) {
   // The system's library answers with the 0 that stands there meanwhile, and no errno.
   if (error == EINPROGRESS) return names == Names::thesis ? fail(EINPROGRESS) : 0;
   const ssize_t result = state.result();
-  if (!Library::get().fetch(*block)) return fail(EINVAL);
+  // The memory may be open for reading only by now, and the system's library only reads.
+  if (names == Names::thesis && !Library::get().fetch(*block)) return fail(EINVAL);
   if (result < 0) errno = error;
   return result;
 }

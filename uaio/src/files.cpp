@@ -10,6 +10,7 @@
 
 #include <new>
 
+#include "at_once.hpp"
 #include "baton/config.hpp"
 
 #ifndef F_DUPFD_QUERY
@@ -54,10 +55,7 @@ baton::HandleKind kind_of(int fildes, const struct stat& status) noexcept {
     return type == SOCK_STREAM ? baton::HandleKind::stream_socket
                                : baton::HandleKind::datagram_socket;
   }
-  // Devices with a position are files; terminals and pipes have none. An eventfd allows lseek, but
-  // no transfer at a position.
-  const bool positioned = !S_ISFIFO(status.st_mode) && ::lseek(fildes, 0, SEEK_CUR) >= 0 &&
-                          !(::preadv(fildes, nullptr, 0, 0) < 0 && errno == ESPIPE);
+  const bool positioned = !S_ISFIFO(status.st_mode) && has_position(fildes);
   return positioned ? baton::HandleKind::file : baton::HandleKind::pipe;
 }
 

@@ -24,6 +24,7 @@ constexpr int message_flags = MSG_NOSIGNAL;
 constexpr int backlog = 4;
 constexpr std::size_t beyond_limit = 4'096;
 constexpr timespec moment{0, 100'000};
+constexpr int moments_max = 50'000;
 
 /// Room for one descriptor.
 union Control {
@@ -192,10 +193,12 @@ Mailbox::Sent Mailbox::send(void* pointer, int fildes) noexcept {
   if (!is_here(sender)) return Sent::lost;
   long answer = -1;
   bool again = false;
+  int moments = moments_max;
   do {
     answer = put(sender.number, &pointer, fildes);
-    // Only so many files of a user may be on the way (RLIMIT_NOFILE): the keeper takes them in.
-    const bool too_many = answer < 0 && errno == ETOOMANYREFS;
+    // Only so many files of a user may be on the way (RLIMIT_NOFILE): the keeper takes them in. But
+    // they may be messages of the program's own, which it receives late or never.
+    const bool too_many = answer < 0 && errno == ETOOMANYREFS && --moments > 0;
     if (too_many) ::syscall(SYS_nanosleep, &moment, nullptr);
     again = too_many || (answer < 0 && errno == EINTR);
   } while (again);

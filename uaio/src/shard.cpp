@@ -5,6 +5,8 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/uio.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -105,6 +107,25 @@ baton::Deadline end_of_wait(const Request& request) noexcept {
                                 std::chrono::microseconds{time.tv_usec});
 }
 
+/// How a read of a terminal without lines waits where it needs no character (VMIN is 0): at most so
+/// long (VTIME), and its answer is then 0. -1: as other reads do.
+int tenths_of_wait(const Request& request) noexcept {
+  termios modes{};
+  if (request.descriptor->kind != baton::HandleKind::pipe || !reads(request.action) ||
+      ::tcgetattr(request.descriptor->native, &modes) != 0 || (modes.c_lflag & ICANON) != 0 ||
+      modes.c_cc[VMIN] != 0) {
+    return -1;
+  }
+  return modes.c_cc[VTIME];
+}
+
+ssize_t read_now(const Request& request) noexcept {
+  const int native = request.descriptor->native;
+  return is_vectored(request.action) ? ::readv(native, static_cast<const iovec*>(request.data),
+                                               static_cast<int>(request.size))
+                                     : ::read(native, request.data, request.size);
+}
+
 }  // namespace
 
 // -- starting -------------------------------------------------------------------------------------
@@ -142,6 +163,9 @@ int Shard::start_in_turn(Request& request, int fildes, bool late) noexcept {
     finish(request, EIO, -1);
   } else if (const int error = error_of_listener(request, status); error != 0) {
     finish(request, error, -1);
+  } else if (tenths_of_wait(request) == 0) {
+    const ssize_t moved = read_now(request);
+    finish(request, moved < 0 ? errno : 0, moved);
   } else if (request.after_direct != 0) {
     library_.wait_for_direct(1);
     request.run_next = after_direct_;
@@ -289,9 +313,12 @@ void Shard::fill(Request& request) noexcept {
   const baton::HandleKind file = request.descriptor->kind;
   const bool is_socket =
       file == baton::HandleKind::stream_socket || file == baton::HandleKind::datagram_socket;
+  baton::Deadline end = is_socket ? end_of_wait(request) : baton::Deadline::never();
+  if (const int tenths = tenths_of_wait(request); tenths > 0) {
+    end = baton::Deadline::after(std::chrono::milliseconds{100} * tenths);
+  }
   // Whatever comes of it: the operation of an earlier request may have had another.
-  static_cast<void>(
-      operation.set_deadline(is_socket ? end_of_wait(request) : baton::Deadline::never()));
+  static_cast<void>(operation.set_deadline(end));
   if (is_vectored(request.action)) {
     static_assert(sizeof(iovec) == sizeof(baton::MutableBuffer));
     operation.set_buffers(baton::MutableBuffers{
@@ -320,7 +347,10 @@ void Shard::completed(Operation& operation) {
   const int error = errno_of(operation);
   const std::size_t moved = operation.bytes() + request.moved_before;
   // As by read and write: what was moved counts, the error is the next call's to meet.
-  if (error == 0 || (moved > 0 && !syncs(request.action))) {
+  const bool is_silent_terminal =
+      request.descriptor->kind == baton::HandleKind::pipe &&
+      operation.error_value() == -static_cast<int>(baton::errc::timed_out);
+  if (error == 0 || is_silent_terminal || (moved > 0 && !syncs(request.action))) {
     self.finish(request, 0, static_cast<ssize_t>(moved));
   } else {
     self.finish(request, error, -1);

@@ -93,9 +93,12 @@ ssize_t FileCalls::call(Operation& operation, int flags) const noexcept {
   BATON_UNINITIALIZED std::array<iovec, pieces_max> pieces;
   const int count = static_cast<int>(remaining(operation, pieces));
   const NativeHandle fd = operation.handle()->native();
-  const off_t offset = is_ordered(operation)
-                           ? current_position
-                           : static_cast<off_t>(operation.offset() + operation.bytes());
+  // An append goes to the end, whatever the offset. One at the current position would move that.
+  off_t offset = 0;
+  if (!operation.has(Operation::append)) {
+    offset = is_ordered(operation) ? current_position
+                                   : static_cast<off_t>(operation.offset() + operation.bytes());
+  }
   return is_read(operation) ? system_.preadv2(fd, pieces.data(), count, offset, flags)
                             : system_.pwritev2(fd, pieces.data(), count, offset, flags);
 }

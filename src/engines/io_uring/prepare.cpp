@@ -64,10 +64,11 @@ std::size_t pieces_of(Operation& operation, std::span<iovec> pieces) noexcept {
 }
 
 std::uint64_t offset_of(const Operation& operation) noexcept {
+  // An append goes to the end, whatever the offset. One at the current position would move that.
+  if (operation.has(Operation::append)) return 0;
   const bool positional = (operation.kind() == OperationKind::read_file ||
                            operation.kind() == OperationKind::write_file) &&
-                          operation.handle()->kind() == HandleKind::file &&
-                          !operation.has(Operation::append);
+                          operation.handle()->kind() == HandleKind::file;
   return positional ? operation.offset() + operation.bytes() : current_position;
 }
 

@@ -5,6 +5,8 @@
 #include <pty.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -13,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
+#include <termios.h>
 #include <time.h>
 
 #include <atomic>
@@ -373,4 +376,83 @@ HOST_CASE(flood_of_signals, "signals") {
   over = true;
   sender.join();
   CHECK(handled > 0);
+}
+
+HOST_CASE(terminal_without_characters_answers_nothing, "kinds of files") {
+  int controller = -1;
+  int terminal = -1;
+  CHECK(::openpty(&controller, &terminal, nullptr, nullptr, nullptr) == 0);
+  termios modes{};
+  CHECK(::tcgetattr(terminal, &modes) == 0);
+  ::cfmakeraw(&modes);
+  modes.c_cc[VMIN] = 0;
+  char text[8] = {};
+  for (const cc_t tenths : {cc_t{0}, cc_t{1}}) {
+    modes.c_cc[VTIME] = tenths;
+    CHECK(::tcsetattr(terminal, TCSANOW, &modes) == 0);
+    aiocb read = host::request(terminal, text, sizeof(text));
+    CHECK(aio_read(&read) == 0 && host::finish(read) == 0);
+  }
+  modes.c_cc[VTIME] = 255;
+  CHECK(::tcsetattr(terminal, TCSANOW, &modes) == 0);
+  aiocb read = host::request(terminal, text, sizeof(text));
+  CHECK(aio_read(&read) == 0 && ::write(controller, "ab", 2) == 2);
+  CHECK(host::finish(read) > 0 && text[0] == 'a');
+}
+HOST_CASE(nameless_files_answer_again, "kinds of files") {
+  const int watch = ::inotify_init1(IN_NONBLOCK);
+  const int counter = ::eventfd(0, EFD_NONBLOCK);
+  char text[64];
+  for (const int each : {watch, counter}) {
+    aiocb read = host::request(each, text, sizeof(text));
+    CHECK(aio_read(&read) == 0 && host::finish(read) == -1 && errno == EAGAIN);
+  }
+  std::uint64_t most = UINT64_MAX - 1;
+  aiocb write = host::request(counter, &most, sizeof(most));
+  CHECK(aio_write(&write) == 0 && host::finish(write) == 8);
+  CHECK(aio_write(&write) == 0 && host::finish(write) == -1 && errno == EAGAIN);
+}
+HOST_CASE(appends_leave_the_position, "kinds of files") {
+  std::vector<char> text(4U << 20, 'p');
+  for (const int flags : {O_APPEND, O_APPEND | O_SYNC}) {
+    const int file = host::temporary(flags);
+    CHECK(::lseek(file, 123, SEEK_SET) == 123);
+    for (int i = 1; i <= 2; ++i) {
+      aiocb write = host::request(file, text.data(), text.size());
+      CHECK(aio_write(&write) == 0 && host::finish(write) == static_cast<ssize_t>(text.size()));
+      struct stat status{};
+      CHECK(::fstat(file, &status) == 0);
+      CHECK(status.st_size == i * static_cast<off_t>(text.size()));
+      CHECK(::lseek(file, 0, SEEK_CUR) == 123);
+    }
+  }
+}
+HOST_CASE(result_lies_in_protected_memory, "answers") {
+  auto* const block = static_cast<aiocb*>(
+      ::mmap(nullptr, 4'096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  char text[100];
+  *block = host::request(host::temporary(0, 4'096), text, sizeof(text));
+  CHECK(aio_read(block) == 0);
+  host::wait_for(*block);
+  CHECK(::mprotect(block, 4'096, PROT_READ) == 0);
+  CHECK(aio_error(block) == 0 && aio_return(block) == 100 && aio_return(block) == 100);
+}
+HOST_CASE(errno_is_left_alone, "answers") {
+  Pipe pipe;
+  const int file = host::temporary(0, 4'096);
+  char text[100];
+  for (const int each : {file, pipe.out()}) {
+    aiocb read = host::request(each, text, sizeof(text));
+    read.aio_lio_opcode = LIO_READ;
+    aiocb* const list[] = {&read};
+    for (const bool listed : {false, true}) {
+      errno = 1'234;
+      CHECK((listed ? lio_listio(LIO_NOWAIT, list, 1, nullptr) : aio_read(&read)) == 0);
+      CHECK(errno == 1'234);
+      CHECK(::write(pipe.in(), "e", 1) == 1);
+      host::wait_for(read);
+      errno = 1'234;
+      CHECK(aio_error(&read) == 0 && aio_return(&read) > 0 && errno == 1'234);
+    }
+  }
 }
