@@ -111,7 +111,8 @@ class Opener {
       note(index,
            with_code("engine " + candidate.name + ": " + failure.reason, failure.reason_code));
       if (why.reason_code == ReasonCode::unspecified ||
-          (why.reason_code == ReasonCode::forbidden && !opened)) {
+          (why.reason_code == ReasonCode::forbidden && !opened &&
+           failure.reason_code != ReasonCode::forbidden)) {
         why = failure;
       }
     }

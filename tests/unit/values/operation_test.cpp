@@ -119,7 +119,7 @@ TEST(OperationDeathTest, EndsTheProgramWhenDestroyedWhilePending) {
         Operation operation;
         OperationAccess::activate(operation, OperationState::started);
       },
-      "is_pending");
+      "destroyed while it was pending");
 }
 
 TEST(Operation, MayBeDestroyedAndUsedAgainOnceComplete) {
