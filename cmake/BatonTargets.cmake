@@ -55,7 +55,7 @@ endfunction()
 #                [WAITING regex])
 # A GoogleTest program; its tests become tests of ctest (BatonDiscoverTests.cmake says which belong
 # together), with every label given ("unit" if none). Which tests exist is asked when ctest starts.
-# One that runs longer than TIMEOUT (120 s), or several that run five times longer, have failed.
+# One that runs longer than TIMEOUT (240 s), or several that run five times longer, have failed.
 # SERIAL is for tests that measure time or load: they run alone, each by itself.
 # scripts/test gives ctest six slots for each processor. A test takes two of them; those whose
 # names match WAITING mostly wait: they take one.
@@ -68,7 +68,7 @@ function(baton_add_test)
     set(ARG_LABELS unit)
   endif()
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 120)
+    set(ARG_TIMEOUT 240)
   endif()
   set(list_file "${CMAKE_CURRENT_BINARY_DIR}/${ARG_NAME}_list.cmake")
   file(
