@@ -172,8 +172,9 @@ class BATON_EXPORT Proactor {
   //
   // A program with a loop of its own, or with a lock of its own round every call, waits by the
   // descriptor and calls poll() then, and after a start whose operation is no longer pending in the
-  // engine (OperationState::result_ready). Timers, deadlines, posted work and what engine=chaos
-  // delays do not show here. For proactors with one processor, not in mode dedicated.
+  // engine (OperationState::result_ready). Timers, deadlines, posted work, what rests until a
+  // shortage is over (an accept without descriptors) and what engine=chaos delays do not show here:
+  // bound the wait. For proactors with one processor, not in mode dedicated.
 
   /// Readable when the engine may have completed something; invalid_handle when it has none, in
   /// mode dedicated, and with several engines. Another one after reopen(), and none any more after

@@ -894,7 +894,14 @@ Deadline IoUringEngine::due() noexcept {
   // No interrupt would make the ring readable: its request ended with the thread that submitted it,
   // or the ring is new. The next look submits one.
   if (!wake_armed_) return Deadline::immediately();
-  return next_retry();
+  const Deadline retry = next_retry();
+  if (ring_->unsubmitted() == 0) return retry;
+  // The kernel had no room for these, perhaps not for the interrupt request either.
+  return std::min(retry, next_try());
+}
+
+Deadline IoUringEngine::next_try() const noexcept {
+  return Deadline::after(congestion_pause, Deadline::at_ns(system_.monotonic_ns()));
 }
 
 Deadline IoUringEngine::next_retry() noexcept {
@@ -943,10 +950,7 @@ Deadline IoUringEngine::prepare_wait(OperationQueue& completed, Deadline deadlin
   arm_wake();
   submit_postponed(completed);
   Deadline until = retry_backed_off(deadline, completed);
-  if (!wake_armed_ || postponed_ > 0) {
-    until =
-        std::min(until, Deadline::after(congestion_pause, Deadline::at_ns(system_.monotonic_ns())));
-  }
+  if (!wake_armed_ || postponed_ > 0) until = std::min(until, next_try());
   return completed.empty() ? until : Deadline::immediately();
 }
 
@@ -1056,8 +1060,7 @@ Entered IoUringEngine::enter_otherwise(Entered entered, Deadline until) noexcept
   }
   if (entered == Entered::congested && !ring_->has_completions()) {
     // Nothing to reap, no room to submit: wait for the first, but look again soon.
-    const Deadline now = Deadline::at_ns(system_.monotonic_ns());
-    entered = ring_->wait_only(std::min(until, Deadline::after(congestion_pause, now)));
+    entered = ring_->wait_only(std::min(until, next_try()));
     if (entered == Entered::congested && until != Deadline::immediately()) {
       pause_for(system_, 1);  // not even a wait is possible
     }
@@ -1163,8 +1166,7 @@ bool IoUringEngine::empty_ring(Ring& old, OperationQueue& completed) noexcept {
       old.publish();
     }
     // A transfer that the disk has begun is not cancelled; it is asked again now and then.
-    const Deadline soon =
-        Deadline::after(congestion_pause, Deadline::at_ns(system_.monotonic_ns()));
+    const Deadline soon = next_try();
     Entered entered = old.submit_and_wait(soon);
     while (entered == Entered::done && left > 0) {
       old.pop_each(limits::reports_max, take);

@@ -152,7 +152,10 @@ class IoUringEngine final : public Engine {
   void submit_postponed(OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
   void back_off(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void stop_resting(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  /// When what rests is tried again.
   [[nodiscard]] Deadline next_retry() noexcept BATON_REQUIRES(mutex_);
+  /// When to look again at a kernel that had no room.
+  [[nodiscard]] Deadline next_try() const noexcept;
   Deadline retry_backed_off(Deadline deadline, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);
   [[gnu::always_inline]] Entered enter(Deadline until) noexcept;

@@ -269,6 +269,22 @@ TEST(Enter, takes_one_request_at_a_time) {
   }
 }
 
+// The interrupt request is among what the kernel did not take, so that nothing makes the descriptor
+// of the ring readable.
+TEST(Enter, tells_a_merged_wait_when_to_look_at_a_kernel_without_room) {
+  const os::System& system = faulty_system();
+  for (const int error : {EAGAIN, EBUSY, ENOMEM}) {
+    Driver driver{{.form = Form::any, .system = &system}};
+    faults().enter_error = error;
+    faults().period = faults().failing = 1;
+    driver.wait_once(Deadline::immediately());
+    EXPECT_FALSE(driver.engine().due().is_never()) << error;
+    faults().period = 0;
+    driver.wait_once(Deadline::immediately());
+    EXPECT_TRUE(driver.engine().due().is_never()) << error;
+  }
+}
+
 // The ring is full and the kernel takes nothing: what is submitted and cancelled meanwhile is made
 // up for later.
 TEST(Enter, makes_up_for_what_it_could_not_submit) {
