@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
+#include <functional>
 #include <thread>
 
 #include "harness.hpp"
@@ -10,21 +12,25 @@
 
 namespace baton::test {
 
-// wake reaches a thread in handle_events, whether it leads or not.
+// Whether that thread leads, follows as the one that looks now and then, or sleeps.
 TEST_P(reactor, a_wake_up_reaches_a_thread_in_handle_events) {
-  for (const bool leads : {false, true}) {
+  for (const int before : {0, 1, 2}) {
     std::atomic<bool> back{false};
-    const auto run = [&] { EXPECT_TRUE(loop().run().has_value()); };
-    const auto handle = [&] {
-      EXPECT_EQ(loop().handle_events().value_or(99), 0U);
-      back = true;
-    };
     {
-      const auto inside = [] { return true; };
-      WatchedThread first(leads ? std::function<void()>(handle) : run);
-      first.until_asleep(inside);
-      WatchedThread second(leads ? std::function<void()>(run) : handle);
-      second.until_asleep(inside);
+      std::deque<WatchedThread> threads;
+      const auto begin = [&](const std::function<void()>& work) {
+        threads.emplace_back(work).until_asleep([] { return true; });
+      };
+      for (int i = 0; i < 3; ++i) {
+        if (i == before) {
+          begin([&] {
+            EXPECT_EQ(loop().handle_events().value_or(99), 0U);
+            back = true;
+          });
+        } else {
+          begin([&] { EXPECT_TRUE(loop().run().has_value()); });
+        }
+      }
       loop().wake();
       wait_for([&] { return back.load(); });
       loop().end();

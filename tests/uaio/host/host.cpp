@@ -23,7 +23,8 @@ void skip(const char* why) {
   ::_exit(77);
 }
 
-int rounds() { return std::getenv("UAIO_HOST_LONG") != nullptr ? 300 : 40; }
+bool is_long() { return std::getenv("UAIO_HOST_LONG") != nullptr; }
+int rounds() { return is_long() ? 300 : 40; }
 
 timespec patience() {
   const char* const given = std::getenv("UAIO_TEST_SECONDS");

@@ -47,8 +47,9 @@ struct Registered {
     if (!(condition)) host::fail(__LINE__, #condition); \
   } while (false)
 
-/// Number of tries: 300 in the long rounds (UAIO_HOST_LONG), otherwise 40.
+/// Number of tries: 300 in the long rounds, otherwise 40.
 int rounds();
+bool is_long();  ///< UAIO_HOST_LONG is set
 
 /// The time limit for events that must come: UAIO_TEST_SECONDS, or a minute.
 timespec patience();
