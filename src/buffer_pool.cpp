@@ -15,7 +15,7 @@
 #include <new>
 #include <stdexcept>
 
-#include "base/assert.hpp"
+#include "baton/misuse.hpp"
 
 namespace baton {
 namespace {
@@ -90,7 +90,9 @@ BufferPool::BufferPool(std::size_t block_size, std::size_t count) {
 
 BufferPool::~BufferPool() {
   // A block that is out would be written through, or given back, after its memory is gone.
-  BATON_ASSERT(impl_->available.load(std::memory_order_acquire) == impl_->count);
+  if (impl_->available.load(std::memory_order_acquire) != impl_->count) {
+    detail::misused("a buffer pool was destroyed while blocks are out: give all back first");
+  }
 }
 
 std::size_t BufferPool::block_size() const noexcept { return impl_->block_size; }
@@ -122,15 +124,18 @@ void* BufferPool::take() noexcept {
 }
 
 void BufferPool::give(void* block) noexcept {
-  const auto* address = static_cast<const std::byte*>(block);
-  BATON_ASSERT(address >= impl_->blocks &&
-               address < impl_->blocks + impl_->block_size * impl_->count);
-  const auto offset = static_cast<std::size_t>(address - impl_->blocks);
-  BATON_ASSERT(offset % impl_->block_size == 0);
+  // As numbers: a block of elsewhere makes an offset that is too large.
+  const std::size_t offset =
+      reinterpret_cast<std::uintptr_t>(block) - reinterpret_cast<std::uintptr_t>(impl_->blocks);
+  if (offset >= impl_->block_size * impl_->count || offset % impl_->block_size != 0) {
+    detail::misused("a block was given to a pool that it is not from: give it to its own");
+  }
   const auto index = static_cast<std::uint32_t>(offset / impl_->block_size);
   Link& link = impl_->links[index];
   // Given back twice, it would soon be taken twice: two reads into one buffer.
-  BATON_ASSERT(link.load(std::memory_order_relaxed) == taken);
+  if (link.load(std::memory_order_relaxed) != taken) {
+    detail::misused("a block was given back to its pool twice: give it back once");
+  }
 
   // Before the block can be taken again: the count never exceeds the truth by a block that is out.
   // release: the destructor's look at the count sees all that was done with the blocks.

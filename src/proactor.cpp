@@ -94,7 +94,6 @@ class Opener {
                         ? forbidden(candidate.name)
                         : open_one(candidate, processor, index, mode);
       // An engine that does part of the work is taken only if the configuration names it.
-      const bool opened = engine.has_value();
       if (engine && candidate.name != wish.engine) {
         engine = covering(std::move(*engine), processor);
       }
@@ -111,8 +110,9 @@ class Opener {
       note(index,
            with_code("engine " + candidate.name + ": " + failure.reason, failure.reason_code));
       if (why.reason_code == ReasonCode::unspecified ||
-          (why.reason_code == ReasonCode::forbidden && !opened &&
-           failure.reason_code != ReasonCode::forbidden)) {
+          (why.reason_code == ReasonCode::forbidden &&
+           failure.reason_code != ReasonCode::forbidden &&
+           failure.reason_code != ReasonCode::unsuitable)) {
         why = failure;
       }
     }

@@ -89,9 +89,13 @@ void add_file_options(CLI::App& command, FileLoadOptions& options) {
       ->group(group)
       ->capture_default_str()
       ->check(whole_number(1, file_depth_max));
-  command.add_option("--size", options.size, "Bytes of the file that --write makes")
+  command
+      .add_option(
+          "--size", options.size,
+          "Bytes of the file that --write makes, in whole blocks, as far as --seconds allow")
       ->group(group)
       ->capture_default_str()
+      ->needs("--write")
       ->transform(size(1, std::uint64_t{1} << 44));
   add_config_options(command, options.config);
 }

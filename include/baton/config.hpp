@@ -2,9 +2,9 @@
 // section 12; P-33 to P-35). From code, from an XML file, from the environment, in order of rising
 // precedence:
 //
-//   Config config;                                        // defaults: everything "auto", shared
-//   mode config.processors = {{.engine = "emulated", .wait = "epoll"}}; Proactor
-//   proactor{Config::from_environment(config)};  // + BATON_CONFIG=file.xml + BATON=engine=...
+//   Config config;  // defaults: everything "auto", mode shared
+//   config.processors = {{.engine = "emulated", .wait = "epoll"}};
+//   Proactor proactor{Config::from_environment(config)};  // + BATON_CONFIG=file.xml + BATON=...
 //
 // File and environment apply only through from_environment (read with secure_getenv, so that a
 // setuid program is not steered by its caller). Unknown names, wrong combinations and bad numbers

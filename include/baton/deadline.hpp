@@ -62,7 +62,7 @@ class Deadline {
   static constexpr Deadline at(std::chrono::steady_clock::time_point when) noexcept {
     return at_ns(std::chrono::duration_cast<Duration>(when.time_since_epoch()).count());
   }
-  /// `from` plus `span`, saturating at never() (or at immediately() for negative spans).
+  /// `from` plus `length`, saturating at never(); `from` itself when the length is negative.
   static constexpr Deadline after(AnyDuration length, Deadline from) noexcept {
     const Duration span = length;
     if (from.is_never()) return never();

@@ -1,8 +1,7 @@
 // Strand: handlers that never overlap, without blocking a thread.
 //
 //   Strand strand{proactor};
-//   reading.set_strand(&strand), writing.set_strand(&strand);   // these two handlers exclude each
-//   other
+//   reading.set_strand(&strand), writing.set_strand(&strand);  // their handlers never overlap
 //
 // An operation that carries a strand is handed to it when a thread takes its result. Either the
 // strand is free, and that thread runs the handler and owns the strand until it leaves; or it is

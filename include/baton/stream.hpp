@@ -57,11 +57,11 @@ class Stream : public IoObject {
   }
 
   /// Reads until the delimiter (1 to limits::delimiter_max bytes) is in the buffer, whose first
-  /// `filled` bytes are already data (EINVAL if it has fewer). Result<std::size_t>: how much of the
-  /// buffer is data now;
-  /// behind the delimiter there may be more, which is where the next read_until begins.
-  /// errc::delimiter_not_found when the buffer is full, errc::end_of_stream when the stream ends
-  /// before. The delimiter's text must live until completion.
+  /// `filled` bytes are already data (EINVAL if it has fewer). Result<std::size_t>: the number of
+  /// bytes of the buffer that are data now. There may be some behind the delimiter, and the next
+  /// read_until begins with them. errc::delimiter_not_found when the buffer is full,
+  /// errc::end_of_stream when the stream ends before. The delimiter's text must live until
+  /// completion.
   [[nodiscard]] auto read_until(MutableBuffer buffer, std::size_t filled,
                                 std::string_view delimiter) noexcept {
     return awaitable(until(buffer, filled, delimiter), detail::Bytes{});
@@ -180,9 +180,9 @@ class Stream : public IoObject {
                                            Handler handler = {}) noexcept {
     return start_owned(operation, waiting(interest), handler);
   }
-  /// Wait_ready for reading.
+  /// wait_ready for reading.
   [[nodiscard]] auto wait_readable() noexcept { return wait_ready(Interest::in); }
-  /// Wait_ready for writing.
+  /// wait_ready for writing.
   [[nodiscard]] auto wait_writable() noexcept { return wait_ready(Interest::out); }
 
  protected:

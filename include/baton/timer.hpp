@@ -50,7 +50,7 @@ class Timer {
     if (error) destroy_(*this);
     return error;
   }
-  /// Wait_until, counted from now by the proactor's clock.
+  /// wait_until, counted from now by the proactor's clock.
   template <detail::CachedHandler Handler>
   [[nodiscard]] std::error_code wait_for(AnyDuration span, Handler&& handler) noexcept {
     return wait_until(from_now(span), std::forward<Handler>(handler));

@@ -12,6 +12,7 @@
 
 #include "base/assert.hpp"
 #include "base/probes.hpp"
+#include "baton/misuse.hpp"
 #include "baton/strand.hpp"
 #include "core/handle_kinds.hpp"
 #include "os/listens.hpp"
@@ -53,7 +54,9 @@ Proactor::Core::Core(Config configuration, const os::System& system, std::uint32
 }
 
 Proactor::Core::~Core() {
-  BATON_ASSERT(!crew_.has_attached());    // they would come back to what is gone
+  if (crew_.has_attached()) {  // they would come back to what is gone
+    detail::misused("a proactor was destroyed while a thread is attached: end its Attachment before");
+  }
   static_cast<void>(ancestor.release());  // as in ~Proactor: its memory is left alone
   finish_everything();
   dispatcher_->stop_threads();

@@ -26,11 +26,11 @@ class TaskExceptions {
     const os::LockGuard lock{mutex_, system_};
     handler_.swap(made);  // the old one goes after the lock
   }
-  /// noexcept: without a handler, or when it throws, the program ends.
+  /// noexcept: without a handler, or when it throws, the program ends, and says by what.
   void tell(std::exception_ptr exception) noexcept {
     count_.fetch_add(1, std::memory_order_relaxed);
     const std::shared_ptr<const Handler> handler = this->handler();
-    if (handler == nullptr) std::terminate();
+    if (handler == nullptr) std::rethrow_exception(std::move(exception));
     (*handler)(std::move(exception));
   }
   [[nodiscard]] std::uint64_t count() const noexcept {

@@ -173,7 +173,7 @@ TEST_F(TaskTest, a_spawned_task_that_throws_unheard_ends_the_program) {
   const auto spawn_it = [this] {
     proactor_.spawn([]() -> Task<void> { static_cast<void>(co_await fail("unheard")); }());
   };
-  EXPECT_DEATH(spawn_it(), "");
+  EXPECT_DEATH(spawn_it(), "unheard");
 }
 
 TEST_F(TaskTest, exceptions_of_spawned_tasks_are_counted) {

@@ -62,7 +62,7 @@ ModeAnswer died(Mode mode, const ChildEnd& end) {
   const ReasonCode code = filtered ? ReasonCode::denied_seccomp : ReasonCode::probe_failed;
   return {mode, false,
           filtered ? "a system-call filter ends every process that tries it"
-                   : "the process that tried it " + end.trouble,
+                   : "the process that tried it: " + end.trouble,
           to_string(code)};
 }
 

@@ -75,8 +75,9 @@ Result<File, Failure> open_file(Proactor& proactor, const FileLoadOptions& optio
 }
 
 Failure no_block(const FileLoadOptions& options) {
+  const std::string what = options.write ? "--size" : options.file;
   return {std::make_error_code(std::errc::invalid_argument),
-          fmt::format("{} holds no block of {} bytes", options.file, options.block)};
+          fmt::format("{} has no room for a block of {} bytes", what, options.block)};
 }
 
 // Whole blocks only.

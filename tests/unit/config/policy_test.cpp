@@ -178,15 +178,17 @@ TEST(Policy, ForbiddenEnginesAreNotEvenAsked) {
   EXPECT_EQ(nothing.error().reason_code, ReasonCode::forbidden);
 }
 
-TEST(Policy, AnEngineForPartOfTheWorkIsNotBlamedForThoseThatAreForbidden) {
-  Config config;
-  for (const auto& engine : registry().engines()) {
-    if (engine.name != "posix_aio") config.forbid.push_back(engine.name);
+TEST(Policy, AnEngineForOtherWorkIsNotBlamedForThoseThatAreForbidden) {
+  for (const char* other : {"posix_aio", "simulated"}) {
+    Config config;
+    for (const auto& engine : registry().engines()) {
+      if (engine.name != other) config.forbid.push_back(engine.name);
+    }
+    const auto proactor = Proactor::open(config);
+    ASSERT_FALSE(proactor.has_value());
+    EXPECT_EQ(proactor.error().reason_code, ReasonCode::forbidden) << other;
+    expect_words(proactor.error().reason, {"forbidden", "BATON_FORBID"});
   }
-  const auto proactor = Proactor::open(config);
-  ASSERT_FALSE(proactor.has_value());
-  EXPECT_EQ(proactor.error().reason_code, ReasonCode::forbidden);
-  expect_words(proactor.error().reason, {"forbidden", "BATON_FORBID"});
 }
 
 }  // namespace

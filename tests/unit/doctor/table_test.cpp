@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <stdexcept>
 
@@ -87,6 +89,19 @@ TEST(Table, ForbiddenEngineIsNotOpened) {
     EXPECT_FALSE(row.available());
     EXPECT_EQ(row.refusal().code, "forbidden");
   }
+}
+
+TEST(Table, ReasonIsASentenceWhenNoChildCanBeStarted) {
+  const int lowest_free = ::dup(STDERR_FILENO);
+  ::close(lowest_free);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{static_cast<rlim_t>(lowest_free), before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto rows = probe_table({});
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(rows.front().refusal().reason.starts_with("the process that tried it: a pipe"))
+      << rows.front().refusal().reason;
 }
 
 TEST(Child, ItsAnswerItsFailureAndItsDeath) {

@@ -121,26 +121,26 @@ TEST(BufferPoolDeathTest, MisuseEndsTheProgram) {
         pool.give(block);
         pool.give(block);
       },
-      "taken");
+      "twice");
   EXPECT_DEATH(
       {
         BufferPool pool(16, 2);
         (void)pool.take();
       },
-      "available");
+      "blocks are out");
   EXPECT_DEATH(
       {
         BufferPool pool(16, 2);
         char elsewhere = 0;
         pool.give(&elsewhere);
       },
-      "blocks");
+      "not from");
   EXPECT_DEATH(
       {
         BufferPool pool(16, 2);
         pool.give(static_cast<char*>(pool.take()) + 1);
       },
-      "offset");
+      "not from");
 }
 
 }  // namespace
