@@ -13,7 +13,8 @@
 namespace baton::ace {
 namespace {
 
-thread_local Bridge::Call* current_call = nullptr;
+// initial-exec: read for every completion, so not worth a call into the dynamic linker.
+[[gnu::tls_model("initial-exec")]] constinit thread_local Bridge::Call* current_call = nullptr;
 thread_local Bridge::Attached* attachments = nullptr;
 
 /// Programs raise their limit when they run already (ACE::set_handle_limit). Their threads are
@@ -82,17 +83,6 @@ Bridge::Bridge(Config config, const Options& options)
 Bridge::~Bridge() = default;
 
 // -- entering and closing -------------------------------------------------------------------------
-
-Bridge::Entry::Entry(Bridge& bridge) noexcept : bridge_(bridge) {
-  // seq_cst, both here and in close(): either the closing thread sees the entry and waits, or this
-  // thread sees that it is closed.
-  bridge_.entries_.fetch_add(1);
-  open_ = !bridge_.closed_.load();
-  if (!open_) errno = ESHUTDOWN;
-}
-
-// The last access to the bridge: a thread that waits in close() may delete it right after.
-Bridge::Entry::~Entry() { bridge_.entries_.fetch_sub(1); }
 
 std::uint32_t Bridge::entries_of_this_thread() const noexcept {
   std::uint32_t count = 0;
@@ -189,6 +179,18 @@ int Bridge::turn(Call& call, Deadline deadline) {
   }
 }
 
+/// As application_specific_code of ACE's, which forgets the result of a handler that throws.
+inline void Bridge::complete(ACE_POSIX_Asynch_Result& result, std::size_t bytes, u_long error) {
+  const std::unique_ptr<ACE_POSIX_Asynch_Result> deleted_then{&result};
+  Call* const call = current_call;
+  if (call != nullptr) {
+    ++call->dispatched;
+    call->in_handler = true;
+  }
+  result.complete(bytes, error == 0 ? 1 : 0, nullptr, error);
+  if (call != nullptr) call->in_handler = false;
+}
+
 void Bridge::dispatch(ACE_POSIX_Asynch_Result& result, Outcome outcome) {
   // A handler that was deleted with its message block: nothing was moved, so the block need
   // not be touched either.
@@ -204,24 +206,7 @@ void Bridge::dispatch_posted(ACE_POSIX_Asynch_Result& result) {
   complete(result, result.bytes_transferred(), result.error());
 }
 
-/// As application_specific_code of ACE's, which forgets the result of a handler that throws.
-void Bridge::complete(ACE_POSIX_Asynch_Result& result, std::size_t bytes, u_long error) {
-  const std::unique_ptr<ACE_POSIX_Asynch_Result> deleted_then{&result};
-  Call* const call = current_call;
-  if (call != nullptr) {
-    ++call->dispatched;
-    call->in_handler = true;
-  }
-  result.complete(bytes, error == 0 ? 1 : 0, nullptr, error);
-  if (call != nullptr) call->in_handler = false;
-}
-
 // -- operations -----------------------------------------------------------------------------------
-
-int Bridge::start(const Start& start) noexcept {
-  const Entry entry{*this};
-  return entry ? descriptors_.start(start) : ESHUTDOWN;
-}
 
 int Bridge::room() noexcept {
   const Entry entry{*this};

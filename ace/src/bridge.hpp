@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <cerrno>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -36,8 +37,15 @@ class Bridge {
   /// and then errno is ESHUTDOWN.
   class Entry {
    public:
-    explicit Entry(Bridge& bridge) noexcept;
-    ~Entry();
+    explicit Entry(Bridge& bridge) noexcept : bridge_(bridge) {
+      // seq_cst, both here and in close(): either the closing thread sees the entry and waits, or
+      // this thread sees that it is closed.
+      bridge_.entries_.fetch_add(1);
+      open_ = !bridge_.closed_.load();
+      if (!open_) errno = ESHUTDOWN;
+    }
+    // The last access to the bridge: a thread that waits in close() may delete it right after.
+    ~Entry() { bridge_.entries_.fetch_sub(1); }
     Entry(const Entry&) = delete;
     Entry& operator=(const Entry&) = delete;
     explicit operator bool() const noexcept { return open_; }
@@ -53,7 +61,32 @@ class Bridge {
   [[nodiscard]] bool is_closed() const noexcept { return closed_.load(std::memory_order_acquire); }
 
   /// 0 or an errno.
-  int start(const Start& start) noexcept;
+  int start(const Start& start) noexcept {
+    const Entry entry{*this};
+    return entry ? descriptors_.start(start) : ESHUTDOWN;
+  }
+  /// Starts the transfer that a result describes. 0 or an errno.
+  int transfer(ACE_POSIX_Asynch_Result& result, Action action) noexcept {
+    Start start;
+    start.fildes = result.aio_fildes;
+    start.action = action;
+    start.data = const_cast<void*>(result.aio_buf);
+    start.size = result.aio_nbytes;
+    start.offset = static_cast<std::uint64_t>(result.aio_offset);
+    start.told = {[](Bridge& bridge, void* what, Outcome outcome) {
+                    bridge.dispatch(*static_cast<ACE_POSIX_Asynch_Result*>(what), outcome);
+                  },
+                  &result};
+    return this->start(start);
+  }
+  /// The same with a new result, or null for want of memory. 0, or -1 and errno, and then the
+  /// result is deleted.
+  int start_or_delete(ACE_POSIX_Asynch_Result* result, Action action) noexcept {
+    const int error = result != nullptr ? transfer(*result, action) : ENOMEM;
+    if (error == 0) return 0;
+    delete result;
+    return errno = error, -1;
+  }
   int room() noexcept;
   int post(ACE_POSIX_Asynch_Result& result) noexcept;
   /// 0, 1 or -1, as ACE_POSIX_Proactor::cancel_aio.

@@ -13,6 +13,9 @@ namespace {
 
 OperationKind kind_of(Action action, HandleKind handle) noexcept {
   const bool in = action == Action::read || action == Action::receive;
+  if (handle == HandleKind::stream_socket && action <= Action::write) {
+    return in ? OperationKind::read_stream : OperationKind::write_stream;
+  }
   if (action == Action::accept) return OperationKind::accept;
   if (action == Action::connect) return OperationKind::connect;
   if (action == Action::receive) return OperationKind::read_datagram;
@@ -33,7 +36,8 @@ std::uint16_t flags_of(OperationKind kind) noexcept {
   return static_cast<std::uint16_t>(whole ? Operation::exactly : 0);
 }
 
-void fill(Operation& operation, Handle& handle, const Start& start) noexcept {
+[[gnu::always_inline]] inline void fill(Operation& operation, Handle& handle,
+                                        const Start& start) noexcept {
   const OperationKind kind = kind_of(start.action, handle.kind());
   operation.prepare(kind, &handle, flags_of(kind));
   if (start.list) {
@@ -83,12 +87,15 @@ struct Descriptors::Request : Operation {
 
 /// Null: no memory. No other thread takes one meanwhile, so the first stays the first's until it is
 /// taken, and its `next` is right when the exchange works.
-Descriptors::Request* Descriptors::take(Descriptor& descriptor) noexcept {
+inline Descriptors::Request* Descriptors::take(Descriptor& descriptor) noexcept {
   Request* first = descriptor.at_rest.load(std::memory_order_acquire);
   while (first != nullptr &&
          !descriptor.at_rest.compare_exchange_weak(first, first->next, std::memory_order_acquire)) {
   }
-  if (first != nullptr) return first;
+  return first != nullptr ? first : make(descriptor);
+}
+
+[[gnu::noinline]] Descriptors::Request* Descriptors::make(Descriptor& descriptor) noexcept {
   try {
     auto fresh = std::make_unique<Request>(bridge_, descriptor);
     const std::lock_guard guard{requests_mutex_};
@@ -132,29 +139,16 @@ Descriptors::Descriptor* Descriptors::add(int fildes) noexcept {
 
 // -- starting -------------------------------------------------------------------------------------
 
-int Descriptors::start(const Start& start) noexcept {
-  Descriptor* descriptor = find(start.fildes);
-  if (descriptor == nullptr) descriptor = add(start.fildes);
-  if (descriptor == nullptr) {
-    if (start.fildes < 0) return EBADF;
-    return start.fildes < int{chunks * chunk_size} ? ENOMEM : EMFILE;
+int Descriptors::start_lazily(Descriptor& descriptor, const Start& start) noexcept {
+  // Descriptors that adopt would refuse are refused at once, too.
+  if (!must_wait(descriptor) && descriptor.handle == nullptr) {
+    if (const int error = adopt(descriptor, start)) return error;
   }
-  {
-    const std::lock_guard guard{descriptor->mutex};
-    if (!lazy_) {
-      return must_wait(*descriptor) ? wait_in_line(*descriptor, start)
-                                    : start_now(*descriptor, start);
-    }
-    // Descriptors that adopt would refuse are refused at once, too.
-    if (!must_wait(*descriptor) && descriptor->handle == nullptr) {
-      if (const int error = adopt(*descriptor, start)) return error;
-    }
-    if (const int error = wait_in_line(*descriptor, start)) return error;
-    const std::error_code error =
-        bridge_.native().post([this, descriptor] { begin_next(*descriptor); });
-    if (error) descriptor->waiting->pop_back();
-    return errno_of(error);
-  }
+  if (const int error = wait_in_line(descriptor, start)) return error;
+  const std::error_code error =
+      bridge_.native().post([this, &descriptor] { begin_next(descriptor); });
+  if (error) descriptor.waiting->pop_back();
+  return errno_of(error);
 }
 
 int Descriptors::adopt(Descriptor& descriptor, const Start& start) noexcept {
@@ -170,17 +164,20 @@ int Descriptors::adopt(Descriptor& descriptor, const Start& start) noexcept {
   return 0;
 }
 
-int Descriptors::start_now(Descriptor& descriptor, const Start& start) noexcept {
+/// A socket that something else was done with before, and that listens now.
+int Descriptors::listen_anew(Descriptor& descriptor, const Start& start) noexcept {
+  if (start.action != Action::accept || ask_for_end(descriptor) != 1) return EINVAL;
+  let_go(descriptor);
+  return descriptor.letting_go ? wait_in_line(descriptor, start) : EINVAL;
+}
+
+[[gnu::always_inline]] inline int Descriptors::start_now(Descriptor& descriptor,
+                                                         const Start& start) noexcept {
   if (descriptor.handle == nullptr) {
     if (const int error = adopt(descriptor, start)) return error;
   }
   const bool listens = descriptor.handle->kind() == HandleKind::listener;
-  if (listens != (start.action == Action::accept)) {
-    // A socket that something else was done with before, and that listens now.
-    if (listens || ask_for_end(descriptor) != 1) return EINVAL;
-    let_go(descriptor);
-    return descriptor.letting_go ? wait_in_line(descriptor, start) : EINVAL;
-  }
+  if (listens != (start.action == Action::accept)) return listen_anew(descriptor, start);
   Request* const request = take(descriptor);
   if (request == nullptr) return ENOMEM;
   fill(*request, *descriptor.handle, start);
@@ -194,9 +191,21 @@ int Descriptors::start_now(Descriptor& descriptor, const Start& start) noexcept 
 }
 
 /// Also behind others that wait, so that the order is kept.
-bool Descriptors::must_wait(const Descriptor& descriptor) noexcept {
+inline bool Descriptors::must_wait(const Descriptor& descriptor) noexcept {
   return descriptor.letting_go || descriptor.cancelling ||
          (descriptor.waiting && !descriptor.waiting->empty());
+}
+
+int Descriptors::start(const Start& start) noexcept {
+  Descriptor* descriptor = find(start.fildes);
+  if (descriptor == nullptr) descriptor = add(start.fildes);
+  if (descriptor == nullptr) [[unlikely]] {
+    if (start.fildes < 0) return EBADF;
+    return start.fildes < int{chunks * chunk_size} ? ENOMEM : EMFILE;
+  }
+  const std::lock_guard guard{descriptor->mutex};
+  if (lazy_) return start_lazily(*descriptor, start);
+  return must_wait(*descriptor) ? wait_in_line(*descriptor, start) : start_now(*descriptor, start);
 }
 
 int Descriptors::wait_in_line(Descriptor& descriptor, const Start& start) noexcept {

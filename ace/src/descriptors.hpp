@@ -18,6 +18,7 @@
 #include "baton/endpoint.hpp"
 #include "baton/handle.hpp"
 #include "baton/proactor.hpp"
+#include "lock.hpp"
 #include "native/open_file.hpp"
 
 namespace baton::ace {
@@ -80,7 +81,7 @@ class Descriptors {
   /// by its later ones.
   struct Request;
   struct Descriptor {
-    std::mutex mutex;
+    Lock mutex;
     Handle* handle = nullptr;
     native::OpenFile file;
     bool letting_go = false;                       // the earlier handle is being closed
@@ -100,7 +101,10 @@ class Descriptors {
   // REQUIRES, from here on: the descriptor's mutex is held.
   int adopt(Descriptor& descriptor, const Start& start) noexcept;
   int start_now(Descriptor& descriptor, const Start& start) noexcept;
+  int start_lazily(Descriptor& descriptor, const Start& start) noexcept;
+  int listen_anew(Descriptor& descriptor, const Start& start) noexcept;
   Request* take(Descriptor& descriptor) noexcept;
+  Request* make(Descriptor& descriptor) noexcept;
   int wait_in_line(Descriptor& descriptor, const Start& start) noexcept;
   void let_go(Descriptor& descriptor) noexcept;
   static bool must_wait(const Descriptor& descriptor) noexcept;

@@ -4,16 +4,17 @@
 
 #include <ace/POSIX_Asynch_IO.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <utility>
 
 #include "bridge.hpp"
+#include "results.hpp"
 
 namespace baton::ace {
 
-/// Reading and writing as ACE does it - clipped to the block, the first of a chain - with the
-/// bridge told when a descriptor is opened.
+/// An operation of ACE's, with the bridge told when a descriptor is opened.
 template <class Base>
 class Opening : public Base {
  public:
@@ -30,6 +31,39 @@ class Opening : public Base {
 
  protected:
   std::shared_ptr<Bridge> bridge_;
+};
+
+// Streams as ACE has them: clipped to the block, which is the first of a chain. Results come from
+// kept memory, where ACE's own functions allocate each.
+
+class ReadStream final : public Opening<ACE_POSIX_Asynch_Read_Stream> {
+ public:
+  using Opening::Opening;
+  int read(ACE_Message_Block& block, std::size_t bytes, const void* act, int priority,
+           int signal_number) override {
+    bytes = std::min(bytes, room_of(block));
+    if (bytes == 0) return errno = ENOSPC, -1;
+    return bridge_->start_or_delete(new (std::nothrow)
+                                        StreamResult<ACE_POSIX_Asynch_Read_Stream_Result>(
+                                            this->handler_proxy_, this->handle_, block, bytes, act,
+                                            ACE_INVALID_HANDLE, priority, signal_number),
+                                    Action::read);
+  }
+};
+
+class WriteStream final : public Opening<ACE_POSIX_Asynch_Write_Stream> {
+ public:
+  using Opening::Opening;
+  int write(ACE_Message_Block& block, std::size_t bytes, const void* act, int priority,
+            int signal_number) override {
+    bytes = std::min(bytes, length_of(block));
+    if (bytes == 0) return errno = EINVAL, -1;
+    return bridge_->start_or_delete(new (std::nothrow)
+                                        StreamResult<ACE_POSIX_Asynch_Write_Stream_Result>(
+                                            this->handler_proxy_, this->handle_, block, bytes, act,
+                                            ACE_INVALID_HANDLE, priority, signal_number),
+                                    Action::write);
+  }
 };
 
 // A file's position, with both halves of the offset, as Windows has it; ACE's own drops the high

@@ -67,22 +67,8 @@ int Proactor::handle_events(ACE_Time_Value& wait_time) {
 // -- transfers, results, cancel -------------------------------------------------------------------
 
 int Proactor::start_aio(ACE_POSIX_Asynch_Result* result, Opcode opcode) {
-  int error = 0;
-  if (result == nullptr) {
-    error = bridge_->room();
-  } else {
-    Start start;
-    start.fildes = result->aio_fildes;
-    start.action = opcode == ACE_OPCODE_READ ? Action::read : Action::write;
-    start.data = const_cast<void*>(result->aio_buf);
-    start.size = result->aio_nbytes;
-    start.offset = static_cast<std::uint64_t>(result->aio_offset);
-    start.told = {[](Bridge& bridge, void* what, Outcome outcome) {
-                    bridge.dispatch(*static_cast<ACE_POSIX_Asynch_Result*>(what), outcome);
-                  },
-                  result};
-    error = bridge_->start(start);
-  }
+  const Action action = opcode == ACE_OPCODE_READ ? Action::read : Action::write;
+  const int error = result == nullptr ? bridge_->room() : bridge_->transfer(*result, action);
   return error == 0 ? 0 : (errno = error, -1);
 }
 
@@ -100,10 +86,10 @@ ACE_HANDLE Proactor::get_handle() const { return bridge_->descriptor(); }
 // -- operation objects ----------------------------------------------------------------------------
 
 ACE_Asynch_Read_Stream_Impl* Proactor::create_asynch_read_stream() {
-  return make<Opening<ACE_POSIX_Asynch_Read_Stream>>(this, bridge_);
+  return make<ReadStream>(this, bridge_);
 }
 ACE_Asynch_Write_Stream_Impl* Proactor::create_asynch_write_stream() {
-  return make<Opening<ACE_POSIX_Asynch_Write_Stream>>(this, bridge_);
+  return make<WriteStream>(this, bridge_);
 }
 ACE_Asynch_Read_File_Impl* Proactor::create_asynch_read_file() {
   return make<ReadFile>(this, bridge_);
