@@ -112,7 +112,8 @@ bool Crew::take_home(Deadline deadline, CrewMember& member) {
   if (home == nullptr) {
     if (std::any_of(loops_.begin(), loops_.end(), [](const auto& loop) { return loop->kept(); })) {
       throw std::system_error(make_error_code(errc::wrong_thread),
-                              "the processor is pinned to the thread that has driven it before");
+                              "the processor is pinned to the thread that has driven it before: "
+                              "drive it there, or take profile=any");
     }
     if (deadline != Deadline::immediately()) home = stand_by(deadline, member);
   }

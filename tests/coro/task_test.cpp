@@ -2,6 +2,8 @@
 #include "baton/coro/task.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -391,6 +393,29 @@ TEST(Refusals, are_told_to_the_one_that_runs_the_task) {
   } catch (const std::system_error& error) {
     EXPECT_EQ(error.code(), errc::stopped);
   }
+}
+
+// The child of a fork in a handler drives nothing. Its copy of the task is the parent's.
+TEST(Child, cannot_drive_a_task) {
+  Proactor proactor;
+  pid_t child = -1;
+  Operation forks;
+  forks.set_handler([&](Operation&) { child = ::fork(); });
+  ASSERT_FALSE(proactor.post(forks));
+  const auto body = [](Proactor& of, const pid_t& made) -> Task<void> {
+    while (made < 0) static_cast<void>(co_await yield(of));
+    static_cast<void>(co_await yield(of));
+  };
+  try {
+    run_until_complete(proactor, body(proactor, child));
+  } catch (const std::system_error& error) {
+    if (child == 0) ::_exit(error.code() == errc::after_fork ? 0 : 1);
+    throw;
+  }
+  if (child == 0) ::_exit(2);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 // Each start that succeeds resets the count.

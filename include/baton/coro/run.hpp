@@ -5,13 +5,45 @@
 #include <chrono>
 #include <coroutine>
 #include <exception>
+#include <memory>
 
 #include "baton/coro/cancellation.hpp"
 #include "baton/coro/task.hpp"
 #include "baton/deadline.hpp"
+#include "baton/export.hpp"
 #include "baton/proactor.hpp"
 
 namespace baton {
+
+namespace detail {
+
+/// Belongs to run_until_complete until the task is done, and to the task if that was left.
+class BATON_EXPORT TaskRun {
+ public:
+  TaskRun(Proactor& proactor, TaskPromiseBase& promise);
+
+  [[nodiscard]] bool done() const noexcept {
+    // acquire: the value of the task is visible.
+    return state_.load(std::memory_order_acquire) == State::done;
+  }
+  void cancel() noexcept { source_.cancel(); }
+  /// After that the end of the task frees it and this. False: it is done.
+  bool leave() noexcept;
+
+ private:
+  enum class State : std::uint8_t { runs, done, left };
+  static std::coroutine_handle<> finished(TaskPromiseBase& promise,
+                                          std::coroutine_handle<> self) noexcept;
+
+  CancellationSource source_;
+  const TaskContext context_;
+  std::atomic<State> state_{State::runs};
+};
+
+/// This thread cannot drive the proactor at all: errc::wrong_thread, errc::after_fork.
+[[nodiscard]] BATON_EXPORT bool forbids_driving(const std::exception_ptr& exception) noexcept;
+
+}  // namespace detail
 
 /// Drives the proactor in this thread until the task is done; gives its value or throws its
 /// exception. Other threads may be in run() meanwhile; if one of them ends the task, this one
@@ -20,31 +52,29 @@ namespace baton {
 /// it from inside. When a handler that has nothing to do with the task throws, the task is
 /// cancelled, driven to its end, and the exception leaves. An empty task ends the program with a
 /// sentence.
+///
+/// If this thread cannot drive the proactor to that end, std::system_error leaves with
+/// errc::wrong_thread (see Proactor::run) or, in a forked child, errc::after_fork. The task was
+/// cancelled then and is detached: it ends, and its result is dropped, when its lane is driven
+/// again, or in the proactor's destructor. So what it refers to must live until then
+/// (FinishAtEnd).
 template <class T>
 T run_until_complete(Proactor& proactor, Task<T> task) {
-  std::atomic<bool> done{false};
   const auto handle = detail::full(detail::TaskAccess::handle(task));
-  handle.promise().set_finished(
-      [](detail::TaskPromiseBase& promise,
-         std::coroutine_handle<>) noexcept -> std::coroutine_handle<> {
-        // release: the value is visible to the thread that sees it.
-        static_cast<std::atomic<bool>*>(promise.owner())->store(true, std::memory_order_release);
-        return std::noop_coroutine();
-      },
-      &done);
-  CancellationSource source{proactor};
-  const CancellationToken token = source.token();
-  const TaskContext context{.cancellation = token.state(), .proactor = &proactor};
-  handle.promise().set_context(&context);
+  auto run = std::make_unique<detail::TaskRun>(proactor, handle.promise());
   handle.resume();
   constexpr Duration look = std::chrono::milliseconds(10);
   std::exception_ptr thrown;
-  while (!done.load(std::memory_order_acquire)) {
+  while (!run->done()) {
     try {
       static_cast<void>(proactor.run_one(Deadline::after(look, proactor.now())));
     } catch (...) {
       if (thrown == nullptr) thrown = std::current_exception();
-      source.cancel();
+      run->cancel();
+      if (!detail::forbids_driving(std::current_exception()) || !run->leave()) continue;
+      static_cast<void>(detail::TaskAccess::release(task));
+      static_cast<void>(run.release());
+      break;
     }
   }
   if (thrown != nullptr) std::rethrow_exception(thrown);

@@ -6,7 +6,11 @@
 
 #include <stdexcept>
 #include <system_error>
+#include <thread>
 
+#include "baton/coro/awaitable.hpp"
+#include "baton/coro/run.hpp"
+#include "baton/stream_socket.hpp"
 #include "threads.hpp"
 
 namespace baton::conformance {
@@ -430,6 +434,78 @@ TEST_P(Crews, a_pinned_engine_without_its_thread_is_an_error) {
     EXPECT_EQ(error.code(), errc::wrong_thread);
     EXPECT_NE(std::string{error.what()}.find("profile=pinned"), std::string::npos) << error.what();
   }
+}
+
+Task<std::error_code> read_one(StreamSocket& stream, char* byte) {
+  const auto result = co_await stream.read(MutableBuffer{byte, 1});
+  co_return result ? std::error_code{} : result.error();
+}
+
+// A task that this thread cannot drive is left, cancelled, to the thread that can.
+TEST_P(Crews, so_is_a_task_in_such_a_lane) {
+  if (!pinned()) return;
+  use(2);
+  Stream streams[2];
+  Operation& other = read_in(0, streams[0]);
+  Result<StreamSocket> socket =
+      StreamSocket::adopt(proactor(), streams[1].ours.release(), Ownership::owned, Home{1});
+  ASSERT_TRUE(socket);
+  post([] {}, Notify::strong, Home{0});
+  ASSERT_TRUE(proactor().run_one());  // this thread keeps the first lane
+  EXPECT_TRUE(other.is_pending());
+  bool ended = false;
+  const auto task = [&]() -> Task<void> {
+    const std::error_code error = co_await read_one(*socket, memory(1));
+    EXPECT_EQ(error, std::errc::operation_canceled);
+    ended = true;
+  };
+  try {
+    run_until_complete(proactor(), task());
+    ADD_FAILURE() << "the lane of the task has no thread";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), errc::wrong_thread);
+    EXPECT_NE(std::string{error.what()}.find("profile=any"), std::string::npos) << error.what();
+  }
+  EXPECT_FALSE(ended);
+  EXPECT_TRUE(other.is_pending()) << "this lane is not concerned";
+  std::thread{[this] { proactor().run_one(); }}.join();
+  EXPECT_TRUE(ended);
+}
+
+TEST_P(Crews, so_is_a_task_in_a_lane_that_another_thread_keeps) {
+  if (!pinned()) return;
+  use(1);
+  Stream streams[2];
+  read_in(0, streams[0]);
+  Result<StreamSocket> socket =
+      StreamSocket::adopt(proactor(), streams[1].ours.release(), Ownership::owned);
+  ASSERT_TRUE(socket);
+  Gate kept;
+  Gate failed;
+  std::thread keeper{[&] {
+    post([] {});
+    EXPECT_TRUE(proactor().run_one());
+    kept.open();
+    failed.wait();
+    proactor().run_one();
+  }};
+  kept.wait();
+  bool ended = false;
+  const auto task = [&]() -> Task<void> {
+    static_cast<void>(co_await read_one(*socket, memory(1)));
+    ended = true;
+  };
+  try {
+    run_until_complete(proactor(), task());
+    ADD_FAILURE() << "another thread keeps the lane";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), errc::wrong_thread);
+    EXPECT_NE(std::string{error.what()}.find("profile=any"), std::string::npos) << error.what();
+  }
+  EXPECT_FALSE(ended);
+  failed.open();
+  keeper.join();
+  EXPECT_TRUE(ended);
 }
 
 // One that would lead two lanes needs another ring for that.

@@ -1,0 +1,42 @@
+// run_until_complete: the task's end.
+#include "baton/coro/run.hpp"
+
+#include "baton/error.hpp"
+#include "coro/destroy_finished.hpp"
+
+namespace baton::detail {
+
+TaskRun::TaskRun(Proactor& proactor, TaskPromiseBase& promise)
+    : source_(proactor), context_{.cancellation = source_.token().state(), .proactor = &proactor} {
+  promise.set_finished(finished, this);
+  promise.set_context(&context_);
+}
+
+// acq_rel, here and below: the value of the task is visible to the thread that takes it, and the
+// task is at rest before another thread frees it.
+std::coroutine_handle<> TaskRun::finished(TaskPromiseBase& promise,
+                                          std::coroutine_handle<> self) noexcept {
+  auto* const run = static_cast<TaskRun*>(promise.owner());
+  if (run->state_.exchange(State::done, std::memory_order_acq_rel) == State::left) {
+    std::exception_ptr exception = std::move(promise.exception());
+    destroy_finished(self, exception);
+    delete run;
+  }
+  return std::noop_coroutine();
+}
+
+bool TaskRun::leave() noexcept {
+  return state_.exchange(State::left, std::memory_order_acq_rel) != State::done;
+}
+
+bool forbids_driving(const std::exception_ptr& exception) noexcept {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const std::system_error& error) {
+    return error.code() == errc::wrong_thread || error.code() == errc::after_fork;
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace baton::detail
