@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "baton/coro/cancellation.hpp"
+#include "baton/coro/frame_cache.hpp"
 #include "baton/coro/task.hpp"
 #include "baton/deadline.hpp"
 #include "baton/export.hpp"
@@ -21,6 +22,9 @@ namespace detail {
 class BATON_EXPORT TaskRun {
  public:
   TaskRun(Proactor& proactor, TaskPromiseBase& promise);
+  // From the cache of frames: a run allocates nothing.
+  static void* operator new(std::size_t size) { return allocate_frame(size); }
+  static void operator delete(void* memory, std::size_t size) noexcept { free_frame(memory, size); }
 
   [[nodiscard]] bool done() const noexcept {
     // acquire: the value of the task is visible.

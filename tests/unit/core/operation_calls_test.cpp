@@ -108,7 +108,7 @@ TEST(Attachments, end_before_their_proactor_does) {
         const Attachment attached{*proactor};
         proactor.reset();
       },
-      "has_attached");
+      "end the Attachment first");
 }
 
 TEST(Attachments, end_on_their_thread_and_in_no_handler) {
