@@ -42,7 +42,8 @@ bool complete(Operation& operation, int error) noexcept {
 bool delimiter_found(const Operation& operation, std::size_t known) noexcept {
   BATON_ASSERT(!operation.has(Operation::vectored));
   const std::string_view delimiter = *operation.delimiter();
-  const std::size_t overlap = delimiter.empty() ? 0 : delimiter.size() - 1;
+  if (delimiter.empty()) return true;  // it may have no address, which memmem must not get
+  const std::size_t overlap = delimiter.size() - 1;
   const char* const data = static_cast<const char*>(operation.buffer().data);
   const std::size_t from = known > overlap ? known - overlap : 0;
   return ::memmem(data + from, operation.bytes() - from, delimiter.data(), delimiter.size()) !=
