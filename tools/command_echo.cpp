@@ -199,7 +199,8 @@ void add_echo_command(CLI::App& app, Run& run) {
   command
       ->add_option("--watch", options->watch.lines,
                    "Once a second, on standard error: rates, wakes, the oldest stream operation. "
-                   "Alone: only on a terminal; always: also into a pipe, with the time")
+                   "auto, also when the option stands alone: only on a terminal; always: also into "
+                   "a pipe, with the time. Without the option: never")
       ->expected(0, 1)
       ->default_str("auto")
       ->check(one_of({"auto", "always", "never"}));

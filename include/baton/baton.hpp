@@ -1,6 +1,10 @@
 // All of Baton's C++ interface.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "Baton needs C++20: compile with -std=c++20"
+#else
+
 #include "baton/acceptor.hpp"
 #include "baton/attachment.hpp"
 #include "baton/buffer.hpp"
@@ -49,3 +53,5 @@
 #include "baton/timer.hpp"
 #include "baton/version.hpp"
 #include "baton/wait_strategy.hpp"
+
+#endif
