@@ -155,7 +155,10 @@ int Descriptors::adopt(Descriptor& descriptor, const Start& start) noexcept {
   native::OpenFile file;
   if (const int error = native::look_at(start.fildes, file)) return error;
   if (file.directory) return EISDIR;
-  const bool listens = start.action == Action::accept && file.kind == HandleKind::stream_socket;
+  const bool listens = start.action == Action::accept;
+  if (listens && file.kind != HandleKind::stream_socket) {
+    return file.kind == HandleKind::datagram_socket ? EOPNOTSUPP : ENOTSOCK;  // as accept(2)
+  }
   const HandleKind kind = listens ? HandleKind::listener : file.kind;
   const Result<Handle*> handle = bridge_.native().adopt(start.fildes, kind, Ownership::borrowed);
   if (!handle) return errno_of(handle.error());
