@@ -29,6 +29,10 @@ class Calls final : public ACE_Handler {
   }
   void handle_accept(const ACE_Asynch_Accept::Result& result) override {
     errors.push_back(result.error());
+    if (result.success() != 0) ::close(result.accept_handle());
+  }
+  void handle_connect(const ACE_Asynch_Connect::Result& result) override {
+    errors.push_back(result.error());
   }
   std::function<void()> function;
   std::vector<u_long> errors;
@@ -222,6 +226,59 @@ TEST_F(Misuse, AcceptOfWhatCannotListenIsAnError) {
   EXPECT_EQ(-1, of_pipe.accept(block, 0, ACE_INVALID_HANDLE));
   EXPECT_EQ(ENOTSOCK, errno);
   ::close(both[1]);
+}
+
+TEST_F(Misuse, SocketThatFailedToAcceptStillConnects) {
+  ACE_INET_Addr where;
+  const int listener = listen_on_loopback(where);
+  const int fildes = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ACE_Asynch_Accept accept;
+  ASSERT_EQ(0, accept.open(calls_, fildes, nullptr, ace()));
+  ASSERT_EQ(0, accept.accept(block_, 0, ACE_INVALID_HANDLE));
+  ASSERT_TRUE(drive([&] { return calls_.errors.size() == 1; }));
+  EXPECT_EQ(u_long{EINVAL}, calls_.errors.back());
+  ACE_Asynch_Connect connect;
+  ASSERT_EQ(0, connect.open(calls_, ACE_INVALID_HANDLE, nullptr, ace()));
+  ASSERT_EQ(0, connect.connect(fildes, where, static_cast<const ACE_Addr&>(ACE_Addr::sap_any), 0));
+  ASSERT_TRUE(drive([&] { return calls_.errors.size() == 2; }));
+  EXPECT_EQ(0U, calls_.errors.back());
+  ::close(listener);
+}
+
+TEST_F(Misuse, OperationOfTheOtherSortCancelsNothing) {
+  ACE_INET_Addr where;
+  const int listener = listen_on_loopback(where);
+  SocketPair pair;
+  ACE_Asynch_Accept accept;
+  ACE_Asynch_Accept of_pair;
+  ACE_Asynch_Read_Stream reader;
+  ACE_Asynch_Read_Stream of_listener;
+  ACE_Message_Block block(100);
+  ASSERT_EQ(0, accept.open(calls_, listener, nullptr, ace()));
+  ASSERT_EQ(0, of_listener.open(calls_, listener, nullptr, ace()));
+  ASSERT_EQ(0, reader.open(calls_, pair.first, nullptr, ace()));
+  ASSERT_EQ(0, of_pair.open(calls_, std::exchange(pair.first, -1), nullptr, ace()));
+  ASSERT_EQ(0, accept.accept(block, 0, ACE_INVALID_HANDLE));
+  ASSERT_EQ(0, reader.read(block_, 1));
+  // Refused by the start, or by a completion (BATON_ACE=lazy).
+  const auto is_refused = [&](int answer) {
+    const std::size_t before = calls_.errors.size();
+    if (answer == -1) return errno == EINVAL;
+    return drive([&] { return calls_.errors.size() == before + 1; }) &&
+           calls_.errors.back() == EINVAL;
+  };
+  EXPECT_TRUE(is_refused(of_listener.read(block, 1)));
+  EXPECT_TRUE(is_refused(of_pair.accept(block, 0, ACE_INVALID_HANDLE)));
+  const std::size_t before = calls_.errors.size();
+  ASSERT_EQ(1, ::write(pair.second, "x", 1));
+  ASSERT_TRUE(drive([&] { return calls_.errors.size() == before + 1; }));
+  EXPECT_EQ(0U, calls_.errors.back());
+  const int client = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(0, ::connect(client, static_cast<const sockaddr*>(where.get_addr()),
+                         static_cast<socklen_t>(where.get_size())));
+  ASSERT_TRUE(drive([&] { return calls_.errors.size() == before + 2; }));
+  EXPECT_EQ(0U, calls_.errors.back());
+  ::close(client);
 }
 
 TEST_F(Misuse, BlocksWithPointersPastEachOtherAreEmpty) {
