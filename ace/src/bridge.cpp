@@ -92,6 +92,14 @@ std::uint32_t Bridge::entries_of_this_thread() const noexcept {
   return count;
 }
 
+void Bridge::outlive_calls(std::shared_ptr<Bridge> bridge) noexcept {
+  Call* outermost = nullptr;
+  for (Call* each = current_call; each != nullptr; each = each->outer) {
+    if (each->bridge == bridge.get()) outermost = each;
+  }
+  if (outermost != nullptr) *outermost->survivor = std::move(bridge);
+}
+
 Bridge::Attached::Attached(std::shared_ptr<Bridge> bridge)
     : bridge_(std::move(bridge)), outer_(attachments) {
   entry_.emplace(*bridge_);
@@ -146,9 +154,15 @@ int Bridge::close() noexcept {
 // -- driving --------------------------------------------------------------------------------------
 
 int Bridge::handle_events(Deadline deadline) {
+  struct Survivor {
+    ~Survivor() {
+      if (bridge) bridge->close();
+    }
+    std::shared_ptr<Bridge> bridge;
+  } survivor;
   const Entry entry{*this};
   if (!entry) return -1;
-  Call call{this, current_call};
+  Call call{this, current_call, &survivor.bridge};
   struct Current {
     explicit Current(Call& now) noexcept { current_call = &now; }
     ~Current() { current_call = current_call->outer; }

@@ -112,11 +112,15 @@ class Bridge {
   struct Call {
     Bridge* bridge;
     Call* outer;
+    std::shared_ptr<Bridge>* survivor;
     std::size_t dispatched = 0;
     bool posted = false;
     bool in_handler = false;  // of the program's; stays so when that throws
   };
   [[nodiscard]] static Call* current() noexcept;
+  /// Its proactor is gone. If this thread is in one of its handlers, the bridge lives until that
+  /// call has ended.
+  static void outlive_calls(std::shared_ptr<Bridge> bridge) noexcept;
   [[nodiscard]] std::uint32_t entries_of_this_thread() const noexcept;
 
   /// The state of one Attachment; on a list of its thread.

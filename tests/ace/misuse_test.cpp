@@ -185,6 +185,16 @@ TEST_F(Misuse, HandlerClosesItsProactor) {
   EXPECT_EQ(std::vector<u_long>{ECANCELED}, calls_.errors);
 }
 
+TEST_F(Misuse, HandlerDeletesItsProactor) {
+  ACE_Asynch_Read_Stream reader;
+  ASSERT_EQ(0, reader.open(calls_, pair_.first, nullptr, ace()));
+  ASSERT_EQ(0, reader.read(block_, 1));
+  ASSERT_EQ(0, post([&] { destroy(); }));
+  ACE_Time_Value wait{patience.count()};
+  EXPECT_EQ(1, bridge().handle_events(wait));
+  EXPECT_EQ(std::vector<u_long>{ECANCELED}, calls_.errors);
+}
+
 // -- the wrong order ------------------------------------------------------------------------------
 
 TEST_F(Misuse, CallsInTheWrongOrderAreErrors) {
