@@ -113,7 +113,7 @@ void Bridge::outlive_calls(std::shared_ptr<Bridge> bridge) noexcept {
   }
   if (outermost != nullptr) {
     *outermost->survivor = std::move(bridge);
-  } else if (bridge->entries_.load() != 0) {
+  } else if (bridge->native_ != nullptr) {  // close has given up
     Bridge& left_alone = *bridge;
     left_alone.self_ = std::move(bridge);
   }
