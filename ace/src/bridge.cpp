@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 
 #include "results.hpp"
@@ -16,6 +17,17 @@ namespace {
 // initial-exec: read for every completion, so not worth a call into the dynamic linker.
 [[gnu::tls_model("initial-exec")]] constinit thread_local Bridge::Call* current_call = nullptr;
 thread_local Bridge::Attached* attachments = nullptr;
+
+/// How long the end of the program waits for handlers of other threads. ACE's own does not.
+constexpr std::chrono::seconds patience_at_end{1};
+
+bool program_ends() noexcept {
+  static std::atomic<bool> ends{false};
+  // Called after the destructors of libACE were registered, so it runs before them.
+  static const int registered = std::atexit([] { ends.store(true, std::memory_order_relaxed); });
+  static_cast<void>(registered);
+  return ends.load(std::memory_order_relaxed);
+}
 
 /// Programs raise their limit when they run already (ACE::set_handle_limit). Their threads are
 /// inside only during handle_events.
@@ -78,7 +90,9 @@ Bridge::Bridge(Config config, const Options& options)
       native_(std::make_unique<baton::Proactor>(for_ace(std::move(config)))),
       descriptor_(shows_completions(*native_) ? native_->descriptor() : ACE_INVALID_HANDLE),
       descriptors_(*this, options.lazy),
-      posted_(*this, native_->lanes()) {}
+      posted_(*this, native_->lanes()) {
+  static_cast<void>(program_ends());  // from now on it is known
+}
 
 Bridge::~Bridge() = default;
 
@@ -90,6 +104,30 @@ std::uint32_t Bridge::entries_of_this_thread() const noexcept {
     if (each->bridge == this) ++count;
   }
   return count;
+}
+
+void Bridge::outlive_calls(std::shared_ptr<Bridge> bridge) noexcept {
+  Call* outermost = nullptr;
+  for (Call* each = current_call; each != nullptr; each = each->outer) {
+    if (each->bridge == bridge.get()) outermost = each;
+  }
+  if (outermost != nullptr) {
+    *outermost->survivor = std::move(bridge);
+  } else if (bridge->native_ != nullptr) {  // close has given up
+    Bridge& left_alone = *bridge;
+    left_alone.self_ = std::move(bridge);
+  }
+}
+
+/// False: the program ends, and a handler lasts.
+bool Bridge::wait_for_others() noexcept {
+  const auto end = std::chrono::steady_clock::now() + patience_at_end;
+  // Looked at once a millisecond: a thread that leaves cannot notify, see ~Entry.
+  while (entries_.load() != 0) {
+    if (program_ends() && std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
+  return true;
 }
 
 Bridge::Attached::Attached(std::shared_ptr<Bridge> bridge)
@@ -132,8 +170,7 @@ int Bridge::close() noexcept {
   const bool child = ::getpid() != process_;  // of a fork: the other threads are not in it
   if (!child) {
     native_->stop();
-    // Looked at once a millisecond: a thread that leaves cannot notify, see ~Entry.
-    while (entries_.load() != 0) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    if (!wait_for_others()) return 0;
   }
   // Runs what is left in this thread, by handlers that find native_ in its place still.
   delete native_.get();
@@ -146,9 +183,15 @@ int Bridge::close() noexcept {
 // -- driving --------------------------------------------------------------------------------------
 
 int Bridge::handle_events(Deadline deadline) {
+  struct Survivor {
+    ~Survivor() {
+      if (bridge) bridge->close();
+    }
+    std::shared_ptr<Bridge> bridge;
+  } survivor;
   const Entry entry{*this};
   if (!entry) return -1;
-  Call call{this, current_call};
+  Call call{this, current_call, &survivor.bridge};
   struct Current {
     explicit Current(Call& now) noexcept { current_call = &now; }
     ~Current() { current_call = current_call->outer; }

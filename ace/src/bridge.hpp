@@ -112,11 +112,15 @@ class Bridge {
   struct Call {
     Bridge* bridge;
     Call* outer;
+    std::shared_ptr<Bridge>* survivor;
     std::size_t dispatched = 0;
     bool posted = false;
     bool in_handler = false;  // of the program's; stays so when that throws
   };
   [[nodiscard]] static Call* current() noexcept;
+  /// Its proactor is gone. If this thread is in one of its handlers, the bridge lives until that
+  /// call has ended; if others still are, when the program ends, as long as the program.
+  static void outlive_calls(std::shared_ptr<Bridge> bridge) noexcept;
   [[nodiscard]] std::uint32_t entries_of_this_thread() const noexcept;
 
   /// The state of one Attachment; on a list of its thread.
@@ -139,6 +143,7 @@ class Bridge {
 
  private:
   int turn(Call& call, Deadline deadline);
+  bool wait_for_others() noexcept;
   void complete(ACE_POSIX_Asynch_Result& result, std::size_t bytes, u_long error);
 
   const Options options_;
@@ -151,6 +156,7 @@ class Bridge {
   std::mutex closing_;  // one thread closes
   std::atomic<bool> closed_{false};
   std::atomic<std::uint32_t> entries_{0};
+  std::shared_ptr<Bridge> self_;  // only if threads are in it when the program ends
 };
 
 }  // namespace baton::ace

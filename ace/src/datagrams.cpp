@@ -26,7 +26,13 @@ struct Datagram {
 };
 
 std::size_t room_or_length(const ACE_Message_Block& block, bool reads) noexcept {
-  return reads ? block.space() : block.length();
+  return reads ? room_of(block) : length_of(block);
+}
+
+std::size_t size_of_chain(const ACE_Message_Block* block, bool reads) noexcept {
+  std::size_t size = 0;
+  for (; block != nullptr; block = block->cont()) size += room_or_length(*block, reads);
+  return size;
 }
 
 void move(ACE_Message_Block& block, bool reads, std::size_t bytes) noexcept {
@@ -102,10 +108,7 @@ int begin(Bridge& bridge, int fildes, ACE_Message_Block& block, bool reads, cons
 ssize_t ReadDatagram::recv(ACE_Message_Block* block, std::size_t& /*bytes*/, int flags,
                            int protocol_family, const void* act, int priority, int signal_number) {
   if ((flags & ~harmless_flags) != 0) return errno = EOPNOTSUPP, -1;
-  std::size_t room = 0;
-  for (const ACE_Message_Block* each = block; each != nullptr; each = each->cont()) {
-    room += each->space();
-  }
+  const std::size_t room = size_of_chain(block, true);
   if (room == 0) return errno = ENOSPC, -1;
   auto* const result = this->posix_proactor()->create_asynch_read_dgram_result(
       this->handler_proxy_, this->handle_, block, room, flags, protocol_family, act,
@@ -117,10 +120,11 @@ ssize_t WriteDatagram::send(ACE_Message_Block* block, std::size_t& /*bytes*/, in
                             const ACE_Addr& address, const void* act, int priority,
                             int signal_number) {
   if ((flags & ~harmless_flags) != 0) return errno = EOPNOTSUPP, -1;
-  if (block == nullptr || block->total_length() == 0) return errno = EINVAL, -1;
+  const std::size_t length = size_of_chain(block, false);
+  if (length == 0) return errno = EINVAL, -1;
   auto* const result = this->posix_proactor()->create_asynch_write_dgram_result(
-      this->handler_proxy_, this->handle_, block, block->total_length(), flags, act,
-      ACE_INVALID_HANDLE, priority, signal_number);
+      this->handler_proxy_, this->handle_, block, length, flags, act, ACE_INVALID_HANDLE, priority,
+      signal_number);
   const bool named = address.get_type() != AF_ANY && address.get_size() > 0;
   return begin(*bridge_, this->handle_, *block, false, named ? &address : nullptr,
                posix_part(result));

@@ -155,7 +155,10 @@ int Descriptors::adopt(Descriptor& descriptor, const Start& start) noexcept {
   native::OpenFile file;
   if (const int error = native::look_at(start.fildes, file)) return error;
   if (file.directory) return EISDIR;
-  const bool listens = start.action == Action::accept && file.kind == HandleKind::stream_socket;
+  const bool listens = start.action == Action::accept;
+  if (listens && file.kind != HandleKind::stream_socket) {
+    return file.kind == HandleKind::datagram_socket ? EOPNOTSUPP : ENOTSOCK;  // as accept(2)
+  }
   const HandleKind kind = listens ? HandleKind::listener : file.kind;
   const Result<Handle*> handle = bridge_.native().adopt(start.fildes, kind, Ownership::borrowed);
   if (!handle) return errno_of(handle.error());
@@ -164,9 +167,9 @@ int Descriptors::adopt(Descriptor& descriptor, const Start& start) noexcept {
   return 0;
 }
 
-/// A socket that something else was done with before, and that listens now.
-int Descriptors::listen_anew(Descriptor& descriptor, const Start& start) noexcept {
-  if (start.action != Action::accept || ask_for_end(descriptor) != 1) return EINVAL;
+/// A socket that was used before and listens now, or the other way round.
+int Descriptors::adopt_anew(Descriptor& descriptor, const Start& start) noexcept {
+  if (descriptor.pending.load(std::memory_order_relaxed) != 0) return EINVAL;
   let_go(descriptor);
   return descriptor.letting_go ? wait_in_line(descriptor, start) : EINVAL;
 }
@@ -177,7 +180,7 @@ int Descriptors::listen_anew(Descriptor& descriptor, const Start& start) noexcep
     if (const int error = adopt(descriptor, start)) return error;
   }
   const bool listens = descriptor.handle->kind() == HandleKind::listener;
-  if (listens != (start.action == Action::accept)) return listen_anew(descriptor, start);
+  if (listens != (start.action == Action::accept)) return adopt_anew(descriptor, start);
   Request* const request = take(descriptor);
   if (request == nullptr) return ENOMEM;
   fill(*request, *descriptor.handle, start);

@@ -102,7 +102,7 @@ class Descriptors {
   int adopt(Descriptor& descriptor, const Start& start) noexcept;
   int start_now(Descriptor& descriptor, const Start& start) noexcept;
   int start_lazily(Descriptor& descriptor, const Start& start) noexcept;
-  int listen_anew(Descriptor& descriptor, const Start& start) noexcept;
+  int adopt_anew(Descriptor& descriptor, const Start& start) noexcept;
   Request* take(Descriptor& descriptor) noexcept;
   Request* make(Descriptor& descriptor) noexcept;
   int wait_in_line(Descriptor& descriptor, const Start& start) noexcept;

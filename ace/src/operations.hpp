@@ -75,6 +75,7 @@ class ReadFile final : public Opening<ACE_POSIX_Asynch_Read_File> {
   using Opening::Opening;
   int read(ACE_Message_Block& block, std::size_t bytes, u_long offset, u_long offset_high,
            const void* act, int priority, int signal_number) override {
+    if (room_of(block) == 0) return errno = ENOSPC, -1;
     return ACE_POSIX_Asynch_Read_File::read(block, bytes, offset + (offset_high << 32), 0, act,
                                             priority, signal_number);
   }
@@ -85,6 +86,7 @@ class WriteFile final : public Opening<ACE_POSIX_Asynch_Write_File> {
   using Opening::Opening;
   int write(ACE_Message_Block& block, std::size_t bytes, u_long offset, u_long offset_high,
             const void* act, int priority, int signal_number) override {
+    if (length_of(block) == 0) return errno = EINVAL, -1;
     return ACE_POSIX_Asynch_Write_File::write(block, bytes, offset + (offset_high << 32), 0, act,
                                               priority, signal_number);
   }

@@ -48,7 +48,10 @@ Proactor::Proactor() : Proactor(Config::from_environment(), options_or_throw()) 
 Proactor::Proactor(Config config, const Options& options)
     : bridge_(std::make_shared<Bridge>(std::move(config), options)) {}
 
-Proactor::~Proactor() { bridge_->close(); }
+Proactor::~Proactor() {
+  bridge_->close();
+  Bridge::outlive_calls(std::move(bridge_));
+}
 
 baton::Proactor& Proactor::native() noexcept { return bridge_->native(); }
 

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "bridge.hpp"
+#include "results.hpp"
 
 namespace baton::ace {
 namespace {
@@ -12,13 +13,13 @@ namespace {
 std::size_t header_of(const Transmission::Plan& plan) noexcept {
   const auto* const ends = plan.ends;
   if (ends == nullptr || ends->header() == nullptr) return 0;
-  return std::min(ends->header_bytes(), ends->header()->length());
+  return std::min(ends->header_bytes(), length_of(*ends->header()));
 }
 
 std::size_t trailer_of(const Transmission::Plan& plan) noexcept {
   const auto* const ends = plan.ends;
   if (ends == nullptr || ends->trailer() == nullptr) return 0;
-  return std::min(ends->trailer_bytes(), ends->trailer()->length());
+  return std::min(ends->trailer_bytes(), length_of(*ends->trailer()));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Unusual things that programs do: handlers that throw, delete themselves or fork, several
 // proactors, calls in the wrong order, closing in the midst of traffic, more threads than lanes.
 #include <ace/Asynch_Acceptor.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +23,16 @@ class Calls final : public ACE_Handler {
   void handle_write_stream(const ACE_Asynch_Write_Stream::Result& result) override {
     errors.push_back(result.error());
     if (function) function();
+  }
+  void handle_read_dgram(const ACE_Asynch_Read_Dgram::Result& result) override {
+    errors.push_back(result.error());
+  }
+  void handle_accept(const ACE_Asynch_Accept::Result& result) override {
+    errors.push_back(result.error());
+    if (result.success() != 0) ::close(result.accept_handle());
+  }
+  void handle_connect(const ACE_Asynch_Connect::Result& result) override {
+    errors.push_back(result.error());
   }
   std::function<void()> function;
   std::vector<u_long> errors;
@@ -174,6 +185,16 @@ TEST_F(Misuse, HandlerClosesItsProactor) {
   EXPECT_EQ(std::vector<u_long>{ECANCELED}, calls_.errors);
 }
 
+TEST_F(Misuse, HandlerDeletesItsProactor) {
+  ACE_Asynch_Read_Stream reader;
+  ASSERT_EQ(0, reader.open(calls_, pair_.first, nullptr, ace()));
+  ASSERT_EQ(0, reader.read(block_, 1));
+  ASSERT_EQ(0, post([&] { destroy(); }));
+  ACE_Time_Value wait{patience.count()};
+  EXPECT_EQ(1, bridge().handle_events(wait));
+  EXPECT_EQ(std::vector<u_long>{ECANCELED}, calls_.errors);
+}
+
 // -- the wrong order ------------------------------------------------------------------------------
 
 TEST_F(Misuse, CallsInTheWrongOrderAreErrors) {
@@ -187,6 +208,128 @@ TEST_F(Misuse, CallsInTheWrongOrderAreErrors) {
   std::unique_ptr<ACE_Asynch_Accept_Impl> accept{bridge().create_asynch_accept()};
   EXPECT_EQ(-1, accept->accept(block_, 0, ACE_INVALID_HANDLE, nullptr, 0, 0, AF_INET));
   EXPECT_EQ(EINVAL, errno);
+}
+
+// It was let go and adopted anew without an end.
+TEST_F(Misuse, AcceptOfWhatCannotListenIsAnError) {
+  const int datagrams = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ACE_Message_Block block(100);
+  ACE_Asynch_Accept accept;
+  ASSERT_EQ(0, accept.open(calls_, datagrams, nullptr, ace()));
+  EXPECT_EQ(-1, accept.accept(block, 0, ACE_INVALID_HANDLE));
+  EXPECT_EQ(EOPNOTSUPP, errno);
+  // Known as a socket of datagrams from here on, so that the accept waits until it is let go.
+  ACE_Asynch_Read_Dgram reader;
+  ASSERT_EQ(0, reader.open(calls_, datagrams, nullptr, ace()));
+  std::size_t size = 10;
+  ASSERT_EQ(0, reader.recv(&block_, size, 0));
+  EXPECT_EQ(0, reader.cancel());
+  ASSERT_TRUE(drive([&] { return calls_.errors.size() == 1; }));
+  if (accept.accept(block, 0, ACE_INVALID_HANDLE) == 0) {
+    ASSERT_TRUE(drive([&] { return calls_.errors.size() == 2; }));
+    EXPECT_EQ(u_long{EOPNOTSUPP}, calls_.errors.back());
+  }
+  int both[2];
+  ASSERT_EQ(0, ::pipe(both));
+  ACE_Asynch_Accept of_pipe;
+  ASSERT_EQ(0, of_pipe.open(calls_, both[0], nullptr, ace()));
+  EXPECT_EQ(-1, of_pipe.accept(block, 0, ACE_INVALID_HANDLE));
+  EXPECT_EQ(ENOTSOCK, errno);
+  ::close(both[1]);
+}
+
+TEST_F(Misuse, SocketThatFailedToAcceptStillConnects) {
+  ACE_INET_Addr where;
+  const int listener = listen_on_loopback(where);
+  const int fildes = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ACE_Asynch_Accept accept;
+  ASSERT_EQ(0, accept.open(calls_, fildes, nullptr, ace()));
+  ASSERT_EQ(0, accept.accept(block_, 0, ACE_INVALID_HANDLE));
+  ASSERT_TRUE(drive([&] { return calls_.errors.size() == 1; }));
+  EXPECT_EQ(u_long{EINVAL}, calls_.errors.back());
+  ACE_Asynch_Connect connect;
+  ASSERT_EQ(0, connect.open(calls_, ACE_INVALID_HANDLE, nullptr, ace()));
+  ASSERT_EQ(0, connect.connect(fildes, where, static_cast<const ACE_Addr&>(ACE_Addr::sap_any), 0));
+  ASSERT_TRUE(drive([&] { return calls_.errors.size() == 2; }));
+  EXPECT_EQ(0U, calls_.errors.back());
+  ::close(listener);
+}
+
+TEST_F(Misuse, OperationOfTheOtherSortCancelsNothing) {
+  ACE_INET_Addr where;
+  const int listener = listen_on_loopback(where);
+  SocketPair pair;
+  ACE_Asynch_Accept accept;
+  ACE_Asynch_Accept of_pair;
+  ACE_Asynch_Read_Stream reader;
+  ACE_Asynch_Read_Stream of_listener;
+  ACE_Message_Block block(100);
+  ASSERT_EQ(0, accept.open(calls_, listener, nullptr, ace()));
+  ASSERT_EQ(0, of_listener.open(calls_, listener, nullptr, ace()));
+  ASSERT_EQ(0, reader.open(calls_, pair.first, nullptr, ace()));
+  ASSERT_EQ(0, of_pair.open(calls_, std::exchange(pair.first, -1), nullptr, ace()));
+  ASSERT_EQ(0, accept.accept(block, 0, ACE_INVALID_HANDLE));
+  ASSERT_EQ(0, reader.read(block_, 1));
+  // Refused by the start, or by a completion (BATON_ACE=lazy).
+  const auto is_refused = [&](int answer) {
+    const std::size_t before = calls_.errors.size();
+    if (answer == -1) return errno == EINVAL;
+    return drive([&] { return calls_.errors.size() == before + 1; }) &&
+           calls_.errors.back() == EINVAL;
+  };
+  EXPECT_TRUE(is_refused(of_listener.read(block, 1)));
+  EXPECT_TRUE(is_refused(of_pair.accept(block, 0, ACE_INVALID_HANDLE)));
+  const std::size_t before = calls_.errors.size();
+  ASSERT_EQ(1, ::write(pair.second, "x", 1));
+  ASSERT_TRUE(drive([&] { return calls_.errors.size() == before + 1; }));
+  EXPECT_EQ(0U, calls_.errors.back());
+  const int client = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(0, ::connect(client, static_cast<const sockaddr*>(where.get_addr()),
+                         static_cast<socklen_t>(where.get_size())));
+  ASSERT_TRUE(drive([&] { return calls_.errors.size() == before + 2; }));
+  EXPECT_EQ(0U, calls_.errors.back());
+  ::close(client);
+}
+
+TEST_F(Misuse, BlocksWithPointersPastEachOtherAreEmpty) {
+  const SocketPair pair;
+  ACE_Message_Block past_the_end(100);
+  past_the_end.size(10);
+  past_the_end.wr_ptr(20);
+  ACE_Message_Block crossed(100);
+  crossed.wr_ptr(10);
+  crossed.rd_ptr(20);
+  ACE_Asynch_Read_Stream reader;
+  ACE_Asynch_Write_Stream writer;
+  ACE_Asynch_Read_File file;
+  ACE_Asynch_Write_File out;
+  ACE_Asynch_Read_Dgram datagrams;
+  ACE_Asynch_Write_Dgram sender;
+  const int zero = ::open("/dev/zero", O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(0, reader.open(calls_, pair.first, nullptr, ace()));
+  ASSERT_EQ(0, writer.open(calls_, pair.first, nullptr, ace()));
+  ASSERT_EQ(0, file.open(calls_, zero, nullptr, ace()));
+  ASSERT_EQ(0, out.open(calls_, zero, nullptr, ace()));
+  ASSERT_EQ(0, datagrams.open(calls_, pair.first, nullptr, ace()));
+  ASSERT_EQ(0, sender.open(calls_, pair.first, nullptr, ace()));
+  std::size_t size = 10;
+  const auto refused = [](ssize_t answer, int error) { return answer == -1 && errno == error; };
+  EXPECT_TRUE(refused(reader.read(past_the_end, 10), ENOSPC));
+  EXPECT_TRUE(refused(file.read(past_the_end, 10), ENOSPC));
+  EXPECT_TRUE(refused(datagrams.recv(&past_the_end, size, 0), ENOSPC));
+  EXPECT_TRUE(refused(writer.write(crossed, 10), EINVAL));
+  EXPECT_TRUE(refused(out.write(crossed, 10), EINVAL));
+  EXPECT_TRUE(refused(sender.send(&crossed, size, 0, ACE_Addr::sap_any), EINVAL));
+  // In a chain only the piece itself is left out.
+  ACE_Message_Block first(100);
+  first.copy("abc", 3);
+  first.cont(&crossed);
+  EXPECT_EQ(0, sender.send(&first, size, 0, ACE_Addr::sap_any));
+  first.cont(nullptr);
+  ASSERT_TRUE(drive([&] { return first.length() == 0; }));
+  char got[10];
+  EXPECT_EQ(3, ::read(pair.second, got, sizeof(got)));
+  ::close(zero);
 }
 
 TEST_F(Misuse, AfterCloseEverythingIsAnError) {

@@ -32,6 +32,10 @@ for engine in ("engine=emulated,wait=epoll", "engine=io_uring", "mode=per_thread
     expect(result.returncode == 0 and result.stdout == TALKED and "baton-ace" not in result.stderr,
            f"runs on {engine or 'auto'}", result)
 
+    for how, status in (("exit", 5), ("beside", 6)):
+        result = run([COMMAND, PROGRAM, how], BATON=engine)
+        expect(result.returncode == status, f"{how} on {engine or 'auto'}", result)
+
 result = run([COMMAND, "--explain", PROGRAM], BATON="engine=emulated,wait=epoll")
 expect(result.stderr.count("runs on Baton") == 2 and "epoll" in result.stderr,
        "--explain tells the engine, for each proactor", result)

@@ -2,6 +2,8 @@
 // ACE_Proactor::instance(), and an implementation of ACE's own that it hands in and deletes.
 //
 //   ace_unaware        prints "echoed N", "timers N" and "left N loops"; 0
+//   ace_unaware exit   a handler ends the program; 5
+//   ace_unaware beside the program ends while a handler of another thread lasts; 6
 #include <ace/Asynch_IO.h>
 #include <ace/Message_Block.h>
 #include <ace/POSIX_CB_Proactor.h>
@@ -11,6 +13,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -70,9 +73,37 @@ void run(ACE_Proactor& proactor) {
   std::printf("left %d loops\n", left.load());
 }
 
+/// Ends the program in its completion, or lasts.
+class Ending : public ACE_Handler {
+ public:
+  explicit Ending(bool exits) : exits_(exits) {}
+  void handle_time_out(const ACE_Time_Value&, const void*) override {
+    if (exits_) std::exit(5);
+    began = true;
+    for (;;) ::pause();
+  }
+  std::atomic<bool> began{false};
+
+ private:
+  const bool exits_;
+};
+
+int end_the_program(bool in_handler) {
+  static Ending ending{in_handler};
+  ACE_Proactor& proactor = *ACE_Proactor::instance();
+  proactor.schedule_timer(ending, nullptr, ACE_Time_Value::zero);
+  for (int i = 0; i < 2; ++i) {
+    std::thread([&proactor] { proactor.proactor_run_event_loop(); }).detach();
+  }
+  if (in_handler) return proactor.proactor_run_event_loop();
+  while (!ending.began) std::this_thread::yield();
+  return 6;
+}
+
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc > 1) return end_the_program(std::strcmp(argv[1], "exit") == 0);
   if (talk(*ACE_Proactor::instance()) != 0) return 1;
   ACE_Proactor::close_singleton();
   ACE_Proactor own(new ACE_POSIX_CB_Proactor, true);

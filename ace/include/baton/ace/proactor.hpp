@@ -54,7 +54,8 @@ class BATON_EXPORT Proactor : public ACE_POSIX_Proactor {
   /// std::system_error whose text says what is missing or malformed.
   Proactor();
   explicit Proactor(Config config, const Options& options = {});
-  /// REQUIRES: not from inside a handler of its own. Closes it first.
+  /// Closes it first. From inside a handler of its own, what is pending completes when that call of
+  /// handle_events ends; a handler that ends the program (exit) leaves it pending.
   ~Proactor() override;
 
   /// The proactor underneath, for Baton's own objects beside ACE's in one event loop. It lives
