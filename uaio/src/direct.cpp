@@ -106,11 +106,11 @@ bool Direct::open() noexcept {
 
 // -- starting -------------------------------------------------------------------------------------
 
-void Direct::fill(Request& request) noexcept {
+void Direct::fill(Request& request, bool may_wait) noexcept {
   request.number.store(numbers_.fetch_add(1, std::memory_order_seq_cst), std::memory_order_relaxed);
   request.control = {};
   request.control.aio_data = reinterpret_cast<std::uintptr_t>(&request);
-  request.control.aio_rw_flags = RWF_NOWAIT;
+  request.control.aio_rw_flags = may_wait ? 0 : RWF_NOWAIT;
   const bool vectored = is_vectored(request.action);
   request.control.aio_lio_opcode = static_cast<std::uint16_t>(
       reads(request.action) ? (vectored ? IOCB_CMD_PREADV : IOCB_CMD_PREAD)
@@ -137,7 +137,8 @@ std::size_t Direct::submit(Request* list[], std::size_t count) noexcept {
   return 1;
 }
 
-std::size_t Direct::start(Request* list[], std::size_t count, bool watched) noexcept {
+std::size_t Direct::start(Request* list[], std::size_t count, bool watched,
+                          bool may_wait) noexcept {
   if (!open()) return count;
   // Counted first: a watcher that is about to end sees them, or is seen to have ended.
   in_flight_.fetch_add(static_cast<std::uint32_t>(count), std::memory_order_seq_cst);
@@ -146,7 +147,7 @@ std::size_t Direct::start(Request* list[], std::size_t count, bool watched) noex
     library_.direct_done();
     return count;
   }
-  for (std::size_t i = 0; i < count; ++i) fill(*list[i]);
+  for (std::size_t i = 0; i < count; ++i) fill(*list[i], may_wait);
   const std::uint32_t first = tail();
   for (std::size_t i = 0; i < count;) i += submit(list + i, std::min(batch_max, count - i));
   if (has_something()) collect();

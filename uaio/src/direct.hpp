@@ -12,8 +12,9 @@
 // A thread that waits calls io_getevents with a buffer that cannot be written. The kernel waits for
 // a completion, fails to copy it (EFAULT), and leaves it in the ring.
 //
-// A request asks for IOCB_NOWAIT (RWF_NOWAIT), so that io_submit never blocks its caller. What the
-// kernel cannot do without waiting comes back and goes to the keeper. The starter sends it there
+// A request asks for IOCB_NOWAIT (RWF_NOWAIT), so that io_submit does not block its caller. What the
+// kernel cannot do without waiting comes back and goes to the keeper, except for writes whose pages
+// are cached and clean: the starter submits them once more, without RWF_NOWAIT. The starter sends it there
 // before its call ends, for the program may use the number for another file after that. So it looks
 // for refusals itself: another thread may have taken one from the ring, and not be done with it. A
 // short read goes the same way: its starter sees whether the number is another file's by now, of
@@ -47,8 +48,9 @@ class Direct {
 
   /// Starts filled-in requests. Answers how many the kernel refused, or read a part of (`result`):
   /// these are moved to the front of the list and are the caller's again. `watched`: without a
-  /// watcher, all are refused. Any thread, and signal handlers.
-  std::size_t start(Request* list[], std::size_t count, bool watched) noexcept;
+  /// watcher, all are refused. `may_wait`: the kernel may block the caller. Any thread, and signal
+  /// handlers.
+  std::size_t start(Request* list[], std::size_t count, bool watched, bool may_wait) noexcept;
 
   /// Finishes what is complete. Any thread, several at once, and signal handlers: one that is
   /// interrupted here keeps a single completion from the others.
@@ -83,7 +85,7 @@ class Direct {
   struct Ring;
   [[nodiscard]] Ring* ring() const noexcept { return ring_.load(std::memory_order_acquire); }
   std::size_t submit(Request* list[], std::size_t count) noexcept;
-  void fill(Request& request) noexcept;
+  void fill(Request& request, bool may_wait) noexcept;
   [[nodiscard]] std::uint32_t tail() const noexcept;
   [[nodiscard]] const io_event* find_given_back(const Request& request, std::uint32_t first,
                                                 std::uint32_t end) const noexcept;

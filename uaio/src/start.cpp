@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -306,10 +307,46 @@ std::size_t begin_run(aiocb* const list[], std::size_t count, bool tells_each,
 
 namespace {
 
+/// Whether the kernel refused a direct write only because it has to drop clean pages from the cache
+/// first, which is no wait for the device (cachestat: since Linux 6.5).
+bool has_clean_pages(const Request* request) noexcept {
+  const bool small = request->size <= Library::get().options().inline_write;
+  const bool refused = request->result.load(std::memory_order_relaxed) == -EAGAIN;
+  if (request->action != Action::write || !small || !refused) return false;
+  constexpr long sys_cachestat = 451;  // the same on all architectures
+  const std::uint64_t range[2] = {request->offset, request->size};
+  struct {
+    std::uint64_t cached, dirty, writeback, evicted, recently_evicted;
+  } pages{};
+  return ::syscall(sys_cachestat, request->fildes, range, &pages, 0U) == 0 && pages.cached != 0 &&
+         pages.dirty == 0 && pages.writeback == 0;
+}
+
+void take_from_kernel(Request& request) noexcept {
+  request.native.store(native_none, std::memory_order_relaxed);
+  request.handover.store(Handover::none, std::memory_order_relaxed);
+}
+
+/// To the kernel, and once more what it can do without waiting for the device. Answers how many it
+/// refused: they are at the front.
+std::size_t submit(Batch& batch, bool watched) noexcept {
+  Direct& direct = Library::get().direct();
+  Request** const list = batch.requests;
+  std::size_t refused = direct.start(list, batch.count, watched, false);
+  std::for_each(list, list + refused, [](Request* each) { take_from_kernel(*each); });
+  Request** const others = std::partition(list, list + refused, has_clean_pages);
+  if (others == list) return refused;
+  std::size_t again = direct.start(list, static_cast<std::size_t>(others - list), watched, true);
+  std::for_each(list, list + again, [](Request* each) { take_from_kernel(*each); });
+  std::copy(others, list + refused, list + again);
+  return again + static_cast<std::size_t>(list + refused - others);
+}
+
 /// A direct request came back: its number may be another file's by now. A short read of the page
 /// cache ends where the cache does and is repeated; any other is what the file has. A stream that
-/// does not block answers now.
+/// does not block answers now. A write has asked about the descriptor within this very call.
 AtOnce look_again_at(const Request& request) noexcept {
+  if (writes(request.action)) return {};
   const int flags = ::fcntl(request.fildes, F_GETFL);
   const std::int64_t result = request.result.load(std::memory_order_relaxed);
   const bool by_device = flags >= 0 && is_on_device(request.fildes);
@@ -344,13 +381,11 @@ int flush(Batch& batch) noexcept {
   const bool watched =
       std::any_of(batch.requests, batch.requests + batch.count,
                   [](const Request* each) { return needs_watcher(each->note, each->group); });
-  const std::size_t refused = library.direct().start(batch.requests, batch.count, watched);
+  const std::size_t refused = submit(batch, watched);
   for (std::size_t i = refused; i < batch.count; ++i) library.count(Library::direct_starts);
   batch.count = 0;
   for (std::size_t i = 0; i < refused; ++i) {
     Request& request = *batch.requests[i];
-    request.native.store(native_none, std::memory_order_relaxed);
-    request.handover.store(Handover::none, std::memory_order_relaxed);
     if (const AtOnce done = look_again_at(request); done.answer != AtOnce::Answer::engine) {
       const bool failed = done.answer == AtOnce::Answer::failed;
       library.publish(request, done.error, failed ? -1 : static_cast<ssize_t>(done.moved));
