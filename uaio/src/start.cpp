@@ -82,9 +82,9 @@ int check(const aiocb& block, Action action, Transfer& transfer) noexcept {
 // `plain`: open for buffered transfers, without O_DIRECT, a kind of O_SYNC, O_APPEND or O_NONBLOCK.
 // `direct`: a file open with O_DIRECT, and none of the others. The kernel's answer is trusted for
 // so many requests. A number changes hands, and O_DIRECT can be taken from a file: a read that goes
-// another file's way is found out by its result (Direct). A write asks, because a pipe or a socket
-// would take a part of it or answer with SIGPIPE; so would a pipe of packets, whose flags have
-// O_DIRECT, too.
+// another file's way is found out by its result (Direct). A pipe or a socket would take a part of a
+// write or answer with SIGPIPE; so would a pipe of packets, whose flags have O_DIRECT, too. Where
+// the kernel cannot be told to refuse those (Direct::refuses_streams), a write asks.
 class Hints {
  public:
   [[nodiscard]] bool take_plain(int fildes) noexcept { return take(fildes, plain); }
@@ -94,6 +94,9 @@ class Hints {
   }
   void note_direct(int fildes) noexcept {
     if (has_room(fildes)) set(fildes, direct + trust);
+  }
+  void forget(int fildes) noexcept {
+    if (has_room(fildes)) set(fildes, 0);
   }
   static constexpr int special = O_SYNC | O_DSYNC | O_APPEND | O_NONBLOCK;
 
@@ -221,12 +224,18 @@ bool is_open_for_direct(int flags) noexcept {
 /// may be a pipe's by now, whose earlier requests are there.
 bool try_direct(aiocb& block, Action action, const Notification& note, Group* group, Batch& batch,
                 int& error) noexcept {
-  if (!is_simple(block, action) || block.aio_offset < 0 || Library::get().shards_busy() ||
-      (writes(action) && batch.writes_to != block.aio_fildes) ||
+  Library& library = Library::get();
+  if (!is_simple(block, action) || block.aio_offset < 0 || library.shards_busy() ||
       !hints.take_direct(block.aio_fildes) || !takes_direct_road()) {
     return false;
   }
   const Transfer transfer = transfer_of(block, action, O_DIRECT, block.aio_nbytes);
+  if (writes(action) && batch.writes_to != block.aio_fildes) {
+    if (!library.direct().refuses_streams() || look_up_size_limit(transfer) != SizeLimit::none) {
+      return false;
+    }
+    batch.writes_to = block.aio_fildes;
+  }
   error = start_direct(block, transfer, note, group, batch);
   return true;
 }
@@ -343,13 +352,21 @@ std::size_t submit(Batch& batch, bool watched) noexcept {
 }
 
 /// A direct request came back: its number may be another file's by now. A short read of the page
-/// cache ends where the cache does and is repeated; any other is what the file has. A stream that
-/// does not block answers now. A write has asked about the descriptor within this very call.
-AtOnce look_again_at(const Request& request) noexcept {
-  if (writes(request.action)) return {};
-  const int flags = ::fcntl(request.fildes, F_GETFL);
+/// cache ends where the cache does and is repeated; any other is what the file has. A short write
+/// goes on. A stream that does not block answers now.
+AtOnce look_again_at(Request& request) noexcept {
   const std::int64_t result = request.result.load(std::memory_order_relaxed);
+  if (writes(request.action) && (result > 0 || result == -EAGAIN)) {
+    request.moved_before = result > 0 ? static_cast<std::size_t>(result) : 0;
+    return {};
+  }
+  const int flags = ::fcntl(request.fildes, F_GETFL);
   const bool by_device = flags >= 0 && is_on_device(request.fildes);
+  if (!by_device || !is_open_for_direct(flags)) {
+    hints.forget(request.fildes);
+  } else if (writes(request.action) && result == -EOPNOTSUPP) {
+    Library::get().direct().stop_refusing_streams();
+  }
   if (result > 0) {
     if (by_device && (flags & O_DIRECT) == 0) return {};
     return {AtOnce::Answer::done, 0, static_cast<std::size_t>(result)};
