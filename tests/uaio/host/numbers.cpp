@@ -126,17 +126,17 @@ HOST_CASE(reused_number_keeps_the_order_of_a_pipe, "order") {
   for (int i = 0; i < host::rounds(); ++i) {
     const int number = direct_number();
     Pipe pipe;
+    const int other = ::dup(pipe.out());
     give_number(number, pipe.out());
     char bytes[2] = {};
-    aiocb first = host::request(number, &bytes[0], 1);
+    aiocb first = host::request(other, &bytes[0], 1);
     aiocb second = host::request(number, &bytes[1], 1);
     CHECK(aio_read(&first) == 0);
     CHECK(::write(pipe.in(), "12", 2) == 2);
     CHECK(aio_read(&second) == 0);
     CHECK(host::finish(first) == 1 && host::finish(second) == 1);
     CHECK(bytes[0] == '1' && bytes[1] == '2');
-    ::close(number);
-    ::close(pipe.in());
+    for (const int each : {number, other, pipe.in()}) ::close(each);
   }
 }
 HOST_CASE(reused_number_of_a_busy_stream_answers_again, "descriptors") {
