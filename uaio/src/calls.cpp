@@ -79,8 +79,7 @@ int start_list(int mode, aiocb* const list[], int count, const sigevent* event, 
     }
     aiocb* const block = list[i];
     if (block == nullptr || block->aio_lio_opcode == LIO_NOP) continue;
-    const Notification note =
-        tells_each ? Notification::from(block->aio_sigevent) : Notification{};
+    const Notification note = tells_each ? Notification::from(block->aio_sigevent) : Notification{};
     int error = 0;
     if (!need_group()) {
       error = EAGAIN;

@@ -12,16 +12,16 @@
 // A thread that waits calls io_getevents with a buffer that cannot be written. The kernel waits for
 // a completion, fails to copy it (EFAULT), and leaves it in the ring.
 //
-// A request asks for IOCB_NOWAIT (RWF_NOWAIT), so that io_submit never waits for the device. What
-// the kernel cannot do without waiting comes back and goes to the keeper. The starter sends it there
-// before its call ends, for the program may use the number for another file after that. So it looks
-// for refusals itself: another thread may have taken one from the ring, and not be done with it. A
-// short transfer goes the same way: its starter sees whether the number is another file's by now, of
-// which the kernel moved a part.
+// A request asks for IOCB_NOWAIT (RWF_NOWAIT), so that io_submit never waits for the device. The
+// kernel gives back what it cannot do without waiting, and it goes to the keeper. The starter sends
+// it there before its call ends, for the program may use the number for another file after that. So
+// it looks for refusals itself: another thread may have taken one from the ring, and not be done
+// with it. A short transfer goes the same way: its starter sees whether the number is another
+// file's by now, of which the kernel moved a part.
 //
-// A write also has RWF_DONTCACHE (since Linux 6.14). A direct transfer is not changed by it, but the
-// kernel refuses whatever is not a file of a file system: a number that is a pipe's or a socket's by
-// now takes no byte and sends no SIGPIPE.
+// A write also has RWF_DONTCACHE (since Linux 6.14). A direct transfer is not changed by it, but
+// the kernel refuses whatever is not a file of a file system: a number that is a pipe's or a
+// socket's by now takes no byte and sends no SIGPIPE.
 #pragma once
 
 #include <linux/aio_abi.h>
