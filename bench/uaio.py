@@ -10,7 +10,7 @@ Three sides take turns in rounds on the same files: posixaio of fio with the lib
 the same fio without it, and fio's io_uring engine. A cell is the median of the rounds' ratios, its
 verdict against its floor beside it. The rows of the thesis (section 5.2) are run by
 build/bench/uaio_thesis. Nothing else should run meanwhile. Needs fio. The whole table takes some
-20 minutes, --quick 8.
+25 minutes, --quick 10.
 
 Where the page cache answers, two more sides show what is possible: libuaio_bound.so, a library
 that makes the one system call in the caller and does nothing else ("call"), or not even that
@@ -88,6 +88,12 @@ def fio_rows():
                         f"{'s' if files > 1 else ''}, depth {depth}")
                 rows.append((name, dict(rw=rw, bs="128k", direct=direct, files=files, depth=depth),
                              0.95, None))
+    # Pages of the file are in the page cache, where direct transfers meet them.
+    for rw, pages, depth in (("write", "clean", 1), ("write", "clean", 16), ("write", "clean", 128),
+                             ("write", "dirty", 16), ("read", "dirty", 16)):
+        rows.append((f"direct {rw} 4k of {pages} pages, 1 file, depth {depth}",
+                     dict(rw=f"rand{rw}", bs="4k", direct=1, files=1, depth=depth, pages=pages),
+                     *((fio_floor(1, 1, 1, depth)) if pages == "clean" else (0.95, None))))
     return rows
 
 
@@ -117,8 +123,7 @@ def fio(row, side, options, folder):
                f"--runtime={round(1000 * options.seconds)}ms",
                "--norandommap", "--randrepeat=0", "--overwrite=1", "--invalidate=0",
                "--iomem_align=4096", "--output-format=json"]
-    if not row["direct"]:
-        warm(folder)
+    prepare(row.get("pages", "none" if row["direct"] else "clean"), folder)
     before = cpu_of_children()
     job = call(command, side, options, 60 + 10 * options.seconds)["jobs"][0]
     direction = job["read" if "read" in row["rw"] else "write"]
@@ -140,13 +145,21 @@ def make_files(row, options, folder):
                 file.write(block)
 
 
-def warm(folder):
-    """Brings the files into the page cache for the cached rows, without dirty pages."""
+def prepare(pages, folder):
+    """The pages of the files in the page cache: "none", all of them "clean", or all "dirty". Before
+    each run, because direct transfers write them back and drop them, so that the next side would
+    find fewer."""
     os.sync()
     for path in folder.glob("data*"):
-        with path.open("rb", buffering=0) as file:
-            while file.read(1 << 20):
-                pass
+        with path.open("r+b", buffering=0) as file:
+            if pages == "none":
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                continue
+            place = 0
+            while piece := file.read(1 << 20):
+                if pages == "dirty":
+                    os.pwrite(file.fileno(), piece, place)
+                place += len(piece)
 
 
 def cpu_of_children():
@@ -217,8 +230,10 @@ def measure_fio(options, folder, results):
         sides = SIDES if row["direct"] else (*SIDES, *BOUNDS)
         taken = {side: [] for side in sides}
         make_files(row, options, folder)
-        for _ in range(options.rounds):
-            for side in sides:
+        for turn in range(options.rounds):
+            # Each side is the first in turn.
+            for place in range(len(sides)):
+                side = sides[(turn + place) % len(sides)]
                 taken[side].append(fio(row, side, options, folder))
         rates = {side: [each["rate"] for each in taken[side]] for side in sides}
         ratio = {side: statistics.median(mine / other for mine, other
@@ -242,8 +257,8 @@ def measure_fio(options, folder, results):
               f"{1e6 * cpu['io_uring']:6.2f} us", flush=True)
         if row["direct"] and result["verdicts"][1] == "MISSED":
             more = 1e6 * (cpu["uaio"] - cpu["io_uring"])
-            print(f"  {more:.1f} us more CPU a request than fio's io_uring engine: the calls that "
-                  "docs/decisions/0003-uaio-routes.md names", flush=True)
+            print(f"  {more:.1f} us more CPU a request than fio's io_uring engine "
+                  "(docs/decisions/0009-uaio-inside-any-program.md)", flush=True)
         if share is not None:
             print(bound_text(share, {"the system's": ratio["system"],
                                      "io_uring's": ratio["io_uring"]})

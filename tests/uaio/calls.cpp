@@ -54,6 +54,18 @@ int make_file_for_direct_writes() {
   return file;
 }
 
+/// The first direct write of each page has to drop it from the page cache.
+void bring_into_cache(int file) {
+  check(::fcntl(file, F_SETFL, 0) == 0, "fcntl");
+  ::posix_fadvise(file, 0, 0, POSIX_FADV_RANDOM);  // page by page
+  std::vector<char> bytes(block_size);
+  for (std::size_t i = 0; i < blocks_in_file; ++i) {
+    const auto place = static_cast<off_t>(i * block_size);
+    check(::pread(file, bytes.data(), block_size, place) == block_size, "read");
+  }
+  check(::fcntl(file, F_SETFL, O_DIRECT) == 0, "fcntl");
+}
+
 struct Requests {
   std::vector<aiocb> blocks;
   Requests(int file, std::size_t count, bool zeroed) : blocks(count) {
@@ -136,6 +148,11 @@ int main(int, char** arguments) {
   if (kind == "buffered_write") stream_of_requests(make_file(0), 1, count, aio_write);
   if (kind == "direct_write")
     stream_of_requests(make_file_for_direct_writes(), 1, count, aio_write);
+  if (kind == "direct_write_cached") {
+    const int file = make_file_for_direct_writes();
+    bring_into_cache(file);
+    stream_of_requests(file, 1, count, aio_write);
+  }
   if (kind == "direct_read_1") stream_of_requests(make_file(O_DIRECT), 1, count, aio_read);
   if (kind == "direct_read_32") stream_of_requests(make_file(O_DIRECT), 32, count, aio_read);
   if (kind == "list") lists(make_file(O_DIRECT), count, false, LIO_READ);

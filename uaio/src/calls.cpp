@@ -79,15 +79,17 @@ int start_list(int mode, aiocb* const list[], int count, const sigevent* event, 
     }
     aiocb* const block = list[i];
     if (block == nullptr || block->aio_lio_opcode == LIO_NOP) continue;
-    int error = EINVAL;
+    const Notification note = tells_each ? Notification::from(block->aio_sigevent) : Notification{};
+    int error = 0;
     if (!need_group()) {
       error = EAGAIN;
       library.refuse(*block, error);
     } else if (block->aio_lio_opcode == LIO_READ || block->aio_lio_opcode == LIO_WRITE) {
-      const Notification note =
-          tells_each ? Notification::from(block->aio_sigevent) : Notification{};
       error = begin(*block, action_of(block->aio_lio_opcode), note, group, names, &batch);
+    } else if (names == Names::system) {
+      library.complete_at_once(*block, EINVAL, -1, note, group);
     } else {
+      error = EINVAL;
       library.refuse(*block, error);
     }
     wrong |= error != 0 && error != EAGAIN;

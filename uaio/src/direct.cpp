@@ -14,6 +14,9 @@
 #ifndef RWF_NOWAIT
 #define RWF_NOWAIT 0x00000008
 #endif
+#ifndef RWF_DONTCACHE
+#define RWF_DONTCACHE 0x00000080
+#endif
 
 namespace uaio {
 
@@ -47,10 +50,10 @@ bool is_refusal(const io_event& event) noexcept {
   return event.res == -EAGAIN || event.res == -EOPNOTSUPP;
 }
 
-/// Less was read than asked for. It is the end of the file, or the number is another file's by now
-/// and the kernel read what the page cache held of that one: the starter finds out.
+/// Less was moved than asked for. It is the end of the file or of the disk, or the number is
+/// another file's by now and the kernel moved what it could without waiting: the starter finds out.
 bool is_short(const io_event& event, const Request& request) noexcept {
-  return event.res > 0 && reads(request.action) && !is_vectored(request.action) &&
+  return event.res > 0 && !is_vectored(request.action) &&
          static_cast<std::uint64_t>(event.res) < request.size;
 }
 
@@ -106,11 +109,12 @@ bool Direct::open() noexcept {
 
 // -- starting -------------------------------------------------------------------------------------
 
-void Direct::fill(Request& request) noexcept {
+void Direct::fill(Request& request, bool may_wait) noexcept {
   request.number.store(numbers_.fetch_add(1, std::memory_order_seq_cst), std::memory_order_relaxed);
   request.control = {};
   request.control.aio_data = reinterpret_cast<std::uintptr_t>(&request);
-  request.control.aio_rw_flags = RWF_NOWAIT;
+  request.control.aio_rw_flags = may_wait ? 0 : RWF_NOWAIT;
+  if (writes(request.action) && refuses_streams()) request.control.aio_rw_flags |= RWF_DONTCACHE;
   const bool vectored = is_vectored(request.action);
   request.control.aio_lio_opcode = static_cast<std::uint16_t>(
       reads(request.action) ? (vectored ? IOCB_CMD_PREADV : IOCB_CMD_PREAD)
@@ -131,13 +135,16 @@ std::size_t Direct::submit(Request* list[], std::size_t count) noexcept {
   for (std::size_t i = 0; i < count; ++i) controls[i] = &list[i]->control;
   const long taken = ::syscall(SYS_io_submit, ring(), count, controls);
   if (taken > 0) return static_cast<std::size_t>(taken);
+  // EAGAIN here is the context's: it has not looked at the file.
+  const int error = taken == 0 || errno == EAGAIN ? 0 : errno;
   one_less();
-  list[0]->result.store(0, std::memory_order_relaxed);
+  list[0]->result.store(-error, std::memory_order_relaxed);
   list[0]->handover.store(Handover::refused, std::memory_order_relaxed);
   return 1;
 }
 
-std::size_t Direct::start(Request* list[], std::size_t count, bool watched) noexcept {
+std::size_t Direct::start(Request* list[], std::size_t count, bool watched,
+                          bool may_wait) noexcept {
   if (!open()) return count;
   // Counted first: a watcher that is about to end sees them, or is seen to have ended.
   in_flight_.fetch_add(static_cast<std::uint32_t>(count), std::memory_order_seq_cst);
@@ -146,7 +153,7 @@ std::size_t Direct::start(Request* list[], std::size_t count, bool watched) noex
     library_.direct_done();
     return count;
   }
-  for (std::size_t i = 0; i < count; ++i) fill(*list[i]);
+  for (std::size_t i = 0; i < count; ++i) fill(*list[i], may_wait);
   const std::uint32_t first = tail();
   for (std::size_t i = 0; i < count;) i += submit(list + i, std::min(batch_max, count - i));
   if (has_something()) collect();

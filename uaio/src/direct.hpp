@@ -12,12 +12,16 @@
 // A thread that waits calls io_getevents with a buffer that cannot be written. The kernel waits for
 // a completion, fails to copy it (EFAULT), and leaves it in the ring.
 //
-// A request asks for IOCB_NOWAIT (RWF_NOWAIT), so that io_submit never blocks its caller. What the
-// kernel cannot do without waiting comes back and goes to the keeper. The starter sends it there
-// before its call ends, for the program may use the number for another file after that. So it looks
-// for refusals itself: another thread may have taken one from the ring, and not be done with it. A
-// short read goes the same way: its starter sees whether the number is another file's by now, of
-// which the kernel read a part.
+// A request asks for IOCB_NOWAIT (RWF_NOWAIT), so that io_submit never waits for the device. The
+// kernel gives back what it cannot do without waiting, and it goes to the keeper. The starter sends
+// it there before its call ends, for the program may use the number for another file after that. So
+// it looks for refusals itself: another thread may have taken one from the ring, and not be done
+// with it. A short transfer goes the same way: its starter sees whether the number is another
+// file's by now, of which the kernel moved a part.
+//
+// A write also has RWF_DONTCACHE (since Linux 6.14). A direct transfer is not changed by it, but
+// the kernel refuses whatever is not a file of a file system: a number that is a pipe's or a
+// socket's by now takes no byte and sends no SIGPIPE.
 #pragma once
 
 #include <linux/aio_abi.h>
@@ -47,8 +51,9 @@ class Direct {
 
   /// Starts filled-in requests. Answers how many the kernel refused, or read a part of (`result`):
   /// these are moved to the front of the list and are the caller's again. `watched`: without a
-  /// watcher, all are refused. Any thread, and signal handlers.
-  std::size_t start(Request* list[], std::size_t count, bool watched) noexcept;
+  /// watcher, all are refused. `may_wait`: the kernel may block the caller. Any thread, and signal
+  /// handlers.
+  std::size_t start(Request* list[], std::size_t count, bool watched, bool may_wait) noexcept;
 
   /// Finishes what is complete. Any thread, several at once, and signal handlers: one that is
   /// interrupted here keeps a single completion from the others.
@@ -76,6 +81,15 @@ class Direct {
   /// How many are pending of this descriptor, or of this aiocb alone.
   [[nodiscard]] std::size_t count(int fildes, const aiocb* block) const noexcept;
 
+  /// Whether the kernel itself refuses a direct write to anything but a file of a file system.
+  [[nodiscard]] bool refuses_streams() const noexcept {
+    return refuses_streams_.load(std::memory_order_relaxed);
+  }
+  /// It has refused a file, so this kernel or file system cannot tell.
+  void stop_refusing_streams() noexcept {
+    refuses_streams_.store(false, std::memory_order_relaxed);
+  }
+
   /// In a forked child: the context was the parent's.
   void after_fork_in_child() noexcept;
 
@@ -83,7 +97,7 @@ class Direct {
   struct Ring;
   [[nodiscard]] Ring* ring() const noexcept { return ring_.load(std::memory_order_acquire); }
   std::size_t submit(Request* list[], std::size_t count) noexcept;
-  void fill(Request& request) noexcept;
+  void fill(Request& request, bool may_wait) noexcept;
   [[nodiscard]] std::uint32_t tail() const noexcept;
   [[nodiscard]] const io_event* find_given_back(const Request& request, std::uint32_t first,
                                                 std::uint32_t end) const noexcept;
@@ -99,6 +113,7 @@ class Direct {
   std::atomic<std::uint64_t> taken_{0};
   std::atomic<std::uint64_t> numbers_{1};
   std::atomic<std::uint32_t> in_flight_{0};
+  std::atomic<bool> refuses_streams_{true};
 };
 
 }  // namespace uaio

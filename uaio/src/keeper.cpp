@@ -192,7 +192,8 @@ int Shard::send(void* pointer, unsigned kind, int fildes) noexcept {
       case Mailbox::Sent::sent:
         return 0;
       case Mailbox::Sent::failed:
-        return errno == EBADF ? EBADF : EAGAIN;
+        // EINVAL: a ring of io_uring, which no message carries. It is not to be read or written.
+        return errno == EBADF || errno == EINVAL ? errno : EAGAIN;
       case Mailbox::Sent::lost: {
         // The program has closed its number.
         if (!blocked) blocked.emplace();

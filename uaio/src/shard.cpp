@@ -119,6 +119,24 @@ int tenths_of_wait(const Request& request) noexcept {
   return modes.c_cc[VTIME];
 }
 
+/// A file of the kernel's without a name: an eventfd, a timerfd, a signalfd, an epoll set.
+bool is_nameless(const struct stat& status) noexcept { return (status.st_mode & S_IFMT) == 0; }
+
+/// Whether the call answers without waiting, the answer in `moved` and errno. A read of too few
+/// bytes, or of what cannot be read, is an error at once; readiness, which an engine may wait for,
+/// does not tell. False also where the kernel cannot say.
+bool answers_at_once(const Request& request, ssize_t& moved) noexcept {
+  const iovec whole{request.data, request.size};
+  const bool vectored = is_vectored(request.action);
+  const auto* const list = vectored ? static_cast<const iovec*>(request.data) : &whole;
+  const auto count = vectored ? static_cast<int>(request.size) : 1;
+  const int native = request.descriptor->native;
+  moved = reads(request.action) ? ::preadv2(native, list, count, -1, RWF_NOWAIT)
+                                : ::pwritev2(native, list, count, -1, RWF_NOWAIT);
+  return moved >= 0 || (errno != EAGAIN && errno != EOPNOTSUPP && errno != ENOSYS &&
+                        errno != EPERM && errno != EINTR);
+}
+
 ssize_t read_now(const Request& request) noexcept {
   const int native = request.descriptor->native;
   return is_vectored(request.action) ? ::readv(native, static_cast<const iovec*>(request.data),
@@ -155,6 +173,7 @@ int Shard::start_in_turn(Request& request, int fildes, bool late) noexcept {
   const std::uint32_t earlier = file.inode->pending;
   files_->link(request);
   request.waits_for = syncs(request.action) ? earlier : 0;
+  ssize_t moved = 0;
   if (syncs(request.action) && file.kind != baton::HandleKind::file) {
     finish(request, EINVAL, -1);
   } else if (reads_nothing(request)) {
@@ -163,8 +182,11 @@ int Shard::start_in_turn(Request& request, int fildes, bool late) noexcept {
     finish(request, EIO, -1);
   } else if (const int error = error_of_listener(request, status); error != 0) {
     finish(request, error, -1);
+  } else if (!syncs(request.action) && is_nameless(status) && file.pending == 1 &&
+             answers_at_once(request, moved)) {
+    finish(request, moved < 0 ? errno : 0, moved);
   } else if (tenths_of_wait(request) == 0) {
-    const ssize_t moved = read_now(request);
+    moved = read_now(request);
     finish(request, moved < 0 ? errno : 0, moved);
   } else if (request.after_direct != 0) {
     library_.wait_for_direct(1);
@@ -346,6 +368,11 @@ void Shard::completed(Operation& operation) {
   }
   const int error = errno_of(operation);
   const std::size_t moved = operation.bytes() + request.moved_before;
+  // Some files of /proc are written without a place alone (ESPIPE).
+  if (error == ESPIPE && request.action == Action::write && request.descriptor->regular) {
+    const ssize_t written = ::write(request.descriptor->native, request.data, request.size);
+    return self.finish(request, written < 0 ? errno : 0, written);
+  }
   // As by read and write: what was moved counts, the error is the next call's to meet.
   const bool is_silent_terminal =
       request.descriptor->kind == baton::HandleKind::pipe &&

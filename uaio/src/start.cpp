@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -81,9 +82,9 @@ int check(const aiocb& block, Action action, Transfer& transfer) noexcept {
 // `plain`: open for buffered transfers, without O_DIRECT, a kind of O_SYNC, O_APPEND or O_NONBLOCK.
 // `direct`: a file open with O_DIRECT, and none of the others. The kernel's answer is trusted for
 // so many requests. A number changes hands, and O_DIRECT can be taken from a file: a read that goes
-// another file's way is found out by its result (Direct). A write asks, because a pipe or a socket
-// would take a part of it or answer with SIGPIPE; so would a pipe of packets, whose flags have
-// O_DIRECT, too.
+// another file's way is found out by its result (Direct). A pipe or a socket would take a part of a
+// write or answer with SIGPIPE; so would a pipe of packets, whose flags have O_DIRECT, too. Where
+// the kernel cannot be told to refuse those (Direct::refuses_streams), a write asks.
 class Hints {
  public:
   [[nodiscard]] bool take_plain(int fildes) noexcept { return take(fildes, plain); }
@@ -93,6 +94,9 @@ class Hints {
   }
   void note_direct(int fildes) noexcept {
     if (has_room(fildes)) set(fildes, direct + trust);
+  }
+  void forget(int fildes) noexcept {
+    if (has_room(fildes)) set(fildes, 0);
   }
   static constexpr int special = O_SYNC | O_DSYNC | O_APPEND | O_NONBLOCK;
 
@@ -220,12 +224,18 @@ bool is_open_for_direct(int flags) noexcept {
 /// may be a pipe's by now, whose earlier requests are there.
 bool try_direct(aiocb& block, Action action, const Notification& note, Group* group, Batch& batch,
                 int& error) noexcept {
-  if (!is_simple(block, action) || block.aio_offset < 0 || Library::get().shards_busy() ||
-      (writes(action) && batch.writes_to != block.aio_fildes) ||
+  Library& library = Library::get();
+  if (!is_simple(block, action) || block.aio_offset < 0 || library.shards_busy() ||
       !hints.take_direct(block.aio_fildes) || !takes_direct_road()) {
     return false;
   }
   const Transfer transfer = transfer_of(block, action, O_DIRECT, block.aio_nbytes);
+  if (writes(action) && batch.writes_to != block.aio_fildes) {
+    if (!library.direct().refuses_streams() || look_up_size_limit(transfer) != SizeLimit::none) {
+      return false;
+    }
+    batch.writes_to = block.aio_fildes;
+  }
   error = start_direct(block, transfer, note, group, batch);
   return true;
 }
@@ -306,13 +316,57 @@ std::size_t begin_run(aiocb* const list[], std::size_t count, bool tells_each,
 
 namespace {
 
+/// Whether the kernel refused a direct write only because it has to drop clean pages from the cache
+/// first, which is no wait for the device (cachestat: since Linux 6.5).
+bool has_clean_pages(const Request* request) noexcept {
+  const bool small = request->size <= Library::get().options().inline_write;
+  const bool refused = request->result.load(std::memory_order_relaxed) == -EAGAIN;
+  if (request->action != Action::write || !small || !refused) return false;
+  constexpr long sys_cachestat = 451;  // the same on all architectures
+  const std::uint64_t range[2] = {request->offset, request->size};
+  struct {
+    std::uint64_t cached, dirty, writeback, evicted, recently_evicted;
+  } pages{};
+  return ::syscall(sys_cachestat, request->fildes, range, &pages, 0U) == 0 && pages.cached != 0 &&
+         pages.dirty == 0 && pages.writeback == 0;
+}
+
+void take_from_kernel(Request& request) noexcept {
+  request.native.store(native_none, std::memory_order_relaxed);
+  request.handover.store(Handover::none, std::memory_order_relaxed);
+}
+
+/// To the kernel, and once more what it can do without waiting for the device. Answers how many it
+/// refused: they are at the front.
+std::size_t submit(Batch& batch, bool watched) noexcept {
+  Direct& direct = Library::get().direct();
+  Request** const list = batch.requests;
+  std::size_t refused = direct.start(list, batch.count, watched, false);
+  std::for_each(list, list + refused, [](Request* each) { take_from_kernel(*each); });
+  Request** const others = std::partition(list, list + refused, has_clean_pages);
+  if (others == list) return refused;
+  std::size_t again = direct.start(list, static_cast<std::size_t>(others - list), watched, true);
+  std::for_each(list, list + again, [](Request* each) { take_from_kernel(*each); });
+  std::copy(others, list + refused, list + again);
+  return again + static_cast<std::size_t>(list + refused - others);
+}
+
 /// A direct request came back: its number may be another file's by now. A short read of the page
-/// cache ends where the cache does and is repeated; any other is what the file has. A stream that
-/// does not block answers now.
-AtOnce look_again_at(const Request& request) noexcept {
-  const int flags = ::fcntl(request.fildes, F_GETFL);
+/// cache ends where the cache does and is repeated; any other is what the file has. A short write
+/// goes on. A stream that does not block answers now.
+AtOnce look_again_at(Request& request) noexcept {
   const std::int64_t result = request.result.load(std::memory_order_relaxed);
+  if (writes(request.action) && (result > 0 || result == -EAGAIN)) {
+    request.moved_before = result > 0 ? static_cast<std::size_t>(result) : 0;
+    return {};
+  }
+  const int flags = ::fcntl(request.fildes, F_GETFL);
   const bool by_device = flags >= 0 && is_on_device(request.fildes);
+  if (!by_device || !is_open_for_direct(flags)) {
+    hints.forget(request.fildes);
+  } else if (writes(request.action) && result == -EOPNOTSUPP) {
+    Library::get().direct().stop_refusing_streams();
+  }
   if (result > 0) {
     if (by_device && (flags & O_DIRECT) == 0) return {};
     return {AtOnce::Answer::done, 0, static_cast<std::size_t>(result)};
@@ -344,13 +398,11 @@ int flush(Batch& batch) noexcept {
   const bool watched =
       std::any_of(batch.requests, batch.requests + batch.count,
                   [](const Request* each) { return needs_watcher(each->note, each->group); });
-  const std::size_t refused = library.direct().start(batch.requests, batch.count, watched);
+  const std::size_t refused = submit(batch, watched);
   for (std::size_t i = refused; i < batch.count; ++i) library.count(Library::direct_starts);
   batch.count = 0;
   for (std::size_t i = 0; i < refused; ++i) {
     Request& request = *batch.requests[i];
-    request.native.store(native_none, std::memory_order_relaxed);
-    request.handover.store(Handover::none, std::memory_order_relaxed);
     if (const AtOnce done = look_again_at(request); done.answer != AtOnce::Answer::engine) {
       const bool failed = done.answer == AtOnce::Answer::failed;
       library.publish(request, done.error, failed ? -1 : static_cast<ssize_t>(done.moved));

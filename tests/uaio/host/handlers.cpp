@@ -1,4 +1,5 @@
 // Handlers that use asynchronous I/O and interrupt it at any place.
+#include <setjmp.h>
 #include <signal.h>
 #include <sys/time.h>
 #include <time.h>
@@ -168,4 +169,49 @@ HOST_CASE(handlers_wait_between_all_instructions, "signals") {
     steps = false;
   }
   CHECK(handled > 100);
+}
+
+namespace {
+
+sigjmp_buf out_of_the_wait;
+
+/// Calls what waits, and leaves it by siglongjmp from a handler.
+void leave_by_a_jump(void (*wait)(aiocb&), aiocb& block) {
+  if (sigsetjmp(out_of_the_wait, 1) != 0) return;
+  const itimerval soon{{0, 0}, {0, 2'000}};
+  CHECK(::setitimer(ITIMER_REAL, &soon, nullptr) == 0);
+  wait(block);
+}
+
+}  // namespace
+
+// The waits are left without their return. The request stays, and all goes on as before.
+HOST_CASE(handlers_leave_waits_by_a_jump, "signals") {
+  ::signal(SIGALRM, [](int) { siglongjmp(out_of_the_wait, 1); });
+  Pipe pipe;
+  const int direct = host::temporary(O_DIRECT, 4'096);
+  void* const memory = host::aligned();
+  char byte = 0;
+  for (int i = 0; i < host::rounds(); ++i) {
+    aiocb read = host::request(pipe.out(), &byte, 1);
+    if (i % 2 == 0) {
+      CHECK(aio_read(&read) == 0);
+      const auto suspend = [](aiocb& block) {
+        const aiocb* const list[] = {&block};
+        aio_suspend(list, 1, nullptr);
+      };
+      leave_by_a_jump(suspend, read);
+    } else {
+      read.aio_lio_opcode = LIO_READ;
+      const auto listio = [](aiocb& block) {
+        aiocb* const list[] = {&block};
+        lio_listio(LIO_WAIT, list, 1, nullptr);
+      };
+      leave_by_a_jump(listio, read);
+    }
+    CHECK(aio_error(&read) == EINPROGRESS);
+    aiocb other = host::request(direct, memory, 4'096);
+    CHECK(aio_read(&other) == 0 && host::finish(other) == 4'096);
+    CHECK(::write(pipe.in(), "j", 1) == 1 && host::finish(read) == 1);
+  }
 }

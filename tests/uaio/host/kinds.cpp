@@ -5,14 +5,17 @@
 #include <pty.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <termios.h>
@@ -454,5 +457,106 @@ HOST_CASE(errno_is_left_alone, "answers") {
       errno = 1'234;
       CHECK(aio_error(&read) == 0 && aio_return(&read) > 0 && errno == 1'234);
     }
+  }
+}
+
+// Errors that a call meets at once, whether there is something to read or not.
+HOST_CASE(readiness_hides_no_error, "kinds of files") {
+  sigset_t none;
+  sigemptyset(&none);
+  char data[128];
+  const auto fails = [&data](int fildes, std::size_t size, int (*start)(aiocb*)) {
+    aiocb block = host::request(fildes, data, size);
+    CHECK(start(&block) == 0);
+    CHECK(host::finish(block) == -1 && errno == EINVAL);
+  };
+  fails(::eventfd(0, 0), 4, aio_read);
+  fails(::eventfd(0, 0), 4, aio_write);
+  fails(::timerfd_create(CLOCK_MONOTONIC, 0), 4, aio_read);
+  fails(::signalfd(-1, &none, 0), 4, aio_read);
+  const int set = ::epoll_create1(0);
+  fails(set, 8, aio_read);
+  fails(set, 8, aio_write);
+  struct {
+    std::uint32_t members[30];
+  } parameters{};
+  const long ring = ::syscall(SYS_io_uring_setup, 1, &parameters);
+  if (ring < 0) return;
+  fails(static_cast<int>(ring), 8, aio_read);
+  fails(static_cast<int>(ring), 8, aio_write);
+}
+
+// Some files of /proc are read at a place, and written only without one.
+HOST_CASE(file_is_written_without_a_place, "kinds of files") {
+  const int file = ::open("/proc/self/comm", O_RDWR);
+  char name[] = "written";
+  aiocb write = host::request(file, name, 7);
+  CHECK(aio_write(&write) == 0 && host::finish(write) == 7);
+  char now[16]{};
+  CHECK(::prctl(PR_GET_NAME, now) == 0 && std::strcmp(now, name) == 0);
+}
+
+namespace {
+
+/// Another open file of the same, through the page cache.
+int buffered_twin(int file) {
+  const std::string name = "/proc/self/fd/" + std::to_string(file);
+  const int twin = ::open(name.c_str(), O_RDWR);
+  CHECK(twin >= 0);
+  return twin;
+}
+
+}  // namespace
+
+// Direct writes of pages that the page cache has, clean, dirty or not at all, one by one and in
+// lists. What was written is read through the cache.
+HOST_CASE(direct_writes_of_cached_pages, "kinds of files") {
+  constexpr std::size_t pages = 64;
+  constexpr std::size_t size = 4'096;
+  const int file = host::temporary(O_DIRECT, pages * size);
+  const int twin = buffered_twin(file);
+  char* const data = static_cast<char*>(host::aligned(pages * size));
+  std::vector<char> seen(pages * size);
+  std::vector<aiocb> blocks;
+  std::vector<aiocb*> list;
+  for (std::size_t i = 0; i < pages; ++i) {
+    blocks.push_back(host::request(file, data + i * size, size, static_cast<off_t>(i * size)));
+    blocks.back().aio_lio_opcode = LIO_WRITE;
+  }
+  for (aiocb& each : blocks) list.push_back(&each);
+  for (int round = 0; round < host::rounds(); ++round) {
+    for (std::size_t i = 0; i < pages; ++i) {
+      const auto place = static_cast<off_t>(i * size);
+      if (i % 4 == 1) CHECK(::pread(twin, seen.data(), size, place) == size);
+      if (i % 4 == 2) CHECK(::pwrite(twin, "dirty", 5, place) == 5);
+    }
+    std::memset(data, 'a' + round % 26, pages * size);
+    if (round % 2 == 0) {
+      CHECK(lio_listio(LIO_WAIT, list.data(), pages, nullptr) == 0);
+    } else {
+      for (aiocb& each : blocks) CHECK(aio_write(&each) == 0);
+    }
+    for (aiocb& each : blocks) CHECK(host::finish(each) == size);
+    CHECK(::pread(twin, seen.data(), seen.size(), 0) == static_cast<ssize_t>(seen.size()));
+    CHECK(std::memcmp(seen.data(), data, seen.size()) == 0);
+  }
+}
+
+// An operation that is none is the request's error, and the list's only for a caller that waits.
+HOST_CASE(list_with_a_bad_operation, "answers") {
+  const int file = host::temporary(0, 64);
+  char data[3][8];
+  aiocb blocks[3];
+  aiocb* list[3];
+  for (const int mode : {LIO_NOWAIT, LIO_WAIT}) {
+    for (int i = 0; i < 3; ++i) {
+      blocks[i] = host::request(file, data[i], 8);
+      blocks[i].aio_lio_opcode = i == 1 ? 77 : LIO_READ;
+      list[i] = &blocks[i];
+    }
+    const int answer = lio_listio(mode, list, 3, nullptr);
+    CHECK(mode == LIO_NOWAIT ? answer == 0 : answer == -1 && errno == EIO);
+    CHECK(host::finish(blocks[1]) == -1 && errno == EINVAL);
+    CHECK(host::finish(blocks[0]) == 8 && host::finish(blocks[2]) == 8);
   }
 }

@@ -3,7 +3,9 @@
 // has the same number; or it takes O_DIRECT from the file. No request may behave differently for
 // that.
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
@@ -124,17 +126,17 @@ HOST_CASE(reused_number_keeps_the_order_of_a_pipe, "order") {
   for (int i = 0; i < host::rounds(); ++i) {
     const int number = direct_number();
     Pipe pipe;
+    const int other = ::dup(pipe.out());
     give_number(number, pipe.out());
     char bytes[2] = {};
-    aiocb first = host::request(number, &bytes[0], 1);
+    aiocb first = host::request(other, &bytes[0], 1);
     aiocb second = host::request(number, &bytes[1], 1);
     CHECK(aio_read(&first) == 0);
     CHECK(::write(pipe.in(), "12", 2) == 2);
     CHECK(aio_read(&second) == 0);
     CHECK(host::finish(first) == 1 && host::finish(second) == 1);
     CHECK(bytes[0] == '1' && bytes[1] == '2');
-    ::close(number);
-    ::close(pipe.in());
+    for (const int each : {number, other, pipe.in()}) ::close(each);
   }
 }
 HOST_CASE(reused_number_of_a_busy_stream_answers_again, "descriptors") {
@@ -207,4 +209,42 @@ HOST_CASE(direct_reads_at_the_end_of_the_file, "ends of threads") {
   }
   for (std::thread& each : threads) each.join();
   host::until([&] { return told == readers * each_does / 20; });
+}
+
+// A number of direct writes becomes another file's, which gets what it is asked to take.
+HOST_CASE(reused_number_of_direct_writes, "descriptors") {
+  constexpr std::size_t size = 4'096;
+  const int number = direct_number();
+  void* const data = host::aligned();
+  const auto write = [&] {
+    aiocb block = host::request(number, data, size);
+    CHECK(aio_write(&block) == 0);
+    return host::finish(block);
+  };
+  const auto become = [&](int file) {
+    for (int i = 0; i < 3; ++i) CHECK(write() == size);
+    CHECK(file >= 0 && ::dup2(file, number) == number);
+    ::close(file);
+  };
+  const auto size_now = [number] {
+    struct stat status{};
+    CHECK(::fstat(number, &status) == 0);
+    return status.st_size;
+  };
+  become(host::temporary(0, 100));
+  CHECK(write() == size && size_now() == size);
+  become(host::temporary(O_DIRECT, size));
+  become(host::temporary(O_APPEND, 100));
+  CHECK(write() == size && size_now() == size + 100);
+  become(host::temporary(O_DIRECT, size));
+  become(host::temporary(O_APPEND | O_DIRECT, size));
+  CHECK(write() == size && size_now() == 2 * size);
+  become(::open("/dev/null", O_RDWR));
+  CHECK(write() == size);
+  become(host::temporary(O_DIRECT, size));
+  become(::memfd_create("reused", 0));
+  CHECK(write() == size && size_now() == size);
+  become(host::temporary(O_DIRECT, size));
+  become(::open("/proc/self/exe", O_RDONLY));
+  CHECK(write() == -1 && errno == EBADF);
 }
