@@ -4,11 +4,13 @@
 calls.py PROGRAM PRELOAD
 
 Two runs of different lengths are counted by strace, and the difference is divided, so that what is
-done once does not count. Exit 77: there is no strace, or it may not trace.
+done once does not count. A busy kernel refuses a direct transfer now and then, which only adds
+calls, so the least of three counts judges. Exit 77: there is no strace, or it may not trace.
 """
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,8 +23,7 @@ BOUNDS = {
     "direct_read_32": (320, 1920, 1.2),
     # One of the two is getrlimit, which keeps SIGXFSZ from the program.
     "buffered_write": (500, 4500, 2.01),
-    # One of the three is getrlimit. fcntl and fstat come back where the kernel cannot refuse
-    # streams (before Linux 6.14).
+    # One of the three is getrlimit.
     "direct_write": (200, 700, 3.05),
     # The kernel refuses the first try. strace before 6.5 does not count cachestat.
     "direct_write_cached": (200, 700, 7.05),
@@ -33,6 +34,11 @@ BOUNDS = {
     # a run is chance; a call that the library makes each second would be 0.001.
     "idle_pipe": (1500, 3500, 0.0006),
 }
+# Before Linux 6.14 the kernel cannot be told to refuse streams, so a write asks by fcntl and fstat.
+if tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2]) < (6, 14):
+    BOUNDS["direct_write"] = (200, 700, 5.05)
+    BOUNDS["list_of_writes"] = (5, 25, 6)
+    del BOUNDS["direct_write_cached"]
 
 
 def count(program, preload, kind, length, folder):
@@ -63,12 +69,18 @@ def main():
     over = 0
     with tempfile.TemporaryDirectory(prefix="uaio-calls-") as folder:
         for kind, (short, long, most) in BOUNDS.items():
-            low, high = (count(arguments.program, arguments.preload, kind, length, folder)
-                         for length in (short, long))
-            if low is None or high is None:
+            counts = []
+            each = most + 1
+            while each > most and len(counts) < 3:
+                counts.append([count(arguments.program, arguments.preload, kind, length, folder)
+                               for length in (short, long)])
+                if None in counts[-1]:
+                    break
+                each = (min(high for _, high in counts) - min(low for low, _ in counts)) / (
+                    long - short)
+            if None in counts[-1]:
                 print(f"{kind:16} cannot be counted on this file system")
                 continue
-            each = (high - low) / (long - short)
             verdict = "ok" if each <= most else "TOO MANY"
             over += each > most
             print(f"{kind:16} {each:8.4f} system calls each, at most {most:6} {verdict}",

@@ -343,7 +343,10 @@ std::size_t submit(Batch& batch, bool watched) noexcept {
   Request** const list = batch.requests;
   std::size_t refused = direct.start(list, batch.count, watched, false);
   std::for_each(list, list + refused, [](Request* each) { take_from_kernel(*each); });
-  Request** const others = std::partition(list, list + refused, has_clean_pages);
+  Request** others = list;  // in their order, which a stream has to keep
+  for (Request** each = list; each != list + refused; ++each) {
+    if (has_clean_pages(*each)) std::rotate(others++, each, each + 1);
+  }
   if (others == list) return refused;
   std::size_t again = direct.start(list, static_cast<std::size_t>(others - list), watched, true);
   std::for_each(list, list + again, [](Request* each) { take_from_kernel(*each); });
