@@ -139,6 +139,27 @@ HOST_CASE(reused_number_keeps_the_order_of_a_pipe, "order") {
     for (const int each : {number, other, pipe.in()}) ::close(each);
   }
 }
+HOST_CASE(reused_number_keeps_the_order_of_a_list, "order") {
+  const int number = direct_number();
+  const int file = direct_number();
+  char page[4'096];
+  const std::string name = "/proc/self/fd/" + std::to_string(file);
+  const int cached = ::open(name.c_str(), O_RDONLY);
+  CHECK(cached >= 0 && ::pread(cached, page, sizeof page, 0) == sizeof page);
+  Pipe pipe;
+  give_number(number, pipe.in());
+  char bytes[2] = {'1', '2'};
+  // The last is refused for another reason: its page is in the page cache.
+  aiocb blocks[] = {host::request(number, &bytes[0], 1), host::request(number, &bytes[1], 1),
+                    host::request(file, host::aligned(), sizeof page)};
+  aiocb* list[3];
+  for (int i = 0; i < 3; ++i) {
+    blocks[i].aio_lio_opcode = LIO_WRITE;
+    list[i] = &blocks[i];
+  }
+  CHECK(lio_listio(LIO_WAIT, list, 3, nullptr) == 0);
+  CHECK(::read(pipe.out(), page, 2) == 2 && page[0] == '1' && page[1] == '2');
+}
 HOST_CASE(reused_number_of_a_busy_stream_answers_again, "descriptors") {
   host::end_in_time();
   const int number = direct_number();
