@@ -2,6 +2,7 @@
 #include "engines/common/transfer.hpp"
 
 #include <errno.h>
+#include <string.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -42,8 +43,10 @@ bool delimiter_found(const Operation& operation, std::size_t known) noexcept {
   BATON_ASSERT(!operation.has(Operation::vectored));
   const std::string_view delimiter = *operation.delimiter();
   const std::size_t overlap = delimiter.empty() ? 0 : delimiter.size() - 1;
-  const std::string_view data{static_cast<const char*>(operation.buffer().data), operation.bytes()};
-  return data.find(delimiter, known > overlap ? known - overlap : 0) != std::string_view::npos;
+  const char* const data = static_cast<const char*>(operation.buffer().data);
+  const std::size_t from = known > overlap ? known - overlap : 0;
+  return ::memmem(data + from, operation.bytes() - from, delimiter.data(), delimiter.size()) !=
+         nullptr;
 }
 
 // Nothing more can come: a stream's end, or a file's. A write that moves nothing and reports no
@@ -94,9 +97,12 @@ std::span<iovec> list_of(const Operation& operation) noexcept {
 }
 
 std::size_t remaining_bytes(const Operation& operation) noexcept {
-  MutableBuffer single;
+  if (!operation.has(Operation::vectored)) {
+    BATON_ASSERT(operation.bytes() <= operation.buffer().size);
+    return operation.buffer().size - operation.bytes();
+  }
   std::size_t total = 0;
-  for (const MutableBuffer& buffer : whole(operation, single)) {
+  for (const MutableBuffer& buffer : operation.buffers()) {
     // A list whose sizes do not fit a word cannot be memory that exists; saturating keeps the
     // arithmetic above right whatever was handed in.
     if (__builtin_add_overflow(total, buffer.size, &total)) total = static_cast<std::size_t>(-1);

@@ -228,8 +228,11 @@ Submission EmulatedEngine::submit_read_locked(Operation& operation, Record& reco
 }
 
 inline bool EmulatedEngine::queue_watched(Operation& operation, Record& record) noexcept {
-  constexpr unsigned special = Operation::vectored | Operation::pooled | Operation::until;
-  if (BATON_UNLIKELY(!is_plain(operation, special))) return false;
+  constexpr unsigned special = Operation::vectored | Operation::pooled;
+  if (BATON_UNLIKELY(!is_plain(operation, special | Operation::until)) &&
+      (!is_plain(operation, special) || operation.bytes() > 0)) {  // may have the delimiter already
+    return false;
+  }
   if (BATON_UNLIKELY(!record.straight_in) && !watch_borrowed(record)) return false;
   Progress& state = progress(operation);
   state.place = Place::queued;
@@ -262,7 +265,10 @@ Submission EmulatedEngine::submit_write_locked(Operation& operation, Record& rec
   Sent sent = Sent::nothing;
   {
     const os::LockGuard guard{record.out.mutex, system_};
-    if (BATON_LIKELY(!operation.cancel_asked())) sent = send_straight(operation, record);
+    if (BATON_LIKELY(!operation.cancel_asked())) {
+      sent = send_straight(operation, record);
+      if (BATON_UNLIKELY(sent == Sent::nothing)) sent = send_list(operation, record);
+    }
     if (BATON_UNLIKELY(sent == Sent::partly)) return queue_rest(operation, record);
   }
   return BATON_LIKELY(sent == Sent::done) ? Submission::completed
@@ -281,6 +287,8 @@ Submission EmulatedEngine::submit_write_datagram(Operation& operation, Record& r
 
 Submission EmulatedEngine::write_otherwise(Operation& operation, Record& record,
                                            Sent sent) noexcept {
+  if (sent == Sent::nothing) sent = send_list(operation, record);
+  if (sent == Sent::done) return Submission::completed;
   if (sent == Sent::partly) return queue_rest(operation, record);
   return submit_generally(operation, sent != Sent::full);
 }
@@ -307,6 +315,18 @@ inline EmulatedEngine::Sent EmulatedEngine::send_straight(Operation& operation,
   const MutableBuffer buffer = operation.buffer();
   const ssize_t moved =
       system_.send(record.fd, buffer.data, buffer.size, MSG_DONTWAIT | MSG_NOSIGNAL);
+  return sent(operation, record, operation.buffer().size, moved);
+}
+
+EmulatedEngine::Sent EmulatedEngine::send_list(Operation& operation, Record& record) noexcept {
+  if (!operation.has(Operation::vectored) || !may_send_straight(record)) return Sent::nothing;
+  const std::size_t size = remaining_bytes(operation);
+  if (size - 1 >= limits::transfer_max) return Sent::nothing;
+  return sent(operation, record, size, performer_.send_list(operation));
+}
+
+inline EmulatedEngine::Sent EmulatedEngine::sent(Operation& operation, Record& record,
+                                                 std::size_t size, ssize_t moved) noexcept {
   if (BATON_UNLIKELY(moved < 0)) {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return Sent::full;
     if (errno == EINTR) return Sent::nothing;
@@ -314,11 +334,10 @@ inline EmulatedEngine::Sent EmulatedEngine::send_straight(Operation& operation,
     return Sent::done;
   }
   record.out.failures = 0;
-  const auto sent = static_cast<std::size_t>(moved);
-  operation.set_bytes(sent);
+  operation.set_bytes(static_cast<std::size_t>(moved));
   operation.finish(0);
-  if (BATON_LIKELY(sent == operation.buffer().size)) return Sent::done;
-  if (sent == 0) return Sent::nothing;  // the general way knows what that means
+  if (BATON_LIKELY(operation.bytes() == size)) return Sent::done;
+  if (moved == 0) return Sent::nothing;  // the general way knows what that means
   return operation.has(Operation::exactly) ? Sent::partly : Sent::done;
 }
 
@@ -352,9 +371,10 @@ inline bool EmulatedEngine::receive_straight(Record& record, OperationQueue& com
   // its mutex. A watched operation does not rest.
   if (BATON_UNLIKELY(!record.straight_in && (!record.straight || direction.asleep))) return false;
   if (BATON_UNLIKELY(front == nullptr || direction.queue.has_several() ||
-                     front->kind() != OperationKind::read_stream || !is_plain(*front, special))) {
+                     front->kind() != OperationKind::read_stream)) {
     return false;
   }
+  if (BATON_UNLIKELY(!is_plain(*front, special))) return receive_whole(record, *front, completed);
   const MutableBuffer buffer = front->buffer();
   const ssize_t moved = system_.recv(record.fd, buffer.data, buffer.size, MSG_DONTWAIT);
   if (BATON_UNLIKELY(moved < 0)) {
@@ -365,13 +385,38 @@ inline bool EmulatedEngine::receive_straight(Record& record, OperationQueue& com
     front->set_bytes(static_cast<std::size_t>(moved));
     front->finish(0);
   }
-  direction.failures = 0;
-  progress(*front).owner = nullptr;
-  direction.queue.pop_last();
-  completed.push_back(*front);
-  // Output may have been watched for one that waited for both.
-  if (BATON_UNLIKELY(!record.owned) && demux_->is_watched(record.index)) let_go(record, direction);
+  take_received(record, *front, completed);
   return true;
+}
+
+// A read that may go on (exactly, until): it stays watched, and in the queue, until it is complete.
+bool EmulatedEngine::receive_whole(Record& record, Operation& front,
+                                   OperationQueue& completed) noexcept {
+  if (!record.straight_in || !is_plain(front, Operation::vectored | Operation::pooled))
+    return false;
+  const MutableBuffer buffer = front.buffer();
+  const std::size_t had = front.bytes();
+  const ssize_t moved = system_.recv(record.fd, static_cast<std::byte*>(buffer.data) + had,
+                                     buffer.size - had, MSG_DONTWAIT);
+  if (moved < 0) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return false;
+    front.finish(errno);
+  } else if (!advance(front, static_cast<std::size_t>(moved))) {
+    record.in.failures = 0;
+    return true;
+  }
+  take_received(record, front, completed);
+  return true;
+}
+
+inline void EmulatedEngine::take_received(Record& record, Operation& front,
+                                          OperationQueue& completed) noexcept {
+  record.in.failures = 0;
+  progress(front).owner = nullptr;
+  record.in.queue.pop_last();
+  completed.push_back(front);
+  // Output may have been watched for one that waited for both.
+  if (BATON_UNLIKELY(!record.owned) && demux_->is_watched(record.index)) let_go(record, record.in);
 }
 
 // Takes as many datagrams as wait and have come, but only a few for the sake of other sockets.

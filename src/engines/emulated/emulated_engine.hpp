@@ -78,7 +78,7 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
     look     ///< without either; by the leader
   };
 
-  // The fast path: a read or write with one buffer, on a socket with an empty queue. Each is one
+  // The fast path: a read with one buffer or a write, on a socket with an empty queue. Each is one
   // check and one system call. Every other case takes the slow path.
   enum class Sent : std::uint8_t {
     done,
@@ -101,13 +101,23 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
       BATON_NO_THREAD_SAFETY_ANALYSIS;
   [[gnu::always_inline]] static bool may_send_straight(const Record& record) noexcept
       BATON_REQUIRES(record.out.mutex);
-  [[gnu::noinline, gnu::cold]] Submission write_otherwise(
-      Operation& operation, Record& record, Sent sent) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::noinline]] Submission write_otherwise(Operation& operation, Record& record,
+                                               Sent sent) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
   Submission queue_rest(Operation& operation, Record& record) noexcept
       BATON_REQUIRES(record.out.mutex);
   [[gnu::always_inline]] Sent send_straight(Operation& operation, Record& record) noexcept
       BATON_REQUIRES(record.out.mutex);
+  [[gnu::noinline]] Sent send_list(Operation& operation, Record& record) noexcept
+      BATON_REQUIRES(record.out.mutex);
+  [[gnu::always_inline]] static Sent sent(Operation& operation, Record& record, std::size_t size,
+                                          ssize_t moved) noexcept BATON_REQUIRES(record.out.mutex);
   [[gnu::always_inline]] bool receive_straight(Record& record, OperationQueue& completed) noexcept
+      BATON_REQUIRES(record.in.mutex);
+  [[gnu::noinline]] bool receive_whole(Record& record, Operation& front,
+                                       OperationQueue& completed) noexcept
+      BATON_REQUIRES(record.in.mutex);
+  [[gnu::always_inline]] void take_received(Record& record, Operation& front,
+                                            OperationQueue& completed) noexcept
       BATON_REQUIRES(record.in.mutex);
 
   bool receive_datagrams(Record& record,

@@ -165,6 +165,11 @@ ssize_t Performer::send(const Operation& operation) noexcept {
   return send(*operation.handle(), pieces.data(), count);
 }
 
+ssize_t Performer::send_list(const Operation& operation) noexcept {
+  const msghdr message = message_of(list_of(operation));
+  return system_.sendmsg(operation.handle()->native(), &message, socket_flags);
+}
+
 Outcome Performer::write_stream(Operation& operation) noexcept {
   if (needs_no_transfer(operation)) return Outcome::done;
   const ssize_t moved = send(operation);

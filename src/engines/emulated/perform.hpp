@@ -41,6 +41,8 @@ class Performer {
   /// one.
   Outcome perform_merged(OperationList& queue, OperationQueue& completed) noexcept;
 
+  /// The whole list of a write by one call, of which nothing was written yet.
+  ssize_t send_list(const Operation& operation) noexcept;
   /// perform() of these two.
   Outcome read_datagram(Operation& operation) noexcept;
   Outcome write_datagram(Operation& operation) noexcept;

@@ -164,8 +164,12 @@ void IoUringEngine::detach(Handle& handle) noexcept {
 inline bool IoUringEngine::submit_straight(Operation& operation, Lane& lane,
                                            abi::Opcode what) noexcept {
   constexpr unsigned special = Operation::vectored | Operation::pooled | Operation::until;
-  if (BATON_UNLIKELY((operation.flags() & special) != 0 ||
-                     operation.buffer().size - 1 >= limits::transfer_max || !lane.queue.empty())) {
+  const unsigned found = operation.flags() & special;
+  // Bytes that are there already may have the delimiter.
+  if (BATON_UNLIKELY(found != 0) && (found != Operation::until || operation.bytes() > 0)) {
+    return submit_list_straight(operation, lane);
+  }
+  if (BATON_UNLIKELY(operation.buffer().size - 1 >= limits::transfer_max || !lane.queue.empty())) {
     return false;
   }
   abi::Sqe* const request = ring_->claim();
@@ -195,16 +199,27 @@ inline bool IoUringEngine::submit_straight(Operation& operation, Lane& lane,
   return true;
 }
 
+// With no more bytes than one call moves the kernel gets the user's own list.
+bool IoUringEngine::submit_list_straight(Operation& operation, Lane& lane) noexcept {
+  return operation.has(Operation::vectored) && !operation.has(Operation::pooled) &&
+         lane.queue.empty() && remaining_bytes(operation) - 1 < limits::transfer_max &&
+         submit_message_straight(operation, &lane);
+}
+
 bool IoUringEngine::submit_datagram_straight(Operation& operation) noexcept {
   constexpr unsigned special = Operation::vectored | Operation::pooled;
-  if (BATON_UNLIKELY((operation.flags() & special) != 0)) return false;
+  return (operation.flags() & special) == 0 && submit_message_straight(operation, nullptr);
+}
+
+// A datagram, without a lane, or a list.
+bool IoUringEngine::submit_message_straight(Operation& operation, Lane* lane) noexcept {
   abi::Sqe* const request = ring_->claim();
   if (BATON_UNLIKELY(request == nullptr)) return false;
   std::uint32_t slot = no_index;
   Request* const named = requests_.take_given(slot);
   if (BATON_UNLIKELY(named == nullptr)) return false;
   Message* message = nullptr;
-  if (operation.endpoint() != nullptr) {
+  if (lane != nullptr || operation.endpoint() != nullptr) {
     named->message = messages_.take();
     if (BATON_UNLIKELY(named->message == no_index)) {
       requests_.give(slot, *named);
@@ -217,11 +232,17 @@ bool IoUringEngine::submit_datagram_straight(Operation& operation) noexcept {
   state.slot = slot;
   state.place = Place::kernel;
   state.straight = true;
-  state.straight_lane = nullptr;
+  state.straight_lane = lane;
   ++in_flight_;
   ++in_kernel_;
   request->user_data = tag_of(slot, named->generation);
-  prepare_datagram(*request, operation, message);
+  if (lane != nullptr) {
+    lane->queue.push_only(operation);
+    lane->covered = 1;
+    prepare_list(*request, operation, *message);
+  } else {
+    prepare_datagram(*request, operation, message);
+  }
   BATON_TSAN_RELEASE(&operation);
   ring_->publish();
   return true;
@@ -658,6 +679,16 @@ void IoUringEngine::settle_cancel(abi::Cqe completion) noexcept {
 
 // -- from the ring to the completed queue ---------------------------------------------------------
 
+// Its bytes are all that it wants.
+inline bool IoUringEngine::is_complete(Operation& operation) noexcept {
+  const unsigned flags = operation.flags();
+  if ((flags & (Operation::exactly | Operation::until)) == 0) return true;
+  if (BATON_LIKELY((flags & (Operation::vectored | Operation::until)) == 0)) {
+    return operation.bytes() == operation.buffer().size;
+  }
+  return complete_without_transfer(operation);
+}
+
 inline bool IoUringEngine::settle_straight(abi::Cqe completion, OperationQueue& done) noexcept {
   const auto slot = static_cast<std::uint32_t>(completion.user_data >> 32);
   if (BATON_UNLIKELY(slot >= requests_.used())) return false;
@@ -676,16 +707,19 @@ inline bool IoUringEngine::settle_straight(abi::Cqe completion, OperationQueue& 
     return true;
   }
   Lane& lane = *state.straight_lane;
-  const auto moved = static_cast<std::size_t>(completion.result);
-  if (BATON_UNLIKELY(lane.queue.has_several() ||
-                     (operation.has(Operation::exactly) && moved != operation.buffer().size))) {
+  BATON_TSAN_ACQUIRE(&operation);
+  operation.set_bytes(static_cast<std::size_t>(completion.result));
+  operation.finish(0);
+  if (BATON_UNLIKELY(lane.queue.has_several() || !is_complete(operation))) {
+    operation.set_bytes(0);
     return false;
   }
-  BATON_TSAN_ACQUIRE(&operation);
-  operation.set_bytes(moved);
-  operation.finish(0);
   lane.covered = 0;
   lane.queue.pop_last();
+  if (BATON_UNLIKELY(operation.has(Operation::vectored))) {
+    messages_.give(request->message);
+    request->message = no_index;
+  }
   request->operation = nullptr;
   ++request->generation;
   requests_.give(slot, *request);

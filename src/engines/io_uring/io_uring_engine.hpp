@@ -95,7 +95,11 @@ class IoUringEngine final : public Engine {
       BATON_REQUIRES(mutex_);
   [[gnu::always_inline]] bool submit_straight(Operation& operation, Lane& lane,
                                               abi::Opcode what) noexcept BATON_REQUIRES(mutex_);
+  [[gnu::noinline]] bool submit_list_straight(Operation& operation, Lane& lane) noexcept
+      BATON_REQUIRES(mutex_);
   bool submit_datagram_straight(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  bool submit_message_straight(Operation& operation, Lane* lane) noexcept BATON_REQUIRES(mutex_);
+  [[gnu::always_inline]] static bool is_complete(Operation& operation) noexcept;
   [[gnu::noinline]] Submission submit_locked(Operation& operation, HandleRecord& record) noexcept;
   [[gnu::noinline]] Submission submit_generally(Operation& operation) noexcept;
   [[gnu::always_inline]] bool settle_straight(abi::Cqe completion, OperationQueue& done) noexcept

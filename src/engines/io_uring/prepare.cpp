@@ -99,8 +99,8 @@ std::uint32_t message_flags(const Operation& operation) noexcept {
   }
 }
 
-void prepare_message(abi::Sqe& request, Operation& operation, Message& message) noexcept {
-  const std::span<iovec> list = list_of(operation, message);
+void prepare_message(abi::Sqe& request, Operation& operation, Message& message,
+                     std::span<iovec> list) noexcept {
   message.header = {};
   message.header.msg_iov = list.data();
   message.header.msg_iovlen = list.size();
@@ -119,7 +119,7 @@ void prepare_message(abi::Sqe& request, Operation& operation, Message& message) 
 
 void prepare_socket(abi::Sqe& request, Operation& operation, Message* message) noexcept {
   if (message != nullptr) {
-    prepare_message(request, operation, *message);
+    prepare_message(request, operation, *message, list_of(operation, *message));
     return;
   }
   iovec piece{};
@@ -257,6 +257,11 @@ void prepare(abi::Sqe& request, Operation& operation, Message* message,
 void prepare_datagram(abi::Sqe& request, Operation& operation, Message* message) noexcept {
   request.fd = operation.handle()->native();
   prepare_socket(request, operation, message);
+}
+
+void prepare_list(abi::Sqe& request, Operation& operation, Message& message) noexcept {
+  request.fd = operation.handle()->native();
+  prepare_message(request, operation, message, engines::list_of(operation));
 }
 
 bool can_merge(const Operation& operation) noexcept {

@@ -26,6 +26,8 @@ void prepare(abi::Sqe& request, Operation& operation, Message* message,
 
 /// The same for the first step of a datagram on a socket.
 void prepare_datagram(abi::Sqe& request, Operation& operation, Message* message) noexcept;
+/// The same for the whole list of a stream socket's, which one call moves.
+void prepare_list(abi::Sqe& request, Operation& operation, Message& message) noexcept;
 
 /// A wait for `events` of request.fd.
 void prepare_poll(abi::Sqe& request, std::uint32_t events) noexcept;
