@@ -36,8 +36,7 @@ void Starter::find_route(Lane& lane) noexcept {
 
 // -- simple requests ------------------------------------------------------------------------------
 
-// A datagram, or an operation with several buffers, a delimiter, a strand, from the cache, or in a
-// shared lane.
+// A datagram, or an operation with a strand or from the cache.
 const std::error_code* Starter::start_less_simple(Operation& operation) noexcept {
   const bool is_stream = Access::is_simple(operation);
   if (!(is_stream ? is_well_formed(operation) : Access::is_simple_datagram(operation))) {
@@ -59,8 +58,8 @@ const std::error_code* Starter::start_less_simple(Operation& operation) noexcept
                                         : nullptr;
 }
 
-inline const std::error_code* Starter::start_shared(Lane& lane, Operation& operation,
-                                                    Handle& handle, std::uint8_t flags) noexcept {
+const std::error_code* Starter::start_shared(Lane& lane, Operation& operation, Handle& handle,
+                                             std::uint8_t flags) noexcept {
   if (BATON_UNLIKELY(ledger_.forked())) return nullptr;
   Dispatcher& dispatcher = *dispatcher_;
   Processor& processor = *lane.route.processor;
@@ -79,7 +78,7 @@ inline const std::error_code* Starter::start_shared(Lane& lane, Operation& opera
   BATON_PROBE2(operation_submit, &operation, processor.index);
   const Submission answer = lane.route.engine->submit(operation, record);
   if (answer == Submission::pending) {
-    tell_leader(processor);
+    if (BATON_UNLIKELY(!Dispatcher::leads(processor))) tell_leader(processor);
     return &lane.success;
   }
   ledger_.mutex().lock(system_);

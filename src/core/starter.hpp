@@ -66,9 +66,9 @@ class Starter {
  private:
   [[nodiscard]] bool shared() const noexcept { return dispatcher_ != nullptr; }
   [[gnu::noinline]] static const std::error_code* start_less_simple(Operation& operation) noexcept;
-  [[gnu::always_inline]] const std::error_code* start_shared(Lane& lane, Operation& operation,
-                                                             Handle& handle,
-                                                             std::uint8_t flags) noexcept;
+  [[gnu::noinline]] const std::error_code* start_shared(Lane& lane, Operation& operation,
+                                                        Handle& handle,
+                                                        std::uint8_t flags) noexcept;
   template <bool is_shared>
   [[gnu::always_inline]] static const std::error_code* start_at(Lane& lane, Operation& operation,
                                                                 Handle& handle,
@@ -110,10 +110,12 @@ inline const std::error_code* Starter::start_simple(Operation& operation) noexce
   if (BATON_UNLIKELY(handle == nullptr)) return nullptr;
   // relaxed: any value other than this thread's lane leads to the slow path.
   Lane* const lane = OperationAccess::route(*handle).load(std::memory_order_relaxed);
-  if (BATON_UNLIKELY(lane != os::thread_locals.lane || operation.strand() != nullptr)) {
-    return start_less_simple(operation);
+  if (BATON_UNLIKELY(operation.strand() != nullptr)) return start_less_simple(operation);
+  if (BATON_LIKELY(lane == os::thread_locals.lane)) {
+    return start_at<false>(*lane, operation, *handle, OperationAccess::direct);
   }
-  return start_at<false>(*lane, operation, *handle, OperationAccess::direct);
+  if (lane == nullptr || !lane->starter->shared()) return nullptr;
+  return lane->starter->start_shared(*lane, operation, *handle, OperationAccess::direct);
 }
 
 // Null in a forked child, which is inside no lane; and while starts are refused, which sets

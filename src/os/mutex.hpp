@@ -54,9 +54,10 @@ class BATON_CAPABILITY("mutex") WakingMutex {
     mutex_.lock(system);
   }
   void unlock(const System& system) noexcept BATON_RELEASE() BATON_NO_THREAD_SAFETY_ANALYSIS {
+    if (sleeper_ == nullptr) return mutex_.unlock(system);
     std::atomic<std::uint32_t>* const sleeper = std::exchange(sleeper_, nullptr);
     mutex_.unlock(system);
-    if (sleeper != nullptr) system.futex_wake(sleeper, 1);
+    system.futex_wake(sleeper, 1);
   }
   /// By the holder: `word` is that of a thread that was signalled (ParkingSlot::signal), or null.
   /// Of several all but the last are woken at once.
