@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/probes.hpp"
 #include "core/merged_wait.hpp"
@@ -145,30 +146,39 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
   me.keeps_notes = false;
   set_seats(me, SeatState::in_handler);
   ++in_handlers_;
+  const bool may_go_on = me.seats != 0 && !me.helps;
   std::size_t count = 0;
-  std::uint64_t begin = 0;
+  std::size_t untimed = 0;  // handlers since `mark`
+  std::uint64_t mark = 0;
   try {
     do {
-      Operation& operation = *ledger_.pop(lane_);
+      Operation& operation = lane_.completed.pop_front();
       ++taken_;
       count_in_seats(me);
-      if (BATON_UNLIKELY(!runner_.arrives(lane_, operation))) continue;
+      const bool direct = Access::has(operation, Access::direct);
+      if (direct || !operation.has(Operation::internal)) lane_.counters.completed.add();
+      if (BATON_UNLIKELY(!direct) && !runner_.arrives(lane_, operation)) continue;
       ++count;
       look_round();
-      // Of the others, the wait for the mutex before them may count as well.
+      // The others are timed together, with the waits for the mutex between them.
       const bool timed = length_.is_due() || lane_.completed.empty();
-      if (timed || count == 1) begin = clock_.begin();
+      if (timed && untimed > 0) clock_.end(mark, std::exchange(untimed, 0));
+      if (timed || count == 1) mark = clock_.begin();
       ledger_.mutex().unlock(system_);
       Handle* const handle = runner_.run(lane_, operation, true);
       // In the child of a fork in a handler the mutex is another thread's.
       if (runner_.forked()) return count;
-      const std::uint64_t end = clock_.now();
+      const std::uint64_t end = timed ? clock_.now() : 0;
       ledger_.mutex().lock(system_);
-      clock_.end(begin, end, 1);
-      if (timed) note_length(clock_.ns_between(begin, end));
-      begin = end;
+      if (timed) {
+        note_length(clock_.ns_between(mark, end));
+        mark = clock_.end(mark, end, 1);
+      } else {
+        ++untimed;
+      }
       ledger_.handler_returned(lane_, handle);
-    } while (count < handlers_max && goes_on(me));
+    } while (count < handlers_max && may_go_on && goes_on(me));
+    if (untimed > 0) clock_.end(mark, untimed);
   } catch (...) {
     if (runner_.forked()) throw;
     ledger_.mutex().lock(system_);
@@ -187,10 +197,10 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
 }
 
 // Only the conditions that matter between two handlers of a thread that is alone, or of a leader of
-// short handlers.
+// short handlers. REQUIRES: it holds seats, and does not help.
 inline bool Dispatcher::goes_on(const Member& me) const noexcept {
-  if (lane_.completed.empty() || lane_.closable != nullptr || me.seats == 0 || me.helps ||
-      ended(me) || !(is_alone() || length_.is_short())) {
+  if (lane_.completed.empty() || lane_.closable != nullptr || ended(me) ||
+      !(is_alone() || length_.is_short())) {
     return false;
   }
   bool all = true;

@@ -106,13 +106,6 @@ class Ledger {
   void take_back_behind(Lane& lane) noexcept {
     if (BATON_UNLIKELY(!lane.behind.empty())) take_back_all_behind(lane);
   }
-  /// The next result, for its handler; null when there is none.
-  Operation* pop(Lane& lane) noexcept {
-    if (lane.completed.empty()) return nullptr;
-    Operation& operation = lane.completed.pop_front();
-    if (!operation.has(Operation::internal)) lane.counters.completed.add();
-    return &operation;
-  }
   /// A handler of an operation on `handle` has returned (or let an exception out).
   void handler_returned(Lane& lane, Handle* handle) noexcept {
     if (handle != nullptr) handler_returned(lane, *handle);

@@ -82,12 +82,12 @@ class LedgerTest : public testing::Test {
   }
   /// A runner's step with the next result; null when there is none.
   Operation* deliver() {
-    Operation* operation = ledger_->pop(lane_);
-    if (operation == nullptr) return nullptr;
-    Handle* of = operation->handle();
-    Access::complete(*operation);
-    if (operation->kind() != OperationKind::timer) ledger_->handler_returned(lane_, of);
-    return operation;
+    if (lane_.completed.empty()) return nullptr;
+    Operation& operation = lane_.completed.pop_front();
+    Handle* of = operation.handle();
+    Access::complete(operation);
+    if (operation.kind() != OperationKind::timer) ledger_->handler_returned(lane_, of);
+    return &operation;
   }
   void expect_balance() {
     EXPECT_EQ(lane_.counters.pending.get(), 0U);
