@@ -101,8 +101,8 @@ class Starter {
 
 inline const std::error_code* Starter::start_simple(Operation& operation) noexcept {
   constexpr std::uint16_t cached = Operation::cached;
-  constexpr std::uint16_t unchecked = Operation::vectored | Operation::until;
-  if (BATON_UNLIKELY(!OperationAccess::is_simple < cached | unchecked > (operation)) &&
+  constexpr std::uint16_t to_check = cached | Operation::vectored | Operation::until;
+  if (BATON_UNLIKELY(!OperationAccess::is_simple<to_check>(operation)) &&
       !(OperationAccess::is_simple<cached>(operation) && is_well_formed(operation))) {
     return start_less_simple(operation);
   }
