@@ -55,7 +55,8 @@ Proactor::Core::Core(Config configuration, const os::System& system, std::uint32
 
 Proactor::Core::~Core() {
   if (crew_.has_attached()) {  // they would come back to what is gone
-    detail::misused("a proactor was destroyed while a thread is attached: end its Attachment before");
+    detail::misused(
+        "a proactor was destroyed while a thread is attached: end the Attachment first");
   }
   static_cast<void>(ancestor.release());  // as in ~Proactor: its memory is left alone
   finish_everything();
