@@ -433,7 +433,7 @@ def page(files):
 
 def diff(before, after):
     """Rates and CPU of the rows and servers that both files have."""
-    first, second = (json.loads(Path(p).read_text()) for p in (before, after))
+    first, second = (json.loads(path.read_text()) for path in (before, after))
     rows = {r["row"]: r for r in first["results"]}
     print(f"{'row':24} {'server':32} {'rate':>22} {'CPU us/msg':>22}")
     for result in second["results"]:
@@ -447,10 +447,21 @@ def diff(before, after):
             print(f"{result['row']:24} {name:32} {cells[0]:>22} {cells[1]:>22}")
 
 
+def results_file(name):
+    """A file of results that can be read, for argparse."""
+    try:
+        json.loads(Path(name).read_text())
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{name}: {error.strerror}") from error
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{name} holds no results in JSON") from error
+    return Path(name)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("files", nargs="*", type=Path)
-    parser.add_argument("--diff", nargs=2, metavar=("BEFORE", "AFTER"))
+    parser.add_argument("files", nargs="*", type=results_file)
+    parser.add_argument("--diff", nargs=2, type=results_file, metavar=("BEFORE", "AFTER"))
     parser.add_argument("--out", type=Path, default=RESULTS / "report.html")
     options = parser.parse_args()
     if options.diff:

@@ -9,6 +9,7 @@ import html
 import io
 import json
 import re
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -191,7 +192,17 @@ def check_fairness():
     assert "Asio 2.00 %" in page, page
 
 
+def check_files_that_are_none():
+    """A name that is wrong is told, without a traceback."""
+    for name, words in (("/nonexistent", "No such file"), (__file__, "no results in JSON")):
+        done = subprocess.run([sys.executable, "-B", report.__file__, name], text=True,
+                              capture_output=True, check=False)
+        assert done.returncode == 2 and words in done.stderr, done.stderr
+        assert "Traceback" not in done.stderr, done.stderr
+
+
 def main():
+    check_files_that_are_none()
     data = measured()
     check_judgement(data)
     check_fairness()

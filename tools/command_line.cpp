@@ -100,9 +100,10 @@ std::string sentence_of(const CLI::App& app, const CLI::ParseError& error) {
   const bool extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
   const bool lacks_command = error.get_name() == "RequiredError" && !commands_of(place).empty() &&
                              place.get_subcommands().empty();
-  if (extra || (lacks_command && !unread.empty())) {
-    return unknown(place, unread.empty() ? what : unread.front());
+  if (extra && unread.empty()) {  // words behind "--": CLI11 names the first of them last
+    return fmt::format("'{}' is a word too many", what.substr(what.rfind(' ') + 1));
   }
+  if (extra || (lacks_command && !unread.empty())) return unknown(place, unread.front());
   if (lacks_command) {
     return fmt::format("a sub-command is missing: {}", fmt::join(commands_of(place), ", "));
   }

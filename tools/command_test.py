@@ -384,10 +384,13 @@ class ConfigurationTest(unittest.TestCase):
         for row in available():
             self.assertIn(row["engine"], done.stderr)
         self.assertIn("per_thread", run("echo", "--mode", "nope").stderr)
+        self.assertIn("signal, ring", run("echo", "--help").stdout)  # what the error offers, too
+        self.assertIn(": '--port' is a word too many", run("echo", "--", "--port").stderr)
 
     def test_wrong_use_exits_with_2(self):
         for arguments in ([], ["nope"], ["echo", "--block", "x"], ["load"],
                           ["load", "--port", "1", "--file", "f"],
+                          ["load", "--file", __file__, "--size", "1m"],
                           ["echo", "--protocol", "sctp"],
                           ["echo", "--protocol", "udp", "--pooled"],
                           ["echo", "--random-us", "-1"],

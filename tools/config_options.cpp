@@ -47,9 +47,11 @@ void add_config_options(CLI::App& command, ConfigOptions& options) {
   command.add_option("--wait", options.wait, "Wait strategy of a readiness engine")
       ->group(group)
       ->check(name_like(names_of(registry().wait_strategies())));
+  auto interrupts = names_of(registry().interrupt_strategies());
+  interrupts.emplace_back("ring");  // io_uring's own
   command.add_option("--interrupt", options.interrupt, "How a wait is cut short")
       ->group(group)
-      ->check(name_like(names_of(registry().interrupt_strategies())));
+      ->check(name_like(std::move(interrupts)));
   command.add_option("--mode", options.mode, "How threads share the work")
       ->group(group)
       ->check(name_like({"auto", "shared", "dedicated", "per_thread"}));
