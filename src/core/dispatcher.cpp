@@ -154,7 +154,7 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
     do {
       Operation& operation = lane_.completed.pop_front();
       ++taken_;
-      count_in_seats(me);
+      for_seats_of(me, [](Processor& led) { ++led.seat.count; });  // for the understudy
       const bool direct = Access::has(operation, Access::direct);
       if (direct || !operation.has(Operation::internal)) lane_.counters.completed.add();
       if (BATON_UNLIKELY(!direct) && !runner_.arrives(lane_, operation)) continue;
@@ -208,11 +208,6 @@ inline bool Dispatcher::goes_on(const Member& me) const noexcept {
     all &= processor.seat.holder.load(std::memory_order_relaxed) == me.number;
   });
   return all;
-}
-
-// Tells the understudy that the leader moves.
-inline void Dispatcher::count_in_seats(const Member& me) noexcept {
-  for_seats_of(me, [](Processor& processor) { ++processor.seat.count; });
 }
 
 void Dispatcher::note_length(std::int64_t ns) noexcept {

@@ -174,7 +174,6 @@ class Dispatcher {
   void end_watch(Member& me) BATON_REQUIRES(shared_lane);
   [[nodiscard]] bool moved(const Member& me) const noexcept;
   std::size_t run(Member& me, std::size_t handlers_max) BATON_REQUIRES(shared_lane);
-  void count_in_seats(const Member& me) noexcept BATON_REQUIRES(shared_lane);
   [[gnu::always_inline]] std::size_t take_in(Processor& led, OperationQueue& batch) noexcept
       BATON_REQUIRES(shared_lane);
   [[nodiscard, gnu::always_inline]] bool goes_on(const Member& me) const noexcept

@@ -103,7 +103,7 @@ Admission Ledger::admit(Lane& lane, Processor& processor, Operation& operation, 
     take_back(lane, operation);
     return Admission::finished;
   }
-  arm_deadline(lane, operation);
+  if (!operation.deadline().is_never()) lane.timers.add(operation);
   if (submit) {
     ++processor.started;
     return Admission::submit;
@@ -181,10 +181,6 @@ void Ledger::start_deferred(Processor& processor, OperationQueue& finished) noex
         return;
     }
   }
-}
-
-void Ledger::arm_deadline(Lane& lane, Operation& operation) noexcept {
-  if (!operation.deadline().is_never()) lane.timers.add(operation);
 }
 
 bool Ledger::attach(Processor& processor, Handle& handle, std::error_code& error) noexcept {

@@ -235,7 +235,6 @@ class Ledger {
   void take_back_one(Lane& lane, Operation& operation) noexcept;
   void take_back_rest(Lane& lane, Operation& first, std::size_t count) noexcept;
   void take_back_all_behind(Lane& lane) noexcept;
-  void arm_deadline(Lane& lane, Operation& operation) noexcept;
   void queue_for_handler(Lane& lane, Operation& operation) noexcept;
   void finish_timer(Lane& lane, Operation& operation) noexcept;
   void finish_cancelled(Lane& lane, Operation& operation) noexcept;
