@@ -53,8 +53,10 @@ class LaneLoop {
     return pinned() && owner_.load(std::memory_order_relaxed) != 0 && !driven();
   }
   /// Leader of several lanes: while it is in another lane, a thread without a lane may take this
-  /// one. Then claim() answers false.
-  void loan() noexcept { owner_.store(system_.thread_self() | loaned, std::memory_order_seq_cst); }
+  /// one. Then claim() answers false. A pinned engine stays with its thread, so its lane does, too.
+  void loan() noexcept {
+    if (!pinned()) owner_.store(system_.thread_self() | loaned, std::memory_order_seq_cst);
+  }
   bool claim() noexcept { return is_held() || claim_loaned(); }
   bool claim_loaned() noexcept {
     std::uint64_t mine = system_.thread_self() | loaned;

@@ -636,6 +636,24 @@ TEST_F(LaneLoopTest, is_kept_only_by_a_thread_that_has_left_it) {
   EXPECT_FALSE(loop_->kept()) << "its engine takes any thread";
 }
 
+// Regression: a thread with one lane that looks for others loans its own before each turn, and the
+// thread that took it submitted to an engine that was bound to the first.
+TEST_F(LaneLoopTest, is_loaned_only_if_its_engine_takes_any_thread) {
+  for (const bool pinned : {false, true}) {
+    part_ = part(Mode::per_thread, 0, false);
+    if (pinned) engine().facts.leader_rule = LeaderRule::pinned;
+    open({&part_});
+    EXPECT_TRUE(loop_->enter(nullptr, LaneLoop::Led::at_home));
+    loop_->loan();
+    std::thread([&] {
+      EXPECT_NE(loop_->enter(nullptr, LaneLoop::Led::at_home), pinned);
+      if (!pinned) loop_->leave(true);
+    }).join();
+    EXPECT_EQ(loop_->claim(), pinned);
+    if (pinned) loop_->leave(true);
+  }
+}
+
 // Regression: a thread that came in that moment got the answer that the lane belonged to another
 // thread.
 TEST_F(LaneLoopTest, is_not_kept_while_its_thread_comes_and_goes) {
