@@ -33,36 +33,45 @@ class Opening : public Base {
   std::shared_ptr<Bridge> bridge_;
 };
 
-// Streams as ACE has them: clipped to the block, which is the first of a chain. Results come from
-// kept memory, where ACE's own functions allocate each.
-
-class ReadStream final : public Opening<ACE_POSIX_Asynch_Read_Stream> {
+/// Streams as ACE has them: clipped to the block, which is the first of a chain. Results come from
+/// kept memory, where ACE's own functions allocate each.
+template <class Base>
+class Streaming : public Opening<Base> {
  public:
-  using Opening::Opening;
+  using Opening<Base>::Opening;
+
+ protected:
+  template <class Result>
+  int start(Action action, ACE_Message_Block& block, std::size_t bytes, const void* act,
+            int priority, int signal_number) {
+    auto* const result =
+        new (std::nothrow) StreamResult<Result>(this->handler_proxy_, this->handle_, block, bytes,
+                                                act, ACE_INVALID_HANDLE, priority, signal_number);
+    return this->bridge_->start_or_delete(result, action);
+  }
+};
+
+class ReadStream final : public Streaming<ACE_POSIX_Asynch_Read_Stream> {
+ public:
+  using Streaming::Streaming;
   int read(ACE_Message_Block& block, std::size_t bytes, const void* act, int priority,
            int signal_number) override {
     bytes = std::min(bytes, room_of(block));
     if (bytes == 0) return errno = ENOSPC, -1;
-    return bridge_->start_or_delete(new (std::nothrow)
-                                        StreamResult<ACE_POSIX_Asynch_Read_Stream_Result>(
-                                            this->handler_proxy_, this->handle_, block, bytes, act,
-                                            ACE_INVALID_HANDLE, priority, signal_number),
-                                    Action::read);
+    return start<ACE_POSIX_Asynch_Read_Stream_Result>(Action::read, block, bytes, act, priority,
+                                                      signal_number);
   }
 };
 
-class WriteStream final : public Opening<ACE_POSIX_Asynch_Write_Stream> {
+class WriteStream final : public Streaming<ACE_POSIX_Asynch_Write_Stream> {
  public:
-  using Opening::Opening;
+  using Streaming::Streaming;
   int write(ACE_Message_Block& block, std::size_t bytes, const void* act, int priority,
             int signal_number) override {
     bytes = std::min(bytes, length_of(block));
     if (bytes == 0) return errno = EINVAL, -1;
-    return bridge_->start_or_delete(new (std::nothrow)
-                                        StreamResult<ACE_POSIX_Asynch_Write_Stream_Result>(
-                                            this->handler_proxy_, this->handle_, block, bytes, act,
-                                            ACE_INVALID_HANDLE, priority, signal_number),
-                                    Action::write);
+    return start<ACE_POSIX_Asynch_Write_Stream_Result>(Action::write, block, bytes, act, priority,
+                                                       signal_number);
   }
 };
 

@@ -37,6 +37,15 @@ class Crews : public Threads {
     }
     return sessions;
   }
+  void expect_no_thread_for(Task<void> task, const char* why) {
+    try {
+      run_until_complete(proactor(), std::move(task));
+      ADD_FAILURE() << why;
+    } catch (const std::system_error& error) {
+      EXPECT_EQ(error.code(), errc::wrong_thread);
+      EXPECT_NE(std::string{error.what()}.find("profile=any"), std::string::npos) << error.what();
+    }
+  }
   static void serve(const std::vector<Peer>& sessions, int times = 1) {
     for (int i = 0; i < times; ++i) {
       for (const Peer& session : sessions) round_trip(session.get());
@@ -459,13 +468,7 @@ TEST_P(Crews, so_is_a_task_in_such_a_lane) {
     EXPECT_EQ(error, std::errc::operation_canceled);
     ended = true;
   };
-  try {
-    run_until_complete(proactor(), task());
-    ADD_FAILURE() << "the lane of the task has no thread";
-  } catch (const std::system_error& error) {
-    EXPECT_EQ(error.code(), errc::wrong_thread);
-    EXPECT_NE(std::string{error.what()}.find("profile=any"), std::string::npos) << error.what();
-  }
+  expect_no_thread_for(task(), "the lane of the task has no thread");
   EXPECT_FALSE(ended);
   EXPECT_TRUE(other.is_pending()) << "this lane is not concerned";
   std::thread{[this] { proactor().run_one(); }}.join();
@@ -495,13 +498,7 @@ TEST_P(Crews, so_is_a_task_in_a_lane_that_another_thread_keeps) {
     static_cast<void>(co_await read_one(*socket, memory(1)));
     ended = true;
   };
-  try {
-    run_until_complete(proactor(), task());
-    ADD_FAILURE() << "another thread keeps the lane";
-  } catch (const std::system_error& error) {
-    EXPECT_EQ(error.code(), errc::wrong_thread);
-    EXPECT_NE(std::string{error.what()}.find("profile=any"), std::string::npos) << error.what();
-  }
+  expect_no_thread_for(task(), "another thread keeps the lane");
   EXPECT_FALSE(ended);
   failed.open();
   keeper.join();
