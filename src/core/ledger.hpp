@@ -275,11 +275,12 @@ inline bool Ledger::take_back_plainly(Operation& operation) noexcept {
 
 // The operation is complete in its start while an earlier one of the same order (rule 3) is on its
 // way from the engine to the lane: the leader, or the thread that started it, has it in hand. That
-// cannot be in a lane with one thread.
+// cannot be in a lane with one thread. One that was cancelled in its start was never tried, and the
+// earlier one may have to wait for long.
 inline bool Ledger::overtakes(Operation& operation) noexcept {
   using Access = OperationAccess;
   Operation* earlier = Access::after(operation);
-  if (BATON_LIKELY(earlier == nullptr)) return false;
+  if (BATON_LIKELY(earlier == nullptr) || operation.error_value() == ECANCELED) return false;
   const Order order = order_of(operation);
   if (order == Order::none) return false;
   while (earlier != nullptr && order_of(*earlier) != order) earlier = Access::after(*earlier);

@@ -590,6 +590,27 @@ TEST_F(LedgerTest, what_completes_in_its_start_does_not_overtake_what_the_leader
   }
 }
 
+// Another thread cancels it between its admission and its submit. The earlier read may wait for
+// ever.
+TEST_F(LedgerTest, what_is_cancelled_in_its_start_waits_for_nothing) {
+  for (const Submission answer : {Submission::completed, Submission::busy}) {
+    open_shared();
+    Handle& socket = handle();
+    for (Operation* const each : {&one_, &two_}) {
+      prepare(*each, socket, OperationKind::read_stream);
+      start(*each);
+    }
+    EXPECT_TRUE(ledger_->cancel(lane_, two_));
+    if (answer == Submission::completed) two_.finish(ECANCELED);
+    ledger_->submitted(lane_, processor(), two_, answer);
+    EXPECT_EQ(deliver(), &two_);
+    EXPECT_EQ(two_.error_value(), ECANCELED);
+    finish(one_);
+    EXPECT_EQ(deliver(), &one_);
+    expect_balance();
+  }
+}
+
 // Two threads start one after the other, and the second is the first to take the mutex again.
 TEST_F(LedgerTest, what_is_complete_in_two_starts_keeps_their_order) {
   open_shared();
