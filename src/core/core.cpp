@@ -368,7 +368,7 @@ std::error_code Proactor::Core::post(Operation& operation, Notify level, Home ho
   const bool is_here = here != nullptr && home.lane == Home::here_or_next;
   LaneLoop& loop = is_here ? *here : *loops_[home_of(home)];
   if (is_here || loop.mine()) {
-    if (!is_here) loop.begin_call();
+    loop.begin_call();
     starter_->post(loop.lane(), operation, level);
   } else {
     loop.mail(operation);

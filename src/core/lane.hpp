@@ -234,6 +234,14 @@ struct Lane {
     return look_is_due() ? 1 : handlers_before_look() - unlooked;
   }
 
+  /// Its thread, before it takes or leaves anything that the accounts of a drain do not show: mail,
+  /// an engine's results, posted work, results of starts.
+  void be_at_work() noexcept {
+    const std::uint32_t before = activity.load(std::memory_order_relaxed);
+    // seq_cst: see Core::lane_is_quiet.
+    if (before % 2 == 0) activity.store(before + 1, std::memory_order_seq_cst);
+  }
+
   void note_wait(std::size_t brought) noexcept {
     last_batch = brought;
     counters.note_wait(brought);

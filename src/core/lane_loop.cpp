@@ -130,7 +130,7 @@ bool LaneLoop::unpin() noexcept {
     if (processor->info.leader_rule != LeaderRule::pinned) continue;
     OperationQueue finished;
     const bool done = processor->engine->unpin(finished);
-    if (!finished.empty()) be_at_work();
+    if (!finished.empty()) lane_.be_at_work();
     ledger_.account(*processor, finished);
     ledger_.take_back_all(lane_, finished);
     if (!done) return false;
@@ -259,18 +259,11 @@ inline std::size_t LaneLoop::run_some(std::size_t handlers_max) {
   return handlers_max - left;
 }
 
-// Called before the lane takes anything that others could count: mail, or an engine's results.
-inline void LaneLoop::be_at_work() noexcept {
-  const std::uint32_t activity = lane_.activity.load(std::memory_order_relaxed);
-  // seq_cst, here and below: see Core::lane_is_quiet.
-  if (activity % 2 == 0) lane_.activity.store(activity + 1, std::memory_order_seq_cst);
-}
-
 // Nothing is queued, so the engine puts its results into the lane's queue itself.
 inline std::size_t LaneLoop::reap_from(Processor& processor, Deadline deadline) noexcept {
   Lane& lane = lane_;
   processor.engine->wait(lane.completed, deadline);
-  be_at_work();
+  lane_.be_at_work();
   const std::size_t brought = lane.completed.size();
   ledger_.account(processor, brought);
   ledger_.take_back_queued(lane);
@@ -333,7 +326,7 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
   const bool nested = in_turn();
   const Inside link{this, inside_chain()};
   set_inside_chain(&link);
-  be_at_work();
+  lane_.be_at_work();
   struct Leave {
     LaneLoop& loop;
     const Inside& link;
@@ -410,7 +403,7 @@ std::size_t LaneLoop::reap_all(Deadline deadline) noexcept {
   OperationQueue batches[limits::processors_max];
   const auto asked = [this] { return sleep_.is_notified(); };
   merged_wait(own_, std::span{batches, own_.size()}, deadline, asked, system_);
-  be_at_work();
+  lane_.be_at_work();
   std::size_t brought = 0;
   for (std::size_t i = 0; i < own_.size(); ++i) {
     brought += batches[i].size();
@@ -488,13 +481,6 @@ void LaneLoop::stop_in_forked_child() noexcept {
   for (const Inside* inside = inside_chain(); inside != nullptr; inside = inside->outer) {
     inside->loop->ending_.store(stop_asked, std::memory_order_relaxed);
   }
-}
-
-// For a handler of another lane, which the thread leads besides: this one is its home. What the
-// handler leaves here is no mail, so a drain learns of it by the lane's activity, which is odd
-// already in a turn of this lane.
-void LaneLoop::begin_call_from_elsewhere() noexcept {
-  if (here(ledger_) != this && !in_turn()) be_at_work();
 }
 
 void LaneLoop::look_at_mail() noexcept {

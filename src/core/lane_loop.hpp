@@ -206,8 +206,11 @@ class LaneLoop {
   }
   /// A call of the owner that may leave work in this lane begins. Operations that were started
   /// before it come first.
+  ///
+  /// In a turn of this lane it is at work already. It is not in a handler of another lane that the
+  /// thread leads besides, nor between the calls of an attached thread.
   void begin_call() noexcept {
-    if (BATON_UNLIKELY(os::thread_locals.lane != &lane_)) begin_call_from_elsewhere();
+    lane_.be_at_work();
     take_mail();
   }
   /// The owner goes away. Its calls between two turns may have left the lane at work.
@@ -263,7 +266,6 @@ class LaneLoop {
         link != nullptr ? static_cast<const void*>(&link->loop->lane_) : &os::nowhere;
   }
 
-  void begin_call_from_elsewhere() noexcept;
   void look_at_mail() noexcept;
   void close_handles() noexcept;
   void start_what_is_deferred() noexcept;
@@ -276,7 +278,6 @@ class LaneLoop {
   void cancel_marked(Handle& handle) noexcept;
   void start_mailed(Operation& operation) noexcept;
   [[nodiscard]] bool quiet() const noexcept;
-  [[gnu::always_inline]] void be_at_work() noexcept;
   void be_quiet() noexcept;
   [[gnu::always_inline]] std::size_t run_batch(std::size_t handlers_max);
   [[gnu::always_inline]] std::size_t run_some(std::size_t handlers_max);

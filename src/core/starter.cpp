@@ -183,6 +183,7 @@ void Starter::came_back(Lane& lane, Processor& processor, Operation& operation,
 }
 
 void Starter::simple_came_back(Lane& lane, Operation& operation, Submission answer) noexcept {
+  lane.be_at_work();
   lane.starter->submitted(lane, *lane.route.processor, operation, answer);
 }
 

@@ -145,6 +145,7 @@ inline const std::error_code* Starter::post_simple(const Ledger& ledger,
     return nullptr;
   }
   OperationAccess::activate_post(operation);
+  lane->be_at_work();
   lane->counters.posted.add();
   lane->completed.push_back(operation);
   return &lane->success;
@@ -191,6 +192,7 @@ inline const std::error_code* Starter::write_at(Lane& lane, Operation& operation
     return &lane.success;
   }
   OperationAccess::flags(operation) = flags;
+  lane.be_at_work();
   ++OperationAccess::pending(handle);
   lane.counters.simple_done.add();
   if (BATON_UNLIKELY(operation.error_value() == ECANCELED)) lane.counters.cancelled.add();

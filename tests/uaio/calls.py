@@ -4,8 +4,8 @@
 calls.py PROGRAM PRELOAD
 
 Two runs of different lengths are counted by strace, and the difference is divided, so that what is
-done once does not count. A busy kernel refuses a direct transfer now and then, which only adds
-calls, so the least of three counts judges. Exit 77: there is no strace, or it may not trace.
+done once does not count. A busy disk refuses a direct transfer now and then, which only adds
+calls, so the least of ten counts judges. Exit 77: there is no strace, or it may not trace.
 """
 
 import argparse
@@ -71,7 +71,7 @@ def main():
         for kind, (short, long, most) in BOUNDS.items():
             counts = []
             each = most + 1
-            while each > most and len(counts) < 3:
+            while each > most and len(counts) < 10:
                 counts.append([count(arguments.program, arguments.preload, kind, length, folder)
                                for length in (short, long)])
                 if None in counts[-1]:

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "../../support/fork_at_rest.h"
+#include "../../support/sleeping_thread.hpp"
 #include "baton/attachment.hpp"
 #include "threads.hpp"
 
@@ -27,6 +28,26 @@ class Attached : public Threads {
     }};
     drive_until([&] { return done.load(); });
     client.join();
+  }
+  /// `leave` leaves an operation in the lane of an attached thread, which does not call for now.
+  /// Another thread that sees the drain must not end it.
+  void expect_drain_waits(const std::function<void(Operation&)>& leave) {
+    use(2);
+    const Attachment attached{proactor()};
+    proactor().poll();
+    std::atomic<bool> ran{false};
+    Operation& last = operation();
+    last.set_handler([&](Operation&) { ran = true; });
+    leave(last);
+    proactor().drain(Deadline::never());
+    test::WatchedThread other{[&] {
+      proactor().run();
+      EXPECT_TRUE(ran);
+    }};
+    other.until_asleep([] { return true; });
+    drive_until([&] { return proactor().stopped(); });
+    other.join();
+    EXPECT_TRUE(ran);
   }
 };
 
@@ -143,6 +164,27 @@ TEST_P(Attached, a_drain_ends_in_one_of_its_calls) {
   send_all(stream.peer.get(), "x", 1);
   drive_until([&] { return proactor().stopped(); });
   EXPECT_EQ(read.bytes(), 1U);
+}
+
+// It is complete, or posted, in its lane at once.
+TEST_P(Attached, a_drain_waits_for_what_it_posts_between_its_calls) {
+  expect_drain_waits([&](Operation& last) { EXPECT_FALSE(proactor().post(last)); });
+}
+
+TEST_P(Attached, a_drain_waits_for_a_write_between_its_calls) {
+  Stream stream;
+  expect_drain_waits([&](Operation& last) {
+    Handle* const handle = adopt(stream.ours);
+    const auto write = [&](Operation& each) {
+      each.prepare(OperationKind::write_stream, handle);
+      each.set_buffer(ConstBuffer{memory(1), 1});
+      EXPECT_FALSE(proactor().start(each));
+    };
+    Operation& first = operation();  // it finds the way for those behind it
+    write(first);
+    drive_until([&] { return !first.is_pending(); });
+    write(last);
+  });
 }
 
 // Two threads that drive in turns, as under a lock of the program's.
