@@ -93,7 +93,10 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
     if (lane_.look_is_due()) {
       lane_.unlooked = 0;
       take_seats(me);
-      if (me.seats != 0) lead(me, Deadline::immediately());
+      if (me.seats != 0) {
+        lead(me, Deadline::immediately());
+        continue;  // what it has brought may end a drain, or leave handles to close
+      }
     }
     if (me.helps && helped_enough(me)) me.helps = false;
     // If a leader is in a handler and no thread watches it, watching comes before helping (rule 4).

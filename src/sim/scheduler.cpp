@@ -23,6 +23,8 @@ Scheduler::~Scheduler() = default;
 void Scheduler::reset() noexcept {
   now_ = 1'000'000'000;  // not 0: a clock that begins at 0 would hide a time that was never set
   next_due_ = next_deadline_ = never;
+  disturbed_until_ = 0;
+  put_off_ = 0;
   order_ = 0;
   current_ = main_ = nullptr;
   ready_.clear();
@@ -132,12 +134,23 @@ void Scheduler::draw_switch() noexcept {
 void Scheduler::switch_by_chance() noexcept {
   draw_switch();
   if (--switches_left_ == 0) violated("no end: the program spins, or the work never comes to rest");
+  if (random_.chance(schedule_.pause)) {
+    put_off(random_.between(1'000, 1'000'000));
+    return;
+  }
   if (ready_.empty()) return;
   if (random_.chance(schedule_.starve)) {
     current_->starved_until = now_ + random_.between(10'000, 5'000'000);
   }
   make_ready(*current_);
   go_on();
+}
+
+void Scheduler::put_off(std::int64_t span_ns) noexcept {
+  ++put_off_;
+  work(span_ns);
+  --put_off_;
+  disturbed_until_ = now_;
 }
 
 void Scheduler::yield() noexcept {
@@ -182,6 +195,7 @@ void Scheduler::go_on() noexcept {
 }
 
 const char* Scheduler::wrong_while_all_sleep(std::int64_t until) const noexcept {
+  if (put_off_ != 0) return nullptr;
   for (const Thread* thread : sleeping_) {
     // relaxed: all threads are fibers of one.
     if (thread->lock != nullptr && thread->lock->load(std::memory_order_relaxed) == 0) {

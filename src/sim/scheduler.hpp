@@ -3,7 +3,8 @@
 // thread, by chance, so that it explores how threads interfere. The seed alone determines the
 // choices.
 //
-// Each point takes a drawn time. When no thread can run, time jumps to the next event or time-out.
+// Each point takes a drawn time. A thread may also be put off for long, as by a busy machine, while
+// time passes for the others. When no thread can run, time jumps to the next event or time-out.
 // If there is neither, every thread sleeps for ever: a lost wake-up, which is a violation.
 //
 // Events come from outside the program: bytes arrive, a disk request ends. They fire when their
@@ -42,7 +43,8 @@ struct Schedule {
   std::uint32_t points_per_switch = 8;  ///< on average
   std::uint32_t point_ns = 50;          ///< the time of a point
   std::uint32_t starve = 0;             ///< of 65,536 switches: the thread does not run for long
-  std::uint32_t spurious = 0;           ///< of 65,536 sleeps: a spurious wake-up
+  std::uint32_t pause = 0;  ///< of 65,536 switches: the thread is put off, though no other can run
+  std::uint32_t spurious = 0;  ///< of 65,536 sleeps: a spurious wake-up
 };
 
 class Scheduler {
@@ -66,7 +68,8 @@ class Scheduler {
   [[nodiscard]] const std::string& violation() const noexcept { return violation_; }
   /// `look` is called before time jumps to `until` because no thread can run. It checks what must
   /// not be true while all threads sleep, and returns null or the violation. `until` is `never` if
-  /// there is no event, which is a violation in any case.
+  /// there is no event, which is a violation in any case. It is not called while a thread is put
+  /// off.
   void on_idle(const char* (*look)(void*, std::int64_t until), void* context) noexcept {
     idle_look_ = look;
     idle_context_ = context;
@@ -75,6 +78,8 @@ class Scheduler {
   // -- for the running thread ---------------------------------------------------------------------
 
   [[nodiscard]] std::int64_t now() const noexcept { return now_; }
+  /// When the last thread that was put off could run again. Before that nothing has to be on time.
+  [[nodiscard]] std::int64_t disturbed_until() const noexcept { return disturbed_until_; }
   [[nodiscard]] std::uint32_t self() const noexcept { return current_->number; }
   /// Whether the address is in the guard below the running thread's stack. May be called in signal
   /// handlers.
@@ -146,6 +151,7 @@ class Scheduler {
   static void thread_main(void* thread) noexcept;
   void switch_by_chance() noexcept;
   void draw_switch() noexcept;
+  void put_off(std::int64_t span_ns) noexcept;
   void go_on() noexcept;
   [[nodiscard]] const char* wrong_while_all_sleep(std::int64_t until) const noexcept;
   Thread* pick() noexcept;
@@ -164,6 +170,8 @@ class Scheduler {
   std::int64_t next_due_ = never;
   std::int64_t next_deadline_ = never;  // no sleeping thread has an earlier one
   std::uint32_t until_switch_ = 1;
+  std::uint32_t put_off_ = 0;  // threads
+  std::int64_t disturbed_until_ = 0;
   std::uint64_t switches_left_ = 0;
   Thread* current_ = nullptr;
   Thread* main_ = nullptr;

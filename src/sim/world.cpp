@@ -50,6 +50,8 @@ Outcome World::run(std::uint64_t seed, const Options& options,
   schedule.points_per_switch = 1U << (1 + random.below(7));
   schedule.point_ns = 10U << random.below(5);
   schedule.starve = random.below(4) == 0 ? 1U << (4 + random.below(8)) : 0;
+  Random pauses{~seed};  // the seeds without pauses keep their histories
+  schedule.pause = options.faults && pauses.below(4) == 0 ? 1U << (4 + pauses.below(8)) : 0;
   schedule.spurious = random.below(4) == 0 ? 1U << (4 + random.below(8)) : 0;
   const Faults faults = options.faults ? Faults::draw(random) : Faults::none();
   scheduler_->on_idle(nullptr, nullptr);

@@ -3,7 +3,9 @@
 #include <stdexcept>
 #include <thread>
 
+#include "../../support/fork_at_rest.h"
 #include "baton/strand.hpp"
+#include "baton/stream_socket.hpp"
 #include "threads.hpp"
 
 namespace baton::conformance {
@@ -190,6 +192,24 @@ TEST_P(Run, a_drain_ends_although_the_last_handler_throws) {
   wait_until([&] { return proactor().stopped(); });
   stop();
   EXPECT_EQ(failures().size(), 1U);
+}
+
+// A close that may block is complete in the look that is due after so many handlers, and has no
+// handler itself.
+TEST_P(Run, a_drain_ends_with_a_close_after_many_handlers) {
+  use(1);
+  Stream stream;
+  auto socket = StreamSocket::adopt(proactor(), stream.ours.release());
+  ASSERT_TRUE(socket);
+  proactor().set_close_may_block(*socket.value().handle(), true);
+  for (std::size_t i = 1; i < limits::handlers_per_look; ++i) post([] {});
+  post([&] {
+    proactor().drain(Deadline::never());
+    socket.value() = StreamSocket{};
+    while (!(others_sleep() && others_sleep())) ::sched_yield();  // the close is done
+  });
+  proactor().run();
+  EXPECT_TRUE(proactor().stopped());
 }
 
 TEST_P(Run, a_drain_waits_for_a_handler_that_polls) {
