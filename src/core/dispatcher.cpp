@@ -196,8 +196,8 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
   return count;
 }
 
-// Whether a thread that is alone, or a leader of short handlers, runs the next one in a row. Handles
-// to close, timers and a seat that was taken wait for the end of the row, which is bounded
+// A thread that is alone, or a leader of short handlers, runs the next one in a row. Handles to
+// close, timers and a seat that was taken wait for the end of the row, which is bounded
 // (Lane::handlers_to_look). REQUIRES: it held seats when the row began, and does not help.
 inline bool Dispatcher::goes_on(const Member& me) const noexcept {
   return !lane_.completed.empty() && !ended(me) && (is_alone() || length_.is_short());
