@@ -2,12 +2,13 @@
 """Runs the host suite, case by case, on the system's AIO and on ours, and prints the table.
 
 host.py PROGRAM PRELOAD [--uaio OPTIONS] [--environment NAME=VALUE]... [--no-system]
-        [--spare POINT]... [--document FILE] [--check FILE] [CASE...]
+        [--spare POINT]... [--jobs N] [--document FILE] [--check FILE] [CASE...]
 
-Fails when a case fails on ours; the last lines name each such case and its answer. --document
-writes the table between its marks in a page; --check fails when the cases of that page are not
-those of the program. In the nightly tier (BATON_TEST_NIGHTLY) the rounds are long, and the cases of
-the points that are spared run, too.
+N cases run at a time, each in a process and a folder of its own: a case mostly waits. Fails when a
+case fails on ours; the last lines name each such case and its answer. --document writes the table
+between its marks in a page; --check fails when the cases of that page are not those of the program.
+In the nightly tier (BATON_TEST_NIGHTLY) the rounds are long, and the cases of the points that are
+spared run, too.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import answers_shown
@@ -73,6 +75,21 @@ def run(program, case, folder, preload, options, extra):
     return lines[-1] if lines else f"status {process.returncode}"
 
 
+def run_on_both(case, arguments):
+    """(the seconds it took, the system's answer or None, ours)."""
+    begin = time.monotonic()
+    system = None
+    with tempfile.TemporaryDirectory(prefix="uaio-host-") as folder:
+        if not arguments.no_system:
+            system = run(arguments.program, case, folder, None, None, [])
+            # A second run, because rare faults of the system's library do not belong here.
+            if short(system) not in ("ok", "hangs"):
+                system = run(arguments.program, case, folder, None, None, [])
+        ours = run(arguments.program, case, folder, arguments.preload, arguments.uaio,
+                   arguments.environment)
+    return time.monotonic() - begin, system, ours
+
+
 def short(answer):
     if answer.startswith("hangs"):
         return "hangs"
@@ -103,6 +120,7 @@ def main():
     parser.add_argument("--without", action="append", default=[], metavar="CASE=REASON")
     parser.add_argument("--spare", action="append", default=[], metavar="POINT")
     parser.add_argument("--no-system", action="store_true", help="leave the system's column out")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N")
     parser.add_argument("--document", type=Path)
     parser.add_argument("--check", type=Path)
     arguments = parser.parse_args()
@@ -127,21 +145,14 @@ def main():
             print(f"skipped: {case}: {reason}")
     answers = {"system": {}, "uaio": {}}
     failures = []
-    with tempfile.TemporaryDirectory(prefix="uaio-host-") as folder:
-        for case in cases:
-            begin = time.monotonic()
-            if not arguments.no_system:
-                answer = run(arguments.program, case, folder, None, None, [])
-                # A second run, because rare faults of the system's library do not belong here.
-                if short(answer) not in ("ok", "hangs"):
-                    answer = run(arguments.program, case, folder, None, None, [])
-                answers["system"][case] = answer
-            answers["uaio"][case] = run(arguments.program, case, folder, arguments.preload,
-                                        arguments.uaio, arguments.environment)
-            row = answers_shown.row([column.get(case, "-") for column in answers.values()], 52)
-            print(f"{time.monotonic() - begin:5.1f} s {case:42}{row}", flush=True)
-            if answers["uaio"][case] != "ok" and not answers["uaio"][case].startswith("skipped"):
-                failures.append(answers_shown.failure(case, answers["uaio"][case]))
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        runs = pool.map(lambda case: run_on_both(case, arguments), cases)
+        for case, (seconds, system, ours) in zip(cases, runs):
+            answers["system"][case], answers["uaio"][case] = system, ours
+            row = answers_shown.row([system or "-", ours], 52)
+            print(f"{seconds:5.1f} s {case:42}{row}", flush=True)
+            if ours != "ok" and not ours.startswith("skipped"):
+                failures.append(answers_shown.failure(case, ours))
     if arguments.document:
         page = arguments.document.read_text()
         before, rest = page.split(MARKS[0])

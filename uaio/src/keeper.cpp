@@ -175,6 +175,7 @@ int Shard::post(Request& request) noexcept {
 }
 
 int Shard::post_as_caller(Request& request) noexcept {
+  if (!library_.is_origin()) return EAGAIN;
   const NoCancel no_cancel;
   const Locked locked{mutex_};
   const int error = start(request, request.fildes);
@@ -207,7 +208,7 @@ int Shard::send(void* pointer, unsigned kind, int fildes) noexcept {
 }
 
 void Shard::cancel(Cancelled& tally) noexcept {
-  if (!busy()) return;
+  if (!busy() || !library_.is_origin()) return;
   if (driven_by_callers()) return cancel_as_caller(tally);
   // Until it has answered, the keeper does not end; it counts the answer itself, so that it sees
   // afterwards that nothing is left.

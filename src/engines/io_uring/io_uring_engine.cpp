@@ -974,7 +974,7 @@ void IoUringEngine::wait(OperationQueue& completed, Deadline deadline) noexcept 
     if (!completed.empty() || interrupted || entered == Entered::interrupted) return;
     if (deadline.is_never()) continue;
     if (deadline == Deadline::immediately()) return;
-    if (entered == Entered::timed_out && until == deadline) return;
+    if (entered == Entered::timed_out) return;  // maybe early, as wait() may
     if (deadline.ns() <= system_.monotonic_ns()) return;
   }
 }

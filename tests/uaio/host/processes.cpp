@@ -120,6 +120,7 @@ HOST_CASE(fork_behind_the_librarys_back, "fork and exec") {
     for (aiocb& each : reads) CHECK(host::finish(each) == 4'096);
     int status = 0;
     CHECK(::waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     CHECK(aio_error(&stream) == EINPROGRESS);
   }
   CHECK(::write(pipe.in(), "b", 1) == 1 && host::finish(stream) == 1 && byte == 'b');
