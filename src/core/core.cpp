@@ -57,6 +57,11 @@ Proactor::Core::~Core() {
   if (crew_.has_attached()) {  // they would come back to what is gone
     detail::misused("a proactor was destroyed with a thread attached: end the Attachment first");
   }
+  if (current_lane() < lanes()) {  // run() would return to what is gone
+    detail::misused(
+        "a proactor was destroyed inside one of its handlers: stop() it there, and destroy it when "
+        "run() has returned");
+  }
   static_cast<void>(ancestor.release());  // as in ~Proactor: its memory is left alone
   finish_everything();
   dispatcher_->stop_threads();

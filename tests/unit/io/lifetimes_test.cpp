@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "baton/attachment.hpp"
 #include "baton/coro/scope.hpp"
 #include "baton/coro/sleep.hpp"
 #include "baton/proactor.hpp"
@@ -111,6 +112,30 @@ void destroy_a_timer_that_waits() {
 }
 TEST(Lifetimes, a_pending_operation_that_is_destroyed_ends_the_program_with_the_advice) {
   EXPECT_DEATH(destroy_a_timer_that_waits(), "destroyed while it was pending: .*FinishAtEnd");
+}
+
+void destroy_a_proactor_in_its_handler(Mode mode) {
+  Config config;
+  config.processors = {{.mode = mode}};
+  auto proactor = std::make_unique<Proactor>(std::move(config));
+  EXPECT_FALSE(proactor->post([&] { proactor.reset(); }));
+  proactor->run();
+}
+TEST(Lifetimes, a_proactor_that_its_handler_destroys_ends_the_program_with_the_advice) {
+  for (const Mode mode : {Mode::shared, Mode::dedicated, Mode::per_thread}) {
+    EXPECT_DEATH(destroy_a_proactor_in_its_handler(mode), "inside one of its handlers: stop\\(\\)");
+  }
+}
+
+void end_an_attachment_in_another_thread() {
+  Config config;
+  config.processors = {{.mode = Mode::per_thread, .threads = 1}};
+  Proactor proactor{std::move(config)};
+  auto attached = std::make_unique<Attachment>(proactor);
+  std::thread{[&] { attached.reset(); }}.join();
+}
+TEST(Lifetimes, an_attachment_that_another_thread_ends_ends_the_program_with_the_advice) {
+  EXPECT_DEATH(end_an_attachment_in_another_thread(), "end it in the thread that attached");
 }
 
 }  // namespace
