@@ -57,10 +57,13 @@ Proactor::Core::~Core() {
   if (crew_.has_attached()) {  // they would come back to what is gone
     detail::misused("a proactor was destroyed with a thread attached: end the Attachment first");
   }
-  if (current_lane() < lanes()) {  // run() would return to what is gone
+  // A handler may call exit(), which destroys a proactor that is static.
+  const bool driven_elsewhere =
+      !finishing_.load() && current_lane() >= lanes() &&
+      std::any_of(loops_.begin(), loops_.end(), [](const auto& loop) { return loop->driven(); });
+  if (driven_elsewhere || dispatcher_->has_followers()) {
     detail::misused(
-        "a proactor was destroyed inside one of its handlers: stop() it there, and destroy it when "
-        "run() has returned");
+        "a proactor was destroyed while a thread is in run(): stop() it, and join the thread");
   }
   static_cast<void>(ancestor.release());  // as in ~Proactor: its memory is left alone
   finish_everything();

@@ -93,6 +93,11 @@ class Dispatcher {
     return (holder == link->number && link->dispatcher->only_ == &processor) ||
            holds(processor, holder);
   }
+  /// Threads in run() wait for work.
+  [[nodiscard]] bool has_followers() const noexcept {
+    const os::LockGuard lock{ledger_.mutex(), system_};
+    return sleepers_ != nullptr || understudy_ != nullptr;
+  }
   [[nodiscard]] bool inside() const noexcept {
     const Inside* link = inside_chain();
     while (link != nullptr && link->dispatcher != this) link = link->outer;
