@@ -28,7 +28,7 @@ Dispatcher::Dispatcher(Ledger& ledger, Lane& lane, HandlerRunner& runner, Durati
       clock_(system_, lane.clock, lane.counters.handler_ns_max, nullptr),
       pace_(look) {}
 
-Dispatcher::~Dispatcher() { BATON_ASSERT(!has_followers()); }
+Dispatcher::~Dispatcher() { BATON_ASSERT(sleepers_ == nullptr && understudy_ == nullptr); }
 
 void Dispatcher::add(Processor& processor) {
   processors_.push_back(&processor);

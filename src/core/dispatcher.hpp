@@ -93,10 +93,10 @@ class Dispatcher {
     return (holder == link->number && link->dispatcher->only_ == &processor) ||
            holds(processor, holder);
   }
-  /// Threads in run() wait for work.
-  [[nodiscard]] bool has_followers() const noexcept {
+  /// A thread is inside turn().
+  [[nodiscard]] bool is_driven() const noexcept {
     const os::LockGuard lock{ledger_.mutex(), system_};
-    return sleepers_ != nullptr || understudy_ != nullptr;
+    return members_ != 0;
   }
   [[nodiscard]] bool inside() const noexcept {
     const Inside* link = inside_chain();

@@ -128,12 +128,11 @@ void destroy_a_proactor_that_a_thread_runs(Mode mode) {
   EXPECT_FALSE(proactor->post([&] { runs.set_value(); }));
   std::thread thread{[&] { proactor->run(); }};
   runs.get_future().wait();
-  // In mode dedicated the thread is a follower; a shared one's leader leaves when it is interrupted.
   proactor.reset();
   thread.join();
 }
 TEST(Lifetimes, a_proactor_that_is_destroyed_while_a_thread_runs_it_ends_the_program) {
-  for (const Mode mode : {Mode::dedicated, Mode::per_thread}) {
+  for (const Mode mode : {Mode::shared, Mode::dedicated, Mode::per_thread}) {
     EXPECT_DEATH(destroy_a_proactor_that_a_thread_runs(mode),
                  "while a thread is in run\\(\\): stop");
   }
