@@ -204,9 +204,21 @@ class Opener {
     return mode == Mode::dedicated && processor.start == StartRule::leader_only && in_lane == 0;
   }
 
+  /// Empty, which stands for all kinds, for an engine that takes them all.
+  static OperationKinds taken_by(const EngineInfo& info) {
+    OperationKinds taken;
+    bool all = true;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(OperationKind::close); ++i) {
+      if (info.support[i] != Support::unsupported) taken.add(static_cast<OperationKind>(i));
+      all = all && info.support[i] != Support::unsupported;
+    }
+    return all ? OperationKinds{} : taken;
+  }
+
   void describe(std::size_t index, Mode mode, const EngineInfo& info, std::uint32_t copies) {
     ProcessorConfig& opened = opened_.processors[index];
     opened.engine = info.name;
+    if (opened.operations.empty()) opened.operations = taken_by(info);
     if (config::waits_by_strategy(opened.engine)) opened.wait = info.wait_name;
     if (!info.interrupt_name.empty()) opened.interrupt = info.interrupt_name;
     std::string line = "engine=" + std::string{info.name};

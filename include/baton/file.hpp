@@ -54,8 +54,9 @@ class BATON_EXPORT File : public IoObject {
  public:
   File() noexcept = default;  ///< closed
 
-  /// Errors: the system's; EINVAL for what is neither a regular file nor a block device (a FIFO or
-  /// a terminal goes to Pipe), and for a path with a zero byte in it; Proactor::adopt's.
+  /// Errors: the system's; EISDIR for a folder; EINVAL for anything else that is neither a regular
+  /// file nor a block device (a FIFO or a terminal goes to Pipe), and for a path with a zero byte
+  /// in it; Proactor::adopt's.
   static Result<File> open(Proactor& proactor, const std::string& path, FileFlags flags,
                            FileOptions options = {}) noexcept;
   /// From a descriptor (see Proactor::adopt). Refuses what open() refuses: a FIFO, a socket or a

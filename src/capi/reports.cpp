@@ -23,6 +23,7 @@ baton::Result<void, baton::Failure> try_engine(std::string_view name) {
                                   [name](const EngineEntry& each) { return each.name == name; });
   baton::Config config;
   config.processors.emplace_back().engine = name;
+  if (auto valid = config.validate(); !valid) return valid;
   config.require = {std::string{name}};
   if (entry != engines.end() && entry->files_only) {
     config.processors.front().operations = baton::file_operations;

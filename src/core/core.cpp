@@ -57,6 +57,11 @@ Proactor::Core::~Core() {
   if (crew_.has_attached()) {  // they would come back to what is gone
     detail::misused("a proactor was destroyed with a thread attached: end the Attachment first");
   }
+  // A handler may call exit(), which destroys a proactor that is static.
+  if (!finishing_.load() && current_lane() >= lanes() && is_driven()) {
+    detail::misused(
+        "a proactor was destroyed while a thread is in run(): stop() it, and join the thread");
+  }
   static_cast<void>(ancestor.release());  // as in ~Proactor: its memory is left alone
   finish_everything();
   dispatcher_->stop_threads();
@@ -558,6 +563,11 @@ std::uint32_t Proactor::Core::pick_lane(bool least_loaded) noexcept {
     }
   }
   return found;
+}
+
+bool Proactor::Core::is_driven() const noexcept {
+  if (!per_thread_) return dispatcher_->is_driven();
+  return std::any_of(loops_.begin(), loops_.end(), [](const auto& loop) { return loop->driven(); });
 }
 
 std::uint32_t Proactor::Core::current_lane() const noexcept {

@@ -70,6 +70,8 @@ class Proactor::Core final : public HandlerRunner {
     return static_cast<std::uint32_t>(lanes_.size());
   }
   [[nodiscard]] std::uint32_t current_lane() const noexcept;
+  /// A thread is in run() or its kin.
+  [[nodiscard]] bool is_driven() const noexcept;
   [[nodiscard]] Statistics statistics() const;
   /// src/core/pending.cpp.
   [[nodiscard]] PendingReport pending(const PendingQuery& query);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "baton/misuse.hpp"
 #include "core/merged_wait.hpp"
 #include "core/runner.hpp"
 
@@ -92,7 +93,11 @@ AttachedMember::AttachedMember(Crew& crew)
 
 AttachedMember::~AttachedMember() {
   if (!has_lane() || member_.crew.runner_.forked()) return;
-  BATON_ASSERT(stay_->may_end());
+  if (!stay_->may_end()) {
+    detail::misused(
+        "an Attachment was ended by another thread or inside a handler: end it in the thread that "
+        "attached, between its calls");
+  }
   member_.crew.attached_.fetch_sub(1, std::memory_order_relaxed);
 }
 

@@ -93,6 +93,11 @@ class Dispatcher {
     return (holder == link->number && link->dispatcher->only_ == &processor) ||
            holds(processor, holder);
   }
+  /// A thread is inside turn().
+  [[nodiscard]] bool is_driven() const noexcept {
+    const os::LockGuard lock{ledger_.mutex(), system_};
+    return members_ != 0;
+  }
   [[nodiscard]] bool inside() const noexcept {
     const Inside* link = inside_chain();
     while (link != nullptr && link->dispatcher != this) link = link->outer;

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "base/assert.hpp"
+#include "baton/misuse.hpp"
 #include "baton/proactor.hpp"
 #include "os/mutex.hpp"
 #include "os/thread_locals.hpp"
@@ -32,7 +33,10 @@ Strand::Strand(Proactor& proactor) noexcept : system_(&proactor.system()) {
 }
 
 Strand::~Strand() {
-  BATON_ASSERT(!running_in_this_thread());
+  if (running_in_this_thread()) {
+    detail::misused(
+        "a strand was destroyed inside one of its handlers: give it to Strand::retire() there");
+  }
   // A thread that learns from the last handler that it was the last may be here before the thread
   // that ran it has left: a matter of a few instructions, or of one time slice.
   constexpr std::int64_t pause_ns = 50'000;

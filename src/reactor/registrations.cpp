@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "baton/misuse.hpp"
 #include "os/handles_bound.hpp"
 #include "reactor/impl.hpp"
 
@@ -60,7 +61,12 @@ Reactor::Impl::Impl(const ReactorConfig& config)
 }
 
 Reactor::Impl::~Impl() {
-  BATON_ASSERT(members_ == 0 || in_wrong_process());
+  if (members_ != 0 && !in_wrong_process()) {
+    detail::misused(
+        "a reactor was destroyed while a thread, perhaps in one of its handlers, is in run(): "
+        "end() "
+        "it, and wait until run() has returned");
+  }
   if (in_wrong_process()) {
     // Nothing is told to handlers that are copies of the parent's.
     if (demux_ != nullptr) demux_->after_fork_in_child();

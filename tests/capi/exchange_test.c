@@ -346,6 +346,7 @@ static void engines_and_why_not(void) {
   CHECK(can > 0);
   CHECK_EQUAL(baton_engine_reason("nonsense", why, sizeof why), BATON_UNKNOWN_NAME);
   CHECK(strstr(why, "emulated") != NULL);
+  CHECK(strstr(why, "require") == NULL); /* no setting that the caller never made */
   CHECK_EQUAL(baton_engine_reason("emulated,mode=shared", why, sizeof why), BATON_UNKNOWN_NAME);
   CHECK_EQUAL(baton_engine_reason("", why, sizeof why), BATON_UNKNOWN_NAME);
   CHECK_EQUAL(baton_engine_reason(NULL, why, sizeof why), EINVAL);

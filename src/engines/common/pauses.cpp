@@ -6,8 +6,8 @@
 namespace baton::engines {
 
 bool writes_to_nobody(const os::System& system, const Operation& operation) noexcept {
-  if (operation.kind() != OperationKind::write_stream ||
-      operation.handle()->kind() != HandleKind::pipe) {
+  // A pipe has its answer, EPIPE, at the next try.
+  if (operation.kind() != OperationKind::write_stream || !operation.handle()->is_terminal()) {
     return false;
   }
   // Asked for nothing, it is told of a hang-up or an error only.

@@ -65,6 +65,20 @@ TEST(ConfigCorners, SettingsForWhatAutoDidNotFindAreNotedWhenItIsKnown) {
   EXPECT_EQ(used.find("not used"), std::string::npos) << used;
 }
 
+TEST(ConfigCorners, KindsThatTheOpenEngineDoesNotTakeAreNoted) {
+  const auto explained = [](const char* text) {
+    const auto opened = Proactor::open(parse_ok(text));
+    return opened ? (*opened)->explain() : opened.error().reason;
+  };
+  constexpr const char* note = "source: note: no processor takes read_stream, ";
+  const std::string files = explained("engine=posix_aio");
+  if (files.find("engine=posix_aio") == std::string::npos) GTEST_SKIP() << files;
+  EXPECT_NE(files.find(note), std::string::npos) << files;
+  const std::string team = explained("engine=posix_aio;engine=emulated");
+  EXPECT_EQ(team.find(note), std::string::npos) << team;
+  EXPECT_EQ(team.find("never used"), std::string::npos) << team;
+}
+
 TEST(ConfigCorners, PowersOfTwoMayBeLeftToTheLibrary) {
   EXPECT_EQ(parse_ok("ring_entries=0").processors[0].ring_entries, 0U);
   EXPECT_EQ(parse_ok("completion_entries=0").processors[0].completion_entries, 0U);

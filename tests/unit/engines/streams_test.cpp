@@ -502,6 +502,21 @@ TEST_P(Streams, a_signal_of_the_programs_own_is_left_to_it) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+// The reader may go between a try that finds the pipe full and the look for a hang-up.
+TEST_P(Streams, a_full_pipe_whose_reader_goes_meanwhile_is_broken) {
+  const Pair pair = pipe_pair(O_NONBLOCK);
+  Handle* const out = driver.adopt(pair.ours, HandleKind::pipe);
+  ::close(pair.peer);
+  constexpr unsigned tries = 2;  // the start's, and that of the first report
+  faults().fail(Call::write, EAGAIN, tries);
+  faults().fail(Call::pwritev2, EAGAIN, tries);
+  Operation write;
+  set_write(write, out, std::string_view{"x"});
+  ASSERT_TRUE(driver.complete(write));
+  EXPECT_EQ(write.error(), std::errc::broken_pipe) << write.error().message();
+  driver.release(out);
+}
+
 TEST_P(Streams, a_blocking_pipe_blocks_nobody) {
   for (const bool looks : {false, true}) {  // by RWF_NOWAIT, or by a look
     faults().clear();

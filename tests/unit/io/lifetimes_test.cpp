@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <stdexcept>
 #include <string_view>
@@ -13,9 +14,12 @@
 #include <utility>
 #include <vector>
 
+#include "baton/attachment.hpp"
 #include "baton/coro/scope.hpp"
 #include "baton/coro/sleep.hpp"
 #include "baton/proactor.hpp"
+#include "baton/reactor.hpp"
+#include "baton/strand.hpp"
 #include "baton/stream_socket.hpp"
 #include "baton/timer.hpp"
 #include "support/modes.hpp"
@@ -111,6 +115,61 @@ void destroy_a_timer_that_waits() {
 }
 TEST(Lifetimes, a_pending_operation_that_is_destroyed_ends_the_program_with_the_advice) {
   EXPECT_DEATH(destroy_a_timer_that_waits(), "destroyed while it was pending: .*FinishAtEnd");
+}
+
+Config config_of(Mode mode) {
+  Config config;
+  config.processors = {{.mode = mode}};
+  return config;
+}
+void destroy_a_proactor_that_a_thread_runs(Mode mode) {
+  auto proactor = std::make_unique<Proactor>(config_of(mode));
+  std::promise<void> runs;
+  EXPECT_FALSE(proactor->post([&] { runs.set_value(); }));
+  std::thread thread{[&] { proactor->run(); }};
+  runs.get_future().wait();
+  proactor.reset();
+  thread.join();
+}
+TEST(Lifetimes, a_proactor_that_is_destroyed_while_a_thread_runs_it_ends_the_program) {
+  for (const Mode mode : {Mode::shared, Mode::dedicated, Mode::per_thread}) {
+    EXPECT_DEATH(destroy_a_proactor_that_a_thread_runs(mode),
+                 "while a thread is in run\\(\\): stop");
+  }
+}
+
+void destroy_a_strand_in_its_handler() {
+  Proactor proactor;
+  auto strand = std::make_unique<Strand>(proactor);
+  Operation operation;
+  operation.prepare(OperationKind::user, nullptr);
+  operation.set_strand(strand.get());
+  operation.set_handler([&strand](Operation&) { strand.reset(); });
+  EXPECT_FALSE(proactor.post(operation));
+  proactor.run();
+}
+TEST(Lifetimes, a_strand_that_its_handler_destroys_ends_the_program_with_the_advice) {
+  EXPECT_DEATH(destroy_a_strand_in_its_handler(), "give it to Strand::retire");
+}
+
+void destroy_a_reactor_in_its_handler() {
+  auto reactor = Reactor::open({}).value();
+  EXPECT_FALSE(reactor->notify([&] { reactor.reset(); }));
+  static_cast<void>(reactor->run());
+}
+TEST(Lifetimes, a_reactor_that_its_handler_destroys_ends_the_program_with_the_advice) {
+  EXPECT_DEATH(destroy_a_reactor_in_its_handler(), "a reactor was destroyed .*: end\\(\\) it");
+}
+
+void end_an_attachment_in_another_thread() {
+  Config config;
+  config.processors = {{.mode = Mode::per_thread, .threads = 1}};
+  Proactor proactor{std::move(config)};
+  auto attached = std::make_unique<Attachment>(proactor);
+  std::thread{[&] { attached.reset(); }}.join();
+}
+TEST(Lifetimes, an_attachment_that_another_thread_ends_ends_the_program_with_the_advice) {
+  EXPECT_DEATH(end_an_attachment_in_another_thread(), "end it in the thread that attached");
 }
 
 }  // namespace
