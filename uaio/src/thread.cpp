@@ -5,7 +5,11 @@
 #include "thread.hpp"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -23,7 +27,8 @@ std::atomic<pid_t> process{0};
 }  // namespace
 
 void note_process() noexcept { process.store(::getpid(), std::memory_order_relaxed); }
-bool is_own_process() noexcept { return ::getpid() == process.load(std::memory_order_relaxed); }
+pid_t own_process() noexcept { return process.load(std::memory_order_relaxed); }
+bool is_own_process() noexcept { return ::getpid() == own_process(); }
 
 bool has_own_table() noexcept { return own_table; }
 void note_own_table() noexcept { own_table = true; }
@@ -50,6 +55,17 @@ bool start_thread(void* (*function)(void*), void* argument, std::size_t stack) n
   const int error = pthread_create(&thread, &attributes, function, argument);
   pthread_attr_destroy(&attributes);
   return error == 0;
+}
+
+bool thread_fits() noexcept {
+  alignas(16) char stack[2'048];
+  // Without a signal to its parent, and with nothing of its own. By number below, as waitpid is a
+  // cancellation point.
+  constexpr int flags = CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS | CLONE_SIGHAND;
+  const pid_t child = ::clone([](void*) { return 0; }, stack + sizeof(stack), flags, nullptr);
+  if (child < 0) return errno != EAGAIN;
+  ::syscall(SYS_wait4, child, nullptr, __WCLONE, nullptr);
+  return true;
 }
 
 }  // namespace uaio
