@@ -29,8 +29,8 @@ pid_t own_process() noexcept;
 /// False: no thread.
 bool start_thread(void* (*function)(void*), void* argument, std::size_t stack) noexcept;
 
-/// Whether the user may have one more thread now. It is tried out by a process that ends at once,
-/// without memory, so that signal handlers may ask.
+/// Whether the user may have one more thread now. It is tried out by one that ends at once, without
+/// memory, so that signal handlers may ask. REQUIRES: signals are blocked.
 bool thread_fits() noexcept;
 
 /// The calling thread has a table of descriptors of its own, and so would a thread that it makes.
