@@ -55,7 +55,7 @@ bool start_thread(void* (*function)(void*), void* argument, std::size_t stack) n
   return error == 0;
 }
 
-// As a process, it would be the first one of a namespace that the program has made for its children.
+// A process would be the first one of a namespace that the program has made for its children.
 bool thread_fits() noexcept {
   alignas(16) char stack[2'048];
   constexpr int flags =
