@@ -16,6 +16,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "thread.hpp"
+
 namespace uaio {
 
 static_assert(sizeof(off_t) == 8, "struct aiocb and aiocb64 are the same only where offsets are");
@@ -40,6 +42,10 @@ class Block {
   }
   [[nodiscard]] ssize_t result() const noexcept {
     return __atomic_load_n(&block_.__return_value, __ATOMIC_RELAXED);
+  }
+  /// False: another process, with which this one shares the memory, has started it.
+  [[nodiscard]] bool is_own() const noexcept {
+    return __atomic_load_n(&block_.__abs_prio, __ATOMIC_RELAXED) == own_process();
   }
   void set_pending() noexcept {
     set_mark();
@@ -89,6 +95,7 @@ class Block {
   }
   void set_mark() noexcept {
     __atomic_store_n(&block_.__policy, static_cast<int>(key(1)), __ATOMIC_RELAXED);
+    __atomic_store_n(&block_.__abs_prio, own_process(), __ATOMIC_RELAXED);
   }
 
   aiocb& block_;

@@ -18,10 +18,11 @@ int fail(int error) noexcept {
   return -1;
 }
 
-/// Whether it is over. A copy of an aiocb never will be, and is none. Signal handlers, too.
+/// Whether it is over. A copy of an aiocb never will be, and is none. Nothing in this process tells
+/// when another one's request is over, so it is not waited for. Signal handlers, too.
 bool is_done(const aiocb& block) noexcept {
   const Block state{block};
-  return state.error() != EINPROGRESS || state.mark() != Block::Mark::submitted;
+  return state.error() != EINPROGRESS || state.mark() != Block::Mark::submitted || !state.is_own();
 }
 
 bool is_time(const timespec& time) noexcept {
@@ -120,10 +121,7 @@ int start_list(int mode, aiocb* const list[], int count, const sigevent* event, 
 
 int error(const aiocb* block, Names names) {
   const Block state{*block};
-  const Block::Mark mark = state.mark();
-  if (mark != Block::Mark::submitted) {
-    return names == Names::thesis ? fail(EINVAL) : state.error();
-  }
+  if (state.mark() != Block::Mark::submitted && names == Names::thesis) return fail(EINVAL);
   const int now = state.error();
   if (now != EINPROGRESS) return now;
   Library::get().look();

@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/sysmacros.h>
 #include <sys/time.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -15,6 +17,7 @@
 
 #include "futex.hpp"
 #include "library.hpp"
+#include "thread.hpp"
 
 namespace uaio {
 namespace {
@@ -63,14 +66,29 @@ bool is_repeatable(const Operation& operation) noexcept {
   }
 }
 
+/// The master side of a pseudo-terminal. It answers with the modes and the foreground of the other
+/// side, which mean nothing for its own reads.
+bool is_master(int native) noexcept {
+  int packets = 0;
+  return ::ioctl(native, TIOCGPKT, &packets) == 0;
+}
+
+/// The kernel may give the request to a thread of its own. It loses the request if the ring's first
+/// such thread cannot be made (seen on Linux 6.18).
+bool may_need_thread(const Request& request, const struct stat& status) noexcept {
+  return !reads(request.action) &&
+         (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode) || S_ISDIR(status.st_mode));
+}
+
 /// A read of the process's own terminal, by a process in its background. The call would answer EIO
 /// at once, as a thread that has SIGTTIN blocked is answered; readiness, which an engine waits for,
 /// does not tell.
 bool reads_in_background(const Request& request, const struct stat& status) noexcept {
+  const int native = request.descriptor->native;
   pid_t foreground = 0;
   return S_ISCHR(status.st_mode) && reads(request.action) &&
-         ::ioctl(request.descriptor->native, TIOCGPGRP, &foreground) == 0 &&
-         foreground != ::getpgrp();
+         ::ioctl(native, TIOCGPGRP, &foreground) == 0 && foreground != ::getpgrp() &&
+         !is_master(native);
 }
 
 /// The errno of a read of a socket that listens, else 0. There will be nothing to read, as the call
@@ -113,7 +131,7 @@ int tenths_of_wait(const Request& request) noexcept {
   termios modes{};
   if (request.descriptor->kind != baton::HandleKind::pipe || !reads(request.action) ||
       ::tcgetattr(request.descriptor->native, &modes) != 0 || (modes.c_lflag & ICANON) != 0 ||
-      modes.c_cc[VMIN] != 0) {
+      modes.c_cc[VMIN] != 0 || is_master(request.descriptor->native)) {
     return -1;
   }
   return modes.c_cc[VTIME];
@@ -122,26 +140,56 @@ int tenths_of_wait(const Request& request) noexcept {
 /// A file of the kernel's without a name: an eventfd, a timerfd, a signalfd, an epoll set.
 bool is_nameless(const struct stat& status) noexcept { return (status.st_mode & S_IFMT) == 0; }
 
+struct Buffers {
+  explicit Buffers(const Request& request) noexcept
+      : whole{request.data, request.size},
+        list(is_vectored(request.action) ? static_cast<const iovec*>(request.data) : &whole),
+        count(is_vectored(request.action) ? static_cast<int>(request.size) : 1) {}
+  const iovec whole;
+  const iovec* const list;
+  const int count;
+};
+
 /// Whether the call answers without waiting, the answer in `moved` and errno. A read of too few
 /// bytes, or of what cannot be read, is an error at once; readiness, which an engine may wait for,
 /// does not tell. False also where the kernel cannot say.
 bool answers_at_once(const Request& request, ssize_t& moved) noexcept {
-  const iovec whole{request.data, request.size};
-  const bool vectored = is_vectored(request.action);
-  const auto* const list = vectored ? static_cast<const iovec*>(request.data) : &whole;
-  const auto count = vectored ? static_cast<int>(request.size) : 1;
+  const Buffers buffers{request};
   const int native = request.descriptor->native;
-  moved = reads(request.action) ? ::preadv2(native, list, count, -1, RWF_NOWAIT)
-                                : ::pwritev2(native, list, count, -1, RWF_NOWAIT);
+  moved = reads(request.action) ? ::preadv2(native, buffers.list, buffers.count, -1, RWF_NOWAIT)
+                                : ::pwritev2(native, buffers.list, buffers.count, -1, RWF_NOWAIT);
   return moved >= 0 || (errno != EAGAIN && errno != EOPNOTSUPP && errno != ENOSYS &&
                         errno != EPERM && errno != EINTR);
 }
 
-ssize_t read_now(const Request& request) noexcept {
+/// Whether the call answers now although the file is not ready, which an engine may wait for. Such
+/// are a read of a message queue, whose answer is the queue's status, and a write to a file that
+/// takes none. Files of a disk are always ready.
+bool answers_unready(const Request& request, const struct stat& status) noexcept {
+  if (!S_ISREG(status.st_mode) || major(status.st_dev) != 0) return false;
   const int native = request.descriptor->native;
-  return is_vectored(request.action) ? ::readv(native, static_cast<const iovec*>(request.data),
-                                               static_cast<int>(request.size))
-                                     : ::read(native, request.data, request.size);
+  const short event = reads(request.action) ? POLLIN : POLLOUT;
+  pollfd state{native, event, 0};
+  if (::poll(&state, 1, 0) != 0) return false;
+  constexpr long mqueue_magic = 0x1980'0202;
+  struct statfs system{};
+  return writes(request.action) ||
+         (::fstatfs(native, &system) == 0 && system.f_type == mqueue_magic);
+}
+
+ssize_t move_now(const Request& request) noexcept {
+  const Buffers buffers{request};
+  const int native = request.descriptor->native;
+  const auto offset = static_cast<off_t>(request.offset);
+  if (reads(request.action)) return ::preadv(native, buffers.list, buffers.count, offset);
+  const ssize_t moved = ::pwritev(native, buffers.list, buffers.count, offset);
+  if (moved >= 0 || errno != ESPIPE) return moved;
+  return ::writev(native, buffers.list, buffers.count);  // such a file has no places
+}
+
+ssize_t read_now(const Request& request) noexcept {
+  const Buffers buffers{request};
+  return ::readv(request.descriptor->native, buffers.list, buffers.count);
 }
 
 }  // namespace
@@ -163,6 +211,7 @@ int Shard::start_in_turn(Request& request, int fildes, bool late) noexcept {
   struct stat status{};
   const int flags = ::fcntl(fildes, F_GETFL);
   if (flags < 0 || ::fstat(fildes, &status) != 0) return EBADF;
+  if (single_ && may_need_thread(request, status) && !thread_fits()) return EAGAIN;
   Descriptor* const found = files_->find_or_add(fildes, flags, status);
   if (found == nullptr) return EAGAIN;
   Descriptor& file = *found;
@@ -184,6 +233,9 @@ int Shard::start_in_turn(Request& request, int fildes, bool late) noexcept {
     finish(request, error, -1);
   } else if (!syncs(request.action) && is_nameless(status) && file.pending == 1 &&
              answers_at_once(request, moved)) {
+    finish(request, moved < 0 ? errno : 0, moved);
+  } else if (!syncs(request.action) && answers_unready(request, status)) {
+    moved = move_now(request);
     finish(request, moved < 0 ? errno : 0, moved);
   } else if (tenths_of_wait(request) == 0) {
     moved = read_now(request);

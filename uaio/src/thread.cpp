@@ -5,7 +5,9 @@
 #include "thread.hpp"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -23,7 +25,8 @@ std::atomic<pid_t> process{0};
 }  // namespace
 
 void note_process() noexcept { process.store(::getpid(), std::memory_order_relaxed); }
-bool is_own_process() noexcept { return ::getpid() == process.load(std::memory_order_relaxed); }
+pid_t own_process() noexcept { return process.load(std::memory_order_relaxed); }
+bool is_own_process() noexcept { return ::getpid() == own_process(); }
 
 bool has_own_table() noexcept { return own_table; }
 void note_own_table() noexcept { own_table = true; }
@@ -50,6 +53,15 @@ bool start_thread(void* (*function)(void*), void* argument, std::size_t stack) n
   const int error = pthread_create(&thread, &attributes, function, argument);
   pthread_attr_destroy(&attributes);
   return error == 0;
+}
+
+// A process would be the first one of a namespace that the program has made for its children.
+bool thread_fits() noexcept {
+  alignas(16) char stack[2'048];
+  constexpr int flags =
+      CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD;
+  return ::clone([](void*) { return 0; }, stack + sizeof(stack), flags, nullptr) >= 0 ||
+         errno != EAGAIN;
 }
 
 }  // namespace uaio

@@ -1,6 +1,7 @@
 // Threads of the library's own.
 #pragma once
 
+#include <sys/types.h>
 #include <time.h>
 
 #include <cstddef>
@@ -21,9 +22,16 @@ void note_process() noexcept;
 /// wait for that.
 bool is_own_process() noexcept;
 
+/// The process that it was noted in.
+pid_t own_process() noexcept;
+
 /// A detached thread, in which no signal is delivered. `stack`: bytes for the function itself.
 /// False: no thread.
 bool start_thread(void* (*function)(void*), void* argument, std::size_t stack) noexcept;
+
+/// Whether the user may have one more thread now. It is tried out by one that ends at once, without
+/// memory, so that signal handlers may ask. REQUIRES: signals are blocked.
+bool thread_fits() noexcept;
 
 /// The calling thread has a table of descriptors of its own, and so would a thread that it makes.
 bool has_own_table() noexcept;

@@ -1,5 +1,6 @@
 // Sockets, directories, bad memory, long positions; callbacks and signals that the program has made
 // difficult; lists and syncs in odd company.
+#include <mqueue.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <pty.h>
@@ -401,6 +402,49 @@ HOST_CASE(terminal_without_characters_answers_nothing, "kinds of files") {
   aiocb read = host::request(terminal, text, sizeof(text));
   CHECK(aio_read(&read) == 0 && ::write(controller, "ab", 2) == 2);
   CHECK(host::finish(read) > 0 && text[0] == 'a');
+}
+// The master side answers questions about modes and the foreground for the other side.
+HOST_CASE(master_of_a_terminal_is_read, "kinds of files") {
+  CHECK(host::in_child([] {
+          host::end_in_time();
+          ::setsid();
+          int controller = -1;
+          int terminal = -1;
+          CHECK(::openpty(&controller, &terminal, nullptr, nullptr, nullptr) == 0);
+          termios modes{};
+          CHECK(::tcgetattr(terminal, &modes) == 0);
+          ::cfmakeraw(&modes);
+          for (const cc_t least : {cc_t{1}, cc_t{0}}) {
+            modes.c_cc[VMIN] = least;
+            CHECK(::tcsetattr(terminal, TCSANOW, &modes) == 0);
+            char text[8] = {};
+            aiocb read = host::request(controller, text, sizeof(text));
+            CHECK(aio_read(&read) == 0 && ::write(terminal, "ab", 2) == 2);
+            CHECK(host::finish(read) == 2 && text[0] == 'a' && text[1] == 'b');
+          }
+        }) == 0);
+}
+// A queue without messages is not ready, and a read of its descriptor answers all the same. So does
+// a write to a file that takes none.
+HOST_CASE(files_that_are_not_ready_answer, "kinds of files") {
+  host::end_in_time();
+  const std::string name = "/uaio-host-" + std::to_string(::getpid());
+  mq_attr attributes{};
+  attributes.mq_maxmsg = 4;
+  attributes.mq_msgsize = 16;
+  const mqd_t queue = ::mq_open(name.c_str(), O_RDWR | O_CREAT, 0600, &attributes);
+  if (queue < 0) host::skip("there are no message queues");
+  ::mq_unlink(name.c_str());
+  char text[128] = {};
+  aiocb read = host::request(queue, text, sizeof(text));
+  CHECK(aio_read(&read) == 0 && host::finish(read) > 7);
+  CHECK(std::string(text, 7) == "QSIZE:0");
+  read.aio_offset = 1'000;
+  CHECK(aio_read(&read) == 0 && host::finish(read) == 0);
+  const int mounts = ::open("/proc/self/mounts", O_RDWR);
+  if (mounts < 0) host::skip("may not open /proc/self/mounts for writing");
+  aiocb write = host::request(mounts, text, sizeof(text));
+  CHECK(aio_write(&write) == 0 && host::finish(write) == -1 && errno == EINVAL);
 }
 HOST_CASE(nameless_files_answer_again, "kinds of files") {
   const int watch = ::inotify_init1(IN_NONBLOCK);

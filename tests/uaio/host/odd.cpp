@@ -116,6 +116,49 @@ HOST_CASE(child_sees_the_parents_request_complete, "fork and exec") {
         }) == 0);
   writer.join();
 }
+// Nothing in the child would end its wait.
+HOST_CASE(child_waits_for_no_request_of_its_parent, "fork and exec") {
+  Pipe pipe;
+  Pipe to_parent;
+  Pipe to_child;
+  char byte = 0;
+  aiocb& read = *shared_block();
+  std::thread parent{[&] {
+    char at = 0;
+    CHECK(::read(to_parent.out(), &at, 1) == 1);
+    read = host::request(pipe.out(), &byte, 1);
+    CHECK(aio_read(&read) == 0 && ::write(to_child.in(), "s", 1) == 1);
+    CHECK(::read(to_parent.out(), &at, 1) == 1 && ::write(pipe.in(), "w", 1) == 1);
+    CHECK(host::finish(read) == 1);
+  }};
+  CHECK(host::in_child([&] {
+          host::end_in_time();
+          char at = 0;
+          CHECK(::write(to_parent.in(), "f", 1) == 1 && ::read(to_child.out(), &at, 1) == 1);
+          const aiocb* const list[] = {&read};
+          CHECK(aio_suspend(list, 1, nullptr) == 0 && aio_error(&read) == EINPROGRESS);
+          CHECK(::write(to_parent.in(), "w", 1) == 1);
+          host::until([&] { return aio_suspend(list, 1, nullptr) == 0 && aio_error(&read) == 0; });
+        }) == 0);
+  parent.join();
+}
+// The same memory, at another address.
+HOST_CASE(request_is_over_at_both_addresses, "answers") {
+  host::end_in_time();
+  const int memory = ::memfd_create("blocks", 0);
+  CHECK(memory >= 0 && ::ftruncate(memory, 4'096) == 0);
+  aiocb* blocks[2];
+  for (aiocb*& each : blocks) {
+    each =
+        static_cast<aiocb*>(::mmap(nullptr, 4'096, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0));
+    CHECK(each != MAP_FAILED);
+  }
+  const int file = host::temporary(O_DIRECT, 1U << 20);
+  *blocks[0] = host::request(file, host::aligned(1U << 20), 1U << 20);
+  CHECK(aio_read(blocks[0]) == 0);
+  host::until([&blocks] { return aio_error(blocks[1]) == 0; });
+  CHECK(aio_return(blocks[1]) == 1 << 20);
+}
 HOST_CASE(child_has_not_got_the_memory, "fork and exec") {
   Pipe pipe;
   char byte = 0;

@@ -271,6 +271,24 @@ HOST_CASE(another_user_while_pending, "users") {
         }) == 0);
 }
 
+HOST_CASE(user_without_room_for_threads, "users") {
+  if (::getuid() != 0) host::skip("needs the right to change the user");
+  for (const bool syncs : {true, false}) {
+    CHECK(host::in_child([syncs] {
+            host::end_in_time();
+            const int file = host::temporary();
+            constexpr std::size_t size = 4U << 20;
+            aiocb block = host::request(file, host::aligned(size), size);
+            const rlimit none{0, 0};
+            CHECK(::setrlimit(RLIMIT_NPROC, &none) == 0);
+            CHECK(::setgid(64'999) == 0 && ::setuid(64'999) == 0);
+            const int answer = syncs ? aio_fsync(O_SYNC, &block) : aio_write(&block);
+            CHECK(answer == 0 || errno == EAGAIN);
+            if (answer == 0) CHECK(host::finish(block) >= 0 || errno == ENOMEM || errno == EAGAIN);
+          }) == 0);
+  }
+}
+
 HOST_CASE(bad_descriptor_is_the_requests_error, "answers") {
   char byte = 0;
   aiocb read = host::request(987'654, &byte, 1);
