@@ -199,11 +199,13 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
   return count;
 }
 
-// A thread that is alone, or a leader of short handlers, runs the next one in a row. Handles to
-// close, timers and a seat that was taken wait for the end of the row, which is bounded
-// (Lane::handlers_to_look). REQUIRES: it held seats when the row began, and does not help.
+// A thread that is alone, or a leader of short handlers, runs the next one in a row. Timers and a
+// seat that was taken wait for the end of the row, which is bounded (Lane::handlers_to_look). A
+// handle to close does not, because the next handler may be long. REQUIRES: it held seats when the
+// row began, and does not help.
 inline bool Dispatcher::goes_on(const Member& me) const noexcept {
-  return !lane_.completed.empty() && !ended(me) && (is_alone() || length_.is_short());
+  return !lane_.completed.empty() && lane_.closable == nullptr && !ended(me) &&
+         (is_alone() || length_.is_short());
 }
 
 void Dispatcher::note_length(std::int64_t ns) noexcept {

@@ -194,6 +194,33 @@ TEST_P(Run, a_drain_ends_although_the_last_handler_throws) {
   EXPECT_EQ(failures().size(), 1U);
 }
 
+// Both are complete together. The one that comes second could last for long.
+TEST_P(Run, a_close_in_a_handler_comes_before_the_next_handler) {
+  if (mode() == Mode::per_thread) return;  // a lane closes after a row of handlers
+  use(1);
+  Stream streams[2];
+  StreamSocket sockets[2];
+  char bytes[2] = {};
+  const Stream* closed = nullptr;
+  for (std::size_t i = 0; i < 2; ++i) {
+    auto socket = StreamSocket::adopt(proactor(), streams[i].ours.release());
+    ASSERT_TRUE(socket);
+    sockets[i] = std::move(socket.value());
+    send_all(streams[i].peer.get(), "x", 1);
+    ASSERT_FALSE(sockets[i].read(MutableBuffer{&bytes[i], 1}, [&, i](auto&&...) {
+      char byte = 0;
+      if (closed == nullptr) {
+        closed = &streams[i];
+        sockets[i] = StreamSocket{};
+      } else {
+        proactor().stop();
+        EXPECT_EQ(::recv(closed->peer.get(), &byte, 1, MSG_DONTWAIT), 0) << "it is not closed";
+      }
+    }));
+  }
+  proactor().run();
+}
+
 // A close that may block is complete in the look that is due after so many handlers, and has no
 // handler itself.
 TEST_P(Run, a_drain_ends_with_a_close_after_many_handlers) {
