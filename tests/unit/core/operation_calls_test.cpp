@@ -119,14 +119,14 @@ TEST(Attachments, end_on_their_thread_and_in_no_handler) {
         auto attached = std::make_unique<Attachment>(proactor);
         std::thread{[&] { attached.reset(); }}.join();
       },
-      "may_end");
+      "an Attachment was ended by another thread or inside a handler");
   EXPECT_DEATH(
       {
         auto attached = std::make_unique<Attachment>(proactor);
         static_cast<void>(proactor.post([&] { attached.reset(); }));
         proactor.poll();
       },
-      "may_end");
+      "an Attachment was ended by another thread or inside a handler");
 }
 
 TEST_F(Calls, cancel_finds_something_only_where_something_is_pending) {
