@@ -118,18 +118,6 @@ bool after_a_moment(Other&& other, Call&& call) {
   return answer;
 }
 
-/// With room for one message.
-mqd_t message_queue() {
-  const std::string name = "/uaio-host-" + std::to_string(::getpid());
-  mq_attr attributes{};
-  attributes.mq_maxmsg = 1;
-  attributes.mq_msgsize = 8;
-  const mqd_t queue = ::mq_open(name.c_str(), O_RDWR | O_CREAT, 0600, &attributes);
-  if (queue < 0) host::skip("no message queues here");
-  ::mq_unlink(name.c_str());
-  return queue;
-}
-
 }  // namespace
 
 HOST_CASE(write_to_a_pipe_is_whole, "own system calls") {
@@ -307,7 +295,7 @@ HOST_CASE(sem_timedwait_is_not_cut, "own system calls") {
   });
 }
 HOST_CASE(mq_timedreceive_is_not_cut, "own system calls") {
-  const mqd_t queue = message_queue();
+  const mqd_t queue = host::message_queue();
   char text[8];
   is_never_cut([&] {
     const timespec end = soon();
@@ -390,7 +378,7 @@ HOST_CASE(semaphore_is_not_cut, "own system calls") {
   });
 }
 HOST_CASE(mq_timedsend_is_not_cut, "own system calls") {
-  const mqd_t queue = message_queue();
+  const mqd_t queue = host::message_queue();
   CHECK(::mq_send(queue, "full", 4, 0) == 0);
   is_never_cut([&] {
     const timespec end = soon();

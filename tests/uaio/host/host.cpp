@@ -122,6 +122,17 @@ void Load::finish_all() {
   for (aiocb& each : blocks_) CHECK(finish(each) == static_cast<ssize_t>(size));
 }
 
+mqd_t message_queue() {
+  const std::string name = "/uaio-host-" + std::to_string(::getpid());
+  mq_attr attributes{};
+  attributes.mq_maxmsg = 1;
+  attributes.mq_msgsize = 8;
+  const mqd_t queue = ::mq_open(name.c_str(), O_RDWR | O_CREAT, 0600, &attributes);
+  if (queue < 0) skip("no message queues here");
+  ::mq_unlink(name.c_str());
+  return queue;
+}
+
 }  // namespace host
 
 int main(int count, char** arguments) {

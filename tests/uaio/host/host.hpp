@@ -6,6 +6,7 @@
 
 #include <aio.h>
 #include <fcntl.h>
+#include <mqueue.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,6 +42,8 @@ struct Registered {
 [[noreturn]] void fail(int line, const char* what);
 /// This system cannot show it, and why.
 [[noreturn]] void skip(const char* why);
+/// Open, without a name, with room for one message of 8 bytes. Skips where there are none.
+mqd_t message_queue();
 
 #define CHECK(condition)                                \
   do {                                                  \

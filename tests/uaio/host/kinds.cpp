@@ -1,6 +1,5 @@
 // Sockets, directories, bad memory, long positions; callbacks and signals that the program has made
 // difficult; lists and syncs in odd company.
-#include <mqueue.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <pty.h>
@@ -382,13 +381,26 @@ HOST_CASE(flood_of_signals, "signals") {
   CHECK(handled > 0);
 }
 
-HOST_CASE(terminal_without_characters_answers_nothing, "kinds of files") {
+namespace {
+
+struct Terminal {
   int controller = -1;
   int terminal = -1;
-  CHECK(::openpty(&controller, &terminal, nullptr, nullptr, nullptr) == 0);
-  termios modes{};
-  CHECK(::tcgetattr(terminal, &modes) == 0);
-  ::cfmakeraw(&modes);
+  termios modes{};  // raw, not set yet
+};
+
+Terminal open_terminal() {
+  Terminal both;
+  CHECK(::openpty(&both.controller, &both.terminal, nullptr, nullptr, nullptr) == 0);
+  CHECK(::tcgetattr(both.terminal, &both.modes) == 0);
+  ::cfmakeraw(&both.modes);
+  return both;
+}
+
+}  // namespace
+
+HOST_CASE(terminal_without_characters_answers_nothing, "kinds of files") {
+  auto [controller, terminal, modes] = open_terminal();
   modes.c_cc[VMIN] = 0;
   char text[8] = {};
   for (const cc_t tenths : {cc_t{0}, cc_t{1}}) {
@@ -403,17 +415,13 @@ HOST_CASE(terminal_without_characters_answers_nothing, "kinds of files") {
   CHECK(aio_read(&read) == 0 && ::write(controller, "ab", 2) == 2);
   CHECK(host::finish(read) > 0 && text[0] == 'a');
 }
+
 // The master side answers questions about modes and the foreground for the other side.
 HOST_CASE(master_of_a_terminal_is_read, "kinds of files") {
   CHECK(host::in_child([] {
           host::end_in_time();
           ::setsid();
-          int controller = -1;
-          int terminal = -1;
-          CHECK(::openpty(&controller, &terminal, nullptr, nullptr, nullptr) == 0);
-          termios modes{};
-          CHECK(::tcgetattr(terminal, &modes) == 0);
-          ::cfmakeraw(&modes);
+          auto [controller, terminal, modes] = open_terminal();
           for (const cc_t least : {cc_t{1}, cc_t{0}}) {
             modes.c_cc[VMIN] = least;
             CHECK(::tcsetattr(terminal, TCSANOW, &modes) == 0);
@@ -424,17 +432,12 @@ HOST_CASE(master_of_a_terminal_is_read, "kinds of files") {
           }
         }) == 0);
 }
+
 // A queue without messages is not ready, and a read of its descriptor answers all the same. So does
 // a write to a file that takes none.
 HOST_CASE(files_that_are_not_ready_answer, "kinds of files") {
   host::end_in_time();
-  const std::string name = "/uaio-host-" + std::to_string(::getpid());
-  mq_attr attributes{};
-  attributes.mq_maxmsg = 4;
-  attributes.mq_msgsize = 16;
-  const mqd_t queue = ::mq_open(name.c_str(), O_RDWR | O_CREAT, 0600, &attributes);
-  if (queue < 0) host::skip("there are no message queues");
-  ::mq_unlink(name.c_str());
+  const mqd_t queue = host::message_queue();
   char text[128] = {};
   aiocb read = host::request(queue, text, sizeof(text));
   CHECK(aio_read(&read) == 0 && host::finish(read) > 7);
