@@ -23,7 +23,7 @@ Scheduler::~Scheduler() = default;
 void Scheduler::reset() noexcept {
   now_ = 1'000'000'000;  // not 0: a clock that begins at 0 would hide a time that was never set
   next_due_ = next_deadline_ = never;
-  disturbed_until_ = 0;
+  disturbed_ = false;
   put_off_ = 0;
   order_ = 0;
   current_ = main_ = nullptr;
@@ -150,7 +150,7 @@ void Scheduler::put_off(std::int64_t span_ns) noexcept {
   ++put_off_;
   work(span_ns);
   --put_off_;
-  disturbed_until_ = now_;
+  disturbed_ = true;
 }
 
 void Scheduler::yield() noexcept {

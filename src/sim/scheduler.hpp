@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/fiber.hpp"
@@ -78,8 +79,8 @@ class Scheduler {
   // -- for the running thread ---------------------------------------------------------------------
 
   [[nodiscard]] std::int64_t now() const noexcept { return now_; }
-  /// When the last thread that was put off could run again. Before that nothing has to be on time.
-  [[nodiscard]] std::int64_t disturbed_until() const noexcept { return disturbed_until_; }
+  /// Whether a thread was put off since the last call: what had to be done may have waited for it.
+  bool was_disturbed() noexcept { return std::exchange(disturbed_, false); }
   [[nodiscard]] std::uint32_t self() const noexcept { return current_->number; }
   /// Whether the address is in the guard below the running thread's stack. May be called in signal
   /// handlers.
@@ -171,7 +172,7 @@ class Scheduler {
   std::int64_t next_deadline_ = never;  // no sleeping thread has an earlier one
   std::uint32_t until_switch_ = 1;
   std::uint32_t put_off_ = 0;  // threads
-  std::int64_t disturbed_until_ = 0;
+  bool disturbed_ = false;
   std::uint64_t switches_left_ = 0;
   Thread* current_ = nullptr;
   Thread* main_ = nullptr;

@@ -491,7 +491,9 @@ const char* Program::look_idle(void* argument, std::int64_t until) {
 
 const char* Program::missed(std::int64_t until) {
   if (until == sim::Scheduler::never) return "every thread sleeps for ever: a wake-up was lost";
-  begin_anew_after_a_disturbance();
+  if (world_->scheduler().was_disturbed()) {
+    lingers_since_ = undelivered_since_ = free_since_ = neglected_since_ = 0;
+  }
   if (ends_before_ != 0 && until > ends_before_) return "the destructor of a proactor never ends";
   const bool at_rest = world_->in_slow_calls == 0;
   // Operations of a pinned engine have to end before its thread leaves; readiness may be reported
@@ -555,13 +557,6 @@ bool Program::merges() const noexcept {
 // And some have no descriptor.
 bool Program::sliced() const noexcept {
   return merges() && (emulated_ || world_->without_descriptor != 0);
-}
-
-// A thread was put off since the last look: whatever had to be done may have waited for it.
-void Program::begin_anew_after_a_disturbance() noexcept {
-  const std::int64_t disturbed = world_->scheduler().disturbed_until();
-  if (std::exchange(disturbed_, disturbed) == disturbed) return;
-  lingers_since_ = undelivered_since_ = free_since_ = neglected_since_ = 0;
 }
 
 // `since`: the first of the looks at which something was so each time.

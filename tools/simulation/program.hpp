@@ -155,7 +155,6 @@ class Program final : public Scenario {
   [[nodiscard]] std::string state_of_affairs() const;
   static const char* look_idle(void* self, std::int64_t until);
   [[nodiscard]] const char* missed(std::int64_t until);
-  void begin_anew_after_a_disturbance() noexcept;
   [[nodiscard]] bool merges() const noexcept;
   [[nodiscard]] bool sliced() const noexcept;
   [[nodiscard]] bool neglects(bool somebody_free);
@@ -273,7 +272,6 @@ class Program final : public Scenario {
   std::uint32_t mixture_sum_ = 0;
   std::int64_t far_ns_ = 0;             // nothing that has to be done may wait for so long
   std::int64_t undelivered_since_ = 0;  // seen while all slept, each time since; 0: not so
-  std::int64_t disturbed_ = 0;          // the scheduler's disturbed_until, at the last look
   std::int64_t free_since_ = 0;         // likewise
   std::int64_t lingers_since_ = 0;      // a thread stays in a stopped proactor, likewise
   std::int64_t timer_due_ = 0;          // no pending timer is due before

@@ -317,9 +317,7 @@ const char* ReactorProgram::look_idle(void* argument, std::int64_t until) {
 const char* ReactorProgram::missed(std::int64_t until) {
   if (until == sim::Scheduler::never) return "every thread sleeps for ever: a wake-up was lost";
   if (reactor_ == nullptr || closing_) return nullptr;
-  // A thread was put off since the last look: whatever had to be done may have waited for it.
-  const std::int64_t disturbed = world_->scheduler().disturbed_until();
-  if (std::exchange(disturbed_, disturbed) != disturbed) {
+  if (world_->scheduler().was_disturbed()) {
     neglected_since_ = lingers_since_ = unheard_since_ = 0;
   }
   const auto lasts = [&](bool fact, std::int64_t& since) {

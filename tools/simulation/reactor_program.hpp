@@ -223,8 +223,7 @@ class ReactorProgram final : public Scenario {
   std::uint64_t calls_seen_ = 0;
   std::int64_t neglected_since_ = 0;
   std::int64_t lingers_since_ = 0;
-  std::int64_t disturbed_ = 0;  // the scheduler's disturbed_until, at the last look
-  bool wake_asked_ = false;     // and no thread has returned since
+  bool wake_asked_ = false;  // and no thread has returned since
   std::int64_t unheard_since_ = 0;
   bool quiet_ = false;    // nothing new is begun
   bool closing_ = false;  // the destructor is at work
