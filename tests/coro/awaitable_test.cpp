@@ -196,12 +196,19 @@ TEST_P(Awaitables, a_refused_wait_of_a_timer_disturbs_no_timer) {
       timers[i].emplace(proactor);
       scope.spawn(wait_out(*timers[i], 5ms + i * 100us, fired));
     }
+    // Its own wait has not ended before it is refused the others, however slow this thread is.
+    Timer long_timer{proactor};
+    scope.spawn([](Timer& pending) -> Task<void> {
+      const auto waited = co_await pending.wait_for(30min);
+      EXPECT_EQ(waited.error(), std::errc::operation_canceled);
+    }(long_timer));
     scope.spawn([](Timer& pending) -> Task<void> {
       const auto first = co_await pending.wait_for(1h).timeout(2h);
       EXPECT_EQ(first.error(), errc::operation_in_use);
       const auto second = co_await pending.wait_for(1h).deadline(Deadline::immediately());
       EXPECT_EQ(second.error(), errc::operation_in_use);
-    }(*timers[count / 2]));
+      pending.cancel();
+    }(long_timer));
     co_await scope.join();
     EXPECT_EQ(fired, count);
   }(proactor()));
