@@ -147,6 +147,20 @@ HOST_CASE(cancel_pending_at_an_error, "cancellation") {
     CHECK(aio_error(&global) != 0);
   });
 }
+// In mode=single the thread collects in aio_error: the timer finds its signal blocked.
+HOST_CASE(cancel_pending_while_it_collects, "cancellation") {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  Pipe pipe;
+  global = host::request(pipe.out(), &global_byte, 1);
+  CHECK(aio_read(&global) == 0);
+  CHECK(::write(pipe.in(), "c", 1) == 1);
+  is_no_cancellation_point([] {
+    while (aio_error(&global) == EINPROGRESS) sched_yield();
+  });
+  CHECK(host::finish(global) == 1);
+}
 HOST_CASE(disabled_cancellation_is_respected, "cancellation") {
   static Pipe pipe;
   pthread_t thread;
