@@ -11,6 +11,7 @@
 #include <deque>
 #include <numeric>
 
+#include "../../support/counting_system.hpp"
 #include "engines/io_uring/abi.hpp"
 #include "exercise.hpp"
 #include "faults.hpp"
