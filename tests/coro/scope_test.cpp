@@ -179,6 +179,21 @@ TEST_P(ScopeTest, cancels_scopes_inside) {
   }(proactor(), ended));
 }
 
+TEST_P(ScopeTest, is_cancelled_by_a_join_of_a_cancelled_task) {
+  std::atomic<int> ended{0};
+  complete([](Proactor& proactor, std::atomic<int>& count) -> Task<void> {
+    Scope outer{proactor};
+    outer.spawn([](Proactor& from, Scope& around, std::atomic<int>& counted) -> Task<void> {
+      around.cancel();
+      Scope inner{from};
+      inner.spawn(sleeper(from, 1h, counted));
+      co_await inner.join();
+    }(proactor, outer, count));
+    co_await outer.join();
+  }(proactor(), ended));
+  EXPECT_EQ(ended, 1);
+}
+
 TEST_P(ScopeTest, is_cancelled_by_a_token) {
   std::atomic<int> ended{0};
   complete([](Proactor& proactor, std::atomic<int>& count) -> Task<void> {
