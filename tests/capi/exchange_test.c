@@ -121,6 +121,23 @@ static void beyond_the_slots(void) {
   baton_close(proactor);
 }
 
+/* Without a free slot it waits for what is under way, though nothing of it is complete yet. */
+static void without_a_slot(void) {
+  baton_proactor* proactor = open_proactor(configuration, 4);
+  const baton_operation post = operation(BATON_POST, 0, 9);
+  baton_batch batch = batch_of(&post, 1);
+  baton_completion done[4];
+  baton_operation timer = operation(BATON_TIMER, 0, 1);
+  int i;
+  timer.deadline_ns = baton_now(proactor) + SECOND / 100;
+  for (i = 0; i < 4; ++i) start(proactor, timer);
+  CHECK(baton_exchange(proactor, &batch, done, 4, PATIENCE) > 0);
+  CHECK_EQUAL(batch.taken, 0);
+  CHECK_EQUAL(batch.why_not, EAGAIN);
+  CHECK_EQUAL(done[0].tag, 1);
+  baton_close(proactor);
+}
+
 /* A wrong one in the middle: those before it are under way, those behind are not, and the caller
  * hears of it without a wait. */
 static void a_wrong_one_in_the_middle(baton_proactor* proactor) {
@@ -363,6 +380,7 @@ int main(int argc, char** argv) {
   attached();
   a_thread_ends_attached();
   beyond_the_slots();
+  without_a_slot();
   a_wrong_one_in_the_middle(proactor);
   wrong_exchanges(proactor);
   a_loop_of_somebody_else(proactor);

@@ -77,8 +77,32 @@ static void a_poll_after_a_fork_in_a_wait(const char* configuration) {
   baton_close(proactor);
 }
 
+/* A wake that the parent's next wait will see is not the child's, who may be woken at once. */
+static void a_wake_after_a_wake_of_the_parent(const char* configuration) {
+  baton_proactor* const proactor = open_proactor(configuration, 4);
+  int status = 0;
+  pid_t child;
+  baton_wake(proactor);
+  child = fork_at_rest();
+  CHECK(child >= 0);
+  if (child == 0) {
+    baton_completion done;
+    baton_operation timer = operation(BATON_TIMER, 0, 6);
+    CHECK_EQUAL(baton_fork_child(proactor), 0);
+    timer.deadline_ns = baton_now(proactor) + PATIENCE;
+    start(proactor, timer);
+    baton_wake(proactor);
+    CHECK_EQUAL(baton_wait(proactor, &done, 1, -1), 0); /* and not the timer */
+    _exit(0);
+  }
+  CHECK_EQUAL(waitpid(child, &status, 0), child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  baton_close(proactor);
+}
+
 #else
 static void a_poll_after_a_fork_in_a_wait(const char* configuration) { (void)configuration; }
+static void a_wake_after_a_wake_of_the_parent(const char* configuration) { (void)configuration; }
 static void refused_closes(baton_proactor* proactor, baton_handle handle) {
   CHECK_EQUAL(why_refused(proactor, operation(BATON_CLOSE, handle, 3)), BATON_AFTER_FORK);
   CHECK_EQUAL(baton_handle_close(proactor, handle), BATON_AFTER_FORK);
@@ -147,5 +171,6 @@ int main(int argc, char** argv) {
   close(ends[1]);
   baton_close(proactor);
   a_poll_after_a_fork_in_a_wait(argc > 1 ? argv[1] : "");
+  a_wake_after_a_wake_of_the_parent(argc > 1 ? argv[1] : "");
   return 0;
 }

@@ -179,6 +179,21 @@ TEST_P(ScopeTest, cancels_scopes_inside) {
   }(proactor(), ended));
 }
 
+TEST_P(ScopeTest, is_cancelled_by_a_join_of_a_cancelled_task) {
+  std::atomic<int> ended{0};
+  complete([](Proactor& proactor, std::atomic<int>& count) -> Task<void> {
+    Scope outer{proactor};
+    outer.spawn([](Proactor& from, Scope& around, std::atomic<int>& counted) -> Task<void> {
+      around.cancel();
+      Scope inner{from};
+      inner.spawn(sleeper(from, 1h, counted));
+      co_await inner.join();
+    }(proactor, outer, count));
+    co_await outer.join();
+  }(proactor(), ended));
+  EXPECT_EQ(ended, 1);
+}
+
 TEST_P(ScopeTest, is_cancelled_by_a_token) {
   std::atomic<int> ended{0};
   complete([](Proactor& proactor, std::atomic<int>& count) -> Task<void> {
@@ -296,7 +311,6 @@ TEST_P(ScopeTest, the_joiner_stays_in_its_strand_after_a_stop) {
   struct Shared {
     std::atomic<bool> waits{false};
     std::atomic<bool> goes_on{false};
-    std::atomic<bool> resumed{false};
     std::atomic<bool> outside{false};
   } shared;
   Proactor& p = proactor();
@@ -323,14 +337,13 @@ TEST_P(ScopeTest, the_joiner_stays_in_its_strand_after_a_stop) {
     co_await inner.join();
     // The thread that ended the task is outside of the scope's strand.
     all.outside = std::this_thread::get_id() == thread.get_id();
-    all.resumed = true;
   }(p, shared, other));
   while (!shared.waits) std::this_thread::yield();
   p.stop();
   shared.goes_on = true;
   other.join();
   p.restart();
-  while (!shared.resumed) static_cast<void>(p.handle_events(Deadline::immediately()));
+  while (outer.running() != 0) static_cast<void>(p.handle_events(Deadline::immediately()));
   EXPECT_FALSE(shared.outside);
 }
 

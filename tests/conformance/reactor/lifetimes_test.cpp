@@ -160,6 +160,30 @@ TEST_P(reactor, an_old_key_names_nobody) {
   EXPECT_EQ(loop().size(), 1U);
 }
 
+// Its place belongs to another by then, whose on_close this thread is in.
+TEST_P(reactor, removal_waits_for_no_later_registration) {
+  struct Closed : EventHandler {
+    std::function<void()> closed;
+    void on_close(NativeHandle, std::error_code) noexcept override { closed(); }
+  };
+  const SocketPair pair;
+  auto& reader = make<Reader>();
+  const auto old = loop().add(pair.ours.get(), Interest::in, reader);
+  ASSERT_TRUE(old.has_value());
+  EXPECT_EQ(loop().remove(*old), Reactor::Removal::done);
+  auto& later = make<Closed>();
+  bool closed = false;
+  later.closed = [&] {
+    EXPECT_EQ(loop().remove_and_wait(*old), Reactor::Removal::unknown);
+    closed = true;
+  };
+  const auto key = loop().add(pair.ours.get(), Interest::in, later);
+  ASSERT_TRUE(key.has_value());
+  EXPECT_EQ(key->index, old->index);
+  EXPECT_EQ(loop().remove(*key), Reactor::Removal::done);
+  EXPECT_TRUE(closed);
+}
+
 TEST_P(reactor, removal_waits_for_a_call_in_another_thread) {
   const SocketPair pair;
   std::atomic<bool> entered{false};

@@ -147,6 +147,20 @@ HOST_CASE(cancel_pending_at_an_error, "cancellation") {
     CHECK(aio_error(&global) != 0);
   });
 }
+// In mode=single the thread collects in aio_error: the timer finds its signal blocked.
+HOST_CASE(cancel_pending_while_it_collects, "cancellation") {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  Pipe pipe;
+  global = host::request(pipe.out(), &global_byte, 1);
+  CHECK(aio_read(&global) == 0);
+  CHECK(::write(pipe.in(), "c", 1) == 1);
+  is_no_cancellation_point([] {
+    while (aio_error(&global) == EINPROGRESS) sched_yield();
+  });
+  CHECK(host::finish(global) == 1);
+}
 HOST_CASE(disabled_cancellation_is_respected, "cancellation") {
   static Pipe pipe;
   pthread_t thread;
@@ -343,6 +357,32 @@ HOST_CASE(no_thread_for_a_callback, "limits") {
           pthread_sigmask(SIG_SETMASK, nullptr, &mask);
           CHECK(sigismember(&mask, SIGTERM) == 0);
         }) == 0);
+}
+HOST_CASE(signals_of_a_full_queue_keep_their_order, "signals") {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGRTMIN);
+  CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
+  rlimit limit{};
+  CHECK(::getrlimit(RLIMIT_SIGPENDING, &limit) == 0);
+  const int file = host::temporary(0, 64);
+  char byte = 0;
+  aiocb reads[2] = {host::request(file, &byte, 1), host::request(file, &byte, 1)};
+  const timespec patience = host::patience();
+  for (int round = 0; round < 10; ++round) {
+    for (aiocb& each : reads) {
+      each.aio_sigevent.sigev_notify = SIGEV_SIGNAL;
+      each.aio_sigevent.sigev_signo = SIGRTMIN;
+      each.aio_sigevent.sigev_value.sival_int = static_cast<int>(&each - reads);
+      limit.rlim_cur = &each == reads ? 0 : limit.rlim_max;
+      CHECK(::setrlimit(RLIMIT_SIGPENDING, &limit) == 0);
+      CHECK(aio_read(&each) == 0 && host::finish(each) == 1);
+    }
+    for (int i = 0; i < 2; ++i) {
+      siginfo_t info{};
+      CHECK(::sigtimedwait(&set, &info, &patience) == SIGRTMIN && info.si_value.sival_int == i);
+    }
+  }
 }
 HOST_CASE(no_signal_is_lost_in_a_full_queue, "signals") {
   sigset_t set;

@@ -94,6 +94,10 @@ TEST(ConfigText, TellsWhereValuesCameFromAndWhatTheyReplaced) {
   EXPECT_TRUE(has_source(config, "wait=epoll from configuration text, instead of poll"))
       << account(config);
   EXPECT_TRUE(has_source(config, "mode=shared from configuration text")) << account(config);
+  base.processors.resize(2, base.processors[0]);
+  const Config alike = parse_ok("wait=epoll", base);
+  EXPECT_TRUE(has_source(alike, "wait=epoll from configuration text, instead of poll"))
+      << account(alike);
   const Config two = parse_ok("wait=epoll;wait=poll");
   EXPECT_TRUE(has_source(two, "processor 1: wait=poll from configuration text")) << account(two);
 }

@@ -16,8 +16,10 @@
 
 #include "baton/handle.hpp"
 #include "baton/proactor.hpp"
+#include "core/access.hpp"
 #include "engines/debug/debug_engine.hpp"
 #include "engines/debug/engine.hpp"
+#include "os/system.hpp"
 #include "tells.hpp"
 
 namespace baton::engines {
@@ -50,10 +52,12 @@ class TamedEngine final : public Engine {
 };
 
 struct Watched {
-  Watched() {
+  explicit Watched(const os::System* system = nullptr) {
     auto inner = std::make_unique<TamedEngine>();
     tamed = inner.get();
-    engine = open_debug(std::move(inner), EngineOptions{});
+    EngineOptions options;
+    options.system = system;
+    engine = open_debug(std::move(inner), options);
     operation.prepare(OperationKind::read_stream, nullptr);
     operation.set_buffer(MutableBuffer{buffer});
   }
@@ -100,6 +104,22 @@ TEST(DebugEngine, ACancelThatCameBeforeTheSubmitIsSeen) {
   EXPECT_EQ(watched.engine->cancel(watched.operation), CancelAnswer::completed);
   EXPECT_EQ(watched.operation.error_value(), ECANCELED);
   watched.tamed->inside = nullptr;
+}
+
+// The operation is copied by then, and no cancel finds the copy yet.
+TEST(DebugEngine, ACancelInTheMidstOfTheSubmitIsSeen) {
+  static Operation* submitted = nullptr;
+  static int locks = 0;
+  os::System system = os::real_system();
+  system.lock_point = [] {
+    if (++locks == 2) OperationAccess::ask_cancel(*submitted);
+  };
+  Watched watched{&system};
+  submitted = &watched.operation;
+  locks = 0;
+  ASSERT_EQ(watched.engine->submit(watched.operation, nullptr), Submission::pending);
+  EXPECT_TRUE(watched.tamed->inside->cancel_asked());
+  watched.wait();
 }
 
 /// Two pages; the second has its own protection.

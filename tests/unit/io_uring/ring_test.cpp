@@ -11,6 +11,7 @@
 #include <deque>
 #include <numeric>
 
+#include "../../support/counting_system.hpp"
 #include "engines/io_uring/abi.hpp"
 #include "exercise.hpp"
 #include "faults.hpp"
@@ -283,6 +284,54 @@ TEST(Enter, tells_a_merged_wait_when_to_look_at_a_kernel_without_room) {
     driver.wait_once(Deadline::immediately());
     EXPECT_TRUE(driver.engine().due().is_never()) << error;
   }
+}
+
+// A thread that starts an operation is refused the entry while another one waits in the kernel.
+TEST(Enter, tells_the_waiting_thread_of_an_entry_that_failed) {
+  const os::System& system = faulty_system();
+  for (const int error : {EAGAIN, EPERM}) {
+    Driver driver{{.form = Form::any, .system = &system}};
+    const Pair pair = stream_pair();
+    Operation wait;
+    wait.prepare(OperationKind::wait_ready, driver.adopt(pair.left, HandleKind::stream_socket),
+                 Operation::readable);
+    driver.expect_quiet();
+    faults().enter_error = error;
+    faults().period = faults().failing = 1;
+    driver.start(wait);
+    faults().period = 0;
+    const Sleepless sleepless;
+    driver.wait_once();
+    EXPECT_EQ(sleepless.sleeps(), 0U) << error;
+    ::close(pair.right);
+  }
+}
+
+// Each round enters the ring twice; where only poll() has a time-out (before Linux 5.11), once.
+TEST(Enter, pauses_after_each_wait_that_fails) {
+  static int failures = 0;
+  static int sleeps = 0;
+  os::System system = counting_system();
+  system.io_uring_enter = [](int ring, unsigned submit, unsigned complete, unsigned flags,
+                             const void* argument, size_t size) {
+    if (failures == 0) {
+      return counting_system().io_uring_enter(ring, submit, complete, flags, argument, size);
+    }
+    --failures;
+    errno = ENOMEM;
+    return -1;
+  };
+  system.ppoll = [](pollfd* list, nfds_t count, const timespec* timeout, const sigset_t* mask) {
+    ++sleeps;
+    return counting_system().ppoll(list, count, timeout, mask);
+  };
+  Driver driver{{.form = Form::any, .system = &system}};
+  driver.engine().interrupt();
+  failures = 20;
+  sleeps = 0;
+  driver.wait_once();
+  EXPECT_EQ(failures, 0);
+  EXPECT_GE(sleeps, 10);
 }
 
 // The ring is full and the kernel takes nothing: what is submitted and cancelled meanwhile is made

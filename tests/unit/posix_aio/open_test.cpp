@@ -134,6 +134,27 @@ TEST(Sigwait, a_mask_that_cannot_be_read_is_no_blocked_signal) {
   EXPECT_EQ(failing, 0);
 }
 
+// As a main thread that has ended by pthread_exit.
+TEST(Sigwait, a_thread_that_has_ended_takes_no_signal) {
+  static const os::System system = [] {
+    os::System made = os::real_system();
+    made.read = [](int fd, void* buffer, size_t size) {
+      const ssize_t got = os::real_system().read(fd, buffer, size);
+      std::string text{static_cast<char*>(buffer), got > 0 ? static_cast<std::size_t>(got) : 0};
+      const std::size_t state = text.find("State:\t");
+      if (contains(text, "ended") && state != std::string::npos) {
+        static_cast<char*>(buffer)[state + 7] = 'Z';
+      }
+      return got;
+    };
+    return made;
+  }();
+  const OpenThread thread{"ended"};
+  const Form form{.notify = "sigwait", .signal = SIGRTMIN + 5};
+  EXPECT_TRUE(contains(why_not(form), "(ended)"));
+  EXPECT_EQ(why_not(form, system), "");
+}
+
 TEST(Sigwait, a_proactor_takes_another_engine_and_says_why) {
   const OpenThread thread{"left open"};
   Config config;
