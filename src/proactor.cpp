@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <set>
 #include <system_error>
 #include <utility>
 
 #include "baton/log.hpp"
+#include "baton/misuse.hpp"
 #include "baton/registry.hpp"
 #include "config/apply.hpp"
 #include "config/policy.hpp"
@@ -280,6 +282,10 @@ Proactor::~Proactor() {
     // end of the process rather than touched.
     static_cast<void>(core_.release());
   }
+  core_.reset();
+  // The null outlives the proactor, for close_detached. Without the fence the compiler leaves the
+  // store out, because it comes at the end of an object's life.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 
 namespace {
@@ -355,7 +361,16 @@ Result<Handle*> Proactor::adopt(NativeHandle native, HandleKind kind, Ownership 
 std::error_code Proactor::close(Handle& handle, Operation& operation) noexcept {
   return core_->close(handle, operation);
 }
-void Proactor::close_detached(Handle& handle) noexcept { core_->close_detached(handle); }
+void Proactor::close_detached(Handle& handle) noexcept {
+  // The destructor of an object comes here. Its proactor may be gone, and then this shows as long
+  // as the memory is not used again.
+  if (BATON_UNLIKELY(core_ == nullptr)) {
+    detail::misused(
+        "an object was destroyed after its proactor: declare it after the proactor, or close it "
+        "before the proactor ends");
+  }
+  core_->close_detached(handle);
+}
 void Proactor::set_close_may_block(Handle& handle, bool may_block) noexcept {
   OperationAccess::set_close_may_block(handle, may_block);
 }

@@ -43,12 +43,16 @@ Strand::~Strand() {
   for (;;) {
     {
       const os::LockGuard guard(mutex_in(mutex_), *system_);
+      if (handed_on_ != nullptr || !queue_.empty()) {
+        detail::misused(
+            "a strand was destroyed while operations that carry it are pending: wait for their "
+            "completions, or end the proactor before, by finish() or a FinishAtEnd");
+      }
       if (!busy_) break;
     }
     std::atomic<std::uint32_t> nobody{0};
     system_->futex_wait(&nobody, 0, system_->monotonic_ns() + pause_ns);
   }
-  BATON_ASSERT(queue_.empty());
 }
 
 void Strand::retire(std::unique_ptr<Strand> strand) noexcept {

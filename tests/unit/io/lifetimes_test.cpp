@@ -7,6 +7,7 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
@@ -150,6 +151,53 @@ void destroy_a_strand_in_its_handler() {
 }
 TEST(Lifetimes, a_strand_that_its_handler_destroys_ends_the_program_with_the_advice) {
   EXPECT_DEATH(destroy_a_strand_in_its_handler(), "give it to Strand::retire");
+}
+
+// The thread that runs `first` waits for the stop, so `second` is still queued in the strand.
+void destroy_a_strand_that_an_operation_waits_for() {
+  Proactor proactor;
+  auto strand = std::make_unique<Strand>(proactor);
+  Operation first;
+  Operation second;
+  std::promise<void> runs;
+  for (Operation* const operation : {&first, &second}) {
+    operation->prepare(OperationKind::user, nullptr);
+    operation->set_strand(strand.get());
+    operation->set_handler([&proactor, &runs](Operation&) {
+      runs.set_value();
+      while (!proactor.stopped()) std::this_thread::yield();
+    });
+  }
+  EXPECT_FALSE(proactor.post(first));
+  std::thread thread{[&] { proactor.run(); }};
+  runs.get_future().wait();
+  EXPECT_FALSE(proactor.post(second));
+  while (proactor.pending().queued != 0) static_cast<void>(proactor.poll());
+  proactor.stop();
+  thread.join();
+  strand.reset();
+}
+TEST(Lifetimes, a_strand_that_an_operation_waits_for_ends_the_program_with_the_advice) {
+  EXPECT_DEATH(destroy_a_strand_that_an_operation_waits_for(), "a strand was .*FinishAtEnd");
+}
+
+// In memory that stays, as that of a member or of a local variable usually does.
+void destroy_a_socket_after_its_proactor() {
+  std::optional<Proactor> proactor{std::in_place};
+  const auto sockets = StreamSocket::pair(*proactor).value();
+  proactor.reset();
+}
+TEST(Lifetimes, a_socket_that_outlives_its_proactor_ends_the_program_with_the_advice) {
+  EXPECT_DEATH(destroy_a_socket_after_its_proactor(), "declare it after the proactor");
+}
+
+TEST(Lifetimes, a_timer_may_be_destroyed_after_its_proactor) {
+  std::optional<Proactor> proactor{std::in_place};
+  Timer timer{*proactor};
+  std::error_code ended;
+  ASSERT_FALSE(timer.wait_for(1h, [&](Operation& operation) { ended = operation.error(); }));
+  proactor.reset();
+  EXPECT_EQ(ended, std::errc::operation_canceled);
 }
 
 void destroy_a_reactor_in_its_handler() {
