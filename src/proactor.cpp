@@ -282,7 +282,9 @@ Proactor::~Proactor() {
     // end of the process rather than touched.
     static_cast<void>(core_.release());
   }
-  core_.reset();
+  // Not reset(), which leaves a null before it deletes: the last handlers destroy objects.
+  delete core_.get();
+  static_cast<void>(core_.release());
   // The null outlives the proactor, for close_detached. Without the fence the compiler leaves the
   // store out, because it comes at the end of an object's life.
   std::atomic_signal_fence(std::memory_order_seq_cst);

@@ -121,12 +121,23 @@ baton::Task<void> input(baton::Proactor& proactor) {
   check(counted == 5, "read standard input");
 }
 
+baton::Task<void> fails(baton::Proactor& proactor) {
+  static_cast<void>(co_await baton::sleep_for(proactor, 1ms));
+  throw std::runtime_error("work");
+}
+
 baton::Task<void> control(baton::Proactor& proactor) {
   co_await tick(proactor, 2, 1ms);
   check(true, "do something every second");
   const bool late = co_await within(proactor, 1ms, wait_for_ever(proactor));
   const bool in_time = co_await within(proactor, 1h, tick(proactor, 1, 1ms));
-  check(!late && in_time, "give a whole task a deadline");
+  bool threw = false;
+  try {
+    static_cast<void>(co_await within(proactor, 1h, fails(proactor)));
+  } catch (const std::runtime_error&) {
+    threw = true;
+  }
+  check(!late && in_time && threw, "give a whole task a deadline");
   co_await cancel_group(proactor);
   check(true, "cancel a group of tasks");
   const int sum = co_await ask_all(proactor, 5);
