@@ -242,12 +242,12 @@ void Dispatcher::lead(Member& me, Deadline deadline) {
   for_seats_of(me, [&](Processor& processor) {
     if (processor.needs_leader()) ledger_.serve_as_leader(lane_, processor, finished);
   });
-  const bool mutex_was_free = run_closures();
+  const bool more_may_wait = run_closures();
   if (BATON_UNLIKELY(!finished.empty())) ledger_.take_back_all(lane_, finished);
   // Handlers that are due come first. So does anything that came while the mutex was free: a stop,
-  // or a start for this leader, which was not interrupted because it was awake. In these cases it
-  // only polls the engine and stays awake.
-  if (!lane_.completed.empty() || mutex_was_free || drained()) deadline = Deadline::immediately();
+  // or a start for this leader, which was not interrupted because it was awake. A seat that nobody
+  // holds comes first as well. In these cases it only polls the engine and stays awake.
+  if (!lane_.completed.empty() || more_may_wait || drained()) deadline = Deadline::immediately();
   Deadline until = deadline;
   const bool waits = deadline != Deadline::immediately();
   if (waits) {
@@ -726,7 +726,7 @@ void Dispatcher::remove_sleeper(Member& me) noexcept {
 
 // -- closing, stopping ----------------------------------------------------------------------------
 
-// True: the mutex was unlocked meanwhile.
+// True: the mutex was unlocked meanwhile, or a processor needs a leader now, to detach a handle.
 bool Dispatcher::run_closures() {
   if (BATON_LIKELY(lane_.closable == nullptr)) return false;
   bool was_free = false;
@@ -744,7 +744,7 @@ bool Dispatcher::run_closures() {
     }
     ledger_.closed(lane_, *handle, error);
   }
-  return was_free;
+  return was_free || unled();
 }
 
 void Dispatcher::stop_locked() noexcept {

@@ -458,5 +458,61 @@ TEST(Regression, ReadOvertakesAClose) {
   });
 }
 
+// A handle that two engines knew, each of which only its leader may call. The leader of the first
+// detached it there and went to wait, while the second had no leader: the close never completed.
+TEST(Regression, HandleOfTwoEnginesOfTheirLeadersOnly) {
+  in_many_schedules(Faults::none(), [](World& here) {
+    here.traits.start_from_any_thread = false;
+    Config config = config_of(
+        {.operations = {OperationKind::write_stream}, .engine = "simulated", .mode = Mode::shared});
+    config.processors.push_back(
+        {.operations = {OperationKind::read_stream}, .engine = "simulated", .mode = Mode::shared});
+    struct End {
+      Handle* handle = nullptr;
+      char byte = 0;
+      Operation write;
+      Operation read;
+      Operation close;
+    };
+    std::vector<End> ends(8);
+    Proactor proactor{config};
+    for (std::size_t i = 0; i < ends.size(); i += 2) {
+      int fds[2];
+      here.check(sim::system().socketpair(0, 0, 0, fds) == 0, "a pair opens");
+      ends[i].handle = proactor.adopt(fds[0], HandleKind::stream_socket).value();
+      ends[i + 1].handle = proactor.adopt(fds[1], HandleKind::stream_socket).value();
+    }
+    const Thread runs{here, [&] { proactor.run(); }};
+    const auto all_are_over = [&](Operation End::* which) {
+      const std::int64_t until = here.scheduler().now() + 1'000 * ms;
+      const auto pends = [which](End& end) { return (end.*which).is_pending(); };
+      while (std::ranges::any_of(ends, pends) && here.scheduler().now() < until) {
+        here.scheduler().work(ms / 10);
+      }
+      return std::ranges::none_of(ends, pends);
+    };
+    // Every second one is known to both engines: while the leader closes one of the others, the
+    // interrupt that announces the next is used up.
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      End& end = ends[i];
+      end.write.prepare(OperationKind::write_stream, end.handle);
+      end.write.set_buffer(ConstBuffer{"w", 1});
+      here.check(!proactor.start(end.write), "a write starts");
+      if (i % 2 == 0) continue;
+      end.read.prepare(OperationKind::read_stream, end.handle);
+      end.read.set_buffer(MutableBuffer{&end.byte, 1});
+      here.check(!proactor.start(end.read), "a read starts");
+    }
+    here.check(all_are_over(&End::write) && all_are_over(&End::read), "each byte comes");
+    for (End& end : ends) {
+      end.close.prepare(OperationKind::close, end.handle);
+      here.check(!proactor.start(end.close), "the close starts");
+      here.scheduler().work(here.random.between(0, 1'000));
+    }
+    here.check(all_are_over(&End::close), "each close completes");
+    proactor.stop();
+  });
+}
+
 }  // namespace
 }  // namespace baton
