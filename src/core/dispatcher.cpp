@@ -726,9 +726,7 @@ void Dispatcher::remove_sleeper(Member& me) noexcept {
 
 // -- closing, stopping ----------------------------------------------------------------------------
 
-// True: the mutex was unlocked meanwhile, or a processor needs a leader now, to detach a handle.
-bool Dispatcher::run_closures() {
-  if (BATON_LIKELY(lane_.closable == nullptr)) return false;
+bool Dispatcher::close_handles() {
   bool was_free = false;
   while (Handle* handle = ledger_.next_closable(lane_)) {
     if (ledger_.submit_close(lane_, *handle)) continue;

@@ -82,8 +82,11 @@ class Dispatcher {
   void wake_somebody() BATON_REQUIRES(shared_lane);
   /// Makes the leader start what is deferred, or see a wait set that has changed.
   void interrupt_leader(Processor& processor) BATON_REQUIRES(shared_lane);
-  /// Closes the handles that can be closed now. Unlocks the mutex while it closes. True: it did.
-  bool run_closures() BATON_REQUIRES(shared_lane);
+  /// Closes the handles that can be closed now. True: it unlocked the mutex to close one, or a
+  /// processor has no leader now and needs one to detach a handle.
+  bool run_closures() BATON_REQUIRES(shared_lane) {
+    return BATON_UNLIKELY(lane_.closable != nullptr) && close_handles();
+  }
 
   /// The calling thread holds the seat of `processor` and will therefore wait next. Needs no mutex.
   [[nodiscard]] static bool leads(const Processor& processor) noexcept {
@@ -197,6 +200,7 @@ class Dispatcher {
     if (me.seats != 0) check_held_seats(me);
   }
   [[gnu::always_inline]] void check_held_seats(Member& me) noexcept;
+  bool close_handles() BATON_REQUIRES(shared_lane);
   void take_seats(Member& me) noexcept;
   void take_seat(Member& me, Processor& processor) noexcept;
   void take_over_own_seats(Member& me) noexcept;
