@@ -1,6 +1,7 @@
 /* Reads that take their buffer from a pool when data is there, and accepts that bring handles.
  * usage: pools_test CONFIGURATION */
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -336,7 +337,8 @@ static void an_accept_whose_connection_cannot_be_adopted(void) {
   done = wait_one(proactor);
   CHECK_EQUAL(done.error, 0);
   CHECK(done.handle != 0);
-  CHECK_EQUAL(close((int)done.result + 1), 0);
+  /* A thread of the library's accepts it a moment later. */
+  while (close((int)done.result + 1) != 0) sched_yield();
   done = wait_one(proactor);
   CHECK_EQUAL(done.error, EBADF);
   CHECK_EQUAL(done.handle, 0);

@@ -290,9 +290,9 @@ TEST(Enter, tells_a_merged_wait_when_to_look_at_a_kernel_without_room) {
 TEST(Enter, tells_the_waiting_thread_of_an_entry_that_failed) {
   const os::System& system = faulty_system();
   for (const int error : {EAGAIN, EPERM}) {
+    Operation wait;  // pending until the driver ends
     Driver driver{{.form = Form::any, .system = &system}};
     const Pair pair = stream_pair();
-    Operation wait;
     wait.prepare(OperationKind::wait_ready, driver.adopt(pair.left, HandleKind::stream_socket),
                  Operation::readable);
     driver.expect_quiet();
