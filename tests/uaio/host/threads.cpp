@@ -358,62 +358,72 @@ HOST_CASE(no_thread_for_a_callback, "limits") {
           CHECK(sigismember(&mask, SIGTERM) == 0);
         }) == 0);
 }
+
+namespace {
+
+/// SIGRTMIN, blocked, for notifications; the queue of signals can be closed and opened.
+class QueuedSignals {
+ public:
+  QueuedSignals() {
+    sigemptyset(&set_);
+    sigaddset(&set_, SIGRTMIN);
+    CHECK(pthread_sigmask(SIG_BLOCK, &set_, nullptr) == 0);
+    CHECK(::getrlimit(RLIMIT_SIGPENDING, &limit_) == 0);
+  }
+  /// Those of this user's other processes count, too, so that none at all can be queued when shut.
+  void open(bool open) {
+    limit_.rlim_cur = open ? limit_.rlim_max : 0;
+    CHECK(::setrlimit(RLIMIT_SIGPENDING, &limit_) == 0);
+  }
+  static void notify(aiocb& request, int value) {
+    request.aio_sigevent.sigev_notify = SIGEV_SIGNAL;
+    request.aio_sigevent.sigev_signo = SIGRTMIN;
+    request.aio_sigevent.sigev_value.sival_int = value;
+  }
+  /// The value of the next.
+  [[nodiscard]] int take() const {
+    siginfo_t info{};
+    const timespec patience = host::patience();
+    CHECK(::sigtimedwait(&set_, &info, &patience) == SIGRTMIN);
+    return info.si_value.sival_int;
+  }
+
+ private:
+  sigset_t set_;
+  rlimit limit_{};
+};
+
+}  // namespace
+
 HOST_CASE(signals_of_a_full_queue_keep_their_order, "signals") {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGRTMIN);
-  CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
-  rlimit limit{};
-  CHECK(::getrlimit(RLIMIT_SIGPENDING, &limit) == 0);
+  QueuedSignals signals;
   const int file = host::temporary(0, 64);
   char byte = 0;
   aiocb reads[2] = {host::request(file, &byte, 1), host::request(file, &byte, 1)};
-  const timespec patience = host::patience();
   for (int round = 0; round < 10; ++round) {
-    for (aiocb& each : reads) {
-      each.aio_sigevent.sigev_notify = SIGEV_SIGNAL;
-      each.aio_sigevent.sigev_signo = SIGRTMIN;
-      each.aio_sigevent.sigev_value.sival_int = static_cast<int>(&each - reads);
-      limit.rlim_cur = &each == reads ? 0 : limit.rlim_max;
-      CHECK(::setrlimit(RLIMIT_SIGPENDING, &limit) == 0);
-      CHECK(aio_read(&each) == 0 && host::finish(each) == 1);
-    }
     for (int i = 0; i < 2; ++i) {
-      siginfo_t info{};
-      CHECK(::sigtimedwait(&set, &info, &patience) == SIGRTMIN && info.si_value.sival_int == i);
+      QueuedSignals::notify(reads[i], i);
+      signals.open(i != 0);
+      CHECK(aio_read(&reads[i]) == 0 && host::finish(reads[i]) == 1);
     }
+    for (int i = 0; i < 2; ++i) CHECK(signals.take() == i);
   }
 }
 HOST_CASE(no_signal_is_lost_in_a_full_queue, "signals") {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGRTMIN);
-  CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
-  rlimit limit{};
-  CHECK(::getrlimit(RLIMIT_SIGPENDING, &limit) == 0);
-  // Those of this user's other processes count, too, so that none at all can be queued.
-  limit.rlim_cur = 0;
-  CHECK(::setrlimit(RLIMIT_SIGPENDING, &limit) == 0);
+  QueuedSignals signals;
+  signals.open(false);
   const int file = host::temporary(O_DIRECT, 64U << 10);
   constexpr int count = 16;
   std::vector<aiocb> reads;
   for (int i = 0; i < count; ++i) {
     reads.push_back(host::request(file, host::aligned(), 4'096));
-    reads.back().aio_sigevent.sigev_notify = SIGEV_SIGNAL;
-    reads.back().aio_sigevent.sigev_signo = SIGRTMIN;
-    reads.back().aio_sigevent.sigev_value.sival_int = i;
+    QueuedSignals::notify(reads.back(), i);
   }
   for (aiocb& each : reads) CHECK(aio_read(&each) == 0);
   for (aiocb& each : reads) CHECK(host::finish(each) == 4'096);
-  limit.rlim_cur = limit.rlim_max;
-  CHECK(::setrlimit(RLIMIT_SIGPENDING, &limit) == 0);
+  signals.open(true);
   unsigned seen = 0;
-  const timespec patience = host::patience();
-  for (int i = 0; i < count; ++i) {
-    siginfo_t info{};
-    CHECK(::sigtimedwait(&set, &info, &patience) == SIGRTMIN);
-    seen |= 1U << info.si_value.sival_int;
-  }
+  for (int i = 0; i < count; ++i) seen |= 1U << signals.take();
   CHECK(seen == (1U << count) - 1);
 }
 

@@ -97,8 +97,6 @@ TEST_F(Outcome, ends_what_no_worker_can_be_started_for) {
   EXPECT_EQ(::fcntl(file, F_GETFD), -1) << "closed by a call";
 }
 
-// A timerfd that reports a changed clock has answered and is not ready afterwards. Any other read
-// with this result ended with its thread.
 TEST_F(Outcome, counts_fruitless_tries_anew_when_bytes_have_moved) {
   prepare(OperationKind::read_stream, HandleKind::stream_socket, Operation::exactly);
   int tries = 0;
@@ -108,6 +106,8 @@ TEST_F(Outcome, counts_fruitless_tries_anew_when_bytes_have_moved) {
   EXPECT_EQ(answer(-EINTR), Verdict::again);
 }
 
+// A timerfd that reports a changed clock has answered and is not ready afterwards. Any other read
+// with this result ended with its thread.
 TEST_F(Outcome, believes_a_timer_that_the_clock_was_set) {
   constexpr int far = std::numeric_limits<int>::max();
   for (const auto& [seconds, asks, told] :
