@@ -10,6 +10,8 @@
 #include <functional>
 #include <map>
 
+#include "support/slowness.hpp"
+
 namespace baton::conformance {
 
 std::string digest(std::string_view bytes) {
@@ -280,10 +282,13 @@ namespace {
 
 BATON_CONFORMANCE_SUITE(Same);
 
-// The number of scripts; BATON_TEST_SCRIPTS sets it for a longer run.
+// The number of scripts; BATON_TEST_SCRIPTS sets it for a longer run. One thread plays them: one is
+// enough for the sanitizers.
 unsigned scripts() {
   const char* wanted = std::getenv("BATON_TEST_SCRIPTS");
-  return wanted != nullptr ? static_cast<unsigned>(std::strtoul(wanted, nullptr, 10)) : 3;
+  return wanted != nullptr    ? static_cast<unsigned>(std::strtoul(wanted, nullptr, 10))
+         : test::slowness > 1 ? 1
+                              : 3;
 }
 
 // The simplest there is.

@@ -20,17 +20,13 @@
 #include "harness.hpp"
 #include "os/mutex.hpp"
 #include "os/system.hpp"
+#include "support/slowness.hpp"
 
 namespace baton::conformance {
 
 using namespace std::chrono_literals;
 
-/// Sanitizers make everything about ten times slower, so loops are shorter.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr int slowness = 10;
-#else
-inline constexpr int slowness = 1;
-#endif
+using test::slowness;
 
 /// How often a long test tries: a tenth of it under the sanitizers, and where each operation is
 /// delayed (BATON_TEST_CHAOS).

@@ -329,7 +329,7 @@ TEST_P(Processes, a_child_is_refused_whatever_the_parent_was_at) {
       EXPECT_FALSE(proactor().post([&] { --waiting; }));
     }
   }};
-  for (int i = 0; i < 100 && !HasFailure(); ++i) {
+  for (int i = 0; i < tries(100) && !HasFailure(); ++i) {
     EXPECT_EQ(in_child(
                   [&] {
                     const bool refused =
