@@ -348,6 +348,40 @@ static void an_accept_whose_connection_cannot_be_adopted(void) {
   CHECK_EQUAL(descriptors_open(), before);
 }
 
+/* Its close waits until the peer has taken everything. A worker does that: meanwhile others are
+ * served. */
+static void an_accepted_connection_lingers_as_its_listener(void) {
+  const struct linger long_enough = {1, 60};
+  static char data[65536];
+  baton_proactor* const proactor = open_proactor(configuration, 8);
+  const int client = socket(AF_INET, SOCK_STREAM, 0);
+  baton_handle listener = 0;
+  baton_endpoint where;
+  baton_operation accept_one;
+  baton_completion done;
+  baton_option option = BATON_OPTION_INIT;
+  option.level = SOL_SOCKET;
+  option.name = SO_LINGER;
+  option.value = &long_enough;
+  option.value_size = sizeof long_enough;
+  CHECK_EQUAL(baton_listen(proactor, "127.0.0.1:0", 4, &listener), 0);
+  CHECK_EQUAL(baton_set_option(proactor, listener, &option), 0);
+  CHECK_EQUAL(baton_local_endpoint(proactor, listener, &where), 0);
+  CHECK_EQUAL(connect(client, (const struct sockaddr*)(const void*)where.address, where.length), 0);
+  accept_one = operation(BATON_ACCEPT, listener, 1);
+  accept_one.flags = BATON_ADOPT;
+  done = perform(proactor, accept_one);
+  CHECK_EQUAL(done.error, 0);
+  while (send((int)done.result, data, sizeof data, MSG_DONTWAIT) > 0) continue;
+  start(proactor, operation(BATON_CLOSE, done.handle, 2));
+  CHECK_EQUAL(perform(proactor, operation(BATON_POST, 0, 3)).error, 0);
+  close(client);
+  done = wait_one(proactor);
+  CHECK_EQUAL(done.tag, 2);
+  CHECK_EQUAL(done.error, 0);
+  baton_close(proactor);
+}
+
 /* Inside a signal handler nothing may be allocated: the completion has the plain descriptor. */
 static void polled_accepts_bring_descriptors(baton_proactor* proactor) {
   baton_handle listener = 0;
@@ -386,6 +420,7 @@ int main(int argc, char** argv) {
   an_accept_after_one_that_adopts();
   an_accept_waits_for_a_handle();
   an_accept_whose_connection_cannot_be_adopted();
+  an_accepted_connection_lingers_as_its_listener();
   polled_accepts_bring_descriptors(proactor);
   baton_close(proactor);
   return 0;

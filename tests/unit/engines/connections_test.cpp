@@ -236,6 +236,25 @@ TEST_P(Connections, who_cannot_be_accepted_is_told) {
   EXPECT_EQ(driver.cancel(accept), CancelAnswer::completed) << "also while it rests";
 }
 
+TEST_P(Connections, all_who_cannot_be_accepted_are_told) {
+  Endpoint address;
+  Handle* const door = driver.adopt(listener(address), HandleKind::listener);
+  Operation accept;
+  set_accept(accept, door);
+  driver.start(accept);
+  const std::array<int, 2> fds{client(address), client(address)};
+  for (const int fd : fds) {
+    const std::uint64_t calls = faults().count(Call::accept4);
+    faults().fail(Call::accept4, EMFILE, 1);
+    driver.wait_once();
+    ASSERT_EQ(faults().count(Call::accept4), calls + 2) << "one without, one with the spare";
+    char end;
+    EXPECT_LE(::recv(fd, &end, 1, 0), 0);
+    ::close(fd);
+  }
+  EXPECT_EQ(driver.cancel(accept), CancelAnswer::completed);
+}
+
 TEST_P(Connections, a_lasting_shortage_costs_nothing) {
   Endpoint address;
   Handle* const door = driver.adopt(listener(address), HandleKind::listener);
