@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "baton/handle.hpp"
@@ -34,6 +35,13 @@ constexpr std::uint32_t shortage_pause_ms(unsigned failures) noexcept {
   constexpr std::uint32_t longest_ms = 1'000;
   constexpr unsigned doublings_max = 7;
   return std::min(first_ms << std::min(failures, doublings_max), longest_ms);
+}
+
+/// When a pause that begins at `now_ms` ends, rounded up. Long ones end on a grid: those that begin
+/// at about the same time end together, and one wait serves them all.
+constexpr std::uint64_t end_of_pause_ms(std::uint64_t now_ms, std::uint32_t pause_ms) noexcept {
+  const std::uint64_t grid_ms = std::max(std::bit_floor(pause_ms / 8), 1U);
+  return (now_ms + pause_ms + grid_ms) / grid_ms * grid_ms;
 }
 
 /// The operation writes to a terminal whose other side is gone: reported ready for ever, and every

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/assert.hpp"
+#include "engines/common/pauses.hpp"
 
 namespace baton::engines::emulated {
 namespace {
@@ -36,7 +37,7 @@ Direction& BackOffs::direction_of(std::uint32_t name) const noexcept {
 
 bool BackOffs::add(const Record& record, Direction& direction, std::uint32_t span_ms) noexcept {
   os::LockGuard guard{mutex_, system_, concurrent_};
-  direction.wake_ms = now_ms() + span_ms + 1;  // rounded up
+  direction.wake_ms = static_cast<std::uint32_t>(end_of_pause_ms(now_ms(), span_ms));
   if (first_ == 0 || until(direction.wake_ms, look_ms_) < 0) look_ms_ = direction.wake_ms;
   if (direction.listed) return false;
   direction.listed = true;

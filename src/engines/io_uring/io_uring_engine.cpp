@@ -1045,7 +1045,8 @@ void IoUringEngine::back_off(Operation& operation) noexcept {
   const std::uint32_t pause_ms =
       shortage ? shortage_pause_ms(state.failures) : fruitless_pause_ms(state.failures);
   if (state.failures < failures_max) ++state.failures;
-  state.due_ns = system_.monotonic_ns() + pause_ms * ns_per_ms;
+  const auto now_ms = static_cast<std::uint64_t>(system_.monotonic_ns() / ns_per_ms);
+  state.due_ns = static_cast<std::int64_t>(end_of_pause_ms(now_ms, pause_ms)) * ns_per_ms;
   state.place = Place::backing_off;
   requests_[state.slot].next_resting = resting_;
   resting_ = state.slot;

@@ -13,13 +13,17 @@ using engines::emulated::Direction;
 using engines::emulated::Record;
 
 constexpr std::int64_t ms = 1'000'000;
-std::int64_t now_ns = 0;
+std::int64_t now_ns = 77 * ms;
+
+os::System system_of_the_test() {
+  os::System system = os::real_system();
+  system.monotonic_ns = [] { return now_ns; };
+  return system;
+}
 
 class BackOffList : public testing::Test {
  protected:
   BackOffList() {
-    now_ns = 77 * ms;
-    system_.monotonic_ns = [] { return now_ns; };
     EXPECT_TRUE(records_.ensure(3));
     for (std::uint32_t i = 0; i < 4; ++i) records_[i].index = i;
   }
@@ -40,7 +44,7 @@ class BackOffList : public testing::Test {
   std::int64_t left_ms() { return (list.next().ns() - now_ns) / ms; }
 
  private:
-  os::System system_ = os::real_system();
+  const os::System system_ = system_of_the_test();
   ChunkedTable<Record> records_{256};
 
  protected:
@@ -49,36 +53,50 @@ class BackOffList : public testing::Test {
 
 TEST_F(BackOffList, ShortRestDoesNotWaitForALongerOne) {
   add(0, 500);
-  EXPECT_EQ(left_ms(), 501) << "rounded up";
-  add(1, 20);
-  EXPECT_EQ(left_ms(), 21);
-  now_ns += 20 * ms;
+  EXPECT_EQ(left_ms(), 512) << "rounded up";
+  add(1, 10);
+  EXPECT_EQ(left_ms(), 11);
+  now_ns += 10 * ms;
   EXPECT_EQ(take(), -1);
   now_ns += ms;
   EXPECT_EQ(take(), 1);
   EXPECT_EQ(take(), -1);
-  EXPECT_EQ(left_ms(), 480) << "the longer one is still in the list";
-  now_ns += 480 * ms;
+  EXPECT_EQ(left_ms(), 501) << "the longer one is still in the list";
+  now_ns += 501 * ms;
   EXPECT_EQ(take(), 0);
   EXPECT_FALSE(list.any());
   EXPECT_TRUE(list.next().is_never());
 }
 
+// One wait serves them all, although they begin one after the other and a busy machine comes late.
+TEST_F(BackOffList, LongRestsThatBeginTogetherEndTogether) {
+  for (int round = 0; round < 20; ++round) {
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      add(i, 128);
+      now_ns += 300'000;
+    }
+    EXPECT_GE(left_ms(), 128);
+    EXPECT_LE(left_ms(), 128 + 16);
+    now_ns += left_ms() * ms;
+    EXPECT_EQ(take() + take() + take(), 0 + 1 + 2) << round;
+  }
+}
+
 TEST_F(BackOffList, LongRestDoesNotDelayAShorterOne) {
-  add(0, 20);
+  add(0, 10);
   add(1, 500);
-  EXPECT_EQ(left_ms(), 21);
+  EXPECT_EQ(left_ms(), 11);
   remove(0);
   EXPECT_TRUE(list.any());
-  now_ns += 21 * ms;
+  now_ns += 11 * ms;
   EXPECT_EQ(take(), -1);
-  EXPECT_EQ(left_ms(), 480);
+  EXPECT_EQ(left_ms(), 501);
 }
 
 TEST_F(BackOffList, RestsThatAreDueTogetherAreAllTaken) {
   for (std::uint32_t i = 0; i < 4; ++i) add(i, 10 * i);
   remove(1);
-  now_ns += 31 * ms;
+  now_ns += 32 * ms;
   EXPECT_EQ(take() + take() + take(), 0 + 2 + 3);
   EXPECT_EQ(take(), -1);
 }
