@@ -65,8 +65,15 @@ for variable, text in (("BATON_ACE", "fast"), ("BATON", "engine=steam"),
 # A program without ACE is left alone, and so is the command's own error.
 result = run([COMMAND, "echo", "hello"])
 expect(result.stdout == "hello\n" and result.stderr == "", "a program without ACE", result)
-result = run([COMMAND])
-expect(result.returncode == 2 and "baton-ace [" in result.stderr, "usage", result)
+for arguments, reason in (((), "a program is missing"), (("--", ), "a program is missing"),
+                          (("--explane", PROGRAM), "no option '--explane'"),
+                          (("--options", ), "--options takes"),
+                          (("--library", "extra"), "there is 'extra'")):
+    result = run([COMMAND, *arguments])
+    expect(result.returncode == 2 and reason in result.stderr.split("\n")[0] and
+           "baton-ace [" in result.stderr, f"{arguments} is explained", result)
+result = run([COMMAND, "--help"])
+expect(result.returncode == 0 and "baton-ace [" in result.stdout, "--help", result)
 result = run([COMMAND, "no-such-program"])
 expect(result.returncode == 127 and "baton-ace: there is no program 'no-such-program'" in
        result.stderr, "a program that is missing", result)

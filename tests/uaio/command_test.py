@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""The command uaio: what it answers to good and to bad command lines.
+
+usage: command_test.py COMMAND PRELOAD_LIBRARY
+"""
+
+import os
+import subprocess
+import sys
+import unittest
+
+COMMAND, LIBRARY = sys.argv[1:3]
+
+
+def run(*arguments):
+    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=60)
+
+
+class Command(unittest.TestCase):
+    def test_library(self):
+        result = run("library")
+        self.assertTrue(os.path.samefile(result.stdout.strip(), LIBRARY), result)
+
+    def test_help(self):
+        result = run("--help")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("uaio run [", result.stdout)
+
+    def test_run(self):
+        result = run("run", "--options", "mode=auto", "--", "sh", "-c", "echo $UAIO; exit 7")
+        self.assertEqual((result.returncode, result.stdout), (7, "mode=auto\n"))
+
+    def test_bad_command_lines(self):
+        for arguments, reason in (((), "run or library is missing"),
+                                  (("runn", "true"), "'runn' is neither run nor library"),
+                                  (("library", "extra"), "there is 'extra'"),
+                                  (("run",), "run takes a program"),
+                                  (("run", "--"), "run takes a program"),
+                                  (("run", "--options"), "--options takes"),
+                                  (("run", "--statistics", "true"), "'--statistics'")):
+            result = run(*arguments)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)
+            first, _, rest = result.stderr.partition("\n")
+            self.assertIn(reason, first)
+            self.assertIn("uaio run [", rest)
+
+    def test_a_program_that_is_missing(self):
+        result = run("run", "no-such-program")
+        self.assertEqual(result.returncode, 127)
+        self.assertIn("no program 'no-such-program'", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
