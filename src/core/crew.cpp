@@ -47,18 +47,12 @@ CrewMember::~CrewMember() {
 
 std::size_t Crew::turn(Deadline deadline, std::size_t handlers_max, bool return_after_handlers,
                        bool for_good) {
-  if (const LaneLoop::Inside* const here = LaneLoop::innermost(ledger_)) {
-    CrewMember* const member = here->loop->member();
-    // In the proactor's destructor there is no crew.
-    if (member == nullptr) return here->loop->turn(deadline, handlers_max, return_after_handlers);
-    if (member->stay != nullptr && member->stay->is(here)) {
-      struct Call {
-        CrewMember& member;
-        ~Call() { member.crew.go_away(member); }
-      } const call{*member};
-      come_again(*member);
-      return drive(*member, deadline, handlers_max, return_after_handlers);
-    }
+  const LaneLoop::Inside* const here = LaneLoop::innermost(ledger_);
+  if (here == nullptr) return visit(deadline, handlers_max, return_after_handlers, for_good);
+  CrewMember* const member = here->loop->member();
+  // In the proactor's destructor there is no crew.
+  if (member == nullptr) return here->loop->turn(deadline, handlers_max, return_after_handlers);
+  if (member->stay == nullptr || !member->stay->is(here)) {
     struct Nested {
       CrewMember& member;
       ~Nested() { --member.depth; }
@@ -66,6 +60,19 @@ std::size_t Crew::turn(Deadline deadline, std::size_t handlers_max, bool return_
     ++member->depth;
     return drive(*member, deadline, handlers_max, return_after_handlers);
   }
+  struct Call {
+    CrewMember& member;
+    ~Call() { member.crew.go_away(member); }
+  } const call{*member};
+  come_again(*member);
+  const std::size_t ran = drive(*member, deadline, handlers_max, return_after_handlers);
+  if (ran == 0) nothing_ran(*member);
+  return ran;
+}
+
+// A thread that is not attached comes and leaves with each call.
+std::size_t Crew::visit(Deadline deadline, std::size_t handlers_max, bool return_after_handlers,
+                        bool for_good) {
   CrewMember member{*this, stops_.load(std::memory_order_seq_cst)};
   const std::size_t ran = drive(member, deadline, handlers_max, return_after_handlers);
   member.for_good = for_good;  // not where a handler throws: that thread is expected to go on
@@ -102,9 +109,10 @@ AttachedMember::~AttachedMember() {
 }
 
 // The member is like one that has just entered: see LaneLoop::enter and stop().
-void Crew::come_again(CrewMember& member) noexcept {
+inline void Crew::come_again(CrewMember& member) noexcept {
   member.stops = stops_.load(std::memory_order_seq_cst);
   member.home->set_away(false);
+  if (member.settled) return member.home->forget_stop();
   for_each(member, [](LaneLoop& loop) { loop.forget_stop(); });
 }
 
@@ -125,11 +133,6 @@ bool Crew::take_home(Deadline deadline, CrewMember& member) {
   member.home = home;
   if (home != nullptr) member.leads.set(home->lane_index());
   return home != nullptr;
-}
-
-bool Crew::stopped(const CrewMember& member) const noexcept {
-  return stopped_.load(std::memory_order_seq_cst) ||
-         stops_.load(std::memory_order_seq_cst) != member.stops;
 }
 
 LaneLoop* Crew::stand_by(Deadline deadline, CrewMember& member) noexcept {
@@ -175,14 +178,22 @@ void Crew::ask_for_lane() noexcept {
   }
 }
 
-// Between its calls an attached thread keeps no lane but its home. Lanes that it was asked for are
-// left to other threads, as when a member leaves.
-void Crew::go_away(CrewMember& member) noexcept {
+// A call has run no handlers, and perhaps no turn, which does the same.
+void Crew::nothing_ran(CrewMember& member) noexcept {
   if (runner_.forked()) return;
   member.home->end_calls();
   member.home->set_clock();
+}
+
+inline void Crew::go_away(CrewMember& member) noexcept {
+  if (runner_.forked()) return;
   member.home->set_away(true);
-  if (member.settled && !member.home->is_asked()) return;
+  if (BATON_UNLIKELY(!member.settled || member.home->is_asked())) keep_home_only(member);
+}
+
+// Between its calls an attached thread keeps no lane but its home. Lanes that it was asked for are
+// left to other threads, as when a member leaves.
+void Crew::keep_home_only(CrewMember& member) noexcept {
   member.settled = false;
   for_each(member, [&](LaneLoop& loop) {
     if (&loop == member.home) return;
@@ -195,17 +206,18 @@ void Crew::go_away(CrewMember& member) noexcept {
 
 // -- leading --------------------------------------------------------------------------------------
 
-std::size_t Crew::drive(CrewMember& member, Deadline deadline, std::size_t handlers_max,
-                        bool return_after_handlers) {
+inline std::size_t Crew::drive(CrewMember& member, Deadline deadline, std::size_t handlers_max,
+                               bool return_after_handlers) {
   std::size_t ran = 0;
   for (;;) {
     if (!member.settled || member.home->is_asked()) {
       claim_all(member);
       if (member.home == nullptr && !take_home(deadline, member)) break;
       regroup(member);
+      member.settled = false;
     }
     if (stopped(member)) break;  // not before lanes were entered: see LaneLoop::enter
-    const bool alone = member.leads_one() && member.look_again.is_never();
+    const bool alone = member.settled || (member.leads_one() && member.look_again.is_never());
     member.settled = alone && member.stay != nullptr;
     const std::size_t more = alone
                                  ? member.home->turn(deadline, handlers_max, return_after_handlers)

@@ -93,15 +93,22 @@ class Crew {
   friend struct CrewMember;
   friend class AttachedMember;
 
+  [[gnu::noinline]] std::size_t visit(Deadline deadline, std::size_t handlers_max,
+                                      bool return_after_handlers, bool for_good);
   void come_again(CrewMember& member) noexcept;
   void go_away(CrewMember& member) noexcept;
+  void nothing_ran(CrewMember& member) noexcept;
+  void keep_home_only(CrewMember& member) noexcept;
   bool take_home(Deadline deadline, CrewMember& member);
   LaneLoop* stand_by(Deadline deadline, CrewMember& member) noexcept;
   LaneLoop* take_free(CrewMember& member) noexcept;
   void ask_for_lane() noexcept;
-  [[nodiscard]] bool stopped(const CrewMember& member) const noexcept;
-  std::size_t drive(CrewMember& member, Deadline deadline, std::size_t handlers_max,
-                    bool return_after_handlers);
+  [[nodiscard]] bool stopped(const CrewMember& member) const noexcept {
+    return stopped_.load(std::memory_order_seq_cst) ||
+           stops_.load(std::memory_order_seq_cst) != member.stops;
+  }
+  [[gnu::always_inline]] std::size_t drive(CrewMember& member, Deadline deadline,
+                                           std::size_t handlers_max, bool return_after_handlers);
   void claim_all(CrewMember& member) noexcept;
   std::size_t turn_all(CrewMember& member, std::size_t handlers_max);
   void regroup(CrewMember& member);
