@@ -109,7 +109,7 @@ enum {
 /* ---- opening and closing --------------------------------------------------------------------- */
 
 enum {
-  BATON_ENVIRONMENT = 1 /* BATON_CONFIG, BATON and BATON_FORBID apply over `text` */
+  BATON_ENVIRONMENT = 1 /* BATON_CONFIG, BATON, BATON_REQUIRE, _PREFER, _FORBID: over `text` */
 };
 
 /* The argument of baton_open: begin with BATON_CONFIG_INIT. */
@@ -141,7 +141,7 @@ BATON_API void baton_stop(baton_proactor* proactor);
  * goes on; when nothing is pending any more it is as after baton_stop. At deadline_ns, a point of
  * baton_now's clock (0: none), what is left is cancelled, brought, and new starts are refused.
  * Returns at once: it is baton_wait that answers -BATON_STOPPED when everything has been brought.
- * EINVAL: the deadline is negative. A second drain, or one after baton_stop, changes nothing. */
+ * EINVAL: the deadline is negative. A second drain can only bring the deadline forward. */
 BATON_API int baton_drain(baton_proactor* proactor, int64_t deadline_ns);
 
 /* After baton_stop, or a drain that is complete or not: starts are taken again, and baton_wait

@@ -230,7 +230,7 @@ class BATON_EXPORT IoObject {
       : proactor_(other.proactor_), handle_(std::exchange(other.handle_, nullptr)) {}
   IoObject& operator=(IoObject&& other) noexcept;
   /// Starts a close and does not wait for it. REQUIRES: the proactor is alive. If it is not, the
-  /// program ends with a sentence, as long as the proactor's memory is not used again.
+  /// program ends with a sentence, unless the proactor's memory was freed or is used again.
   ~IoObject();
 
   /// Whether it has a handle.
