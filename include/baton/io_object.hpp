@@ -5,8 +5,8 @@
 //   peer.read(buffer, handler)                  // the operation comes from the proactor's cache
 //   peer.read(operation, buffer, handler)       // the operation is the caller's
 //
-// None of them allocates. The last two answer a std::error_code: an error means that nothing was
-// started and no handler will be called (see Proactor::start). A handler is a callable
+// Only an empty cache allocates. The last two answer a std::error_code: an error means that nothing
+// was started and no handler will be called (see Proactor::start). A handler is a callable
 // void(Operation&). One for the caller's own operation is stored by plain copy in two pointers;
 // without one, `peer.read(operation, buffer)` keeps the handler that the operation has. One for a
 // cached operation has room for limits::cached_handler_size bytes and is destroyed when it has run.
