@@ -198,7 +198,7 @@ class BATON_EXPORT Proactor {
   CancelResult cancel(Operation& operation) noexcept {
     return cancel(operation, operation.activation());
   }
-  /// All operations of a handle, or of the proactor (posted work excepted).
+  /// Asks for the early end of all operations of a handle.
   CancelResult cancel(Handle& handle) noexcept;
   /// Asks for the early end of everything but posted work.
   void cancel_all() noexcept;
