@@ -1,5 +1,6 @@
 """The counts in docs/figures.md and docs/guide/threads_and_modes.md are those that the gate keeps
-(bench/instructions.json), within the gate's tolerance."""
+(bench/instructions.json), within the gate's tolerance; the ratios of the rows are those of the
+newest kept results."""
 
 import json
 import re
@@ -9,6 +10,7 @@ import unittest
 sys.dont_write_bytecode = True
 
 import instructions  # noqa: E402
+import picture  # noqa: E402
 
 # Label in docs/figures.md -> name of the count.
 FIGURES = {
@@ -64,6 +66,22 @@ class Figures(unittest.TestCase):
             self.assertEqual(len(pairs), len(ENGINES), label)
             for pair, engine in zip(pairs, ENGINES):
                 self.compare(label, pair, name.format(engine))
+
+    def test_the_rows(self):
+        text = (instructions.REPOSITORY / "docs/figures.md").read_text()
+        for result in picture.newest_rows()["results"]:
+            if result["parameters"]["kind"] != "echo":
+                continue
+            ours = [one for name, one in result["medians"].items() if name.startswith("baton ")]
+            others = [one for name, one in result["medians"].items()
+                      if not name.startswith(("baton ", "reactor "))]
+            ratios = [best(one[measure] for one in ours) / best(one[measure] for one in others)
+                      for measure, best in (("rate", max), ("cpu_us", min))]
+            label = result["row"].replace("+10000 idle", ", 10,000 idle")
+            shown = re.search(rf"^\| {label} \| ([\d.]+) × \| ([\d.]+) × \|", text, re.M)
+            self.assertIsNotNone(shown, label)
+            for number, ratio in zip(shown.groups(), ratios):
+                self.assertAlmostEqual(float(number), ratio, delta=0.0051, msg=label)
 
 
 if __name__ == "__main__":
