@@ -399,9 +399,9 @@ typedef struct baton_completion {
 /* Starts operations in order, as many as it can, and answers how many. *why_not (may be NULL) is 0,
  * or why the next one was not taken: EAGAIN when no slot is free, EINVAL when the struct is wrong
  * or count is negative, BATON_HANDLE_CLOSED, BATON_LIMIT_REACHED, BATON_STOPPED,
- * BATON_NOT_SUPPORTED. For one that was not taken no completion comes, and those behind it are not
- * looked at; everything else that can fail is a completion. activations (may be NULL) has room for
- * count numbers. */
+ * BATON_NOT_SUPPORTED, BATON_WRONG_HANDLE_KIND, BATON_AFTER_FORK. For one that was not taken no
+ * completion comes, and those behind it are not looked at; everything else that can fail is a
+ * completion. activations (may be NULL) has room for count numbers. */
 BATON_API int baton_start(baton_proactor* proactor, const baton_operation* operations, int count,
                           baton_activation* activations, int* why_not);
 
