@@ -163,10 +163,10 @@ BATON_API size_t baton_pending(baton_proactor* proactor, int64_t age_ns, char* t
  * answered as by baton_explain. */
 BATON_API size_t baton_engines(char* text, size_t size);
 
-/* Can this engine be had here and now? 0, or an error and a sentence that says what is missing and
- * what would help, written and cut as by baton_open: BATON_UNKNOWN_NAME, BATON_ENGINE_UNAVAILABLE,
- * or the system's. Opens the engine and closes it again. Reads no environment. EINVAL: engine is
- * NULL. */
+/* Whether this engine can be opened here and now: 0, or an error and a sentence that says what is
+ * missing and what would help, written and cut as by baton_open: BATON_UNKNOWN_NAME,
+ * BATON_ENGINE_UNAVAILABLE, or the system's. Opens the engine and closes it again. Reads no
+ * environment. EINVAL: engine is NULL. */
 BATON_API int baton_engine_reason(const char* engine, char* reason, size_t reason_size);
 
 /* In the child after fork, before it opens anything and before anything else is done with the
@@ -345,7 +345,7 @@ enum {
                            configuration's `accept` says */
 };
 
-/* How loudly a BATON_POST is announced. */
+/* Which threads a BATON_POST wakes. */
 enum {
   BATON_NOTIFY_STRONG = 0,   /* a thread in baton_wait, woken if need be, brings it */
   BATON_NOTIFY_FOLLOWER = 1, /* wakes a thread only if one sleeps without leading */
@@ -429,7 +429,7 @@ typedef struct baton_batch {
   int32_t count;                     /* in: how many operations */
   const baton_operation* operations; /* in: as for baton_start; NULL: none */
   baton_activation* activations;     /* in: NULL, or room for count numbers */
-  int32_t taken;                     /* out: the first so many were started */
+  int32_t taken;                     /* out: how many were started, from the first on */
   int32_t why_not;                   /* out: 0, or why operations[taken] was not */
 } baton_batch;
 
@@ -473,8 +473,8 @@ BATON_API int baton_cancel_wait(baton_proactor* proactor, baton_activation activ
                                 int64_t deadline_ns);
 
 /* Gives a pending timer, or a pending operation that has a deadline, another one, earlier or later,
- * without a completion in between: a time-out that every message puts off. 0: moved; ENOENT:
- * nothing was changed, for it is not pending any more or has none; EINVAL: deadline_ns is not
+ * without a completion in between: a time-out that every message extends. 0: moved; ENOENT:
+ * nothing was changed, because it is not pending any more or has none; EINVAL: deadline_ns is not
  * positive; BATON_NOT_SUPPORTED in per_thread mode: cancel and start again. */
 BATON_API int baton_move_deadline(baton_proactor* proactor, baton_activation activation,
                                   int64_t deadline_ns);

@@ -25,7 +25,7 @@ inline constexpr std::size_t cached_handler_size = 64;
 inline constexpr std::uint32_t handles_max = 65'536;
 inline constexpr std::uint32_t handles_chunk = 256;  ///< handles by which the table grows
 /// Places beyond Config::handles_max, for connections that were accepted together when there was
-/// room for one more: with a full table accepts rest, but several may see its last place.
+/// room for one more: accepts pause at a full table, but several may see its last place.
 inline constexpr std::uint32_t handles_for_accepted = 64;
 
 /// Operations by which a cache grows. It keeps them to the end of the proactor.
