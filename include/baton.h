@@ -18,8 +18,9 @@
  *
  * How it works. baton_start copies operations into slots that baton_open has reserved, and tells
  * how many it took. baton_wait drives the proactor in the calling thread and brings completions:
- * each start that was taken gives exactly one, and each goes to one caller. Nothing is allocated
- * between open and close, except tables of handles, in chunks, up to their bound, and pools.
+ * each start that was taken gives exactly one, and each goes to one caller. Between open and close
+ * only tables grow, in chunks, up to their bound; baton_pool_open, debug=1 and engine=chaos allocate
+ * as well.
  *
  * Ownership. The operation structs are copied. The memory they point at - buffers, a
  * list of buffers, a delimiter, an endpoint - belongs to Baton from the start until that
@@ -31,9 +32,9 @@
  * a count answer the negated error instead.
  *
  * No strands. A strand keeps handlers from overlapping, and C has none: a completion is a value
- * that the calling thread takes along, and Baton cannot know when it has done with it. The tag is
- * the key of order here: keep one operation of a kind under way per object and start the next when
- * its completion is dealt with, or hand completions to the thread that owns the object by tag.
+ * that the calling thread has received, and Baton cannot see when that thread has handled it. Use
+ * the tag to keep order: have one operation of a kind in flight for each object, and start the next
+ * when its completion is handled; or hand completions to the thread that owns the object.
  *
  * Threads. Every function may be called by any thread at any time, unless it says otherwise.
  * With a configuration in per_thread mode a thread in baton_wait holds a lane and brings the
