@@ -19,8 +19,8 @@
  * How it works. baton_start copies operations into slots that baton_open has reserved, and tells
  * how many it took. baton_wait drives the proactor in the calling thread and brings completions:
  * each start that was taken gives exactly one, and each goes to one caller. Between open and close
- * only tables grow, in chunks, up to their bound; baton_pool_open, debug=1 and engine=chaos allocate
- * as well.
+ * only tables grow, in chunks, up to their bound. baton_pool_open, debug=1 and engine=chaos also
+ * allocate.
  *
  * Ownership. The operation structs are copied. The memory they point at - buffers, a
  * list of buffers, a delimiter, an endpoint - belongs to Baton from the start until that

@@ -42,7 +42,7 @@ class BATON_EXPORT Endpoint {
   [[nodiscard]] AddressFamily family() const noexcept;
   [[nodiscard]] std::uint16_t port() const noexcept;  ///< 0 for UNIX addresses
   void set_port(std::uint16_t port) noexcept;         ///< only of ipv4 and ipv6
-  /// The form that parse() reads back. parse() refuses two: "unix:" for a socket without a name, and
+  /// The form that parse() reads back. It refuses two: "unix:" for a socket without a name, and
   /// "unspecified" for no address.
   [[nodiscard]] std::string to_string() const;
 
