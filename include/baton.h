@@ -18,8 +18,9 @@
  *
  * How it works. baton_start copies operations into slots that baton_open has reserved, and tells
  * how many it took. baton_wait drives the proactor in the calling thread and brings completions:
- * each start that was taken gives exactly one, and each goes to one caller. Nothing is allocated
- * between open and close, except tables of handles, in chunks, up to their bound, and pools.
+ * each start that was taken gives exactly one, and each goes to one caller. Between open and close
+ * only tables grow, in chunks, up to their bound. baton_pool_open, debug=1 and engine=chaos also
+ * allocate.
  *
  * Ownership. The operation structs are copied. The memory they point at - buffers, a
  * list of buffers, a delimiter, an endpoint - belongs to Baton from the start until that
@@ -31,9 +32,9 @@
  * a count answer the negated error instead.
  *
  * No strands. A strand keeps handlers from overlapping, and C has none: a completion is a value
- * that the calling thread takes along, and Baton cannot know when it has done with it. The tag is
- * the key of order here: keep one operation of a kind under way per object and start the next when
- * its completion is dealt with, or hand completions to the thread that owns the object by tag.
+ * that the calling thread has received, and Baton cannot see when that thread has handled it. Use
+ * the tag to keep order: have one operation of a kind in flight for each object, and start the next
+ * when its completion is handled; or hand completions to the thread that owns the object.
  *
  * Threads. Every function may be called by any thread at any time, unless it says otherwise.
  * With a configuration in per_thread mode a thread in baton_wait holds a lane and brings the
@@ -109,7 +110,7 @@ enum {
 /* ---- opening and closing --------------------------------------------------------------------- */
 
 enum {
-  BATON_ENVIRONMENT = 1 /* BATON_CONFIG, BATON and BATON_FORBID apply over `text` */
+  BATON_ENVIRONMENT = 1 /* BATON_CONFIG, BATON, BATON_REQUIRE, _PREFER, _FORBID: over `text` */
 };
 
 /* The argument of baton_open: begin with BATON_CONFIG_INIT. */
@@ -141,7 +142,7 @@ BATON_API void baton_stop(baton_proactor* proactor);
  * goes on; when nothing is pending any more it is as after baton_stop. At deadline_ns, a point of
  * baton_now's clock (0: none), what is left is cancelled, brought, and new starts are refused.
  * Returns at once: it is baton_wait that answers -BATON_STOPPED when everything has been brought.
- * EINVAL: the deadline is negative. A second drain, or one after baton_stop, changes nothing. */
+ * EINVAL: the deadline is negative. A second drain can only bring the deadline forward. */
 BATON_API int baton_drain(baton_proactor* proactor, int64_t deadline_ns);
 
 /* After baton_stop, or a drain that is complete or not: starts are taken again, and baton_wait
@@ -163,10 +164,10 @@ BATON_API size_t baton_pending(baton_proactor* proactor, int64_t age_ns, char* t
  * answered as by baton_explain. */
 BATON_API size_t baton_engines(char* text, size_t size);
 
-/* Can this engine be had here and now? 0, or an error and a sentence that says what is missing and
- * what would help, written and cut as by baton_open: BATON_UNKNOWN_NAME, BATON_ENGINE_UNAVAILABLE,
- * or the system's. Opens the engine and closes it again. Reads no environment. EINVAL: engine is
- * NULL. */
+/* Whether this engine can be opened here and now: 0, or an error and a sentence that says what is
+ * missing and what would help, written and cut as by baton_open: BATON_UNKNOWN_NAME,
+ * BATON_ENGINE_UNAVAILABLE, or the system's. Opens the engine and closes it again. Reads no
+ * environment. EINVAL: engine is NULL. */
 BATON_API int baton_engine_reason(const char* engine, char* reason, size_t reason_size);
 
 /* In the child after fork, before it opens anything and before anything else is done with the
@@ -345,7 +346,7 @@ enum {
                            configuration's `accept` says */
 };
 
-/* How loudly a BATON_POST is announced. */
+/* Which threads a BATON_POST wakes. */
 enum {
   BATON_NOTIFY_STRONG = 0,   /* a thread in baton_wait, woken if need be, brings it */
   BATON_NOTIFY_FOLLOWER = 1, /* wakes a thread only if one sleeps without leading */
@@ -399,9 +400,9 @@ typedef struct baton_completion {
 /* Starts operations in order, as many as it can, and answers how many. *why_not (may be NULL) is 0,
  * or why the next one was not taken: EAGAIN when no slot is free, EINVAL when the struct is wrong
  * or count is negative, BATON_HANDLE_CLOSED, BATON_LIMIT_REACHED, BATON_STOPPED,
- * BATON_NOT_SUPPORTED. For one that was not taken no completion comes, and those behind it are not
- * looked at; everything else that can fail is a completion. activations (may be NULL) has room for
- * count numbers. */
+ * BATON_NOT_SUPPORTED, BATON_WRONG_HANDLE_KIND, BATON_AFTER_FORK. For one that was not taken no
+ * completion comes, and those behind it are not looked at; everything else that can fail is a
+ * completion. activations (may be NULL) has room for count numbers. */
 BATON_API int baton_start(baton_proactor* proactor, const baton_operation* operations, int count,
                           baton_activation* activations, int* why_not);
 
@@ -429,7 +430,7 @@ typedef struct baton_batch {
   int32_t count;                     /* in: how many operations */
   const baton_operation* operations; /* in: as for baton_start; NULL: none */
   baton_activation* activations;     /* in: NULL, or room for count numbers */
-  int32_t taken;                     /* out: the first so many were started */
+  int32_t taken;                     /* out: how many were started, from the first on */
   int32_t why_not;                   /* out: 0, or why operations[taken] was not */
 } baton_batch;
 
@@ -473,8 +474,8 @@ BATON_API int baton_cancel_wait(baton_proactor* proactor, baton_activation activ
                                 int64_t deadline_ns);
 
 /* Gives a pending timer, or a pending operation that has a deadline, another one, earlier or later,
- * without a completion in between: a time-out that every message puts off. 0: moved; ENOENT:
- * nothing was changed, for it is not pending any more or has none; EINVAL: deadline_ns is not
+ * without a completion in between: a time-out that every message extends. 0: moved; ENOENT:
+ * nothing was changed, because it is not pending any more or has none; EINVAL: deadline_ns is not
  * positive; BATON_NOT_SUPPORTED in per_thread mode: cancel and start again. */
 BATON_API int baton_move_deadline(baton_proactor* proactor, baton_activation activation,
                                   int64_t deadline_ns);

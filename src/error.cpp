@@ -27,7 +27,7 @@ const char* text_of(errc code) noexcept {
     case errc::timed_out:
       return "the operation's deadline passed";
     case errc::end_of_stream:
-      return "the peer ended the stream before the operation was done";
+      return "the stream or the file ended before the operation was done";
     case errc::delimiter_not_found:
       return "the buffer is full and holds no delimiter";
     case errc::wrong_thread:

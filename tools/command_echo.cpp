@@ -157,11 +157,11 @@ void add_work_options(CLI::App& command, handler_work::Options& work) {
   const auto add = [&command](const char* name, std::uint32_t& us, const char* help) {
     command.add_option(name, us, help)->check(whole_number(0, 1'000'000))->capture_default_str();
   };
-  add("--delay-us", work.delay_us, "Each message keeps its handler so many microseconds, asleep");
+  add("--delay-us", work.delay_us, "Microseconds that each message keeps its handler, asleep");
   add("--random-us", work.random_us,
-      "Each message keeps its handler computing, for a random time below so many microseconds");
+      "Each message keeps its handler computing for a random time below these microseconds");
   add("--slow-us", work.slow_us,
-      "Messages of the first connection keep their handler computing so many microseconds");
+      "Microseconds that messages of the first connection keep their handler computing");
 }
 
 }  // namespace
@@ -171,7 +171,7 @@ void add_echo_command(CLI::App& app, Run& run) {
   auto options = std::make_shared<EchoCommand>();
   EchoOptions& echo = options->echo;
 
-  command->add_option("--port", echo.port, "Port to listen on; 0: any, told by the first line")
+  command->add_option("--port", echo.port, "Port to listen on; 0: any, which the first line names")
       ->capture_default_str()
       ->check(whole_number(0, 65'535));
   command->add_option("--host", echo.host, "Address to listen on")

@@ -54,8 +54,9 @@ void add_network_options(CLI::App& command, LoadOptions& options) {
       ->capture_default_str()
       ->check(whole_number(1, load_threads_max));
   command
-      .add_option("--apart", options.apart,
-                  "So many sessions, those with fewest messages, have their round trips told apart")
+      .add_option(
+          "--apart", options.apart,
+          "Reports the round trips of the N sessions with fewest messages apart from the others")
       ->group(group)
       ->capture_default_str()
       ->check(whole_number(0, load_apart_sessions_max));
@@ -92,7 +93,7 @@ void add_file_options(CLI::App& command, FileLoadOptions& options) {
   command
       .add_option(
           "--size", options.size,
-          "Bytes of the file that --write makes, in whole blocks, as far as --seconds allow")
+          "Bytes of the file that --write makes, in whole blocks; fewer if --seconds end before")
       ->group(group)
       ->capture_default_str()
       ->needs("--write")

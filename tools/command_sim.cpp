@@ -248,7 +248,7 @@ void add_sim_command(CLI::App& app, Run& run) {
       ->excludes(engine);
   command
       ->add_option("--violations-max", options->violations_max,
-                   "Ends after so many (default: never)")
+                   "Ends after this number (default: never)")
       ->check(whole_number(1, 1'000'000'000));
   command->add_flag("--verbose", options->verbose, "The whole history, on standard error");
   command->callback([options, &run] {

@@ -66,7 +66,7 @@ class BATON_EXPORT Connector {
   [[nodiscard]] Proactor& proactor() const noexcept { return *proactor_; }
 
   /// Opens a socket and connects it: Result<StreamSocket>. No descriptor left, or none for that
-  /// family, is an error of the start; ECONNREFUSED and its kin are completions. In a handler take
+  /// family, is an error of the start; ECONNREFUSED and the like are completions. In a handler take
   /// the socket by take(); a handler of a cached operation may also leave it, and it is closed.
   [[nodiscard]] detail::Awaitable<detail::ConnectRequest<Endpoint>, Connector> connect(
       Endpoint endpoint) noexcept {

@@ -42,8 +42,8 @@ class BATON_EXPORT Endpoint {
   [[nodiscard]] AddressFamily family() const noexcept;
   [[nodiscard]] std::uint16_t port() const noexcept;  ///< 0 for UNIX addresses
   void set_port(std::uint16_t port) noexcept;         ///< only of ipv4 and ipv6
-  /// The form that parse() reads back; "unix:" for a socket without a name, "unspecified" for none,
-  /// and these two parse() refuses.
+  /// The form that parse() reads back. It refuses two: "unix:" for a socket without a name, and
+  /// "unspecified" for no address.
   [[nodiscard]] std::string to_string() const;
 
   // For engines: the system's view.

@@ -70,7 +70,7 @@ enum class Support : std::uint8_t {
 /// May the leader change?
 enum class LeaderRule : std::uint8_t {
   any,     ///< any thread may wait next: fit for shared mode
-  steady,  ///< any thread may wait next, but a change is dear: not for shared mode
+  steady,  ///< any thread may wait next, but a change is expensive: not for shared mode
   pinned   ///< one thread: the one that calls wait (and then submit) first, until unpin()
 };
 

@@ -17,13 +17,13 @@ namespace baton {
 
 /// Errors that only this library can have. Values are stable: they are part of the ABI.
 enum class errc {
-  operation_in_use = 1,  ///< start of an operation that is started, deferred, posted or queued
-  handle_closed = 2,     ///< the handle is closing or closed
-  limit_reached = 3,     ///< operations_max (or another configured bound) is exhausted
-  stopped = 4,           ///< the proactor is stopped, draining or being destroyed
-  not_supported = 5,     ///< no processor of the team supports this kind of operation
-  timed_out = 6,         ///< the operation's own deadline passed; bytes tells what was moved
-  end_of_stream = 7,     ///< the peer ended the stream before read_exactly or read_until was done
+  operation_in_use = 1,     ///< start of an operation that is started, deferred, posted or queued
+  handle_closed = 2,        ///< the handle is closing or closed
+  limit_reached = 3,        ///< operations_max (or another configured bound) is exhausted
+  stopped = 4,              ///< the proactor is stopped, draining or being destroyed
+  not_supported = 5,        ///< no processor of the team supports this kind of operation
+  timed_out = 6,            ///< the operation's own deadline passed; see bytes() for what was moved
+  end_of_stream = 7,        ///< the stream or file ended before read_exactly or read_until was done
   delimiter_not_found = 8,  ///< read_until filled the whole buffer without seeing the delimiter
   wrong_thread = 9,         ///< a pinned processor was driven by a thread that does not own it
   too_many_threads = 10,    ///< not answered any more: threads beyond the lanes stand by

@@ -182,7 +182,7 @@ class BATON_EXPORT File : public IoObject {
   // -- the rest -----------------------------------------------------------------------------------
 
   /// Waits until what is written is on the device; data_sync without metadata that is not needed to
-  /// read it. Covers writes that were complete when it was started. Result<void>.
+  /// read it. It waits for the writes of this file object started before. Result<void>.
   [[nodiscard]] auto sync() noexcept { return awaitable(syncing(0), detail::NoBytes{}); }
   template <detail::CachedHandler Handler>
   [[nodiscard]] std::error_code sync(Handler&& handler) noexcept {

@@ -5,8 +5,8 @@
 //   peer.read(buffer, handler)                  // the operation comes from the proactor's cache
 //   peer.read(operation, buffer, handler)       // the operation is the caller's
 //
-// None of them allocates. The last two answer a std::error_code: an error means that nothing was
-// started and no handler will be called (see Proactor::start). A handler is a callable
+// Only an empty cache allocates. The last two answer a std::error_code: an error means that nothing
+// was started and no handler will be called (see Proactor::start). A handler is a callable
 // void(Operation&). One for the caller's own operation is stored by plain copy in two pointers;
 // without one, `peer.read(operation, buffer)` keeps the handler that the operation has. One for a
 // cached operation has room for limits::cached_handler_size bytes and is destroyed when it has run.
@@ -230,7 +230,7 @@ class BATON_EXPORT IoObject {
       : proactor_(other.proactor_), handle_(std::exchange(other.handle_, nullptr)) {}
   IoObject& operator=(IoObject&& other) noexcept;
   /// Starts a close and does not wait for it. REQUIRES: the proactor is alive. If it is not, the
-  /// program ends with a sentence, as long as the proactor's memory is not used again.
+  /// program ends with a sentence, unless the proactor's memory was freed or is used again.
   ~IoObject();
 
   /// Whether it has a handle.

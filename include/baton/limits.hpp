@@ -25,10 +25,10 @@ inline constexpr std::size_t cached_handler_size = 64;
 inline constexpr std::uint32_t handles_max = 65'536;
 inline constexpr std::uint32_t handles_chunk = 256;  ///< handles by which the table grows
 /// Places beyond Config::handles_max, for connections that were accepted together when there was
-/// room for one more: with a full table accepts rest, but several may see its last place.
+/// room for one more: accepts pause at a full table, but several may see its last place.
 inline constexpr std::uint32_t handles_for_accepted = 64;
 
-/// Operations a cache keeps ready; it grows in chunks, and what exceeds the bound is freed.
+/// Operations by which a cache grows. It keeps them to the end of the proactor.
 inline constexpr std::size_t operation_cache_chunk = 64;
 
 /// Started and deferred operations of one processor together, unless configured. Beyond it, start

@@ -1,4 +1,4 @@
-// Log: a sink the program gives. Silent by default; the library never writes to standard error.
+// Log: a sink that the program gives. Standard error gets only the report of a fatal misuse.
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,7 @@ namespace baton {
 struct PendingQuery {
   Duration age{};          ///< pending for at least so long; exact to about 20 ms
   OperationKinds kinds{};  ///< only these; empty: all, timers included
-  std::size_t shown = 64;  ///< the oldest so many, at most limits::pending_shown_max
+  std::size_t shown = 64;  ///< how many, the oldest first; at most limits::pending_shown_max
   /// How long to wait for lanes of other threads (per_thread mode) to answer.
   Duration patience = std::chrono::milliseconds{200};
 };

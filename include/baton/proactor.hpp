@@ -45,7 +45,7 @@ namespace baton {
 template <class T>
 class Task;
 
-/// How loudly posted work is announced (P-11; paper 000 section 6.1).
+/// Which threads posted work wakes (P-11; paper 000 section 6.1).
 enum class Notify : std::uint8_t {
   none,      ///< only queue it: a thread takes it later
   follower,  ///< wake a sleeping follower, if there is one
@@ -62,8 +62,8 @@ enum class CancelWait : std::uint8_t {
   still_running  ///< not complete at the deadline
 };
 
-/// Where a handle (or posted work) is at home: in per_thread mode, a lane (elsewhere there is one
-/// lane); and of a team, perhaps one of its processors.
+/// The home of a handle or of posted work: a lane (only per_thread mode has several), and
+/// optionally one of the processors of a team.
 struct Home {
   static constexpr std::uint32_t here_or_next =
       ~0U;  ///< the calling thread's lane, else round robin
@@ -137,7 +137,7 @@ class BATON_EXPORT Proactor {
 
   /// Runs handlers until stop(). An exception that a handler lets out leaves run() after the baton
   /// has been handed over; run() may be called again. per_thread: the thread takes a free lane, and
-  /// leads those that have work and no thread besides; where all have their threads it stands by.
+  /// also leads lanes that have work and no thread. If every lane has its thread, it stands by.
   /// Throws std::system_error(errc::wrong_thread) with profile=pinned, when a lane has work and no
   /// thread has come for it in ten seconds, or when the lane is another thread's.
   void run();
@@ -147,10 +147,11 @@ class BATON_EXPORT Proactor {
   std::size_t poll();
   /// Runs queued handlers, or leads a processor, or sleeps as a follower; returns the number of
   /// handlers that ran, at the latest at the deadline or on stop() (paper 000 section 6.2).
-  /// `handlers_max`: at most so many handlers; 0: no bound.
+  /// `handlers_max`: the largest number of handlers; 0: no bound.
   std::size_t handle_events(Deadline deadline = Deadline::never(), std::size_t handlers_max = 0);
 
-  /// Makes every thread return from run() and its kin, after the handler it is in. Signal-safe: no.
+  /// Every thread returns from run(), run_one(), poll() or handle_events() after its handler.
+  /// Pending operations stay pending; starts fail with errc::stopped. Not from a signal handler.
   void stop() noexcept;
   [[nodiscard]] bool stopped() const noexcept;  ///< whether stop() or the end of a drain came
   /// After stop() or drain(): run() works again.
@@ -163,18 +164,18 @@ class BATON_EXPORT Proactor {
   void drain(Deadline deadline) noexcept;
   /// The end: cancels what is pending, closes every handle, and runs the remaining completions in
   /// this thread (starts inside them fail as stopped). Afterwards nothing is pending, the proactor
-  /// stays stopped, and objects of it are closed. REQUIRES: no thread inside run() and its kin,
-  /// also not this one; and no other thread alive that has driven a pinned processor by run_one,
-  /// poll or handle_events (it keeps the processor until it ends). Does nothing in a forked child.
+  /// stays stopped, and objects of it are closed. REQUIRES: no thread is inside run(), run_one(),
+  /// poll() or handle_events(), this one included; no other thread lives that has driven a pinned
+  /// processor by one of the last three (it keeps the processor). Does nothing in a forked child.
   void finish() noexcept;
 
   // -- foreign loops ------------------------------------------------------------------------------
   //
   // A program with a loop of its own, or with a lock of its own round every call, waits by the
   // descriptor and calls poll() then, and after a start whose operation is no longer pending in the
-  // engine (OperationState::result_ready). Timers, deadlines, posted work, what rests until a
-  // shortage is over (an accept without descriptors) and what engine=chaos delays do not show here:
-  // bound the wait. For proactors with one processor, not in mode dedicated.
+  // engine (OperationState::result_ready). Timers, deadlines, posted work, operations that pause
+  // (an accept without descriptors) and the delays of engine=chaos do not show here: bound the
+  // wait. For proactors with one processor, not in mode dedicated.
 
   /// Readable when the engine may have completed something; invalid_handle when it has none, in
   /// mode dedicated, and with several engines. Another one after reopen(), and none any more after
@@ -198,7 +199,7 @@ class BATON_EXPORT Proactor {
   CancelResult cancel(Operation& operation) noexcept {
     return cancel(operation, operation.activation());
   }
-  /// All operations of a handle, or of the proactor (posted work excepted).
+  /// Asks for the early end of all operations of a handle.
   CancelResult cancel(Handle& handle) noexcept;
   /// Asks for the early end of everything but posted work.
   void cancel_all() noexcept;
@@ -228,7 +229,7 @@ class BATON_EXPORT Proactor {
 
   /// Gives a pending timer, or a pending operation that was started with a deadline, another one:
   /// earlier or later, without a completion in between, and cheaply when it is later, as with the
-  /// time-out of a connection that is put off by every message. False: nothing was changed, for it
+  /// time-out of a connection that every message extends. False: nothing was changed, because it
   /// has no deadline or is not pending any more (its completion is on the way). By any thread in
   /// shared and dedicated mode; in per_thread mode by the operation's own, and false from others,
   /// which cancel and start again. (Linux's mod_timer, libuv's uv_timer_again.)
@@ -254,7 +255,7 @@ class BATON_EXPORT Proactor {
   /// exception it lets out goes to the handler below.
   void spawn(Task<void> task);
   /// Default: std::terminate, which is also the end of a handler that throws. It is called on the
-  /// thread where the task ended, perhaps by several at once. Any thread may replace it at any
+  /// thread where the task ended; several may call it at once. Any thread may replace it at any
   /// time; a call that is under way still goes to the old one. Throws std::bad_alloc.
   void on_task_exception(std::function<void(std::exception_ptr)> handler);
   /// Calls the handler of on_task_exception; for code that runs tasks.

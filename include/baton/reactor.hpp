@@ -70,8 +70,8 @@ struct ReactorTuning {
   Suspension suspension = Suspension::lazy;  ///< when handlers are taken out of the set
   Resumption resumption = Resumption::late;  ///< when they are put back
   /// The leader runs short handlers itself and stays the leader; if not, it gives up the lead
-  /// before every handler, and another thread waits - but for strategies that one thread has to
-  /// wait for, which always keep it.
+  /// before every handler, and another thread waits. A strategy that one thread has to wait for
+  /// always keeps it.
   bool keep_lead = true;
   /// ACE's token, imitated: threads do not follow a leader, but stand in line for the token, first
   /// in, first out, and the thread that has it waits. Time limits of handle_events do not hold in

@@ -31,8 +31,8 @@ namespace baton {
 /// How the tasks of a scope run, and what cancels them.
 struct ScopeOptions {
   bool strand = true;  ///< the tasks never run at the same time
-  /// Cancels the scope, as cancel() does. A scope awaited inside a task of another scope is besides
-  /// cancelled with that one.
+  /// Cancels the scope, as cancel() does. A scope that is awaited inside a task of another scope is
+  /// also cancelled with that one.
   CancellationToken token{};
 };
 

@@ -64,10 +64,10 @@ struct OwnAwaiter {
   decltype(auto) await_resume() const { return inner.await_resume(); }
 };
 
-/// Thrown into a task that goes on and on though each of its starts is refused, because the
-/// proactor was stopped or this is a forked child: without a suspension it would hold its thread
-/// for ever. Spawned tasks and scopes take it as the task's end; run_until_complete and co_await
-/// pass it on.
+/// Thrown into a task that ignores that each of its starts is refused, because the proactor was
+/// stopped or this is a forked child. It never suspends and would hold its thread for ever. It ends
+/// spawned tasks and tasks of scopes without a report; run_until_complete and co_await pass it
+/// on.
 class BATON_EXPORT TaskRefused final : public std::system_error {
  public:
   explicit TaskRefused(std::error_code reason);

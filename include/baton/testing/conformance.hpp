@@ -51,7 +51,7 @@ struct ConformanceOptions {
   std::vector<PartUnderTest<InterruptStrategyFactory>> interrupt_strategies;  ///< see engines
 
   /// Rows of the table that are wanted: "1" to "12" for the rules of the contract, "threads",
-  /// "idle", "processes", "wait_strategy", "interrupt_strategy". Empty: all of them.
+  /// "idle", "processes", "same", "wait_strategy", "interrupt_strategy". Empty: all of them.
   std::vector<std::string> rules;
   /// Only tests whose name contains this: for looking at one that failed.
   std::string only;
