@@ -129,7 +129,7 @@ struct BATON_EXPORT Config {
   std::vector<std::string> prefer;
   /// Engines that must not be used, not even probed: no system call of theirs is ever made.
   std::vector<std::string> forbid;
-  /// Between looks at a leader, which two in one handler cost its seat; up to 8 times that if calm.
+  /// Microseconds between two looks at a leader; up to 8 times that while no handler is stuck.
   std::uint32_t understudy_look_us = 1'000;
   /// The system-call table in place of the real one: for tests and simulation, or
   /// high_descriptors(); null: the real one.
