@@ -363,27 +363,6 @@ TEST_P(ChaosOver, ALateCancelStillCancels) {
   }
 }
 
-// Its first byte may have come by then.
-TEST_P(ChaosOver, ATransferOfPartsIsCancelledBetweenTwo) {
-  ProcessorConfig processor = calm(GetParam());
-  processor.chaos_short = 100;
-  begin(processor);
-  Handle& handle = stream();
-  for (int i = 0; i < 50; ++i) {
-    std::array<char, 100> buffer{};
-    Operation read;
-    start(read, OperationKind::read_stream, handle, buffer, Operation::exactly);
-    proactor_->poll();
-    send("x");
-    proactor_->cancel(read, read.activation());
-    finish(read);
-    EXPECT_EQ(read.error_value(), ECANCELED);
-    if (read.bytes() == 1) continue;
-    start(read, OperationKind::read_stream, handle, {buffer.data(), 1});
-    finish(read);
-  }
-}
-
 TEST_P(ChaosOver, WhatRestsIsCancelledAtOnce) {
   ProcessorConfig processor = calm(GetParam());
   processor.chaos_delay = 100;
