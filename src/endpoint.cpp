@@ -62,13 +62,13 @@ sockaddr_in6 ipv6(const in6_addr& address, std::uint16_t port, std::uint32_t zon
 }
 
 /// `path` with a leading NUL is an abstract name, whose end is told by the size; else a file's,
-/// whose NUL is counted where there is room for one.
+/// whose NUL is counted. Endpoint::size leaves it out where there is no room for one.
 Endpoint unix_address(std::string_view path) noexcept {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), path.size());
   Endpoint endpoint = store(address);
-  const bool terminated = path.front() != '\0' && path.size() < path_max;
+  const bool terminated = path.front() != '\0';
   endpoint.set_size(static_cast<std::uint32_t>(path_at + path.size() + (terminated ? 1 : 0)));
   return endpoint;
 }

@@ -43,6 +43,34 @@ class Ends : public AceTest {
   Counter counter_;
 };
 
+/// Keeps the connection.
+class Caller final : public Counter {
+ public:
+  void handle_connect(const ACE_Asynch_Connect::Result& result) override {
+    connected = result.connect_handle();
+  }
+};
+
+TEST_F(Ends, AConnectThatHasEndedIsNotCancelledAnyMore) {
+  ACE_INET_Addr where;
+  const int listener = listen_on_loopback(where);
+  Caller caller;
+  ACE_Asynch_Connect connect;
+  ASSERT_EQ(0, connect.open(caller, ACE_INVALID_HANDLE, nullptr, ace()));
+  ASSERT_EQ(0, connect.connect(ACE_INVALID_HANDLE, where, ACE_Addr::sap_any, 1));
+  ASSERT_TRUE(drive([&] { return caller.connected >= 0; }));
+  ACE_Asynch_Read_Stream reader;
+  ASSERT_EQ(0, reader.open(counter_, caller.connected, nullptr, ace()));
+  ACE_Message_Block block{10};
+  ASSERT_EQ(0, reader.read(block, 1));
+  EXPECT_EQ(1, connect.cancel()) << "none is pending";
+  const int peer = ::accept(listener, nullptr, nullptr);
+  ASSERT_EQ(1, ::write(peer, "a", 1));
+  ASSERT_TRUE(drive([&] { return counter_.all() == 1; }));
+  EXPECT_EQ(1, counter_.succeeded);
+  for (const int each : {peer, listener, caller.connected.load()}) ::close(each);
+}
+
 TEST_F(Ends, CancelledReadsCompleteOnceEach) {
   const SocketPair pair;
   ACE_Asynch_Read_Stream reader;

@@ -332,6 +332,14 @@ TEST_F(TransmitFile, CancelEndsItOnce) {
   EXPECT_EQ(1, sender_.cancel());
 }
 
+TEST_F(TransmitFile, CancelEndsAllOfTheSocket) {
+  ASSERT_EQ(0, ::ftruncate(file_, 64 << 20));
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(0, sender_.transmit_file(file_, nullptr, 0, 0, 0, 0, 0));
+  EXPECT_EQ(0, sender_.cancel());
+  ASSERT_TRUE(drive([&] { return taker_.written.count == 3; }));
+  EXPECT_EQ(static_cast<u_long>(ECANCELED), taker_.written.error);
+}
+
 // -- datagrams ------------------------------------------------------------------------------------
 
 class Datagrams : public Transfers {

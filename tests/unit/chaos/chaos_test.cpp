@@ -173,6 +173,32 @@ TEST_P(ChaosOver, AListOfBuffersIsFilledInOrder) {
   }
 }
 
+TEST_P(ChaosOver, PartsOfAFileFollowOneAnother) {
+  ProcessorConfig processor = calm(GetParam());
+  processor.chaos_short = 100;
+  begin(processor);
+  char name[] = "/tmp/baton_chaos_XXXXXX";
+  const int fd = ::mkstemp(name);
+  ASSERT_GE(fd, 0);
+  ::unlink(name);
+  Handle& handle = *proactor_->adopt(fd, HandleKind::file, Ownership::owned).value();
+  std::string sent;
+  for (int block = 0; block < 64; ++block) sent += std::string(512, static_cast<char>(' ' + block));
+  Operation write;
+  start(write, OperationKind::write_file, handle, {sent.data(), sent.size()}, Operation::exactly);
+  finish(write);
+  ASSERT_EQ(write.bytes(), sent.size());
+  std::string found(sent.size(), '\0');
+  ASSERT_EQ(::pread(fd, found.data(), found.size(), 0), static_cast<ssize_t>(found.size()));
+  EXPECT_EQ(found, sent);
+  std::string received(sent.size(), '\0');
+  Operation read;
+  start(read, OperationKind::read_file, handle, {received.data(), received.size()},
+        Operation::exactly);
+  finish(read);
+  EXPECT_EQ(received, sent);
+}
+
 TEST_P(ChaosOver, RecordsOfAStreamStayWhole) {
   ProcessorConfig processor = calm(GetParam());
   processor.chaos_short = 100;

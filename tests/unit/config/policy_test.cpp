@@ -8,6 +8,7 @@
 #include "baton/proactor.hpp"
 #include "baton/registry.hpp"
 #include "config/policy.hpp"
+#include "engines/common/wrapping_engine.hpp"
 #include "engines/registry.hpp"
 #include "support.hpp"
 
@@ -30,6 +31,43 @@ const char* broken() {
       "for this test");
   EXPECT_FALSE(added) << added.message();
   return "broken_engine";
+}
+
+/// The emulated engine, but one and the same thread has to wait for it.
+LeaderRule rule_of_one_thread = LeaderRule::any;
+class OneThread final : public engines::WrappingEngine {
+ public:
+  explicit OneThread(std::unique_ptr<Engine> inner)
+      : WrappingEngine(std::move(inner)), info_(this->inner().info()) {
+    info_.leader_rule = rule_of_one_thread;
+  }
+  [[nodiscard]] const EngineInfo& info() const noexcept override { return info_; }
+  Submission submit(Operation& operation, void* record) noexcept override {
+    return inner().submit(operation, record);
+  }
+  CancelAnswer cancel(Operation& operation) noexcept override { return inner().cancel(operation); }
+  void wait(OperationQueue& completed, Deadline deadline) noexcept override {
+    inner().wait(completed, deadline);
+  }
+
+ private:
+  EngineInfo info_;
+};
+const char* one_thread() {
+  static const std::error_code added = registry().add(
+      "one_thread_engine",
+      [](const EngineOptions& options) -> Result<std::unique_ptr<Engine>, Failure> {
+        const auto builtin = engines::builtin();
+        const auto emulated = std::find_if(builtin.begin(), builtin.end(), [](const auto& entry) {
+          return entry.name == "emulated";
+        });
+        auto engine = emulated->factory(options);
+        if (!engine) return engine;
+        return std::unique_ptr<Engine>{std::make_unique<OneThread>(std::move(*engine))};
+      },
+      "for this test");
+  EXPECT_FALSE(added) << added.message();
+  return "one_thread_engine";
 }
 
 Config with_engines(const Names& engines) {
@@ -158,6 +196,22 @@ TEST(Policy, WhatIsRequiredIsNotReplaced) {
   EXPECT_EQ(proactor.error().code, errc::engine_unavailable);
   EXPECT_EQ(proactor.error().reason_code, ReasonCode::kernel_too_old);
   expect_words(proactor.error().reason, {"broken_engine is required", "made of paper"});
+}
+
+TEST(Policy, AnEngineForOneThreadIsOpenedForNoMore) {
+  Config config = with_engines({one_thread()});
+  config.require = {one_thread()};
+  for (const LeaderRule rule : {LeaderRule::steady, LeaderRule::pinned}) {
+    rule_of_one_thread = rule;
+    config.processors[0].mode = Mode::shared;
+    const auto shared = Proactor::open(config);
+    ASSERT_FALSE(shared.has_value()) << (*shared)->explain();
+    EXPECT_EQ(shared.error().reason_code, ReasonCode::needs_one_thread);
+    config.processors[0].mode = Mode::per_thread;
+    EXPECT_TRUE(Proactor::open(config).has_value());
+    config.processors[0].mode = Mode::dedicated;
+    EXPECT_EQ(Proactor::open(config).has_value(), rule == LeaderRule::steady);
+  }
 }
 
 TEST(Policy, ForbiddenEnginesAreNotEvenAsked) {

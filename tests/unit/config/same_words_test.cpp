@@ -102,6 +102,11 @@ TEST(SameWords, ReferenceToNoCharacterCutsNoValue) {
         "<baton><processor engine=\"emulated" + std::string(reference) + "x\"/></baton>";
     expect_words(reason_of(Config::parse_xml(document, Config{})), {"reference to no character"});
   }
+  for (const char* reference : {"&#1;", "&#x10ffff;", "&#1114111;"}) {
+    const std::string document =
+        "<baton><processor engine=\"" + std::string(reference) + "\"/></baton>";
+    expect_words(reason_of(Config::parse_xml(document, Config{})), {"engine=", "emulated"});
+  }
 }
 
 TEST(SameWords, EmptySectionMakesNoProcessor) {
@@ -139,9 +144,14 @@ TEST(SameWords, FileIsRegular) {
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);
   const std::string fifo = folder + "/fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  const int lowest_free = ::dup(STDIN_FILENO);
+  ::close(lowest_free);
   expect_words(reason_of(Config::load_xml(fifo, Config{})), {fifo, "no regular file"});
   expect_words(reason_of(Config::load_xml(folder, Config{})), {folder, "cannot be read"});
   expect_words(reason_of(Config::load_xml("/dev/zero", Config{})), {"no regular file"});
+  const int still_free = ::dup(STDIN_FILENO);
+  ::close(still_free);
+  EXPECT_EQ(still_free, lowest_free) << "none of them was left open";
   ::unlink(fifo.c_str());
   ::rmdir(folder.c_str());
 }

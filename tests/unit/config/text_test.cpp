@@ -70,6 +70,13 @@ TEST(ConfigText, SectionsGoOneByOne) {
   EXPECT_EQ(config.processors[2].engine, "io_uring");
 }
 
+TEST(ConfigText, ThereMayBeAsManySectionsAsProcessors) {
+  std::string text = "engine=emulated";
+  for (std::size_t i = 1; i < limits::processors_max; ++i) text += ";engine=emulated";
+  EXPECT_EQ(parse_ok(text).processors.size(), limits::processors_max);
+  expect_words(reason_of(Config::parse(text + ";engine=emulated", {})), {"at most 16"});
+}
+
 TEST(ConfigText, OperationsByGroupByKindAndAll) {
   EXPECT_EQ(parse_ok("operations=accept connect").processors[0].operations,
             (OperationKinds{OperationKind::accept, OperationKind::connect}));

@@ -126,6 +126,15 @@ TEST(ConfigXml, DocumentsAreBounded) {
   expect_words(reason_of(Config::parse_xml(many + "</baton>", {})), {"at most 16"});
 }
 
+TEST(ConfigXml, FilesAreBoundedLikeDocuments) {
+  const std::string padding((1U << 20) - 8, ' ');
+  const TemporaryFile longest{"<baton/>" + padding};
+  EXPECT_TRUE(Config::load_xml(longest.path(), {}).has_value());
+  const TemporaryFile too_long{"<baton/>" + padding + " "};
+  expect_words(reason_of(Config::load_xml(too_long.path(), {})),
+               {too_long.path(), "larger than 1048576"});
+}
+
 TEST(ConfigXml, PrintsOnlyWhatIsSet) {
   EXPECT_EQ(Config{}.to_xml(), "<baton />\n");
   Config config;

@@ -156,6 +156,23 @@ TEST_P(DebugMode, BytesComeAndTheRestOfTheBufferIsAsItWas) {
             std::string(buffer.size() - operation.bytes(), 'x'));
 }
 
+TEST_P(DebugMode, BytesThatAReadUpToADelimiterBeginsWithStayReadable) {
+  World world{GetParam()};
+  if (world.files_only()) GTEST_SKIP() << "no delimiters in files";
+  Handle& handle = world.stream();
+  Operation operation;
+  std::array<char, 64> buffer{'a', 'b'};
+  const std::string_view delimiter = "5";
+  operation.prepare(OperationKind::read_stream, &handle);
+  operation.set_buffer(MutableBuffer{buffer});
+  operation.set_until(&delimiter, 2);
+  ASSERT_FALSE(world.proactor().start(operation));
+  EXPECT_EQ(std::string(buffer.data(), 2), "ab");
+  world.let_it_come();
+  world.run_until_done(operation);
+  EXPECT_EQ(std::string(buffer.data(), operation.bytes()), "ab12345");
+}
+
 TEST_P(DebugMode, ACancelledOperationMayBeDestroyedAfterItsHandler) {
   World world{GetParam()};
   if (world.files_only()) GTEST_SKIP() << "a file's read does not stay pending";

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 
@@ -15,6 +16,7 @@
 #include "baton/proactor.hpp"
 #include "baton/registry.hpp"
 #include "demux/registry.hpp"
+#include "demux/silent_files.hpp"
 #include "os/system.hpp"
 #include "support/descriptors.hpp"
 #include "support/patience.hpp"
@@ -406,6 +408,20 @@ TEST(rt_signals_silent, can_be_asked_for_something_else) {
   ASSERT_EQ(reports.size(), 1U);
   EXPECT_EQ(reports[0].token, token_of(2));
   EXPECT_EQ(reports[0].ready, Interest::out);
+}
+
+TEST(rt_signals_silent, report_urgent_data) {
+  os::System system = os::real_system();
+  system.epoll_pwait = [](int, epoll_event* events, int, int, const sigset_t*) {
+    events[0].events = EPOLLPRI;
+    events[0].data.fd = 5;
+    return 1;
+  };
+  demux::SilentFiles files{system};
+  std::array<demux::SilentFiles::Ready, 2> ready;
+  ASSERT_EQ(files.take(ready), 1U);
+  EXPECT_EQ(ready[0].fd, 5);
+  EXPECT_EQ(ready[0].what, Interest::urgent);
 }
 
 // -- the thread that waits ------------------------------------------------------------------------

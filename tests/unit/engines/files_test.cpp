@@ -232,6 +232,11 @@ TEST_P(Files, errors_are_completions) {
   ASSERT_TRUE(driver.complete(sync));
   EXPECT_FALSE(sync.failed());
   EXPECT_EQ(faults().count(Call::fsync), 1U) << "by fdatasync";
+  sync.prepare(OperationKind::sync_file, handle);
+  faults().fail(Call::fsync, EINTR, 2);
+  ASSERT_TRUE(driver.complete(sync));
+  EXPECT_FALSE(sync.failed());
+  EXPECT_EQ(faults().count(Call::fsync), 4U) << "after a signal, until it is done";
 }
 
 TEST_P(Files, a_full_disk_after_a_part_is_a_short_write) {

@@ -478,6 +478,9 @@ TEST_P(Streams, a_pipe_without_readers_kills_nobody) {
   sigset_t pending;
   sigpending(&pending);
   EXPECT_FALSE(sigismember(&pending, SIGPIPE));
+  sigset_t blocked;
+  pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+  EXPECT_FALSE(sigismember(&blocked, SIGPIPE));
 }
 
 TEST_P(Streams, a_signal_of_the_programs_own_is_left_to_it) {

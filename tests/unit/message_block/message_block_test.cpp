@@ -153,6 +153,26 @@ TEST(message_block, a_duplicate_shares_the_bytes_and_not_the_place) {
   expect_all_back(pool, 4, 8);
 }
 
+TEST(message_block, gives_up_what_is_read_and_shown_by_another) {
+  MessagePool pool({.block_size = 16, .blocks = 1});
+  MessageBlock message = pool.copy(bytes_of("shared")).value();
+  MessageBlock twin = message.duplicate().value();
+  message.consume(6);
+  twin.reset();
+  expect_all_back(pool, 1, 2);
+}
+
+TEST(message_block, is_written_behind_what_was_split_off) {
+  MessagePool pool({.block_size = 16, .blocks = 1});
+  MessageBlock message = pool.copy(bytes_of("front")).value();
+  MessageBlock front = message.split(5).value();
+  EXPECT_EQ(message.room().size, 0U);
+  front.reset();
+  EXPECT_EQ(message.room().size, 11U);
+  EXPECT_FALSE(message.write(bytes_of("rest")));
+  EXPECT_EQ(text_of(message), "rest");
+}
+
 TEST(message_block, splits_and_joins_without_a_copy) {
   MessagePool pool({.block_size = 4, .blocks = 8});
   for (std::size_t cut = 0; cut <= 10; ++cut) {
