@@ -142,35 +142,22 @@ void Proactor::Core::restart() noexcept {
 
 void Proactor::Core::drain(Deadline deadline) noexcept {
   if (forked() || finishing_.load(std::memory_order_acquire)) return;
+  // Of two drains at the same time the second finds the deadline of the first.
+  const os::LockGuard one_by_one{drain_mutex_, system_};
   bool goes_on = false;
   {
-    // As in stop(), which a drain that has not seen it must not take back.
+    // As in stop(), which a drain that has not seen it must not take back. Nor does it cancel what
+    // is started after a restart.
     const os::LockGuard lock{ledger_.mutex(), system_, !per_thread_};
     const os::LockGuard alone{stop_mutex_, system_, per_thread_};
     if (stopped()) return;
     goes_on = ledger_.draining.exchange(true);
-    if (!goes_on) refuse(Refusing::accepts);
-  }
-  if (goes_on) {
-    set_drain_deadline(deadline, true);
-    return;
-  }
-  set_drain_deadline(deadline, false);
-  if (per_thread_) {
-    for (const auto& loop : loops_) {
-      if (loop->may_have_something()) loop->ask(LaneRequests::cancel_accepts);
+    if (!goes_on) {
+      refuse(Refusing::accepts);
+      cancel_when_draining(LaneRequests::cancel_accepts);
     }
-    return;
   }
-  const os::LockGuard lock{ledger_.mutex(), system_};
-  ledger_.cancel_accepts(*first_lane_);
-  // Wake a waiting thread so that it notices that the drain is complete.
-  dispatcher_->wake_somebody();
-}
-
-void Proactor::Core::set_drain_deadline(Deadline deadline, bool only_earlier) noexcept {
-  const os::LockGuard lock{drain_mutex_, system_};
-  if (only_earlier && deadline >= drain_deadline_) return;
+  if (goes_on && deadline >= drain_deadline_) return;
   drain_deadline_ = deadline;
   if (deadline.is_never()) return;
   if (drain_timer_runs_) {
@@ -179,6 +166,22 @@ void Proactor::Core::set_drain_deadline(Deadline deadline, bool only_earlier) no
   } else {
     start_drain_timer();
   }
+}
+
+// The lock analysis is off because the mutex is held for a shared lane, and not for others.
+void Proactor::Core::cancel_when_draining(LaneRequests::Wish wish) noexcept
+    BATON_NO_THREAD_SAFETY_ANALYSIS {
+  for (const auto& loop : loops_) {
+    if (loop->may_have_something()) loop->ask(wish);
+  }
+  if (per_thread_) return;
+  if (wish == LaneRequests::cancel_all) {
+    ledger_.cancel_all(*first_lane_);
+  } else {
+    ledger_.cancel_accepts(*first_lane_);
+  }
+  // Wake a waiting thread so that it notices that the drain is complete.
+  dispatcher_->wake_somebody();
 }
 
 void Proactor::Core::start_drain_timer() noexcept {
@@ -195,23 +198,19 @@ void Proactor::Core::start_drain_timer() noexcept {
 }
 
 void Proactor::Core::drain_timer_ended() noexcept {
-  {
-    const os::LockGuard lock{drain_mutex_, system_};
-    drain_timer_runs_ = false;
-    if (!ledger_.draining.load() || drain_deadline_.is_never()) return;
-    if (ledger_.now() < drain_deadline_) {
-      if (!ledger_.drain_is_over()) start_drain_timer();
-      return;
-    }
+  const os::LockGuard one_by_one{drain_mutex_, system_};
+  drain_timer_runs_ = false;
+  if (!ledger_.draining.load() || drain_deadline_.is_never()) return;
+  if (ledger_.now() < drain_deadline_) {
+    if (!ledger_.drain_is_over()) start_drain_timer();
+    return;
   }
-  {
-    const os::LockGuard lock{ledger_.mutex(), system_, !per_thread_};
-    const os::LockGuard alone{stop_mutex_, system_, per_thread_};
-    if (!ledger_.draining.load()) return;  // a restart came first
-    // A session that never pauses would go on without end.
-    refuse(Refusing::everything);
-  }
-  cancel_all();
+  const os::LockGuard lock{ledger_.mutex(), system_, !per_thread_};
+  const os::LockGuard alone{stop_mutex_, system_, per_thread_};
+  if (!ledger_.draining.load()) return;  // a restart came first
+  // A session that never pauses would go on without end.
+  refuse(Refusing::everything);
+  cancel_when_draining(LaneRequests::cancel_all);
 }
 
 // While draining: the last lane that has nothing left to do ends the run. It looks at all lanes

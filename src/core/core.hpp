@@ -106,8 +106,8 @@ class Proactor::Core final : public HandlerRunner {
   std::error_code start_timer(Operation& operation, std::uint32_t lane) noexcept;
   /// drain, stop and restart: makes starts fail, or allows them again.
   void refuse(Refusing what) noexcept;
-  /// `only_earlier`: a drain is on, and may end sooner, but not later.
-  void set_drain_deadline(Deadline deadline, bool only_earlier) noexcept;
+  /// All accepts when a drain begins, and everything at its deadline.
+  void cancel_when_draining(LaneRequests::Wish wish) noexcept;
   void start_drain_timer() noexcept BATON_REQUIRES(drain_mutex_);
   void drain_timer_ended() noexcept;
   void look_under_the_mutex(const PendingQuery& query, PendingReport& report);

@@ -79,7 +79,7 @@ void LaneLoop::leave(bool for_good) noexcept {
   if (BATON_UNLIKELY(pinned()) && started() > 0 && !unpin()) {
     if (!for_good) {
       left_something_.store(true, std::memory_order_relaxed);
-      led_.store(Led::no, std::memory_order_seq_cst);
+      led_.store(Led::kept, std::memory_order_seq_cst);
       kept_lane_.keep([](void* self) { static_cast<LaneLoop*>(self)->its_thread_ends(); }, this);
       return;
     }

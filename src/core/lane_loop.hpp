@@ -26,8 +26,9 @@ struct CrewMember;
 
 class LaneLoop {
  public:
-  /// How a lane is led: by a thread that is at home in it, or by one that has another home.
-  enum class Led : std::uint8_t { no, at_home, besides };
+  /// How a lane is led: by a thread that is at home in it, or by one that has another home. `kept`:
+  /// not now, but by its last leader when that comes back.
+  enum class Led : std::uint8_t { no, kept, at_home, besides };
 
   LaneLoop(Ledger& ledger, Lane& lane, HandlerRunner& runner) noexcept;
   LaneLoop(const LaneLoop&) = delete;
@@ -48,10 +49,7 @@ class LaneLoop {
   /// For the destructor: makes the calling thread the leader. REQUIRES: no thread is inside.
   void take_over() noexcept;
   /// No thread leads, but the last leader has kept the lane (a pinned engine).
-  [[nodiscard]] bool kept() const noexcept {
-    // Any other lane may look like that for a moment, while its thread comes or goes.
-    return pinned() && owner_.load(std::memory_order_relaxed) != 0 && !driven();
-  }
+  [[nodiscard]] bool kept() const noexcept { return led() == Led::kept; }
   /// Leader of several lanes: while it is in another lane, a thread without a lane may take this
   /// one. Then claim() answers false. A pinned engine stays with its thread, so its lane does, too.
   void loan() noexcept {
@@ -83,7 +81,7 @@ class LaneLoop {
   /// seq_cst, both ways: a starter looks here for a leader after it has left something, and a
   /// leader looks for what was left after it has come (Crew).
   [[nodiscard]] Led led() const noexcept { return led_.load(std::memory_order_seq_cst); }
-  [[nodiscard]] bool driven() const noexcept { return led() != Led::no; }
+  [[nodiscard]] bool driven() const noexcept { return led() > Led::kept; }
   /// No thread leads or keeps it, and there is something to do.
   [[nodiscard]] bool needs_leader() const noexcept {
     return !driven() && !kept() && has_something();

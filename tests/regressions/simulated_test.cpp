@@ -165,6 +165,84 @@ TEST(Regression, CancelAllForgetsTheDeadlineOfADrain) {
   }
 }
 
+// Two drains at the same time: the first overwrote the deadline of the second, or the second
+// compared its own with that of a drain long over. run() did not return.
+TEST(Regression, TwoDrainsAtTheSameTimeForgetTheEarlierDeadline) {
+  for (const Mode mode : {Mode::shared, Mode::dedicated, Mode::per_thread}) {
+    in_many_schedules(Faults::none(), [mode](World& here) {
+      Proactor proactor{config_of({.engine = "simulated", .mode = mode, .threads = 2})};
+      int fds[2];
+      here.check(sim::system().socketpair(0, 0, 0, fds) == 0, "a pair opens");
+      auto one = StreamSocket::adopt(proactor, fds[0]);
+      here.check(one.has_value(), "a socket is adopted");
+      std::byte byte{};
+      Operation read;
+      here.check(!one->read(read, {&byte, 1}), "a read starts");
+      {
+        const Thread runs{here, [&] { proactor.run(); }};
+        const Thread runs_too{here, [&] { proactor.run(); }};
+        const Thread waits{here, [&] { proactor.drain(Deadline::never()); }};
+        const Thread hurries{
+            here, [&] { proactor.drain(Deadline::after(Duration{ms}, proactor.now())); }};
+      }
+      here.check(!read.is_pending(), "the deadline has ended the read");
+      sim::system().close(fds[1]);
+    });
+  }
+}
+
+// The deadline of a drain came while another thread ended that drain by stop(), restarted, and
+// began something new: its read was cancelled, or its drain ended.
+TEST(Regression, DeadlineOfADrainThatIsOverEndsWhatComesAfterwards) {
+  for (const Mode mode : {Mode::shared, Mode::dedicated, Mode::per_thread}) {
+    for (const bool drains_again : {false, true}) {
+      in_many_schedules(Faults::none(), [&](World& here) {
+        Proactor proactor{
+            config_of({.engine = "emulated", .wait = "epoll", .mode = mode, .threads = 1})};
+        int fds[2];
+        here.check(sim::system().socketpair(0, 0, 0, fds) == 0, "a pair opens");
+        auto one = StreamSocket::adopt(proactor, fds[0]);
+        auto two = StreamSocket::adopt(proactor, fds[1]);
+        here.check(one.has_value() && two.has_value(), "sockets are adopted");
+        std::byte bytes[2];
+        Operation reads[2];
+        std::atomic<std::uint32_t> nobody{0};
+        const auto sleep = [&](std::int64_t ns) {
+          here.scheduler().sleep(&nobody, here.scheduler().now() + ns);
+        };
+        bool ends = false;
+        for (int round = 0; round < 20; ++round) {
+          ends = false;
+          here.check(!one->read(reads[0], {&bytes[0], 1}), "a read starts");
+          proactor.drain(Deadline::after(Duration{ms}, proactor.now()));
+          {
+            const Thread runs{here, [&] {
+                                while (!ends) {
+                                  proactor.run();
+                                  sleep(1'000);
+                                }
+                              }};
+            sleep(ms + here.random.below(40'000));
+            proactor.stop();
+            proactor.restart();
+            here.check(!two->read(reads[1], {&bytes[1], 1}), "a read starts after a restart");
+            if (drains_again) proactor.drain(Deadline::never());
+            sleep(2 * ms);
+            here.check(reads[1].is_pending(), "the next read goes on");
+            here.check(!proactor.stopped(), "the next drain goes on");
+            proactor.restart();  // ends it
+            proactor.cancel_all();
+            while (reads[0].is_pending() || reads[1].is_pending()) sleep(ms);
+            ends = true;
+            proactor.stop();
+          }
+          proactor.restart();
+        }
+      });
+    }
+  }
+}
+
 // A read on a connecting socket got the error of the connect, and the connect waited for readiness
 // for ever.
 TEST(Regression, ConnectWhoseErrorAReadWasTold) {

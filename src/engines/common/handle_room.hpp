@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "baton/engine.hpp"
+#include "baton/limits.hpp"
 
 namespace baton::engines {
 
@@ -15,11 +16,16 @@ class HandleRoom {
       : count_(options.handles), most_(options.handles_full) {}
 
   /// Any thread. relaxed: one that is closed meanwhile is seen after the rest.
-  [[nodiscard]] bool none() const noexcept {
-    return count_ != nullptr && count_->load(std::memory_order_relaxed) >= most_;
+  [[nodiscard]] bool none() const noexcept { return full(most_); }
+  /// Nor one that was accepted just before the table became full.
+  [[nodiscard]] bool none_for_accepted() const noexcept {
+    return full(most_ + limits::handles_for_accepted);
   }
 
  private:
+  [[nodiscard]] bool full(std::uint32_t most) const noexcept {
+    return count_ != nullptr && count_->load(std::memory_order_relaxed) >= most;
+  }
   const std::atomic<std::uint32_t>* count_;
   std::uint32_t most_;
 };

@@ -816,7 +816,7 @@ void IoUringEngine::settle_request(Operation& operation, int result,
       return;
     }
   }
-  if (operation.kind() == OperationKind::accept && result >= 0 && room_.none()) {
+  if (operation.kind() == OperationKind::accept && result >= 0 && room_.none_for_accepted()) {
     // There is no handle for it. The close tells its peer.
     system_.close(result);
     result = progress(operation).cancelled ? -ECANCELED : -ENOBUFS;

@@ -13,7 +13,8 @@
 //     notify.hpp for why neither loses an operation.
 //   - Two engines cannot share a number: one would take what the other waits for. Each has its own.
 //     The numbers are counted from SIGRTMAX downwards; programs count from SIGRTMIN upwards.
-//   - An interrupt is kill(2) to the process itself: of all ways to send a signal the only one that
+//   - An interrupt goes to the leader's thread, for one to the process could be taken by such a
+//     thread. If that fails, it goes to the process by kill(2), the only way to send a signal that
 //     a full queue cannot refuse.
 #include <aio.h>
 #include <errno.h>
@@ -77,6 +78,9 @@ class SigwaitStrategy final : public NotifyStrategy {
       BATON_ASSERT(error == 0);
       blocked_here |= bit_of(number_);
     }
+    // seq_cst, both: either this sees the flag, or the interrupter sees this thread.
+    leader_.store(system_.thread_self(), std::memory_order_seq_cst);
+    if (pending_.load(std::memory_order_seq_cst)) deadline = Deadline::immediately();
     timespec span{};
     // EAGAIN: the time is over. EINTR: a handler of the program ran.
     if (system_.sigtimedwait(&set_, nullptr, span_until(system_, deadline, span)) > 0) collect();
@@ -86,9 +90,12 @@ class SigwaitStrategy final : public NotifyStrategy {
   }
 
   void interrupt() noexcept override {
-    if (pending_.exchange(true, std::memory_order_acq_rel)) return;
+    if (pending_.exchange(true, std::memory_order_seq_cst)) return;
     const int saved = errno;  // a signal handler must not change it
-    system_.kill(system_.getpid(), number_);
+    const std::uint64_t leader = leader_.load(std::memory_order_seq_cst);
+    if (leader == 0 || system_.kill_thread(leader, number_) != 0) {
+      system_.kill(system_.getpid(), number_);
+    }
     errno = saved;
   }
 
@@ -109,6 +116,7 @@ class SigwaitStrategy final : public NotifyStrategy {
   const int number_;
   const sigset_t set_;
   int event_;
+  std::atomic<std::uint64_t> leader_{0};  // the last thread that has waited
   std::atomic<bool> pending_{false};
 };
 

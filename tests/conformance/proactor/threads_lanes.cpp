@@ -52,6 +52,24 @@ TEST_P(Lanes, a_lane_that_was_left_is_free_again) {
   run_all(1);
 }
 
+// A lane whose thread just comes or goes is not kept: another thread finds none free, and no error.
+TEST_P(Lanes, a_pinned_lane_is_not_kept_by_threads_that_come_and_go) {
+  if (!pinned()) return;
+  use(2);
+  std::atomic<int> refused{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 3; ++i) {
+      threads.emplace_back([&] {
+        for (int j = 0; j < 200'000; ++j) {
+          if (error_of([&] { proactor().poll(); })) ++refused;
+        }
+      });
+    }
+  }
+  EXPECT_EQ(refused, 0);
+}
+
 // Operations of a pinned engine stay with the thread that polls it, until that thread ends.
 TEST_P(Lanes, a_pinned_lane_is_kept_by_the_thread_that_polls) {
   use(1);

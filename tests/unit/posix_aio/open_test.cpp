@@ -203,6 +203,25 @@ TEST(Sigwait, a_thread_that_unblocks_it_later_is_not_killed) {
   }
 }
 
+// Such a thread could take an interrupt, which was sent to the process: the leader slept for ever.
+TEST(Sigwait, a_thread_that_unblocks_it_later_takes_no_interrupt) {
+  Driver driver{sigwait};
+  const OpenThread thread{"late"};  // the kernel finds it before the leader
+  constexpr int rounds = 300;
+  std::atomic<int> waits{0};
+  std::thread leader{[&] {
+    for (; waits < rounds; ++waits) {
+      OperationQueue nothing;
+      driver.engine().wait(nothing, Deadline::never());
+    }
+  }};
+  for (int i = 0; i < rounds; ++i) {
+    driver.engine().interrupt();
+    while (waits <= i) std::this_thread::yield();
+  }
+  leader.join();
+}
+
 // -- the process ----------------------------------------------------------------------------------
 
 TEST(Process, a_child_may_destroy_the_engine_and_not_open_one) {
