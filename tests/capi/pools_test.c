@@ -277,7 +277,8 @@ static int descriptors_open(void) {
   return count;
 }
 
-/* The table of handles is full: the accept waits until one is free. */
+/* The table of handles is full: the accept waits until one is free. A ring had it already, so that
+ * its connection takes one of the places for connections that are accepted together. */
 static void an_accept_waits_for_a_handle(void) {
   const int before = descriptors_open();
   char text[256];
@@ -286,8 +287,7 @@ static void an_accept_waits_for_a_handle(void) {
   baton_handle client;
   baton_operation accept_one;
   baton_completion done;
-  baton_endpoint where;
-  int again;
+  int in_the_ring;
   snprintf(text, sizeof text, "handles=2,%s", configuration);
   proactor = open_proactor(text, 8);
   CHECK_EQUAL(baton_listen(proactor, "127.0.0.1:0", 4, &listener), 0);
@@ -296,19 +296,26 @@ static void an_accept_waits_for_a_handle(void) {
   start(proactor, accept_one);
   client = connect_to(proactor, listener, 2);
   done = wait_one(proactor);
+  in_the_ring = done.tag == 1;
+  if (in_the_ring) {
+    CHECK(strstr(configuration, "io_uring") != NULL);
+    CHECK_EQUAL(done.error, 0);
+    CHECK(done.handle != 0);
+    done = wait_one(proactor);
+  }
   CHECK_EQUAL(done.tag, 2);
   CHECK_EQUAL(done.error, 0);
+  if (!in_the_ring && strstr(configuration, "io_uring") == NULL) {
+    CHECK_EQUAL(baton_wait(proactor, &done, 1, 0), 0);
+  }
   CHECK_EQUAL(baton_handle_close(proactor, client), 0);
-  /* A ring has taken the first connection, and closed it: it could not ask before. */
-  CHECK_EQUAL(baton_local_endpoint(proactor, listener, &where), 0);
-  again = socket(AF_INET, SOCK_STREAM, 0);
-  CHECK_EQUAL(connect(again, (const struct sockaddr*)(const void*)where.address, where.length), 0);
-  done = wait_one(proactor);
-  CHECK_EQUAL(done.tag, 1);
-  CHECK_EQUAL(done.error, 0);
-  CHECK(done.handle != 0);
+  if (!in_the_ring) {
+    done = wait_one(proactor);
+    CHECK_EQUAL(done.tag, 1);
+    CHECK_EQUAL(done.error, 0);
+    CHECK(done.handle != 0);
+  }
   baton_close(proactor);
-  close(again);
   CHECK_EQUAL(descriptors_open(), before);
 }
 
@@ -374,10 +381,21 @@ static void an_accepted_connection_lingers_as_its_listener(void) {
   CHECK_EQUAL(done.error, 0);
   while (send((int)done.result, data, sizeof data, MSG_DONTWAIT) > 0) continue;
   start(proactor, operation(BATON_CLOSE, done.handle, 2));
-  CHECK_EQUAL(perform(proactor, operation(BATON_POST, 0, 3)).error, 0);
-  close(client);
+  start(proactor, operation(BATON_POST, 0, 3));
   done = wait_one(proactor);
-  CHECK_EQUAL(done.tag, 2);
+  if (done.tag == 2) {
+    /* A worker of the kernel does not wait on when it is to make another worker. */
+    CHECK(strstr(configuration, "io_uring") != NULL);
+    CHECK_EQUAL(done.error, 0);
+    done = wait_one(proactor);
+    CHECK_EQUAL(done.tag, 3);
+    close(client);
+  } else {
+    CHECK_EQUAL(done.tag, 3);
+    close(client);
+    done = wait_one(proactor);
+    CHECK_EQUAL(done.tag, 2);
+  }
   CHECK_EQUAL(done.error, 0);
   baton_close(proactor);
 }
