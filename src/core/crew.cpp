@@ -178,7 +178,7 @@ void Crew::ask_for_lane() noexcept {
   }
 }
 
-// A call has run no handlers, and perhaps no turn, which does the same.
+// No handler has set the clock, and perhaps no turn has looked whether the lane is quiet.
 void Crew::nothing_ran(CrewMember& member) noexcept {
   if (runner_.forked()) return;
   member.home->end_calls();
