@@ -82,9 +82,10 @@ bool explains(const Fault& fault, std::error_code error) {
   if (fault.of == Fault::Of::allocation) {
     return error == std::errc::not_enough_memory || error == make_error_code(errc::no_free_handles);
   }
-  // An operation without a thread does not get EAGAIN.
-  const bool no_worker = fault.error == EAGAIN && std::string_view(fault.name()) == "thread_start";
-  return error.value() == fault.error || (no_worker && error == std::errc::not_enough_memory);
+  // What no thread can be started for ends with ENOMEM. EAGAIN of aio_write(3) says so when it
+  // lasts while nothing is in flight (PosixAioEngine::lacks_threads).
+  if (fault.error == EAGAIN) return error == std::errc::not_enough_memory;
+  return error.value() == fault.error;
 }
 
 /// The target of the last fault.
