@@ -1272,6 +1272,34 @@ void errors_of_resources() {
   CHECK(::write(first.in(), "p", 1) == 1 && finish(pending) == 1);
 }
 
+// A thread lowers and raises the limit while requests are on their way.
+void limit_of_descriptors_changes() {
+  rlimit before{};
+  CHECK(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  Pipe pipe;
+  char byte = 0;
+  aiocb read = request(pipe.out(), &byte, 1);
+  // So that the library has its own threads and descriptors.
+  CHECK(aio_read(&read) == 0 && ::write(pipe.in(), "r", 1) == 1 && finish(read) == 1);
+  std::atomic<bool> done{false};
+  std::thread changes([&] {
+    const rlimit none{3, before.rlim_max};
+    while (!done) {
+      ::setrlimit(RLIMIT_NOFILE, &none);
+      ::setrlimit(RLIMIT_NOFILE, &before);
+    }
+  });
+  int served = 0;
+  while (served < 2'000 && aio_read(&read) == 0 && ::write(pipe.in(), "r", 1) == 1 &&
+         finish(read) == 1) {
+    ++served;
+  }
+  done = true;
+  changes.join();
+  CHECK(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(served == 2'000);
+}
+
 void errors_of_size() {
   const int file = temporary(0, 64);
   char buffer[8] = {};
@@ -1642,6 +1670,7 @@ const Case cases[] = {
          "lio_listio 11 18 20"),
     CASE(errors_of_resources, "any",
          "U-01 aio_read 8 9 aio_write 7 aio_fsync 11 lio_listio 11 16 17 21"),
+    CASE(limit_of_descriptors_changes, "any", "U-01 aio_read 8 9"),
     CASE(errors_of_size, "any", "U-01 aio_read 6 15 aio_write 4 13 lio_listio 15 23 25"),
     CASE(errors_of_waiting, "ok", "U-01 aio_suspend 1 2 3 4 5 7 9 10 aio_error 2"),
     CASE(broken_streams_are_errors, "any", "U-01 aio_fsync 6 13"),

@@ -375,7 +375,7 @@ bool Shard::ended_by_loss(const baton::Operation& operation) noexcept {
 /// Another engine takes the place of the lost one, of which nothing is pending. REQUIRES: this is
 /// the keeper.
 void Shard::renew() noexcept {
-  const DescriptorRoom room{files_->descriptors() + descriptors_at_once};
+  const DescriptorRoom room{room_for_files()};
   files_->forget_handles();
   proactor_.reset();
   while (open(true) != 0 || !listen_by(*connections_, connections_->native, on_connection)) {
@@ -396,6 +396,11 @@ bool Shard::listen_by(Inlet& inlet, int native, baton::CompletionFunction functi
 }
 
 /// False: only when the proactor ends.
+/// How many descriptors the keeper needs while it takes files in.
+std::size_t Shard::room_for_files() const noexcept {
+  return files_->descriptors() + descriptors_at_once;
+}
+
 bool Shard::listen_again(Inlet& inlet, baton::CompletionFunction function) noexcept {
   inlet.ready.prepare(OperationKind::wait_ready, inlet.handle, baton::Operation::readable);
   inlet.ready.set_completion(function, &inlet);
@@ -409,7 +414,7 @@ void Shard::on_connection(baton::Operation& operation) {
   Shard& self = *inlet.shard;
   --self.listening_;
   if (self.retiring_ || self.ended_by_loss(operation)) return;
-  const DescriptorRoom room{self.files_->descriptors() + descriptors_at_once};
+  const DescriptorRoom room{self.room_for_files()};
   for (;;) {
     const int receiver = Mailbox::accept(inlet.native);
     if (receiver < 0) break;
@@ -432,11 +437,10 @@ void Shard::on_mail(baton::Operation& operation) {
     delete &inlet;
     return;
   }
-  const DescriptorRoom room{self.files_->descriptors() + descriptors_at_once};
   for (int i = 0; i < messages_at_once && received == Mailbox::Received::message; ++i) {
     void* pointer = nullptr;
     int native = -1;
-    received = Mailbox::receive(inlet.native, pointer, native);
+    received = Mailbox::receive(inlet.native, self.room_for_files(), pointer, native);
     if (received == Mailbox::Received::message) {
       self.take_message(reinterpret_cast<std::uintptr_t>(pointer), native);
     }
@@ -455,7 +459,8 @@ void Shard::close_receiver(int receiver) noexcept {
   for (;;) {
     void* pointer = nullptr;
     int native = -1;
-    if (Mailbox::receive(receiver, pointer, native) != Mailbox::Received::message) break;
+    if (Mailbox::receive(receiver, room_for_files(), pointer, native) != Mailbox::Received::message)
+      break;
     take_message(reinterpret_cast<std::uintptr_t>(pointer), native);
   }
   ::close(receiver);

@@ -25,6 +25,7 @@ constexpr int backlog = 4;
 constexpr std::size_t beyond_limit = 4'096;
 constexpr timespec moment{0, 100'000};
 constexpr int moments_max = 50'000;
+constexpr int limit_tries_max = 100;
 
 /// Room for one descriptor.
 union Control {
@@ -61,14 +62,15 @@ DescriptorRoom::DescriptorRoom(std::size_t count) noexcept {
   if (::getrlimit(RLIMIT_NOFILE, &before_) != 0 || before_.rlim_cur >= count) return;
   more_ = before_;
   more_.rlim_cur = std::min<rlim_t>(before_.rlim_max, count);
-  raised_ = ::setrlimit(RLIMIT_NOFILE, &more_) == 0;
+  // The program may have set another limit meanwhile: the one that is replaced is kept.
+  raised_ = ::prlimit(0, RLIMIT_NOFILE, &more_, &before_) == 0;
 }
 
 DescriptorRoom::~DescriptorRoom() {
   rlimit now{};
-  if (!raised_ || ::getrlimit(RLIMIT_NOFILE, &now) != 0) return;
+  if (!raised_ || ::prlimit(0, RLIMIT_NOFILE, &before_, &now) != 0) return;
   // Another limit is the program's own, of this very moment.
-  if (now.rlim_cur == more_.rlim_cur) ::setrlimit(RLIMIT_NOFILE, &before_);
+  if (now.rlim_cur != more_.rlim_cur) ::setrlimit(RLIMIT_NOFILE, &now);
 }
 
 int Mailbox::connect() noexcept {
@@ -139,7 +141,7 @@ int Mailbox::try_out(int listener) const noexcept {
   if (::syscall(SYS_connect, sender, &address_, address_size_) != 0 ||
       (receiver = accept(listener)) < 0 || put(sender, &pointer, sender) < 0) {
     error = errno;
-  } else if (receive(receiver, pointer, native) != Received::message) {
+  } else if (receive(receiver, 0, pointer, native) != Received::message) {
     error = ENOSYS;
   }
   for (const int each : {sender, receiver, native}) {
@@ -210,7 +212,25 @@ Mailbox::Sent Mailbox::send(void* pointer, int fildes) noexcept {
   return Sent::failed;
 }
 
-Mailbox::Received Mailbox::receive(int receiver, void*& pointer, int& native) noexcept {
+Mailbox::Received Mailbox::receive(int receiver, std::size_t count, void*& pointer,
+                                   int& native) noexcept {
+  Received received = peek(receiver, pointer, native);
+  for (int tries = limit_tries_max; received == Received::truncated && tries > 0; --tries) {
+    const DescriptorRoom room{count};
+    received = peek(receiver, pointer, native);
+    if (received != Received::truncated || room.is_short()) break;
+    ::nanosleep(&moment, nullptr);  // else a program that keeps changing it might do so in step
+  }
+  // Takes the message, without its file.
+  if (received == Received::message || received == Received::truncated) {
+    static_cast<void>(::recv(receiver, nullptr, 0, MSG_DONTWAIT));
+  }
+  return received == Received::truncated ? Received::message : received;
+}
+
+/// Leaves the message where it is, so that its file can be asked for again: the program may lower
+/// its limit at any moment.
+Mailbox::Received Mailbox::peek(int receiver, void*& pointer, int& native) noexcept {
   iovec text{&pointer, sizeof(pointer)};
   Control control{};
   msghdr message{};
@@ -219,9 +239,10 @@ Mailbox::Received Mailbox::receive(int receiver, void*& pointer, int& native) no
   message.msg_control = &control;
   message.msg_controllen = sizeof(control);
   native = -1;
-  const ssize_t got = ::recvmsg(receiver, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  const ssize_t got = ::recvmsg(receiver, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (got < 0) return errno == EAGAIN || errno == EINTR ? Received::nothing : Received::ended;
   if (got != sizeof(pointer)) return Received::ended;
+  if ((message.msg_flags & MSG_CTRUNC) != 0) return Received::truncated;
   const cmsghdr* const header = CMSG_FIRSTHDR(&message);
   if (header != nullptr && header->cmsg_type == SCM_RIGHTS) {
     std::memcpy(&native, CMSG_DATA(header), sizeof(native));

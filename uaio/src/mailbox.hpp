@@ -28,6 +28,11 @@ class DescriptorRoom {
   DescriptorRoom(const DescriptorRoom&) = delete;
   DescriptorRoom& operator=(const DescriptorRoom&) = delete;
 
+  /// The hard limit does not leave more.
+  [[nodiscard]] bool is_short() const noexcept {
+    return raised_ && more_.rlim_cur == more_.rlim_max;
+  }
+
  private:
   rlimit before_{};
   rlimit more_{};
@@ -37,7 +42,7 @@ class DescriptorRoom {
 class Mailbox {
  public:
   enum class Sent : std::uint8_t { sent, lost, failed };
-  enum class Received : std::uint8_t { message, nothing, ended };
+  enum class Received : std::uint8_t { message, nothing, ended, truncated };
 
   // -- the program's side -------------------------------------------------------------------------
 
@@ -59,8 +64,9 @@ class Mailbox {
   int listen() noexcept;
   /// Never blocks. The next receiver, which belongs to the caller; -1: none.
   static int accept(int listener) noexcept;
-  /// Never blocks. `native` is -1 without a file.
-  static Received receive(int receiver, void*& pointer, int& native) noexcept;
+  /// Never blocks. `native` is -1 without a file, and where even a limit of `count` descriptors has
+  /// no room for it.
+  static Received receive(int receiver, std::size_t count, void*& pointer, int& native) noexcept;
 
  private:
   /// A socket's inode is unique while it exists.
@@ -74,6 +80,7 @@ class Mailbox {
   [[nodiscard]] Sender current() const noexcept;
   void use(const Sender& sender) noexcept;
   [[nodiscard]] int try_out(int listener) const noexcept;
+  static Received peek(int receiver, void*& pointer, int& native) noexcept;
 
   static constexpr std::size_t tables_max = 8;  // with more, some of their senders stay open
   Sender known_[tables_max];

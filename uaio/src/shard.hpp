@@ -116,6 +116,7 @@ class Shard {
   bool listen_again(Inlet& inlet, baton::CompletionFunction function) noexcept;
   static void on_connection(baton::Operation& operation);
   static void on_mail(baton::Operation& operation);
+  [[nodiscard]] std::size_t room_for_files() const noexcept;
   void close_receiver(int receiver) noexcept;
   void take_message(std::uintptr_t word, int native) noexcept;
   void take_request_in(Request& request, int native) noexcept;
