@@ -282,6 +282,10 @@ Proactor::~Proactor() {
     // end of the process rather than touched.
     static_cast<void>(core_.release());
   }
+  if (core_ != nullptr && core_->inside()) {
+    core_->end_in_handler();
+    static_cast<void>(core_.release());
+  }
   // Not reset(), which leaves a null before it deletes: the last handlers destroy objects.
   delete core_.get();
   static_cast<void>(core_.release());
@@ -301,6 +305,11 @@ std::size_t turn(const std::unique_ptr<Core>& core, Deadline deadline, std::size
   for (;;) {
     const Core* const before = core.get();
     const std::size_t ran = core->turn(deadline, handlers_max, return_after_handlers, for_good);
+    if (BATON_UNLIKELY(before->ended_in_handler())) {
+      detail::misused(
+          "a proactor was destroyed inside one of its own handlers: call stop() there, and destroy "
+          "it when run() has returned");
+    }
     if (BATON_LIKELY(!before->forked())) return ran;
     if (core.get() == before) throw std::system_error(make_error_code(errc::after_fork));
     if (return_after_handlers) return ran;

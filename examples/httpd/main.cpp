@@ -4,9 +4,11 @@
 //   httpd --root FOLDER --listen 127.0.0.1:8080      prints "listening PORT"
 //
 // docs/guide/httpd.md says what it does and what it does not.
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <baton/baton.hpp>
 #include <csignal>
@@ -36,6 +38,38 @@ void raise_descriptor_limit() {
   ::getrlimit(RLIMIT_NOFILE, &limit);
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// The descriptors that are left to connections and files. The lowest free number tells how many
+// are open already.
+std::size_t free_descriptors() {
+  constexpr rlim_t reserve = 4;  // the listener, the signals, and the open of a name takes two
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const int lowest = ::open("/", O_PATH | O_CLOEXEC);
+  if (lowest < 0) return 0;
+  ::close(lowest);
+  const rlim_t taken = static_cast<rlim_t>(lowest) + reserve;
+  return limit.rlim_cur > taken ? static_cast<std::size_t>(limit.rlim_cur - taken) : 0;
+}
+
+// Connections and files share the descriptors. If either could take all of them, clients would get
+// nothing but 503, or nobody would be let in. A fifth each for connections, for the files that they
+// are sent, for connections that are turned away or dropped, and for files that are kept open.
+bool fit_to_descriptors(Options& options, std::size_t lanes) {
+  const std::size_t fifth = free_descriptors() / 5;
+  if (fifth == 0) return false;
+  const std::size_t connections = std::min(options.limits.connections, fifth);
+  const std::size_t files = std::min(options.cache_files, fifth / lanes);
+  if (connections < options.limits.connections || files < options.cache_files) {
+    std::fprintf(stderr,
+                 "httpd: few descriptors (ulimit -n): %zu connections at once, %zu files kept open "
+                 "in each lane\n",
+                 connections, files);
+  }
+  options.limits.connections = connections;
+  options.cache_files = files;
+  return true;
 }
 
 // As many threads in run() as asked for; the calling one is the first. False when one of them ended
@@ -118,7 +152,7 @@ int serve(baton::Proactor& proactor, const Options& options, std::uint32_t threa
 }
 
 int run(int argc, char** argv) {
-  const auto options = parse_options(argc, argv);
+  auto options = parse_options(argc, argv);
   if (!options) return fail(options.error().reason);
   if (options->help) {
     std::printf("%s", usage().c_str());
@@ -132,6 +166,9 @@ int run(int argc, char** argv) {
   const auto proactor = baton::Proactor::open(*config);
   if (!proactor) return fail(proactor.error().reason);
   if (options->explain) std::fprintf(stderr, "%s", (*proactor)->explain().c_str());
+  if (!fit_to_descriptors(*options, (*proactor)->lanes())) {
+    return fail("too few descriptors: raise the limit (ulimit -n)");
+  }
   return serve(**proactor, *options, threads_of(*config, *options));
 }
 

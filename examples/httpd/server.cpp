@@ -1,6 +1,7 @@
 // Accepting, counting, ending.
 #include "server.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -13,7 +14,7 @@ Server::Server(baton::Proactor& proactor, const Options& options, const Document
       options_(options),
       root_(root),
       // Enough to tell a crowd that it is one, and few enough to bound what that costs.
-      turned_away_max_(16 + options.limits.connections / 8),
+      turned_away_max_(std::min(16 + options.limits.connections / 8, options.limits.connections)),
       blocks_(block_size, options.limits.connections + turned_away_max_) {
   for (std::uint32_t lane = 0; lane < proactor.lanes(); ++lane) {
     files_.push_back(
@@ -39,7 +40,8 @@ std::error_code Server::start(baton::Acceptor acceptor) {
 
 baton::Task<void> Server::accept_all(baton::Acceptor acceptor) {
   baton::Scope scope(proactor_, {.strand = false});
-  for (std::size_t i = 0; i < accepts; ++i) scope.spawn(accept_one_by_one(acceptor));
+  const std::size_t count = std::min(accepts, limits().connections);
+  for (std::size_t i = 0; i < count; ++i) scope.spawn(accept_one_by_one(acceptor));
   co_await scope.join();
   drain();  // in case that the listener ended by itself
 }
@@ -53,7 +55,11 @@ baton::Task<void> Server::accept_one_by_one(baton::Acceptor& acceptor) {
       co_return;
     }
     const Admission admission = admit();
-    if (admission == Admission::dropped) continue;
+    if (admission == Admission::dropped) {
+      // Before the next: a crowd could take all descriptors.
+      static_cast<void>(co_await peer->close());
+      continue;
+    }
     proactor_.spawn(serve_connection(*this, std::move(*peer), admission));
   }
 }

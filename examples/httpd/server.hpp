@@ -39,7 +39,8 @@ class Server {
   /// Bytes of a block. An answer takes one while it is on its way, so that idle connections and
   /// those that send pin none.
   static constexpr std::size_t block_size = 64 * 1024;
-  /// Accepts that are pending at once: in each look at the listener as many get in.
+  /// Accepts that are pending at once, and at most as many as connections: in each look at the
+  /// listener so many get in.
   static constexpr std::size_t accepts = 16;
 
   Server(baton::Proactor& proactor, const Options& options, const DocumentRoot& root);

@@ -193,13 +193,18 @@ void Session::decide(const Parsed& parsed) {
 
 // -- sending --------------------------------------------------------------------------------------
 
+bool Session::note_sent(const baton::Result<std::size_t>& sent) {
+  if (!sent && timed_out(sent.error())) ++counts_.timeouts;
+  return sent.has_value();
+}
+
 // The head stands in front of the first piece of the file, so that a small file costs one read and
 // one write.
 baton::Task<bool> Session::send() {
   const baton::Duration write_time = server_.limits().write_time;
   if (response_.file == nullptr) {
     const auto sent = co_await socket_.write_all(response_.text).timeout(write_time);
-    co_return sent.has_value();
+    co_return note_sent(sent);
   }
   baton::BufferPool& blocks = server_.blocks();
   const baton::PooledBuffer block(blocks, blocks.take(), Server::block_size);
@@ -221,14 +226,12 @@ baton::Task<bool> Session::send() {
       goes_on_ = false;
       if (offset != response_.offset) co_return false;
       write_page(response_, Status::internal_error, request_.method, Connection::close);
+      ++counts_.errors;
       const auto sent = co_await socket_.write_all(response_.text).timeout(write_time);
-      co_return sent.has_value();
+      co_return note_sent(sent);
     }
     const auto sent = co_await socket_.write_all({memory, filled + piece}).timeout(write_time);
-    if (!sent) {
-      if (timed_out(sent.error())) ++counts_.timeouts;
-      co_return false;
-    }
+    if (!note_sent(sent)) co_return false;
     offset += piece;
     left -= piece;
     filled = 0;

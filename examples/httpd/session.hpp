@@ -39,6 +39,7 @@ class Session {
   [[nodiscard]] Connection connection_for(const Request& request) const;
   [[nodiscard]] Status refusal(const Request& request) const;
   baton::Task<bool> discard_body();
+  bool note_sent(const baton::Result<std::size_t>& sent);
   baton::Task<bool> send();
   baton::Task<void> close_gently();
   [[nodiscard]] baton::Deadline after(baton::Duration span) const;

@@ -57,11 +57,8 @@ Proactor::Core::~Core() {
   if (crew_.has_attached()) {  // they would come back to what is gone
     detail::misused("a proactor was destroyed with a thread attached: end the Attachment first");
   }
-  // A handler may call exit(), which destroys a proactor that is static.
-  if (!finishing_.load() && current_lane() >= lanes() && is_driven()) {
-    detail::misused(
-        "a proactor was destroyed while a thread is in run(): stop() it, and join the thread");
-  }
+  refuse_to_end_driven(
+      "a proactor was destroyed while a thread is in run(): stop() it, and join the thread");
   static_cast<void>(ancestor.release());  // as in ~Proactor: its memory is left alone
   finish_everything();
   dispatcher_->stop_threads();
@@ -755,28 +752,55 @@ void Proactor::Core::deliver_to_lanes(void* self, OperationQueue& finished) {
 
 // -- the end --------------------------------------------------------------------------------------
 
-bool Proactor::Core::everything_finished() noexcept {
+// A handler that ends its proactor returns afterwards or, after exit(), never. So nothing waits for
+// it: neither the close of its handle, nor the operations behind it in its strand.
+bool Proactor::Core::everything_finished(bool in_handler) noexcept {
   // acquire: before the queues are read, so that they hold what threads of other proactors queued.
-  if (ledger_.handles.count() > 0 || ledger_.in_strands.load(std::memory_order_acquire) > 0) {
-    return false;
+  if (ledger_.in_strands.load(std::memory_order_acquire) > 0 && !in_handler) return false;
+  std::size_t handles = ledger_.handles.count();
+  std::uint64_t closes = 0;
+  if (in_handler) {
+    const os::LockGuard lock{ledger_.mutex(), system_, !per_thread_};
+    ledger_.handles.for_each([&](Handle& handle) {
+      if (Access::first(handle) != nullptr || Access::pending(handle) == 0) return;
+      --handles;
+      if (Access::closing(handle) != nullptr) ++closes;
+    });
   }
+  std::uint64_t pending = 0;
   for (const auto& lane : lanes_) {
-    if (lane->counters.pending_now() > 0 || !lane->completed.empty() || lane->has_mail() ||
-        !lane->timers.empty()) {
-      return false;
-    }
+    pending += lane->counters.pending_now();
+    if (!lane->completed.empty() || lane->has_mail() || !lane->timers.empty()) return false;
   }
-  return true;
+  return handles == 0 && pending == closes;
+}
+
+void Proactor::Core::refuse_to_end_driven(const char* sentence) const noexcept {
+  // A handler may call exit(), which destroys a proactor that is static.
+  if (!finishing_.load() && !inside() && is_driven()) detail::misused(sentence);
 }
 
 void Proactor::Core::finish() noexcept {
+  refuse_to_end_driven(
+      "finish() was called while another thread is in run(): stop() it, and join the thread");
   finish_everything();
   stop();
+}
+
+void Proactor::Core::end_in_handler() noexcept {
+  finish_everything();
+  dispatcher_->stop_threads();
+  // Operations that wait for the handler stay pending; exit() may destroy them.
+  os::left_behind.store(true, std::memory_order_relaxed);
+  ended_by_ = std::this_thread::get_id();
+  ended_.store(true, std::memory_order_release);
+  stop();  // the turn ends when the handler returns
 }
 
 // Also for the destructor: cancels and closes everything, and runs the handlers in this thread.
 // Starts fail as stopped.
 void Proactor::Core::finish_everything() noexcept {
+  const bool in_handler = inside();
   finishing_.store(true, std::memory_order_release);
   refuse(Refusing::everything);
   ledger_.draining.store(false);
@@ -788,7 +812,7 @@ void Proactor::Core::finish_everything() noexcept {
     }
   };
   for (const auto& loop : loops_) loop->take_over();
-  while (!everything_finished()) {
+  while (!everything_finished(in_handler)) {
     for (const auto& loop : loops_) loop->restart();  // a handler may call stop() again
     dispatcher_->restart();
     const Deadline soon = Deadline::after(std::chrono::milliseconds{1}, ledger_.now());

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "baton/proactor.hpp"
@@ -47,6 +48,18 @@ class Proactor::Core final : public HandlerRunner {
   void restart() noexcept;
   void drain(Deadline deadline) noexcept;
   void finish() noexcept;
+  /// For a destructor inside one of its own handlers, whose turn is still on the stack: finishes,
+  /// and leaves the memory alone from then on. exit() in a handler comes here and does not return
+  /// to the turn; ended_in_handler() tells the others.
+  void end_in_handler() noexcept;
+  /// The calling thread comes back to a proactor that a handler of its own has destroyed.
+  [[nodiscard]] bool ended_in_handler() const noexcept {
+    // acquire: with ended_by_, should it be another thread's.
+    return BATON_UNLIKELY(ended_.load(std::memory_order_acquire)) &&
+           ended_by_ == std::this_thread::get_id();
+  }
+  /// The calling thread is in a turn of this proactor.
+  [[nodiscard]] bool inside() const noexcept { return current_lane() < lanes(); }
 
   std::error_code start(Operation& operation) noexcept;
   bool move_deadline(Operation& operation, Deadline deadline) noexcept;
@@ -114,8 +127,9 @@ class Proactor::Core final : public HandlerRunner {
   void ask_lanes(const PendingQuery& query, PendingReport& report);
   [[nodiscard]] std::uint32_t home_of(Home home) noexcept;
   [[nodiscard]] std::uint32_t pick_lane(bool least_loaded) noexcept;
+  void refuse_to_end_driven(const char* sentence) const noexcept;
   void finish_everything() noexcept;
-  [[nodiscard]] bool everything_finished() noexcept;
+  [[nodiscard]] bool everything_finished(bool in_handler) noexcept;
   static void deliver_to_lanes(void* self, OperationQueue& finished);
 
   const std::error_code success_;  // made once: each is a call into the C++ library
@@ -133,7 +147,9 @@ class Proactor::Core final : public HandlerRunner {
   std::atomic<bool> stopped_{false};
   Crew crew_;
   std::atomic<bool> finishing_{false};  // the destructor is at work
-  os::Mutex stop_mutex_;                // of per_thread teams, after the ledger's: see stop()
+  std::atomic<bool> ended_{false};      // by ended_by_, which is set before
+  std::thread::id ended_by_;
+  os::Mutex stop_mutex_;  // of per_thread teams, after the ledger's: see stop()
   // The deadline of a drain, on a timer of our own: a drain needs no memory. The timer may outlive
   // the drain that started it, and serve the next. Before the ledger's mutex.
   os::Mutex drain_mutex_;

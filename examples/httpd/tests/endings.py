@@ -88,6 +88,33 @@ def clients_go_away(program, root, options):
             check(client.at_end(), "and closed")
 
 
+def few_descriptors(program, root, options):
+    many = root / "many"
+    many.mkdir(exist_ok=True)
+    for i in range(100):
+        (many / str(i)).write_bytes(b"x")
+    with serving(program, root, *options, descriptors=64) as server:
+        for i in range(100):  # more than can be kept open
+            equal(ask(server, "GET", f"/many/{i}").status, 200, f"file {i}")
+        with contextlib.ExitStack() as crowd:  # more than can be let in
+            first = crowd.enter_context(Client(server))
+            for _ in range(100):
+                crowd.enter_context(Client(server))
+            first.send(request("GET", "/small.html"))
+            answer = first.answer()
+            equal(answer.status, 200, f"a file beside a crowd {answer}")
+        wait_until(lambda: ask_or_none(server, "GET", "/") == 200, "room again")
+        server.stop()
+        check("few descriptors" in server.errors, "the limit that was lowered is told")
+
+
+def ask_or_none(server, method, target):
+    """The status, or None where the connection is closed without one."""
+    with contextlib.suppress(ConnectionError):
+        answer = ask(server, method, target)
+        return answer and answer.status
+
+
 def graceful_end(program, root, options):
     large = (root / "large.bin").read_bytes()
     with serving(program, root, *options) as server:
@@ -129,4 +156,4 @@ def accepts(server):
         return False
 
 
-TESTS = [deadlines, limits, clients_go_away, graceful_end]
+TESTS = [deadlines, limits, few_descriptors, clients_go_away, graceful_end]

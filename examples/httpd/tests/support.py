@@ -30,9 +30,11 @@ def wait_until(condition, what):
 
 class Server:
 
-    def __init__(self, program, root, *options, environment=None):
+    def __init__(self, program, root, *options, environment=None, descriptors=None):
+        # A server may have fewer descriptors than this program.
+        few = ["prlimit", f"--nofile={descriptors}"] if descriptors else []
         self.process = subprocess.Popen(
-            [program, "--root", str(root), "--listen", "127.0.0.1:0", *options],
+            [*few, program, "--root", str(root), "--listen", "127.0.0.1:0", *options],
             env={**os.environ, **(environment or {})},
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         words = self.process.stdout.readline().split()
@@ -59,8 +61,8 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(program, root, *options, environment=None):
-    server = Server(program, root, *options, environment=environment)
+def serving(program, root, *options, **how):
+    server = Server(program, root, *options, **how)
     try:
         yield server
         if server.process.poll() is None:

@@ -1,10 +1,14 @@
 // The natural order of declarations - the proactor first, then what its handlers use - in every
 // mode. AddressSanitizer is the judge.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -139,6 +143,81 @@ TEST(Lifetimes, a_proactor_that_is_destroyed_while_a_thread_runs_it_ends_the_pro
   }
 }
 
+void finish_a_proactor_that_a_thread_runs(Mode mode) {
+  Proactor proactor{config_of(mode)};
+  std::promise<void> runs;
+  EXPECT_FALSE(proactor.post([&] { runs.set_value(); }));
+  std::thread thread{[&] { proactor.run(); }};
+  runs.get_future().wait();
+  proactor.finish();
+  thread.join();
+}
+TEST(Lifetimes, a_proactor_that_is_finished_while_a_thread_runs_it_ends_the_program) {
+  for (const Mode mode : {Mode::shared, Mode::dedicated, Mode::per_thread}) {
+    EXPECT_DEATH(finish_a_proactor_that_a_thread_runs(mode),
+                 "while another thread is in run\\(\\): stop");
+  }
+}
+
+// What a handler does to the proactor that runs it: one of a post, of a read, and of a read in a
+// strand where another read waits behind it.
+enum class Handler : std::uint8_t { of_a_post, of_a_read, in_a_strand };
+constexpr Handler handlers[] = {Handler::of_a_post, Handler::of_a_read, Handler::in_a_strand};
+
+void run_until_a_handler(Proactor& proactor, Handler which, const std::function<void()>& ends) {
+  if (which == Handler::of_a_post) {
+    EXPECT_FALSE(proactor.post([&] { ends(); }));
+    return proactor.run();
+  }
+  struct Reads {
+    explicit Reads(Proactor& proactor)
+        : sockets(StreamSocket::pair(proactor).value()), strand(proactor) {}
+    std::pair<StreamSocket, StreamSocket> sockets;
+    Strand strand;
+    std::array<Operation, 2> operations;
+    std::array<char, 2> bytes{};
+  };
+  // Never destroyed: exit() ends the proactor before them.
+  static Reads* reads = nullptr;
+  reads = new Reads{proactor};
+  for (std::size_t i = 0; i < 2; ++i) {
+    Operation& operation = reads->operations[i];
+    operation.prepare(OperationKind::read_stream, reads->sockets.first.handle());
+    operation.set_buffer(MutableBuffer{&reads->bytes[i], 1});
+    if (which == Handler::in_a_strand) operation.set_strand(&reads->strand);
+    operation.set_handler([&ends, i](Operation&) {
+      if (i == 0) ends();
+    });
+    EXPECT_FALSE(proactor.start(operation));
+  }
+  EXPECT_EQ(::write(reads->sockets.second.native(), "xy", 2), 2);
+  proactor.run();
+}
+
+void destroy_a_proactor_in(Handler which, Mode mode) {
+  auto proactor = std::make_unique<Proactor>(config_of(mode));
+  run_until_a_handler(*proactor, which, [&] { proactor.reset(); });
+}
+TEST(Lifetimes, a_proactor_that_its_handler_destroys_ends_the_program_with_the_advice) {
+  for (const Mode mode : {Mode::shared, Mode::dedicated, Mode::per_thread}) {
+    for (const Handler handler : handlers) {
+      EXPECT_DEATH(destroy_a_proactor_in(handler, mode), "inside one of its own handlers: call");
+    }
+  }
+}
+
+void exit_in(Handler which, Mode mode) {
+  static Proactor proactor{config_of(mode)};
+  run_until_a_handler(proactor, which, [] { std::exit(3); });
+}
+TEST(Lifetimes, a_handler_may_call_exit) {
+  for (const Mode mode : {Mode::shared, Mode::dedicated, Mode::per_thread}) {
+    for (const Handler handler : handlers) {
+      EXPECT_EXIT(exit_in(handler, mode), testing::ExitedWithCode(3), "");
+    }
+  }
+}
+
 void destroy_a_strand_in_its_handler() {
   Proactor proactor;
   auto strand = std::make_unique<Strand>(proactor);
@@ -189,6 +268,18 @@ void destroy_a_socket_after_its_proactor() {
 }
 TEST(Lifetimes, a_socket_that_outlives_its_proactor_ends_the_program_with_the_advice) {
   EXPECT_DEATH(destroy_a_socket_after_its_proactor(), "declare it after the proactor");
+}
+
+// In memory that was freed: nobody else has got it yet.
+void destroy_a_socket_after_its_proactor_on_the_heap() {
+  auto proactor = std::make_unique<Proactor>();
+  const auto sockets = StreamSocket::pair(*proactor).value();
+  proactor.reset();
+}
+TEST(Lifetimes, also_where_the_memory_of_the_proactor_was_freed) {
+  // A sanitizer reports the use of freed memory itself.
+  EXPECT_DEATH(destroy_a_socket_after_its_proactor_on_the_heap(),
+               "declare it after the proactor|Sanitizer: heap-use-after-free");
 }
 
 TEST(Lifetimes, a_timer_may_be_destroyed_after_its_proactor) {
