@@ -323,9 +323,6 @@ class BATON_EXPORT Proactor {
 
  private:
   explicit Proactor(std::unique_ptr<Core> core) noexcept;
-  // An object that is destroyed after its proactor looks at core_, and finds a null until the
-  // memory is used again. glibc's free() writes into the first two words.
-  [[maybe_unused]] std::uintptr_t spare_[2] = {};
   std::unique_ptr<Core> core_;
 };
 
