@@ -55,7 +55,8 @@ struct Descriptor {
 /// Guarded by the shard's lock.
 class Files {
  public:
-  explicit Files(bool own_table) noexcept : own_table_(own_table) {}
+  /// Whose table the descriptors are in from now on. REQUIRES: there are none.
+  void use_own_table(bool own) noexcept { own_table_ = own; }
 
   /// The record for an open file; null when there is no memory, or no descriptor left. With a table
   /// of our own, `fildes` is an entry of it and belongs to the record from here on.
@@ -93,7 +94,7 @@ class Files {
   void release(Inode& inode) noexcept;
   Descriptor* add(int native, int flags, const struct stat& status) noexcept;
 
-  const bool own_table_;
+  bool own_table_ = false;
   Descriptor* descriptors_[buckets] = {};
   Inode* inodes_[buckets] = {};
   std::size_t count_ = 0;

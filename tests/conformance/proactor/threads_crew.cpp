@@ -128,6 +128,36 @@ TEST_P(Crews, a_thread_too_many_takes_over_at_once) {
   }
 }
 
+// A thread that leads two lanes loans one while it is in a handler of the other. It takes that one
+// back for a moment when the handler asks what is pending.
+TEST_P(Crews, a_lane_that_was_asked_what_is_pending_is_still_loaned) {
+  use(2, [](Config& config) { sockets(config).profile = "any"; });
+  Stream streams[2];
+  Operation* const reads[] = {&read_in(0, streams[0]), &read_in(1, streams[1])};
+  run(1);
+  Gate gate;
+  std::uint32_t here = 2;
+  std::atomic<bool> both{false};
+  const std::function<void()> ask = [&] {
+    here = proactor().current_lane();
+    both = proactor().pending().matching == 2;
+    if (both) {
+      gate.wait();
+      EXPECT_TRUE(gate.is_open()) << "no other thread has led the lane that this one has loaned";
+    } else {  // it has not taken the other one yet
+      EXPECT_FALSE(proactor().post(ask));
+    }
+  };
+  post(ask);
+  wait_until([&] { return both.load(); });
+  run(1);
+  send_all(streams[1 - here].peer.get(), "x", 1);
+  wait_until([&] { return !reads[1 - here]->is_pending(); });
+  gate.open();
+  send_all(streams[here].peer.get(), "x", 1);
+  wait_until([&] { return !reads[here]->is_pending(); });
+}
+
 TEST_P(Crews, threads_come_and_go_under_load) {
   use_lanes(3);
   std::vector<Peer> sessions = sessions_in_all_lanes(2);

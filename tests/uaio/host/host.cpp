@@ -104,6 +104,17 @@ void until(const std::function<bool()>& what) {
   while (!what()) ::nanosleep(&moment, nullptr);
 }
 
+bool is_alone() {
+  std::FILE* const file = std::fopen("/proc/self/status", "r");
+  bool alone = false;
+  char line[128];
+  while (std::fgets(line, sizeof(line), file) != nullptr) {
+    if (std::strncmp(line, "Threads:", 8) == 0) alone = std::atoi(line + 8) == 1;
+  }
+  std::fclose(file);
+  return alone;
+}
+
 Load::Load() : file_(temporary(O_DIRECT, 16U << 20)) {
   for (aiocb& each : blocks_) each = request(file_, aligned(size), size);
   for (aiocb& each : blocks_) CHECK(aio_read(&each) == 0);

@@ -81,6 +81,8 @@ ssize_t finish(aiocb& block);
 int in_child(const std::function<void()>& what);
 /// Waits until it is true.
 void until(const std::function<bool()>& what);
+/// This process has no thread besides the calling one.
+bool is_alone();
 
 /// Direct reads that are always on the way.
 class Load {

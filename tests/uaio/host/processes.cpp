@@ -82,13 +82,7 @@ HOST_CASE(idle_process_has_one_thread, "ends of threads") {
     while (!alone) {
       ::nanosleep(&moment, nullptr);
       CHECK(host::in_child([] {}) == 0);
-      alone = ::access(("/proc/self/task/" + std::to_string(::getpid())).c_str(), F_OK) == 0;
-      std::FILE* const file = std::fopen("/proc/self/status", "r");
-      char line[128];
-      while (std::fgets(line, sizeof(line), file) != nullptr) {
-        if (std::strncmp(line, "Threads:", 8) == 0) alone = std::atoi(line + 8) == 1;
-      }
-      std::fclose(file);
+      alone = host::is_alone();
     }
   }
 }

@@ -88,6 +88,24 @@ HOST_CASE(without_rings_and_native_aio, "filters") {
 }
 HOST_CASE(without_eventfd, "filters") { works_without({SYS_eventfd2}); }
 HOST_CASE(without_a_table_of_its_own, "filters") { works_without({SYS_close_range, SYS_unshare}); }
+// The first keeper has ended, and a second one cannot have a table: the descriptors are then the
+// program's, and the library closes none of them.
+HOST_CASE(its_own_table_is_refused_later, "filters") {
+  for (const unsigned error : {unsigned{ENOSYS}, unsigned{EPERM}}) {
+    CHECK(host::in_child([&] {
+            use_all_kinds();
+            host::until(host::is_alone);
+            refuse({SYS_close_range, SYS_unshare}, error);
+            Pipe pipe;
+            for (int i = 0; i < 2; ++i) {
+              char byte = 0;
+              aiocb read = host::request(pipe.out(), &byte, 1);
+              CHECK(aio_read(&read) == 0);
+              CHECK(::write(pipe.in(), "s", 1) == 1 && host::finish(read) == 1);
+            }
+          }) == 0);
+  }
+}
 HOST_CASE(without_close_range, "filters") { works_without({SYS_close_range}); }
 HOST_CASE(without_sockets, "filters") { works_without({SYS_socket, SYS_socketpair}); }
 HOST_CASE(without_messages, "filters") {
