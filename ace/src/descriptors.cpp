@@ -142,7 +142,6 @@ int Descriptors::start(const Start& start) noexcept {
 }
 
 int Descriptors::wait_in_line(Descriptor& descriptor, const Start& start) noexcept {
-  descriptor.plain = false;
   try {
     if (!descriptor.waiting) descriptor.waiting = std::make_unique<std::deque<Waiting>>();
     descriptor.waiting->push_back(Waiting{start, false});
