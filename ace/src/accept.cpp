@@ -67,7 +67,7 @@ int Accept::accept(ACE_Message_Block& block, std::size_t bytes_to_read, ACE_HAND
   Start start;
   start.fildes = handle_;
   start.action = Action::accept;
-  start.told = {accepted, result.get()};
+  start.told = tell<accepted>(result.get());
   if (const int error = bridge_->start(start)) return errno = error, -1;
   static_cast<void>(result.release());
   return 0;

@@ -9,13 +9,9 @@
 #include <cstdlib>
 #include <thread>
 
-#include "results.hpp"
-
 namespace baton::ace {
 namespace {
 
-// initial-exec: read for every completion, so not worth a call into the dynamic linker.
-[[gnu::tls_model("initial-exec")]] constinit thread_local Bridge::Call* current_call = nullptr;
 thread_local Bridge::Attached* attachments = nullptr;
 
 /// How long the end of the program waits for handlers of other threads. ACE's own does not.
@@ -82,7 +78,7 @@ int errno_of(std::error_code error) noexcept {
   return error.value();
 }
 
-Bridge::Call* Bridge::current() noexcept { return current_call; }
+constinit thread_local Bridge::Call* Bridge::current_call = nullptr;
 
 Bridge::Bridge(Config config, const Options& options)
     : options_(options),
@@ -182,24 +178,7 @@ int Bridge::close() noexcept {
 
 // -- driving --------------------------------------------------------------------------------------
 
-int Bridge::handle_events(Deadline deadline) {
-  struct Survivor {
-    ~Survivor() {
-      if (bridge) bridge->close();
-    }
-    std::shared_ptr<Bridge> bridge;
-  } survivor;
-  const Entry entry{*this};
-  if (!entry) return -1;
-  Call call{this, current_call, &survivor.bridge};
-  struct Current {
-    explicit Current(Call& now) noexcept { current_call = &now; }
-    ~Current() { current_call = current_call->outer; }
-  } const current{call};
-  return turn(call, deadline);
-}
-
-int Bridge::turn(Call& call, Deadline deadline) {
+[[gnu::always_inline]] inline int Bridge::turn(Call& call, Deadline deadline) {
   for (;;) {
     const std::size_t handlers_max = posted_.empty() ? options_.batch : 1;
     std::size_t ran = 0;
@@ -222,31 +201,25 @@ int Bridge::turn(Call& call, Deadline deadline) {
   }
 }
 
-/// As application_specific_code of ACE's, which forgets the result of a handler that throws.
-inline void Bridge::complete(ACE_POSIX_Asynch_Result& result, std::size_t bytes, u_long error) {
-  const std::unique_ptr<ACE_POSIX_Asynch_Result> deleted_then{&result};
-  Call* const call = current_call;
-  if (call != nullptr) {
-    ++call->dispatched;
-    call->in_handler = true;
-  }
-  result.complete(bytes, error == 0 ? 1 : 0, nullptr, error);
-  if (call != nullptr) call->in_handler = false;
-}
-
-void Bridge::dispatch(ACE_POSIX_Asynch_Result& result, Outcome outcome) {
-  // A handler that was deleted with its message block: nothing was moved, so the block need
-  // not be touched either.
-  if (outcome.bytes == 0 && handler_is_gone(result)) {
-    if (current_call != nullptr) ++current_call->dispatched;
-    delete &result;
-    return;
-  }
-  complete(result, outcome.bytes, static_cast<u_long>(outcome.error));
-}
-
 void Bridge::dispatch_posted(ACE_POSIX_Asynch_Result& result) {
   complete(result, result.bytes_transferred(), result.error());
+}
+
+int Bridge::handle_events(Deadline deadline) {
+  struct Survivor {
+    ~Survivor() {
+      if (bridge) bridge->close();
+    }
+    std::shared_ptr<Bridge> bridge;
+  } survivor;
+  const Entry entry{*this};
+  if (!entry) return -1;
+  Call call{this, current_call, &survivor.bridge};
+  struct Current {
+    explicit Current(Call& now) noexcept { current_call = &now; }
+    ~Current() { current_call = current_call->outer; }
+  } const current{call};
+  return turn(call, deadline);
 }
 
 // -- operations -----------------------------------------------------------------------------------

@@ -19,12 +19,10 @@
 #include "baton/proactor.hpp"
 #include "descriptors.hpp"
 #include "posted.hpp"
+#include "results.hpp"
 #include "transmissions.hpp"
 
 namespace baton::ace {
-
-/// The errno that stands for an error of Baton's or of the system's; 0 for none.
-int errno_of(std::error_code error) noexcept;
 
 class Bridge {
  public:
@@ -73,17 +71,26 @@ class Bridge {
     start.data = const_cast<void*>(result.aio_buf);
     start.size = result.aio_nbytes;
     start.offset = static_cast<std::uint64_t>(result.aio_offset);
-    start.told = {[](Bridge& bridge, void* what, Outcome outcome) {
-                    bridge.dispatch(*static_cast<ACE_POSIX_Asynch_Result*>(what), outcome);
-                  },
-                  &result};
+    start.told = tell<dispatch_what<ACE_POSIX_Asynch_Result>>(&result);
     return this->start(start);
   }
-  /// The same with a new result, or null for want of memory. 0, or -1 and errno, and then the
-  /// result is deleted.
-  int start_or_delete(ACE_POSIX_Asynch_Result* result, Action action) noexcept {
-    const int error = result != nullptr ? transfer(*result, action) : ENOMEM;
-    if (error == 0) return 0;
+  /// The same with a new result of a stream, or null for want of memory. 0, or -1 and errno, and
+  /// then the result is deleted.
+  template <class StreamResult>
+  [[gnu::always_inline]] int start_stream(StreamResult* result, Action action, int fildes,
+                                          void* data, std::size_t size) noexcept {
+    int error = ENOMEM;
+    if (result != nullptr) {
+      const Entry entry{*this};
+      Start start;
+      start.fildes = fildes;
+      start.action = action;
+      start.data = data;
+      start.size = size;
+      start.told = tell<dispatch_what<StreamResult>>(result);
+      error = entry ? descriptors_.start_stream(start) : ESHUTDOWN;
+      if (error == 0) return 0;
+    }
     delete result;
     return errno = error, -1;
   }
@@ -96,7 +103,8 @@ class Bridge {
   void let_go(int fildes) noexcept;
 
   /// Calls the handler of a result and deletes the result.
-  void dispatch(ACE_POSIX_Asynch_Result& result, Outcome outcome);
+  template <class Result>
+  void dispatch(Result& result, Outcome outcome);
   /// The same for what was posted.
   void dispatch_posted(ACE_POSIX_Asynch_Result& result);
 
@@ -117,7 +125,7 @@ class Bridge {
     bool posted = false;
     bool in_handler = false;  // of the program's; stays so when that throws
   };
-  [[nodiscard]] static Call* current() noexcept;
+  [[nodiscard]] static Call* current() noexcept { return current_call; }
   /// Its proactor is gone. If this thread is in one of its handlers, the bridge lives until that
   /// call has ended; if others still are, when the program ends, as long as the program.
   static void outlive_calls(std::shared_ptr<Bridge> bridge) noexcept;
@@ -144,7 +152,15 @@ class Bridge {
  private:
   int turn(Call& call, Deadline deadline);
   bool wait_for_others() noexcept;
-  void complete(ACE_POSIX_Asynch_Result& result, std::size_t bytes, u_long error);
+  template <class Result>
+  static void complete(Result& result, std::size_t bytes, u_long error);
+  template <class Result>
+  static void dispatch_what(Bridge& bridge, void* what, Outcome outcome) {
+    bridge.dispatch(*static_cast<Result*>(what), outcome);
+  }
+
+  // initial-exec: read for every completion, so not worth a call into the dynamic linker.
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local Call* current_call;
 
   const Options options_;
   const pid_t process_;
@@ -158,5 +174,31 @@ class Bridge {
   std::atomic<std::uint32_t> entries_{0};
   std::shared_ptr<Bridge> self_;  // only if threads are in it when the program ends
 };
+
+/// As application_specific_code of ACE's, which forgets the result of a handler that throws.
+template <class Result>
+[[gnu::always_inline]] inline void Bridge::complete(Result& result, std::size_t bytes,
+                                                    u_long error) {
+  const std::unique_ptr<Result> deleted_then{&result};
+  Call* const call = current_call;
+  if (call != nullptr) {
+    ++call->dispatched;
+    call->in_handler = true;
+  }
+  result.complete(bytes, error == 0 ? 1 : 0, nullptr, error);
+  if (call != nullptr) call->in_handler = false;
+}
+
+template <class Result>
+[[gnu::always_inline]] inline void Bridge::dispatch(Result& result, Outcome outcome) {
+  // A handler that was deleted with its message block: nothing was moved, so the block need
+  // not be touched either.
+  if (outcome.bytes == 0 && handler_is_gone(result)) [[unlikely]] {
+    if (current_call != nullptr) ++current_call->dispatched;
+    delete &result;
+    return;
+  }
+  complete(result, outcome.bytes, static_cast<u_long>(outcome.error));
+}
 
 }  // namespace baton::ace

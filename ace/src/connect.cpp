@@ -103,7 +103,7 @@ int Connect::connect(ACE_HANDLE handle, const ACE_Addr& remote, const ACE_Addr& 
     start.fildes = fildes;
     start.action = Action::connect;
     start.endpoint = &connecting->remote;
-    start.told = {connect_ended, connecting.get()};
+    start.told = tell<connect_ended>(connecting.get());
     error = add(*pending_, fildes) ? bridge_->start(start) : ENOMEM;
     if (error == 0) return static_cast<void>(connecting.release()), 0;
     remove(*pending_, fildes);

@@ -84,7 +84,7 @@ int begin(Bridge& bridge, int fildes, ACE_Message_Block& block, bool reads, cons
   start.fildes = fildes;
   start.action = reads ? Action::receive : Action::send;
   start.endpoint = reads || datagram->peer.size() > 0 ? &datagram->peer : nullptr;
-  start.told = {datagram_ended, datagram.get()};
+  start.told = tell<datagram_ended>(datagram.get());
   start.data = reads ? block.wr_ptr() : block.rd_ptr();
   start.size = room_or_length(block, reads);
   if (datagram->list) {

@@ -30,69 +30,11 @@ OperationKind kind_of(Action action, HandleKind handle) noexcept {
   }
 }
 
-/// A write is complete when all is written, as with the blocking write that is behind ACE's own.
-std::uint16_t flags_of(OperationKind kind) noexcept {
-  const bool whole = kind == OperationKind::write_stream || kind == OperationKind::write_file;
-  return static_cast<std::uint16_t>(whole ? Operation::exactly : 0);
-}
-
-[[gnu::always_inline]] inline void fill(Operation& operation, Handle& handle,
-                                        const Start& start) noexcept {
-  const OperationKind kind = kind_of(start.action, handle.kind());
-  operation.prepare(kind, &handle, flags_of(kind));
-  if (start.list) {
-    operation.set_buffers(
-        MutableBuffers{static_cast<const MutableBuffer*>(start.data), start.size});
-  } else {
-    operation.set_buffer(MutableBuffer{start.data, start.size});
-  }
-  if (start.endpoint != nullptr) {
-    operation.set_endpoint(start.endpoint);
-  } else if (handle.kind() == HandleKind::file) {
-    operation.set_offset(start.offset);
-  }
-}
-
 }  // namespace
 
-struct Descriptors::Request : Operation {
-  Request(Bridge& for_bridge, Descriptor& for_descriptor) noexcept
-      : bridge(for_bridge), descriptor(for_descriptor) {
-    set_completion([](Operation& operation) { static_cast<Request&>(operation).finished(); });
-  }
-
-  void finished() {
-    Outcome outcome;
-    if (failed()) outcome.error = errno_of(error());
-    if (kind() != OperationKind::accept || outcome.error == 0) outcome.bytes = bytes();
-    const Told receiver = told;
-    descriptor.pending.fetch_sub(1, std::memory_order_relaxed);
-    give_back();  // the next start may use it, also a start by the receiver
-    receiver.function(bridge, receiver.what, outcome);
-  }
-
-  void give_back() noexcept {
-    next = descriptor.at_rest.load(std::memory_order_relaxed);
-    // release: the thread that takes it sees it as it was left.
-    while (!descriptor.at_rest.compare_exchange_weak(next, this, std::memory_order_release,
-                                                     std::memory_order_relaxed)) {
-    }
-  }
-
-  Bridge& bridge;
-  Descriptor& descriptor;
-  Told told;
-  Request* next = nullptr;
-};
-
-/// Null: no memory. No other thread takes one meanwhile, so the first stays the first's until it is
-/// taken, and its `next` is right when the exchange works.
-inline Descriptors::Request* Descriptors::take(Descriptor& descriptor) noexcept {
-  Request* first = descriptor.at_rest.load(std::memory_order_acquire);
-  while (first != nullptr &&
-         !descriptor.at_rest.compare_exchange_weak(first, first->next, std::memory_order_acquire)) {
-  }
-  return first != nullptr ? first : make(descriptor);
+/// Bytes may have been moved before. Of an accept that failed, they are no descriptor.
+Outcome Descriptors::Request::failure() const noexcept {
+  return {kind() != OperationKind::accept ? bytes() : 0, errno_of(error())};
 }
 
 [[gnu::noinline]] Descriptors::Request* Descriptors::make(Descriptor& descriptor) noexcept {
@@ -107,22 +49,15 @@ inline Descriptors::Request* Descriptors::take(Descriptor& descriptor) noexcept 
 
 Descriptors::Descriptors(Bridge& bridge, bool lazy) noexcept
     : bridge_(bridge),
+      native_(bridge.native()),
       lazy_(lazy),
-      per_thread_(bridge.native().config().processors.front().mode == Mode::per_thread) {}
+      per_thread_(native_.config().processors.front().mode == Mode::per_thread) {}
 
 Descriptors::~Descriptors() {
   for (const std::atomic<Chunk*>& chunk : chunks_) delete chunk.load(std::memory_order_relaxed);
 }
 
 // -- the table ------------------------------------------------------------------------------------
-
-inline Descriptors::Descriptor* Descriptors::find(int fildes) const noexcept {
-  const auto number = static_cast<std::size_t>(fildes);
-  if (fildes < 0 || number >= chunks * chunk_size) return nullptr;
-  // acquire: pairs with the release in add, so that the descriptors are constructed.
-  Chunk* const chunk = chunks_[number / chunk_size].load(std::memory_order_acquire);
-  return chunk != nullptr ? &chunk->descriptors[number % chunk_size] : nullptr;
-}
 
 Descriptors::Descriptor* Descriptors::add(int fildes) noexcept {
   const auto number = static_cast<std::size_t>(fildes);
@@ -145,8 +80,7 @@ int Descriptors::start_lazily(Descriptor& descriptor, const Start& start) noexce
     if (const int error = adopt(descriptor, start)) return error;
   }
   if (const int error = wait_in_line(descriptor, start)) return error;
-  const std::error_code error =
-      bridge_.native().post([this, &descriptor] { begin_next(descriptor); });
+  const std::error_code error = native_.post([this, &descriptor] { begin_next(descriptor); });
   if (error) descriptor.waiting->pop_back();
   return errno_of(error);
 }
@@ -160,7 +94,7 @@ int Descriptors::adopt(Descriptor& descriptor, const Start& start) noexcept {
     return file.kind == HandleKind::datagram_socket ? EOPNOTSUPP : ENOTSOCK;  // as accept(2)
   }
   const HandleKind kind = listens ? HandleKind::listener : file.kind;
-  const Result<Handle*> handle = bridge_.native().adopt(start.fildes, kind, Ownership::borrowed);
+  const Result<Handle*> handle = native_.adopt(start.fildes, kind, Ownership::borrowed);
   if (!handle) return errno_of(handle.error());
   descriptor.handle = *handle;
   descriptor.file = file;
@@ -174,23 +108,14 @@ int Descriptors::adopt_anew(Descriptor& descriptor, const Start& start) noexcept
   return descriptor.letting_go ? wait_in_line(descriptor, start) : EINVAL;
 }
 
-[[gnu::always_inline]] inline int Descriptors::start_now(Descriptor& descriptor,
-                                                         const Start& start) noexcept {
+int Descriptors::start_now(Descriptor& descriptor, const Start& start) noexcept {
   if (descriptor.handle == nullptr) {
     if (const int error = adopt(descriptor, start)) return error;
   }
-  const bool listens = descriptor.handle->kind() == HandleKind::listener;
+  const HandleKind kind = descriptor.handle->kind();
+  const bool listens = kind == HandleKind::listener;
   if (listens != (start.action == Action::accept)) return adopt_anew(descriptor, start);
-  Request* const request = take(descriptor);
-  if (request == nullptr) return ENOMEM;
-  fill(*request, *descriptor.handle, start);
-  request->told = start.told;
-  descriptor.pending.fetch_add(1, std::memory_order_relaxed);
-  const std::error_code error = bridge_.native().start(*request);
-  if (!error) return 0;
-  descriptor.pending.fetch_sub(1, std::memory_order_relaxed);
-  request->give_back();
-  return errno_of(error);
+  return start_as(kind_of(start.action, kind), descriptor, start);
 }
 
 /// Also behind others that wait, so that the order is kept.
@@ -208,7 +133,12 @@ int Descriptors::start(const Start& start) noexcept {
   }
   const std::lock_guard guard{descriptor->mutex};
   if (lazy_) return start_lazily(*descriptor, start);
-  return must_wait(*descriptor) ? wait_in_line(*descriptor, start) : start_now(*descriptor, start);
+  if (must_wait(*descriptor)) return wait_in_line(*descriptor, start);
+  const int error = start_now(*descriptor, start);
+  const Handle* const handle = descriptor->handle;
+  descriptor->plain =
+      handle != nullptr && handle->kind() == HandleKind::stream_socket && !must_wait(*descriptor);
+  return error;
 }
 
 int Descriptors::wait_in_line(Descriptor& descriptor, const Start& start) noexcept {
@@ -292,20 +222,18 @@ int Descriptors::ask_for_end(Descriptor& descriptor) noexcept {
   if (descriptor.handle == nullptr || descriptor.pending.load(std::memory_order_relaxed) == 0) {
     return 1;
   }
-  baton::Proactor& native = bridge_.native();
   if (per_thread_) {
-    const std::uint32_t lane = native.home_lane(*descriptor.handle);
-    if (native.current_lane() != lane) return cancel_in_lane(descriptor, lane);
+    const std::uint32_t lane = native_.home_lane(*descriptor.handle);
+    if (native_.current_lane() != lane) return cancel_in_lane(descriptor, lane);
   }
-  return native.cancel(*descriptor.handle) == CancelResult::requested ? 0 : 1;
+  return native_.cancel(*descriptor.handle) == CancelResult::requested ? 0 : 1;
 }
 
 /// A cancel from another thread than the lane's own takes effect later, and would end what is
 /// started until then, too. So the lane's thread cancels, and starts wait until it has.
 int Descriptors::cancel_in_lane(Descriptor& descriptor, std::uint32_t lane) noexcept {
   if (descriptor.cancelling) return 0;
-  baton::Proactor& native = bridge_.native();
-  CachedOperation* const task = native.take_cached();
+  CachedOperation* const task = native_.take_cached();
   if (task == nullptr) return errno = ENOMEM, -1;
   task->prepare(OperationKind::user, nullptr, Operation::cached);
   task->emplace_handler([this, &descriptor, handle = descriptor.handle](Operation&) {
@@ -313,13 +241,14 @@ int Descriptors::cancel_in_lane(Descriptor& descriptor, std::uint32_t lane) noex
       const std::lock_guard guard{descriptor.mutex};
       descriptor.cancelling = false;
       // If it was let go meanwhile, its close has cancelled everything.
-      if (descriptor.handle == handle) bridge_.native().cancel(*handle);
+      if (descriptor.handle == handle) native_.cancel(*handle);
     }
     begin_all(descriptor);
   });
-  const std::error_code error = native.start_cached(*task, [&](Operation& filled) {
-    return native.post(filled, Notify::strong, Home{.lane = lane});
+  const std::error_code error = native_.start_cached(*task, [&](Operation& filled) {
+    return native_.post(filled, Notify::strong, Home{.lane = lane});
   });
+  descriptor.plain = false;
   descriptor.cancelling = !error;  // refused: the proactor stops, and that ends everything
   return 0;
 }
@@ -349,9 +278,10 @@ void Descriptors::let_go(Descriptor& descriptor) noexcept {
   if (descriptor.waiting) {
     for (Waiting& each : *descriptor.waiting) each.cancelled = true;  // they meant the earlier file
   }
+  descriptor.plain = false;
   Handle& handle = *std::exchange(descriptor.handle, nullptr);
-  CachedOperation* const closing = bridge_.native().take_cached();
-  if (closing == nullptr) return bridge_.native().close_detached(handle);
+  CachedOperation* const closing = native_.take_cached();
+  if (closing == nullptr) return native_.close_detached(handle);
   closing->prepare(OperationKind::close, &handle, Operation::cached);
   closing->emplace_handler([this, &descriptor](Operation&) {
     {
@@ -360,9 +290,8 @@ void Descriptors::let_go(Descriptor& descriptor) noexcept {
     }
     begin_all(descriptor);
   });
-  const std::error_code error = bridge_.native().start_cached(
-      *closing,
-      [this, &handle](Operation& filled) { return bridge_.native().close(handle, filled); });
+  const std::error_code error = native_.start_cached(
+      *closing, [this, &handle](Operation& filled) { return native_.close(handle, filled); });
   descriptor.letting_go = !error;
 }
 

@@ -8,15 +8,18 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <vector>
 
 #include "baton/endpoint.hpp"
 #include "baton/handle.hpp"
+#include "baton/operation.hpp"
 #include "baton/proactor.hpp"
 #include "lock.hpp"
 #include "native/open_file.hpp"
@@ -24,6 +27,9 @@
 namespace baton::ace {
 
 class Bridge;
+
+/// The errno that stands for an error of Baton's or of the system's; 0 for none.
+int errno_of(std::error_code error) noexcept;
 
 /// The outcome of a start. For an accept, `bytes` is the new descriptor.
 struct Outcome {
@@ -34,8 +40,11 @@ struct Outcome {
 /// The function that is told, in a thread in handle_events. It may throw what handlers throw.
 struct Told {
   void (*function)(Bridge&, void* what, Outcome) = nullptr;
+  CompletionFunction completion = nullptr;  ///< of an operation, whose context is `what`
   void* what = nullptr;
 };
+template <void (*function)(Bridge&, void*, Outcome)>
+Told tell(void* what) noexcept;
 
 enum class Action : std::uint8_t { read, write, accept, connect, receive, send };
 
@@ -60,6 +69,8 @@ class Descriptors {
 
   /// 0, or an errno: then nothing was started, and nothing is told.
   int start(const Start& start) noexcept;
+  /// The same for one buffer of a read or a write.
+  int start_stream(const Start& start) noexcept;
   /// 0: asked; 1: nothing is pending; -1 and errno: no such descriptor, or no memory.
   int cancel(int fildes) noexcept;
   /// The program opens an operation for a number: it may name another file than before. 0, or an
@@ -77,11 +88,13 @@ class Descriptors {
     Start start;
     bool cancelled = false;
   };
-  /// An operation of Baton's. It is made by a descriptor's start that finds none at rest, and used
-  /// by its later ones.
+  template <void (*function)(Bridge&, void*, Outcome)>
+  friend Told tell(void* what) noexcept;
+
   struct Request;
   struct Descriptor {
     Lock mutex;
+    bool plain = false;  // a stream socket of which a start need not look at anything below
     Handle* handle = nullptr;
     native::OpenFile file;
     bool letting_go = false;                       // the earlier handle is being closed
@@ -89,6 +102,21 @@ class Descriptors {
     std::atomic<std::uint32_t> pending{0};         // with Baton, and not told yet
     std::atomic<Request*> at_rest{nullptr};        // taken with the mutex, given back without
     std::unique_ptr<std::deque<Waiting>> waiting;  // only where some wait, or have waited
+  };
+  /// An operation of Baton's. It is made by a descriptor's start that finds none at rest, and used
+  /// by its later ones.
+  struct Request : Operation {
+    Request(Bridge& for_bridge, Descriptor& for_descriptor) noexcept
+        : bridge(for_bridge), descriptor(for_descriptor) {}
+
+    template <void (*function)(Bridge&, void*, Outcome)>
+    static void completed(Operation& operation);
+    [[nodiscard]] Outcome failure() const noexcept;
+    void give_back() noexcept;
+
+    Bridge& bridge;
+    Descriptor& descriptor;
+    Request* next = nullptr;
   };
   static constexpr std::size_t chunk_size = 256;
   static constexpr std::size_t chunks = 256;
@@ -101,6 +129,7 @@ class Descriptors {
   // REQUIRES, from here on: the descriptor's mutex is held.
   int adopt(Descriptor& descriptor, const Start& start) noexcept;
   int start_now(Descriptor& descriptor, const Start& start) noexcept;
+  int start_as(OperationKind kind, Descriptor& descriptor, const Start& start) noexcept;
   int start_lazily(Descriptor& descriptor, const Start& start) noexcept;
   int adopt_anew(Descriptor& descriptor, const Start& start) noexcept;
   Request* take(Descriptor& descriptor) noexcept;
@@ -115,6 +144,7 @@ class Descriptors {
   void begin_all(Descriptor& descriptor);
 
   Bridge& bridge_;
+  baton::Proactor& native_;
   const bool lazy_;
   const bool per_thread_;
   std::mutex chunks_mutex_;  // adding one
@@ -122,5 +152,92 @@ class Descriptors {
   std::mutex requests_mutex_;  // adding one
   std::vector<std::unique_ptr<Request>> requests_;
 };
+
+// -- what each message of a stream runs through ---------------------------------------------------
+
+template <void (*function)(Bridge&, void*, Outcome)>
+void Descriptors::Request::completed(Operation& operation) {
+  auto& request = static_cast<Request&>(operation);
+  Outcome outcome{request.bytes(), 0};
+  if (request.failed()) [[unlikely]]
+    outcome = request.failure();
+  Bridge& bridge = request.bridge;
+  void* const what = request.context();
+  request.descriptor.pending.fetch_sub(1, std::memory_order_relaxed);
+  request.give_back();  // the next start may use it, also a start by the function
+  function(bridge, what, outcome);
+}
+
+template <void (*function)(Bridge&, void*, Outcome)>
+Told tell(void* what) noexcept {
+  return {function, &Descriptors::Request::completed<function>, what};
+}
+
+inline void Descriptors::Request::give_back() noexcept {
+  std::atomic<Request*>& at_rest = descriptor.at_rest;
+  Request* first = at_rest.load(std::memory_order_relaxed);
+  do {
+    next = first;
+    // release: the thread that takes it sees it as it was left.
+  } while (!at_rest.compare_exchange_weak(first, this, std::memory_order_release,
+                                          std::memory_order_relaxed));
+}
+
+/// Null: no memory. No other thread takes one meanwhile, so the first stays the first's until it is
+/// taken, and its `next` is right when the exchange works.
+inline Descriptors::Request* Descriptors::take(Descriptor& descriptor) noexcept {
+  Request* first = descriptor.at_rest.load(std::memory_order_acquire);
+  while (first != nullptr &&
+         !descriptor.at_rest.compare_exchange_weak(first, first->next, std::memory_order_acquire)) {
+  }
+  return first != nullptr ? first : make(descriptor);
+}
+
+inline Descriptors::Descriptor* Descriptors::find(int fildes) const noexcept {
+  const auto number = static_cast<std::size_t>(fildes);
+  if (fildes < 0 || number >= chunks * chunk_size) return nullptr;
+  // acquire: pairs with the release in add, so that the descriptors are constructed.
+  Chunk* const chunk = chunks_[number / chunk_size].load(std::memory_order_acquire);
+  return chunk != nullptr ? &chunk->descriptors[number % chunk_size] : nullptr;
+}
+
+[[gnu::always_inline]] inline int Descriptors::start_as(OperationKind kind, Descriptor& descriptor,
+                                                        const Start& start) noexcept {
+  Request* const request = take(descriptor);
+  if (request == nullptr) return ENOMEM;
+  // A write is complete when all is written, as with the blocking write that is behind ACE's own.
+  const bool whole = kind == OperationKind::write_stream || kind == OperationKind::write_file;
+  request->prepare(kind, descriptor.handle,
+                   static_cast<std::uint16_t>(whole ? Operation::exactly : 0));
+  if (start.list) {
+    request->set_buffers(MutableBuffers{static_cast<const MutableBuffer*>(start.data), start.size});
+  } else {
+    request->set_buffer(MutableBuffer{start.data, start.size});
+  }
+  if (start.endpoint != nullptr) request->set_endpoint(start.endpoint);
+  if (kind == OperationKind::read_file || kind == OperationKind::write_file) {
+    request->set_offset(start.offset);
+  }
+  request->set_completion(start.told.completion, start.told.what);
+  descriptor.pending.fetch_add(1, std::memory_order_relaxed);
+  const std::error_code error = native_.start(*request);
+  if (!error) return 0;
+  descriptor.pending.fetch_sub(1, std::memory_order_relaxed);
+  request->give_back();
+  return errno_of(error);
+}
+
+[[gnu::always_inline]] inline int Descriptors::start_stream(const Start& start) noexcept {
+  Descriptor* const descriptor = find(start.fildes);
+  if (descriptor != nullptr) {
+    const std::lock_guard guard{descriptor->mutex};
+    if (descriptor->plain) {
+      const bool reads = start.action == Action::read;
+      return start_as(reads ? OperationKind::read_stream : OperationKind::write_stream, *descriptor,
+                      start);
+    }
+  }
+  return this->start(Start{start});  // a copy, so that the caller's never needs to be in memory
+}
 
 }  // namespace baton::ace

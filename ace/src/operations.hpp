@@ -42,12 +42,13 @@ class Streaming : public Opening<Base> {
 
  protected:
   template <class Result>
-  int start(Action action, ACE_Message_Block& block, std::size_t bytes, const void* act,
-            int priority, int signal_number) {
+  [[gnu::always_inline]] int start(Action action, ACE_Message_Block& block, char* data,
+                                   std::size_t bytes, const void* act, int priority,
+                                   int signal_number) {
     auto* const result =
         new (std::nothrow) StreamResult<Result>(this->handler_proxy_, this->handle_, block, bytes,
                                                 act, ACE_INVALID_HANDLE, priority, signal_number);
-    return this->bridge_->start_or_delete(result, action);
+    return this->bridge_->start_stream(result, action, this->handle_, data, bytes);
   }
 };
 
@@ -58,8 +59,8 @@ class ReadStream final : public Streaming<ACE_POSIX_Asynch_Read_Stream> {
            int signal_number) override {
     bytes = std::min(bytes, room_of(block));
     if (bytes == 0) return errno = ENOSPC, -1;
-    return start<ACE_POSIX_Asynch_Read_Stream_Result>(Action::read, block, bytes, act, priority,
-                                                      signal_number);
+    return start<ACE_POSIX_Asynch_Read_Stream_Result>(Action::read, block, block.wr_ptr(), bytes,
+                                                      act, priority, signal_number);
   }
 };
 
@@ -70,8 +71,8 @@ class WriteStream final : public Streaming<ACE_POSIX_Asynch_Write_Stream> {
             int signal_number) override {
     bytes = std::min(bytes, length_of(block));
     if (bytes == 0) return errno = EINVAL, -1;
-    return start<ACE_POSIX_Asynch_Write_Stream_Result>(Action::write, block, bytes, act, priority,
-                                                       signal_number);
+    return start<ACE_POSIX_Asynch_Write_Stream_Result>(Action::write, block, block.rd_ptr(), bytes,
+                                                       act, priority, signal_number);
   }
 };
 

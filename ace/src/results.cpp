@@ -56,53 +56,26 @@ class ReadsCountedByAce {
 
 // -- memory of results ----------------------------------------------------------------------------
 
-namespace {
-
 #ifdef BATON_ACE_ASAN
 constexpr unsigned kept_max = 0;  // so that it sees each use after the end
 #else
 constexpr unsigned kept_max = 64;
 #endif
 
-/// Given back by this thread. A trivial object, which needs no check whether it is constructed.
-struct Kept {
-  struct Free {
-    Free* next;
-  };
-  Free* first;
-  unsigned count;
-  bool ends;  ///< the end of the thread frees them
-};
-[[gnu::tls_model("initial-exec")]] constinit thread_local Kept kept{};
+constinit thread_local ResultMemory::Kept ResultMemory::kept{};
 
-struct EndOfThread {
-  ~EndOfThread() {
-    while (kept.first != nullptr) ::operator delete(std::exchange(kept.first, kept.first->next));
-    kept.count = kept_max;  // destructors that come later keep nothing
-  }
-};
+ResultMemory::EndOfThread::~EndOfThread() {
+  while (kept.first != nullptr) ::operator delete(std::exchange(kept.first, kept.first->next));
+  kept.room = 0;  // destructors that come later keep nothing
+}
 
-[[gnu::noinline]] void end_with_thread() noexcept {
+void ResultMemory::free_or_begin(void* memory) noexcept {
+  ::operator delete(memory);
+  if (kept.begun) return;
   static thread_local const EndOfThread at_the_end;
   static_cast<void>(&at_the_end);
-  kept.ends = true;
-}
-
-}  // namespace
-
-void* take_result_memory() noexcept {
-  Kept::Free* const first = kept.first;
-  if (first == nullptr) return ::operator new(result_size_max, std::nothrow);
-  kept.first = first->next;
-  --kept.count;
-  return first;
-}
-
-void give_result_memory(void* memory) noexcept {
-  if (kept.count >= kept_max) return ::operator delete(memory);
-  if (!kept.ends) end_with_thread();
-  kept.first = ::new (memory) Kept::Free{kept.first};
-  ++kept.count;
+  kept.begun = true;
+  kept.room = kept_max;
 }
 
 // -- what ACE keeps to itself ---------------------------------------------------------------------

@@ -21,11 +21,42 @@ ACE_POSIX_Asynch_Result* posix_part(Implementation* result) noexcept {
   return dynamic_cast<ACE_POSIX_Asynch_Result*>(result);
 }
 
-/// Memory for results, by one size. Each thread keeps some of what it gives back. Null: no memory.
-inline constexpr std::size_t result_size_max = std::max(
-    sizeof(ACE_POSIX_Asynch_Read_Stream_Result), sizeof(ACE_POSIX_Asynch_Write_Stream_Result));
-void* take_result_memory() noexcept;
-void give_result_memory(void* memory) noexcept;
+/// Memory for results, by one size. Each thread keeps some of what it gives back.
+class ResultMemory {
+ public:
+  static constexpr std::size_t size = std::max(sizeof(ACE_POSIX_Asynch_Read_Stream_Result),
+                                               sizeof(ACE_POSIX_Asynch_Write_Stream_Result));
+  /// Null: no memory.
+  static void* take() noexcept {
+    Free* const first = kept.first;
+    if (first == nullptr) return ::operator new(size, std::nothrow);
+    kept.first = first->next;
+    ++kept.room;
+    return first;
+  }
+  static void give(void* memory) noexcept {
+    if (kept.room == 0) return free_or_begin(memory);
+    kept.first = ::new (memory) Free{kept.first};
+    --kept.room;
+  }
+
+ private:
+  struct Free {
+    Free* next;
+  };
+  /// A trivial object, which needs no check whether it is constructed.
+  struct Kept {
+    Free* first;
+    unsigned room;
+    bool begun;  ///< the end of the thread frees them
+  };
+  struct EndOfThread {
+    ~EndOfThread();
+  };
+  static void free_or_begin(void* memory) noexcept;
+
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local Kept kept;
+};
 
 /// One of ACE's results in such memory.
 template <class Base>
@@ -34,13 +65,15 @@ class StreamResult final : public Base {
   template <class... Arguments>
   explicit StreamResult(Arguments&&... arguments) : Base(std::forward<Arguments>(arguments)...) {}
 
+  using Base::complete;  // ACE's own classes have it protected
+
   static void* operator new(std::size_t, const std::nothrow_t&) noexcept {
-    static_assert(sizeof(StreamResult) <= result_size_max);
-    return take_result_memory();
+    static_assert(sizeof(StreamResult) <= ResultMemory::size);
+    return ResultMemory::take();
   }
-  static void operator delete(void* memory) noexcept { give_result_memory(memory); }
+  static void operator delete(void* memory) noexcept { ResultMemory::give(memory); }
   static void operator delete(void* memory, const std::nothrow_t&) noexcept {
-    give_result_memory(memory);
+    ResultMemory::give(memory);
   }
 };
 

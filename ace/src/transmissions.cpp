@@ -111,10 +111,7 @@ int Transmission::start_step(int fildes, Action action, char* data, std::size_t 
   start.data = data;
   start.size = size;
   start.offset = plan_.offset;  // a socket has none, and does not look at it
-  start.told = {[](Bridge&, void* what, Outcome outcome) {
-                  static_cast<Transmission*>(what)->step_ended(outcome);
-                },
-                this};
+  start.told = tell<step_ended>(this);
   return bridge_.descriptors().start(start);
 }
 
@@ -122,6 +119,10 @@ int Transmission::start_step(int fildes, Action action, char* data, std::size_t 
 bool Transmission::is_last() const noexcept {
   const bool file_sent = plan_.bytes == 0 && step_ != Step::read;
   return step_ == Step::trailer || (file_sent && trailer_of(plan_) == 0);
+}
+
+void Transmission::step_ended(Bridge& /*bridge*/, void* what, Outcome outcome) {
+  static_cast<Transmission*>(what)->step_ended(outcome);
 }
 
 void Transmission::step_ended(Outcome outcome) {

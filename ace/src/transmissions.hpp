@@ -59,6 +59,7 @@ class Transmission {
   int write(const ACE_Message_Block& block, std::size_t bytes) noexcept;
   int start_step(int fildes, Action action, char* data, std::size_t size) noexcept;
   [[nodiscard]] bool is_last() const noexcept;
+  static void step_ended(Bridge& bridge, void* what, Outcome outcome);
   void step_ended(Outcome outcome);
   int take_in(Outcome outcome) noexcept;
 

@@ -1,7 +1,10 @@
 // Driving: what handle_events answers, posted results, timers, wake-ups, the end of the event loop.
 #include <ace/Countdown_Time.h>
+#include <pthread.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <future>
 #include <set>
 #include <thread>
@@ -175,6 +178,99 @@ TEST_F(Driving, PostedResultsThatNobodyTookAreDeleted) {
   EXPECT_EQ(0, bridge().close());
   EXPECT_EQ(0, seen_.alive);
   EXPECT_EQ(0, seen_.count.value());
+}
+
+// A signal without SA_RESTART ends the system's wait, and not the call.
+TEST_F(Driving, ASignalDoesNotEndTheCall) {
+  static std::atomic<int> signals{0};
+  struct sigaction before{};
+  struct sigaction count{};
+  count.sa_handler = [](int) { signals.fetch_add(1); };
+  ASSERT_EQ(0, ::sigaction(SIGUSR1, &count, &before));
+  std::atomic<bool> ended{false};
+  std::promise<pthread_t> driving;
+  std::thread driver{[&] {
+    driving.set_value(::pthread_self());
+    ACE_Time_Value wait{patience.count()};
+    EXPECT_EQ(1, ace()->handle_events(wait));
+    ended = true;
+  }};
+  const pthread_t thread = driving.get_future().get();
+  for (int sent = 0; sent < 100; ++sent) {
+    ASSERT_EQ(0, ::pthread_kill(thread, SIGUSR1));
+    while (signals <= sent) std::this_thread::yield();
+  }
+  EXPECT_FALSE(ended);
+  ASSERT_EQ(0, post(0));
+  driver.join();
+  ASSERT_EQ(0, ::sigaction(SIGUSR1, &before, nullptr));
+}
+
+// -- options --------------------------------------------------------------------------------------
+
+/// The completions that each call of handle_events has dispatched.
+class Dispatched final : public ACE_Handler {
+ public:
+  void handle_read_stream(const ACE_Asynch_Read_Stream::Result& result) override {
+    EXPECT_EQ(1U, result.bytes_transferred());
+    ++now;
+  }
+  void handle_write_stream(const ACE_Asynch_Write_Stream::Result& result) override {
+    EXPECT_EQ(5U, result.bytes_transferred());
+    ++now;
+  }
+  /// False: nothing came in time.
+  bool next(Proactor& proactor) {
+    now = 0;
+    ACE_Time_Value wait{patience.count()};
+    if (proactor.handle_events(wait) != 1) return false;
+    all += now;
+    return true;
+  }
+  int now = 0;
+  int all = 0;
+};
+
+TEST(Batch, IsTheMostThatACallDispatches) {
+  for (const int batch : {1, 3}) {
+    Proactor proactor{Config::from_environment(), {.batch = static_cast<std::size_t>(batch)}};
+    Dispatched dispatched;
+    std::vector<std::unique_ptr<SocketPair>> pairs;
+    std::vector<std::unique_ptr<ACE_Message_Block>> blocks;
+    for (int i = 0; i < 20; ++i) {
+      pairs.push_back(std::make_unique<SocketPair>());
+      blocks.push_back(std::make_unique<ACE_Message_Block>(10));
+      ASSERT_EQ(1, ::write(pairs.back()->second, "x", 1));
+      const std::unique_ptr<ACE_Asynch_Read_Stream_Impl> reader{
+          proactor.create_asynch_read_stream()};
+      ASSERT_EQ(0, reader->open(dispatched.proxy(), pairs.back()->first, nullptr, nullptr));
+      ASSERT_EQ(0, reader->read(*blocks.back(), 10, nullptr, 0, 0));
+    }
+    while (dispatched.all < 20) {
+      ASSERT_TRUE(dispatched.next(proactor));
+      EXPECT_GE(dispatched.now, 1);
+      EXPECT_LE(dispatched.now, batch);
+    }
+  }
+}
+
+TEST(Lazy, NothingStartsOutsideOfHandleEvents) {
+  Proactor proactor{Config::from_environment(), {.lazy = true}};
+  Dispatched dispatched;
+  const SocketPair pair;
+  const std::unique_ptr<ACE_Asynch_Write_Stream_Impl> writer{proactor.create_asynch_write_stream()};
+  ASSERT_EQ(0, writer->open(dispatched.proxy(), pair.first, nullptr, nullptr));
+  char got[20];
+  for (int round = 0; round < 3; ++round) {  // the first one also adopts the descriptor
+    ACE_Message_Block block(10);
+    block.copy("hello", 5);
+    ASSERT_EQ(0, writer->write(block, 5, nullptr, 0, 0));
+    EXPECT_EQ(-1, ::recv(pair.second, got, sizeof(got), MSG_DONTWAIT));
+    EXPECT_EQ(EAGAIN, errno);
+    ASSERT_TRUE(dispatched.next(proactor));
+    EXPECT_EQ(1, dispatched.now);
+    EXPECT_EQ(5, ::recv(pair.second, got, sizeof(got), MSG_DONTWAIT));
+  }
 }
 
 // -- timers ---------------------------------------------------------------------------------------

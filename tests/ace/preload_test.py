@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The command baton-ace, and what it preloads: with a program that uses ACE only.
 
-usage: preload_test.py COMMAND PROGRAM PRELOAD_LIBRARY
+usage: preload_test.py COMMAND PROGRAM PRELOAD_LIBRARY LIBRARY_OF_ANOTHER_VERSION
 """
 
 import os
@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 
-COMMAND, PROGRAM, LIBRARY = sys.argv[1:4]
+COMMAND, PROGRAM, LIBRARY, OTHER_VERSION = sys.argv[1:5]
 
 
 def run(arguments, **environment):
@@ -49,9 +49,12 @@ try:
 except subprocess.TimeoutExpired:
     pass
 
-# Bad input: one line, and ACE's own Proactor, on which this program cannot end.
-for variable, text in (("BATON_ACE", "fast"), ("BATON", "engine=steam"),
-                       ("BATON_ACE", "x" * 70_000)):
+# Bad input, or a libACE of another version: one line, and ACE's own Proactor, on which this program
+# cannot end.
+for variable, text, reason in (
+        ("BATON_ACE", "fast", "fast"), ("BATON", "engine=steam", "steam"),
+        ("BATON_ACE", "x" * 70_000, "x" * 60),
+        ("LD_PRELOAD", OTHER_VERSION, "and this is 6.5.12")):
     try:
         result = subprocess.run([COMMAND, PROGRAM], env={**os.environ, variable: text}, timeout=1,
                                 capture_output=True, text=True)
@@ -59,7 +62,7 @@ for variable, text in (("BATON_ACE", "fast"), ("BATON", "engine=steam"),
     except subprocess.TimeoutExpired as expired:
         errors = (expired.stderr or b"").decode()
     told = [line for line in errors.splitlines() if "ACE's own Proactor" in line]
-    if len(told) != 1 or text.split("=")[-1][:60] not in told[0] or len(told[0]) > 400:
+    if len(told) != 1 or reason not in told[0] or len(told[0]) > 400:
         sys.exit(f"FAILED: {variable}={text[:60]} is explained: {errors[:1000]}")
 
 # A program without ACE is left alone, and so is the command's own error.
