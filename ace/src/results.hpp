@@ -89,7 +89,7 @@ inline std::size_t length_of(const ACE_Message_Block& block) noexcept {
 /// The handler that a result is for is deleted.
 bool handler_is_gone(ACE_POSIX_Asynch_Result& result) noexcept;
 
-/// False: ACE had no memory for the sender's address, and would complete the result with a null one.
+/// False: ACE had no memory for the address of the sender, and completing the result would crash.
 bool has_sender(ACE_POSIX_Asynch_Read_Dgram_Result& result) noexcept;
 
 /// Stores where a datagram came from.
