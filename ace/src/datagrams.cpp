@@ -113,7 +113,12 @@ ssize_t ReadDatagram::recv(ACE_Message_Block* block, std::size_t& /*bytes*/, int
   auto* const result = this->posix_proactor()->create_asynch_read_dgram_result(
       this->handler_proxy_, this->handle_, block, room, flags, protocol_family, act,
       ACE_INVALID_HANDLE, priority, signal_number);
-  return begin(*bridge_, this->handle_, *block, true, nullptr, posix_part(result));
+  auto* const made = dynamic_cast<ACE_POSIX_Asynch_Read_Dgram_Result*>(result);
+  if (made != nullptr && !has_sender(*made)) {
+    delete posix_part(result);
+    return errno = ENOMEM, -1;
+  }
+  return begin(*bridge_, this->handle_, *block, true, nullptr, made);
 }
 
 ssize_t WriteDatagram::send(ACE_Message_Block* block, std::size_t& /*bytes*/, int flags,

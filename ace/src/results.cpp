@@ -85,9 +85,13 @@ bool handler_is_gone(ACE_POSIX_Asynch_Result& result) noexcept {
   return (result.*AnyResult::proxy).get()->handler() == nullptr;
 }
 
+bool has_sender(ACE_POSIX_Asynch_Read_Dgram_Result& result) noexcept {
+  return result.*ReadDatagramResult::address != nullptr;
+}
+
 void set_sender(ACE_POSIX_Asynch_Read_Dgram_Result& result, const Endpoint& sender) noexcept {
   ACE_Addr* const address = result.*ReadDatagramResult::address;
-  if (address == nullptr || sender.size() == 0) return;
+  if (sender.size() == 0) return;
   address->set_addr(sender.data(), static_cast<int>(sender.size()));
   result.*ReadDatagramResult::size = static_cast<int>(sender.size());
 }

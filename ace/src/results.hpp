@@ -89,6 +89,9 @@ inline std::size_t length_of(const ACE_Message_Block& block) noexcept {
 /// The handler that a result is for is deleted.
 bool handler_is_gone(ACE_POSIX_Asynch_Result& result) noexcept;
 
+/// False: ACE had no memory for the address of the sender, and completing the result would crash.
+bool has_sender(ACE_POSIX_Asynch_Read_Dgram_Result& result) noexcept;
+
 /// Stores where a datagram came from.
 void set_sender(ACE_POSIX_Asynch_Read_Dgram_Result& result, const Endpoint& sender) noexcept;
 
