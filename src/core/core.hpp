@@ -61,7 +61,13 @@ class Proactor::Core final : public HandlerRunner {
   /// The calling thread is in a turn of this proactor.
   [[nodiscard]] bool inside() const noexcept { return current_lane() < lanes(); }
 
-  std::error_code start(Operation& operation) noexcept;
+  [[gnu::noinline]] std::error_code start(Operation& operation) noexcept;
+  /// The same of a simple one (Starter::handle_of_simple), by the thread that is inside its lane.
+  [[gnu::noinline]] std::error_code start_here(Lane& lane, Operation& operation,
+                                               Handle& handle) noexcept;
+  /// By any other; `lane`: null, or the handle's route.
+  [[gnu::noinline]] std::error_code start_elsewhere(Lane* lane, Operation& operation,
+                                                    Handle& handle) noexcept;
   bool move_deadline(Operation& operation, Deadline deadline) noexcept;
   CancelResult cancel(Operation& operation, std::uint32_t activation) noexcept;
   CancelResult cancel(Handle& handle) noexcept;

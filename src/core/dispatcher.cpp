@@ -156,15 +156,21 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
   try {
     do {
       Operation& operation = lane_.completed.pop_front();
-      ++taken_;
-      for_seats_of(me, [](Processor& led) { ++led.seat.count; });  // for the understudy
+      const bool watched = !is_alone();
+      if (watched) {  // or there is nobody who has taken notes
+        ++taken_;
+        for_seats_of(me, [](Processor& led) { ++led.seat.count; });
+      }
       const bool direct = Access::has(operation, Access::direct);
       if (direct || !operation.has(Operation::internal)) lane_.counters.completed.add();
       if (BATON_UNLIKELY(!direct) && !runner_.arrives(lane_, operation)) continue;
       ++count;
-      look_round();
+      bool timed = false;
+      if (watched) {
+        look_round();
+        timed = length_.is_due() || lane_.completed.empty();
+      }
       // The others are timed together, with the waits for the mutex between them.
-      const bool timed = length_.is_due() || lane_.completed.empty();
       if (timed && untimed > 0) clock_.end(mark, std::exchange(untimed, 0));
       if (timed || count == 1) mark = clock_.begin();
       ledger_.mutex().unlock(system_);
@@ -176,8 +182,8 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
       if (timed) {
         note_length(clock_.ns_between(mark, end));
         mark = clock_.end(mark, end, 1);
-      } else {
-        ++untimed;
+      } else if (++untimed == HandlerClock::handlers_max) {
+        mark = clock_.end(mark, std::exchange(untimed, 0));
       }
       ledger_.handler_returned(lane_, handle);
     } while (count < handlers_max && may_go_on && goes_on(me));

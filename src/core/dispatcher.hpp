@@ -96,6 +96,13 @@ class Dispatcher {
     return (holder == link->number && link->dispatcher->only_ == &processor) ||
            holds(processor, holder);
   }
+  /// The same, and no other thread is inside turn(), so that none could be woken or help.
+  [[nodiscard]] bool leads_alone(const Processor& processor) const noexcept
+      BATON_REQUIRES(shared_lane) {
+    const Inside* const link = inside_chain();
+    return link != nullptr && link->dispatcher == this && is_alone() &&
+           processor.seat.holder.load(std::memory_order_relaxed) == link->number;
+  }
   /// A thread is inside turn().
   [[nodiscard]] bool is_driven() const noexcept {
     const os::LockGuard lock{ledger_.mutex(), system_};

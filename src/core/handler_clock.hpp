@@ -26,6 +26,8 @@ class HandlerClock {
  public:
   /// Handlers that take longer are counted one by one.
   static constexpr std::uint64_t slow_ns = 1'000'000;
+  /// At most so many are timed together.
+  static constexpr std::size_t handlers_max = 32;
 
   /// `slow`: counts slow handlers; null if the caller counts them itself.
   HandlerClock(const os::System& system, CoarseClock& coarse, Counter& longest_ns,

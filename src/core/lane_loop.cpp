@@ -27,7 +27,6 @@ struct MailedState {
   std::uint32_t generation;
 };
 
-constexpr std::size_t handlers_per_clock = 32;
 constexpr unsigned brief_turns_max = 8;
 
 using namespace std::chrono_literals;
@@ -217,7 +216,7 @@ inline std::size_t LaneLoop::run_batch(std::size_t handlers_max) {
   std::size_t ran = 0;
   for (unsigned turns = 1;; ++turns) {
     do {
-      const std::size_t more = run_some(std::min(most - ran, handlers_per_clock));
+      const std::size_t more = run_some(std::min(most - ran, HandlerClock::handlers_max));
       if (BATON_LIKELY(more != 0)) mark = clock_.end(mark, more);  // they may all wait in strands
       ran += more;
     } while (!lane_.completed.empty() && ran < most && !ending());

@@ -114,6 +114,14 @@ Admission Ledger::admit(Lane& lane, Processor& processor, Operation& operation, 
   return Admission::deferred;
 }
 
+// One of the same order is among those from `earlier` on.
+bool Ledger::is_behind(const Operation& operation, Operation* earlier) noexcept {
+  const Order order = order_of(operation);
+  if (order == Order::none) return false;
+  while (earlier != nullptr && order_of(*earlier) != order) earlier = Access::after(*earlier);
+  return earlier != nullptr;
+}
+
 void Ledger::submitted(Lane& lane, Processor& processor, Operation& operation,
                        Submission answer) noexcept {
   BATON_ASSERT(answer != Submission::pending);

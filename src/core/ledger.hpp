@@ -64,6 +64,13 @@ class Ledger {
   /// to the engine and may be gone). A completed one is in the lane's queue afterwards.
   void submitted(Lane& lane, Processor& processor, Operation& operation,
                  Submission answer) noexcept;
+  /// An operation that has yet to start would overtake an earlier one (rule 3), should it be
+  /// complete in its start: that one is with the thread that started it.
+  [[gnu::always_inline]] static bool would_overtake(const Operation& operation,
+                                                    Handle& handle) noexcept {
+    return BATON_UNLIKELY(OperationAccess::first(handle) != nullptr) &&
+           is_behind(operation, OperationAccess::first(handle));
+  }
   /// The same of a simple one (Starter) that is complete. False: nothing is booked, submitted() is
   /// for it. REQUIRES: no Guard for this processor.
   [[gnu::always_inline]] bool completed_simply(Lane& lane, Processor& processor,
@@ -231,6 +238,7 @@ class Ledger {
         return Order::none;
     }
   }
+  static bool is_behind(const Operation& operation, Operation* earlier) noexcept;
   [[gnu::always_inline]] static bool overtakes(Operation& operation) noexcept;
   void take_back_one(Lane& lane, Operation& operation) noexcept;
   void take_back_rest(Lane& lane, Operation& first, std::size_t count) noexcept;
@@ -278,13 +286,9 @@ inline bool Ledger::take_back_plainly(Operation& operation) noexcept {
 // cannot be in a lane with one thread. One that was cancelled in its start was never tried, and the
 // earlier one may have to wait for long.
 inline bool Ledger::overtakes(Operation& operation) noexcept {
-  using Access = OperationAccess;
-  Operation* earlier = Access::after(operation);
-  if (BATON_LIKELY(earlier == nullptr) || operation.error_value() == ECANCELED) return false;
-  const Order order = order_of(operation);
-  if (order == Order::none) return false;
-  while (earlier != nullptr && order_of(*earlier) != order) earlier = Access::after(*earlier);
-  return earlier != nullptr;
+  Operation* const earlier = OperationAccess::after(operation);
+  return BATON_UNLIKELY(earlier != nullptr) && operation.error_value() != ECANCELED &&
+         is_behind(operation, earlier);
 }
 
 inline bool Ledger::completed_simply(Lane& lane, Processor& processor,

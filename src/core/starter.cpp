@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "core/dispatcher.hpp"
 #include "core/runner.hpp"
 
 namespace baton {
@@ -54,24 +53,23 @@ const std::error_code* Starter::start_less_simple(Operation& operation) noexcept
   const std::uint8_t flags = more ? 0 : Access::direct;
   Starter& starter = *lane->starter;
   if (starter.shared()) return starter.start_shared(*lane, operation, *handle, flags);
-  return lane == os::thread_locals.lane ? start_at<false>(*lane, operation, *handle, flags)
-                                        : nullptr;
+  return lane == os::thread_locals.lane ? start_at(*lane, operation, *handle, flags) : nullptr;
 }
 
-const std::error_code* Starter::start_shared(Lane& lane, Operation& operation, Handle& handle,
-                                             std::uint8_t flags) noexcept {
-  if (BATON_UNLIKELY(ledger_.forked())) return nullptr;
+// The lock is held up to the engine, which orders what follows (engine.hpp).
+const std::error_code* Starter::start_beside_others(Lane& lane, Operation& operation,
+                                                    Handle& handle, std::uint8_t flags) noexcept {
   Dispatcher& dispatcher = *dispatcher_;
   Processor& processor = *lane.route.processor;
-  ledger_.mutex().lock(system_);
-  if (BATON_UNLIKELY(!dispatcher.inside())) set_clock(lane);
+  set_clock(lane);
   const Deadline deadline = operation.deadline();
   void* const record = Access::record(handle);
   if (BATON_UNLIKELY(Access::route(handle).load(std::memory_order_relaxed) != &lane ||
-                     start_at<true>(lane, operation, handle, flags) == nullptr)) {
+                     !claim(lane, operation, handle))) {
     ledger_.mutex().unlock(system_);
     return nullptr;
   }
+  book(lane, operation, handle, flags);
   if (BATON_UNLIKELY(!deadline.is_never())) dispatcher.timer_added(deadline);
   dispatcher.look_round_after_start();
   ledger_.mutex().unlock(system_);
@@ -182,9 +180,10 @@ void Starter::came_back(Lane& lane, Processor& processor, Operation& operation,
   if (shared()) dispatcher_->look_round_after_start();
 }
 
-void Starter::simple_came_back(Lane& lane, Operation& operation, Submission answer) noexcept {
+void Starter::simple_came_back(Lane& lane, Operation& operation,
+                               Submission answer) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   lane.be_at_work();
-  lane.starter->submitted(lane, *lane.route.processor, operation, answer);
+  lane.starter->came_back(lane, *lane.route.processor, operation, answer);
 }
 
 // A thread that is about to wait will flush then.

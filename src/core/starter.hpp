@@ -14,12 +14,11 @@
 
 #include "base/probes.hpp"
 #include "baton/proactor.hpp"
+#include "core/dispatcher.hpp"
 #include "core/ledger.hpp"
 #include "os/thread_locals.hpp"
 
 namespace baton {
-
-class Dispatcher;
 
 class Starter {
  public:
@@ -31,9 +30,29 @@ class Starter {
   /// When the team is complete.
   void find_route(Lane& lane) noexcept;
 
+  // A simple request is a stream read or write, or a datagram with one buffer, on a handle that has
+  // been used before.
+
+  /// The handle of a simple request of a stream, without a strand and not from the cache. Null: it
+  /// is another one, or has none.
+  [[gnu::always_inline]] static Handle* handle_of_simple(const Operation& operation) noexcept;
+
   // These answer success, or null if the slow path is needed; then nothing was done. Any thread.
 
-  [[gnu::always_inline]] static const std::error_code* start_simple(Operation& operation) noexcept;
+  /// REQUIRES: handle_of_simple; and `lane`, the handle's route, is this thread's.
+  [[gnu::always_inline]] static const std::error_code* start_here(Lane& lane, Operation& operation,
+                                                                  Handle& handle) noexcept {
+    return start_at(lane, operation, handle, OperationAccess::direct);
+  }
+  /// The same of any lane; `lane`: null, or the handle's route.
+  [[gnu::always_inline]] static const std::error_code* start_elsewhere(Lane* lane,
+                                                                       Operation& operation,
+                                                                       Handle& handle) noexcept {
+    if (BATON_UNLIKELY(lane == nullptr || !lane->starter->shared())) return nullptr;
+    return lane->starter->start_shared(*lane, operation, handle, OperationAccess::direct);
+  }
+  /// Any simple request.
+  static const std::error_code* start_less_simple(Operation& operation) noexcept;
   /// By a thread that is inside a per_thread lane of `ledger`'s.
   [[gnu::always_inline]] static const std::error_code* start_simple_timer(
       const Ledger& ledger, Operation& timer) noexcept;
@@ -65,11 +84,16 @@ class Starter {
 
  private:
   [[nodiscard]] bool shared() const noexcept { return dispatcher_ != nullptr; }
-  [[gnu::noinline]] static const std::error_code* start_less_simple(Operation& operation) noexcept;
-  [[gnu::noinline]] const std::error_code* start_shared(Lane& lane, Operation& operation,
-                                                        Handle& handle,
-                                                        std::uint8_t flags) noexcept;
-  template <bool is_shared>
+  [[gnu::always_inline]] inline const std::error_code* start_shared(Lane& lane,
+                                                                    Operation& operation,
+                                                                    Handle& handle,
+                                                                    std::uint8_t flags) noexcept;
+  [[gnu::noinline]] const std::error_code* start_beside_others(Lane& lane, Operation& operation,
+                                                               Handle& handle,
+                                                               std::uint8_t flags) noexcept
+      BATON_RELEASE(shared_lane);
+  [[gnu::always_inline]] static bool claim(Lane& lane, Operation& operation,
+                                           const Handle& handle) noexcept;
   [[gnu::always_inline]] static const std::error_code* start_at(Lane& lane, Operation& operation,
                                                                 Handle& handle,
                                                                 std::uint8_t flags) noexcept;
@@ -99,23 +123,15 @@ class Starter {
   const os::System& system_;
 };
 
-inline const std::error_code* Starter::start_simple(Operation& operation) noexcept {
+// Null: it is less simple, or has none.
+inline Handle* Starter::handle_of_simple(const Operation& operation) noexcept {
   constexpr std::uint16_t cached = Operation::cached;
   constexpr std::uint16_t to_check = cached | Operation::vectored | Operation::until;
   if (BATON_UNLIKELY(!OperationAccess::is_simple<to_check>(operation)) &&
       !(OperationAccess::is_simple<cached>(operation) && is_well_formed(operation))) {
-    return start_less_simple(operation);
+    return nullptr;
   }
-  Handle* const handle = operation.handle();
-  if (BATON_UNLIKELY(handle == nullptr)) return nullptr;
-  // relaxed: any value other than this thread's lane leads to the slow path.
-  Lane* const lane = OperationAccess::route(*handle).load(std::memory_order_relaxed);
-  if (BATON_UNLIKELY(operation.strand() != nullptr)) return start_less_simple(operation);
-  if (BATON_LIKELY(lane == os::thread_locals.lane)) {
-    return start_at<false>(*lane, operation, *handle, OperationAccess::direct);
-  }
-  if (lane == nullptr || !lane->starter->shared()) return nullptr;
-  return lane->starter->start_shared(*lane, operation, *handle, OperationAccess::direct);
+  return BATON_LIKELY(operation.strand() == nullptr) ? operation.handle() : nullptr;
 }
 
 // Null in a forked child, which is inside no lane; and while starts are refused, which sets
@@ -152,32 +168,48 @@ inline const std::error_code* Starter::post_simple(const Ledger& ledger,
 }
 
 // Three checks stand for all of Ledger::admit: the handle's route, the lane's `attention`, and
-// room. In a lane with one thread no other thread can interfere. In a shared lane the lock is held
-// up to the engine, which orders what follows (engine.hpp).
-template <bool is_shared>
-inline const std::error_code* Starter::start_at(Lane& lane, Operation& operation, Handle& handle,
-                                                std::uint8_t flags) noexcept {
-  const Route& route = lane.route;
-  Processor& processor = *route.processor;
+// room. False: nothing was done. REQUIRES: the first has been made.
+inline bool Starter::claim(Lane& lane, Operation& operation, const Handle& handle) noexcept {
+  const Processor& processor = *lane.route.processor;
   // relaxed: this start happens after anything that had to come before it. For the rest either
   // order is right.
   if (BATON_UNLIKELY(lane.attention.load(std::memory_order_relaxed) ||
-                     !processor.deferred.empty() || processor.started >= route.started_max)) {
-    return nullptr;
+                     !processor.deferred.empty() || processor.started >= lane.route.started_max)) {
+    return false;
   }
   BATON_PROBE3(operation_start, &operation, operation.kind(), handle.native());
   OperationAccess::activate_simple(operation);
-  if constexpr (!is_shared) {
-    if (is_output(operation.kind())) return write_at(lane, operation, handle, flags);
-  }
+  return true;
+}
+
+// No other thread can interfere: it is a lane with one thread, or its lock is held.
+inline const std::error_code* Starter::start_at(Lane& lane, Operation& operation, Handle& handle,
+                                                std::uint8_t flags) noexcept {
+  if (BATON_UNLIKELY(!claim(lane, operation, handle))) return nullptr;
+  if (is_output(operation.kind())) return write_at(lane, operation, handle, flags);
   // Reads usually have to wait, so it is booked as pending before it is submitted.
   book(lane, operation, handle, flags);
-  if constexpr (!is_shared) {
-    BATON_PROBE2(operation_submit, &operation, processor.index);
-    const Submission answer = route.engine->submit(operation, OperationAccess::record(handle));
-    if (BATON_UNLIKELY(answer != Submission::pending)) simple_came_back(lane, operation, answer);
-  }
+  BATON_PROBE2(operation_submit, &operation, lane.route.processor->index);
+  const Submission answer = lane.route.engine->submit(operation, OperationAccess::record(handle));
+  if (BATON_UNLIKELY(answer != Submission::pending)) simple_came_back(lane, operation, answer);
   return &lane.success;
+}
+
+// Threads in run() would wait for each other's system calls, so the engine is called outside of the
+// lock. A thread that leads alone keeps it: one section instead of two, and nobody to tell.
+inline const std::error_code* Starter::start_shared(Lane& lane, Operation& operation,
+                                                    Handle& handle, std::uint8_t flags) noexcept {
+  if (BATON_UNLIKELY(ledger_.forked())) return nullptr;
+  ledger_.mutex().lock(system_);
+  if (BATON_UNLIKELY(!dispatcher_->leads_alone(*lane.route.processor) ||
+                     Ledger::would_overtake(operation, handle))) {
+    return start_beside_others(lane, operation, handle, flags);
+  }
+  const bool open = OperationAccess::route(handle).load(std::memory_order_relaxed) == &lane;
+  const std::error_code* const done =
+      BATON_LIKELY(open) ? start_at(lane, operation, handle, flags) : nullptr;
+  ledger_.mutex().unlock(system_);
+  return done;
 }
 
 // Writes usually succeed at once in engines that try them first. Then the operation is never

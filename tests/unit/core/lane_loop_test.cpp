@@ -60,7 +60,12 @@ const os::System& system_with_such_a_close() {
 }
 
 // All are inlined wherever they are called; each once here.
-bool starts_simply(Operation& operation) { return Starter::start_simple(operation); }
+bool starts_simply(Operation& operation) {
+  Handle* const handle = Starter::handle_of_simple(operation);
+  if (handle == nullptr) return Starter::start_less_simple(operation);
+  Lane* const lane = Access::route(*handle).load();
+  return lane == os::thread_locals.lane && Starter::start_here(*lane, operation, *handle);
+}
 bool posts_simply(const Ledger& ledger, Operation& operation) {
   return Starter::post_simple(ledger, operation);
 }

@@ -577,7 +577,9 @@ TEST_F(LedgerTest, what_completes_in_its_start_does_not_overtake_what_the_leader
     Handle& socket = handle();
     prepare(one_, socket, first);
     prepare(two_, socket, second);
+    EXPECT_FALSE(Ledger::would_overtake(two_, socket));
     start(one_);
+    EXPECT_EQ(Ledger::would_overtake(two_, socket), in_order);
     start(two_);
     two_.finish(0);
     ledger_->submitted(lane_, processor(), two_, Submission::completed);
