@@ -20,8 +20,8 @@ RULES = [str(number) for number in range(1, 13)]
 def run(program, *arguments):
     """The exit code, the rows of the table by rule, and all that was printed."""
     try:
-        ended = subprocess.run([program, *arguments], stdout=subprocess.PIPE, text=True, check=False,
-                               timeout=TIMEOUT_S)
+        ended = subprocess.run([program, *arguments], stdout=subprocess.PIPE, text=True,
+                               check=False, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired as late:  # its text does not have the output
         output = (late.output or b"").decode(errors="replace")
         sys.exit(f"FAILED: {' '.join(arguments)}: not over after {TIMEOUT_S} s\n{output}")
