@@ -59,7 +59,9 @@ class Proactor::Core final : public HandlerRunner {
            ended_by_ == std::this_thread::get_id();
   }
   /// The calling thread is in a turn of this proactor.
-  [[nodiscard]] bool inside() const noexcept { return current_lane() < lanes(); }
+  [[nodiscard]] bool inside() const noexcept {
+    return current_lane() < lanes() && !crew_.attached_here();
+  }
 
   std::error_code start(Operation& operation) noexcept;
   bool move_deadline(Operation& operation, Deadline deadline) noexcept;
