@@ -267,6 +267,7 @@ class BATON_EXPORT Proactor {
   /// Borrowed: untouched. Errors: errc::already_adopted when another handle has the descriptor,
   /// until its close is complete (a borrowed one's: has begun); errc::no_free_handles,
   /// errc::stopped, ENOMEM, EBADF; EINVAL when a pipe, a terminal or a socket is adopted as a file.
+  /// A folder may be adopted as one: its sync works, and its reads end with EISDIR.
   /// On failure the caller keeps it, as it was.
   Result<Handle*> adopt(NativeHandle native, HandleKind kind,
                         Ownership ownership = Ownership::owned, Home home = {}) noexcept;

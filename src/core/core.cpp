@@ -793,8 +793,11 @@ bool Proactor::Core::everything_finished(bool in_handler) noexcept {
 }
 
 void Proactor::Core::refuse_to_end_driven(const char* sentence) const noexcept {
-  // A handler may call exit(), which destroys a proactor that is static.
-  if (!finishing_.load() && !inside() && is_driven()) detail::misused(sentence);
+  // A handler may call exit(), which destroys a proactor that is static. An attached thread leads
+  // its lane between its calls, too.
+  if (!finishing_.load() && !inside() && !crew_.has_attached() && is_driven()) {
+    detail::misused(sentence);
+  }
 }
 
 void Proactor::Core::finish() noexcept {

@@ -59,7 +59,9 @@ class Proactor::Core final : public HandlerRunner {
            ended_by_ == std::this_thread::get_id();
   }
   /// The calling thread is in a turn of this proactor.
-  [[nodiscard]] bool inside() const noexcept { return current_lane() < lanes(); }
+  [[nodiscard]] bool inside() const noexcept {
+    return current_lane() < lanes() && !crew_.attached_here();
+  }
 
   [[gnu::noinline]] std::error_code start(Operation& operation) noexcept;
   /// The same of a simple one (Starter::handle_of_simple), by the thread that is inside its lane.

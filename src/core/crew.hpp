@@ -85,6 +85,12 @@ class Crew {
   [[nodiscard]] bool has_thread(std::uint32_t lane) noexcept;
   /// The lane where the calling thread is at home, if it leads `lane` besides; else `lane`.
   [[nodiscard]] std::uint32_t home_beside(std::uint32_t lane) const noexcept;
+  /// The calling thread is attached, and in no handler.
+  [[nodiscard]] bool attached_here() const noexcept {
+    const LaneLoop::Inside* const here = LaneLoop::innermost(ledger_);
+    const CrewMember* const member = here != nullptr ? here->loop->member() : nullptr;
+    return member != nullptr && member->stay != nullptr && member->stay->is(here);
+  }
   [[nodiscard]] bool has_attached() const noexcept {
     return attached_.load(std::memory_order_relaxed) > 0;
   }

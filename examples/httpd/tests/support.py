@@ -50,7 +50,11 @@ class Server:
 
     def wait(self):
         """What it printed at its end, as a dictionary."""
-        output, self.errors = self.process.communicate(timeout=PATIENCE_S)
+        try:
+            output, self.errors = self.process.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise AssertionError(f"no end after {PATIENCE_S} s: {self.process.communicate()}")
         equal(self.process.returncode, 0, f"exit status ({self.errors})")
         lines = [line.split() for line in output.splitlines()]
         return {words[0]: int(words[1]) for words in lines if len(words) == 2}

@@ -13,13 +13,18 @@ import sys
 ROW = re.compile(r"^(\S+) .*?(\d+) +(\d+) +(\d+)  (passed|FAILED|skipped|not run to the end)$",
                  re.MULTILINE)
 PASSED, FAILED, UNUSABLE = 0, 1, 2
+TIMEOUT_S = 500
 RULES = [str(number) for number in range(1, 13)]
 
 
 def run(program, *arguments):
     """The exit code, the rows of the table by rule, and all that was printed."""
-    ended = subprocess.run([program, *arguments], stdout=subprocess.PIPE, text=True, check=False,
-                           timeout=500)
+    try:
+        ended = subprocess.run([program, *arguments], stdout=subprocess.PIPE, text=True,
+                               check=False, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired as late:  # its text does not have the output
+        output = (late.output or b"").decode(errors="replace")
+        sys.exit(f"FAILED: {' '.join(arguments)}: not over after {TIMEOUT_S} s\n{output}")
     rows = {match[1]: (int(match[2]), int(match[3]), int(match[4]), match[5])
             for match in ROW.finditer(ended.stdout)}
     return ended.returncode, rows, ended.stdout

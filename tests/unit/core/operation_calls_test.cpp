@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <functional>
+#include <future>
 #include <memory>
 #include <thread>
 
@@ -109,6 +111,34 @@ TEST(Attachments, end_before_their_proactor_does) {
         proactor.reset();
       },
       "end the Attachment first");
+}
+
+void exit_in_a_handler_of_an_attached_thread() {
+  static Proactor proactor{*Config::parse("mode=per_thread", Config{})};
+  const Attachment attached{proactor};
+  static_cast<void>(proactor.post([] { std::exit(3); }));
+  proactor.poll();
+}
+TEST(Attachments, a_handler_may_call_exit) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(exit_in_a_handler_of_an_attached_thread(), testing::ExitedWithCode(3), "");
+}
+
+// It leads its lane between its calls, too, and is not in one.
+TEST(Attachments, may_outlive_a_finish) {
+  Proactor proactor{*Config::parse("mode=per_thread", Config{})};
+  std::promise<void> is_attached;
+  std::promise<void> finished;
+  std::thread thread{[&] {
+    const Attachment attached{proactor};
+    is_attached.set_value();
+    finished.get_future().wait();
+  }};
+  is_attached.get_future().wait();
+  proactor.finish();
+  finished.set_value();
+  thread.join();
+  EXPECT_TRUE(proactor.stopped());
 }
 
 TEST(Attachments, end_on_their_thread_and_in_no_handler) {
