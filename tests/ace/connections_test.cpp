@@ -5,6 +5,7 @@
 #include <ace/Dev_Poll_Reactor.h>
 #include <ace/Reactor.h>
 #include <ace/Select_Reactor.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -48,7 +49,12 @@ class Host final : public ACE_Asynch_Acceptor<ACE_Service_Handler> {
   ACE_Service_Handler* make_handler() override { return new Visit(side_); }
   int validate_connection(const ACE_Asynch_Accept::Result& result, const ACE_INET_Addr& remote,
                           const ACE_INET_Addr& local) override {
-    if (result.success()) side_.validated.emplace_back(remote, local);
+    if (result.success()) {
+      side_.validated.emplace_back(remote, local);
+      // As accept(2) makes it.
+      EXPECT_EQ(0, ::fcntl(result.accept_handle(), F_GETFD));
+      EXPECT_EQ(0, ::fcntl(result.accept_handle(), F_GETFL) & O_NONBLOCK);
+    }
     return side_.accepts ? 0 : -1;
   }
 
@@ -64,6 +70,10 @@ class Guest final : public ACE_Asynch_Connector<ACE_Service_Handler> {
                           const ACE_INET_Addr& local) override {
     EXPECT_TRUE(result.success());
     side_.validated.emplace_back(remote, local);
+    int reuse = 0;
+    socklen_t size = sizeof(reuse);
+    EXPECT_EQ(0, ::getsockopt(result.connect_handle(), SOL_SOCKET, SO_REUSEADDR, &reuse, &size));
+    EXPECT_NE(0, reuse);
     return side_.accepts ? 0 : -1;
   }
 

@@ -360,6 +360,18 @@ TEST_F(Misuse, AcceptorThatNeverAcceptedClosesItsListener) {
   EXPECT_EQ(-1, ::close(listener));
 }
 
+// The program has closed the listener, and another file has its number now.
+TEST_F(Misuse, AcceptorClosesNoOtherFile) {
+  ACE_INET_Addr where;
+  const int listener = listen_on_loopback(where);
+  {
+    ACE_Asynch_Accept accept;
+    ASSERT_EQ(0, accept.open(calls_, listener, nullptr, ace()));
+    ASSERT_EQ(listener, ::dup2(pair_.second, listener));
+  }
+  EXPECT_EQ(0, ::close(listener));
+}
+
 // No handler is left to close the socket of this result.
 TEST_F(Misuse, ConnectThatFailsAtOnceForADeletedHandlerLeaksNothing) {
   auto handler = std::make_unique<Calls>();

@@ -219,6 +219,9 @@ TEST(Options, UnknownWordsAreExplained) {
     EXPECT_NE(std::string::npos, options.error().reason.find("batch=N"));
     EXPECT_NE(std::string::npos, options.error().reason.find(text));
   }
+  const std::string longest(60, 'x');
+  EXPECT_NE(std::string::npos,
+            Options::parse(longest + "y").error().reason.find("\"" + longest + "...\""));
 }
 
 TEST(Limits, OverTheLimitIsEagain) {
@@ -328,6 +331,27 @@ TEST_F(TransmitFile, ExactlySoManyBytes) {
   ASSERT_EQ(0, sender_.transmit_file(file_, nullptr, 777, 5, 0, 100, 0));
   EXPECT_EQ(content_.substr(5, 777), sent(1));
   EXPECT_EQ(777U, taker_.written.bytes);
+}
+
+TEST_F(TransmitFile, EndsAreNoLongerThanAskedForAndThanTheirBlocks) {
+  ACE_Asynch_Transmit_File::Header_And_Trailer ends{&header_, 1, &trailer_, 9};
+  ASSERT_EQ(0, sender_.transmit_file(file_, &ends, 2, 0, 0, 0, 0));
+  EXPECT_EQ("<" + content_.substr(0, 2) + ">>>", sent(1));
+}
+
+TEST_F(TransmitFile, OffsetsHaveAHighHalf) {
+  ASSERT_EQ(4, ::pwrite(file_, "far!", 4, (off_t{1} << 32) + 2));
+  ASSERT_EQ(0, sender_.transmit_file(file_, nullptr, 4, 2, 1, 0, 0));
+  EXPECT_EQ("far!", sent(1));
+}
+
+// More than the socket holds: the rest is read when it is not there any more.
+TEST_F(TransmitFile, FileThatBecomesShorterIsAnError) {
+  ASSERT_EQ(0, ::ftruncate(file_, 64 << 20));
+  ASSERT_EQ(0, sender_.transmit_file(file_, nullptr, 0, 0, 0, 0, 0));
+  ASSERT_EQ(0, ::ftruncate(file_, 0));
+  EXPECT_LT(sent(1).size(), std::size_t{64} << 20);
+  EXPECT_EQ(static_cast<u_long>(ENODATA), taker_.written.error);
 }
 
 TEST_F(TransmitFile, EmptyPartCompletes) {

@@ -104,6 +104,7 @@ static void blocks_come_and_are_given_back(baton_proactor* proactor) {
 static void pooled_reads_that_cannot_be(baton_proactor* proactor) {
   static const int others[] = {BATON_VECTORED, BATON_EXACTLY, BATON_UNTIL};
   baton_pool* pool = open_pool(1);
+  baton_handle listener = 0;
   baton_operation made;
   size_t i;
   for (i = 0; i < sizeof others / sizeof others[0]; ++i) {
@@ -119,6 +120,9 @@ static void pooled_reads_that_cannot_be(baton_proactor* proactor) {
   CHECK_EQUAL(why_refused(proactor, made), EINVAL);
   /* One that is refused does not keep the pool. */
   CHECK_EQUAL(why_refused(proactor, pooled(0, 1, pool)), BATON_HANDLE_CLOSED);
+  CHECK_EQUAL(baton_listen(proactor, "127.0.0.1:0", 4, &listener), 0);
+  CHECK_EQUAL(why_refused(proactor, pooled(listener, 1, pool)), BATON_WRONG_HANDLE_KIND);
+  CHECK_EQUAL(baton_handle_close(proactor, listener), 0);
   CHECK_EQUAL(baton_pool_close(pool), 0);
 }
 
@@ -357,7 +361,7 @@ static void an_accept_whose_connection_cannot_be_adopted(void) {
 
 /* Its close waits until the peer has taken everything. A worker does that: meanwhile others are
  * served. */
-static void an_accepted_connection_lingers_as_its_listener(void) {
+static void accepts_one_that_lingers(int before_bind) {
   const struct linger long_enough = {1, 60};
   static char data[65536];
   baton_proactor* const proactor = open_proactor(configuration, 8);
@@ -366,13 +370,23 @@ static void an_accepted_connection_lingers_as_its_listener(void) {
   baton_endpoint where;
   baton_operation accept_one;
   baton_completion done;
+  baton_socket made = BATON_SOCKET_INIT;
   baton_option option = BATON_OPTION_INIT;
   option.level = SOL_SOCKET;
   option.name = SO_LINGER;
   option.value = &long_enough;
   option.value_size = sizeof long_enough;
-  CHECK_EQUAL(baton_listen(proactor, "127.0.0.1:0", 4, &listener), 0);
-  CHECK_EQUAL(baton_set_option(proactor, listener, &option), 0);
+  if (before_bind) {
+    CHECK_EQUAL(baton_endpoint_parse("127.0.0.1:0", &where), 0);
+    made.kind = BATON_LISTENER;
+    made.local = &where;
+    made.options = &option;
+    made.option_count = 1;
+    CHECK_EQUAL(baton_socket_open(proactor, &made, &listener), 0);
+  } else {
+    CHECK_EQUAL(baton_listen(proactor, "127.0.0.1:0", 4, &listener), 0);
+    CHECK_EQUAL(baton_set_option(proactor, listener, &option), 0);
+  }
   CHECK_EQUAL(baton_local_endpoint(proactor, listener, &where), 0);
   CHECK_EQUAL(connect(client, (const struct sockaddr*)(const void*)where.address, where.length), 0);
   accept_one = operation(BATON_ACCEPT, listener, 1);
@@ -398,6 +412,11 @@ static void an_accepted_connection_lingers_as_its_listener(void) {
   }
   CHECK_EQUAL(done.error, 0);
   baton_close(proactor);
+}
+
+static void an_accepted_connection_lingers_as_its_listener(void) {
+  accepts_one_that_lingers(0);
+  accepts_one_that_lingers(1);
 }
 
 /* Inside a signal handler nothing may be allocated: the completion has the plain descriptor. */

@@ -107,8 +107,8 @@ int Shard::open(bool keeper) noexcept {
       proactor_ = std::move(*opened);
     }
     if (!files_) files_ = std::make_unique<Files>();
-    files_->use_own_table(
-        keeper);  // those of a keeper that has ended may be used again without one
+    // An earlier keeper has left them, and the next may be refused a table.
+    files_->use_own_table(keeper);
     if (library_.options().explain) library_.explain(proactor_->explain().c_str());
   } catch (...) {
     return ENOMEM;

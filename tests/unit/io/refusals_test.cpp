@@ -1,5 +1,6 @@
 // The answers of objects when the system refuses a call, when the proactor has no room for another
 // handle, and when they are closed.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -32,6 +33,7 @@ using namespace std::chrono_literals;
 /// Refused calls: the n-th setsockopt, and every call of the others.
 struct Refused {
   int options = 0;
+  int opens = 0;  // of those that would not wait
   bool getsockname = false;
   bool fstat = false;
   bool signalfd = false;
@@ -51,6 +53,13 @@ const os::System& refusing_system() {
       if (refused.options > 0 && --refused.options == 0) return refuse();
       return os::real_system().setsockopt(fd, level, name, value, size);
     };
+    made.open = [](const char* path, int flags, mode_t mode) {
+      if (refused.opens == 0 || (flags & O_NONBLOCK) == 0) {
+        return os::real_system().open(path, flags, mode);
+      }
+      errno = --refused.opens > 0 ? EAGAIN : EPERM;
+      return -1;
+    };
     made.getsockname = [](int fd, sockaddr* address, socklen_t* size) {
       return refused.getsockname ? refuse() : os::real_system().getsockname(fd, address, size);
     };
@@ -66,6 +75,13 @@ const os::System& refusing_system() {
     return made;
   }();
   return table;
+}
+
+/// Each open descriptor less raises it, or leaves it as it is.
+int lowest_free_descriptor() {
+  const int lowest = ::dup(0);
+  ::close(lowest);
+  return lowest;
 }
 
 class Refusals : public testing::Test {
@@ -84,7 +100,9 @@ class Refusals : public testing::Test {
   void expect_each_option_told(int count, Open open) {
     for (int nth = 1; nth <= count; ++nth) {
       refused.options = nth;
+      const int before = lowest_free_descriptor();
       EXPECT_EQ(open(), std::errc::operation_not_permitted) << nth;
+      EXPECT_EQ(lowest_free_descriptor(), before) << nth;
     }
     refused.options = count + 1;
     EXPECT_FALSE(open());
@@ -151,9 +169,28 @@ TEST_F(Refusals, of_options_of_a_datagram_socket) {
   for (const bool only : {false, true}) {
     options.v6_only = only;
     expect_each_option_told(1, [&] {
-      return error_of(DatagramSocket::bind(proactor_, Endpoint::loopback_v6(0), options));
+      auto socket = DatagramSocket::bind(proactor_, Endpoint::any_v6(0), options);
+      if (socket) {
+        EXPECT_EQ(socket->get_option<option::V6Only>().value().enabled, only);
+      }
+      return error_of(socket);
     });
   }
+}
+
+TEST_F(Refusals, of_no_flag_of_a_file) {
+  const std::string path = testing::TempDir() + "baton_flags_test_" + std::to_string(::getpid());
+  const auto flags_of = [&](FileFlags flags) {
+    const auto file = File::open(proactor_, path, flags | FileFlags::create);
+    if (!file) return -1;
+    return ::fcntl(file->native(), F_GETFL) & (O_ACCMODE | O_APPEND | O_SYNC | O_NONBLOCK);
+  };
+  EXPECT_EQ(flags_of(FileFlags::read), O_RDONLY);
+  EXPECT_EQ(flags_of(FileFlags::write), O_WRONLY);
+  EXPECT_EQ(flags_of(FileFlags::read | FileFlags::append), O_RDWR | O_APPEND);
+  EXPECT_EQ(flags_of(FileFlags::read_write | FileFlags::sync), O_RDWR | O_SYNC);
+  EXPECT_EQ(flags_of(FileFlags::read_write | FileFlags::data_sync), O_RDWR | O_DSYNC);
+  std::remove(path.c_str());
 }
 
 TEST_F(Refusals, of_a_path_with_a_zero_byte) {
@@ -218,7 +255,15 @@ TEST_F(Refusals, of_what_a_listener_of_each_lane_needs) {
   refused.options = 3;  // of the second
   EXPECT_EQ(error_of(Acceptor::listen_each_lane(proactor, Endpoint::loopback(0))),
             std::errc::operation_not_permitted);
-  EXPECT_EQ(Acceptor::listen_each_lane(proactor, Endpoint::loopback(0)).value().size(), 2U);
+  for (int i = 0; i < 2; ++i) {
+    const auto acceptors = Acceptor::listen_each_lane(proactor, Endpoint::loopback(0)).value();
+    ASSERT_EQ(acceptors.size(), 2U);
+    for (std::uint32_t lane = 0; lane < 2; ++lane) {
+      EXPECT_EQ(proactor.home_lane(*acceptors[lane].handle()), lane);
+    }
+    // A handle without a lane changes whose turn it is.
+    EXPECT_TRUE(DatagramSocket::open(proactor, AddressFamily::ipv4));
+  }
 }
 
 TEST_F(Refusals, of_what_was_accepted) {
@@ -247,6 +292,14 @@ TEST_F(Refusals, of_a_look_at_a_file) {
   std::remove(path.c_str());
 }
 
+// A lease of another process: the open that does not wait is refused once, the other one waits.
+TEST_F(Refusals, of_an_open_while_there_is_a_lease) {
+  refused.opens = 3;
+  const auto file = File::open(proactor_, "/proc/self/exe", FileFlags::read);
+  ASSERT_TRUE(file) << file.error().message();
+  EXPECT_EQ(refused.opens, 2);
+}
+
 TEST_F(Refusals, of_signals) {
   EXPECT_EQ(SignalSet::block({SIGSTOP}), std::errc::invalid_argument);
   EXPECT_EQ(error_of(SignalSet::open(proactor_, {SIGUSR1, SIGSTOP})), std::errc::invalid_argument);
@@ -267,7 +320,9 @@ TEST_F(Refusals, of_a_second_handle) {
   auto only = DatagramSocket::open(small, AddressFamily::ipv4).value();
   EXPECT_EQ(error_of(Pipe::create(small)), errc::no_free_handles);
   EXPECT_EQ(error_of(StreamSocket::pair(small)), errc::no_free_handles);
+  const int before = lowest_free_descriptor();
   EXPECT_EQ(error_of(SignalSet::open(small, {SIGUSR1})), errc::no_free_handles);
+  EXPECT_EQ(lowest_free_descriptor(), before);
 }
 
 TEST_F(Refusals, of_an_object_that_is_closed) {
