@@ -273,7 +273,7 @@ std::error_code Proactor::Core::check(const Operation& operation) const noexcept
 // Only calls, so that neither way saves registers for the other.
 std::error_code Proactor::start(Operation& operation) noexcept {
   Handle* const handle = Starter::handle_of_simple(operation);
-  if (BATON_UNLIKELY(handle == nullptr)) return core_->start(operation);
+  if (BATON_UNLIKELY(handle == nullptr)) return core_->start_less_simple(operation);
   // relaxed: any value other than this thread's lane, or a shared one, leads to the slow path.
   Lane* const lane = Access::route(*handle).load(std::memory_order_relaxed);
   return lane == os::thread_locals.lane ? core_->start_here(*lane, operation, *handle)
@@ -300,8 +300,12 @@ std::error_code Proactor::Core::start_elsewhere(Lane* lane, Operation& operation
   return BATON_LIKELY(done != nullptr) ? *done : start(operation);
 }
 
+std::error_code Proactor::Core::start_less_simple(Operation& operation) noexcept {
+  const std::error_code* const done = Starter::start_less_simple(operation);
+  return done != nullptr ? *done : start(operation);
+}
+
 std::error_code Proactor::Core::start(Operation& operation) noexcept {
-  if (const std::error_code* const done = Starter::start_less_simple(operation)) return *done;
   if (BATON_UNLIKELY(forked())) return errc::after_fork;
   if (BATON_UNLIKELY(operation.state() != OperationState::initialized)) {
     return operation.is_pending() ? errc::operation_in_use : errc::not_prepared;

@@ -64,6 +64,8 @@ class Proactor::Core final : public HandlerRunner {
   }
 
   [[gnu::noinline]] std::error_code start(Operation& operation) noexcept;
+  /// The same, of one that may be simple (Starter::start_less_simple).
+  [[gnu::noinline]] std::error_code start_less_simple(Operation& operation) noexcept;
   /// The same of a simple one (Starter::handle_of_simple), by the thread that is inside its lane.
   [[gnu::noinline]] std::error_code start_here(Lane& lane, Operation& operation,
                                                Handle& handle) noexcept;
