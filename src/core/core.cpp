@@ -789,11 +789,12 @@ bool Proactor::Core::everything_finished(bool in_handler) noexcept {
     });
   }
   std::uint64_t pending = 0;
-  for (const auto& lane : lanes_) {
-    pending += lane->counters.pending_now();
-    if (!lane->completed.empty() || lane->has_mail() || !lane->timers.empty()) return false;
-  }
-  return handles == 0 && pending == closes;
+  for (const auto& lane : lanes_) pending += lane->counters.pending_now();
+  if (handles != 0 || pending != closes) return false;
+  // A dedicated thread hands over what it has taken while that is pending, so not before.
+  return std::none_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
+    return !lane->completed.empty() || lane->has_mail() || !lane->timers.empty();
+  });
 }
 
 void Proactor::Core::refuse_to_end_driven(const char* sentence) const noexcept {
