@@ -221,11 +221,11 @@ Mailbox::Received Mailbox::receive(int receiver, std::size_t count, void*& point
     if (received != Received::truncated || room.is_short()) break;
     ::nanosleep(&moment, nullptr);  // else a program that keeps changing it might do so in step
   }
-  // Takes the message, without its file.
-  if (received == Received::message || received == Received::truncated) {
-    static_cast<void>(::recv(receiver, nullptr, 0, MSG_DONTWAIT));
-  }
-  return received == Received::truncated ? Received::message : received;
+  if (received == Received::nothing || received == Received::ended) return received;
+  // Takes the message, without its file; by the same call, for a filter may know no other.
+  msghdr taken{};
+  static_cast<void>(::recvmsg(receiver, &taken, MSG_DONTWAIT));
+  return Received::message;
 }
 
 /// Leaves the message where it is, so that its file can be asked for again: the program may lower
