@@ -127,35 +127,27 @@ Config config_of(Mode mode) {
   config.processors = {{.mode = mode}};
   return config;
 }
-void destroy_a_proactor_that_a_thread_runs(Mode mode) {
+void end_a_proactor_that_a_thread_runs(Mode mode,
+                                       const std::function<void(std::unique_ptr<Proactor>&)>& end) {
   auto proactor = std::make_unique<Proactor>(config_of(mode));
   std::promise<void> runs;
   EXPECT_FALSE(proactor->post([&] { runs.set_value(); }));
   std::thread thread{[&] { proactor->run(); }};
   runs.get_future().wait();
-  proactor.reset();
+  end(proactor);
   thread.join();
 }
 TEST(Lifetimes, a_proactor_that_is_destroyed_while_a_thread_runs_it_ends_the_program) {
   for (const Mode mode : {Mode::shared, Mode::dedicated, Mode::per_thread}) {
-    EXPECT_DEATH(destroy_a_proactor_that_a_thread_runs(mode),
+    EXPECT_DEATH(end_a_proactor_that_a_thread_runs(mode, [](auto& proactor) { proactor.reset(); }),
                  "while a thread is in run\\(\\): stop");
   }
 }
-
-void finish_a_proactor_that_a_thread_runs(Mode mode) {
-  Proactor proactor{config_of(mode)};
-  std::promise<void> runs;
-  EXPECT_FALSE(proactor.post([&] { runs.set_value(); }));
-  std::thread thread{[&] { proactor.run(); }};
-  runs.get_future().wait();
-  proactor.finish();
-  thread.join();
-}
 TEST(Lifetimes, a_proactor_that_is_finished_while_a_thread_runs_it_ends_the_program) {
   for (const Mode mode : {Mode::shared, Mode::dedicated, Mode::per_thread}) {
-    EXPECT_DEATH(finish_a_proactor_that_a_thread_runs(mode),
-                 "while another thread is in run\\(\\): stop");
+    EXPECT_DEATH(
+        end_a_proactor_that_a_thread_runs(mode, [](auto& proactor) { proactor->finish(); }),
+        "while another thread is in run\\(\\): stop");
   }
 }
 
