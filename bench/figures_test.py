@@ -28,11 +28,13 @@ FIGURE_ROWS = {f"Baton, {engine}, {label}": name.format(f"baton {engine}")
 for each in ENGINES:
     FIGURE_ROWS[f"Baton, {each}, a program for ACE's Proactor, attached"] = f"baton ace, {each}"
     FIGURE_ROWS[f"Baton, {each}, a program in C, by `baton_exchange`"] = f"baton c, {each}"
+    FIGURE_ROWS[f"Baton, {each}, the same, attached"] = f"baton c, {each}, attached"
 FIGURE_ROWS["Baton's Reactor, epoll"] = "baton reactor, epoll"
 # In docs/guide/threads_and_modes.md, one column for each engine.
 MODE_ROWS = {
     "`run()`": "baton {}",
     "`handle_events`, attached": "baton {}, attached",
+    "C, `baton_exchange`, attached": "baton c, {}, attached",
     "C, `baton_exchange`": "baton c, {}",
 }
 NUMBERS = r"([\d,]+)\s*[|/]\s*([\d,]+)"

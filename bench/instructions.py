@@ -66,10 +66,14 @@ ACE = {
     "baton ace, epoll, shared": "engine=emulated,wait=epoll,mode=shared",
     "baton ace, io_uring": "engine=io_uring,mode=per_thread,threads=1",
 }
-# A program in C, by arrays; no thread leads its lane between two calls.
+# A program in C, by arrays; no thread leads its lane between two calls unless it is attached.
 C = {
-    "baton c, epoll": "engine=emulated,wait=epoll,mode=per_thread,threads=1",
-    "baton c, io_uring": "engine=io_uring,mode=per_thread,threads=1",
+    "baton c, epoll": ("engine=emulated,wait=epoll,mode=per_thread,threads=1", []),
+    "baton c, epoll, attached": ("engine=emulated,wait=epoll,mode=per_thread,threads=1",
+                                 ["--attached", "1"]),
+    "baton c, io_uring": ("engine=io_uring,mode=per_thread,threads=1", []),
+    "baton c, io_uring, attached": ("engine=io_uring,mode=per_thread,threads=1",
+                                    ["--attached", "1"]),
 }
 REACTOR = {
     "baton reactor, epoll": ["reactor_lock_step", "--wait", "epoll"],
@@ -97,8 +101,8 @@ def programs(build):
         found[name] = ([str(build / "bench" / "lock_step"), *options], {"BATON": choice})
     for name, choice in ACE.items():
         found[name] = ([str(build / "bench" / "ace_lock_step")], {"BATON": choice})
-    for name, choice in C.items():
-        found[name] = ([str(build / "bench" / "capi_lock_step")], {"BATON": choice})
+    for name, (choice, options) in C.items():
+        found[name] = ([str(build / "bench" / "capi_lock_step"), *options], {"BATON": choice})
     for name, command in {**REACTOR, **RIVALS}.items():
         found[name] = ([str(build / "bench" / command[0]), *command[1:]], {})
     return found

@@ -44,11 +44,15 @@ static_assert(sizeof(baton_completion) == 48);
 void collect(Collector& collector, const baton_completion& completion) noexcept {
   BATON_ASSERT(collector.count < collector.max);
   std::byte* out = collector.out + static_cast<std::size_t>(collector.count) * collector.stride;
-  // A program built with an earlier header has no room for what came later; of one built with a
-  // later one, what this library does not know is zero.
-  const std::size_t known = std::min(collector.stride, sizeof(completion));
-  std::memcpy(out, &completion, known);
-  std::memset(out + known, 0, collector.stride - known);
+  if (BATON_LIKELY(collector.stride == sizeof(completion))) {
+    std::memcpy(out, &completion, sizeof(completion));
+  } else {
+    // A program built with an earlier header has no room for what came later; of one built with a
+    // later one, what this library does not know is zero.
+    const std::size_t known = std::min(collector.stride, sizeof(completion));
+    std::memcpy(out, &completion, known);
+    std::memset(out + known, 0, collector.stride - known);
+  }
   ++collector.count;
 }
 

@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+
 #include "capi/addresses.hpp"
 #include "capi/proactor.hpp"
 #include "capi/structs.hpp"

@@ -1,4 +1,5 @@
 // Errors: from the library's forms to the numbers of the header, and to text.
+#include <algorithm>
 #include <new>
 
 #include "baton/error.hpp"

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <string_view>
@@ -15,17 +14,16 @@
 
 namespace baton::capi {
 
-/// Copies a caller's struct, whatever version it is of: one that is shorter is filled up with
-/// zeros, of one that is longer the rest must be zero. 0, EINVAL or E2BIG.
+/// Copies a caller's struct. It may be of a later version, and longer: then the rest must be zero.
+/// 0, EINVAL or E2BIG.
 template <class Struct>
 int copy_in(const void* from, std::size_t size, Struct& to) noexcept {
-  constexpr std::size_t size_first = sizeof(Struct);  // there is one version so far
-  if (from == nullptr || size < size_first) return EINVAL;
+  if (from == nullptr || size < sizeof(Struct)) return EINVAL;  // there is no earlier version
   const auto* bytes = static_cast<const unsigned char*>(from);
-  const unsigned char* unknown = bytes + std::min(size, sizeof(Struct));
-  if (std::any_of(unknown, bytes + size, [](unsigned char c) { return c != 0; })) return E2BIG;
-  to = {};
-  std::memcpy(&to, from, std::min(size, sizeof(Struct)));
+  for (std::size_t i = sizeof(Struct); i < size; ++i) {
+    if (bytes[i] != 0) return E2BIG;
+  }
+  std::memcpy(&to, from, sizeof(Struct));
   return 0;
 }
 
