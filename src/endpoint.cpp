@@ -123,7 +123,7 @@ unexpected<Failure> malformed(std::string_view text, const std::string& why) {
   const bool long_text = text.size() > shown_max;
   return unexpected{Failure{std::make_error_code(std::errc::invalid_argument),
                             "\"" + escaped(text.substr(0, shown_max)) + (long_text ? "..." : "") +
-                                "\" is no endpoint: " + why + "; " + forms}};
+                                "\" is not an endpoint: " + why + "; " + forms}};
 }
 
 template <class Number>
@@ -169,7 +169,7 @@ Parsed parse_ipv6(std::string_view text, std::string_view host, std::uint16_t po
   }
   in6_addr address{};
   if (!read_address<INET6_ADDRSTRLEN>(AF_INET6, host, &address)) {
-    return malformed(text, "what is in brackets is no IPv6 address");
+    return malformed(text, "the text in brackets is not an IPv6 address");
   }
   return store(ipv6(address, port, zone));
 }
@@ -219,7 +219,7 @@ Result<Endpoint, Failure> Endpoint::parse(std::string_view text) {
   if (!read_address<INET_ADDRSTRLEN>(AF_INET, host, &address.sin_addr)) {
     return malformed(text, host.find(':') != std::string_view::npos
                                ? "an IPv6 address stands in brackets"
-                               : "what is before the port is no IPv4 address");
+                               : "the text before the port is not an IPv4 address");
   }
   return store(address);
 }

@@ -109,7 +109,8 @@ Problem unknown_name(std::string_view what, std::span<const std::string> valid,
   const bool foreign = std::find(std::begin(foreign_names), std::end(foreign_names), found) !=
                        std::end(foreign_names);
   return {errc::unknown_name,
-          (foreign ? "is not in this build; valid: " : "is no " + std::string(what) + "; valid: ") +
+          (foreign ? "is not in this build; valid: "
+                   : "is not a known " + std::string(what) + "; valid: ") +
               joined(valid),
           foreign ? ReasonCode::not_built : ReasonCode::unknown_name};
 }
@@ -392,7 +393,7 @@ constexpr Key<ProcessorConfig> signal_key(std::string_view name) {
       [](ProcessorConfig& processor, std::string_view text) -> Answer {
         int number = 0;
         if (!parse_signal(text, number)) {
-          return Problem{errc::bad_configuration, std::string("is no signal; ") + signals_valid};
+          return Problem{errc::bad_configuration, std::string("is not a signal; ") + signals_valid};
         }
         if (const char* objection = signal_objection(number)) {
           return Problem{errc::bad_configuration, std::string(objection) + "; " + signals_valid};

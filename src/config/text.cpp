@@ -24,9 +24,9 @@ unexpected<Failure> no_such_setting(const std::string& place, std::string_view n
   std::vector<std::string> valid = config::names(config::processor_keys());
   for (std::string& more : config::names(config::proactor_keys())) valid.push_back(std::move(more));
   std::sort(valid.begin(), valid.end());
-  return unexpected{Failure{
-      make_error_code(errc::unknown_name),
-      place + ": " + config::quoted(name) + " is no setting; valid: " + config::joined(valid)}};
+  return unexpected{Failure{make_error_code(errc::unknown_name),
+                            place + ": " + config::quoted(name) +
+                                " is not a known setting; valid: " + config::joined(valid)}};
 }
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
