@@ -64,8 +64,8 @@ SeedRange parse_range(const std::string& text) {
 SeedRange range_of(const SimOptions& options) {
   if (!options.range.empty()) {
     if (options.seeds != 0 || options.seed) {
-      throw CLI::ValidationError("--seed-range",
-                                 "it replaces --seeds and --seed: leave them out, or the range");
+      throw CLI::ValidationError(
+          "--seed-range", "it replaces --seeds and --seed: leave out these two, or the range");
     }
     return parse_range(options.range);
   }
