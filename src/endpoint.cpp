@@ -18,7 +18,7 @@ namespace {
 static_assert(sizeof(sockaddr_in) <= Endpoint::capacity);
 static_assert(sizeof(sockaddr_in6) <= Endpoint::capacity);
 static_assert(sizeof(sockaddr_un) == 110, "what the system takes: Endpoint::size");
-// One more: Linux answers with a length of sizeof + 1 when a path fills all of sun_path.
+// One more: Linux returns a length of sizeof + 1 when a path fills all of sun_path.
 static_assert(sizeof(sockaddr_un) + 1 <= Endpoint::capacity);
 static_assert(alignof(sockaddr_in) <= 8 && alignof(sockaddr_in6) <= 8 && alignof(sockaddr_un) <= 8);
 static_assert(sizeof(socklen_t) == sizeof(std::uint32_t), "size_pointer() is a socklen_t*");

@@ -106,8 +106,8 @@ class XmlParser {
     return config::check(config_, here, places);
   }
 
-  /// A file that describes processors describes the whole team: half a team from the program and
-  /// half from the file is nothing that an administrator could foresee.
+  /// A file that describes processors describes the whole team: an administrator could not foresee
+  /// a team that comes half from the program and half from the file.
   Done count_processors(const pugi::xml_node& root) {
     std::size_t count = 0;
     for (const pugi::xml_node node : root.children()) {
