@@ -309,7 +309,7 @@ The bold line is its choice, made in {report['seconds']:.0f} seconds on the same
 In brackets: the interval of the median ratio to the best, round by round.
 """
     titles = {"sockets": f"Sockets: echo of {BLOCK} bytes, by sessions",
-              "files": "Files: reads of 4 KiB, by the number on the way"}
+              "files": "Files: reads of 4 KiB, by the number in flight"}
     for part, (results, verdict) in parts.items():
         text += f"\n## {titles[part]}\n\n{sentence(part, verdict)}\n\n"
         if part == "files":

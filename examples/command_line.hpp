@@ -12,7 +12,7 @@
 namespace examples {
 
 // The number at place `at` of the command line, `otherwise` if there is no such argument. Ends the
-// program with status 2 if the argument is no number from `min` to `max`.
+// program with status 2 if the argument is not a number from `min` to `max`.
 inline std::uint32_t number_or_exit(int argc, char** argv, int at, const char* name,
                                     std::uint32_t min, std::uint32_t max, std::uint32_t otherwise) {
   if (at >= argc) return otherwise;
@@ -21,7 +21,7 @@ inline std::uint32_t number_or_exit(int argc, char** argv, int at, const char* n
   std::uint32_t number = 0;
   const auto [stopped, error] = std::from_chars(text, end, number);
   if (error == std::errc{} && stopped == end && number >= min && number <= max) return number;
-  std::fprintf(stderr, "%s '%s' is no number from %u to %u\n", name, text, min, max);
+  std::fprintf(stderr, "%s '%s' is not a number from %u to %u\n", name, text, min, max);
   std::exit(2);
 }
 

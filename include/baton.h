@@ -16,20 +16,20 @@
  *   int count;
  *   while ((count = baton_wait(proactor, done, 64, -1)) >= 0) { ... look at the tags ... }
  *
- * How it works. baton_start copies operations into slots that baton_open has reserved, and tells
- * how many it took. baton_wait drives the proactor in the calling thread and brings completions:
- * each start that was taken gives exactly one, and each goes to one caller. Between open and close
- * only tables grow, in chunks, up to their bound. baton_pool_open, debug=1 and engine=chaos also
- * allocate.
+ * How it works. baton_start copies operations into slots that baton_open has reserved, and returns
+ * how many it took. baton_wait drives the proactor in the calling thread and returns completions.
+ * Each operation that was taken gives exactly one completion, and one caller gets it. Between open
+ * and close only tables grow, in chunks, up to their bound. baton_pool_open, debug=1 and
+ * engine=chaos also allocate.
  *
  * Ownership. The operation structs are copied. The memory they point at - buffers, a
  * list of buffers, a delimiter, an endpoint - belongs to Baton from the start until that
- * operation's own completion has been brought by baton_wait or baton_poll, also when it was
+ * operation's own completion has been returned by baton_wait or baton_poll, even if it was
  * cancelled or its handle closed meanwhile.
  *
  * Errors. 0 is success; a positive number is an error: one of the system's (errno), or one of
- * Baton's own from BATON_ERROR_BASE upwards. baton_error_text explains both. Functions that answer
- * a count answer the negated error instead.
+ * Baton's own from BATON_ERROR_BASE upwards. baton_error_text explains both. Functions that return
+ * a count return the negated error instead.
  *
  * No strands. A strand keeps handlers from overlapping, and C has none: a completion is a value
  * that the calling thread has received, and Baton cannot see when that thread has handled it. Use
@@ -37,16 +37,15 @@
  * when its completion is handled; or hand completions to the thread that owns the object.
  *
  * Threads. Every function may be called by any thread at any time, unless it says otherwise.
- * With a configuration in per_thread mode a thread in baton_wait holds a lane and brings the
- * completions of what is at home there, and of lanes that no thread is in. While other threads
- * wait, a lane whose thread is between two calls is theirs after a few milliseconds.
+ * In per_thread mode a thread in baton_wait holds a lane. It returns the completions of that lane,
+ * and of lanes without a thread. While other threads wait, one of them takes a lane whose thread
+ * has been between two calls for a few milliseconds.
  * (io_uring is then opened in its form for changing threads; a configuration that says
- * profile=pinned must keep its threads to the end, and close from the only one.) Safe inside a
- * signal handler are baton_poll, baton_status, baton_glance, baton_pool_give and baton_version, no
- * others.
+ * profile=pinned must keep its threads to the end, and close from the only one.) Only baton_poll,
+ * baton_status, baton_glance, baton_pool_give and baton_version are safe inside a signal handler.
  *
  * Versions. Structs carry their size, so that a program and a shared library of different versions
- * understand each other: initialise them with the macros. A library refuses (E2BIG) a struct that
+ * work together: initialise them with the macros. A library refuses (E2BIG) a struct that
  * is larger than it knows and not zero beyond.
  */
 #ifndef BATON_H
@@ -71,10 +70,10 @@ extern "C" {
 typedef struct baton_proactor baton_proactor;
 
 /* Names a descriptor that a proactor knows. Never 0, and never used again after its close, so that
- * a late use of it is an error (BATON_HANDLE_CLOSED) and not an operation on a stranger. */
+ * a late use of it is an error (BATON_HANDLE_CLOSED) and not an operation on another descriptor. */
 typedef uint64_t baton_handle;
 
-/* Names one activation of one slot: what baton_cancel and baton_status ask for. Never 0. Used again
+/* Names one activation of one slot: what baton_cancel and baton_status ask for. Never 0. Reused
  * only after 2^32 uses of the slot. */
 typedef uint64_t baton_activation;
 
@@ -117,7 +116,7 @@ enum {
 typedef struct baton_config {
   uint32_t size;            /* sizeof(baton_config) */
   uint32_t completion_size; /* sizeof(baton_completion): the stride of arrays of completions */
-  uint32_t slots;           /* operations started and not yet brought back, at most; 0: 1024 */
+  uint32_t slots;           /* operations started and not yet delivered, at most; 0: 1024 */
   uint32_t flags;           /* BATON_ENVIRONMENT */
   const char* text;         /* "engine=emulated,mode=shared", or an XML document; NULL: defaults */
 } baton_config;
@@ -125,13 +124,13 @@ typedef struct baton_config {
 /* The library's version, "0.1.0", static and with a final NUL. Any thread. */
 BATON_API const char* baton_version(void);
 
-/* Opens a proactor. On failure answers an error, stores NULL in *out, and writes a sentence that
+/* Opens a proactor. On failure returns an error, stores NULL in *out, and writes a sentence that
  * says what is missing into reason (may be NULL), cut to reason_size with its final NUL. */
 BATON_API int baton_open(const baton_config* config, baton_proactor** out, char* reason,
                          size_t reason_size);
 
 /* Cancels what is pending, closes every owned descriptor, and frees everything; completions that
- * were not brought are dropped, and a connection in one of them is closed. NULL is allowed.
+ * were not delivered are dropped, and a connection in one of them is closed. NULL is allowed.
  * REQUIRES: no thread is inside a function with this proactor, or will be. */
 BATON_API void baton_close(baton_proactor* proactor);
 
@@ -140,8 +139,8 @@ BATON_API void baton_stop(baton_proactor* proactor);
 
 /* Ends in good order: pending accepts are cancelled and new ones refused (BATON_STOPPED), the rest
  * goes on; when nothing is pending any more it is as after baton_stop. At deadline_ns, a point of
- * baton_now's clock (0: none), what is left is cancelled, brought, and new starts are refused.
- * Returns at once: it is baton_wait that answers -BATON_STOPPED when everything has been brought.
+ * baton_now's clock (0: none), the rest is cancelled and delivered, and new starts are refused.
+ * Returns at once: baton_wait returns -BATON_STOPPED when everything has been delivered.
  * EINVAL: the deadline is negative. A second drain can only bring the deadline forward. */
 BATON_API int baton_drain(baton_proactor* proactor, int64_t deadline_ns);
 
@@ -150,18 +149,18 @@ BATON_API int baton_drain(baton_proactor* proactor, int64_t deadline_ns);
 BATON_API void baton_restart(baton_proactor* proactor);
 
 /* The choices and their reasons, lines of text; and the counters, "name value" lines. Written with
- * a final NUL and cut to `size`; the answer is the length of the whole text, without the NUL. */
+ * a final NUL and cut to `size`; the result is the length of the whole text, without the NUL. */
 BATON_API size_t baton_explain(baton_proactor* proactor, char* text, size_t size);
 BATON_API size_t baton_statistics(baton_proactor* proactor, char* text, size_t size);
 
 /* Operations pending for at least age_ns, the oldest first, a line for each operation: its age,
  * kind, state, handle, descriptor, bytes moved, and the lower 32 bits of its tag; and the work
  * that waits for a thread in baton_wait. In per_thread mode threads that do not answer within 0.2 s
- * are named instead. Written and answered as above. */
+ * are named instead. Writes and returns as above. */
 BATON_API size_t baton_pending(baton_proactor* proactor, int64_t age_ns, char* text, size_t size);
 
-/* The engines of this library in order of preference, a name and a line feed each. Written and
- * answered as by baton_explain. */
+/* The engines of this library in order of preference, a name and a line feed each. Writes and
+ * returns as baton_explain. */
 BATON_API size_t baton_engines(char* text, size_t size);
 
 /* Whether this engine can be opened here and now: 0, or an error and a sentence that says what is
@@ -172,7 +171,7 @@ BATON_API int baton_engine_reason(const char* engine, char* reason, size_t reaso
 
 /* In the child after fork, before it opens anything and before anything else is done with the
  * proactor there: opens it anew. All slots are free, all handles gone, owned descriptors are closed
- * in the child, borrowed ones are untouched. Nothing is brought for what was pending. On failure
+ * in the child, borrowed ones are untouched. Pending operations give no completion. On failure
  * only baton_close is allowed. REQUIRES: called by the only thread of the child. */
 BATON_API int baton_fork_child(baton_proactor* proactor);
 
@@ -182,23 +181,23 @@ BATON_API int64_t baton_now(baton_proactor* proactor);
 /* ---- loops of others ------------------------------------------------------------------------- */
 
 /* For a program with an event loop of its own: a descriptor that is readable when the engine may
- * have completed something; then call baton_wait with 0 ns until it answers 0, and so after every
- * start. Timers, deadlines and posted operations do not show here: bound the loop's own wait. -1:
- * there is none (mode=dedicated, several engines or lanes, an engine without one). It belongs
- * to Baton, and is another one after baton_fork_child. */
+ * have completed something; then call baton_wait with 0 ns until it returns 0, and do the same
+ * after every start. Timers, deadlines and posted operations do not show here: limit the loop's own
+ * wait. -1: there is none (mode=dedicated, several engines or lanes, an engine without one). It
+ * belongs to Baton, and is another one after baton_fork_child. */
 BATON_API int baton_descriptor(const baton_proactor* proactor);
 
 enum {
   BATON_CANNOT_TELL = 0, /* only the system knows: ask baton_descriptor, or wait */
   BATON_NOTHING = 1,     /* a wait of 0 ns would find nothing of the engine's */
-  BATON_SOMETHING = 2    /* it would bring completions, or have the system bring some */
+  BATON_SOMETHING = 2    /* it would return completions, or have the system deliver some */
 };
 
 /* The result of a wait of 0 ns, as far as it shows without a lock and a system call. Also
  * inside a signal handler, but not during baton_fork_child. */
 BATON_API int baton_glance(const baton_proactor* proactor);
 
-/* A line about an error. Written and answered as by baton_explain. */
+/* A line about an error. Writes and returns as baton_explain. */
 BATON_API size_t baton_error_text(int error, char* text, size_t size);
 
 /* ---- addresses ------------------------------------------------------------------------------- */
@@ -213,7 +212,7 @@ typedef struct baton_endpoint {
 /* "127.0.0.1:80", "[::1]:80", "[fe80::1%2]:80", "*:80", "unix:/path", "unix:@name". Numeric only.
  * EINVAL when it is none of these. */
 BATON_API int baton_endpoint_parse(const char* text, baton_endpoint* out);
-/* The inverse. Written and answered as by baton_explain. */
+/* The inverse. Writes and returns as baton_explain. */
 BATON_API size_t baton_endpoint_print(const baton_endpoint* endpoint, char* text, size_t size);
 
 /* ---- handles --------------------------------------------------------------------------------- */
@@ -266,11 +265,12 @@ typedef struct baton_socket {
  * baton_adopt's. On failure *out is 0, and nothing is left open. */
 BATON_API int baton_socket_open(baton_proactor* proactor, const baton_socket* socket,
                                 baton_handle* out);
-/* Listens; port 0 takes a free one, which baton_local_endpoint tells. */
+/* Listens; port 0 takes a free one, which baton_local_endpoint returns. */
 BATON_API int baton_listen(baton_proactor* proactor, const char* endpoint, int backlog,
                            baton_handle* out);
 /* Opens a stream socket for this address and starts a connect with this tag, which completes like
- * any other operation: its result is meaningless, its error tells. deadline as in baton_operation.
+ * any other operation: its result has no meaning, its error says whether it succeeded. deadline as
+ * in baton_operation.
  * *out is the socket's handle, to be closed also when the connect fails. *activation may be NULL.*/
 BATON_API int baton_connect(baton_proactor* proactor, const char* endpoint, uint64_t tag,
                             int64_t deadline_ns, baton_handle* out, baton_activation* activation);
@@ -296,8 +296,9 @@ BATON_API int baton_handle_close(baton_proactor* proactor, baton_handle handle);
 
 /* ---- pools of buffers ------------------------------------------------------------------------ */
 
-/* Equal blocks of memory that reads with BATON_POOLED take only when data is there, so that a
- * connection with a read pending pins none. Of no proactor: several may use one. */
+/* Memory blocks of equal size that reads with BATON_POOLED take only when data has arrived, so
+ * that a connection with a pending read holds none. A pool belongs to no proactor: several may use
+ * it. */
 typedef struct baton_pool baton_pool;
 
 /* `count` blocks of `block_size` bytes, allocated now. EINVAL: none, or more than memory has
@@ -308,7 +309,7 @@ BATON_API int baton_pool_open(size_t block_size, uint32_t count, baton_pool** ou
 BATON_API int baton_pool_give(baton_pool* pool, void* block);
 /* Blocks that are not taken now. Any thread. */
 BATON_API size_t baton_pool_available(const baton_pool* pool);
-/* Frees the pool. EBUSY, and nothing is freed: a block is out, or a read that may take one is
+/* Frees the pool. EBUSY, and nothing is freed: a block is in use, or a read that may take one is
  * pending. NULL is allowed. REQUIRES: no other thread uses it. */
 BATON_API int baton_pool_close(baton_pool* pool);
 
@@ -342,15 +343,15 @@ enum {
   BATON_READABLE = 32,  /* BATON_WAIT_READY: until there is input, */
   BATON_WRITABLE = 64,  /* until there is room */
   BATON_APPEND = 128,   /* files written at their end: these keep their order */
-  BATON_ADOPT = 256     /* BATON_ACCEPT: the completion brings a handle, at home where the
-                           configuration's `accept` says */
+  BATON_ADOPT = 256     /* BATON_ACCEPT: the completion has a handle, whose home the setting
+                           `accept` chooses */
 };
 
 /* Which threads a BATON_POST wakes. */
 enum {
-  BATON_NOTIFY_STRONG = 0,   /* a thread in baton_wait, woken if need be, brings it */
+  BATON_NOTIFY_STRONG = 0,   /* a thread in baton_wait, woken if need be, returns it */
   BATON_NOTIFY_FOLLOWER = 1, /* wakes a thread only if one sleeps without leading */
-  BATON_NOTIFY_NONE = 2      /* only queued: brought with whatever comes next */
+  BATON_NOTIFY_NONE = 2      /* only queued: delivered with the next completions */
 };
 
 /* The layout of the system's iovec. */
@@ -393,28 +394,28 @@ typedef struct baton_completion {
                  (the end, an error, BATON_POOL_EXHAUSTED among them) */
   baton_handle handle; /* BATON_ADOPT: the connection, to be closed by baton_handle_close; result is
                           its descriptor, which is Baton's. When it could not be adopted it is
-                          closed, and error tells why. 0 and no error: baton_poll brought it, which
+                          closed, and error says why. 0 and no error: baton_poll returned it, which
                           must not allocate; result is yours then, as without BATON_ADOPT */
 } baton_completion;
 
-/* Starts operations in order, as many as it can, and answers how many. *why_not (may be NULL) is 0,
+/* Starts operations in order, as many as it can, and returns how many. *why_not (may be NULL) is 0,
  * or why the next one was not taken: EAGAIN when no slot is free, EINVAL when the struct is wrong
  * or count is negative, BATON_HANDLE_CLOSED, BATON_LIMIT_REACHED, BATON_STOPPED,
- * BATON_NOT_SUPPORTED, BATON_WRONG_HANDLE_KIND, BATON_AFTER_FORK. For one that was not taken no
- * completion comes, and those behind it are not looked at; everything else that can fail is a
- * completion. activations (may be NULL) has room for count numbers. */
+ * BATON_NOT_SUPPORTED, BATON_WRONG_HANDLE_KIND, BATON_AFTER_FORK. An operation that was not taken
+ * gives no completion, and those after it are not read. Every other failure is a completion.
+ * activations (may be NULL) has room for count numbers. */
 BATON_API int baton_start(baton_proactor* proactor, const baton_operation* operations, int count,
                           baton_activation* activations, int* why_not);
 
-/* Waits until there are completions and brings up to max of them; answers how many. 0: the time is
- * over (0 ns: looked only; negative: no time-out), or baton_wake was called. -BATON_STOPPED after
+/* Waits until there are completions and returns up to max of them, and their number. 0: the time is
+ * over (0 ns: does not wait; negative: no time-out), or baton_wake was called. -BATON_STOPPED after
  * baton_stop. In per_thread mode a thread for which there is no lane waits until there is one. */
 BATON_API int baton_wait(baton_proactor* proactor, baton_completion* out, int max,
                          int64_t timeout_ns);
 
 /* Makes baton_wait and baton_exchange cheaper for a thread that calls them again and again: in
  * per_thread mode it keeps its lane between them, and what it starts goes straight to the engine,
- * with its next wait at the latest. So it has to come back soon: its lane is not served meanwhile.
+ * with its next wait at the latest. So it must call again soon: its lane is not served meanwhile.
  * Changes nothing in the other modes, nor when every lane has a thread, nor the second time. 0;
  * ENOMEM; BATON_WRONG_THREAD when another thread keeps a pinned lane; BATON_AFTER_FORK. */
 BATON_API int baton_attach(baton_proactor* proactor);
@@ -435,30 +436,30 @@ typedef struct baton_batch {
 } baton_batch;
 
 /* baton_start and baton_wait in one call. Starts the batch in order, writes `taken` and `why_not`,
- * then waits and brings completions of any operation. The answer is baton_wait's. If not all were
- * taken: operations from `taken` on are not started and never complete; EAGAIN (no slot is free)
- * waits all the same, for what it brings frees slots, and the rest is started by the next call;
- * after any other refusal it only looks and does not wait, so that the caller hears of it at once.
+ * then waits and returns completions of any operation, as baton_wait does. If not all were
+ * taken: operations from `taken` on are not started and never complete; after EAGAIN (no slot is
+ * free) the call still waits, because completions free slots, and the next call starts the rest;
+ * after any other refusal it does not wait, so that the caller sees the error at once.
  * -EINVAL: the batch is not of a version that the library knows, or out and max are wrong; then
  * nothing was started, and the batch is as it was. */
 BATON_API int baton_exchange(baton_proactor* proactor, baton_batch* batch, baton_completion* out,
                              int max, int64_t timeout_ns);
 
-/* As baton_wait without waiting, but answers -EBUSY at once when another thread is waiting (it will
- * bring what comes), or when the calling thread was interrupted by a signal inside the library.
- * Allocates nothing and frees nothing. -BATON_NOT_SUPPORTED where that cannot be promised, because
- * driving itself makes room: with mode=per_thread, start=leader_only, debug=1 or the engine chaos.
- * Use baton_wait with 0 ns there, outside of signal handlers. */
+/* As baton_wait without waiting, but returns -EBUSY at once when another thread is waiting (which
+ * will get the completions), or when the calling thread was interrupted by a signal inside the
+ * library. Allocates nothing and frees nothing. -BATON_NOT_SUPPORTED where that cannot be promised,
+ * because driving itself makes room: with mode=per_thread, start=leader_only, debug=1 or the engine
+ * chaos. Use baton_wait with 0 ns there, outside of signal handlers. */
 BATON_API int baton_poll(baton_proactor* proactor, baton_completion* out, int max);
 
 /* Makes one baton_wait return: one that waits now, else the next. Several calls before that are as
- * good as one. A wait that brings completions may be the one: look at what you waited for after
- * every return. */
+ * good as one. A wait that returns completions may be the one: check after every return for the
+ * condition that you waited for. */
 BATON_API void baton_wake(baton_proactor* proactor);
 
 /* Ask for the early end of one operation, of all on a handle, of all with a tag (which looks at
  * every slot), of all. 0: asked; ENOENT: nothing of that is pending (in per_thread mode another
- * thread's lane cannot be looked into: 0). Only the completion, which still comes, tells whether it
+ * thread's lane cannot be looked into: 0). Only the completion, which still comes, says whether it
  * was in time. */
 BATON_API int baton_cancel(baton_proactor* proactor, baton_activation activation);
 BATON_API int baton_cancel_handle(baton_proactor* proactor, baton_handle handle);
@@ -467,8 +468,8 @@ BATON_API int baton_cancel_all(baton_proactor* proactor);
 
 /* Cancels one operation and waits until it is complete. 0: it completed as cancelled; ENOENT: it
  * was complete, or completed otherwise; BATON_TIMED_OUT: it is still running at deadline_ns, a
- * point of baton_now's clock (0: none); EINVAL: that is negative. Its completion is brought by
- * baton_wait as ever. In per_thread mode, and for engines whose leader has to help, another thread
+ * point of baton_now's clock (0: none); EINVAL: that is negative. baton_wait returns its
+ * completion as usual. In per_thread mode, and for engines whose leader has to help, another thread
  * must be in baton_wait. */
 BATON_API int baton_cancel_wait(baton_proactor* proactor, baton_activation activation,
                                 int64_t deadline_ns);
@@ -482,11 +483,11 @@ BATON_API int baton_move_deadline(baton_proactor* proactor, baton_activation act
 
 enum {
   BATON_PENDING = 1,  /* started and not done */
-  BATON_DONE = 2,     /* the result is there; the completion will be brought */
-  BATON_DELIVERED = 3 /* and has been brought; valid until the slot is used again */
+  BATON_DONE = 2,     /* the result is there; the completion will be delivered */
+  BATON_DELIVERED = 3 /* and has been delivered; valid until the slot is reused */
 };
 
-/* The answer of baton_status about an operation. */
+/* The state of an operation, as baton_status reports it. */
 typedef struct baton_state {
   uint32_t size;  /* sizeof(baton_state) */
   int32_t state;  /* BATON_PENDING ... */

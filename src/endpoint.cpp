@@ -18,7 +18,7 @@ namespace {
 static_assert(sizeof(sockaddr_in) <= Endpoint::capacity);
 static_assert(sizeof(sockaddr_in6) <= Endpoint::capacity);
 static_assert(sizeof(sockaddr_un) == 110, "what the system takes: Endpoint::size");
-// One more: Linux answers with a length of sizeof + 1 when a path fills all of sun_path.
+// One more: Linux returns a length of sizeof + 1 when a path fills all of sun_path.
 static_assert(sizeof(sockaddr_un) + 1 <= Endpoint::capacity);
 static_assert(alignof(sockaddr_in) <= 8 && alignof(sockaddr_in6) <= 8 && alignof(sockaddr_un) <= 8);
 static_assert(sizeof(socklen_t) == sizeof(std::uint32_t), "size_pointer() is a socklen_t*");
@@ -123,7 +123,7 @@ unexpected<Failure> malformed(std::string_view text, const std::string& why) {
   const bool long_text = text.size() > shown_max;
   return unexpected{Failure{std::make_error_code(std::errc::invalid_argument),
                             "\"" + escaped(text.substr(0, shown_max)) + (long_text ? "..." : "") +
-                                "\" is no endpoint: " + why + "; " + forms}};
+                                "\" is not an endpoint: " + why + "; " + forms}};
 }
 
 template <class Number>
@@ -169,7 +169,7 @@ Parsed parse_ipv6(std::string_view text, std::string_view host, std::uint16_t po
   }
   in6_addr address{};
   if (!read_address<INET6_ADDRSTRLEN>(AF_INET6, host, &address)) {
-    return malformed(text, "what is in brackets is no IPv6 address");
+    return malformed(text, "the text in brackets is not an IPv6 address");
   }
   return store(ipv6(address, port, zone));
 }
@@ -219,7 +219,7 @@ Result<Endpoint, Failure> Endpoint::parse(std::string_view text) {
   if (!read_address<INET_ADDRSTRLEN>(AF_INET, host, &address.sin_addr)) {
     return malformed(text, host.find(':') != std::string_view::npos
                                ? "an IPv6 address stands in brackets"
-                               : "what is before the port is no IPv4 address");
+                               : "the text before the port is not an IPv4 address");
   }
   return store(address);
 }

@@ -186,7 +186,7 @@ void add_doctor_command(CLI::App& app, Run& run) {
   auto options = std::make_shared<Options>();
   command
       ->add_option("--directory", options->directory,
-                   "Folder whose file system is looked at; default: $TMPDIR, else this folder")
+                   "Folder whose file system is inspected; default: $TMPDIR, else this folder")
       ->check(not_empty("name of a folder"));
   auto* length = command->add_option("--seconds", options->seconds, "Length of the calibration");
   length->capture_default_str()->check(seconds(0.1, 3600));

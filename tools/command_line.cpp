@@ -77,14 +77,15 @@ std::string unknown(const CLI::App& app, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   const std::vector<std::string> commands = commands_of(app);
   if (!name.empty() && name.front() == '-') {
-    return fmt::format("'{}' is no option{}", name, meant(name, options_of(app)));
+    return fmt::format("'{}' is not an option{}", name, meant(name, options_of(app)));
   }
   if (commands.empty()) {
-    return fmt::format("'{}' is a word too many{}", word, meant("--" + word, options_of(app)));
+    return fmt::format("'{}' is one argument too many{}", word,
+                       meant("--" + word, options_of(app)));
   }
   const std::string guess = meant(word, commands);
   return fmt::format(
-      "'{}' is no sub-command{}", word,
+      "'{}' is not a sub-command{}", word,
       guess.empty() ? fmt::format("; there are {}", fmt::join(commands, ", ")) : guess);
 }
 
@@ -101,7 +102,7 @@ std::string sentence_of(const CLI::App& app, const CLI::ParseError& error) {
   const bool lacks_command = error.get_name() == "RequiredError" && !commands_of(place).empty() &&
                              place.get_subcommands().empty();
   if (extra && unread.empty()) {  // words behind "--": CLI11 names the first of them last
-    return fmt::format("'{}' is a word too many", what.substr(what.rfind(' ') + 1));
+    return fmt::format("'{}' is one argument too many", what.substr(what.rfind(' ') + 1));
   }
   if (extra || (lacks_command && !unread.empty())) return unknown(place, unread.front());
   if (lacks_command) {

@@ -40,8 +40,8 @@ void add_network_options(CLI::App& command, LoadOptions& options) {
       ->check(whole_number(1, load_connections_max));
   command
       .add_option("--window", options.window,
-                  "Bytes that may be on the way beyond one block; 0: half duplex, the next block "
-                  "waits for the whole of the last")
+                  "Bytes that may be in flight beyond one block; 0: half duplex, the next block "
+                  "waits until the last one is complete")
       ->group(group)
       ->capture_default_str()
       ->transform(size(0, load_window_bytes_max));
@@ -86,7 +86,7 @@ void add_file_options(CLI::App& command, FileLoadOptions& options) {
       ->group(group)
       ->excludes("--write");
   command.add_flag("--direct", options.direct, "Past the page cache")->group(group);
-  command.add_option("--depth", options.depth, "Operations on the way")
+  command.add_option("--depth", options.depth, "Operations in flight")
       ->group(group)
       ->capture_default_str()
       ->check(whole_number(1, file_depth_max));

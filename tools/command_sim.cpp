@@ -57,15 +57,15 @@ SeedRange parse_range(const std::string& text) {
     const auto last = number_in(std::string_view{text}.substr(dots + 2));
     if (first && last && *first <= *last) return {*first, *last};
   }
-  throw CLI::ValidationError("--seed-range",
-                             "'" + text + "' is no range: write A..B, two numbers, A not above B");
+  throw CLI::ValidationError(
+      "--seed-range", "'" + text + "' is not a range: write A..B, two numbers, A not above B");
 }
 
 SeedRange range_of(const SimOptions& options) {
   if (!options.range.empty()) {
     if (options.seeds != 0 || options.seed) {
       throw CLI::ValidationError(
-          "--seed-range", "it says all: leave out --seeds and --seed, or leave out the range");
+          "--seed-range", "it replaces --seeds and --seed: leave out these two, or the range");
     }
     return parse_range(options.range);
   }

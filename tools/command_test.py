@@ -385,7 +385,7 @@ class ConfigurationTest(unittest.TestCase):
             self.assertIn(row["engine"], done.stderr)
         self.assertIn("per_thread", run("echo", "--mode", "nope").stderr)
         self.assertIn("signal, ring", run("echo", "--help").stdout)  # what the error offers, too
-        self.assertIn(": '--port' is a word too many", run("echo", "--", "--port").stderr)
+        self.assertIn(": '--port' is one argument too many", run("echo", "--", "--port").stderr)
 
     def test_wrong_use_exits_with_2(self):
         for arguments in ([], ["nope"], ["echo", "--block", "x"], ["load"],
@@ -486,11 +486,11 @@ class NearestWordTest(unittest.TestCase):
             for name in ("echo", "load", "engines", "doctor", "sim", "bench"):
                 self.assertIn(name, told)
             self.assertNotIn("did you mean", told)
-        self.assertIn("'--xyzzy' is no option; see", run("echo", "--xyzzy=3").stderr)
+        self.assertIn("'--xyzzy' is not an option; see", run("echo", "--xyzzy=3").stderr)
 
     def test_number_out_of_range_is_told_the_range(self):
         told = run("echo", "--port", "99999").stderr
-        self.assertIn("--port: '99999' is no whole number from 0 to 65535", told)
+        self.assertIn("--port: '99999' is not a whole number from 0 to 65535", told)
 
 
 class LongInputTest(unittest.TestCase):

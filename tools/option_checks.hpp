@@ -57,7 +57,7 @@ inline CLI::Validator whole_number(std::uint64_t min, std::uint64_t max) {
   return {[=](std::string& text) {
             const auto number = checks::number_in<std::uint64_t>(text);
             if (number && *number >= min && *number <= max) return std::string{};
-            return fmt::format("'{}' is no {}", text, allowed);
+            return fmt::format("'{}' is not a {}", text, allowed);
           },
           allowed, "whole number"};
 }
@@ -68,7 +68,7 @@ inline CLI::Validator seconds(double min, double max) {
   return {[=](std::string& text) {
             const auto number = checks::number_in<double>(text);
             if (number && *number >= min && *number <= max) return std::string{};  // nan: neither
-            return fmt::format("'{}' is no number of {}", text, allowed);
+            return fmt::format("'{}' is not a number of {}", text, allowed);
           },
           allowed, "seconds"};
 }
@@ -79,7 +79,7 @@ inline CLI::Validator size(std::uint64_t min, std::uint64_t max) {
   return {[=](std::string& text) {
             const auto number = checks::size_in(text);
             if (!number || *number < min || *number > max) {
-              return fmt::format("'{}' is no number of {}", text, allowed);
+              return fmt::format("'{}' is not a number of {}", text, allowed);
             }
             text = std::to_string(*number);
             return std::string{};
@@ -116,7 +116,7 @@ inline std::vector<std::string> words_of(std::string_view type) {
 // Any text but none.
 inline CLI::Validator not_empty(const std::string& what) {
   return {[=](std::string& text) {
-            return text.empty() ? fmt::format("'' is no {}", what) : std::string{};
+            return text.empty() ? fmt::format("'' is not a {}", what) : std::string{};
           },
           what, "text"};
 }

@@ -107,7 +107,7 @@ Result<void, Failure> check_existing(const std::string& path, Existing existing)
   if (existing == Existing::refuse) return unexpected{exists_already(path)};
   if (S_ISREG(present.st_mode)) return {};
   return unexpected{Failure{std::make_error_code(std::errc::invalid_argument),
-                            path + " is no regular file; name one, or a new one"}};
+                            path + " is not a regular file; name one, or a new one"}};
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 //   while (auto peer = co_await acceptor.accept()) proactor.spawn(session(std::move(*peer)));
 //
 // An accept stays pending through exhaustion of descriptors or memory and through connections that
-// were given up before they were accepted; it ends by a connection, by cancel or by close
+// were given up before they were accepted; it ends with a connection, a cancel or a close
 // (contract.md, rule 11). A pending accept costs an operation; several may be pending at once.
 #pragma once
 
@@ -27,7 +27,8 @@ namespace baton {
 
 /// How a listener is opened.
 struct ListenOptions {
-  /// Connections that the kernel holds ready for accept, at most; it may hold fewer (somaxconn).
+  /// Largest number of connections that the kernel queues for accept; it may queue fewer
+  /// (somaxconn).
   int backlog = 4'096;
   bool reuse_address = true;  ///< listen again at once after a restart; not for UNIX sockets
   bool reuse_port = false;    ///< several listeners share the port, and the kernel spreads
@@ -39,7 +40,7 @@ class BATON_EXPORT Acceptor : public IoObject, public SocketOptions<Acceptor> {
  public:
   Acceptor() noexcept = default;  ///< closed
 
-  /// Port 0 takes any free one: local_endpoint() has the number. Errors: the system's (EADDRINUSE,
+  /// Port 0 takes any free port, which local_endpoint() returns. Errors: the system's (EADDRINUSE,
   /// EACCES ...), Proactor::adopt's.
   static Result<Acceptor> listen(Proactor& proactor, const Endpoint& endpoint,
                                  ListenOptions options = {}) noexcept;
@@ -94,7 +95,8 @@ class BATON_EXPORT Acceptor : public IoObject, public SocketOptions<Acceptor> {
   friend class IoObject;
   using IoObject::IoObject;
 
-  /// Keeps no acceptor: the acceptor may move, or be destroyed, while the accept is pending.
+  /// Holds no reference to the acceptor, which may move or be destroyed while the accept is
+  /// pending.
   struct Take {
     Proactor* proactor;
     Result<StreamSocket> operator()(Operation& operation) const noexcept {

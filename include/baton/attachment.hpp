@@ -1,4 +1,4 @@
-// Attachment: a thread that drives a proactor by single calls stays with it between them.
+// Attachment: keeps a thread that drives a proactor by single calls attached between them.
 #pragma once
 
 #include <memory>
@@ -19,9 +19,9 @@ class AttachedMember;  // src/core/crew.hpp
 /// In per_thread mode the thread keeps its lane between the calls, and is treated there as a
 /// handler is in run(): what it starts goes straight to the engine, with the next call at the
 /// latest, and an engine that is bound to the thread stays bound (without an attachment, io_uring
-/// gives its bound ring up at the first return with something in flight). So it owes what a handler
-/// owes: its lane is not served before its next call - no timer, no deadline, nor what other
-/// threads start there - and it must not wait for one of its own operations by other means
+/// gives its bound ring up at the first return with something in flight). So it has the duties of
+/// a handler. Its lane is not served before its next call: no timer, no deadline, nothing that
+/// other threads start there. And it must not wait for one of its own operations by other means
 /// (Proactor::cancel_wait). In the other modes threads keep nothing between calls, and an
 /// attachment does nothing.
 ///
@@ -33,8 +33,8 @@ class BATON_EXPORT Attachment {
   /// pinned lane is kept for another thread, errc::after_fork in a child that has not called
   /// reopen(); and std::bad_alloc.
   explicit Attachment(Proactor& proactor);
-  /// Gives the lane up; what is pending goes on, led by whichever thread comes (with profile=pinned
-  /// it is cancelled, as when a thread leaves run()). REQUIRES: the thread that attached, not in a
+  /// Gives the lane up. Pending operations go on, led by the next thread (with profile=pinned they
+  /// are cancelled, as when a thread leaves run()). REQUIRES: the thread that attached, not in a
   /// handler; the proactor is alive (checked: its destructor ends the program otherwise). In a
   /// forked child it does nothing.
   ~Attachment();

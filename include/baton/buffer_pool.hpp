@@ -1,5 +1,5 @@
-// BufferPool: equal blocks of memory that reads take only when data is there, so that an idle
-// connection with a read pending pins none.
+// BufferPool: memory blocks of equal size that reads take only when data has arrived, so that an
+// idle connection with a pending read holds none.
 #pragma once
 
 #include <cstddef>

@@ -6,8 +6,8 @@
 //   config.processors = {{.engine = "emulated", .wait = "epoll"}};
 //   Proactor proactor{Config::from_environment(config)};  // + BATON_CONFIG=file.xml + BATON=...
 //
-// File and environment apply only through from_environment (read with secure_getenv, so that a
-// setuid program is not steered by its caller). Unknown names, wrong combinations and bad numbers
+// File and environment apply only through from_environment. It uses secure_getenv, so the caller
+// of a setuid program cannot influence it. Unknown names, wrong combinations and bad numbers
 // are a Failure that lists the valid ones; unsuitable settings are replaced by the engine's own
 // choice, visibly (Proactor::explain()).
 #pragma once
@@ -31,8 +31,7 @@ enum class Mode : std::uint8_t {
   automatic,   ///< shared
   shared,      ///< leader: one of the threads in run(), changing; handlers: any thread in run()
   dedicated,   ///< leader: a thread of its own, always; handlers: the threads in run()
-  per_thread,  ///< one processor for each thread in run(); handlers on that thread, no lock on the
-               ///< way
+  per_thread,  ///< one processor for each thread in run(); handlers on that thread, without a lock
 };
 BATON_EXPORT const char* to_string(Mode mode) noexcept;
 
@@ -86,19 +85,19 @@ struct ProcessorConfig {
   std::uint32_t completion_entries = 0;  ///< entries of the completion ring
   /// io_uring: "auto", "any" or "pinned" (SINGLE_ISSUER with DEFER_TASKRUN).
   std::string profile = "auto";
-  /// posix_aio: how it learns that a request is done, "auto" (suspend), "suspend", "sigwait" (by
-  /// `wait_signal`) or "callback".
+  /// posix_aio: how it is notified of a completed request, "auto" (suspend), "suspend", "sigwait"
+  /// (by `wait_signal`) or "callback".
   std::string notify = "auto";
-  /// The engine is watched (docs/guide/testing.md): it works on copies of operations and buffers. A
-  /// program that destroys, frees or changes either before its completion ends with a report. For
-  /// finding mistakes, not for speed.
+  /// Debug mode (docs/guide/testing.md): the engine works on copies of operations and buffers. A
+  /// program that destroys, frees or changes either before its completion is ended with a report.
+  /// It finds mistakes and costs speed.
   bool debug = false;
   /// chaos: the engine that does the work, by name; "auto" is the first that opens.
   std::string inner = "auto";
   /// chaos: the seed of its faults.
   std::uint32_t chaos_seed = 1;
-  /// chaos: of a hundred - transfers that are made in parts; operations that are delayed, by up to
-  /// chaos_delay_us; operations that fail; cancels that are passed on late.
+  /// chaos: in percent: transfers that are made in parts; operations that are delayed by up to
+  /// chaos_delay_us; operations that fail; cancels that are delayed.
   std::uint32_t chaos_short = 25;
   std::uint32_t chaos_delay = 25;        ///< operations in a hundred
   std::uint32_t chaos_delay_us = 2'000;  ///< microseconds, at most
@@ -120,9 +119,9 @@ struct BATON_EXPORT Config {
   std::uint32_t handles_max = 0;
   /// Homes of accepted connections, per_thread.
   AcceptPolicy accept_policy = AcceptPolicy::round_robin;
-  // Policy, by names of engines; docs/guide/configuration.md tells how it plays with
+  // Policy, by names of engines; docs/guide/configuration.md explains how it interacts with
   // `engine`.
-  /// Engines that must be used: what cannot be opened is then a Failure, never replaced. A
+  /// Engines that must be used: one that cannot be opened is a Failure, and is never replaced. A
   /// processor that says "auto" gets the first of them that no other processor has.
   std::vector<std::string> require;
   /// Engines that "auto" and the search for a replacement try first, in this order.
@@ -141,9 +140,8 @@ struct BATON_EXPORT Config {
   std::vector<std::string> sources;
 
   /// `base`, then the file that BATON_CONFIG names, then BATON, then BATON_REQUIRE, BATON_PREFER
-  /// and BATON_FORBID. Ends with an
-  /// exception (std::system_error with the reason) if one of them is malformed; parse_environment
-  /// does not throw.
+  /// and BATON_FORBID. Throws std::system_error with the reason if one of them is malformed;
+  /// parse_environment does not throw.
   static Config from_environment(Config base);
   static Config from_environment();
   /// As from_environment, without exceptions.
@@ -155,19 +153,20 @@ struct BATON_EXPORT Config {
   static Result<Config, Failure> parse_xml(std::string_view document, Config base);
   /// The same from a file, of at most 1 MiB.
   static Result<Config, Failure> load_xml(const std::string& path, Config base);
-  /// For an interface whose threads are inside only while they wait, and may end in between: a
-  /// per_thread processor binds nothing to one thread, unless its profile says so. `who`, the
-  /// interface, stands in `sources`. Call it when everything else is set.
+  /// For an interface whose threads are inside only during a wait, and may end in between: a
+  /// per_thread processor then binds nothing to one thread, unless its profile says so. `who`, the
+  /// interface, is named in `sources`. Call it when everything else is set.
   void let_threads_change(std::string_view who);
   /// For `system`: the real calls, but the library's own descriptors (rings, epoll sets, eventfds,
   /// signalfds, pipes) get numbers from lowest_high_descriptor() on. For a library with a proactor
-  /// inside a program that expects the low numbers for itself. Lives for ever; any thread.
+  /// inside a program that expects to get the low numbers. The table is never destroyed. Any
+  /// thread.
   [[nodiscard]] static const os::System* high_descriptors() noexcept;
   /// 64 below the end of the table of descriptors (RLIMIT_NOFILE), and 4,032 at most.
   [[nodiscard]] static int lowest_high_descriptor() noexcept;
   /// The XML form that load_xml reads back.
   [[nodiscard]] std::string to_xml() const;
-  /// Names, numbers and combinations; the Failure lists what would be valid.
+  /// Checks names, numbers and combinations; the Failure lists the valid ones.
   [[nodiscard]] Result<void, Failure> validate() const;
 };
 

@@ -65,9 +65,10 @@ class BATON_EXPORT Connector {
   /// Where it makes connections.
   [[nodiscard]] Proactor& proactor() const noexcept { return *proactor_; }
 
-  /// Opens a socket and connects it: Result<StreamSocket>. No descriptor left, or none for that
-  /// family, is an error of the start; ECONNREFUSED and the like are completions. In a handler take
-  /// the socket by take(); a handler of a cached operation may also leave it, and it is closed.
+  /// Opens a socket and connects it: Result<StreamSocket>. A start fails when no descriptor is
+  /// left or the system lacks that family; ECONNREFUSED and similar errors are completions. In a
+  /// handler take the socket by take(); a handler of a cached operation may also leave it, and it
+  /// is closed.
   [[nodiscard]] detail::Awaitable<detail::ConnectRequest<Endpoint>, Connector> connect(
       Endpoint endpoint) noexcept {
     return {proactor_, {proactor_, endpoint, home_}, *this};

@@ -1,7 +1,7 @@
 // DatagramSocket: UDP and UNIX datagrams. Each request has the three forms of io_object.hpp.
 //
-// Datagrams keep their boundaries and promise no order. A datagram that is longer than the buffer
-// is cut; an empty one is a datagram like others, not an end.
+// Datagrams keep their boundaries; their order is not guaranteed. A datagram that is longer than
+// the buffer is truncated; an empty one is a datagram like any other, not an end.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class BATON_EXPORT DatagramSocket : public IoObject, public SocketOptions<Datagr
  public:
   DatagramSocket() noexcept = default;  ///< closed
 
-  /// Bound to an address of its own; port 0: any free one. Errors: the system's, Proactor::adopt's.
+  /// Binds it to an address; port 0: any free one. Errors: the system's, Proactor::adopt's.
   static Result<DatagramSocket> bind(Proactor& proactor, const Endpoint& endpoint,
                                      BindOptions options = {}) noexcept;
   /// Not bound: the first send gives it an address.

@@ -26,7 +26,7 @@ enum class errc {
   end_of_stream = 7,        ///< the stream or file ended before read_exactly or read_until was done
   delimiter_not_found = 8,  ///< read_until filled the whole buffer without seeing the delimiter
   wrong_thread = 9,         ///< a pinned processor was driven by a thread that does not own it
-  too_many_threads = 10,    ///< not answered any more: threads beyond the lanes stand by
+  too_many_threads = 10,    ///< no longer used: threads beyond the lanes stand by
   descriptor_out_of_range = 11,  ///< select cannot watch a descriptor beyond FD_SETSIZE
   no_free_handles = 12,          ///< the table of handles is full
   pool_exhausted = 13,           ///< a buffer pool has no free buffer left

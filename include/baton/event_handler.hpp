@@ -22,7 +22,7 @@
 
 namespace baton {
 
-/// The answer of a handler: it decides about the event that it was called for.
+/// The result of a handler: it decides about the event that it was called for.
 enum class Next : std::uint8_t {
   keep,   ///< call again when it is ready (again); a periodic timer goes on
   again,  ///< there is more: call again without asking the system, after all others had their turn

@@ -5,7 +5,7 @@
 //   peer.read(buffer, handler)                  // the operation comes from the proactor's cache
 //   peer.read(operation, buffer, handler)       // the operation is the caller's
 //
-// Only an empty cache allocates. The last two answer a std::error_code: an error means that nothing
+// Only an empty cache allocates. The last two return a std::error_code: an error means that nothing
 // was started and no handler will be called (see Proactor::start). A handler is a callable
 // void(Operation&). One for the caller's own operation is stored by plain copy in two pointers;
 // without one, `peer.read(operation, buffer)` keeps the handler that the operation has. One for a
@@ -72,7 +72,7 @@ struct Request {
   void undo(Operation&) const noexcept {}
 };
 
-/// A request that brings its endpoint along; it lives where the operation lives.
+/// A request that carries its endpoint; it lives where the operation lives.
 struct EndpointRequest {
   Request request;
   Endpoint endpoint;
@@ -89,7 +89,7 @@ struct EndpointRequest {
   void undo(Operation&) const noexcept {}
 };
 
-/// read_until brings its delimiter along, and how much of the buffer is already data.
+/// read_until carries its delimiter, and the number of bytes of the buffer that already hold data.
 struct UntilRequest {
   Request request;
   std::string_view delimiter;

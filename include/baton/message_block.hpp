@@ -10,7 +10,7 @@
 //   for (const ConstBuffer part : message.parts(list)) ...     // for a vectored write
 //   message.consume(written);
 //
-// Memory is bounded by the pool: when nothing is free, the answer is errc::pool_exhausted, never an
+// Memory is bounded by the pool: when nothing is free, the result is errc::pool_exhausted, never an
 // allocation. Blocks that come back are kept; taking one costs an exchange, no lock.
 //
 // Threads: a MessageBlock belongs to one thread at a time; different ones, duplicates of each other
@@ -119,7 +119,7 @@ class BATON_EXPORT MessageBlock {
   /// Puts `tail` behind; it is empty afterwards. The room of this one ends where `tail` begins.
   /// REQUIRES: of the same pool, or one of the two is without.
   void append(MessageBlock&& tail) noexcept;
-  /// Cuts the first `count` bytes off and answers them; no byte is copied. errc::pool_exhausted.
+  /// Cuts the first `count` bytes off and returns them; no byte is copied. errc::pool_exhausted.
   /// REQUIRES: count <= size().
   Result<MessageBlock> split(std::size_t count) noexcept;
   /// Another message of the same bytes. errc::pool_exhausted.

@@ -3,7 +3,7 @@
 //
 //   std::fputs(proactor.pending(std::chrono::seconds{30}).to_string().c_str(), stderr);
 //
-// Three things show where an operation was started, and cost nothing until a report is made: its
+// Three things show where an operation was started. They cost nothing until a report is made: its
 // tag (Operation::set_tag, a word that is stored anyway), the name that the program gave to that
 // tag (Proactor::name_tag, looked up when the report is made), and the address of its handler,
 // which `addr2line -C -f -e module offset` turns into the line of the lambda.
@@ -25,7 +25,7 @@ namespace baton {
 
 /// What to look for.
 struct PendingQuery {
-  Duration age{};          ///< pending for at least so long; exact to about 20 ms
+  Duration age{};          ///< pending for at least this long; exact to about 20 ms
   OperationKinds kinds{};  ///< only these; empty: all, timers included
   std::size_t shown = 64;  ///< how many, the oldest first; at most limits::pending_shown_max
   /// How long to wait for lanes of other threads (per_thread mode) to answer.

@@ -8,12 +8,11 @@
 //
 // The written contract, the same on every engine, is in docs/guide/contract.md.
 // In short: a start that succeeds gives exactly one completion, never inside start; the operation
-// and its buffers belong to Baton until then; nothing is lost, and every limit answers with a clear
-// error.
+// and its buffers belong to Baton until then; nothing is lost, and every limit has a clear error.
 //
 // Threads: everything here may be called from any thread at any time, from inside handlers too,
-// unless a line says otherwise. In per_thread mode a start from a foreign thread travels through
-// the mailbox of the handle's home lane.
+// unless a line says otherwise. In per_thread mode a start from another thread goes through the
+// mailbox of the handle's home lane.
 #pragma once
 
 #include <concepts>
@@ -52,10 +51,11 @@ enum class Notify : std::uint8_t {
   strong     ///< and if there is none, interrupt a leader
 };
 
-/// The answer of cancel. Only the completion tells which won, and how many bytes were moved.
+/// The result of cancel. Only the completion says whether it was in time, and how many bytes were
+/// moved.
 enum class CancelResult : std::uint8_t { requested, nothing_pending };
 
-/// The answer of cancel_wait.
+/// The result of cancel_wait.
 enum class CancelWait : std::uint8_t {
   cancelled,     ///< it completed as cancelled (its handler has been entered or will be)
   done,          ///< it had completed, or completed otherwise
@@ -74,19 +74,19 @@ struct Home {
   static constexpr std::uint16_t any_processor = Handle::any_processor;
   std::uint32_t lane = here_or_next;  ///< number of a lane, or one of the values above
   /// The handle's operations go to this one of Config::processors, counted from 0, if it takes
-  /// their kind, else to the first that does. adopt answers errc::bad_configuration when the team
-  /// has none of that number.
+  /// their kind, else to the first that does. adopt returns errc::bad_configuration when the team
+  /// has no processor of that number.
   std::uint16_t processor = any_processor;
 };
 
 /// An operation from the proactor's cache, with room for an address and a handler of its own. Users
-/// meet it through the overloads that take no operation.
+/// get it through the overloads that take no operation.
 class CachedOperation final : public Operation {
  public:
   Endpoint endpoint_storage;  ///< where its address is kept
 
   /// Stores any callable void(Operation&) of at most limits::cached_handler_size bytes, whose move
-  /// into the operation throws nothing. It is destroyed when it has run.
+  /// into the operation does not throw. It is destroyed when it has run.
   template <class Handler>
   void emplace_handler(Handler&& handler) noexcept {
     using Stored = std::decay_t<Handler>;
@@ -114,7 +114,7 @@ class CachedOperation final : public Operation {
     return *std::launder(reinterpret_cast<Stored*>(handler_));
   }
   void (*destroy_)(CachedOperation&) = nullptr;
-  // With room for what takes back a result (detail::TakingBack).
+  // With room for a detail::TakingBack, which takes back a result.
   alignas(std::max_align_t) std::byte handler_[limits::cached_handler_size + sizeof(void*)];
 };
 
@@ -135,7 +135,7 @@ class BATON_EXPORT Proactor {
 
   // -- driving ------------------------------------------------------------------------------------
 
-  /// Runs handlers until stop(). An exception that a handler lets out leaves run() after the baton
+  /// Runs handlers until stop(). An exception of a handler leaves run() after the remaining work
   /// has been handed over; run() may be called again. per_thread: the thread takes a free lane, and
   /// also leads lanes that have work and no thread. If every lane has its thread, it stands by.
   /// Throws std::system_error(errc::wrong_thread) with profile=pinned, when a lane has work and no
@@ -157,10 +157,9 @@ class BATON_EXPORT Proactor {
   /// After stop() or drain(): run() works again.
   void restart() noexcept;
   /// Stops accepting (pending accepts are cancelled, new ones refused), lets the rest finish and
-  /// stops; at the deadline everything left is cancelled, whatever is started from then on is
-  /// refused as stopped, and it stops when all is delivered. Returns at once: it is run() that
-  /// returns when the drain is complete. A drain that is on takes an earlier deadline, and keeps
-  /// its own before a later one.
+  /// stops; at the deadline everything left is cancelled, later starts are refused as stopped, and
+  /// the proactor stops when everything is delivered. Returns at once; run() returns when the
+  /// drain is complete. A second drain can only bring the deadline forward.
   void drain(Deadline deadline) noexcept;
   /// The end: cancels what is pending, closes every handle, and runs the remaining completions in
   /// this thread (starts inside them fail as stopped). Afterwards nothing is pending, the proactor
@@ -171,14 +170,14 @@ class BATON_EXPORT Proactor {
 
   // -- foreign loops ------------------------------------------------------------------------------
   //
-  // A program with a loop of its own, or with a lock of its own round every call, waits by the
-  // descriptor and calls poll() then, and after a start whose operation is no longer pending in the
+  // A program with a loop of its own, or with a lock around every call, waits for the descriptor
+  // and then calls poll(), and after a start whose operation is no longer pending in the
   // engine (OperationState::result_ready). Timers, deadlines, posted work, operations that pause
-  // (an accept without descriptors) and the delays of engine=chaos do not show here: bound the
+  // (an accept without descriptors) and the delays of engine=chaos do not show here: limit the
   // wait. For proactors with one processor, not in mode dedicated.
 
   /// Readable when the engine may have completed something; invalid_handle when it has none, in
-  /// mode dedicated, and with several engines. Another one after reopen(), and none any more after
+  /// mode dedicated, and with several engines. It changes with reopen(), and there is none after
   /// errc::engine_lost.
   [[nodiscard]] NativeHandle descriptor() const noexcept;
   /// Whether poll() would deliver operations that the engine has completed: no lock and no system
@@ -193,15 +192,15 @@ class BATON_EXPORT Proactor {
   /// stopped, or no processor takes it. Everything else, EBADF included, is a completion.
   [[nodiscard]] std::error_code start(Operation& operation) noexcept;
 
-  /// Asks for the early end of one activation. REQUIRES: the operation object is alive during the
+  /// Requests the early end of one activation. REQUIRES: the operation object is alive during the
   /// call.
   CancelResult cancel(Operation& operation, std::uint32_t activation) noexcept;
   CancelResult cancel(Operation& operation) noexcept {
     return cancel(operation, operation.activation());
   }
-  /// Asks for the early end of all operations of a handle.
+  /// Requests the early end of all operations of a handle.
   CancelResult cancel(Handle& handle) noexcept;
-  /// Asks for the early end of everything but posted work.
+  /// Requests the early end of everything except posted work.
   void cancel_all() noexcept;
   /// Cancels and waits until the operation is complete. Not from inside a handler.
   CancelWait cancel_wait(Operation& operation, std::uint32_t activation,
@@ -211,8 +210,8 @@ class BATON_EXPORT Proactor {
   /// one in use.
   [[nodiscard]] std::error_code post(Operation& operation, Notify level = Notify::strong,
                                      Home home = {}) noexcept;
-  /// Posts a callable void(), in an operation from the cache. Throws what copying it throws, and
-  /// then nothing was posted.
+  /// Posts a callable void(), in an operation from the cache. Throws what copying it throws; then
+  /// nothing was posted.
   template <class Function>
     requires std::invocable<Function&>
   [[nodiscard]] std::error_code post(Function&& function) {
@@ -230,9 +229,9 @@ class BATON_EXPORT Proactor {
   /// Gives a pending timer, or a pending operation that was started with a deadline, another one:
   /// earlier or later, without a completion in between, and cheaply when it is later, as with the
   /// time-out of a connection that every message extends. False: nothing was changed, because it
-  /// has no deadline or is not pending any more (its completion is on the way). By any thread in
-  /// shared and dedicated mode; in per_thread mode by the operation's own, and false from others,
-  /// which cancel and start again. (Linux's mod_timer, libuv's uv_timer_again.)
+  /// has no deadline or is no longer pending (its completion follows). Any thread may call it in
+  /// shared and dedicated mode. In per_thread mode only the operation's own thread may; others get
+  /// false, and cancel and start again. (Linux's mod_timer, libuv's uv_timer_again.)
   [[nodiscard]] bool move_deadline(Operation& operation, Deadline deadline) noexcept;
 
   /// An operation from the cache, or null when memory is exhausted. Give it a handler with
@@ -240,7 +239,7 @@ class BATON_EXPORT Proactor {
   /// takes it back if the start fails.
   [[nodiscard]] CachedOperation* take_cached() noexcept;
   void give_back(CachedOperation& operation) noexcept;  ///< for one that was not started
-  /// Starts one by `begin`, a callable that answers start's error.
+  /// Starts one by `begin`, a callable that returns start's error.
   template <class Start>
   [[nodiscard]] std::error_code start_cached(CachedOperation& operation, Start&& begin) noexcept {
     const std::error_code error = begin(operation);
@@ -251,12 +250,12 @@ class BATON_EXPORT Proactor {
     return error;
   }
 
-  /// Starts a detached coroutine: it runs on the calling thread until its first suspension. An
-  /// exception it lets out goes to the handler below.
+  /// Starts a detached coroutine: it runs on the calling thread until its first suspension. Its
+  /// exception goes to the handler below.
   void spawn(Task<void> task);
-  /// Default: std::terminate, which is also the end of a handler that throws. It is called on the
-  /// thread where the task ended; several may call it at once. Any thread may replace it at any
-  /// time; a call that is under way still goes to the old one. Throws std::bad_alloc.
+  /// Default: std::terminate, also if the handler itself throws. It is called on the thread where
+  /// the task ended, and by several threads at once. Any thread may replace it at any time; a call
+  /// that has begun still goes to the old one. Throws std::bad_alloc.
   void on_task_exception(std::function<void(std::exception_ptr)> handler);
   /// Calls the handler of on_task_exception; for code that runs tasks.
   void task_failed(std::exception_ptr exception) noexcept;
@@ -273,13 +272,14 @@ class BATON_EXPORT Proactor {
                         Ownership ownership = Ownership::owned, Home home = {}) noexcept;
 
   /// Close as an operation (contract.md, rule 6): refuses new work, cancels what is pending in
-  /// every processor, waits until the engines have let go, closes the descriptor (a borrowed one is
-  /// only let go) and completes last. The handle is invalid once it is complete. REQUIRES: kind
-  /// close, prepared. start() does the same for an operation of kind close.
+  /// every processor, waits until the engines have detached the handle, closes the descriptor
+  /// (unless it is borrowed) and completes last. The handle is invalid once it is complete.
+  /// REQUIRES: kind close, prepared. start() does the same for an operation of kind close.
   [[nodiscard]] std::error_code close(Handle& handle, Operation& operation) noexcept;
   /// The same, without a completion. Never fails; does nothing if a close is under way.
   void close_detached(Handle& handle) noexcept;
-  /// close(2) of this handle may block (SO_LINGER was set): it is done off the threads in run().
+  /// close(2) of this handle may block (SO_LINGER was set): another thread than those in run() does
+  /// it.
   void set_close_may_block(Handle& handle, bool may_block) noexcept;
 
   /// Lanes: how many completed queues there are (per_thread: the configured threads; else 1).
@@ -294,8 +294,8 @@ class BATON_EXPORT Proactor {
   [[nodiscard]] Deadline now() const noexcept;  ///< the proactor's clock, virtual under simulation
   [[nodiscard]] Statistics statistics() const;  ///< counters since the opening
   /// Operations that are pending for at least `age`, the oldest first: a snapshot, bounded, from
-  /// any thread, while the others go on (docs/guide/operations.md). In per_thread mode lanes are
-  /// asked, and answer between two handlers; the report names lanes that do not answer in time.
+  /// any thread, while the others go on (docs/guide/operations.md). In per_thread mode each lane
+  /// answers between two handlers; the report names lanes that do not answer in time.
   /// From inside a handler of a lane it may therefore wait for `patience`. Throws std::bad_alloc.
   [[nodiscard]] PendingReport pending(const PendingQuery& query) const;
   [[nodiscard]] PendingReport pending(Duration age = {}) const {
@@ -307,7 +307,8 @@ class BATON_EXPORT Proactor {
   /// False when there are limits::tag_names_max of them. Names are cut to
   /// limits::tag_name_size_max. reopen() forgets them.
   bool name_tag(std::uint32_t tag, std::string_view name);
-  /// Which engine, strategies and modes were chosen, from which source, what was replaced and why.
+  /// Which engine, strategies and modes were chosen, from which source, and what was replaced and
+  /// why.
   [[nodiscard]] std::string explain() const;
   [[nodiscard]] const Config& config() const noexcept;      ///< as it was opened
   [[nodiscard]] const os::System& system() const noexcept;  ///< the table of system calls
@@ -327,9 +328,9 @@ class BATON_EXPORT Proactor {
   std::unique_ptr<Core> core_;
 };
 
-/// Finishes a proactor at the end of its scope, also when an exception leaves it. Declared last, it
-/// makes the natural order of declarations right: handlers that are still to run find all that was
-/// declared between the proactor and this.
+/// Finishes a proactor at the end of its scope, also when an exception leaves it. Declare it last:
+/// the remaining handlers then still find all objects that were declared between the proactor and
+/// this one.
 ///
 ///   Proactor proactor;
 ///   Session session{proactor};        // its handlers use it

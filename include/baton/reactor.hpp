@@ -16,7 +16,7 @@
 //     by the thread that is about to wait (the lesson of the ACE_Dev_Poll_Reactor article). As long
 //     as no thread asks the system meanwhile, that costs no system call at all.
 //   - A registration is named by its RegistrationKey for ever. A descriptor number that was removed
-//     and added again is another registration; nothing that comes late reaches it.
+//     and added again is another registration; no late event reaches it.
 //   - Notifications are bounded, and wake one thread each at most; an idle reactor makes no system
 //     call.
 //
@@ -45,7 +45,7 @@
 
 namespace baton {
 
-/// Names one registration of a reactor for ever; the default one names none.
+/// Identifies one registration of a reactor for ever; a default-constructed key identifies none.
 struct RegistrationKey {
   std::uint32_t index = 0;       ///< place in its table
   std::uint32_t generation = 0;  ///< raised each time the place is used again
@@ -65,7 +65,7 @@ struct ReactorTuning {
     late,       ///< by the thread that is about to wait, from a list
     immediate,  ///< by the thread that has run the handler, at once
     token       ///< the same, but it has to get the token that a waiting thread holds, by a
-                ///< notification: what the article replaced; REQUIRES: token_line
+                ///< notification: the form that the article replaced; REQUIRES: token_line
   };
   Suspension suspension = Suspension::lazy;  ///< when handlers are taken out of the set
   Resumption resumption = Resumption::late;  ///< when they are put back
@@ -178,7 +178,7 @@ class BATON_EXPORT Reactor {
     unknown           ///< it had ended before
   };
   /// Ends it: from now on no call begins (but on_close), and queued events are dropped. The
-  /// descriptor may be closed when the answer is `done`; otherwise on_close says when, because a
+  /// descriptor may be closed when the result is `done`; otherwise on_close says when, because a
   /// call may still use it.
   Removal remove(RegistrationKey key) noexcept;
   /// As remove; when it returns, on_close has returned. REQUIRES: not called by a handler of this

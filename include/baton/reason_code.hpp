@@ -1,6 +1,6 @@
 // ReasonCode: why something was refused or replaced, as a short identifier that never changes
-// . The sentence beside it is for people and may be worded better tomorrow; a script, an
-// alarm or a test goes by the code. It stands in Failure::reason_code, in square brackets at the
+// . The sentence beside it is for people and may change; scripts, alarms and tests use the
+// code. It is in Failure::reason_code, in square brackets at the
 // end of the lines of Proactor::explain(), and in `baton engines --json`. docs/guide/operations.md
 // has the meaning of each, and the remedy.
 #pragma once

@@ -1,4 +1,4 @@
-// The parts one can name in a configuration, and how to add one's own (P-04):
+// The parts that a configuration can name, and how to add your own (P-04):
 //
 //   baton::registry().add("my_wait", my_factory, "why one would choose it");
 //
@@ -24,12 +24,12 @@ template <class Factory>
 struct RegistryEntry {
   std::string name;                ///< as in a configuration
   Factory factory;                 ///< opens it
-  std::string reason;              ///< why it stands where it stands in the order of preference
+  std::string reason;              ///< the reason for its place in the order of preference
   bool waits_by_strategy = false;  ///< engines only: takes a wait strategy (the emulated one)
   bool files_only = false;         ///< engines only: takes files, so that it is one of a team
   bool only_by_name = false;       ///< engines only: never chosen unless a configuration names it
-  /// Engines only: their own settings that are worth comparing, as in a configuration, separated by
-  /// blanks ("notify=suspend notify=sigwait"; a literal). `baton doctor` and the benchmarks try
+  /// Engines only: settings of their own that are worth comparing, as in a configuration, separated
+  /// by blanks ("notify=suspend notify=sigwait"; a literal). `baton doctor` and the benchmarks try
   /// them beside each other.
   std::string_view variants = "";
 };

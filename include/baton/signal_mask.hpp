@@ -1,4 +1,4 @@
-// SignalMask: the argument of WaitStrategy::wait and the answer of InterruptStrategy::signal_mask.
+// SignalMask: the argument of WaitStrategy::wait and the result of InterruptStrategy::signal_mask.
 // A header of its own, because only strategies that use signals need the system's type.
 #pragma once
 

@@ -54,8 +54,7 @@ struct Size {
   static constexpr Name name = option;  ///< which option
   int bytes = 0;                        ///< the size
 };
-/// The kernel's buffers. Linux doubles what is set, for its own bookkeeping, and answers the
-/// double.
+/// The kernel's buffers. Linux doubles the value, for its own bookkeeping, and returns the double.
 using ReceiveBuffer = Size<Name::receive_buffer>;
 using SendBuffer = Size<Name::send_buffer>;  ///< see ReceiveBuffer
 
@@ -124,8 +123,8 @@ inline void from_int(option::KeepAliveCount& count, int value) noexcept { count.
 
 }  // namespace detail
 
-/// set_option and get_option of a socket class, which derives from IoObject. Any thread. A closed
-/// socket answers errc::handle_closed.
+/// set_option and get_option of a socket class, which derives from IoObject. Any thread. On a
+/// closed socket they return errc::handle_closed.
 template <class Socket>
 class SocketOptions {
  public:

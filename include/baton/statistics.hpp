@@ -1,5 +1,6 @@
-// Counters for everything that decides speed. Since the proactor was opened; read with
-// Proactor::statistics() from any thread: each counter is exact, the set is not one instant.
+// Counters for everything that affects speed, since the proactor was opened. Any thread may
+// read them by Proactor::statistics(). Each counter is exact, but they are not read at one
+// instant.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ struct BATON_EXPORT Statistics {
 
   // Waiting and waking
   std::uint64_t waits = 0;            ///< times an engine was waited on
-  std::uint64_t batch_total = 0;      ///< operations those waits brought; / waits = mean batch
+  std::uint64_t batch_total = 0;      ///< operations those waits returned; / waits = mean batch
   std::uint64_t batch_max = 0;        ///< the most operations of one wait
   std::uint64_t interrupts_sent = 0;  ///< waits that were cut short
   std::uint64_t interrupts_suppressed = 0;  ///< not needed: the leader was awake or already asked
@@ -55,7 +56,7 @@ struct BATON_EXPORT Statistics {
     std::string_view name;   ///< letters, digits and '_'
     std::string_view value;  ///< any UTF-8 text
   };
-  /// The text exposition format of Prometheus, version 0.0.4: what a scrape of /metrics answers.
+  /// The text exposition format of Prometheus, version 0.0.4: what a scrape of /metrics returns.
   /// Counters are named baton_*_total, the others are gauges, in the format's base units.
   [[nodiscard]] std::string to_prometheus(std::span<const Label> labels = {}) const;
 };

@@ -49,7 +49,7 @@ class BATON_EXPORT Strand {
 
   // -- for the dispatcher -------------------------------------------------------------------------
 
-  /// True: the caller runs op's handler now and owns the strand until leave() answers null. False:
+  /// True: the caller runs op's handler now and owns the strand until leave() returns null. False:
   /// it was queued, another thread will run it, and the caller must not touch it again.
   bool enter(Operation& operation) noexcept;
   /// After a handler (also one that threw): the next operation, which the caller queues as complete

@@ -22,7 +22,7 @@ inline void copy(const baton_endpoint& from, Endpoint& to) noexcept {
   std::memcpy(to.data(), from.address, Endpoint::capacity);
   to.set_size(from.length);
 }
-/// Longer ones than there is room for, which the kernel may tell of, come out as none.
+/// An address that is longer than the room for it, which the kernel may report, becomes no address.
 inline void copy(const Endpoint& from, baton_endpoint& to) noexcept {
   to = {};
   if (from.size() > Endpoint::capacity) return;

@@ -1,4 +1,4 @@
-// Attachments of C programs: of a thread, which has no object to keep them in.
+// Attachments of C programs. They belong to a thread, because C has no object to keep them in.
 #include <memory>
 #include <utility>
 
@@ -14,11 +14,11 @@ struct Attached {
   std::unique_ptr<Attached> next;
 };
 
-// A list: every thread pays for what is thread-local, and a pointer is the least. A thread that
+// A list: every thread pays for thread-local data, and a pointer is the smallest. A thread that
 // ends is detached.
 constinit thread_local std::unique_ptr<Attached> attached;
 
-/// The link that holds it, or the last one, which holds nothing.
+/// The link to it, or the last link, which is null.
 std::unique_ptr<Attached>& find(const baton_proactor* proactor) {
   std::unique_ptr<Attached>* link = &attached;
   while (*link != nullptr && (*link)->proactor != proactor) link = &(*link)->next;

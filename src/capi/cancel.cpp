@@ -1,4 +1,4 @@
-// The early end of one, of some, of all.
+// Cancels one operation, some, or all.
 #include "capi/proactor.hpp"
 #include "capi/structs.hpp"
 
@@ -72,7 +72,7 @@ int baton_cancel_tag(baton_proactor* proactor, std::uint64_t tag) {
     Slot& slot = proactor->slots[i];
     const baton_activation activation = slot.activation.load(std::memory_order_acquire);
     if (activation == 0 || slot.tag.load(std::memory_order_relaxed) != tag) continue;
-    // If the slot has changed hands since, this names nothing any more.
+    // If the slot has been reused since, this names nothing any more.
     if (baton_cancel(proactor, activation) == 0) result = 0;
   }
   return result;

@@ -67,7 +67,7 @@ int baton_exchange(baton_proactor* proactor, baton_batch* batch, baton_completio
 
 int baton_poll(baton_proactor* proactor, baton_completion* out, int max) {
   if (proactor->driving_allocates) return -BATON_NOT_SUPPORTED;
-  // Inside a function of ours this thread may hold the lock that driving needs.
+  // Inside a function of the library this thread may hold the lock that driving needs.
   if (Inside::now()) return -EBUSY;
   std::uint32_t nobody = 0;
   if (!proactor->drivers.compare_exchange_strong(nobody, 1, std::memory_order_acquire,

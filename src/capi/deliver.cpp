@@ -2,8 +2,8 @@
 //
 // Handlers run on the thread that drives the proactor, one at a time, so the completion function
 // writes straight into the array of the baton_wait that this thread is in; there is no queue in
-// between that could overflow. While baton_close takes everything down, nothing
-// collects completions, and they are dropped.
+// between that could overflow. While baton_close ends everything, no wait collects completions, and
+// they are dropped.
 #include <algorithm>
 #include <cstring>
 
@@ -47,8 +47,8 @@ void collect(Collector& collector, const baton_completion& completion) noexcept 
   if (BATON_LIKELY(collector.stride == sizeof(completion))) {
     std::memcpy(out, &completion, sizeof(completion));
   } else {
-    // A program built with an earlier header has no room for what came later; of one built with a
-    // later one, what this library does not know is zero.
+    // A program built with an earlier header has no room for later fields; in one built with a
+    // later header, fields that this library does not know are zero.
     const std::size_t known = std::min(collector.stride, sizeof(completion));
     std::memcpy(out, &completion, known);
     std::memset(out + known, 0, collector.stride - known);
@@ -56,7 +56,7 @@ void collect(Collector& collector, const baton_completion& completion) noexcept 
   ++collector.count;
 }
 
-/// The connection of an accept becomes a handle, where that may be made room for.
+/// Makes the connection of an accept a handle, where memory may be allocated for it.
 void adopt_accepted(baton_proactor& proactor, const Handle& listener,
                     baton_completion& completion) noexcept {
   const int error =
@@ -88,7 +88,7 @@ baton_completion completion_of(baton_proactor& proactor, const Slot& slot,
   return completion;
 }
 
-/// Its result is dropped.
+/// Drops its result.
 void drop(baton_proactor& proactor, const Slot& slot) noexcept {
   const Operation& operation = slot.operation;
   if (operation.kind() == OperationKind::accept && !operation.failed()) {

@@ -1,4 +1,4 @@
-// Handles: descriptors that are made known, what is known of them, their end.
+// Handles: adopting descriptors, reading their properties, closing them.
 #include <errno.h>
 #include <sys/socket.h>
 
@@ -24,7 +24,7 @@ constexpr int number(HandleKind kind) { return static_cast<int>(kind) + 1; }
 static_assert(BATON_STREAM_SOCKET == number(HandleKind::stream_socket));
 static_assert(BATON_PIPE == number(HandleKind::pipe));
 
-/// ENOMEM, for the number or its name: what is owned is closed.
+/// ENOMEM: there is no memory for the handle or its name. An owned descriptor is closed.
 int adopt(baton_proactor& self, int descriptor, HandleKind kind, Ownership ownership, Home home,
           baton_handle& out) noexcept {
   const auto handle = self.proactor.adopt(descriptor, kind, ownership, home);

@@ -82,7 +82,7 @@ bool is_good_until(const baton_operation& from) noexcept {
 
 bool is_good_buffer(const baton_operation& from) noexcept {
   if ((from.flags & BATON_POOLED) == 0) return from.data != nullptr || from.length == 0;
-  // A block is of the pool's size, and there is one.
+  // The block has the pool's size, and there is exactly one.
   return from.data != nullptr && (from.flags & ~BATON_POOLED) == 0;
 }
 

@@ -31,10 +31,11 @@ struct KindFacts {
   std::uint16_t one_of;  ///< flags of which one must be set; 0: none must
 };
 
-/// Null for a number that is no kind.
+/// Null for a number that is not a kind.
 const KindFacts* facts_of(std::uint16_t kind) noexcept;
 
-/// 0, or the reason why this can be no operation. The proactor judges whether the handle allows it.
+/// 0, or the reason why this cannot be an operation. The proactor checks whether the handle allows
+/// it.
 int check(const KindFacts& facts, const baton_operation& from) noexcept;
 
 }  // namespace baton::capi

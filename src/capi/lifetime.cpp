@@ -33,7 +33,8 @@ bool is_per_thread(const ProcessorConfig& processor) {
 bool is_dedicated(const ProcessorConfig& processor) {
   return processor.mode == baton::Mode::dedicated;
 }
-/// Where the driving thread makes room for the starts of others, or the engine keeps copies.
+/// Whether driving allocates: the driving thread makes room for starts of others, or the engine
+/// keeps copies.
 bool drives_with_memory(const ProcessorConfig& processor) {
   return is_per_thread(processor) ||
          (!is_dedicated(processor) && processor.start == baton::StartRule::leader_only) ||
@@ -124,7 +125,7 @@ void baton_close(baton_proactor* proactor) {
   const Inside inside;
   if (proactor == nullptr) return;
   // In a child that did not call baton_fork_child the slots may hold operations of threads that do
-  // not exist here; the memory is left to the end of the process.
+  // not exist here; the end of the process frees the memory.
   if (proactor->is_inherited()) return;
   baton::capi::detach(*proactor);
   delete proactor;

@@ -1,4 +1,4 @@
-// Socket options by number: set on a descriptor or a handle, and asked for.
+// Socket options by number: sets them on a descriptor or a handle, and reads them.
 #include "capi/options.hpp"
 
 #include <errno.h>

@@ -11,7 +11,7 @@ namespace baton::capi {
 /// 0 or the system's error.
 int set_option(const os::System& system, int descriptor, const baton_option& option) noexcept;
 
-/// The option makes close wait for what is not sent yet, or ends that.
+/// The option makes close wait for unsent data, or ends that.
 bool is_linger(const baton_option& option) noexcept;
 /// REQUIRES: is_linger(option).
 bool close_waits(const baton_option& option) noexcept;

@@ -1,4 +1,4 @@
-// Pools of buffers for reads that take theirs only when data is there.
+// Pools of buffers for reads that take their buffer only when data has arrived.
 #include "capi/pools.hpp"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ int baton_pool_open(std::size_t block_size, std::uint32_t count, baton_pool** ou
   const Inside inside;
   if (out == nullptr) return EINVAL;
   *out = nullptr;
-  // With room for what a block needs beside itself.
+  // With room for the bookkeeping of a block.
   constexpr std::size_t bytes_max = std::numeric_limits<std::ptrdiff_t>::max() / 2;
   if (block_size == 0 || count == 0 || block_size > bytes_max / count) return EINVAL;
   try {

@@ -1,5 +1,5 @@
-// baton_pool: a BufferPool that knows which blocks its callers have, so that what they give back
-// wrongly is an error and no broken list.
+// baton_pool: a BufferPool that knows which blocks its callers hold, so that giving back a wrong
+// one is an error and does not corrupt the list.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ struct baton_pool {
   baton_pool(const baton_pool&) = delete;
   baton_pool& operator=(const baton_pool&) = delete;
 
-  /// A read brings this block, or is dropped with it.
+  /// A read delivers this block, or is dropped with it.
   void bring(const void* block) noexcept { with_caller[index_of(block)].store(true); }
   /// False: the caller does not have such a block.
   [[nodiscard]] bool take_back(void* block) noexcept;

@@ -24,7 +24,7 @@ struct baton_proactor {
 
   // In this order: the proactor goes first, and runs the remaining completions into the slots.
   const std::size_t completion_size;
-  /// Driving may allocate or free: nothing for a signal handler.
+  /// Driving may allocate or free, so a signal handler must not drive.
   const bool driving_allocates;
   const bool per_thread;
   const baton::os::System& system;

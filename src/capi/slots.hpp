@@ -1,12 +1,12 @@
 // SlotTable: the operations of the C interface, reserved when the proactor is opened. A slot is
-// free, or belongs to one activation from baton_start until its completion has been brought.
+// free, or belongs to one activation from baton_start until its completion has been delivered.
 //
 // The free slots form a Treiber stack of indices whose head carries a counter against ABA, as in
-// BufferPool: freeing must be possible inside a signal handler (baton_poll brings completions).
+// BufferPool: freeing must be possible inside a signal handler (baton_poll delivers completions).
 //
 // The one tricky piece is baton_status, which reads an operation that another thread may be about
-// to use again. Reader and taker make themselves known before they look at each other: the reader
-// raises `readers` and then reads `activation`; the taker clears `activation` and then reads
+// to use again. Reader and taker announce themselves before they check each other: the reader
+// increments `readers` and then reads `activation`; the taker clears `activation` and then reads
 // `readers`. Both are sequentially consistent, so that either the reader sees that the activation
 // is gone, or the taker sees the reader and waits for it (a few loads).
 #pragma once
@@ -37,7 +37,7 @@ struct alignas(64) Slot {
   Endpoint endpoint;
   std::string_view delimiter;
   baton_endpoint* endpoint_out = nullptr;
-  /// The block of a pooled read, until it is brought.
+  /// The block of a pooled read, until it is delivered.
   baton_pool* pool = nullptr;
   bool adopts = false;
 
@@ -109,7 +109,7 @@ class SlotTable {
     const std::uint32_t number = slot.operation.activation() + 1;
     return std::uint64_t{number} << 32 | (index + 1);
   }
-  /// The slot that an activation names, now or earlier; null for nonsense.
+  /// The slot that an activation names, now or earlier; null for an invalid one.
   [[nodiscard]] Slot* find(baton_activation activation) const noexcept {
     const auto index = static_cast<std::uint32_t>(activation) - 1;
     return index < count_ ? &slots_[index] : nullptr;

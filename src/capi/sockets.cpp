@@ -16,7 +16,7 @@ using baton::os::System;
 
 namespace {
 
-/// Closes a descriptor on the way out, unless it was released.
+/// Closes a descriptor at the end of the scope, unless it was released.
 class Descriptor {
  public:
   Descriptor(const System& system, int number) noexcept : system_(system), number_(number) {}
@@ -67,18 +67,18 @@ int set_number(const System& system, int descriptor, int level, int name, int va
   return system.setsockopt(descriptor, level, name, &value, sizeof(value)) == 0 ? 0 : errno;
 }
 
-/// As baton::ListenOptions has it unless told otherwise. The second is set in any case: its default
-/// is a setting of the whole system.
+/// The defaults of baton::ListenOptions. The second is set in any case, because its default is a
+/// system-wide setting.
 int set_listener_defaults(const System& system, int descriptor, int family) noexcept {
   if (family == AF_UNIX) return 0;
   if (const int error = set_number(system, descriptor, SOL_SOCKET, SO_REUSEADDR, 1)) return error;
   return family == AF_INET6 ? set_number(system, descriptor, IPPROTO_IPV6, IPV6_V6ONLY, 0) : 0;
 }
 
-/// Sets all of an array; whether the last word about SO_LINGER is that close waits.
+/// Sets all options of an array. Returns whether close waits by the last SO_LINGER among them.
 int set_options(const System& system, int descriptor, const baton_socket& from,
                 bool& close_waits) noexcept {
-  // All of an array are as large as its first says.
+  // All elements of an array have the size that the first one names.
   const std::size_t stride = from.option_count != 0 ? from.options->size : 0;
   const auto* bytes = reinterpret_cast<const std::byte*>(from.options);
   for (std::size_t i = 0; i < from.option_count; ++i) {

@@ -1,4 +1,4 @@
-// Structs and texts of callers: their versions, and what a function answers when something in it
+// Structs and texts of callers: their versions, and what a function returns when something in it
 // throws.
 #pragma once
 
@@ -30,7 +30,7 @@ int copy_in(const void* from, std::size_t size, Struct& to) noexcept {
 /// Writes a text as baton_explain does: cut to `size` with its final NUL. The whole length.
 std::size_t copy_out(std::string_view from, char* to, std::size_t size) noexcept;
 
-/// Writes the text that `make` answers; an empty one when it throws.
+/// Writes the text that `make` returns; an empty one when it throws.
 template <class Make>
 std::size_t copy_out_of(Make make, char* to, std::size_t size) noexcept {
   try {
@@ -45,7 +45,7 @@ int code_of(const std::error_code& error) noexcept;
 inline int code_of(int error_value) noexcept {
   return error_value >= 0 ? error_value : BATON_ERROR_BASE - error_value;
 }
-/// REQUIRES: inside a catch. Memory, or what a code tells.
+/// The error of the current exception: no memory, or its error code. REQUIRES: inside a catch.
 int code_of_exception() noexcept;
 
 /// A point of the clock as the header has it: 0 is never. REQUIRES: not negative.

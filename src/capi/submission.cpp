@@ -37,7 +37,7 @@ void fill_address(Slot& slot, Address use, baton_endpoint* given) noexcept {
 void fill(Slot& slot, const KindFacts& facts, const baton_operation& from,
           Handle* handle) noexcept {
   Operation& operation = slot.operation;
-  // Of no concern to the engine.
+  // The engine does not use it.
   slot.adopts = (from.flags & BATON_ADOPT) != 0;
   operation.prepare(facts.kind, handle,
                     static_cast<std::uint16_t>(from.flags & ~std::uint16_t{BATON_ADOPT}));
@@ -87,8 +87,8 @@ int start_in_slot(baton_proactor& self, Slot& slot, const KindFacts& facts,
 
 int start_close(baton_proactor& self, Slot& slot, const KindFacts& facts,
                 const baton_operation& from, baton_activation* activation) noexcept {
-  // The one reason to refuse the close of an open handle. It is looked at first: the handle of a
-  // close that is refused must not look closed to others, not even for a moment.
+  // The only reason to refuse the close of an open handle. It is checked first: while the close is
+  // being refused, the handle must not look closed to others, not even for a moment.
   if (self.is_inherited()) return BATON_AFTER_FORK;
   Handle* const handle = self.handles.begin_close(from.handle);
   if (handle == nullptr) return BATON_HANDLE_CLOSED;
@@ -115,7 +115,7 @@ int start(baton_proactor& self, const baton_operation& from,
   const KindFacts* const facts = facts_of(from.kind);
   if (facts == nullptr) return EINVAL;
   if (const int error = check(*facts, from)) return error;
-  // Their results are in fields that an earlier header did not have.
+  // Their results are in fields that earlier headers did not have.
   constexpr std::uint16_t later = BATON_POOLED | BATON_ADOPT;
   if ((from.flags & later) != 0 && self.completion_size < sizeof(baton_completion)) return EINVAL;
   Slot* const slot = self.slots.take();
@@ -131,7 +131,7 @@ int baton::capi::start_all(baton_proactor& self, const baton_operation* operatio
                            baton_activation* activations, int& why_not) noexcept {
   why_not = count < 0 || (operations == nullptr && count > 0) ? EINVAL : 0;
   int taken = 0;
-  // All of an array are as large as its first says.
+  // All elements of an array have the size that the first one names.
   const std::size_t stride = why_not == 0 && count > 0 ? operations->size : 0;
   const auto* bytes = reinterpret_cast<const std::byte*>(operations);
   while (why_not == 0 && taken < count) {

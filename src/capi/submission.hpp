@@ -1,4 +1,4 @@
-// From a request to an operation under way: the one road of all starts.
+// Turns a request into a started operation: the one path of all starts.
 #pragma once
 
 #include "baton.h"
@@ -6,8 +6,8 @@
 
 namespace baton::capi {
 
-/// One request into a slot. 0, or why not: then no completion comes. REQUIRES: `from` is of the
-/// library's own version.
+/// Starts one request in a slot. 0, or the error: then no completion comes. REQUIRES: `from` is of
+/// the library's own version.
 int start(baton_proactor& self, const baton_operation& from, baton_activation* activation) noexcept;
 
 /// The work of baton_start; returns how many were taken, and why the next one was not.

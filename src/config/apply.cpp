@@ -1,4 +1,4 @@
-// Settings into a Config, with the account of what came from where and what it replaced.
+// Puts settings into a Config, and records where each came from and what it replaced.
 #include "config/apply.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ Result<void, Failure> Applier::set(std::string_view place, std::string_view name
   if (const auto problem = key->set(config_, value)) {
     return unexpected{failure(place, name, value, *problem)};
   }
-  // require and forbid add to what was said before.
+  // require and forbid add to earlier values.
   const bool kept = key->get(config_).starts_with(before + ",");
   account("", name, std::string(value), kept ? "" : before);
   return {};

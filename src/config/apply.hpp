@@ -24,7 +24,7 @@ class Applier {
   /// A setting of the processors first to last (one behind). REQUIRES: likewise.
   Result<void, Failure> set(std::string_view place, std::string_view name, std::string_view value,
                             std::size_t first, std::size_t last);
-  /// A line of the account that is no setting.
+  /// A line of the account that is not a setting.
   void note(std::string text) { config_.sources.push_back(std::move(text)); }
   /// From now on settings come from there: "baton.xml:3".
   void set_source(std::string source) { source_ = std::move(source); }
@@ -40,7 +40,7 @@ class Applier {
 inline constexpr std::size_t every_processor = SIZE_MAX;
 /// One setting by its name ("wait") and in the words of the other forms ("epoll"), for the options
 /// of a command line: of every processor, or of the one of that index. Settings of the proactor
-/// look at no index. `source` says in the Failure, and in Config::sources, where it comes from
+/// ignore the index. `source` says in the Failure, and in Config::sources, where it comes from
 /// ("--wait").
 Result<Config, Failure> set_named(std::string_view name, std::string_view value, Config base,
                                   std::string_view source, std::size_t processor = every_processor);
@@ -48,8 +48,8 @@ Result<Config, Failure> set_named(std::string_view name, std::string_view value,
 /// "processor 0": counted from zero, as explain() and the log do.
 std::string processor_name(std::size_t index);
 
-/// Names and numbers of every setting, then what does not go together. `places` tells where each
-/// processor was described; where it is shorter, processors are named by their number.
+/// Checks names and numbers of every setting, and then their combinations. `places` tells where
+/// each processor was described; where it is shorter, processors are named by their number.
 Result<void, Failure> check(const Config& config, std::string_view place,
                             const std::vector<std::string>& places = {});
 

@@ -1,4 +1,4 @@
-// Apart from the text and the XML of configurations, for libraries that read neither.
+// Separate from the text and XML forms, for libraries that read neither.
 #include "os/high_descriptors.hpp"
 
 #include "baton/config.hpp"

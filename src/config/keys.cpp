@@ -16,14 +16,14 @@ namespace {
 
 using Answer = std::optional<Problem>;
 
-// Upper ends of ranges whose defaults stand in limits.hpp. They keep a slip of the finger from
-// becoming an allocation.
+// Upper ends of ranges whose defaults are in limits.hpp. They keep a typing error from becoming an
+// allocation.
 constexpr std::uint32_t handles_end = 1U << 20;  // Linux's fs.nr_open, unless raised
 constexpr std::uint32_t operations_end = 1U << 30;
 constexpr std::uint32_t workers_end = 256;
 constexpr std::uint32_t ring_entries_end = 32'768;        // IORING_MAX_ENTRIES
 constexpr std::uint32_t completion_entries_end = 65'536;  // IORING_MAX_CQ_ENTRIES
-constexpr std::uint32_t look_us_first = 10;  // below it, looking costs more than it can bring
+constexpr std::uint32_t look_us_first = 10;  // below it a look costs more than it can gain
 constexpr std::uint32_t look_us_end = 10'000'000;
 constexpr std::uint32_t per_cent_end = 100;
 constexpr std::uint32_t delay_us_end = 10'000'000;
@@ -66,7 +66,7 @@ constexpr Key<ProcessorConfig> number_key(std::string_view name) {
           }};
 }
 
-/// A number whose 0 is a value like others, and not the default.
+/// A number whose 0 is an ordinary value, and not the default.
 template <std::uint32_t ProcessorConfig::* Member, std::uint32_t Last>
 constexpr Key<ProcessorConfig> plain_number_key(std::string_view name) {
   return {name,
@@ -109,7 +109,8 @@ Problem unknown_name(std::string_view what, std::span<const std::string> valid,
   const bool foreign = std::find(std::begin(foreign_names), std::end(foreign_names), found) !=
                        std::end(foreign_names);
   return {errc::unknown_name,
-          (foreign ? "is not in this build; valid: " : "is no " + std::string(what) + "; valid: ") +
+          (foreign ? "is not in this build; valid: "
+                   : "is not a known " + std::string(what) + "; valid: ") +
               joined(valid),
           foreign ? ReasonCode::not_built : ReasonCode::unknown_name};
 }
@@ -202,7 +203,7 @@ const char* word_of(const Word<Value> (&words)[Count], Value value) noexcept {
 
 // -- lists ------------------------------------------------------------------------------
 
-/// Items between blanks, commas and plus signs: in the BATON variable commas part the settings.
+/// Items between blanks, commas and plus signs: in the BATON variable commas separate the settings.
 std::vector<std::string_view> items(std::string_view text) {
   constexpr std::string_view separators = " \t\r\n,+";
   std::vector<std::string_view> all;
@@ -363,7 +364,7 @@ bool parse_signal(std::string_view text, int& out) {
   return true;
 }
 
-/// Why `number` cannot be one of ours; null if it can.
+/// Why `number` cannot be used; null if it can.
 const char* signal_objection(int number) noexcept {
   switch (number) {
     case SIGKILL:
@@ -380,7 +381,7 @@ const char* signal_objection(int number) noexcept {
       break;
   }
   if (number < 0 || number > SIGRTMAX) return "is out of range";
-  // Between the classic signals and SIGRTMIN stand those that the C library keeps.
+  // Between the classic signals and SIGRTMIN are those that the C library keeps.
   if (number > SIGSYS && number < SIGRTMIN) return "belongs to the C library";
   return nullptr;
 }
@@ -392,7 +393,7 @@ constexpr Key<ProcessorConfig> signal_key(std::string_view name) {
       [](ProcessorConfig& processor, std::string_view text) -> Answer {
         int number = 0;
         if (!parse_signal(text, number)) {
-          return Problem{errc::bad_configuration, std::string("is no signal; ") + signals_valid};
+          return Problem{errc::bad_configuration, std::string("is not a signal; ") + signals_valid};
         }
         if (const char* objection = signal_objection(number)) {
           return Problem{errc::bad_configuration, std::string(objection) + "; " + signals_valid};

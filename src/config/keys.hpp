@@ -13,7 +13,7 @@
 
 namespace baton::config {
 
-/// Why a text is no value of a key: "is not a number; valid: 0 to 256".
+/// Why a text is not a value of a key: "is not a number; valid: 0 to 256".
 struct Problem {
   errc code = errc::bad_configuration;
   std::string what;

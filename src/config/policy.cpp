@@ -41,7 +41,8 @@ std::vector<EngineWish> engine_wishes(const Config& config) {
   }
   if (config.require.empty()) return wishes;
   // Required engines that no processor names go to the processors that leave it open. When all have
-  // a place, the rest takes the first, so that no other engine comes beside it by accident.
+  // a processor, the remaining processors take the first, so that no other engine is used by
+  // accident.
   auto next = left.begin();
   for (EngineWish& wish : wishes) {
     if (wish.engine != "auto") continue;
@@ -79,7 +80,7 @@ Result<void, Failure> check_policy(const Config& config, std::string_view place)
 }
 
 Result<void, Failure> check_required(const Config& config, std::string_view place) {
-  // No processors at all stands for one with defaults.
+  // An empty list means one processor with defaults.
   const std::size_t open = config.processors.empty() ? 1 : 0;
   const std::vector<EngineWish> wishes = engine_wishes(config);
   for (std::size_t i = 0; i < config.require.size(); ++i) {

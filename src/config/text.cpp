@@ -13,7 +13,7 @@ using config::Applier;
 
 using Parsed = Result<Config, Failure>;
 
-/// A line of settings is for a person's hand: what is longer is a mistake.
+/// A person types a line of settings: a longer one is a mistake.
 constexpr std::size_t text_max = std::size_t{64} * 1'024;
 
 unexpected<Failure> malformed(const std::string& place, const std::string& what) {
@@ -24,9 +24,9 @@ unexpected<Failure> no_such_setting(const std::string& place, std::string_view n
   std::vector<std::string> valid = config::names(config::processor_keys());
   for (std::string& more : config::names(config::proactor_keys())) valid.push_back(std::move(more));
   std::sort(valid.begin(), valid.end());
-  return unexpected{Failure{
-      make_error_code(errc::unknown_name),
-      place + ": " + config::quoted(name) + " is no setting; valid: " + config::joined(valid)}};
+  return unexpected{Failure{make_error_code(errc::unknown_name),
+                            place + ": " + config::quoted(name) +
+                                " is not a known setting; valid: " + config::joined(valid)}};
 }
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
@@ -132,10 +132,10 @@ Parsed parse_text(std::string_view text, Config base, const std::string& source)
 }
 
 /// Null where the program runs with more rights than its caller (setuid, file capabilities): the
-/// caller must not steer it.
+/// caller must not influence it.
 const char* variable(const char* name) noexcept { return ::secure_getenv(name); }
 
-/// BATON_REQUIRE, BATON_PREFER, BATON_FORBID: a list of engines each, and nothing else.
+/// BATON_REQUIRE, BATON_PREFER, BATON_FORBID: each is a list of engines and nothing else.
 Result<void, Failure> apply_policy_variable(std::string_view policy, Config& config) {
   std::string name = "BATON_";
   for (const char c : policy) name += static_cast<char>(c - 'a' + 'A');

@@ -4,7 +4,8 @@
 namespace baton {
 namespace {
 
-/// Control characters by number: a reader takes a plain line feed of a value for a blank.
+/// Control characters are written by number: a reader would turn a plain line feed in a value into
+/// a blank.
 void append_escaped(std::string& out, std::string_view value) {
   for (const char c : value) {
     switch (c) {

@@ -1,7 +1,7 @@
-// Checks a configuration as a whole. Errors are settings that nobody can mean: an unknown name, a
+// Checks a configuration as a whole. Errors are settings that cannot be meant: an unknown name, a
 // number out of range, parts that exclude each other. An unsuitable setting - a wait strategy for
-// an engine that has none - is left to the engine and noted in Config::sources, for the same
-// program must start under another engine that the administrator named (P-33).
+// an engine that has none - is noted in Config::sources and otherwise ignored, because the same
+// program must start under another engine that the administrator names (P-33).
 #include <algorithm>
 #include <string>
 
@@ -39,7 +39,7 @@ Checked check_values(std::string_view place, std::span<const Key<Target>> keys,
 Checked check_processor(const std::string& place, const ProcessorConfig& processor,
                         const Config& config) {
   if (Checked values = check_values(place, processor_keys(), processor); !values) return values;
-  // An empty name prints as a default would; it is none.
+  // An empty name would print as a default, but it is not one.
   for (const std::string* name : {&processor.engine, &processor.wait, &processor.interrupt,
                                   &processor.profile, &processor.notify, &processor.inner}) {
     if (name->empty()) {
@@ -75,7 +75,7 @@ Checked check_processor(const std::string& place, const ProcessorConfig& process
 
 Mode effective(Mode mode) noexcept { return mode == Mode::automatic ? Mode::shared : mode; }
 
-/// A thread in run() either owns a lane or shares with all others; it cannot do both.
+/// A thread in run() either owns a lane or shares work with all others; it cannot do both.
 Checked check_team(const Config& config, const std::vector<std::string>& places) {
   const auto& team = config.processors;
   for (std::size_t i = 0; i < team.size(); ++i) {
@@ -97,7 +97,7 @@ Checked check_team(const Config& config, const std::vector<std::string>& places)
   return {};
 }
 
-/// Settings that only another engine than the one named looks at. Not called for "auto". The engine
+/// Settings that only engines other than the named one use. Not called for "auto". The engine
 /// inside `chaos` is not known here.
 void note_foreign_settings(const ProcessorConfig& processor, const std::string& who,
                            std::vector<std::string>& notes) {

@@ -106,8 +106,8 @@ class XmlParser {
     return config::check(config_, here, places);
   }
 
-  /// A file that describes processors describes the whole team: half a team from the program and
-  /// half from the file is nothing that an administrator could foresee.
+  /// A file that describes processors describes the whole team: an administrator could not foresee
+  /// a team that comes half from the program and half from the file.
   Done count_processors(const pugi::xml_node& root) {
     std::size_t count = 0;
     for (const pugi::xml_node node : root.children()) {
@@ -145,9 +145,9 @@ class XmlParser {
     switch (node.type()) {
       case pugi::node_element:
         if (std::string_view(node.name()) == expected) return {};
-        return unexpected{Failure{
-            make_error_code(errc::unknown_name),
-            place(node) + ": " + config::quoted(node.name()) + " is no element here; " + elements}};
+        return unexpected{Failure{make_error_code(errc::unknown_name),
+                                  place(node) + ": " + config::quoted(node.name()) +
+                                      " is not a known element here; " + elements}};
       case pugi::node_doctype:
         return malformed(place(node), "a document type (DOCTYPE) is not accepted");
       case pugi::node_pi:
@@ -166,7 +166,7 @@ class XmlParser {
       const std::string_view name = attribute.name();
       if (std::find(valid.begin(), valid.end(), name) == valid.end()) {
         return unexpected{Failure{make_error_code(errc::unknown_name),
-                                  here + ": " + config::quoted(name) + " is no attribute of <" +
+                                  here + ": " + config::quoted(name) + " is not an attribute of <" +
                                       node.name() + ">; valid: " + config::joined(valid)}};
       }
       if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
@@ -244,9 +244,9 @@ Parsed Config::load_xml(const std::string& path, Config base) {
     const std::error_code code(text.error(), std::system_category());
     const bool other_kind = text.error() == EINVAL;
     const bool too_long = text.error() == ENAMETOOLONG;
-    return unexpected{Failure{
-        code, (too_long ? config::quoted(path) : path) +
-                  ": cannot be read: " + (other_kind ? "it is no regular file" : code.message())}};
+    return unexpected{
+        Failure{code, (too_long ? config::quoted(path) : path) + ": cannot be read: " +
+                          (other_kind ? "it is not a regular file" : code.message())}};
   }
   return parse_document(*text, std::move(base), path);
 }

@@ -2,7 +2,7 @@
 // semantics for its two clients, the emulated engine and the Reactor. It knows neither operations
 // nor handlers.
 //
-// What clients see
+// The clients' view
 //
 //   attach(index, fd)     makes the client's own dense index known; registers nothing yet
 //   watch(index, in)      asks for a report when `in` may be ready. Costs nothing while the
@@ -19,11 +19,11 @@
 // report at a time (watches_once), and the registration stays without reporting; or the client
 // calls let_go instead of drop, which removes the registration.
 //
-// Level, edge and one-shot strategies declare how they differ (WaitStrategyInfo). The
-// Demultiplexer hides the difference: to the client all of them are level-triggered. For an edge
-// strategy the table remembers what was ready; if the descriptor still is, watch answers `try_now`.
-// After a one-shot report watch arms again. If the set of a running wait is fixed (select, poll)
-// and another thread changes it, the Demultiplexer interrupts the wait itself. Its clients need not
+// Level, edge and one-shot strategies declare how they differ (WaitStrategyInfo). The Demultiplexer
+// hides the difference: to the client all of them are level-triggered. For an edge strategy the
+// table remembers what was ready; if the descriptor still is, watch returns `try_now`. After a
+// one-shot report watch arms again. If the set of a running wait is fixed (select, poll) and
+// another thread changes it, the Demultiplexer interrupts the wait itself. Its clients need not
 // look at `start_interrupts_leader`.
 //
 // Threads. With `concurrent`, watch, drop, attach, detach and interrupt may be called while another
@@ -126,7 +126,7 @@ class Demultiplexer {
     static_cast<void>(for_each(reports.first(wait_raw(reports, deadline)), visit));
   }
   /// wait_for_each in two steps, for a client that takes its own lock between them. The first asks
-  /// the system and answers how many of `reports` it has filled. Only for_each understands them.
+  /// the system and returns how many of `reports` it has filled. Only for_each understands them.
   std::size_t wait_raw(std::span<Report> reports, Deadline deadline) noexcept {
     BATON_ASSERT(!reports.empty());
     if (BATON_UNLIKELY(waits_specially_)) return wait_specially(reports, deadline);

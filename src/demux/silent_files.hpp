@@ -35,7 +35,7 @@ class SilentFiles {
   [[nodiscard]] NativeHandle descriptor() const noexcept {
     return set_.load(std::memory_order_acquire);
   }
-  /// Takes files that became ready and answers how many; those that do not fit are kept. Does not
+  /// Takes files that became ready and returns how many; those that do not fit are kept. Does not
   /// wait.
   std::size_t take(std::span<Ready> ready) noexcept;
 

@@ -34,7 +34,7 @@ Result<Acceptor> Acceptor::listen(Proactor& proactor, const Endpoint& endpoint,
   io::Descriptor descriptor{system, *fd};
   if (auto error = set_options(system, *fd, endpoint, options)) return unexpected{error};
   if (auto error = io::bind(system, *fd, endpoint)) return unexpected{error};
-  // Errnos: EADDRINUSE: the caller's answer.
+  // Errnos: EADDRINUSE: returned to the caller.
   if (system.listen(*fd, options.backlog) != 0) return unexpected{io::last_error()};
   return io::adopt_or_close<Acceptor>(proactor, descriptor.release(), options.home);
 }

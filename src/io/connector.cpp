@@ -29,7 +29,7 @@ Result<StreamSocket> Connector::take(Proactor& proactor, Operation& operation) n
     if (!operation.failed()) return StreamSocket{proactor, *handle};
     proactor.close_detached(*handle);
   }
-  // Also one that was not started: the socket could not be opened, or is closed already.
+  // Also for a connect that was not started: the socket could not be opened, or is closed already.
   if (operation.failed()) return unexpected{operation.error()};
   return unexpected{make_error_code(errc::handle_closed)};
 }

@@ -44,8 +44,8 @@ Result<DatagramSocket> DatagramSocket::adopt(Proactor& proactor, NativeHandle na
 
 std::error_code DatagramSocket::connect(const Endpoint& peer) noexcept {
   if (!is_open()) return make_error_code(errc::handle_closed);
-  // Errnos: ECONNREFUSED and ENOENT (UNIX), ENETUNREACH, EACCES, EAFNOSUPPORT: the caller's answer.
-  // EINTR and EINPROGRESS do not happen: nothing is waited for.
+  // Errnos: ECONNREFUSED and ENOENT (UNIX), ENETUNREACH, EACCES, EAFNOSUPPORT: returned to the
+  // caller. EINTR and EINPROGRESS do not happen: nothing is waited for.
   if (proactor().system().connect(native(), static_cast<const sockaddr*>(peer.data()),
                                   peer.size()) != 0) {
     return io::last_error();

@@ -50,8 +50,8 @@ Result<File> File::open(Proactor& proactor, const std::string& path, FileFlags f
   }
   // O_NONBLOCK: the open of a FIFO shall not wait for its other end. For a file it means that the
   // open does not wait for a lease of another process (EAGAIN), so try again without it. If it
-  // stayed, some file systems would misbehave. Errnos: EINTR is retried; the others are the
-  // caller's answer.
+  // stayed, some file systems would misbehave. Errnos: EINTR is retried; the others are
+  // returned to the caller.
   const int system_flag = system_flags(flags);
   int fd = -1;
   int more = O_NONBLOCK;

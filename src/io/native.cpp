@@ -12,7 +12,7 @@ Result<Endpoint> endpoint_by(NameCall os::System::* call, const IoObject& object
   if (!object.is_open()) return unexpected{make_error_code(errc::handle_closed)};
   Endpoint endpoint;
   endpoint.set_size(static_cast<std::uint32_t>(Endpoint::capacity));
-  // Errnos: ENOTCONN, EINVAL (the peer is gone) are answers; the others would be bugs.
+  // Errnos: ENOTCONN, EINVAL (the peer is gone) are results; the others would be bugs.
   if ((object.proactor().system().*call)(object.native(), static_cast<sockaddr*>(endpoint.data()),
                                          endpoint.size_pointer()) != 0) {
     return unexpected{last_error()};
@@ -39,15 +39,15 @@ Result<int> open_socket(const os::System& system, AddressFamily family, int type
     case AddressFamily::unspecified:
       return unexpected{std::make_error_code(std::errc::address_family_not_supported)};
   }
-  // Errnos: EMFILE, ENFILE, ENOBUFS, ENOMEM, EAFNOSUPPORT, EACCES: the caller's answer, all of
-  // them.
+  // Errnos: EMFILE, ENFILE, ENOBUFS, ENOMEM, EAFNOSUPPORT, EACCES: all of them are
+  // returned to the caller.
   const int fd = system.socket(domain, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return unexpected{last_error()};
   return fd;
 }
 
 std::error_code bind(const os::System& system, int fd, const Endpoint& endpoint) noexcept {
-  // Errnos: EADDRINUSE, EADDRNOTAVAIL, EACCES, and those of paths: the caller's answer.
+  // Errnos: EADDRINUSE, EADDRNOTAVAIL, EACCES, and those of paths: returned to the caller.
   if (system.bind(fd, static_cast<const sockaddr*>(endpoint.data()), endpoint.size()) != 0) {
     return last_error();
   }

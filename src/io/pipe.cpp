@@ -11,7 +11,7 @@ namespace baton {
 Result<PipePair> Pipe::create(Proactor& proactor, Home home) noexcept {
   const os::System& system = proactor.system();
   int fds[2];
-  // Errnos: EMFILE, ENFILE: the caller's answer.
+  // Errnos: EMFILE, ENFILE: returned to the caller.
   if (system.pipe2(fds, O_NONBLOCK | O_CLOEXEC) != 0) return unexpected{io::last_error()};
   io::Descriptor writer_fd{system, fds[1]};
   Result<Pipe> reader = io::adopt_or_close<Pipe>(proactor, fds[0], home);

@@ -18,7 +18,7 @@ Result<sigset_t> to_set(std::span<const int> signals) noexcept {
   sigset_t set;
   ::sigemptyset(&set);
   for (const int number : signals) {
-    // The kernel would leave these two out without a word.
+    // The kernel would silently leave these two out.
     if (number == SIGKILL || number == SIGSTOP || ::sigaddset(&set, number) != 0) {
       return unexpected{std::make_error_code(std::errc::invalid_argument)};
     }
@@ -33,7 +33,7 @@ signalfd_siginfo record(const SignalInfo& info) noexcept {
 }
 
 std::error_code block_set(const os::System& system, const sigset_t& set) noexcept {
-  // Answers an errno; EINVAL would be a wrong `how`.
+  // Returns an errno; EINVAL would be a wrong `how`.
   return {system.thread_sigmask(SIG_BLOCK, &set, nullptr), std::system_category()};
 }
 
@@ -54,7 +54,7 @@ Result<SignalSet> SignalSet::open(Proactor& proactor, std::span<const int> signa
   const Result<sigset_t> set = to_set(signals);
   if (!set) return unexpected{set.error()};
   if (auto error = block_set(system, *set)) return unexpected{error};
-  // Errnos: EMFILE, ENFILE, ENOMEM, ENODEV: the caller's answer.
+  // Errnos: EMFILE, ENFILE, ENOMEM, ENODEV: returned to the caller.
   const int fd = system.signalfd(-1, &*set, SFD_NONBLOCK | SFD_CLOEXEC);
   if (fd < 0) return unexpected{io::last_error()};
   io::Descriptor descriptor{system, fd};

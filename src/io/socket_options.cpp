@@ -47,10 +47,10 @@ SystemName system_name(option::Name name) noexcept {
     case Name::send_buffer:
       return {SOL_SOCKET, SO_SNDBUF};
   }
-  return {-1, -1};  // a number that is no Name: the kernel answers ENOPROTOOPT
+  return {-1, -1};  // a number that is not a Name: the kernel returns ENOPROTOOPT
 }
 
-// No option takes less than 0.
+// No option takes a negative value.
 bool fits(std::int64_t value) noexcept {
   return value >= 0 && value <= std::numeric_limits<int>::max();
 }

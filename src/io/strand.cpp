@@ -18,9 +18,9 @@ os::Mutex& mutex_in(std::byte* bytes) noexcept {
   return *std::launder(reinterpret_cast<os::Mutex*>(bytes));
 }
 
-// The address of a thread-local names a thread for free; thread_self() of the seam asks the kernel.
-// Under a simulator (which sets lock_point) all fibers share one thread's storage, so there
-// it is asked.
+// The address of a thread-local identifies a thread at no cost; thread_self() of the system table
+// asks the kernel. In a simulation (which sets lock_point) all fibers share one thread's storage,
+// so thread_self() is used there.
 std::uintptr_t this_thread(const os::System& system) noexcept {
   if (system.lock_point != nullptr) return static_cast<std::uintptr_t>(system.thread_self()) + 1;
   return reinterpret_cast<std::uintptr_t>(&os::thread_locals);

@@ -15,7 +15,7 @@ Result<std::pair<StreamSocket, StreamSocket>> StreamSocket::pair(Proactor& proac
                                                                  Home home) noexcept {
   const os::System& system = proactor.system();
   int fds[2];
-  // Errnos: EMFILE, ENFILE, ENOMEM: the caller's answer.
+  // Errnos: EMFILE, ENFILE, ENOMEM: returned to the caller.
   if (system.socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0) {
     return unexpected{io::last_error()};
   }

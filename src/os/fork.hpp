@@ -1,4 +1,4 @@
-// Tells a child process that it is one: a number that fork raises in the child.
+// Tells a child process that it is one: a number that is incremented in the child of a fork.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ inline std::uint32_t fork_generation() noexcept {
 }
 
 /// This process is a forked child in which a proactor of the parent was destroyed or opened anew:
-/// operations that a thread of the parent had in its hands at the fork look pending here for ever.
+/// operations that a thread of the parent was handling at the fork look pending here for ever.
 inline std::atomic<bool> left_behind{false};
 
 }  // namespace baton::os

@@ -46,8 +46,8 @@ class BATON_CAPABILITY("mutex") Mutex {
   std::atomic<std::uint32_t> word_{0};
 };
 
-/// A mutex whose holder has others woken as soon as it is free. Woken before, they might run into
-/// it, and sleep again: two system calls and two switches, nearly always so on one processor.
+/// Defers wake-ups until the mutex is released. A thread woken earlier would block on the mutex
+/// again: two system calls and two context switches.
 class BATON_CAPABILITY("mutex") WakingMutex {
  public:
   void lock(const System& system) noexcept BATON_ACQUIRE() BATON_NO_THREAD_SAFETY_ANALYSIS {
@@ -60,7 +60,7 @@ class BATON_CAPABILITY("mutex") WakingMutex {
     system.futex_wake(sleeper, 1);
   }
   /// By the holder: `word` is that of a thread that was signalled (ParkingSlot::signal), or null.
-  /// Of several all but the last are woken at once.
+  /// If there are several, all but the last are woken at once.
   void wake_when_free(std::atomic<std::uint32_t>* word, const System& system) noexcept {
     if (word == nullptr) return;
     if (sleeper_ != nullptr) system.futex_wake(sleeper_, 1);

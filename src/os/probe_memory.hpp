@@ -1,5 +1,5 @@
-// Memory that may not be there: copies from and to it, and says what is missing instead of
-// faulting. For the debug mode of the engines, which looks at what users have perhaps freed.
+// Memory that may be unmapped: copies from and to it, and reports what is missing instead of
+// faulting. For the debug mode of the engines, which reads memory that users may have freed.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Kernel: the objects behind the descriptors of an operating system (connections, listeners,
 // datagrams, pipes, files, event counters), on virtual time. No call blocks: each moves what it can
-// and answers at once, with a count or a negative errno. A caller that waits for more has a
+// and returns at once, with a count or a negative errno. A caller that waits for more has a
 // Watcher, or sleeps in the scheduler.
 //
 // The kernel has two callers. The simulated engine (level one) calls it to perform an operation.
@@ -235,7 +235,7 @@ class Kernel {
     peer_closed = 16
   };
   [[nodiscard]] static std::uint32_t ready(const Node& node) noexcept;
-  /// SO_ERROR: answers the error and clears it.
+  /// SO_ERROR: returns the error and clears it.
   int take_error(Node& node) noexcept;
   /// The key for which threads sleep in poll and select.
   [[nodiscard]] const void* poll_key() const noexcept { return &pollers_; }

@@ -101,12 +101,12 @@ class Scheduler {
   /// The same for a lock. If the lock is free (0) while all threads sleep, its release lacked a
   /// wake.
   bool sleep_for_lock(const std::atomic<std::uint32_t>& word, std::int64_t deadline_ns) noexcept;
-  /// Wakes up to `count` threads that sleep for `key`, chosen by chance; answers how many.
+  /// Wakes up to `count` threads that sleep for `key`, chosen by chance; returns how many.
   std::uint32_t wake(const void* key, std::uint32_t count) noexcept;
   /// Lets the running thread work for this time.
   void work(std::int64_t span_ns) noexcept;
 
-  /// Starts a thread and answers its number. 0: no memory, or threads_max is reached.
+  /// Starts a thread and returns its number. 0: no memory, or threads_max is reached.
   std::uint32_t start(void (*entry)(void*), void* argument) noexcept;
   void join(std::uint32_t number) noexcept;
 

@@ -116,7 +116,7 @@ std::int64_t write_node(Node* node, std::span<const iovec> pieces) noexcept {
     kernel().changed(*node);
     return sizeof(more);
   }
-  // A full pipe answers EAGAIN without a wait, so no signal interrupts the call.
+  // A full pipe returns EAGAIN without a wait, so no signal interrupts the call.
   if (node->kind == NodeKind::pipe) return kernel().send(*node, pieces);
   if (interrupted()) return -EINTR;
   switch (node->kind) {

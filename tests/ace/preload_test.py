@@ -70,7 +70,7 @@ result = run([COMMAND, "echo", "hello"])
 expect(result.stdout == "hello\n" and result.stderr == "", "a program without ACE", result)
 for arguments, reason in (((), "a program is missing"), (("--", ), "a program is missing"),
                           (("--explane", PROGRAM), "no option '--explane'"),
-                          (("--options", ), "--options takes"),
+                          (("--options", ), "--options needs"),
                           (("--library", "extra"), "there is 'extra'")):
     result = run([COMMAND, *arguments])
     expect(result.returncode == 2 and reason in result.stderr.split("\n")[0] and

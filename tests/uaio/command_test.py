@@ -34,9 +34,9 @@ class Command(unittest.TestCase):
         for arguments, reason in (((), "run or library is missing"),
                                   (("runn", "true"), "'runn' is neither run nor library"),
                                   (("library", "extra"), "there is 'extra'"),
-                                  (("run",), "run takes a program"),
-                                  (("run", "--"), "run takes a program"),
-                                  (("run", "--options"), "--options takes"),
+                                  (("run",), "run needs a program"),
+                                  (("run", "--"), "run needs a program"),
+                                  (("run", "--options"), "--options needs"),
                                   (("run", "--statistics", "true"), "'--statistics'")):
             result = run(*arguments)
             self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)

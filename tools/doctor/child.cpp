@@ -89,7 +89,7 @@ ChildEnd judged(int status, bool in_time, double seconds_max, std::string text) 
     text.pop_back();
     end.good = true;
   } else {
-    end.trouble = text.empty() ? "ended without an answer" : text;
+    end.trouble = text.empty() ? "ended without a result" : text;
   }
   end.text = std::move(text);
   return end;

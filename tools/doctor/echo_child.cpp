@@ -64,7 +64,7 @@ std::string first_words(int fd) {
     if (count <= 0) break;
     text.append(part, static_cast<std::size_t>(count));
   }
-  return text.empty() ? "the server ended without a word" : text;
+  return text.empty() ? "the server ended without any output" : text;
 }
 
 }  // namespace

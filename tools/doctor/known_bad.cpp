@@ -72,11 +72,11 @@ std::string unknown_word(std::string_view condition) {
     const Term term = *parse_term(take_until(condition, '&'));
     if (std::find(std::begin(fact_names), std::end(fact_names), term.fact) ==
         std::end(fact_names)) {
-      return fmt::format("\"{}\" is no fact; valid: {}", term.fact, fmt::join(fact_names, ", "));
+      return fmt::format("\"{}\" is not a fact; valid: {}", term.fact, fmt::join(fact_names, ", "));
     }
     const bool version = term.fact == "kernel" || term.fact == "glibc";
     if (version && !is_version(term.value)) {
-      return fmt::format("\"{}\" is no version; valid: numbers with dots between", term.value);
+      return fmt::format("\"{}\" is not a version; valid: numbers with dots between", term.value);
     }
   }
   return {};
@@ -192,7 +192,7 @@ class Reader {
   Result<void, Failure> complete(const KnownBad& one) const {
     if (!well_formed(one.when)) {
       return wrong(
-          fmt::format("when: \"{}\" is no condition; valid: FACT RELATION VALUE, several "
+          fmt::format("when: \"{}\" is not a condition; valid: FACT RELATION VALUE, several "
                       "joined by &",
                       one.when));
     }

@@ -176,7 +176,7 @@ std::string text_of(const Report& report) {
   return machine_text(report) + calls_text(report) + file_system_text(report) +
          troubles_text(report) + table_text(report) +
          measurement_text("sockets (echo of 512 bytes)", report.sockets) +
-         measurement_text("files (reads of 4 KiB, 16 on the way)", report.files) +
+         measurement_text("files (reads of 4 KiB, 16 in flight)", report.files) +
          recommendation_text(report);
 }
 

@@ -36,7 +36,7 @@ Program::Slot* Program::take_slot(What what, Object* object) {
   free_.pop_back();
   if (slot->operation.state() == OperationState::completed &&
       slot->operation.bytes() != slot->bytes_before) {
-    wrong(*slot, "an operation at rest was written to");
+    wrong(*slot, "an idle operation was written to");
   }
   slot->what = what;
   slot->object = object;

@@ -45,7 +45,7 @@ class DatagramBook {
     if (bytes.size() != (sent.size < buffer_size ? sent.size : buffer_size) ||
         std::memcmp(bytes.data() + size_least, Pattern::at(sent.size + *number),
                     bytes.size() - size_least) != 0) {
-      return "a datagram does not come as it was sent";
+      return "a datagram differs from what was sent";
     }
     if (sent.to != by) return "a datagram is received by another socket";
     if (sent.from != from) return "a datagram comes from another socket";
@@ -66,7 +66,7 @@ class DatagramBook {
         return "a datagram that was sent was neither received nor dropped";
       }
       if (each.state == State::failed && each.over) {
-        return "a datagram whose send has failed was sent";
+        return "a datagram was sent although its send has failed";
       }
     }
     return nullptr;

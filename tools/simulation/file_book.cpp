@@ -166,10 +166,10 @@ const char* AppendBook::wrong(std::span<const std::byte> file) const {
       if (size > file.size() || std::memcmp(bytes_of(*each), file.data(), size) != 0) continue;
       if (found == missing.end() || size > appends_[*found].moved) found = each;
     }
-    if (found == missing.end()) return "a part of a file that was never appended";
+    if (found == missing.end()) return "a part of a file was never appended";
     for (const std::uint32_t each : missing) {
       if (appends_[each].end < appends_[*found].begin) {
-        return "an append stands before one that was complete when it started";
+        return "an append is before one that was complete when it started";
       }
     }
     file = file.subspan(appends_[*found].moved);

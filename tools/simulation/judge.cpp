@@ -25,7 +25,7 @@ void Program::wrong(const Slot& slot, const char* what) {
 void Program::completed(Operation& operation) {
   Slot& slot = *static_cast<Slot*>(operation.context());
   Program& self = *slot.program;
-  if (!slot.pending) self.wrong(slot, "a completion that nothing was started for");
+  if (!slot.pending) self.wrong(slot, "a completion without a start");
   if (operation.activation() != slot.activation) self.wrong(slot, "a completion of another start");
   struct Inside {
     std::uint32_t& count;

@@ -12,14 +12,14 @@ void Program::judge_file(Slot& slot) {
   const std::size_t bytes = operation.bytes();
   if (bytes > slot.size) wrong(slot, "more bytes than the buffer has");
   if (slot.exactly && !operation.failed() && bytes != slot.size) {
-    wrong(slot, "all or nothing of a file, and it is a part");
+    wrong(slot, "only a part of a read that is all or nothing");
   }
   const bool reads = slot.what == What::read_at;
   // A part is enough if the read does not ask for all and something has failed behind it.
   const bool in_part = !operation.failed() && bytes < slot.size;
   const bool excused =
       bytes > 0 && (world_->faults().disk_error != 0 || (!reads && lacks_room(slot)));
-  if (in_part && !reads && !excused) wrong(slot, "a part was written, and nothing has failed");
+  if (in_part && !reads && !excused) wrong(slot, "only a part was written, but nothing has failed");
   if (reads) {
     const bool ended = operation.error() == errc::end_of_stream || (in_part && !excused);
     judge_contents(slot, ended);
@@ -51,7 +51,7 @@ void Program::judge_contents(Slot& slot, bool ended) {
   // Its content never changes, and is judged as a whole in the end.
   const std::vector<std::byte>& file = body_of(disk).bytes;
   if (slot.offset + found.size() > file.size() && !found.empty()) {
-    wrong(slot, "a read of what is behind the end of a file");
+    wrong(slot, "a read beyond the end of a file");
   }
   if (!std::equal(found.begin(), found.end(),
                   file.begin() + static_cast<std::ptrdiff_t>(found.empty() ? 0 : slot.offset))) {
@@ -148,7 +148,7 @@ void Program::judge_ready(Slot& slot) {
 void Program::judge_accept(Slot& slot) {
   if (slot.operation.failed()) return;
   if (!reasons_.take_accepted(slot.endpoint.port())) {
-    wrong(slot, "an accepted connection that the machine has not accepted, or told twice");
+    wrong(slot, "an accepted connection that the machine has not accepted, or reported twice");
   }
   auto socket = Acceptor::take(*proactor_, slot.operation);
   Connection& connection = connection_of(slot.endpoint.port());
@@ -178,9 +178,9 @@ void Program::judge_connect(Slot& slot) {
     return;
   }
   const sim::Node* node = world_->kernel().find(socket->native());
-  if (node == nullptr) wrong(slot, "a connect has succeeded, and its descriptor is closed");
+  if (node == nullptr) wrong(slot, "a connect has succeeded, but its descriptor is closed");
   if (node->kind != sim::NodeKind::stream) {
-    wrong(slot, "a connect has succeeded, and its descriptor is something else");
+    wrong(slot, "a connect has succeeded, but its descriptor is another file");
   }
   if (node->link != sim::Link::up) {
     wrong(slot, "a connect has succeeded, and nothing is connected");
@@ -204,7 +204,7 @@ void Program::check_connections() {
     const Connection& connection = *connections_[i];
     if (connection.accepted && !connection.connected) ++unasked;
   }
-  world_->check(unasked <= connects_lost_, "a connection was accepted that was never begun");
+  world_->check(unasked <= connects_lost_, "a connection was accepted that was never started");
 }
 
 }  // namespace baton::tools::simulation

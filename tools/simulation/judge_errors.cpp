@@ -97,7 +97,7 @@ void Program::judge_refusal(Slot& slot, std::error_code error) {
           ? (error == std::errc::too_many_files_open && scarce) || error == errc::no_free_handles
           : false;
   if (!explained) {
-    world_->violated("a start is refused, and nothing explains it: " +
+    world_->violated("a start is refused without a reason: " +
                      std::string{to_string(slot.operation.kind())} + ", " + error.message());
   }
 }

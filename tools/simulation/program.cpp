@@ -438,7 +438,8 @@ void Program::read_to_the_end() {
       },
       "an operation of a closed handle never completes");
   wait_until([&] { return proactor_->statistics().handles == 0; }, "a close never ends");
-  world_->check(proactor_->statistics().pending == 0, "the statistics count what is not pending");
+  world_->check(proactor_->statistics().pending == 0,
+                "the statistics count operations that are not pending");
 }
 
 // Handlers still run in the destructor, and may look at the objects, which have no handle any more.
@@ -539,7 +540,7 @@ const char* Program::missed(std::int64_t until) {
       return "every thread sleeps, and a result is queued";
     }
     if (slot->pending && slot->deadline != 0 && slot->deadline + 100 * ms < now()) {
-      return "every thread sleeps, and an operation is long past its deadline";
+      return "every thread sleeps, but an operation is long past its deadline";
     }
   }
   const bool room = started_max_ == 0 || started < started_max_;

@@ -142,7 +142,7 @@ void ReactorProgram::watch(NativeHandle fd) {
     one.key = *key;
     return;
   }
-  check(one.registered, "a registration that was refused is closed");
+  check(one.registered, "on_close of a refused registration");
   // A closed registration has left the list here before its place in the reactor is free.
   const bool full = key.error() == errc::no_free_handles && config_.handles_max < places_max;
   check(full || (watch_fails_ != 0 && key.error() == std::errc::not_enough_memory),
@@ -190,7 +190,7 @@ void ReactorProgram::end_change(Watched& one, Interest before) {
 void ReactorProgram::judge_error(const Watched& one, std::error_code error) {
   if (is_no_such(error)) {
     const bool ended = one.ending || !one.registered;
-    check(ended || watch_fails_ != 0, "a registration is not known, and was not ended");
+    check(ended || watch_fails_ != 0, "a registration is unknown, but was not ended");
     return;
   }
   check(watch_fails_ != 0 && error == std::errc::not_enough_memory, "a change fails");
@@ -241,13 +241,13 @@ void ReactorProgram::remove(Watched& one, bool wait) {
   const Reactor::Removal removal =
       wait ? reactor_->remove_and_wait(one.key) : reactor_->remove(one.key);
   waiting_removers_ -= waits;
-  if (wait) check(!one.registered, "a removal that waits has returned before on_close");
+  if (wait) check(!one.registered, "remove_and_wait has returned before on_close");
   if (removal == Reactor::Removal::done) {
-    check(!one.registered, "a removal is done, and on_close has not come");
+    check(!one.registered, "a removal is done, but on_close was not called");
   }
   if (removal == Reactor::Removal::unknown) {
     check(was_ending || one.asked || !one.registered || watch_fails_ != 0,
-          "a registration is not known, and was not ended");
+          "a registration is unknown, but was not ended");
   }
   one.to_be_told = Interest::none;
   end_change(one, Interest::all);
@@ -265,14 +265,15 @@ void ReactorProgram::try_what_has_ended() {
       return check(is_no_such(reactor_->change(one.key, Interest::in)),
                    "what has ended is changed");
     case 1:
-      return check(is_no_such(reactor_->suspend(one.key)), "what has ended is suspended");
+      return check(is_no_such(reactor_->suspend(one.key)), "an ended registration is suspended");
     case 2:
-      return check(is_no_such(reactor_->resume(one.key)), "what has ended is resumed");
+      return check(is_no_such(reactor_->resume(one.key)), "an ended registration is resumed");
     case 3:
-      return check(is_no_such(reactor_->notify(one.key, Interest::in)), "what has ended is told");
+      return check(is_no_such(reactor_->notify(one.key, Interest::in)),
+                   "an ended registration is notified");
     default:
       return check(reactor_->remove(one.key) == Reactor::Removal::unknown,
-                   "what has ended is removed");
+                   "an ended registration is removed");
   }
 }
 
@@ -287,7 +288,7 @@ void ReactorProgram::notify_registration(Watched& one, Interest as) {
   const bool was_ending = one.ending;
   const std::error_code error = reactor_->notify(one.key, as);
   if (!error) {
-    check(!was_ending || !one.removed, "what has ended is told");
+    check(!was_ending || !one.removed, "an ended registration is notified");
     ++told_accepted_;
   } else {
     judge_error(one, error);
@@ -300,12 +301,12 @@ void ReactorProgram::judge_notify(std::error_code error, std::uint64_t begun_bef
   if (!error) {
     ++told_accepted_;
     check(reactor_->notifications() <= config_.notifications_max,
-          "more notifications wait than may");
+          "more notifications wait than the limit allows");
     return;
   }
   check(error == errc::limit_reached, "a notification fails");
   if (begun_before == told_begun_) {
-    check(told_due_ > config_.notifications_max, "a notification is refused, and there is room");
+    check(told_due_ > config_.notifications_max, "a notification is refused, but there is room");
   }
   --told_due_;
 }
@@ -337,7 +338,7 @@ void ReactorProgram::purge() {
   const Interest which = world_->random.one_of(some);
   const std::size_t purged = reactor_->purge(&one, which);
   std::uint32_t& due = one.due[index_of(which)];
-  check(purged <= due, "more is purged than was notified");
+  check(purged <= due, "more notifications are purged than were made");
   due -= static_cast<std::uint32_t>(purged);
   told_due_ -= purged;
   told_begun_ += purged;
@@ -362,7 +363,7 @@ void ReactorProgram::schedule() {
   if (key) {
     one.key = *key;
     one.has_key = true;
-    check(reactor_->timers() <= config_.timers_max, "there are more timers than may be");
+    check(reactor_->timers() <= config_.timers_max, "there are more timers than the limit allows");
     return;
   }
   check(key.error() == errc::limit_reached && one.last == 0, "a timer is refused");
@@ -381,7 +382,7 @@ void ReactorProgram::cancel() {
       world_->random.below(4) == 0 ? reactor_->cancel_timers(one) == 1 : reactor_->cancel(one.key);
   const bool others_cancel = --one.cancels != 0;
   if (cancelled) {
-    check(one.interval != 0 || one.last == 0, "a timer is cancelled, and its call has begun");
+    check(one.interval != 0 || one.last == 0, "a timer is cancelled, but its call has begun");
     one.cancelled = true;
     one.late_call = one.interval != 0 && one.inside == 0;
     return;
@@ -389,7 +390,7 @@ void ReactorProgram::cancel() {
   // A timer that is not periodic: its call has begun. Or another thread has cancelled it, without
   // an answer yet.
   check(!lived || one.interval == 0 || !one.live || one.cancelled || others_cancel,
-        "a timer is not known");
+        "a timer is unknown");
 }
 
 }  // namespace baton::tools::simulation

@@ -41,12 +41,12 @@ void ReactorProgram::judge_call(Watched& one, NativeHandle fd, Interest what) {
     --told;
   } else if (!wanted) {
     check(began_before || !one.removed, "a call after its removal");
-    check(began_before || !one.ending, "a call after the answer that was to be the last");
+    check(began_before || !one.ending, "a call after the one whose result ended the registration");
     check(began_before || !one.suspended, "a call of one that is suspended");
-    check(began_before, "a call for what is not watched");
+    check(began_before, "a call for an interest that is not watched");
   } else if (what == Interest::in && no_vain_call_ && !one.busy) {
     check(one.again || one.late_call || told != 0 || readable(one),
-          "a call for input, and there is none");
+          "a call for input without input");
   }
   one.to_be_told = one.to_be_told - what;
   one.late_call = false;
@@ -187,9 +187,9 @@ Next ReactorProgram::told(Told& one, NativeHandle fd, Interest what) {
   const Inside handler(in_handler_);
   const Inside loud(quiet_ ? quiet_calls_ : loud_calls_);
   world_->note(sim::Event::complete, 0, static_cast<std::int64_t>(what));
-  check(fd == invalid_handle, "a handler that was notified itself is told a descriptor");
+  check(fd == invalid_handle, "a handler that was notified directly is called with a descriptor");
   std::uint32_t& due = one.due[index_of(what)];
-  check(due != 0, "a handler is told more often than it was notified");
+  check(due != 0, "a handler is called more often than it was notified");
   --due;
   --told_due_;
   ++told_begun_;
@@ -226,16 +226,16 @@ Next ReactorProgram::rung(Alarm& one, TimerKey timer, Deadline due) {
   check(one.inside == 0, "two calls of one timer at once");
   const Inside here(one.inside);
   check(!one.cancelled || one.late_call, "a timer comes after its cancellation");
-  check(one.live || one.late_call, "a timer comes once too often");
-  check(!one.has_key || timer == one.key, "a timer comes by another's key");
+  check(one.live || one.late_call, "a timer fires once too often");
+  check(!one.has_key || timer == one.key, "a timer fires with another timer's key");
   check(now() >= due.ns(), "a timer is early");
   const std::int64_t from_first = due.ns() - one.first;
   if (one.interval == 0) {
-    check(from_first == 0, "a timer comes for another time");
+    check(from_first == 0, "a timer fires for another time");
     one.live = false;
   } else {
-    check(from_first >= 0 && from_first % one.interval == 0, "a timer comes out of its rhythm");
-    check(one.last == 0 || due.ns() > one.last, "a timer comes twice for one time");
+    check(from_first >= 0 && from_first % one.interval == 0, "a timer fires out of its period");
+    check(one.last == 0 || due.ns() > one.last, "a timer fires twice for one time");
   }
   one.last = due.ns();
   one.late_call = false;

@@ -168,7 +168,7 @@ void ReactorProgram::thread_loop() {
 void ReactorProgram::turn_once() {
   sim::Random& random = world_->random;
   const auto ran = [&](const Result<std::size_t>& count) {
-    check(count.has_value(), "a thread is not let in");
+    check(count.has_value(), "a thread is refused");
     return *count;
   };
   if (way_ == Way::run) return static_cast<void>(ran(reactor_->run()));
@@ -235,13 +235,13 @@ void ReactorProgram::come_to_rest() {
     if (one.registered && !one.busy && !one.ending && one.suspended) resume(one);
   }
   wait_until([&] { return what_waits() == nullptr && in_handler_ == 0; },
-             "something is never told: readiness or a wake-up was lost");
+             "an event is never reported: a readiness event or a wake-up was lost");
   wait_until(
       [&] {
         return std::ranges::none_of(alarms_,
                                     [](const auto& one) { return one->live && !one->cancelled; });
       },
-      "a timer never comes");
+      "a timer never fires");
   // A notifier that is suspended and resumed by notifications never rests: see ReactorTuning.
   if (way_ != Way::visits && !config_.tuning.suspend_notifier) look_at_idleness();
 }
@@ -259,10 +259,10 @@ void ReactorProgram::look_at_idleness() {
 void ReactorProgram::check_books() {
   for (const auto& one : watched_) {
     check(!one->registered, "a registration outlives its reactor");
-    check(one.use_count() == 1, "a handler is kept by a reactor that is gone");
+    check(one.use_count() == 1, "a reactor that is gone still keeps a handler");
   }
   for (const auto& one : alarms_) {
-    check(one.use_count() == 1, "the handler of a timer is kept by a reactor that is gone");
+    check(one.use_count() == 1, "a reactor that is gone still keeps the handler of a timer");
   }
   close_later_ones();
   check(world_->kernel().open_descriptors() == 0, "a descriptor was never closed");
@@ -292,7 +292,7 @@ const char* ReactorProgram::what_waits() const {
   for (const Watched* one : open_) {
     if (one->busy || one->ending || one->inside != 0) continue;
     if (any(one->to_be_told)) return "what a registration was notified of waits";
-    if (waits_for_input(*one)) return "a descriptor is readable, and its handler is not called";
+    if (waits_for_input(*one)) return "a descriptor is readable, but its handler is not called";
     if (any(one->wanted() & Interest::out) && writable(*one)) {
       return "a descriptor is writable, and its handler is not called";
     }
@@ -330,12 +330,12 @@ const char* ReactorProgram::missed(std::int64_t until) {
   };
   const bool somebody_free = in_run_ > in_handler_;
   if (lasts(reactor_->ended() && somebody_free, lingers_since_)) {
-    return "ended, and a thread stays inside";
+    return "ended, but a thread stays inside";
   }
   // The woken thread may be in a handler first.
   if (lasts(wake_asked_ && way_ == Way::events && in_run_ > 0 && in_handler_ == 0,
             unheard_since_)) {
-    return "a wake-up was asked for, and no thread returns";
+    return "a wake-up was requested, but no thread returns";
   }
   if (calls_ != calls_seen_) neglected_since_ = 0;
   calls_seen_ = calls_;

@@ -9,7 +9,7 @@
  * docs/guide/uaio.md lists where the thesis and POSIX differ (POSIX wins).
  *
  * Ownership. The aiocb and its buffer belong to the library from a successful start
- * until uaio_error answers something other than EINPROGRESS. From then on the library does not
+ * until uaio_error returns something other than EINPROGRESS. From then on the library does not
  * touch them again; after uaio_return the aiocb may be used again, leave its stack frame or be
  * freed. An aiocb whose result is never fetched must stay where it is only if uaio_waitcomplete is
  * used.
@@ -36,8 +36,9 @@ extern "C" {
 /* The most requests that one ulio_listio takes; longer lists are EINVAL. */
 #define UAIO_LISTIO_MAX 65536
 
-/* Start a request; 0, or -1 with errno: EAGAIN (no memory), EBADF (not open for this), EINVAL
- * (offset, priority or size), EFBIG and EOVERFLOW (beyond what the file may be). */
+/* Start a request; 0, or -1 with errno: EAGAIN (no memory, descriptor or thread), EBADF (not open
+ * for this), EINVAL (offset, priority or size). EFBIG and EOVERFLOW (beyond what the file may be)
+ * come by uaio_error. */
 UAIO_API int uaio_read(struct aiocb* request);
 UAIO_API int uaio_write(struct aiocb* request);
 /* The same with aio_buf an array of aio_nbytes struct iovec, which belongs to the library, too. */
@@ -67,12 +68,12 @@ UAIO_API ssize_t uaio_waitcomplete(struct aiocb** request, const struct timespec
  * or -1 with EBADF. */
 UAIO_API int uaio_cancel(int descriptor, struct aiocb* request);
 
-/* Optional: reserves room for aio_num requests. The other members mean nothing here. <aio.h> has
+/* Optional: reserves memory for aio_num requests. The other members have no effect. <aio.h> has
  * the structure for programs built with _GNU_SOURCE. */
 struct aioinit;
 UAIO_API void uaio_init(const struct aioinit* parameters);
 
-/* Counters since the start, "name value" lines, written with a final NUL and cut to size; answers
+/* Counters since the start, "name value" lines, written with a final NUL and cut to size; returns
  * the length of the whole text. */
 UAIO_API size_t uaio_statistics(char* text, size_t size);
 

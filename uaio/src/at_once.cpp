@@ -22,7 +22,7 @@ namespace {
 
 using Answer = AtOnce::Answer;
 
-// By number: the functions of libc are cancellation points, which aio_read and its kin are not.
+// By number: libc's functions are cancellation points, which aio_read and its siblings are not.
 ssize_t read_cached(int fildes, const iovec* list, std::size_t count,
                     std::int64_t offset) noexcept {
   return ::syscall(SYS_preadv2, fildes, list, count, offset, 0L, RWF_NOWAIT);
@@ -42,8 +42,8 @@ AtOnce read_file(const Transfer& transfer) noexcept {
   const std::size_t count = vectored ? transfer.size : 1;
   ssize_t moved = read_cached(transfer.fildes, list, count, transfer.offset);
   if (moved < 0) {
-    // No page in the cache; a file system that cannot tell; a stream; a bad offset: not for us.
-    // Nor is a call that a filter refuses (ENOSYS, EPERM): the engine has others.
+    // No page in the cache, a file system that cannot tell, a stream, or a bad offset: leave it to
+    // the engine. Likewise a call that a filter refuses (ENOSYS, EPERM): the engine has others.
     const bool ours = errno != EAGAIN && errno != EOPNOTSUPP && errno != ESPIPE &&
                       errno != EINVAL && errno != EINTR && errno != ENOSYS && errno != EPERM;
     return ours ? AtOnce{Answer::failed, errno, 0} : AtOnce{};
@@ -66,7 +66,7 @@ AtOnce write_file(const Transfer& transfer) noexcept {
   return {Answer::failed, errno, 0};
 }
 
-/// A write to a stream without readers is an error, and no signal.
+/// A write to a stream without readers fails without a signal.
 ssize_t write_quietly(const Transfer& transfer) noexcept {
   const SignalsBlocked blocked;
   sigset_t pipe;
@@ -87,7 +87,7 @@ ssize_t write_quietly(const Transfer& transfer) noexcept {
   return moved;
 }
 
-// O_NONBLOCK on a stream: the answer is what read or write would say now.
+// O_NONBLOCK on a stream: the result is that of read or write now.
 AtOnce move_stream(const Transfer& transfer) noexcept {
   ssize_t moved = -1;
   do {
@@ -103,7 +103,7 @@ AtOnce move_stream(const Transfer& transfer) noexcept {
   return {Answer::done, 0, static_cast<std::size_t>(moved)};
 }
 
-// libc asks by prlimit, which may look at other processes, too, and costs twice as much.
+// libc uses prlimit, which also handles other processes and costs twice as much.
 bool get_size_limit(rlimit& limit) noexcept {
 #if defined(SYS_getrlimit) && __SIZEOF_LONG__ == 8
   return ::syscall(SYS_getrlimit, RLIMIT_FSIZE, &limit) == 0;
@@ -149,7 +149,7 @@ AtOnce try_at_once(const Transfer& transfer, const Options& options, bool ordere
   if ((transfer.flags & O_NONBLOCK) != 0 && is_stream(transfer.fildes)) {
     return move_stream(transfer);
   }
-  // By -1 the kernel would understand the file's own position.
+  // The kernel takes -1 for the file's own position.
   if (transfer.offset < 0 || (transfer.flags & O_DIRECT) != 0) return {};
   if (reads(transfer.action)) {
     return transfer.bytes <= patience * options.inline_read ? read_file(transfer) : AtOnce{};

@@ -1,5 +1,6 @@
-// What the calling thread does itself, because no engine is quicker than the call: cached reads,
-// buffered writes, and transfers of non-blocking streams (docs/decisions/0003-uaio-routes.md).
+// Requests that the calling thread carries out itself, because no engine is quicker than the call:
+// cached reads, buffered writes, and transfers of non-blocking streams
+// (docs/decisions/0003-uaio-routes.md).
 #pragma once
 
 #include <sys/types.h>
@@ -30,24 +31,24 @@ struct AtOnce {
   std::size_t moved = 0;  // also with `engine`: the rest begins there
 };
 
-/// `ordered`: something earlier may have to come first, which matters to appending writes. By
-/// `patience` times as many bytes as usual the caller does itself.
+/// `ordered`: an earlier request may have to come first, which matters for appending writes.
+/// `patience`: the factor by which the limit for transfers in the caller is raised.
 AtOnce try_at_once(const Transfer& transfer, const Options& options, bool ordered,
                    std::size_t patience) noexcept;
 
-/// Whether transfers have places in it. Terminals and pipes have none; an eventfd allows lseek, but
-/// no transfer at a place.
+/// Whether transfers have an offset. On terminals and pipes they have none; an eventfd allows
+/// lseek, but no transfer at an offset.
 bool has_position(int fildes) noexcept;
 
-/// Several transfers by one call, which lie behind one another in the file: reads of what is cached
-/// or buffered writes. How many bytes were moved; for the rest, and for what went wrong, the single
-/// ones are to be tried. REQUIRES: a plain file, offset >= 0.
+/// Several transfers that are adjacent in the file by one call: reads of cached data, or buffered
+/// writes. Returns how many bytes were moved; the caller tries the remaining and failed ones
+/// singly. REQUIRES: a plain file, offset >= 0.
 std::size_t move_run(int fildes, Action action, const iovec* list, std::size_t count,
                      std::int64_t offset) noexcept;
 
-/// The limit of file sizes (RLIMIT_FSIZE) and a write. It is exceeded if the first byte may not be
-/// written: the kernel would not only answer EFBIG but send SIGXFSZ to the thread that makes the
-/// call.
+/// How a write relates to the limit of file sizes (RLIMIT_FSIZE). It is exceeded if the first byte
+/// may not be written: the kernel would then return EFBIG and also send SIGXFSZ to the calling
+/// thread.
 enum class SizeLimit : std::uint8_t { none, kept, exceeded };
 SizeLimit look_up_size_limit(const Transfer& transfer) noexcept;
 

@@ -1,12 +1,13 @@
 // Block: what the library keeps in a program's aiocb, in the members that the system's header
 // reserves for it (struct aiocb64 has the same layout). Error and result lie where the system's own
-// library has them. The mark tells a request of ours from memory that was never given to us.
+// library has them. The mark distinguishes a request from memory that was never passed to the
+// library.
 //
 // A thread that completes a request writes the result, then the error with release, and does not
-// look at the aiocb again: from then on it belongs to the program.
+// touch the aiocb again: from then on it belongs to the program.
 //
-// std::atomic_ref would end a program whose aiocb is not aligned, in a packed struct for example.
-// The system's library takes those, too.
+// std::atomic_ref would end a program whose aiocb is not aligned, for example in a packed struct.
+// The system's library accepts such an aiocb.
 #pragma once
 
 #include <aio.h>
@@ -36,7 +37,7 @@ class Block {
     if (word == key(1)) return Mark::submitted;
     return word == key(2) ? Mark::fetched : Mark::none;
   }
-  /// acquire: with an answer other than EINPROGRESS the result and the buffer are visible.
+  /// acquire: with a value other than EINPROGRESS the result and the buffer are visible.
   [[nodiscard]] int error() const noexcept {
     return __atomic_load_n(&block_.__error_code, __ATOMIC_ACQUIRE);
   }
@@ -56,7 +57,7 @@ class Block {
     __atomic_store_n(&block_.__return_value, result, __ATOMIC_RELAXED);
     __atomic_store_n(&block_.__error_code, error, __ATOMIC_RELEASE);
   }
-  /// Finished before anybody could ask: a start and a completion in one.
+  /// Finished before any thread could ask: a start and a completion in one.
   void publish_at_once(int error, ssize_t result) noexcept {
     set_mark();
     publish(error, result);
@@ -71,8 +72,8 @@ class Block {
     return __atomic_compare_exchange_n(&block_.__policy, &expected, static_cast<int>(key(2)), false,
                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED);
   }
-  /// For a forked child: it may be the rest of an aiocb in a frame that has been left, so that a
-  /// sanitizer would not have it read. The memory is there, and the mark tells.
+  /// For a forked child: it may be the remains of an aiocb in a frame that has been left, which a
+  /// sanitizer does not allow to be read. The memory exists, and the mark decides.
   [[nodiscard, gnu::no_sanitize_address]] bool waits_if_alive() const noexcept {
     return block_.__error_code == EINPROGRESS &&
            static_cast<std::uint32_t>(block_.__policy) == key(1);
@@ -88,7 +89,7 @@ class Block {
   }
 
  private:
-  // Depends on the address: the mark of a copy, or of a frame that is gone, is none.
+  // Depends on the address, so the mark of a copy, or in a frame that is gone, is invalid.
   [[nodiscard]] std::uint32_t key(std::uint32_t step) const noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(&block_);
     return (0x7561'696fU ^ static_cast<std::uint32_t>(address >> 3)) + step;

@@ -18,8 +18,9 @@ int fail(int error) noexcept {
   return -1;
 }
 
-/// Whether it is over. A copy of an aiocb never will be, and is none. Nothing in this process tells
-/// when another one's request is over, so it is not waited for. Signal handlers, too.
+/// Whether there is nothing to wait for. A copy of an aiocb is not a request, and never completes.
+/// This process cannot see when a request of another process completes, so it does not wait for it.
+/// Also in signal handlers.
 bool is_done(const aiocb& block) noexcept {
   const Block state{block};
   return state.error() != EINPROGRESS || state.mark() != Block::Mark::submitted || !state.is_own();
@@ -35,7 +36,7 @@ int start(aiocb* block, Action action, Names names) {
   const int before = errno;
   const int error = begin(*block, action, Notification::from(block->aio_sigevent), nullptr, names);
   if (error != 0) return fail(error);
-  errno = before;  // where nothing is wrong, it is not touched
+  errno = before;  // it is not touched without an error
   return 0;
 }
 
@@ -74,7 +75,7 @@ int start_list(int mode, aiocb* const list[], int count, const sigevent* event, 
     if (i >= next_run) {
       std::size_t asked = 0;
       const std::size_t done = begin_run(list + i, length - i, tells_each, asked);
-      if (done < asked) next_run = i + asked;  // not now: the next of them will do no better
+      if (done < asked) next_run = i + asked;  // not now: the next requests will not do better
       i += done;
       if (i == length) break;
     }
@@ -99,8 +100,8 @@ int start_list(int mode, aiocb* const list[], int count, const sigevent* event, 
   if (const int error = flush(batch); error != 0) (error == EAGAIN ? no_room : wrong) = true;
   int answer = 0;
   if (mode == LIO_WAIT && group != nullptr) {
-    // The count is the starter's until it stops waiting: the group outlives an interruption. It is
-    // no cancellation point, as with the system's library.
+    // The starter holds one count until it stops waiting, so the group outlives an interruption.
+    // This is not a cancellation point, as in the system's library.
     const NoCancel no_cancel;
     group->left.fetch_sub(1, std::memory_order_acq_rel);
     const auto left = [group] { return group->left.load(std::memory_order_acquire); };
@@ -134,10 +135,10 @@ ssize_t result(aiocb* block, Names names) {
     return names == Names::thesis ? fail(EINVAL) : state.result();
   }
   const int error = state.error();
-  // The system's library answers with the 0 that stands there meanwhile, and no errno.
+  // The system's library returns the 0 that is there meanwhile, and sets no errno.
   if (error == EINPROGRESS) return names == Names::thesis ? fail(EINPROGRESS) : 0;
   const ssize_t result = state.result();
-  // The memory may be open for reading only by now, and the system's library only reads.
+  // The memory may be read-only by now, and the system's library only reads it.
   if (names == Names::thesis && !Library::get().fetch(*block)) return fail(EINVAL);
   if (result < 0) errno = error;
   return result;
@@ -191,7 +192,7 @@ int cancel(int fildes, aiocb* block) {
   Library& library = Library::get();
   const NoCancel no_cancel;
   library.look();
-  // A transfer that the device is at work on cannot be stopped.
+  // A transfer that a device is working on cannot be stopped.
   const std::size_t direct = library.direct().count(fildes, block);
   std::size_t found = direct;
   std::size_t cancelled = 0;

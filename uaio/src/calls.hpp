@@ -1,4 +1,4 @@
-// The functions of POSIX's interface, as both sets of names export them. Each answers as its
+// The functions of POSIX's interface, as both sets of names export them. Each returns what its
 // function does, with errno.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace uaio {
 
-/// Whose names: `thesis` is strict where POSIX leaves a choice, `system` answers as glibc does.
+/// Which set of names: `thesis` is strict where POSIX leaves a choice, `system` behaves like glibc.
 enum class Names : bool { system, thesis };
 
 int start(aiocb* block, Action action, Names names);

@@ -36,7 +36,7 @@ struct Direct::Ring {
 namespace {
 
 constexpr std::uint32_t ring_magic = 0xa10a10a1;
-// Of 65,536 in the whole system (fs.aio-max-nr); the kernel makes it a few more.
+// The whole system has 65,536 (fs.aio-max-nr); the kernel rounds the number up.
 constexpr unsigned requests_max = 256;
 
 /// A page that the kernel cannot write to.
@@ -50,8 +50,9 @@ bool is_refusal(const io_event& event) noexcept {
   return event.res == -EAGAIN || event.res == -EOPNOTSUPP;
 }
 
-/// Less was moved than asked for. It is the end of the file or of the disk, or the number is
-/// another file's by now and the kernel moved what it could without waiting: the starter finds out.
+/// Less was moved than requested. It is the end of the file or of the disk; or the number now
+/// belongs to another file, and the kernel moved what it could without waiting. The starter finds
+/// out which.
 bool is_short(const io_event& event, const Request& request) noexcept {
   return event.res > 0 && !is_vectored(request.action) &&
          static_cast<std::uint64_t>(event.res) < request.size;
@@ -61,8 +62,8 @@ bool goes_back(const io_event& event, const Request& request) noexcept {
   return is_refusal(event) || is_short(event, request);
 }
 
-/// The starter goes on with another request, since a collector has this one in hand and will give
-/// it back. Null: no memory, and the collector goes on with it.
+/// The starter continues with a twin, since a collector is working on this request and will free
+/// it. Null: no memory, so the collector continues with it.
 Request* exchange_for_twin(Request& request, const io_event& event) noexcept {
   Request* const twin = take_twin(request);
   if (twin == nullptr) return nullptr;
@@ -93,7 +94,7 @@ bool Direct::open() noexcept {
     ::syscall(SYS_io_destroy, context);
   }
   if (error != 0) {
-    // Memory, or room among all contexts of the system, may be there the next time.
+    // Memory, or room among all contexts of the system, may be available the next time.
     if (error != EAGAIN && error != ENOMEM) why_.store(error, std::memory_order_relaxed);
     library_.explain("direct transfers go to the keeper: no native AIO (io_setup), errno ", error);
     return false;
@@ -124,18 +125,18 @@ void Direct::fill(Request& request, bool may_wait) noexcept {
   request.control.aio_nbytes = request.size;
   request.control.aio_offset = static_cast<std::int64_t>(request.offset);
   request.native.store(native_direct, std::memory_order_relaxed);
-  // As late as can be: a handler that finds it pending may wait for it.
+  // As late as possible: a handler that finds it pending may wait for it.
   Block{*request.block}.set_pending();
   request.stage.store(Stage::pending, std::memory_order_release);
 }
 
-/// Takes one batch to the kernel. Requests that it does not take at all are marked as refused.
+/// Submits one batch to the kernel. Requests that it does not take at all are marked as refused.
 std::size_t Direct::submit(Request* list[], std::size_t count) noexcept {
   iocb* controls[batch_max];
   for (std::size_t i = 0; i < count; ++i) controls[i] = &list[i]->control;
   const long taken = ::syscall(SYS_io_submit, ring(), count, controls);
   if (taken > 0) return static_cast<std::size_t>(taken);
-  // EAGAIN here is the context's: it has not looked at the file.
+  // EAGAIN here comes from the context: the kernel has not checked the file.
   const int error = taken == 0 || errno == EAGAIN ? 0 : errno;
   one_less();
   list[0]->result.store(-error, std::memory_order_relaxed);
@@ -146,7 +147,7 @@ std::size_t Direct::submit(Request* list[], std::size_t count) noexcept {
 std::size_t Direct::start(Request* list[], std::size_t count, bool watched,
                           bool may_wait) noexcept {
   if (!open()) return count;
-  // Counted first: a watcher that is about to end sees them, or is seen to have ended.
+  // Counted first: a watcher that is about to end sees them, or this thread sees that it has ended.
   in_flight_.fetch_add(static_cast<std::uint32_t>(count), std::memory_order_seq_cst);
   if (watched && !library_.need_watcher()) {
     in_flight_.fetch_sub(static_cast<std::uint32_t>(count), std::memory_order_seq_cst);
@@ -185,8 +186,8 @@ std::size_t Direct::start(Request* list[], std::size_t count, bool watched,
   return refused;
 }
 
-/// It is among those given back in this part of the ring, which have come since `first`; else null.
-/// One that was taken still lies there, until the ring has gone round.
+/// The event of a request given back in the part of the ring since `first`; else null. An event
+/// that was taken is still there, until the ring wraps around.
 const io_event* Direct::find_given_back(const Request& request, std::uint32_t first,
                                         std::uint32_t end) const noexcept {
   const Ring& ring = *this->ring();
@@ -212,8 +213,9 @@ bool Direct::has_something() const noexcept {
 }
 
 /// Copies the oldest completion, then claims it. The claim fails if another thread was quicker.
-/// Before the claim the request is marked as done, because the claimer may be interrupted before
-/// the result is out. The memory of requests is never returned, so any event may be followed.
+/// Before the claim the request is marked as done, because the claimer may be interrupted before it
+/// publishes the result. The memory of requests is never freed, so the pointer of any event is
+/// valid.
 ///
 /// Signals are blocked before a refusal is taken: a handler's sync would wait for the interrupted
 /// frame that has it.
@@ -225,14 +227,15 @@ bool Direct::take(io_event& event, std::optional<SignalsBlocked>& blocked) noexc
     if (place == tail()) return false;
     event = ring.events[place];
     auto& request = *reinterpret_cast<Request*>(event.data);
-    // acquire: what the starter has written. The kernel orders it, too, but the language does not
-    // know that.
+    // acquire: what the starter has written. The kernel orders it, too, but the language's memory
+    // model does not know that.
     static_cast<void>(request.stage.load(std::memory_order_acquire));
     if (is_refusal(event)) {
       if (!blocked) blocked.emplace();
     } else {
       const std::uint64_t number = request.number.load(std::memory_order_relaxed);
-      // No one was quicker so far: the number is that of this event. release: all was read before.
+      // No other thread was quicker so far: the number is that of this event. release: everything
+      // was read before.
       if (taken_.fetch_add(0, std::memory_order_acq_rel) != taken) continue;
       request.number_done.store(number, std::memory_order_release);
     }
@@ -241,7 +244,7 @@ bool Direct::take(io_event& event, std::optional<SignalsBlocked>& blocked) noexc
 }
 
 /// Tells the kernel how many completions were taken. A thread that is overtaken between the two
-/// steps tells an older number for a moment. Then the kernel takes fewer requests, or wakes a
+/// steps stores an older number for a moment. Then the kernel takes fewer requests, or wakes a
 /// waiter early.
 void Direct::settle_head() noexcept {
   Ring& ring = *this->ring();
@@ -275,8 +278,9 @@ void Direct::finish(const io_event& event) noexcept {
   if (before != Handover::none) give_request(request);
 }
 
-/// To its starter or, when that has left, to the keeper. A late request stays marked as left until
-/// the keeper has it: a sync waits for it. False: it was short, and its starter has left.
+/// Gives it back to its starter or, if that has left, to the keeper. A late request stays marked as
+/// left until the keeper has it, because a sync waits for it. False: it was short, and its starter
+/// has left.
 bool Direct::give_back(Request& request, const io_event& event) noexcept {
   request.result.store(event.res, std::memory_order_relaxed);
   auto before = Handover::none;
@@ -298,7 +302,7 @@ void Direct::one_less() noexcept {
 }
 
 bool Direct::take_back(Request& request) noexcept {
-  // Where it goes to stays: another shard may be about to look at that.
+  // Its destination stays set: another shard may be about to read it.
   if (!is_direct(request) || request.handed_to.load(std::memory_order_relaxed) == nullptr) {
     return false;
   }
@@ -308,8 +312,8 @@ bool Direct::take_back(Request& request) noexcept {
 }
 
 int Direct::wait(const timespec& timeout, std::uint32_t wanted) {
-  settle_head();  // one that is behind: the kernel would see completions that were taken long ago
-  // More than there are would be waited for in vain.
+  settle_head();  // otherwise the kernel would see completions that were taken long ago
+  // Waiting for more than there are would never end.
   const long count = std::max<long>(1, std::min(wanted, in_flight_.load()));
   const long answer =
       cancellable_call(SYS_io_getevents, reinterpret_cast<long>(ring()), count, count,

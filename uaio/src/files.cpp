@@ -67,13 +67,13 @@ bool is_locked(int native) noexcept {
   return ::fcntl(native, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-/// The file's inode tells which it is. Devices and the kernel's nameless files share theirs.
+/// The inode identifies the file. Devices and the kernel's nameless files share theirs.
 bool has_own_inode(const struct stat& status) noexcept {
   return S_ISREG(status.st_mode) || S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) ||
          S_ISBLK(status.st_mode) || S_ISDIR(status.st_mode);
 }
 
-/// Both numbers name one open file. Where the kernel does not say, they do not.
+/// Both numbers name one open file. False if the kernel cannot tell.
 bool is_same_open_file(int one, int other) noexcept {
   const int answer = ::fcntl(one, F_DUPFD_QUERY, other);  // since Linux 6.10
   if (answer >= 0) return answer == 1;

@@ -1,14 +1,13 @@
 // Files: which open files have requests pending.
 //
-// An Inode stands for a file however often it was opened: what aio_fsync waits for. A Descriptor
-// stands for the files that were opened in one way, by whatever numbers: its requests keep the
-// order of their starts where order matters (streams, appends). Both exist only while requests are
-// pending.
+// An Inode represents a file, however often it was opened: aio_fsync waits for all of it. A
+// Descriptor represents one open file, under whatever numbers: its requests keep the order of their
+// starts where order matters (streams, appends). Both exist only while requests are pending.
 //
 // A keeper has a table of descriptors of its own, whose entries it may close at will. Where there
 // is no keeper (mode=single, or a system that refuses one), the descriptors are the program's, and
-// closing one gives up the process's record locks on the file (fcntl(2)). So it stays open, and is
-// used again, while anybody holds a record lock on the file.
+// closing one gives up the process's record locks on the file (fcntl(2)). So the descriptor stays
+// open, and is reused, while any process holds a record lock on the file.
 #pragma once
 
 #include <sys/stat.h>
@@ -21,7 +20,8 @@
 
 namespace uaio {
 
-/// Datagrams of one direction: one request after another, for an engine promises no order.
+/// Datagrams of one direction: one request after the other, because engines do not guarantee their
+/// order.
 struct Line {
   Request* at_work = nullptr;
   Request* first = nullptr;  // those that wait for it, by run_next, in order of starts
@@ -59,11 +59,11 @@ class Files {
   void use_own_table(bool own) noexcept { own_table_ = own; }
 
   /// The record for an open file; null when there is no memory, or no descriptor left. With a table
-  /// of our own, `fildes` is an entry of it and belongs to the record from here on.
+  /// of its own, `fildes` is an entry of that table and belongs to the record from here on.
   Descriptor* find_or_add(int fildes, int flags, const struct stat& status) noexcept;
   /// Nothing pending is left. REQUIRES: the handle is gone.
   void remove(Descriptor& descriptor) noexcept;
-  /// Whether closing it takes nothing from the program.
+  /// Whether closing it cannot affect the program.
   [[nodiscard]] bool may_close(const Descriptor& descriptor) const noexcept;
 
   /// How many descriptors they have.
@@ -82,7 +82,7 @@ class Files {
     }
   }
 
-  /// Their proactor is gone.
+  /// The proactor is gone.
   void forget_handles() noexcept;
   /// In the child after fork: forgets everything, and closes what is in the program's table.
   void clear() noexcept;

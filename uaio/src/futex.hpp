@@ -18,7 +18,7 @@
 namespace uaio {
 
 /// Sleeps while the word is `seen`, until the absolute monotonic time (null: for ever). 0, EAGAIN
-/// (it had changed), EINTR or ETIMEDOUT. No cancellation point.
+/// (it had changed), EINTR or ETIMEDOUT. Not a cancellation point.
 inline int futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t seen,
                       const timespec* until) noexcept {
   const long answer = ::syscall(SYS_futex, &word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, seen,
@@ -98,7 +98,7 @@ inline bool is_before(const timespec& one, const timespec& other) noexcept {
   return one.tv_sec != other.tv_sec ? one.tv_sec < other.tv_sec : one.tv_nsec < other.tv_nsec;
 }
 
-/// The time left; zero when it is over.
+/// The remaining time; zero when it is over.
 inline timespec left_until(const timespec& moment) noexcept {
   const timespec now = monotonic_now();
   timespec left{moment.tv_sec - now.tv_sec, moment.tv_nsec - now.tv_nsec};

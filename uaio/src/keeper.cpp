@@ -27,7 +27,7 @@ using baton::OperationKind;
 constexpr std::size_t thread_stack = 256U << 10;
 constexpr timespec helper_pause{0, 10'000'000};
 constexpr int messages_at_once = 64;
-// The library's own, and those of a lot of messages.
+// The library's own, and those of one batch of messages.
 constexpr std::size_t descriptors_at_once = messages_at_once + 32;
 
 // The meaning of a message's pointer, in its lowest bits.
@@ -37,17 +37,16 @@ baton::Config make_config(const Options& options, bool keeper, bool single) {
   baton::Config config;
   baton::ProcessorConfig processor;
   processor.engine = options.engine;
-  // Where callers submit, a ring's completions would interrupt them, as the thesis's mode does.
+  // If callers submitted to a ring, its completions would interrupt them, as mode=single does.
   if (!keeper && !single && options.engine == "auto") processor.engine = "emulated";
   if (!options.wait.empty()) processor.wait = options.wait;
   processor.mode = keeper ? baton::Mode::per_thread : baton::Mode::shared;
   if (keeper) processor.threads = 1;
   if (!keeper) config.system = baton::Config::high_descriptors();
   config.processors.push_back(std::move(processor));
-  // Files past the cache are what an engine is for here, and of those it is the ring that needs no
-  // thread, for anything.
+  // Here an engine mainly serves files past the cache, and only the ring needs no threads for that.
   config.prefer.emplace_back("io_uring");
-  // Its calls may be ours, when we stand in for the system's library.
+  // In the preloaded library its calls would be this library's own functions.
   config.forbid.emplace_back("posix_aio");
   return config;
 }
@@ -74,7 +73,7 @@ int take_own_table(bool with_errors) noexcept {
   return 0;
 }
 
-/// There may be room the next time.
+/// The next attempt may succeed.
 bool is_shortage(int error) noexcept {
   return error == EAGAIN || error == ENOMEM || error == ENOBUFS || error == EMFILE ||
          error == ENFILE || error == ETOOMANYREFS;
@@ -107,7 +106,7 @@ int Shard::open(bool keeper) noexcept {
       proactor_ = std::move(*opened);
     }
     if (!files_) files_ = std::make_unique<Files>();
-    // An earlier keeper has left them, and the next may be refused a table.
+    // An earlier keeper has left them, and the system may refuse the next one a table.
     files_->use_own_table(keeper);
     if (library_.options().explain) library_.explain(proactor_->explain().c_str());
   } catch (...) {
@@ -152,10 +151,11 @@ int Shard::ensure_drive() noexcept {
 }
 
 int Shard::post(Request& request) noexcept {
-  // A handler that was held up until the drive is there would find a request that is pending and
-  // not sent, and might wait for it.
+  // Otherwise a handler might interrupt this thread before the drive exists, find a request that is
+  // pending and not sent, and wait for it.
   std::optional<SignalsBlocked> blocked;
-  // seq_cst, both, as in retire(): either the keeper sees the request, or it is seen to have ended.
+  // seq_cst, both, as in retire(): either the keeper sees the request, or this thread sees that the
+  // keeper has ended.
   outstanding_.fetch_add(1, std::memory_order_seq_cst);
   if (drive_.load(std::memory_order_seq_cst) == Drive::undecided) blocked.emplace();
   if (const int error = ensure_drive(); error != 0) {
@@ -164,14 +164,14 @@ int Shard::post(Request& request) noexcept {
   }
   const int fildes = request.fildes;
   Block{*request.block}.set_pending();
-  // release: what the keeper reads. From here on the request may be another's at any moment.
+  // release: the keeper reads the request. From here on it may be freed and reused at any moment.
   request.stage.store(Stage::pending, std::memory_order_release);
   const int error =
       driven_by_callers() ? post_as_caller(request) : send(&request, a_request, fildes);
   if (error != 0) {
     request.stage.store(Stage::free, std::memory_order_relaxed);
     outstanding_.fetch_sub(1, std::memory_order_acq_rel);
-    look_at_direct();  // a keeper that has seen the count would wait without an end
+    look_at_direct();  // a keeper that has seen the count would wait for ever
   }
   return error;
 }
@@ -195,7 +195,8 @@ int Shard::send(void* pointer, unsigned kind, int fildes) noexcept {
       case Mailbox::Sent::sent:
         return 0;
       case Mailbox::Sent::failed:
-        // EINVAL: a ring of io_uring, which no message carries. It is not to be read or written.
+        // EINVAL: a ring of io_uring, which a message cannot carry. It cannot be read or written
+        // either.
         return errno == EBADF || errno == EINVAL ? errno : EAGAIN;
       case Mailbox::Sent::lost: {
         // The program has closed its number.
@@ -212,10 +213,10 @@ int Shard::send(void* pointer, unsigned kind, int fildes) noexcept {
 void Shard::cancel(Cancelled& tally) noexcept {
   if (!busy() || !library_.is_origin()) return;
   if (driven_by_callers()) return cancel_as_caller(tally);
-  // Until it has answered, the keeper does not end; it counts the answer itself, so that it sees
+  // The keeper does not end before it has answered. It decrements the count itself, so that it sees
   // afterwards that nothing is left.
   outstanding_.fetch_add(1, std::memory_order_seq_cst);
-  tally.answered.store(0, std::memory_order_release);  // with all that the keeper is to read
+  tally.answered.store(0, std::memory_order_release);  // publishes all that the keeper reads
   if (send(&tally, a_cancel, -1) != 0) {
     outstanding_.fetch_sub(1, std::memory_order_acq_rel);
     return;
@@ -267,7 +268,7 @@ int Shard::wait_as_caller(const timespec* until) {
 
 void Shard::collect() noexcept {
   if (collecting_ || !driven_by_callers() || !library_.is_origin()) return;
-  // Also where the timer's handler has interrupted whatever a thread does.
+  // Also where the timer's handler has interrupted a thread at any point.
   const NoCancel no_cancel;
   collecting_ = true;
   do {
@@ -347,7 +348,8 @@ void Shard::run_keeper() noexcept {
 }
 
 /// True: the keeper is not needed. Its thread may end, and its table of descriptors with it. The
-/// next request makes another one. REQUIRES: this is the thread, in which no signal is delivered.
+/// next request starts another one. REQUIRES: called by the keeper, in which no signal is
+/// delivered.
 bool Shard::retire() noexcept {
   pthread_mutex_lock(&mutex_);
   drive_.store(Drive::undecided, std::memory_order_seq_cst);
@@ -374,8 +376,7 @@ bool Shard::ended_by_loss(const baton::Operation& operation) noexcept {
   return true;
 }
 
-/// Another engine takes the place of the lost one, of which nothing is pending. REQUIRES: this is
-/// the keeper.
+/// Another engine replaces the lost one, which has nothing pending. REQUIRES: called by the keeper.
 void Shard::renew() noexcept {
   const DescriptorRoom room{room_for_files()};
   files_->forget_handles();
@@ -449,13 +450,13 @@ void Shard::on_mail(baton::Operation& operation) {
   }
   const bool lost = self.ended_by_loss(operation);
   if (!lost && received != Mailbox::Received::ended && self.listen_again(inlet, on_mail)) return;
-  // The program has closed the sender, or this side can hear nothing; another one connects.
+  // The program has closed the sender, or this side cannot receive; another one connects.
   self.proactor_->close_detached(*inlet.handle);
   self.close_receiver(inlet.native);
   delete &inlet;
 }
 
-/// A message that was sent is a request that was started: it is taken in, or its sender is told.
+/// A sent message is a started request: the keeper takes it in, or tells its sender.
 void Shard::close_receiver(int receiver) noexcept {
   ::shutdown(receiver, SHUT_RD);
   for (;;) {

@@ -18,8 +18,8 @@
 namespace uaio {
 namespace {
 
-// The longest that a thread sleeps where another one is expected to collect for it, or where its
-// own request may be collected by another: a signal handler may keep that thread from it.
+// The longest sleep of a thread that expects another one to collect its request: a signal handler
+// may hold up that thread.
 constexpr timespec slice{0, 20'000'000};
 constexpr std::size_t watcher_stack = 128U << 10;
 
@@ -35,15 +35,15 @@ void on_timer(int) {
 /// Whether the program's handlers ask for restarts of the calls that they interrupt.
 enum class Restart : std::uint8_t { all, none, mixed };
 
-/// A fault's signal comes to the thread that made it, and none waits while it makes one. Crash
-/// reporters have handlers for these.
+/// A fault's signal goes to the thread that caused it, and a waiting thread causes none. Crash
+/// reporters have handlers for these signals.
 bool is_fault(int signal) noexcept {
   return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
          signal == SIGTRAP || signal == SIGABRT;
 }
 
-// The kernel does not tell which handler has run, and native AIO does not restart a wait as futexes
-// do. So all handlers are asked.
+// The kernel does not say which handler has run, and native AIO does not restart a wait as futexes
+// do. So the library checks all handlers.
 Restart restart_of_handlers() noexcept {
   struct {
     void (*handler)(int);
@@ -67,13 +67,13 @@ Restart restart_of_handlers() noexcept {
 
 bool has_handlers() noexcept { return restart_of_handlers() != Restart::all; }
 
-// When it is loaded: the first use may be in a signal handler that has interrupted malloc.
+// Initialised at load time: the first use may be in a signal handler that has interrupted malloc.
 [[gnu::constructor]] void load() { Library::get(); }
 
-// The requests are the parent's. The child's copies of their aiocbs become complete, so that no
-// thread of the child waits for them without end. An aiocb in memory that the child shares with its
-// parent is no copy, and one in memory that the child has not got is none either. The memory of the
-// requests is not used again here: the parent's proactor, whose copy the child has, knows of it.
+// The requests belong to the parent. The child's copies of their aiocbs become complete, so that no
+// thread of the child waits for them for ever. An aiocb in memory that the child shares with its
+// parent is not a copy, and neither is one in memory that the child did not inherit. The child does
+// not reuse the memory of the requests: its copy of the parent's proactor refers to it.
 void lose_all() noexcept {
   bool some = false;
   for_each_pending([&some](Request&) { some = true; });
@@ -83,7 +83,7 @@ void lose_all() noexcept {
     for_each_pending([&memory](Request& request) {
       if (!memory.holds(request.block, sizeof(*request.block))) return;
       Block state{*request.block};
-      // A request that was just being published may belong to the program again.
+      // A request that was being published may already belong to the program again.
       const bool ours = request.stage.load() == Stage::pending;
       if (ours || state.waits_if_alive()) state.publish(ECANCELED, -1);
     });
@@ -134,12 +134,12 @@ bool Library::shards_busy() const noexcept {
 // -- completions ----------------------------------------------------------------------------------
 
 void Library::announce() noexcept {
-  // seq_cst, both: either a sleeper sees the new number, or it is seen here.
+  // seq_cst, both: either a sleeper sees the new number, or this thread sees the sleeper.
   events_.fetch_add(1, std::memory_order_seq_cst);
   if (sleepers_.load(std::memory_order_seq_cst) != 0) futex_wake(events_, INT32_MAX);
 }
 
-// The list first: a thread that sees a request complete may fetch it, and must find it there.
+// The list first: a thread that sees a complete request may fetch it, and must find it there.
 void Library::store_and_list(aiocb& block, int error, ssize_t result, bool immediately) noexcept {
   const Locked locked{done_mutex_};
   Block state{block};
@@ -151,8 +151,8 @@ void Library::store_and_list(aiocb& block, int error, ssize_t result, bool immed
 }
 
 // A signal handler may have interrupted the thread that collects and wait for this very request, so
-// the result is out before anything else is done. The rest has functions of its own, so that not
-// even room for their variables is made before.
+// the result is published before anything else. The rest is in separate functions, so that not even
+// stack for their variables is allocated before.
 void Library::publish(Request& request, int error, ssize_t result) noexcept {
   request.stage.store(Stage::publishing, std::memory_order_seq_cst);
   if (keeps_done_) {
@@ -163,7 +163,7 @@ void Library::publish(Request& request, int error, ssize_t result) noexcept {
   tell(request, error, result);
 }
 
-// The aiocb is the program's by now.
+// The aiocb belongs to the program by now.
 void Library::tell(const Request& request, int error, ssize_t result) noexcept {
   announce();
   if (error != 0) count(errors);
@@ -197,7 +197,7 @@ void Library::refuse(aiocb& block, int error) noexcept {
 
 void Library::leave(Group& group, bool failed) noexcept {
   if (failed) group.failed.store(true, std::memory_order_relaxed);
-  // acq_rel: the last one sees what all the others have done.
+  // acq_rel: the last one sees the effects of all others.
   if (group.left.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     const Notification note = group.note;
     announce();
@@ -217,7 +217,7 @@ void Library::direct_done() noexcept {
 
 void Library::hand_on(Request& request) noexcept {
   struct stat status{};
-  // As at a start: only several shards have to be told apart.
+  // As in post(): the file matters only with several shards.
   const bool known = shards_.size() == 1 || ::fstat(request.fildes, &status) == 0;
   Shard& shard = shard_of(status);
   request.handed_to.store(&shard, std::memory_order_release);
@@ -257,15 +257,15 @@ int Library::wait_once(std::uint32_t seen, const timespec* until, bool any, std:
   const pthread_t me = pthread_self();
   pthread_t nobody{};
   if (!driver_.compare_exchange_strong(nobody, me, std::memory_order_seq_cst)) {
-    // A signal handler that has interrupted the driver's sleep drives in its place.
+    // A signal handler that has interrupted the driver's sleep drives in its stead.
     return nobody == me ? drive(until, wanted) : sleep_briefly(seen, until);
   }
-  // Also when the thread is cancelled in its sleep.
+  // The destructor also runs when the thread is cancelled in its sleep.
   struct Driving {
     Library& self;
     ~Driving() {
       self.driver_.store(pthread_t{}, std::memory_order_seq_cst);
-      // One of the threads that sleep must take over.
+      // A sleeping thread must take over.
       if (self.sleepers_.load(std::memory_order_seq_cst) != 0) self.announce();
     }
   } const driving{*this};
@@ -285,7 +285,7 @@ int Library::drive(const timespec* until, std::uint32_t wanted) {
   return error == EINTR ? interrupted(until) : 0;
 }
 
-/// A handler has run in a wait that the kernel does not restart: as a futex answers.
+/// A handler has run in a wait that the kernel does not restart: returns what a futex would.
 int Library::interrupted(const timespec* until) noexcept {
   if (until != nullptr) return has_handlers() ? EINTR : 0;
   const Restart restart = restart_of_handlers();
@@ -338,7 +338,7 @@ int Library::sleep_briefly(std::uint32_t seen, const timespec* until) {
   if (last) end = *until;
   int error = sleep(seen, &end);
   direct_.collect();
-  // The kernel restarts no sleep that has an end, and this one's end is not the caller's.
+  // The kernel does not restart a sleep with a time-out, and this time-out is not the caller's.
   if (error == EINTR && until == nullptr) error = interrupted(until);
   return error == EAGAIN && !last ? 0 : error;
 }
@@ -360,18 +360,20 @@ void* Library::watch(void* self) {
   auto& library = *static_cast<Library*>(self);
   for (;;) {
     const bool idle = !library.direct_.watch(idle_time);
-    // A thread that still waits for itself is woken by the kernel as this one is, and is to find
-    // its request in the ring or complete; it looks again after a slice.
+    // The kernel wakes a thread that still waits for itself together with this one. That thread
+    // must find its request in the ring or complete; it checks again after a slice.
     library.direct_.collect();
     if (!idle) continue;
     if (library.retire_watcher()) return nullptr;
   }
 }
 
-/// True: the watcher is not needed and its thread may end. The next thread in need starts another.
+/// True: the watcher is not needed and its thread may end. The next thread that needs one starts
+/// another.
 bool Library::retire_watcher() noexcept {
   const Locked locked{start_mutex_};
-  // seq_cst, all: either a thread in need is seen here, or it sees that the watcher ends.
+  // seq_cst, all: either the watcher sees a thread that needs it, or that thread sees that the
+  // watcher ends.
   watcher_.store(false, std::memory_order_seq_cst);
   const bool needed = direct_.busy() || sleepers_.load(std::memory_order_seq_cst) != 0;
   if (needed) watcher_.store(true, std::memory_order_seq_cst);
@@ -403,8 +405,8 @@ bool Library::start_timer() noexcept {
   return ::timer_settime(timer, 0, &period, nullptr) == 0;
 }
 
-// Every lock is held with signals blocked, so that the handler of this thread's own signal finds
-// them free; another thread's it does not wait for.
+// Every lock is held with signals blocked, so that a handler finds the locks of its own thread
+// free. It does not wait for a lock of another thread.
 void Library::tick() noexcept {
   for (const auto& shard : shards_) {
     if (pthread_mutex_trylock(&shard->mutex()) != 0) continue;
@@ -426,8 +428,8 @@ void Library::unlink_done(aiocb& block) noexcept {
   done_count_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// Mark and list change together: no thread finds a request on the list that another has fetched and
-// started again.
+// Mark and list change together: no thread finds a request on the list that another thread has
+// fetched and restarted.
 bool Library::fetch(aiocb& block) noexcept {
   if (!keeps_done_) return Block{block}.fetch();
   const Locked locked{done_mutex_};
@@ -484,7 +486,7 @@ void Library::complain(const char* text, int number) const noexcept {
 
 void Library::at_exit() {
   const Library& self = get();
-  // A shell, or whatever else runs on the way, made no request and has nothing to tell.
+  // A shell or another program in between made no request and has nothing to report.
   const bool idle = std::all_of(self.counts_.begin(), self.counts_.end(),
                                 [](const auto& count) { return count.load() == 0; });
   if (idle) return;
@@ -495,8 +497,8 @@ void Library::at_exit() {
 
 // -- fork -----------------------------------------------------------------------------------------
 
-// The library's own threads hold none of these locks for longer than it takes to change a list, and
-// what the child does with a request it reads from the request alone.
+// The library's own threads hold these locks only while they change a list. The child decides what
+// to do with a request by the request alone.
 void Library::before_fork() noexcept {
   Library& self = get();
   sigset_t all;

@@ -1,5 +1,5 @@
-// Library: what there is once in a process - options, shards, notifications, counters - and how
-// threads wait for completions.
+// Library: the single object of a process, with options, shards, notifications and counters, and
+// how threads wait for completions.
 #pragma once
 
 #include <aio.h>
@@ -34,15 +34,15 @@ class Library {
   [[nodiscard]] const std::vector<std::unique_ptr<Shard>>& shards() const noexcept {
     return shards_;
   }
-  /// Before the first request: as many shards, unless the environment says otherwise.
+  /// Before the first request: creates this many shards.
   void set_threads(std::uint32_t count);
   [[nodiscard]] bool busy() const noexcept;
-  /// The same, of what is not direct.
+  /// The same for requests that are not direct.
   [[nodiscard]] bool shards_busy() const noexcept;
 
-  /// False in a process that was forked by the system call itself, of which the library has heard
-  /// nothing (pthread_atfork): the context, the keeper and what is pending are its parent's, and
-  /// the memory that tells so is shared. It can start nothing (EAGAIN), and completes nothing.
+  /// False in a process that was forked by the system call itself, which the library does not
+  /// notice (pthread_atfork): the context, the keeper and the pending requests belong to its
+  /// parent, and the memory is shared. It can start nothing (EAGAIN), and completes nothing.
   [[nodiscard]] bool is_origin() const noexcept { return origin_ == nullptr || *origin_ != 0; }
 
   [[nodiscard]] Direct& direct() noexcept { return direct_; }
@@ -50,30 +50,30 @@ class Library {
 
   // -- completions --------------------------------------------------------------------------------
 
-  /// The end of a request: result, waiters, notification, list. Its memory stays the caller's. Any
-  /// thread, and signal handlers.
+  /// The end of a request: result, waiters, notification, list. The request's memory still belongs
+  /// to the caller. Any thread, and signal handlers.
   void publish(Request& request, int error, ssize_t result) noexcept;
-  /// The same for what the caller did itself, or what is wrong from the start.
+  /// The same for a request that the caller carried out itself, or that is invalid.
   void complete_at_once(aiocb& block, int error, ssize_t result, const Notification& note,
                         Group* group) noexcept;
   /// It was not started; aio_error tells why.
   void refuse(aiocb& block, int error) noexcept;
-  /// One less that the list waits for.
+  /// The list waits for one request less.
   void leave(Group& group, bool failed) noexcept;
   void release(Group& group) noexcept;
-  /// A direct request is out of the kernel's hands: a sync may wait for that.
+  /// The kernel is done with a direct request: a sync may wait for that.
   void direct_done() noexcept;
   /// From now on, or no longer, a sync waits for direct requests.
   void wait_for_direct(std::int32_t more) noexcept { waits_for_direct_.fetch_add(more); }
-  /// A direct request that the kernel gave back late: the keeper is to do it.
+  /// Hands a direct request that the kernel gave back late to the keeper.
   void hand_on(Request& request) noexcept;
 
   // -- waiting ------------------------------------------------------------------------------------
 
   /// Waits until done() answers true: 0; EAGAIN at the (monotonic) time, EINTR after a signal
-  /// handler has run that does not restart calls. Collects if no other thread does. A
-  /// cancellation point. `any`: also for what others start meanwhile. `wanted()`: so many requests
-  /// have to be complete yet.
+  /// handler has run that does not restart calls. Collects if no other thread does. A cancellation
+  /// point. `any`: also for requests that other threads start meanwhile. `wanted()`: how many
+  /// requests still have to complete.
   template <class Done, class Wanted>
   int wait(Done&& done, const timespec* until, bool any, Wanted&& wanted) {
     for (;;) {
@@ -97,12 +97,12 @@ class Library {
   void tick() noexcept;
   bool start_timer() noexcept;
 
-  // -- what is complete and not fetched (libuaio's uaio_waitcomplete) -----------------------------
+  // -- complete and not fetched (libuaio's uaio_waitcomplete) -------------------------------------
 
   void keep_done_list() noexcept { keeps_done_ = true; }
-  /// Takes the result of this one; false: another thread was quicker.
+  /// Takes the result of this request; false: another thread was quicker.
   bool fetch(aiocb& block) noexcept;
-  /// Takes the oldest with its error and result; null: there is none.
+  /// Takes the oldest request with its error and result; null: there is none.
   aiocb* fetch_first(int& error, ssize_t& result) noexcept;
   [[nodiscard]] bool has_done() const noexcept {
     return done_count_.load(std::memory_order_acquire) != 0;
@@ -122,7 +122,7 @@ class Library {
   };
   void count(Counter which) noexcept { counts_[which].fetch_add(1, std::memory_order_relaxed); }
   [[nodiscard]] std::string statistics() const;
-  /// The choices and their reasons, if the program's caller asks for them (UAIO=explain=1).
+  /// Prints the choices and their reasons, if requested by UAIO=explain=1.
   void explain(const char* text, int number = 0) const noexcept {
     if (options_.explain) complain(text, number);
   }
@@ -154,7 +154,7 @@ class Library {
   std::vector<std::unique_ptr<Shard>> shards_;
   Notifier notifier_;
   Direct direct_{*this};
-  // Raised with every completion; a thread that sleeps compares it with what it saw.
+  // Incremented with every completion; a sleeping thread compares it with the value that it saw.
   std::atomic<std::uint32_t> events_{0};
   std::atomic<std::uint32_t> sleepers_{0};
   std::atomic<pthread_t> driver_{};  // the thread that waits for direct requests for itself

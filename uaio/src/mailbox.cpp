@@ -62,21 +62,21 @@ DescriptorRoom::DescriptorRoom(std::size_t count) noexcept {
   if (::getrlimit(RLIMIT_NOFILE, &before_) != 0 || before_.rlim_cur >= count) return;
   more_ = before_;
   more_.rlim_cur = std::min<rlim_t>(before_.rlim_max, count);
-  // The program may have set another limit meanwhile: the one that is replaced is kept.
+  // The program may have set another limit meanwhile: keep the one that is replaced.
   raised_ = ::prlimit(0, RLIMIT_NOFILE, &more_, &before_) == 0;
 }
 
 DescriptorRoom::~DescriptorRoom() {
   rlimit now{};
   if (!raised_ || ::prlimit(0, RLIMIT_NOFILE, &before_, &now) != 0) return;
-  // Another limit is the program's own, of this very moment.
+  // A different limit was set by the program just now.
   if (now.rlim_cur != more_.rlim_cur) ::setrlimit(RLIMIT_NOFILE, &now);
 }
 
 int Mailbox::connect() noexcept {
   for (Sender& each : known_) {
     if (!is_here(each)) continue;
-    // The peer of an earlier keeper's is gone.
+    // The sender of an earlier keeper has lost its peer.
     pollfd state{each.number, 0, 0};
     const timespec none{0, 0};
     if (::syscall(SYS_ppoll, &state, 1L, &none, nullptr, 0L) == 0) {
@@ -114,7 +114,7 @@ int Mailbox::connect() noexcept {
 int Mailbox::listen() noexcept {
   const int listener = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (listener < 0) return -1;
-  // An address without a name has the kernel choose one.
+  // With an empty address the kernel chooses one.
   sockaddr_un nameless{};
   nameless.sun_family = AF_UNIX;
   address_size_ = sizeof(address_);
@@ -129,8 +129,8 @@ int Mailbox::listen() noexcept {
   return -1;
 }
 
-/// Whether a message arrives: a filter of system calls may know only some of those that it takes. 0
-/// or an errno.
+/// Tests whether a message arrives: a filter may allow only some of the system calls that this
+/// takes. 0 or an errno.
 int Mailbox::try_out(int listener) const noexcept {
   const int sender = make_socket();
   if (sender < 0) return errno;
@@ -154,7 +154,7 @@ int Mailbox::accept(int listener) noexcept {
   for (;;) {
     const int receiver = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     if (receiver < 0) return -1;
-    // A message is a pointer: only this very process may send any.
+    // A message is a pointer: only this process may send one.
     ucred peer{};
     socklen_t size = sizeof(peer);
     if (::getsockopt(receiver, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
@@ -198,8 +198,8 @@ Mailbox::Sent Mailbox::send(void* pointer, int fildes) noexcept {
   int moments = moments_max;
   do {
     answer = put(sender.number, &pointer, fildes);
-    // Only so many files of a user may be on the way (RLIMIT_NOFILE): the keeper takes them in. But
-    // they may be messages of the program's own, which it receives late or never.
+    // The number of a user's files in flight is limited (RLIMIT_NOFILE). The keeper takes its own
+    // in. But others may belong to messages of the program, which it receives late or never.
     const bool too_many = answer < 0 && errno == ETOOMANYREFS && --moments > 0;
     if (too_many) ::syscall(SYS_nanosleep, &moment, nullptr);
     again = too_many || (answer < 0 && errno == EINTR);
@@ -219,16 +219,16 @@ Mailbox::Received Mailbox::receive(int receiver, std::size_t count, void*& point
     const DescriptorRoom room{count};
     received = peek(receiver, pointer, native);
     if (received != Received::truncated || room.is_short()) break;
-    ::nanosleep(&moment, nullptr);  // else a program that keeps changing it might do so in step
+    ::nanosleep(&moment, nullptr);  // else a program that keeps changing it might stay in step
   }
   if (received == Received::nothing || received == Received::ended) return received;
-  // Takes the message, without its file; by the same call, for a filter may know no other.
+  // Removes the message, without its file; by the same call, because a filter may allow no other.
   msghdr taken{};
   static_cast<void>(::recvmsg(receiver, &taken, MSG_DONTWAIT));
   return Received::message;
 }
 
-/// Leaves the message where it is, so that its file can be asked for again: the program may lower
+/// Leaves the message in the socket, so that its file can be requested again: the program may lower
 /// its limit at any moment.
 Mailbox::Received Mailbox::peek(int receiver, void*& pointer, int& native) noexcept {
   iovec text{&pointer, sizeof(pointer)};

@@ -1,11 +1,11 @@
 // Mailbox: how requests reach a keeper, the thread that works on them with a table of descriptors
-// of its own. A message carries a pointer and, by SCM_RIGHTS, the open file itself, so that from
-// then on neither the program's number nor any duplicate in the program's table is needed.
+// of its own. A message carries a pointer and, by SCM_RIGHTS, the open file itself, so that the
+// program's number is not needed any more, nor a duplicate in the program's table.
 //
-// The program's table holds the sender, at a high number. A program may close that number, or give
-// it to another file: so its identity is looked at before each message, and a sender that is gone
-// is made anew. For that the keeper listens at an abstract address of the kernel's choice, and
-// takes connections of its own process only.
+// The program's table holds the sender, at a high number. A program may close that number or reuse
+// it for another file. So its identity is checked before each message, and a lost sender is
+// replaced. For that the keeper listens at an abstract address that the kernel chooses, and accepts
+// connections only from its own process.
 #pragma once
 
 #include <sys/resource.h>
@@ -28,7 +28,7 @@ class DescriptorRoom {
   DescriptorRoom(const DescriptorRoom&) = delete;
   DescriptorRoom& operator=(const DescriptorRoom&) = delete;
 
-  /// The hard limit does not leave more.
+  /// The hard limit does not allow more.
   [[nodiscard]] bool is_short() const noexcept {
     return raised_ && more_.rlim_cur == more_.rlim_max;
   }
@@ -50,9 +50,9 @@ class Mailbox {
   /// (unshare), and gets back the sender that is there. 0 or an errno. REQUIRES: the keeper
   /// listens; one thread at a time.
   int connect() noexcept;
-  /// Any thread, and signal handlers. `fildes` < 0: no file goes along. `lost`: the sender is gone,
-  /// its keeper has ended, or there was none. `failed`: errno tells why, EBADF: `fildes` is no open
-  /// file.
+  /// Any thread, and signal handlers. `fildes` < 0: the message carries no file. `lost`: the sender
+  /// is gone, its keeper has ended, or there was none. `failed`: errno tells why, EBADF: `fildes`
+  /// is no open file.
   Sent send(void* pointer, int fildes) noexcept;
   /// Closes the sender in the calling thread's table, if there is one. REQUIRES: as connect().
   void close_sender() noexcept;
@@ -69,7 +69,7 @@ class Mailbox {
   static Received receive(int receiver, std::size_t count, void*& pointer, int& native) noexcept;
 
  private:
-  /// A socket's inode is unique while it exists.
+  /// The inode of a socket is unique while it exists.
   struct Sender {
     int number = -1;
     dev_t device = 0;

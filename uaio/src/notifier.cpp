@@ -23,7 +23,7 @@ timespec longer(const timespec& pause) noexcept { return after(pause, pause); }
 
 void pause_briefly() noexcept { ::syscall(SYS_nanosleep, &pause_time, nullptr); }
 
-/// The program is to be told, so a shortage of memory is waited for.
+/// The notification must be delivered, so a shortage of memory is waited out.
 Request& take_node(const Notification& note) noexcept {
   Request* node = take_request();
   while (node == nullptr) {
@@ -48,10 +48,10 @@ void Notifier::tell(const Notification& note) noexcept {
   (is_callback ? callbacks_ : signals_).fetch_add(1, std::memory_order_relaxed);
   if (is_callback && note.function == nullptr) return;
   Postponed& late = is_callback ? late_callbacks_ : late_signals_;
-  // Signals that wait go first.
+  // Waiting signals go first.
   const bool waits = is_callback ? has_own_table() : late.has_waiting();
   const int error = waits ? EAGAIN : (is_callback ? call(note) : queue_signal(note));
-  // Another error is for good, no such signal or no such attributes: it cannot be sent.
+  // Any other error is permanent (no such signal, invalid attributes): it cannot be sent.
   if (error != EAGAIN) return;
   if (!is_callback) postponed_.fetch_add(1, std::memory_order_relaxed);
   late.put_by(note);
@@ -75,7 +75,7 @@ int Notifier::queue_signal(const Notification& note) noexcept {
 
 // -- callbacks ------------------------------------------------------------------------------------
 
-/// A thread of its own for the callback. 0 or an errno.
+/// Starts a thread for the callback. 0 or an errno.
 int Notifier::call(const Notification& note) noexcept {
   Request* const node = take_request();
   if (node == nullptr) return EAGAIN;
@@ -100,8 +100,8 @@ int Notifier::call(const Notification& note) noexcept {
   return error;
 }
 
-// The callback may end its thread (pthread_exit), which unwinds through here: no object stands in
-// the way.
+// The callback may end its thread (pthread_exit), which unwinds through here, so there must be no
+// object with a destructor.
 void* Notifier::run_callback(void* request) {
   auto* const node = static_cast<Request*>(request);
   void (*const function)(sigval) = node->note.function;
@@ -130,7 +130,7 @@ Request* Postponed::Queue::pop() noexcept {
 }
 
 bool Postponed::prepare() noexcept {
-  // seq_cst, both, as in retire(): either the thread stays, or it is seen to have ended.
+  // seq_cst, both, as in retire(): either the thread stays, or this one sees that it has ended.
   prepared_.fetch_add(1, std::memory_order_seq_cst);
   return thread_.load(std::memory_order_seq_cst) || ensure_thread();
 }
@@ -172,7 +172,7 @@ bool Postponed::try_again() noexcept {
   return some;
 }
 
-/// A keeper makes none: the callbacks would have its table.
+/// A keeper starts none: the callbacks would have its table.
 bool Postponed::ensure_thread() noexcept {
   if (thread_.load(std::memory_order_acquire)) return true;
   const Locked locked{mutex_};
@@ -202,7 +202,7 @@ void Postponed::serve() noexcept {
   }
 }
 
-/// True: no notification needs the thread any more. REQUIRES: this is the thread.
+/// True: no notification needs the thread any more. REQUIRES: called by the thread.
 bool Postponed::retire(std::uint32_t seen) noexcept {
   lock();
   thread_.store(false, std::memory_order_seq_cst);

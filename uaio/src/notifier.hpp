@@ -1,16 +1,17 @@
-// Notifier: tells the program that a request, or a list, is complete.
+// Notifier: notifies the program that a request or a list is complete.
 //
 // Signals are queued with the value and the code that POSIX asks for. Each callback (SIGEV_THREAD)
 // runs in a thread that was made for it, with the attributes that the program gave, as with the
 // system's library: it may end its thread, wait for another callback, or keep data of its thread.
 //
-// A signal that finds the kernel's queue full waits here, and so does a callback that finds no room
-// for a thread. A thread of our own for each kind tries them again until they are out.
+// A signal that finds the kernel's queue full waits here, and so does a callback for which no
+// thread can be started. For each kind a thread of the library retries them until they are
+// delivered.
 //
-// A new thread shares the table of descriptors of the thread that makes it. A keeper has its own,
-// in which a callback would write to other files than the program's. So a keeper leaves callbacks
-// to the thread here, which a thread of the program has made before the first request that wants a
-// callback is started; a request without it is refused (EAGAIN).
+// A new thread shares the table of descriptors of the thread that makes it. A keeper has its own
+// table, in which a callback would write to other files than the program's. So a keeper leaves
+// callbacks to the thread here, which a thread of the program starts before the first request with
+// a callback; a request without it is refused (EAGAIN).
 #pragma once
 
 #include <pthread.h>
@@ -29,11 +30,11 @@ class Postponed {
   using Send = int (*)(const Notification& note) noexcept;
   constexpr Postponed(Send send, bool in_order) noexcept : send_(send), in_order_(in_order) {}
 
-  /// Its thread is there for a request that is about to be started. False: no thread.
+  /// Ensures that its thread exists for a request that is about to be started. False: no thread.
   bool prepare() noexcept;
   /// Any thread, and signal handlers.
   void put_by(const Notification& note) noexcept;
-  /// Tries again, for want of a thread that does.
+  /// Retries, if no thread does.
   void look() noexcept;
   [[nodiscard]] bool has_waiting() const noexcept {
     return waiting_.load(std::memory_order_acquire) != 0;
@@ -69,11 +70,11 @@ class Postponed {
 
 class Notifier {
  public:
-  /// Whether such a notification can be kept for certain: 0, or EAGAIN. Before a start.
+  /// Whether delivery of such a notification is guaranteed: 0, or EAGAIN. Called before a start.
   [[nodiscard]] int prepare(const Notification& note) noexcept;
   /// Any thread, and signal handlers.
   void tell(const Notification& note) noexcept;
-  /// Tries what waits again, for want of a thread that does.
+  /// Retries waiting notifications, if no thread does.
   void look() noexcept;
 
   [[nodiscard]] std::uint64_t signals() const noexcept { return signals_.load(); }
@@ -89,7 +90,8 @@ class Notifier {
     late_callbacks_.unlock();
     late_signals_.unlock();
   }
-  /// In the child, locked: what waits is the parent's to send, the threads are not here.
+  /// In the child, locked: the parent sends waiting notifications, and the threads do not exist
+  /// here.
   void reset() noexcept {
     late_signals_.reset();
     late_callbacks_.reset();
@@ -101,7 +103,7 @@ class Notifier {
   static void* run_callback(void* request);
 
   Postponed late_signals_{queue_signal, true};
-  // In any order: there may never be room for the thread of one.
+  // In any order: the thread of one may never fit.
   Postponed late_callbacks_{call, false};
   std::atomic<std::uint64_t> signals_{0};
   std::atomic<std::uint64_t> callbacks_{0};

@@ -1,8 +1,8 @@
-// For builds with ThreadSanitizer only, which has one table of descriptors for a process in its
-// mind: what it sees by its wrappers of open, read, close and the like it notes by number. A keeper
-// has a table of its own, and number 7 there has nothing to do with the program's 7. So in these
-// libraries (ld --wrap) the calls on descriptors go to the kernel directly, as those of a ring do,
-// and the wrappers here tell what memory the kernel has written.
+// Only for builds with ThreadSanitizer, which assumes one table of descriptors for each process:
+// its wrappers of open, read, close and similar calls track descriptors by number. A keeper has a
+// table of its own, in which number 7 is unrelated to the program's 7. So in these libraries (ld
+// --wrap) the calls on descriptors go directly to the kernel, as those of a ring do, and the
+// wrappers here tell ThreadSanitizer what memory the kernel has written.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -75,7 +75,7 @@ int __wrap_accept4(int fd, sockaddr* address, socklen_t* size, int flags) {
   return call(SYS_accept4, fd, address, size, flags);
 }
 
-/// The anonymous memory that comes first has ThreadSanitizer forget what was at these addresses.
+/// Mapping anonymous memory first makes ThreadSanitizer forget what was at these addresses.
 void* __real_mmap(void* address, std::size_t size, int protection, int flags, int fd, off_t offset);
 void* __wrap_mmap(void* address, std::size_t size, int protection, int flags, int fd,
                   off_t offset) {

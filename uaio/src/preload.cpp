@@ -14,9 +14,9 @@ using uaio::Names;
 
 #define UAIO_EXPORT __attribute__((visibility("default"), used))
 
-// One implementation under a name of glibc's and its 64-bit twin, in the version of today and in
-// the one of librt. Other architectures began with other versions, so they get names without any,
-// which serve every version that is asked for.
+// One implementation under a name of glibc's and its 64-bit twin, in today's version and in that of
+// librt. Other architectures began with other versions, so they get unversioned names, which
+// satisfy every requested version.
 #if defined(__x86_64__)
 #define UAIO_VERSION(alias, name, version) __asm__(".symver " #alias "," #name version);
 #define UAIO_NAME(type, arguments, function, twin)                      \

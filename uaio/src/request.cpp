@@ -1,6 +1,6 @@
 // The free list of requests: a stack whose head carries a counter, so that a head that was taken
-// and put back meanwhile is noticed (Treiber's stack). Chunks come straight from the kernel, as
-// malloc cannot be called where a signal handler has interrupted it.
+// and put back meanwhile is noticed (Treiber's stack). Chunks come directly from the kernel,
+// because a signal handler that has interrupted malloc cannot call it.
 #include "request.hpp"
 
 #include <sys/mman.h>

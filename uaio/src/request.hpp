@@ -1,4 +1,4 @@
-// Request: one asynchronous request from its start until its notification is out; Group: the
+// Request: one asynchronous request from its start until its notification is sent; Group: the
 // requests of one list. Requests come from memory that is never returned. Taking and giving one
 // back needs no lock, so that signal handlers may do both.
 #pragma once
@@ -40,7 +40,8 @@ enum class Action : std::uint8_t { read, write, readv, writev, sync, data_sync }
   return opcode == LIO_READ ? Action::read : Action::write;
 }
 
-/// How the program wants to be told: copied from its sigevent, which it may change after the start.
+/// How the program wants to be notified: copied from its sigevent, which it may change after the
+/// start.
 struct Notification {
   int kind = SIGEV_NONE;
   int signal = 0;
@@ -60,13 +61,13 @@ struct Notification {
     return note;
   }
   [[nodiscard]] bool silent() const noexcept {
-    // A sigevent of zeros is SIGEV_SIGNAL with signal 0, which is none.
+    // A zeroed sigevent is SIGEV_SIGNAL with signal 0, which is no signal.
     return kind == SIGEV_SIGNAL ? signal == 0 : kind != SIGEV_THREAD;
   }
 };
 
 /// The requests of one lio_listio. It lives until the last of them is complete and its starter has
-/// gone, so that a starter that is interrupted leaves no pointer into its frame behind.
+/// left, so that an interrupted starter leaves no pointer into its frame.
 struct Group {
   std::atomic<std::uint32_t> left{1};  // requests, and the starter until all are started
   std::atomic<std::uint32_t> users{1};
@@ -76,15 +77,16 @@ struct Group {
   Request* holder = nullptr;  // whose memory this is
 };
 
-/// The holder of a request. A forked child reads it, because no request is the child's.
+/// The state of a request's memory. A forked child reads it, because no request belongs to the
+/// child.
 enum class Stage : std::uint8_t {
   free,        ///< on the free list, or used as a node that carries a notification
   pending,     ///< the kernel or a keeper works on it; its aiocb is the library's
   publishing,  ///< its aiocb may be the program's again
 };
 
-/// How a direct request ends. The starter and the collector each leave a word; the second of them
-/// finishes the request's memory. `starter_took`: the starter goes on with a twin of it.
+/// How a direct request ends. The starter and the collector each store a value; the second of them
+/// frees the request. `starter_took`: the starter continues with a twin of it.
 enum class Handover : std::uint8_t { none, starter_left, starter_took, done, refused };
 
 inline constexpr int native_none = -1;    ///< only the program's number is known
@@ -102,13 +104,15 @@ struct Request {
   Shard* shard = nullptr;
   Group* group = nullptr;
   Notification note;
-  // Order of starts: within a shard, or of direct requests. Others read it while it is written: a
-  // request of an earlier life is taken for one that is not complete, until the next look.
+  // Order of starts: within a shard, or of direct requests. Other threads read it while it is
+  // written, and may take an earlier use of this memory for a pending request until they look
+  // again.
   std::atomic<std::uint64_t> number{0};
   std::atomic<std::uint64_t> number_done{0};  // a direct request of this number the kernel has done
   // A direct request that the kernel gave back late: the shard that gets it.
   std::atomic<const Shard*> handed_to{nullptr};
-  // For a direct request that goes back to its starter: the bytes, or an error of the kernel.
+  // For a direct request that goes back to its starter: the number of bytes, or an error of the
+  // kernel.
   std::atomic<std::int64_t> result{0};
   std::uint64_t after_direct = 0;  // a sync: direct requests below this number come first
   std::uint64_t offset = 0;
@@ -117,8 +121,8 @@ struct Request {
   std::size_t size = 0;         // bytes, or buffers of a vectored one
   std::uint32_t waits_for = 0;  // a sync: earlier requests on the file that are not complete
   int fildes = -1;              // the program's number
-  /// The same file: a descriptor in the keeper's own table, or one of the two above. Atomic: a
-  /// snapshot (for_each_pending) reads it while its holder changes it.
+  /// The same file: a descriptor in the keeper's own table, or one of the two constants above.
+  /// Atomic: a snapshot (for_each_pending) reads it while its holder changes it.
   std::atomic<int> native{native_none};
   int priority = 0;  // aio_reqprio: 0 is the most urgent
   Action action = Action::read;
@@ -137,14 +141,14 @@ Request* take_request() noexcept;
 void give_request(Request& request) noexcept;
 /// Another one for the same transfer, whose list is now the twin's; null when there is no memory.
 Request* take_twin(const Request& request) noexcept;
-/// A list with room for its starter only; null when there is no memory.
+/// A group that holds only its starter so far; null when there is no memory.
 Group* take_group() noexcept;
-/// Makes room for so many in all. False: no memory.
+/// Allocates memory for this many in all. False: no memory.
 bool reserve_requests(std::size_t count) noexcept;
-/// Every request that was ever made, by index; a gap is null.
+/// Every request that was ever created, by index; a gap is null.
 std::size_t requests_made() noexcept;
 Request* request_at(std::size_t index) noexcept;
-/// Calls visit(request) for each that is on the way. A snapshot: it may be over by then.
+/// Calls visit(request) for each that is in flight. A snapshot: it may be complete by then.
 template <class Visit>
 void for_each_pending(Visit&& visit) {
   for (std::size_t i = 0, end = requests_made(); i < end; ++i) {

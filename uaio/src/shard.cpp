@@ -66,8 +66,8 @@ bool is_repeatable(const Operation& operation) noexcept {
   }
 }
 
-/// The master side of a pseudo-terminal. It answers with the modes and the foreground of the other
-/// side, which mean nothing for its own reads.
+/// The master side of a pseudo-terminal. It reports the modes and the foreground of the other side,
+/// which mean nothing for its own reads.
 bool is_master(int native) noexcept {
   int packets = 0;
   return ::ioctl(native, TIOCGPKT, &packets) == 0;
@@ -80,9 +80,8 @@ bool may_need_thread(const Request& request, const struct stat& status) noexcept
          (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode) || S_ISDIR(status.st_mode));
 }
 
-/// A read of the process's own terminal, by a process in its background. The call would answer EIO
-/// at once, as a thread that has SIGTTIN blocked is answered; readiness, which an engine waits for,
-/// does not tell.
+/// A read of the process's own terminal by a background process. The call returns EIO at once, as
+/// for a thread that has SIGTTIN blocked. Readiness, which an engine waits for, does not show this.
 bool reads_in_background(const Request& request, const struct stat& status) noexcept {
   const int native = request.descriptor->native;
   pid_t foreground = 0;
@@ -91,8 +90,8 @@ bool reads_in_background(const Request& request, const struct stat& status) noex
          !is_master(native);
 }
 
-/// The errno of a read of a socket that listens, else 0. There will be nothing to read, as the call
-/// says at once; readiness, which an engine may wait for, tells of connections.
+/// The errno of a read on a listening socket, else 0. There is never anything to read, and the call
+/// fails at once. Readiness, which an engine may wait for, shows connections instead.
 int error_of_listener(const Request& request, const struct stat& status) noexcept {
   int listens = 0;
   socklen_t size = sizeof(listens);
@@ -105,14 +104,14 @@ int error_of_listener(const Request& request, const struct stat& status) noexcep
   return ::recv(native, &nothing, sizeof(nothing), MSG_DONTWAIT) < 0 ? errno : 0;
 }
 
-/// read() of nothing takes no datagram, and waits for none.
+/// read() of 0 bytes takes no datagram and waits for none.
 bool reads_nothing(const Request& request) noexcept {
   return request.descriptor->kind == baton::HandleKind::datagram_socket && reads(request.action) &&
          request.size == 0;
 }
 
-/// The time that the program has set by SO_RCVTIMEO or SO_SNDTIMEO: after it reads and writes
-/// answer EAGAIN.
+/// The time that the program has set by SO_RCVTIMEO or SO_SNDTIMEO, after which reads and writes
+/// return EAGAIN.
 baton::Deadline end_of_wait(const Request& request) noexcept {
   const int option = reads(request.action) ? SO_RCVTIMEO : SO_SNDTIMEO;
   timeval time{};
@@ -125,8 +124,8 @@ baton::Deadline end_of_wait(const Request& request) noexcept {
                                 std::chrono::microseconds{time.tv_usec});
 }
 
-/// How a read of a terminal without lines waits where it needs no character (VMIN is 0): at most so
-/// long (VTIME), and its answer is then 0. -1: as other reads do.
+/// How long a read of a terminal in non-canonical mode waits if it needs no character (VMIN is 0):
+/// at most VTIME, and then it returns 0. -1: as other reads do.
 int tenths_of_wait(const Request& request) noexcept {
   termios modes{};
   if (request.descriptor->kind != baton::HandleKind::pipe || !reads(request.action) ||
@@ -137,7 +136,7 @@ int tenths_of_wait(const Request& request) noexcept {
   return modes.c_cc[VTIME];
 }
 
-/// A file of the kernel's without a name: an eventfd, a timerfd, a signalfd, an epoll set.
+/// A nameless file of the kernel: an eventfd, a timerfd, a signalfd, an epoll set.
 bool is_nameless(const struct stat& status) noexcept { return (status.st_mode & S_IFMT) == 0; }
 
 struct Buffers {
@@ -150,9 +149,9 @@ struct Buffers {
   const int count;
 };
 
-/// Whether the call answers without waiting, the answer in `moved` and errno. A read of too few
-/// bytes, or of what cannot be read, is an error at once; readiness, which an engine may wait for,
-/// does not tell. False also where the kernel cannot say.
+/// Whether the call returns without waiting, with the result in `moved` and errno. A read of too
+/// few bytes, or of an unreadable file, fails at once; readiness, which an engine may wait for,
+/// does not show this. False also if the kernel cannot tell.
 bool answers_at_once(const Request& request, ssize_t& moved) noexcept {
   const Buffers buffers{request};
   const int native = request.descriptor->native;
@@ -162,9 +161,9 @@ bool answers_at_once(const Request& request, ssize_t& moved) noexcept {
                         errno != EPERM && errno != EINTR);
 }
 
-/// Whether the call answers now although the file is not ready, which an engine may wait for. Such
-/// are a read of a message queue, whose answer is the queue's status, and a write to a file that
-/// takes none. Files of a disk are always ready.
+/// Whether the call returns now although the file is not ready, which an engine may wait for.
+/// Examples are a read of a message queue, which returns the queue's status, and a write to a file
+/// that cannot be written. Files on a disk are always ready.
 bool answers_unready(const Request& request, const struct stat& status) noexcept {
   if (!S_ISREG(status.st_mode) || major(status.st_dev) != 0) return false;
   const int native = request.descriptor->native;
@@ -196,8 +195,8 @@ ssize_t read_now(const Request& request) noexcept {
 
 // -- starting -------------------------------------------------------------------------------------
 
-/// The file is one of the table that the requests of this shard live in; -1: there was no room for
-/// it. 0 or an errno.
+/// `fildes` is an entry of the table that this shard uses; -1: there was no room for it. 0 or an
+/// errno.
 int Shard::start(Request& request, int fildes) noexcept {
   const bool late = library_.direct().take_back(request);
   const int error = start_in_turn(request, fildes, late);
@@ -205,7 +204,7 @@ int Shard::start(Request& request, int fildes) noexcept {
   return error;
 }
 
-/// `late`: a direct request that syncs may wait for which came here before it.
+/// `late`: a direct request; syncs that arrived here before it may wait for it.
 int Shard::start_in_turn(Request& request, int fildes, bool late) noexcept {
   if (fildes < 0) return EAGAIN;
   struct stat status{};
@@ -285,7 +284,7 @@ void Shard::launch(Request& request) noexcept {
   }
 }
 
-/// Null: the engine keeps the order, or there is none to keep.
+/// Null: the engine keeps the order, or the order does not matter.
 Line* Shard::line_of(const Request& request) noexcept {
   const Descriptor& descriptor = *request.descriptor;
   if (descriptor.kind != baton::HandleKind::datagram_socket || syncs(request.action))
@@ -293,7 +292,7 @@ Line* Shard::line_of(const Request& request) noexcept {
   return reads(request.action) ? &descriptor.inode->reads : &descriptor.inode->writes;
 }
 
-/// Its request at work is complete.
+/// Its current request is complete.
 void Shard::leave_line(Line& line) noexcept {
   line.at_work = line.first;
   if (line.first == nullptr) return;
@@ -302,7 +301,7 @@ void Shard::leave_line(Line& line) noexcept {
   look_again_ = true;
 }
 
-// Behind all that are as urgent: aio_reqprio lowers the priority.
+// After all requests of the same priority: aio_reqprio lowers it.
 void Shard::queue(Request& request) noexcept {
   RunQueue& row = run_[std::clamp(request.priority, 0, priorities - 1)];
   request.run_next = nullptr;
@@ -313,7 +312,8 @@ void Shard::queue(Request& request) noexcept {
 
 namespace {
 
-/// Takes it out of a list by run_next. `before` is then the one before it; false: it is not there.
+/// Removes it from a list linked by run_next. `before` is then its predecessor; false: it is not in
+/// the list.
 bool unlink_from(Request*& head, const Request& request, Request*& before) noexcept {
   before = nullptr;
   Request** place = &head;
@@ -328,7 +328,7 @@ bool unlink_from(Request*& head, const Request& request, Request*& before) noexc
 
 }  // namespace
 
-/// From whichever list it waits in.
+/// Removes it from whichever list it waits in.
 void Shard::unqueue(Request& request) noexcept {
   Request* before = nullptr;
   RunQueue& row = run_[std::clamp(request.priority, 0, priorities - 1)];
@@ -368,7 +368,7 @@ void Shard::submit(Request& request) noexcept {
     look_again_ = true;
     return;
   }
-  // Done by the engine at once: waits to be delivered.
+  // Already completed by the engine: waits for delivery.
   if (request.operation.state() == baton::OperationState::result_ready) look_again_ = true;
 }
 
@@ -391,7 +391,7 @@ void Shard::fill(Request& request) noexcept {
   if (const int tenths = tenths_of_wait(request); tenths > 0) {
     end = baton::Deadline::after(std::chrono::milliseconds{100} * tenths);
   }
-  // Whatever comes of it: the operation of an earlier request may have had another.
+  // Set in any case: the operation may still have the one of an earlier request.
   static_cast<void>(operation.set_deadline(end));
   if (is_vectored(request.action)) {
     static_assert(sizeof(iovec) == sizeof(baton::MutableBuffer));
@@ -425,7 +425,7 @@ void Shard::completed(Operation& operation) {
     const ssize_t written = ::write(request.descriptor->native, request.data, request.size);
     return self.finish(request, written < 0 ? errno : 0, written);
   }
-  // As by read and write: what was moved counts, the error is the next call's to meet.
+  // As with read and write: the moved bytes are the result, and the next call meets the error.
   const bool is_silent_terminal =
       request.descriptor->kind == baton::HandleKind::pipe &&
       operation.error_value() == -static_cast<int>(baton::errc::timed_out);
@@ -436,8 +436,8 @@ void Shard::completed(Operation& operation) {
   }
 }
 
-// The file is let go of first: a program that sees its request complete may close its descriptor,
-// and that is then the last one.
+// The file is released first: a program that sees its request complete may close its descriptor,
+// which is then the last one.
 void Shard::finish(Request& request, int error, ssize_t result) noexcept {
   Descriptor& descriptor = *request.descriptor;
   const bool is_file = descriptor.regular;
@@ -460,7 +460,7 @@ void Shard::finish(Request& request, int error, ssize_t result) noexcept {
   if (tally != nullptr && tally->streams == 0) answer(*tally);
 }
 
-/// Unless there are others pending on it.
+/// Releases the descriptor unless other requests are pending on it.
 void Shard::let_go(Descriptor& descriptor) noexcept {
   if (descriptor.pending != 0 || !files_->may_close(descriptor)) return;
   if (descriptor.handle != nullptr) proactor_->close_detached(*descriptor.handle);
@@ -486,7 +486,7 @@ void Shard::release_held(Inode& inode, std::uint64_t number) noexcept {
   }
 }
 
-/// All that wait wait for one more, whose number is below theirs.
+/// All waiting syncs wait for one more request, whose number is below theirs.
 void Shard::hold_syncs(const Inode& inode) noexcept {
   for (Request* sync = inode.held; sync != nullptr; sync = sync->run_next) ++sync->waits_for;
   for (Request* sync = after_direct_; sync != nullptr; sync = sync->run_next) {
@@ -511,12 +511,12 @@ void Shard::release_after_direct() noexcept {
 
 void Shard::ask_to_cancel(Cancelled& tally) noexcept {
   Request* chosen = nullptr;
-  // In order of starts, so that what waits to be started is found at the front of its list.
+  // In order of starts, so that a queued request is found at the front of its list.
   Request** end = &chosen;
   files_->for_each([&](Request& request) {
     if (request.fildes != tally.fildes) return;
     if (tally.block != nullptr && request.block != tally.block) return;
-    // Its result is out, or another cancel is at it.
+    // Its result is published, or another cancel is working on it.
     if (request.stage.load(std::memory_order_relaxed) != Stage::pending) return;
     ++tally.found;
     if (request.tally != nullptr) {
@@ -527,7 +527,7 @@ void Shard::ask_to_cancel(Cancelled& tally) noexcept {
     *end = &request;
     end = &request.next;
   });
-  // An answer before the last of them was asked would come too early.
+  // Answering before the last of them was asked would be too early.
   ++tally.streams;
   Request* next = nullptr;
   for (Request* request = chosen; request != nullptr; request = next) {
@@ -545,7 +545,7 @@ void Shard::ask_to_cancel(Cancelled& tally) noexcept {
   if (--tally.streams == 0) answer(tally);
 }
 
-/// From here on the tally is the caller's.
+/// From here on the tally belongs to the caller.
 void Shard::answer(Cancelled& tally) noexcept {
   files_->for_each([&](Request& request) {
     if (request.tally == &tally) request.tally = nullptr;

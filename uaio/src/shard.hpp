@@ -1,15 +1,15 @@
-// Shard: a proactor, the files that are at home in it, and what drives it. There is one, unless
-// files are to be shared out among several processors (UAIO=threads=N).
+// Shard: a proactor, its files, and what drives it. There is one, unless files are distributed
+// among several keepers (UAIO=threads=N).
 //
-// A keeper drives it: a thread of the library's own, with a table of descriptors of its own, in
-// which no signal is delivered. Requests reach it by the mailbox, with their files. So no thread of
-// the program ever submits to a ring, whose completions would interrupt that thread's own system
-// calls; no descriptor of the program's is duplicated or closed; and what the program does to its
-// descriptors concerns neither the library's nor a request that was started before.
+// A keeper drives it: a thread of the library with its own table of descriptors, in which no signal
+// is delivered. Requests reach it by the mailbox, with their files. So no thread of the program
+// ever submits to a ring, whose completions would interrupt that thread's own system calls. No
+// descriptor of the program is duplicated or closed. And what the program does to its descriptors
+// affects neither those of the library nor requests that were started before.
 //
-// In mode=single there is no thread: the callers drive, with the lock, in which they block signals,
-// and the timer's signal does. The same where the system refuses a keeper; then a helper that
-// shares the program's table of descriptors waits, and the callers submit.
+// In mode=single there is no thread: the callers and the timer's signal drive it, with the lock
+// held and signals blocked. The same happens where the system refuses a keeper; then a helper
+// thread that shares the program's table of descriptors waits, and the callers submit.
 #pragma once
 
 #include <poll.h>
@@ -53,7 +53,7 @@ class Shard {
   /// A direct request is complete: syncs may have waited for it.
   void look_at_direct() noexcept;
 
-  /// Anything pending, until its result is published. Any thread, and signal handlers.
+  /// Whether anything is pending, until its result is published. Any thread, and signal handlers.
   [[nodiscard]] bool busy() const noexcept {
     return outstanding_.load(std::memory_order_acquire) != 0;
   }
@@ -64,9 +64,10 @@ class Shard {
     return drive_.load(std::memory_order_acquire) == Drive::callers;
   }
   [[nodiscard]] pthread_mutex_t& mutex() noexcept { return mutex_; }
-  /// Finishes what the engine has completed, and starts what waited for that. With the lock held.
+  /// Finishes what the engine has completed, and starts requests that waited for it. With the lock
+  /// held.
   void collect() noexcept;
-  /// collect() would find something, as far as can be seen without a call.
+  /// collect() would find something, as far as this is visible without a system call.
   [[nodiscard]] bool has_something() const noexcept {
     return proactor_->glance() != baton::Glance::nothing;
   }
@@ -82,7 +83,7 @@ class Shard {
 
  private:
   enum class Drive : std::uint8_t { undecided, keeper, callers };
-  /// A socket that messages, or connections, arrive by.
+  /// A socket by which messages or connections arrive.
   struct Inlet {
     baton::Operation ready;
     Shard* shard = nullptr;
@@ -147,7 +148,7 @@ class Shard {
   const bool single_;
   std::atomic<Drive> drive_{Drive::undecided};
   std::atomic<std::uint32_t> outstanding_{0};
-  // Held while a drive is chosen or a sender is made anew; where callers drive, round all of it.
+  // Held while a drive is chosen or a sender is replaced; where callers drive, around everything.
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   Mailbox mailbox_;
   std::atomic<std::uint32_t> keeper_answer_{0};  // futex: 1 + errno, once the keeper has tried
@@ -164,7 +165,8 @@ class Shard {
   bool collecting_ = false;
   bool look_again_ = false;
   bool retiring_ = false;  // the keeper ends: its proactor is being closed
-  // The keeper's engine was taken away, and ends what it has; the rest waits for another one.
+  // The keeper's engine was taken away and is ending its operations; other requests wait for
+  // another engine.
   bool lost_ = false;
   std::uint32_t listening_ = 0;  // inlets whose operation is pending
   bool forked_ = false;          // callers: the proactor is the parent's, and to be opened again

@@ -18,7 +18,7 @@
 namespace uaio {
 namespace {
 
-/// A caller that waits for a list waits in the call or in the wait, of longer transfers, too.
+/// A caller that waits for a list waits anyway, so it also carries out longer transfers itself.
 constexpr std::size_t list_patience = 16;
 constexpr int priority_max = 20;  // sysconf(_SC_AIO_PRIO_DELTA_MAX)
 
@@ -38,27 +38,27 @@ ssize_t bytes_of(const aiocb& block, Action action) noexcept {
 
 bool access_allows(int flags, Action action) noexcept {
   if ((flags & O_PATH) != 0) return false;
-  if (syncs(action)) return true;  // as fsync: a folder, too, which cannot be open for writing
+  if (syncs(action)) return true;  // as fsync: also a directory, which cannot be open for writing
   const int access = flags & O_ACCMODE;
   return reads(action) ? access != O_WRONLY : access != O_RDONLY;
 }
 
-/// Files with a position cannot begin before it.
+/// A file with a position cannot have a negative offset.
 bool is_bad_offset(int fildes, int flags, Action action, off_t offset) noexcept {
   if (offset >= 0 || syncs(action)) return false;
-  if (writes(action) && (flags & O_APPEND) != 0) return false;  // is not looked at
+  if (writes(action) && (flags & O_APPEND) != 0) return false;  // the offset is ignored
   struct stat status{};
   if (::fstat(fildes, &status) != 0) return true;
   return S_ISREG(status.st_mode) || S_ISBLK(status.st_mode) || S_ISDIR(status.st_mode);
 }
 
-/// As the system's library: the call itself refuses this alone.
+/// As in the system's library, this is the only error of the call itself.
 bool has_valid_priority(const aiocb& block, Action action) noexcept {
-  // Of a sync's members only the descriptor and the notification mean something.
+  // A sync uses only the descriptor and the notification.
   return syncs(action) || (block.aio_reqprio >= 0 && block.aio_reqprio <= priority_max);
 }
 
-/// 0 or an errno; what is right goes to `transfer`.
+/// 0 or an errno; on success `transfer` is filled in.
 int check(const aiocb& block, Action action, Transfer& transfer) noexcept {
   const int flags = ::fcntl(block.aio_fildes, F_GETFL);
   if (flags < 0 || !access_allows(flags, action)) return EBADF;
@@ -75,16 +75,16 @@ int check(const aiocb& block, Action action, Transfer& transfer) noexcept {
   return 0;
 }
 
-// Facts found out about descriptors a moment ago, so that the usual request need not ask again.
+// What was recently found out about descriptors, so that the usual request need not check again.
 // They are hints: a request that relies on one is correct even if the program has changed the file
 // since.
 //
 // `plain`: open for buffered transfers, without O_DIRECT, a kind of O_SYNC, O_APPEND or O_NONBLOCK.
-// `direct`: a file open with O_DIRECT, and none of the others. The kernel's answer is trusted for
-// so many requests. A number changes hands, and O_DIRECT can be taken from a file: a read that goes
-// another file's way is found out by its result (Direct). A pipe or a socket would take a part of a
-// write or answer with SIGPIPE; so would a pipe of packets, whose flags have O_DIRECT, too. Where
-// the kernel cannot be told to refuse those (Direct::refuses_streams), a write asks.
+// `direct`: a file open with O_DIRECT, and none of the others. A hint holds for `trust` requests. A
+// number may be reused, and O_DIRECT can be cleared: a read that reaches another file is detected
+// by its result (Direct). A pipe or a socket would take a part of a write or raise SIGPIPE; so
+// would a pipe of packets, whose flags also have O_DIRECT. If the kernel cannot be told to refuse
+// those (Direct::refuses_streams), a write checks.
 class Hints {
  public:
   [[nodiscard]] bool take_plain(int fildes) noexcept { return take(fildes, plain); }
@@ -108,7 +108,7 @@ class Hints {
   bool take(int fildes, std::uint8_t kind) noexcept {
     if (!has_room(fildes)) return false;
     std::atomic<std::uint8_t>& hint = hints_[fildes];
-    // relaxed, and no read-modify-write: a hint, whose loss costs a system call.
+    // relaxed, and no read-modify-write: losing a hint only costs a system call.
     const std::uint8_t now = hint.load(std::memory_order_relaxed);
     if ((now & direct) != kind || (now & trust) == 0) return false;
     hint.store(static_cast<std::uint8_t>(now - 1), std::memory_order_relaxed);
@@ -132,7 +132,7 @@ Transfer transfer_of(const aiocb& block, Action action, int flags, std::size_t b
           block.aio_offset, bytes};
 }
 
-/// The short way: a valid request that is served from, or into, the page cache.
+/// The fast path: a valid request that the page cache can serve.
 AtOnce try_plain(const aiocb& block, Action action) noexcept {
   Library& library = Library::get();
   if (!is_simple(block, action) || !hints.take_plain(block.aio_fildes)) return {};
@@ -142,11 +142,11 @@ AtOnce try_plain(const aiocb& block, Action action) noexcept {
     return {};
   }
   const AtOnce done = try_at_once(transfer, library.options(), false, 1);
-  // What is wrong, the long way tells.
+  // The slow path reports errors.
   return done.answer == AtOnce::Answer::done ? done : AtOnce{};
 }
 
-/// Filled in and counted by its list; null: no memory.
+/// Fills in a request and counts it in its list; null: no memory.
 Request* make_request(aiocb& block, const Transfer& transfer, std::size_t moved,
                       const Notification& note, Group* group) noexcept {
   Request* const request = take_request();
@@ -168,7 +168,7 @@ Request* make_request(aiocb& block, const Transfer& transfer, std::size_t moved,
   return request;
 }
 
-/// Was not started after all.
+/// Undoes make_request: it was not started.
 void unmake_request(Request& request) noexcept {
   if (request.group != nullptr) {
     request.group->left.fetch_sub(1, std::memory_order_relaxed);
@@ -177,12 +177,12 @@ void unmake_request(Request& request) noexcept {
   give_request(request);
 }
 
-/// By the keeper. 0 or an errno; the request is gone either way.
+/// Hands it to the keeper. 0 or an errno; the request is no longer the caller's either way.
 int post(Request& request) noexcept {
   Library& library = Library::get();
   library.count(Library::at_engine);
   struct stat status{};
-  // Only several shards have to be told apart.
+  // The file matters only with several shards.
   if (library.shards().size() > 1 && ::fstat(request.fildes, &status) != 0) {
     unmake_request(request);
     return EBADF;
@@ -192,7 +192,7 @@ int post(Request& request) noexcept {
   return error;
 }
 
-/// Whether a thread has to collect although the program does not ask.
+/// Whether a thread has to collect even if the program does not ask.
 bool needs_watcher(const Notification& note, const Group* group) noexcept {
   return !note.silent() || (group != nullptr && !group->note.silent()) ||
          Library::get().options().mode == Mode::helper;
@@ -219,9 +219,9 @@ bool is_open_for_direct(int flags) noexcept {
   return (flags & O_DIRECT) != 0 && (flags & Hints::special) == 0;
 }
 
-/// The short way past the page cache. False: not known, or something is wrong, which the long way
-/// tells; then nothing has happened. With something at the keeper the hint does not do: the number
-/// may be a pipe's by now, whose earlier requests are there.
+/// The fast path past the page cache. False: no hint, or an error, which the slow path reports;
+/// then nothing has happened. While the keeper has requests the hint is not used: the number may
+/// belong to a pipe by now, whose earlier requests the keeper has.
 bool try_direct(aiocb& block, Action action, const Notification& note, Group* group, Batch& batch,
                 int& error) noexcept {
   Library& library = Library::get();
@@ -259,7 +259,7 @@ int start_at_keeper(aiocb& block, const Transfer& transfer, std::size_t moved,
 
 constexpr std::size_t run_max = 64;
 
-/// The front of the list whose requests lie behind one another in one file, as one transfer.
+/// Gathers the front of the list, whose requests are adjacent in one file, into one transfer.
 std::size_t gather(aiocb* const list[], std::size_t count, std::size_t bytes_max,
                    std::array<iovec, run_max>& pieces) noexcept {
   const aiocb& first = *list[0];
@@ -300,7 +300,7 @@ std::size_t begin_run(aiocb* const list[], std::size_t count, bool tells_each,
   asked = length;
   std::size_t moved = move_run(first->aio_fildes, action, pieces.data(), length, first->aio_offset);
   std::size_t done = 0;
-  // One that was moved in part is begun again, as a whole.
+  // A request that was moved in part is started again as a whole.
   for (; done < length && pieces[done].iov_len <= moved; ++done) {
     aiocb& block = *list[done];
     if (options.trace) {
@@ -317,7 +317,7 @@ std::size_t begin_run(aiocb* const list[], std::size_t count, bool tells_each,
 namespace {
 
 /// Whether the kernel refused a direct write only because it has to drop clean pages from the cache
-/// first, which is no wait for the device (cachestat: since Linux 6.5).
+/// first, which does not wait for the device (cachestat: since Linux 6.5).
 bool has_clean_pages(const Request* request) noexcept {
   const bool small = request->size <= Library::get().options().inline_write;
   const bool refused = request->result.load(std::memory_order_relaxed) == -EAGAIN;
@@ -336,14 +336,14 @@ void take_from_kernel(Request& request) noexcept {
   request.handover.store(Handover::none, std::memory_order_relaxed);
 }
 
-/// To the kernel, and once more what it can do without waiting for the device. Answers how many it
-/// refused: they are at the front.
+/// Submits the batch to the kernel, and once more the requests that it can do without waiting for
+/// the device. Returns how many it refused: they are at the front.
 std::size_t submit(Batch& batch, bool watched) noexcept {
   Direct& direct = Library::get().direct();
   Request** const list = batch.requests;
   std::size_t refused = direct.start(list, batch.count, watched, false);
   std::for_each(list, list + refused, [](Request* each) { take_from_kernel(*each); });
-  Request** others = list;  // in their order, which a stream has to keep
+  Request** others = list;  // in their order, which matters for a stream
   for (Request** each = list; each != list + refused; ++each) {
     if (has_clean_pages(*each)) std::rotate(others++, each, each + 1);
   }
@@ -354,9 +354,9 @@ std::size_t submit(Batch& batch, bool watched) noexcept {
   return again + static_cast<std::size_t>(list + refused - others);
 }
 
-/// A direct request came back: its number may be another file's by now. A short read of the page
-/// cache ends where the cache does and is repeated; any other is what the file has. A short write
-/// goes on. A stream that does not block answers now.
+/// A direct request came back: its number may belong to another file by now. A short read from the
+/// page cache ends where the cached part ends and is repeated; any other short read ends at the end
+/// of the file. A short write continues. A non-blocking stream is read or written now.
 AtOnce look_again_at(Request& request) noexcept {
   const std::int64_t result = request.result.load(std::memory_order_relaxed);
   if (writes(request.action) && (result > 0 || result == -EAGAIN)) {
@@ -381,8 +381,8 @@ AtOnce look_again_at(Request& request) noexcept {
   return try_at_once(transfer, Library::get().options(), false, 0);
 }
 
-/// A transfer that could not be started. With the system's library the thread that makes it meets
-/// the error; a shortage is the call's. 0 or the errno of the call.
+/// Ends a transfer that could not be started. In the system's library its thread meets the error,
+/// which is then the request's; a shortage is the call's. 0 or the errno of the call.
 int fail(aiocb& block, int error, const Notification& note, Group* group, Names names) noexcept {
   Library& library = Library::get();
   if (error != EAGAIN && names == Names::system) {
@@ -425,7 +425,7 @@ int flush(Batch& batch) noexcept {
 
 namespace {
 
-/// The long way: asks about the descriptor. 0 or an errno, which is the request's.
+/// The slow path: checks the descriptor. 0 or an errno, which is the request's.
 int begin_checked(aiocb& block, Action action, const Notification& note, Group* group,
                   Batch& batch) noexcept {
   Library& library = Library::get();

@@ -1,7 +1,7 @@
-// The C library takes the program's static thread-local data out of the stack of each thread: with
-// a megabyte of it, a thread that asks for less is refused (EINVAL), and one that asks for little
-// more overruns its stack. Only a function of the C library's own knows how much that is. Runtimes
-// of other languages look it up by this name, too.
+// The C library places the program's static thread-local data in the stack of each thread. With a
+// megabyte of it, a thread with a smaller stack is refused (EINVAL), and one with a slightly larger
+// stack overruns it. Only a private function of the C library returns the size. Runtimes of other
+// languages look it up by this name, too.
 #include "thread.hpp"
 
 #include <dlfcn.h>
@@ -19,7 +19,7 @@ namespace {
 
 std::size_t taken_stack = 0;
 std::atomic<pid_t> process{0};
-// Signal handlers ask for it, too, so that its memory is there from the beginning.
+// Signal handlers use it, too, so its memory exists from the beginning.
 [[gnu::tls_model("initial-exec")]] thread_local bool own_table = false;
 
 }  // namespace
@@ -65,7 +65,7 @@ bool start_thread(void* (*function)(void*), void* argument, std::size_t stack) n
 // ThreadSanitizer ends a program at a bare clone of a thread.
 bool thread_fits() noexcept { return true; }
 #else
-// A process would be the first one of a namespace that the program has made for its children.
+// A process would be the first one in a namespace that the program has created for its children.
 bool thread_fits() noexcept {
   alignas(16) char stack[2'048];
   constexpr int flags =

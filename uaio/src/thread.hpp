@@ -1,4 +1,4 @@
-// Threads of the library's own.
+// The library's own threads.
 #pragma once
 
 #include <sys/types.h>
@@ -8,18 +8,20 @@
 
 namespace uaio {
 
-/// So long a thread of the library's own has nothing to do before it ends. A process goes on while
-/// it has threads, and may not enter a user namespace; the system's library keeps its as long.
+/// How long a thread of the library is idle before it ends. A process lives as long as its threads,
+/// and with several it may not enter a user namespace. The system's library keeps its threads for
+/// the same time.
 inline constexpr timespec idle_time{1, 0};
 
-/// Before the first thread, outside signal handlers: asks how much of each stack is taken already.
+/// Before the first thread, outside signal handlers: finds out how much of each stack is already
+/// used.
 void measure_stacks() noexcept;
 
-/// Threads are this process's from now on: when the library is loaded, and in a forked child.
+/// Notes the process that threads belong to: when the library is loaded, and in a forked child.
 void note_process() noexcept;
 
-/// Not a child of vfork: what it starts ends with it, and its parent, whose memory this is, would
-/// wait for that.
+/// False in a child of vfork: its threads end with it, and its parent, which shares this memory,
+/// would wait for them.
 bool is_own_process() noexcept;
 
 /// The process that it was noted in.
@@ -29,8 +31,8 @@ pid_t own_process() noexcept;
 /// False: no thread.
 bool start_thread(void* (*function)(void*), void* argument, std::size_t stack) noexcept;
 
-/// Whether the user may have one more thread now. It is tried out by one that ends at once, without
-/// memory, so that signal handlers may ask. REQUIRES: signals are blocked.
+/// Whether the user may have one more thread now. Tries it with a thread that ends at once and
+/// needs no memory, so that signal handlers may call this. REQUIRES: signals are blocked.
 bool thread_fits() noexcept;
 
 /// The calling thread has a table of descriptors of its own, and so would a thread that it makes.

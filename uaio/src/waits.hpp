@@ -1,6 +1,6 @@
 // Waits that a thread may be cancelled in (pthread_cancel), as aio_suspend's is.
 //
-// They stand in a file of their own, without objects that have destructors: a cancellation may come
+// They are in a file of their own, without objects that have destructors: a cancellation may come
 // at any instruction there, and a frame with something to clean up would end the process instead.
 #pragma once
 

@@ -69,7 +69,7 @@ struct ConformanceOptions {
   std::ostream* out = nullptr;
 };
 
-/// The answer of run_conformance.
+/// The result of run_conformance.
 enum ConformanceResult : int {
   conformance_passed = 0,   ///< something was judged and nothing failed
   conformance_failed = 1,   ///< at least one test failed, or the run was given up

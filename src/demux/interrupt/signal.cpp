@@ -2,7 +2,7 @@
 // wait that takes a signal mask. The thread blocks the signal except inside the wait, so that it
 // stays pending (sticky) until the thread waits. Then the wait ends with EINTR.
 //
-// What surprises
+// Pitfalls
 //
 //   - The leader changes, but the signal does not move: one that was sent to a leader after its
 //     wait stays pending in that thread. So signal_mask(), called before each wait, stores the new

@@ -2,7 +2,7 @@
 // grows with the number of events. Level-triggered: a descriptor that stays ready is reported again
 // and moves to the end of the kernel's list, so a small report array starves no descriptor.
 //
-// What surprises
+// Pitfalls
 //
 //   - EPOLLERR and EPOLLHUP are reported even when nothing is asked for. After a hang-up, a
 //     descriptor without interest would end every wait at once. So it is not in the kernel's set.

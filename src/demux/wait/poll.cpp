@@ -1,7 +1,7 @@
 // poll (POSIX; ppoll). The set is an array that every wait passes to the kernel. The kernel looks
 // at all of it, so the cost of a wait grows with the number of descriptors.
 //
-// What surprises
+// Pitfalls
 //
 //   - POLLERR, POLLHUP and POLLNVAL are reported even when nothing is asked for. The array holds
 //     the complement of a descriptor without interest: the kernel skips negative numbers.

@@ -3,7 +3,7 @@
 // number of events. Each signal is directed (F_OWNER_TID) to the one thread that waits, which
 // blocks it and takes it by sigtimedwait.
 //
-// What surprises
+// Pitfalls
 //
 //   - The queue has a bound, RLIMIT_SIGPENDING, for all processes of the user together. Signals
 //     that do not fit are lost. One plain SIGIO comes instead, which names no descriptor. Then

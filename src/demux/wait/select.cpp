@@ -1,7 +1,7 @@
 // select (POSIX; pselect), the oldest and most portable strategy. Every wait passes three bit sets
 // to the kernel, which looks at every number up to the highest.
 //
-// What surprises
+// Pitfalls
 //
 //   - A descriptor of FD_SETSIZE (1024) or more does not fit: setting its bit would write beyond
 //     the set. It is refused with errc::descriptor_out_of_range.

@@ -146,9 +146,9 @@ TEST(SameWords, FileIsRegular) {
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   const int lowest_free = ::dup(STDIN_FILENO);
   ::close(lowest_free);
-  expect_words(reason_of(Config::load_xml(fifo, Config{})), {fifo, "no regular file"});
+  expect_words(reason_of(Config::load_xml(fifo, Config{})), {fifo, "not a regular file"});
   expect_words(reason_of(Config::load_xml(folder, Config{})), {folder, "cannot be read"});
-  expect_words(reason_of(Config::load_xml("/dev/zero", Config{})), {"no regular file"});
+  expect_words(reason_of(Config::load_xml("/dev/zero", Config{})), {"not a regular file"});
   const int still_free = ::dup(STDIN_FILENO);
   ::close(still_free);
   EXPECT_EQ(still_free, lowest_free) << "none of them was left open";

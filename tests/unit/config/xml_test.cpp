@@ -49,7 +49,7 @@ TEST(ConfigXml, AFileThatCannotBeReadSaysWhy) {
   EXPECT_EQ(absent.error().code, std::errc::no_such_file_or_directory);
   EXPECT_EQ(Config::load_xml("/", {}).error().code, std::errc::is_a_directory);
   for (const char* device : {"/dev/zero", "/dev/null"}) {
-    expect_words(reason_of(Config::load_xml(device, {})), {device, "no regular file"});
+    expect_words(reason_of(Config::load_xml(device, {})), {device, "not a regular file"});
   }
   EXPECT_LT(reason_of(Config::load_xml(std::string(70'000, 'x'), {})).size(), 200U);
 }
@@ -75,7 +75,7 @@ const Mistake mistakes[] = {
     {"<!-- -->", errc::bad_configuration, {"no element", "<baton>"}},
     {"<baton>\n<processor>\n</baton>", errc::bad_configuration, {"XML:3", "not well-formed"}},
     {"<baton", errc::bad_configuration, {"XML:1", "not well-formed"}},
-    {"<proactor/>", errc::unknown_name, {"\"proactor\"", "no element", "<processor>"}},
+    {"<proactor/>", errc::unknown_name, {"\"proactor\"", "not a known element", "<processor>"}},
     {"<baton/><baton/>", errc::bad_configuration, {"second <baton>"}},
     {"<baton>\n<engine/></baton>", errc::unknown_name, {"XML:2", "\"engine\"", "<processor>"}},
     {"<baton><processor><wait/></processor></baton>",

@@ -104,11 +104,11 @@ TEST(KnownBadList, FaultsNameTheirLine) {
   }
   EXPECT_NE(fault("when: kernel < 6\nabout: system\n").find("missing"), std::string::npos);
   EXPECT_NE(
-      fault("when: kernl < 6\nabout: system\n" + std::string(rest)).find("\"kernl\" is no fact"),
+      fault("when: kernl < 6\nabout: system\n" + std::string(rest)).find("\"kernl\" is not a fact"),
       std::string::npos);
   for (const char* version : {"99999999999", "6.x", "5..1", "-1"}) {
     EXPECT_NE(fault("when: kernel < " + std::string(version) + "\nabout: system\n" + rest)
-                  .find("is no version"),
+                  .find("is not a version"),
               std::string::npos)
         << version;
   }

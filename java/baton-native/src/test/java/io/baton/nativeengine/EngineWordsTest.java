@@ -64,7 +64,8 @@ class EngineWordsTest {
             IOException.class,
             () -> builder("native.engine", "emulated", "native.wait", "epol").open());
     assertTrue(
-        refused.getMessage().contains("wait=\"epol\" is no wait strategy"), refused::getMessage);
+        refused.getMessage().contains("wait=\"epol\" is not a known wait strategy"),
+        refused::getMessage);
     for (String slots : new String[] {"0", "many", "1048577"}) {
       refused = assertThrows(IOException.class, () -> builder("native.slots", slots).open());
       assertTrue(
