@@ -165,9 +165,7 @@ void Proactor::Core::drain(Deadline deadline) noexcept {
   }
 }
 
-// The lock analysis is off because the mutex is held for a shared lane, and not for others.
-void Proactor::Core::cancel_when_draining(LaneRequests::Wish wish) noexcept
-    BATON_NO_THREAD_SAFETY_ANALYSIS {
+void Proactor::Core::cancel_when_draining(LaneRequests::Wish wish) noexcept {
   for (const auto& loop : loops_) {
     if (loop->may_have_something()) loop->ask(wish);
   }
@@ -215,10 +213,9 @@ void Proactor::Core::drain_timer_ended() noexcept {
 // work before it takes mail or completions. So if no lane's activity has changed between the two
 // looks, there was a moment between them when nothing was left. Otherwise the lane that has changed
 // looks when it is done.
-//
-// The lock analysis is off because the mutex is held for a shared lane, and not for others.
-void Proactor::Core::lane_is_quiet(Lane&) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+void Proactor::Core::lane_is_quiet(Lane&) noexcept {
   if (!per_thread_) {
+    ledger_.mutex().assume_held();  // by its Dispatcher
     stopped_.store(true, std::memory_order_release);
     refuse(Refusing::everything);
     dispatcher_->stop_locked();

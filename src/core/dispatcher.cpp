@@ -116,7 +116,7 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
         handlers += ran;
         // In the child of a fork in a handler nothing is handed over, and the mutex is not held.
         if (runner_.forked()) {
-          ledger_.left_to_parent();
+          ledger_.mutex().left_to_parent();
           return handlers;
         }
         lane_.unlooked += ran;
@@ -143,9 +143,8 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
 }
 
 // Runs one handler, and the next ones while there is nothing else to look at. Keeps the seat.
-// Entering, marking the seat and looking round are one critical section. The lock analysis is off
-// because it does not know of a fork, after which the mutex is not held.
-std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREAD_SAFETY_ANALYSIS {
+// Entering, marking the seat and looking round are one critical section.
+std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) {
   me.keeps_notes = false;
   set_seats(me, SeatState::in_handler);
   ++in_handlers_;
@@ -175,8 +174,11 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
       if (timed || count == 1) mark = clock_.begin();
       ledger_.mutex().unlock(system_);
       Handle* const handle = runner_.run(lane_, operation, true);
-      // In the child of a fork in a handler the mutex is another thread's.
-      if (runner_.forked()) return count;
+      // In the child of a fork in a handler the mutex is another thread's, which turn() minds.
+      if (runner_.forked()) {
+        ledger_.mutex().assume_held();
+        return count;
+      }
       const std::uint64_t end = timed ? clock_.now() : 0;
       ledger_.mutex().lock(system_);
       if (timed) {

@@ -188,9 +188,6 @@ class Ledger {
   [[nodiscard]] os::WakingMutex& mutex() noexcept BATON_RETURN_CAPABILITY(shared_lane) {
     return mutex_;
   }
-  /// In a forked child: tells the analysis that the mutex is not held here.
-  static void left_to_parent() noexcept BATON_RELEASE(shared_lane) BATON_NO_THREAD_SAFETY_ANALYSIS {
-  }
 
   HandleTable handles;
   AdoptedNumbers numbers;

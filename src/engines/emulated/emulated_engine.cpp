@@ -214,6 +214,7 @@ Submission EmulatedEngine::submit(Operation& operation, void* known) noexcept {
 }
 
 Submission EmulatedEngine::submit_read(Operation& operation, Record& record) noexcept {
+  record.in.mutex.assume_held();
   return BATON_LIKELY(queue_watched(operation, record)) ? Submission::pending
                                                         : submit_generally(operation, true);
 }
@@ -256,6 +257,7 @@ bool EmulatedEngine::watch_borrowed(const Record& record) noexcept {
 }
 
 Submission EmulatedEngine::submit_write(Operation& operation, Record& record) noexcept {
+  record.out.mutex.assume_held();
   const Sent sent = send_straight(operation, record);
   return BATON_LIKELY(sent == Sent::done) ? Submission::completed
                                           : write_otherwise(operation, record, sent);
@@ -276,6 +278,7 @@ Submission EmulatedEngine::submit_write_locked(Operation& operation, Record& rec
 }
 
 Submission EmulatedEngine::submit_write_datagram(Operation& operation, Record& record) noexcept {
+  record.out.mutex.assume_held();
   if (BATON_UNLIKELY(!may_send_straight(record))) return submit_generally(operation, true);
   const Outcome outcome = performer_.write_datagram(operation);
   if (BATON_UNLIKELY(outcome != Outcome::done)) {
@@ -345,10 +348,13 @@ inline void EmulatedEngine::handle(std::uint32_t index, Interest ready,
                                    OperationQueue& completed) noexcept {
   Record& record = records_[index];
   if (BATON_LIKELY(ready == Interest::in)) {
-    const bool done = BATON_LIKELY(!concurrent_) ? receive_straight(record, completed)
-                                                 : receive_locked(record, completed);
-    if (BATON_LIKELY(done)) return;
-    if (!concurrent_ && receive_datagrams(record, completed)) return;
+    if (BATON_UNLIKELY(concurrent_)) {
+      if (BATON_LIKELY(receive_locked(record, completed))) return;
+    } else {
+      record.in.mutex.assume_held();
+      if (BATON_LIKELY(receive_straight(record, completed))) return;
+      if (receive_datagrams(record, completed)) return;
+    }
   }
   handle_generally(index, ready, completed);
 }
@@ -360,17 +366,14 @@ bool EmulatedEngine::receive_locked(Record& record, OperationQueue& completed) n
   return done;
 }
 
-// The mutex is held, where there can be others.
-inline bool EmulatedEngine::receive_straight(Record& record, OperationQueue& completed) noexcept
-    BATON_NO_THREAD_SAFETY_ANALYSIS {
+inline bool EmulatedEngine::receive_straight(Record& record, OperationQueue& completed) noexcept {
   constexpr unsigned special =
       Operation::vectored | Operation::pooled | Operation::until | Operation::exactly;
-  Direction& direction = record.in;
-  Operation* const front = direction.queue.front();
+  Operation* const front = record.in.queue.front();
   // A report may have been taken before the handle was detached, so the record is valid only under
   // its mutex. A watched operation does not rest.
-  if (BATON_UNLIKELY(!record.straight_in && (!record.straight || direction.asleep))) return false;
-  if (BATON_UNLIKELY(front == nullptr || direction.queue.has_several() ||
+  if (BATON_UNLIKELY(!record.straight_in && (!record.straight || record.in.asleep))) return false;
+  if (BATON_UNLIKELY(front == nullptr || record.in.queue.has_several() ||
                      front->kind() != OperationKind::read_stream)) {
     return false;
   }
@@ -424,17 +427,16 @@ inline void EmulatedEngine::take_received(Record& record, Operation& front,
 // for the rest.
 bool EmulatedEngine::receive_datagrams(Record& record, OperationQueue& completed) noexcept {
   BATON_DASSERT(!concurrent_);
-  Direction& direction = record.in;
   if (!record.straight_in) return false;
   for (unsigned calls = 0; calls < calls_max; ++calls) {
-    Operation* const front = direction.queue.front();
+    Operation* const front = record.in.queue.front();
     if (front == nullptr) return calls > 0;
     if (front->kind() != OperationKind::read_datagram || front->has(Operation::pooled))
       return false;
     if (performer_.read_datagram(*front) != Outcome::done) return calls > 0;
-    direction.failures = 0;
+    record.in.failures = 0;
     progress(*front).owner = nullptr;
-    completed.push_back(direction.queue.pop_front());
+    completed.push_back(record.in.queue.pop_front());
   }
   return true;
 }

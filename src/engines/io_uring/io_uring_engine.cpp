@@ -112,10 +112,11 @@ IoUringEngine::~IoUringEngine() {
   if (event_ >= 0) system_.close(event_);
 }
 
-void IoUringEngine::after_fork_in_child() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+void IoUringEngine::after_fork_in_child() noexcept {
   // The ring's pages did not come along (MADV_DONTFORK); closing our copies of the descriptors
-  // leaves the parent's requests alone. The lock may have been held by a thread that does not exist
+  // leaves the parent's requests alone. The mutex may be locked by a thread that does not exist
   // here.
+  mutex_.assume_held();
   ring_->abandon_in_child();
   if (retired_ != nullptr) retired_->abandon_in_child();
   message_target_.store(-1, std::memory_order_relaxed);
@@ -266,6 +267,7 @@ Submission IoUringEngine::submit(Operation& operation, void* known) noexcept {
   if (BATON_UNLIKELY(known == nullptr)) return submit_generally(operation);
   HandleRecord& record = *static_cast<HandleRecord*>(known);
   if (locked_) return submit_locked(operation, record);
+  mutex_.assume_held();
   return BATON_LIKELY(submit_simple(operation, record)) ? Submission::pending
                                                         : submit_generally(operation);
 }
@@ -744,12 +746,11 @@ void IoUringEngine::settle_datagram(Request& request, int result, OperationQueue
 // A completion is passed by value, in two registers.
 inline bool IoUringEngine::take_all(OperationQueue& completed) noexcept {
   bool interrupted = false;
-  // Called with the mutex held, which the analysis does not see through.
-  const auto take = [&](abi::Cqe completion)
-                        __attribute__((always_inline)) BATON_NO_THREAD_SAFETY_ANALYSIS {
-                          if (BATON_LIKELY(settle_straight(completion, completed))) return;
-                          interrupted |= settle(completion, completed);
-                        };
+  const auto take = [&](abi::Cqe completion) __attribute__((always_inline)) {
+    mutex_.assume_held();
+    if (BATON_LIKELY(settle_straight(completion, completed))) return;
+    interrupted |= settle(completion, completed);
+  };
   ring_->pop_each(limits::reports_max, take);
   return interrupted;
 }
@@ -760,7 +761,9 @@ void IoUringEngine::take_the_last(OperationQueue& completed) noexcept {
 }
 
 inline bool IoUringEngine::reap(OperationQueue& completed) noexcept {
-  return BATON_LIKELY(!locked_) ? take_all(completed) : reap_locked(completed);
+  if (BATON_UNLIKELY(locked_)) return reap_locked(completed);
+  mutex_.assume_held();
+  return take_all(completed);
 }
 
 bool IoUringEngine::reap_locked(OperationQueue& completed) noexcept {
@@ -1118,6 +1121,7 @@ Entered IoUringEngine::submit_ring() noexcept {
 // it gets a ring of its own, and what was prepared but not yet submitted moves there. 0 or an
 // errno.
 int IoUringEngine::take_over() noexcept {
+  mutex_.assume_held();
   if (in_kernel_ != prepared()) {
     BATON_UNREACHABLE("a pinned ring with operations in flight was entered by another thread");
   }
@@ -1150,7 +1154,7 @@ void IoUringEngine::leave_ring(std::unique_ptr<Ring> old) noexcept {
   wake_armed_ = false;
 }
 
-bool IoUringEngine::unpin(OperationQueue& completed) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+bool IoUringEngine::unpin(OperationQueue& completed) noexcept {
   if (!ring_options_.pinned) return true;
   if (is_lost()) {
     ring_options_.pinned = false;
@@ -1158,6 +1162,7 @@ bool IoUringEngine::unpin(OperationQueue& completed) noexcept BATON_NO_THREAD_SA
     return true;
   }
   if (!may_unpin_) return false;
+  mutex_.assume_held();
   ring_options_.pinned = false;
   const bool done = in_kernel_ == prepared() ? take_over() == 0 : move_to_new_ring(completed);
   ring_options_.pinned = !done;
@@ -1181,7 +1186,8 @@ bool IoUringEngine::move_to_new_ring(OperationQueue& completed) noexcept {
 // issued again, into the new ring, and goes on where it stood.
 bool IoUringEngine::empty_ring(Ring& old, OperationQueue& completed) noexcept {
   std::uint32_t left = in_kernel_;
-  const auto take = [&](abi::Cqe completion) BATON_NO_THREAD_SAFETY_ANALYSIS {
+  const auto take = [&](abi::Cqe completion) {
+    mutex_.assume_held();
     const std::uint64_t tag = completion.user_data;
     if (!is_cancel_tag(tag) && tag != wake_tag && tag != message_tag) --left;
     // ECANCELED of a read may be the answer of a timer whose clock was set. This one is not.

@@ -70,8 +70,9 @@ LinuxAioEngine::LinuxAioEngine(const EngineOptions& options, std::unique_ptr<Con
 
 LinuxAioEngine::~LinuxAioEngine() { BATON_ASSERT(used_slots_ == 0); }
 
-// The lock may have been held by a thread that does not exist here.
-void LinuxAioEngine::after_fork_in_child() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+void LinuxAioEngine::after_fork_in_child() noexcept {
+  // It may be locked by a thread that does not exist here.
+  mutex_.assume_held();
   context_->abandon();
   workers_.abandon();
   closer_.abandon();
