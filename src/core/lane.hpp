@@ -64,7 +64,7 @@ using Mailbox = BasicMailbox<Operation, OperationLinks>;
 /// handle is noted in the handle's record, which is linked into the lane's list, and an operation
 /// to be cancelled is marked. Only a question about what is pending brings memory of its own.
 ///
-/// Requests and mail take two ways, and numbers keep them in order. Each request takes the next
+/// Requests and mail take two paths, and numbers keep them in order. Each request takes the next
 /// number. Mail carries the newest number at the time of its start. So a thread's mail has a
 /// smaller number than each later request of that thread, and at least the number of each earlier
 /// one. The lane's thread serves the requests up to the number of a piece of mail before it takes

@@ -242,19 +242,19 @@ void Ledger::take_back_rest(Lane& lane, Operation& first, std::size_t count) noe
 // Operations of the fast path stay linked as the engine has linked them, and move in one piece.
 void Ledger::take_back_all(Lane& lane, OperationQueue& finished) noexcept {
   if (finished.empty()) return;
-  std::size_t plain = 0;
+  std::size_t taken = 0;
   for (Operation* next = finished.front(); next != nullptr;) {
     Operation& operation = *next;
     next = OperationQueue::next(operation);
-    if (BATON_LIKELY(take_back_plainly(operation))) {
-      ++plain;
+    if (BATON_LIKELY(take_back_fast(operation))) {
+      ++taken;
       continue;
     }
     // Behind those that came before it.
     while (finished.front() != &operation) lane.completed.push_back(finished.pop_front());
     take_back_one(lane, finished.pop_front());
   }
-  lane.counters.pending.sub(plain);
+  lane.counters.pending.sub(taken);
   lane.completed.splice_back(finished);
   take_back_behind(lane);
 }
@@ -280,9 +280,9 @@ void Ledger::take_back_all_behind(Lane& lane) noexcept {
 
 // take_back for an operation that has left the timer queue.
 inline void Ledger::finish_timer(Lane& lane, Operation& operation) noexcept {
-  const bool plain = !operation.has(Operation::internal) && !operation.has(Operation::cached) &&
-                     operation.strand() == nullptr;
-  Access::flags(operation) = plain ? Access::plain : 0;
+  const bool handler_only = !operation.has(Operation::internal) &&
+                            !operation.has(Operation::cached) && operation.strand() == nullptr;
+  Access::flags(operation) = handler_only ? Access::handler_only : 0;
   queue_for_handler(lane, operation);
 }
 

@@ -219,7 +219,7 @@ class Ledger {
   class Guard;
 
   bool attach(Processor& processor, Handle& handle, std::error_code& error) noexcept;
-  [[gnu::always_inline]] static bool take_back_plainly(Operation& operation) noexcept;
+  [[gnu::always_inline]] static bool take_back_fast(Operation& operation) noexcept;
   /// Operations of one handle and one order are in flight, and complete, one after the other.
   enum class Order : std::uint8_t { none, input, output };
   [[nodiscard]] static Order order_of(const Operation& operation) noexcept {
@@ -258,7 +258,7 @@ class Ledger {
 };
 
 // False: it needs more than to be taken out of its handle's list.
-inline bool Ledger::take_back_plainly(Operation& operation) noexcept {
+inline bool Ledger::take_back_fast(Operation& operation) noexcept {
   using Access = OperationAccess;
   if (BATON_UNLIKELY(operation.error_value() == ECANCELED)) return false;
   if (BATON_LIKELY(Access::flags(operation) == (Access::direct | Access::listed))) {
@@ -291,7 +291,7 @@ inline bool Ledger::overtakes(Operation& operation) noexcept {
 inline bool Ledger::completed_simply(Lane& lane, Processor& processor,
                                      Operation& operation) noexcept {
   if (BATON_UNLIKELY(!processor.deferred.empty() || overtakes(operation) ||
-                     !take_back_plainly(operation))) {
+                     !take_back_fast(operation))) {
     return false;
   }
   --processor.started;
@@ -304,15 +304,15 @@ inline bool Ledger::completed_simply(Lane& lane, Processor& processor,
 }
 
 inline void Ledger::take_back_queued(Lane& lane) noexcept {
-  std::size_t plain = 0;
+  std::size_t taken = 0;
   for (Operation* next = lane.completed.front(); next != nullptr;
-       next = OperationQueue::next(*next), ++plain) {
-    if (BATON_UNLIKELY(!take_back_plainly(*next))) {
-      take_back_rest(lane, *next, lane.completed.size() - plain);
+       next = OperationQueue::next(*next), ++taken) {
+    if (BATON_UNLIKELY(!take_back_fast(*next))) {
+      take_back_rest(lane, *next, lane.completed.size() - taken);
       break;
     }
   }
-  lane.counters.pending.sub(plain);
+  lane.counters.pending.sub(taken);
 }
 
 }  // namespace baton

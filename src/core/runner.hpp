@@ -52,7 +52,7 @@ class HandlerRunner {
     return handle;
   }
   /// The same for one that has OperationAccess::plain, and no account.
-  [[gnu::always_inline]] void run_plain(Lane& lane, Operation& operation) {
+  [[gnu::always_inline]] void run_handler_only(Lane& lane, Operation& operation) {
     const CompletionFunction handler = OperationAccess::completion(operation);
     OperationAccess::set_state(operation, OperationState::completed);
     enter(lane, operation, handler, nullptr, false);

@@ -93,16 +93,16 @@ class IoUringEngine final : public Engine {
   // on.
   [[gnu::always_inline]] bool submit_simple(Operation& operation, HandleRecord& record) noexcept
       BATON_REQUIRES(mutex_);
-  [[gnu::always_inline]] bool submit_straight(Operation& operation, Lane& lane,
-                                              abi::Opcode what) noexcept BATON_REQUIRES(mutex_);
-  [[gnu::noinline]] bool submit_list_straight(Operation& operation, Lane& lane) noexcept
+  [[gnu::always_inline]] bool submit_fast(Operation& operation, Lane& lane,
+                                          abi::Opcode what) noexcept BATON_REQUIRES(mutex_);
+  [[gnu::noinline]] bool submit_fast_list(Operation& operation, Lane& lane) noexcept
       BATON_REQUIRES(mutex_);
-  bool submit_datagram_straight(Operation& operation) noexcept BATON_REQUIRES(mutex_);
-  bool submit_message_straight(Operation& operation, Lane* lane) noexcept BATON_REQUIRES(mutex_);
+  bool submit_fast_datagram(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  bool submit_fast_message(Operation& operation, Lane* lane) noexcept BATON_REQUIRES(mutex_);
   [[gnu::always_inline]] static bool is_complete(Operation& operation) noexcept;
   [[gnu::noinline]] Submission submit_locked(Operation& operation, HandleRecord& record) noexcept;
   [[gnu::noinline]] Submission submit_generally(Operation& operation) noexcept;
-  [[gnu::always_inline]] bool settle_straight(abi::Cqe completion, OperationQueue& done) noexcept
+  [[gnu::always_inline]] bool settle_fast(abi::Cqe completion, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);
   void settle_datagram(Request& request, int result, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);

@@ -186,7 +186,7 @@ Submission LinuxAioEngine::after_try(Operation& operation, FileRecord& record, b
     dispatch(record, lane);
     call_leader = !done_.empty();
   }
-  bring_under_way(call_leader);
+  submit_batch(call_leader);
   return Submission::completed;
 }
 
@@ -222,7 +222,7 @@ void LinuxAioEngine::dispatch(const FileRecord& record, Lane& lane) noexcept {
 
 // Operations that an end has released, when the thread that saw it will not wait next. (A single
 // thread will.)
-void LinuxAioEngine::bring_under_way(bool call_leader) noexcept {
+void LinuxAioEngine::submit_batch(bool call_leader) noexcept {
   if (!concurrent_) return;
   if (hand_over() || call_leader) interrupt();
 }
@@ -400,7 +400,7 @@ CancelAnswer LinuxAioEngine::cancel(Operation& operation) noexcept {
     answer = cancel_here(operation);
     call_leader = !done_.empty();
   }
-  if (answer == CancelAnswer::completed) bring_under_way(call_leader);
+  if (answer == CancelAnswer::completed) submit_batch(call_leader);
   return answer;
 }
 
