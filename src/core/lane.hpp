@@ -242,6 +242,11 @@ struct Lane {
     if (before % 2 == 0) activity.store(before + 1, std::memory_order_seq_cst);
   }
 
+  void add_closable(Handle& handle) noexcept {
+    OperationAccess::next(handle) = closable;
+    closable = &handle;
+  }
+
   void note_wait(std::size_t brought) noexcept {
     last_batch = brought;
     counters.note_wait(brought);

@@ -124,8 +124,7 @@ class Ledger {
     if (BATON_LIKELY(before > 1)) return;
     BATON_ASSERT(before == 1);
     if (OperationAccess::phase(handle) == OperationAccess::Phase::closing) {
-      OperationAccess::next(handle) = lane.closable;
-      lane.closable = &handle;
+      lane.add_closable(handle);
     }
   }
 
@@ -218,7 +217,8 @@ class Ledger {
  private:
   class Guard;
 
-  bool attach(Processor& processor, Handle& handle, std::error_code& error) noexcept;
+  static bool attach(Processor& processor, Handle& handle, std::error_code& error) noexcept;
+  static void detach(Processor& processor, Handle& handle) noexcept;
   [[gnu::always_inline]] static bool take_back_fast(Operation& operation) noexcept;
   /// Operations of one handle and one order are in flight, and complete, one after the other.
   enum class Order : std::uint8_t { none, input, output };
@@ -245,9 +245,8 @@ class Ledger {
   void finish_cancelled(Lane& lane, Operation& operation) noexcept;
   void cancel_all(Lane& lane, bool own_timers) noexcept;
   static void tell_of_room(Processor& processor) noexcept;
-  void cancel_deferred(Processor& processor, Operation& operation) noexcept;
-  bool may_call(const Processor& processor) const noexcept;
-  void detach_as_leader(Lane& lane, Processor& processor) noexcept;
+  static bool may_call(const Processor& processor) noexcept;
+  static void detach_as_leader(Lane& lane, Processor& processor) noexcept;
   void cancel_as_leader(Processor& processor, OperationQueue& finished) noexcept;
 
   // In a line of its own, since what follows is read without it.

@@ -51,7 +51,7 @@ class HandlerRunner {
     enter(lane, operation, handler, &handle, locks);
     return handle;
   }
-  /// The same for one that has OperationAccess::plain, and no account.
+  /// The same for one that has OperationAccess::handler_only, and no account.
   [[gnu::always_inline]] void run_handler_only(Lane& lane, Operation& operation) {
     const CompletionFunction handler = OperationAccess::completion(operation);
     OperationAccess::set_state(operation, OperationState::completed);
