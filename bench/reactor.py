@@ -160,7 +160,7 @@ def idle(options, results):
                        for _ in range(IDLE_CONNECTIONS)]
             while server.descriptor_count() < descriptors + IDLE_CONNECTIONS:
                 time.sleep(0.01)
-            time.sleep(1)  # the understudy has looked once more, and sleeps for good
+            time.sleep(1)  # the standby has looked once more, and sleeps for good
             before = server.cpu_ns(), server.switches()
             time.sleep(options.seconds)
             spent = server.cpu_ns() - before[0], server.switches() - before[1]

@@ -35,11 +35,11 @@ struct BATON_EXPORT Statistics {
   std::uint64_t followers_woken = 0;        ///< sleeping threads that were woken
   std::uint64_t wakes_suppressed = 0;       ///< not needed: a woken thread was still on its way
   std::uint64_t leader_changes = 0;         ///< how often another thread led
-  std::uint64_t seats_taken = 0;            ///< by the understudy, from a leader stuck in a handler
+  std::uint64_t seats_taken = 0;            ///< by the standby, from a leader stuck in a handler
 
   // Handlers
   std::uint64_t handler_ns_max = 0;  ///< the longest (per_thread: of a few that are timed together)
-  /// Handlers that outlasted the understudy's look (per_thread: that took longer than 1 ms).
+  /// Handlers that outlasted the standby's look (per_thread: that took longer than 1 ms).
   std::uint64_t slow_handlers = 0;
   std::uint64_t exceptions = 0;  ///< that left a handler, or a detached task
 

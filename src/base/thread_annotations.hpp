@@ -14,6 +14,8 @@
 #define BATON_ACQUIRE(...) BATON_ATTRIBUTE(acquire_capability(__VA_ARGS__))
 #define BATON_RELEASE(...) BATON_ATTRIBUTE(release_capability(__VA_ARGS__))
 #define BATON_TRY_ACQUIRE(...) BATON_ATTRIBUTE(try_acquire_capability(__VA_ARGS__))
+#define BATON_ASSERT_CAPABILITY(...) BATON_ATTRIBUTE(assert_capability(__VA_ARGS__))
 #define BATON_RETURN_CAPABILITY(mutex) BATON_ATTRIBUTE(lock_returned(mutex))
 #define BATON_EXCLUDES(...) BATON_ATTRIBUTE(locks_excluded(__VA_ARGS__))
+// Only where no annotation can tell the truth: in a lock class, and with a reason elsewhere.
 #define BATON_NO_THREAD_SAFETY_ANALYSIS BATON_ATTRIBUTE(no_thread_safety_analysis)

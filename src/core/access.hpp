@@ -1,4 +1,4 @@
-// OperationAccess: the core's way to the private fields of operations and handles. Engines and
+// OperationAccess: the core's access to the private fields of operations and handles. Engines and
 // users do not include this; the moves of the state machine are all made and asserted here (P-20).
 #pragma once
 
@@ -23,7 +23,7 @@ class OperationAccess {
     listed = 1U << 2,        ///< it stands in its handle's list, and counts as pending there
     direct = 1U << 3,        ///< a simple one; it has no strand and is not from the cache
     timer_near = 1U << 4,    ///< and there before all that the wheel has
-    plain = 1U << 5,         ///< posted, or a timer: its handler is entered, and no more
+    handler_only = 1U << 5,  ///< posted, or a timer: its handler is entered, and no more
     timer_next = 1U << 6,    ///< in a timer queue, among those that it has sorted
     behind = 1U << 7,        ///< complete, behind an earlier one (Ledger::overtakes)
   };
@@ -38,9 +38,9 @@ class OperationAccess {
   [[gnu::always_inline]] static bool is_simple(const Operation& operation) noexcept {
     static_assert(static_cast<int>(OperationKind::read_stream) == 0 &&
                   static_cast<int>(OperationKind::write_stream) == 1);
-    constexpr auto unusual =
+    constexpr auto special =
         std::bit_cast<std::uint32_t>(Word{not_prepared, 0xfe, Operation::internal | besides});
-    return (word_of(operation) & unusual) == 0;
+    return (word_of(operation) & special) == 0;
   }
   /// The same of a datagram with one buffer.
   [[gnu::always_inline]] static bool is_simple_datagram(const Operation& operation) noexcept {
@@ -88,7 +88,7 @@ class OperationAccess {
   /// The same for a post. REQUIRES: is_simple_post().
   static void activate_post(Operation& operation) noexcept {
     activate_simple(operation);
-    operation.core_flags_ = plain;
+    operation.core_flags_ = handler_only;
     operation.state_.store(OperationState::posted, std::memory_order_release);
   }
   static void set_state(Operation& operation, OperationState state) noexcept {

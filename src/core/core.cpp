@@ -165,9 +165,7 @@ void Proactor::Core::drain(Deadline deadline) noexcept {
   }
 }
 
-// The lock analysis is off because the mutex is held for a shared lane, and not for others.
-void Proactor::Core::cancel_when_draining(LaneRequests::Wish wish) noexcept
-    BATON_NO_THREAD_SAFETY_ANALYSIS {
+void Proactor::Core::cancel_when_draining(LaneRequests::Wish wish) noexcept {
   for (const auto& loop : loops_) {
     if (loop->may_have_something()) loop->ask(wish);
   }
@@ -215,10 +213,9 @@ void Proactor::Core::drain_timer_ended() noexcept {
 // work before it takes mail or completions. So if no lane's activity has changed between the two
 // looks, there was a moment between them when nothing was left. Otherwise the lane that has changed
 // looks when it is done.
-//
-// The lock analysis is off because the mutex is held for a shared lane, and not for others.
-void Proactor::Core::lane_is_quiet(Lane&) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+void Proactor::Core::lane_is_quiet(Lane&) noexcept {
   if (!per_thread_) {
+    ledger_.mutex().assume_held();  // by its Dispatcher
     stopped_.store(true, std::memory_order_release);
     refuse(Refusing::everything);
     dispatcher_->stop_locked();
@@ -270,7 +267,7 @@ std::error_code Proactor::Core::check(const Operation& operation) const noexcept
   return {};
 }
 
-// Only calls, so that neither way saves registers for the other.
+// Only calls, so that neither path saves registers for the other.
 std::error_code Proactor::start(Operation& operation) noexcept {
   Handle* const handle = Starter::handle_of_simple(operation);
   if (BATON_UNLIKELY(handle == nullptr)) return core_->start_less_simple(operation);
@@ -404,7 +401,7 @@ namespace {
 
 // Any other operation is posted, complete or at rest. It must not be read, because its handler may
 // be preparing it anew at this moment.
-bool is_under_way(const Operation& operation, std::uint32_t activation) noexcept {
+bool is_in_progress(const Operation& operation, std::uint32_t activation) noexcept {
   const OperationState state = operation.state();
   return (state == OperationState::started || state == OperationState::deferred) &&
          operation.activation() == activation;
@@ -423,23 +420,23 @@ bool Proactor::Core::move_deadline(Operation& operation, Deadline deadline) noex
   const std::uint32_t activation = operation.activation();
   if (!per_thread_) {
     const os::LockGuard lock{ledger_.mutex(), system_};
-    if (!is_under_way(operation, activation)) return false;
+    if (!is_in_progress(operation, activation)) return false;
     const bool sooner = deadline < operation.deadline();
     if (!ledger_.move_deadline(*first_lane_, operation, deadline)) return false;
     if (sooner) dispatcher_->timer_added(deadline);
     return true;
   }
   LaneLoop* const here = LaneLoop::here(ledger_);
-  if (here == nullptr || !is_under_way(operation, activation)) return false;
+  if (here == nullptr || !is_in_progress(operation, activation)) return false;
   const bool mine = lane_of(operation, operation.handle()) == here->lane_index();
   here->begin_call();  // it may still lie there
-  return mine && is_under_way(operation, activation) &&
+  return mine && is_in_progress(operation, activation) &&
          ledger_.move_deadline(here->lane(), operation, deadline);
 }
 
 CancelResult Proactor::Core::cancel(Operation& operation, std::uint32_t activation) noexcept {
   if (forked()) return CancelResult::nothing_pending;
-  const auto pending = [&] { return is_under_way(operation, activation); };
+  const auto pending = [&] { return is_in_progress(operation, activation); };
   if (!per_thread_) {
     const os::LockGuard lock{ledger_.mutex(), system_};
     if (!pending()) return CancelResult::nothing_pending;

@@ -130,7 +130,7 @@ class Proactor::Core final : public HandlerRunner {
   /// drain, stop and restart: makes starts fail, or allows them again.
   void refuse(Refusing what) noexcept;
   /// All accepts when a drain begins, and everything at its deadline.
-  void cancel_when_draining(LaneRequests::Wish wish) noexcept;
+  void cancel_when_draining(LaneRequests::Wish wish) noexcept BATON_REQUIRES(shared_lane);
   void start_drain_timer() noexcept BATON_REQUIRES(drain_mutex_);
   void drain_timer_ended() noexcept;
   void look_under_the_mutex(const PendingQuery& query, PendingReport& report);

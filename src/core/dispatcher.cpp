@@ -1,4 +1,4 @@
-// The protocol of seats, followers and the understudy. tests/model/seat.pml is its model.
+// The protocol of seats, followers and the standby. tests/model/seat.pml is its model.
 #include "core/dispatcher.hpp"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ Dispatcher::Dispatcher(Ledger& ledger, Lane& lane, HandlerRunner& runner, Durati
       clock_(system_, lane.clock, lane.counters.handler_ns_max, nullptr),
       pace_(look) {}
 
-Dispatcher::~Dispatcher() { BATON_ASSERT(sleepers_ == nullptr && understudy_ == nullptr); }
+Dispatcher::~Dispatcher() { BATON_ASSERT(sleepers_ == nullptr && standby_ == nullptr); }
 
 void Dispatcher::add(Processor& processor) {
   processors_.push_back(&processor);
@@ -100,13 +100,13 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
     }
     if (me.helps && helped_enough(me)) me.helps = false;
     // If a leader is in a handler and no thread watches it, watching comes before helping (rule 4).
-    // The exception is the understudy itself, whose look has found old results.
-    const bool to_the_role = me.seats == 0 && !me.helps && !late && understudy_ == nullptr &&
+    // The exception is the standby itself, whose look has found old results.
+    const bool to_the_role = me.seats == 0 && !me.helps && !late && standby_ == nullptr &&
                              !length_.lasts() && leader_in_handler() && !urgent();
     if (!to_the_role) {
       if (!lane_.completed.empty()) {
-        // A helper watches the leader between its handlers while there is no understudy.
-        if (me.seats == 0 && !me.helps && understudy_ == nullptr && leader_in_handler()) {
+        // A helper watches the leader between its handlers while there is no standby.
+        if (me.seats == 0 && !me.helps && standby_ == nullptr && leader_in_handler()) {
           me.helps = true;
           note(me);
         }
@@ -116,7 +116,7 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
         handlers += ran;
         // In the child of a fork in a handler nothing is handed over, and the mutex is not held.
         if (runner_.forked()) {
-          ledger_.left_to_parent();
+          ledger_.mutex().left_to_parent();
           return handlers;
         }
         lane_.unlooked += ran;
@@ -143,9 +143,8 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
 }
 
 // Runs one handler, and the next ones while there is nothing else to look at. Keeps the seat.
-// Entering, marking the seat and looking round are one critical section. The lock analysis is off
-// because it does not know of a fork, after which the mutex is not held.
-std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREAD_SAFETY_ANALYSIS {
+// Entering, marking the seat and looking round are one critical section.
+std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) {
   me.keeps_notes = false;
   set_seats(me, SeatState::in_handler);
   ++in_handlers_;
@@ -175,8 +174,11 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) BATON_NO_THREA
       if (timed || count == 1) mark = clock_.begin();
       ledger_.mutex().unlock(system_);
       Handle* const handle = runner_.run(lane_, operation, true);
-      // In the child of a fork in a handler the mutex is another thread's.
-      if (runner_.forked()) return count;
+      // In the child of a fork in a handler the mutex is another thread's, which turn() minds.
+      if (runner_.forked()) {
+        ledger_.mutex().assume_held();
+        return count;
+      }
       const std::uint64_t end = timed ? clock_.now() : 0;
       ledger_.mutex().lock(system_);
       if (timed) {
@@ -276,11 +278,11 @@ void Dispatcher::lead(Member& me, Deadline deadline) {
   lane_.note_wait(brought);
 }
 
-// With as many threads as processors each thread leads one, and none is left to be understudy. Then
+// With as many threads as processors each thread leads one, and none is left to be standby. Then
 // a leader that waits looks at the others, as long as something moves there. Returns when its wait
 // ends for a look.
 Deadline Dispatcher::begin_watch(Member& me) {
-  me.watches = understudy_ == nullptr && sleepers_ == nullptr && !is_alone() &&
+  me.watches = standby_ == nullptr && sleepers_ == nullptr && !is_alone() &&
                (leader_in_handler() || (me.keeps_watch && moved(me)));
   if (!me.watches) {
     me.keeps_watch = false;
@@ -355,13 +357,13 @@ inline std::size_t Dispatcher::take_in(Processor& led, OperationQueue& batch) no
   return brought;
 }
 
-// Sleeps until woken: as the understudy with a time-out, if the role is free, else for good.
+// Sleeps until woken: as the standby with a time-out, if the role is free, else for good.
 void Dispatcher::rest(Member& me, Deadline deadline, bool& late) {
   check_seats(me);
   if (ended(me)) return;  // it came while the mutex was free
-  if (understudy_ == nullptr) {
-    understudy_ = &me;
-    me.rest = Rest::understudy;
+  if (standby_ == nullptr) {
+    standby_ = &me;
+    me.rest = Rest::standby;
     if (!me.keeps_notes) note(me);
   } else {
     push_sleeper(me);
@@ -375,7 +377,7 @@ void Dispatcher::rest(Member& me, Deadline deadline, bool& late) {
     take_timekeeping(me);
     Deadline until = deadline;
     if (timekeeper_ == &me) until = std::min(until, lane_.timers.nearest());
-    if (me.rest == Rest::understudy) {
+    if (me.rest == Rest::standby) {
       until = std::min(until, next_look(me));
     }
     ledger_.mutex().unlock(system_);
@@ -390,11 +392,11 @@ void Dispatcher::rest(Member& me, Deadline deadline, bool& late) {
     const Deadline now = ledger_.now();
     late = !deadline.is_never() && now >= deadline;
     const bool timers_due = timekeeper_ == &me && lane_.timers.nearest() <= now;
-    const bool look_due = me.rest == Rest::understudy && now >= next_look(me);
+    const bool look_due = me.rest == Rest::standby && now >= next_look(me);
     if (late || ended(me) || (timers_due && !look_due)) {
       // Timers that are due more often than it looks must not put its look off for ever.
-      me.keeps_notes = me.rest == Rest::understudy;
-      if (me.rest == Rest::understudy) understudy_ = nullptr;
+      me.keeps_notes = me.rest == Rest::standby;
+      if (me.rest == Rest::standby) standby_ = nullptr;
       if (me.rest == Rest::asleep) remove_sleeper(me);
       me.rest = Rest::awake;
       break;
@@ -445,10 +447,10 @@ bool Dispatcher::take_stuck_seats(Member& me) {
   return true;
 }
 
-// The understudy's look, one critical section. True: there is something to do.
+// The standby's look, one critical section. True: there is something to do.
 bool Dispatcher::look(Member& me) {
   if (take_stuck_seats(me)) {
-    understudy_ = nullptr;
+    standby_ = nullptr;
     me.rest = Rest::awake;
     return true;
   }
@@ -456,7 +458,7 @@ bool Dispatcher::look(Member& me) {
   const bool old = taken_ < me.queue_mark;
   if (!lane_.completed.empty() && (old || urgent())) {
     if (old) pace_.was_stuck();
-    understudy_ = nullptr;
+    standby_ = nullptr;
     me.rest = Rest::awake;
     me.helps = true;
     note(me);
@@ -469,12 +471,12 @@ bool Dispatcher::look(Member& me) {
     return false;
   }
   // Nothing moves: free the role and sleep without a time-out, in the same step.
-  understudy_ = nullptr;
+  standby_ = nullptr;
   push_sleeper(me);
   return false;
 }
 
-// Between handlers a helper looks as the understudy would, because it may be the only thread that
+// Between handlers a helper looks as the standby would, because it may be the only thread that
 // can. A stuck leader loses its seat. Helping ends when the old results are gone.
 bool Dispatcher::helped_enough(Member& me) {
   if (ledger_.now() < Deadline::after(pace_.shortest(), me.looked)) return false;
@@ -496,7 +498,7 @@ void Dispatcher::take_seats(Member& me) noexcept {
   give_up_idle_seats(me);
   for (Processor* processor : processors_) {
     if (!can_lead(*processor)) continue;
-    if (me.seats != 0 && (sleepers_ != nullptr || understudy_ != nullptr || coming_ > 0)) break;
+    if (me.seats != 0 && (sleepers_ != nullptr || standby_ != nullptr || coming_ > 0)) break;
     take_seat(me, *processor);
   }
 }
@@ -589,12 +591,11 @@ bool Dispatcher::help_pays() const noexcept {
 
 // There are timers, and no thread that sleeps, waits or looks will wake up for them.
 bool Dispatcher::timers_uncovered() const noexcept {
-  return !lane_.timers.empty() && timekeeper_ == nullptr && understudy_ == nullptr &&
-         !leader_busy();
+  return !lane_.timers.empty() && timekeeper_ == nullptr && standby_ == nullptr && !leader_busy();
 }
 
 void Dispatcher::wake_whom_it_takes(bool needed) {
-  if (needed || (leader_in_handler() && understudy_ == nullptr)) {
+  if (needed || (leader_in_handler() && standby_ == nullptr)) {
     if (coming_ > 0) {
       lane_.counters.wakes_suppressed.add();
       return;
@@ -603,13 +604,13 @@ void Dispatcher::wake_whom_it_takes(bool needed) {
       wake_follower();
       return;
     }
-    if (needed && understudy_ != nullptr) {
-      wake_understudy();
+    if (needed && standby_ != nullptr) {
+      wake_standby();
       return;
     }
   }
   // A leader that waits also takes seats that no other thread can take, and watches.
-  if (coming_ == 0 && sleepers_ == nullptr && understudy_ == nullptr &&
+  if (coming_ == 0 && sleepers_ == nullptr && standby_ == nullptr &&
       (needed || !lane_.completed.empty() || unwatched())) {
     ask_a_leader();
   }
@@ -619,16 +620,16 @@ void Dispatcher::look_round_for_followers() {
   if (!urgent() || coming_ > 0) return;
   if (sleepers_ != nullptr) {
     wake_follower();
-  } else if (understudy_ != nullptr) {
-    wake_understudy();
+  } else if (standby_ != nullptr) {
+    wake_standby();
   }
 }
 
 void Dispatcher::wake_somebody() {
   if (sleepers_ != nullptr) {
     wake_follower();
-  } else if (understudy_ != nullptr) {
-    wake_understudy();
+  } else if (standby_ != nullptr) {
+    wake_standby();
   } else {
     ask_a_leader();
   }
@@ -641,9 +642,9 @@ void Dispatcher::wake_follower() noexcept {
   signal(member);
 }
 
-void Dispatcher::wake_understudy() noexcept {
-  Member& member = *understudy_;
-  understudy_ = nullptr;
+void Dispatcher::wake_standby() noexcept {
+  Member& member = *standby_;
+  standby_ = nullptr;
   lane_.counters.followers_woken.add();
   signal(member);
 }
@@ -702,8 +703,8 @@ void Dispatcher::wake_timekeeper() noexcept {
     }
   }
   if (member.rest == Rest::signalled || member.rest == Rest::awake) return;  // on its way
-  member.keeps_notes = member.rest == Rest::understudy;
-  if (member.rest == Rest::understudy) understudy_ = nullptr;
+  member.keeps_notes = member.rest == Rest::standby;
+  if (member.rest == Rest::standby) standby_ = nullptr;
   if (member.rest == Rest::asleep) remove_sleeper(member);
   signal(member);
 }
@@ -755,7 +756,7 @@ void Dispatcher::stop_locked() noexcept {
   stopped_.store(true, std::memory_order_release);
   ++stops_;
   while (sleepers_ != nullptr) wake_follower();
-  if (understudy_ != nullptr) wake_understudy();
+  if (standby_ != nullptr) wake_standby();
   for (Processor* processor : processors_) {
     if (processor->mode != Mode::dedicated) interrupt_leader(*processor);
   }

@@ -4,7 +4,7 @@
 //
 // A processor with work has a seat. The thread that takes the seat waits in the engine and puts the
 // results into the one queue. It keeps the seat and runs short handlers itself, because waking a
-// thread costs more than most handlers. One sleeping follower is the understudy. It looks about
+// thread costs more than most handlers. One sleeping follower is the standby. It looks about
 // once a millisecond while a leader is in a handler (LookPace: less often in calm times). It takes
 // the seat of a leader that is in the same handler as at the last look, and helps with results that
 // have waited that long. After a look without traffic it sleeps until it is woken: an idle process
@@ -130,7 +130,7 @@ class Dispatcher {
   }
   [[nodiscard]] static bool holds(const Processor& processor, std::uint32_t number) noexcept;
 
-  enum class Rest : std::uint8_t { awake, asleep, signalled, understudy };
+  enum class Rest : std::uint8_t { awake, asleep, signalled, standby };
 
   /// A thread inside turn(); lives on its stack.
   struct Member {
@@ -140,10 +140,10 @@ class Dispatcher {
     Rest rest = Rest::awake;
     bool timekeeper = false;
     os::ParkingSlot slot;
-    // The understudy's notes, and those of an understudy that helps:
+    // The standby's notes, and those of a standby that helps:
     bool helps = false;
     bool keeps_notes = false;  // only timers have come between: the next look is when it was
-    bool watches = false;      // a leader that waits, and looks as the understudy would
+    bool watches = false;      // a leader that waits, and looks as the standby would
     bool keeps_watch = false;  // it does so since its notes
     Deadline looked;
     std::uint32_t mark[limits::processors_max] = {};  // Seat::count at the last look
@@ -236,7 +236,7 @@ class Dispatcher {
   [[nodiscard]] bool timers_uncovered() const noexcept;
 
   void wake_follower() noexcept BATON_REQUIRES(shared_lane);
-  void wake_understudy() noexcept BATON_REQUIRES(shared_lane);
+  void wake_standby() noexcept BATON_REQUIRES(shared_lane);
   void signal(Member& member) noexcept BATON_REQUIRES(shared_lane);
   void wake_timekeeper() noexcept BATON_REQUIRES(shared_lane);
   void ask_a_leader() noexcept BATON_REQUIRES(shared_lane);
@@ -273,7 +273,7 @@ class Dispatcher {
   std::uint32_t next_member_ = 0;
   std::uint32_t members_ = 0;  // threads inside turn(), once for each call
   Member* sleepers_ = nullptr;
-  Member* understudy_ = nullptr;
+  Member* standby_ = nullptr;
   Member* timekeeper_ = nullptr;  // its wait ends at the nearest timer
   std::uint32_t coming_ = 0;      // signalled, not yet back under the mutex
   std::uint32_t resting_ = 0;     // threads in rest(), and leaders that wait

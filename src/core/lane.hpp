@@ -64,7 +64,7 @@ using Mailbox = BasicMailbox<Operation, OperationLinks>;
 /// handle is noted in the handle's record, which is linked into the lane's list, and an operation
 /// to be cancelled is marked. Only a question about what is pending brings memory of its own.
 ///
-/// Requests and mail take two ways, and numbers keep them in order. Each request takes the next
+/// Requests and mail take two paths, and numbers keep them in order. Each request takes the next
 /// number. Mail carries the newest number at the time of its start. So a thread's mail has a
 /// smaller number than each later request of that thread, and at least the number of each earlier
 /// one. The lane's thread serves the requests up to the number of a piece of mail before it takes
@@ -240,6 +240,11 @@ struct Lane {
     const std::uint32_t before = activity.load(std::memory_order_relaxed);
     // seq_cst: see Core::lane_is_quiet.
     if (before % 2 == 0) activity.store(before + 1, std::memory_order_seq_cst);
+  }
+
+  void add_closable(Handle& handle) noexcept {
+    OperationAccess::next(handle) = closable;
+    closable = &handle;
   }
 
   void note_wait(std::size_t brought) noexcept {

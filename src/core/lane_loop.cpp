@@ -239,9 +239,9 @@ inline std::size_t LaneLoop::run_some(std::size_t handlers_max) {
       if (BATON_LIKELY(Access::has(operation, Access::direct))) {
         lane.counters.completed.add();
         Ledger::handler_returned(lane, runner.run_direct(lane, operation, false));
-      } else if (Access::has(operation, Access::plain)) {
+      } else if (Access::has(operation, Access::handler_only)) {
         lane.counters.completed.add();
-        runner.run_plain(lane, operation);
+        runner.run_handler_only(lane, operation);
       } else {
         if (!operation.has(Operation::internal)) lane.counters.completed.add();
         if (BATON_UNLIKELY(!runner.arrives(lane, operation))) {

@@ -15,6 +15,11 @@ int raw(std::error_code error) noexcept {
   return error.category() == error_category() ? -error.value() : error.value();
 }
 
+// In Handle::attached.
+std::uint16_t attached_bit(const Processor& processor) noexcept {
+  return static_cast<std::uint16_t>(1U << processor.index);
+}
+
 }  // namespace
 
 /// Guards a processor's part of the accounts where the caller does not hold it already: a dedicated
@@ -192,12 +197,16 @@ void Ledger::start_deferred(Processor& processor, OperationQueue& finished) noex
 }
 
 bool Ledger::attach(Processor& processor, Handle& handle, std::error_code& error) noexcept {
-  const auto bit = static_cast<std::uint16_t>(1U << processor.index);
-  if ((Access::attached(handle) & bit) != 0) return true;
+  if ((Access::attached(handle) & attached_bit(processor)) != 0) return true;
   error = processor.engine->attach(handle);
   if (error) return false;
-  Access::attached(handle) = static_cast<std::uint16_t>(Access::attached(handle) | bit);
+  Access::attached(handle) |= attached_bit(processor);
   return true;
+}
+
+void Ledger::detach(Processor& processor, Handle& handle) noexcept {
+  processor.engine->detach(handle);
+  Access::attached(handle) &= static_cast<std::uint16_t>(~attached_bit(processor));
 }
 
 // -- completion -----------------------------------------------------------------------------------
@@ -242,19 +251,19 @@ void Ledger::take_back_rest(Lane& lane, Operation& first, std::size_t count) noe
 // Operations of the fast path stay linked as the engine has linked them, and move in one piece.
 void Ledger::take_back_all(Lane& lane, OperationQueue& finished) noexcept {
   if (finished.empty()) return;
-  std::size_t plain = 0;
+  std::size_t taken = 0;
   for (Operation* next = finished.front(); next != nullptr;) {
     Operation& operation = *next;
     next = OperationQueue::next(operation);
-    if (BATON_LIKELY(take_back_plainly(operation))) {
-      ++plain;
+    if (BATON_LIKELY(take_back_fast(operation))) {
+      ++taken;
       continue;
     }
     // Behind those that came before it.
     while (finished.front() != &operation) lane.completed.push_back(finished.pop_front());
     take_back_one(lane, finished.pop_front());
   }
-  lane.counters.pending.sub(plain);
+  lane.counters.pending.sub(taken);
   lane.completed.splice_back(finished);
   take_back_behind(lane);
 }
@@ -280,9 +289,9 @@ void Ledger::take_back_all_behind(Lane& lane) noexcept {
 
 // take_back for an operation that has left the timer queue.
 inline void Ledger::finish_timer(Lane& lane, Operation& operation) noexcept {
-  const bool plain = !operation.has(Operation::internal) && !operation.has(Operation::cached) &&
-                     operation.strand() == nullptr;
-  Access::flags(operation) = plain ? Access::plain : 0;
+  const bool handler_only = !operation.has(Operation::internal) &&
+                            !operation.has(Operation::cached) && operation.strand() == nullptr;
+  Access::flags(operation) = handler_only ? Access::handler_only : 0;
   queue_for_handler(lane, operation);
 }
 
@@ -325,7 +334,9 @@ bool Ledger::cancel(Lane& lane, Operation& operation) noexcept {
     const Guard guard{*this, processor};
     switch (Access::state(operation)) {
       case OperationState::deferred:
-        cancel_deferred(processor, operation);
+        processor.deferred.erase(operation);
+        processor.outstanding.sub();
+        operation.finish(ECANCELED);
         break;
       case OperationState::started: {
         Access::ask_cancel(operation);
@@ -347,12 +358,6 @@ bool Ledger::cancel(Lane& lane, Operation& operation) noexcept {
   }
   take_back(lane, operation);
   return true;
-}
-
-void Ledger::cancel_deferred(Processor& processor, Operation& operation) noexcept {
-  processor.deferred.erase(operation);
-  processor.outstanding.sub();
-  operation.finish(ECANCELED);
 }
 
 void Ledger::finish_cancelled(Lane& lane, Operation& operation) noexcept {
@@ -416,10 +421,7 @@ bool Ledger::begin_close(Lane& lane, Handle& handle, Operation* operation) noexc
     BATON_PROBE3(operation_start, operation, operation->kind(), handle.native());
   }
   cancel(lane, handle);
-  if (Access::pending(handle) == 0) {
-    Access::next(handle) = lane.closable;
-    lane.closable = &handle;
-  }
+  if (Access::pending(handle) == 0) lane.add_closable(handle);
   return true;
 }
 
@@ -431,7 +433,7 @@ void Ledger::close_everything(Lane& lane) noexcept {
 
 // A lane's thread may call its own engines. Any thread may call engines that start from any thread.
 // All others are called by their leader only.
-bool Ledger::may_call(const Processor& processor) const noexcept {
+bool Ledger::may_call(const Processor& processor) noexcept {
   return processor.info.start_from_any_thread || processor.mode == Mode::per_thread;
 }
 
@@ -441,14 +443,12 @@ Handle* Ledger::next_closable(Lane& lane) noexcept {
     Access::next(*handle) = nullptr;
     Processor* wanted = nullptr;
     for (Processor* processor : teams[lane.index]) {
-      const auto bit = static_cast<std::uint16_t>(1U << processor->index);
-      if ((Access::attached(*handle) & bit) == 0) continue;
+      if ((Access::attached(*handle) & attached_bit(*processor)) == 0) continue;
       if (!may_call(*processor)) {
         wanted = processor;
         break;
       }
-      processor->engine->detach(*handle);
-      Access::attached(*handle) = static_cast<std::uint16_t>(Access::attached(*handle) & ~bit);
+      detach(*processor, *handle);
     }
     if (wanted == nullptr) {
       numbers.forget(*handle);  // once it is closed, its number may be another's
@@ -490,11 +490,8 @@ void Ledger::cancel_as_leader(Processor& processor, OperationQueue& finished) no
 void Ledger::detach_as_leader(Lane& lane, Processor& processor) noexcept {
   while (Handle* handle = processor.detaching) {
     processor.detaching = Access::next(*handle);
-    const auto bit = static_cast<std::uint16_t>(1U << processor.index);
-    processor.engine->detach(*handle);
-    Access::attached(*handle) = static_cast<std::uint16_t>(Access::attached(*handle) & ~bit);
-    Access::next(*handle) = lane.closable;
-    lane.closable = handle;
+    detach(processor, *handle);
+    lane.add_closable(*handle);
   }
 }
 

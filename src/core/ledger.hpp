@@ -124,8 +124,7 @@ class Ledger {
     if (BATON_LIKELY(before > 1)) return;
     BATON_ASSERT(before == 1);
     if (OperationAccess::phase(handle) == OperationAccess::Phase::closing) {
-      OperationAccess::next(handle) = lane.closable;
-      lane.closable = &handle;
+      lane.add_closable(handle);
     }
   }
 
@@ -188,9 +187,6 @@ class Ledger {
   [[nodiscard]] os::WakingMutex& mutex() noexcept BATON_RETURN_CAPABILITY(shared_lane) {
     return mutex_;
   }
-  /// In a forked child: tells the analysis that the mutex is not held here.
-  static void left_to_parent() noexcept BATON_RELEASE(shared_lane) BATON_NO_THREAD_SAFETY_ANALYSIS {
-  }
 
   HandleTable handles;
   AdoptedNumbers numbers;
@@ -221,8 +217,9 @@ class Ledger {
  private:
   class Guard;
 
-  bool attach(Processor& processor, Handle& handle, std::error_code& error) noexcept;
-  [[gnu::always_inline]] static bool take_back_plainly(Operation& operation) noexcept;
+  static bool attach(Processor& processor, Handle& handle, std::error_code& error) noexcept;
+  static void detach(Processor& processor, Handle& handle) noexcept;
+  [[gnu::always_inline]] static bool take_back_fast(Operation& operation) noexcept;
   /// Operations of one handle and one order are in flight, and complete, one after the other.
   enum class Order : std::uint8_t { none, input, output };
   [[nodiscard]] static Order order_of(const Operation& operation) noexcept {
@@ -248,9 +245,8 @@ class Ledger {
   void finish_cancelled(Lane& lane, Operation& operation) noexcept;
   void cancel_all(Lane& lane, bool own_timers) noexcept;
   static void tell_of_room(Processor& processor) noexcept;
-  void cancel_deferred(Processor& processor, Operation& operation) noexcept;
-  bool may_call(const Processor& processor) const noexcept;
-  void detach_as_leader(Lane& lane, Processor& processor) noexcept;
+  static bool may_call(const Processor& processor) noexcept;
+  static void detach_as_leader(Lane& lane, Processor& processor) noexcept;
   void cancel_as_leader(Processor& processor, OperationQueue& finished) noexcept;
 
   // In a line of its own, since what follows is read without it.
@@ -261,7 +257,7 @@ class Ledger {
 };
 
 // False: it needs more than to be taken out of its handle's list.
-inline bool Ledger::take_back_plainly(Operation& operation) noexcept {
+inline bool Ledger::take_back_fast(Operation& operation) noexcept {
   using Access = OperationAccess;
   if (BATON_UNLIKELY(operation.error_value() == ECANCELED)) return false;
   if (BATON_LIKELY(Access::flags(operation) == (Access::direct | Access::listed))) {
@@ -294,7 +290,7 @@ inline bool Ledger::overtakes(Operation& operation) noexcept {
 inline bool Ledger::completed_simply(Lane& lane, Processor& processor,
                                      Operation& operation) noexcept {
   if (BATON_UNLIKELY(!processor.deferred.empty() || overtakes(operation) ||
-                     !take_back_plainly(operation))) {
+                     !take_back_fast(operation))) {
     return false;
   }
   --processor.started;
@@ -307,15 +303,15 @@ inline bool Ledger::completed_simply(Lane& lane, Processor& processor,
 }
 
 inline void Ledger::take_back_queued(Lane& lane) noexcept {
-  std::size_t plain = 0;
+  std::size_t taken = 0;
   for (Operation* next = lane.completed.front(); next != nullptr;
-       next = OperationQueue::next(*next), ++plain) {
-    if (BATON_UNLIKELY(!take_back_plainly(*next))) {
-      take_back_rest(lane, *next, lane.completed.size() - plain);
+       next = OperationQueue::next(*next), ++taken) {
+    if (BATON_UNLIKELY(!take_back_fast(*next))) {
+      take_back_rest(lane, *next, lane.completed.size() - taken);
       break;
     }
   }
-  lane.counters.pending.sub(plain);
+  lane.counters.pending.sub(taken);
 }
 
 }  // namespace baton

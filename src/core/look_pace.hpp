@@ -1,4 +1,4 @@
-// LookPace: how long the understudy sleeps between two looks. A look is a timer, two switches and
+// LookPace: how long the standby sleeps between two looks. A look is a timer, two switches and
 // an idle core that is not idle any more; on a machine whose cores are busy it costs some hundred
 // microseconds of the leader's time (docs/decisions/0007-rarer-looks.md). So looks become rarer
 // while each finds that everything moves, and are as frequent as asked for when something was

@@ -22,7 +22,7 @@ struct Seat {
   /// ask "am I the thread that waits next?".
   std::atomic<std::uint32_t> holder{0};
   std::atomic<SeatState> state{SeatState::vacant};
-  /// Counts handlers entered and changes of the holder: tells the understudy whether the leader
+  /// Counts handlers entered and changes of the holder: tells the standby whether the leader
   /// moved.
   std::uint32_t count = 0;
   /// With the mutex held. A starter without the mutex looks here for a waiting leader and must not

@@ -51,8 +51,8 @@ class HandlerRunner {
     enter(lane, operation, handler, &handle, locks);
     return handle;
   }
-  /// The same for one that has OperationAccess::plain, and no account.
-  [[gnu::always_inline]] void run_plain(Lane& lane, Operation& operation) {
+  /// The same for one that has OperationAccess::handler_only, and no account.
+  [[gnu::always_inline]] void run_handler_only(Lane& lane, Operation& operation) {
     const CompletionFunction handler = OperationAccess::completion(operation);
     OperationAccess::set_state(operation, OperationState::completed);
     enter(lane, operation, handler, nullptr, false);

@@ -180,8 +180,8 @@ void Starter::came_back(Lane& lane, Processor& processor, Operation& operation,
   if (shared()) dispatcher_->look_round_after_start();
 }
 
-void Starter::simple_came_back(Lane& lane, Operation& operation,
-                               Submission answer) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+void Starter::simple_came_back(Lane& lane, Operation& operation, Submission answer) noexcept {
+  lane.starter->ledger_.mutex().assume_held();
   lane.be_at_work();
   lane.starter->came_back(lane, *lane.route.processor, operation, answer);
 }

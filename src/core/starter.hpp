@@ -2,7 +2,7 @@
 // and booked under the lock of their lane, and handed to an engine outside of it. A lane of
 // per_thread mode has no lock: only its thread comes here, other threads leave mail.
 //
-// The fast path is start_simple(): a stream read or write, or a datagram with one buffer, on a
+// The fast path is start_at(): a stream read or write, or a datagram with one buffer, on a
 // handle that has been used before. It makes one combined check. The slow path is start(): it makes
 // every check, and finds out whether the handle's next simple requests may take the fast path.
 #pragma once

@@ -37,7 +37,9 @@ class TaskExceptions {
     return count_.load(std::memory_order_relaxed);
   }
   /// In the child of a fork, where the thread that held the lock does not exist.
-  void take_over_after_fork(const TaskExceptions& parents) BATON_NO_THREAD_SAFETY_ANALYSIS {
+  void take_over_after_fork(const TaskExceptions& parents) {
+    parents.mutex_.assume_held();
+    mutex_.assume_held();
     handler_ = parents.handler_;
   }
 

@@ -7,9 +7,9 @@ Claim claim_signal(const os::System& system, int number, void (*handler)(int)) n
   struct sigaction now{};
   // EINVAL: no such signal, or one that cannot be caught.
   if (system.sigaction(number, nullptr, &now) != 0) return Claim::invalid;
-  const bool plain = (now.sa_flags & SA_SIGINFO) == 0;
-  if (plain && now.sa_handler == handler) return Claim::ours;
-  if (!plain || now.sa_handler != SIG_DFL) return Claim::taken;
+  const bool without_info = (now.sa_flags & SA_SIGINFO) == 0;
+  if (without_info && now.sa_handler == handler) return Claim::ours;
+  if (!without_info || now.sa_handler != SIG_DFL) return Claim::taken;
   struct sigaction action{};
   action.sa_handler = handler;
   action.sa_flags =

@@ -119,7 +119,7 @@ Demultiplexer::Demultiplexer(const Options& options, std::unique_ptr<WaitStrateg
       strategy_(std::move(strategy)),
       edge_(strategy_->info().trigger == Trigger::edge),
       one_shot_(strategy_->info().trigger == Trigger::one_shot),
-      plain_(!edge_ && !one_shot_),
+      keeps_watching_(!edge_ && !one_shot_),
       fixed_set_(concurrent_ && !strategy_->info().changes_during_wait),
       descriptors_(options.descriptors_max),
       log_(options.log) {

@@ -97,7 +97,7 @@ class Demultiplexer {
   /// REQUIRES: attached. The error is set exactly when the answer is `failed`.
   Watch watch(std::uint32_t index, Interest interest, std::error_code& error) noexcept;
   /// A watch lasts until it is dropped: the strategy is level-triggered.
-  [[nodiscard]] bool keeps_watching() const noexcept { return plain_; }
+  [[nodiscard]] bool keeps_watching() const noexcept { return keeps_watching_; }
   [[nodiscard]] bool is_watched(std::uint32_t index) const noexcept {
     return (descriptors_[index].state.load(std::memory_order_relaxed) & armed_bits) != 0;
   }
@@ -142,7 +142,7 @@ class Demultiplexer {
     bool interrupted = by_signal_ && raw.empty();
     for (Report *report = raw.data(), *end = report + raw.size(); report != end; ++report) {
       const Token token = report->token;
-      if (BATON_LIKELY(plain_ && token.index < interrupt_index)) {
+      if (BATON_LIKELY(keeps_watching_ && token.index < interrupt_index)) {
         const Descriptor& descriptor = descriptors_[token.index];
         // acquire: makes visible what detach and attach wrote before the generation.
         const std::uint32_t generation = descriptor.generation.load(std::memory_order_acquire);
@@ -230,7 +230,7 @@ class Demultiplexer {
   const std::unique_ptr<WaitStrategy> strategy_;
   const bool edge_;
   const bool one_shot_;
-  const bool plain_;      // neither: a report needs no bookkeeping
+  const bool keeps_watching_;  // neither: a report needs no bookkeeping
   const bool fixed_set_;  // a running wait does not see changes, and other threads may make them
   std::unique_ptr<InterruptStrategy> interrupter_;
   bool edge_interrupt_ = false;        // each interrupt is an edge, so its descriptor is never read

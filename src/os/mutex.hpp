@@ -13,6 +13,12 @@
 #include "base/thread_annotations.hpp"
 #include "os/system.hpp"
 
+// assume_held() tells the lock analysis that this thread may touch what the mutex guards: it holds
+// the mutex, locked where the analysis does not see it, or no other thread can touch that (one
+// thread owns a lane or a pinned engine, or is the only one in the child of a fork). The analysis
+// then covers the rest of the function. It compiles to nothing.
+//
+// The analysis is off in the functions that make a lock out of an atomic word.
 namespace baton::os {
 
 class BATON_CAPABILITY("mutex") Mutex {
@@ -39,6 +45,7 @@ class BATON_CAPABILITY("mutex") Mutex {
     // release: pairs with the acquire of the next holder.
     if (word_.exchange(0, std::memory_order_release) == 2) system.futex_wake(&word_, 1);
   }
+  void assume_held() const noexcept BATON_ASSERT_CAPABILITY() {}
 
  private:
   // The analysis does not know that an atomic exchange is what takes the lock.
@@ -66,6 +73,9 @@ class BATON_CAPABILITY("mutex") WakingMutex {
     if (sleeper_ != nullptr) system.futex_wake(sleeper_, 1);
     sleeper_ = word;
   }
+  void assume_held() const noexcept BATON_ASSERT_CAPABILITY() {}
+  /// Tells the analysis in the child of a fork that the mutex is not held there.
+  void left_to_parent() const noexcept BATON_RELEASE() BATON_NO_THREAD_SAFETY_ANALYSIS {}
 
  private:
   Mutex mutex_;

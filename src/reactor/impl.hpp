@@ -4,7 +4,7 @@
 // The idea. One thread leads: it waits, queues what is ready, and calls the handlers one after the
 // other, keeping the lead, for waking a thread costs more than most handlers. It asks the system
 // again only when the queue is empty: so every registration that was ready has had one turn, which
-// is fair. One sleeping follower, the understudy, looks about once a millisecond (LookPace: less
+// is fair. One sleeping follower, the standby, looks about once a millisecond (LookPace: less
 // often in calm times); it takes the lead from a leader that has been in the same handler since the
 // last look, and helps with what has waited that long. After a look without traffic it sleeps for
 // good (the protocol of docs/internals/leader_followers.md, in little).
@@ -100,7 +100,7 @@ class Reactor::Impl {
   [[nodiscard]] const std::string& explanation() const noexcept { return explanation_; }
 
  private:
-  enum class Rest : std::uint8_t { awake, asleep, understudy, woken };
+  enum class Rest : std::uint8_t { awake, asleep, standby, woken };
 
   /// A thread inside turn(); lives on its stack.
   struct Member {
@@ -123,7 +123,7 @@ class Reactor::Impl {
     Member* previous = nullptr;
     std::exception_ptr thrown;
     std::error_code error;  // it is no member any more, and mutex_ is not held
-    // The understudy's notes.
+    // The standby's notes.
     const Member* seen_leader = nullptr;
     std::uint64_t seen_leader_calls = 0;
     std::uint64_t seen_calls = 0;
@@ -181,7 +181,7 @@ class Reactor::Impl {
 
   // -- turn.cpp; those that call handlers unlock meanwhile
   void lead(Member& me, Deadline until);
-  void lead_straight(Member& me);
+  void lead_fast(Member& me);
   [[nodiscard]] bool is_past(Deadline until) const noexcept {
     return until.ns() <= 0 || now() >= until;
   }
@@ -221,7 +221,7 @@ class Reactor::Impl {
   static void tell(const reactor::Notification& notification);
   static void note_answer(Next next, Interest what, Answers& answers) noexcept;
   static void ask(Registration& registration, Interest what, Answers& answers);
-  /// The one way into user code for a thread in turn() - a call, an on_close, the destructor of a
+  /// The one entry into user code for a thread in turn() - a call, an on_close, the destructor of a
   /// callable - and back from it. mutex_ is held before and afterwards, and not meanwhile.
   template <class Code>
   Back in_user_code(Member& me, Code&& code) noexcept {
@@ -303,7 +303,7 @@ class Reactor::Impl {
   void look_round() noexcept;
   void wake_sleeper() noexcept;
   void wake_member(Member& sleeper) noexcept;
-  void wake_understudy() noexcept;
+  void wake_standby() noexcept;
   void interrupt_leader() noexcept;
   void push_sleeper(Member& me) noexcept;
   void remove_sleeper(Member& me) noexcept;
@@ -357,7 +357,7 @@ class Reactor::Impl {
   bool leader_waits_ = false;
   bool leader_interrupted_ = false;
   Deadline leader_deadline_;
-  Member* understudy_ = nullptr;
+  Member* standby_ = nullptr;
   Member* sleepers_ = nullptr;
   std::uint32_t coming_ = 0;  // woken, not yet back under the mutex
   std::uint32_t members_ = 0;

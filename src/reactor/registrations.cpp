@@ -439,7 +439,7 @@ Result<void, Failure> Reactor::Impl::reopen() {
                               "a thread of the parent was changing the reactor when it forked"}};
   }
   // The threads of the parent are not here.
-  leader_ = understudy_ = sleepers_ = nullptr;
+  leader_ = standby_ = sleepers_ = nullptr;
   leader_waits_ = leader_interrupted_ = only_reports_ = false;
   coming_ = members_ = close_waiters_ = 0;
   owner_ = 0;

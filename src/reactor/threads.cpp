@@ -97,10 +97,10 @@ void Reactor::Impl::rest(Member& me, Deadline until) noexcept {
   Deadline limit = until;
   // Still nothing has happened since its look.
   const bool dozes = std::exchange(me.dozes, false) && statistics_.calls == me.seen_calls;
-  const bool role = keep_lead_ && lead_moves_ && understudy_ == nullptr && !dozes;
+  const bool role = keep_lead_ && lead_moves_ && standby_ == nullptr && !dozes;
   if (role) {
-    understudy_ = &me;
-    me.rest = Rest::understudy;
+    standby_ = &me;
+    me.rest = Rest::standby;
     note(me);
     const Duration sleep = me.looks_again ? pace_.shortest() : pace_.now();
     limit = std::min(until, Deadline::after(sleep, now()));
@@ -117,7 +117,7 @@ void Reactor::Impl::rest(Member& me, Deadline until) noexcept {
   } else if (was == Rest::asleep) {
     remove_sleeper(me);
   } else {
-    understudy_ = nullptr;
+    standby_ = nullptr;
     if (!unparked) look(me);
   }
 }
@@ -196,7 +196,7 @@ void Reactor::Impl::find_helper(Member& me) noexcept {
   if (leader_ == nullptr) return look_round();
   // A thread that works while the leader waits leaves no work behind a handler that lasts.
   if (leader_waits_ && something_queued()) return look_round();
-  if (lead_moves_ && keep_lead_ && understudy_ == nullptr) wake_sleeper();
+  if (lead_moves_ && keep_lead_ && standby_ == nullptr) wake_sleeper();
 }
 
 // After something was queued, and before leaving: makes sure that a thread will look at it.
@@ -204,15 +204,15 @@ void Reactor::Impl::look_round() noexcept {
   if (coming_ > 0) return;
   if (leader_ == nullptr) {
     if (sleepers_ != nullptr) return wake_sleeper();
-    return wake_understudy();
+    return wake_standby();
   }
   if (leader_waits_) {
     if (!something_queued() || leader_interrupted_) return;
     if (sleepers_ != nullptr) return wake_sleeper();
-    if (understudy_ != nullptr) return wake_understudy();
+    if (standby_ != nullptr) return wake_standby();
     return interrupt_leader();
   }
-  const bool uncovered = leader_->in_handler && understudy_ == nullptr;
+  const bool uncovered = leader_->in_handler && standby_ == nullptr;
   if (uncovered && keep_lead_ && lead_moves_) return wake_sleeper();
   if (shares() && something_queued()) wake_sleeper();
 }
@@ -228,12 +228,12 @@ void Reactor::Impl::wake_member(Member& sleeper) noexcept {
   sleeper.slot.unpark(system_);
 }
 
-void Reactor::Impl::wake_understudy() noexcept {
-  Member* const understudy = std::exchange(understudy_, nullptr);
-  if (understudy == nullptr) return;
-  understudy->rest = Rest::woken;
+void Reactor::Impl::wake_standby() noexcept {
+  Member* const standby = std::exchange(standby_, nullptr);
+  if (standby == nullptr) return;
+  standby->rest = Rest::woken;
   ++coming_;
-  understudy->slot.unpark(system_);
+  standby->slot.unpark(system_);
 }
 
 void Reactor::Impl::interrupt_leader() noexcept {
@@ -261,7 +261,7 @@ void Reactor::Impl::end() noexcept {
   if (!ended()) ends_.fetch_add(1, std::memory_order_release);
   if (alone) return;
   while (sleepers_ != nullptr) wake_sleeper();
-  wake_understudy();
+  wake_standby();
   interrupt_leader();
 }
 
@@ -277,7 +277,7 @@ void Reactor::Impl::wake() noexcept {
   const os::LockGuard guard(mutex_, system_);
   wake_asked_ = true;
   if (leader_waits_ && leader_ != nullptr && leader_->returns) return interrupt_leader();
-  if (understudy_ != nullptr && understudy_->returns) return wake_understudy();
+  if (standby_ != nullptr && standby_->returns) return wake_standby();
   Member* sleeper = sleepers_;
   while (sleeper != nullptr && !sleeper->returns) sleeper = sleeper->next;
   if (sleeper != nullptr) wake_member(*sleeper);

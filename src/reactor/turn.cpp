@@ -1,5 +1,5 @@
-// The way of an event: asking the system, taking queued registrations, calling the handler. The
-// whole way is in this file, so that the compiler sees it at once.
+// The path of an event: asking the system, taking queued registrations, calling the handler. The
+// whole path is in this file, so that the compiler sees it at once.
 #include <algorithm>
 #include <utility>
 
@@ -32,7 +32,7 @@ Result<std::size_t> Reactor::Impl::turn(Deadline until, std::size_t calls_max,
     if (return_after_calls && (me.calls > 0 || wake_asked_)) break;
     if (late) break;
     if (leader_ == &me) {
-      stays&& only_reports_ ? lead_straight(me) : lead(me, until);
+      stays&& only_reports_ ? lead_fast(me) : lead(me, until);
       if (BATON_UNLIKELY(me.leaves)) break;
     } else {
       rest(me, until);
@@ -72,7 +72,7 @@ Deadline Reactor::Impl::until_when(Deadline until) noexcept {
   return std::min({until, timers_.nearest(), limit});
 }
 
-// The general way.
+// The slow path.
 void Reactor::Impl::lead(Member& me, Deadline until) {
   if (BATON_UNLIKELY(!late_.empty())) resume_late_ones();
   if (BATON_UNLIKELY(shares())) share_out();
@@ -88,12 +88,12 @@ void Reactor::Impl::lead(Member& me, Deadline until) {
   only_reports_ = nothing_but_reports();
 }
 
-// The way of nearly every event in run(): nothing comes but reports, one at a time, and each is
-// called as soon as it is there. One report and nothing else is not worth a queue.
+// The fast path of run(): nothing comes but reports, one at a time, and each is called as soon as
+// it is there. One report and nothing else is not worth a queue.
 //
 // What is armed is desired, and a registration that does not run and has been told something is
 // queued. So a report of one that does not run is all that it is to be called for.
-void Reactor::Impl::lead_straight(Member& me) {
+void Reactor::Impl::lead_fast(Member& me) {
   const std::span reports = std::span{reports_}.first(tuning_.reports_max);
   do {
     begin_wait(Deadline::never());

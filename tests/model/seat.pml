@@ -1,16 +1,16 @@
 /*
  * Leader/follower dispatcher, second form: the leader keeps the seat while it
- * runs handlers; one follower, the understudy, sleeps with a time-out while a
+ * runs handlers; one follower, the standby, sleeps with a time-out while a
  * leader is in a handler and takes the seat of a leader that has been in the
  * same handler since its last look.
  *
  * As in lf.pml every critical section is one atomic block; waiting in the
  * engine, sleeping on the own slot and running a handler are steps of their
- * own.  Time-outs are free choices: the understudy may look at any moment.
+ * own.  Time-outs are free choices: the standby may look at any moment.
  *
  * Three things are checked at once: the assertions (one leader, each operation
  * handled once), the watchdog (nothing can move: everything that can be
- * dispatched must have been), and acceptance cycles through the understudy's
+ * dispatched must have been), and acceptance cycles through the standby's
  * look (an infinite number of looks: a thread wakes periodically for ever, or
  * looks for ever at work that it does not do).
  *
@@ -87,12 +87,12 @@
 #define RETCHECK 1      /* back from a handler: is the seat still mine?      */
 #endif
 #ifndef REARM
-#define REARM 2         /* an understudy is wanted 2: whenever a leader enters
+#define REARM 2         /* a standby is wanted 2: whenever a leader enters
                            a handler; 1: only after a wait that brought results;
                            0: only if it slept for good when the wait began  */
 #endif
 #ifndef ROLETAKE
-#define ROLETAKE 1      /* the role is free when the understudy takes a seat */
+#define ROLETAKE 1      /* the role is free when the standby takes a seat */
 #endif
 #ifndef ROLELEAVE
 #define ROLELEAVE 1     /* ... when it leaves                                */
@@ -130,13 +130,13 @@
 #endif
 #ifndef C_POST
 #define C_POST 1        /* ... after a post; 2: any sleeper, else the leader,
-                           at once; 0: nothing if an understudy is armed     */
+                           at once; 0: nothing if a standby is armed     */
 #endif
 #ifndef SUPPRESS
 #define SUPPRESS 1      /* no second wake-up while one is under way          */
 #endif
 #ifndef PREFER
-#define PREFER 0        /* none sleeps for good: 0 the understudy, 1 a
+#define PREFER 0        /* none sleeps for good: 0 the standby, 1 a
                            waiting leader is asked first                     */
 #endif
 #ifndef HYST
@@ -172,12 +172,12 @@ byte ndf[2];
 byte holder[2];         /* 0 none, else thread + 1                           */
 byte seat[2];
 byte hc[2];             /* counts handlers entered and changes of the seat   */
-byte mark[2];           /* hc at the understudy's last look                  */
+byte mark[2];           /* hc at the standby's last look                  */
 byte inw[2];            /* threads in the engine's wait                      */
 bool intr[2];
 bool snap[8];
-byte wst[4];            /* 0 awake, 1 asleep for good, 2 signalled, 3 asleep as understudy */
-byte under;             /* the understudy: 0 none, else thread + 1           */
+byte wst[4];            /* 0 awake, 1 asleep for good, 2 signalled, 3 asleep as standby */
+byte under;             /* the standby: 0 none, else thread + 1           */
 byte coming;            /* signalled, not yet back under the mutex           */
 byte nwakes;
 byte free_done;
@@ -258,7 +258,7 @@ inline ask_leader() {
   fi
 }
 
-/* the look round; now = what is urgent, want = an understudy may be called for */
+/* the look round; now = what is urgent, want = a standby may be called for */
 inline look_round(now, want) {
   if
   :: (now) && FREE && SLEEPER -> wake_one()

@@ -381,9 +381,9 @@ TEST(Regression, DedicatedEngineOfItsLeaderOnlyBesideLanes) {
   });
 }
 
-// Timers that were due more often than the understudy looks postponed its look each time: beside a
+// Timers that were due more often than the standby looks postponed its look each time: beside a
 // long handler no thread took the queued operations.
-TEST(Regression, FrequentTimersPutTheUnderstudysLookOff) {
+TEST(Regression, FrequentTimersPutTheStandbysLookOff) {
   in_many_schedules(Faults::none(), [](World& here) {
     Config config = config_of({.engine = "simulated", .mode = Mode::shared});
     config.understudy_look_us = 1'000;

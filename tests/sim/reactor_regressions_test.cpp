@@ -232,7 +232,7 @@ TEST(ReactorRegression, WhoseLookFoundNothingSleepsThroughALongCallOfTheLeader) 
     const Crew crew{here, *reactor, 3};
     here.scheduler().work(5 * ms);  // one waits, the others sleep
     here.check(!reactor->notify([] {}), "it is told");
-    // The understudy looks at that moment, and takes the work for which another thread was woken.
+    // The standby looks at that moment, and takes the work for which another thread was woken.
     here.scheduler().work(ms + here.random.between(-1000, 5000));
     here.check(!reactor->notify([&] { here.scheduler().work(10 * ms); }), "it is told");
     here.scheduler().work(ms);

@@ -172,7 +172,7 @@ bool Program::open_proactor() {
   config.system = &sim::system();
   config.handles_max = 256;
   config.understudy_look_us = 25U << random.below(7);
-  // The understudy's second look, the slices of a merged wait, readiness that is reported late.
+  // The standby's second look, the slices of a merged wait, readiness that is reported late.
   far_ns_ = ms + 3'000 * rarest_look * static_cast<std::int64_t>(config.understudy_look_us) +
             (merges() ? 2 * slice_ns : 0) + (emulated_ ? 3 * ms : 0) +
             (has_patience() ? patience_ns : 0);

@@ -117,7 +117,7 @@ bool ReactorProgram::open_reactor() {
   watch_fails_ = random.below(4) == 0 ? 1U << (4 + random.below(9)) : 0;
   config_.system = &reactor_system(0);
 
-  // The understudy's look, at its rarest, and the next one, which comes soon; readiness that is
+  // The standby's look, at its rarest, and the next one, which comes soon; readiness that is
   // told late, milliseconds that are rounded up.
   far_ns_ = 4 * ms + (rarest_look + 2) * 1'000 * std::int64_t{config_.understudy_look_us};
   auto opened = Reactor::open(config_);

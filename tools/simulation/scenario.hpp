@@ -11,7 +11,7 @@ namespace baton::tools::simulation {
 
 enum class EngineChoice : std::uint8_t { any, simulated, emulated };
 
-/// The understudy's longest sleep, in times of understudy_look_us: the promise, whatever the
+/// The standby's longest sleep, in times of understudy_look_us: the promise, whatever the
 /// library does.
 inline constexpr std::int64_t rarest_look = 8;
 

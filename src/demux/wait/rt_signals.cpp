@@ -166,8 +166,9 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     return count_;
   }
 
-  void after_fork_in_child() noexcept override BATON_NO_THREAD_SAFETY_ANALYSIS {
+  void after_fork_in_child() noexcept override {
     // Without the lock: a thread of the parent may hold it, and does not exist here.
+    mutex_.assume_held();
     entries_.clear();
     first_ = last_ = nobody;
     listed_ = 0;

@@ -12,7 +12,8 @@ SpareDescriptor::~SpareDescriptor() {
   if (spare_ >= 0) static_cast<void>(system_.close(spare_));
 }
 
-void SpareDescriptor::abandon() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+void SpareDescriptor::abandon() noexcept {
+  mutex_.assume_held();  // the child has one thread
   if (spare_ >= 0) static_cast<void>(system_.close(spare_));
   spare_ = -1;
 }

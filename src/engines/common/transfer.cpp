@@ -124,10 +124,10 @@ bool advance(Operation& operation, std::size_t moved) noexcept {
 }
 
 bool advance_file(Operation& operation, std::size_t moved) noexcept {
-  const bool plain = !operation.has(Operation::exactly) && !operation.has(Operation::until);
+  const bool may_be_short = !operation.has(Operation::exactly) && !operation.has(Operation::until);
   const bool of_file =
       operation.kind() == OperationKind::read_file || operation.kind() == OperationKind::write_file;
-  if (!plain || !of_file || moved == 0) return advance(operation, moved);
+  if (!may_be_short || !of_file || moved == 0) return advance(operation, moved);
   operation.add_bytes(moved);
   if (remaining_bytes(operation) > 0) return false;
   return complete(operation, 0);

@@ -48,7 +48,7 @@ class DebugEngine final : public WrappingEngine {
   void settle(std::unique_ptr<Block> block);
   void check(const Block& block) const;
   void bury(std::unique_ptr<Block> block);
-  void abandon() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
+  void abandon() noexcept;
   void exhume() BATON_REQUIRES(mutex_);
   [[nodiscard]] std::string describe(const Block& block) const;
 

@@ -1,5 +1,5 @@
 // The emulated engine: queues, readiness, cancellation. See the header for the idea; the system
-// calls are in perform.cpp, work.cpp and common/file_calls.cpp, the way through the workers in
+// calls are in perform.cpp, work.cpp and common/file_calls.cpp, the path through the workers in
 // by_workers.cpp.
 #include "engines/emulated/emulated_engine.hpp"
 
@@ -152,7 +152,7 @@ std::error_code EmulatedEngine::attach(Handle& handle) noexcept {
   record.owned = handle.owned();
   record.watchable = !by_workers;
   const bool may_stay = record.owned || demux_->info().watches_once;
-  record.straight = record.watchable && may_stay && is_socket(handle) && handle.readable();
+  record.fast = record.watchable && may_stay && is_socket(handle) && handle.readable();
   record.by_workers.store(by_workers, std::memory_order_relaxed);
   record.no_wait_writes.store(true, std::memory_order_relaxed);
   return {};
@@ -171,28 +171,28 @@ void EmulatedEngine::detach(Handle& handle) noexcept {
   record.in.failures = record.out.failures = 0;
   record.in.asleep = record.out.asleep = false;
   record.out.asked = record.out.is_unix = false;
-  record.watchable = record.straight = record.straight_in = false;
+  record.watchable = record.fast = record.fast_in = false;
   record.fd = invalid_handle;
 }
 
 // -- starting -------------------------------------------------------------------------------------
 
-// -- the straight way -----------------------------------------------------------------------------
+// -- the fast path -------------------------------------------------------------------------------
 //
 // The functions are many and short so that the fast path saves no registers and takes no locks that
 // it does not need.
 
 // For a stream: one buffer that is there already, and no larger than one call moves.
-inline bool EmulatedEngine::is_plain(const Operation& operation, unsigned special) noexcept {
+inline bool EmulatedEngine::fits_one_call(const Operation& operation, unsigned special) noexcept {
   return (operation.flags() & special) == 0 && operation.buffer().size - 1 < limits::transfer_max;
 }
 
 // No queued bytes come before.
-inline bool EmulatedEngine::may_send_straight(const Record& record) noexcept {
-  return record.straight && record.out.queue.empty() && !record.out.asleep;
+inline bool EmulatedEngine::may_send_fast(const Record& record) noexcept {
+  return record.fast && record.out.queue.empty() && !record.out.asleep;
 }
 
-// Only calls, so that what is usual saves no registers.
+// Only calls, so that the fast path saves no registers.
 Submission EmulatedEngine::submit(Operation& operation, void* known) noexcept {
   if (BATON_LIKELY(known != nullptr)) {
     Record& record = *static_cast<Record*>(known);
@@ -214,6 +214,7 @@ Submission EmulatedEngine::submit(Operation& operation, void* known) noexcept {
 }
 
 Submission EmulatedEngine::submit_read(Operation& operation, Record& record) noexcept {
+  record.in.mutex.assume_held();
   return BATON_LIKELY(queue_watched(operation, record)) ? Submission::pending
                                                         : submit_generally(operation, true);
 }
@@ -229,11 +230,12 @@ Submission EmulatedEngine::submit_read_locked(Operation& operation, Record& reco
 
 inline bool EmulatedEngine::queue_watched(Operation& operation, Record& record) noexcept {
   constexpr unsigned special = Operation::vectored | Operation::pooled;
-  if (BATON_UNLIKELY(!is_plain(operation, special | Operation::until)) &&
-      (!is_plain(operation, special) || operation.bytes() > 0)) {  // may have the delimiter already
+  if (BATON_UNLIKELY(!fits_one_call(operation, special | Operation::until)) &&
+      (!fits_one_call(operation, special) ||
+       operation.bytes() > 0)) {  // may have the delimiter already
     return false;
   }
-  if (BATON_UNLIKELY(!record.straight_in) && !watch_borrowed(record)) return false;
+  if (BATON_UNLIKELY(!record.fast_in) && !watch_borrowed(record)) return false;
   Progress& state = progress(operation);
   state.place = Place::queued;
   state.owner = &record.in;
@@ -250,13 +252,14 @@ inline bool EmulatedEngine::queue_watched(Operation& operation, Record& record) 
 // It is watched for each read anew. A report that comes at once finds the mutex locked until the
 // read is in the queue.
 bool EmulatedEngine::watch_borrowed(const Record& record) noexcept {
-  if (record.owned || !record.straight || record.in.asleep) return false;
+  if (record.owned || !record.fast || record.in.asleep) return false;
   std::error_code error;
   return demux_->watch(record.index, Interest::in, error) == demux::Watch::armed;
 }
 
 Submission EmulatedEngine::submit_write(Operation& operation, Record& record) noexcept {
-  const Sent sent = send_straight(operation, record);
+  record.out.mutex.assume_held();
+  const Sent sent = send_fast(operation, record);
   return BATON_LIKELY(sent == Sent::done) ? Submission::completed
                                           : write_otherwise(operation, record, sent);
 }
@@ -266,7 +269,7 @@ Submission EmulatedEngine::submit_write_locked(Operation& operation, Record& rec
   {
     const os::LockGuard guard{record.out.mutex, system_};
     if (BATON_LIKELY(!operation.cancel_asked())) {
-      sent = send_straight(operation, record);
+      sent = send_fast(operation, record);
       if (BATON_UNLIKELY(sent == Sent::nothing)) sent = send_list(operation, record);
     }
     if (BATON_UNLIKELY(sent == Sent::partly)) return queue_rest(operation, record);
@@ -276,7 +279,8 @@ Submission EmulatedEngine::submit_write_locked(Operation& operation, Record& rec
 }
 
 Submission EmulatedEngine::submit_write_datagram(Operation& operation, Record& record) noexcept {
-  if (BATON_UNLIKELY(!may_send_straight(record))) return submit_generally(operation, true);
+  record.out.mutex.assume_held();
+  if (BATON_UNLIKELY(!may_send_fast(record))) return submit_generally(operation, true);
   const Outcome outcome = performer_.write_datagram(operation);
   if (BATON_UNLIKELY(outcome != Outcome::done)) {
     return submit_generally(operation, outcome != Outcome::again);
@@ -307,9 +311,9 @@ Submission EmulatedEngine::queue_rest(Operation& operation, Record& record) noex
   return Submission::completed;
 }
 
-inline EmulatedEngine::Sent EmulatedEngine::send_straight(Operation& operation,
-                                                          Record& record) noexcept {
-  if (BATON_UNLIKELY(!may_send_straight(record) || !is_plain(operation, Operation::vectored))) {
+inline EmulatedEngine::Sent EmulatedEngine::send_fast(Operation& operation,
+                                                      Record& record) noexcept {
+  if (BATON_UNLIKELY(!may_send_fast(record) || !fits_one_call(operation, Operation::vectored))) {
     return Sent::nothing;
   }
   const MutableBuffer buffer = operation.buffer();
@@ -319,7 +323,7 @@ inline EmulatedEngine::Sent EmulatedEngine::send_straight(Operation& operation,
 }
 
 EmulatedEngine::Sent EmulatedEngine::send_list(Operation& operation, Record& record) noexcept {
-  if (!operation.has(Operation::vectored) || !may_send_straight(record)) return Sent::nothing;
+  if (!operation.has(Operation::vectored) || !may_send_fast(record)) return Sent::nothing;
   const std::size_t size = remaining_bytes(operation);
   if (size - 1 >= limits::transfer_max) return Sent::nothing;
   return sent(operation, record, size, performer_.send_list(operation));
@@ -337,7 +341,7 @@ inline EmulatedEngine::Sent EmulatedEngine::sent(Operation& operation, Record& r
   operation.set_bytes(static_cast<std::size_t>(moved));
   operation.finish(0);
   if (BATON_LIKELY(operation.bytes() == size)) return Sent::done;
-  if (moved == 0) return Sent::nothing;  // the general way knows what that means
+  if (moved == 0) return Sent::nothing;  // the slow path knows what that means
   return operation.has(Operation::exactly) ? Sent::partly : Sent::done;
 }
 
@@ -345,40 +349,41 @@ inline void EmulatedEngine::handle(std::uint32_t index, Interest ready,
                                    OperationQueue& completed) noexcept {
   Record& record = records_[index];
   if (BATON_LIKELY(ready == Interest::in)) {
-    const bool done = BATON_LIKELY(!concurrent_) ? receive_straight(record, completed)
-                                                 : receive_locked(record, completed);
-    if (BATON_LIKELY(done)) return;
-    if (!concurrent_ && receive_datagrams(record, completed)) return;
+    if (BATON_UNLIKELY(concurrent_)) {
+      if (BATON_LIKELY(receive_locked(record, completed))) return;
+    } else {
+      record.in.mutex.assume_held();
+      if (BATON_LIKELY(receive_fast(record, completed))) return;
+      if (receive_datagrams(record, completed)) return;
+    }
   }
   handle_generally(index, ready, completed);
 }
 
 bool EmulatedEngine::receive_locked(Record& record, OperationQueue& completed) noexcept {
   record.in.mutex.lock(system_);
-  const bool done = receive_straight(record, completed);
+  const bool done = receive_fast(record, completed);
   record.in.mutex.unlock(system_);
   return done;
 }
 
-// The mutex is held, where there can be others.
-inline bool EmulatedEngine::receive_straight(Record& record, OperationQueue& completed) noexcept
-    BATON_NO_THREAD_SAFETY_ANALYSIS {
+inline bool EmulatedEngine::receive_fast(Record& record, OperationQueue& completed) noexcept {
   constexpr unsigned special =
       Operation::vectored | Operation::pooled | Operation::until | Operation::exactly;
-  Direction& direction = record.in;
-  Operation* const front = direction.queue.front();
+  Operation* const front = record.in.queue.front();
   // A report may have been taken before the handle was detached, so the record is valid only under
   // its mutex. A watched operation does not rest.
-  if (BATON_UNLIKELY(!record.straight_in && (!record.straight || direction.asleep))) return false;
-  if (BATON_UNLIKELY(front == nullptr || direction.queue.has_several() ||
+  if (BATON_UNLIKELY(!record.fast_in && (!record.fast || record.in.asleep))) return false;
+  if (BATON_UNLIKELY(front == nullptr || record.in.queue.has_several() ||
                      front->kind() != OperationKind::read_stream)) {
     return false;
   }
-  if (BATON_UNLIKELY(!is_plain(*front, special))) return receive_whole(record, *front, completed);
+  if (BATON_UNLIKELY(!fits_one_call(*front, special)))
+    return receive_whole(record, *front, completed);
   const MutableBuffer buffer = front->buffer();
   const ssize_t moved = system_.recv(record.fd, buffer.data, buffer.size, MSG_DONTWAIT);
   if (BATON_UNLIKELY(moved < 0)) {
-    // Once more by the general way, which knows what to make of these. Other errors are told once.
+    // Once more by the slow path, which knows what to make of these. Other errors are told once.
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return false;
     front->finish(errno);
   } else {
@@ -392,7 +397,7 @@ inline bool EmulatedEngine::receive_straight(Record& record, OperationQueue& com
 // A read that may go on (exactly, until): it stays watched, and in the queue, until it is complete.
 bool EmulatedEngine::receive_whole(Record& record, Operation& front,
                                    OperationQueue& completed) noexcept {
-  if (!record.straight_in || !is_plain(front, Operation::vectored | Operation::pooled))
+  if (!record.fast_in || !fits_one_call(front, Operation::vectored | Operation::pooled))
     return false;
   const MutableBuffer buffer = front.buffer();
   const std::size_t had = front.bytes();
@@ -420,21 +425,20 @@ inline void EmulatedEngine::take_received(Record& record, Operation& front,
 }
 
 // Takes as many datagrams as wait and have come, but only a few for the sake of other sockets.
-// False: the general way has to look. A watched socket is reported again, so nothing need be done
+// False: the slow path has to look. A watched socket is reported again, so nothing need be done
 // for the rest.
 bool EmulatedEngine::receive_datagrams(Record& record, OperationQueue& completed) noexcept {
   BATON_DASSERT(!concurrent_);
-  Direction& direction = record.in;
-  if (!record.straight_in) return false;
+  if (!record.fast_in) return false;
   for (unsigned calls = 0; calls < calls_max; ++calls) {
-    Operation* const front = direction.queue.front();
+    Operation* const front = record.in.queue.front();
     if (front == nullptr) return calls > 0;
     if (front->kind() != OperationKind::read_datagram || front->has(Operation::pooled))
       return false;
     if (performer_.read_datagram(*front) != Outcome::done) return calls > 0;
-    direction.failures = 0;
+    record.in.failures = 0;
     progress(*front).owner = nullptr;
-    completed.push_back(direction.queue.pop_front());
+    completed.push_back(record.in.queue.pop_front());
   }
   return true;
 }
@@ -581,7 +585,7 @@ void EmulatedEngine::settle(Record& record, Direction& direction, Cause cause, b
     switch (demux_->watch(record.index, interest_of(record, direction), error)) {
       case demux::Watch::armed:
         if (&direction == &record.in && demux_->keeps_watching()) {
-          record.straight_in = record.straight && record.owned;
+          record.fast_in = record.fast && record.owned;
         }
         if (&direction == &record.in) return;
         if (ran != Ran::more || !tells_room_after_try_) {
@@ -753,7 +757,7 @@ bool EmulatedEngine::droppable(const Record& record, const Direction& direction)
 }
 
 void EmulatedEngine::drop(Record& record, const Direction& direction) noexcept {
-  if (&direction == &record.in) record.straight_in = false;
+  if (&direction == &record.in) record.fast_in = false;
   if (droppable(record, direction)) demux_->drop(record.index, interest_of(record, direction));
 }
 

@@ -86,32 +86,30 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
     nothing,
     full  ///< nothing, for there is no room
   };
-  [[gnu::always_inline]] static bool is_plain(const Operation& operation,
-                                              unsigned special) noexcept;
+  [[gnu::always_inline]] static bool fits_one_call(const Operation& operation,
+                                                   unsigned special) noexcept;
   [[gnu::noinline]] Submission submit_read(Operation& operation, Record& record) noexcept;
   [[gnu::noinline]] Submission submit_read_locked(Operation& operation, Record& record) noexcept;
   [[gnu::always_inline]] bool queue_watched(Operation& operation, Record& record) noexcept
-      BATON_NO_THREAD_SAFETY_ANALYSIS;
+      BATON_REQUIRES(record.in.mutex);
   [[gnu::noinline]] bool watch_borrowed(const Record& record) noexcept
       BATON_REQUIRES(record.in.mutex);
-  [[gnu::noinline]] Submission submit_write(Operation& operation, Record& record) noexcept
-      BATON_NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::noinline]] Submission submit_write(Operation& operation, Record& record) noexcept;
   [[gnu::noinline]] Submission submit_write_locked(Operation& operation, Record& record) noexcept;
-  [[gnu::noinline]] Submission submit_write_datagram(Operation& operation, Record& record) noexcept
-      BATON_NO_THREAD_SAFETY_ANALYSIS;
-  [[gnu::always_inline]] static bool may_send_straight(const Record& record) noexcept
+  [[gnu::noinline]] Submission submit_write_datagram(Operation& operation, Record& record) noexcept;
+  [[gnu::always_inline]] static bool may_send_fast(const Record& record) noexcept
       BATON_REQUIRES(record.out.mutex);
   [[gnu::noinline]] Submission write_otherwise(Operation& operation, Record& record,
-                                               Sent sent) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
+                                               Sent sent) noexcept BATON_REQUIRES(record.out.mutex);
   Submission queue_rest(Operation& operation, Record& record) noexcept
       BATON_REQUIRES(record.out.mutex);
-  [[gnu::always_inline]] Sent send_straight(Operation& operation, Record& record) noexcept
+  [[gnu::always_inline]] Sent send_fast(Operation& operation, Record& record) noexcept
       BATON_REQUIRES(record.out.mutex);
   [[gnu::noinline]] Sent send_list(Operation& operation, Record& record) noexcept
       BATON_REQUIRES(record.out.mutex);
   [[gnu::always_inline]] static Sent sent(Operation& operation, Record& record, std::size_t size,
                                           ssize_t moved) noexcept BATON_REQUIRES(record.out.mutex);
-  [[gnu::always_inline]] bool receive_straight(Record& record, OperationQueue& completed) noexcept
+  [[gnu::always_inline]] bool receive_fast(Record& record, OperationQueue& completed) noexcept
       BATON_REQUIRES(record.in.mutex);
   [[gnu::noinline]] bool receive_whole(Record& record, Operation& front,
                                        OperationQueue& completed) noexcept
@@ -120,8 +118,8 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
                                             OperationQueue& completed) noexcept
       BATON_REQUIRES(record.in.mutex);
 
-  bool receive_datagrams(Record& record,
-                         OperationQueue& completed) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
+  bool receive_datagrams(Record& record, OperationQueue& completed) noexcept
+      BATON_REQUIRES(record.in.mutex);
 
   // Starting
   [[gnu::noinline]] Submission submit_generally(Operation& operation, bool try_first) noexcept;
@@ -133,10 +131,8 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
 
   // By readiness
   [[gnu::always_inline]] void handle(std::uint32_t index, Interest ready,
-                                     OperationQueue& completed) noexcept
-      BATON_NO_THREAD_SAFETY_ANALYSIS;
-  [[gnu::noinline]] bool receive_locked(Record& record, OperationQueue& completed) noexcept
-      BATON_NO_THREAD_SAFETY_ANALYSIS;
+                                     OperationQueue& completed) noexcept;
+  [[gnu::noinline]] bool receive_locked(Record& record, OperationQueue& completed) noexcept;
   [[gnu::noinline]] void handle_generally(std::uint32_t index, Interest ready,
                                           OperationQueue& completed) noexcept;
   void handle(Record& record, Direction& direction, bool woken, OperationQueue& completed) noexcept;

@@ -42,9 +42,9 @@ struct Record {
   std::uint32_t index = 0;
   bool owned : 1 = true;
   bool watchable : 1 = false;  // known to the demultiplexer
-  bool straight : 1 = false;   // a socket for EmulatedEngine::send_straight, receive_straight
+  bool fast : 1 = false;       // a socket for EmulatedEngine::send_fast, receive_fast
   /// Besides, input is watched, and stays so until it is dropped: a read need only be queued.
-  bool straight_in = false;
+  bool fast_in = false;
   /// Never "would block" and never ready: done by workers. Found at attach, or by the first watch.
   std::atomic<bool> by_workers{false};
   std::atomic<bool> no_wait_writes{true};  // Performer::try_file's

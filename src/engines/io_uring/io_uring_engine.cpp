@@ -112,10 +112,11 @@ IoUringEngine::~IoUringEngine() {
   if (event_ >= 0) system_.close(event_);
 }
 
-void IoUringEngine::after_fork_in_child() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+void IoUringEngine::after_fork_in_child() noexcept {
   // The ring's pages did not come along (MADV_DONTFORK); closing our copies of the descriptors
-  // leaves the parent's requests alone. The lock may have been held by a thread that does not exist
+  // leaves the parent's requests alone. The mutex may be locked by a thread that does not exist
   // here.
+  mutex_.assume_held();
   ring_->abandon_in_child();
   if (retired_ != nullptr) retired_->abandon_in_child();
   message_target_.store(-1, std::memory_order_relaxed);
@@ -161,13 +162,13 @@ void IoUringEngine::detach(Handle& handle) noexcept {
 
 // -- from submit to the ring ----------------------------------------------------------------------
 
-inline bool IoUringEngine::submit_straight(Operation& operation, Lane& lane,
-                                           abi::Opcode what) noexcept {
+inline bool IoUringEngine::submit_fast(Operation& operation, Lane& lane,
+                                       abi::Opcode what) noexcept {
   constexpr unsigned special = Operation::vectored | Operation::pooled | Operation::until;
   const unsigned found = operation.flags() & special;
   // Bytes that are there already may have the delimiter.
   if (BATON_UNLIKELY(found != 0) && (found != Operation::until || operation.bytes() > 0)) {
-    return submit_list_straight(operation, lane);
+    return submit_fast_list(operation, lane);
   }
   if (BATON_UNLIKELY(operation.buffer().size - 1 >= limits::transfer_max || !lane.queue.empty())) {
     return false;
@@ -182,8 +183,8 @@ inline bool IoUringEngine::submit_straight(Operation& operation, Lane& lane,
   Progress& state = progress(operation) = Progress{};
   state.slot = slot;
   state.place = Place::kernel;
-  state.straight = true;
-  state.straight_lane = &lane;
+  state.fast = true;
+  state.fast_lane = &lane;
   lane.queue.push_only(operation);
   lane.covered = 1;
   ++in_flight_;
@@ -200,19 +201,19 @@ inline bool IoUringEngine::submit_straight(Operation& operation, Lane& lane,
 }
 
 // With no more bytes than one call moves the kernel gets the user's own list.
-bool IoUringEngine::submit_list_straight(Operation& operation, Lane& lane) noexcept {
+bool IoUringEngine::submit_fast_list(Operation& operation, Lane& lane) noexcept {
   return operation.has(Operation::vectored) && !operation.has(Operation::pooled) &&
          lane.queue.empty() && remaining_bytes(operation) - 1 < limits::transfer_max &&
-         submit_message_straight(operation, &lane);
+         submit_fast_message(operation, &lane);
 }
 
-bool IoUringEngine::submit_datagram_straight(Operation& operation) noexcept {
+bool IoUringEngine::submit_fast_datagram(Operation& operation) noexcept {
   constexpr unsigned special = Operation::vectored | Operation::pooled;
-  return (operation.flags() & special) == 0 && submit_message_straight(operation, nullptr);
+  return (operation.flags() & special) == 0 && submit_fast_message(operation, nullptr);
 }
 
 // A datagram, without a lane, or a list.
-bool IoUringEngine::submit_message_straight(Operation& operation, Lane* lane) noexcept {
+bool IoUringEngine::submit_fast_message(Operation& operation, Lane* lane) noexcept {
   abi::Sqe* const request = ring_->claim();
   if (BATON_UNLIKELY(request == nullptr)) return false;
   std::uint32_t slot = no_index;
@@ -231,8 +232,8 @@ bool IoUringEngine::submit_message_straight(Operation& operation, Lane* lane) no
   Progress& state = progress(operation) = Progress{};
   state.slot = slot;
   state.place = Place::kernel;
-  state.straight = true;
-  state.straight_lane = lane;
+  state.fast = true;
+  state.fast_lane = lane;
   ++in_flight_;
   ++in_kernel_;
   request->user_data = tag_of(slot, named->generation);
@@ -251,12 +252,12 @@ bool IoUringEngine::submit_message_straight(Operation& operation, Lane* lane) no
 inline bool IoUringEngine::submit_simple(Operation& operation, HandleRecord& record) noexcept {
   switch (operation.kind()) {
     case OperationKind::read_stream:
-      return submit_straight(operation, record.reads, abi::op_recv);
+      return submit_fast(operation, record.reads, abi::op_recv);
     case OperationKind::write_stream:
-      return submit_straight(operation, record.writes, abi::op_send);
+      return submit_fast(operation, record.writes, abi::op_send);
     case OperationKind::read_datagram:
     case OperationKind::write_datagram:
-      return submit_datagram_straight(operation);
+      return submit_fast_datagram(operation);
     default:
       return false;
   }
@@ -266,6 +267,7 @@ Submission IoUringEngine::submit(Operation& operation, void* known) noexcept {
   if (BATON_UNLIKELY(known == nullptr)) return submit_generally(operation);
   HandleRecord& record = *static_cast<HandleRecord*>(known);
   if (locked_) return submit_locked(operation, record);
+  mutex_.assume_held();
   return BATON_LIKELY(submit_simple(operation, record)) ? Submission::pending
                                                         : submit_generally(operation);
 }
@@ -689,7 +691,7 @@ inline bool IoUringEngine::is_complete(Operation& operation) noexcept {
   return complete_without_transfer(operation);
 }
 
-inline bool IoUringEngine::settle_straight(abi::Cqe completion, OperationQueue& done) noexcept {
+inline bool IoUringEngine::settle_fast(abi::Cqe completion, OperationQueue& done) noexcept {
   const auto slot = static_cast<std::uint32_t>(completion.user_data >> 32);
   if (BATON_UNLIKELY(slot >= requests_.used())) return false;
   Request* const request = &requests_[slot];
@@ -699,14 +701,14 @@ inline bool IoUringEngine::settle_straight(abi::Cqe completion, OperationQueue& 
   }
   Operation& operation = *request->operation;
   Progress& state = progress(operation);
-  if (BATON_UNLIKELY(!state.straight)) return false;
-  state.straight = false;
+  if (BATON_UNLIKELY(!state.fast)) return false;
+  state.fast = false;
   if (BATON_UNLIKELY(completion.result <= 0 || state.cancelled)) return false;
-  if (BATON_UNLIKELY(state.straight_lane == nullptr)) {
+  if (BATON_UNLIKELY(state.fast_lane == nullptr)) {
     settle_datagram(*request, completion.result, done);
     return true;
   }
-  Lane& lane = *state.straight_lane;
+  Lane& lane = *state.fast_lane;
   BATON_TSAN_ACQUIRE(&operation);
   operation.set_bytes(static_cast<std::size_t>(completion.result));
   operation.finish(0);
@@ -744,12 +746,11 @@ void IoUringEngine::settle_datagram(Request& request, int result, OperationQueue
 // A completion is passed by value, in two registers.
 inline bool IoUringEngine::take_all(OperationQueue& completed) noexcept {
   bool interrupted = false;
-  // Called with the mutex held, which the analysis does not see through.
-  const auto take = [&](abi::Cqe completion)
-                        __attribute__((always_inline)) BATON_NO_THREAD_SAFETY_ANALYSIS {
-                          if (BATON_LIKELY(settle_straight(completion, completed))) return;
-                          interrupted |= settle(completion, completed);
-                        };
+  const auto take = [&](abi::Cqe completion) __attribute__((always_inline)) {
+    mutex_.assume_held();
+    if (BATON_LIKELY(settle_fast(completion, completed))) return;
+    interrupted |= settle(completion, completed);
+  };
   ring_->pop_each(limits::reports_max, take);
   return interrupted;
 }
@@ -760,7 +761,9 @@ void IoUringEngine::take_the_last(OperationQueue& completed) noexcept {
 }
 
 inline bool IoUringEngine::reap(OperationQueue& completed) noexcept {
-  return BATON_LIKELY(!locked_) ? take_all(completed) : reap_locked(completed);
+  if (BATON_UNLIKELY(locked_)) return reap_locked(completed);
+  mutex_.assume_held();
+  return take_all(completed);
 }
 
 bool IoUringEngine::reap_locked(OperationQueue& completed) noexcept {
@@ -1118,6 +1121,7 @@ Entered IoUringEngine::submit_ring() noexcept {
 // it gets a ring of its own, and what was prepared but not yet submitted moves there. 0 or an
 // errno.
 int IoUringEngine::take_over() noexcept {
+  mutex_.assume_held();
   if (in_kernel_ != prepared()) {
     BATON_UNREACHABLE("a pinned ring with operations in flight was entered by another thread");
   }
@@ -1150,7 +1154,7 @@ void IoUringEngine::leave_ring(std::unique_ptr<Ring> old) noexcept {
   wake_armed_ = false;
 }
 
-bool IoUringEngine::unpin(OperationQueue& completed) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+bool IoUringEngine::unpin(OperationQueue& completed) noexcept {
   if (!ring_options_.pinned) return true;
   if (is_lost()) {
     ring_options_.pinned = false;
@@ -1158,6 +1162,7 @@ bool IoUringEngine::unpin(OperationQueue& completed) noexcept BATON_NO_THREAD_SA
     return true;
   }
   if (!may_unpin_) return false;
+  mutex_.assume_held();
   ring_options_.pinned = false;
   const bool done = in_kernel_ == prepared() ? take_over() == 0 : move_to_new_ring(completed);
   ring_options_.pinned = !done;
@@ -1181,7 +1186,8 @@ bool IoUringEngine::move_to_new_ring(OperationQueue& completed) noexcept {
 // issued again, into the new ring, and goes on where it stood.
 bool IoUringEngine::empty_ring(Ring& old, OperationQueue& completed) noexcept {
   std::uint32_t left = in_kernel_;
-  const auto take = [&](abi::Cqe completion) BATON_NO_THREAD_SAFETY_ANALYSIS {
+  const auto take = [&](abi::Cqe completion) {
+    mutex_.assume_held();
     const std::uint64_t tag = completion.user_data;
     if (!is_cancel_tag(tag) && tag != wake_tag && tag != message_tag) --left;
     // ECANCELED of a read may be the answer of a timer whose clock was set. This one is not.
@@ -1190,7 +1196,7 @@ bool IoUringEngine::empty_ring(Ring& old, OperationQueue& completed) noexcept {
         named->operation->kind() == OperationKind::read_stream) {
       completion.result = -EINTR;
     }
-    if (!settle_straight(completion, completed)) static_cast<void>(settle(completion, completed));
+    if (!settle_fast(completion, completed)) static_cast<void>(settle(completion, completed));
   };
   while (left > 0) {
     if (abi::Sqe* const request = old.claim(); request != nullptr) {

@@ -66,8 +66,8 @@ class IoUringEngine final : public Engine {
   [[nodiscard]] const EngineInfo& info() const noexcept override { return info_; }
   std::error_code attach(Handle& handle) noexcept override;
   void detach(Handle& handle) noexcept override;
-  Submission submit(Operation& operation,
-                    void* record) noexcept override BATON_NO_THREAD_SAFETY_ANALYSIS;
+  Submission submit(Operation& operation, void* record) noexcept override;
+  // Without the analysis: attach() has made the record, and a growing table moves none.
   [[nodiscard]] void* handle_record(const Handle& handle) noexcept override
       BATON_NO_THREAD_SAFETY_ANALYSIS {
     const bool is_simple =
@@ -93,16 +93,16 @@ class IoUringEngine final : public Engine {
   // on.
   [[gnu::always_inline]] bool submit_simple(Operation& operation, HandleRecord& record) noexcept
       BATON_REQUIRES(mutex_);
-  [[gnu::always_inline]] bool submit_straight(Operation& operation, Lane& lane,
-                                              abi::Opcode what) noexcept BATON_REQUIRES(mutex_);
-  [[gnu::noinline]] bool submit_list_straight(Operation& operation, Lane& lane) noexcept
+  [[gnu::always_inline]] bool submit_fast(Operation& operation, Lane& lane,
+                                          abi::Opcode what) noexcept BATON_REQUIRES(mutex_);
+  [[gnu::noinline]] bool submit_fast_list(Operation& operation, Lane& lane) noexcept
       BATON_REQUIRES(mutex_);
-  bool submit_datagram_straight(Operation& operation) noexcept BATON_REQUIRES(mutex_);
-  bool submit_message_straight(Operation& operation, Lane* lane) noexcept BATON_REQUIRES(mutex_);
+  bool submit_fast_datagram(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  bool submit_fast_message(Operation& operation, Lane* lane) noexcept BATON_REQUIRES(mutex_);
   [[gnu::always_inline]] static bool is_complete(Operation& operation) noexcept;
   [[gnu::noinline]] Submission submit_locked(Operation& operation, HandleRecord& record) noexcept;
   [[gnu::noinline]] Submission submit_generally(Operation& operation) noexcept;
-  [[gnu::always_inline]] bool settle_straight(abi::Cqe completion, OperationQueue& done) noexcept
+  [[gnu::always_inline]] bool settle_fast(abi::Cqe completion, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);
   void settle_datagram(Request& request, int result, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);
@@ -131,8 +131,7 @@ class IoUringEngine final : public Engine {
   void settle_cancel(abi::Cqe completion) noexcept BATON_REQUIRES(mutex_);
 
   // From the ring to the completed queue.
-  [[gnu::always_inline]] bool reap(OperationQueue& completed) noexcept
-      BATON_NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::always_inline]] bool reap(OperationQueue& completed) noexcept;
   [[gnu::noinline]] bool reap_locked(OperationQueue& completed) noexcept;
   [[gnu::always_inline]] bool take_all(OperationQueue& completed) noexcept BATON_REQUIRES(mutex_);
   void take_the_last(OperationQueue& completed) noexcept BATON_REQUIRES(mutex_);
@@ -148,8 +147,10 @@ class IoUringEngine final : public Engine {
       BATON_REQUIRES(mutex_);
 
   // The leader's work before it waits.
-  [[nodiscard]] bool nothing_to_prepare() const noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
-    return !locked_ && wake_armed_ && postponed_ == 0 && resting_ == no_index;
+  [[nodiscard]] bool nothing_to_prepare() const noexcept {
+    if (locked_) return false;
+    mutex_.assume_held();
+    return wake_armed_ && postponed_ == 0 && resting_ == no_index;
   }
   Deadline prepare_wait(OperationQueue& completed, Deadline deadline) noexcept;
   void arm_wake() noexcept BATON_REQUIRES(mutex_);
@@ -175,11 +176,11 @@ class IoUringEngine final : public Engine {
   void let_go_of_ring(OperationQueue& completed) noexcept;
   void end_all(OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
   void end_close(Operation& operation) noexcept BATON_REQUIRES(mutex_);
-  int take_over() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
-  bool move_to_new_ring(OperationQueue& completed) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
+  int take_over() noexcept;
+  bool move_to_new_ring(OperationQueue& completed) noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] std::uint32_t prepared() const noexcept;
-  void leave_ring(std::unique_ptr<Ring> old) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
-  bool empty_ring(Ring& old, OperationQueue& completed) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
+  void leave_ring(std::unique_ptr<Ring> old) noexcept BATON_REQUIRES(mutex_);
+  bool empty_ring(Ring& old, OperationQueue& completed) noexcept BATON_REQUIRES(mutex_);
   void stop_messages() noexcept;
   void write_event() noexcept;
 

@@ -105,7 +105,8 @@ void IoUringEngine::let_go_of_ring(OperationQueue& completed) noexcept {
   os::LockGuard guard{mutex_, system_, locked_};
   take_the_last(completed);
   // A close that was not handed over is still to be made. All others have no effect so far.
-  ring_->for_each_unsubmitted([&](const abi::Sqe& request) BATON_NO_THREAD_SAFETY_ANALYSIS {
+  ring_->for_each_unsubmitted([&](const abi::Sqe& request) {
+    mutex_.assume_held();
     const Request* const named =
         requests_.find(static_cast<std::uint32_t>(request.user_data >> 32));
     if (named == nullptr || request.opcode != abi::op_close) return;

@@ -81,7 +81,7 @@ struct Progress {
   bool cancel_postponed = false;  ///< the ring took no more when the cancellation was to be sent
   bool begun = false;             ///< tried before: a connect may find itself connected
   bool by_worker = false;         ///< to be done by a worker of the kernel, which may block
-  bool straight = false;          ///< as submit_straight has left it
+  bool fast = false;              ///< as submit_fast has left it
   std::uint8_t failures = 0;      ///< tries in a row without a result (common/pauses.hpp)
   std::uint32_t epoch = 0;        ///< write_file: the number of the next sync; sync_file: its own
   BufferPool* pool = nullptr;     ///< of a pooled read
@@ -90,7 +90,7 @@ struct Progress {
   union {
     std::int64_t due_ns = 0;      ///< while it backs off: when the pause ends
     std::uint32_t writes_before;  ///< sync_file: writes of its epoch not yet done
-    Lane* straight_lane;          ///< while `straight`: in whose queue it is; null: a datagram
+    Lane* fast_lane;              ///< while `fast`: in whose queue it is; null: a datagram
   };
 };
 static_assert(sizeof(Progress) <= limits::engine_state_size);

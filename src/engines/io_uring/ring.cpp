@@ -105,7 +105,7 @@ Ring::Ring(const os::System& system, int descriptor, const abi::Parameters& para
       features_(parameters.features),
       setup_flags_(parameters.flags),
       disabled_((parameters.flags & abi::setup_disabled) != 0),
-      waits_plainly_(!disabled_ && (parameters.features & abi::feature_ext_arg) != 0),
+      waits_in_one_call_(!disabled_ && (parameters.features & abi::feature_ext_arg) != 0),
       // Otherwise an idle server is accounted as waiting for a disk.
       wait_flags_(
           abi::enter_get_events |
@@ -227,7 +227,7 @@ int Ring::enable_if_needed() noexcept {
   if (BATON_LIKELY(!disabled_)) return 0;
   const int error = register_call(abi::register_enable_rings, nullptr, 0);
   disabled_ = error != 0;
-  waits_plainly_ = !disabled_ && (features_ & abi::feature_ext_arg) != 0;
+  waits_in_one_call_ = !disabled_ && (features_ & abi::feature_ext_arg) != 0;
   return error;
 }
 

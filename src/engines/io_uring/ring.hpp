@@ -107,7 +107,7 @@ class Ring {
   /// The same for `count`, which is unsubmitted(), then waits until a completion is there or the
   /// deadline has passed; flushes completions that the kernel kept back when the ring was full.
   Entered submit_and_wait(std::uint32_t count, Deadline deadline) noexcept {
-    if (BATON_UNLIKELY(!deadline.is_never() || !waits_plainly_)) {
+    if (BATON_UNLIKELY(!deadline.is_never() || !waits_in_one_call_)) {
       return enter_and_wait(count, deadline);
     }
     const int taken = system_.io_uring_enter(descriptor_, count, 1, wait_flags_, nullptr, 0);
@@ -182,8 +182,8 @@ class Ring {
   int descriptor_;
   const std::uint32_t features_;
   const std::uint32_t setup_flags_;
-  bool disabled_;       // pinned only: one thread
-  bool waits_plainly_;  // a wait without an end is one call of the kernel, and the ring is enabled
+  bool disabled_;           // pinned only: one thread
+  bool waits_in_one_call_;  // it can pass a deadline to the entry, and the ring is enabled
   const std::uint32_t wait_flags_;
   int witness_ = -1;
   bool let_go_ = false;

@@ -70,8 +70,9 @@ LinuxAioEngine::LinuxAioEngine(const EngineOptions& options, std::unique_ptr<Con
 
 LinuxAioEngine::~LinuxAioEngine() { BATON_ASSERT(used_slots_ == 0); }
 
-// The lock may have been held by a thread that does not exist here.
-void LinuxAioEngine::after_fork_in_child() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+void LinuxAioEngine::after_fork_in_child() noexcept {
+  // It may be locked by a thread that does not exist here.
+  mutex_.assume_held();
   context_->abandon();
   workers_.abandon();
   closer_.abandon();
@@ -185,7 +186,7 @@ Submission LinuxAioEngine::after_try(Operation& operation, FileRecord& record, b
     dispatch(record, lane);
     call_leader = !done_.empty();
   }
-  bring_under_way(call_leader);
+  submit_batch(call_leader);
   return Submission::completed;
 }
 
@@ -221,7 +222,7 @@ void LinuxAioEngine::dispatch(const FileRecord& record, Lane& lane) noexcept {
 
 // Operations that an end has released, when the thread that saw it will not wait next. (A single
 // thread will.)
-void LinuxAioEngine::bring_under_way(bool call_leader) noexcept {
+void LinuxAioEngine::submit_batch(bool call_leader) noexcept {
   if (!concurrent_) return;
   if (hand_over() || call_leader) interrupt();
 }
@@ -399,7 +400,7 @@ CancelAnswer LinuxAioEngine::cancel(Operation& operation) noexcept {
     answer = cancel_here(operation);
     call_leader = !done_.empty();
   }
-  if (answer == CancelAnswer::completed) bring_under_way(call_leader);
+  if (answer == CancelAnswer::completed) submit_batch(call_leader);
   return answer;
 }
 

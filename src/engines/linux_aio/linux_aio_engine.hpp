@@ -78,7 +78,7 @@ class LinuxAioEngine final : public Engine, private WorkerPool::Client {
   bool go(Operation& operation, const FileRecord& record) noexcept BATON_REQUIRES(mutex_);
   int give_to_worker(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void dispatch(const FileRecord& record, Lane& lane) noexcept BATON_REQUIRES(mutex_);
-  void bring_under_way(bool call_leader) noexcept;
+  void submit_batch(bool call_leader) noexcept;
 
   // The batch.
   [[nodiscard]] bool hand_over() noexcept;

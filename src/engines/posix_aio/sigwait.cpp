@@ -135,9 +135,9 @@ bool claim(int number) noexcept {
 bool take_action(const os::System& system, int number) noexcept {
   struct sigaction now{};
   if (system.sigaction(number, nullptr, &now) != 0) return false;
-  const bool plain = (now.sa_flags & SA_SIGINFO) == 0;
-  if (plain && now.sa_handler == baton_aio_handler) return true;
-  if (!plain || now.sa_handler != SIG_DFL) return false;
+  const bool without_info = (now.sa_flags & SA_SIGINFO) == 0;
+  if (without_info && now.sa_handler == baton_aio_handler) return true;
+  if (!without_info || now.sa_handler != SIG_DFL) return false;
   struct sigaction action{};
   action.sa_handler = baton_aio_handler;
   action.sa_flags = SA_RESTART;

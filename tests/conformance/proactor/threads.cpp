@@ -296,7 +296,7 @@ void Threads::wait_until_asleep(int threads) {
   wait_until([&] {
     if (!are_asleep(threads)) return false;
     const std::uint64_t before = sleepers().calls;
-    // Longer than an understudy sleeps between two looks at its rarest, eight times
+    // Longer than a standby sleeps between two looks at its rarest, eight times
     // understudy_look_us: the looks would be seen as calls.
     const Deadline end = Deadline::after(10ms);
     while (Deadline::after(0ns) < end) std::this_thread::sleep_for(1ms);

@@ -46,7 +46,7 @@ TEST_P(Blocking, delays_only_itself_while_another_thread_is_free) {
   if (mode() == Mode::shared) {
     // A busy machine makes handlers of the session slow as well: each seat has one of its own.
     const Statistics now = proactor().statistics();
-    EXPECT_GE(now.seats_taken, 1U) << "the understudy took the seat of the stuck leader";
+    EXPECT_GE(now.seats_taken, 1U) << "the standby took the seat of the stuck leader";
     EXPECT_GE(now.slow_handlers, 1U);
     EXPECT_GE(now.seats_taken, now.slow_handlers);
   }

@@ -196,7 +196,7 @@ TEST_P(LastingHandlers, do_not_keep_what_is_queued_behind_them) {
     met.fetch_add(1);
     wait_until([&] { return met == 2; });
   });
-  EXPECT_EQ(proactor().statistics().seats_taken, 0U) << "by the understudy";
+  EXPECT_EQ(proactor().statistics().seats_taken, 0U) << "by the standby";
 }
 
 // The leader's handler waits for an answer that only another leader can bring. That is the thread
@@ -217,7 +217,7 @@ TEST_P(LastingHandlers, do_not_keep_what_comes_later) {
     wait_until([&] { return met == 2 && (answered || !first); });
   });
   client.join();
-  EXPECT_EQ(proactor().statistics().seats_taken, 0U) << "by the understudy";
+  EXPECT_EQ(proactor().statistics().seats_taken, 0U) << "by the standby";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How often the understudy looks.
+// How often the standby looks.
 #include "core/look_pace.hpp"
 
 #include <gtest/gtest.h>
