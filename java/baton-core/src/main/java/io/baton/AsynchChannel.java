@@ -15,8 +15,8 @@ import java.util.concurrent.CompletableFuture;
  * A connection, a listener, a datagram socket or a file whose operations complete by a handler.
  *
  * <p><b>Threads:</b> every method may be called by any thread, and from inside handlers. The
- * channel belongs to one lane of its Demultiplexor for good, and that lane calls the handler, one
- * method at a time. No handler is called inside a start.
+ * channel belongs to one lane of its Demultiplexor for its whole life, and that lane calls the
+ * handler, one method at a time. No handler is called inside a start.
  *
  * <p><b>Ownership:</b> the channel that the constructor is given is the library's, and so is a
  * buffer from the start of its operation until the handler is called for it, also after {@link
@@ -43,7 +43,7 @@ public final class AsynchChannel implements AutoCloseable {
    * Takes over a socket, a listener or a datagram channel of {@code java.nio}.
    *
    * @param demultiplexor whose threads will call the handler
-   * @param handler told of every completion
+   * @param handler called for every completion
    * @param channel made non-blocking; the library closes it
    * @throws IOException if it is closed
    * @throws IllegalArgumentException if the engine cannot use it; the message says what to do
@@ -59,7 +59,7 @@ public final class AsynchChannel implements AutoCloseable {
    * Takes over a file. Blocking work is done by threads of the Demultiplexor that are not lanes.
    *
    * @param demultiplexor whose threads will call the handler
-   * @param handler told of every completion
+   * @param handler called for every completion
    * @param channel the library closes it
    * @throws StoppedException if the Demultiplexor stops; the channel is the caller's then
    */
@@ -117,7 +117,7 @@ public final class AsynchChannel implements AutoCloseable {
   }
 
   /**
-   * Reads from a place of a file, at least one byte unless it is behind the end.
+   * Reads at a position of a file, at least one byte unless it is beyond the end.
    *
    * @param buffer to read into
    * @param position in the file, 0 or more
@@ -235,7 +235,7 @@ public final class AsynchChannel implements AutoCloseable {
   }
 
   /**
-   * Writes to a place of a file.
+   * Writes at a position of a file.
    *
    * @param buffer to write
    * @param position in the file, 0 or more
@@ -275,7 +275,7 @@ public final class AsynchChannel implements AutoCloseable {
   }
 
   /**
-   * Ends one's own half of a stream, behind the writes that were started before. Completes by
+   * Ends the sending half of a stream, after the writes that were started before. Completes by
    * {@link AsynchHandler#onWriteCompleted} without a buffer.
    *
    * @return number of the operation
@@ -286,8 +286,8 @@ public final class AsynchChannel implements AutoCloseable {
   }
 
   /**
-   * Brings a file's written bytes to the device, behind all writes that were started before.
-   * Completes by {@link AsynchHandler#onWriteCompleted} without a buffer.
+   * Writes a file's data to the device, after all writes that were started before. Completes by
+   * {@link AsynchHandler#onWriteCompleted} without a buffer.
    *
    * @return number of the operation
    */
@@ -477,7 +477,7 @@ public final class AsynchChannel implements AutoCloseable {
   }
 
   /**
-   * Refuses later bytes of the peer; reads answer the end of the stream.
+   * Refuses later bytes of the peer; reads return the end of the stream.
    *
    * @throws IOException if the system refuses
    */
@@ -487,7 +487,7 @@ public final class AsynchChannel implements AutoCloseable {
   }
 
   /**
-   * The own address.
+   * The local address.
    *
    * @return null if not bound
    * @throws IOException if closed

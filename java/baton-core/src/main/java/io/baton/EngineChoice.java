@@ -6,7 +6,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.ServiceLoader;
 
-/** Which engine a name means here, and why the others cannot be had. */
+/** Which engine a name means here, and why the others are not available. */
 final class EngineChoice {
   private final EngineProvider provider;
   private final StringBuilder explanation = new StringBuilder();

@@ -4,8 +4,8 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 
 /**
- * Tasks that other threads give to a lane: a Treiber stack that the lane takes as a whole and turns
- * round, so that the tasks of one thread stay in order. A stack that is only ever emptied as a
+ * Tasks that other threads give to a lane: a Treiber stack that the lane takes as a whole and
+ * reverses, so that the tasks of one thread stay in order. A stack that is only ever emptied as a
  * whole has no ABA problem.
  */
 final class Inbox {

@@ -15,7 +15,7 @@ import java.util.concurrent.locks.LockSupport;
  * a wait is cut short by one wake-up at most.
  */
 final class Lane implements Runnable {
-  // Handlers to run before the engine is polled again. A batch of completions brings follow-ups:
+  // Handlers to run before the engine is polled again. A batch triggers follow-up operations:
   // a read, then a write, then a read. Polling in between would find sockets ready whose next
   // operation has not started yet.
   private static final int BATCH = 256;
@@ -34,7 +34,7 @@ final class Lane implements Runnable {
   final TimerHeap timers = new TimerHeap();
   final BufferPool pool;
 
-  /** The time of the last look at the clock. Looked at only while there are timers. */
+  /** The time of the last reading of the clock, which is read only while there are timers. */
   long now;
 
   final CompletableFuture<Void> opened = new CompletableFuture<>();
@@ -66,8 +66,8 @@ final class Lane implements Runnable {
     if (!inbox.push(task)) {
       return false;
     }
-    // The push is ordered before this look, and the lane's note that it sleeps before its last look
-    // into the inbox: either the lane sees the task or this sees the note.
+    // The push is ordered before this check, and the lane's mark that it sleeps before its last
+    // check of the inbox: either the lane sees the task or this thread sees the mark.
     if (asleep && ASLEEP.compareAndSet(this, true, false)) {
       if (engineFailure == null) {
         engine.wake();
@@ -167,7 +167,7 @@ final class Lane implements Runnable {
       if (engineFailure == null) {
         engine.await(time);
       } else {
-        // Files and tasks still come to an end.
+        // Files and tasks still complete.
         LockSupport.parkNanos(this, time < 0 ? Long.MAX_VALUE : time);
       }
     } catch (Throwable e) {

@@ -63,7 +63,7 @@ public interface Endpoint {
   boolean isConnected();
 
   /**
-   * The own address.
+   * The local address.
    *
    * @return null if not bound
    * @throws IOException if closed
@@ -106,14 +106,14 @@ public interface Endpoint {
   Set<SocketOption<?>> supportedOptions();
 
   /**
-   * Ends one's own half of a stream.
+   * Ends the sending half of a stream.
    *
    * @throws IOException if the system refuses
    */
   void shutdownOutput() throws IOException;
 
   /**
-   * Refuses later bytes of the peer; reads answer the end of the stream.
+   * Refuses later bytes of the peer; reads return the end of the stream.
    *
    * @throws IOException if the system refuses
    */

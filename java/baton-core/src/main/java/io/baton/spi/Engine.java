@@ -42,7 +42,7 @@ public interface Engine extends AutoCloseable {
   Endpoint open(Endpoint.Kind kind) throws IOException;
 
   /**
-   * Looks at a buffer before an operation with it is started. Any thread.
+   * Checks a buffer before an operation with it is started. Any thread.
    *
    * @param buffer the program's
    * @throws IllegalArgumentException if the engine cannot use this kind of buffer; the message
@@ -79,7 +79,7 @@ public interface Engine extends AutoCloseable {
    * Waits until a transfer completes, the time is over, {@link #wake} is called, or the thread is
    * interrupted, which stays set. May return early. Time-outs are rounded up.
    *
-   * @param nanoseconds 0: only look; negative: no limit
+   * @param nanoseconds 0: do not wait; negative: no limit
    * @throws IOException if the engine is broken; it is closed then, and its lane ends
    */
   void await(long nanoseconds) throws IOException;

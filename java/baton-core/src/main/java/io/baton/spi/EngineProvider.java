@@ -28,9 +28,9 @@ public interface EngineProvider {
   int priority();
 
   /**
-   * Why this engine cannot be had here.
+   * Why this engine is not available here.
    *
-   * @return null if it can, else the reason, with a message for people
+   * @return null if it is, else the reason, with a message for people
    */
   Throwable unavailabilityCause();
 
