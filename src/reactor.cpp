@@ -73,7 +73,11 @@ Result<std::unique_ptr<Reactor>, Failure> Reactor::open(const ReactorConfig& con
 }
 
 Reactor::Reactor(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
-Reactor::~Reactor() = default;
+Reactor::~Reactor() {
+  if (!impl_->inside()) return;
+  impl_->end_in_handler();
+  static_cast<void>(impl_.release());
+}
 
 const WaitStrategyInfo& Reactor::info() const noexcept { return impl_->demultiplexer().info(); }
 std::string_view Reactor::interrupt_name() const noexcept {

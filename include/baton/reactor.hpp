@@ -135,7 +135,8 @@ class BATON_EXPORT Reactor {
   /// A Failure says what is missing.
   static Result<std::unique_ptr<Reactor>, Failure> open(const ReactorConfig& config);
   /// Calls on_close of every registration. Additions, timers and notifications by on_close or by
-  /// destructors of callables are refused with errc::stopped. REQUIRES: no thread is inside.
+  /// destructors of callables are refused with errc::stopped. REQUIRES: no thread is inside. A
+  /// handler may call exit(), which destroys a reactor that is static.
   ~Reactor();
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
@@ -179,7 +180,8 @@ class BATON_EXPORT Reactor {
   };
   /// Ends it: from now on no call begins (but on_close), and queued events are dropped. The
   /// descriptor may be closed when the result is `done`; otherwise on_close says when, because a
-  /// call may still use it.
+  /// call may still use it. If it is closed before its removal and has a duplicate, epoll cannot
+  /// forget it: each wait ends at once as long as the duplicate is ready.
   Removal remove(RegistrationKey key) noexcept;
   /// As remove; when it returns, on_close has returned. REQUIRES: not called by a handler of this
   /// registration.

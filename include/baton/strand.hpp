@@ -14,7 +14,7 @@
 //
 // Operations of several proactors may carry one strand. Each is run by threads of its own proactor:
 // when it is the turn of another's, the strand is handed to that proactor, and waits until that is
-// driven.
+// driven. The end of a proactor waits for this, too: finish the other one first, or in a thread.
 #pragma once
 
 #include <atomic>

@@ -11,25 +11,33 @@ namespace {
 struct Attached {
   const baton_proactor* proactor;
   baton::Attachment attachment;
-  std::unique_ptr<Attached> next;
+  Attached* next;
 };
 
 // A list: every thread pays for thread-local data, and a pointer is the smallest. A thread that
-// ends is detached.
-constinit thread_local std::unique_ptr<Attached> attached;
+// ends is detached. A function of atexit() may close a proactor after that: so it is null then.
+constinit thread_local Attached* attached = nullptr;
 
 /// The link to it, or the last link, which is null.
-std::unique_ptr<Attached>& find(const baton_proactor* proactor) {
-  std::unique_ptr<Attached>* link = &attached;
+Attached*& find(const baton_proactor* proactor) {
+  Attached** link = &attached;
   while (*link != nullptr && (*link)->proactor != proactor) link = &(*link)->next;
   return *link;
 }
 
+void detach_at(Attached*& link) noexcept { delete std::exchange(link, link->next); }
+
+struct AtThreadEnd {
+  ~AtThreadEnd() {
+    while (attached != nullptr) detach_at(attached);
+  }
+};
+
 }  // namespace
 
 void baton::capi::detach(const baton_proactor& proactor) noexcept {
-  std::unique_ptr<Attached>& found = find(&proactor);
-  if (found != nullptr) found = std::move(found->next);
+  Attached*& found = find(&proactor);
+  if (found != nullptr) detach_at(found);
 }
 
 int baton_attach(baton_proactor* proactor) {
@@ -38,7 +46,8 @@ int baton_attach(baton_proactor* proactor) {
   try {
     std::unique_ptr<Attached> one{
         new Attached{proactor, baton::Attachment{proactor->proactor}, nullptr}};
-    if (one->attachment.has_lane()) find(proactor) = std::move(one);
+    static thread_local const AtThreadEnd at_thread_end;
+    if (one->attachment.has_lane()) find(proactor) = one.release();
     return 0;
   } catch (...) {
     return baton::capi::code_of_exception();

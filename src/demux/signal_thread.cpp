@@ -6,13 +6,21 @@
 #include <cerrno>
 #include <csignal>
 #include <new>
+#include <utility>
 
 #include "base/assert.hpp"
 
 namespace baton::demux {
 
-// The thread's reference to its object. Its destructor runs when the thread ends.
+// The thread's reference to its object.
 struct SignalThread::OfThisThread {
+  // exit() destroys a thread's own objects before the static ones, and a static proactor still
+  // waits after that. So this is null then, and the next object is left to the end of the process.
+  static thread_local OfThisThread* mine;
+  struct AtItsEnd {
+    ~AtItsEnd() { delete std::exchange(mine, nullptr); }
+  };
+
   ~OfThisThread() {
     if (thread == nullptr) return;
     const os::System& system = os::real_system();
@@ -22,17 +30,19 @@ struct SignalThread::OfThisThread {
     const os::LockGuard lock(thread->mutex_, system);
     thread->ended_ = true;
   }
-  static thread_local std::unique_ptr<OfThisThread> mine;
   std::shared_ptr<SignalThread> thread;
 };
-constinit thread_local std::unique_ptr<SignalThread::OfThisThread> SignalThread::OfThisThread::mine;
+constinit thread_local SignalThread::OfThisThread* SignalThread::OfThisThread::mine = nullptr;
 
 SignalThread::SignalThread(std::uint64_t number) noexcept : number_(number) {
   sigemptyset(&blocked_);
 }
 
 std::shared_ptr<SignalThread> SignalThread::current(const os::System& system) noexcept try {
-  if (OfThisThread::mine == nullptr) OfThisThread::mine = std::make_unique<OfThisThread>();
+  if (OfThisThread::mine == nullptr) {
+    OfThisThread::mine = new OfThisThread;
+    static thread_local const OfThisThread::AtItsEnd at_its_end;
+  }
   auto& mine = OfThisThread::mine->thread;
   const std::uint64_t number = system.thread_self();
   // In the child of a fork the object is the parent's, so make another one.

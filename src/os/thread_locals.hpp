@@ -1,5 +1,6 @@
-// The state that the core keeps for a thread between two of its calls, in one place: a simulator,
-// whose threads are fibers of one real thread, exchanges it when it switches from one to the other.
+// The state that core and reactor keep for a thread between two of its calls, in one place: a
+// simulator, whose threads are fibers of one real thread, exchanges it when it switches from one to
+// the other.
 #pragma once
 
 namespace baton::os {
@@ -10,6 +11,7 @@ inline constinit char nowhere = 0;
 struct ThreadLocals {
   const void* dispatchers = nullptr;  ///< the chain of core/dispatcher.cpp
   const void* lane_loops = nullptr;   ///< the chain of core/lane_loop.cpp
+  void* reactors = nullptr;           ///< the chain of reactor/impl.hpp
   const void* lane = &nowhere;        ///< of the innermost of that chain; none in a forked child
 };
 

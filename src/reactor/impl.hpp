@@ -43,6 +43,7 @@
 #include "os/mutex.hpp"
 #include "os/parking.hpp"
 #include "os/system.hpp"
+#include "os/thread_locals.hpp"
 #include "reactor/notification_queue.hpp"
 #include "reactor/registration.hpp"
 #include "reactor/signal_source.hpp"
@@ -61,6 +62,13 @@ class Reactor::Impl {
 
   using Registration = reactor::Registration;
   using Kept = std::shared_ptr<EventHandler>;
+
+  /// The calling thread is in turn() or remove(), perhaps in a handler.
+  [[nodiscard]] bool inside() const noexcept;
+  /// For a destructor inside a handler, whose call is still on the stack: as ~Impl, but threads in
+  /// calls close those registrations themselves, and the memory stays. exit() in a handler comes
+  /// here and does not return to the call; one that does return ends the program with a sentence.
+  void end_in_handler() noexcept;
 
   // -- registrations.cpp --------------------------------------------------------------------------
   Result<RegistrationKey> add(NativeHandle fd, Interest interest, EventHandler* handler,
@@ -100,6 +108,31 @@ class Reactor::Impl {
   [[nodiscard]] const std::string& explanation() const noexcept { return explanation_; }
 
  private:
+  /// A call of this thread from which handlers run; lives on its stack. Calls may be nested, also
+  /// those of several reactors, so they stand in a chain.
+  class Inside {
+   public:
+    explicit Inside(const Impl& impl) noexcept : impl_(impl), outer_(chain()) {
+      os::thread_locals.reactors = this;
+    }
+    ~Inside() { os::thread_locals.reactors = outer_; }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+
+    static Inside* chain() noexcept { return static_cast<Inside*>(os::thread_locals.reactors); }
+    [[nodiscard]] bool is_of(const Impl& impl) const noexcept { return &impl_ == &impl; }
+    [[nodiscard]] Inside* outer() const noexcept { return outer_; }
+    /// A handler has destroyed the reactor.
+    void destroyed() noexcept { destroyed_ = true; }
+    /// When the handlers have returned.
+    void check() const noexcept;
+
+   private:
+    const Impl& impl_;
+    Inside* const outer_;
+    bool destroyed_ = false;
+  };
+
   enum class Rest : std::uint8_t { awake, asleep, standby, woken };
 
   /// A thread inside turn(); lives on its stack.
@@ -170,6 +203,8 @@ class Reactor::Impl {
   /// Calls on_close and frees it; `me`: by a thread in turn(), or null. Unlocks meanwhile. False:
   /// as Back::lost.
   bool close(Registration& registration, Member* me) noexcept;
+  /// False: as Back::lost.
+  bool close_all() noexcept;
   void forget_descriptors_of_parent() noexcept;
   void forget_thread_of_parent(Registration& registration) noexcept;
   Result<void, Failure> watch_anew(Registration& registration) noexcept;
@@ -350,7 +385,7 @@ class Reactor::Impl {
   std::array<RegistrationKey, reactor::SignalSource::number_max + 1> signals_{};  // by number
   std::size_t signals_now_ = 0;
   std::unordered_set<NativeHandle> descriptors_;  // of the registrations that have not ended
-  bool destroyed_ = false;                        // by ~Impl: nothing is taken on any more
+  bool destroyed_ = false;                        // nothing is taken on any more
 
   std::array<Report, limits::reports_max> reports_;  // the leader's, while it waits without mutex_
   Member* leader_ = nullptr;

@@ -63,25 +63,27 @@ Reactor::Impl::Impl(const ReactorConfig& config)
 Reactor::Impl::~Impl() {
   if (members_ != 0 && !in_wrong_process()) {
     detail::misused(
-        "a reactor was destroyed while a thread, perhaps in one of its handlers, is in run(): "
-        "end() "
-        "it, and wait until run() has returned");
+        "a reactor was destroyed while a thread is in run(): end() it, and wait until run() has "
+        "returned");
   }
   if (in_wrong_process()) {
     // Nothing is told to handlers that are copies of the parent's.
     if (demux_ != nullptr) demux_->after_fork_in_child();
     return;
   }
+  if (!close_all()) demux_->after_fork_in_child();
+}
+
+bool Reactor::Impl::close_all() noexcept {
   lock();
   destroyed_ = true;
   for (std::uint32_t i = 0; i < made_; ++i) {
     Registration& registration = table_[i];
-    if (!registration.used) continue;
+    if (!registration.used || registration.closing) continue;
     if (!registration.ending) begin_end(registration, {});
     if (registration.queue.linked()) registration.queue.unlink();
-    if (close(registration, nullptr)) continue;
-    demux_->after_fork_in_child();
-    return;
+    if (registration.running) continue;  // in end_in_handler
+    if (!close(registration, nullptr)) return false;
   }
   unlock();
   // The destructors are the user's and may call the reactor: its tables must be whole meanwhile.
@@ -91,6 +93,32 @@ Reactor::Impl::~Impl() {
     const os::LockGuard guard(mutex_, system_);
     kept = timers_.give_up(i);
   }
+  return true;
+}
+
+bool Reactor::Impl::inside() const noexcept {
+  const Inside* call = Inside::chain();
+  while (call != nullptr && !call->is_of(*this)) call = call->outer();
+  return call != nullptr;
+}
+
+void Reactor::Impl::end_in_handler() noexcept {
+  if (in_wrong_process()) {
+    if (demux_ != nullptr) demux_->after_fork_in_child();
+    return;
+  }
+  for (Inside* call = Inside::chain(); call != nullptr; call = call->outer()) {
+    if (call->is_of(*this)) call->destroyed();
+  }
+  end();
+  static_cast<void>(close_all());
+}
+
+void Reactor::Impl::Inside::check() const noexcept {
+  if (BATON_LIKELY(!destroyed_)) return;
+  detail::misused(
+      "a reactor was destroyed inside one of its own handlers: end() it there, and destroy it when "
+      "run() has returned");
 }
 
 demux::Options Reactor::Impl::demux_options() {
@@ -218,6 +246,7 @@ std::error_code Reactor::Impl::resume(RegistrationKey key) noexcept {
 
 Reactor::Removal Reactor::Impl::remove(RegistrationKey key, bool wait) noexcept {
   if (in_wrong_process()) return Removal::unknown;
+  Inside here{*this};
   lock();
   Removal removal = Removal::unknown;
   if (Registration* const registration = find(key)) {
@@ -243,6 +272,7 @@ Reactor::Removal Reactor::Impl::remove(RegistrationKey key, bool wait) noexcept 
     --close_waiters_;
   }
   unlock();
+  here.check();
   return removal;
 }
 

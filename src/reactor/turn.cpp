@@ -11,6 +11,7 @@ namespace baton {
 Result<std::size_t> Reactor::Impl::turn(Deadline until, std::size_t calls_max,
                                         bool return_after_calls) {
   if (in_wrong_process()) return unexpected{make_error_code(errc::after_fork)};
+  Inside here{*this};
   Member me;
   me.returns = return_after_calls;
   me.forks = forks_;
@@ -39,6 +40,7 @@ Result<std::size_t> Reactor::Impl::turn(Deadline until, std::size_t calls_max,
     }
     late = !until.is_never() && is_past(until);
   }
+  here.check();
   if (BATON_LIKELY(!me.error)) {
     leave(me);
     unlock();

@@ -133,6 +133,8 @@ static void echoes(int threads) {
   CHECK_EQUAL(atomic_load(&remaining), 0);
 }
 
+static void close_at_exit(void) { baton_close(proactor); }
+
 int main(int argc, char** argv) {
   const int threads = argc > 2 ? atoi(argv[2]) : 4;
   const char* configuration = argc > 1 ? argv[1] : "";
@@ -144,5 +146,9 @@ int main(int argc, char** argv) {
   proactor = open_proactor(configuration, 256);
   echoes(threads);
   baton_close(proactor);
+  /* After the end of all that the library keeps for this thread. */
+  proactor = open_proactor(configuration, 16);
+  CHECK_EQUAL(baton_attach(proactor), 0);
+  CHECK_EQUAL(atexit(close_at_exit), 0);
   return 0;
 }

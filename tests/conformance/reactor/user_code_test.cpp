@@ -4,8 +4,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "baton/error.hpp"
@@ -87,6 +90,45 @@ TEST_P(reactor, the_destructor_of_a_notification_may_wait_for_the_others) {
   wait_for([&] { return two.waited.load(); });
   join_threads();
   replace({});
+}
+
+// exit() in a handler of a static reactor: its other registrations are closed, and nothing waits
+// for the handler. The main thread is not in the reactor, unless it removes (0).
+TEST_P(reactor, a_handler_may_call_exit) {
+  struct ExitsAtClose final : Reader {
+    void on_close(NativeHandle, std::error_code) noexcept override { std::exit(7); }
+  };
+  struct ClosesBefore final : Reader {
+    void on_close(NativeHandle, std::error_code) noexcept override { std::fputs("closed", stderr); }
+  };
+  const auto exits = [this](int how) {
+    static ClosesBefore other;
+    static ExitsAtClose closing;
+    static const SocketPair pair;
+    static const SocketPair ready;
+    static std::unique_ptr<Reactor> left;  // is destroyed first
+    left = opened();
+    static_cast<void>(left->add(pair.ours.get(), Interest::in, other));
+    const auto key = left->add(ready.ours.get(), Interest::in, closing);
+    if (how == 0) static_cast<void>(left->remove(key.value()));
+    std::atomic<bool> runs{false};
+    static_cast<void>(left->notify([&runs] { runs = true; }));
+    std::thread([] { static_cast<void>(left->run()); }).detach();
+    wait_for([&] { return runs.load(); });
+    if (how == 1) {
+      closing.next = Next::remove;
+      ready.make_readable();
+    }
+    if (how == 2) static_cast<void>(left->notify([] { std::exit(7); }));
+    if (how == 3) {
+      static_cast<void>(left->schedule([](TimerKey, Deadline) -> Next { std::exit(7); },
+                                       Deadline::immediately()));
+    }
+    for (;;) ::pause();
+  };
+  for (int how = 0; how < 4; ++how) {
+    EXPECT_EXIT(exits(how), testing::ExitedWithCode(7), "closed") << how;
+  }
 }
 
 // All that a reactor keeps is destroyed while the reactor is whole.

@@ -210,6 +210,26 @@ TEST(Lifetimes, a_handler_may_call_exit) {
   }
 }
 
+// exit() destroys the objects of the thread first.
+void exit_after_a_wait(const char* how) {
+  static Proactor proactor{Config::parse(how, Config{}).value()};
+  static_cast<void>(proactor.run_one(Deadline::after(1ms, proactor.now())));
+  // Never destroyed: exit() ends the proactor before them.
+  static Operation* const reading = new Operation;
+  static auto* const sockets = new auto(StreamSocket::pair(proactor).value());
+  static std::byte byte;
+  EXPECT_FALSE(sockets->first.read(*reading, {&byte, 1}, [](Operation&) {}));
+  std::exit(3);
+}
+TEST(Lifetimes, a_static_proactor_may_wait_for_signals) {
+  for (const char* const how :
+       {"engine=emulated,wait=rt_signals,mode=per_thread,threads=1",
+        "engine=emulated,wait=epoll,interrupt=signal,mode=per_thread,threads=1",
+        "engine=emulated,wait=poll,interrupt=signal,mode=shared"}) {
+    EXPECT_EXIT(exit_after_a_wait(how), testing::ExitedWithCode(3), "") << how;
+  }
+}
+
 void destroy_a_strand_in_its_handler() {
   Proactor proactor;
   auto strand = std::make_unique<Strand>(proactor);
