@@ -5,18 +5,17 @@
 #include "baton/attachment.hpp"
 #include "capi/proactor.hpp"
 #include "capi/structs.hpp"
+#include "capi/thread.hpp"
 
-namespace {
+namespace baton::capi {
 
 struct Attached {
   const baton_proactor* proactor;
-  baton::Attachment attachment;
+  Attachment attachment;
   Attached* next;
 };
 
-// A list: every thread pays for thread-local data, and a pointer is the smallest. A thread that
-// ends is detached. A function of atexit() may close a proactor after that: so it is null then.
-constinit thread_local Attached* attached = nullptr;
+namespace {
 
 /// The link to it, or the last link, which is null.
 Attached*& find(const baton_proactor* proactor) {
@@ -27,30 +26,31 @@ Attached*& find(const baton_proactor* proactor) {
 
 void detach_at(Attached*& link) noexcept { delete std::exchange(link, link->next); }
 
-struct AtThreadEnd {
-  ~AtThreadEnd() {
-    while (attached != nullptr) detach_at(attached);
-  }
-};
-
 }  // namespace
 
-void baton::capi::detach(const baton_proactor& proactor) noexcept {
+void detach(const baton_proactor& proactor) noexcept {
   Attached*& found = find(&proactor);
   if (found != nullptr) detach_at(found);
 }
 
+void detach_all() noexcept {
+  while (attached != nullptr) detach_at(attached);
+}
+
+}  // namespace baton::capi
+
 int baton_attach(baton_proactor* proactor) {
-  const baton::capi::Inside inside;
+  using namespace baton::capi;
+  const Inside inside;
   if (find(proactor) != nullptr) return 0;
   try {
-    std::unique_ptr<Attached> one{
-        new Attached{proactor, baton::Attachment{proactor->proactor}, nullptr}};
-    static thread_local const AtThreadEnd at_thread_end;
+    auto one = std::unique_ptr<Attached>(
+        new Attached{proactor, baton::Attachment{proactor->proactor}, nullptr});
+    detach_at_thread_end();
     if (one->attachment.has_lane()) find(proactor) = one.release();
     return 0;
   } catch (...) {
-    return baton::capi::code_of_exception();
+    return code_of_exception();
   }
 }
 

@@ -10,16 +10,11 @@
 #include "capi/addresses.hpp"
 #include "capi/proactor.hpp"
 #include "capi/structs.hpp"
+#include "capi/thread.hpp"
 #include "os/system.hpp"
 
 namespace baton::capi {
 namespace {
-
-// initial-exec: reached without a call into the dynamic linker, which would allocate at the first
-// use of a thread, possibly inside a signal handler.
-[[gnu::tls_model("initial-exec")]] thread_local Collector* collecting = nullptr;
-// Changed by this thread only; read by its own signal handlers, hence volatile.
-[[gnu::tls_model("initial-exec")]] thread_local volatile int inside_depth = 0;
 
 std::int64_t result_of(const Operation& operation) noexcept {
   if (operation.kind() != OperationKind::accept) {

@@ -20,6 +20,7 @@ struct SignalThread::OfThisThread {
   struct AtItsEnd {
     ~AtItsEnd() { delete std::exchange(mine, nullptr); }
   };
+  static thread_local const AtItsEnd at_its_end;
 
   ~OfThisThread() {
     if (thread == nullptr) return;
@@ -33,6 +34,7 @@ struct SignalThread::OfThisThread {
   std::shared_ptr<SignalThread> thread;
 };
 constinit thread_local SignalThread::OfThisThread* SignalThread::OfThisThread::mine = nullptr;
+thread_local const SignalThread::OfThisThread::AtItsEnd SignalThread::OfThisThread::at_its_end;
 
 SignalThread::SignalThread(std::uint64_t number) noexcept : number_(number) {
   sigemptyset(&blocked_);
@@ -41,7 +43,7 @@ SignalThread::SignalThread(std::uint64_t number) noexcept : number_(number) {
 std::shared_ptr<SignalThread> SignalThread::current(const os::System& system) noexcept try {
   if (OfThisThread::mine == nullptr) {
     OfThisThread::mine = new OfThisThread;
-    static thread_local const OfThisThread::AtItsEnd at_its_end;
+    static_cast<void>(&OfThisThread::at_its_end);  // the first use registers its destructor
   }
   auto& mine = OfThisThread::mine->thread;
   const std::uint64_t number = system.thread_self();
