@@ -33,7 +33,11 @@ Result<std::size_t> Reactor::Impl::turn(Deadline until, std::size_t calls_max,
     if (return_after_calls && (me.calls > 0 || wake_asked_)) break;
     if (late) break;
     if (leader_ == &me) {
-      stays&& only_reports_ ? lead_fast(me) : lead(me, until);
+      if (stays && only_reports_) {
+        lead_fast(me);
+      } else {
+        lead(me, until);
+      }
       if (BATON_UNLIKELY(me.leaves)) break;
     } else {
       rest(me, until);
