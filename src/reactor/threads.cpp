@@ -167,14 +167,15 @@ void Reactor::Impl::look(Member& me) noexcept {
 void Reactor::Impl::hand_over(Member& me) noexcept {
   if (!me.in_turn) return;
   find_helper(me);
-  if (pinned_ || !tuning_.keep_lead) return;
+  if (!lead_moves_ || !tuning_.keep_lead) return;
   if (keep_lead_ && me.calls % HandlerLength::one_in != 0) return;
   me.began_ns = system_.monotonic_ns();
 }
 
 void Reactor::Impl::note_length(Member& me) noexcept {
   length_.note(system_.monotonic_ns() - std::exchange(me.began_ns, 0));
-  choose_lead();
+  if (!pinned_) return choose_lead();
+  if (length_.lasts()) looks_to_share_ = looks_to_share;
 }
 
 // A leader that keeps the lead through calls that last keeps those that are ready behind it waiting
