@@ -66,7 +66,8 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
                              bool return_after_handlers) {
   ledger_.mutex().lock(system_);
   if (++next_member_ == 0) ++next_member_;
-  ++members_;
+  // While a thread is alone it does not count its handlers at its seats.
+  if (++members_ == 2 && alone_at_ != lane_.counters.completed.get()) count_at_all_seats();
   Member me{next_member_, stopped() ? stops_ - 1 : stops_};
   const Inside link{this, me.number, inside_chain()};
   take_over_own_seats(me);
@@ -227,7 +228,8 @@ bool Dispatcher::nothing_left() const noexcept {
 }
 
 void Dispatcher::leave(Member& me) {
-  --members_;
+  if (--members_ != 0) look_in_passing(me);
+  if (members_ == 1) alone_at_ = lane_.counters.completed.get();
   const std::uint32_t held = me.seats;
   for_seats_of(me, [&](Processor& processor) { give_up_seat(me, processor); });
   drop_timekeeping(me);
@@ -308,7 +310,7 @@ void Dispatcher::end_watch(Member& me) {
 // A leader has moved since the member's notes.
 bool Dispatcher::moved(const Member& me) const noexcept {
   return std::any_of(processors_.begin(), processors_.end(), [&me](const Processor* processor) {
-    return processor->seat.count != me.mark[processor->index];
+    return processor->seat.count != me.notes.mark[processor->index];
   });
 }
 
@@ -408,14 +410,14 @@ void Dispatcher::rest(Member& me, Deadline deadline, bool& late) {
 }
 
 Deadline Dispatcher::next_look(const Member& me) const noexcept {
-  return Deadline::after(pace_.now(), me.looked);
+  return Deadline::after(pace_.now(), me.notes.looked);
 }
 
 // Writes down the counts that the next look compares with.
 void Dispatcher::note(Member& me) {
-  for (Processor* processor : processors_) me.mark[processor->index] = processor->seat.count;
-  me.queue_mark = taken_ + lane_.completed.size();
-  me.looked = ledger_.now();
+  for (Processor* processor : processors_) me.notes.mark[processor->index] = processor->seat.count;
+  me.notes.queue_mark = taken_ + lane_.completed.size();
+  me.notes.looked = ledger_.now();
 }
 
 // Takes the wanted seats of leaders that are in a handler. Takes all of them, because this thread
@@ -438,13 +440,32 @@ unsigned Dispatcher::take_seats_from_handlers(Member& me, Wanted wanted) noexcep
 // Takes the seats of leaders that are in the same handler as at the last look.
 bool Dispatcher::take_stuck_seats(Member& me) {
   const unsigned taken = take_seats_from_handlers(me, [&me](const Processor& processor) {
-    return processor.seat.count == me.mark[processor.index];
+    return processor.seat.count == me.notes.mark[processor.index];
   });
   if (taken == 0) return false;
   lane_.counters.seats_taken.add(taken);
   lane_.counters.slow_handlers.add();  // here, because the handler may never return
   pace_.was_stuck();
   return true;
+}
+
+// Threads that are here for a moment - poll(), or a deadline that is near - leave before a look of
+// theirs is due. So one that leaves looks, too, with notes that outlast its stay. A seat that it
+// takes is vacant then, for a thread that is woken or the next that comes.
+void Dispatcher::look_in_passing(Member& me) {
+  if (standby_ != nullptr || !leader_in_handler()) return;
+  me.notes = passing_;
+  const bool same =
+      std::any_of(processors_.begin(), processors_.end(), [&me](const Processor* led) {
+        return led->seat.is(SeatState::in_handler) && led->seat.count == me.notes.mark[led->index];
+      });
+  if (same && (ledger_.now() < next_look(me) || !take_stuck_seats(me))) return;
+  note(me);
+  passing_ = me.notes;
+}
+
+void Dispatcher::count_at_all_seats() noexcept {
+  for (Processor* processor : processors_) ++processor->seat.count;
 }
 
 // The standby's look, one critical section. True: there is something to do.
@@ -455,7 +476,7 @@ bool Dispatcher::look(Member& me) {
     return true;
   }
   // Help if some of what was queued at the last look is still queued.
-  const bool old = taken_ < me.queue_mark;
+  const bool old = taken_ < me.notes.queue_mark;
   if (!lane_.completed.empty() && (old || urgent())) {
     if (old) pace_.was_stuck();
     standby_ = nullptr;
@@ -479,9 +500,9 @@ bool Dispatcher::look(Member& me) {
 // Between handlers a helper looks as the standby would, because it may be the only thread that
 // can. A stuck leader loses its seat. Helping ends when the old results are gone.
 bool Dispatcher::helped_enough(Member& me) {
-  if (ledger_.now() < Deadline::after(pace_.shortest(), me.looked)) return false;
+  if (ledger_.now() < Deadline::after(pace_.shortest(), me.notes.looked)) return false;
   if (take_stuck_seats(me)) return true;
-  const bool all_taken = taken_ >= me.queue_mark;
+  const bool all_taken = taken_ >= me.notes.queue_mark;
   note(me);
   return all_taken && !help_pays();
 }

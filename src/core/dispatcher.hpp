@@ -132,6 +132,13 @@ class Dispatcher {
 
   enum class Rest : std::uint8_t { awake, asleep, signalled, standby };
 
+  /// What a look compares with.
+  struct Notes {
+    Deadline looked;
+    std::uint32_t mark[limits::processors_max] = {};  // Seat::count at the last look
+    std::uint64_t queue_mark = 0;  // taken_ when all that was queued at the last look is taken
+  };
+
   /// A thread inside turn(); lives on its stack.
   struct Member {
     Member(std::uint32_t id, std::uint32_t stops_before) : number(id), stops(stops_before) {}
@@ -145,11 +152,9 @@ class Dispatcher {
     bool keeps_notes = false;  // only timers have come between: the next look is when it was
     bool watches = false;      // a leader that waits, and looks as the standby would
     bool keeps_watch = false;  // it does so since its notes
-    Deadline looked;
-    std::uint32_t mark[limits::processors_max] = {};  // Seat::count at the last look
-    std::uint64_t queue_mark = 0;  // taken_ when all that was queued at the last look is taken
-    std::uint32_t seats = 0;       // bit per processor: what I think I hold
-    Member* next = nullptr;        // sleepers, last in first out
+    Notes notes;
+    std::uint32_t seats = 0;  // bit per processor: what I think I hold
+    Member* next = nullptr;   // sleepers, last in first out
     Member* previous = nullptr;
   };
 
@@ -179,6 +184,8 @@ class Dispatcher {
       BATON_REQUIRES(shared_lane);
   void rest(Member& me, Deadline deadline, bool& late) BATON_REQUIRES(shared_lane);
   bool look(Member& me) BATON_REQUIRES(shared_lane);
+  void look_in_passing(Member& me) BATON_REQUIRES(shared_lane);
+  void count_at_all_seats() noexcept BATON_REQUIRES(shared_lane);
   [[nodiscard]] Deadline next_look(const Member& me) const noexcept BATON_REQUIRES(shared_lane);
   void note(Member& me) BATON_REQUIRES(shared_lane);
   template <class Wanted>
@@ -279,7 +286,9 @@ class Dispatcher {
   std::uint32_t resting_ = 0;     // threads in rest(), and leaders that wait
   std::uint32_t watchers_ = 0;    // leaders that wait and look at others
   std::uint32_t in_handlers_ = 0;
-  std::uint64_t taken_ = 0;  // results taken from the queue, ever
+  std::uint64_t taken_ = 0;     // results taken from the queue, ever
+  std::uint64_t alone_at_ = 0;  // Counters::completed when the last but one thread left
+  Notes passing_;               // of threads that have left
   HandlerClock clock_;
   HandlerLength length_;
   LookPace pace_;

@@ -149,6 +149,7 @@ class Reactor::Impl {
     std::uint32_t ends = 0;   // what ends_ is as long as it may stay
     std::uint32_t forks = 0;  // the process in which it has entered
     std::uint64_t calls = 0;
+    std::uint64_t call = 0;     // the last of these, by its number in the reactor
     std::int64_t began_ns = 0;  // of a call that is measured, or 0
     std::uint64_t thread = 0;   // pinned only
     os::ParkingSlot slot;
@@ -156,11 +157,15 @@ class Reactor::Impl {
     Member* previous = nullptr;
     std::exception_ptr thrown;
     std::error_code error;  // it is no member any more, and mutex_ is not held
-    // The standby's notes.
-    const Member* seen_leader = nullptr;
-    std::uint64_t seen_leader_calls = 0;
-    std::uint64_t seen_calls = 0;
-    std::uint64_t seen_waits = 0;
+  };
+
+  /// What the next look of a standby compares with. A standby that leaves hands them to the next
+  /// one, so that threads which come for a moment notice a long call, too.
+  struct Notes {
+    std::uint64_t leader_call = 0;  // in which the leader is; 0: in none
+    std::uint64_t calls = 0;
+    std::uint64_t waits = 0;
+    Deadline made;
   };
 
   /// The answers of a registration's calls, by event.
@@ -278,7 +283,7 @@ class Reactor::Impl {
   Back back_in_child(Member& me) noexcept;
   void count_call(Member& me) noexcept {
     ++me.calls;
-    ++statistics_.calls;
+    me.call = ++statistics_.calls;
   }
   void begin_call(Member& me, Registration& registration) noexcept {
     if (BATON_UNLIKELY(!lazy_level_)) before_call(registration);
@@ -330,7 +335,8 @@ class Reactor::Impl {
   void accept_specially(Registration& registration, Interest ready) noexcept;
   void rest(Member& me, Deadline until) noexcept;
   void look(Member& me) noexcept;
-  void note(Member& me) noexcept;
+  void note() noexcept;
+  [[nodiscard]] bool same_call_as_noted() const noexcept;
   void hand_over(Member& me) noexcept;
   void find_helper(Member& me) noexcept;
   void note_length(Member& me) noexcept;
@@ -368,6 +374,7 @@ class Reactor::Impl {
   // See shares(): not 0 as long as it does. Where the lead cannot move it stays 1.
   std::uint32_t looks_to_share_ = 0;
   std::uint32_t forks_ = 0;
+  Notes notes_;
   std::optional<reactor::FifoToken> token_;
 
   os::Mutex mutex_;

@@ -95,15 +95,16 @@ void Reactor::Impl::accept_specially(Registration& registration, Interest ready)
 void Reactor::Impl::rest(Member& me, Deadline until) noexcept {
   if (BATON_UNLIKELY(by_token_)) return stand_in_line(me);
   Deadline limit = until;
+  Deadline look_at = Deadline::never();
   // Still nothing has happened since its look.
-  const bool dozes = std::exchange(me.dozes, false) && statistics_.calls == me.seen_calls;
+  const bool dozes = std::exchange(me.dozes, false) && statistics_.calls == notes_.calls;
   const bool role = keep_lead_ && lead_moves_ && standby_ == nullptr && !dozes;
   if (role) {
     standby_ = &me;
     me.rest = Rest::standby;
-    note(me);
-    const Duration sleep = me.looks_again ? pace_.shortest() : pace_.now();
-    limit = std::min(until, Deadline::after(sleep, now()));
+    if (!same_call_as_noted()) note();
+    look_at = Deadline::after(me.looks_again ? pace_.shortest() : pace_.now(), notes_.made);
+    limit = std::min(until, look_at);
   } else {
     push_sleeper(me);
   }
@@ -118,15 +119,17 @@ void Reactor::Impl::rest(Member& me, Deadline until) noexcept {
     remove_sleeper(me);
   } else {
     standby_ = nullptr;
-    if (!unparked) look(me);
+    if (!unparked && now() >= look_at) look(me);
   }
 }
 
-void Reactor::Impl::note(Member& me) noexcept {
-  me.seen_leader = leader_;
-  me.seen_leader_calls = leader_ != nullptr ? leader_->calls : 0;
-  me.seen_calls = statistics_.calls;
-  me.seen_waits = statistics_.waits;
+void Reactor::Impl::note() noexcept {
+  const bool in_call = leader_ != nullptr && leader_->in_handler;
+  notes_ = {in_call ? leader_->call : 0, statistics_.calls, statistics_.waits, now()};
+}
+
+bool Reactor::Impl::same_call_as_noted() const noexcept {
+  return leader_ != nullptr && leader_->in_handler && leader_->call == notes_.leader_call;
 }
 
 // Handlers are not timed, so one of some looks' length among short ones would go unnoticed where
@@ -136,7 +139,7 @@ void Reactor::Impl::look(Member& me) noexcept {
   const bool looked_again = std::exchange(me.looks_again, false);
   if (leader_ == nullptr) return;
   const bool in_handler = leader_->in_handler;
-  if (in_handler && leader_ == me.seen_leader && leader_->calls == me.seen_leader_calls) {
+  if (same_call_as_noted()) {
     leader_ = &me;
     owner_ = me.thread;
     ++statistics_.leads_taken;
@@ -150,8 +153,8 @@ void Reactor::Impl::look(Member& me) noexcept {
     return;
   }
   // The leader has not come to the end of its queue for that long.
-  me.helps = in_handler && statistics_.waits == me.seen_waits && something_queued();
-  me.dozes = !in_handler && statistics_.calls == me.seen_calls;
+  me.helps = in_handler && statistics_.waits == notes_.waits && something_queued();
+  me.dozes = !in_handler && statistics_.calls == notes_.calls;
   if (me.helps) {
     pace_.was_stuck();
   } else if (in_handler && !looked_again && pace_.now() > pace_.shortest()) {

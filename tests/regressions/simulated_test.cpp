@@ -436,6 +436,88 @@ TEST(Regression, FrequentTimersPutTheStandbysLookOff) {
   });
 }
 
+// A thread that is in poll(), or waits for less than a look takes, left before it could look: while
+// the leader was in a long handler, no thread asked the engine.
+TEST(Regression, ThreadsThatComeForAMomentNoticeNoLongHandler) {
+  for (const std::int64_t stay : {std::int64_t{0}, ms / 5}) {
+    in_many_schedules(Faults::none(), [stay](World& here) {
+      Config config = config_of({.engine = "simulated", .mode = Mode::shared});
+      config.understudy_look_us = 1'000;
+      char bytes[2] = {};
+      Operation reads[2];
+      Proactor proactor{config};
+      int fds[2][2];
+      std::vector<StreamSocket> near;
+      for (auto& pair : fds) {
+        here.check(sim::system().socketpair(0, 0, 0, pair) == 0, "a pair opens");
+        near.push_back(StreamSocket::adopt(proactor, pair[0]).value());
+      }
+      bool in_handler = false;
+      bool ran = false;
+      const auto lasts = [&](Operation&) {
+        in_handler = true;
+        here.scheduler().work(100 * ms);
+      };
+      here.check(!near[0].read(reads[0], MutableBuffer{&bytes[0], 1}, lasts), "a read starts");
+      const auto is_short = [&ran](Operation&) { ran = true; };
+      here.check(!near[1].read(reads[1], MutableBuffer{&bytes[1], 1}, is_short), "a read starts");
+      {
+        const Thread runs{here, [&] { proactor.run(); }};
+        here.scheduler().work(5 * ms);  // it leads
+        here.check(sim::system().write(fds[0][1], "x", 1) == 1, "a byte is sent");
+        while (!in_handler) here.scheduler().work(ms / 100);
+        here.check(sim::system().write(fds[1][1], "x", 1) == 1, "a byte is sent");
+        const std::int64_t begin = here.scheduler().now();
+        while (!ran && here.scheduler().now() < begin + 50 * ms) {
+          proactor.handle_events(Deadline::after(Duration{stay}, proactor.now()));
+          here.scheduler().work(ms / 2);
+        }
+        here.check(ran, "what is ready is taken beside a long handler");
+        here.scheduler().work(100 * ms);
+        proactor.stop();
+      }
+      for (const auto& pair : fds) sim::system().close(pair[1]);
+    });
+  }
+}
+
+// The other side of it: handlers are short, and a poll comes while one runs, again and again.
+TEST(Regression, ThreadsThatComeForAMomentTakeNoSeatOfShortHandlers) {
+  in_many_schedules(Faults::none(), [](World& here) {
+    Config config = config_of({.engine = "simulated", .mode = Mode::shared});
+    config.understudy_look_us = 1'000;
+    char byte = 0;
+    Operation read;
+    Proactor proactor{config};
+    int fds[2];
+    here.check(sim::system().socketpair(0, 0, 0, fds) == 0, "a pair opens");
+    StreamSocket near = StreamSocket::adopt(proactor, fds[0]).value();
+    std::function<void()> start = [&] {
+      const auto again = [&](Operation& done) {
+        here.scheduler().work(ms / 4);
+        if (!done.failed()) start();
+      };
+      const bool refused{near.read(read, MutableBuffer{&byte, 1}, again)};
+      here.check(!refused || proactor.stopped(), "a read starts");
+    };
+    start();
+    {
+      const Thread runs{here, [&] { proactor.run(); }};
+      here.scheduler().work(5 * ms);
+      const std::string bytes(200, 'x');
+      here.check(sim::system().write(fds[1], bytes.data(), 200) == 200, "bytes are sent");
+      for (int polls = 0; polls < 30; ++polls) {
+        proactor.poll();
+        here.scheduler().work(here.random.between(ms / 4, 3 * ms));
+      }
+      here.check(proactor.statistics().seats_taken == 0, "a short handler costs the seat");
+      proactor.stop();
+    }
+    proactor.finish();
+    sim::system().close(fds[1]);
+  });
+}
+
 // The promise of docs/decisions/0005 (I11): beside a handler that never ends everything continues,
 // also with as many threads as processors, where each leads one.
 class EndlessHandler : public testing::TestWithParam<unsigned> {};

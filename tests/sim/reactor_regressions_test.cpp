@@ -248,6 +248,53 @@ TEST(ReactorRegression, WhoseLookFoundNothingSleepsThroughALongCallOfTheLeader) 
   });
 }
 
+// Each wake ended the standby's stay, and its next one began with a look that was far away.
+TEST(ReactorRegression, FrequentWakesPutTheStandbysLookOff) {
+  in_many_schedules(Faults::none(), [](World& here) {
+    Connections<2> all;
+    const auto reactor = opened("epoll");
+    int inside = 0;
+    all.add(*reactor, [&] {
+      ++inside;
+      here.scheduler().work(100 * ms);
+    });
+    const auto come_again = [&reactor] {
+      while (reactor->handle_events().has_value() && !reactor->ended()) {
+      }
+    };
+    const Thread one{here, come_again};
+    const Thread two{here, come_again};
+    here.scheduler().work(5 * ms);
+    for (int i = 0; i < 100; ++i) {
+      if (i == 10 || i == 14) all.pairs[i == 14].send(1);
+      reactor->wake();
+      here.scheduler().work(ms / 4);
+    }
+    here.check(inside == 2, "what is ready waits for a long call, though a thread comes and goes");
+    reactor->end();
+  });
+}
+
+// A thread that only polls took the lead of any leader that was in a call at that moment.
+TEST(ReactorRegression, APollTakesTheLeadOfAShortCall) {
+  in_many_schedules(Faults::none(), [](World& here) {
+    Connections<1> all;
+    const auto reactor = opened("epoll");
+    all.add(*reactor, [&here] { here.scheduler().work(ms / 5); });
+    const Crew crew{here, *reactor, 1};
+    here.scheduler().work(5 * ms);
+    for (int i = 0; i < 8; ++i) {
+      all.pairs[0].send(16);
+      for (int polls = 0; polls < 4; ++polls) {
+        static_cast<void>(reactor->handle_events(Deadline::immediately()));
+        here.scheduler().work(ms + here.random.between(-ms / 2, ms / 2));
+      }
+    }
+    here.check(reactor->statistics().leads_taken == 0, "a short call costs the leader its lead");
+    reactor->end();
+  });
+}
+
 TEST(ReactorRegression, AFailedChangeHasTakenAwayWhatWasWatched) {
   in_many_schedules(Faults::none(), [](World& here) {
     const Pair pair;
