@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "baton/endpoint.hpp"
 #include "baton/log.hpp"
 #include "engines/common/pauses.hpp"
 #include "engines/common/transfer.hpp"
@@ -488,6 +489,43 @@ bool EmulatedEngine::refused(Operation& operation) noexcept {
   return true;
 }
 
+// -- datagrams to several peers -------------------------------------------------------------------
+//
+// A UNIX datagram waits in the queue of its peer, so one whose queue is full says nothing of the
+// others.
+
+bool EmulatedEngine::waits_for_its_peer(const Operation& operation) noexcept {
+  if (operation.kind() != OperationKind::write_datagram) return false;
+  const Endpoint* const peer = operation.endpoint();  // null: the connected one
+  return peer == nullptr || peer->family() == AddressFamily::unix_domain;
+}
+
+// REQUIRES: both wait for their peer.
+bool EmulatedEngine::goes_to_the_same(const Operation& a, const Operation& b) noexcept {
+  if (a.endpoint() == nullptr || b.endpoint() == nullptr) return a.endpoint() == b.endpoint();
+  return *a.endpoint() == *b.endpoint();
+}
+
+// The first, and all behind it that go to its peer.
+void EmulatedEngine::set_aside(OperationList& queue, OperationList& refused) noexcept {
+  Operation& first = *queue.front();
+  for (Operation* each = &first; each != nullptr;) {
+    Operation& operation = *std::exchange(each, OperationList::next(*each));
+    if (!waits_for_its_peer(operation) || !goes_to_the_same(operation, first)) continue;
+    queue.erase(operation);
+    refused.push_back(operation);
+  }
+}
+
+// What goes to one peer keeps its order.
+bool EmulatedEngine::passes(const Operation& operation, const OperationList& queue) noexcept {
+  if (!waits_for_its_peer(operation)) return false;
+  for (const Operation* each = queue.front(); each != nullptr; each = OperationList::next(*each)) {
+    if (!waits_for_its_peer(*each) || goes_to_the_same(*each, operation)) return false;
+  }
+  return true;
+}
+
 Submission EmulatedEngine::submit_watched(Operation& operation, Record& record,
                                           Direction& direction, bool try_first) noexcept {
   OperationQueue completed;
@@ -498,6 +536,10 @@ Submission EmulatedEngine::submit_watched(Operation& operation, Record& record,
     const bool first = direction.queue.empty();
     if (first && operation.kind() == OperationKind::read_stream &&
         Performer::needs_no_transfer(operation)) {
+      return Submission::completed;
+    }
+    if (!first && passes(operation, direction.queue) &&
+        performer_.perform(operation) == Outcome::done) {
       return Submission::completed;
     }
     progress(operation).owner = &direction;
@@ -638,12 +680,25 @@ bool EmulatedEngine::settled(Record& record, Direction& direction, Ran ran, bool
 
 EmulatedEngine::Ran EmulatedEngine::run(Record& record, Direction& direction,
                                         OperationQueue& completed) noexcept {
+  OperationList refused;
+  const Ran ran = run_queue(record, direction, refused, completed);
+  if (refused.empty()) return ran;
+  direction.queue.splice_back(refused);
+  return ran == Ran::empty ? Ran::blocked : ran;
+}
+
+// `refused`: datagrams whose peer has no room.
+EmulatedEngine::Ran EmulatedEngine::run_queue(Record& record, Direction& direction,
+                                              OperationList& refused,
+                                              OperationQueue& completed) noexcept {
+  Ran out_of_calls = Ran::blocked;
   for (unsigned calls = 0; !direction.queue.empty(); ++calls) {
-    if (calls == calls_max) return Ran::more;
+    if (calls == calls_max) return out_of_calls;
     Operation& front = *direction.queue.front();
     switch (run_front(record, direction, completed)) {
       case Outcome::done:
         direction.failures = 0;
+        out_of_calls = Ran::more;
         if (was_short(front)) return direction.queue.empty() ? Ran::empty : Ran::more;
         break;
       case Outcome::partial:
@@ -651,7 +706,9 @@ EmulatedEngine::Ran EmulatedEngine::run(Record& record, Direction& direction,
         // Of merged writes a part may have been enough for all of them.
         return direction.queue.empty() ? Ran::empty : Ran::more;
       case Outcome::again:
-        return Ran::blocked;
+        if (!waits_for_its_peer(front)) return Ran::blocked;
+        set_aside(direction.queue, refused);
+        break;
       case Outcome::back_off:
         return Ran::back_off;
     }

@@ -35,6 +35,7 @@
 #include "base/chunked_table.hpp"
 #include "baton/engine.hpp"
 #include "baton/limits.hpp"
+#include "baton/operation_queue.hpp"
 #include "demux/demultiplexer.hpp"
 #include "engines/common/worker_pool.hpp"
 #include "engines/emulated/back_off.hpp"
@@ -142,6 +143,8 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
                bool by_leader) noexcept BATON_REQUIRES(direction.mutex);
   Ran run(Record& record, Direction& direction, OperationQueue& completed) noexcept
       BATON_REQUIRES(direction.mutex);
+  Ran run_queue(Record& record, Direction& direction, OperationList& refused,
+                OperationQueue& completed) noexcept BATON_REQUIRES(direction.mutex);
   Outcome run_front(Record& record, Direction& direction, OperationQueue& completed) noexcept
       BATON_REQUIRES(direction.mutex);
   void end_hopeless(Record& record, Direction& direction, OperationQueue& completed) noexcept
@@ -175,6 +178,10 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
 
   // Both
   static bool refused(Operation& operation) noexcept;
+  static bool waits_for_its_peer(const Operation& operation) noexcept;
+  static bool goes_to_the_same(const Operation& a, const Operation& b) noexcept;
+  static void set_aside(OperationList& queue, OperationList& refused) noexcept;
+  static bool passes(const Operation& operation, const OperationList& queue) noexcept;
   static void leave(Operation& operation, Record* record) noexcept;
   CancelAnswer cancel_at(Operation& operation, Record* record, Direction& direction) noexcept;
   [[gnu::always_inline]] void take_what_is_due(OperationQueue& completed) noexcept;

@@ -89,6 +89,42 @@ TEST_P(Full, a_slow_unix_peer_gets_every_datagram) {
   }
 }
 
+// One that reads and one that does not, behind one socket: neither what was sent before the first
+// try, nor what is sent while the full one is waited for, waits for the full one.
+TEST_P(Full, a_full_unix_peer_does_not_hold_up_another) {
+  const bool connected_too[] = {false, true};
+  for (const bool connected : connected_too) {
+    const Reader full = reader();
+    const Reader other = reader();
+    Endpoint to_full = full.endpoint;
+    Endpoint to_other = other.endpoint;
+    Handle* const handle = sender(full, connected);
+    const int more = queue_length() + 8;
+    std::vector<Probe*> waiting;
+    for (int i = 0; i < more; ++i) {
+      waiting.push_back(&send(handle, std::to_string(i), connected ? nullptr : &to_full));
+    }
+    Probe& first = send(handle, "first", &to_other);
+    run([&] { return first.done(); });
+    Probe& second = send(handle, "second", &to_other);
+    run([&] { return second.done(); });
+    EXPECT_FALSE(first.failed());
+    EXPECT_FALSE(second.failed());
+    char text[16];
+    EXPECT_EQ(::recv(other.fd.get(), text, sizeof(text), MSG_DONTWAIT), 5);
+    EXPECT_EQ(::recv(other.fd.get(), text, sizeof(text), MSG_DONTWAIT), 6);
+    EXPECT_FALSE(waiting.back()->done());
+    int received = 0;
+    run([&] {
+      while (::recv(full.fd.get(), text, sizeof(text), MSG_DONTWAIT) > 0) ++received;
+      return received == more && waiting.back()->done();
+    });
+    EXPECT_EQ(received, more);
+    for (Probe* const each : waiting) run([&] { return each->done(); });
+    for (Probe* const each : waiting) EXPECT_FALSE(each->failed());
+  }
+}
+
 TEST_P(Full, a_peer_that_stays_full_costs_next_to_nothing) {
   if (with_troubles()) GTEST_SKIP() << "each delay of the chaos engine is a call";
   use([](Config& config) { config.system = &test::counting_system(); });
