@@ -184,24 +184,23 @@ void add_doctor_command(CLI::App& app, Run& run) {
   auto* command =
       app.add_subcommand("doctor", "Look at this machine, measure, and recommend a configuration");
   auto options = std::make_shared<Options>();
-  command
-      ->add_option("--directory", options->directory,
-                   "Folder whose file system is inspected; default: $TMPDIR, else this folder")
+  command->add_option("--directory", options->directory, "Folder whose file system is inspected")
+      ->default_str("$TMPDIR, else the current one")
       ->check(not_empty("name of a folder"));
-  auto* length = command->add_option("--seconds", options->seconds, "Length of the calibration");
+  auto* length = command->add_option("--seconds", options->seconds, "Length of the measurement");
   length->capture_default_str()->check(seconds(0.1, 3600));
-  command->add_flag("--no-calibration", options->no_calibration, "Look only, measure nothing")
+  command->add_flag("--no-calibration", options->no_calibration, "Measure nothing")
       ->excludes(length);
   command->add_flag("--json", options->json, "Print one JSON object");
   auto* write = command
                     ->add_option("--write", options->write,
                                  "Write the recommended configuration to this file (XML)")
                     ->check(not_empty("name of a file"));
-  command->add_flag("--force", options->force, "Replace the file of --write if it exists")
+  command->add_flag("--force", options->force, "Let --write replace a file that exists")
       ->needs(write);
   command
       ->add_option("--known-bad", options->known_bad,
-                   "List of known troubles, in place of the one that is built in")
+                   "List of kernels and limits that make trouble, in place of the built-in one")
       ->check(not_empty("name of a file"));
   command->callback([&run, options] { run = [options] { return examine(*options); }; });
 }

@@ -177,7 +177,9 @@ void add_echo_command(CLI::App& app, Run& run) {
   command->add_option("--host", echo.host, "Address to listen on")
       ->capture_default_str()
       ->check(not_empty("address"));
-  command->add_option("--protocol", echo.protocol, "udp: datagrams, back to where they came from")
+  command
+      ->add_option("--protocol", echo.protocol,
+                   "tcp: streams; udp: datagrams, which go back to their senders")
       ->capture_default_str()
       ->check(one_of({"tcp", "udp"}));
   command->add_option("--block", echo.block, "Bytes of a read at most (64k, 1m, ...)")
@@ -191,16 +193,17 @@ void add_echo_command(CLI::App& app, Run& run) {
   add_work_options(*command, echo.work);
   command
       ->add_option("--drain-seconds", echo.drain_seconds,
-                   "How long open connections may go on after SIGTERM")
+                   "How long open connections may continue after SIGTERM")
       ->capture_default_str()
       ->check(seconds(0, 1e6));
   command->add_flag("--explain", options->explain,
-                    "Print on standard error what was chosen, from which source, and why");
+                    "Print on standard error the configuration in force, the source of each value, "
+                    "and the replacements with their reasons");
   command
       ->add_option("--watch", options->watch.lines,
-                   "Once a second, on standard error: rates, wakes, the oldest stream operation. "
-                   "auto, also when the option stands alone: only on a terminal; always: also into "
-                   "a pipe, with the time. Without the option: never")
+                   "Once a second, on standard error: rates, wakes, the oldest stream operation; "
+                   "auto, or the option alone: only on a terminal; always: also into a pipe, with "
+                   "the time; never, or without the option: not at all")
       ->expected(0, 1)
       ->default_str("auto")
       ->check(one_of({"auto", "always", "never"}));

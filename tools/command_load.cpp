@@ -30,7 +30,7 @@ void add_network_options(CLI::App& command, LoadOptions& options) {
       ->check(not_empty("host"));
   command
       .add_option("--protocol", options.protocol,
-                  "udp: a block is a datagram; those that are lost are counted, not waited for")
+                  "tcp: streams; udp: each block is a datagram, and lost ones are counted")
       ->group(group)
       ->capture_default_str()
       ->check(one_of({"tcp", "udp"}));
@@ -45,7 +45,7 @@ void add_network_options(CLI::App& command, LoadOptions& options) {
       ->group(group)
       ->capture_default_str()
       ->transform(size(0, load_window_bytes_max));
-  command.add_option("--idle", options.idle, "More connections that only connect")
+  command.add_option("--idle", options.idle, "More connections, which only connect")
       ->group(group)
       ->capture_default_str()
       ->check(whole_number(0, load_connections_max));
@@ -56,13 +56,13 @@ void add_network_options(CLI::App& command, LoadOptions& options) {
   command
       .add_option(
           "--apart", options.apart,
-          "Reports the round trips of the N sessions with fewest messages apart from the others")
+          "Report the round trips of the N sessions with fewest messages apart from the others")
       ->group(group)
       ->capture_default_str()
       ->check(whole_number(0, load_apart_sessions_max));
   command
       .add_flag("--hold", options.hold,
-                "Print 'connected' and 'finished' around the measured part, each time waiting for "
+                "Print 'connected' and 'finished' around the measured part, and wait each time for "
                 "a line on standard input")
       ->group(group);
 }
@@ -74,18 +74,18 @@ void add_file_options(CLI::App& command, FileLoadOptions& options) {
       ->check(not_empty("name of a file"));
   command
       .add_flag("--write", options.write,
-                "Write it, then read it back; an existing file only if --write has made it")
+                "Write the file, then read it back; an existing file only if --write has made it")
       ->group(group);
-  command.add_flag("--force", options.force, "Let --write replace what is in any file")
+  command.add_flag("--force", options.force, "Let --write replace any file")
       ->group(group)
       ->needs("--write");
   command.add_flag("--random", options.random, "Read blocks in random order")
       ->group(group)
       ->excludes("--write");
-  command.add_flag("!--no-compare", options.compare, "Do not compare what is read")
+  command.add_flag("!--no-compare", options.compare, "Do not compare the bytes read")
       ->group(group)
       ->excludes("--write");
-  command.add_flag("--direct", options.direct, "Past the page cache")->group(group);
+  command.add_flag("--direct", options.direct, "Go past the page cache")->group(group);
   command.add_option("--depth", options.depth, "Operations in flight")
       ->group(group)
       ->capture_default_str()
@@ -95,7 +95,7 @@ void add_file_options(CLI::App& command, FileLoadOptions& options) {
           "--size", options.size,
           "Bytes of the file that --write makes, in whole blocks; fewer if --seconds end before")
       ->group(group)
-      ->capture_default_str()
+      ->default_str("64m")
       ->needs("--write")
       ->transform(size(1, std::uint64_t{1} << 44));
   add_config_options(command, options.config);
@@ -138,9 +138,8 @@ void add_load_command(CLI::App& app, Run& run) {
   auto options = std::make_shared<LoadCommand>();
   LoadOptions& network = options->network;
 
-  auto* block =
-      command->add_option("--block", network.block, "Bytes of one message (64k, 1m, ...)");
-  block->default_str("512; 4096 with --file")->transform(size(1, load_block_bytes_max));
+  auto* block = command->add_option("--block", network.block, "Bytes of a message (64k, 1m, ...)");
+  block->default_str("512, and 4096 with --file")->transform(size(1, load_block_bytes_max));
   command->add_option("--seconds", network.seconds, "Length of the measured part")
       ->capture_default_str()
       ->check(seconds(0.001, 1e6));

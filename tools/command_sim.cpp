@@ -227,30 +227,40 @@ void add_sim_command(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand(
       "sim", "Run random programs in a simulated machine, under faults; a seed replays one");
   auto options = std::make_shared<SimOptions>();
-  command->add_option("--seeds", options->seeds, "How many seeds (default 100)")
+  command->add_option("--seeds", options->seeds, "Number of seeds")
+      ->default_str("100, and 1 with --seed")
       ->check(whole_number(1, 1'000'000'000'000));
-  command->add_option("--operations", options->operations, "Operations of each (default 10000)")
+  command->add_option("--operations", options->operations, "Operations of each seed")
+      ->capture_default_str()
       ->check(whole_number(1, 100'000'000));
-  command->add_option("--seed", options->seed, "The first seed, or the only one")
+  command->add_option("--seed", options->seed, "The first seed")
+      ->default_str("1")
       ->check(whole_number(0, 1'000'000'000'000'000));
-  command->add_option("--seed-range", options->range, "A..B: these seeds, both included")
+  command
+      ->add_option("--seed-range", options->range,
+                   "The seeds from A to B, both included; in place of --seeds and --seed")
       ->check(not_empty("range A..B"));
-  command->add_option("--threads", options->threads, "Threads in run() (default: drawn, 1 to 4)")
+  command->add_option("--threads", options->threads, "Threads that run handlers")
+      ->default_str("drawn for each proactor, 1 to 4")
       ->check(whole_number(1, 16));
   CLI::Option* const engine =
       command
-          ->add_option("--engine", options->engine,
-                       "simulated, emulated (over simulated system calls), or any")
+          ->add_option(
+              "--engine", options->engine,
+              "simulated; emulated, the real one over simulated system calls; or any, where "
+              "each seed draws one")
+          ->capture_default_str()
           ->check(one_of({"any", "simulated", "emulated"}));
   command
       ->add_flag("--reactor", options->reactor,
-                 "Programs of the Reactor, over simulated system calls, not of the Proactor")
+                 "Programs of the Reactor, over simulated system calls")
       ->excludes(engine);
   command
       ->add_option("--violations-max", options->violations_max,
-                   "Ends after this number (default: never)")
+                   "End after this number of violations")
+      ->default_str("never")
       ->check(whole_number(1, 1'000'000'000));
-  command->add_flag("--verbose", options->verbose, "The whole history, on standard error");
+  command->add_flag("--verbose", options->verbose, "Print every event on standard error");
   command->callback([options, &run] {
     const SeedRange range = range_of(*options);
     run = [options, range] { return run_sim(*options, range); };

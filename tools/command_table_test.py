@@ -9,6 +9,7 @@ import contextlib
 import os
 import re
 import resource
+import shlex
 import signal
 import socket
 import subprocess
@@ -75,33 +76,147 @@ def run(*arguments, folder=None, **options):
     return subprocess.run([BATON, *arguments], timeout=TIMEOUT_S, check=False, **options)
 
 
+PAGE = Path(__file__).resolve().parent.parent / "docs/man/baton.1"
+# The valid words of these depend on the build: `baton engines` lists them.
+NAMES = {"--engine", "--wait", "--interrupt"}
+
+
+def in_command():
+    """Sub-command -> option -> its description, and the words that it takes: the table from which
+    --help is printed."""
+    found = {}
+    for line in run("completion", "fish").stdout.decode().splitlines():
+        if not line.startswith("complete -c baton -n "):
+            continue
+        words = shlex.split(line)
+        at = tuple(words[words.index("-n") + 1].removeprefix("__baton_at ").strip('"').split())
+        options = found.setdefault(at, {})
+        if "-a" in words and "-l" not in words:
+            found.setdefault((*at, words[words.index("-a") + 1]), {})
+        if "-l" in words:
+            valid = words[words.index("-a") + 1].split() if "-a" in words else []
+            options["--" + words[words.index("-l") + 1]] = (
+                words[words.index("-d") + 1].replace("'", ""), valid)
+    return found
+
+
+def defaults_in_help(command):
+    """Option -> its default value, as --help shows it."""
+    found = {}
+    for line in run(*command, "--help").stdout.decode().splitlines():
+        head = re.split(r"\s{2,}", line.strip())[0]
+        if value := re.match(r"(--[a-z-]+) [A-Z]+(?::[^=]*)?=(.*)$", head):
+            default = re.sub(r" (Excludes|Needs): .*| \.\.\.$", "", value.group(2))
+            found[value.group(1)] = default.strip("[]")
+    return found
+
+
+def plain(lines):
+    """The text of lines of a manual page."""
+    words = []
+    for line in lines:
+        if not line.startswith("."):
+            words += line.split()
+            continue
+        rest = line[1:].split()
+        bracketed = rest[0] == "Pq"
+        end = rest.pop() if bracketed and rest[-1] in (".", ",", ";") else ""
+        prefix = ""
+        if bracketed:
+            words.append("(")
+            rest = rest[1:]
+        for word in rest:
+            if word in ("Fl", "Ev", "Nm"):
+                prefix = {"Fl": "-", "Ev": "$", "Nm": "baton "}[word]
+            elif word not in ("Ar", "Cm", "It", "No", "Op", "Pa", "Pp", "Ql"):
+                words.append(prefix + word)
+                prefix = ""
+        if bracketed:
+            words.append(")" + end)
+    return re.sub(r" (?!\.\.\.)([.,:;)]+)(?= |$)", r"\1", " ".join(words)).replace("( ", "(")
+
+
+def section(name):
+    return PAGE.read_text().split(f".Sh {name}\n")[1].split("\n.Sh ")[0].splitlines()
+
+
 def in_manual():
-    """Sub-command -> its options, as the manual page lists them."""
-    page = Path(__file__).resolve().parent.parent / "docs/man/baton.1"
-    options = page.read_text().split(".Sh OPTIONS\n")[1].split("\n.Sh ")[0]
-    found, commands = {}, []
-    for line in options.splitlines():
+    """Sub-command -> option -> the text on it in the manual page, its values first."""
+    found, commands, option = {}, [], None
+    for line in section("OPTIONS"):
         if named := re.match(r"\.Nm Cm ([a-z -]+?)(?: :)?$", line):
-            commands.append(tuple(named.group(1).split()))
-        elif line.startswith(".Bl "):
+            if option is None:
+                commands.append(tuple(named.group(1).split()))
+        if line.startswith(".Bl "):
             listed, commands = commands, []
-        elif line.startswith(".It "):
+        elif line.startswith(".El"):
+            option = None
+        elif item := re.match(r"\.It Fl (-[a-z-]+)(.*)$", line):
+            option = "-" + item.group(1)
             for command in listed:
-                found.setdefault(command, set()).update(re.findall(r"Fl (--?[a-z-]+)", line))
-    return {command: {"-" + option for option in options} for command, options in found.items()}
+                found.setdefault(command, {})[option] = [item.group(2), []]
+        elif option is not None:
+            for command in listed:
+                found[command][option][1].append(line)
+    return {command: {option: (values, plain(lines).replace("'", ""))
+                      for option, (values, lines) in options.items()}
+            for command, options in found.items()}
 
 
 class ManualTest(unittest.TestCase):
-    def test_lists_the_options_that_help_lists(self):
-        found = in_manual()
-        for command, (_, options) in OPTIONS.items():
-            self.assertEqual(found.get(command, set()), set(options), command)
+    """The manual page and --help say the same: every sub-command and option, the description, the
+    default and the valid words. The page may say more."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.command = in_command()
+
+    def same(self, option, told, values, text, default):
+        description, valid = told
+        self.assertEqual(text[:len(description)], description)
+        self.assertIn(text[len(description)], ".;")
+        if default is None:
+            self.assertNotIn("default:", text)
+        else:
+            self.assertRegex(text, f"default: {re.escape(default)}[.;]")
+        for word in valid if option not in NAMES else []:
+            self.assertRegex(values + " " + text, rf"\b{word}\b")
+
+    def test_says_of_each_option_what_help_says(self):
+        manual = in_manual()
+        self.assertLessEqual(set(manual), set(self.command))
+        self.assertEqual(set(self.command[()]), {"--help", "--version"})  # in DESCRIPTION
+        for command in set(self.command) - {()}:
+            shown = {option: told for option, told in self.command[command].items()
+                     if option != "--help"}
+            self.assertEqual(set(manual.get(command, {})), set(shown), command)
+            defaults = defaults_in_help(command) if shown else {}
+            for option, told in shown.items():
+                optional = OPTIONS[command][1][option] == "optional"  # its value if it stands alone
+                with self.subTest(command=command, option=option):
+                    self.same(option, told, *manual[command][option],
+                              None if optional else defaults.get(option))
 
     def test_names_every_subcommand(self):
-        page = (Path(__file__).resolve().parent.parent / "docs/man/baton.1").read_text()
-        text = run("--help").stdout.decode().split("Subcommands:\n")[1]
-        for name in re.findall(r"^  ([a-z-]+) ", text, re.MULTILINE):
-            self.assertIn(f".Nm Cm {name}\n", page)
+        words = set()
+        for line in section("SYNOPSIS") + section("DESCRIPTION"):
+            if named := re.match(r"\.(?:Nm )?Cm (.*)", line):
+                words |= set(re.findall(r"[a-z-]+", named.group(1)))
+        for command, options in self.command.items():
+            with self.subTest(command=command):
+                if options and command not in ((), ("bench",)):
+                    self.assertIn(command, OPTIONS)  # without options: a program, or a word
+                self.assertLessEqual(set(command), words)
+
+    def test_synopsis_has_no_other_options(self):
+        for form in "\n".join(section("SYNOPSIS")).split(".Nm\n")[1:]:
+            command = tuple(re.findall(r"^\.Cm ([a-z-]+)$", form, re.MULTILINE))
+            named = {"-" + option for option in re.findall(r"Fl (-[a-z-]+)", form)}
+            known = set(self.command[command]) - {"--help"}
+            with self.subTest(command=command):
+                self.assertLessEqual(named, known)
+                if "Ar options" not in form:
+                    self.assertEqual(named, known)
 
 
 class OptionsTest(unittest.TestCase):

@@ -38,10 +38,10 @@ std::vector<std::string> names_of(const std::vector<Entry>& entries) {
 }  // namespace
 
 void add_config_options(CLI::App& command, ConfigOptions& options) {
-  command.add_option("--config", options.file, "XML file, below the environment")
+  command.add_option("--config", options.file, "XML file, which the environment overrides")
       ->group(group)
       ->check(not_empty("name of a file"));
-  command.add_option("--engine", options.engine, "Engine (see 'baton engines')")
+  command.add_option("--engine", options.engine, "Engine, one that baton engines lists")
       ->group(group)
       ->check(name_like(names_of(registry().engines())));
   command.add_option("--wait", options.wait, "Wait strategy of a readiness engine")
@@ -58,11 +58,9 @@ void add_config_options(CLI::App& command, ConfigOptions& options) {
 }
 
 void add_threads_option(CLI::App& command, ConfigOptions& options) {
-  command
-      .add_option(
-          "--threads", options.threads,
-          "Threads that run handlers (default: 1; per_thread: what the configuration says, or 1)")
+  command.add_option("--threads", options.threads, "Threads that run handlers")
       ->group(group)
+      ->default_str("1; per_thread: as the configuration says, or 1")
       ->check(whole_number(1, limits::lanes_max));
 }
 

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 COMMAND, PROGRAM, LIBRARY, OTHER_VERSION = sys.argv[1:5]
 
@@ -77,6 +78,11 @@ for arguments, reason in (((), "a program is missing"), (("--", ), "a program is
            "baton-ace [" in result.stderr, f"{arguments} is explained", result)
 result = run([COMMAND, "--help"])
 expect(result.returncode == 0 and "baton-ace [" in result.stdout, "--help", result)
+page = Path(__file__).resolve().parents[2] / "ace/man/baton-ace.1"
+synopsis = page.read_text().split(".Sh SYNOPSIS\n")[1].split(".Sh ")[0]
+options = {"-" + option for option in re.findall(r"Fl (-[a-z-]+)", synopsis)}
+expect(options == set(re.findall(r"--[a-z-]+", result.stdout)),
+       f"the manual page has the options of --help, not {sorted(options)}", result)
 result = run([COMMAND, "no-such-program"])
 expect(result.returncode == 127 and "baton-ace: there is no program 'no-such-program'" in
        result.stderr, "a program that is missing", result)

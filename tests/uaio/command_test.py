@@ -5,9 +5,11 @@ usage: command_test.py COMMAND PRELOAD_LIBRARY
 """
 
 import os
+import re
 import subprocess
 import sys
 import unittest
+from pathlib import Path
 
 COMMAND, LIBRARY = sys.argv[1:3]
 
@@ -25,6 +27,12 @@ class Command(unittest.TestCase):
         result = run("--help")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertIn("uaio run [", result.stdout)
+
+    def test_manual_has_the_options_of_help(self):
+        page = Path(__file__).resolve().parents[2] / "uaio/man/uaio.1"
+        synopsis = page.read_text().split(".Sh SYNOPSIS\n")[1].split(".Sh ")[0]
+        options = {"-" + option for option in re.findall(r"Fl (-[a-z-]+)", synopsis)}
+        self.assertEqual(options, set(re.findall(r"--[a-z-]+", run("--help").stdout)))
 
     def test_run(self):
         result = run("run", "--options", "mode=auto", "--", "sh", "-c", "echo $UAIO; exit 7")

@@ -67,7 +67,7 @@ void add_fairness_benchmark(CLI::App& bench, Run& run) {
   };
   auto chosen = std::make_shared<Chosen>();
   FairnessOptions& options = chosen->options;
-  command.add_option("--connections", options.connections, "Sockets")
+  command.add_option("--connections", options.connections, "Sockets, each always full")
       ->capture_default_str()
       ->check(whole_number(1, 20'000));
   command.add_option("--threads", options.threads, "Threads of each reactor")
@@ -76,26 +76,26 @@ void add_fairness_benchmark(CLI::App& bench, Run& run) {
   command.add_option("--seconds", options.seconds, "How long each runs")
       ->capture_default_str()
       ->check(seconds(0.1, 3600));
-  command.add_option("--chunk", options.chunk, "Bytes read for each event")
+  command.add_option("--chunk", options.chunk, "Bytes that are read for each event")
       ->capture_default_str()
       ->check(whole_number(1, 65'536));
   command.add_option("--rounds", options.rounds, "How often all of them take turns")
       ->capture_default_str()
       ->check(whole_number(1, 1'000));
-  command.add_option("--wait", options.waits, "Wait strategies of Baton's reactor")
+  command.add_option("--wait", options.waits, "Wait strategies of Baton's Reactor")
       ->capture_default_str()
       ->delimiter(',');
   command
       .add_option("--variant", chosen->variants,
-                  "How Baton's reactor suspends and resumes; token imitates what ACE did once")
+                  "How Baton's Reactor suspends and resumes; token imitates ACE's former way")
       ->capture_default_str()
       ->delimiter(',')
       ->check(one_of(tuning_names()));
   command.add_option("--rivals", options.rivals, "Folder of the rivals' programs");
   command.add_option("--only", options.only, "Rivals by name; none: no rival at all")
       ->delimiter(',');
-  command.add_flag("--alone", options.alone, "One run of Baton's reactor, in this process");
-  command.add_flag("--json", options.json, "Every run as JSON");
+  command.add_flag("--alone", options.alone, "One run of Baton's Reactor, in this process");
+  command.add_flag("--json", options.json, "Print every run as JSON");
   command.callback([&run, chosen] {
     run = [chosen] {
       if (!chosen->options.alone) return run_fairness_rounds(chosen->options, chosen->variants);
