@@ -329,5 +329,26 @@ TEST_P(Message, wait_ready_tells_readable_and_writable) {
   EXPECT_FALSE(hang_up.failed()) << hang_up.error().message();
 }
 
+// No write has found the socket full; a write that does so makes the system tell more.
+TEST_P(Message, wait_ready_tells_of_room_that_no_write_has_missed) {
+  for (const int interest : {int{Operation::writable}, Operation::readable | Operation::writable}) {
+    Pair pair = unix_pair();
+    const int raw = pair.ours.get();
+    const std::string block(512, 'x');
+    std::size_t filled = 0;
+    for (pollfd room{raw, POLLOUT, 0}; ::poll(&room, 1, 0) > 0; filled += block.size()) {
+      ASSERT_EQ(::write(raw, block.data(), block.size()), 512);
+    }
+    Handle* const handle = adopt(pair.ours);
+    Probe& full = plain(OperationKind::wait_ready, handle, static_cast<std::uint16_t>(interest));
+    start(full);
+    run_for(1ms);
+    EXPECT_TRUE(full.is_pending());
+    receive(pair.peer.get(), filled);
+    finish(full);
+    EXPECT_FALSE(full.failed()) << full.error().message();
+  }
+}
+
 }  // namespace
 }  // namespace baton::conformance
