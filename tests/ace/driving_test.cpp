@@ -275,6 +275,60 @@ TEST(Lazy, NothingStartsOutsideOfHandleEvents) {
   }
 }
 
+/// Keeps the error of each read.
+class Errors final : public ACE_Handler {
+ public:
+  void handle_read_stream(const ACE_Asynch_Read_Stream::Result& result) override {
+    errors.push_back(result.error());
+  }
+  /// Handles events until there are so many errors. False: out of time.
+  bool reach(Proactor& proactor, std::size_t count) {
+    while (errors.size() < count) {
+      ACE_Time_Value wait{patience.count()};
+      if (proactor.handle_events(wait) != 1) return false;
+    }
+    return true;
+  }
+  std::vector<u_long> errors;
+};
+
+TEST(Lazy, WhatHasNotStartedCanBeCancelled) {
+  Proactor proactor{Config::from_environment(), {.lazy = true}};
+  Errors errors;
+  const SocketPair pair;
+  ACE_Message_Block block(10);
+  const std::unique_ptr<ACE_Asynch_Read_Stream_Impl> reader{proactor.create_asynch_read_stream()};
+  ASSERT_EQ(0, reader->open(errors.proxy(), pair.first, nullptr, nullptr));
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(0, reader->read(block, 10, nullptr, 0, 0));
+  EXPECT_EQ(0, reader->cancel());
+  ASSERT_TRUE(errors.reach(proactor, 3));
+  EXPECT_EQ(std::vector<u_long>(3, ECANCELED), errors.errors);
+  EXPECT_EQ(1, reader->cancel());
+}
+
+TEST(Lazy, WhatHasNotStartedTakesNothingFromTheNextFile) {
+  Proactor proactor{Config::from_environment(), {.lazy = true}};
+  Errors before;
+  Errors after;
+  SocketPair pair;
+  ACE_Message_Block block(10);
+  const std::unique_ptr<ACE_Asynch_Read_Stream_Impl> first{proactor.create_asynch_read_stream()};
+  ASSERT_EQ(0, first->open(before.proxy(), pair.first, nullptr, nullptr));
+  ASSERT_EQ(0, first->read(block, 10, nullptr, 0, 0));
+  const SocketPair next;
+  ASSERT_EQ(pair.first, ::dup2(next.first, pair.first));
+  ACE_Message_Block other(10);
+  const std::unique_ptr<ACE_Asynch_Read_Stream_Impl> second{proactor.create_asynch_read_stream()};
+  ASSERT_EQ(0, second->open(after.proxy(), pair.first, nullptr, nullptr));
+  ASSERT_EQ(0, second->read(other, 10, nullptr, 0, 0));
+  ASSERT_EQ(1, ::write(next.second, "x", 1));
+  ASSERT_TRUE(after.reach(proactor, 1));
+  EXPECT_EQ(0U, after.errors[0]);
+  EXPECT_EQ(1U, other.length());
+  ASSERT_TRUE(before.reach(proactor, 1));
+  EXPECT_EQ(static_cast<u_long>(ECANCELED), before.errors[0]);
+}
+
 // -- timers ---------------------------------------------------------------------------------------
 
 /// Each call schedules two more until there are enough.

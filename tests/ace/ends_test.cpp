@@ -71,6 +71,28 @@ TEST_F(Ends, AConnectThatHasEndedIsNotCancelledAnyMore) {
   for (const int each : {peer, listener, caller.connected.load()}) ::close(each);
 }
 
+TEST_F(Ends, PendingConnectsAreCancelled) {
+  ACE_INET_Addr where;
+  const int listener = listen_on_loopback(where);
+  // The listener has no room for more connections than these, so the next one stays pending.
+  ASSERT_EQ(0, ::listen(listener, 0));
+  std::vector<int> others;
+  for (int i = 0; i < 3; ++i) {
+    others.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    const auto* const address = static_cast<const sockaddr*>(where.get_addr());
+    ::connect(others.back(), address, static_cast<socklen_t>(where.get_size()));
+  }
+  ACE_Asynch_Connect connect;
+  ASSERT_EQ(0, connect.open(counter_, ACE_INVALID_HANDLE, nullptr, ace()));
+  ASSERT_EQ(0, connect.connect(ACE_INVALID_HANDLE, where, ACE_Addr::sap_any, 1));
+  EXPECT_EQ(0, connect.cancel());
+  ASSERT_TRUE(drive([&] { return counter_.all() == 1; }));
+  EXPECT_EQ(1, counter_.cancelled);
+  EXPECT_EQ(1, connect.cancel());
+  for (const int each : others) ::close(each);
+  ::close(listener);
+}
+
 TEST_F(Ends, CancelledReadsCompleteOnceEach) {
   const SocketPair pair;
   ACE_Asynch_Read_Stream reader;

@@ -381,6 +381,15 @@ TEST_F(TransmitFile, CancelEndsItOnce) {
   EXPECT_EQ(1, sender_.cancel());
 }
 
+// All of it is read in the first step, which no cancel of the socket ends.
+TEST_F(TransmitFile, CancelEndsASmallFileBeforeItIsWritten) {
+  ACE_Asynch_Transmit_File::Header_And_Trailer end{nullptr, 0, &trailer_, 3};
+  ASSERT_EQ(0, sender_.transmit_file(file_, &end, 5, 0, 0, 0, 0));
+  EXPECT_EQ(0, sender_.cancel());
+  EXPECT_EQ("", sent(1));
+  EXPECT_EQ(static_cast<u_long>(ECANCELED), taker_.written.error);
+}
+
 TEST_F(TransmitFile, CancelEndsAllOfTheSocket) {
   ASSERT_EQ(0, ::ftruncate(file_, 64 << 20));
   for (int i = 0; i < 3; ++i) ASSERT_EQ(0, sender_.transmit_file(file_, nullptr, 0, 0, 0, 0, 0));

@@ -530,6 +530,33 @@ static void polling(baton_proactor* proactor) {
   CHECK_EQUAL(pthread_join(thread, NULL), 0);
 }
 
+/* A program may poll in a signal handler, between a call of its own and its look at errno. */
+static void a_poll_leaves_errno_alone(baton_proactor* proactor) {
+  struct silence silence = make_silence(proactor);
+  baton_operation made = transfer(BATON_READ_STREAM, silence.handle, 6, silence.buffer, 8);
+  baton_completion done;
+  int i;
+  made.flags = BATON_EXACTLY;
+  start(proactor, made);
+  for (i = 0; i < 2; ++i) {
+    int count = 0;
+    CHECK_EQUAL(write(silence.peer, "half", 4), 4);
+    do {
+      errno = E2BIG;
+      count = baton_poll(proactor, &done, 1);
+      CHECK_EQUAL(errno, E2BIG);
+    } while (i == 1 && count == 0);
+    if (strstr(configuration, "per_thread") != NULL) {
+      CHECK_EQUAL(count, -BATON_NOT_SUPPORTED);
+    } else {
+      CHECK_EQUAL(count, i);
+    }
+  }
+  end_silence(proactor, &silence);
+  if (strstr(configuration, "per_thread") != NULL) done = wait_one(proactor);
+  CHECK_EQUAL(done.tag, 6);
+}
+
 static baton_proactor* polled;
 static volatile sig_atomic_t handled;
 static volatile sig_atomic_t brought;
@@ -619,6 +646,9 @@ static void stopping(void) {
   CHECK_EQUAL(baton_connect(proactor, "127.0.0.1:1", 1, 0, &client, NULL), BATON_STOPPED);
   CHECK_EQUAL(client, 0);
   baton_wake(proactor); /* no later wait will consume it */
+  baton_restart(proactor);
+  CHECK_EQUAL(baton_wait(proactor, &done, 1, 0), 0);
+  waking(proactor); /* a wake that was refused does not silence the next */
   close(silence.peer);
   baton_close(proactor); /* with a read pending */
 }
@@ -734,6 +764,7 @@ int main(int argc, char** argv) {
   waking(proactor);
   waking_another_thread(proactor);
   polling(proactor);
+  a_poll_leaves_errno_alone(proactor);
   polling_in_signal_handlers(proactor);
   stopping();
   accepted_and_not_brought();

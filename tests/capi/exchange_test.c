@@ -75,6 +75,19 @@ static void attached(void) {
   baton_close(proactor); /* detaches */
 }
 
+/* A thread may be attached to several proactors; it leaves one without leaving the others. */
+static void attached_to_several(void) {
+  baton_proactor* several[3];
+  int i;
+  for (i = 0; i < 3; ++i) {
+    several[i] = open_proactor(configuration, 16);
+    CHECK_EQUAL(baton_attach(several[i]), 0);
+  }
+  baton_detach(several[1]);
+  for (i = 0; i < 3; ++i) all_of_a_batch(several[i]);
+  for (i = 0; i < 3; ++i) baton_close(several[i]); /* detaches */
+}
+
 static void* attach_and_end(void* proactor) {
   CHECK_EQUAL(baton_attach(proactor), 0);
   all_of_a_batch(proactor);
@@ -378,6 +391,7 @@ int main(int argc, char** argv) {
   all_of_a_batch(proactor);
   an_empty_batch(proactor);
   attached();
+  attached_to_several();
   a_thread_ends_attached();
   beyond_the_slots();
   without_a_slot();

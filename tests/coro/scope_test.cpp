@@ -347,6 +347,26 @@ TEST_P(ScopeTest, the_joiner_stays_in_its_strand_after_a_stop) {
   EXPECT_FALSE(shared.outside);
 }
 
+TEST_P(ScopeTest, a_task_that_cannot_be_started_is_not_waited_for) {
+  Proactor& p = proactor();
+  Scope scope{p, {.strand = true}};
+  std::atomic<int> ended{0};
+  p.stop();
+  scope.spawn(sleeper(p, 1h, ended));
+  p.restart();
+  ASSERT_EQ(scope.running(), 0U);
+  std::error_code error;
+  complete([](Scope& joined, std::error_code& why) -> Task<void> {
+    try {
+      co_await joined.join();
+    } catch (const std::system_error& refused) {
+      why = refused.code();
+    }
+  }(scope, error));
+  EXPECT_EQ(error, errc::stopped);
+  EXPECT_EQ(ended, 0);
+}
+
 BATON_EVERY_MODE(ScopeTest);
 
 void destroy_scope_with_a_task_running() {

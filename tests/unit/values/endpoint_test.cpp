@@ -37,7 +37,7 @@ TEST(Endpoint, TextFormsRoundTrip) {
        {"127.0.0.1:80", "255.255.255.255:65535", "[::1]:80", "[fe80::1%2]:80", "[2001:db8::7]:443",
         "[::ffff:1.2.3.4]:1", "unix:/path", "unix:relative/path", "unix:@name", "unix:@",
         "unix:@with:colon", "unix:\\x40file", "unix:/with\\x0anewline", "unix:@a\\x00b",
-        "unix:/back\\x5cslash", "unix:/\xc3\xa4"}) {
+        "unix:/back\\x5cslash", "unix:/with\\x7fdelete", "unix:/\xc3\xa4"}) {
     EXPECT_EQ(parsed(text).to_string(), text);
   }
   EXPECT_EQ(parsed("*:80"), Endpoint::any_v6(80));
@@ -77,6 +77,7 @@ TEST(Endpoint, WhatIsNoEndpointSaysWhyAndShowsTheForms) {
       {"unix:/a\\x00b", "NUL"},
       {"unix:/a\\b", "backslash"},
       {"unix:/a\\x4", "backslash"},
+      {"unix:/a\\x4g", "backslash"},
       {std::string("127.0.0.1\0:80", 13), "not an IPv4 address"},
   };
   for (const Bad& bad : all) {
