@@ -38,6 +38,17 @@ class Command(unittest.TestCase):
         result = run("run", "--options", "mode=auto", "--", "sh", "-c", "echo $UAIO; exit 7")
         self.assertEqual((result.returncode, result.stdout), (7, "mode=auto\n"))
 
+    def test_options_out_of_range_are_left_out(self):
+        program = (sys.executable, "-ESc", "import ctypes; ctypes.CDLL(None).aio_init(None)")
+        result = run("run", "--options", "threads=64,depth=1,inline_read=0,interval_us=100,signal=1",
+                     "--", *program)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        for bad in ("threads=0", "depth=65537", "inline_read=-1", "interval_us=99", "signal=0",
+                    "direct=2", "threads=2x", "threads"):
+            result = run("run", "--options", bad, "--", *program)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(f"UAIO: not understood, and left out: {bad}\n", result.stderr)
+
     def test_bad_command_lines(self):
         for arguments, reason in (((), "run or library is missing"),
                                   (("runn", "true"), "'runn' is neither run nor library"),

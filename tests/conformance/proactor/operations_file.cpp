@@ -154,6 +154,7 @@ TEST_P(File, appended_blocks_keep_the_order_of_their_start) {
   std::string found(expected.size() + 1, '\0');
   found.resize(static_cast<std::size_t>(::pread(reader.get(), found.data(), found.size(), 0)));
   EXPECT_EQ(found, expected);
+  EXPECT_EQ(::lseek(reader.get(), 0, SEEK_CUR), 0) << "an append leaves the position where it is";
 }
 
 TEST_P(File, errors_are_completions) {

@@ -293,6 +293,47 @@ TEST_P(Message, a_read_of_what_the_program_has_shut_ends) {
   }
 }
 
+// As of streams: a read that waits pins no block.
+TEST_P(Message, pooled_reads_take_a_block_only_for_data) {
+  BufferPool pool{32, 1};
+  const Socket client = bind(Endpoint::loopback(0));
+  Socket server = bind(Endpoint::loopback(0));
+  Probe& read = plain(OperationKind::read_datagram, server.handle);
+  read.set_pool(&pool);
+  start(read);
+  run_for(1ms);
+  EXPECT_EQ(pool.available(), 1U);
+  finish(sending(client, memory(std::string{"data"}), server.endpoint));
+  finish(read);
+  ASSERT_EQ(read.bytes(), 4U) << read.error().message();
+  EXPECT_EQ(pool.available(), 0U);
+  pool.give(read.buffer().data);
+}
+
+TEST_P(Message, an_unspecified_endpoint_is_the_connected_peer) {
+  const Socket client = bind(Endpoint::loopback(0));
+  const Socket server = bind(Endpoint::loopback(0));
+  ASSERT_EQ(::connect(client.handle->native(), static_cast<const sockaddr*>(server.endpoint.data()),
+                      server.endpoint.size()),
+            0);
+  Endpoint nobody;
+  std::string& text = memory(std::string{"hello"});
+  const ConstBuffer pieces[] = {std::string_view{text}.substr(0, 2),
+                                std::string_view{text}.substr(2)};
+  for (const bool list : {false, true}) {
+    Probe& sent = sending(client, text, nobody);
+    if (list) sent.set_buffers(ConstBuffers{pieces});
+    finish(sent);
+    EXPECT_EQ(sent.bytes(), 5U) << sent.error().message();
+    if (sent.failed()) continue;
+    Endpoint from;
+    Probe& received = receiving(server, memory(32), from);
+    finish(received);
+    EXPECT_EQ(received.bytes(), 5U);
+    EXPECT_EQ(from, client.endpoint);
+  }
+}
+
 TEST_P(Message, wait_ready_tells_readable_and_writable) {
   Pair pair = unix_pair();
   const int raw = pair.ours.get();

@@ -199,7 +199,11 @@ HOST_CASE(list_with_a_closed_number_among_many, "answers") {
   const timespec patience = host::patience();
   for (int i = 0; i < count; ++i) {
     siginfo_t info{};
-    CHECK(::sigtimedwait(&told, &info, &patience) == SIGRTMIN);
+    int number = 0;
+    do {
+      number = ::sigtimedwait(&told, &info, &patience);
+    } while (number == -1 && errno == EINTR);  // with mode=single the library has a signal, too
+    CHECK(number == SIGRTMIN);
     const auto which = static_cast<std::size_t>(info.si_value.sival_int);
     CHECK(++seen[which] == 1);
     CHECK(aio_error(&blocks[which]) == (which % 3 == 0 ? EBADF : 0));
@@ -223,8 +227,9 @@ HOST_CASE(direct_reads_at_the_end_of_the_file, "ends of threads") {
       read.aio_sigevent.sigev_notify_attributes = nullptr;
       for (int round = 0; round < each_does; ++round) {
         read.aio_sigevent.sigev_notify = round % 20 == 0 ? SIGEV_THREAD : SIGEV_NONE;
+        read.aio_offset = round % 2 * 4'096;
         CHECK(aio_read(&read) == 0);
-        CHECK(host::finish(read) == 12'288);
+        CHECK(host::finish(read) == 12'288 - read.aio_offset);
       }
     });
   }

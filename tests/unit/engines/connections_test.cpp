@@ -323,6 +323,26 @@ TEST_P(Connections, a_broken_listener_ends_the_accept) {
   EXPECT_EQ(driver.engine().counters().accept_backoffs, 0U);
 }
 
+// Another process may take a connection between two calls.
+TEST_P(Connections, a_blocking_listener_is_looked_at_before_each_accept) {
+  Endpoint address;
+  const int fd = listener(address, false);
+  Handle* const door = driver.borrow(fd, HandleKind::listener);
+  Operation accept;
+  set_accept(accept, door);
+  driver.start(accept);
+  const int peer = client(address);
+  faults().clear();
+  faults().fail(Call::accept4, ECONNABORTED, 3);
+  ASSERT_TRUE(driver.run(accept));
+  EXPECT_EQ(faults().count(Call::accept4), 4U);
+  EXPECT_GE(faults().count(Call::ppoll), 4U);
+  ::close(accept.accepted());
+  ::close(peer);
+  driver.release(door);
+  ::close(fd);
+}
+
 TEST_P(Connections, a_blocking_listener_blocks_nobody) {
   Endpoint address;
   const int fd = listener(address, false);

@@ -98,6 +98,26 @@ TEST_P(Messages, come_into_pooled_blocks) {
   ::close(pair.peer);
 }
 
+// Another reader may be quicker than the one that was told.
+TEST_P(Messages, pin_no_block_while_they_wait) {
+  const Pair pair = datagram_pair();
+  Handle* const ours = driver.adopt(pair.ours, HandleKind::datagram_socket);
+  BufferPool pool{32, 1};
+  Operation read;
+  read.prepare(OperationKind::read_datagram, ours);
+  read.set_pool(&pool);
+  driver.start(read);
+  EXPECT_EQ(::send(pair.peer, "hello", 5, 0), 5);
+  faults().fail(Call::recvfrom, EAGAIN, 20);
+  driver.wait_once();
+  EXPECT_EQ(pool.available(), 1U);
+  faults().clear();
+  ASSERT_TRUE(driver.run(read));
+  EXPECT_EQ(*read.result(), 5U);
+  pool.give(read.buffer().data);
+  ::close(pair.peer);
+}
+
 // Without a connection a UNIX datagram socket is "writable" although its peer's queue is full.
 TEST_P(Messages, readiness_that_means_nothing_does_not_spin) {
   Endpoint address = Endpoint::unix_path("@baton-full-" + std::to_string(::getpid())).value();

@@ -3,6 +3,7 @@
 
 #include <sys/socket.h>
 
+#include "baton/buffer_pool.hpp"
 #include "baton/endpoint.hpp"
 #include "driver.hpp"
 
@@ -63,6 +64,39 @@ TEST_F(Prepare, a_sync_says_whether_it_is_about_data_only) {
   EXPECT_EQ(prepared(sync).operation_flags, 0U);
   sync.prepare(OperationKind::sync_file, handle, Operation::data_only);
   EXPECT_EQ(prepared(sync).operation_flags, abi::fsync_data_only);
+}
+
+// Another reader may have been quicker since the socket was ready.
+TEST_F(Prepare, a_pooled_read_of_a_socket_does_not_wait_with_its_block) {
+  const Pair pair = stream_pair();
+  BufferPool pool{64, 1};
+  Operation read;
+  read.prepare(OperationKind::read_stream, driver.adopt(pair.left, HandleKind::stream_socket), 0);
+  read.set_pool(&pool);
+  enter(read);
+  auto& state = read.engine_state<Progress>();
+  state.pool = &pool;
+  state.block = pool.take();
+  abi::Sqe request{};
+  prepare(request, read, nullptr, {});
+  EXPECT_EQ(request.opcode, abi::op_recv);
+  EXPECT_EQ(request.operation_flags & MSG_DONTWAIT, std::uint32_t{MSG_DONTWAIT});
+  pool.give(state.block);
+  ::close(pair.right);
+}
+
+TEST_F(Prepare, only_what_is_for_a_worker_goes_to_one_at_once) {
+  Operation read;
+  std::string into(8, '\0');
+  read.prepare(OperationKind::read_file, driver.adopt(temporary_file(), HandleKind::file), 0);
+  read.set_buffer(MutableBuffer{into});
+  for (const bool by_worker : {false, true}) {
+    enter(read);
+    read.engine_state<Progress>().by_worker = by_worker;
+    abi::Sqe request{};
+    prepare(request, read, nullptr, {});
+    EXPECT_EQ((request.flags & abi::sqe_async) != 0, by_worker);
+  }
 }
 
 TEST_F(Prepare, an_accepted_socket_is_closed_by_exec) {
