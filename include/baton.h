@@ -171,8 +171,9 @@ BATON_API int baton_engine_reason(const char* engine, char* reason, size_t reaso
 
 /* In the child after fork, before it opens anything and before anything else is done with the
  * proactor there: opens it anew. All slots are free, all handles gone, owned descriptors are closed
- * in the child, borrowed ones are untouched. Pending operations give no completion. On failure
- * only baton_close is allowed. REQUIRES: called by the only thread of the child. */
+ * in the child, borrowed ones are untouched. Pending operations give no completion, and what they
+ * have accepted or taken from a pool is given back. On failure only baton_close is allowed.
+ * REQUIRES: called by the only thread of the child. */
 BATON_API int baton_fork_child(baton_proactor* proactor);
 
 /* The monotonic clock in nanoseconds, for deadlines. */

@@ -14,8 +14,10 @@
 #include <limits>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 #include "baton/misuse.hpp"
+#include "os/fork.hpp"
 
 namespace baton {
 namespace {
@@ -90,7 +92,8 @@ BufferPool::BufferPool(std::size_t block_size, std::size_t count) {
 
 BufferPool::~BufferPool() {
   // A block that is out would be written through, or given back, after its memory is gone.
-  if (impl_->available.load(std::memory_order_acquire) != impl_->count) {
+  if (impl_->available.load(std::memory_order_acquire) != impl_->count &&
+      !os::left_behind.load(std::memory_order_relaxed)) {
     detail::misused("a buffer pool was destroyed while blocks are out: give all back first");
   }
 }
@@ -147,6 +150,24 @@ void BufferPool::give(void* block) noexcept {
   } while (!impl_->head.compare_exchange_weak(head, head_of((head >> 32) + 1, index),
                                               std::memory_order_release,
                                               std::memory_order_relaxed));
+}
+
+// Threads of the parent may have been inside take() or give() at the fork.
+void BufferPool::take_over(const std::atomic<bool>* held) noexcept {
+  Impl& impl = *impl_;
+  std::uint32_t first = end_of_list;
+  std::size_t available = 0;
+  for (std::size_t i = impl.count; i-- > 0;) {
+    if (held[i].load(std::memory_order_relaxed)) {
+      impl.links[i].store(taken, std::memory_order_relaxed);
+      continue;
+    }
+    impl.links[i].store(std::exchange(first, static_cast<std::uint32_t>(i)),
+                        std::memory_order_relaxed);
+    ++available;
+  }
+  impl.head.store(head_of(0, first), std::memory_order_relaxed);
+  impl.available.store(available, std::memory_order_relaxed);
 }
 
 }  // namespace baton

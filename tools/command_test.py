@@ -149,6 +149,14 @@ class EchoTest(unittest.TestCase):
                         self.assertLessEqual(messages, counts["sent"])
                         self.assertGreaterEqual(messages, counts["sent"] - counts["lost"])
 
+    def test_load_says_that_no_datagram_came_back(self):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+            silent.bind(("127.0.0.1", 0))
+            done = run("load", "--protocol", "udp", "--port", str(silent.getsockname()[1]),
+                       "--seconds", "0.1")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, r"^baton load: none of [1-9]\d* datagrams came back; .*\n$")
+
     def test_handlers_that_are_kept_busy_still_echo(self):
         for work in ("--delay-us", "--random-us", "--slow-us"):
             for style in (["--style", "callback"], ["--style", "coroutine"],

@@ -2,12 +2,15 @@
 // idle connection with a pending read holds none.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 
 #include "baton/buffer.hpp"
 #include "baton/export.hpp"
+
+struct baton_pool;
 
 namespace baton {
 
@@ -16,7 +19,9 @@ class BATON_EXPORT BufferPool {
   /// `count` blocks of `block_size` bytes, allocated at once. Throws std::bad_alloc, and
   /// std::invalid_argument for blocks of no bytes: they would all be one.
   BufferPool(std::size_t block_size, std::size_t count);
-  ~BufferPool();  ///< REQUIRES: every block is back
+  /// REQUIRES: every block is back, except in a forked child that has reopened or destroyed a
+  /// proactor: blocks of the parent's reads do not come back there.
+  ~BufferPool();
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
@@ -34,6 +39,11 @@ class BATON_EXPORT BufferPool {
   [[nodiscard]] MutableBuffer memory() const noexcept;
 
  private:
+  friend struct ::baton_pool;  // of the C interface
+  /// In a forked child: every block is free but those that are held, of which there is a bool for
+  /// each block. REQUIRES: no other thread.
+  void take_over(const std::atomic<bool>* held) noexcept;
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -21,6 +21,10 @@ struct TimerSlot;  // src/core/timer_wheel.hpp
 struct ProcessorConfig;
 struct SignalMask;  // the system's signal set: signal_mask.hpp
 
+namespace capi {
+class SlotTable;  // src/capi/slots.hpp
+}
+
 namespace os {
 struct System;  // the table of system calls, clock, locks and threads; see src/os/system.hpp
 }

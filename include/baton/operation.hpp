@@ -382,6 +382,13 @@ class BATON_EXPORT Operation {
   /// Ends the program, unless this is a forked child in which nothing can be pending any more.
   void destroyed_while_pending() const noexcept;
 
+  /// In a forked child: the parent has it, and its handler will never run here.
+  void abandon() noexcept {
+    finish(errc::after_fork);
+    state_.store(OperationState::completed, std::memory_order_release);
+  }
+
+  friend class capi::SlotTable;  // ends those that a thread of the parent was handling
   friend class OperationList;    // links
   friend class OperationAccess;  // src/core: state machine, timers, dispatch
   friend class OperationDouble;  // src/engines/common: stands for a user's operation in an engine

@@ -19,6 +19,11 @@ bool baton_pool::take_back(void* block) noexcept {
   return true;
 }
 
+void baton_pool::take_over() noexcept {
+  if (reads.load(std::memory_order_relaxed) != 0) return;
+  blocks.take_over(with_caller.get());
+}
+
 int baton_pool_open(std::size_t block_size, std::uint32_t count, baton_pool** out) {
   const Inside inside;
   if (out == nullptr) return EINVAL;

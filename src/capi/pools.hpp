@@ -20,6 +20,9 @@ struct baton_pool {
   void bring(const void* block) noexcept { with_caller[index_of(block)].store(true); }
   /// False: the caller does not have such a block.
   [[nodiscard]] bool take_back(void* block) noexcept;
+  /// In a forked child: blocks of the parent's reads are free, unless another proactor still has
+  /// reads that may hold some.
+  void take_over() noexcept;
 
   baton::BufferPool blocks;
   /// Reads that are pending and may take a block.

@@ -64,15 +64,18 @@ class SlotTable {
   [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
   [[nodiscard]] Slot& operator[](std::uint32_t index) const noexcept { return slots_[index]; }
 
-  /// All slots free but those whose operation is lost in the parent process. REQUIRES: no other
-  /// thread.
+  /// All slots free. In a forked child also those whose operation a thread of the parent was
+  /// handling, which stays pending there. REQUIRES: the proactor was opened anew; no other thread.
   void reset() noexcept {
     head_.store(head_of(0, end_of_list), std::memory_order_relaxed);
     for (std::uint32_t i = count_; i-- > 0;) {
       slots_[i].activation.store(0, std::memory_order_relaxed);
       slots_[i].readers.store(0, std::memory_order_relaxed);
+      baton_pool* const pool = slots_[i].pool;
       slots_[i].leave_pool();
-      if (!slots_[i].operation.is_pending()) give(slots_[i]);
+      if (pool != nullptr) pool->take_over();
+      if (slots_[i].operation.is_pending()) slots_[i].operation.abandon();
+      give(slots_[i]);
     }
   }
 

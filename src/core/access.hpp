@@ -135,10 +135,7 @@ class OperationAccess {
     BATON_ASSERT(state(operation) == OperationState::result_ready ||
                  state(operation) == OperationState::posted);
   }
-  /// Ends an operation whose handler will never run (destruction in a forked child).
-  static void abandon(Operation& operation) noexcept {
-    operation.state_.store(OperationState::completed, std::memory_order_release);
-  }
+  static void abandon(Operation& operation) noexcept { operation.abandon(); }
 
   static std::uint8_t& flags(Operation& operation) noexcept { return operation.core_flags_; }
   static bool has(const Operation& operation, CoreFlag flag) noexcept {

@@ -867,17 +867,26 @@ void close_inherited(const os::System& system, NativeHandle native) noexcept {
   if (flags >= 0 && (flags & FD_CLOEXEC) != 0) system.close(native);
 }
 
+// Connections that the parent delivers. Their peers would never see the end of one that is open in
+// the child, too.
+void close_accepted(const os::System& system, const OperationQueue& completed) noexcept {
+  for (const Operation* operation = completed.front(); operation != nullptr;
+       operation = OperationQueue::next(*operation)) {
+    if (operation->kind() != OperationKind::accept || operation->failed()) continue;
+    if (operation->state() != OperationState::result_ready) continue;
+    close_inherited(system, operation->accepted());
+  }
+}
+
 }  // namespace
 
 void Proactor::Core::abandon_after_fork() noexcept {
   // No lock is taken: a thread that held one at the fork does not exist here, and may have been in
   // the middle of a change. An operation between two lists cannot be found and stays pending.
   os::left_behind.store(true, std::memory_order_relaxed);
-  const auto abandon = [](Operation& operation) {
-    operation.finish(errc::after_fork);
-    Access::abandon(operation);
-  };
-  // First, because a timer is known by being pending.
+  const auto abandon = [](Operation& operation) { Access::abandon(operation); };
+  // First, because a timer is known by being pending, and so is a result.
+  for (const auto& lane : lanes_) close_accepted(system_, lane->completed);
   for (const auto& lane : lanes_) lane->timers.take_apart(abandon);
   ledger_.handles.for_each([&](Handle& handle) {
     for (Operation* operation = Access::first(handle); operation != nullptr;) {

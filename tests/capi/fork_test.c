@@ -100,7 +100,61 @@ static void a_wake_after_a_wake_of_the_parent(const char* configuration) {
   baton_close(proactor);
 }
 
+static void* post_until_over(void* argument) {
+  baton_completion done[4];
+  (void)argument;
+  while (!atomic_load(&over)) {
+    baton_operation posts[4];
+    baton_batch batch = BATON_BATCH_INIT;
+    int i;
+    for (i = 0; i < 4; ++i) posts[i] = operation(BATON_POST, 0, 7);
+    batch.operations = posts;
+    batch.count = 4;
+    CHECK(baton_exchange(watched, &batch, done, 4, 0) >= 0);
+    atomic_fetch_add(&looks, 1);
+  }
+  return NULL;
+}
+
+/* Requests that threads of the parent are starting or returning at the fork are in no list that the
+ * child could look into. Their slots are free there, too. */
+static void all_slots_after_a_fork_in_the_midst_of_requests(const char* configuration) {
+  enum { slots = 8, forks = 60, threads = 2 };
+  baton_proactor* const proactor = open_proactor(configuration, slots);
+  pthread_t posting[threads];
+  int i;
+  watched = proactor;
+  atomic_store(&over, 0);
+  for (i = 0; i < threads; ++i) {
+    CHECK_EQUAL(pthread_create(&posting[i], NULL, post_until_over, NULL), 0);
+  }
+  for (i = 0; i < forks; ++i) {
+    const int before = atomic_load(&looks);
+    int status = 0;
+    pid_t child;
+    while (atomic_load(&looks) == before) sched_yield();
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      int n;
+      CHECK_EQUAL(baton_fork_child(proactor), 0);
+      for (n = 0; n < slots; ++n) start(proactor, operation(BATON_POST, 0, 8));
+      for (n = 0; n < slots; ++n) CHECK_EQUAL(wait_one(proactor).tag, 8);
+      baton_close(proactor);
+      _exit(0);
+    }
+    CHECK_EQUAL(waitpid(child, &status, 0), child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  atomic_store(&over, 1);
+  for (i = 0; i < threads; ++i) CHECK_EQUAL(pthread_join(posting[i], NULL), 0);
+  baton_close(proactor);
+}
+
 #else
+static void all_slots_after_a_fork_in_the_midst_of_requests(const char* configuration) {
+  (void)configuration;
+}
 static void a_poll_after_a_fork_in_a_wait(const char* configuration) { (void)configuration; }
 static void a_wake_after_a_wake_of_the_parent(const char* configuration) { (void)configuration; }
 static void refused_closes(baton_proactor* proactor, baton_handle handle) {
@@ -108,6 +162,101 @@ static void refused_closes(baton_proactor* proactor, baton_handle handle) {
   CHECK_EQUAL(baton_handle_close(proactor, handle), BATON_AFTER_FORK);
 }
 #endif
+
+/* Two connections for one listener, of which the second is accepted but not delivered. */
+static int accept_two(baton_proactor* proactor, baton_handle* listener, int connections[2]) {
+  baton_endpoint endpoint;
+  baton_state state = BATON_STATE_INIT;
+  baton_activation names[2];
+  baton_completion done;
+  int i;
+  CHECK_EQUAL(baton_listen(proactor, "127.0.0.1:0", 8, listener), 0);
+  CHECK_EQUAL(baton_local_endpoint(proactor, *listener, &endpoint), 0);
+  for (i = 0; i < 2; ++i) {
+    connections[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_EQUAL(connect(connections[i], (struct sockaddr*)endpoint.address, endpoint.length), 0);
+    names[i] = start(proactor, operation(BATON_ACCEPT, *listener, (uint64_t)i));
+  }
+  done = wait_one(proactor);
+  CHECK_EQUAL(done.error, 0);
+  CHECK_EQUAL(close((int)done.result), 0);
+  if (baton_status(proactor, names[1 - done.tag], &state) != 0 || state.state != BATON_DONE) {
+    return -1;
+  }
+  return (int)state.result;
+}
+
+/* A connection that the parent has accepted and delivers is not open in the child, whose peer would
+ * wait for its end. */
+static void a_connection_that_the_parent_delivers(const char* configuration) {
+  baton_proactor* const proactor = open_proactor(configuration, 4);
+  baton_handle listener = 0;
+  int connections[2];
+  int status = 0;
+  const int accepted = accept_two(proactor, &listener, connections);
+  struct stat there;
+  pid_t child;
+  if (accepted >= 0) CHECK_EQUAL(fstat(accepted, &there), 0);
+  child = fork_at_rest();
+  CHECK(child >= 0);
+  if (child == 0) {
+    struct stat here;
+    CHECK_EQUAL(baton_fork_child(proactor), 0);
+    /* Closed; the number may serve the new engine by now. */
+    CHECK(accepted < 0 || fstat(accepted, &here) != 0 || here.st_ino != there.st_ino);
+    _exit(0);
+  }
+  CHECK_EQUAL(waitpid(child, &status, 0), child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  if (accepted >= 0) CHECK_EQUAL(wait_one(proactor).result, accepted);
+  baton_close(proactor);
+  close(connections[0]);
+  close(connections[1]);
+}
+
+/* Blocks that the parent's reads have taken, but that it has not been given, are free in the child;
+ * one that it holds is the child's, too. */
+static void blocks_that_the_parent_delivers(const char* configuration) {
+  enum { reads = 3 };
+  baton_proactor* const proactor = open_proactor(configuration, 4);
+  baton_pool* pool = NULL;
+  baton_completion done;
+  int ends[reads][2];
+  int status = 0;
+  int i;
+  pid_t child;
+  CHECK_EQUAL(baton_pool_open(64, reads, &pool), 0);
+  for (i = 0; i < reads; ++i) {
+    baton_operation read;
+    CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends[i]), 0);
+    read = operation(BATON_READ_STREAM, adopt(proactor, ends[i][0], BATON_STREAM_SOCKET), 1);
+    read.flags = BATON_POOLED;
+    read.data = pool;
+    CHECK_EQUAL(write(ends[i][1], "data", 4), 4);
+    start(proactor, read);
+  }
+  done = wait_one(proactor);
+  CHECK_EQUAL(done.result, 4);
+  child = fork_at_rest();
+  CHECK(child >= 0);
+  if (child == 0) {
+    CHECK_EQUAL(baton_fork_child(proactor), 0);
+    CHECK_EQUAL(baton_pool_available(pool), reads - 1);
+    CHECK_EQUAL(baton_pool_close(pool), EBUSY);
+    CHECK_EQUAL(baton_pool_give(pool, done.data), 0);
+    CHECK_EQUAL(baton_pool_available(pool), reads);
+    CHECK_EQUAL(baton_pool_close(pool), 0);
+    baton_close(proactor);
+    _exit(0);
+  }
+  CHECK_EQUAL(waitpid(child, &status, 0), child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  CHECK_EQUAL(baton_pool_give(pool, done.data), 0);
+  for (i = 1; i < reads; ++i) CHECK_EQUAL(baton_pool_give(pool, wait_one(proactor).data), 0);
+  baton_close(proactor);
+  CHECK_EQUAL(baton_pool_close(pool), 0);
+  for (i = 0; i < reads; ++i) close(ends[i][1]);
+}
 
 int main(int argc, char** argv) {
   baton_proactor* proactor = open_proactor(argc > 1 ? argv[1] : "", 4);
@@ -172,5 +321,8 @@ int main(int argc, char** argv) {
   baton_close(proactor);
   a_poll_after_a_fork_in_a_wait(argc > 1 ? argv[1] : "");
   a_wake_after_a_wake_of_the_parent(argc > 1 ? argv[1] : "");
+  all_slots_after_a_fork_in_the_midst_of_requests(argc > 1 ? argv[1] : "");
+  a_connection_that_the_parent_delivers(argc > 1 ? argv[1] : "");
+  blocks_that_the_parent_delivers(argc > 1 ? argv[1] : "");
   return 0;
 }

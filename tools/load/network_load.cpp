@@ -111,6 +111,11 @@ bool watch_for_stop() {
   return true;
 }
 
+bool stop_was_requested() {
+  std::uint64_t times = 0;
+  return ::read(stop_descriptor, &times, sizeof times) == sizeof times;
+}
+
 // --- the run ------------------------------------------------------------------------------------
 
 using Workers = std::vector<std::unique_ptr<LoadWorker>>;
@@ -201,6 +206,18 @@ LoadReport run_workers(const LoadOptions& options, Workers& workers) {
   return report;
 }
 
+/// No message came back, and no session failed.
+std::string why_nothing_came(const LoadOptions& options, const LoadReport& report) {
+  if (stop_was_requested()) return "stopped before a message came back";
+  if (!options.datagrams()) {
+    return fmt::format("no message came back in {} s; give more --seconds", options.seconds);
+  }
+  return fmt::format(
+      "none of {} datagrams came back; check that an echo server for UDP is there (baton echo "
+      "--protocol udp), or give more --seconds",
+      report.datagrams.sent);
+}
+
 int fail(const std::string& why) {
   note("baton load: {}\n", printable(why));
   return 1;
@@ -229,6 +246,7 @@ int run_network_load(const LoadOptions& wanted) {
   if (report.messages_total == 0) {
     // Nothing was measured; the reason is all there is to say.
     for (const auto& text : report.errors.texts()) note("baton load: {}\n", printable(text));
+    if (report.errors.count() == 0) note("baton load: {}\n", why_nothing_came(options, report));
     if (!options.json) return 1;
   }
   print_text(options.json ? report.json(options) : report.text(options));

@@ -2,6 +2,8 @@
 #include "baton/buffer_pool.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -11,6 +13,9 @@
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include "baton/config.hpp"
+#include "baton/proactor.hpp"
 
 namespace baton {
 namespace {
@@ -141,6 +146,24 @@ TEST(BufferPoolDeathTest, MisuseEndsTheProgram) {
         pool.give(static_cast<char*>(pool.take()) + 1);
       },
       "not from");
+}
+
+// The parent's reads have them, and complete in no child.
+TEST(BufferPool, IsDestroyedInAChildWithBlocksOfTheParentsReads) {
+  Proactor proactor{*Config::parse("engine=emulated", Config{})};
+  BufferPool pool(16, 2);
+  void* const block = pool.take();
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (!proactor.reopen()) ::_exit(1);
+    pool.~BufferPool();
+    ::_exit(0);
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  pool.give(block);
 }
 
 }  // namespace
