@@ -392,6 +392,13 @@ void sync_waits(int file, int synced) {
 HOST_CASE(cancel_agrees_with_error, "answers") {
   Pipe pipe;
   char byte = 0;
+  // The request of another descriptor goes on.
+  aiocb other = host::request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&other) == 0);
+  CHECK(aio_cancel(pipe.in(), &other) == -1 && errno == EINVAL);
+  CHECK(aio_error(&other) == EINPROGRESS);
+  CHECK(::write(pipe.in(), "c", 1) == 1);
+  CHECK(host::finish(other) == 1);
   for (int i = 0; i < 200; ++i) {
     aiocb read = host::request(pipe.out(), &byte, 1);
     CHECK(aio_read(&read) == 0);
