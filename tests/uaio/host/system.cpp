@@ -15,6 +15,8 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdlib>
+#include <filesystem>
 #include <initializer_list>
 #include <thread>
 
@@ -74,6 +76,19 @@ void works_without(std::initializer_list<unsigned> calls) {
             use_all_kinds();
           }) == 0);
   }
+}
+
+/// How many descriptors of this process are open on the file of this one.
+int descriptors_of(int file) {
+  struct stat its_own{};
+  CHECK(::fstat(file, &its_own) == 0);
+  int count = 0;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+    struct stat other{};
+    const bool is_open = ::fstat(std::atoi(each.path().filename().c_str()), &other) == 0;
+    if (is_open && other.st_ino == its_own.st_ino && other.st_dev == its_own.st_dev) ++count;
+  }
+  return count;
 }
 
 }  // namespace
@@ -222,6 +237,7 @@ HOST_CASE(child_closes_nothing_of_its_own, "fork and exec") {
   aiocb pending = host::request(pipe.out(), &byte, 1);
   CHECK(aio_read(&pending) == 0);
   CHECK(host::in_child([&] {
+          CHECK(descriptors_of(pipe.out()) == 2);  // its two ends, and no copy of the library's
           Pipe own[40];
           use_all_kinds();
           for (Pipe& each : own) {
