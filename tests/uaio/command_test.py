@@ -40,8 +40,8 @@ class Command(unittest.TestCase):
 
     def test_options_out_of_range_are_left_out(self):
         program = (sys.executable, "-ESc", "import ctypes; ctypes.CDLL(None).aio_init(None)")
-        result = run("run", "--options", "threads=64,depth=1,inline_read=0,interval_us=100,signal=1",
-                     "--", *program)
+        good = "threads=64,depth=1,inline_read=0,interval_us=100,signal=1"
+        result = run("run", "--options", good, "--", *program)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         for bad in ("threads=0", "depth=65537", "inline_read=-1", "interval_us=99", "signal=0",
                     "direct=2", "threads=2x", "threads"):

@@ -246,6 +246,10 @@ TEST_P(Stop, drains_can_follow_each_other) {
   const Deadline end = Deadline::after(15ms, proactor().now());
   while (proactor().now() < end) round_trip(session.get());
   EXPECT_FALSE(echoes()[0].done());
+  // The last one has a deadline of its own.
+  proactor().drain(Deadline::after(1ms, proactor().now()));
+  join();
+  EXPECT_TRUE(echoes()[0].done());
 }
 
 TEST_P(Stop, a_drain_from_inside_a_handler) {

@@ -15,6 +15,8 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdlib>
+#include <filesystem>
 #include <initializer_list>
 #include <thread>
 
@@ -74,6 +76,19 @@ void works_without(std::initializer_list<unsigned> calls) {
             use_all_kinds();
           }) == 0);
   }
+}
+
+/// How many descriptors of this process are open on the file of this one.
+int descriptors_of(int file) {
+  struct stat its_own{};
+  CHECK(::fstat(file, &its_own) == 0);
+  int count = 0;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+    struct stat other{};
+    const bool is_open = ::fstat(std::atoi(each.path().filename().c_str()), &other) == 0;
+    if (is_open && other.st_ino == its_own.st_ino && other.st_dev == its_own.st_dev) ++count;
+  }
+  return count;
 }
 
 }  // namespace
@@ -222,6 +237,7 @@ HOST_CASE(child_closes_nothing_of_its_own, "fork and exec") {
   aiocb pending = host::request(pipe.out(), &byte, 1);
   CHECK(aio_read(&pending) == 0);
   CHECK(host::in_child([&] {
+          CHECK(descriptors_of(pipe.out()) == 2);  // its two ends, and no copy of the library's
           Pipe own[40];
           use_all_kinds();
           for (Pipe& each : own) {
@@ -392,6 +408,13 @@ void sync_waits(int file, int synced) {
 HOST_CASE(cancel_agrees_with_error, "answers") {
   Pipe pipe;
   char byte = 0;
+  // The request of another descriptor goes on.
+  aiocb other = host::request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&other) == 0);
+  CHECK(aio_cancel(pipe.in(), &other) == -1 && errno == EINVAL);
+  CHECK(aio_error(&other) == EINPROGRESS);
+  CHECK(::write(pipe.in(), "c", 1) == 1);
+  CHECK(host::finish(other) == 1);
   for (int i = 0; i < 200; ++i) {
     aiocb read = host::request(pipe.out(), &byte, 1);
     CHECK(aio_read(&read) == 0);
