@@ -13,8 +13,9 @@
 //     next wait after it was armed; the client interrupts a running one.
 //   - A UNIX stream socket signals room only if a write has failed since it was armed
 //     (SOCKWQ_ASYNC_NOSPACE, which its poll does not set). So room is always reported after arming,
-//     and a client whose write then fails gets the signal (tells_room_after_try: also after a short
-//     write). A client that only waits for room and never writes may get none.
+//     and the epoll set below watches for it, too. Without a descriptor or memory for that, a
+//     client whose write then fails still gets the signal (tells_room_after_try: also after a short
+//     write), and one that only waits for room may get none.
 //   - By default, a signal ends the process if its thread does not block it. Hence F_OWNER_TID, and
 //     the thread blocks the signal before a descriptor is armed. If the program unblocks it there,
 //     our handler notes that a signal is lost, and every descriptor is polled.
@@ -44,6 +45,7 @@
 // set of silent files.
 #include <poll.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -184,9 +186,10 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     Token token;
     Interest interest = Interest::none;
     bool known = false;
-    bool armed = false;   // signals come, or will from the first wait on
-    bool silent = false;  // the file cannot signal
-    bool fresh = false;   // armed, and not polled since
+    bool armed = false;        // signals come, or will from the first wait on
+    bool silent = false;       // the file cannot signal
+    bool silent_room = false;  // room is asked of the set of silent files as well
+    bool fresh = false;        // armed, and not polled since
     bool astray = false;  // its signals do not go to the waiting thread yet; take_over is retried
     bool listed = false;  // in the list of those to poll
     NativeHandle next = nobody;
@@ -238,7 +241,28 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     if (!std::exchange(entry.armed, true)) entry.astray = false;
     entry.fresh = true;
     look_later(fd);
+    ask_for_room(fd, any(interest & Interest::out));
     return {};
+  }
+
+  // A UNIX stream's signal comes only after a write in vain. A failure leaves that signal.
+  void ask_for_room(NativeHandle fd, bool wanted) noexcept BATON_REQUIRES(mutex_) {
+    Entry& entry = at(fd);
+    if (wanted && !is_unix_stream(fd)) wanted = false;
+    if (std::exchange(entry.silent_room, false)) {
+      if (wanted && !silent_.modify(fd, Interest::out)) entry.silent_room = true;
+      if (!wanted) silent_.remove(fd);
+    }
+    if (wanted && !entry.silent_room) entry.silent_room = !silent_.add(fd, Interest::out);
+  }
+
+  [[nodiscard]] bool is_unix_stream(NativeHandle fd) const noexcept {
+    int domain = 0;
+    int type = 0;
+    socklen_t size = sizeof(int);
+    return system_.getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 &&
+           domain == AF_UNIX && system_.getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
+           type == SOCK_STREAM;
   }
 
   std::error_code ask_silent(NativeHandle fd, Interest interest) noexcept BATON_REQUIRES(mutex_) {
@@ -250,7 +274,8 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
   void stop_watching(NativeHandle fd) noexcept BATON_REQUIRES(mutex_) {
     Entry& entry = at(fd);
     if (std::exchange(entry.armed, false)) disarm(system_, fd);
-    if (std::exchange(entry.silent, false)) silent_.remove(fd);
+    const bool room = std::exchange(entry.silent_room, false);
+    if (std::exchange(entry.silent, false) || room) silent_.remove(fd);
   }
 
   // While no thread waits, the calling thread stands in for it, to find out whether the file can be

@@ -587,13 +587,9 @@ void EmulatedEngine::handle_generally(std::uint32_t index, Interest ready,
   if (any(ready & Interest::in)) handle(*record, record->in, false, completed);
   if (!any(ready & Interest::out)) return;
   handle(*record, record->out, false, completed);
-  answer_waits_for_both(*record, completed);
-}
-
-void EmulatedEngine::answer_waits_for_both(Record& record, OperationQueue& completed) noexcept {
-  if (record.both_waiting.load(std::memory_order_relaxed) == 0) return;
-  os::LockGuard guard{record.in.mutex, system_, concurrent_};
-  settle_both(record, record.in, nullptr, completed);
+  if (record->both_waiting.load(std::memory_order_relaxed) == 0) return;
+  os::LockGuard guard{record->in.mutex, system_, concurrent_};
+  settle_both(*record, record->in, nullptr, completed);
 }
 
 void EmulatedEngine::handle(Record& record, Direction& direction, bool woken,
@@ -760,31 +756,27 @@ void EmulatedEngine::rest(Record& record, Direction& direction, std::uint32_t sp
 
 // A UNIX stream that is full tells nothing when its peer has shut its reading side, or the program
 // the writing side (shutdown(2)), although a write fails from then on (EPIPE), and one that blocks
-// ends. So the write is tried again now and then. So is what only waits for room, where room is
-// told after a write in vain only.
+// ends. So the write is tried again now and then.
 void EmulatedEngine::look_later(Record& record, Direction& direction, bool by_leader) noexcept {
-  const Operation& front = *direction.queue.front();
-  const bool waits_unheard = front.kind() == OperationKind::wait_ready && tells_room_after_try_;
-  if (front.kind() != OperationKind::write_stream && !waits_unheard) return;
-  if (is_unix_stream(record, direction, front)) look_again(record, direction, by_leader);
-}
-
-void EmulatedEngine::look_again(Record& record, Direction& direction, bool by_leader) noexcept {
   constexpr std::uint32_t span_ms = 500;
+  if (!may_end_unheard(record, direction)) return;
   const bool is_new = back_offs_.add(record, direction, span_ms);
   if (!by_leader && is_new && concurrent_) demux_->interrupt();  // as in rest()
 }
 
-bool EmulatedEngine::is_unix_stream(const Record& record, Direction& out,
-                                    const Operation& operation) noexcept {
-  if (operation.handle()->kind() != HandleKind::stream_socket) return false;
-  if (!out.asked) {
+bool EmulatedEngine::may_end_unheard(const Record& record, Direction& direction) noexcept {
+  const Operation& front = *direction.queue.front();
+  if (front.kind() != OperationKind::write_stream ||
+      front.handle()->kind() != HandleKind::stream_socket) {
+    return false;
+  }
+  if (!direction.asked) {
     int domain = 0;
     socklen_t size = sizeof(domain);
-    out.asked = system_.getsockopt(record.fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0;
-    out.is_unix = domain == AF_UNIX;
+    direction.asked = system_.getsockopt(record.fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0;
+    direction.is_unix = domain == AF_UNIX;
   }
-  return out.is_unix;
+  return direction.is_unix;
 }
 
 // EPERM: files without readiness (devices such as /dev/null, what else epoll refuses): their
@@ -855,14 +847,7 @@ void EmulatedEngine::settle_both(Record& record, Direction& in, Operation* only,
     std::error_code error;
     {
       os::LockGuard guard{record.out.mutex, system_, concurrent_};
-      if (demux_->watch(record.index, Interest::out, error) == demux::Watch::armed) {
-        // As in look_later(); what rests is tried soon, and these with it.
-        if (tells_room_after_try_ && !record.out.asleep &&
-            is_unix_stream(record, record.out, *in.queue.front())) {
-          look_again(record, record.out, only == nullptr);
-        }
-        return;
-      }
+      if (demux_->watch(record.index, Interest::out, error) == demux::Watch::armed) return;
     }
     if (error) answer_both(record, in, only, error, completed);
   }
@@ -949,10 +934,7 @@ void EmulatedEngine::wake_due(OperationQueue& completed) noexcept {
   Record* record = nullptr;
   Direction* direction = nullptr;
   // Ends: what rests again does so for a millisecond at least.
-  while (back_offs_.take_due(record, direction)) {
-    handle(*record, *direction, true, completed);
-    if (direction == &record->out) answer_waits_for_both(*record, completed);
-  }
+  while (back_offs_.take_due(record, direction)) handle(*record, *direction, true, completed);
 }
 
 void EmulatedEngine::count_shortage(const Operation& accept) noexcept {

@@ -153,17 +153,14 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
       BATON_REQUIRES(direction.mutex);
   void look_later(Record& record, Direction& direction, bool by_leader) noexcept
       BATON_REQUIRES(direction.mutex);
-  void look_again(Record& record, Direction& direction, bool by_leader) noexcept
+  bool may_end_unheard(const Record& record, Direction& direction) noexcept
       BATON_REQUIRES(direction.mutex);
-  bool is_unix_stream(const Record& record, Direction& out, const Operation& operation) noexcept
-      BATON_REQUIRES(out.mutex);
   void fail_all(Record& record, Direction& direction, std::error_code error,
                 OperationQueue& completed) noexcept BATON_REQUIRES(direction.mutex);
   static bool droppable(const Record& record, const Direction& direction) noexcept
       BATON_REQUIRES(direction.mutex);
   void drop(Record& record, const Direction& direction) noexcept BATON_REQUIRES(direction.mutex);
   void let_go(Record& record, Direction& direction) noexcept BATON_REQUIRES(direction.mutex);
-  void answer_waits_for_both(Record& record, OperationQueue& completed) noexcept;
   void settle_both(Record& record, Direction& in, Operation* only,
                    OperationQueue& completed) noexcept BATON_REQUIRES(in.mutex);
   void answer_both(Record& record, Direction& in, Operation* only, std::error_code error,

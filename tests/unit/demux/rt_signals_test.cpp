@@ -355,6 +355,30 @@ TEST(rt_signals_stale, are_nobodys_when_the_number_is_gone) {
 
 // -- room -----------------------------------------------------------------------------------------
 
+// Nobody writes in vain, so the kernel sends no signal.
+TEST(rt_signals_room, is_told_to_who_only_waits) {
+  const auto strategy = opened();
+  const SocketPair pair;
+  const char block[512] = {};
+  for (pollfd room{pair.ours.get(), POLLOUT, 0}; ::poll(&room, 1, 0) > 0;) {
+    ASSERT_EQ(::write(pair.ours.get(), block, sizeof block), 512);
+  }
+  ASSERT_FALSE(strategy->add(pair.ours.get(), Interest::in, token_of(1)));
+  ASSERT_FALSE(strategy->modify(pair.ours.get(), Interest::out, token_of(2)));
+  wait(*strategy);
+  EXPECT_TRUE(wait(*strategy).empty());
+  char received[4096];
+  while (::read(pair.peer.get(), received, sizeof received) > 0) {
+  }
+  EXPECT_EQ(wait_for(*strategy, 1), (std::set<std::uint32_t>{2}));
+  ASSERT_FALSE(strategy->modify(pair.ours.get(), Interest::in, token_of(3)));
+  pair.make_readable();
+  EXPECT_EQ(wait_for(*strategy, 1), (std::set<std::uint32_t>{3}));
+  EXPECT_FALSE(strategy->remove(pair.ours.get()));
+  pair.make_readable();
+  EXPECT_TRUE(wait(*strategy).empty());
+}
+
 // The kernel reports it only after a failed write since the descriptor was armed.
 TEST(rt_signals_room, is_told_where_there_was_none_before) {
   for (const bool waited : {false, true}) {
