@@ -371,7 +371,7 @@ typedef struct baton_operation {
   uint64_t tag;        /* yours; comes back in the completion */
   void* data;          /* the buffer (only read through by writes), the array of baton_buffer, or
                           the baton_pool */
-  size_t length;       /* its bytes, or how many baton_buffer */
+  size_t length;       /* its bytes, or how many baton_buffer: at most 1024 */
   uint64_t offset;     /* files: where; BATON_UNTIL: bytes that are in the buffer already */
   int64_t deadline_ns; /* a point of baton_now's clock; 0: none; below: EINVAL. Too late:
                           BATON_TIMED_OUT */
