@@ -92,7 +92,7 @@ class Crew {
   std::deque<Thread> threads_;
 };
 
-TEST(ReactorRegression, AnExceptionLosesWhatElseARegistrationWasTold) {
+TEST(ReactorRegression, AnExceptionLosesOtherNotifications) {
   struct Throws final : Reader {
     Next on_output(NativeHandle) override { throw std::runtime_error("expected"); }
   };
@@ -178,7 +178,7 @@ TEST(ReactorRegression, AWaitingLeaderLeavesAllToOneInALongCall) {
 }
 
 // Eight threads have a quarter of the time that one would need: twice their share.
-TEST(ReactorRegression, ThreadsStandIdleBesideThoseThatAreReady) {
+TEST(ReactorRegression, ThreadsAreIdleWhileRegistrationsAreReady) {
   constexpr int each = 16;
   constexpr int count = 8;
   constexpr std::int64_t lasts = ms / 5;
@@ -220,7 +220,7 @@ TEST(ReactorRegression, AWorkerInALongCallLeavesTheRestBehindAWaitingLeader) {
   }
 }
 
-TEST(ReactorRegression, WhoseLookFoundNothingSleepsThroughALongCallOfTheLeader) {
+TEST(ReactorRegression, AThreadWhoseLookFoundNothingSleepsThroughALongCall) {
   in_many_schedules(Faults::none(), [](World& here) {
     Connections<2> all;
     const auto reactor = opened("epoll");
@@ -245,7 +245,7 @@ TEST(ReactorRegression, WhoseLookFoundNothingSleepsThroughALongCallOfTheLeader) 
   });
 }
 
-TEST(ReactorRegression, AFailedChangeHasTakenAwayWhatWasWatched) {
+TEST(ReactorRegression, AFailedChangeHasEndedTheWatch) {
   in_many_schedules(Faults::none(), [](World& here) {
     const Pair pair;
     Reader reader;
@@ -282,7 +282,7 @@ TEST(ReactorRegression, AFailedResumeResumes) {
   });
 }
 
-TEST(ReactorRegression, AResumeStandsInTheTokensLineBehindThoseWhoLead) {
+TEST(ReactorRegression, AResumeWaitsForTheTokenBehindLeaders) {
   in_many_schedules(Faults::none(), [](World& here) {
     const Pair pair;
     Reader reader;
@@ -303,7 +303,7 @@ TEST(ReactorRegression, AResumeStandsInTheTokensLineBehindThoseWhoLead) {
   });
 }
 
-TEST(ReactorRegression, ARemovalWaitsForWhatItsOwnThreadHasToClose) {
+TEST(ReactorRegression, ARemovalWaitsForACloseOfItsOwnThread) {
   in_many_schedules(Faults::none(), [](World& here) {
     const Pair first;
     const Pair second;
